@@ -1,0 +1,1 @@
+"""The channel to the agents in the guests."""

@@ -1,0 +1,145 @@
+"""The wire's messages as typed values. The contract is guest-agent/wire/README.md; both sides test against its golden lines."""
+
+from typing import Annotated, Literal
+
+import msgspec
+from msgspec import Meta
+
+WIRE_VERSION = 1
+LINE_LIMIT_BYTES = 65536
+
+Count = Annotated[int, Meta(ge=0, le=4096)]
+Sequence = Annotated[int, Meta(ge=0, lt=2**63)]
+CpuNumbers = Annotated[list[Count], Meta(max_length=4096)]
+Figure = Annotated[float, Meta(ge=0, le=1e6)]
+Words = Annotated[str, Meta(max_length=1024)]
+
+
+class Message(msgspec.Struct, tag_field="type", frozen=True, kw_only=True):
+    """Every message: its version, and its type as the tag."""
+
+    v: Literal[1] = 1
+
+
+class GuestCpus(msgspec.Struct, frozen=True, kw_only=True):
+    """CPUs of a guest: how many there may ever be, how many are plugged, which are online."""
+
+    possible: Count
+    present: Count
+    online: CpuNumbers
+
+
+class GuestHello(Message, tag="hello"):
+    """The agent is there, or has restarted."""
+
+    agent: Words
+    boot_id: Words
+    cpus: GuestCpus
+    capabilities: Annotated[list[Words], Meta(max_length=64)]
+
+
+class ReportedPoint(msgspec.Struct, frozen=True, kw_only=True):
+    """A measured speedup S(p) of a process, with its standard error."""
+
+    p: Annotated[int, Meta(ge=1, le=4096)]
+    speedup: Figure
+    standard_error: Figure
+    samples: Annotated[int, Meta(ge=0, lt=2**63)]
+
+
+class ReportedProcess(msgspec.Struct, frozen=True, kw_only=True):
+    """A process that joined the agent."""
+
+    pid: Annotated[int, Meta(ge=1, lt=2**31)]
+    name: Words
+    team: Count
+    malleable: Literal["full", "shrink", "rigid"]
+    running: bool
+    points: Annotated[list[ReportedPoint], Meta(max_length=64)]
+
+
+class Report(Message, tag="report"):
+    """The guest's state over the last period."""
+
+    sequence: Sequence
+    online: CpuNumbers
+    demand: Count
+    busy: Figure
+    processes: Annotated[list[ReportedProcess], Meta(max_length=512)]
+
+
+class Ack(Message, tag="ack"):
+    """The newest allocate has been carried out; `online` is what is."""
+
+    sequence: Sequence
+    online: CpuNumbers
+    sections_ended: bool
+
+
+class WireError(Message, tag="error"):
+    """Words for a person, from either side."""
+
+    message: Words
+
+
+class HostHello(Message, tag="hello"):
+    """The daemon is there, or has restarted."""
+
+    daemon: Words
+
+
+class Allocate(Message, tag="allocate"):
+    """How many CPUs the guest has from now on (0: rest), and by when it should have shrunk to them."""
+
+    sequence: Sequence
+    cpus: Count
+    limit: Count
+    competition: bool
+    deadline_ms: Annotated[int, Meta(ge=0, le=60_000)]
+
+
+FromGuest = GuestHello | Report | Ack | WireError
+FromHost = HostHello | Allocate | WireError
+
+_from_guest = msgspec.json.Decoder(FromGuest)
+_from_host = msgspec.json.Decoder(FromHost)
+_version = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_encoder = msgspec.json.Encoder()
+
+
+class BadLine(ValueError):
+    """The line is not a message of this version. `version` is set where it claims to be one of another."""
+
+    def __init__(self, why: str, version: int | None = None) -> None:
+        super().__init__(why)
+        self.version = version
+
+
+def decode_from_guest(line: bytes) -> FromGuest:
+    """The message in *line* (no line end). BadLine where it is none."""
+    return _decode(_from_guest, line)
+
+
+def decode_from_host(line: bytes) -> FromHost:
+    """As decode_from_guest, for the other direction: for tests and stand-in guests."""
+    return _decode(_from_host, line)
+
+
+def _decode(decoder, line):  # type: ignore[no-untyped-def]
+    if len(line) >= LINE_LIMIT_BYTES:
+        raise BadLine(f"a line of {len(line)} bytes")
+    try:
+        fields = _version.decode(line)
+        if "v" not in fields:
+            raise BadLine("no version field `v`")
+        version = msgspec.json.decode(fields["v"], type=int)
+        if version != WIRE_VERSION:
+            raise BadLine(f"version {version} of the wire, not {WIRE_VERSION}", version)
+        return decoder.decode(line)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        raise BadLine(str(error)) from error
+
+
+def encode(message: Message) -> bytes:
+    """*message* as a line, its end included."""
+    return _encoder.encode(message) + b"\n"
