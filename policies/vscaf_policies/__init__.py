@@ -1,0 +1,21 @@
+"""Allocation policies of vscaf, and the values that a policy is given and returns."""
+
+from vscaf_policies.bounds import competes, largest, smallest
+from vscaf_policies.intpart import integer_partition
+from vscaf_policies.registry import load_policy, policy_names
+from vscaf_policies.state import DomainState, Options, Policy, PolicyError, PoolState, SpeedupPoint
+
+__all__ = [
+    "DomainState",
+    "Options",
+    "Policy",
+    "PolicyError",
+    "PoolState",
+    "SpeedupPoint",
+    "competes",
+    "integer_partition",
+    "largest",
+    "load_policy",
+    "policy_names",
+    "smallest",
+]

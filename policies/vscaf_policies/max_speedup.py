@@ -1,0 +1,33 @@
+"""SCAF's policy: the largest sum of speedups under the model S(p) = 1 + C ln p."""
+
+import math
+
+from vscaf_policies.bounds import bounded_partition, competes
+from vscaf_policies.state import DomainState, Options, PoolState, refuse_unknown_options
+
+
+def max_speedup(pool: PoolState, options: Options) -> dict[str, int]:
+    """p_i = N C_i / sum C (Creech 2015, eq. 4.9), within the bounds.
+
+    A newcomer and a domain whose C is not known get the equal share N / k; the others split the remainder by C.
+    Nobody known: equipartition. Takes no option.
+    """
+    refuse_unknown_options("max-speedup", options)
+    competing = [domain for domain in pool.domains if competes(domain)]
+    known = {domain.name: weight for domain in competing if (weight := _known_weight(domain)) is not None}
+    weights = math.fsum(known.values())
+    equal_share = pool.cpus / max(1, len(competing))
+    remainder = equal_share * len(known)
+    shares = {
+        domain.name: remainder * known[domain.name] / weights if domain.name in known else equal_share
+        for domain in competing
+    }
+    return bounded_partition(pool, shares)
+
+
+def _known_weight(domain: DomainState) -> float | None:
+    """C of a domain that has one to go by: finite, above zero, and not a newcomer's first guess."""
+    weight = domain.scaf_weight
+    if domain.newcomer or weight is None or not math.isfinite(weight) or weight <= 0:
+        return None
+    return weight

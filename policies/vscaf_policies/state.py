@@ -1,0 +1,73 @@
+"""What a policy is given and what it returns: plain values, nothing else of vscaf."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+
+class PolicyError(ValueError):
+    """A policy, its options or its answer cannot be used. The message names the thing and the mend."""
+
+
+@dataclass(frozen=True, slots=True)
+class SpeedupPoint:
+    """One measured point of a speedup curve.
+
+    cpus: team size that was measured. speedup: S(cpus), against one CPU. standard_error: of the speedup, same unit.
+    samples: how many measurements are behind it.
+    """
+
+    cpus: int
+    speedup: float
+    standard_error: float
+    samples: int
+
+
+@dataclass(frozen=True, slots=True)
+class DomainState:
+    """One domain as a policy sees it. All counts are in CPUs.
+
+    minimum, maximum: the user's bounds while the domain has demand. weight: the user's weight, 1.0 unless set.
+    demand: CPUs that the domain could use now, 0: none. allocation: what it has at present, 0: resting.
+    may_rest: it may be given 0 while it has no demand. scaf_weight: C of S(p) = 1 + C ln p, None: not known yet.
+    newcomer: its demand appeared less than the newcomer time ago. points: measured speedups, any order.
+    """
+
+    name: str
+    minimum: int
+    maximum: int
+    weight: float
+    demand: int
+    allocation: int
+    may_rest: bool
+    scaf_weight: float | None
+    newcomer: bool
+    points: tuple[SpeedupPoint, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PoolState:
+    """The pool and the domains that live on it.
+
+    cpus: CPUs in the pool. chunk: CPUs in the smallest step of an allocation (the threads of one core).
+    time_s: the caller's monotonic clock, as a value: a policy never reads a clock.
+    """
+
+    cpus: int
+    chunk: int
+    time_s: float
+    domains: tuple[DomainState, ...]
+
+
+Options = Mapping[str, object]
+"""The user's options for one policy, as the configuration gives them."""
+
+Policy = Callable[[PoolState, Options], Mapping[str, int] | None]
+"""CPUs for each domain by name; None: leave everything alone. Pure: the same arguments give the same answer."""
+
+
+def refuse_unknown_options(policy: str, options: Options, known: frozenset[str] = frozenset()) -> None:
+    """Raise PolicyError if options has a key outside known."""
+    unknown = sorted(set(options) - known)
+    if unknown:
+        takes = f"it takes {', '.join(sorted(known))}" if known else "it takes none"
+        raise PolicyError(f"policy {policy}: unknown option {', '.join(map(repr, unknown))}: remove it ({takes})")

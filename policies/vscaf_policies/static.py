@@ -1,0 +1,22 @@
+"""The split that the user sets by hand."""
+
+from collections.abc import Mapping
+
+from vscaf_policies.state import Options, PolicyError, PoolState, refuse_unknown_options
+
+
+def static(pool: PoolState, options: Options) -> dict[str, int]:
+    """The allocations of the option `allocations` ({domain: CPUs}); a domain not named keeps what it has.
+
+    A name that is not in the pool is left out: it may be a domain that is not running now. The core still holds
+    bounds and lends what a domain has no demand for; a domain that must keep its CPUs has `rest = "keep"`.
+    Raises PolicyError where `allocations` is missing or is not a mapping of names to whole numbers >= 1.
+    """
+    refuse_unknown_options("static", options, frozenset({"allocations"}))
+    wanted = options.get("allocations")
+    if not isinstance(wanted, Mapping):
+        raise PolicyError('policy static: option allocations must be a table like {"domain": 2}: set it')
+    for name, cpus in wanted.items():
+        if not isinstance(name, str) or isinstance(cpus, bool) or not isinstance(cpus, int) or cpus < 1:
+            raise PolicyError(f"policy static: allocations[{name!r}] is {cpus!r}: give a whole number of CPUs >= 1")
+    return {domain.name: wanted.get(domain.name, domain.allocation or domain.minimum) for domain in pool.domains}
