@@ -1,0 +1,1 @@
+"""The pure core: model, demand, decision, placement and plan. No clock, no I/O, no libvirt."""

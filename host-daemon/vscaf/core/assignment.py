@@ -1,0 +1,88 @@
+"""Chunks that several domains claim: the assignment that keeps the most, by cancelling cycles.
+
+Needed only where held partitions overlap or cut through a chunk, as they may at start and after a crash.
+"""
+
+from collections.abc import Mapping
+
+_NOBODY = ("", 0)
+
+
+def improve(
+    overlap: Mapping[str, list[int]], wanted: Mapping[str, int], kept: Mapping[str, frozenset[int]]
+) -> dict[str, frozenset[int]]:
+    """The chunks that each group keeps so that the pCPUs kept are the most there can be, starting from kept.
+
+    overlap: pCPUs of each chunk (by index) that a group holds. wanted: chunks it is to have. Among the best, as many
+    groups as possible keep at least one chunk. This is a transport problem: chunks to slots (the first chunk of a
+    group, its further ones, nobody). An assignment is optimal when no cycle of slots gains by handing one chunk each
+    to the next (Klein's cycle cancelling); every cancelled cycle gains at least one unit, so it ends.
+    """
+    chunk_count = len(next(iter(overlap.values())))
+    # One pCPU more outweighs any number of first chunks.
+    weight = len(overlap) + 1
+    slots = [_NOBODY]
+    capacity = {_NOBODY: chunk_count}
+    values = {_NOBODY: [0] * chunk_count}
+    for group in sorted(overlap):
+        for rank, room, bonus in ((0, min(1, wanted[group]), 1), (1, wanted[group] - 1, 0)):
+            if room > 0:
+                slots.append((group, rank))
+                capacity[group, rank] = room
+                values[group, rank] = [weight * count + bonus if count else 0 for count in overlap[group]]
+    # Empty places are filled with blank chunks that are worth nothing, so that every move is a cycle.
+    owner: list[tuple[str, int]] = [_NOBODY] * chunk_count
+    for group in sorted(kept):
+        for place, chunk in enumerate(sorted(kept[group])):
+            owner[chunk] = (group, min(place, 1))
+    for slot in slots[1:]:
+        blanks = capacity[slot] - owner.count(slot)
+        owner += [slot] * blanks
+        for worth in values.values():
+            worth.extend([0] * blanks)
+    while cycle := _gaining_cycle(slots, values, owner):
+        for chunk, slot in cycle:
+            owner[chunk] = slot
+    return {
+        group: frozenset(c for c in range(chunk_count) if owner[c][0] == group and overlap[group][c] > 0)
+        for group in sorted(overlap)
+    }
+
+
+def _gaining_cycle(
+    slots: list[tuple[str, int]], values: Mapping[tuple[str, int], list[int]], owner: list[tuple[str, int]]
+) -> list[tuple[int, tuple[str, int]]]:
+    """Moves (chunk, new owner) around a cycle of slots that gain together; none: the assignment is optimal.
+
+    Bellman and Ford's search for a cycle of positive length in the graph of slots, where the edge a -> b is the chunk
+    of a whose move to b gains the most.
+    """
+    edges: dict[tuple[tuple[str, int], tuple[str, int]], tuple[int, int]] = {}
+    for chunk, source in enumerate(owner):
+        for sink in slots:
+            if sink != source:
+                gain = values[sink][chunk] - values[source][chunk]
+                if (source, sink) not in edges or edges[source, sink][0] < gain:
+                    edges[source, sink] = (gain, chunk)
+    length = dict.fromkeys(slots, 0)
+    before: dict[tuple[str, int], tuple[str, int]] = {}
+    last: tuple[str, int] | None = None
+    for _ in slots:
+        last = None
+        for (source, sink), (gain, _chunk) in edges.items():
+            if length[source] + gain > length[sink]:
+                length[sink] = length[source] + gain
+                before[sink] = source
+                last = sink
+        if last is None:
+            return []
+    assert last is not None  # still growing after as many rounds as there are slots: a cycle leads here
+    for _ in slots:
+        last = before[last]
+    moves, sink = [], last
+    while True:
+        source = before[sink]
+        moves.append((edges[source, sink][1], sink))
+        sink = source
+        if sink == last:
+            return moves

@@ -1,0 +1,140 @@
+"""How many CPUs a domain could use now: from its agent, held against what the host sees, or from the host alone."""
+
+import math
+from dataclasses import dataclass, replace
+
+
+@dataclass(frozen=True, slots=True)
+class HostUsage:
+    """vCPU time of a domain as the host counts it: cpu_seconds used within a window of window_s."""
+
+    cpu_seconds: float
+    window_s: float
+
+    @property
+    def busy_cpus(self) -> float:
+        """CPUs in use on average; 0 for an empty window."""
+        return max(0.0, self.cpu_seconds / self.window_s) if self.window_s > 0 else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class AgentDemand:
+    """The last report of an agent. demand: CPUs it could use, 0: idle. busy: CPUs in use. age_s: since it came."""
+
+    demand: int
+    busy: float
+    age_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class DemandThresholds:
+    """When a domain counts as computing. Periods are calls of infer_demand; figures in CPUs unless said."""
+
+    threshold_on: float = 0.15
+    """Above this there is demand at once."""
+    threshold_off: float = 0.05
+    """Below this for quiet_periods in a row there is none."""
+    threshold_on_resting: float = 0.03
+    """In place of threshold_on while resting: at the lowest cgroup weight a domain may hardly get to show demand."""
+    quiet_periods: int = 4
+    saturation: float = 0.8
+    """Of the allocation. Used beyond this, all vCPUs could perhaps be used."""
+    contradiction: float = 0.5
+    """An agent that says idle is not believed while the host sees more than this."""
+    disbelief_periods: int = 8
+    """An agent that says busy is not believed once the host saw nothing for this many periods in a row."""
+    retry_periods: int = 40
+    """For so many periods; then it gets another chance, for a resting domain may be unable to show anything."""
+    stale_s: float = 0.75
+    """A report older than this (three periods) is no report."""
+
+
+@dataclass(frozen=True, slots=True)
+class DemandMemory:
+    """What infer_demand hands to its next call for the same domain. Periods in a row, except demand."""
+
+    demand: int = 0
+    quiet_periods: int = 0
+    lower_periods: int = 0
+    unseen_periods: int = 0
+    disbelieved_periods: int = 0
+
+
+def infer_demand(  # noqa: PLR0917 (six facts, each of its own type)
+    agent: AgentDemand | None,
+    usage: HostUsage | None,
+    allocation: int,
+    vcpus: int,
+    memory: DemandMemory = DemandMemory(),
+    thresholds: DemandThresholds = DemandThresholds(),
+) -> tuple[int, DemandMemory]:
+    """CPUs that the domain could use now, 0..vcpus, and the memory for the next call, one call a period.
+
+    agent: its last report, None: it never reported. usage: the last period as the host saw it, None: not known (a
+    failed listing is not an idle domain: without a fresh report either, the last demand stays). allocation: what
+    the domain has now, 0: resting.
+    """
+    if agent is not None and agent.age_s <= thresholds.stale_s:
+        demand, memory = _from_agent(agent, usage, allocation, vcpus, memory, thresholds)
+    elif usage is not None:
+        demand, memory = _from_host(usage.busy_cpus, allocation, vcpus, memory, thresholds)
+    else:
+        demand = memory.demand
+    demand = max(0, min(vcpus, demand))
+    return demand, replace(memory, demand=demand)
+
+
+def _from_agent(  # noqa: PLR0917 (as its caller)
+    agent: AgentDemand,
+    usage: HostUsage | None,
+    allocation: int,
+    vcpus: int,
+    memory: DemandMemory,
+    thresholds: DemandThresholds,
+) -> tuple[int, DemandMemory]:
+    if agent.demand <= 0:
+        memory = DemandMemory(demand=memory.demand)
+        if usage is None or usage.busy_cpus <= thresholds.contradiction:
+            return 0, memory
+        return _used(usage.busy_cpus, allocation, vcpus, thresholds), memory
+    seen = usage is None or usage.busy_cpus >= _least_seen(allocation, thresholds)
+    if seen:
+        return agent.demand, DemandMemory(demand=memory.demand)
+    if memory.unseen_periods + 1 < thresholds.disbelief_periods:
+        return agent.demand, DemandMemory(demand=memory.demand, unseen_periods=memory.unseen_periods + 1)
+    if memory.disbelieved_periods >= thresholds.retry_periods:
+        return agent.demand, DemandMemory(demand=memory.demand)
+    return 0, replace(memory, disbelieved_periods=memory.disbelieved_periods + 1)
+
+
+def _from_host(
+    busy_cpus: float, allocation: int, vcpus: int, memory: DemandMemory, thresholds: DemandThresholds
+) -> tuple[int, DemandMemory]:
+    memory = DemandMemory(memory.demand, memory.quiet_periods, memory.lower_periods)
+    threshold_on = thresholds.threshold_on if allocation > 0 else thresholds.threshold_on_resting
+    if busy_cpus > threshold_on:
+        demand = _used(busy_cpus, allocation, vcpus, thresholds)
+        if demand >= memory.demand:
+            return demand, replace(memory, quiet_periods=0, lower_periods=0)
+        # Less than before may be one serial phase between two parallel ones: it must last.
+        lower_periods = memory.lower_periods + 1
+        if lower_periods < thresholds.quiet_periods:
+            return memory.demand, replace(memory, quiet_periods=0, lower_periods=lower_periods)
+        return demand, replace(memory, quiet_periods=0, lower_periods=0)
+    if busy_cpus >= thresholds.threshold_off:
+        return memory.demand, replace(memory, quiet_periods=0)
+    quiet_periods = min(memory.quiet_periods + 1, thresholds.quiet_periods)
+    demand = 0 if quiet_periods >= thresholds.quiet_periods else memory.demand
+    return demand, replace(memory, quiet_periods=quiet_periods)
+
+
+def _least_seen(allocation: int, thresholds: DemandThresholds) -> float:
+    """What the host must see of a domain that says it is busy."""
+    return thresholds.threshold_off if allocation > 0 else thresholds.threshold_on_resting
+
+
+def _used(busy_cpus: float, allocation: int, vcpus: int, thresholds: DemandThresholds) -> int:
+    """Demand that fits a usage: what was used, rounded up; all vCPUs where the allocation may be what limits it."""
+    if allocation == 0 or busy_cpus > thresholds.saturation * allocation:
+        return vcpus
+    return math.ceil(busy_cpus)

@@ -1,0 +1,92 @@
+"""What is believed of a domain's speedup: SCAF's one-parameter model S(p) = 1 + C ln p (Creech 2015, eq. 4.2)."""
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from vscaf_policies import SpeedupPoint
+
+LEAST_WEIGHT = 0.05
+"""C is never believed below this: a program measured while it ran badly must be able to show that it got better."""
+
+MOST_EFFICIENCY = 2.0
+"""E = S/p is never believed above this (Creech 2015, section 5.2.2)."""
+
+LEAST_RELATIVE_ERROR = 0.01
+"""Of the speedup. No measurement is better; it also keeps a claimed error of zero from outweighing all others."""
+
+
+def scaf_weight(points: Sequence[SpeedupPoint]) -> float | None:
+    """C of S(p) = 1 + C ln p, by least squares through (1, 1), each point weighted by 1 / standard_error^2.
+
+    With one point this is eq. 4.2, C = (E p' - 1) / ln p'. Points at p = 1, without samples, or with a figure that is
+    not finite say nothing about C (ln 1 = 0) and are left out; where none is left the weight is not known: None.
+    Eq. 4.9 then has no C for this domain and the policy falls back to an equal share, as SCAF does for a newcomer.
+    """
+    products = squares = 0.0
+    for point in points:
+        error = point.standard_error
+        if point.cpus <= 1 or point.samples < 1 or not math.isfinite(point.speedup) or not math.isfinite(error):
+            continue
+        speedup = min(max(point.speedup, 0.0), MOST_EFFICIENCY * point.cpus)
+        error = max(abs(error), LEAST_RELATIVE_ERROR * max(speedup, 1.0))
+        log_cpus = math.log(point.cpus)
+        products += log_cpus * (speedup - 1.0) / error**2
+        squares += log_cpus**2 / error**2
+    if squares == 0.0:  # no point, or errors so large that their weights vanish
+        return None
+    return max(LEAST_WEIGHT, products / squares)
+
+
+def predicted_speedup(weight: float | None, cpus: int) -> float:
+    """S(cpus) under the model; linear where the weight is not known; 0 on no CPU."""
+    if cpus < 1:
+        return 0.0
+    return float(cpus) if weight is None else 1.0 + weight * math.log(cpus)
+
+
+def domain_weight(weights: Iterable[float | None]) -> float | None:
+    """The weight of a domain from those of its running processes: their sum.
+
+    With it, host -> domain -> process gives each process what eq. 4.9 gives it on one flat machine. A process whose
+    weight is not known counts as the mean of the others, the nearest to its equal share. None known: None.
+    """
+    listed = list(weights)
+    known = [weight for weight in listed if weight is not None]
+    if not known:
+        return None
+    return math.fsum(known) * len(listed) / len(known)
+
+
+def low_pass(previous: float | None, sample: float, dt_s: float, rc_s: float = 4.0) -> float:
+    """First-order low pass (Creech 2015, section 5.2.2): a sample + (1 - a) previous with a = dt / (RC + dt).
+
+    dt_s: time that the sample covers. rc_s: time constant. Without a previous value: the sample.
+    Raises ValueError for a negative dt_s or an rc_s that is not above zero.
+    """
+    if dt_s < 0 or rc_s <= 0:
+        raise ValueError(f"low pass over dt_s={dt_s}, rc_s={rc_s}: dt_s must be >= 0 and rc_s > 0")
+    if previous is None:
+        return sample
+    alpha = dt_s / (rc_s + dt_s)
+    return alpha * sample + (1.0 - alpha) * previous
+
+
+def discount(points: Sequence[SpeedupPoint], host_busy_cpus: float, cpus: int) -> tuple[SpeedupPoint, ...]:
+    """The guest's points, held against what the host sees: nobody speeds up by more CPU time than was used.
+
+    host_busy_cpus: vCPU seconds per second over the window in which the domain computed on cpus pCPUs. A claim at
+    p = cpus is limited to host_busy_cpus; at another p, which the host cannot see now, to the same utilisation,
+    p host_busy_cpus / cpus. Never below 1. Speedup above p from larger caches is lost by this: the price of not
+    having to trust. A claim that is not finite becomes its limit. Without an allocation nothing was seen, and the
+    points are returned as they are.
+    """
+    if cpus < 1:
+        return tuple(points)
+    utilisation = max(0.0, host_busy_cpus) / cpus
+    held = []
+    for point in points:
+        limit = max(1.0, point.cpus * utilisation)
+        speedup = limit if not point.speedup <= limit else point.speedup
+        held.append(point if speedup == point.speedup else replace(point, speedup=speedup))
+    return tuple(held)
