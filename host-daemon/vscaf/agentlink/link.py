@@ -33,10 +33,11 @@ class AgentLink:
         self.report: messages.Report | None = None
         self.report_at_s = float("-inf")
         self.bad_lines = 0
+        self.acknowledged: int | None = None  # the newest sequence that this run of the agent has acknowledged
         self.generation = 0  # grows with every hello of the guest: what was allocated before is void
         self._on_news = on_news
         self._online: tuple[int, ...] | None = None
-        self._waiting: tuple[int, asyncio.Future[messages.Ack]] | None = None
+        self._waiting: tuple[int, asyncio.Future[messages.Ack | None]] | None = None
         self._writer: asyncio.StreamWriter | None = None
         self._task: asyncio.Task[None] | None = None
         self._bad_line_logged = False
@@ -67,20 +68,25 @@ class AgentLink:
         return time.monotonic() - self.report_at_s
 
     async def allocate(self, allocate: messages.Allocate, timeout_s: float) -> messages.Ack | None:
-        """Sends *allocate* and waits for its acknowledgement; None when it does not come in time."""
-        if not self.connected:
+        """Sends *allocate* and waits for its acknowledgement; None when it does not come in time or cannot come.
+
+        One at a time: a second call ends the wait of the first.
+        """
+        self._end_wait(None)
+        if not self.connected or not self._send(allocate):
             return None
-        future: asyncio.Future[messages.Ack] = asyncio.get_running_loop().create_future()
+        future: asyncio.Future[messages.Ack | None] = asyncio.get_running_loop().create_future()
         self._waiting = (allocate.sequence, future)
         try:
-            if not self._send(allocate):
-                return None
             async with asyncio.timeout(timeout_s):
                 return await future
         except TimeoutError:
             return None
-        finally:
-            self._waiting = None
+
+    def _end_wait(self, ack: messages.Ack | None) -> None:
+        if self._waiting is not None and not self._waiting[1].done():
+            self._waiting[1].set_result(ack)
+        self._waiting = None
 
     def send(self, message: messages.HostHello | messages.Allocate | messages.WireError) -> bool:
         """Sends without waiting; False when the guest does not read or is not there."""
@@ -124,9 +130,8 @@ class AgentLink:
         self.report = None
         self.report_at_s = float("-inf")
         self._online = None
-        if self._waiting is not None and not self._waiting[1].done():
-            self._waiting[1].cancel()
-            self._waiting = None
+        self.acknowledged = None
+        self._end_wait(None)
         self._on_news()
 
     async def _converse(self, reader: asyncio.StreamReader) -> None:
@@ -171,6 +176,7 @@ class AgentLink:
         if isinstance(message, messages.GuestHello):
             self.hello = message
             self.report = None
+            self.acknowledged = None
             self.generation += 1
             self._online = tuple(message.cpus.online)
             log.info("domain %s: agent connected (%s)", self.name, message.agent)
@@ -179,8 +185,11 @@ class AgentLink:
             self._take_report(message)
         elif isinstance(message, messages.Ack):
             self._online = tuple(message.online)
-            if self._waiting is not None and self._waiting[0] == message.sequence and not self._waiting[1].done():
-                self._waiting[1].set_result(message)
+            self.acknowledged = message.sequence
+            if self._waiting is not None and self._waiting[0] == message.sequence:
+                self._end_wait(message)
+            else:
+                self._on_news()
         else:
             log.warning("domain %s: its agent says: %.200s", self.name, message.message)
 
@@ -188,6 +197,8 @@ class AgentLink:
         before = self.report
         self.report = report
         self.report_at_s = time.monotonic()
+        if report.sequence:
+            self.acknowledged = report.sequence
         changed = before is None or before.demand != report.demand or self._online != tuple(report.online)
         self._online = tuple(report.online)
         if changed:

@@ -1,0 +1,61 @@
+# `make demo` runs the demo, `make check` proves everything. Both install what they need first (root or sudo).
+# Variables: SETUP= (empty) leaves the distribution's packages alone; ARGS="-k name" goes to pytest or the demo.
+
+SHELL := /bin/sh
+.DEFAULT_GOAL := help
+BUILD := build
+VENV := $(BUILD)/venv
+BIN := $(VENV)/bin
+SETUP := yes
+ARGS :=
+ROOT := $(if $(filter 0,$(shell id -u)),,sudo --preserve-env=PATH,PIP_CERT)
+SAY := printf 'vscaf: %s\n'
+ENV := VSCAF_BUILD=$(CURDIR)/$(BUILD)/meson VSCAF_IMAGE=$(CURDIR)/$(BUILD)/image/current
+
+.PHONY: help check demo setup venv programs image lint test-c test-unit test-guest clean
+
+help: ## this list
+	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 24
+
+setup: ## install the distribution's packages that are missing
+	@$(if $(SETUP),tests/setup-machine,$(SAY) 'distribution packages: left alone')
+
+venv: setup ## make build/venv with everything in Python
+	@tests/make-venv $(VENV)
+
+programs: setup ## build the C parts with gcc
+	@tests/build-c $(BUILD)/meson gcc plain
+
+image: programs venv ## build the guest image
+	@$(BIN)/python images/build.py --meson $(BUILD)/meson --output $(BUILD)/image
+
+lint: venv ## formats, lints, types
+	@$(SAY) 'ruff and mypy ...'
+	@$(BIN)/ruff format --check --quiet . && $(BIN)/ruff check --quiet .
+	@$(BIN)/mypy --no-error-summary host-daemon/vscaf/core policies/vscaf_policies
+	@$(BIN)/mypy --no-error-summary host-daemon/vscaf
+
+test-c: setup venv ## build the C parts with gcc, clang and sanitizers without a warning, and run their tests
+	@tests/build-c $(BUILD)/meson gcc plain --test
+	@tests/build-c $(BUILD)/clang clang plain
+	@tests/build-c $(BUILD)/sanitized gcc sanitized --test
+	@$(SAY) 'agent tests (plain and sanitized) ...'
+	@$(ENV) $(BIN)/python -m pytest -q guest-agent/tests $(ARGS)
+	@VSCAF_BUILD=$(CURDIR)/$(BUILD)/sanitized $(BIN)/python -m pytest -q guest-agent/tests $(ARGS)
+
+test-unit: venv ## tests without guests
+	@$(SAY) 'unit, property and driver tests ...'
+	@$(BIN)/python -m pytest -q tests/unit tests/driver $(ARGS)
+
+test-guest: image ## tests with real guests (root)
+	@$(SAY) 'tests with real guests ...'
+	@$(ROOT) env $(ENV) $(BIN)/python -m pytest tests/guest $(ARGS)
+
+check: lint test-c test-unit test-guest ## prove everything
+	@$(SAY) 'make check: all passed'
+
+demo: image ## two guests share two CPUs: table, build/demo/report.json, build/demo/timeline-*.png
+	@$(ROOT) env $(ENV) $(BIN)/python -m vscaf_lab.demo --output $(BUILD)/demo $(ARGS)
+
+clean: ## remove everything that was built
+	rm -rf $(BUILD)
