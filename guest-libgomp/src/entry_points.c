@@ -1,0 +1,192 @@
+/* The symbols that programs call. Each forwards to the caller's own runtime. */
+#include <stdint.h>
+#include <string.h>
+
+#include "export.h"
+#include "section.h"
+
+/* Symbols of libgomp, which has no header for those that compilers call. */
+#pragma GCC diagnostic ignored "-Wmissing-prototypes"
+
+#define SECTION(fn, num_threads, call)                                                                                 \
+    struct section section;                                                                                            \
+    section_begin(&section, fn, num_threads);                                                                          \
+    call;                                                                                                              \
+    section_end(&section)
+
+VSCAF_EXPORT void GOMP_parallel(outlined_function *fn, void *data, unsigned num_threads, unsigned flags)
+{
+    SECTION(fn, num_threads, section.runtime->parallel(fn, data, section.team.argument, flags));
+}
+
+VSCAF_EXPORT unsigned GOMP_parallel_reductions(outlined_function *fn, void *data, unsigned num_threads, unsigned flags)
+{
+    unsigned threads;
+    SECTION(fn, num_threads,
+            section.team.ran = threads = section.runtime->reductions(fn, data, section.team.argument, flags));
+    return threads;
+}
+
+#define LOOP(name, member)                                                                                             \
+    VSCAF_EXPORT void name(outlined_function *fn, void *data, unsigned num_threads, long start, long end, long step,   \
+                           long chunk, unsigned flags)                                                                 \
+    {                                                                                                                  \
+        SECTION(fn, num_threads,                                                                                       \
+                section.runtime->member(fn, data, section.team.argument, start, end, step, chunk, flags));             \
+    }
+LOOP(GOMP_parallel_loop_static, loop_static)
+LOOP(GOMP_parallel_loop_dynamic, loop_dynamic)
+LOOP(GOMP_parallel_loop_guided, loop_guided)
+LOOP(GOMP_parallel_loop_nonmonotonic_dynamic, loop_nonmonotonic_dynamic)
+LOOP(GOMP_parallel_loop_nonmonotonic_guided, loop_nonmonotonic_guided)
+
+#define LOOP_RUNTIME(name, member)                                                                                     \
+    VSCAF_EXPORT void name(outlined_function *fn, void *data, unsigned num_threads, long start, long end, long step,   \
+                           unsigned flags)                                                                             \
+    {                                                                                                                  \
+        SECTION(fn, num_threads,                                                                                       \
+                section.runtime->member(fn, data, section.team.argument, start, end, step, flags));                    \
+    }
+LOOP_RUNTIME(GOMP_parallel_loop_runtime, loop_runtime)
+LOOP_RUNTIME(GOMP_parallel_loop_nonmonotonic_runtime, loop_nonmonotonic_runtime)
+LOOP_RUNTIME(GOMP_parallel_loop_maybe_nonmonotonic_runtime, loop_maybe_nonmonotonic_runtime)
+
+VSCAF_EXPORT void GOMP_parallel_sections(outlined_function *fn, void *data, unsigned num_threads, unsigned count,
+                                         unsigned flags)
+{
+    SECTION(fn, num_threads, section.runtime->sections(fn, data, section.team.argument, count, flags));
+}
+
+/* Host teams run one after the other and do not count as a level: their parallel regions are the sections. */
+VSCAF_EXPORT void GOMP_teams_reg(outlined_function *fn, void *data, unsigned num_teams, unsigned thread_limit,
+                                 unsigned flags)
+{
+    struct place_spare spare;
+    const void *address;
+    memcpy(&address, &fn, sizeof address);
+    place_runtime(place_of(address, &spare))->teams(fn, data, num_teams, thread_limit, flags);
+}
+
+/* The pairs that gcc before 4.9 emitted: the caller runs the outlined function itself between start and end, so what
+ * is to be booked waits in the thread. Initial-exec: the library is loaded at the start, and a thread's first access
+ * must not allocate. */
+static _Thread_local struct section pending __attribute__((tls_model("initial-exec")));
+
+static const struct runtime *pair_begin(struct section *section, outlined_function *fn, unsigned num_threads)
+{
+    section_begin(section, fn, num_threads);
+    if (section->attachment) {
+        memcpy(&pending, section, sizeof pending);
+        if (section->place == &section->spare.place) {
+            pending.place = &pending.spare.place;
+            if (atomic_load_explicit(&section->place->object, memory_order_relaxed) == &section->spare.object) {
+                atomic_store_explicit(&pending.spare.place.object, &pending.spare.object, memory_order_relaxed);
+                pending.runtime = &pending.spare.object.runtime;
+            }
+        }
+    }
+    return section->runtime;
+}
+
+VSCAF_EXPORT void GOMP_parallel_start(outlined_function *fn, void *data, unsigned num_threads)
+{
+    struct section section;
+    pair_begin(&section, fn, num_threads)->parallel_start(fn, data, section.team.argument);
+}
+
+#define LOOP_START(name, member)                                                                                       \
+    VSCAF_EXPORT void name(outlined_function *fn, void *data, unsigned num_threads, long start, long end, long step,   \
+                           long chunk)                                                                                 \
+    {                                                                                                                  \
+        struct section section;                                                                                        \
+        pair_begin(&section, fn, num_threads)->member(fn, data, section.team.argument, start, end, step, chunk);       \
+    }
+LOOP_START(GOMP_parallel_loop_static_start, loop_static_start)
+LOOP_START(GOMP_parallel_loop_dynamic_start, loop_dynamic_start)
+LOOP_START(GOMP_parallel_loop_guided_start, loop_guided_start)
+
+VSCAF_EXPORT void GOMP_parallel_loop_runtime_start(outlined_function *fn, void *data, unsigned num_threads, long start,
+                                                   long end, long step)
+{
+    struct section section;
+    pair_begin(&section, fn, num_threads)->loop_runtime_start(fn, data, section.team.argument, start, end, step);
+}
+
+VSCAF_EXPORT void GOMP_parallel_sections_start(outlined_function *fn, void *data, unsigned num_threads, unsigned count)
+{
+    struct section section;
+    pair_begin(&section, fn, num_threads)->sections_start(fn, data, section.team.argument, count);
+}
+
+VSCAF_EXPORT void GOMP_parallel_end(void)
+{
+    struct place_spare spare;
+    const struct runtime *runtime = place_runtime(place_of(__builtin_return_address(0), &spare));
+    bool top_level = pending.attachment && runtime->get_level() <= 1;
+    runtime->parallel_end();
+    if (top_level) {
+        section_end(&pending);
+        pending.attachment = NULL;
+    }
+}
+
+static int tell_max_threads(const void *caller)
+{
+    struct place_spare spare;
+    const struct runtime *runtime = place_runtime(place_of(caller, &spare));
+    join_look_after_if_due(monotonic_ns());
+    return team_tell(runtime, runtime->get_max_threads());
+}
+
+static int tell_num_procs(const void *caller)
+{
+    struct place_spare spare;
+    const struct runtime *runtime = place_runtime(place_of(caller, &spare));
+    join_look_after_if_due(monotonic_ns());
+    return team_tell(runtime, runtime->get_num_procs());
+}
+
+static void set_num_threads(const void *caller, int threads)
+{
+    struct place_spare spare;
+    const struct runtime *runtime = place_runtime(place_of(caller, &spare));
+    join_look_after_if_due(monotonic_ns());
+    runtime->set_num_threads(threads);
+    program_note(VSCAF_PROGRAM_SET);
+}
+
+VSCAF_EXPORT int omp_get_max_threads(void)
+{
+    return tell_max_threads(__builtin_return_address(0));
+}
+
+VSCAF_EXPORT int32_t omp_get_max_threads_(void)
+{
+    return tell_max_threads(__builtin_return_address(0));
+}
+
+VSCAF_EXPORT int omp_get_num_procs(void)
+{
+    return tell_num_procs(__builtin_return_address(0));
+}
+
+VSCAF_EXPORT int32_t omp_get_num_procs_(void)
+{
+    return tell_num_procs(__builtin_return_address(0));
+}
+
+VSCAF_EXPORT void omp_set_num_threads(int threads)
+{
+    set_num_threads(__builtin_return_address(0), threads);
+}
+
+VSCAF_EXPORT void omp_set_num_threads_(const int32_t *threads)
+{
+    set_num_threads(__builtin_return_address(0), *threads);
+}
+
+VSCAF_EXPORT void omp_set_num_threads_8_(const int64_t *threads)
+{
+    int64_t value = *threads;
+    set_num_threads(__builtin_return_address(0), value > INT32_MAX ? INT32_MAX : value < 0 ? 0 : (int)value);
+}

@@ -1,0 +1,268 @@
+#include "join.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#define ANSWER_WAIT_MS 200
+#define LOOK_PERIOD_NS 1000000000u
+#define DESCRIPTOR_FLOOR 100 /* descriptors go above it: programs and shells use the low ones by number */
+#define DESCRIPTORS_MAX 8    /* more are never taken from one packet */
+
+/* Aligned to the largest page size of Linux's architectures, so that a memfd can be mapped over each. */
+static _Alignas(65536) unsigned char memory[2][VSCAF_PAGE_BYTES];
+static struct attachment attachments[2] = {
+    {.page = (struct vscaf_page *)memory[0], .epoch = 1},
+    {.page = (struct vscaf_page *)memory[1]},
+};
+_Atomic(struct attachment *) join_current = &attachments[0];
+_Atomic uint64_t join_due_ns;
+_Atomic uint32_t program_bits;
+_Atomic uint32_t program_limit;
+
+/* All below belongs to the thread that holds `busy`. */
+static atomic_flag busy = ATOMIC_FLAG_INIT;
+static uint32_t last_epoch = 1;
+static int socket_fd = -1;
+static dev_t socket_device;
+static ino_t socket_inode;
+static bool answer_outstanding;
+static bool fork_handler_set;
+
+static bool socket_is_ours(void)
+{
+    struct stat status;
+    return socket_fd >= 0 && fstat(socket_fd, &status) == 0 && status.st_dev == socket_device
+           && status.st_ino == socket_inode;
+}
+
+/* A program may have closed the descriptor and given its number to something else: that is left alone. */
+static void drop_socket(void)
+{
+    if (socket_is_ours())
+        close(socket_fd);
+    socket_fd = -1;
+    answer_outstanding = false;
+}
+
+static void after_fork_in_child(void)
+{
+    int saved_errno = errno;
+    drop_socket();
+    for (int i = 0; i < 2; i++) {
+        if (atomic_load_explicit(&attachments[i].joined, memory_order_relaxed))
+            mmap(memory[i], VSCAF_PAGE_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+        /* Relaxed, all of them: the child has one thread. */
+        atomic_store_explicit(&attachments[i].joined, false, memory_order_relaxed);
+        atomic_store_explicit(&attachments[i].sections_used, 0, memory_order_relaxed);
+        atomic_store_explicit(&attachments[i].epoch, ++last_epoch, memory_order_relaxed);
+    }
+    atomic_store_explicit(&join_due_ns, 0, memory_order_relaxed);
+    atomic_flag_clear_explicit(&busy, memory_order_relaxed);
+    errno = saved_errno;
+}
+
+static void copy_program(struct vscaf_page *page)
+{
+    /* Sequentially consistent: see program_note. */
+    atomic_fetch_or(&page->program, atomic_load(&program_bits));
+    uint32_t limit = atomic_load(&program_limit);
+    uint32_t seen = atomic_load(&page->told);
+    while (seen < limit && !atomic_compare_exchange_weak(&page->told, &seen, limit))
+        ;
+}
+
+/* First the library's own copy, then the current page; a join publishes its page first and copies then. So whichever
+ * comes first (sequentially consistent on both sides), the new page has it. */
+void program_note(uint32_t bits)
+{
+    if ((atomic_load_explicit(&program_bits, memory_order_relaxed) & bits) == bits)
+        return;
+    atomic_fetch_or(&program_bits, bits);
+    copy_program(atomic_load(&join_current)->page);
+}
+
+void program_told(uint32_t threads)
+{
+    uint32_t seen = atomic_load_explicit(&program_limit, memory_order_relaxed);
+    while (seen < threads && !atomic_compare_exchange_weak(&program_limit, &seen, threads))
+        ;
+    if (seen < threads || !(atomic_load_explicit(&program_bits, memory_order_relaxed) & VSCAF_PROGRAM_ASKED)) {
+        atomic_fetch_or(&program_bits, VSCAF_PROGRAM_ASKED);
+        copy_program(atomic_load(&join_current)->page);
+    }
+}
+
+/* The memfd is what the contract says: sealed against shrinking (a page that vanishes would be a SIGBUS in somebody
+ * else's program), of our size and version. */
+static bool page_is_sound(int memfd)
+{
+    struct {
+        uint32_t magic, version, bytes, sections_max;
+    } header;
+    struct stat status;
+    int seals = fcntl(memfd, F_GET_SEALS);
+    return seals >= 0 && (seals & F_SEAL_SHRINK) && fstat(memfd, &status) == 0 && status.st_size == VSCAF_PAGE_BYTES
+           && pread(memfd, &header, sizeof header, 0) == (ssize_t)sizeof header && header.magic == VSCAF_PAGE_MAGIC
+           && header.version == VSCAF_PAGE_VERSION && header.bytes == VSCAF_PAGE_BYTES
+           && header.sections_max == VSCAF_SECTIONS;
+}
+
+static bool attach(int memfd)
+{
+    struct attachment *next = &attachments[atomic_load_explicit(&join_current, memory_order_relaxed) == attachments];
+    if (!page_is_sound(memfd))
+        return false;
+    atomic_store_explicit(&next->joined, false, memory_order_relaxed);
+    if (mmap(next->page, VSCAF_PAGE_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, memfd, 0) == MAP_FAILED) {
+        /* The kernel may have unmapped what was there before it failed. */
+        mmap(next->page, VSCAF_PAGE_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+        return false;
+    }
+    atomic_store_explicit(&next->sections_used, 0, memory_order_relaxed);
+    atomic_store_explicit(&next->epoch, ++last_epoch, memory_order_relaxed);
+    atomic_store_explicit(&next->joined, true, memory_order_relaxed);
+    /* Sequentially consistent: releases the above, and see program_note. */
+    atomic_store(&join_current, next);
+    copy_program(next->page);
+    return true;
+}
+
+/* Takes the answer, if it has come within wait_ms. False: this join has failed. */
+static bool take_answer(int wait_ms)
+{
+    uint64_t deadline_ns = monotonic_ns() + (uint64_t)wait_ms * 1000000u;
+    struct pollfd watched = {.fd = socket_fd, .events = POLLIN};
+    for (;;) {
+        int ready = poll(&watched, 1, wait_ms);
+        if (ready > 0)
+            break;
+        if (ready < 0 && errno != EINTR)
+            return false;
+        uint64_t now_ns = monotonic_ns();
+        if (now_ns >= deadline_ns)
+            return true; /* outstanding still: asked for again at the next look, without waiting */
+        wait_ms = (int)((deadline_ns - now_ns + 999999u) / 1000000u);
+    }
+
+    struct vscaf_welcome welcome = {0};
+    union {
+        struct cmsghdr head;
+        char bytes[CMSG_SPACE(sizeof(int) * DESCRIPTORS_MAX)];
+    } control;
+    struct iovec vector = {.iov_base = &welcome, .iov_len = sizeof welcome};
+    struct msghdr message = {
+        .msg_iov = &vector, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof control};
+    ssize_t received = recvmsg(socket_fd, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+    if (received < 0)
+        return errno == EAGAIN || errno == EINTR;
+    answer_outstanding = false;
+
+    bool spoken = received == (ssize_t)sizeof welcome && welcome.magic == VSCAF_PAGE_MAGIC
+                  && welcome.version == VSCAF_PAGE_VERSION && welcome.status == VSCAF_JOINED
+                  && welcome.bytes == VSCAF_PAGE_BYTES;
+    bool attached = false;
+    for (struct cmsghdr *part = CMSG_FIRSTHDR(&message); part; part = CMSG_NXTHDR(&message, part)) {
+        if (part->cmsg_level != SOL_SOCKET || part->cmsg_type != SCM_RIGHTS)
+            continue;
+        size_t count = (part->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+        for (size_t i = 0; i < count; i++) {
+            int received_fd;
+            memcpy(&received_fd, CMSG_DATA(part) + i * sizeof(int), sizeof received_fd);
+            if (spoken && !attached)
+                attached = attach(received_fd);
+            close(received_fd);
+        }
+    }
+    return attached;
+}
+
+static bool ask(void)
+{
+    const char *path = secure_getenv("VSCAF_SOCKET");
+    if (!path || !path[0])
+        path = VSCAF_SOCKET_DEFAULT;
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    if (strlen(path) >= sizeof address.sun_path)
+        return false;
+    strcpy(address.sun_path, path);
+
+    int low = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (low < 0)
+        return false;
+    socket_fd = fcntl(low, F_DUPFD_CLOEXEC, DESCRIPTOR_FLOOR);
+    if (socket_fd >= 0)
+        close(low);
+    else
+        socket_fd = low; /* RLIMIT_NOFILE is below the floor */
+    struct stat status;
+    if (fstat(socket_fd, &status) != 0) {
+        close(socket_fd);
+        socket_fd = -1;
+        return false;
+    }
+    socket_device = status.st_dev;
+    socket_inode = status.st_ino;
+
+    struct vscaf_join packet = {.magic = VSCAF_PAGE_MAGIC, .version = VSCAF_PAGE_VERSION};
+    strncpy(packet.name, program_invocation_short_name, sizeof packet.name - 1);
+    if (connect(socket_fd, (const struct sockaddr *)&address, sizeof address) != 0
+        || send(socket_fd, &packet, sizeof packet, MSG_NOSIGNAL | MSG_DONTWAIT) != (ssize_t)sizeof packet) {
+        drop_socket();
+        return false;
+    }
+    answer_outstanding = true;
+    return true;
+}
+
+static void look(void)
+{
+    if (!fork_handler_set) {
+        if (pthread_atfork(NULL, NULL, after_fork_in_child) != 0)
+            return; /* no memory: without the handler a child would write to its parent's page */
+        fork_handler_set = true;
+    }
+    if (socket_fd >= 0 && !socket_is_ours())
+        drop_socket();
+    if (socket_fd >= 0 && answer_outstanding) {
+        if (!take_answer(0))
+            drop_socket();
+        return;
+    }
+    if (socket_fd >= 0) {
+        char byte;
+        ssize_t received = recv(socket_fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
+        /* The agent says nothing more once it has answered: a packet is as wrong as the end. */
+        if (received < 0 && (errno == EAGAIN || errno == EINTR))
+            return;
+        drop_socket();
+    }
+    if (ask() && !take_answer(ANSWER_WAIT_MS))
+        drop_socket();
+}
+
+void join_look_after(uint64_t now_ns)
+{
+    /* Acquire and release: the state above goes from holder to holder. */
+    if (atomic_flag_test_and_set_explicit(&busy, memory_order_acquire))
+        return;
+    if (now_ns >= atomic_load_explicit(&join_due_ns, memory_order_relaxed)) {
+        int saved_errno = errno;
+        int cancel_state;
+        /* Cancelled in the middle, nobody would ever look again. */
+        pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state);
+        look();
+        pthread_setcancelstate(cancel_state, NULL);
+        atomic_store_explicit(&join_due_ns, monotonic_ns() + LOOK_PERIOD_NS, memory_order_relaxed);
+        errno = saved_errno;
+    }
+    atomic_flag_clear_explicit(&busy, memory_order_release);
+}

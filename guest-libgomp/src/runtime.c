@@ -1,0 +1,456 @@
+#include "runtime.h"
+
+#include <dlfcn.h>
+#include <elf.h>
+#include <errno.h>
+#include <limits.h>
+#include <link.h>
+#include <pthread.h>
+#include <stddef.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "export.h"
+
+#define PLACE_BITS 13u
+#define PLACES (1u << PLACE_BITS)
+#define PROBES_MAX 64u
+#define PLACE_POOL (PLACES / 2u)
+#define OBJECTS 256u
+#define OBJECTS_LISTED 1024u
+
+struct bucket {
+    _Atomic uintptr_t key;
+    _Atomic(struct place *) place;
+};
+
+static struct bucket buckets[PLACES];
+static struct place place_pool[PLACE_POOL];
+static _Atomic uint32_t place_pool_used;
+static struct object objects[OBJECTS];
+static _Atomic uint32_t objects_used;
+/* Grows when an object may have been unloaded: what was resolved before is then checked again. */
+static _Atomic uint32_t unload_generation = 1;
+static _Atomic uint64_t unloads_seen;
+
+/* Stand-ins. A caller whose runtime has no such symbol (a weak reference, an object without a runtime) gets the serial
+ * meaning of the construct. */
+static void serial_parallel(outlined_function *fn, void *data, unsigned threads, unsigned flags)
+{
+    (void)threads, (void)flags;
+    fn(data);
+}
+static unsigned serial_reductions(outlined_function *fn, void *data, unsigned threads, unsigned flags)
+{
+    (void)threads, (void)flags;
+    fn(data);
+    return 1;
+}
+static void serial_loop(outlined_function *fn, void *data, unsigned threads, long start, long end, long step,
+                        long chunk, unsigned flags)
+{
+    (void)threads, (void)start, (void)end, (void)step, (void)chunk, (void)flags;
+    fn(data);
+}
+static void serial_loop_runtime(outlined_function *fn, void *data, unsigned threads, long start, long end, long step,
+                                unsigned flags)
+{
+    (void)threads, (void)start, (void)end, (void)step, (void)flags;
+    fn(data);
+}
+static void serial_sections(outlined_function *fn, void *data, unsigned threads, unsigned count, unsigned flags)
+{
+    (void)threads, (void)count, (void)flags;
+    fn(data);
+}
+static void serial_teams(outlined_function *fn, void *data, unsigned teams, unsigned limit, unsigned flags)
+{
+    (void)teams, (void)limit, (void)flags;
+    fn(data);
+}
+/* Of the old pairs the caller runs fn itself. */
+static void serial_parallel_start(outlined_function *fn, void *data, unsigned threads)
+{
+    (void)fn, (void)data, (void)threads;
+}
+static void serial_loop_start(outlined_function *fn, void *data, unsigned threads, long start, long end, long step,
+                              long chunk)
+{
+    (void)fn, (void)data, (void)threads, (void)start, (void)end, (void)step, (void)chunk;
+}
+static void serial_loop_runtime_start(outlined_function *fn, void *data, unsigned threads, long start, long end,
+                                      long step)
+{
+    (void)fn, (void)data, (void)threads, (void)start, (void)end, (void)step;
+}
+static void serial_sections_start(outlined_function *fn, void *data, unsigned threads, unsigned count)
+{
+    (void)fn, (void)data, (void)threads, (void)count;
+}
+static void serial_end(void)
+{
+}
+static int absent_level(void)
+{
+    return 0;
+}
+static int absent_team_size(int level)
+{
+    (void)level;
+    return 1;
+}
+static int absent_threads(void)
+{
+    return 1;
+}
+static int absent_processors(void)
+{
+    long online = sysconf(_SC_NPROCESSORS_ONLN);
+    return online > 0 ? (int)online : 1;
+}
+static int absent_thread_limit(void)
+{
+    return INT_MAX;
+}
+static int absent_active_levels(void)
+{
+    return 1;
+}
+static int absent_dynamic(void)
+{
+    return 0;
+}
+static void absent_set(int value)
+{
+    (void)value;
+}
+
+/* dlclose is interposed (below), so the shim's own handles must be closed with the real one. */
+static int close_handle(void *handle)
+{
+    static _Atomic(void *) known;
+    /* Relaxed: the pointer is to code that libc has had all along. */
+    void *found = atomic_load_explicit(&known, memory_order_relaxed);
+    if (!found) {
+        found = dlsym(RTLD_NEXT, "dlclose");
+        atomic_store_explicit(&known, found, memory_order_relaxed);
+    }
+    int (*real)(void *);
+    memcpy(&real, &found, sizeof real);
+    return real ? real(handle) : -1;
+}
+
+static const void *base_of(const void *address)
+{
+    Dl_info info;
+    return address && dladdr(address, &info) ? info.dli_fbase : NULL;
+}
+
+/* The symbol, unless it is the shim's own. */
+static void *foreign_symbol(void *handle, const char *symbol)
+{
+    static const char here;
+    void *found = dlsym(handle, symbol);
+    return found && base_of(found) != base_of(&here) ? found : NULL;
+}
+
+/* A handle of the object that holds `address`, without loading anything; NULL if there is none. */
+static void *handle_of(const void *address)
+{
+    Dl_info info;
+    struct link_map *map = NULL;
+    if (!dladdr1(address, &info, (void **)&map, RTLD_DL_LINKMAP) || !map)
+        return NULL;
+    if (!map->l_name || !map->l_name[0])
+        return dlopen(NULL, RTLD_LAZY | RTLD_NOLOAD);
+    return dlopen(map->l_name, RTLD_LAZY | RTLD_NOLOAD);
+}
+
+/* What dl_iterate_phdr tells, in the order of loading. */
+struct survey {
+    uintptr_t caller;
+    uintptr_t global; /* GOMP_parallel of the global scope, 0: none */
+    uintptr_t caller_base;
+    uint64_t build_id;
+    bool caller_is_program;
+    bool caller_found;
+    bool global_found_first;
+    uint64_t unloads;
+    uint32_t listed;
+    uintptr_t code[OBJECTS_LISTED]; /* one address in each object */
+};
+
+static uint64_t note_build_id(const struct dl_phdr_info *info, const ElfW(Phdr) * segment)
+{
+    const unsigned char *note = (const unsigned char *)(info->dlpi_addr + segment->p_vaddr);
+    size_t left = segment->p_memsz;
+    /* Descriptors are padded to the segment's alignment: 4 for build-ids, 8 for .note.gnu.property. */
+    size_t align = segment->p_align == 8 ? 8 : 4;
+    while (left >= sizeof(ElfW(Nhdr))) {
+        ElfW(Nhdr) head;
+        memcpy(&head, note, sizeof head);
+        size_t description = (sizeof head + head.n_namesz + align - 1) & ~(align - 1);
+        size_t whole = (description + head.n_descsz + align - 1) & ~(align - 1);
+        if (whole > left)
+            break;
+        if (head.n_type == NT_GNU_BUILD_ID && head.n_namesz == 4 && head.n_descsz >= 8
+            && !memcmp(note + sizeof head, "GNU", 4)) {
+            uint64_t id = 0;
+            for (size_t i = 0; i < 8; i++)
+                id = id << 8 | note[description + i];
+            return id;
+        }
+        note += whole;
+        left -= whole;
+    }
+    return 0;
+}
+
+static bool holds(const struct dl_phdr_info *info, uintptr_t address)
+{
+    for (size_t i = 0; i < info->dlpi_phnum; i++) {
+        const ElfW(Phdr) *segment = &info->dlpi_phdr[i];
+        if (segment->p_type == PT_LOAD && address - info->dlpi_addr - segment->p_vaddr < segment->p_memsz)
+            return true;
+    }
+    return false;
+}
+
+static int survey_object(struct dl_phdr_info *info, size_t size, void *argument)
+{
+    struct survey *survey = argument;
+    (void)size;
+    survey->unloads = info->dlpi_subs;
+    if (survey->global && holds(info, survey->global) && !survey->caller_found)
+        survey->global_found_first = true;
+    if (!survey->caller_found && holds(info, survey->caller)) {
+        survey->caller_found = true;
+        survey->caller_base = info->dlpi_addr;
+        survey->caller_is_program = !info->dlpi_name || !info->dlpi_name[0];
+        for (size_t i = 0; i < info->dlpi_phnum && !survey->build_id; i++)
+            if (info->dlpi_phdr[i].p_type == PT_NOTE)
+                survey->build_id = note_build_id(info, &info->dlpi_phdr[i]);
+    }
+    for (size_t i = 0; i < info->dlpi_phnum && survey->listed < OBJECTS_LISTED; i++) {
+        if (info->dlpi_phdr[i].p_type == PT_LOAD) {
+            survey->code[survey->listed++] = info->dlpi_addr + info->dlpi_phdr[i].p_vaddr;
+            break;
+        }
+    }
+    return 0;
+}
+
+/* GOMP_parallel of the runtime that the object's other calls (GOMP_barrier, omp_get_thread_num, ...) are bound to.
+ * The dynamic linker searches the global scope, then the object's own dependencies; but a runtime that became global
+ * after the object was loaded came too late to be bound. Program and libraries linked to it: the global scope. */
+static const void *find_provider(const void *address, struct survey *survey)
+{
+    void *global = foreign_symbol(RTLD_NEXT, "GOMP_parallel");
+    survey->caller = (uintptr_t)address;
+    survey->global = (uintptr_t)global;
+    dl_iterate_phdr(survey_object, survey);
+    if (survey->caller_is_program && global)
+        return global;
+    void *own = NULL;
+    if (survey->caller_found && !survey->caller_is_program) {
+        void *handle = handle_of(address);
+        if (handle) {
+            own = foreign_symbol(handle, "GOMP_parallel");
+            close_handle(handle);
+        }
+    }
+    if (own && (!global || !survey->global_found_first))
+        return own;
+    if (global)
+        return global;
+    /* A caller without a runtime in reach: its return address was another object's (a tail call), or its code lies in
+     * no object. Any runtime is better than none. */
+    for (uint32_t i = 0; i < survey->listed; i++) {
+        void *handle = handle_of((const void *)survey->code[i]);
+        if (!handle)
+            continue;
+        own = foreign_symbol(handle, "GOMP_parallel");
+        close_handle(handle);
+        if (own)
+            return own;
+    }
+    return NULL;
+}
+
+static void fill_runtime(struct runtime *runtime, const void *provider)
+{
+    void *handle = provider ? handle_of(provider) : NULL;
+    bool complete = handle != NULL;
+#define X(member, symbol, type, stand_in)                                                                              \
+    do {                                                                                                               \
+        void *found = handle ? foreign_symbol(handle, symbol) : NULL;                                                  \
+        if (found)                                                                                                     \
+            memcpy(&runtime->member, &found, sizeof found);                                                            \
+        else                                                                                                           \
+            runtime->member = stand_in;                                                                                \
+    } while (0);
+    VSCAF_RUNTIME_FUNCTIONS(X)
+#undef X
+    if (handle)
+        close_handle(handle);
+    complete = complete && runtime->get_level != absent_level && runtime->get_team_size != absent_team_size
+               && runtime->get_max_threads != absent_threads && runtime->get_thread_limit != absent_thread_limit;
+    runtime->manageable = complete;
+    runtime->parallel_ever = runtime->get_max_active_levels() > 0;
+}
+
+static const void *map_of(const void *address)
+{
+#if defined(__GLIBC__) && __GLIBC_PREREQ(2, 35)
+    /* Takes no lock: a team that works while a constructor holds the loader's lock gets through. */
+    struct dl_find_object found;
+    return _dl_find_object((void *)(uintptr_t)address, &found) == 0 ? found.dlfo_link_map : NULL;
+#else
+    Dl_info info;
+    struct link_map *map = NULL;
+    return dladdr1(address, &info, (void **)&map, RTLD_DL_LINKMAP) ? map : NULL;
+#endif
+}
+
+static bool same_object(const struct object *one, const struct object *other)
+{
+    return one->map == other->map && one->base == other->base && one->build_id == other->build_id
+           && !memcmp(&one->runtime, &other->runtime, sizeof one->runtime);
+}
+
+static struct object *object_of(const void *address, uint32_t generation, struct object *spare)
+{
+    const void *map = map_of(address);
+    uint32_t used = atomic_load_explicit(&objects_used, memory_order_relaxed);
+    if (used > OBJECTS)
+        used = OBJECTS;
+    for (uint32_t i = 0; map && i < used; i++) {
+        /* Acquire: what the writer filled in before `ready` is seen. */
+        if (atomic_load_explicit(&objects[i].ready, memory_order_acquire) && objects[i].map == map
+            && atomic_load_explicit(&objects[i].generation, memory_order_acquire) == generation)
+            return &objects[i];
+    }
+
+    struct survey survey;
+    memset(&survey, 0, offsetof(struct survey, code));
+    memset(spare, 0, sizeof *spare);
+    fill_runtime(&spare->runtime, find_provider(address, &survey));
+    spare->map = map;
+    spare->base = survey.caller_found ? survey.caller_base : 0;
+    spare->build_id = survey.build_id;
+    atomic_store_explicit(&spare->generation, generation, memory_order_relaxed);
+    atomic_store_explicit(&spare->ready, 1, memory_order_relaxed);
+    for (uint32_t i = 0; i < used; i++) {
+        if (atomic_load_explicit(&objects[i].ready, memory_order_acquire) && same_object(&objects[i], spare)) {
+            /* Release: who sees the new generation sees an object that was compared under it. */
+            atomic_store_explicit(&objects[i].generation, generation, memory_order_release);
+            return &objects[i];
+        }
+    }
+    if (used == OBJECTS)
+        return spare;
+    uint32_t index = atomic_fetch_add_explicit(&objects_used, 1, memory_order_relaxed);
+    if (index >= OBJECTS)
+        return spare;
+    struct object *object = &objects[index];
+    object->map = spare->map;
+    object->base = spare->base;
+    object->build_id = spare->build_id;
+    object->runtime = spare->runtime;
+    atomic_store_explicit(&object->generation, generation, memory_order_relaxed);
+    /* Release: everything above comes before. */
+    atomic_store_explicit(&object->ready, 1, memory_order_release);
+    return object;
+}
+
+/* Kept apart from place_of: never on the hot path. */
+static __attribute__((noinline)) struct place *resolve(const void *address, struct bucket *bucket,
+                                                       struct place_spare *spare)
+{
+    int saved_errno = errno;
+    /* Acquire: pairs with the release in dlclose, so what is looked up is what came after that unloading. */
+    uint32_t generation = atomic_load_explicit(&unload_generation, memory_order_acquire);
+    struct object *object = object_of(address, generation, &spare->object);
+    struct place *place = bucket ? atomic_load_explicit(&bucket->place, memory_order_acquire) : NULL;
+    struct place *kept = NULL;
+    if (object != &spare->object && place
+        && atomic_load_explicit(&place->object, memory_order_relaxed) == object) {
+        atomic_store_explicit(&place->generation, generation, memory_order_release);
+        kept = place;
+    } else if (object != &spare->object && bucket) {
+        uint32_t index = atomic_load_explicit(&place_pool_used, memory_order_relaxed);
+        if (index < PLACE_POOL)
+            index = atomic_fetch_add_explicit(&place_pool_used, 1, memory_order_relaxed);
+        if (index < PLACE_POOL) {
+            kept = &place_pool[index];
+            kept->offset = (uintptr_t)address - object->base;
+            atomic_store_explicit(&kept->object, object, memory_order_relaxed);
+            atomic_store_explicit(&kept->generation, generation, memory_order_relaxed);
+            /* Release: readers of the pointer see the place filled. Of two threads that resolve at once both are
+             * right, and one is lost. */
+            if (!atomic_compare_exchange_strong_explicit(&bucket->place, &place, kept, memory_order_acq_rel,
+                                                         memory_order_acquire)
+                && place && atomic_load_explicit(&place->generation, memory_order_acquire) == generation)
+                kept = place;
+        }
+    }
+    if (!kept) {
+        kept = &spare->place;
+        memset(kept, 0, sizeof *kept);
+        kept->offset = (uintptr_t)address - object->base;
+        atomic_store_explicit(&kept->object, object, memory_order_relaxed);
+    }
+    dlerror(); /* what was looked up in vain is no business of the program's */
+    errno = saved_errno;
+    return kept;
+}
+
+struct place *place_of(const void *address, struct place_spare *spare)
+{
+    uintptr_t key = (uintptr_t)address;
+    uint32_t index = (uint32_t)(((uint64_t)key * 0x9E3779B97F4A7C15u) >> (64u - PLACE_BITS));
+    for (uint32_t probe = 0; probe < PROBES_MAX; probe++, index = (index + 1) & (PLACES - 1)) {
+        struct bucket *bucket = &buckets[index];
+        /* Relaxed: a key never changes once set, and everything else hangs on the pointer beside it. */
+        uintptr_t found = atomic_load_explicit(&bucket->key, memory_order_relaxed);
+        if (!found
+            && atomic_compare_exchange_strong_explicit(&bucket->key, &found, key, memory_order_relaxed,
+                                                       memory_order_relaxed))
+            found = key;
+        if (found != key)
+            continue;
+        /* Acquire: pairs with the release in resolve. */
+        struct place *place = atomic_load_explicit(&bucket->place, memory_order_acquire);
+        /* Relaxed: dlclose has returned before the code of another object can call from the same address. */
+        if (__builtin_expect(
+                place
+                    && atomic_load_explicit(&place->generation, memory_order_relaxed)
+                           == atomic_load_explicit(&unload_generation, memory_order_relaxed),
+                1))
+            return place;
+        return resolve(address, bucket, spare);
+    }
+    return resolve(address, NULL, spare);
+}
+
+static int count_unloads(struct dl_phdr_info *info, size_t size, void *argument)
+{
+    (void)size;
+    *(uint64_t *)argument = info->dlpi_subs;
+    return 1;
+}
+
+/* Interposed for one reason: code that is unloaded gives its addresses to the next library, which may belong to
+ * another runtime. */
+VSCAF_EXPORT int dlclose(void *handle)
+{
+    int result = close_handle(handle);
+    int saved_errno = errno;
+    uint64_t unloads = 0;
+    dl_iterate_phdr(count_unloads, &unloads);
+    if (atomic_exchange_explicit(&unloads_seen, unloads, memory_order_relaxed) != unloads)
+        /* Release: who sees the new number also sees the loader's lists as they are now. */
+        atomic_fetch_add_explicit(&unload_generation, 1, memory_order_release);
+    errno = saved_errno;
+    return result;
+}

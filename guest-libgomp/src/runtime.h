@@ -1,0 +1,113 @@
+/* Which OpenMP runtime a caller belongs to, and the functions of that runtime.
+ *
+ * Several runtimes can live in one process (Python wheels bring their own), so nothing here is per process: an address
+ * of code leads to its object, the object to the runtime that the dynamic linker bound it to.
+ */
+#ifndef VSCAF_GOMP_RUNTIME_H
+#define VSCAF_GOMP_RUNTIME_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+typedef void outlined_function(void *);
+
+/* The shapes of libgomp's entry points (libgomp/libgomp_g.h in gcc's sources). */
+typedef void parallel_function(outlined_function *, void *, unsigned num_threads, unsigned flags);
+typedef unsigned reductions_function(outlined_function *, void *, unsigned num_threads, unsigned flags);
+typedef void loop_function(outlined_function *, void *, unsigned num_threads, long start, long end, long step,
+                           long chunk, unsigned flags);
+typedef void loop_runtime_function(outlined_function *, void *, unsigned num_threads, long start, long end, long step,
+                                   unsigned flags);
+typedef void sections_function(outlined_function *, void *, unsigned num_threads, unsigned count, unsigned flags);
+typedef void teams_function(outlined_function *, void *, unsigned num_teams, unsigned thread_limit, unsigned flags);
+typedef void parallel_start_function(outlined_function *, void *, unsigned num_threads);
+typedef void loop_start_function(outlined_function *, void *, unsigned num_threads, long start, long end, long step,
+                                 long chunk);
+typedef void loop_runtime_start_function(outlined_function *, void *, unsigned num_threads, long start, long end,
+                                         long step);
+typedef void sections_start_function(outlined_function *, void *, unsigned num_threads, unsigned count);
+typedef void end_function(void);
+typedef int get_function(void);
+typedef int get_at_function(int level);
+typedef void set_function(int);
+
+/* X(member, symbol, type, what stands in where the runtime has no such symbol) */
+#define VSCAF_RUNTIME_FUNCTIONS(X)                                                                                     \
+    X(parallel, "GOMP_parallel", parallel_function, serial_parallel)                                                   \
+    X(reductions, "GOMP_parallel_reductions", reductions_function, serial_reductions)                                  \
+    X(loop_static, "GOMP_parallel_loop_static", loop_function, serial_loop)                                            \
+    X(loop_dynamic, "GOMP_parallel_loop_dynamic", loop_function, serial_loop)                                          \
+    X(loop_guided, "GOMP_parallel_loop_guided", loop_function, serial_loop)                                            \
+    X(loop_nonmonotonic_dynamic, "GOMP_parallel_loop_nonmonotonic_dynamic", loop_function, serial_loop)                \
+    X(loop_nonmonotonic_guided, "GOMP_parallel_loop_nonmonotonic_guided", loop_function, serial_loop)                  \
+    X(loop_runtime, "GOMP_parallel_loop_runtime", loop_runtime_function, serial_loop_runtime)                          \
+    X(loop_nonmonotonic_runtime, "GOMP_parallel_loop_nonmonotonic_runtime", loop_runtime_function,                     \
+      serial_loop_runtime)                                                                                             \
+    X(loop_maybe_nonmonotonic_runtime, "GOMP_parallel_loop_maybe_nonmonotonic_runtime", loop_runtime_function,         \
+      serial_loop_runtime)                                                                                             \
+    X(sections, "GOMP_parallel_sections", sections_function, serial_sections)                                          \
+    X(teams, "GOMP_teams_reg", teams_function, serial_teams)                                                           \
+    X(parallel_start, "GOMP_parallel_start", parallel_start_function, serial_parallel_start)                           \
+    X(loop_static_start, "GOMP_parallel_loop_static_start", loop_start_function, serial_loop_start)                    \
+    X(loop_dynamic_start, "GOMP_parallel_loop_dynamic_start", loop_start_function, serial_loop_start)                  \
+    X(loop_guided_start, "GOMP_parallel_loop_guided_start", loop_start_function, serial_loop_start)                    \
+    X(loop_runtime_start, "GOMP_parallel_loop_runtime_start", loop_runtime_start_function,                             \
+      serial_loop_runtime_start)                                                                                       \
+    X(sections_start, "GOMP_parallel_sections_start", sections_start_function, serial_sections_start)                  \
+    X(parallel_end, "GOMP_parallel_end", end_function, serial_end)                                                     \
+    X(get_level, "omp_get_level", get_function, absent_level)                                                          \
+    X(get_team_size, "omp_get_team_size", get_at_function, absent_team_size)                                           \
+    X(get_max_threads, "omp_get_max_threads", get_function, absent_threads)                                            \
+    X(get_num_procs, "omp_get_num_procs", get_function, absent_processors)                                             \
+    X(get_thread_limit, "omp_get_thread_limit", get_function, absent_thread_limit)                                     \
+    X(get_max_active_levels, "omp_get_max_active_levels", get_function, absent_active_levels)                          \
+    X(get_dynamic, "omp_get_dynamic", get_function, absent_dynamic)                                                    \
+    X(set_dynamic, "omp_set_dynamic", set_function, absent_set)                                                        \
+    X(set_num_threads, "omp_set_num_threads", set_function, absent_set)
+
+/* The functions of one runtime; none is ever NULL. */
+struct runtime {
+#define X(member, symbol, type, stand_in) type *member;
+    VSCAF_RUNTIME_FUNCTIONS(X)
+#undef X
+    bool manageable;    /* the runtime has everything that resizing needs (omp_get_level and so on) */
+    bool parallel_ever; /* false: OMP_MAX_ACTIVE_LEVELS=0, every team is of one thread */
+};
+
+/* A loaded object (program or library). Constant once it can be seen, but for `generation`. */
+struct object {
+    _Atomic uint32_t ready;
+    _Atomic uint32_t generation; /* of unloadings at which this was last found true */
+    const void *map;             /* its link map: identity only */
+    uintptr_t base;              /* load address: what is added to the addresses in the file */
+    uint64_t build_id;           /* its first 8 bytes, big-endian as people print it; 0: the object has none */
+    struct runtime runtime;
+};
+
+/* A place in code: an outlined function, or a call to omp_*. */
+struct place {
+    _Atomic(struct object *) object;
+    _Atomic uint32_t generation;
+    uint64_t offset;        /* from the object's load address */
+    _Atomic uint64_t slot;  /* where the page of the current join keeps this section; section.c knows how */
+};
+
+/* What lookup uses where its tables are full: one for each caller, on the stack. */
+struct place_spare {
+    struct place place;
+    struct object object;
+};
+
+/* The place of the code at `address`. Never fails; system calls and locks only the first time (and after a dlclose
+ * that unloaded something). */
+struct place *place_of(const void *address, struct place_spare *spare);
+
+/* The runtime of a place. */
+static inline const struct runtime *place_runtime(struct place *place)
+{
+    /* Acquire: pairs with the release that made the object visible. */
+    return &atomic_load_explicit(&place->object, memory_order_acquire)->runtime;
+}
+
+#endif

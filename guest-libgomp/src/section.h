@@ -1,0 +1,26 @@
+/* One parallel section, from its start to its end. */
+#ifndef VSCAF_GOMP_SECTION_H
+#define VSCAF_GOMP_SECTION_H
+
+#include "join.h"
+#include "runtime.h"
+#include "team.h"
+
+struct section {
+    const struct runtime *runtime;
+    struct place *place;
+    struct attachment *attachment; /* NULL: nested, or a runtime that cannot be managed; not counted */
+    uint32_t epoch;
+    struct team team;
+    uint64_t start_ns;
+    struct place_spare spare; /* last: hardly ever touched */
+};
+
+/* Fills `section` for a parallel construct whose outlined function is `fn` and whose thread argument was `asked`. Then
+ * section->runtime is to be called with section->team.argument. */
+void section_begin(struct section *section, outlined_function *fn, unsigned asked);
+
+/* Books what section_begin began. */
+void section_end(struct section *section);
+
+#endif
