@@ -1,0 +1,172 @@
+"""The guest's kernel: the distribution's own package for virtual machines, and of its modules those that virtio needs."""
+
+from __future__ import annotations
+
+import json
+import lzma
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+# The meta package, and how the package of a kernel's modules is named where it is one of its own.
+KERNEL_PACKAGES = {
+    "debian": ("linux-image-cloud-amd64", None),
+    "ubuntu": ("linux-image-virtual", "linux-modules-"),
+}
+# Drivers that a guest needs; those that a kernel has built in need no file.
+WANTED_MODULES = ("virtio_pci", "virtio_console", "virtio_blk")
+
+
+class ImageError(Exception):
+    """The image cannot be built; the message says what is missing and how to mend it."""
+
+
+def run(command: list[str], mend: str, accept: tuple[int, ...] = (0,), cwd: Path | None = None) -> str:
+    """The command's standard output.
+
+    Raises ImageError with what it said and the mend where its exit status is not in `accept`, or it is not there.
+    """
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=cwd)
+    except FileNotFoundError:
+        raise ImageError(f"{command[0]} is not installed: install the package that has it") from None
+    if done.returncode not in accept:
+        raise ImageError(f"`{' '.join(command[:6])}` failed: {(done.stderr or done.stdout).strip()[-2000:]}; {mend}")
+    return done.stdout
+
+
+@dataclass(frozen=True)
+class GuestKernel:
+    """`directory` holds `vmlinuz`, the modules as NAME.ko, and `order`: their file names, dependencies first."""
+
+    directory: Path
+    package: str
+    release: str
+
+
+def distribution() -> str:
+    """"debian" or "ubuntu", whichever this machine's packages are.
+
+    Raises ImageError elsewhere.
+    """
+    fields = dict(
+        line.split("=", 1) for line in Path("/etc/os-release").read_text().splitlines() if "=" in line
+    )
+    words = [fields.get(key, "").strip('"') for key in ("ID", "ID_LIKE")]
+    for word in " ".join(words).split():
+        if word in KERNEL_PACKAGES:
+            return word
+    raise ImageError(f"the distribution is {words[0] or 'unknown'}: Debian and Ubuntu are known (see KERNEL_PACKAGES)")
+
+
+def kernel_packages() -> list[str]:
+    """The packages that hold the kernel and its modules, the kernel's first."""
+    meta, modules_prefix = KERNEL_PACKAGES[distribution()]
+    mend = "are there package lists? Run `apt-get update` as root"
+    depends = run(["apt-cache", "depends", meta], mend)
+    match = re.search(r"^ *\|?Depends: (linux-image-\d\S+)$", depends, re.MULTILINE)
+    if match is None:
+        raise ImageError(f"apt knows no {meta} with a kernel: {mend}")
+    image = match.group(1)
+    if modules_prefix is None:
+        return [image]
+    return [image, modules_prefix + re.sub(r"^linux-image-(unsigned-)?", "", image)]
+
+
+def decompressed(path: Path) -> bytes:
+    """A module's bytes, whether NAME.ko, NAME.ko.xz or NAME.ko.zst."""
+    if path.suffix == ".xz":
+        return lzma.decompress(path.read_bytes())
+    if path.suffix == ".zst":
+        if shutil.which("zstd") is None:
+            raise ImageError("the kernel's modules are compressed with zstd: install the package zstd")
+        return subprocess.run(["zstd", "-dcq", str(path)], capture_output=True, check=True).stdout
+    return path.read_bytes()
+
+
+def module_name(path: str) -> str:
+    """"virtio_rng" for ".../virtio-rng.ko.xz"."""
+    return re.sub(r"\.ko(\.\w+)?$", "", os.path.basename(path)).replace("-", "_")
+
+
+def modules_in_order(modules: Path) -> dict[str, bytes]:
+    """The wanted modules and what they depend on, dependencies first: name -> bytes. `modules`: /lib/modules/RELEASE.
+
+    A module names its dependencies in its .modinfo section, as "depends=a,b".
+    Raises ImageError where a module is neither a file nor built in.
+    """
+    files = {module_name(path.name): path for path in modules.rglob("*.ko*") if ".ko" in path.suffixes}
+    built_in = {module_name(line) for line in (modules / "modules.builtin").read_text().splitlines()}
+    ordered: dict[str, bytes] = {}
+
+    def add(name: str) -> None:
+        if name in built_in or name in ordered:
+            return
+        if name not in files:
+            raise ImageError(f"the kernel in {modules} has no module {name}: take another kernel package")
+        content = decompressed(files[name])
+        match = re.search(rb"\0depends=([^\0]*)\0", content)
+        for dependency in (match.group(1).decode() if match else "").split(","):
+            if dependency:
+                add(dependency.replace("-", "_"))
+        ordered[name] = content
+
+    for wanted in WANTED_MODULES:
+        add(wanted)
+    return ordered
+
+
+def prepare(packages: list[str], directory: Path, say: Callable[[str], None]) -> None:
+    """Downloads and unpacks the packages; leaves in `directory` what GuestKernel says."""
+    with tempfile.TemporaryDirectory(prefix="vscaf-kernel-") as scratch_name:
+        scratch = Path(scratch_name)
+        say(f"downloading {' '.join(packages)}")
+        # apt's own user cannot write into a private directory; as root it would say so at length.
+        run(
+            ["apt-get", "download", "-q", "-o", "APT::Sandbox::User=root", *packages],
+            "is the network there, and are the package lists fresh? Run `apt-get update` as root",
+            cwd=scratch,
+        )
+        say("unpacking the kernel")
+        for package in scratch.glob("*.deb"):
+            run(["dpkg", "-x", str(package), str(scratch / "root")], "is the disk full?")
+        kernels = sorted((scratch / "root" / "boot").glob("vmlinuz-*"))
+        if len(kernels) != 1:
+            raise ImageError(f"{packages[0]} holds {len(kernels)} kernels under /boot, not one: take another package")
+        release = kernels[0].name.removeprefix("vmlinuz-")
+        trees = [path for path in (scratch / "root").glob(f"**/lib/modules/{release}") if path.is_dir()]
+        if not trees:
+            raise ImageError(f"{' '.join(packages)} hold no /lib/modules/{release}: take other packages")
+        modules = modules_in_order(trees[0])
+        new = Path(tempfile.mkdtemp(prefix=".new-", dir=directory.parent))
+        shutil.copy(kernels[0], new / "vmlinuz")
+        (new / "vmlinuz").chmod(0o644)
+        for name, content in modules.items():
+            (new / f"{name}.ko").write_bytes(content)
+        (new / "order").write_text("".join(f"{name}.ko\n" for name in modules))
+        (new / "kernel.json").write_text(json.dumps({"package": packages[0], "release": release}) + "\n")
+        new.chmod(0o755)
+        if directory.exists():
+            shutil.rmtree(directory)
+        new.rename(directory)
+
+
+def guest_kernel(cache: Path, update: bool, say: Callable[[str], None]) -> GuestKernel:
+    """The kernel kept in `cache`, downloaded where there is none, or where `update` finds another one.
+
+    Raises ImageError with the mend where it cannot be had.
+    """
+    cache.mkdir(parents=True, exist_ok=True)
+    kept = cache / "current"
+    if update or not (kept / "kernel.json").exists():
+        packages = kernel_packages()
+        known = json.loads((kept / "kernel.json").read_text()) if (kept / "kernel.json").exists() else {}
+        if known.get("package") != packages[0]:
+            prepare(packages, kept, say)
+    known = json.loads((kept / "kernel.json").read_text())
+    return GuestKernel(kept, known["package"], known["release"])
