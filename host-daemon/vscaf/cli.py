@@ -9,6 +9,8 @@ from pathlib import Path
 
 import click
 from rich.console import Console
+from vscaf_policies import PolicyError
+from vscaf_policies.registry import load_policy
 
 from vscaf import __version__
 from vscaf.config import HELP, Config, load_config
@@ -19,8 +21,6 @@ from vscaf.journal import Journal, host_boot_id
 from vscaf.loop import Daemon
 from vscaf.status import status as daemon_status
 from vscaf.status import table
-from vscaf_policies import PolicyError
-from vscaf_policies.registry import load_policy
 
 log = logging.getLogger("vscaf")
 
@@ -41,8 +41,8 @@ def main() -> None:
 def daemon(path: Path, verbose: bool, help_config: bool) -> None:
     """Run the daemon in the foreground until SIGTERM or SIGINT; then put everything back as it was found.
 
-    Exit status: 0 when everything was put back, 1 when something could not be, 2 when the configuration or libvirt is not
-    usable; then nothing was changed.
+    Exit status: 0 when everything was put back, 1 when something could not be, 2 when the configuration or libvirt
+    is not usable; then nothing was changed.
     """
     if help_config:
         click.echo(HELP, nl=False)
@@ -76,7 +76,9 @@ async def _serve(config: Config) -> int:
         cpus = await host.host_cpus()
         for name in config.domains:
             if not await host.defined(name):
-                raise UsageError(f"domain {name}: libvirt at {config.uri} has none of that name: see `virsh list --all`")
+                raise UsageError(
+                    f"domain {name}: libvirt at {config.uri} has none of that name: see `virsh list --all`"
+                )
         journal = Journal(Path(config.state_directory), host_boot_id())
         running = Daemon(config, host, cpus, journal)
         loop = asyncio.get_running_loop()
@@ -84,7 +86,9 @@ async def _serve(config: Config) -> int:
             loop.add_signal_handler(number, running.stop)
         control = ControlServer(Path(config.control_socket), lambda: daemon_status(running))
         await control.start()
-        log.info("policy %s shares CPUs %s among %s", config.policy.name, config.pool, ", ".join(sorted(config.domains)))
+        log.info(
+            "policy %s shares CPUs %s among %s", config.policy.name, config.pool, ", ".join(sorted(config.domains))
+        )
         return 0 if await running.run() else 1
     finally:
         if control is not None:

@@ -14,7 +14,7 @@ Share = Annotated[str, Meta(pattern="^(reserve|share|keep)$")]
 
 
 class DomainConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """What one domain may have. Bounds are pCPUs; `maximum` is unset where the domain's own vCPU maximum is the bound."""
+    """What one domain may have. Bounds are pCPUs; an unset `maximum` is the domain's own vCPU maximum."""
 
     minimum: Annotated[int, Meta(ge=1)] = 1
     maximum: Annotated[int, Meta(ge=1)] | None = None
@@ -33,8 +33,8 @@ class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     """The whole file.
 
     `pool` is a CPU list; every other table key is optional. `rest` says where resting domains run: on the host's CPUs
-    outside the pool ("reserve"), over the pool at the lowest weight ("share"), or nowhere, they keep their CPUs ("keep").
-    Unset: "reserve" where there is a reserve, else "share".
+    outside the pool ("reserve"), over the pool at the lowest weight ("share"), or not at all: they keep their CPUs
+    ("keep"). Unset: "reserve" where there is a reserve, else "share".
     """
 
     pool: str
@@ -59,7 +59,7 @@ class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
 
 
 def load_config(path: Path) -> Config:
-    """The configuration in *path*. UsageError, one line naming the key and the mend, for anything that is wrong with it."""
+    """The configuration in *path*. UsageError, one line naming the key and the mend, for a bad one."""
     try:
         text = path.read_bytes()
     except OSError as error:

@@ -51,12 +51,14 @@ class ControlServer:
 async def ask_status(path: Path, timeout_s: float = 5.0) -> Any:
     """The status of the daemon at *path*. VscafError, in one line, where none answers."""
     try:
-        async with aiohttp.ClientSession(
-            connector=aiohttp.UnixConnector(str(path)), timeout=aiohttp.ClientTimeout(total=timeout_s)
-        ) as session:
-            async with session.get("http://vscaf/v1/status") as response:
-                response.raise_for_status()
-                return await response.json()
+        async with (
+            aiohttp.ClientSession(
+                connector=aiohttp.UnixConnector(str(path)), timeout=aiohttp.ClientTimeout(total=timeout_s)
+            ) as session,
+            session.get("http://vscaf/v1/status") as response,
+        ):
+            response.raise_for_status()
+            return await response.json()
     except (aiohttp.ClientError, TimeoutError, OSError) as error:
         words = getattr(error, "strerror", None) or str(error) or "no answer"
         raise VscafError(f"control socket {path}: {words}: is `vscaf daemon` running, and are you root?") from error

@@ -1,7 +1,7 @@
 """What was found of each domain before vscaf changed it, kept on disk so that it can be put back after any crash.
 
-The file is replaced as a whole and synced before the first change that it covers. Only what concerns the present boot of
-the host counts: after a reboot no run of a domain is left that could be put back.
+The file is replaced as a whole and synced before the first change that it covers. Only what concerns the present boot
+of the host counts: after a reboot no run of a domain is left that could be put back.
 """
 
 import fcntl
@@ -84,12 +84,16 @@ class Journal:
             directory.mkdir(parents=True, exist_ok=True, mode=0o700)
             self._lock = (directory / "lock").open("w")
         except OSError as error:
-            raise UsageError(f"state directory {directory}: {error.strerror}: give another as state_directory") from error
+            raise UsageError(
+                f"state directory {directory}: {error.strerror}: give another as state_directory"
+            ) from error
         try:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
             self._lock.close()
-            raise UsageError(f"state directory {directory}: another vscaf daemon uses it: stop that one first") from error
+            raise UsageError(
+                f"state directory {directory}: another vscaf daemon uses it: stop that one first"
+            ) from error
         self._read()
 
     def close(self) -> None:
@@ -114,7 +118,7 @@ class Journal:
             self.entries = {entry.key: entry for entry in content.domains}
 
     def write(self, entries: dict[DomainKey, JournalEntry]) -> None:
-        """Makes *entries* the journal, durably; does nothing when they are that already. OSError when the disk refuses."""
+        """Makes *entries* the journal, durably, unless they are it already. OSError when the disk refuses."""
         if entries == self.entries:
             return
         if not entries:

@@ -9,6 +9,9 @@ import time
 from collections.abc import Coroutine, Iterable, Mapping
 from typing import Any
 
+from vscaf_policies import DomainState, Policy, PolicyError, PoolState, SpeedupPoint
+from vscaf_policies.registry import load_policy
+
 from vscaf.agentlink.messages import Report
 from vscaf.config import Config
 from vscaf.core.decide import DecideMemory, Decision, decide
@@ -23,8 +26,6 @@ from vscaf.hypervisor.libvirt_host import LibvirtHost
 from vscaf.hypervisor.values import DomainKey, DomainSeen, HostCpus
 from vscaf.journal import Journal
 from vscaf.managed import ManagedDomain, agent_link
-from vscaf_policies import DomainState, Policy, PolicyError, PoolState, SpeedupPoint
-from vscaf_policies.registry import load_policy
 
 log = logging.getLogger(__name__)
 
@@ -33,7 +34,7 @@ USAGE_WINDOW_S = 0.1  # a shorter look at the vCPUs' time says too little
 
 
 class Daemon:
-    """Shares the pool of *config* among its domains until stop() is called. `journal` is open and stays the caller's."""
+    """Shares the pool of *config* among its domains until stop(). `journal` is open and stays the caller's."""
 
     def __init__(self, config: Config, host: LibvirtHost, cpus: HostCpus, journal: Journal) -> None:
         self.config = config
@@ -66,7 +67,7 @@ class Daemon:
         self._news.set()
 
     async def run(self) -> bool:
-        """Runs until stop(); then puts everything back. False when something could not be put back (the journal keeps it)."""
+        """Runs until stop(); then puts everything back. False: something could not be, and the journal keeps it."""
         period_s = self.config.period_ms / 1000
         while not self._stopping:
             begun_s = time.monotonic()
@@ -184,7 +185,7 @@ class Daemon:
         return True
 
     def _waiting_for_agents(self) -> bool:
-        """Whether the daemon has just started and some agent, or the first look at some domain's vCPU time, is to come."""
+        """Whether the daemon has just started and some agent, or some domain's first vCPU time, is to come."""
         if time.monotonic() - self._started_s > HEARING_S:
             return False
         return any(one.vcpu_time_s is None or (one.link and not one.heard()) for one in self.managed.values())
@@ -299,7 +300,7 @@ class Daemon:
         await asyncio.gather(*arriving)
 
     def _record(self, by_name: Mapping[str, ManagedDomain], target: Mapping[str, frozenset[int]]) -> None:
-        """Writes the journal before anything of it is brought about. OSError ends the daemon: it could not keep its word."""
+        """Writes the journal before anything of it is brought about. OSError ends the daemon."""
         self._journal.write({domain.seen.key: domain.entry(target[name]) for name, domain in by_name.items()})
 
     async def _give_all_back(self) -> bool:
@@ -374,5 +375,3 @@ def reported_weight(report: Report, busy_cpus: float, cpus: int) -> float | None
             points = [SpeedupPoint(one.p, one.speedup, one.standard_error, one.samples) for one in process.points]
             weights.append(scaf_weight(discount(points, busy_cpus, cpus)))
     return domain_weight(weights)
-
-

@@ -20,7 +20,7 @@ from vscaf.journal import FoundSettings, JournalEntry
 
 log = logging.getLogger(__name__)
 
-# cgroup v1's range of shares begins at 2 (default 1024), v2's weight at 1 (default 100); libvirt's "cpu_shares" is both.
+# libvirt's "cpu_shares" is cgroup v1's shares, from 2 (default 1024), or v2's weight, from 1 (default 100).
 LOWEST_SHARES_V1, LOWEST_SHARES_V2, DEFAULT_SHARES_V1 = 2, 1, 1024
 RESEND_S = 1.0
 STALE_REPORT_S = 1.5
@@ -146,10 +146,11 @@ class ManagedDomain:
         await self._pin(partition, emulator)
 
     async def settle(self, area: frozenset[int], emulator: frozenset[int]) -> None:
-        """Brings pins and the guest to what is meant, where they are not: an agent came back, fell silent, or CPUs changed."""
+        """Brings pins and the guest to what is meant: an agent came back or fell silent, or CPUs changed."""
         link = self.link
         if link is not None and link.connected and not self._told_newest(link):
-            if time.monotonic() - self._sent_at_s >= RESEND_S or link.generation != self._sent_to:
+            due = time.monotonic() - self._sent_at_s >= RESEND_S
+            if due or link.generation != self._sent_to:
                 self._send()
         if self.resting:
             await self._apply_pins(vcpu_pins(area, self.seen.vcpus, None, cooperating=False), area)
@@ -165,7 +166,7 @@ class ManagedDomain:
                 self._send()
 
     async def give_back(self) -> None:
-        """Puts everything back as it was found. HypervisorError where libvirt refuses; what can be done is done first."""
+        """Puts everything back as it was found. HypervisorError where libvirt refuses."""
         found = self.found
         if found is None:
             return

@@ -1,7 +1,7 @@
 """One guest's agent, seen from the host: connects to its channel, keeps its last words, sends allocations.
 
-The guest is not trusted: lines are bounded, decoded strictly, and read no faster than a fixed rate, so that a flood fills
-the guest's own buffers. Nothing that it sends makes this side grow or wait.
+The guest is not trusted: lines are bounded, decoded strictly, and read no faster than a fixed rate, so that a flood
+fills the guest's own buffers. Nothing that it sends makes this side grow or wait.
 """
 
 import asyncio
@@ -168,7 +168,9 @@ class AgentLink:
             message = messages.decode_from_guest(line)
         except messages.BadLine as error:
             if error.version is not None:
-                mend = f"this daemon speaks version {messages.WIRE_VERSION}, not {error.version}: update the host's vscaf"
+                mend = (
+                    f"this daemon speaks version {messages.WIRE_VERSION}, not {error.version}: update the host's vscaf"
+                )
                 self._send(messages.WireError(message=mend))
             if not forgive:
                 self._count_bad(str(error))

@@ -1,6 +1,6 @@
-"""The wire's messages as typed values. The contract is guest-agent/wire/README.md; both sides test against its golden lines."""
+"""The wire's messages as typed values. The contract is guest-agent/wire/README.md; both sides test its golden lines."""
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, TypeVar
 
 import msgspec
 from msgspec import Meta
@@ -29,7 +29,7 @@ class GuestCpus(msgspec.Struct, frozen=True, kw_only=True):
     online: CpuNumbers
 
 
-class GuestHello(Message, tag="hello"):
+class GuestHello(Message, tag="hello", frozen=True, kw_only=True):
     """The agent is there, or has restarted."""
 
     agent: Words
@@ -58,7 +58,7 @@ class ReportedProcess(msgspec.Struct, frozen=True, kw_only=True):
     points: Annotated[list[ReportedPoint], Meta(max_length=64)]
 
 
-class Report(Message, tag="report"):
+class Report(Message, tag="report", frozen=True, kw_only=True):
     """The guest's state over the last period."""
 
     sequence: Sequence
@@ -68,7 +68,7 @@ class Report(Message, tag="report"):
     processes: Annotated[list[ReportedProcess], Meta(max_length=512)]
 
 
-class Ack(Message, tag="ack"):
+class Ack(Message, tag="ack", frozen=True, kw_only=True):
     """The newest allocate has been carried out; `online` is what is."""
 
     sequence: Sequence
@@ -76,19 +76,19 @@ class Ack(Message, tag="ack"):
     sections_ended: bool
 
 
-class WireError(Message, tag="error"):
+class WireError(Message, tag="error", frozen=True, kw_only=True):
     """Words for a person, from either side."""
 
     message: Words
 
 
-class HostHello(Message, tag="hello"):
+class HostHello(Message, tag="hello", frozen=True, kw_only=True):
     """The daemon is there, or has restarted."""
 
     daemon: Words
 
 
-class Allocate(Message, tag="allocate"):
+class Allocate(Message, tag="allocate", frozen=True, kw_only=True):
     """How many CPUs the guest has from now on (0: rest), and by when it should have shrunk to them."""
 
     sequence: Sequence
@@ -101,10 +101,11 @@ class Allocate(Message, tag="allocate"):
 FromGuest = GuestHello | Report | Ack | WireError
 FromHost = HostHello | Allocate | WireError
 
-_from_guest = msgspec.json.Decoder(FromGuest)
-_from_host = msgspec.json.Decoder(FromHost)
-_version = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_from_guest: msgspec.json.Decoder[FromGuest] = msgspec.json.Decoder(FromGuest)
+_from_host: msgspec.json.Decoder[FromHost] = msgspec.json.Decoder(FromHost)
+_fields = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _encoder = msgspec.json.Encoder()
+T = TypeVar("T")
 
 
 class BadLine(ValueError):
@@ -125,11 +126,11 @@ def decode_from_host(line: bytes) -> FromHost:
     return _decode(_from_host, line)
 
 
-def _decode(decoder, line):  # type: ignore[no-untyped-def]
+def _decode(decoder: msgspec.json.Decoder[T], line: bytes) -> T:
     if len(line) >= LINE_LIMIT_BYTES:
         raise BadLine(f"a line of {len(line)} bytes")
     try:
-        fields = _version.decode(line)
+        fields = _fields.decode(line)
         if "v" not in fields:
             raise BadLine("no version field `v`")
         version = msgspec.json.decode(fields["v"], type=int)

@@ -7,10 +7,10 @@ codes. A connection that broke is opened anew at the next call.
 import asyncio
 import logging
 import threading
-import xml.etree.ElementTree as ElementTree
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
+from xml.etree import ElementTree
 
 import libvirt
 
@@ -68,7 +68,7 @@ class LibvirtHost:
     async def open(self) -> None:
         """Connects. HypervisorUnreachable where that fails."""
         register_events()
-        await self._call(lambda: self._connected())
+        await self._call(self._connected)
 
     async def close(self) -> None:
         """Ends the connection and the workers. Harmless when called twice."""
@@ -124,9 +124,7 @@ class LibvirtHost:
 
         def look() -> tuple[DomainSeen, ...]:
             connection = self._connected()
-            flags = (
-                libvirt.VIR_CONNECT_GET_ALL_DOMAINS_STATS_ACTIVE | libvirt.VIR_CONNECT_GET_ALL_DOMAINS_STATS_NOWAIT
-            )
+            flags = libvirt.VIR_CONNECT_GET_ALL_DOMAINS_STATS_ACTIVE | libvirt.VIR_CONNECT_GET_ALL_DOMAINS_STATS_NOWAIT
             statistics = libvirt.VIR_DOMAIN_STATS_STATE | libvirt.VIR_DOMAIN_STATS_VCPU
             try:
                 rows = connection.getAllDomainStats(statistics, flags)
