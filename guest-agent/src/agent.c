@@ -1,0 +1,314 @@
+#include "agent.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "log.h"
+#include "split.h"
+
+#define RUNNING_LOAD_CPUS 0.05 /* a process that used more of one CPU than this over a period runs */
+#define REPORT_GAP_NS UINT64_C(20000000)
+
+uint64_t monotonic_ns(void)
+{
+    struct timespec time;
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return (uint64_t)time.tv_sec * UINT64_C(1000000000) + (uint64_t)time.tv_nsec;
+}
+
+static void read_boot_id(struct agent *agent)
+{
+    char path[PATH_MAX], text[64] = "unknown";
+    FILE *file = NULL;
+    if (snprintf(path, sizeof(path), "%s/sys/kernel/random/boot_id", agent->options->proc) < (int)sizeof(path))
+        file = fopen(path, "re");
+    if (file != NULL && fgets(text, sizeof(text), file) != NULL)
+        text[strcspn(text, "\n")] = '\0';
+    if (file != NULL)
+        fclose(file);
+    wire_printable(agent->boot_id, sizeof(agent->boot_id), text);
+}
+
+static bool some_cpu_switchable(const struct agent *agent)
+{
+    for (uint32_t cpu = 1; cpu < CPUS_MOST; cpu++) {
+        char path[PATH_MAX];
+        if (cpu_set_has(&agent->cpus.present, cpu) &&
+            snprintf(path, sizeof(path), "%s/devices/system/cpu/cpu%u/online", agent->options->sysfs, cpu) < (int)sizeof(path) &&
+            access(path, W_OK) == 0)
+            return true;
+    }
+    return false;
+}
+
+int agent_start(struct agent *agent, const struct options *options)
+{
+    memset(agent, 0, sizeof(*agent));
+    agent->options = options;
+    agent->clients.listener = -1;
+    agent->period_ns = (uint64_t)options->period_ms * UINT64_C(1000000);
+    port_init(&agent->port, options->port, options->sysfs);
+    int status = cpus_read(&agent->cpus, options->sysfs);
+    if (status != 0) {
+        log_line("%s/devices/system/cpu: %s: give the place of sysfs with --sysfs", options->sysfs, strerror(-status));
+        return -1;
+    }
+    status = load_read(options->proc, &agent->totals);
+    if (status != 0) {
+        log_line("%s/stat: %s: give the place of procfs with --proc", options->proc, strerror(-status));
+        return -1;
+    }
+    agent->totals_known = true;
+    agent->can_switch = some_cpu_switchable(agent);
+    read_boot_id(agent);
+    if (clients_listen(&agent->clients, options->socket) != 0)
+        return -1;
+    agent->period_last_ns = monotonic_ns();
+    agent->period_next_ns = agent->period_last_ns + agent->period_ns;
+    return 0;
+}
+
+void agent_stop(struct agent *agent)
+{
+    clients_close(&agent->clients);
+    port_close(&agent->port);
+}
+
+uint32_t agent_team_limit(const struct agent *agent)
+{
+    uint32_t possible = agent->cpus.possible < VSCAF_MAX_TEAM ? agent->cpus.possible : VSCAF_MAX_TEAM;
+    if (agent->allocation.given && agent->allocation.order.limit < possible)
+        return agent->allocation.order.limit;
+    return possible;
+}
+
+static double known_weight(const struct client *client)
+{
+    struct speedup_point points[POINTS_MOST];
+    size_t count = points_report(client->points, points);
+    if (count == 0 || points[count - 1].p < 2)
+        return 0.0;
+    return split_weight(points[count - 1].p, points[count - 1].speedup);
+}
+
+void agent_split(struct agent *agent)
+{
+    struct split_part parts[CLIENTS_MOST];
+    struct client *members[CLIENTS_MOST];
+    size_t count = 0;
+    uint32_t limit = agent_team_limit(agent), budget = allocation_budget(agent);
+    for (uint32_t i = 0; i < CLIENTS_SLOTS; i++) {
+        struct client *client = &agent->clients.slots[i];
+        if (client->page == NULL)
+            continue;
+        client->share = 1;
+        if (!client->running || count == CLIENTS_MOST)
+            continue;
+        members[count] = client;
+        parts[count++] = (struct split_part){.weight = known_weight(client), .most = client_most(client, limit)};
+    }
+    split_cpus(parts, count, budget);
+    for (size_t i = 0; i < count; i++)
+        members[i]->share = parts[i].share;
+    for (uint32_t i = 0; i < CLIENTS_SLOTS; i++) {
+        struct client *client = &agent->clients.slots[i];
+        if (client->page == NULL || client->probing)
+            continue;
+        client_set_team(client, client_rigid(client) ? 0 : client->share);
+    }
+}
+
+void agent_update_demand(struct agent *agent)
+{
+    uint32_t limit = agent_team_limit(agent);
+    uint64_t demand = agent->others_demand;
+    for (uint32_t i = 0; i < CLIENTS_SLOTS; i++) {
+        const struct client *client = &agent->clients.slots[i];
+        if (client->page != NULL && client->running)
+            demand += client_most(client, limit);
+    }
+    if (demand > limit)
+        demand = limit;
+    if (demand > 0)
+        agent->idle_periods = 0;
+    else if (agent->demand > 0 && agent->idle_periods < 2)
+        return; /* it falls to 0 only after two idle periods in a row */
+    if ((agent->demand == 0) != (demand == 0))
+        agent->report_urgent = true;
+    agent->demand = (uint32_t)demand;
+}
+
+/* CPU time of one process over the period; false when the process is gone. */
+static bool measure_client(struct client *client, double period_s)
+{
+    uint64_t cpu_ns = 0;
+    uint64_t started = atomic_load_explicit(&client->page->started, memory_order_relaxed);
+    uint64_t finished = atomic_load_explicit(&client->page->finished, memory_order_relaxed);
+    int status = load_process_ns(client->pid, &cpu_ns);
+    if (status == -ESRCH && client->pid > 0)
+        return false; /* its socket is held open by somebody else, a forked child for one */
+    if (client->newcomer || cpu_ns < client->seen_cpu_ns)
+        client->load_cpus = 0.0;
+    else
+        client->load_cpus = (double)(cpu_ns - client->seen_cpu_ns) / (period_s * 1e9);
+    /* A process of another PID namespace has no number here: then its sections are all that is seen. */
+    bool active = status == 0 ? client->load_cpus > RUNNING_LOAD_CPUS : started != client->seen_started || started > finished;
+    client->running = client->newcomer || active;
+    client->ended_section = finished != client->seen_finished;
+    client->newcomer = false;
+    client->seen_cpu_ns = cpu_ns;
+    client->seen_started = started;
+    client->seen_finished = finished;
+    return true;
+}
+
+static void measure_totals(struct agent *agent, double period_s, double joined_cpus, uint32_t joined_threads)
+{
+    struct load_totals totals;
+    int status = load_read(agent->options->proc, &totals);
+    if (status != 0 && !agent->totals_failed)
+        log_line("%s/stat cannot be read: %s: counting the joined programs alone", agent->options->proc, strerror(-status));
+    agent->totals_failed = status != 0;
+    double busy_cpus = joined_cpus;
+    uint32_t others_runnable = 0;
+    if (status == 0) {
+        if (agent->totals_known && totals.busy_ticks >= agent->totals.busy_ticks)
+            busy_cpus = (double)(totals.busy_ticks - agent->totals.busy_ticks) / (double)sysconf(_SC_CLK_TCK) / period_s;
+        if (totals.runnable > joined_threads + 1) /* this thread runs, too */
+            others_runnable = totals.runnable - joined_threads - 1;
+        agent->totals = totals;
+    }
+    agent->totals_known = status == 0;
+    double others_cpus = fmax(busy_cpus - joined_cpus, 0.0);
+    agent->busy_cpus = fmin(fmax(busy_cpus, joined_cpus), (double)CPUS_MOST);
+    agent->others_demand = load_others_demand(&agent->others, others_cpus, others_runnable, busy_cpus, cpu_set_count(&agent->cpus.online));
+}
+
+void agent_period(struct agent *agent, uint64_t now_ns)
+{
+    double period_s = (double)(now_ns - agent->period_last_ns) / 1e9, joined_cpus = 0.0;
+    uint32_t joined_threads = 0;
+    agent->period_last_ns = now_ns;
+    agent->period_next_ns += agent->period_ns;
+    if (agent->period_next_ns <= now_ns) /* held up: no periods are made up for */
+        agent->period_next_ns = now_ns + agent->period_ns;
+
+    allocation_period(agent);
+    for (uint32_t i = 0; i < CLIENTS_SLOTS; i++) {
+        struct client *client = &agent->clients.slots[i];
+        if (client->page == NULL)
+            continue;
+        if (!measure_client(client, period_s)) {
+            clients_drop(&agent->clients, client);
+            continue;
+        }
+        points_sample(client->points, client->page, period_s, client->running);
+        joined_cpus += client->load_cpus;
+        if (client->running)
+            joined_threads += client_rigid(client) ? client_most(client, VSCAF_MAX_TEAM) : client->share;
+        /* Relaxed: a sign of life, ordered with nothing. */
+        atomic_fetch_add_explicit(&client->page->agent_beat, 1, memory_order_relaxed);
+    }
+    measure_totals(agent, period_s, joined_cpus, joined_threads);
+    if (agent->idle_periods < 2)
+        agent->idle_periods++; /* set back by any demand */
+    agent_update_demand(agent);
+    agent_split(agent);
+    for (uint32_t i = 0; i < CLIENTS_SLOTS; i++)
+        if (agent->clients.slots[i].page != NULL)
+            probe_period(agent, &agent->clients.slots[i], now_ns);
+    agent->send_report = true;
+}
+
+void agent_take_line(void *context, const char *line, size_t length)
+{
+    struct agent *agent = context;
+    struct wire_message message;
+    wire_parse(line, length, &message);
+    switch (message.type) {
+    case WIRE_HELLO:
+        /* A host that starts over knows nothing of the orders of the one before: they are carried out, not acknowledged. */
+        agent->allocation.acknowledge = agent->send_ack = false;
+        agent->send_hello = agent->send_report = agent->report_urgent = true;
+        agent->report_last_ns = 0;
+        break;
+    case WIRE_ALLOCATE:
+        allocation_order(agent, &message.allocate, monotonic_ns());
+        break;
+    case WIRE_ERROR:
+        log_line("the host says: %s", message.text);
+        break;
+    case WIRE_OTHER_VERSION:
+        agent->send_error = agent->send_error || message.answerable;
+        agent->error_version = message.version;
+        break;
+    case WIRE_BAD:
+        if (agent->lines_bad++ == 0)
+            log_line("a line from the host is no message: %s: ignored (said once)", message.text);
+        break;
+    }
+}
+
+static bool report_due(const struct agent *agent, uint64_t now_ns)
+{
+    return agent->send_report && now_ns - agent->report_last_ns >= REPORT_GAP_NS;
+}
+
+bool agent_has_line(const struct agent *agent)
+{
+    return agent->send_hello || agent->send_error || agent->send_ack || report_due(agent, monotonic_ns());
+}
+
+static char *write_report(struct agent *agent)
+{
+    size_t count = 0;
+    for (uint32_t i = 0; i < CLIENTS_SLOTS && count < CLIENTS_MOST; i++) {
+        const struct client *client = &agent->clients.slots[i];
+        if (client->page == NULL)
+            continue;
+        struct wire_process *process = &agent->report_processes[count++];
+        *process = (struct wire_process){.pid = client->pid,
+                                         .name = client->name,
+                                         .team = client->share,
+                                         .malleable = client_malleable(client),
+                                         .running = client->running};
+        process->points_count = points_report(client->points, process->points);
+    }
+    return wire_write_report(&(struct wire_report){.sequence = agent->allocation.applied_sequence,
+                                                   .online = &agent->cpus.online,
+                                                   .demand = agent->demand,
+                                                   .busy = round(agent->busy_cpus * 1000.0) / 1000.0,
+                                                   .processes = agent->report_processes,
+                                                   .processes_count = count});
+}
+
+char *agent_next_line(void *context)
+{
+    struct agent *agent = context;
+    if (agent->send_hello) {
+        agent->send_hello = false;
+        return wire_write_hello(AGENT_NAME, agent->boot_id, &agent->cpus, agent->can_switch);
+    }
+    if (agent->send_error) {
+        char text[160];
+        agent->send_error = false;
+        snprintf(text, sizeof(text), "this agent speaks version %d, not %lld: update the guest's vscaf-agent or the host's vscaf", WIRE_VERSION,
+                 (long long)agent->error_version);
+        return wire_write_error(text);
+    }
+    if (agent->send_ack) {
+        agent->send_ack = false;
+        return wire_write_ack(agent->ack_sequence, &agent->cpus.online, agent->ack_sections_ended);
+    }
+    uint64_t now_ns = monotonic_ns();
+    if (!report_due(agent, now_ns))
+        return NULL;
+    agent->send_report = agent->report_urgent = false;
+    agent->report_last_ns = now_ns;
+    return write_report(agent);
+}

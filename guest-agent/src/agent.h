@@ -1,0 +1,96 @@
+/* The agent's whole state, and the parts that act on it. One thread, one loop (main.c). */
+#ifndef VSCAF_AGENT_H
+#define VSCAF_AGENT_H
+
+#include "clients.h"
+#include "cpus.h"
+#include "load.h"
+#include "options.h"
+#include "port.h"
+#include "wire.h"
+
+#define AGENT_NAME "vscaf-agent " VSCAF_VERSION
+
+/* Where the newest allocate stands. */
+enum allocation_phase {
+    ALLOCATION_SETTLED,   /* applied, or none yet */
+    ALLOCATION_WAITING,   /* team sizes are stored; sections in flight end, or the deadline does */
+    ALLOCATION_SWITCHING, /* CPUs go on- and offline, one at each turn of the loop */
+};
+
+struct allocation {
+    bool given;                 /* there was an allocate since this agent started */
+    struct wire_allocate order; /* the newest */
+    int64_t applied_sequence;   /* of the last one applied, 0: none */
+    enum allocation_phase phase;
+    bool acknowledge;    /* tell the host when it is settled */
+    bool sections_ended; /* of the newest: nothing begun with a larger team was in flight when CPUs left */
+    uint64_t deadline_ns;
+    uint64_t wait_next_ns;      /* when to look at the pages again */
+    struct cpu_set refused;     /* CPUs that the kernel would not switch for this order */
+    struct cpu_set left_present, left_online; /* as they were when it was settled last */
+};
+
+struct agent {
+    const struct options *options;
+    struct cpus cpus;
+    bool can_switch;   /* some CPU has an `online` file that may be written */
+    bool cpus_failed;  /* the last reading failed, and that was logged */
+    char boot_id[64];
+    struct clients clients;
+    struct port port;
+    struct allocation allocation;
+
+    uint64_t period_ns, period_next_ns, period_last_ns;
+    struct load_totals totals;
+    bool totals_known, totals_failed;
+    struct load_others others;
+    double busy_cpus;
+    uint32_t demand;
+    uint32_t idle_periods;   /* in a row */
+    uint32_t others_demand;
+
+    /* What is to be sent: the newest of each, written out only when the port takes it. */
+    bool send_hello, send_error, send_ack, send_report;
+    bool report_urgent;
+    uint64_t report_last_ns;
+    int64_t error_version;
+    int64_t ack_sequence;
+    bool ack_sections_ended;
+    uint64_t lines_bad;
+    struct wire_process report_processes[CLIENTS_MOST];
+};
+
+/* agent.c: what everything else is built of. */
+int agent_start(struct agent *agent, const struct options *options);
+void agent_stop(struct agent *agent);
+/* Team sizes of all joined processes, from what is known now. */
+void agent_split(struct agent *agent);
+/* The largest team that may ever come. */
+uint32_t agent_team_limit(const struct agent *agent);
+/* Demand of the moment, with what the last period measured. Reports at once when it changes from or to 0. */
+void agent_update_demand(struct agent *agent);
+/* One period: measure, split, probe, report. */
+void agent_period(struct agent *agent, uint64_t now_ns);
+/* Callbacks of the port; the context is the agent. */
+port_line_handler agent_take_line;
+port_line_source agent_next_line;
+bool agent_has_line(const struct agent *agent);
+
+/* allocation.c: what the host orders. */
+void allocation_order(struct agent *agent, const struct wire_allocate *order, uint64_t now_ns);
+/* Goes one step on; returns when to be called again, 0 for at once, UINT64_MAX for never. */
+uint64_t allocation_advance(struct agent *agent, uint64_t now_ns);
+/* Looks whether CPUs came or went by other hands since the order was settled. */
+void allocation_period(struct agent *agent);
+/* CPUs that the processes may use now; 0: rest. */
+uint32_t allocation_budget(const struct agent *agent);
+
+/* probe.c: short blocks at team size 1, to learn the time there. */
+void probe_period(struct agent *agent, struct client *client, uint64_t now_ns);
+/* Ends what is due; returns when the next is, or UINT64_MAX. */
+uint64_t probe_advance(struct agent *agent, uint64_t now_ns);
+
+uint64_t monotonic_ns(void);
+
+#endif

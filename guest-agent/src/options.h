@@ -1,0 +1,20 @@
+/* The command line. */
+#ifndef VSCAF_OPTIONS_H
+#define VSCAF_OPTIONS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct options {
+    const char *port;   /* NULL: the virtio-serial port by its name */
+    const char *socket;
+    const char *sysfs;
+    const char *proc;
+    bool no_host;
+    uint32_t period_ms;
+};
+
+/* Reads the command line. Returns -1 to go on, else the status to exit with, after having said what there is to say. */
+int options_read(struct options *options, int argc, char *argv[]);
+
+#endif

@@ -1,0 +1,212 @@
+#include "wire.h"
+
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Bytes of the well-formed UTF-8 sequence at text; 0 where there is none. Control characters count as none. */
+static size_t sequence_bytes(const unsigned char *text)
+{
+    if (text[0] >= 0x20 && text[0] < 0x7f)
+        return 1;
+    size_t bytes = text[0] >= 0xc2 && text[0] < 0xe0 ? 2 : text[0] >= 0xe0 && text[0] < 0xf0 ? 3 : text[0] >= 0xf0 && text[0] < 0xf5 ? 4 : 0;
+    for (size_t i = 1; i < bytes; i++)
+        if ((text[i] & 0xc0) != 0x80)
+            return 0;
+    /* Overlong forms, surrogates, beyond U+10FFFF, and the C1 controls. */
+    if ((text[0] == 0xe0 && text[1] < 0xa0) || (text[0] == 0xed && text[1] > 0x9f) || (text[0] == 0xf0 && text[1] < 0x90) ||
+        (text[0] == 0xf4 && text[1] > 0x8f) || (text[0] == 0xc2 && text[1] < 0xa0))
+        return 0;
+    return bytes;
+}
+
+void wire_printable(char *buffer, size_t size, const char *text)
+{
+    size_t used = 0;
+    while (*text != '\0') {
+        size_t bytes = sequence_bytes((const unsigned char *)text);
+        if (used + (bytes > 0 ? bytes : 1) >= size)
+            break;
+        if (bytes == 0) {
+            buffer[used++] = '?';
+            text++;
+            continue;
+        }
+        memcpy(buffer + used, text, bytes);
+        used += bytes;
+        text += bytes;
+    }
+    buffer[used] = '\0';
+}
+
+static void refuse(struct wire_message *message, const char *why)
+{
+    message->type = WIRE_BAD;
+    wire_printable(message->text, sizeof(message->text), why);
+}
+
+/* A whole number that is not negative, clamped to `most`. */
+static bool read_whole(const json_t *object, const char *key, int64_t most, int64_t *number)
+{
+    const json_t *value = json_object_get(object, key);
+    if (!json_is_integer(value) || json_integer_value(value) < 0)
+        return false;
+    *number = json_integer_value(value) < most ? json_integer_value(value) : most;
+    return true;
+}
+
+static void read_allocate(const json_t *object, struct wire_message *message)
+{
+    int64_t sequence, cpus, limit, deadline_ms;
+    const json_t *competition = json_object_get(object, "competition");
+    if (!read_whole(object, "sequence", INT64_MAX, &sequence) || !read_whole(object, "cpus", CPUS_MOST, &cpus) ||
+        !read_whole(object, "limit", CPUS_MOST, &limit) || !read_whole(object, "deadline_ms", 3600000, &deadline_ms) ||
+        !json_is_boolean(competition)) {
+        refuse(message, "allocate needs whole numbers sequence, cpus, limit, deadline_ms, none negative, and a boolean competition");
+        return;
+    }
+    message->type = WIRE_ALLOCATE;
+    message->allocate = (struct wire_allocate){
+        .sequence = sequence,
+        .cpus = (uint32_t)cpus,
+        .limit = limit > 0 ? (uint32_t)limit : 1,
+        .deadline_ms = (uint32_t)deadline_ms,
+        .competition = json_is_true(competition),
+    };
+}
+
+static void read_text_field(const json_t *object, const char *key, enum wire_type type, struct wire_message *message)
+{
+    const json_t *value = json_object_get(object, key);
+    if (!json_is_string(value)) {
+        refuse(message, type == WIRE_HELLO ? "hello needs a string daemon" : "error needs a string message");
+        return;
+    }
+    message->type = type;
+    wire_printable(message->text, sizeof(message->text), json_string_value(value));
+}
+
+static void read_object(const json_t *object, struct wire_message *message)
+{
+    const json_t *version = json_object_get(object, "v"), *type = json_object_get(object, "type");
+    if (!json_is_object(object) || !json_is_integer(version)) {
+        refuse(message, "not an object with a whole number v");
+        return;
+    }
+    const char *word = json_is_string(type) ? json_string_value(type) : "";
+    if (json_integer_value(version) != WIRE_VERSION) {
+        message->type = WIRE_OTHER_VERSION;
+        message->version = json_integer_value(version);
+        message->answerable = strcmp(word, "error") != 0;
+    } else if (strcmp(word, "hello") == 0) {
+        read_text_field(object, "daemon", WIRE_HELLO, message);
+    } else if (strcmp(word, "allocate") == 0) {
+        read_allocate(object, message);
+    } else if (strcmp(word, "error") == 0) {
+        read_text_field(object, "message", WIRE_ERROR, message);
+    } else {
+        refuse(message, "no type that a host sends");
+    }
+}
+
+void wire_parse(const char *line, size_t length, struct wire_message *message)
+{
+    *message = (struct wire_message){.type = WIRE_BAD};
+    json_error_t error;
+    json_t *object = json_loadb(line, length, JSON_REJECT_DUPLICATES, &error);
+    if (object == NULL) {
+        refuse(message, error.text);
+        return;
+    }
+    read_object(object, message);
+    json_decref(object);
+}
+
+/* Takes over the reference to object. */
+static char *write_line(json_t *object)
+{
+    if (object == NULL)
+        return NULL;
+    char *text = json_dumps(object, JSON_COMPACT | JSON_REAL_PRECISION(6));
+    json_decref(object);
+    if (text == NULL)
+        return NULL;
+    size_t length = strlen(text);
+    char *line = realloc(text, length + 2);
+    if (line == NULL) {
+        free(text);
+        return NULL;
+    }
+    line[length] = '\n';
+    line[length + 1] = '\0';
+    return line;
+}
+
+static json_t *cpu_list(const struct cpu_set *set)
+{
+    json_t *list = json_array();
+    for (uint32_t cpu = 0; cpu < CPUS_MOST; cpu++)
+        if (cpu_set_has(set, cpu))
+            json_array_append_new(list, json_integer(cpu));
+    return list;
+}
+
+char *wire_write_hello(const char *agent, const char *boot_id, const struct cpus *cpus, bool can_switch)
+{
+    json_t *capabilities = json_array();
+    if (can_switch)
+        json_array_append_new(capabilities, json_string("offline"));
+    return write_line(json_pack("{s:i, s:s, s:s, s:s, s:{s:i, s:i, s:o}, s:o}", "v", WIRE_VERSION, "type", "hello", "agent", agent,
+                                "boot_id", boot_id, "cpus", "possible", (int)cpus->possible, "present",
+                                (int)cpu_set_count(&cpus->present), "online", cpu_list(&cpus->online), "capabilities", capabilities));
+}
+
+static json_t *process_object(const struct wire_process *process, bool with_points)
+{
+    char name[64];
+    wire_printable(name, sizeof(name), process->name);
+    json_t *points = json_array();
+    for (size_t i = 0; with_points && i < process->points_count; i++) {
+        const struct speedup_point *point = &process->points[i];
+        json_array_append_new(points, json_pack("{s:I, s:f, s:f, s:I}", "p", (json_int_t)point->p, "speedup", point->speedup,
+                                                "standard_error", point->standard_error, "samples", (json_int_t)point->samples));
+    }
+    return json_pack("{s:I, s:s, s:I, s:s, s:b, s:o}", "pid", (json_int_t)process->pid, "name", name, "team", (json_int_t)process->team,
+                     "malleable", process->malleable, "running", (int)process->running, "points", points);
+}
+
+static char *write_report(const struct wire_report *report, size_t count, bool with_points)
+{
+    json_t *processes = json_array();
+    for (size_t i = 0; i < count; i++)
+        json_array_append_new(processes, process_object(&report->processes[i], with_points));
+    return write_line(json_pack("{s:i, s:s, s:I, s:o, s:I, s:f, s:o}", "v", WIRE_VERSION, "type", "report", "sequence",
+                                (json_int_t)report->sequence, "online", cpu_list(report->online), "demand", (json_int_t)report->demand,
+                                "busy", report->busy, "processes", processes));
+}
+
+char *wire_write_report(const struct wire_report *report)
+{
+    size_t count = report->processes_count;
+    char *line = write_report(report, count, true);
+    while (line != NULL && strlen(line) > WIRE_LINE_BYTES && count > 0) {
+        free(line);
+        line = write_report(report, count, false);
+        count -= (count + 3) / 4;
+    }
+    return line;
+}
+
+char *wire_write_ack(int64_t sequence, const struct cpu_set *online, bool sections_ended)
+{
+    return write_line(json_pack("{s:i, s:s, s:I, s:o, s:b}", "v", WIRE_VERSION, "type", "ack", "sequence", (json_int_t)sequence,
+                                "online", cpu_list(online), "sections_ended", (int)sections_ended));
+}
+
+char *wire_write_error(const char *text)
+{
+    char printable[200];
+    wire_printable(printable, sizeof(printable), text);
+    return write_line(json_pack("{s:i, s:s, s:s}", "v", WIRE_VERSION, "type", "error", "message", printable));
+}

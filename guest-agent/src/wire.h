@@ -1,0 +1,73 @@
+/* The lines between host and agent, as wire/README.md says: parsing what the host sends, writing what the agent sends. No I/O. */
+#ifndef VSCAF_WIRE_H
+#define VSCAF_WIRE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "cpus.h"
+#include "points.h"
+
+#define WIRE_VERSION 1
+#define WIRE_LINE_BYTES 65536u /* most bytes of a line, its end included */
+
+enum wire_type {
+    WIRE_BAD,           /* not a message: count it, ignore it */
+    WIRE_OTHER_VERSION, /* a message of another version: answer with an error, drop it */
+    WIRE_HELLO,
+    WIRE_ALLOCATE,
+    WIRE_ERROR,
+};
+
+struct wire_allocate {
+    int64_t sequence;
+    uint32_t cpus;  /* 0: rest; never above CPUS_MOST */
+    uint32_t limit; /* 1 to CPUS_MOST */
+    uint32_t deadline_ms;
+    bool competition;
+};
+
+/* What a line from the host says. */
+struct wire_message {
+    enum wire_type type;
+    struct wire_allocate allocate; /* WIRE_ALLOCATE */
+    int64_t version;               /* WIRE_OTHER_VERSION: which */
+    bool answerable;               /* WIRE_OTHER_VERSION: not itself an error, which must not be answered with one */
+    char text[200];                /* WIRE_BAD: why, WIRE_HELLO: the daemon, WIRE_ERROR: its message. Printable */
+};
+
+/* Parses one line without its end. Numbers too large to be meant are clamped, negative ones refused. */
+void wire_parse(const char *line, size_t length, struct wire_message *message);
+
+/* One process in a report. */
+struct wire_process {
+    int64_t pid;
+    const char *name; /* any bytes: what is not printable UTF-8 is replaced */
+    uint32_t team;
+    const char *malleable; /* "full", "shrink", "rigid" */
+    bool running;
+    struct speedup_point points[POINTS_MOST];
+    size_t points_count;
+};
+
+struct wire_report {
+    int64_t sequence;
+    const struct cpu_set *online;
+    uint32_t demand;
+    double busy; /* CPUs */
+    const struct wire_process *processes;
+    size_t processes_count;
+};
+
+/* Each writes a line with its end, at most WIRE_LINE_BYTES, for the caller to free(); NULL when there is no memory. A report that
+ * would be longer goes without points, and if need be without its last processes. */
+char *wire_write_hello(const char *agent, const char *boot_id, const struct cpus *cpus, bool can_switch);
+char *wire_write_report(const struct wire_report *report);
+char *wire_write_ack(int64_t sequence, const struct cpu_set *online, bool sections_ended);
+char *wire_write_error(const char *text);
+
+/* Copies text into a buffer of `size` bytes as printable UTF-8: control characters and broken sequences become '?'. */
+void wire_printable(char *buffer, size_t size, const char *text);
+
+#endif
