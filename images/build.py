@@ -37,7 +37,10 @@ def say(text: str) -> None:
 def installed_files(meson_build: Path, destination: Path) -> dict[str, Path]:
     """What `meson install` of this build directory installs: path in the guest -> file. Headers and static libraries
     are left out."""
-    run(["meson", "install", "-C", str(meson_build), "--destdir", str(destination), "--quiet"], "run `meson setup` first")
+    run(
+        ["meson", "install", "-C", str(meson_build), "--destdir", str(destination), "--quiet"],
+        "run `meson setup` first",
+    )
     return tree_files(destination)
 
 
@@ -149,7 +152,7 @@ def build(output: Path, meson_build: Path | None, install_tree: Path | None, upd
     link.symlink_to(name)
     link.rename(output / "current")
     images = sorted((path.parent for path in output.glob("*/image.json")), key=lambda path: path.stat().st_mtime)
-    for old in [path for path in images if not path.is_symlink() and path.name not in (name, "current")][: -KEPT_IMAGES]:
+    for old in [path for path in images if not path.is_symlink() and path.name not in (name, "current")][:-KEPT_IMAGES]:
         shutil.rmtree(old)
     return image
 

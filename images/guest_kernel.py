@@ -50,13 +50,11 @@ class GuestKernel:
 
 
 def distribution() -> str:
-    """"debian" or "ubuntu", whichever this machine's packages are.
+    """ "debian" or "ubuntu", whichever this machine's packages are.
 
     Raises ImageError elsewhere.
     """
-    fields = dict(
-        line.split("=", 1) for line in Path("/etc/os-release").read_text().splitlines() if "=" in line
-    )
+    fields = dict(line.split("=", 1) for line in Path("/etc/os-release").read_text().splitlines() if "=" in line)
     words = [fields.get(key, "").strip('"') for key in ("ID", "ID_LIKE")]
     for word in " ".join(words).split():
         if word in KERNEL_PACKAGES:
@@ -90,7 +88,7 @@ def decompressed(path: Path) -> bytes:
 
 
 def module_name(path: str) -> str:
-    """"virtio_rng" for ".../virtio-rng.ko.xz"."""
+    """ "virtio_rng" for ".../virtio-rng.ko.xz"."""
     return re.sub(r"\.ko(\.\w+)?$", "", os.path.basename(path)).replace("-", "_")
 
 

@@ -30,7 +30,13 @@ def run(program: str, *arguments: str, **environment: str) -> subprocess.Complet
     """The program's end, with OMP_ and NPB_ variables from `environment` alone; threads sleep at barriers, since the
     tests that run beside this one want the CPUs too."""
     clean = {name: value for name, value in os.environ.items() if not name.startswith(("OMP_", "NPB_"))}
-    return subprocess.run([program, *arguments], env=clean | {"OMP_WAIT_POLICY": "passive"} | environment, capture_output=True, text=True, check=False)
+    return subprocess.run(
+        [program, *arguments],
+        env=clean | {"OMP_WAIT_POLICY": "passive"} | environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
 
 
 def block(output: str) -> dict[str, str]:

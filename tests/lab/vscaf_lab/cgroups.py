@@ -1,0 +1,47 @@
+"""The cgroup directories that libvirt makes for a domain, where no systemd makes them: found while it runs, removed after it.
+
+libvirtd removes them itself when it ends a domain; these functions are for when it could not."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+ROOT = Path("/sys/fs/cgroup")
+PARTITION = "machine"  # libvirt's own parent of all its domains' cgroups
+
+
+def hierarchies() -> list[Path]:
+    """Mount points of all cgroup hierarchies, v1 and v2."""
+    lines = Path("/proc/self/mounts").read_text().splitlines()
+    return [Path(line.split()[1]) for line in lines if line.split()[2] in ("cgroup", "cgroup2")]
+
+
+def domain_directories(qemu_pid: int) -> list[Path]:
+    """The directories of the domain that this process runs, in every hierarchy."""
+    try:
+        lines = Path(f"/proc/{qemu_pid}/cgroup").read_text().splitlines()
+    except (FileNotFoundError, ProcessLookupError):
+        return []
+    names = {
+        line.split(":", 2)[2].split("/")[2] for line in lines if line.split(":", 2)[2].startswith(f"/{PARTITION}/")
+    }
+    paths = [root / PARTITION / name for root in hierarchies() for name in names]
+    return [path for path in paths if path.is_dir()]
+
+
+def remove(directories: list[Path]) -> None:
+    """Removes what is left of these cgroups, and the partition above them where it is then empty."""
+    for directory in directories:
+        for parent, _, _ in os.walk(directory, topdown=False):
+            _remove_if_empty(Path(parent))
+    for root in hierarchies():
+        _remove_if_empty(root / PARTITION)
+
+
+def _remove_if_empty(directory: Path) -> None:
+    try:
+        directory.rmdir()
+    except OSError:
+        # Not there any more, or another domain's: the kernel refuses to remove a cgroup that is in use.
+        return

@@ -1,0 +1,221 @@
+"""A real guest in the lab: a transient domain from the image, and commands in it."""
+
+from __future__ import annotations
+
+import time
+from functools import cached_property
+from pathlib import Path
+from types import TracebackType
+from xml.sax.saxutils import escape, quoteattr
+
+import libvirt
+
+from vscaf_lab import accelerator, processes
+from vscaf_lab.errors import LabError
+from vscaf_lab.private_libvirt import PrivateLibvirt
+from vscaf_lab.runner import ClockOffset, Command, CommandResult, Runner
+
+AGENT_CHANNEL = "org.vscaf.agent.0"
+LAB_CHANNEL = "org.vscaf.lab.0"
+BOOT_DEADLINE_S = 90.0
+
+
+class Guest:
+    """Context manager: a running guest that answers. Ended at the end.
+
+    `image`: directory with vmlinuz and initrd.img (build/image/current). `vcpus` are present at the start, at most `max_vcpus` can
+    come (default: vcpus). `cpuset`: host CPUs for all of it from the start, as libvirt writes them ("0-1"); default: all.
+    `kernel_arguments`: more of them, e.g. "vscaf.agent=off". `unpluggable`: vCPUs present at the start may be unplugged
+    (default: under KVM only; under TCG an unplug never completes).
+    Raises LabError where the image is missing, TimeoutError where the guest does not answer in time.
+    """
+
+    def __init__(
+        self,
+        lab: PrivateLibvirt,
+        name: str,
+        image: Path,
+        vcpus: int = 2,
+        max_vcpus: int | None = None,
+        memory_mib: int = 512,
+        cpuset: str | None = None,
+        kernel_arguments: str = "",
+        unpluggable: bool | None = None,
+    ) -> None:
+        self.lab = lab
+        self.name = name
+        self.image = image.resolve()
+        self.vcpus = vcpus
+        self.max_vcpus = vcpus if max_vcpus is None else max_vcpus
+        self.memory_mib = memory_mib
+        self.cpuset = cpuset
+        self.kernel_arguments = kernel_arguments
+        self._unpluggable = unpluggable
+        self._runner: Runner | None = None
+        self._started = 0.0
+        self.boot_s = 0.0  # from the domain's start to the first answer
+
+    @property
+    def agent_socket(self) -> Path:
+        """The host's end of the agent's channel: a UNIX socket on which QEMU listens."""
+        return self.lab.socket_path(f"{self.name}.agent")
+
+    @property
+    def console_log(self) -> Path:
+        """What the guest's kernel and /init print."""
+        return self.lab.logs / f"{self.name}.console.log"
+
+    @cached_property
+    def domain_type(self) -> str:
+        """ "kvm" or "qemu" (TCG)."""
+        for part in ("vmlinuz", "initrd.img"):
+            if not (self.image / part).exists():
+                raise LabError(f"there is no {self.image / part}: build the image with images/build.py")
+        return accelerator.domain_type(self.image, self.lab.cache)
+
+    @property
+    def xml(self) -> str:
+        """The domain's definition."""
+        kvm = self.domain_type == "kvm"
+        # Under TCG the kernel would mistrust the TSC and read a device instead, at 10 us and a global lock a time.
+        arguments = f"console=ttyS0 quiet panic=-1 {'' if kvm else 'tsc=reliable '}{self.kernel_arguments}".strip()
+        cpuset = f" cpuset={quoteattr(self.cpuset)}" if self.cpuset else ""
+        each = ""
+        if kvm if self._unpluggable is None else self._unpluggable:
+            rows = [
+                f"<vcpu id='{number}' enabled='{'yes' if number < self.vcpus else 'no'}'"
+                f" hotpluggable='{'yes' if number else 'no'}'/>"
+                for number in range(self.max_vcpus)
+            ]
+            each = f"<vcpus>{''.join(rows)}</vcpus>"
+        return f"""
+<domain type='{self.domain_type}'>
+  <name>{escape(self.name)}</name>
+  <memory unit='MiB'>{self.memory_mib}</memory>
+  <vcpu placement='static'{cpuset} current='{self.vcpus}'>{self.max_vcpus}</vcpu>{each}
+  <os>
+    <type arch='x86_64' machine='pc'>hvm</type>
+    <kernel>{escape(str(self.image / "vmlinuz"))}</kernel>
+    <initrd>{escape(str(self.image / "initrd.img"))}</initrd>
+    <cmdline>{escape(arguments)}</cmdline>
+  </os>
+  <features><acpi/><apic/></features>
+  <cpu mode='{"host-passthrough" if kvm else "maximum"}' check='none'/>
+  <clock offset='utc'/>
+  <on_poweroff>destroy</on_poweroff>
+  <on_reboot>destroy</on_reboot>
+  <on_crash>destroy</on_crash>
+  <devices>
+    <emulator>{accelerator.emulator()}</emulator>
+    <controller type='usb' model='none'/>
+    <controller type='virtio-serial' index='0'/>
+    <memballoon model='none'/>
+    <serial type='file'>
+      <source path={quoteattr(str(self.console_log))} append='off'/>
+      <target port='0'/>
+    </serial>
+    {_channel(self.agent_socket, AGENT_CHANNEL)}
+    {_channel(self._lab_socket, LAB_CHANNEL)}
+  </devices>
+</domain>
+"""
+
+    @property
+    def _lab_socket(self) -> Path:
+        return self.lab.socket_path(f"{self.name}.lab")
+
+    @property
+    def domain(self) -> libvirt.virDomain:
+        """The domain, by the lab's connection."""
+        return self.lab.connection.lookupByName(self.name)
+
+    @property
+    def qemu_pid(self) -> int:
+        """QEMU's pid. Raises LabError where the guest does not run."""
+        pid = processes.read_pid(self.lab.directory / "run" / "qemu" / f"{self.name}.pid")
+        if pid is None:
+            raise LabError(f"guest {self.name} does not run: start it first")
+        return pid
+
+    @property
+    def vcpu_threads(self) -> dict[int, int]:
+        """vCPU number -> thread id on the host."""
+        return processes.vcpu_threads(self.qemu_pid)
+
+    def launch(self) -> None:
+        """Starts the domain; does not wait for the guest."""
+        xml = self.xml  # the probe for KVM is no part of the boot
+        self._started = time.monotonic()
+        self.lab.connection.createXML(xml, 0)
+        self._runner = Runner(self._lab_socket, self.name)
+
+    def wait_ready(self, deadline_s: float = BOOT_DEADLINE_S) -> None:
+        """Waits until the guest runs commands. Raises TimeoutError with its last words at the deadline."""
+        try:
+            self.runner.clock(deadline_s)
+        except TimeoutError as error:
+            words = self.console_log.read_text(errors="replace")[-1000:] if self.console_log.exists() else ""
+            raise TimeoutError(f"{error}; its last words: {words}") from None
+        self.boot_s = time.monotonic() - self._started
+
+    def __enter__(self) -> Guest:
+        try:
+            self.launch()
+            self.wait_ready()
+        except BaseException:
+            self.stop()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    def stop(self) -> None:
+        """Ends the guest at once; nothing where it has ended."""
+        if self._runner is not None:
+            self._runner.close()
+            self._runner = None
+        try:
+            self.domain.destroy()
+        except libvirt.libvirtError as error:
+            if error.get_error_code() != libvirt.VIR_ERR_NO_DOMAIN:
+                raise
+
+    @property
+    def runner(self) -> Runner:
+        """The connection to the guest's runner. Raises LabError where the guest was not started."""
+        if self._runner is None:
+            raise LabError(f"guest {self.name} does not run: start it first")
+        return self._runner
+
+    def start(self, command: str) -> Command:
+        """Starts a shell command in the guest; several may run at once."""
+        return self.runner.start(command)
+
+    def run(self, command: str, timeout_s: float = 60.0) -> CommandResult:
+        """Runs a shell command in the guest: (status, output). At the timeout it is killed, and TimeoutError raised."""
+        started = self.start(command)
+        try:
+            return started.wait(timeout_s)
+        except TimeoutError:
+            started.kill()
+            raise
+
+    def clock_offset(self, pings: int = 20) -> ClockOffset:
+        """Guest's CLOCK_MONOTONIC minus the host's, from the ping with the shortest round trip."""
+        best = ClockOffset(0.0, float("inf"))
+        for _ in range(pings):
+            before, guest, after = self.runner.clock(10.0)
+            uncertainty_s = (after - before) / 2e9
+            if uncertainty_s < best.uncertainty_s:
+                best = ClockOffset((guest - (before + after) / 2) / 1e9, uncertainty_s)
+        return best
+
+
+def _channel(path: Path, name: str) -> str:
+    return (
+        f"<channel type='unix'><source mode='bind' path={quoteattr(str(path))}/>"
+        f"<target type='virtio' name='{name}'/></channel>"
+    )

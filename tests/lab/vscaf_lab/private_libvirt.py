@@ -1,0 +1,319 @@
+"""libvirtd and virtlogd of one's own, with their own sockets, state, log, cache and configuration.
+
+Each daemon runs in a mount namespace where private directories lie over the five paths that libvirt uses. They are parts
+of one run directory with a short name (a UNIX socket's path has at most 107 bytes), through which the socket is reached
+from outside. No systemd, no D-Bus, no driver but QEMU's: nothing of the machine's own libvirt is seen or touched.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from pathlib import Path
+from types import FrameType, TracebackType
+
+import libvirt
+
+from vscaf_lab import cgroups, processes
+from vscaf_lab.errors import LabError
+
+# Private directory inside the run directory -> the path that it lies over, for the lab's daemons alone.
+BINDS = {
+    "run": "/run/libvirt",
+    "lib": "/var/lib/libvirt",
+    "log": "/var/log/libvirt",
+    "cache": "/var/cache/libvirt",
+    "etc": "/etc/libvirt",
+}
+RUN_PREFIX = "vl-"
+ACCOUNT, ACCOUNT_NUMBER = "libvirt-qemu", 64055  # Debian's and Ubuntu's; QEMU itself runs as root here
+START_DEADLINE_S = 60.0
+END_PATIENCE_S = 10.0
+SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+# Mounts must not leave the new namespace. In a chroot "/" is no mount point and cannot be made private as such: entering the
+# namespace anew leads to its true root, where it can. Arguments: the run directory, the binds as pairs, "--", the daemon.
+LAUNCH = """
+set -e
+mount --make-rprivate / 2>/dev/null || nsenter --mount=/proc/self/ns/mnt -- mount --make-rprivate /
+while [ "$1" != -- ]; do mount --bind "$1" "$2"; shift 2; done
+shift
+exec "$@"
+"""
+
+LIBVIRTD_CONF = """
+unix_sock_group = "root"
+unix_sock_ro_perms = "0700"
+unix_sock_rw_perms = "0700"
+auth_unix_ro = "none"
+auth_unix_rw = "none"
+log_outputs = "3:file:/var/log/libvirt/libvirtd.log"
+"""
+
+QEMU_CONF = """
+user = "root"
+group = "root"
+dynamic_ownership = 0
+remember_owner = 0
+security_driver = "none"
+namespaces = []
+stdio_handler = "logd"
+"""
+
+
+class PrivateLibvirt:
+    """Context manager: real libvirtd and virtlogd until its end. Needs root.
+
+    `logs`: where the logs go (default: lost with the run directory). `cache`: a directory that keeps QEMU's
+    capabilities between runs, which saves the probe (about 9 s). Both are made if absent. Raises LabError where a daemon is not
+    installed or does not start.
+    """
+
+    def __init__(self, logs: Path | None = None, cache: Path | None = None) -> None:
+        self._logs = logs
+        self.cache = cache
+        self._daemons: dict[str, subprocess.Popen[bytes]] = {}
+        self._connection: libvirt.virConnect | None = None
+        self._binds: list[tuple[Path, str]] = []
+        self._old_sigterm: signal.Handlers | None = None
+        self.directory = Path()
+
+    @property
+    def uri(self) -> str:
+        """The libvirt URI, for any process of this machine."""
+        return f"qemu+unix:///system?socket={self.directory}/run/libvirt-sock"
+
+    @property
+    def logs(self) -> Path:
+        """Where libvirtd, virtlogd, QEMU and the consoles log."""
+        return self._logs.resolve() if self._logs is not None else self.directory / "log"
+
+    @property
+    def connection(self) -> libvirt.virConnect:
+        """The lab's own connection; opened anew where the daemon was restarted."""
+        if self._connection is None or not self._connection.isAlive():
+            self._connection = libvirt.open(self.uri)
+        return self._connection
+
+    @property
+    def libvirtd_pid(self) -> int:
+        """The pid of libvirtd."""
+        return self._daemons["libvirtd"].pid
+
+    def socket_path(self, name: str) -> Path:
+        """A path for a UNIX socket in the run directory.
+
+        Raises LabError where it is longer than the kernel takes.
+        """
+        path = self.directory / name
+        if len(os.fsencode(path)) > 107:
+            raise LabError(f"the socket path {path} is longer than 107 bytes: choose a shorter domain name")
+        return path
+
+    def __enter__(self) -> PrivateLibvirt:
+        if os.geteuid() != 0:
+            raise LabError("a private libvirtd needs root: run this as root, or with sudo")
+        self._catch_sigterm()
+        try:
+            sweep()
+            self._make_directory()
+            self._start("virtlogd", self.directory / "run" / "virtlogd-sock")
+            self._start("libvirtd", self.directory / "run" / "libvirt-sock")
+            self.connection.getVersion()
+            self._keep_cache()
+        except BaseException:
+            self._end()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._end()
+
+    def kill_libvirtd(self) -> None:
+        """kill -9 of libvirtd; the guests run on."""
+        daemon = self._daemons.pop("libvirtd")
+        daemon.kill()
+        daemon.wait()
+
+    def start_libvirtd(self) -> None:
+        """Starts libvirtd again after kill_libvirtd; returns when it answers."""
+        self._start("libvirtd", self.directory / "run" / "libvirt-sock")
+        self._connection = None
+        self.connection.getVersion()
+
+    def restart_libvirtd(self) -> None:
+        """kill -9 and start again."""
+        self.kill_libvirtd()
+        self.start_libvirtd()
+
+    def _catch_sigterm(self) -> None:
+        """A SIGTERM that would end the program at once becomes SystemExit, so that everything is ended on the way."""
+        here = threading.current_thread() is threading.main_thread()
+        if here and signal.getsignal(signal.SIGTERM) == signal.SIG_DFL:
+            self._old_sigterm = signal.SIG_DFL
+            signal.signal(signal.SIGTERM, _exit_on_signal)
+
+    def _make_directory(self) -> None:
+        base = "/run" if os.access("/run", os.W_OK) else tempfile.gettempdir()
+        self.directory = Path(tempfile.mkdtemp(prefix=RUN_PREFIX, dir=base))
+        (self.directory / "owner").write_text(f"{os.getpid()} {processes.start_time(os.getpid())}\n")
+        for name, target in BINDS.items():
+            (self.directory / name).mkdir(mode=0o755)
+            Path(target).mkdir(parents=True, exist_ok=True)
+        self.logs.mkdir(parents=True, exist_ok=True)
+        self._binds = [(self.logs if part == "log" else self.directory / part, path) for part, path in BINDS.items()]
+        self._binds += _private_accounts(self.directory)
+        etc = self.directory / "etc"
+        (etc / "libvirtd.conf").write_text(LIBVIRTD_CONF)
+        (etc / "qemu.conf").write_text(QEMU_CONF)
+        (etc / "virtlogd.conf").write_text('log_outputs = "3:file:/var/log/libvirt/virtlogd.log"\n')
+        drivers = self.directory / "drivers"
+        drivers.mkdir()
+        for path in Path("/usr/lib").glob("*/libvirt/connection-driver/libvirt_driver_qemu.so"):
+            (drivers / path.name).symlink_to(path)
+        if not any(drivers.iterdir()):
+            raise LabError(
+                "libvirt's QEMU driver is not installed: install libvirt-daemon-driver-qemu (or libvirt-daemon)"
+            )
+        kept = self.cache / "capabilities" if self.cache is not None else None
+        if kept is not None and kept.is_dir():
+            shutil.copytree(kept, self.directory / "cache" / "qemu" / "capabilities")
+
+    def _start(self, name: str, socket: Path) -> None:
+        program = shutil.which(name, path=SYSTEM_PATH)
+        if program is None:
+            package = "libvirt-daemon-log (or libvirt-daemon)" if name == "virtlogd" else "libvirt-daemon"
+            raise LabError(f"{name} is not installed: install the package {package}")
+        socket.unlink(missing_ok=True)
+        binds = [str(path) for pair in self._binds for path in pair]
+        daemon = [program, "--config", f"/etc/libvirt/{name}.conf", "--pid-file", str(self.directory / f"{name}.pid")]
+        environment = {
+            "PATH": SYSTEM_PATH,
+            "HOME": "/root",
+            "LC_ALL": "C",
+            "LIBVIRT_DRIVER_DIR": str(self.directory / "drivers"),
+            "DBUS_SYSTEM_BUS_ADDRESS": f"unix:path={self.directory}/no-dbus",
+        }
+        output = self.logs / f"{name}.out"
+        with output.open("ab") as file:
+            process = subprocess.Popen(
+                ["unshare", "--mount", "--propagation", "unchanged", "--", "sh", "-c", LAUNCH, "lab"]
+                + [*binds, "--", *daemon],
+                stdin=subprocess.DEVNULL,
+                stdout=file,
+                stderr=file,
+                env=environment,
+                start_new_session=True,  # a Ctrl-C on the terminal is for us: we end the daemons in order
+            )
+        self._daemons[name] = process
+        deadline = time.monotonic() + START_DEADLINE_S
+        while not socket.exists():
+            if process.poll() is not None or time.monotonic() > deadline:
+                said = "".join(
+                    path.read_text(errors="replace")[-1000:]
+                    for path in (output, self.logs / f"{name}.log")
+                    if path.exists()
+                )
+                raise LabError(f"{name} did not start (status {process.returncode}); see {self.logs}; it said: {said}")
+            time.sleep(processes.POLL_S)
+
+    def _keep_cache(self) -> None:
+        """Keeps QEMU's capabilities for the next run: each file complete or not at all, since labs run side by side."""
+        made = self.directory / "cache" / "qemu" / "capabilities"
+        if self.cache is None or not made.is_dir():
+            return
+        kept = self.cache / "capabilities"
+        kept.mkdir(parents=True, exist_ok=True)
+        for path in made.glob("*.xml"):
+            scratch = kept / f".{path.name}.{os.getpid()}"
+            shutil.copy2(path, scratch)
+            scratch.rename(kept / path.name)
+
+    def _end(self) -> None:
+        """Ends every domain and daemon, and removes the run directory. Whatever fails on the way, the rest is done."""
+        try:
+            if self.directory != Path():
+                if self._connection is not None:
+                    self._destroy_domains()
+                for name in ("libvirtd", "virtlogd"):
+                    if name in self._daemons:
+                        processes.end_child(self._daemons.pop(name), END_PATIENCE_S)
+                clear(self.directory)
+        finally:
+            if self._old_sigterm is not None:
+                signal.signal(signal.SIGTERM, self._old_sigterm)
+                self._old_sigterm = None
+
+    def _destroy_domains(self) -> None:
+        """Asks libvirtd to end the domains; those that it cannot end fall to `clear`."""
+
+        def destroy() -> None:
+            try:
+                for domain in self.connection.listAllDomains():
+                    domain.destroy()
+                self.connection.close()
+            except libvirt.libvirtError as error:
+                print(f"lab: libvirtd could not end the domains ({error}): ending them by pid", file=sys.stderr)
+
+        # In a thread, because a daemon that hangs must not hold up the end.
+        thread = threading.Thread(target=destroy, daemon=True)
+        thread.start()
+        thread.join(END_PATIENCE_S)
+        self._connection = None
+
+
+def _private_accounts(directory: Path) -> list[tuple[Path, str]]:
+    """libvirtd's QEMU driver does not start without the accounts that it was built for, which the package
+    libvirt-daemon-system would make. Where the machine has them not, the daemons see private copies of the account files with them
+    added. Returns these files and what they lie over."""
+    lines = {
+        "/etc/passwd": [f"{ACCOUNT}:x:{ACCOUNT_NUMBER}:{ACCOUNT_NUMBER}::/nonexistent:/usr/sbin/nologin"],
+        "/etc/group": [f"{group}:x:{ACCOUNT_NUMBER + i}:" for i, group in enumerate((ACCOUNT, "kvm"))],
+    }
+    binds = []
+    for file, added in lines.items():
+        text = Path(file).read_text()
+        present = {line.split(":")[0] for line in text.splitlines()}
+        missing = [line for line in added if line.split(":")[0] not in present]
+        if missing:
+            private = directory / Path(file).name
+            private.write_text(text.rstrip("\n") + "\n" + "\n".join(missing) + "\n")
+            binds.append((private, file))
+    return binds
+
+
+def _exit_on_signal(number: int, frame: FrameType | None) -> None:
+    raise SystemExit(128 + number)
+
+
+def clear(directory: Path) -> None:
+    """Ends the processes that a lab's pid files name, if they are its own, and removes its cgroups and its run directory."""
+    left: list[Path] = []
+    for pid_file in [*directory.glob("run/qemu/*.pid"), *directory.glob("*.pid")]:
+        pid = processes.read_pid(pid_file)
+        if pid is not None and processes.sees_mounts_of(pid, directory):
+            left += cgroups.domain_directories(pid)
+            processes.end(pid, END_PATIENCE_S)
+    cgroups.remove(left)
+    shutil.rmtree(directory)
+
+
+def sweep() -> None:
+    """Clears the labs whose owner was killed before it could."""
+    for base in ("/run", tempfile.gettempdir()):
+        for directory in Path(base).glob(f"{RUN_PREFIX}*"):
+            try:
+                owner, started = (directory / "owner").read_text().split()
+            except (FileNotFoundError, ValueError):
+                continue  # just being made, or no lab
+            if str(processes.start_time(int(owner))) != started:
+                print(f"lab: clearing {directory}, whose owner {owner} is gone", file=sys.stderr)
+                clear(directory)

@@ -1,0 +1,91 @@
+"""Processes by pid: whether one is there, what it belongs to, and ending it for certain."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+POLL_S = 0.02
+
+
+def start_time(pid: int) -> int | None:
+    """When the process started (clock ticks since boot), which tells it from a later one with its pid. None: it is
+    gone, or a zombie."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except (FileNotFoundError, ProcessLookupError):
+        return None
+    return None if fields[0] in "ZX" else int(fields[19])
+
+
+def read_pid(pid_file: Path) -> int | None:
+    """The pid in a pid file; None where there is no file, or nothing in it yet."""
+    try:
+        text = pid_file.read_text().strip()
+    except FileNotFoundError:
+        return None
+    return int(text) if text.isdigit() else None
+
+
+def sees_mounts_of(pid: int, directory: Path) -> bool:
+    """Whether the process has a part of `directory` bind-mounted: so it belongs to the lab of that directory."""
+    try:
+        mounts = Path(f"/proc/{pid}/mountinfo").read_text()
+    except (FileNotFoundError, ProcessLookupError, PermissionError, OSError):
+        # A process that ends while it is looked at answers with any of these.
+        return False
+    return re.search(rf"/{re.escape(directory.name)}/", mounts) is not None
+
+
+def end(pid: int, patience_s: float) -> None:
+    """SIGTERM, then SIGKILL after `patience_s`; returns when the process is gone (or five seconds after SIGKILL)."""
+    started = start_time(pid)
+    for number, wait_s in ((signal.SIGTERM, patience_s), (signal.SIGKILL, 5.0)):
+        if started is None or start_time(pid) != started:
+            return
+        try:
+            os.kill(pid, number)
+        except ProcessLookupError:
+            return
+        deadline = time.monotonic() + wait_s
+        while start_time(pid) == started and time.monotonic() < deadline:
+            time.sleep(POLL_S)
+
+
+def end_child(child: subprocess.Popen[bytes], patience_s: float) -> None:
+    """Like `end`, for one's own child, which is reaped."""
+    for number, wait_s in ((signal.SIGTERM, patience_s), (signal.SIGKILL, 5.0)):
+        child.send_signal(number)
+        try:
+            child.wait(wait_s)
+            return
+        except subprocess.TimeoutExpired:
+            continue
+
+
+def thread_ids(pid: int) -> dict[str, int]:
+    """The process's threads: name -> thread id (of several with one name, the last). Empty where it is gone."""
+    threads: dict[str, int] = {}
+    try:
+        for task in os.listdir(f"/proc/{pid}/task"):
+            try:
+                threads[Path(f"/proc/{pid}/task/{task}/comm").read_text().strip()] = int(task)
+            except (FileNotFoundError, ProcessLookupError):
+                continue  # a thread that ended meanwhile
+    except (FileNotFoundError, ProcessLookupError):
+        return {}
+    return threads
+
+
+def vcpu_threads(qemu_pid: int) -> dict[int, int]:
+    """QEMU's vCPU threads: vCPU number -> thread id."""
+    found = {}
+    for name, thread in thread_ids(qemu_pid).items():
+        match = re.fullmatch(r"CPU (\d+)/(?:KVM|TCG)", name)
+        if match:
+            found[int(match.group(1))] = thread
+    return dict(sorted(found.items()))

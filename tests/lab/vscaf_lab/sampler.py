@@ -1,0 +1,126 @@
+"""Samples, from the kernel's own accounting, where each vCPU thread may run, where it last ran, and how long."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from types import TracebackType
+
+from vscaf_lab.processes import vcpu_threads
+
+RESCAN_S = 0.25  # how often new vCPU threads are looked for
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """One vCPU thread at one moment. `run_ns` and `wait_ns` only grow."""
+
+    monotonic_s: float
+    domain: str
+    vcpu: int
+    thread: int
+    affinity: frozenset[int]
+    last_cpu: int
+    run_ns: int
+    wait_ns: int  # ready to run, and not running
+
+
+class _Thread:
+    """The open /proc files of one thread."""
+
+    def __init__(self, domain: str, pid: int, vcpu: int, thread: int) -> None:
+        self.domain, self.vcpu, self.thread = domain, vcpu, thread
+        self.stat = os.open(f"/proc/{pid}/task/{thread}/stat", os.O_RDONLY)
+        try:
+            self.schedstat = os.open(f"/proc/{pid}/task/{thread}/schedstat", os.O_RDONLY)
+        except OSError:
+            os.close(self.stat)
+            raise
+
+    def sample(self) -> Sample:
+        """Raises OSError where the thread is gone."""
+        run, wait, _ = os.pread(self.schedstat, 128, 0).split()
+        last_cpu = int(os.pread(self.stat, 1024, 0).rpartition(b")")[2].split()[36])  # field 39 of proc(5)
+        affinity = frozenset(os.sched_getaffinity(self.thread))
+        now = time.monotonic()
+        return Sample(now, self.domain, self.vcpu, self.thread, affinity, last_cpu, int(run), int(wait))
+
+    def close(self) -> None:
+        os.close(self.stat)
+        os.close(self.schedstat)
+
+
+class Sampler:
+    """Context manager: samples every vCPU thread of some QEMU processes every `interval_s`, in a thread.
+
+    `domains`: domain name -> QEMU's pid. `samples` grows meanwhile, and is complete after the end.
+    `on_round`, where given, is called with each round's samples, in the sampling thread.
+    """
+
+    def __init__(
+        self,
+        domains: Mapping[str, int],
+        interval_s: float = 0.02,
+        on_round: Callable[[list[Sample]], None] | None = None,
+    ) -> None:
+        self._domains = dict(domains)
+        self._interval_s = interval_s
+        self._on_round = on_round
+        self._threads: dict[int, _Thread] = {}
+        self._stop = threading.Event()
+        self._runner = threading.Thread(target=self._run, name="sampler", daemon=True)
+        self._error: BaseException | None = None
+        self.samples: list[Sample] = []
+
+    def __enter__(self) -> Sampler:
+        self._runner.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stop.set()
+        self._runner.join()
+        for thread in self._threads.values():
+            thread.close()
+        if self._error is not None and kind is None:
+            raise self._error
+
+    def _scan(self) -> None:
+        for domain, pid in self._domains.items():
+            for vcpu, thread in vcpu_threads(pid).items():
+                if thread not in self._threads:
+                    try:
+                        self._threads[thread] = _Thread(domain, pid, vcpu, thread)
+                    except (FileNotFoundError, ProcessLookupError):
+                        continue  # it ended since the scan
+
+    def _round(self) -> list[Sample]:
+        taken = []
+        for thread in list(self._threads.values()):
+            try:
+                taken.append(thread.sample())
+            except OSError:
+                # The thread has ended, with its vCPU or its domain.
+                thread.close()
+                del self._threads[thread.thread]
+        return taken
+
+    def _run(self) -> None:
+        next_scan = next_round = time.monotonic()
+        try:
+            while not self._stop.is_set():
+                if time.monotonic() >= next_scan:
+                    self._scan()
+                    next_scan += RESCAN_S
+                taken = self._round()
+                self.samples += taken
+                if self._on_round is not None:
+                    self._on_round(taken)
+                next_round = max(next_round + self._interval_s, time.monotonic())
+                self._stop.wait(next_round - time.monotonic())
+        except BaseException as error:  # handed to whoever waits for the samples: a thread cannot raise
+            self._error = error
