@@ -39,6 +39,10 @@ class Circumstances:
     bounds: tuple[tuple[str, int, int], ...]
     newcomers: frozenset[str]
 
+    def same_as(self, former: "Circumstances | None") -> bool:
+        """Whether nothing calls for action since: a newcomer that is none any more does not."""
+        return former is not None and self == replace(former, newcomers=self.newcomers & former.newcomers)
+
 
 @dataclass(frozen=True, slots=True)
 class DecideMemory:
@@ -98,7 +102,7 @@ def decide(
     target, sharing = _within_bounds(pool, competing, answer, memory.sharing)
     circumstances = _circumstances(pool, competing)
     gain = _relative_gain(competing, present, target)
-    if memory.circumstances == circumstances and target != present and _keeps_laws(pool, competing, present):
+    if target != present and circumstances.same_as(memory.circumstances) and _keeps_laws(pool, competing, present):
         former = policy(replace(pool, domains=tuple(_as_known(domain, memory) for domain in competing)), options)
         only_learned = (
             former is not None and _within_bounds(pool, competing, former, memory.sharing)[0] == memory.target
@@ -228,7 +232,7 @@ def _reasons(
             why = f"it could now use {bounds_now[name][1]} (demand {domain.demand}, maximum {domain.maximum})"
         elif moved:
             why = f"demand or bounds changed of {', '.join(moved[:3])}{' and more' if len(moved) > 3 else ''}"
-        elif former.newcomers != circumstances.newcomers and circumstances.newcomers - former.newcomers:
+        elif circumstances.newcomers - former.newcomers:
             why = f"equal shares for {', '.join(sorted(circumstances.newcomers - former.newcomers)[:3])}"
         else:
             why = f"predicted sum of speedups {gain:+.1%}"

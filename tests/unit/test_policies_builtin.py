@@ -1,0 +1,162 @@
+"""The built-in policies, and how policies are found."""
+
+import ast
+import math
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import vscaf_policies
+from vscaf_policies import DomainState, PolicyError, PoolState, load_policy, policy_names
+from vscaf_policies.equipartition import equipartition
+from vscaf_policies.max_speedup import max_speedup
+from vscaf_policies.static import static
+from vscaf_policies.unmanaged import unmanaged
+
+FOO, BAZ = 7 / math.log(12), 0.5 / math.log(4)
+"""C of the thesis's example: E = 2/3 on 12 threads, E = 3/8 on 4."""
+
+
+def domain(name, **changes):
+    values = {
+        "minimum": 1,
+        "maximum": 64,
+        "weight": 1.0,
+        "demand": 64,
+        "allocation": 1,
+        "may_rest": True,
+        "scaf_weight": None,
+        "newcomer": False,
+        "points": (),
+    }
+    return DomainState(name=name, **(values | changes))
+
+
+def pool(cpus, *domains, chunk=1):
+    return PoolState(cpus=cpus, chunk=chunk, time_s=0.0, domains=domains)
+
+
+def test_max_speedup_gives_the_worked_example_of_the_thesis():
+    state = pool(16, domain("foo", scaf_weight=FOO), domain("baz", scaf_weight=BAZ))
+    assert max_speedup(state, {}) == {"foo": 14, "baz": 2}
+
+
+def test_max_speedup_is_the_best_integer_split_under_its_model():
+    """The thesis's CG + LU on 36 cores: all splits compared under the model, not only eq. 4.9's."""
+    weights = {"cg": (17.0 - 1) / math.log(18), "lu": (12.0 - 1) / math.log(18)}
+    split = max_speedup(pool(36, *(domain(n, scaf_weight=w) for n, w in weights.items())), {})
+
+    def total(cg_cpus):
+        return weights["cg"] * math.log(cg_cpus) + weights["lu"] * math.log(36 - cg_cpus)
+
+    assert split["cg"] == max(range(1, 36), key=total) > 18
+
+
+def test_max_speedup_with_nobody_known_is_equipartition():
+    state = pool(17, domain("a"), domain("b"), domain("c", newcomer=True, scaf_weight=9.0))
+    assert max_speedup(state, {}) == equipartition(state, {}) == {"a": 6, "b": 6, "c": 5}
+
+
+def test_max_speedup_gives_unknown_and_newcomers_the_equal_share_and_splits_the_rest():
+    state = pool(
+        16,
+        domain("known", scaf_weight=3.0),
+        domain("slow", scaf_weight=1.0),
+        domain("new", scaf_weight=50.0, newcomer=True),
+        domain("unknown"),
+    )
+    assert max_speedup(state, {}) == {"known": 6, "slow": 2, "new": 4, "unknown": 4}
+
+
+def test_equipartition_gives_what_one_cannot_use_to_the_others_and_nothing_to_those_that_rest():
+    state = pool(8, domain("small", demand=1), domain("a"), domain("b"), domain("idle", demand=0))
+    assert equipartition(state, {}) == {"small": 1, "a": 4, "b": 3, "idle": 0}
+
+
+def test_equipartition_keeps_whole_chunks():
+    assert equipartition(pool(12, domain("a"), domain("b", maximum=3), chunk=2), {}) == {"a": 8, "b": 4}
+
+
+def test_static_gives_what_is_set_and_leaves_others():
+    state = pool(8, domain("a"), domain("b", allocation=3), domain("c", allocation=0, minimum=2))
+    assert static(state, {"allocations": {"a": 5, "gone": 2}}) == {"a": 5, "b": 3, "c": 2}
+
+
+@pytest.mark.parametrize(
+    ("options", "named"),
+    [
+        ({}, "allocations"),
+        ({"allocations": [1]}, "allocations"),
+        ({"allocations": {"a": 0}}, "'a'"),
+        ({"allocations": {"a": True}}, "'a'"),
+        ({"allocations": {"a": "2"}}, "'a'"),
+        ({"allocations": {}, "allocation": {}}, "'allocation'"),
+    ],
+)
+def test_static_refuses_options_by_name(options, named):
+    with pytest.raises(PolicyError, match=re.escape(named)):
+        static(pool(2, domain("a")), options)
+
+
+@pytest.mark.parametrize("policy", [unmanaged, equipartition, max_speedup])
+def test_policies_without_options_refuse_any(policy):
+    with pytest.raises(PolicyError, match="'speed'"):
+        policy(pool(2, domain("a")), {"speed": 1})
+
+
+def test_every_policy_accepts_an_empty_pool():
+    assert unmanaged(pool(2), {}) is None
+    assert equipartition(pool(2), {}) == max_speedup(pool(2), {}) == static(pool(2), {"allocations": {}}) == {}
+
+
+def test_policies_are_found_by_name():
+    assert {"unmanaged", "static", "equipartition", "max-speedup"} <= set(policy_names())
+    assert load_policy("max-speedup") is max_speedup
+    assert load_policy("unmanaged") is unmanaged
+
+
+def test_an_unknown_policy_is_refused_with_those_there_are():
+    with pytest.raises(PolicyError, match=r"'max-sped'.*equipartition.*max-speedup"):
+        load_policy("max-sped")
+
+
+def test_the_package_imports_nothing_but_itself_and_the_standard_library():
+    for source in Path(vscaf_policies.__file__).parent.glob("*.py"):
+        for node in ast.walk(ast.parse(source.read_text(encoding="utf-8"))):
+            names = [node.module] if isinstance(node, ast.ImportFrom) else []
+            names += [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+            for name in names:
+                top = str(name).split(".")[0]
+                assert top == "vscaf_policies" or top in sys.stdlib_module_names, f"{source.name} imports {name}"
+
+
+def test_the_example_of_the_readme_is_found_as_a_plug_in_and_works(tmp_path):
+    """The README's files, laid out as it says, are a policy that load_policy finds."""
+    readme = (Path(__file__).parents[2] / "policies" / "README.md").read_text(encoding="utf-8")
+    code = re.search(r"```python\n(.*?)```", readme, re.S).group(1)
+    config = re.search(r"```ini\n(.*?)```", readme, re.S).group(1)
+    (tmp_path / "half_and_rest.py").write_text(code, encoding="utf-8")
+    info = tmp_path / "half_and_rest-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: half-and-rest\nVersion: 1.0\n", encoding="utf-8")
+    group, entry = re.search(r"\[options\.entry_points\]\n(\S+) =\n +(.+)\n", config).groups()
+    (info / "entry_points.txt").write_text(f"[{group}]\n{entry}\n", encoding="utf-8")
+    check = """
+from vscaf_policies import DomainState, PolicyError, PoolState, load_policy
+policy = load_policy("half-and-rest")
+def domain(name):
+    return DomainState(name, 1, 8, 1.0, 8, 1, True, None, False, ())
+state = PoolState(8, 1, 0.0, (domain("a"), domain("b"), domain("c")))
+assert policy(state, {"favourite": "b"}) == {"a": 2, "b": 4, "c": 2}, policy(state, {"favourite": "b"})
+try:
+    policy(state, {})
+except PolicyError as error:
+    assert "favourite" in str(error)
+else:
+    raise AssertionError("options not checked")
+"""
+    command = [sys.executable, "-c", f"import sys; sys.path.insert(0, {str(tmp_path)!r})\n{check}"]
+    result = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert result.returncode == 0, result.stderr
