@@ -1,0 +1,202 @@
+#include "agent.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "check.h"
+
+static struct agent *cleaned;
+static pid_t owner;
+
+static void clean(void)
+{
+    if (getpid() != owner || !cleaned)
+        return;
+    if (cleaned->pid)
+        agent_kill(cleaned);
+    unlink(cleaned->path);
+    rmdir(cleaned->directory);
+}
+
+void agent_prepare(struct agent *agent, uint32_t team_size, uint32_t team_limit)
+{
+    memset(agent, 0, sizeof *agent);
+    strcpy(agent->directory, "/tmp/vscaf-gomp-test-XXXXXX");
+    CHECK(mkdtemp(agent->directory));
+    snprintf(agent->path, sizeof agent->path, "%s/agent.sock", agent->directory);
+    owner = getpid();
+    cleaned = agent;
+    atexit(clean);
+    CHECK(setenv("VSCAF_SOCKET", agent->path, 1) == 0);
+    agent->state = mmap(NULL, sizeof *agent->state, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    CHECK(agent->state != MAP_FAILED);
+    for (int i = 0; i < AGENT_PAGES; i++) {
+        int memfd = memfd_create("vscaf-test-page", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+        CHECK(memfd >= 0 && ftruncate(memfd, VSCAF_PAGE_BYTES) == 0);
+        agent->memfds[i] = memfd;
+        struct vscaf_page *page =
+            mmap(NULL, VSCAF_PAGE_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, memfd, 0);
+        CHECK(page != MAP_FAILED);
+        page->magic = VSCAF_PAGE_MAGIC;
+        page->version = VSCAF_PAGE_VERSION;
+        page->bytes = VSCAF_PAGE_BYTES;
+        page->sections_max = VSCAF_SECTIONS;
+        page->team_size = team_size;
+        page->team_limit = team_limit;
+        agent->pages[i] = page;
+    }
+}
+
+static void answer_to(struct agent *agent, int client, enum agent_answer answer)
+{
+    struct ucred peer;
+    socklen_t peer_length = sizeof peer;
+    getsockopt(client, SOL_SOCKET, SO_PEERCRED, &peer, &peer_length);
+    struct vscaf_join join;
+    CHECK(recv(client, &join, sizeof join, 0) == (ssize_t)sizeof join);
+    CHECK(join.magic == VSCAF_PAGE_MAGIC && join.version == VSCAF_PAGE_VERSION);
+    CHECK(join.name[0] && memchr(join.name, 0, sizeof join.name));
+    int index = agent->state->joins;
+    CHECK(index < AGENT_PAGES);
+    struct vscaf_welcome welcome = {VSCAF_PAGE_MAGIC, VSCAF_PAGE_VERSION, VSCAF_JOINED, VSCAF_PAGE_BYTES};
+    int memfd = agent->memfds[index];
+    bool with_page = true;
+    switch (answer) {
+    case AGENT_OTHER_VERSION:
+        welcome.version = VSCAF_PAGE_VERSION + 1;
+        welcome.status = VSCAF_JOIN_VERSION;
+        with_page = false;
+        break;
+    case AGENT_FULL:
+        welcome.status = VSCAF_JOIN_FULL;
+        with_page = false;
+        break;
+    case AGENT_GARBAGE:
+        memset(&welcome, 0x5a, sizeof welcome);
+        break;
+    case AGENT_SHORT:
+        CHECK(ftruncate(memfd, VSCAF_PAGE_BYTES / 2) == 0);
+        break;
+    case AGENT_WRONG_MAGIC:
+        agent->pages[index]->magic = 1;
+        break;
+    case AGENT_NO_PAGE:
+        with_page = false;
+        break;
+    default:
+        break;
+    }
+    if (with_page && answer != AGENT_UNSEALED && !(fcntl(memfd, F_GET_SEALS) & F_SEAL_SEAL))
+        CHECK(fcntl(memfd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) == 0);
+    union {
+        struct cmsghdr head;
+        char bytes[CMSG_SPACE(sizeof(int))];
+    } control = {0};
+    struct iovec vector = {.iov_base = &welcome, .iov_len = sizeof welcome};
+    struct msghdr message = {.msg_iov = &vector, .msg_iovlen = 1};
+    if (with_page) {
+        message.msg_control = &control;
+        message.msg_controllen = sizeof control;
+        struct cmsghdr *part = CMSG_FIRSTHDR(&message);
+        part->cmsg_level = SOL_SOCKET;
+        part->cmsg_type = SCM_RIGHTS;
+        part->cmsg_len = CMSG_LEN(sizeof(int));
+        memcpy(CMSG_DATA(part), &memfd, sizeof memfd);
+    }
+    memcpy(agent->state->name[index], join.name, sizeof join.name);
+    agent->state->process[index] = peer.pid;
+    if (answer == AGENT_JOINS)
+        agent->state->joins++;
+    CHECK(sendmsg(client, &message, MSG_NOSIGNAL) == (ssize_t)sizeof welcome);
+}
+
+static void serve(struct agent *agent, int listener, enum agent_answer answer)
+{
+    struct pollfd watched[AGENT_PAGES * 4 + 1] = {{.fd = listener, .events = POLLIN}};
+    int page_of[AGENT_PAGES * 4 + 1];
+    nfds_t count = 1;
+    for (;;) {
+        if (poll(watched, count, -1) < 0)
+            continue;
+        if (watched[0].revents) {
+            int client = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
+            CHECK(client >= 0);
+            agent->state->connections++;
+            if (answer == AGENT_CLOSES) {
+                close(client);
+                continue;
+            }
+            CHECK(count < sizeof watched / sizeof watched[0]);
+            page_of[count] = answer == AGENT_JOINS ? agent->state->joins : -1;
+            watched[count++] = (struct pollfd){.fd = client, .events = POLLIN};
+            if (answer != AGENT_SILENT)
+                answer_to(agent, client, answer);
+        }
+        for (nfds_t i = 1; i < count; i++) {
+            if (answer != AGENT_SILENT && watched[i].fd >= 0 && watched[i].revents) {
+                char byte;
+                CHECK(recv(watched[i].fd, &byte, 1, 0) <= 0, "a process said more than its join");
+                close(watched[i].fd);
+                watched[i].fd = -1;
+                if (page_of[i] >= 0)
+                    agent->state->gone[page_of[i]] = 1;
+            }
+        }
+    }
+}
+
+void agent_start(struct agent *agent, enum agent_answer answer)
+{
+    int listener = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    CHECK(listener >= 0);
+    strcpy(address.sun_path, agent->path);
+    unlink(agent->path);
+    CHECK(bind(listener, (struct sockaddr *)&address, sizeof address) == 0 && listen(listener, 8) == 0);
+    pid_t parent = getpid();
+    agent->pid = fork();
+    CHECK(agent->pid >= 0);
+    if (agent->pid == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        if (getppid() != parent)
+            _exit(1);
+        serve(agent, listener, answer);
+        _exit(0);
+    }
+    close(listener);
+}
+
+void agent_kill(struct agent *agent)
+{
+    kill(agent->pid, SIGKILL);
+    waitpid(agent->pid, NULL, 0);
+    agent->pid = 0;
+}
+
+void agent_here(struct agent *agent, uint32_t team_size, uint32_t team_limit)
+{
+    agent_prepare(agent, team_size, team_limit);
+    agent_start(agent, AGENT_JOINS);
+}
+
+struct vscaf_section *agent_section(struct agent *agent, int page, int index)
+{
+    struct vscaf_section *section = &agent->pages[page]->sections[index];
+    return section->offset ? section : NULL;
+}
+
+unsigned long agent_count(const struct vscaf_section *section, uint32_t team_size)
+{
+    for (int i = 0; section && i < (int)VSCAF_POINTS; i++)
+        if (section->points[i].team_size == team_size)
+            return section->points[i].count;
+    return 0;
+}

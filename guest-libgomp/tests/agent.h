@@ -1,0 +1,57 @@
+/* A tiny agent: a process that hands out pages over a socket of its own. The test holds the same pages and plays the
+ * agent's part on them. */
+#ifndef VSCAF_TEST_AGENT_H
+#define VSCAF_TEST_AGENT_H
+
+#include <stdatomic.h>
+#include <sys/types.h>
+
+#include <vscaf/page.h>
+
+#define AGENT_PAGES 8
+
+enum agent_answer {
+    AGENT_JOINS,
+    AGENT_OTHER_VERSION, /* refuses: another page version */
+    AGENT_FULL,
+    AGENT_GARBAGE,     /* bytes that are no answer, with a descriptor */
+    AGENT_UNSEALED,    /* the page may shrink */
+    AGENT_SHORT,       /* the page is half as long as it says */
+    AGENT_WRONG_MAGIC, /* the page is something else */
+    AGENT_NO_PAGE,     /* welcome without a descriptor */
+    AGENT_SILENT,      /* never answers */
+    AGENT_CLOSES,      /* closes at once */
+};
+
+/* Shared between test and agent process. */
+struct agent_state {
+    _Atomic int connections;
+    _Atomic int joins;              /* pages handed out */
+    _Atomic int gone[AGENT_PAGES];  /* the process of this page closed its socket */
+    _Atomic int process[AGENT_PAGES];
+    char name[AGENT_PAGES][32];
+};
+
+struct agent {
+    pid_t pid; /* 0: not running */
+    char directory[64];
+    char path[96];
+    int memfds[AGENT_PAGES];
+    struct vscaf_page *pages[AGENT_PAGES];
+    struct agent_state *state;
+};
+
+/* Makes pages and a socket path, which the environment then names. Nothing listens yet. */
+void agent_prepare(struct agent *agent, uint32_t team_size, uint32_t team_limit);
+void agent_start(struct agent *agent, enum agent_answer answer);
+/* kill -9, and waits for the end. */
+void agent_kill(struct agent *agent);
+/* Prepared and started: the usual. */
+void agent_here(struct agent *agent, uint32_t team_size, uint32_t team_limit);
+
+/* The section of this page that has a point, searched by place in the order of first end; NULL: none. */
+struct vscaf_section *agent_section(struct agent *agent, int page, int index);
+/* Instances of a section that were booked under this team size. */
+unsigned long agent_count(const struct vscaf_section *section, uint32_t team_size);
+
+#endif

@@ -1,0 +1,32 @@
+/* What every test program uses: a check that says what failed, and a wait that ends. */
+#ifndef VSCAF_TEST_CHECK_H
+#define VSCAF_TEST_CHECK_H
+
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+
+#define CHECK(condition, ...)                                                                                          \
+    do {                                                                                                               \
+        if (!(condition)) {                                                                                            \
+            fprintf(stderr, "%s:%d: not so: %s", __FILE__, __LINE__, #condition);                                      \
+            fprintf(stderr, ": " __VA_ARGS__);                                                                         \
+            fputc('\n', stderr);                                                                                       \
+            exit(1);                                                                                                   \
+        }                                                                                                              \
+    } while (0)
+
+/* Does `step` until `condition` holds, 10 s at most. */
+#define WAIT_UNTIL(condition, step)                                                                                    \
+    do {                                                                                                               \
+        struct timespec pause_ = {.tv_nsec = 2000000};                                                                 \
+        int left_ = 5000;                                                                                              \
+        for (step; !(condition) && left_ > 0; left_--) {                                                               \
+            nanosleep(&pause_, NULL);                                                                                  \
+            step;                                                                                                      \
+        }                                                                                                              \
+        CHECK(left_ > 0, "not within the deadline");                                                                   \
+    } while (0)
+
+#endif

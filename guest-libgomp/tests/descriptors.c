@@ -1,0 +1,52 @@
+/* Programs close descriptors that are not theirs, and reuse the numbers: nothing of theirs is touched, and the process
+ * joins again. */
+#include <fcntl.h>
+#include <omp.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "agent.h"
+#include "check.h"
+
+static int plain(void)
+{
+    int threads = 0;
+#pragma omp parallel reduction(+ : threads)
+    threads++;
+    return threads;
+}
+
+int main(void)
+{
+    struct agent agent;
+    agent_here(&agent, 2, 4);
+    agent.pages[1]->team_size = 3;
+    int low = dup(0);
+    close(low);
+    CHECK(plain() == 2);
+    int after = dup(0);
+    CHECK(after == low, "the next free number is as before");
+    int ours = -1;
+    struct stat status;
+    for (int fd = 3; fd < 1024; fd++) {
+        if (fstat(fd, &status) == 0 && S_ISSOCK(status.st_mode)) {
+            CHECK(ours < 0, "one socket is open");
+            ours = fd;
+        }
+    }
+    CHECK(ours >= 100 && (fcntl(ours, F_GETFD) & FD_CLOEXEC), "%d", ours);
+
+    /* As closefrom(3) would, and then a file of the program's own under the same number. */
+    for (int fd = 3; fd < 1024; fd++)
+        if (fd != 2)
+            close(fd);
+    int mine = open("/dev/zero", O_RDWR);
+    CHECK(mine >= 0 && dup2(mine, ours) == ours && fstat(ours, &status) == 0);
+    dev_t device = status.st_rdev;
+    CHECK(plain() == 2);
+    WAIT_UNTIL(agent.state->joins == 2, plain());
+    CHECK(plain() == 3);
+    CHECK(agent.state->gone[0] && !agent.state->gone[1]);
+    CHECK(fstat(ours, &status) == 0 && status.st_rdev == device, "the program's file is still the program's");
+    return 0;
+}

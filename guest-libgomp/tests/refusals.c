@@ -1,0 +1,80 @@
+/* Whatever the socket says that is not a join: the program runs as always, soon, and nothing is left open. */
+#include <dirent.h>
+#include <errno.h>
+#include <omp.h>
+#include <string.h>
+
+#include "agent.h"
+#include "check.h"
+
+static int plain(void)
+{
+    int threads = 0;
+#pragma omp parallel reduction(+ : threads)
+    threads++;
+    return threads;
+}
+
+static int descriptors(void)
+{
+    int count = 0;
+    DIR *directory = opendir("/proc/self/fd");
+    while (readdir(directory))
+        count++;
+    closedir(directory);
+    return count;
+}
+
+static double seconds(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
+}
+
+int main(int argc, char **argv)
+{
+    static const char *const names[] = {"joins", "version", "full",    "garbage", "unsealed",
+                                        "short", "magic",   "no-page", "silent",  "closes"};
+    struct agent agent;
+    CHECK(argc == 2);
+    agent_prepare(&agent, 5, 5);
+    int answer = -1;
+    for (int i = 0; i < (int)(sizeof names / sizeof names[0]); i++)
+        if (!strcmp(argv[1], names[i]))
+            answer = i;
+    if (answer >= 0)
+        agent_start(&agent, (enum agent_answer)answer);
+    else if (!strcmp(argv[1], "long-path"))
+        setenv("VSCAF_SOCKET", "/a/path/that/is/longer/than/any/socket/address/can/hold/and/then/some/more/of/it/"
+                               "so/that/it/never/fits/in/the/108/bytes", 1);
+    else
+        CHECK(!strcmp(argv[1], "nobody"));
+    int open_before = descriptors();
+    double start = seconds();
+    errno = 77;
+    int threads = plain();
+    CHECK(errno == 77);
+    CHECK(seconds() - start < 2, "a bounded wait");
+    CHECK(threads != 5 && threads == omp_get_num_procs() && threads == omp_get_max_threads(), "%d", threads);
+    CHECK(descriptors() == open_before + (answer == AGENT_SILENT), "%d, were %d", descriptors(), open_before);
+    int connections = agent.state->connections;
+    start = seconds();
+    while (seconds() - start < 0.5)
+        CHECK(plain() == threads);
+    CHECK(agent.state->connections == connections, "at most one try a second");
+    if (answer < 0)
+        return 0;
+    CHECK(connections == 1);
+
+    /* And when there is a real agent after all, it is found. */
+    for (int i = 0; i < AGENT_PAGES; i++)
+        agent.pages[i]->magic = VSCAF_PAGE_MAGIC;
+    if (answer == AGENT_SHORT)
+        return 0; /* its page stays short */
+    agent_kill(&agent);
+    agent_start(&agent, AGENT_JOINS);
+    WAIT_UNTIL(agent.state->joins == 1, plain());
+    CHECK(plain() == omp_get_num_procs() || plain() <= 5);
+    return 0;
+}

@@ -1,0 +1,68 @@
+/* The agent dies and comes back: the last team stays in force meanwhile, the process joins again, nothing leaks. */
+#include <dirent.h>
+#include <omp.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "agent.h"
+#include "check.h"
+
+static int plain(void)
+{
+    int threads = 0;
+#pragma omp parallel reduction(+ : threads)
+    threads++;
+    return threads;
+}
+
+static int descriptors(void)
+{
+    int count = 0;
+    DIR *directory = opendir("/proc/self/fd");
+    while (readdir(directory))
+        count++;
+    closedir(directory);
+    return count;
+}
+
+/* Mappings of test pages. */
+static int mappings(void)
+{
+    char line[512];
+    int count = 0;
+    FILE *maps = fopen("/proc/self/maps", "r");
+    while (fgets(line, sizeof line, maps))
+        count += strstr(line, "vscaf-test-page") != NULL;
+    fclose(maps);
+    return count;
+}
+
+int main(void)
+{
+    struct agent agent;
+    agent_here(&agent, 2, 6);
+    int pages = mappings();
+    CHECK(omp_get_max_threads() == 6 && plain() == 2);
+    CHECK(mappings() == pages + 1);
+    int open_before = descriptors();
+
+    for (int i = 1; i <= 3; i++) {
+        uint32_t size = (uint32_t)(i + 2);
+        agent.pages[i]->team_size = size;
+        agent_kill(&agent);
+        CHECK(plain() == i + 1, "the last team stays");
+        struct timespec pause = {.tv_nsec = 1200000000 - 1000000000, .tv_sec = 1};
+        nanosleep(&pause, NULL); /* a look at the dead agent is due and fails: this, too, must leak nothing */
+        CHECK(plain() == i + 1, "the last team stays");
+        CHECK(descriptors() == open_before - 1, "the dead socket is closed");
+        agent_start(&agent, AGENT_JOINS);
+        WAIT_UNTIL(agent.state->joins == i + 1, plain());
+        CHECK(plain() == (int)size, "%d", plain());
+        struct vscaf_page *page = agent.pages[i];
+        CHECK(page->told == 6 && page->program == VSCAF_PROGRAM_ASKED, "what the program was told, the new page knows");
+        CHECK(page->sections_used == 1 && page->started == page->finished && page->started >= 1);
+        CHECK(descriptors() == open_before, "%d, were %d", descriptors(), open_before);
+        CHECK(mappings() <= pages + 2, "at most the page of now and the one before: %d", mappings() - pages);
+    }
+    return 0;
+}
