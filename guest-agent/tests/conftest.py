@@ -1,0 +1,19 @@
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from rig import Rig
+
+
+@pytest.fixture
+def rig() -> Iterator[Rig]:
+    """An agent's surroundings, not yet started. A directory of its own, short: socket paths are."""
+    with tempfile.TemporaryDirectory(prefix="vscaf-") as directory:
+        rig = Rig(Path(directory))
+        try:
+            yield rig
+        finally:
+            rig.close()

@@ -1,0 +1,205 @@
+"""The real agent in a private directory: a socket as its port, plain files as its sysfs, real programs that join it."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+BUILD = Path(os.environ.get("VSCAF_BUILD", "build"))
+AGENT = BUILD / "guest-agent" / "vscaf-agent"
+PROGRAM = BUILD / "guest-agent" / "joined-program"
+DEADLINE_S = 20.0
+
+Message = dict[str, Any]
+
+
+def wait_until(condition: Callable[[], object], what: str, deadline_s: float = DEADLINE_S) -> None:
+    """Polls until the condition holds; AssertionError naming `what` at the deadline."""
+    end = time.monotonic() + deadline_s
+    while not condition():
+        assert time.monotonic() < end, f"not within {deadline_s} s: {what}"
+        time.sleep(0.005)
+
+
+class Program:
+    """A process of joined_program.c."""
+
+    def __init__(self, socket_path: Path, version: int | None = None) -> None:
+        command = [str(PROGRAM), str(socket_path)] + ([str(version)] if version is not None else [])
+        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self.greeting = self._read()
+
+    def _read(self) -> str:
+        assert self.process.stdout is not None
+        return self.process.stdout.readline().strip()
+
+    def say(self, line: str) -> str:
+        assert self.process.stdin is not None
+        self.process.stdin.write(line + "\n")
+        self.process.stdin.flush()
+        return self._read()
+
+    def team(self) -> int:
+        return int(self.say("page").split()[0])
+
+    def team_limit(self) -> int:
+        return int(self.say("page").split()[1])
+
+    def beat(self) -> int:
+        return int(self.say("page").split()[2])
+
+    @property
+    def pid(self) -> int:
+        return self.process.pid
+
+    def kill(self) -> None:
+        self.process.kill()
+        self.process.wait()
+        for stream in (self.process.stdin, self.process.stdout):
+            if stream is not None:
+                stream.close()
+
+
+class Rig:
+    """One agent and its host's end. The fake sysfs has `present` of `possible` CPUs, all online."""
+
+    def __init__(self, directory: Path, possible: int = 4, present: int = 4) -> None:
+        self.directory = directory
+        self.sysfs = directory / "sys"
+        self.proc = directory / "proc"
+        self.socket_path = directory / "run" / "agent.sock"
+        self.port_path = directory / "port"
+        cpus = self.sysfs / "devices" / "system" / "cpu"
+        cpus.mkdir(parents=True)
+        self.cpus = cpus
+        (cpus / "possible").write_text(f"0-{possible - 1}\n")
+        for number in range(present):
+            self.plug(number, online=True)
+        self.proc.mkdir()
+        self.idle_stat()
+        self.programs: list[Program] = []
+        self.log = directory / "log"
+        self.process: subprocess.Popen[bytes] | None = None
+        self.listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self.listener.bind(str(self.port_path))
+        self.listener.listen(4)
+        self.listener.settimeout(DEADLINE_S)
+        self.host: socket.socket | None = None
+        self.received = b""
+        self.sequence = 100
+
+    def idle_stat(self, busy_ticks: int = 1000, runnable: int = 1) -> None:
+        """What the whole guest did, as the agent reads it. Replaced as a whole, so that no half is ever read."""
+        new = self.proc / "stat.new"
+        new.write_text(f"cpu  {busy_ticks} 0 0 5000 0 0 0 900 0 0\ncpu0 1 0 0 0 0 0 0 0 0 0\nprocs_running {runnable}\n")
+        new.rename(self.proc / "stat")
+
+    def plug(self, number: int, online: bool = False) -> None:
+        directory = self.cpus / f"cpu{number}"
+        directory.mkdir()
+        if number > 0:
+            (directory / "online").write_text("1\n" if online else "0\n")
+        for name in ["present"] + (["online"] if online else []):
+            new = self.cpus / f"{name}.new"
+            new.write_text(f"0-{number}\n" if number > 0 else "0\n")
+            new.rename(self.cpus / name)
+
+    def online(self) -> list[int]:
+        numbers = sorted(int(path.name[3:]) for path in self.cpus.glob("cpu[0-9]*"))
+        return [n for n in numbers if n == 0 or (self.cpus / f"cpu{n}" / "online").read_text().startswith("1")]
+
+    def start(self, *options: str, accept: bool = True) -> None:
+        command = [str(AGENT), "--socket", str(self.socket_path), "--sysfs", str(self.sysfs), "--proc", str(self.proc)]
+        command += ["--port", str(self.port_path)] if "--no-host" not in options else []
+        with self.log.open("ab") as log:
+            self.process = subprocess.Popen([*command, "--period-ms", "50", *options], stderr=log)
+        wait_until(self.socket_path.exists, "the agent's socket")
+        if accept and "--no-host" not in options:
+            self.accept()
+
+    def accept(self) -> None:
+        if self.host is not None:
+            self.host.close()
+        self.host, _ = self.listener.accept()
+        self.host.settimeout(DEADLINE_S)
+        self.received = b""
+
+    def accept_after_close(self) -> None:
+        """The host dies and comes back."""
+        assert self.host is not None
+        self.host.close()
+        self.host = None
+        self.accept()
+
+    def raw(self, data: bytes) -> None:
+        assert self.host is not None
+        self.host.sendall(data)
+
+    def send(self, **fields: Any) -> None:
+        self.raw(json.dumps({"v": 1, **fields}).encode() + b"\n")
+
+    def allocate(self, cpus: int, limit: int = 4, competition: bool = False, deadline_ms: int = 400) -> int:
+        self.sequence += 1
+        self.send(
+            type="allocate",
+            sequence=self.sequence,
+            cpus=cpus,
+            limit=limit,
+            competition=competition,
+            deadline_ms=deadline_ms,
+        )
+        return self.sequence
+
+    def line(self) -> bytes:
+        assert self.host is not None
+        while b"\n" not in self.received:
+            data = self.host.recv(65536)
+            assert data, "the agent closed its port"
+            self.received += data
+        line, self.received = self.received.split(b"\n", 1)
+        return line
+
+    def message(self, kind: str, where: Callable[[Message], object] = lambda _: True) -> Message:
+        """The next message of that type for which `where` holds."""
+        end = time.monotonic() + DEADLINE_S
+        last: Message = {}
+        while time.monotonic() < end:
+            found: Message = json.loads(self.line())
+            if found["type"] == kind:
+                last = found
+                if where(found):
+                    return found
+        raise AssertionError(f"no such {kind}; the last one was {last}")
+
+    def ack(self, sequence: int) -> Message:
+        return self.message("ack", lambda message: message["sequence"] == sequence)
+
+    def join(self, version: int | None = None) -> Program:
+        program = Program(self.socket_path, version)
+        self.programs.append(program)
+        return program
+
+    def stop(self) -> int:
+        """SIGTERM; the exit status. With a sanitizer's build, leaks and errors make it differ from 0."""
+        assert self.process is not None
+        self.process.terminate()
+        status = self.process.wait(DEADLINE_S)
+        self.process = None
+        return status
+
+    def close(self) -> None:
+        for program in self.programs:
+            program.kill()
+        status = self.stop() if self.process is not None else 0
+        if self.host is not None:
+            self.host.close()
+        self.listener.close()
+        text = self.log.read_text() if self.log.exists() else ""
+        assert status == 0, f"the agent ended with {status}:\n{text}"
+        assert "runtime error" not in text and "Sanitizer" not in text, text

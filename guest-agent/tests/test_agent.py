@@ -1,0 +1,347 @@
+"""The real agent between a host that may misbehave and programs that may die."""
+
+from __future__ import annotations
+
+import json
+import signal
+import socket
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+from rig import AGENT, Message, Rig, wait_until
+
+WIRE = Path(__file__).parent.parent / "wire"
+
+
+def team_of(report: Message, pid: int) -> int:
+    return next((p["team"] for p in report["processes"] if p["pid"] == pid), 0)
+
+
+def test_says_hello_and_reports(rig: Rig) -> None:
+    rig.start()
+    hello = json.loads(rig.line())
+    assert hello["type"] == "hello" and hello["agent"].startswith("vscaf-agent ")
+    assert hello["cpus"] == {"possible": 4, "present": 4, "online": [0, 1, 2, 3]} and hello["capabilities"] == ["offline"]
+    report = rig.message("report")
+    assert (report["sequence"], report["online"], report["demand"], report["processes"]) == (0, [0, 1, 2, 3], 0, [])
+
+
+def test_one_hello_for_each_hello(rig: Rig) -> None:
+    rig.start()
+    rig.message("report")
+    rig.send(type="hello", daemon="vscaf 0.1.0")
+    kinds = [json.loads(rig.line())["type"] for _ in range(6)]
+    assert kinds.count("hello") == 1 and "report" in kinds[kinds.index("hello") :]
+
+
+def test_shrinks_and_grows(rig: Rig) -> None:
+    rig.start()
+    program = rig.join()
+    wait_until(lambda: program.team() == 4, "a team of all CPUs before any allocate")
+    ack = rig.ack(rig.allocate(2))
+    assert ack["online"] == [0, 1] == rig.online() and ack["sections_ended"]
+    assert program.team() == 2
+    ack = rig.ack(rig.allocate(9))
+    assert ack["online"] == [0, 1, 2, 3] == rig.online()
+    assert program.team() == 4
+    program.say("busy 1")
+    assert team_of(rig.message("report", lambda r: r["sequence"] == rig.sequence), program.pid) == 4
+
+
+def test_rest_takes_no_cpu(rig: Rig) -> None:
+    rig.start()
+    program = rig.join()
+    ack = rig.ack(rig.allocate(0))
+    assert ack["online"] == [0, 1, 2, 3] == rig.online() and program.team() == 1
+    rig.ack(rig.allocate(4))
+    program.say("busy 1")
+    wait_until(lambda: program.team() == 4, "its team back after the rest")
+
+
+def test_shrink_waits_for_the_section_in_flight(rig: Rig) -> None:
+    rig.start()
+    program = rig.join()
+    wait_until(lambda: program.team() == 4, "a team of 4")
+    assert program.say("begin") == "4"
+    sequence = rig.allocate(1, deadline_ms=15000)
+    wait_until(lambda: program.team() == 1, "the smaller team before anything else")
+    for _ in range(4):
+        assert rig.message("report")["online"] == [0, 1, 2, 3], "a CPU left under a section in flight"
+    program.say("end 1000")
+    ack = rig.ack(sequence)
+    assert ack["online"] == [0] == rig.online() and ack["sections_ended"]
+
+
+def test_shrink_gives_up_at_the_deadline(rig: Rig) -> None:
+    rig.start()
+    program = rig.join()
+    wait_until(lambda: program.team() == 4, "a team of 4")
+    program.say("begin")
+    program.process.send_signal(signal.SIGSTOP)
+    began = time.monotonic()
+    ack = rig.ack(rig.allocate(1, deadline_ms=300))
+    assert 0.3 <= time.monotonic() - began < 5
+    assert ack["online"] == [0] == rig.online() and not ack["sections_ended"]
+
+
+def test_newest_allocate_wins(rig: Rig) -> None:
+    rig.start()
+    program = rig.join()
+    wait_until(lambda: program.team() == 4, "a team of 4")
+    program.say("begin")
+    first = rig.allocate(1, deadline_ms=15000)
+    wait_until(lambda: program.team() == 1, "the first to be under way")
+    second = rig.allocate(3, deadline_ms=200)
+    acks = [rig.message("ack")]
+    assert acks[0]["sequence"] == second and acks[0]["online"] == [0, 1, 2]
+    program.say("end 1")
+    rig.send(type="allocate", sequence=second, cpus=3, limit=4, competition=False, deadline_ms=200)
+    again = rig.message("ack")
+    assert again["sequence"] == second and first != second
+
+
+def test_refused_and_absent_cpus_are_reported_as_they_are(rig: Rig) -> None:
+    (rig.cpus / "cpu3" / "online").unlink()
+    rig.start()
+    assert rig.ack(rig.allocate(2))["online"] == [0, 1, 3]
+    assert rig.ack(rig.allocate(1))["online"] == [0, 3]
+
+
+def test_cpu_plugged_later_is_onlined_when_needed(rig: Rig) -> None:
+    rig.start()
+    assert rig.ack(rig.allocate(5))["online"] == [0, 1, 2, 3]
+    rig.plug(4)
+    rig.message("report", lambda r: r["online"] == [0, 1, 2, 3, 4])
+    rig.ack(rig.allocate(2))
+    rig.plug(5)
+    rig.message("report")
+    rig.message("report")
+    assert rig.online() == [0, 1]
+
+
+def test_garbage_and_oversize_lines_are_ignored(rig: Rig) -> None:
+    rig.start()
+    bad = [line for _, line in map(json.loads, (WIRE / "golden" / "bad.jsonl").read_text().splitlines())]
+    for line in bad:
+        rig.raw(line.encode() + b"\n")
+    rig.raw(b"x" * 200_000 + b"\n" + bytes(range(256)) + b"\n")
+    rig.raw(b'{"v":1,"type":"allocate","sequence":3,"cpus":1,' + b" " * 65_600 + b'"limit":4}\n')
+    assert rig.ack(rig.allocate(2))["online"] == [0, 1]
+    text = rig.log.read_text()
+    assert text.count("is no message") == 1 and text.count("longer than") == 1
+
+
+def test_other_version_is_answered_but_an_error_is_not(rig: Rig) -> None:
+    rig.start()
+    rig.send(type="error", message="this daemon speaks version 2")
+    rig.raw(b'{"v":2,"type":"error","message":"no"}\n')
+    rig.message("report")
+    rig.message("report")
+    rig.raw(b'{"v":2,"type":"hello","daemon":"vscaf 9"}\n')
+    seen = []
+    while not seen or seen[-1]["type"] != "error":
+        seen.append(json.loads(rig.line()))
+    assert "version 1, not 2" in seen[-1]["message"]
+
+
+def test_host_that_never_reads_blocks_nothing(rig: Rig) -> None:
+    rig.start("--period-ms", "20")
+    program = rig.join()
+    beat = program.beat()
+    assert rig.process is not None
+    wait_until(lambda: program.beat() > beat + 20, "periods to go on")
+
+    def resident_kib() -> int:
+        assert rig.process is not None
+        status = Path(f"/proc/{rig.process.pid}/status").read_text()
+        return int(status.split("VmRSS:")[1].split()[0])
+
+    # Fill the socket with answers that nobody takes.
+    for _ in range(3000):
+        rig.send(type="hello", daemon="vscaf 0.1.0")
+    middle_kib, beat = resident_kib(), program.beat()
+    for _ in range(3000):
+        rig.send(type="hello", daemon="vscaf 0.1.0")
+    wait_until(lambda: program.beat() > beat + 20, "periods to go on")
+    assert resident_kib() < middle_kib + 2048
+    assert rig.ack(rig.allocate(1))["online"] == [0]
+
+
+def test_host_restart_in_the_middle_of_a_line(rig: Rig) -> None:
+    rig.start()
+    rig.message("report")
+    rig.raw(b'{"v":1,"type":"allo')
+    rig.accept_after_close()
+    assert json.loads(rig.line())["type"] == "hello"
+    rig.send(type="hello", daemon="vscaf 0.1.0")
+    assert rig.ack(rig.allocate(3))["online"] == [0, 1, 2]
+
+
+def test_crash_frees_the_share_at_once(rig: Rig) -> None:
+    rig.start("--period-ms", "5000")
+    first, second = rig.join(), rig.join()
+    wait_until(lambda: (first.team(), second.team()) == (2, 2), "equal shares")
+    second.kill()
+    wait_until(lambda: first.team() == 4, "the share of the dead one", deadline_s=2)
+    rig.message("report", lambda r: [p["pid"] for p in r["processes"]] == [first.pid])
+
+
+def test_idle_processes_get_one(rig: Rig) -> None:
+    rig.start()
+    first, second = rig.join(), rig.join()
+    first.say("busy 1")
+    wait_until(lambda: (first.team(), second.team()) == (4, 1), "the idle one to give up its share")
+    report = rig.message("report", lambda r: team_of(r, second.pid) == 1)
+    assert {p["pid"]: p["running"] for p in report["processes"]} == {first.pid: True, second.pid: False}
+    assert report["demand"] == 4
+
+
+def test_told_and_rigid(rig: Rig) -> None:
+    rig.start()
+    shrink, rigid = rig.join(), rig.join()
+    shrink.say("told 1")
+    shrink.say("program 1")
+    rigid.say("program 3")
+    shrink.say("busy 1")
+    rigid.say("busy 1")
+    wait_until(lambda: (shrink.team(), rigid.team()) == (1, 0), "what was told, and hands off the rigid one")
+    report = rig.message("report", lambda r: team_of(r, rigid.pid) == 3)
+    assert {p["pid"]: p["malleable"] for p in report["processes"]} == {shrink.pid: "shrink", rigid.pid: "rigid"}
+
+
+def test_limit(rig: Rig) -> None:
+    rig.start()
+    program = rig.join()
+    assert program.team_limit() == 4
+    rig.ack(rig.allocate(4, limit=2))
+    assert program.team_limit() == 2
+    program.say("busy 1")
+    rig.message("report", lambda r: team_of(r, program.pid) == 2 and r["demand"] == 2)
+
+
+def test_demand_falls_to_zero_and_rises(rig: Rig) -> None:
+    rig.start()
+    program = rig.join()
+    program.say("busy 1")
+    rig.message("report", lambda r: r["demand"] == 4)
+    program.say("calm")
+    rig.message("report", lambda r: r["demand"] == 0)
+    program.say("busy 1")
+    rig.message("report", lambda r: r["demand"] == 4 and r["busy"] > 0)
+
+
+def test_processes_that_never_joined_count(rig: Rig) -> None:
+    rig.start()
+    rig.message("report", lambda r: r["demand"] == 0)
+    began = time.monotonic()
+
+    def others(rate_cpus: float) -> None:
+        rig.idle_stat(1000 + int((time.monotonic() - began) * 100 * rate_cpus))
+
+    for _ in range(400):
+        others(1.6)
+        report = rig.message("report")
+        if report["demand"] == 2:
+            break
+    else:
+        raise AssertionError(report)
+
+
+def test_hostile_page(rig: Rig) -> None:
+    rig.start()
+    hostile, honest = rig.join(), rig.join()
+    hostile.say("used 4000000000")
+    hostile.say("told 4294967295")
+    hostile.say("counts 18446744073709551615 5")
+    for program in (hostile, honest):
+        program.say("busy 1")
+    wait_until(lambda: (hostile.team(), honest.team()) == (2, 2), "equal shares")
+    ack = rig.ack(rig.allocate(1, deadline_ms=200))
+    assert ack["online"] == [0] and not ack["sections_ended"]
+
+
+def test_page_of_another_version(rig: Rig) -> None:
+    rig.start()
+    assert rig.join(version=2).greeting == "status 1 version 1"
+    assert rig.join().greeting == "joined"
+
+
+def test_silent_connection_is_dropped(rig: Rig) -> None:
+    rig.start()
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as silent:
+        silent.settimeout(10)
+        silent.connect(str(rig.socket_path))
+        began = time.monotonic()
+        assert silent.recv(100) == b""
+        assert 0.9 < time.monotonic() - began < 5
+
+
+def test_kill_and_restart(rig: Rig) -> None:
+    rig.start()
+    program = rig.join()
+    rig.ack(rig.allocate(2))
+    assert rig.process is not None
+    rig.process.kill()
+    rig.process.wait()
+    assert program.team() == 2, "the page outlives the agent"
+    rig.start()
+    assert rig.message("report")["sequence"] == 0
+    assert rig.join().greeting == "joined"
+    assert rig.ack(rig.allocate(4))["online"] == [0, 1, 2, 3]
+
+
+def test_without_a_host(rig: Rig) -> None:
+    rig.start("--no-host")
+    first, second = rig.join(), rig.join()
+    wait_until(lambda: (first.team(), second.team()) == (2, 2), "equal shares")
+    assert rig.stop() == 0 and not rig.socket_path.exists()
+
+
+def test_host_that_comes_late(rig: Rig) -> None:
+    hidden = rig.port_path.with_name("hidden")
+    rig.port_path.rename(hidden)
+    rig.start(accept=False)
+    program = rig.join()
+    wait_until(lambda: program.team() == 4, "service without a port")
+    hidden.rename(rig.port_path)
+    rig.accept()
+    assert json.loads(rig.line())["type"] == "hello"
+
+
+def test_learns_speedup_by_probing(rig: Rig) -> None:
+    rig.start()
+    program = rig.join()
+    rig.ack(rig.allocate(2, competition=True))
+    program.say("work 4000")
+    report = rig.message(
+        "report", lambda r: any(point["p"] == 2 for process in r["processes"] for point in process["points"])
+    )
+    one, two = report["processes"][0]["points"]
+    assert (one["p"], one["speedup"], one["standard_error"]) == (1, 1.0, 0.0) and one["samples"] >= 3
+    assert abs(two["speedup"] - 2) < max(4 * two["standard_error"], 0.2) and two["samples"] >= 3
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--period-ms", "0"], ["--period-ms 0", "20 to 60000"]),
+        (["--bogus"], ["--bogus", "--help"]),
+        (["--port"], ["--port", "needs a value"]),
+        (["stray"], ["stray"]),
+        (["--no-host", "--port", "x"], ["--no-host"]),
+    ],
+)
+def test_usage_errors(arguments: list[str], words: list[str]) -> None:
+    result = subprocess.run([AGENT, *arguments], capture_output=True, text=True, timeout=20)
+    assert result.returncode == 2 and result.stderr.count("\n") == 1
+    assert all(word in result.stderr for word in words)
+
+
+def test_second_agent_is_refused(rig: Rig) -> None:
+    rig.start()
+    command = [str(AGENT), "--socket", str(rig.socket_path), "--sysfs", str(rig.sysfs), "--no-host"]
+    result = subprocess.run(command, capture_output=True, text=True, timeout=20)
+    assert result.returncode == 1 and "another agent" in result.stderr
+    assert rig.join().greeting == "joined"
