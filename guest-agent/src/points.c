@@ -174,9 +174,10 @@ static bool point_at(const struct points *points, uint32_t p, struct speedup_poi
         double slope = scale * instances(points, s) / total_many;
         variance += slope * slope * (mean_variance(one) + speedup * speedup * mean_variance(many));
     }
-    if (!isfinite(speedup) || !isfinite(variance))
+    double error = sqrt(variance);
+    if (!(speedup > 0.0 && speedup <= POINTS_SPEEDUP_MOST && error <= POINTS_SPEEDUP_MOST)) /* not a number: neither */
         return false;
-    *out = (struct speedup_point){p, speedup, sqrt(variance), (uint64_t)llround(samples)};
+    *out = (struct speedup_point){p, speedup, error, (uint64_t)llround(samples)};
     return true;
 }
 

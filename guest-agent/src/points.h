@@ -14,6 +14,8 @@
 #define POINTS_BATCHES_LEAST 2.0    /* batches below which there is no variance between them */
 #define POINTS_COVERAGE_LEAST 0.5   /* part of the section time that must be covered by both team sizes */
 
+#define POINTS_SPEEDUP_MOST 1e6     /* beyond it, a speedup or its standard error is nonsense: no point */
+
 /* One measured point of S(p). */
 struct speedup_point {
     uint32_t p;            /* team size */

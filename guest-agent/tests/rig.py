@@ -11,6 +11,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from schema import accepts
+
 BUILD = Path(os.environ.get("VSCAF_BUILD", "build"))
 AGENT = BUILD / "guest-agent" / "vscaf-agent"
 PROGRAM = BUILD / "guest-agent" / "joined-program"
@@ -163,6 +165,7 @@ class Rig:
             assert data, "the agent closed its port"
             self.received += data
         line, self.received = self.received.split(b"\n", 1)
+        assert accepts(line, "from_guest"), f"against wire/schema.json: {line!r}"
         return line
 
     def message(self, kind: str, where: Callable[[Message], object] = lambda _: True) -> Message:

@@ -1,0 +1,112 @@
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "split.h"
+
+static void check(struct split_part parts[], size_t count, uint32_t cpus, const uint32_t expected[])
+{
+    split_cpus(parts, count, cpus);
+    for (size_t i = 0; i < count; i++)
+        assert_int_equal(parts[i].share, expected[i]);
+}
+
+/* The worked example of thesis section 4.3: 16 contexts, E = 2/3 on 12 and 3/8 on 4: exactly 14.18 and 1.82. */
+static void test_worked_example(void **state)
+{
+    (void)state;
+    double foo = split_weight(12, 8.0), baz = split_weight(4, 1.5);
+    assert_float_equal(16 * foo / (foo + baz), 14.18, 0.01);
+    struct split_part parts[] = {{.weight = foo, .most = 64}, {.weight = baz, .most = 64}};
+    check(parts, 2, 16, (uint32_t[]){14, 2});
+}
+
+static void test_weights(void **state)
+{
+    (void)state;
+    assert_float_equal(split_weight(2, 1.0 + log(2.0)), 1.0, 1e-9);
+    assert_float_equal(split_weight(8, 0.5), SPLIT_WEIGHT_LEAST, 0);
+    assert_float_equal(split_weight(1, 5.0), SPLIT_WEIGHT_LEAST, 0);
+    assert_float_equal(split_weight(2, INFINITY), SPLIT_WEIGHT_LEAST, 0);
+}
+
+static void test_nobody_is_left_empty(void **state)
+{
+    (void)state;
+    struct split_part parts[] = {{.weight = 100, .most = 99}, {.weight = 0.05, .most = 99}, {.weight = 0.05, .most = 99}};
+    check(parts, 3, 4, (uint32_t[]){2, 1, 1});
+    /* Truncation leaves one over for three empty parts: the other two are stolen. */
+    struct split_part tight[] = {{.weight = 100, .most = 99}, {.weight = 1, .most = 99}, {.weight = 1, .most = 99}, {.weight = 1, .most = 99}};
+    check(tight, 4, 6, (uint32_t[]){3, 1, 1, 1});
+}
+
+static void test_more_processes_than_cpus(void **state)
+{
+    (void)state;
+    struct split_part parts[] = {{.weight = 3, .most = 9}, {.weight = 1, .most = 9}, {.weight = 0, .most = 9}};
+    check(parts, 3, 2, (uint32_t[]){1, 1, 1});
+    check(parts, 3, 0, (uint32_t[]){1, 1, 1});
+    split_cpus(NULL, 0, 4);
+}
+
+static void test_unknown_weights_are_the_mean(void **state)
+{
+    (void)state;
+    struct split_part parts[] = {{.weight = 0, .most = 99}, {.weight = 3, .most = 99}, {.weight = 1, .most = 99}};
+    check(parts, 3, 12, (uint32_t[]){4, 6, 2});
+    struct split_part none[] = {{.weight = 0, .most = 99}, {.weight = NAN, .most = 99}};
+    check(none, 2, 8, (uint32_t[]){4, 4});
+}
+
+static void test_bounds_go_to_the_others(void **state)
+{
+    (void)state;
+    struct split_part parts[] = {{.weight = 1, .most = 2}, {.weight = 1, .most = 99}, {.weight = 1, .most = 0}};
+    check(parts, 3, 12, (uint32_t[]){2, 9, 1});
+    struct split_part all[] = {{.weight = 1, .most = 2}, {.weight = 5, .most = 3}};
+    check(all, 2, 12, (uint32_t[]){2, 3});
+}
+
+/* Laws, over many made-up cases: everyone has 1 to `most`, and nothing is left while somebody could use it. */
+static void test_laws(void **state)
+{
+    (void)state;
+    uint32_t seed = 12345;
+    for (int round = 0; round < 20000; round++) {
+        struct split_part parts[12];
+        seed = seed * 1664525u + 1013904223u;
+        size_t count = 1 + (seed >> 16) % 12;
+        uint32_t cpus = (seed >> 8) % 40;
+        uint64_t sum = 0, most = 0;
+        for (size_t i = 0; i < count; i++) {
+            seed = seed * 1664525u + 1013904223u;
+            parts[i] = (struct split_part){.weight = (double)((seed >> 10) % 1000) / 100.0, .most = 1 + (seed >> 20) % 20};
+        }
+        split_cpus(parts, count, cpus);
+        for (size_t i = 0; i < count; i++) {
+            assert_in_range(parts[i].share, 1, parts[i].most);
+            sum += parts[i].share;
+            most += parts[i].most;
+        }
+        uint64_t usable = cpus < most ? cpus : most;
+        assert_int_equal(sum, usable > count ? usable : count);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_worked_example),
+        cmocka_unit_test(test_weights),
+        cmocka_unit_test(test_nobody_is_left_empty),
+        cmocka_unit_test(test_more_processes_than_cpus),
+        cmocka_unit_test(test_unknown_weights_are_the_mean),
+        cmocka_unit_test(test_bounds_go_to_the_others),
+        cmocka_unit_test(test_laws),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
