@@ -1,5 +1,7 @@
 """Demand, from agents that tell the truth, lie or are silent."""
 
+import itertools
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -82,6 +84,23 @@ def test_a_serial_phase_does_not_lower_the_demand_until_it_lasts():
     assert run([(None, 1.9), *[(None, 0.95)] * 5]) == [4, 4, 4, 4, 1, 1]
 
 
+def test_a_serial_program_is_not_tried_with_every_vcpu_all_the_time():
+    """The allocation follows the demand, as with one other domain that computes: it is tried again every 5 seconds."""
+    memory, seen, allocation = DemandMemory(), [], 0
+    for _ in range(80):
+        allocation, memory = infer_demand(None, usage(0.97), allocation, 2, memory, LIMITS)
+        seen.append(allocation)
+    changes = sum(a != b for a, b in itertools.pairwise(seen))
+    assert changes <= 2 * 80 / LIMITS.settled_periods
+    assert seen.count(1) > seen.count(2)
+
+
+def test_a_settled_demand_grows_at_once_when_more_is_used_or_after_a_rest():
+    settled = [(None, 1.9), *[(None, 0.9)] * 4]
+    assert run([*settled, (None, 1.3)])[-2:] == [1, 2]
+    assert run([*settled, *[(None, 0.0)] * 4, (None, 1.9)])[-2:] == [0, 4]
+
+
 @given(
     st.lists(
         st.tuples(
@@ -102,6 +121,7 @@ def test_whatever_an_agent_says_demand_is_within_the_vcpus(steps, vcpus):
         assert 0 <= demand <= vcpus
         assert memory.demand == demand
         assert max(memory.quiet_periods, memory.lower_periods) <= LIMITS.quiet_periods
+        assert memory.settled_periods <= LIMITS.settled_periods
         assert memory.unseen_periods < LIMITS.disbelief_periods
         assert memory.disbelieved_periods <= LIMITS.retry_periods
 

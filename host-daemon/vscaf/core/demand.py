@@ -45,17 +45,21 @@ class DemandThresholds:
     """An agent that says busy is not believed once the host saw nothing for this many periods in a row."""
     retry_periods: int = 40
     """For so many periods; then it gets another chance, for a resting domain may be unable to show anything."""
+    settled_periods: int = 16
+    """Without an agent: once demand was seen to be lower than the vCPUs, for so many periods a saturated allocation
+    of that size is taken for all there is. Otherwise a serial program would be tried with every vCPU each second."""
     stale_s: float = 0.75
     """A report older than this (three periods) is no report."""
 
 
 @dataclass(frozen=True, slots=True)
 class DemandMemory:
-    """What infer_demand hands to its next call for the same domain. Periods in a row, except demand."""
+    """What infer_demand hands to its next call for the same domain. Periods in a row; settled_periods: periods left."""
 
     demand: int = 0
     quiet_periods: int = 0
     lower_periods: int = 0
+    settled_periods: int = 0
     unseen_periods: int = 0
     disbelieved_periods: int = 0
 
@@ -110,22 +114,26 @@ def _from_agent(  # noqa: PLR0917 (as its caller)
 def _from_host(
     busy_cpus: float, allocation: int, vcpus: int, memory: DemandMemory, thresholds: DemandThresholds
 ) -> tuple[int, DemandMemory]:
-    memory = DemandMemory(memory.demand, memory.quiet_periods, memory.lower_periods)
+    memory = DemandMemory(memory.demand, memory.quiet_periods, memory.lower_periods, memory.settled_periods)
     threshold_on = thresholds.threshold_on if allocation > 0 else thresholds.threshold_on_resting
     if busy_cpus > threshold_on:
+        memory = replace(memory, quiet_periods=0, settled_periods=max(0, memory.settled_periods - 1))
         demand = _used(busy_cpus, allocation, vcpus, thresholds)
+        if allocation > 0 and memory.settled_periods > 0 and busy_cpus <= memory.demand + thresholds.threshold_off:
+            demand = min(demand, memory.demand)
         if demand >= memory.demand:
-            return demand, replace(memory, quiet_periods=0, lower_periods=0)
+            return demand, replace(memory, lower_periods=0)
         # Less than before may be one serial phase between two parallel ones: it must last.
         lower_periods = memory.lower_periods + 1
         if lower_periods < thresholds.quiet_periods:
-            return memory.demand, replace(memory, quiet_periods=0, lower_periods=lower_periods)
-        return demand, replace(memory, quiet_periods=0, lower_periods=0)
+            return memory.demand, replace(memory, lower_periods=lower_periods)
+        return demand, replace(memory, lower_periods=0, settled_periods=thresholds.settled_periods)
     if busy_cpus >= thresholds.threshold_off:
         return memory.demand, replace(memory, quiet_periods=0)
     quiet_periods = min(memory.quiet_periods + 1, thresholds.quiet_periods)
-    demand = 0 if quiet_periods >= thresholds.quiet_periods else memory.demand
-    return demand, replace(memory, quiet_periods=quiet_periods)
+    if quiet_periods < thresholds.quiet_periods:
+        return memory.demand, replace(memory, quiet_periods=quiet_periods)
+    return 0, DemandMemory(quiet_periods=quiet_periods)
 
 
 def _least_seen(allocation: int, thresholds: DemandThresholds) -> float:
