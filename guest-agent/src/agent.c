@@ -39,7 +39,8 @@ static bool some_cpu_switchable(const struct agent *agent)
     for (uint32_t cpu = 1; cpu < CPUS_MOST; cpu++) {
         char path[PATH_MAX];
         if (cpu_set_has(&agent->cpus.present, cpu) &&
-            snprintf(path, sizeof(path), "%s/devices/system/cpu/cpu%u/online", agent->options->sysfs, cpu) < (int)sizeof(path) &&
+            snprintf(path, sizeof(path), "%s/devices/system/cpu/cpu%u/online", agent->options->sysfs, cpu) <
+                (int)sizeof(path) &&
             access(path, W_OK) == 0)
             return true;
     }
@@ -157,7 +158,8 @@ static bool measure_client(struct client *client, double period_s)
     else
         client->load_cpus = (double)(cpu_ns - client->seen_cpu_ns) / (period_s * 1e9);
     /* A process of another PID namespace has no number here: then its sections are all that is seen. */
-    bool active = status == 0 ? client->load_cpus > RUNNING_LOAD_CPUS : started != client->seen_started || started > finished;
+    bool active =
+        status == 0 ? client->load_cpus > RUNNING_LOAD_CPUS : started != client->seen_started || started > finished;
     client->running = client->newcomer || active;
     client->ended_section = finished != client->seen_finished;
     client->newcomer = false;
@@ -172,13 +174,15 @@ static void measure_totals(struct agent *agent, double period_s, double joined_c
     struct load_totals totals;
     int status = load_read(agent->options->proc, &totals);
     if (status != 0 && !agent->totals_failed)
-        log_line("%s/stat cannot be read: %s: counting the joined programs alone", agent->options->proc, strerror(-status));
+        log_line("%s/stat cannot be read: %s: counting the joined programs alone", agent->options->proc,
+                 strerror(-status));
     agent->totals_failed = status != 0;
     double busy_cpus = joined_cpus;
     uint32_t others_runnable = 0;
     if (status == 0) {
         if (agent->totals_known && totals.busy_ticks >= agent->totals.busy_ticks)
-            busy_cpus = (double)(totals.busy_ticks - agent->totals.busy_ticks) / (double)sysconf(_SC_CLK_TCK) / period_s;
+            busy_cpus =
+                (double)(totals.busy_ticks - agent->totals.busy_ticks) / (double)sysconf(_SC_CLK_TCK) / period_s;
         if (totals.runnable > joined_threads + 1) /* this thread runs, too */
             others_runnable = totals.runnable - joined_threads - 1;
         agent->totals = totals;
@@ -186,7 +190,8 @@ static void measure_totals(struct agent *agent, double period_s, double joined_c
     agent->totals_known = status == 0;
     double others_cpus = fmax(busy_cpus - joined_cpus, 0.0);
     agent->busy_cpus = fmin(fmax(busy_cpus, joined_cpus), (double)CPUS_MOST);
-    agent->others_demand = load_others_demand(&agent->others, others_cpus, others_runnable, busy_cpus, cpu_set_count(&agent->cpus.online));
+    agent->others_demand =
+        load_others_demand(&agent->others, others_cpus, others_runnable, busy_cpus, cpu_set_count(&agent->cpus.online));
 }
 
 void agent_period(struct agent *agent, uint64_t now_ns)
@@ -232,17 +237,14 @@ void agent_take_line(void *context, const char *line, size_t length)
     wire_parse(line, length, &message);
     switch (message.type) {
     case WIRE_HELLO:
-        /* A host that starts over knows nothing of the orders of the one before: they are carried out, not acknowledged. */
+        /* A host that starts over knows nothing of the orders of the one before: they are carried out, not
+         * acknowledged. */
         agent->allocation.acknowledge = agent->send_ack = false;
         agent->send_hello = agent->send_report = agent->report_urgent = true;
         agent->report_last_ns = 0;
         break;
-    case WIRE_ALLOCATE:
-        allocation_order(agent, &message.allocate, monotonic_ns());
-        break;
-    case WIRE_ERROR:
-        log_line("the host says: %s", message.text);
-        break;
+    case WIRE_ALLOCATE: allocation_order(agent, &message.allocate, monotonic_ns()); break;
+    case WIRE_ERROR: log_line("the host says: %s", message.text); break;
     case WIRE_OTHER_VERSION:
         agent->send_error = agent->send_error || message.answerable;
         agent->error_version = message.version;
@@ -297,8 +299,9 @@ char *agent_next_line(void *context)
     if (agent->send_error) {
         char text[160];
         agent->send_error = false;
-        snprintf(text, sizeof(text), "this agent speaks version %d, not %lld: update the guest's vscaf-agent or the host's vscaf", WIRE_VERSION,
-                 (long long)agent->error_version);
+        snprintf(text, sizeof(text),
+                 "this agent speaks version %d, not %lld: update the guest's vscaf-agent or the host's vscaf",
+                 WIRE_VERSION, (long long)agent->error_version);
         return wire_write_error(text);
     }
     if (agent->send_ack) {

@@ -26,16 +26,16 @@ struct allocation {
     bool acknowledge;    /* tell the host when it is settled */
     bool sections_ended; /* of the newest: nothing begun with a larger team was in flight when CPUs left */
     uint64_t deadline_ns;
-    uint64_t wait_next_ns;      /* when to look at the pages again */
-    struct cpu_set refused;     /* CPUs that the kernel would not switch for this order */
+    uint64_t wait_next_ns;                    /* when to look at the pages again */
+    struct cpu_set refused;                   /* CPUs that the kernel would not switch for this order */
     struct cpu_set left_present, left_online; /* as they were when it was settled last */
 };
 
 struct agent {
     const struct options *options;
     struct cpus cpus;
-    bool can_switch;   /* some CPU has an `online` file that may be written */
-    bool cpus_failed;  /* the last reading failed, and that was logged */
+    bool can_switch;  /* some CPU has an `online` file that may be written */
+    bool cpus_failed; /* the last reading failed, and that was logged */
     char boot_id[64];
     struct clients clients;
     struct port port;
@@ -47,7 +47,7 @@ struct agent {
     struct load_others others;
     double busy_cpus;
     uint32_t demand;
-    uint32_t idle_periods;   /* in a row */
+    uint32_t idle_periods; /* in a row */
     uint32_t others_demand;
 
     /* What is to be sent: the newest of each, written out only when the port takes it. */

@@ -23,7 +23,8 @@ static void refresh_cpus(struct agent *agent)
 {
     int status = cpus_read(&agent->cpus, agent->options->sysfs);
     if (status != 0 && !agent->cpus_failed)
-        log_line("%s/devices/system/cpu cannot be read: %s: going on with what was known", agent->options->sysfs, strerror(-status));
+        log_line("%s/devices/system/cpu cannot be read: %s: going on with what was known", agent->options->sysfs,
+                 strerror(-status));
     agent->cpus_failed = status != 0;
 }
 
@@ -59,8 +60,8 @@ void allocation_order(struct agent *agent, const struct wire_allocate *order, ui
 {
     struct allocation *allocation = &agent->allocation;
     const struct wire_allocate *old = &allocation->order;
-    bool same = allocation->given && old->sequence == order->sequence && old->cpus == order->cpus && old->limit == order->limit &&
-                old->competition == order->competition;
+    bool same = allocation->given && old->sequence == order->sequence && old->cpus == order->cpus &&
+                old->limit == order->limit && old->competition == order->competition;
     allocation->acknowledge = true;
     if (same) {
         if (allocation->phase == ALLOCATION_SETTLED)
@@ -135,7 +136,8 @@ void allocation_period(struct agent *agent)
         agent->report_urgent = true;
     if (!allocation->given || allocation->phase != ALLOCATION_SETTLED || allocation->order.cpus == 0)
         return;
-    if (cpu_set_equal(&allocation->left_present, &agent->cpus.present) && cpu_set_equal(&allocation->left_online, &agent->cpus.online))
+    if (cpu_set_equal(&allocation->left_present, &agent->cpus.present) &&
+        cpu_set_equal(&allocation->left_online, &agent->cpus.online))
         return;
     /* A CPU was plugged that the allocation needs, or somebody put one online or offline against it. */
     allocation->refused = (struct cpu_set){0};

@@ -57,12 +57,14 @@ int clients_listen(struct clients *clients, const char *path)
 
     struct sockaddr_un address = {.sun_family = AF_UNIX};
     if (strlen(path) >= sizeof(address.sun_path)) {
-        log_line("socket %s: the path is longer than %zu bytes: give a shorter one with --socket", path, sizeof(address.sun_path) - 1);
+        log_line("socket %s: the path is longer than %zu bytes: give a shorter one with --socket", path,
+                 sizeof(address.sun_path) - 1);
         return -1;
     }
     strcpy(address.sun_path, path);
     if (make_directory(path) != 0) {
-        log_line("socket %s: its directory cannot be made: %s: run as root, or give another place with --socket", path, strerror(errno));
+        log_line("socket %s: its directory cannot be made: %s: run as root, or give another place with --socket", path,
+                 strerror(errno));
         return -1;
     }
     struct stat status;
@@ -78,7 +80,8 @@ int clients_listen(struct clients *clients, const char *path)
         unlink(path); /* if it fails, bind says so */
     }
     int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-    if (fd < 0 || bind(fd, (struct sockaddr *)&address, sizeof(address)) != 0 || chmod(path, 0666) != 0 || listen(fd, 128) != 0) {
+    if (fd < 0 || bind(fd, (struct sockaddr *)&address, sizeof(address)) != 0 || chmod(path, 0666) != 0 ||
+        listen(fd, 128) != 0) {
         log_line("socket %s: %s: run as root, or give another place with --socket", path, strerror(errno));
         if (fd >= 0)
             close(fd);
@@ -145,8 +148,10 @@ void clients_accept(struct clients *clients, uint64_t now_ns)
 
 static void answer(const struct client *client, enum vscaf_join_status status, int page_fd)
 {
-    struct vscaf_welcome welcome = {
-        .magic = VSCAF_PAGE_MAGIC, .version = VSCAF_PAGE_VERSION, .status = (uint32_t)status, .bytes = VSCAF_PAGE_BYTES};
+    struct vscaf_welcome welcome = {.magic = VSCAF_PAGE_MAGIC,
+                                    .version = VSCAF_PAGE_VERSION,
+                                    .status = (uint32_t)status,
+                                    .bytes = VSCAF_PAGE_BYTES};
     struct iovec part = {&welcome, sizeof(welcome)};
     union {
         struct cmsghdr header;
@@ -174,7 +179,8 @@ static int make_page(struct client *client, uint32_t team_limit)
     if (fd < 0)
         return -1;
     /* Storage is taken now: a later lack of memory would be a SIGBUS here or in the program. */
-    if (posix_fallocate(fd, 0, VSCAF_PAGE_BYTES) != 0 || fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0) {
+    if (posix_fallocate(fd, 0, VSCAF_PAGE_BYTES) != 0 ||
+        fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0) {
         close(fd);
         return -1;
     }
@@ -291,8 +297,8 @@ bool client_in_flight(const struct client *client)
 
 void client_set_team(struct client *client, uint32_t team_size)
 {
-    /* Sequentially consistent, with the shim's raise of `started` before its load of team_size: a section whose start is not
-     * seen below sees this team size. Relaxed for the old value: only this side writes it. */
+    /* Sequentially consistent, with the shim's raise of `started` before its load of team_size: a section whose start
+     * is not seen below sees this team size. Relaxed for the old value: only this side writes it. */
     uint32_t old = atomic_load_explicit(&client->page->team_size, memory_order_relaxed);
     if (old == team_size)
         return;

@@ -9,8 +9,8 @@
 #include "points.h"
 #include "vscaf/page.h"
 
-#define CLIENTS_MOST 256u           /* processes joined at once */
-#define CLIENTS_JOINING_MOST 16u    /* connections that have not yet said what they are */
+#define CLIENTS_MOST 256u        /* processes joined at once */
+#define CLIENTS_JOINING_MOST 16u /* connections that have not yet said what they are */
 #define CLIENTS_SLOTS (CLIENTS_MOST + CLIENTS_JOINING_MOST)
 #define CLIENTS_SILENCE_NS UINT64_C(1000000000) /* a connection that says nothing for this long is dropped */
 
@@ -32,15 +32,15 @@ struct client {
     uint64_t seen_started, seen_finished;
     bool ended_section; /* a section ended within the last period */
 
-    uint32_t share;   /* CPUs it is to use; 0: not yet decided */
-    bool waiting;     /* sections that began with a larger team are in flight, until finished reaches wait_until */
+    uint32_t share; /* CPUs it is to use; 0: not yet decided */
+    bool waiting;   /* sections that began with a larger team are in flight, until finished reaches wait_until */
     uint64_t wait_until;
 
-    bool probing;             /* its team is 1 for a moment, to learn the time at team size 1 */
-    bool probe_draining;      /* the block is over, but sections begun in it are in flight */
+    bool probing;        /* its team is 1 for a moment, to learn the time at team size 1 */
+    bool probe_draining; /* the block is over, but sections begun in it are in flight */
     uint64_t probe_began_ns;
     uint64_t probe_end_ns;
-    uint64_t probe_next_ns;   /* not before */
+    uint64_t probe_next_ns;    /* not before */
     uint64_t probe_wait_until; /* draining: until finished reaches this */
 };
 
@@ -65,7 +65,8 @@ void clients_accept(struct clients *clients, uint64_t now_ns);
 /* What became of a connection. */
 enum clients_event { CLIENTS_NOTHING, CLIENTS_JOINED, CLIENTS_LEFT };
 
-/* Serves a connection that poll() has something for. A joined one has its page filled with team_limit and team size 1. */
+/* Serves a connection that poll() has something for. A joined one has its page filled with team_limit and team size 1.
+ */
 enum clients_event clients_serve(struct clients *clients, struct client *client, uint32_t team_limit);
 
 /* Drops connections that have said nothing for CLIENTS_SILENCE_NS. Returns when the next may be due, or UINT64_MAX. */

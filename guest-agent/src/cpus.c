@@ -161,7 +161,8 @@ int cpus_switch(const char *sysfs, uint32_t cpu, bool online)
     return status;
 }
 
-bool cpus_next_switch(const struct cpus *cpus, uint32_t target, const struct cpu_set *refused, uint32_t *cpu, bool *online)
+bool cpus_next_switch(const struct cpus *cpus, uint32_t target, const struct cpu_set *refused, uint32_t *cpu,
+                      bool *online)
 {
     uint32_t kept = 0, first_surplus = CPUS_MOST;
     for (uint32_t i = 0; i < CPUS_MOST; i++) {

@@ -42,8 +42,9 @@ int load_read(const char *proc, struct load_totals *totals)
     size_t size = 0;
     while (getline(&line, &size, file) > 0) { /* the line of interrupts is long */
         uint64_t user, nice, system, idle, iowait, irq, softirq;
-        if (sscanf(line, "cpu %" SCNu64 " %" SCNu64 " %" SCNu64 " %" SCNu64 " %" SCNu64 " %" SCNu64 " %" SCNu64, &user, &nice, &system,
-                   &idle, &iowait, &irq, &softirq) == 7 && line[3] == ' ') {
+        if (sscanf(line, "cpu %" SCNu64 " %" SCNu64 " %" SCNu64 " %" SCNu64 " %" SCNu64 " %" SCNu64 " %" SCNu64, &user,
+                   &nice, &system, &idle, &iowait, &irq, &softirq) == 7 &&
+            line[3] == ' ') {
             read.busy_ticks = user + nice + system + irq + softirq; /* user holds guest already */
             have_cpu = true;
         }
@@ -57,7 +58,8 @@ int load_read(const char *proc, struct load_totals *totals)
     return 0;
 }
 
-uint32_t load_others_demand(struct load_others *others, double others_cpus, uint32_t others_runnable, double busy_cpus, uint32_t online_cpus)
+uint32_t load_others_demand(struct load_others *others, double others_cpus, uint32_t others_runnable, double busy_cpus,
+                            uint32_t online_cpus)
 {
     double least_cpus = fmin(others_cpus, others->last_cpus);
     uint32_t least_runnable = others_runnable < others->last_runnable ? others_runnable : others->last_runnable;

@@ -6,15 +6,15 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-/* CPU time of a process, all its threads, ended ones too, in ns. Returns 0 or -errno (-ESRCH: there is no such process).
- * By the process's CPU-time clock: exact, where /proc/PID/schedstat covers the first thread alone and /proc/PID/stat counts
- * ticks of 10 ms. */
+/* CPU time of a process, all its threads, ended ones too, in ns. Returns 0 or -errno (-ESRCH: there is no such
+ * process). By the process's CPU-time clock: exact, where /proc/PID/schedstat covers the first thread alone and
+ * /proc/PID/stat counts ticks of 10 ms. */
 int load_process_ns(pid_t pid, uint64_t *cpu_ns);
 
 /* What /proc/stat said at one moment. */
 struct load_totals {
-    uint64_t busy_ticks;  /* all CPUs: user, nice, system, irq, softirq; neither idle, iowait nor steal */
-    uint32_t runnable;    /* threads that run or could run, this one included */
+    uint64_t busy_ticks; /* all CPUs: user, nice, system, irq, softirq; neither idle, iowait nor steal */
+    uint32_t runnable;   /* threads that run or could run, this one included */
 };
 
 /* Reads PROC/stat. Returns 0 or -errno. */
@@ -26,9 +26,11 @@ struct load_others {
     uint32_t last_runnable;
 };
 
-/* CPUs that processes which never joined could use, given one more period in which they used others_cpus of online_cpus, all
- * CPUs together were busy busy_cpus, and others_runnable of their threads could run at its end. 0 unless two periods in a row
- * were above a quarter of a CPU. A guest that is full shows no more load than it has CPUs: there the runnable threads count. */
-uint32_t load_others_demand(struct load_others *others, double others_cpus, uint32_t others_runnable, double busy_cpus, uint32_t online_cpus);
+/* CPUs that processes which never joined could use, given one more period in which they used others_cpus of
+ * online_cpus, all CPUs together were busy busy_cpus, and others_runnable of their threads could run at its end. 0
+ * unless two periods in a row were above a quarter of a CPU. A guest that is full shows no more load than it has CPUs:
+ * there the runnable threads count. */
+uint32_t load_others_demand(struct load_others *others, double others_cpus, uint32_t others_runnable, double busy_cpus,
+                            uint32_t online_cpus);
 
 #endif

@@ -17,10 +17,21 @@ struct option_text {
     const char *name, *value, *initial, *help;
 };
 
-enum { OPTION_PORT, OPTION_SOCKET, OPTION_SYSFS, OPTION_PROC, OPTION_NO_HOST, OPTION_PERIOD, OPTION_HELP, OPTION_VERSION, OPTION_COUNT };
+enum {
+    OPTION_PORT,
+    OPTION_SOCKET,
+    OPTION_SYSFS,
+    OPTION_PROC,
+    OPTION_NO_HOST,
+    OPTION_PERIOD,
+    OPTION_HELP,
+    OPTION_VERSION,
+    OPTION_COUNT
+};
 
 static const struct option_text texts[OPTION_COUNT] = {
-    [OPTION_PORT] = {"port", "PATH", PORT_DEFAULT_PATH, "port to the host: a character device, a terminal or a UNIX stream socket"},
+    [OPTION_PORT] = {"port", "PATH", PORT_DEFAULT_PATH,
+                     "port to the host: a character device, a terminal or a UNIX stream socket"},
     [OPTION_SOCKET] = {"socket", "PATH", VSCAF_SOCKET_DEFAULT, "socket that programs join at"},
     [OPTION_SYSFS] = {"sysfs", "DIR", "/sys", "where devices/system/cpu is"},
     [OPTION_PROC] = {"proc", "DIR", "/proc", "where stat is"},
@@ -36,7 +47,8 @@ static void print_help(void)
            "Splits this guest's CPUs among its OpenMP programs, and acts for the vscaf daemon on the host.\n\n");
     for (int i = 0; i < OPTION_COUNT; i++) {
         char left[40];
-        snprintf(left, sizeof(left), "--%s%s%s", texts[i].name, texts[i].value != NULL ? " " : "", texts[i].value != NULL ? texts[i].value : "");
+        snprintf(left, sizeof(left), "--%s%s%s", texts[i].name, texts[i].value != NULL ? " " : "",
+                 texts[i].value != NULL ? texts[i].value : "");
         printf("  %-16s  %s", left, texts[i].help);
         printf(texts[i].initial != NULL ? " (default: %s)\n" : "\n", texts[i].initial);
     }
@@ -57,8 +69,11 @@ int options_read(struct options *options, int argc, char *argv[])
 {
     struct option known[OPTION_COUNT + 1] = {0};
     for (int i = 0; i < OPTION_COUNT; i++)
-        known[i] = (struct option){texts[i].name, texts[i].value != NULL ? required_argument : no_argument, NULL, i + 256};
-    *options = (struct options){.socket = texts[OPTION_SOCKET].initial, .sysfs = texts[OPTION_SYSFS].initial, .proc = texts[OPTION_PROC].initial};
+        known[i] =
+            (struct option){texts[i].name, texts[i].value != NULL ? required_argument : no_argument, NULL, i + 256};
+    *options = (struct options){.socket = texts[OPTION_SOCKET].initial,
+                                .sysfs = texts[OPTION_SYSFS].initial,
+                                .proc = texts[OPTION_PROC].initial};
     if (!read_period(texts[OPTION_PERIOD].initial, &options->period_ms))
         return 2;
     opterr = 0;

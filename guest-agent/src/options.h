@@ -6,7 +6,7 @@
 #include <stdint.h>
 
 struct options {
-    const char *port;   /* NULL: the virtio-serial port by its name */
+    const char *port; /* NULL: the virtio-serial port by its name */
     const char *socket;
     const char *sysfs;
     const char *proc;

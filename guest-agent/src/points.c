@@ -114,11 +114,13 @@ static double effective_batches(const struct section_sums *sums)
 static bool believable(const struct section_sums *sums)
 {
     /* A hair below the bounds, because decayed sums are never whole. */
-    return sums != NULL && sums->count > POINTS_SAMPLES_LEAST - 0.5 && effective_batches(sums) > POINTS_BATCHES_LEAST - 0.01;
+    return sums != NULL && sums->count > POINTS_SAMPLES_LEAST - 0.5 &&
+           effective_batches(sums) > POINTS_BATCHES_LEAST - 0.01;
 }
 
-/* Variance of the mean duration ns / count: the ratio estimator's, sum w^2 (x - t n)^2 / (sum w n)^2 * B / (B - 1). A variance
- * from few batches may be small by chance, so it is widened as Student's 68% quantile is (1.84 at one degree of freedom). */
+/* Variance of the mean duration ns / count: the ratio estimator's, sum w^2 (x - t n)^2 / (sum w n)^2 * B / (B - 1). A
+ * variance from few batches may be small by chance, so it is widened as Student's 68% quantile is (1.84 at one degree
+ * of freedom). */
 static double mean_variance(const struct section_sums *sums)
 {
     double mean = sums->ns / sums->count, batches = effective_batches(sums), freedom = fmax(batches - 1.0, 0.5);
@@ -183,7 +185,8 @@ static bool point_at(const struct points *points, uint32_t p, struct speedup_poi
 
 size_t points_report(const struct points *points, struct speedup_point out[POINTS_MOST])
 {
-    /* The team sizes seen, ascending. More than fit: the smallest are kept, except that the last place goes to the largest. */
+    /* The team sizes seen, ascending. More than fit: the smallest are kept, except that the last place goes to the
+     * largest. */
     uint32_t sizes[POINTS_MOST];
     size_t known = 0;
     double samples_one = 0.0;

@@ -60,7 +60,8 @@ static bool find_by_name(const char *sysfs, char path[PATH_MAX])
     struct dirent *entry;
     while (!found && (entry = readdir(ports)) != NULL) {
         char file[PATH_MAX], name[64] = "";
-        if (entry->d_name[0] == '.' || snprintf(file, sizeof(file), "%s/%s/name", directory, entry->d_name) >= (int)sizeof(file))
+        if (entry->d_name[0] == '.' ||
+            snprintf(file, sizeof(file), "%s/%s/name", directory, entry->d_name) >= (int)sizeof(file))
             continue;
         int fd = open(file, O_RDONLY | O_CLOEXEC);
         if (fd < 0)
@@ -130,8 +131,9 @@ static bool reopen(struct port *port)
     port->fd = open_path(port, path);
     if (port->fd < 0) {
         if (!port->complained)
-            log_line("port %s: %s: give the domain a channel named " PORT_NAME ", or name another with --port; trying every second", path,
-                     strerror(errno));
+            log_line("port %s: %s: give the domain a channel named " PORT_NAME
+                     ", or name another with --port; trying every second",
+                     path, strerror(errno));
         port->complained = true;
         return false;
     }
@@ -139,7 +141,8 @@ static bool reopen(struct port *port)
     return true;
 }
 
-/* The host's end is gone. What is left of a line in flight is cut to its end, so that the next host sees at most one bad line. */
+/* The host's end is gone. What is left of a line in flight is cut to its end, so that the next host sees at most one
+ * bad line. */
 static void hang_up(struct port *port, uint64_t now_ns)
 {
     if (!port->keeps) {

@@ -3,10 +3,10 @@
 #include <math.h>
 
 #define PROBE_BLOCK_NS UINT64_C(40000000)
-#define PROBE_REST_BLOCKS 49u                        /* rest for so many times what a probe took: at most 2% of the time */
-#define PROBE_FRESH_NS UINT64_C(10000000000)         /* a good point is looked at again after this */
-#define PROBE_GOOD_RELATIVE_ERROR 0.05               /* of the speedup at its present team size */
-#define PROBE_SECTION_MOST_NS 500e6                  /* a section expected to take longer alone is not worth a probe */
+#define PROBE_REST_BLOCKS 49u                /* rest for so many times what a probe took: at most 2% of the time */
+#define PROBE_FRESH_NS UINT64_C(10000000000) /* a good point is looked at again after this */
+#define PROBE_GOOD_RELATIVE_ERROR 0.05       /* of the speedup at its present team size */
+#define PROBE_SECTION_MOST_NS 500e6          /* a section expected to take longer alone is not worth a probe */
 
 static bool point_is_good(const struct client *client)
 {
@@ -54,13 +54,15 @@ uint64_t probe_advance(struct agent *agent, uint64_t now_ns)
             client->probe_draining = true;
             client->probe_end_ns = now_ns;
             client_set_team(client, client_rigid(client) ? 0 : client->share);
-            /* Sequentially consistent, after the store of the team size: sections not seen here begin with the larger one. */
+            /* Sequentially consistent, after the store of the team size: sections not seen here begin with the larger
+             * one. */
             client->probe_wait_until = atomic_load_explicit(&client->page->started, memory_order_seq_cst);
             client->probe_next_ns = now_ns + PROBE_REST_BLOCKS * (now_ns - client->probe_began_ns);
         }
         if (client->probing && client->probe_end_ns < next_ns)
             next_ns = client->probe_end_ns;
-        /* What it cost ends with the last section begun alone: looked at with each turn of the loop, no timer is needed. */
+        /* What it cost ends with the last section begun alone: looked at with each turn of the loop, no timer is
+         * needed. */
         if (client->probe_draining) {
             client->probe_next_ns = now_ns + PROBE_REST_BLOCKS * (now_ns - client->probe_began_ns);
             client->probe_draining =

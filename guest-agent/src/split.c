@@ -38,8 +38,8 @@ static double exact_share(const struct split_part *part, double unknown, double 
     return fmin(weight_of(part, unknown) * scale, (double)part->most);
 }
 
-/* CPUs per unit of weight once what the bounded parts cannot use has gone to the others. Each round fixes at least one more
- * part at its bound (the scale only rises), so there are at most `count` rounds. */
+/* CPUs per unit of weight once what the bounded parts cannot use has gone to the others. Each round fixes at least one
+ * more part at its bound (the scale only rises), so there are at most `count` rounds. */
 static double scale_under_bounds(const struct split_part parts[], size_t count, double unknown, double cpus)
 {
     double scale = 0.0;

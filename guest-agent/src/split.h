@@ -5,7 +5,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* The smallest weight: a program that does not speed up at all still takes part (C = 0 would take it out of the sum). */
+/* The smallest weight: a program that does not speed up at all still takes part (C = 0 would take it out of the sum).
+ */
 #define SPLIT_WEIGHT_LEAST 0.05
 
 /* One running process in a split. */

@@ -10,13 +10,17 @@ static size_t sequence_bytes(const unsigned char *text)
 {
     if (text[0] >= 0x20 && text[0] < 0x7f)
         return 1;
-    size_t bytes = text[0] >= 0xc2 && text[0] < 0xe0 ? 2 : text[0] >= 0xe0 && text[0] < 0xf0 ? 3 : text[0] >= 0xf0 && text[0] < 0xf5 ? 4 : 0;
+    size_t bytes = text[0] >= 0xc2 && text[0] < 0xe0   ? 2
+                   : text[0] >= 0xe0 && text[0] < 0xf0 ? 3
+                   : text[0] >= 0xf0 && text[0] < 0xf5 ? 4
+                                                       : 0;
     for (size_t i = 1; i < bytes; i++)
         if ((text[i] & 0xc0) != 0x80)
             return 0;
     /* Overlong forms, surrogates, beyond U+10FFFF, and the C1 controls. */
-    if ((text[0] == 0xe0 && text[1] < 0xa0) || (text[0] == 0xed && text[1] > 0x9f) || (text[0] == 0xf0 && text[1] < 0x90) ||
-        (text[0] == 0xf4 && text[1] > 0x8f) || (text[0] == 0xc2 && text[1] < 0xa0))
+    if ((text[0] == 0xe0 && text[1] < 0xa0) || (text[0] == 0xed && text[1] > 0x9f) ||
+        (text[0] == 0xf0 && text[1] < 0x90) || (text[0] == 0xf4 && text[1] > 0x8f) ||
+        (text[0] == 0xc2 && text[1] < 0xa0))
         return 0;
     return bytes;
 }
@@ -63,7 +67,8 @@ static void read_allocate(const json_t *object, struct wire_message *message)
     if (!read_whole(object, "sequence", INT64_MAX, &sequence) || !read_whole(object, "cpus", CPUS_MOST, &cpus) ||
         !read_whole(object, "limit", CPUS_MOST, &limit) || !read_whole(object, "deadline_ms", 3600000, &deadline_ms) ||
         !json_is_boolean(competition)) {
-        refuse(message, "allocate needs whole numbers sequence, cpus, limit, deadline_ms, none negative, and a boolean competition");
+        refuse(message, "allocate needs whole numbers sequence, cpus, limit, deadline_ms, none negative, and a boolean "
+                        "competition");
         return;
     }
     message->type = WIRE_ALLOCATE;
@@ -157,9 +162,10 @@ char *wire_write_hello(const char *agent, const char *boot_id, const struct cpus
     json_t *capabilities = json_array();
     if (can_switch)
         json_array_append_new(capabilities, json_string("offline"));
-    return write_line(json_pack("{s:i, s:s, s:s, s:s, s:{s:i, s:i, s:o}, s:o}", "v", WIRE_VERSION, "type", "hello", "agent", agent,
-                                "boot_id", boot_id, "cpus", "possible", (int)cpus->possible, "present",
-                                (int)cpu_set_count(&cpus->present), "online", cpu_list(&cpus->online), "capabilities", capabilities));
+    return write_line(json_pack("{s:i, s:s, s:s, s:s, s:{s:i, s:i, s:o}, s:o}", "v", WIRE_VERSION, "type", "hello",
+                                "agent", agent, "boot_id", boot_id, "cpus", "possible", (int)cpus->possible, "present",
+                                (int)cpu_set_count(&cpus->present), "online", cpu_list(&cpus->online), "capabilities",
+                                capabilities));
 }
 
 static json_t *process_object(const struct wire_process *process, bool with_points)
@@ -169,11 +175,13 @@ static json_t *process_object(const struct wire_process *process, bool with_poin
     json_t *points = json_array();
     for (size_t i = 0; with_points && i < process->points_count; i++) {
         const struct speedup_point *point = &process->points[i];
-        json_array_append_new(points, json_pack("{s:I, s:f, s:f, s:I}", "p", (json_int_t)point->p, "speedup", point->speedup,
-                                                "standard_error", point->standard_error, "samples", (json_int_t)point->samples));
+        json_array_append_new(points, json_pack("{s:I, s:f, s:f, s:I}", "p", (json_int_t)point->p, "speedup",
+                                                point->speedup, "standard_error", point->standard_error, "samples",
+                                                (json_int_t)point->samples));
     }
-    return json_pack("{s:I, s:s, s:I, s:s, s:b, s:o}", "pid", (json_int_t)process->pid, "name", name, "team", (json_int_t)process->team,
-                     "malleable", process->malleable, "running", (int)process->running, "points", points);
+    return json_pack("{s:I, s:s, s:I, s:s, s:b, s:o}", "pid", (json_int_t)process->pid, "name", name, "team",
+                     (json_int_t)process->team, "malleable", process->malleable, "running", (int)process->running,
+                     "points", points);
 }
 
 static char *write_report(const struct wire_report *report, size_t count, bool with_points)
@@ -182,8 +190,8 @@ static char *write_report(const struct wire_report *report, size_t count, bool w
     for (size_t i = 0; i < count; i++)
         json_array_append_new(processes, process_object(&report->processes[i], with_points));
     return write_line(json_pack("{s:i, s:s, s:I, s:o, s:I, s:f, s:o}", "v", WIRE_VERSION, "type", "report", "sequence",
-                                (json_int_t)report->sequence, "online", cpu_list(report->online), "demand", (json_int_t)report->demand,
-                                "busy", report->busy, "processes", processes));
+                                (json_int_t)report->sequence, "online", cpu_list(report->online), "demand",
+                                (json_int_t)report->demand, "busy", report->busy, "processes", processes));
 }
 
 char *wire_write_report(const struct wire_report *report)
@@ -200,8 +208,9 @@ char *wire_write_report(const struct wire_report *report)
 
 char *wire_write_ack(int64_t sequence, const struct cpu_set *online, bool sections_ended)
 {
-    return write_line(json_pack("{s:i, s:s, s:I, s:o, s:b}", "v", WIRE_VERSION, "type", "ack", "sequence", (json_int_t)sequence,
-                                "online", cpu_list(online), "sections_ended", (int)sections_ended));
+    return write_line(json_pack("{s:i, s:s, s:I, s:o, s:b}", "v", WIRE_VERSION, "type", "ack", "sequence",
+                                (json_int_t)sequence, "online", cpu_list(online), "sections_ended",
+                                (int)sections_ended));
 }
 
 char *wire_write_error(const char *text)

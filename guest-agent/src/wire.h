@@ -1,4 +1,5 @@
-/* The lines between host and agent, as wire/README.md says: parsing what the host sends, writing what the agent sends. No I/O. */
+/* The lines between host and agent, as wire/README.md says: parsing what the host sends, writing what the agent sends.
+ * No I/O. */
 #ifndef VSCAF_WIRE_H
 #define VSCAF_WIRE_H
 
@@ -60,8 +61,8 @@ struct wire_report {
     size_t processes_count;
 };
 
-/* Each writes a line with its end, at most WIRE_LINE_BYTES, for the caller to free(); NULL when there is no memory. A report that
- * would be longer goes without points, and if need be without its last processes. */
+/* Each writes a line with its end, at most WIRE_LINE_BYTES, for the caller to free(); NULL when there is no memory. A
+ * report that would be longer goes without points, and if need be without its last processes. */
 char *wire_write_hello(const char *agent, const char *boot_id, const struct cpus *cpus, bool can_switch);
 char *wire_write_report(const struct wire_report *report);
 char *wire_write_ack(int64_t sequence, const struct cpu_set *online, bool sections_ended);

@@ -48,7 +48,8 @@ static struct vscaf_point *point_for(struct vscaf_section *section, uint32_t tea
 {
     for (uint32_t k = 0; k < VSCAF_POINTS; k++) {
         uint32_t free_slot = 0;
-        if (section->points[k].team_size == team || atomic_compare_exchange_strong(&section->points[k].team_size, &free_slot, team))
+        if (section->points[k].team_size == team ||
+            atomic_compare_exchange_strong(&section->points[k].team_size, &free_slot, team))
             return &section->points[k];
     }
     return NULL;
@@ -101,7 +102,8 @@ static int join(const char *path, uint32_t version)
         struct cmsghdr header;
         char bytes[CMSG_SPACE(sizeof(int))];
     } control;
-    struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1, .msg_control = control.bytes, .msg_controllen = sizeof(control.bytes)};
+    struct msghdr message = {
+        .msg_iov = &part, .msg_iovlen = 1, .msg_control = control.bytes, .msg_controllen = sizeof(control.bytes)};
     if (recvmsg(fd, &message, MSG_CMSG_CLOEXEC) != sizeof(welcome) || welcome.magic != VSCAF_PAGE_MAGIC) {
         puts("closed");
         return -1;

@@ -26,7 +26,9 @@ def test_says_hello_and_reports(rig: Rig) -> None:
     rig.start()
     hello = json.loads(rig.line())
     assert hello["type"] == "hello" and hello["agent"].startswith("vscaf-agent ")
-    assert hello["cpus"] == {"possible": 4, "present": 4, "online": [0, 1, 2, 3]} and hello["capabilities"] == ["offline"]
+    assert hello["cpus"] == {"possible": 4, "present": 4, "online": [0, 1, 2, 3]} and hello["capabilities"] == [
+        "offline"
+    ]
     report = rig.message("report")
     assert (report["sequence"], report["online"], report["demand"], report["processes"]) == (0, [0, 1, 2, 3], 0, [])
 
@@ -143,7 +145,7 @@ def test_other_version_is_answered_but_an_error_is_not(rig: Rig) -> None:
     rig.message("report")
     rig.message("report")
     rig.raw(b'{"v":2,"type":"hello","daemon":"vscaf 9"}\n')
-    seen = []
+    seen: list[Message] = []
     while not seen or seen[-1]["type"] != "error":
         seen.append(json.loads(rig.line()))
     assert "version 1, not 2" in seen[-1]["message"]
@@ -347,7 +349,7 @@ def test_learns_speedup_by_probing(rig: Rig) -> None:
     ],
 )
 def test_usage_errors(arguments: list[str], words: list[str]) -> None:
-    result = subprocess.run([AGENT, *arguments], capture_output=True, text=True, timeout=20)
+    result = subprocess.run([AGENT, *arguments], check=False, capture_output=True, text=True, timeout=20)
     assert result.returncode == 2 and result.stderr.count("\n") == 1
     assert all(word in result.stderr for word in words)
 
@@ -355,6 +357,6 @@ def test_usage_errors(arguments: list[str], words: list[str]) -> None:
 def test_second_agent_is_refused(rig: Rig) -> None:
     rig.start()
     command = [str(AGENT), "--socket", str(rig.socket_path), "--sysfs", str(rig.sysfs), "--no-host"]
-    result = subprocess.run(command, capture_output=True, text=True, timeout=20)
+    result = subprocess.run(command, check=False, capture_output=True, text=True, timeout=20)
     assert result.returncode == 1 and "another agent" in result.stderr
     assert rig.join().greeting == "joined"

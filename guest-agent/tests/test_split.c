@@ -37,10 +37,12 @@ static void test_weights(void **state)
 static void test_nobody_is_left_empty(void **state)
 {
     (void)state;
-    struct split_part parts[] = {{.weight = 100, .most = 99}, {.weight = 0.05, .most = 99}, {.weight = 0.05, .most = 99}};
+    struct split_part parts[] = {
+        {.weight = 100, .most = 99}, {.weight = 0.05, .most = 99}, {.weight = 0.05, .most = 99}};
     check(parts, 3, 4, (uint32_t[]){2, 1, 1});
     /* Truncation leaves one over for three empty parts: the other two are stolen. */
-    struct split_part tight[] = {{.weight = 100, .most = 99}, {.weight = 1, .most = 99}, {.weight = 1, .most = 99}, {.weight = 1, .most = 99}};
+    struct split_part tight[] = {
+        {.weight = 100, .most = 99}, {.weight = 1, .most = 99}, {.weight = 1, .most = 99}, {.weight = 1, .most = 99}};
     check(tight, 4, 6, (uint32_t[]){3, 1, 1, 1});
 }
 
@@ -84,7 +86,8 @@ static void test_laws(void **state)
         uint64_t sum = 0, most = 0;
         for (size_t i = 0; i < count; i++) {
             seed = seed * 1664525u + 1013904223u;
-            parts[i] = (struct split_part){.weight = (double)((seed >> 10) % 1000) / 100.0, .most = 1 + (seed >> 20) % 20};
+            parts[i] =
+                (struct split_part){.weight = (double)((seed >> 10) % 1000) / 100.0, .most = 1 + (seed >> 20) % 20};
         }
         split_cpus(parts, count, cpus);
         for (size_t i = 0; i < count; i++) {

@@ -52,7 +52,8 @@ static void test_golden_bad_lines(void **state)
     while (fgets(line, sizeof(line), file) != NULL) {
         json_t *pair = json_loads(line, 0, NULL);
         assert_non_null(pair);
-        const char *why = json_string_value(json_array_get(pair, 0)), *text = json_string_value(json_array_get(pair, 1));
+        const char *why = json_string_value(json_array_get(pair, 0)),
+                   *text = json_string_value(json_array_get(pair, 1));
         struct wire_message message;
         wire_parse(text, strlen(text), &message);
         assert_int_equal(message.type, strcmp(why, "unknown version") == 0 ? WIRE_OTHER_VERSION : WIRE_BAD);
@@ -94,8 +95,12 @@ static void test_longest_report_fits(void **state)
     struct cpu_set online;
     memset(&online, 0xff, sizeof(online));
     for (size_t i = 0; i < 256; i++) {
-        processes[i] = (struct wire_process){.pid = 4194304, .name = "\"\"\"\"\"\"\"\"\"\"\"\"\"\"\"\"\"\"\"\"\"\"\"\"\"\"\"\"\"\"\"",
-                                             .team = 4096, .malleable = "shrink", .running = true, .points_count = POINTS_MOST};
+        processes[i] = (struct wire_process){.pid = 4194304,
+                                             .name = "\"\"\"\"\"\"\"\"\"\"\"\"\"\"\"\"\"\"\"\"\"\"\"\"\"\"\"\"\"\"\"",
+                                             .team = 4096,
+                                             .malleable = "shrink",
+                                             .running = true,
+                                             .points_count = POINTS_MOST};
         for (size_t k = 0; k < POINTS_MOST; k++)
             processes[i].points[k] = (struct speedup_point){4096, 123456.789, 123456.789, UINT64_C(1) << 50};
     }
@@ -140,8 +145,8 @@ static void play(const char *present, const char *online, uint32_t target, const
 {
     struct cpus cpus = {.possible = CPUS_MOST};
     struct cpu_set refuses, refused = {0}, wanted;
-    assert_true(cpu_set_parse(present, &cpus.present) && cpu_set_parse(online, &cpus.online) && cpu_set_parse(refusing, &refuses) &&
-                cpu_set_parse(expected, &wanted));
+    assert_true(cpu_set_parse(present, &cpus.present) && cpu_set_parse(online, &cpus.online) &&
+                cpu_set_parse(refusing, &refuses) && cpu_set_parse(expected, &wanted));
     uint32_t cpu;
     bool to_online;
     for (int steps = 0; cpus_next_switch(&cpus, target, &refused, &cpu, &to_online); steps++) {
@@ -170,8 +175,12 @@ static void test_switches(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_golden_host_lines),   cmocka_unit_test(test_golden_bad_lines), cmocka_unit_test(test_numbers_are_clamped),
-        cmocka_unit_test(test_longest_report_fits), cmocka_unit_test(test_printable),        cmocka_unit_test(test_cpu_lists),
+        cmocka_unit_test(test_golden_host_lines),
+        cmocka_unit_test(test_golden_bad_lines),
+        cmocka_unit_test(test_numbers_are_clamped),
+        cmocka_unit_test(test_longest_report_fits),
+        cmocka_unit_test(test_printable),
+        cmocka_unit_test(test_cpu_lists),
         cmocka_unit_test(test_switches),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
