@@ -18,7 +18,7 @@ from vscaf.control import ControlServer, ask_status
 from vscaf.errors import UsageError, VscafError
 from vscaf.hypervisor.libvirt_host import LibvirtHost
 from vscaf.journal import Journal, host_boot_id
-from vscaf.loop import Daemon
+from vscaf.loop import Daemon, pool_topology
 from vscaf.status import status as daemon_status
 from vscaf.status import table
 
@@ -79,6 +79,7 @@ async def _serve(config: Config) -> int:
                 raise UsageError(
                     f"domain {name}: libvirt at {config.uri} has none of that name: see `virsh list --all`"
                 )
+        pool_topology(config.pool_cpus, cpus)  # refused before anything is written
         journal = Journal(Path(config.state_directory), host_boot_id())
         running = Daemon(config, host, cpus, journal)
         loop = asyncio.get_running_loop()

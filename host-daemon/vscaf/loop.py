@@ -145,6 +145,7 @@ class Daemon:
         agent = domain.agent_demand()
         if usage is not None:
             domain.busy_cpus = usage.busy_cpus
+            domain.usage_known = True
         if usage is not None or agent is not None:
             vcpus = self._maximum(domain) if agent is not None else domain.seen.vcpus
             before = domain.demand
@@ -188,7 +189,7 @@ class Daemon:
         """Whether the daemon has just started and some agent, or some domain's first vCPU time, is to come."""
         if time.monotonic() - self._started_s > HEARING_S:
             return False
-        return any(one.vcpu_time_s is None or (one.link and not one.heard()) for one in self.managed.values())
+        return any(not one.usage_known or (one.link and not one.heard()) for one in self.managed.values())
 
     def _observed(self) -> PoolState:
         now_s = time.monotonic()

@@ -13,7 +13,7 @@ from vscaf.agentlink.messages import Allocate
 from vscaf.core.demand import AgentDemand, DemandMemory
 from vscaf.core.pins import vcpu_pins
 from vscaf.cpulist import format_cpu_list
-from vscaf.errors import DomainGone, HypervisorError, HypervisorUnreachable, NotSupported
+from vscaf.errors import DomainGone, HypervisorError, HypervisorUnreachable
 from vscaf.hypervisor.libvirt_host import LibvirtHost
 from vscaf.hypervisor.values import DomainSeen, DomainSettings
 from vscaf.journal import FoundSettings, JournalEntry
@@ -45,6 +45,7 @@ class ManagedDomain:
         self.demand_since_s: float | None = None
         self.vcpu_time_s: float | None = None
         self.vcpu_time_at_s = 0.0
+        self.usage_known = False
         self.busy_cpus = 0.0
         self.scaf_weight: float | None = None
         self.limit = 0
@@ -60,6 +61,7 @@ class ManagedDomain:
         self._emulator_pin: frozenset[int] | None = None
         self._shares: int | None = None
         self._weightless_said = False
+        self._plug_refused = 0
 
     @property
     def name(self) -> str:
@@ -138,8 +140,6 @@ class ManagedDomain:
             if self.found.cpu_shares is not None and self._shares != self.found.cpu_shares:
                 await self._weigh(self.found.cpu_shares)
             self.resting = False
-        if len(partition) > self.seen.vcpus:
-            await self._plug(len(partition))
         self.held = partition  # from here on, even where the next call fails half-way
         await self._apply_pins(vcpu_pins(partition, self.seen.vcpus, None, cooperating=False), emulator)
         await self._tell(len(partition))
@@ -155,6 +155,7 @@ class ManagedDomain:
         if self.resting:
             await self._apply_pins(vcpu_pins(area, self.seen.vcpus, None, cooperating=False), area)
         elif self.held:
+            await self._plug()
             await self._pin(self.held, emulator)
 
     def retell(self, cpus_limit: int, competition: bool) -> None:
@@ -170,23 +171,25 @@ class ManagedDomain:
         found = self.found
         if found is None:
             return
+        now = await self._host.settings(self.seen.key)
+        self._pins, self._emulator_pin, self._shares = dict(now.vcpu_pins), now.emulator_pin, now.cpu_shares
         self.resting = False
         self.held = frozenset[int]().union(*found.vcpu_pins.values())
-        pins = {vcpu: found.vcpu_pins.get(vcpu, self.held) for vcpu in range(self.seen.vcpus)}
+        pins = {vcpu: found.vcpu_pins.get(vcpu, self.held) for vcpu in range(now.vcpus)}
         await self._apply_pins(pins, found.emulator_pin)
-        if found.cpu_shares is not None and self._shares != found.cpu_shares:
+        if found.cpu_shares is not None:
             await self._weigh(found.cpu_shares)
         if self.sequence:
             self.competition = False
             await self._tell(found.vcpus)
-        if self.seen.vcpus > found.vcpus:
+        if now.vcpus > found.vcpus:
             if self.seen.accelerated:
                 await self._host.set_vcpus(self.seen.key, found.vcpus)
             else:
                 log.warning(
                     "domain %s: keeps %d vCPUs instead of the %d found: without KVM an unplug never completes",
                     self.name,
-                    self.seen.vcpus,
+                    now.vcpus,
                     found.vcpus,
                 )
         self.found = None
@@ -256,15 +259,18 @@ class ManagedDomain:
             await self._host.set_cpu_shares(self.seen.key, shares)
             self._shares = shares
 
-    async def _plug(self, vcpus: int) -> None:
-        wanted = min(vcpus, self.seen.vcpus_maximum)
-        if wanted <= self.seen.vcpus:
+    async def _plug(self) -> None:
+        """Plugs vCPUs where the partition has more pCPUs than the domain has; a refusal is said once, not repeated."""
+        wanted = min(len(self.held), self.seen.vcpus_maximum)
+        if wanted <= self.seen.vcpus or wanted == self._plug_refused:
             return
         try:
             await self._host.set_vcpus(self.seen.key, wanted)
+            log.info("domain %s: vCPUs %d -> %d (plugged)", self.name, self.seen.vcpus, wanted)
         except (DomainGone, HypervisorUnreachable):
             raise
-        except (NotSupported, HypervisorError) as error:
+        except HypervisorError as error:
+            self._plug_refused = wanted
             log.warning("domain %s: no vCPU plugged (%s); it goes on with %d", self.name, error, self.seen.vcpus)
 
     def _enter(self, state: str) -> None:

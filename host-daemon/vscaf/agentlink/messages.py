@@ -9,7 +9,7 @@ WIRE_VERSION = 1
 LINE_LIMIT_BYTES = 65536
 
 Count = Annotated[int, Meta(ge=0, le=4096)]
-Sequence = Annotated[int, Meta(ge=0, lt=2**63)]
+Sequence = Annotated[int, Meta(ge=0, le=2**62)]
 CpuNumbers = Annotated[list[Count], Meta(max_length=4096)]
 Figure = Annotated[float, Meta(ge=0, le=1e6)]
 Words = Annotated[str, Meta(max_length=1024)]
@@ -44,7 +44,7 @@ class ReportedPoint(msgspec.Struct, frozen=True, kw_only=True):
     p: Annotated[int, Meta(ge=1, le=4096)]
     speedup: Figure
     standard_error: Figure
-    samples: Annotated[int, Meta(ge=0, lt=2**63)]
+    samples: Annotated[int, Meta(ge=0, le=2**62)]
 
 
 class ReportedProcess(msgspec.Struct, frozen=True, kw_only=True):

@@ -8,8 +8,8 @@ def vcpu_pins(
 ) -> Mapping[int, frozenset[int]]:
     """Pins of the vCPUs 0..vcpus-1 of a domain that owns *partition* (pCPU numbers, not empty).
 
-    A cooperating domain has no more CPUs *online* than pCPUs: each online vCPU gets a pCPU of its own; the others, which
-    sleep, get the whole partition. Any other domain is contained: all its vCPUs float over it.
+    A cooperating domain has no more CPUs *online* than pCPUs: each online vCPU gets a pCPU of its own, the others,
+    which sleep, the whole partition. Any other domain is contained: all its vCPUs float over it.
     """
     if not partition:
         raise ValueError("a partition to pin to has at least one pCPU")

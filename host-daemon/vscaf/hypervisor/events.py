@@ -2,8 +2,8 @@
 
 libvirtaio calls the loop's methods from whichever thread libvirt happens to be in. asyncio allows that from its own
 thread only, and vscaf's calls block in worker threads. So changes to handles and timers are handed to the loop's
-thread, in order. libvirt only needs each change to be in force some time later, so nothing waits for the loop and nothing can
-deadlock with libvirt's own locks.
+thread, in order. libvirt only needs each change to be in force some time later, so nothing waits for the loop, and
+nothing can deadlock with libvirt's own locks.
 """
 
 import asyncio

@@ -151,6 +151,14 @@ class LibvirtHost:
             description = ElementTree.fromstring(domain.XMLDesc())
             self._sockets[key] = (description.get("type") != "qemu", _agent_socket(description))
         accelerated, agent_socket = self._sockets[key]
+        if "vcpu.current" not in fields:  # a driver without vCPU statistics: the domain's time stands for them
+            live = libvirt.VIR_DOMAIN_AFFECT_LIVE
+            fields = {
+                **fields,
+                "vcpu.current": domain.vcpusFlags(live),
+                "vcpu.maximum": domain.vcpusFlags(live | libvirt.VIR_DOMAIN_VCPU_MAXIMUM),
+                "vcpu.0.time": domain.info()[4],
+            }
         return DomainSeen(
             key=key,
             name=domain.name(),
@@ -299,7 +307,8 @@ def _cpu_shares(domain: Any) -> int | None:
     except KeyError:
         return None
     except libvirt.libvirtError as error:
-        if error.get_error_code() in _NOT_SUPPORTED | {libvirt.VIR_ERR_OPERATION_INVALID} and domain.isActive():
+        refusals = _NOT_SUPPORTED | {libvirt.VIR_ERR_OPERATION_INVALID, libvirt.VIR_ERR_INVALID_ARG}
+        if error.get_error_code() in refusals and domain.isActive():
             return None
         raise
 

@@ -1,0 +1,272 @@
+"""The daemon on libvirt's own test driver: a real connection whose calls can be made to fail."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import libvirt
+import pytest
+
+from vscaf.config import Config, DomainConfig, PolicyConfig
+from vscaf.hypervisor.libvirt_host import LibvirtHost
+from vscaf.journal import Journal
+from vscaf.loop import Daemon
+from vscaf.status import status
+
+from .node import write_node
+
+ALL = frozenset({0, 1, 2, 3})  # what the driver's domains are pinned to when they start on a node of four
+
+
+def configured(uri: str, tmp_path: Path, policy: str = "equipartition", **domains: DomainConfig) -> Config:
+    return Config(
+        uri=uri,
+        pool="0,2",
+        state_directory=str(tmp_path / "state"),
+        control_socket=str(tmp_path / "control.sock"),
+        period_ms=20,
+        deadline_ms=50,
+        domains=domains or {"a": DomainConfig(), "b": DomainConfig()},
+        policy=PolicyConfig(name=policy),
+    )
+
+
+class FaultyHost(LibvirtHost):
+    """A real connection; `fault` sees each call's name first and may raise what libvirt would."""
+
+    fault: Callable[[str], None] = staticmethod(lambda name: None)  # type: ignore[assignment]
+
+    async def observe(self, names: Any) -> Any:
+        type(self).fault("observe")
+        return await super().observe(names)
+
+    async def _call(self, work: Any) -> Any:
+        def faulty() -> Any:
+            type(self).fault(work.__qualname__.split(".")[-1])
+            return work()
+
+        return await super()._call(faulty)
+
+
+def libvirt_error(code: int, words: str = "made up") -> libvirt.libvirtError:
+    error = libvirt.libvirtError(words)
+    error.err = (code, libvirt.VIR_FROM_TEST, words, 2, "", "", "", 0, 0)
+    return error
+
+
+@pytest.fixture
+def fault() -> Iterator[Callable[[Callable[[str], None]], None]]:
+    def install(function: Callable[[str], None]) -> None:
+        FaultyHost.fault = staticmethod(function)  # type: ignore[assignment]
+
+    yield install
+    FaultyHost.fault = staticmethod(lambda name: None)  # type: ignore[assignment]
+
+
+@asynccontextmanager
+async def running(config: Config, host: LibvirtHost, boot_id: str = "boot") -> AsyncIterator[Daemon]:
+    journal = Journal(Path(config.state_directory), boot_id)
+    daemon = Daemon(config, host, await host.host_cpus(), journal)
+    task = asyncio.create_task(daemon.run())
+    try:
+        yield daemon
+    finally:
+        daemon.stop()
+        await task
+        await daemon.close()
+        journal.close()
+
+
+async def until(truth: Callable[[], bool], deadline_s: float = 10.0) -> None:
+    end_s = time.monotonic() + deadline_s
+    while not truth():
+        assert time.monotonic() < end_s, "not true in time"
+        await asyncio.sleep(0.01)
+
+
+def partitions(daemon: Daemon) -> dict[str, str]:
+    return {one["name"]: one.get("partition") for one in status(daemon)["domains"]}
+
+
+def on_host(uri: str, runner: asyncio.Runner, work: Callable[[FaultyHost], Awaitable[None]]) -> None:
+    async def with_host() -> None:
+        host = FaultyHost(uri, 5.0)
+        await host.open()
+        try:
+            await work(host)
+        finally:
+            await host.close()
+
+    runner.run(with_host())
+
+
+async def pins_of(host: LibvirtHost, name: str) -> list[frozenset[int]]:
+    (seen,) = await host.observe([name])
+    settings = await host.settings(seen.key)
+    return [settings.vcpu_pins[vcpu] for vcpu in sorted(settings.vcpu_pins)]
+
+
+def test_two_busy_domains_get_partitions_and_everything_back(tmp_path: Path, loop_runner: asyncio.Runner) -> None:
+    uri = write_node(tmp_path, 4, {"a": (2, 2), "b": (2, 2)})
+
+    async def work(host: FaultyHost) -> None:
+        (a,) = await host.observe(["a"])
+        await host.pin_vcpus(a.key, {1: frozenset({0, 2})})  # something to be put back
+        found = {name: await pins_of(host, name) for name in "ab"}
+        async with running(configured(uri, tmp_path), host) as daemon:
+            await until(lambda: set(partitions(daemon).values()) == {"0", "2"})
+            pins = {name: await pins_of(host, name) for name in "ab"}
+            # No agent answers for them, so each is contained: all its vCPUs within its partition.
+            assert sorted(pins.values()) == [[frozenset({0})] * 2, [frozenset({2})] * 2]
+            assert (tmp_path / "state" / "journal.json").exists()
+        assert {name: await pins_of(host, name) for name in "ab"} == found
+        assert not (tmp_path / "state" / "journal.json").exists()
+
+    on_host(uri, loop_runner, work)
+
+
+def test_unmanaged_changes_nothing(tmp_path: Path, loop_runner: asyncio.Runner) -> None:
+    uri = write_node(tmp_path, 4, {"a": (2, 2), "b": (2, 2)})
+
+    async def work(host: FaultyHost) -> None:
+        found = {name: await pins_of(host, name) for name in "ab"}
+        async with running(configured(uri, tmp_path, "unmanaged"), host) as daemon:
+            await until(lambda: daemon.decision is not None)
+            assert {name: await pins_of(host, name) for name in "ab"} == found
+            assert status(daemon)["managing"] is False
+            assert not (tmp_path / "state" / "journal.json").exists()
+
+    on_host(uri, loop_runner, work)
+
+
+def test_failed_listing_is_unknown_not_empty(
+    tmp_path: Path, loop_runner: asyncio.Runner, fault: Callable[[Callable[[str], None]], None]
+) -> None:
+    uri = write_node(tmp_path, 4, {"a": (2, 2), "b": (2, 2)})
+
+    def listing_fails(name: str) -> None:
+        if name == "look":
+            raise libvirt_error(libvirt.VIR_ERR_INTERNAL_ERROR)
+
+    async def work(host: FaultyHost) -> None:
+        async with running(configured(uri, tmp_path), host) as daemon:
+            await until(lambda: set(partitions(daemon).values()) == {"0", "2"})
+            before = partitions(daemon)
+            fault(listing_fails)
+            await until(lambda: status(daemon)["unknown"])
+            assert partitions(daemon) == before
+            assert len(daemon.managed) == 2
+            fault(lambda name: None)
+            await until(lambda: not status(daemon)["unknown"])
+            assert partitions(daemon) == before
+
+    on_host(uri, loop_runner, work)
+
+
+def test_refused_pin_keeps_the_others_away(
+    tmp_path: Path, loop_runner: asyncio.Runner, fault: Callable[[Callable[[str], None]], None]
+) -> None:
+    """While the one that should leave a pCPU cannot be pinned, nobody else is let onto it."""
+    uri = write_node(tmp_path, 4, {"a": (2, 2), "b": (2, 2)})
+
+    def pins_fail(name: str) -> None:
+        if name == "pin":
+            raise libvirt_error(libvirt.VIR_ERR_OPERATION_FAILED)
+
+    async def work(host: FaultyHost) -> None:
+        fault(pins_fail)
+        async with running(configured(uri, tmp_path), host) as daemon:
+            await until(lambda: daemon.transitions >= 3)
+            assert {domain.held for domain in daemon.managed.values()} == {ALL}
+            fault(lambda name: None)
+            await until(lambda: set(partitions(daemon).values()) == {"0", "2"})
+
+    on_host(uri, loop_runner, work)
+
+
+def test_a_domain_that_goes_leaves_its_share(tmp_path: Path, loop_runner: asyncio.Runner) -> None:
+    uri = write_node(tmp_path, 4, {"a": (2, 2), "b": (2, 2)})
+
+    async def work(host: FaultyHost) -> None:
+        async with running(configured(uri, tmp_path), host) as daemon:
+            await until(lambda: set(partitions(daemon).values()) == {"0", "2"})
+            host._connected().lookupByName("b").destroy()
+            await until(lambda: partitions(daemon) == {"a": "0,2", "b": None})
+
+    on_host(uri, loop_runner, work)
+
+
+def test_takes_over_what_a_killed_daemon_left(tmp_path: Path, loop_runner: asyncio.Runner) -> None:
+    """No restore, then a new daemon: it keeps the partitions, and puts back what the *first* one found."""
+    uri = write_node(tmp_path, 4, {"a": (2, 2), "b": (2, 2)})
+
+    async def work(host: FaultyHost) -> None:
+        found = {name: await pins_of(host, name) for name in "ab"}
+        config = configured(uri, tmp_path)
+        journal = Journal(Path(config.state_directory), "boot")
+        killed = Daemon(config, host, await host.host_cpus(), journal)
+        task = asyncio.create_task(killed.run())
+        await until(lambda: set(partitions(killed).values()) == {"0", "2"})
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        journal.close()
+        left = {name: await pins_of(host, name) for name in "ab"}
+        async with running(config, host) as daemon:
+            await until(lambda: set(partitions(daemon).values()) == {"0", "2"})
+            assert {name: await pins_of(host, name) for name in "ab"} == left
+        assert {name: await pins_of(host, name) for name in "ab"} == found
+
+    on_host(uri, loop_runner, work)
+
+
+def test_gives_back_what_is_no_longer_configured(tmp_path: Path, loop_runner: asyncio.Runner) -> None:
+    uri = write_node(tmp_path, 4, {"a": (2, 2), "b": (2, 2)})
+
+    async def work(host: FaultyHost) -> None:
+        found = await pins_of(host, "b")
+        config = configured(uri, tmp_path)
+        journal = Journal(Path(config.state_directory), "boot")
+        killed = Daemon(config, host, await host.host_cpus(), journal)
+        task = asyncio.create_task(killed.run())
+        await until(lambda: set(partitions(killed).values()) == {"0", "2"})
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        journal.close()
+        async with running(configured(uri, tmp_path, a=DomainConfig()), host) as daemon:
+            await until(lambda: partitions(daemon) == {"a": "0,2"})
+            assert await pins_of(host, "b") == found
+
+    on_host(uri, loop_runner, work)
+
+
+def test_vcpus_are_plugged_when_the_allocation_needs_them(tmp_path: Path, loop_runner: asyncio.Runner) -> None:
+    """`static` gives a domain more than it has plugged: it is plugged; at the end the count found is back."""
+    uri = write_node(tmp_path, 4, {"a": (1, 2)})
+
+    async def work(host: FaultyHost) -> None:
+        config = configured(uri, tmp_path, a=DomainConfig(minimum=2))
+        async with running(config, host):
+            deadline_s = time.monotonic() + 10
+            while (await host.observe(["a"]))[0].vcpus != 2:
+                assert time.monotonic() < deadline_s
+                await asyncio.sleep(0.01)
+            await until(lambda: True)
+        (a,) = await host.observe(["a"])
+        assert a.vcpus == 1
+
+    on_host(uri, loop_runner, work)
+
+
+def test_pins_that_the_driver_would_swallow_are_refused(tmp_path: Path, loop_runner: asyncio.Runner) -> None:
+    uri = write_node(tmp_path, 4, {"a": (2, 2)})
+
+    async def work(host: FaultyHost) -> None:
+        (a,) = await host.observe(["a"])
+        for cpus in (frozenset[int](), frozenset({0, 99})):
+            with pytest.raises(ValueError, match="no such pin"):
+                await host.pin_vcpus(a.key, {0: cpus})
+
+    on_host(uri, loop_runner, work)
