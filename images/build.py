@@ -3,8 +3,8 @@
 
 The initramfs holds busybox, everything that `meson install` installs (agent, shim, vscaf-run, workloads), the shared
 libraries these need, and the virtio modules that the kernel has not built in. Result: OUTPUT/HASH/ with `vmlinuz`,
-`initrd.img` and `image.json`, and a link OUTPUT/current to it. HASH is over everything that goes in, so unchanged inputs
-build nothing. Needs no root, no loop mount. The kernel is downloaded once with apt-get and kept in OUTPUT/kernel
+`initrd.img` and `image.json`, and a link OUTPUT/current to it. HASH is over everything that goes in, so unchanged
+inputs build nothing. Needs no root, no loop mount. The kernel is downloaded once with apt-get and kept in OUTPUT/kernel
 (`--update-kernel` looks for a newer one).
 """
 
@@ -87,7 +87,7 @@ def fingerprint(files: dict[str, Path]) -> str:
     """A hash over names, permissions and contents."""
     digest = hashlib.sha256()
     for name, path in sorted(files.items()):
-        content = os.readlink(path).encode() if path.is_symlink() else path.read_bytes()
+        content = str(path.readlink()).encode() if path.is_symlink() else path.read_bytes()
         mode = path.lstat().st_mode & 0o111
         digest.update(f"{name}\0{mode:o}\0{len(content)}\0".encode())
         digest.update(content)
@@ -159,14 +159,14 @@ def build(output: Path, meson_build: Path | None, install_tree: Path | None, upd
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", maxsplit=1)[0])
-    parser.add_argument("--meson-build", type=Path, help="Meson build directory whose installation goes into the guest")
+    parser.add_argument("--meson", type=Path, help="Meson build directory whose installation goes into the guest")
     parser.add_argument("--install-tree", type=Path, help="instead: a tree that is already installed (a DESTDIR)")
     parser.add_argument("--output", type=Path, default=HERE.parent / "build" / "image", help="default: %(default)s")
     parser.add_argument("--update-kernel", action="store_true", help="ask apt for a newer kernel")
     options = parser.parse_args()
     try:
         options.output.mkdir(parents=True, exist_ok=True)
-        build(options.output, options.meson_build, options.install_tree, options.update_kernel)
+        build(options.output, options.meson, options.install_tree, options.update_kernel)
     except ImageError as error:
         print(f"image: {error}", file=sys.stderr)
         return 1

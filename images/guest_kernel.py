@@ -1,10 +1,9 @@
-"""The guest's kernel: the distribution's own package for virtual machines, and of its modules those that virtio needs."""
+"""The guest's kernel: the distribution's own package for virtual machines, and its virtio modules."""
 
 from __future__ import annotations
 
 import json
 import lzma
-import os
 import re
 import shutil
 import subprocess
@@ -50,7 +49,7 @@ class GuestKernel:
 
 
 def distribution() -> str:
-    """ "debian" or "ubuntu", whichever this machine's packages are.
+    """Either "debian" or "ubuntu", whichever this machine's packages are.
 
     Raises ImageError elsewhere.
     """
@@ -88,8 +87,8 @@ def decompressed(path: Path) -> bytes:
 
 
 def module_name(path: str) -> str:
-    """ "virtio_rng" for ".../virtio-rng.ko.xz"."""
-    return re.sub(r"\.ko(\.\w+)?$", "", os.path.basename(path)).replace("-", "_")
+    """Such as "virtio_rng" for ".../virtio-rng.ko.xz"."""
+    return re.sub(r"\.ko(\.\w+)?$", "", Path(path).name).replace("-", "_")
 
 
 def modules_in_order(modules: Path) -> dict[str, bytes]:

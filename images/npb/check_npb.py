@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""Checks one kernel's executable: `check_npb.py right|wrong PROGRAM`. Exit status 0 where it behaves, else an assertion.
+"""Checks one kernel's executable: `check_npb.py right|wrong PROGRAM`. An assertion fails where it misbehaves.
 
 right: on 1, 2 and 4 threads it verifies, says so in the usual block, with figures that do not depend on the team; it
 repeats, keeps progress marks, and refuses what it cannot use. wrong: it must find that its result is wrong.
 """
 
+import itertools
 import os
 import re
 import subprocess
@@ -73,7 +74,7 @@ def check_right(program: str) -> None:
         assert done.returncode == 0, done.stderr
         marks = [tuple(map(float, line.split())) for line in marks_file.read_text().splitlines()]
         assert len(marks) > 2 * 15 and marks[0][0] == 0.0 and marks[-1][0] == 1.0, marks
-        assert all(a[0] < b[0] and a[1] <= b[1] for a, b in zip(marks, marks[1:], strict=False)), marks
+        assert all(a[0] < b[0] and a[1] <= b[1] for a, b in itertools.pairwise(marks)), marks
         assert before <= marks[0][1] and marks[-1][1] <= after, (before, marks[0], marks[-1], after)
         taken = float(block(done.stdout)["Time in seconds"])
         assert abs(marks[-1][1] - marks[0][1] - taken) < 0.01 + 0.1 * taken, (marks[0], marks[-1], taken)

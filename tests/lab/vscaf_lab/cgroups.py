@@ -1,4 +1,4 @@
-"""The cgroup directories that libvirt makes for a domain, where no systemd makes them: found while it runs, removed after it.
+"""The cgroup directories that libvirt makes for a domain, where no systemd makes them.
 
 libvirtd removes them itself when it ends a domain; these functions are for when it could not."""
 

@@ -23,10 +23,10 @@ BOOT_DEADLINE_S = 90.0
 class Guest:
     """Context manager: a running guest that answers. Ended at the end.
 
-    `image`: directory with vmlinuz and initrd.img (build/image/current). `vcpus` are present at the start, at most `max_vcpus` can
-    come (default: vcpus). `cpuset`: host CPUs for all of it from the start, as libvirt writes them ("0-1"); default: all.
-    `kernel_arguments`: more of them, e.g. "vscaf.agent=off". `unpluggable`: vCPUs present at the start may be unplugged
-    (default: under KVM only; under TCG an unplug never completes).
+    `image`: directory with vmlinuz and initrd.img (build/image/current). `vcpus` are present at the start, at most
+    `max_vcpus` can come (default: vcpus). `cpuset`: host CPUs for all of it from the start, as libvirt writes them
+    ("0-1"); default: all. `kernel_arguments`: more of them, e.g. "vscaf.agent=off". `unpluggable`: vCPUs present at the
+    start may be unplugged (default: under KVM only; under TCG an unplug never completes).
     Raises LabError where the image is missing, TimeoutError where the guest does not answer in time.
     """
 
@@ -35,6 +35,7 @@ class Guest:
         lab: PrivateLibvirt,
         name: str,
         image: Path,
+        *,
         vcpus: int = 2,
         max_vcpus: int | None = None,
         memory_mib: int = 512,
@@ -67,7 +68,7 @@ class Guest:
 
     @cached_property
     def domain_type(self) -> str:
-        """ "kvm" or "qemu" (TCG)."""
+        """Either "kvm" or "qemu" (TCG)."""
         for part in ("vmlinuz", "initrd.img"):
             if not (self.image / part).exists():
                 raise LabError(f"there is no {self.image / part}: build the image with images/build.py")

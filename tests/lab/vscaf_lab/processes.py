@@ -67,25 +67,23 @@ def end_child(child: subprocess.Popen[bytes], patience_s: float) -> None:
             continue
 
 
-def thread_ids(pid: int) -> dict[str, int]:
-    """The process's threads: name -> thread id (of several with one name, the last). Empty where it is gone."""
-    threads: dict[str, int] = {}
+def thread_ids(pid: int) -> list[int]:
+    """The process's threads; none where it is gone."""
     try:
-        for task in os.listdir(f"/proc/{pid}/task"):
-            try:
-                threads[Path(f"/proc/{pid}/task/{task}/comm").read_text().strip()] = int(task)
-            except (FileNotFoundError, ProcessLookupError):
-                continue  # a thread that ended meanwhile
+        return [int(entry.name) for entry in Path(f"/proc/{pid}/task").iterdir()]
     except (FileNotFoundError, ProcessLookupError):
-        return {}
-    return threads
+        return []
 
 
 def vcpu_threads(qemu_pid: int) -> dict[int, int]:
     """QEMU's vCPU threads: vCPU number -> thread id."""
     found = {}
-    for name, thread in thread_ids(qemu_pid).items():
-        match = re.fullmatch(r"CPU (\d+)/(?:KVM|TCG)", name)
+    for thread in thread_ids(qemu_pid):
+        try:
+            name = Path(f"/proc/{qemu_pid}/task/{thread}/comm").read_text()
+        except (FileNotFoundError, ProcessLookupError):
+            continue  # a thread that ended meanwhile
+        match = re.match(r"CPU (\d+)/(?:KVM|TCG)$", name)
         if match:
             found[int(match.group(1))] = thread
     return dict(sorted(found.items()))

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
+import contextlib
 import itertools
 import signal
 import socket
@@ -93,10 +94,8 @@ class Runner:
 
     def close(self) -> None:
         """Ends the connection; whoever waits gets a LabError."""
-        try:
+        with contextlib.suppress(OSError):  # QEMU may have closed its end already
             self._socket.shutdown(socket.SHUT_RDWR)
-        except OSError:
-            pass  # QEMU has closed its end already
         self._thread.join()
         self._socket.close()
 

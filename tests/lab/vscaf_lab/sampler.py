@@ -72,7 +72,7 @@ class Sampler:
         self._threads: dict[int, _Thread] = {}
         self._stop = threading.Event()
         self._runner = threading.Thread(target=self._run, name="sampler", daemon=True)
-        self._error: BaseException | None = None
+        self._error: Exception | None = None
         self.samples: list[Sample] = []
 
     def __enter__(self) -> Sampler:
@@ -122,5 +122,5 @@ class Sampler:
                     self._on_round(taken)
                 next_round = max(next_round + self._interval_s, time.monotonic())
                 self._stop.wait(next_round - time.monotonic())
-        except BaseException as error:  # handed to whoever waits for the samples: a thread cannot raise
+        except Exception as error:  # noqa: BLE001  handed to whoever waits for the samples: a thread cannot raise
             self._error = error

@@ -1,0 +1,188 @@
+"""The lab itself: private, real, and gone without a trace."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import libvirt
+import pytest
+from vscaf_lab import Guest, LabError, PrivateLibvirt, Sampler, cgroups, processes
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+IMAGE = Path(os.environ.get("VSCAF_IMAGE", REPOSITORY / "build" / "image" / "current"))
+CACHE = REPOSITORY / "build" / "lab" / "cache"
+
+
+@pytest.fixture
+def lab(tmp_path: Path) -> Iterator[PrivateLibvirt]:
+    with PrivateLibvirt(logs=tmp_path / "logs", cache=CACHE) as private:
+        yield private
+
+
+def traces(directory: Path, pids: list[int], domain: str) -> list[str]:
+    """What is left of a lab: processes, mounts, files, cgroups."""
+    left = [f"process {pid}" for pid in pids if processes.start_time(pid) is not None]
+    left += [line for line in Path("/proc/self/mountinfo").read_text().splitlines() if directory.name in line]
+    left += [str(directory)] if directory.exists() else []
+    return left + [str(path) for root in cgroups.hierarchies() for path in root.glob(f"machine/*{domain}*")]
+
+
+def wait_until_gone(directory: Path, pids: list[int], domain: str, deadline_s: float) -> list[str]:
+    deadline = time.monotonic() + deadline_s
+    while (left := traces(directory, pids, domain)) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    return left
+
+
+def test_a_guest_boots_computes_and_leaves_no_trace(tmp_path: Path) -> None:
+    with PrivateLibvirt(logs=tmp_path / "logs", cache=CACHE) as lab:
+        assert lab.connection.listAllDomains() == []
+        with Guest(lab, "lab-whole", IMAGE, vcpus=2) as guest:
+            pids = [lab.libvirtd_pid, guest.qemu_pid]
+            assert sorted(guest.vcpu_threads) == [0, 1]
+            assert guest.run("nproc").text.strip() == "2"
+            result = guest.run(
+                "OMP_NUM_THREADS=2 NPB_PROGRESS=/tmp/marks ep.S; echo status $?; tail -n 1 /tmp/marks", 120
+            )
+            assert "SUCCESSFUL" in result.text and "status 0" in result.text, result.text
+            assert result.text.splitlines()[-1].startswith("1.000000000 "), result.text
+            assert traces(lab.directory, pids, guest.name), "the check for traces sees nothing even while the lab runs"
+    assert wait_until_gone(lab.directory, pids, "lab-whole", 5) == []
+
+
+def test_commands_run_side_by_side_and_are_told_apart(lab: PrivateLibvirt) -> None:
+    with Guest(lab, "lab-runs", IMAGE) as guest:
+        waiting = guest.start("while [ ! -e /tmp/go ]; do usleep 10000; done; echo went; exit 7")
+        every_byte = guest.run('i=0; while [ $i -lt 256 ]; do printf "\\\\$(printf %03o $i)"; i=$((i+1)); done')
+        assert every_byte == (0, bytes(range(256)))
+        assert len(guest.run("head -c 300000 /dev/zero").output) == 300000
+        assert not waiting.done()
+        assert guest.run("touch /tmp/go; echo error >&2") == (0, b"error\n")
+        assert waiting.wait(10) == (7, b"went\n")
+        endless = guest.start("echo started; sleep 1000")
+        with pytest.raises(TimeoutError, match="sleep 1000"):
+            endless.wait(0.5)
+        endless.kill(signal.SIGTERM)
+        assert endless.wait(10) == (128 + signal.SIGTERM, b"started\n")
+
+
+def test_clock_offset_is_steady(lab: PrivateLibvirt) -> None:
+    with Guest(lab, "lab-clock", IMAGE, vcpus=1) as guest:
+        first, second = guest.clock_offset(), guest.clock_offset()
+        uptime_s = float(guest.run("cat /proc/uptime").text.split()[0])
+        assert first.uncertainty_s < 0.02
+        assert abs(first.seconds - second.seconds) <= first.uncertainty_s + second.uncertainty_s + 1e-4
+        assert abs(time.monotonic() + first.seconds - uptime_s) < 1
+
+
+def test_sampler_agrees_with_the_pins(lab: PrivateLibvirt) -> None:
+    cpus = sorted(os.sched_getaffinity(0))
+    with Guest(lab, "lab-sample", IMAGE, vcpus=2, max_vcpus=3) as guest:
+        map_of = {cpu: tuple(other == cpu for other in range(max(cpus) + 1)) for cpu in cpus}
+        for vcpu in (0, 1):
+            guest.domain.pinVcpu(vcpu, map_of[cpus[-1]])
+        with Sampler({guest.name: guest.qemu_pid}, interval_s=0.01) as sampler:
+            guest.run("OMP_NUM_THREADS=1 cg.S")
+            guest.domain.setVcpusFlags(3, libvirt.VIR_DOMAIN_AFFECT_LIVE)
+            deadline = time.monotonic() + 10
+            while not any(sample.vcpu == 2 for sample in sampler.samples) and time.monotonic() < deadline:
+                time.sleep(0.05)
+        pinned = [sample for sample in sampler.samples if sample.vcpu in (0, 1)]
+        assert {sample.vcpu for sample in sampler.samples} == {0, 1, 2}
+        assert {sample.affinity for sample in pinned} == {frozenset({cpus[-1]})}
+        assert {sample.last_cpu for sample in pinned[10:]} == {cpus[-1]}
+        first = [sample for sample in pinned if sample.vcpu == 0]
+        assert first[-1].run_ns > first[0].run_ns
+        assert all(a.run_ns <= b.run_ns for a, b in itertools.pairwise(first))
+
+
+def test_two_labs_do_not_see_each_other(lab: PrivateLibvirt, tmp_path: Path) -> None:
+    with (
+        PrivateLibvirt(logs=tmp_path / "other", cache=CACHE) as other,
+        Guest(lab, "lab-same-name", IMAGE) as one,
+        Guest(other, "lab-same-name", IMAGE) as two,
+    ):
+        assert one.qemu_pid != two.qemu_pid
+        assert [domain.ID() for domain in lab.connection.listAllDomains()] == [one.domain.ID()]
+        one.run("echo one > /tmp/who")
+        two.run("echo two > /tmp/who")
+        assert (one.run("cat /tmp/who").text, two.run("cat /tmp/who").text) == ("one\n", "two\n")
+        one.stop()
+        assert lab.connection.listAllDomains() == [] and len(other.connection.listAllDomains()) == 1
+
+
+def test_guest_runs_on_while_libvirtd_is_killed_and_started(lab: PrivateLibvirt) -> None:
+    with Guest(lab, "lab-restart", IMAGE) as guest:
+        pid = guest.qemu_pid
+        lab.kill_libvirtd()
+        assert guest.run("echo on").text == "on\n"
+        lab.start_libvirtd()
+        assert guest.domain.isActive() and guest.qemu_pid == pid
+
+
+PROGRAM = """
+    import sys, time
+    from pathlib import Path
+    from vscaf_lab import Guest, PrivateLibvirt
+    with PrivateLibvirt(cache=Path(sys.argv[1])) as lab:
+        guest = Guest(lab, sys.argv[3], Path(sys.argv[2]))
+        guest.launch()
+        print(lab.directory, lab.libvirtd_pid, guest.qemu_pid, flush=True)
+        if sys.argv[4] == "raise":
+            lab.kill_libvirtd()
+            raise RuntimeError("the test fails")
+        time.sleep(1000)
+"""
+
+
+def start_program(domain: str, what: str) -> tuple[subprocess.Popen[str], Path, list[int]]:
+    """A lab in a process of its own, once its guest runs: the process, its run directory, its pids."""
+    program = subprocess.Popen(
+        [sys.executable, "-c", textwrap.dedent(PROGRAM), str(CACHE), str(IMAGE), domain, what],
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert program.stdout is not None
+    with program.stdout:
+        directory, *pids = program.stdout.readline().split()
+    return program, Path(directory), [int(pid) for pid in pids]
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_leaves_nothing_behind(number: signal.Signals) -> None:
+    program, directory, pids = start_program(f"lab-{number.name.lower()}", "wait")
+    assert all(processes.start_time(pid) is not None for pid in pids)
+    program.send_signal(number)
+    assert program.wait(30) != 0
+    assert traces(directory, pids, f"lab-{number.name.lower()}") == []
+
+
+def test_a_failing_test_without_libvirtd_leaves_nothing_behind() -> None:
+    program, directory, pids = start_program("lab-raise", "raise")
+    assert program.wait(30) == 1
+    assert traces(directory, pids, "lab-raise") == []
+
+
+def test_the_next_lab_clears_what_a_killed_one_left(tmp_path: Path) -> None:
+    program, directory, pids = start_program("lab-killed", "wait")
+    program.kill()
+    program.wait()
+    assert traces(directory, pids, "lab-killed")
+    with PrivateLibvirt(logs=tmp_path / "logs", cache=CACHE):
+        assert wait_until_gone(directory, pids, "lab-killed", 5) == []
+
+
+def test_a_missing_image_is_said_with_its_mend(lab: PrivateLibvirt, tmp_path: Path) -> None:
+    with (
+        pytest.raises(LabError, match=r"vmlinuz: build the image with images/build\.py"),
+        Guest(lab, "lab-no", tmp_path),
+    ):
+        pass
