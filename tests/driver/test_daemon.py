@@ -9,7 +9,6 @@ from typing import Any
 
 import libvirt
 import pytest
-
 from vscaf.config import Config, DomainConfig, PolicyConfig
 from vscaf.hypervisor.libvirt_host import LibvirtHost
 from vscaf.journal import Journal

@@ -1,0 +1,57 @@
+"""The journal: survives a crash, belongs to one daemon and one boot."""
+
+from pathlib import Path
+
+import pytest
+from vscaf.errors import UsageError
+from vscaf.hypervisor.values import DomainSettings
+from vscaf.journal import FoundSettings, Journal, JournalEntry, JournalError
+
+FOUND = DomainSettings(2, {0: frozenset({0, 1}), 1: frozenset({1})}, frozenset({0, 1}), 1024)
+ENTRY = JournalEntry(name="a", uuid="u", run_id=3, found=FoundSettings.of(FOUND), partition=[1], sequence=7)
+
+
+def test_reads_back_what_was_written(tmp_path: Path) -> None:
+    journal = Journal(tmp_path, "boot")
+    journal.write({ENTRY.key: ENTRY})
+    journal.close()
+    again = Journal(tmp_path, "boot")
+    assert again.entries == {ENTRY.key: ENTRY}
+    assert again.entries[ENTRY.key].found.settings() == FOUND
+    again.write({})
+    assert not again.path.exists()
+    again.close()
+
+
+def test_another_boot_is_another_journal(tmp_path: Path) -> None:
+    journal = Journal(tmp_path, "boot")
+    journal.write({ENTRY.key: ENTRY})
+    journal.close()
+    later = Journal(tmp_path, "boot after")
+    assert later.entries == {}
+    later.close()
+
+
+def test_one_daemon_at_a_time(tmp_path: Path) -> None:
+    journal = Journal(tmp_path, "boot")
+    with pytest.raises(UsageError, match="another vscaf daemon"):
+        Journal(tmp_path, "boot")
+    journal.close()
+    Journal(tmp_path, "boot").close()
+
+
+@pytest.mark.parametrize("content", ["", "{", '{"version":1}', '{"version":2,"boot_id":"boot","domains":[]}'])
+def test_a_bad_journal_is_never_taken_for_an_empty_one(tmp_path: Path, content: str) -> None:
+    (tmp_path / "journal.json").write_text(content, encoding="utf-8")
+    with pytest.raises(JournalError, match=r"journal\.json"):
+        Journal(tmp_path, "boot")
+
+
+def test_a_crash_while_writing_leaves_the_old_one(tmp_path: Path) -> None:
+    journal = Journal(tmp_path, "boot")
+    journal.write({ENTRY.key: ENTRY})
+    (tmp_path / "journal.new").write_text("half of a jour", encoding="utf-8")
+    journal.close()
+    again = Journal(tmp_path, "boot")
+    assert again.entries == {ENTRY.key: ENTRY}
+    again.close()
