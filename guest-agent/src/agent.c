@@ -90,11 +90,10 @@ uint32_t agent_team_limit(const struct agent *agent)
 
 static double known_weight(const struct client *client)
 {
-    struct speedup_point points[POINTS_MOST];
-    size_t count = points_report(client->points, points);
-    if (count == 0 || points[count - 1].p < 2)
+    if (client->known_count == 0 || client->known[client->known_count - 1].p < 2)
         return 0.0;
-    return split_weight(points[count - 1].p, points[count - 1].speedup);
+    const struct speedup_point *largest = &client->known[client->known_count - 1];
+    return split_weight(largest->p, largest->speedup);
 }
 
 void agent_split(struct agent *agent)
@@ -213,6 +212,7 @@ void agent_period(struct agent *agent, uint64_t now_ns)
             continue;
         }
         points_sample(client->points, client->page, period_s, client->running);
+        client->known_count = points_report(client->points, client->known);
         joined_cpus += client->load_cpus;
         if (client->running)
             joined_threads += client_rigid(client) ? client_most(client, VSCAF_MAX_TEAM) : client->share;
@@ -279,7 +279,8 @@ static char *write_report(struct agent *agent)
                                          .team = client->share,
                                          .malleable = client_malleable(client),
                                          .running = client->running};
-        process->points_count = points_report(client->points, process->points);
+        process->points_count = client->known_count;
+        memcpy(process->points, client->known, sizeof(process->points));
     }
     return wire_write_report(&(struct wire_report){.sequence = agent->allocation.applied_sequence,
                                                    .online = &agent->cpus.online,

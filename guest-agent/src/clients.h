@@ -24,6 +24,8 @@ struct client {
 
     struct vscaf_page *page;
     struct points *points;
+    struct speedup_point known[POINTS_MOST]; /* what points said at the last period, ascending p */
+    size_t known_count;
 
     bool newcomer;        /* joined since the last period: counts as running until it was measured */
     bool running;         /* used more than 5% of one CPU over the last period, or is a newcomer */

@@ -29,8 +29,11 @@ static uint64_t do_due(struct agent *agent)
     if (agent->options->no_host)
         return next_ns;
     now_ns = monotonic_ns();
-    if (port_try(&agent->port, now_ns))
+    if (port_try(&agent->port, now_ns)) {
+        /* Whoever is at the other end now did not wait for this acknowledgement. */
+        agent->allocation.acknowledge = agent->send_ack = false;
         agent->send_hello = agent->send_report = true;
+    }
     if (!port_connected(&agent->port))
         return earlier(next_ns, agent->port.retry_ns);
     /* A urgent report waits for the gap since the last one at most. */

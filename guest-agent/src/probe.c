@@ -10,11 +10,9 @@
 
 static bool point_is_good(const struct client *client)
 {
-    struct speedup_point points[POINTS_MOST];
-    size_t count = points_report(client->points, points);
-    for (size_t i = 0; i < count; i++)
-        if (points[i].p == client->share)
-            return points[i].standard_error <= PROBE_GOOD_RELATIVE_ERROR * points[i].speedup;
+    for (size_t i = 0; i < client->known_count; i++)
+        if (client->known[i].p == client->share)
+            return client->known[i].standard_error <= PROBE_GOOD_RELATIVE_ERROR * client->known[i].speedup;
     return false;
 }
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import json
+import os
 import signal
 import socket
 import subprocess
@@ -132,8 +133,12 @@ def test_garbage_and_oversize_lines_are_ignored(rig: Rig) -> None:
     for line in bad:
         rig.raw(line.encode() + b"\n")
     rig.raw(b"x" * 200_000 + b"\n" + bytes(range(256)) + b"\n")
-    rig.raw(b'{"v":1,"type":"allocate","sequence":3,"cpus":1,' + b" " * 65_600 + b'"limit":4}\n')
-    assert rig.ack(rig.allocate(2))["online"] == [0, 1]
+    # The end of a line that is too long is not a line of its own.
+    order = b'{"v":1,"type":"allocate","sequence":3,"cpus":1,"limit":4,"competition":false,"deadline_ms":9}\n'
+    rig.raw(b"x" * 65_536 + order)
+    sequence = rig.allocate(2)
+    ack = rig.message("ack")
+    assert ack["sequence"] == sequence and ack["online"] == [0, 1]
     text = rig.log.read_text()
     assert text.count("is no message") == 1 and text.count("longer than") == 1
 
@@ -329,7 +334,9 @@ def test_learns_speedup_by_probing(rig: Rig) -> None:
     rig.start()
     program = rig.join()
     rig.ack(rig.allocate(2, competition=True))
-    program.say("work 4000")
+    program.say("busy 1")
+    rig.message("report", lambda r: team_of(r, program.pid) == 2)
+    program.say("work 4000")  # never alone, but for the agent's own blocks
     report = rig.message(
         "report", lambda r: any(point["p"] == 2 for process in r["processes"] for point in process["points"])
     )
@@ -360,3 +367,54 @@ def test_second_agent_is_refused(rig: Rig) -> None:
     result = subprocess.run(command, check=False, capture_output=True, text=True, timeout=20)
     assert result.returncode == 1 and "another agent" in result.stderr
     assert rig.join().greeting == "joined"
+
+
+def first_line(master: int) -> bytes:
+    """The first line that comes out of a terminal's other end."""
+    data = b""
+
+    def read() -> bool:
+        nonlocal data
+        try:
+            data += os.read(master, 65536)
+        except BlockingIOError:
+            return False
+        return b"\n" in data
+
+    wait_until(read, "a line at the terminal")
+    return data.split(b"\n")[0]
+
+
+def test_terminal_as_port_that_is_lost_and_found(rig: Rig) -> None:
+    link = rig.directory / "terminal"
+    for turn in range(2):
+        master, slave = os.openpty()
+        os.set_blocking(master, False)
+        link.unlink(missing_ok=True)
+        link.symlink_to(os.ttyname(slave))
+        if turn == 0:
+            rig.start("--port", str(link), accept=False)
+        assert json.loads(first_line(master))["type"] == "hello"
+        os.close(slave)
+        os.close(master)
+    program = rig.join()
+    beat = program.beat()
+    wait_until(lambda: program.beat() > beat, "service without the port")
+
+
+def test_lost_port_costs_no_time(rig: Rig) -> None:
+    rig.start("--period-ms", "250")
+    rig.message("report")
+    assert rig.host is not None and rig.process is not None
+    rig.host.close()
+    rig.listener.close()
+
+    def used_ticks() -> int:
+        assert rig.process is not None
+        fields = Path(f"/proc/{rig.process.pid}/stat").read_text().rsplit(")", 1)[1].split()
+        return int(fields[11]) + int(fields[12])
+
+    program = rig.join()
+    beat, before = program.beat(), used_ticks()
+    wait_until(lambda: program.beat() >= beat + 6, "periods to go on")
+    assert used_ticks() - before < 30, "it spins"
