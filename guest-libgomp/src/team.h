@@ -11,7 +11,7 @@
 struct team {
     unsigned argument; /* what the runtime is called with; 0: it decides */
     unsigned ran;      /* how many threads that makes; 0: cannot be known */
-    bool own_dynamic;  /* the runtime's dynamic adjustment must be off during the call (it would make the team smaller) */
+    bool own_dynamic;  /* the runtime's dynamic adjustment, which makes teams smaller, must be off during the call */
 };
 
 /* Of a top-level section. `asked` is the program's own argument (0: no clause); obeyed. */

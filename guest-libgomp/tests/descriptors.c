@@ -2,6 +2,7 @@
  * joins again. */
 #include <fcntl.h>
 #include <omp.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -36,17 +37,18 @@ int main(void)
     }
     CHECK(ours >= 100 && (fcntl(ours, F_GETFD) & FD_CLOEXEC), "%d", ours);
 
-    /* As closefrom(3) would, and then a file of the program's own under the same number. */
+    /* As closefrom(3) would, and then a socket of the program's own under the same number. */
     for (int fd = 3; fd < 1024; fd++)
         if (fd != 2)
             close(fd);
-    int mine = open("/dev/zero", O_RDWR);
-    CHECK(mine >= 0 && dup2(mine, ours) == ours && fstat(ours, &status) == 0);
-    dev_t device = status.st_rdev;
+    int mine[2];
+    CHECK(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, mine) == 0);
+    CHECK(dup2(mine[0], ours) == ours && fstat(ours, &status) == 0);
+    ino_t inode = status.st_ino;
     CHECK(plain() == 2);
     WAIT_UNTIL(agent.state->joins == 2, plain());
     CHECK(plain() == 3);
     CHECK(agent.state->gone[0] && !agent.state->gone[1]);
-    CHECK(fstat(ours, &status) == 0 && status.st_rdev == device, "the program's file is still the program's");
+    CHECK(fstat(ours, &status) == 0 && status.st_ino == inode, "the program's socket is still the program's");
     return 0;
 }

@@ -46,6 +46,16 @@ int main(void)
     CHECK(mine->started == 1 && mine->finished == 1);
     CHECK(plain() == 1 && mine->started == 2);
 
+    /* A child that finds no agent: still not on its parent's page. */
+    child = fork();
+    if (child == 0) {
+        setenv("VSCAF_SOCKET", "/nowhere", 1);
+        plain();
+        CHECK(mine->started == 2 && mine->finished == 2);
+        _exit(0);
+    }
+    CHECK(waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 0);
+
     /* A child that never runs a section is not a process of the agent's. */
     child = fork();
     if (child == 0)
