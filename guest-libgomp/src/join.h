@@ -36,11 +36,14 @@ static inline uint64_t monotonic_ns(void)
  * first time and without waiting later. Leaves errno alone. */
 void join_look_after(uint64_t now_ns);
 
-static inline void join_look_after_if_due(uint64_t now_ns)
+/* True: it was due, and time has passed. */
+static inline bool join_look_after_if_due(uint64_t now_ns)
 {
     /* Relaxed: late by an instant is early enough. */
-    if (__builtin_expect(now_ns >= atomic_load_explicit(&join_due_ns, memory_order_relaxed), 0))
-        join_look_after(now_ns);
+    if (__builtin_expect(now_ns < atomic_load_explicit(&join_due_ns, memory_order_relaxed), 1))
+        return false;
+    join_look_after(now_ns);
+    return true;
 }
 
 /* What the program did about its thread count, kept over joins and forks and copied to the current page. */

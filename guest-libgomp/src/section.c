@@ -97,8 +97,9 @@ void section_begin(struct section *section, outlined_function *fn, unsigned aske
             runtime, atomic_load_explicit(&join_current, memory_order_acquire)->page, asked, level);
         return;
     }
-    uint64_t now_ns = monotonic_ns();
-    join_look_after_if_due(now_ns);
+    section->start_ns = monotonic_ns();
+    if (join_look_after_if_due(section->start_ns))
+        section->start_ns = monotonic_ns();
     struct attachment *attachment = atomic_load_explicit(&join_current, memory_order_acquire);
     section->attachment = attachment;
     section->epoch = atomic_load_explicit(&attachment->epoch, memory_order_relaxed);
@@ -109,7 +110,6 @@ void section_begin(struct section *section, outlined_function *fn, unsigned aske
     atomic_store_explicit(&attachment->page->team_last, section->team.ran, memory_order_relaxed);
     if (section->team.own_dynamic)
         runtime->set_dynamic(0);
-    section->start_ns = monotonic_ns();
 }
 
 void section_end(struct section *section)

@@ -42,6 +42,9 @@ int main(void)
     agent_here(&agent, 4000000000u, 0);
     struct vscaf_page *page = agent.pages[0];
     int real = plain();
+    page->team_limit = 4000000000u; /* and nobody was told anything yet */
+    CHECK(plain() == real, "not believed");
+    page->team_limit = 0;
     CHECK(real <= 4096 && real == omp_get_num_procs(), "not believed: %d", real);
     page->team_limit = 4000000000u;
     page->team_size = 3;
