@@ -1,0 +1,144 @@
+"""A real `vscaf daemon` in a process of its own, for a lab's guests."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from vscaf_lab.errors import LabError
+from vscaf_lab.private_libvirt import PrivateLibvirt
+
+POLL_S = 0.02
+
+
+class DaemonProcess:
+    """Context manager: the daemon on the lab's libvirt, ended by SIGTERM.
+
+    `domains`: their tables in the configuration ({"a": {"minimum": 1}}). `settings`: further top-level keys. `name` tells
+    several daemons of one lab apart; those of one name share their state directory, one after the other.
+    """
+
+    def __init__(
+        self,
+        lab: PrivateLibvirt,
+        pool: str,
+        domains: Mapping[str, Mapping[str, Any]],
+        *,
+        policy: str = "max-speedup",
+        options: Mapping[str, Any] | None = None,
+        settings: Mapping[str, Any] | None = None,
+        name: str = "daemon",
+    ) -> None:
+        self.directory = lab.directory / name
+        self.log = lab.logs / f"vscaf-{name}.log"
+        self.control_socket = self.directory / "control.sock"
+        self._process: subprocess.Popen[bytes] | None = None
+        top = {
+            "uri": lab.uri,
+            "pool": pool,
+            "state_directory": str(self.directory / "state"),
+            "control_socket": str(self.control_socket),
+            **(settings or {}),
+        }
+        lines = [f"{key} = {_toml(value)}" for key, value in top.items()]
+        lines += ["[policy]", f"name = {_toml(policy)}", f"options = {_toml(dict(options or {}))}"]
+        for domain, table in domains.items():
+            lines += [f"[domains.{_toml(domain)}]", *(f"{key} = {_toml(value)}" for key, value in table.items())]
+        self._config = "\n".join(lines) + "\n"
+
+    @property
+    def pid(self) -> int:
+        """The daemon's pid. LabError where it does not run."""
+        if self._process is None:
+            raise LabError("the daemon does not run: start it first")
+        return self._process.pid
+
+    def start(self, deadline_s: float = 20.0) -> None:
+        """Starts it; returns when it answers `status`."""
+        self.directory.mkdir(exist_ok=True)
+        config = self.directory / "vscaf.toml"
+        config.write_text(self._config, encoding="utf-8")
+        self.control_socket.unlink(missing_ok=True)
+        with self.log.open("ab") as log:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "vscaf", "daemon", "--config", str(config)],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
+        end_s = time.monotonic() + deadline_s
+        while not self.control_socket.exists():
+            if self._process.poll() is not None or time.monotonic() > end_s:
+                said = self.log.read_text(errors="replace")[-1000:]
+                raise LabError(f"the daemon did not start (status {self._process.poll()}); it said: {said}")
+            time.sleep(POLL_S)
+
+    def status(self) -> dict[str, Any]:
+        """What `vscaf status --json` prints."""
+        command = [sys.executable, "-m", "vscaf", "status", "--json", "--socket", str(self.control_socket)]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=20, check=False)
+        if done.returncode != 0:
+            raise LabError(f"vscaf status: {done.stderr.strip()}")
+        state: dict[str, Any] = json.loads(done.stdout)
+        return state
+
+    def domain(self, name: str) -> dict[str, Any]:
+        """One domain's part of the status."""
+        return next(one for one in self.status()["domains"] if one["name"] == name)
+
+    def wait(self, truth: Callable[[dict[str, dict[str, Any]]], bool], deadline_s: float = 20.0) -> None:
+        """Waits until *truth* holds of the domains' status, by name. TimeoutError, with the last status, when it never does."""
+        end_s = time.monotonic() + deadline_s
+        while True:
+            domains = {one["name"]: one for one in self.status()["domains"]}
+            if truth(domains):
+                return
+            if time.monotonic() > end_s:
+                raise TimeoutError(f"not so within {deadline_s:g} s; the last status: {json.dumps(domains)}")
+            time.sleep(POLL_S)
+
+    def stop(self, deadline_s: float = 20.0) -> int:
+        """SIGTERM; its exit status."""
+        assert self._process is not None
+        self._process.send_signal(signal.SIGTERM)
+        status = self._process.wait(deadline_s)
+        self._process = None
+        return status
+
+    def kill(self) -> None:
+        """kill -9."""
+        assert self._process is not None
+        self._process.kill()
+        self._process.wait()
+        self._process = None
+
+    def __enter__(self) -> DaemonProcess:
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._process is not None:
+            try:
+                self.stop()
+            except subprocess.TimeoutExpired:
+                self.kill()
+                raise
+
+
+def _toml(value: object) -> str:
+    """A value as TOML writes it: JSON for scalars and lists, inline tables for mappings."""
+    if isinstance(value, Mapping):
+        return "{" + ", ".join(f"{_toml(str(key))} = {_toml(one)}" for key, one in value.items()) + "}"
+    if isinstance(value, list | tuple):
+        return "[" + ", ".join(_toml(one) for one in value) + "]"
+    return json.dumps(value)
