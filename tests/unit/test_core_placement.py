@@ -45,6 +45,7 @@ def test_both_hold_one_and_one_holds_more():
     """Either way one pCPU moves; where b keeps the shared one, both keep something."""
     held = {"a": cpus(0, 1), "b": cpus(0)}
     assert place(topology(3), held, {"a": 2, "b": 1}) == {"a": cpus(1, 2), "b": cpus(0)}
+    assert place(topology(4), held, {"a": 2, "b": 2}) == {"a": cpus(1, 2), "b": cpus(0, 3)}
 
 
 def test_a_chunk_cut_in_two_goes_where_most_is_kept():
@@ -63,6 +64,8 @@ def test_a_growing_domain_stays_on_its_node_and_a_new_one_takes_the_one_that_fit
     held = {"a": cpus(4)}
     assert place(topology(12, per_node=4), held, {"a": 3, "b": 4}) == {"a": cpus(4, 5, 6), "b": cpus(0, 1, 2, 3)}
     assert place(topology(8, per_node=4), {"a": cpus(0, 1)}, {"a": 2, "b": 2})["b"] == cpus(2, 3)
+    held = {"a": cpus(0), "b": cpus(4, 5)}  # the other node would be the tighter fit
+    assert place(topology(8, per_node=4), held, {"a": 3, "b": 2})["a"] == cpus(0, 1, 2)
 
 
 def test_what_nobody_holds_is_taken_before_what_has_to_be_released():
