@@ -230,19 +230,21 @@ void agent_period(struct agent *agent, uint64_t now_ns)
     agent->send_report = true;
 }
 
+/* A host that starts over knows nothing of the orders of the one before: they are carried out, not acknowledged. */
+static void start_over(struct agent *agent)
+{
+    agent->allocation.acknowledge = agent->send_ack = false;
+    agent->send_hello = agent->send_report = agent->report_urgent = true;
+    agent->report_last_ns = 0;
+}
+
 void agent_take_line(void *context, const char *line, size_t length)
 {
     struct agent *agent = context;
     struct wire_message message;
     wire_parse(line, length, &message);
     switch (message.type) {
-    case WIRE_HELLO:
-        /* A host that starts over knows nothing of the orders of the one before: they are carried out, not
-         * acknowledged. */
-        agent->allocation.acknowledge = agent->send_ack = false;
-        agent->send_hello = agent->send_report = agent->report_urgent = true;
-        agent->report_last_ns = 0;
-        break;
+    case WIRE_HELLO: start_over(agent); break;
     case WIRE_ALLOCATE: allocation_order(agent, &message.allocate, monotonic_ns()); break;
     case WIRE_ERROR: log_line("the host says: %s", message.text); break;
     case WIRE_OTHER_VERSION:
@@ -252,6 +254,8 @@ void agent_take_line(void *context, const char *line, size_t length)
     case WIRE_BAD:
         if (agent->lines_bad++ == 0)
             log_line("a line from the host is no message: %s: ignored (said once)", message.text);
+        if (wire_ends_in_hello(line, length))
+            start_over(agent);
         break;
     }
 }

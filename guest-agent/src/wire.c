@@ -128,6 +128,20 @@ void wire_parse(const char *line, size_t length, struct wire_message *message)
     json_decref(object);
 }
 
+bool wire_ends_in_hello(const char *line, size_t length)
+{
+    static const char start[] = "{\"v\":";
+    const size_t start_length = sizeof(start) - 1;
+    for (size_t at = length; at-- > 1;) {
+        if (length - at < start_length || memcmp(line + at, start, start_length) != 0)
+            continue;
+        struct wire_message message;
+        wire_parse(line + at, length - at, &message);
+        return message.type == WIRE_HELLO;
+    }
+    return false;
+}
+
 /* Takes over the reference to object. */
 static char *write_line(json_t *object)
 {

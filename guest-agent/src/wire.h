@@ -41,6 +41,11 @@ struct wire_message {
 /* Parses one line without its end. Numbers too large to be meant are clamped, negative ones refused. */
 void wire_parse(const char *line, size_t length, struct wire_message *message);
 
+/* Whether a line that is no message ends in a hello. A host that died within a line and came back at once goes
+ * unnoticed by the port: its hello then sticks to what was left of the line, and is too important to be lost with it.
+ */
+bool wire_ends_in_hello(const char *line, size_t length);
+
 /* One process in a report. */
 struct wire_process {
     int64_t pid;

@@ -148,7 +148,7 @@ class Rig:
         self.host.sendall(data)
 
     def send(self, **fields: Any) -> None:
-        self.raw(json.dumps({"v": 1, **fields}).encode() + b"\n")
+        self.raw(json.dumps({"v": 1, **fields}, separators=(",", ":")).encode() + b"\n")
 
     def allocate(self, cpus: int, limit: int = 4, competition: bool = False, deadline_ms: int = 400) -> int:
         self.sequence += 1

@@ -201,6 +201,14 @@ def test_host_restart_in_the_middle_of_a_line(rig: Rig) -> None:
     assert rig.ack(rig.allocate(3))["online"] == [0, 1, 2]
 
 
+def test_hello_after_half_a_line(rig: Rig) -> None:
+    rig.start()
+    rig.message("report")
+    rig.raw(b'{"v":1,"type":"allo')
+    rig.send(type="hello", daemon="vscaf 0.1.0")
+    assert rig.message("hello")["cpus"]["online"] == [0, 1, 2, 3]
+
+
 def test_crash_frees_the_share_at_once(rig: Rig) -> None:
     rig.start("--period-ms", "5000")
     first, second = rig.join(), rig.join()
