@@ -186,3 +186,35 @@ def test_a_missing_image_is_said_with_its_mend(lab: PrivateLibvirt, tmp_path: Pa
         Guest(lab, "lab-no", tmp_path),
     ):
         pass
+
+
+def agent_pid(guest: Guest) -> str:
+    return guest.run("pidof vscaf-agent").text.strip()
+
+
+def wait_for_agent(guest: Guest, other_than: str, deadline_s: float) -> str:
+    deadline = time.monotonic() + deadline_s
+    while (pid := agent_pid(guest)) in ("", other_than):
+        assert time.monotonic() < deadline, f"no new agent {deadline_s} s after {other_than or 'the start'}"
+        time.sleep(0.1)
+    return pid
+
+
+def test_the_image_keeps_an_agent_running_unless_told_not_to(lab: PrivateLibvirt) -> None:
+    with Guest(lab, "lab-agent", IMAGE) as guest:
+        first = wait_for_agent(guest, "", 10)
+        guest.run(f"kill -9 {first}")
+        second = wait_for_agent(guest, first, 10)
+        guest.run(f"touch /run/vscaf/agent.off; kill -9 {second}")
+        guest.run("sleep 1")
+        assert agent_pid(guest) == ""
+        guest.run("rm /run/vscaf/agent.off")
+        wait_for_agent(guest, second, 10)
+        result = guest.run("OMP_NUM_THREADS=2 vscaf-run cg.S", 60)
+        assert result.status == 0 and "SUCCESSFUL" in result.text, result.text
+
+
+def test_the_kernel_command_line_turns_the_agent_off(lab: PrivateLibvirt) -> None:
+    with Guest(lab, "lab-no-agent", IMAGE, kernel_arguments="vscaf.agent=off") as guest:
+        guest.run("sleep 1")
+        assert agent_pid(guest) == ""
