@@ -8,6 +8,7 @@ touched.
 
 from __future__ import annotations
 
+import fcntl
 import os
 import shutil
 import signal
@@ -326,9 +327,13 @@ def sweep() -> None:
     for base in ("/run", tempfile.gettempdir()):
         for directory in Path(base).glob(f"{RUN_PREFIX}*"):
             try:
-                owner, started = (directory / "owner").read_text().split()
-            except (FileNotFoundError, ValueError):
-                continue  # just being made, or no lab
-            if str(processes.start_time(int(owner))) != started:
-                print(f"lab: clearing {directory}, whose owner {owner} is gone", file=sys.stderr)
-                clear(directory)
+                with (directory / "owner").open() as file:
+                    owner, started = file.read().split()
+                    if str(processes.start_time(int(owner))) == started:
+                        continue
+                    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    print(f"lab: clearing {directory}, whose owner {owner} is gone", file=sys.stderr)
+                    clear(directory)
+            except (FileNotFoundError, ValueError, BlockingIOError):
+                # Just being made, no lab at all, or being cleared by another lab that starts now.
+                continue
