@@ -13,17 +13,19 @@
 
 #include "check.h"
 
-static struct agent *cleaned;
+/* Copies: at exit the test's own struct, often a local of main, is gone. */
+static struct agent cleaned;
 static pid_t owner;
 
 static void clean(void)
 {
-    if (getpid() != owner || !cleaned)
+    if (getpid() != owner)
         return;
-    if (cleaned->pid)
-        agent_kill(cleaned);
-    unlink(cleaned->path);
-    rmdir(cleaned->directory);
+    if (cleaned.pid)
+        agent_kill(&cleaned);
+    unlink(cleaned.path);
+    if (rmdir(cleaned.directory) != 0)
+        perror(cleaned.directory);
 }
 
 void agent_prepare(struct agent *agent, uint32_t team_size, uint32_t team_limit)
@@ -33,7 +35,7 @@ void agent_prepare(struct agent *agent, uint32_t team_size, uint32_t team_limit)
     CHECK(mkdtemp(agent->directory));
     snprintf(agent->path, sizeof agent->path, "%s/agent.sock", agent->directory);
     owner = getpid();
-    cleaned = agent;
+    cleaned = *agent;
     atexit(clean);
     CHECK(setenv("VSCAF_SOCKET", agent->path, 1) == 0);
     agent->state = mmap(NULL, sizeof *agent->state, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -172,13 +174,14 @@ void agent_start(struct agent *agent, enum agent_answer answer)
         _exit(0);
     }
     close(listener);
+    cleaned.pid = agent->pid;
 }
 
 void agent_kill(struct agent *agent)
 {
     kill(agent->pid, SIGKILL);
     waitpid(agent->pid, NULL, 0);
-    agent->pid = 0;
+    agent->pid = cleaned.pid = 0;
 }
 
 void agent_here(struct agent *agent, uint32_t team_size, uint32_t team_limit)
