@@ -145,6 +145,7 @@ class Daemon:
         agent = domain.agent_demand()
         if usage is not None:
             domain.busy_cpus = usage.busy_cpus
+            domain.busy_recently.append(usage.busy_cpus)
             domain.usage_known = True
         if usage is not None or agent is not None:
             vcpus = self._maximum(domain) if agent is not None else domain.seen.vcpus
@@ -157,7 +158,7 @@ class Daemon:
             elif not domain.demand:
                 domain.demand_since_s = None
         if usage is not None and domain.link is not None and domain.link.report is not None:
-            weight = reported_weight(domain.link.report, domain.busy_cpus, len(domain.held))
+            weight = reported_weight(domain.link.report, max(domain.busy_recently), len(domain.held))
             if weight is not None:
                 domain.scaf_weight = low_pass(domain.scaf_weight, weight, usage.window_s)
 

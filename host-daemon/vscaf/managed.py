@@ -5,6 +5,7 @@ Every lever ends within its deadline and leaves the domain inside its partition,
 
 import logging
 import time
+from collections import deque
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
@@ -23,6 +24,7 @@ log = logging.getLogger(__name__)
 # libvirt's "cpu_shares" is cgroup v1's shares, from 2 (default 1024), or v2's weight, from 1 (default 100).
 LOWEST_SHARES_V1, LOWEST_SHARES_V2, DEFAULT_SHARES_V1 = 2, 1, 1024
 RESEND_S = 1.0
+BUSY_PERIODS = 8  # a claimed speedup is held against the busiest of so many: a serial phase is no lie
 STALE_REPORT_S = 1.5
 GUEST_DEADLINE_SHARE = 0.6  # of the deadline: the guest still has to offline CPUs after its sections have ended
 
@@ -47,6 +49,7 @@ class ManagedDomain:
         self.vcpu_time_at_s = 0.0
         self.usage_known = False
         self.busy_cpus = 0.0
+        self.busy_recently: deque[float] = deque(maxlen=BUSY_PERIODS)
         self.scaf_weight: float | None = None
         self.limit = 0
         self.competition = False
@@ -148,6 +151,8 @@ class ManagedDomain:
     async def settle(self, area: frozenset[int], emulator: frozenset[int]) -> None:
         """Brings pins and the guest to what is meant: an agent came back or fell silent, or CPUs changed."""
         link = self.link
+        if not self.sequence:  # it has what it was found with, and its guest does not know yet
+            self._next_sequence(len(self.held))
         if link is not None and link.connected and not self._told_newest(link):
             due = time.monotonic() - self._sent_at_s >= RESEND_S
             if due or link.generation != self._sent_to:
@@ -196,7 +201,7 @@ class ManagedDomain:
         self._enter("given back")
 
     def _told_newest(self, link: AgentLink) -> bool:
-        return not self.sequence or (link.acknowledged == self.sequence and link.generation == self._sent_to)
+        return link.acknowledged == self.sequence and link.generation == self._sent_to
 
     def _next_sequence(self, cpus: int) -> None:
         applied = self.link.report.sequence if self.link is not None and self.link.report is not None else 0

@@ -9,7 +9,8 @@ def static(pool: PoolState, options: Options) -> dict[str, int]:
     """The allocations of the option `allocations` ({domain: CPUs}); a domain not named keeps what it has.
 
     A name that is not in the pool is left out: it may be a domain that is not running now. The core still holds
-    bounds and lends what a domain has no demand for; a domain that must keep its CPUs has `rest = "keep"`.
+    bounds, and lets a domain without demand rest; one that must keep its CPUs has `rest = "keep"`. Nothing is lent:
+    what rests is left over.
     Raises PolicyError where `allocations` is missing or is not a mapping of names to whole numbers >= 1.
     """
     refuse_unknown_options("static", options, frozenset({"allocations"}))

@@ -48,6 +48,7 @@ async def until(truth: Callable[[], bool], deadline_s: float = 10.0) -> None:
 
 
 async def answering(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    assert await reader.readline() == b"\n"  # ends what an earlier daemon may have left
     while line := await reader.readline():
         message = messages.decode_from_host(line)
         if isinstance(message, messages.HostHello):
@@ -108,6 +109,7 @@ def test_other_version_is_answered_with_words(tmp_path: Path) -> None:
 
     async def newer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         say(writer, {**HELLO, "v": 2})
+        await reader.readline()
         while line := await reader.readline():
             answers.append(messages.decode_from_host(line))
 

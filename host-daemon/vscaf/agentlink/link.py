@@ -144,6 +144,9 @@ class AgentLink:
         while True:
             now_s = time.monotonic()
             if self.hello is None and now_s - greeted_at_s >= HELLO_RETRY_S:
+                # A daemon that died in mid-line left a half line in the guest: end it, or the hello would stick to it.
+                if self._writer is not None and greeted_at_s == float("-inf"):
+                    self._writer.write(b"\n")
                 self._send(messages.HostHello(daemon=f"vscaf {__version__}"))
                 greeted_at_s = now_s
             try:

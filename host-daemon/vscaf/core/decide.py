@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from vscaf_policies import DomainState, Options, Policy, PolicyError, PoolState, SpeedupPoint
-from vscaf_policies.bounds import competes, largest, smallest
+from vscaf_policies.bounds import competes, largest, smallest, whole_chunks
 from vscaf_policies.intpart import integer_partition
 
 from vscaf.core.model import predicted_speedup
@@ -80,8 +80,8 @@ def decide(
     """Ask the policy and hold its answer to the bounds. DomainState.allocation is what each domain has at present.
 
     Laws, whatever the policy says: a domain without demand that may rest has 0; every other is within its bounds in
-    whole chunks (bounds rounded up to chunks); the sum is at most the pool; no chunk is left over while a domain could
-    use it. Minima that do not fit are cut, the largest first, to one chunk; where even that does not fit, the domains
+    whole chunks (bounds rounded up to chunks); the sum is at most the pool. An answer that obeys this stands, also
+    where it leaves chunks over. Minima that do not fit are cut, the largest first, to one chunk; where even that does not fit, the domains
     of least weight share the last chunk.
 
     Damping: the present allocations stay while they obey the laws, the circumstances (bounds, demand, newcomers,
@@ -102,7 +102,11 @@ def decide(
     target, sharing = _within_bounds(pool, competing, answer, memory.sharing)
     circumstances = _circumstances(pool, competing)
     gain = _relative_gain(competing, present, target)
-    if target != present and circumstances.same_as(memory.circumstances) and _keeps_laws(pool, competing, present):
+    if (
+        target != present
+        and circumstances.same_as(memory.circumstances)
+        and _keeps_laws(pool, competing, present, target)
+    ):
         former = policy(replace(pool, domains=tuple(_as_known(domain, memory) for domain in competing)), options)
         only_learned = (
             former is not None and _within_bounds(pool, competing, former, memory.sharing)[0] == memory.target
@@ -158,32 +162,35 @@ def _within_bounds(
         )
         allocations.update({domain.name: pool.chunk for domain in competing})
         return allocations, frozenset(domain.name for domain in order[chunks - 1 :])
-    allocations.update(
-        integer_partition(
-            shares,
-            pool.cpus,
-            pool.chunk,
-            {domain.name: smallest(domain, pool.chunk) for domain in competing},
-            {domain.name: largest(domain, pool.chunk) for domain in competing},
-        )
-    )
+    low = {domain.name: smallest(domain, pool.chunk) for domain in competing}
+    high = {domain.name: largest(domain, pool.chunk) for domain in competing}
+    asked = {
+        name: min(high[name], max(low[name], whole_chunks(math.floor(share), pool.chunk)))
+        for name, share in shares.items()
+    }
+    if sum(asked.values()) <= chunks * pool.chunk:
+        # What the policy leaves over, it leaves over: it may save power, or hold a split that was set by hand.
+        allocations.update(asked)
+    else:
+        allocations.update(integer_partition(shares, pool.cpus, pool.chunk, low, high))
     return allocations, frozenset()
 
 
-def _keeps_laws(pool: PoolState, competing: tuple[DomainState, ...], present: Mapping[str, int]) -> bool:
-    """Whether the present allocations could stay: whole chunks, within bounds, nothing left over, nobody sharing."""
+def _keeps_laws(
+    pool: PoolState, competing: tuple[DomainState, ...], present: Mapping[str, int], target: Mapping[str, int]
+) -> bool:
+    """Whether the present allocations could stay: whole chunks, within bounds, no less used, nobody sharing."""
     chunks = pool.cpus // pool.chunk
     if len(competing) > chunks:
         return False
     low = sum(smallest(domain, pool.chunk) for domain in competing)
-    high = sum(largest(domain, pool.chunk) for domain in competing)
     minima_fit = low <= chunks * pool.chunk
     for domain in competing:
         least = smallest(domain, pool.chunk) if minima_fit else pool.chunk
         if present[domain.name] % pool.chunk or not least <= present[domain.name] <= largest(domain, pool.chunk):
             return False
     rests = all(present[domain.name] == 0 for domain in pool.domains if not competes(domain))
-    return rests and sum(present.values()) == min(chunks * pool.chunk, high)
+    return rests and sum(target.values()) <= sum(present.values()) <= chunks * pool.chunk
 
 
 def _as_known(domain: DomainState, memory: DecideMemory) -> DomainState:
