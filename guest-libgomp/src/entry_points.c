@@ -1,4 +1,5 @@
 /* The symbols that programs call. Each forwards to the caller's own runtime. */
+#include <dlfcn.h>
 #include <stdint.h>
 #include <string.h>
 
@@ -13,6 +14,17 @@
     section_begin(&section, fn, num_threads);                                                                          \
     call;                                                                                                              \
     section_end(&section)
+
+/* A program that was linked with OpenMP joins when it starts and not at its first section: setting up its data keeps a
+ * CPU busy too, and a guest that rests has to be known to want one. Programs that bring a runtime in later join then. */
+__attribute__((constructor)) static void join_at_start(void)
+{
+    if (dlsym(RTLD_NEXT, "GOMP_parallel") == NULL)
+        return;
+    join_look_after_if_due(monotonic_ns());
+    if (!atomic_load_explicit(&atomic_load_explicit(&join_current, memory_order_relaxed)->joined, memory_order_relaxed))
+        atomic_store_explicit(&join_due_ns, 0, memory_order_relaxed); /* relaxed: no other thread runs yet */
+}
 
 VSCAF_EXPORT void GOMP_parallel(outlined_function *fn, void *data, unsigned num_threads, unsigned flags)
 {

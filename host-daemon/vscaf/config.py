@@ -43,10 +43,11 @@ class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     state_directory: str = "/var/lib/vscaf"
     control_socket: str = "/run/vscaf/control.sock"
     period_ms: Milliseconds = 250
-    deadline_ms: Milliseconds = 500
+    deadline_ms: Milliseconds = 400
     call_timeout_ms: Milliseconds = 5000
     newcomer_ms: Milliseconds = 2000
     rest: Share | None = None
+    rest_weight_percent: Annotated[int, Meta(ge=1, le=100)] = 100
     policy: PolicyConfig = PolicyConfig()
 
     @property
@@ -92,9 +93,10 @@ uri = "qemu:///system"            # libvirt connection
 state_directory = "/var/lib/vscaf"          # the journal of what was found
 control_socket = "/run/vscaf/control.sock"  # `vscaf status` asks here
 period_ms = 250                   # observe and decide this often
-deadline_ms = 500                 # a guest that has not shrunk by then is contained
+deadline_ms = 400                 # a guest that has not shrunk by then is contained
 call_timeout_ms = 5000            # a libvirt call that takes longer is given up
 newcomer_ms = 2000                # a domain that starts computing gets an equal share this long
+rest_weight_percent = 100         # of its own CPU weight while it rests over the pool; less makes it slow to wake
 rest = "share"                    # reserve | share | keep; unset: reserve where the host has one, else share
 
 [policy]

@@ -30,7 +30,7 @@ from vscaf.managed import ManagedDomain, agent_link
 log = logging.getLogger(__name__)
 
 HEARING_S = 1.0  # how long the first decision waits for agents that have not spoken yet
-USAGE_WINDOW_S = 0.1  # a shorter look at the vCPUs' time says too little
+USAGE_WINDOW_S = 0.2  # a shorter look at the vCPUs' time takes what our own orders cost for demand
 
 
 class Daemon:
@@ -271,7 +271,8 @@ class Daemon:
                 to_rest.append(shrink.domain)
         for name in to_rest:
             domain, area = by_name[name], self._rest_area(name)
-            leaving.append(self._try(domain, domain.rest(area, lowest_weight=area == self._pool)))
+            weight_percent = self.config.rest_weight_percent if area == self._pool else 100
+            leaving.append(self._try(domain, domain.rest(area, weight_percent)))
         await asyncio.gather(*leaving)
         await self._grow(by_name, way, decision.sharing)
 

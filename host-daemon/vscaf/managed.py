@@ -21,8 +21,7 @@ from vscaf.journal import FoundSettings, JournalEntry
 
 log = logging.getLogger(__name__)
 
-# libvirt's "cpu_shares" is cgroup v1's shares, from 2 (default 1024), or v2's weight, from 1 (default 100).
-LOWEST_SHARES_V1, LOWEST_SHARES_V2, DEFAULT_SHARES_V1 = 2, 1, 1024
+LEAST_SHARES = 2  # libvirt's "cpu_shares" is cgroup v1's shares, from 2 (default 1024), or v2's weight, from 1 (100)
 RESEND_S = 1.0
 BUSY_PERIODS = 8  # a claimed speedup is held against the busiest of so many: a serial phase is no lie
 STALE_REPORT_S = 1.5
@@ -125,10 +124,10 @@ class ManagedDomain:
         present = self._emulator_pin or keep
         await self._pin(keep, present if present.isdisjoint(leaving) else keep)
 
-    async def rest(self, area: frozenset[int], *, lowest_weight: bool) -> None:
-        """Gives up all pCPUs: from now on the vCPUs run over *area*, if need be at the lowest weight."""
-        if lowest_weight:
-            await self._weigh(LOWEST_SHARES_V1 if (self._shares or 0) >= DEFAULT_SHARES_V1 else LOWEST_SHARES_V2)
+    async def rest(self, area: frozenset[int], weight_percent: int) -> None:
+        """Gives up all pCPUs: from now on the vCPUs run over *area*, at that much of their weight."""
+        assert self.found is not None
+        await self._weigh(max(LEAST_SHARES, (self.found.cpu_shares or 0) * weight_percent // 100))
         self.resting = True
         self.held = frozenset()
         self._next_sequence(0)
@@ -258,7 +257,7 @@ class ManagedDomain:
         if self._shares is None:
             if not self._weightless_said:
                 self._weightless_said = True
-                log.warning("domain %s: this host has no cgroup CPU controller: it rests at its full weight", self.name)
+                log.warning("domain %s: no cgroup CPU controller on this host: it rests at its full weight", self.name)
             return
         if shares != self._shares:
             await self._host.set_cpu_shares(self.seen.key, shares)

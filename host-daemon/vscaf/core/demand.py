@@ -41,6 +41,8 @@ class DemandThresholds:
     """Of the allocation. Used beyond this, all vCPUs could perhaps be used."""
     contradiction: float = 0.5
     """An agent that says idle is not believed while the host sees more than this."""
+    contradiction_resting: float = 0.3
+    """In place of contradiction while resting: a program that starts is seen by the host before its agent knows it."""
     disbelief_periods: int = 8
     """An agent that says busy is not believed once the host saw nothing for this many periods in a row."""
     retry_periods: int = 40
@@ -98,7 +100,8 @@ def _from_agent(  # noqa: PLR0917 (as its caller)
 ) -> tuple[int, DemandMemory]:
     if agent.demand <= 0:
         memory = DemandMemory(demand=memory.demand)
-        if usage is None or usage.busy_cpus <= thresholds.contradiction:
+        believed = thresholds.contradiction if allocation > 0 else thresholds.contradiction_resting
+        if usage is None or usage.busy_cpus <= believed:
             return 0, memory
         return _used(usage.busy_cpus, allocation, vcpus, thresholds), memory
     seen = usage is None or usage.busy_cpus >= _least_seen(allocation, thresholds)

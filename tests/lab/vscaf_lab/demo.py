@@ -6,6 +6,9 @@ second. What counts is the sum of their speedups while both compute, each agains
 `unmanaged` is what there is without vscaf: plain programs, nothing pinned. `static` is the reference: each guest is given
 one pCPU and one vCPU before its program starts, which then is a plain program again. Under the other policies the programs
 are started by `vscaf-run`, and the daemon decides.
+
+Speedups count steady seconds (vscaf_lab.pace): on a machine that others slow down, a second on a pCPU at half its pace is
+half a second. The same figures by the clock are beside them in the report.
 """
 
 from __future__ import annotations
@@ -20,7 +23,7 @@ import statistics
 import sys
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -30,9 +33,9 @@ from rich.table import Table
 from vscaf_lab import Guest, LabError, PrivateLibvirt, Sampler, accelerator
 from vscaf_lab.daemon import DaemonProcess
 from vscaf_lab.measure import Run, overlap, parse_marks
+from vscaf_lab.pace import PaceMeter, Paces, full_pace, steady_seconds
 from vscaf_lab.runner import Command
-from vscaf_lab.sampler import Sample
-from vscaf_lab.timeline import draw, track
+from vscaf_lab.timeline import Track, draw, track
 
 DOMAINS = ("first", "second")
 POLICIES = ("unmanaged", "static", "equipartition", "max-speedup")
@@ -71,21 +74,49 @@ class GuestResult:
 
 
 @dataclass
+class Watched:
+    """What was seen of the host during a run: where the domains ran, and at what pace."""
+
+    track: Track
+    paces: Paces
+
+    def steady(self, domain: str, start_s: float, end_s: float, full_ns: float) -> float:
+        """Steady seconds of a domain from start to end."""
+        return steady_seconds(domain, self.track, self.paces, full_ns, start_s, end_s)
+
+
+@dataclass
+class Alone:
+    """The program alone on one thread."""
+
+    run: Run
+    domain: str
+    watched: Watched
+
+    def steady(self, full_ns: float) -> float:
+        return self.watched.steady(self.domain, self.run.marks[0][1], self.run.marks[-1][1], full_ns)
+
+
+@dataclass
 class PolicyRun:
-    """One run of a pair under a policy."""
+    """One run of a pair under a policy. `window`: from when to when both computed."""
 
     guests: list[GuestResult]
-    samples: list[Sample]
-    transitions: int = 0
-    window: tuple[float, float] = field(default=(0.0, 0.0))
+    alone: Alone
+    watched: Watched
+    transitions: int
+    window: tuple[float, float]
 
-    def both(self, guest: GuestResult) -> float:
-        """A guest's speedup while both compute."""
-        return guest.run.speedup_between(*self.window)
+    def both(self, guest: GuestResult, full_ns: float | None) -> float:
+        """A guest's speedup while both compute, in steady seconds; by the clock where no full pace is given."""
+        start_s, end_s = self.window
+        work = guest.run.work_between(start_s, end_s)
+        if full_ns is None:
+            return work * self.alone.run.seconds / (end_s - start_s)
+        return work * self.alone.steady(full_ns) / self.watched.steady(guest.domain, start_s, end_s, full_ns)
 
-    @property
-    def sum_of_speedups(self) -> float:
-        return sum(self.both(guest) for guest in self.guests)
+    def sum_of_speedups(self, full_ns: float | None) -> float:
+        return sum(self.both(guest, full_ns) for guest in self.guests)
 
 
 def command(pair: Pair, policy: str, run: int) -> str:
@@ -127,35 +158,37 @@ class Demo:
         self.say(f"[bold]{pair.name}[/]: booting two guests of two vCPUs")
         pinned = ",".join(map(str, self.pool))
         runs: dict[str, list[PolicyRun]] = {policy: [] for policy in policies}
-        alone: list[float] = []
         with (
             Guest(self.lab, DOMAINS[0], self.image, vcpus=2, cpuset=pinned) as first,
             Guest(self.lab, DOMAINS[1], self.image, vcpus=2, cpuset=pinned) as second,
         ):
             guests = (first, second)
             for number in range(1, rounds + 1):
-                alone.append(self.alone(first, pair))
-                self.say(f"{pair.name}, round {number} of {rounds}: alone on one thread {alone[-1]:.1f} s")
+                alone = self.alone(guests, pair)
+                self.say(f"{pair.name}, round {number} of {rounds}: alone on one thread {alone.run.seconds:.1f} s")
                 for policy in policies:
-                    run = self.run(guests, pair, policy, alone[-1])
+                    run = self.run(guests, pair, policy, alone)
                     runs[policy].append(run)
                     seconds = " and ".join(f"{guest.run.seconds:.1f} s" for guest in run.guests)
+                    full_ns = full_pace([alone.watched.paces, run.watched.paces])
                     self.say(
-                        f"{pair.name}, round {number} of {rounds}: {policy:13} {seconds}, "
-                        f"sum of speedups {run.sum_of_speedups:.2f}"
+                        f"{pair.name}, round {number} of {rounds}: {policy:13} {seconds}, sum of speedups "
+                        f"{run.sum_of_speedups(full_ns):.2f} (by the clock {run.sum_of_speedups(None):.2f})"
                     )
         self.draw(pair, runs)
-        return report_pair(pair, runs, alone)
+        return report_pair(pair, runs)
 
-    def alone(self, guest: Guest, pair: Pair) -> float:
-        """Seconds of the program alone on one thread, the other guest idle."""
+    def alone(self, guests: Sequence[Guest], pair: Pair) -> Alone:
+        """The program alone on one thread of the first guest, the other idle."""
         self._runs += 1
-        result = finished(guest, guest.start(command(pair, "alone", self._runs)), self._runs, 1.0)
+        guest = guests[0]
+        with PaceMeter(self.pool) as meter, Sampler({one.name: one.qemu_pid for one in guests}) as sampler:
+            result = finished(guest, guest.start(command(pair, "alone", self._runs)), self._runs, 1.0)
         if not result.verified:
             raise LabError(f"{pair.program} alone on one thread: its verification failed")
-        return result.run.seconds
+        return Alone(result.run, guest.name, Watched(track(sampler.samples, BIN_S), meter.paces))
 
-    def run(self, guests: Sequence[Guest], pair: Pair, policy: str, alone_s: float) -> PolicyRun:
+    def run(self, guests: Sequence[Guest], pair: Pair, policy: str, alone: Alone) -> PolicyRun:
         """One run of the pair under a policy."""
         self._runs += 1
         run = self._runs
@@ -173,7 +206,7 @@ class Demo:
                 daemon.wait(
                     lambda domains: all(one["allocation"] == 1 and one["online"] == [0] for one in domains.values())
                 )
-            with Sampler({guest.name: guest.qemu_pid for guest in guests}) as sampler:
+            with PaceMeter(self.pool) as meter, Sampler({guest.name: guest.qemu_pid for guest in guests}) as sampler:
                 text = command(pair, policy, run)
                 one = guests[0].start(text)
                 time.sleep(pair.delay_s)
@@ -181,14 +214,14 @@ class Demo:
                     raise LabError(f"{pair.name}: the first program ended before the second began: more repeats")
                 two = guests[1].start(text)
                 results = [
-                    finished(guest, started, run, alone_s)
+                    finished(guest, started, run, alone.run.seconds)
                     for guest, started in zip(guests, (one, two), strict=True)
                 ]
             transitions = int(daemon.status()["transitions"])
         window = overlap([result.run for result in results])
         if window is None:
             raise LabError(f"{pair.name}: the two programs never computed at the same time: more repeats")
-        return PolicyRun(results, sampler.samples, transitions, window)
+        return PolicyRun(results, alone, Watched(track(sampler.samples, BIN_S), meter.paces), transitions, window)
 
     def draw(self, pair: Pair, runs: Mapping[str, Sequence[PolicyRun]]) -> None:
         """The timeline of the last round."""
@@ -197,7 +230,7 @@ class Demo:
         draw(
             path,
             f"{pair.name}: which domain computed on which pCPU",
-            {policy: track(run.samples, BIN_S) for policy, run in last.items()},
+            {policy: run.watched.track for policy, run in last.items()},
             {
                 policy: {one.domain: (one.run.marks[0][1], one.run.marks[-1][1]) for one in run.guests}
                 for policy, run in last.items()
@@ -206,8 +239,12 @@ class Demo:
         self.say(f"{pair.name}: wrote {path}")
 
 
-def report_pair(pair: Pair, runs: Mapping[str, Sequence[PolicyRun]], alone: Sequence[float]) -> dict[str, Any]:
+def report_pair(pair: Pair, runs: Mapping[str, Sequence[PolicyRun]]) -> dict[str, Any]:
     """A pair's part of the report: medians over the rounds, and the rounds."""
+    rounds = next(iter(runs.values()))
+    full_ns = full_pace(
+        [one.alone.watched.paces for one in rounds] + [row.watched.paces for rows in runs.values() for row in rows]
+    )
     policies: dict[str, Any] = {}
     for policy, rows in runs.items():
         policies[policy] = {
@@ -216,16 +253,18 @@ def report_pair(pair: Pair, runs: Mapping[str, Sequence[PolicyRun]], alone: Sequ
                     "domain": name,
                     "program": pair.program,
                     "seconds": statistics.median(row.guests[place].run.seconds for row in rows),
-                    "speedup": statistics.median(row.both(row.guests[place]) for row in rows),
-                    "speedup_whole_run": statistics.median(row.guests[place].run.speedup for row in rows),
+                    "speedup": statistics.median(row.both(row.guests[place], full_ns) for row in rows),
+                    "speedup_by_the_clock": statistics.median(row.both(row.guests[place], None) for row in rows),
                     "verified": all(row.guests[place].verified for row in rows),
                 }
                 for place, name in enumerate(DOMAINS)
             ],
-            "sum_of_speedups": statistics.median(row.sum_of_speedups for row in rows),
+            "sum_of_speedups": statistics.median(row.sum_of_speedups(full_ns) for row in rows),
+            "sum_of_speedups_by_the_clock": statistics.median(row.sum_of_speedups(None) for row in rows),
             "rounds": [
                 {
-                    "sum_of_speedups": row.sum_of_speedups,
+                    "sum_of_speedups": row.sum_of_speedups(full_ns),
+                    "sum_of_speedups_by_the_clock": row.sum_of_speedups(None),
                     "both_compute_s": row.window[1] - row.window[0],
                     "transitions": row.transitions,
                 }
@@ -235,16 +274,18 @@ def report_pair(pair: Pair, runs: Mapping[str, Sequence[PolicyRun]], alone: Sequ
     for policy in policies.values():
         for reference in ("unmanaged", "static"):
             if reference in policies:
-                # Round by round, so that what the machine does meanwhile hits both sides.
-                ratios = [
-                    one["sum_of_speedups"] / other["sum_of_speedups"]
-                    for one, other in zip(policy["rounds"], policies[reference]["rounds"], strict=True)
-                ]
-                policy[f"ratio_to_{reference}"] = statistics.median(ratios)
+                for ending in ("", "_by_the_clock"):
+                    key = f"sum_of_speedups{ending}"
+                    # Round by round, so that what the machine does meanwhile hits both sides.
+                    policy[f"ratio_to_{reference}{ending}"] = statistics.median(
+                        one[key] / other[key]
+                        for one, other in zip(policy["rounds"], policies[reference]["rounds"], strict=True)
+                    )
     return {
         "name": pair.name,
         "repeat": pair.repeat,
-        "alone_one_thread_s": statistics.median(alone),
+        "alone_one_thread_s": statistics.median(one.alone.run.seconds for one in rounds),
+        "alone_one_thread_steady_s": statistics.median(one.alone.steady(full_ns) for one in rounds),
         "policies": policies,
     }
 
@@ -263,7 +304,7 @@ def machine() -> dict[str, Any]:
 def tables(pairs: Iterable[Mapping[str, Any]]) -> Table:
     """The report as people read it."""
     table = Table(title="Two guests on two pCPUs. Speedups are against each alone on one thread, while both compute.")
-    for column in ("pair", "policy", "guest", "seconds", "speedup", "sum of speedups", "to unmanaged", "to static"):
+    for column in ("pair", "policy", "guest", "seconds", "speedup", "sum", "by the clock", "to unmanaged", "to static"):
         table.add_column(column, justify="left" if column in ("pair", "policy", "guest") else "right")
     for pair in pairs:
         for policy, result in pair["policies"].items():
@@ -273,7 +314,8 @@ def tables(pairs: Iterable[Mapping[str, Any]]) -> Table:
                 row += [f"{guest['domain']}{failed}", f"{guest['seconds']:.1f}", f"{guest['speedup']:.2f}"]
                 if place == 0:
                     ratios = [result.get(f"ratio_to_{name}") for name in ("unmanaged", "static")]
-                    row += [f"{result['sum_of_speedups']:.2f}", *("" if one is None else f"{one:.2f}" for one in ratios)]
+                    sums = [result["sum_of_speedups"], result["sum_of_speedups_by_the_clock"], *ratios]
+                    row += ["" if one is None else f"{one:.2f}" for one in sums]
                 table.add_row(*row, end_section=place == 1 and policy == list(pair["policies"])[-1])
     return table
 

@@ -45,13 +45,12 @@ class Run:
 
     @property
     def speedup(self) -> float:
-        """Over the whole run, against itself alone on one thread."""
+        """Over the whole run, against itself alone on one thread, by the clock."""
         return self.alone_one_thread_s / self.seconds
 
-    def speedup_between(self, start_s: float, end_s: float) -> float:
-        """Over a part of the run: one-thread seconds of work done, per second."""
-        work = done_at(self.marks, end_s) - done_at(self.marks, start_s)
-        return work * self.alone_one_thread_s / (end_s - start_s)
+    def work_between(self, start_s: float, end_s: float) -> float:
+        """Fraction of the work that was done in a part of the run."""
+        return done_at(self.marks, end_s) - done_at(self.marks, start_s)
 
 
 def overlap(runs: Sequence[Run]) -> tuple[float, float] | None:

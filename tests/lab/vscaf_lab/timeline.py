@@ -36,7 +36,9 @@ def track(samples: Sequence[Sample], bin_s: float) -> Track:
     return Track(start_s, bin_s, {pcpu: used[pcpu] for pcpu in sorted(used)})
 
 
-def draw(path: Path, title: str, tracks: Mapping[str, Track], marks: Mapping[str, Mapping[str, tuple[float, float]]]) -> None:
+def draw(
+    path: Path, title: str, tracks: Mapping[str, Track], marks: Mapping[str, Mapping[str, tuple[float, float]]]
+) -> None:
     """Writes a picture with a row for each policy and pCPU. `marks`: policy -> domain -> when its program computed."""
     import matplotlib  # noqa: PLC0415  (slow to import, and needed by the demo alone)
 

@@ -1,0 +1,137 @@
+"""Two real guests share two pCPUs while demand comes and goes: the programs are right, and no pCPU serves two of them.
+
+Everything is judged by what /proc says of the vCPU threads (affinity, where each last ran, CPU time), never by what the
+daemon says.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import pytest
+from vscaf_lab import Guest, PrivateLibvirt, Sampler
+from vscaf_lab.daemon import DaemonProcess
+from vscaf_lab.runner import Command
+from vscaf_lab.separation import Overlap, cpu_seconds, overlaps, partition_changes, pcpu_shares
+
+from .conftest import DEADLINE_S, IMAGE, PERIOD_S, POOL_LIST
+
+pytestmark = pytest.mark.guest
+
+
+@dataclass
+class Programs:
+    """Programs in one guest, and when they computed by the host's clock."""
+
+    guest: Guest
+    windows: list[tuple[float, float]] = field(default_factory=list)
+    outputs: list[str] = field(default_factory=list)
+    _open: list[tuple[float, Command]] = field(default_factory=list)
+
+    def start(self, command: str) -> Command:
+        started = self.guest.start(command)
+        self._open.append((time.monotonic(), started))
+        return started
+
+    def finish(self, timeout_s: float = 120.0) -> None:
+        for start_s, command in self._open:
+            status, output = command.wait(timeout_s)
+            self.windows.append((start_s, time.monotonic()))
+            self.outputs.append(output.decode(errors="replace"))
+            assert status == 0, self.outputs[-1]
+            assert "SUCCESSFUL" in self.outputs[-1] and "UNSUCCESSFUL" not in self.outputs[-1]
+        self._open.clear()
+
+    def run(self, command: str) -> None:
+        self.start(command)
+        self.finish()
+
+
+def too_long(found: Sequence[Overlap]) -> list[Overlap]:
+    """Overlaps that a transition does not excuse: it has one period to notice the demand, and its deadline."""
+    return [one for one in found if one.seconds > PERIOD_S + DEADLINE_S]
+
+
+def test_demand_that_comes_and_goes(shared_lab: PrivateLibvirt) -> None:
+    """One guest computes throughout, the other in bursts: each burst changes both allocations twice."""
+    with (
+        Guest(shared_lab, "steady", IMAGE, vcpus=2, cpuset=POOL_LIST) as steady,
+        Guest(shared_lab, "bursty", IMAGE, vcpus=2, cpuset=POOL_LIST) as bursty,
+        DaemonProcess(shared_lab, POOL_LIST, {"steady": {}, "bursty": {}}, name="come-and-go") as daemon,
+    ):
+        daemon.wait(lambda domains: all(one["agent"] == "connected" for one in domains.values()))
+        long, bursts = Programs(steady), Programs(bursty)
+        with Sampler({guest.name: guest.qemu_pid for guest in (steady, bursty)}) as sampler:
+            long.start("NPB_REPEAT=8 vscaf-run cg.W")
+            for _ in range(6):
+                bursts.run("vscaf-run cg.S")
+                time.sleep(1.0)
+            long.finish()
+        transitions = daemon.status()["transitions"]
+        counted = {
+            (guest.name, vcpu): fields[f"vcpu.{vcpu}.time"] / 1e9
+            for guest in (steady, bursty)
+            for [(_, fields)] in [shared_lab.connection.domainListGetStats([guest.domain], 0)]
+            for vcpu in (0, 1)
+        }
+    samples = sampler.samples
+    changes = partition_changes(samples)
+    assert transitions >= 10
+    assert changes["steady"] + changes["bursty"] >= 20, changes
+    computing = {"steady": long.windows, "bursty": bursts.windows}
+    found = overlaps(samples, computing)
+    assert too_long(found) == [], found
+    last = {(one.domain, one.vcpu): one.run_ns / 1e9 for one in samples}
+    for key, seconds in counted.items():
+        assert seconds == pytest.approx(last[key], rel=0.05, abs=0.5), (key, counted, last)
+    # Within a burst, past its transition, each pCPU's time went to one domain.
+    settled = [
+        (start_s + PERIOD_S + DEADLINE_S, end_s - 0.1)
+        for start_s, end_s in bursts.windows
+        if end_s - start_s > PERIOD_S + DEADLINE_S + 0.3
+    ]
+    assert settled, bursts.windows
+    for start_s, end_s in settled:
+        for pcpu, used in pcpu_shares(samples, start_s, end_s).items():
+            assert len([name for name, seconds in used.items() if seconds > 0.05 * (end_s - start_s)]) <= 1, (
+                pcpu,
+                used,
+            )
+
+
+def test_scripted_allocations(shared_lab: PrivateLibvirt) -> None:
+    """A policy changes its mind twice a second; a program that stays, and one that comes in between, stay right."""
+    steps = [
+        {"for_s": 0.4, "cpus": {"scripted": 2, "visitor": 1}},
+        {"for_s": 0.4, "cpus": {"scripted": 1, "visitor": 1}},
+        {"for_s": 0.4, "cpus": {"scripted": 2, "visitor": 1}},
+        {"for_s": 0.4, "cpus": {"scripted": 1, "visitor": 2}},
+    ]
+    with (
+        Guest(shared_lab, "scripted", IMAGE, vcpus=2, cpuset=POOL_LIST) as scripted,
+        Guest(shared_lab, "visitor", IMAGE, vcpus=2, cpuset=POOL_LIST) as visitor,
+        DaemonProcess(
+            shared_lab,
+            POOL_LIST,
+            {"scripted": {}, "visitor": {}},
+            policy="lab-scripted",
+            options={"steps": steps},
+            name="scripted-daemon",
+        ) as daemon,
+    ):
+        daemon.wait(lambda domains: all(one["agent"] == "connected" for one in domains.values()))
+        stays, visits = Programs(scripted), Programs(visitor)
+        with Sampler({guest.name: guest.qemu_pid for guest in (scripted, visitor)}) as sampler:
+            stays.start("NPB_REPEAT=4 vscaf-run cg.W")
+            time.sleep(6.0)
+            visits.run("vscaf-run ep.S")
+            stays.finish()
+    changes = partition_changes(sampler.samples)
+    assert changes["scripted"] >= 20, changes
+    assert too_long(overlaps(sampler.samples, {"scripted": stays.windows, "visitor": visits.windows})) == []
+    # It never used more CPU time than it was given: of the time alone, half with one pCPU and half with two.
+    used = sum(seconds for (name, _), seconds in cpu_seconds(sampler.samples).items() if name == "scripted")
+    (window,) = stays.windows
+    assert used < 2.0 * (window[1] - window[0])

@@ -1,0 +1,98 @@
+"""The pace of pCPUs while something runs: what a second was worth, on a machine that others slow down.
+
+A neighbour on the sibling thread halves a CPU for some seconds and then is gone. Comparing runs that follow each other
+by the clock would compare neighbours. So a fixed piece of work is timed all the while on each pCPU (tests/lab/pace.c), and
+seconds are counted as *steady seconds*: a second on a pCPU at half its pace is half a steady second.
+"""
+
+from __future__ import annotations
+
+import os
+import statistics
+import subprocess
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+
+from vscaf_lab.errors import LabError
+from vscaf_lab.timeline import Track
+
+INTERVAL_MS = 20
+
+
+@dataclass(frozen=True)
+class Paces:
+    """Nanoseconds of the fixed work by pCPU: (CLOCK_MONOTONIC seconds, nanoseconds), in order of time."""
+
+    by_pcpu: Mapping[int, Sequence[tuple[float, float]]]
+
+    def full(self) -> float:
+        """Nanoseconds at full pace: what the fastest twentieth took."""
+        return full_pace([self])
+
+
+def full_pace(paces: Iterable[Paces]) -> float:
+    """Nanoseconds of the fixed work at full pace over several runs: its fifth percentile."""
+    every = sorted(taken for one in paces for rows in one.by_pcpu.values() for _, taken in rows)
+    return every[len(every) // 20]
+
+
+def steady_seconds(domain: str, where: Track, paces: Paces, full_ns: float, start_s: float, end_s: float) -> float:
+    """Steady seconds of *domain* from start to end: each bin of *where* at the pace of the pCPUs that it ran on.
+
+    A bin in which it did not run counts at the mean pace of all pCPUs: waiting is not free.
+    """
+    binned: dict[int, dict[int, list[float]]] = defaultdict(lambda: defaultdict(list))
+    for pcpu, rows in paces.by_pcpu.items():
+        for at_s, taken_ns in rows:
+            binned[int((at_s - where.start_s) // where.bin_s)][pcpu].append(full_ns / taken_ns)
+    pace: dict[int, float] = {pcpu: full_ns / statistics.median(ns for _, ns in r) for pcpu, r in paces.by_pcpu.items()}
+    total = 0.0
+    for index in range(int((start_s - where.start_s) // where.bin_s), int((end_s - where.start_s) // where.bin_s) + 1):
+        low = max(start_s, where.start_s + index * where.bin_s)
+        high = min(end_s, where.start_s + (index + 1) * where.bin_s)
+        pace.update({pcpu: statistics.median(values) for pcpu, values in binned[index].items()})
+        used = {pcpu: share(where, pcpu, domain, index) for pcpu in pace}
+        weight = sum(used.values())
+        mean = sum(pace[p] * used[p] for p in pace) / weight if weight > 0 else statistics.mean(pace.values())
+        total += max(0.0, high - low) * mean
+    return total
+
+
+def share(where: Track, pcpu: int, domain: str, index: int) -> float:
+    """CPU share of a domain on a pCPU in a bin; 0 where nothing was sampled."""
+    values = where.shares.get(pcpu, {}).get(domain, [])
+    return values[index] if 0 <= index < len(values) else 0.0
+
+
+class PaceMeter:
+    """Context manager: measures the pace of *pcpus* until its end; then `paces` is complete."""
+
+    def __init__(self, pcpus: Sequence[int]) -> None:
+        self._pcpus = pcpus
+        self._meters: dict[int, subprocess.Popen[str]] = {}
+        self.paces = Paces({})
+
+    def __enter__(self) -> PaceMeter:
+        program = Path(os.environ.get("VSCAF_BUILD", "build/meson")) / "tests" / "lab" / "pace"
+        if not program.exists():
+            raise LabError(f"there is no {program}: build the C parts first (make programs)")
+        for pcpu in self._pcpus:
+            self._meters[pcpu] = subprocess.Popen(
+                [program, str(pcpu), str(INTERVAL_MS)], stdout=subprocess.PIPE, text=True, pipesize=1 << 20
+            )
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        taken: dict[int, list[tuple[float, float]]] = {}
+        for pcpu, meter in self._meters.items():
+            meter.terminate()
+            text = meter.communicate()[0]
+            # The last line may be half a line.
+            rows = [line.split() for line in text.splitlines()[:-1]]
+            taken[pcpu] = [(float(at_s), float(taken_ns)) for at_s, taken_ns in rows]
+        self.paces = Paces(taken)
