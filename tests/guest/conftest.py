@@ -14,7 +14,7 @@ IMAGE = Path(os.environ.get("VSCAF_IMAGE", REPOSITORY / "build" / "image" / "cur
 CACHE = REPOSITORY / "build" / "lab" / "cache"
 POOL = sorted(os.sched_getaffinity(0))[:2]
 POOL_LIST = ",".join(map(str, POOL))
-DEADLINE_S = 0.5
+DEADLINE_S = 0.4  # the daemon's defaults
 PERIOD_S = 0.25
 
 

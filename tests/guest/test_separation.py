@@ -6,6 +6,7 @@ daemon says.
 
 from __future__ import annotations
 
+import statistics
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -50,8 +51,9 @@ class Programs:
 
 
 def too_long(found: Sequence[Overlap]) -> list[Overlap]:
-    """Overlaps that a transition does not excuse: it has one period to notice the demand, and its deadline."""
-    return [one for one in found if one.seconds > PERIOD_S + DEADLINE_S]
+    """Overlaps that a transition does not excuse: demand is reported within a period, noticed within another, and the
+    loser has left by the deadline."""
+    return [one for one in found if one.seconds > 2 * PERIOD_S + DEADLINE_S]
 
 
 def test_demand_that_comes_and_goes(shared_lab: PrivateLibvirt) -> None:
@@ -83,6 +85,7 @@ def test_demand_that_comes_and_goes(shared_lab: PrivateLibvirt) -> None:
     computing = {"steady": long.windows, "bursty": bursts.windows}
     found = overlaps(samples, computing)
     assert too_long(found) == [], found
+    assert statistics.median(one.seconds for one in found) < PERIOD_S + DEADLINE_S, found
     last = {(one.domain, one.vcpu): one.run_ns / 1e9 for one in samples}
     for key, seconds in counted.items():
         assert seconds == pytest.approx(last[key], rel=0.05, abs=0.5), (key, counted, last)

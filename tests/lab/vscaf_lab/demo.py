@@ -60,7 +60,7 @@ class Pair:
         return f"{self.program}+{self.program}"
 
 
-PAIRS = (Pair("cg.A", 2, 5.0), Pair("ep.W", 3, 6.0))
+PAIRS = (Pair("cg.A", 1, 5.0), Pair("ep.W", 2, 6.0))
 QUICK_PAIRS = (Pair("cg.W", 3, 2.0), Pair("ep.S", 2, 3.0))
 
 
