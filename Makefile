@@ -33,7 +33,7 @@ lint: venv ## formats, lints, types
 	@$(SAY) 'ruff and mypy ...'
 	@$(BIN)/ruff format --check --quiet . && $(BIN)/ruff check --quiet .
 	@$(BIN)/mypy --no-error-summary host-daemon/vscaf/core policies/vscaf_policies
-	@$(BIN)/mypy --no-error-summary host-daemon/vscaf
+	@$(BIN)/mypy --no-error-summary host-daemon/vscaf tests/lab/vscaf_lab
 
 test-c: setup venv ## build the C parts with gcc, clang and sanitizers without a warning, and run their tests
 	@tests/build-c $(BUILD)/meson gcc plain --test

@@ -1,4 +1,4 @@
-"""What the tests with real guests share: a private libvirtd for a file's tests, and guests that are ended after each."""
+"""What the tests with real guests share: a private libvirtd for the tests of a file, and what they run on."""
 
 from __future__ import annotations
 

@@ -80,7 +80,7 @@ def allowed(samples: list[Sample], name: str) -> list[frozenset[int]]:
 
 
 def test_daemon_killed_in_a_transition(shared_lab: PrivateLibvirt) -> None:
-    """kill -9 as soon as the journal says what is about to be done; a new daemon goes on from there, and SIGTERM undoes it."""
+    """kill -9 once the journal says what is about to be done: a new daemon goes on from there, and SIGTERM undoes it."""
     with two_guests(shared_lab, "killed-a", "killed-b") as (a, b):
         # Something of its own to be put back, for each lever.
         a.domain.pinVcpu(1, mask(POOL[1]))
@@ -159,7 +159,9 @@ def test_guest_without_an_agent_is_contained_and_served(shared_lab: PrivateLibvi
         daemon.wait(lambda domains: domains["vocal"]["agent"] == "connected")
         one, two = mute.start("NPB_REPEAT=4 ep.S"), vocal.start("NPB_REPEAT=4 vscaf-run ep.S")
         daemon.wait(lambda domains: all(domain["allocation"] == 1 for domain in domains.values()))
-        daemon.wait(lambda domains: (domains["mute"]["state"], domains["vocal"]["state"]) == ("contained", "cooperating"))
+        daemon.wait(
+            lambda domains: (domains["mute"]["state"], domains["vocal"]["state"]) == ("contained", "cooperating")
+        )
         with Sampler({guest.name: guest.qemu_pid for guest in (mute, vocal)}) as sampler:
             time.sleep(3.0)
         where = {name: set(allowed(sampler.samples, name)) for name in ("mute", "vocal")}

@@ -20,8 +20,8 @@ POLL_S = 0.02
 class DaemonProcess:
     """Context manager: the daemon on the lab's libvirt, ended by SIGTERM.
 
-    `domains`: their tables in the configuration ({"a": {"minimum": 1}}). `settings`: further top-level keys. `name` tells
-    several daemons of one lab apart; those of one name share their state directory, one after the other.
+    `domains`: their tables in the configuration ({"a": {"minimum": 1}}). `settings`: further top-level keys.
+    `name` tells several daemons of one lab apart; those of one name share their state directory, one after the other.
     """
 
     def __init__(
@@ -94,7 +94,7 @@ class DaemonProcess:
         return next(one for one in self.status()["domains"] if one["name"] == name)
 
     def wait(self, truth: Callable[[dict[str, dict[str, Any]]], bool], deadline_s: float = 20.0) -> None:
-        """Waits until *truth* holds of the domains' status, by name. TimeoutError, with the last status, when it never does."""
+        """Waits until *truth* holds of the domains' status, by name. TimeoutError, with the last one, at the deadline."""
         end_s = time.monotonic() + deadline_s
         while True:
             domains = {one["name"]: one for one in self.status()["domains"]}

@@ -3,12 +3,12 @@
 Two guests of two vCPUs on a pool of two pCPUs. A program starts in the first; while it computes, the same starts in the
 second. What counts is the sum of their speedups while both compute, each against itself alone on one thread.
 
-`unmanaged` is what there is without vscaf: plain programs, nothing pinned. `static` is the reference: each guest is given
-one pCPU and one vCPU before its program starts, which then is a plain program again. Under the other policies the programs
-are started by `vscaf-run`, and the daemon decides.
+`unmanaged` is what there is without vscaf: plain programs, nothing pinned. `static` is the reference: each guest is
+given one pCPU and one vCPU before its program starts, which then is a plain program again. Under the other policies the
+programs are started by `vscaf-run`, and the daemon decides.
 
-Speedups count steady seconds (vscaf_lab.pace): on a machine that others slow down, a second on a pCPU at half its pace is
-half a second. The same figures by the clock are beside them in the report.
+Speedups count steady seconds (vscaf_lab.pace): on a machine that others slow down, a second on a pCPU at half its pace
+is half a second. The same figures by the clock are beside them in the report.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ class Watched:
 
     def steady(self, domain: str, start_s: float, end_s: float, full_ns: float) -> float:
         """Steady seconds of a domain from start to end."""
-        return steady_seconds(domain, self.track, self.paces, full_ns, start_s, end_s)
+        return steady_seconds(domain, self.track, self.paces, full_ns, (start_s, end_s))
 
 
 @dataclass

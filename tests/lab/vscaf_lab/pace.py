@@ -1,8 +1,8 @@
 """The pace of pCPUs while something runs: what a second was worth, on a machine that others slow down.
 
 A neighbour on the sibling thread halves a CPU for some seconds and then is gone. Comparing runs that follow each other
-by the clock would compare neighbours. So a fixed piece of work is timed all the while on each pCPU (tests/lab/pace.c), and
-seconds are counted as *steady seconds*: a second on a pCPU at half its pace is half a steady second.
+by the clock would compare neighbours. So a fixed piece of work is timed all the while on each pCPU (tests/lab/pace.c),
+and seconds are counted as *steady seconds*: a second on a pCPU at half its pace is half a steady second.
 """
 
 from __future__ import annotations
@@ -39,11 +39,12 @@ def full_pace(paces: Iterable[Paces]) -> float:
     return every[len(every) // 20]
 
 
-def steady_seconds(domain: str, where: Track, paces: Paces, full_ns: float, start_s: float, end_s: float) -> float:
-    """Steady seconds of *domain* from start to end: each bin of *where* at the pace of the pCPUs that it ran on.
+def steady_seconds(domain: str, where: Track, paces: Paces, full_ns: float, window: tuple[float, float]) -> float:
+    """Steady seconds of *domain* in a window of time: each bin of *where* at the pace of the pCPUs that it ran on.
 
     A bin in which it did not run counts at the mean pace of all pCPUs: waiting is not free.
     """
+    start_s, end_s = window
     binned: dict[int, dict[int, list[float]]] = defaultdict(lambda: defaultdict(list))
     for pcpu, rows in paces.by_pcpu.items():
         for at_s, taken_ns in rows:

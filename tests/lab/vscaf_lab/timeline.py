@@ -13,7 +13,7 @@ from vscaf_lab.sampler import Sample
 
 @dataclass(frozen=True)
 class Track:
-    """Shares of pCPU time: `shares[pcpu][domain]` has a value in 0..1 for each bin of *bin_s* seconds from `start_s`."""
+    """Shares of pCPU time: `shares[pcpu][domain]` is a value in 0..1 for each bin of *bin_s* seconds from `start_s`."""
 
     start_s: float
     bin_s: float
@@ -44,6 +44,7 @@ def draw(
 
     matplotlib.use("Agg")
     from matplotlib import pyplot  # noqa: PLC0415
+    from matplotlib.patches import Patch  # noqa: PLC0415
 
     rows = [(policy, pcpu) for policy, one in tracks.items() for pcpu in one.shares]
     domains = sorted({name for one in tracks.values() for share in one.shares.values() for name in share})
@@ -66,7 +67,7 @@ def draw(
         axis.set_ylabel(f"{policy}\npCPU {pcpu}", rotation=0, ha="right", va="center", fontsize=8)
         axis.margins(x=0)
     axes[-1, 0].set_xlabel("seconds; dotted: a program's timed part begins or ends")
-    handles = [pyplot.Rectangle((0, 0), 1, 1, color=colours[name]) for name in domains]
+    handles = [Patch(color=colours[name]) for name in domains]
     figure.legend(handles, [f"domain {name}" for name in domains], loc="upper right", ncols=len(domains), fontsize=8)
     figure.suptitle(title, x=0.02, ha="left", fontsize=11)
     figure.tight_layout(rect=(0, 0, 1, 0.99))
