@@ -7,6 +7,7 @@ import logging
 import time
 from collections import deque
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from vscaf.agentlink.link import AgentLink
@@ -40,7 +41,6 @@ class ManagedDomain:
         self.found: DomainSettings | None = None
         self.held: frozenset[int] = frozenset()
         self.resting = False
-        self.first_seen_s = time.monotonic()
         self.demand_memory = DemandMemory()
         self.demand = 0
         self.demand_since_s: float | None = None
@@ -160,7 +160,8 @@ class ManagedDomain:
             await self._apply_pins(vcpu_pins(area, self.seen.vcpus, None, cooperating=False), area)
         elif self.held:
             await self._plug()
-            await self._pin(self.held, emulator)
+            if not (self.state == "cooperating" and self._answer_may_come()):
+                await self._pin(self.held, emulator)
 
     def retell(self, cpus_limit: int, competition: bool) -> None:
         """Lets the guest know that its limit or the competition changed, at its present allocation."""
@@ -201,6 +202,17 @@ class ManagedDomain:
 
     def _told_newest(self, link: AgentLink) -> bool:
         return link.acknowledged == self.sequence and link.generation == self._sent_to
+
+    def _answer_may_come(self) -> bool:
+        """Whether the guest was told something that it still has time to acknowledge."""
+        link = self.link
+        return (
+            link is not None
+            and link.connected
+            and link.generation == self._sent_to
+            and not self._told_newest(link)
+            and time.monotonic() - self._sent_at_s < self._deadline_s
+        )
 
     def _next_sequence(self, cpus: int) -> None:
         applied = self.link.report.sequence if self.link is not None and self.link.report is not None else 0
@@ -271,6 +283,10 @@ class ManagedDomain:
         try:
             await self._host.set_vcpus(self.seen.key, wanted)
             log.info("domain %s: vCPUs %d -> %d (plugged)", self.name, self.seen.vcpus, wanted)
+            # The new ones may run anywhere until they are pinned, so that comes at once, not at the next look.
+            now = await self._host.settings(self.seen.key)
+            self._pins = dict(now.vcpu_pins)
+            self.seen = replace(self.seen, vcpus=now.vcpus)
         except (DomainGone, HypervisorUnreachable):
             raise
         except HypervisorError as error:

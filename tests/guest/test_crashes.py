@@ -80,7 +80,7 @@ def allowed(samples: list[Sample], name: str) -> list[frozenset[int]]:
 
 
 def test_daemon_killed_in_a_transition(shared_lab: PrivateLibvirt) -> None:
-    """kill -9 once the journal says what is about to be done: a new daemon goes on from there, and SIGTERM undoes it."""
+    """kill -9 once the journal says what is about to be done: a new daemon goes on from there; SIGTERM undoes it."""
     with two_guests(shared_lab, "killed-a", "killed-b") as (a, b):
         # Something of its own to be put back, for each lever.
         a.domain.pinVcpu(1, mask(POOL[1]))

@@ -94,7 +94,7 @@ class DaemonProcess:
         return next(one for one in self.status()["domains"] if one["name"] == name)
 
     def wait(self, truth: Callable[[dict[str, dict[str, Any]]], bool], deadline_s: float = 20.0) -> None:
-        """Waits until *truth* holds of the domains' status, by name. TimeoutError, with the last one, at the deadline."""
+        """Waits until *truth* holds of the domains' status, by name. TimeoutError with the last one at the deadline."""
         end_s = time.monotonic() + deadline_s
         while True:
             domains = {one["name"]: one for one in self.status()["domains"]}

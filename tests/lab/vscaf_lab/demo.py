@@ -340,7 +340,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """The command. Exit status: 0 all bars met, 1 some bar missed or a verification failed, 2 it could not be run."""
     parser = argparse.ArgumentParser(prog="make demo", description=__doc__.splitlines()[0])
     parser.add_argument("--output", type=Path, default=Path("build/demo"), help="where report and pictures go")
-    parser.add_argument("--rounds", type=int, default=3, help="rounds; medians are reported (default: 3)")
+    parser.add_argument("--rounds", type=int, default=2, help="rounds; medians are reported (default: 2)")
     parser.add_argument("--quick", action="store_true", help="small classes, one round: a look at it, no measurement")
     parser.add_argument("--policies", default=",".join(POLICIES), help="some of them, separated by commas")
     given = parser.parse_args(arguments)
