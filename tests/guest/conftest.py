@@ -6,8 +6,9 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
+import libvirt
 import pytest
-from vscaf_lab import PrivateLibvirt
+from vscaf_lab import Guest, PrivateLibvirt
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 IMAGE = Path(os.environ.get("VSCAF_IMAGE", REPOSITORY / "build" / "image" / "current"))
@@ -18,10 +19,45 @@ DEADLINE_S = 0.4  # the daemon's defaults
 PERIOD_S = 0.25
 
 
-@pytest.fixture(scope="module")
+Pair = tuple[Guest, Guest]
+
+
+@pytest.fixture(scope="session")
 def shared_lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PrivateLibvirt]:
-    """One private libvirtd for all tests of a file."""
+    """One private libvirtd for all tests that do not test the lab itself."""
     if len(POOL) < 2:
         pytest.fail("these tests need two CPUs: run them on a machine that has them")
     with PrivateLibvirt(logs=tmp_path_factory.mktemp("logs"), cache=CACHE) as lab:
         yield lab
+
+
+@pytest.fixture(scope="session")
+def booted_pair(shared_lab: PrivateLibvirt) -> Iterator[Pair]:
+    """Two guests of two vCPUs, for all these tests: a boot takes longer than most of them."""
+    guests = (
+        Guest(shared_lab, "left", IMAGE, vcpus=2, cpuset=POOL_LIST),
+        Guest(shared_lab, "right", IMAGE, vcpus=2, cpuset=POOL_LIST),
+    )
+    try:
+        for guest in guests:
+            guest.launch()
+        for guest in guests:
+            guest.wait_ready()
+        yield guests
+    finally:
+        for guest in guests:
+            guest.stop()
+
+
+@pytest.fixture
+def pair(booted_pair: Pair) -> Pair:
+    """The two guests as they were when they had booted, whatever the test before did."""
+    everywhere = tuple(cpu in POOL for cpu in range(max(POOL) + 1))
+    for guest in booted_pair:
+        guest.run(
+            "killall -q -9 cg.W cg.S ep.S; rm -f /run/vscaf/agent.off; echo 1 > /sys/devices/system/cpu/cpu1/online"
+        )
+        for vcpu in range(2):
+            guest.domain.pinVcpu(vcpu, everywhere)
+        guest.domain.pinEmulator(everywhere, libvirt.VIR_DOMAIN_AFFECT_LIVE)
+    return booted_pair

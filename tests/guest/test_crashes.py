@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import libvirt
 import pytest
@@ -15,26 +15,11 @@ from vscaf_lab.runner import Command
 from vscaf_lab.sampler import Sample
 from vscaf_lab.separation import affinities, rounds
 
-from .conftest import IMAGE, POOL, POOL_LIST
+from .conftest import POOL, POOL_LIST, Pair
 
 pytestmark = pytest.mark.guest
 
 WIDTH = max(POOL) + 1
-
-
-@contextlib.contextmanager
-def two_guests(
-    lab: PrivateLibvirt, *names: str, kernel_arguments: dict[str, str] | None = None
-) -> Iterator[tuple[Guest, Guest]]:
-    extra = kernel_arguments or {}
-    with contextlib.ExitStack() as stack:
-        first, second = (
-            stack.enter_context(
-                Guest(lab, name, IMAGE, vcpus=2, cpuset=POOL_LIST, kernel_arguments=extra.get(name, ""))
-            )
-            for name in names
-        )
-        yield first, second
 
 
 def verified(command: Command, timeout_s: float = 120.0) -> bool:
@@ -79,63 +64,61 @@ def allowed(samples: list[Sample], name: str) -> list[frozenset[int]]:
     return [where[name] for taken in rounds(samples) if name in (where := affinities(taken))]
 
 
-def test_daemon_killed_in_a_transition(shared_lab: PrivateLibvirt) -> None:
+def test_daemon_killed_in_a_transition(shared_lab: PrivateLibvirt, pair: Pair) -> None:
     """kill -9 once the journal says what is about to be done: a new daemon goes on from there; SIGTERM undoes it."""
-    with two_guests(shared_lab, "killed-a", "killed-b") as (a, b):
-        # Something of its own to be put back, for each lever.
-        a.domain.pinVcpu(1, mask(POOL[1]))
-        b.domain.pinEmulator(mask(POOL[0]), libvirt.VIR_DOMAIN_AFFECT_LIVE)
-        found = {guest.name: pins(guest.domain) for guest in (a, b)}
-        daemon = DaemonProcess(shared_lab, POOL_LIST, {a.name: {}, b.name: {}}, name="killed")
-        journal = daemon.directory / "state" / "journal.json"
-        daemon.start()
-        try:
-            daemon.wait(agents_connected)
-            one = a.start("NPB_REPEAT=5 vscaf-run cg.W")
-            daemon.wait(lambda domains: domains[a.name]["allocation"] == 2)
-            two = b.start("NPB_REPEAT=3 vscaf-run cg.W")
+    a, b = pair
+    # Something of its own to be put back, for each lever.
+    a.domain.pinVcpu(1, mask(POOL[1]))
+    b.domain.pinEmulator(mask(POOL[0]), libvirt.VIR_DOMAIN_AFFECT_LIVE)
+    found = {guest.name: pins(guest.domain) for guest in (a, b)}
+    daemon = DaemonProcess(shared_lab, POOL_LIST, {a.name: {}, b.name: {}}, name="killed")
+    journal = daemon.directory / "state" / "journal.json"
+    daemon.start()
+    try:
+        daemon.wait(agents_connected)
+        one = a.start("NPB_REPEAT=5 vscaf-run cg.W")
+        daemon.wait(lambda domains: domains[a.name]["allocation"] == 2)
+        two = b.start("NPB_REPEAT=3 vscaf-run cg.W")
 
-            def separation_is_meant() -> bool:
-                meant = {one["name"]: one["partition"] for one in json.loads(journal.read_text())["domains"]}
-                return len(meant[a.name]) == 1 and len(meant[b.name]) == 1
+        def separation_is_meant() -> bool:
+            meant = {one["name"]: one["partition"] for one in json.loads(journal.read_text())["domains"]}
+            return len(meant[a.name]) == 1 and len(meant[b.name]) == 1
 
-            until(separation_is_meant)
-            daemon.kill()
-            with Sampler({guest.name: guest.qemu_pid for guest in (a, b)}) as alone:
-                time.sleep(1.0)  # nobody is there: guests compute on, with whatever pins they have
-            left = {name: allowed(alone.samples, name)[-1] for name in (a.name, b.name)}
-            used = {one.vcpu: one.run_ns for one in alone.samples if one.domain == a.name}
-            begun = {one.vcpu: one.run_ns for one in reversed(alone.samples) if one.domain == a.name}
-            assert sum(used.values()) - sum(begun.values()) > 0.2e9
-            with Sampler({guest.name: guest.qemu_pid for guest in (a, b)}) as taken_over:
-                daemon.start()
-                daemon.wait(lambda domains: all(one["allocation"] == 1 for one in domains.values()))
-                until(lambda: not (affinities(rounds(taken_over.samples)[-1])[a.name] & _last(taken_over, b.name)))
-            for guest in (a, b):
-                assert all(where <= left[guest.name] for where in allowed(taken_over.samples, guest.name)), guest.name
-            assert verified(one)
-            assert verified(two)
-            assert daemon.stop() == 0
-        finally:
-            with contextlib.suppress(AssertionError):  # not running: it was stopped already
-                daemon.kill()
-        assert {guest.name: pins(guest.domain) for guest in (a, b)} == found
-        assert not journal.exists()
+        until(separation_is_meant)
+        daemon.kill()
+        with Sampler({guest.name: guest.qemu_pid for guest in (a, b)}) as alone:
+            time.sleep(1.0)  # nobody is there: guests compute on, with whatever pins they have
+        left = {name: allowed(alone.samples, name)[-1] for name in (a.name, b.name)}
+        used = {one.vcpu: one.run_ns for one in alone.samples if one.domain == a.name}
+        begun = {one.vcpu: one.run_ns for one in reversed(alone.samples) if one.domain == a.name}
+        assert sum(used.values()) - sum(begun.values()) > 0.2e9
+        with Sampler({guest.name: guest.qemu_pid for guest in (a, b)}) as taken_over:
+            daemon.start()
+            daemon.wait(lambda domains: all(one["allocation"] == 1 for one in domains.values()))
+            until(lambda: not (affinities(rounds(taken_over.samples)[-1])[a.name] & _last(taken_over, b.name)))
         for guest in (a, b):
-            assert guest.run("cat /sys/devices/system/cpu/online").text.strip() == "0-1"
+            assert all(where <= left[guest.name] for where in allowed(taken_over.samples, guest.name)), guest.name
+        assert verified(one)
+        assert verified(two)
+        assert daemon.stop() == 0
+    finally:
+        with contextlib.suppress(AssertionError):  # not running: it was stopped already
+            daemon.kill()
+    assert {guest.name: pins(guest.domain) for guest in (a, b)} == found
+    assert not journal.exists()
+    for guest in (a, b):
+        assert guest.run("cat /sys/devices/system/cpu/online").text.strip() == "0-1"
 
 
 def _last(sampler: Sampler, name: str) -> frozenset[int]:
     return affinities(rounds(sampler.samples)[-1])[name]
 
 
-def test_agent_killed_and_back(shared_lab: PrivateLibvirt) -> None:
-    with (
-        two_guests(shared_lab, "agent-a", "agent-b") as (a, b),
-        DaemonProcess(shared_lab, POOL_LIST, {a.name: {}, b.name: {}}, name="agents") as daemon,
-    ):
+def test_agent_killed_and_back(shared_lab: PrivateLibvirt, pair: Pair) -> None:
+    a, b = pair
+    with DaemonProcess(shared_lab, POOL_LIST, {a.name: {}, b.name: {}}, name="agents") as daemon:
         daemon.wait(agents_connected)
-        one, two = a.start("NPB_REPEAT=6 vscaf-run cg.W"), b.start("NPB_REPEAT=6 vscaf-run cg.W")
+        one, two = a.start("NPB_REPEAT=4 vscaf-run cg.W"), b.start("NPB_REPEAT=4 vscaf-run cg.W")
         daemon.wait(lambda domains: all(one["state"] == "cooperating" for one in domains.values()))
         kill_agent(a)
         daemon.wait(lambda domains: domains[a.name]["state"] == "contained")
@@ -151,25 +134,24 @@ def test_agent_killed_and_back(shared_lab: PrivateLibvirt) -> None:
         assert verified(two)
 
 
-def test_guest_without_an_agent_is_contained_and_served(shared_lab: PrivateLibvirt) -> None:
-    with (
-        two_guests(shared_lab, "mute", "vocal", kernel_arguments={"mute": "vscaf.agent=off"}) as (mute, vocal),
-        DaemonProcess(shared_lab, POOL_LIST, {"mute": {}, "vocal": {}}, name="no-agent") as daemon,
-    ):
-        daemon.wait(lambda domains: domains["vocal"]["agent"] == "connected")
-        one, two = mute.start("NPB_REPEAT=4 ep.S"), vocal.start("NPB_REPEAT=4 vscaf-run ep.S")
+def test_guest_without_an_agent_is_contained_and_served(shared_lab: PrivateLibvirt, pair: Pair) -> None:
+    mute, vocal = pair
+    kill_agent(mute)
+    with DaemonProcess(shared_lab, POOL_LIST, {mute.name: {}, vocal.name: {}}, name="no-agent") as daemon:
+        daemon.wait(lambda domains: domains[vocal.name]["agent"] == "connected")
+        one, two = mute.start("NPB_REPEAT=2 ep.S"), vocal.start("NPB_REPEAT=2 vscaf-run ep.S")
         daemon.wait(lambda domains: all(domain["allocation"] == 1 for domain in domains.values()))
         daemon.wait(
-            lambda domains: (domains["mute"]["state"], domains["vocal"]["state"]) == ("contained", "cooperating")
+            lambda domains: (domains[mute.name]["state"], domains[vocal.name]["state"]) == ("contained", "cooperating")
         )
-        with Sampler({guest.name: guest.qemu_pid for guest in (mute, vocal)}) as sampler:
-            time.sleep(3.0)
-        where = {name: set(allowed(sampler.samples, name)) for name in ("mute", "vocal")}
+        with Sampler({guest.name: guest.qemu_pid for guest in pair}) as sampler:
+            time.sleep(2.0)
+        where = {guest.name: set(allowed(sampler.samples, guest.name)) for guest in pair}
         assert all(len(sets) == 1 for sets in where.values()), where
-        assert not min(where["mute"]) & min(where["vocal"])
+        assert not min(where[mute.name]) & min(where[vocal.name])
         first, last = rounds(sampler.samples)[0], rounds(sampler.samples)[-1]
-        run_s = {name: _run_s(last, name) - _run_s(first, name) for name in ("mute", "vocal")}
-        assert min(run_s.values()) > 0.8 * max(run_s.values()), run_s
+        run_s = [_run_s(last, guest.name) - _run_s(first, guest.name) for guest in pair]
+        assert min(run_s) > 0.8 * max(run_s), run_s
         assert verified(one)
         assert verified(two)
         daemon.wait(lambda domains: all(domain["state"] == "resting" for domain in domains.values()))
@@ -179,12 +161,10 @@ def _run_s(taken: list[Sample], name: str) -> float:
     return sum(one.run_ns for one in taken if one.domain == name) / 1e9
 
 
-def test_garbage_from_a_guest(shared_lab: PrivateLibvirt) -> None:
+def test_garbage_from_a_guest(shared_lab: PrivateLibvirt, pair: Pair) -> None:
     port = "/dev/virtio-ports/org.vscaf.agent.0"
-    with (
-        two_guests(shared_lab, "rude", "polite") as (rude, polite),
-        DaemonProcess(shared_lab, POOL_LIST, {"rude": {}, "polite": {}}, name="garbage") as daemon,
-    ):
+    rude, polite = pair
+    with DaemonProcess(shared_lab, POOL_LIST, {rude.name: {}, polite.name: {}}, name="garbage") as daemon:
         daemon.wait(agents_connected)
         program = polite.start("vscaf-run cg.W")
         kill_agent(rude)
@@ -193,7 +173,7 @@ def test_garbage_from_a_guest(shared_lab: PrivateLibvirt) -> None:
             assert rude.run(f"printf '%s\\n' '{line}' > {port}").status == 0
         assert rude.run(f"{{ head -c 70000 /dev/zero | tr '\\0' x; echo; }} > {port}").status == 0
         assert rude.run(f"head -c 300000 /dev/urandom > {port}").status == 0
-        daemon.wait(lambda domains: domains["rude"]["bad_lines"] >= len(lines) + 1)
+        daemon.wait(lambda domains: domains[rude.name]["bad_lines"] >= len(lines) + 1)
         start_agent(rude)
         daemon.wait(agents_connected)
         assert verified(program)

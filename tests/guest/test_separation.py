@@ -17,7 +17,7 @@ from vscaf_lab.daemon import DaemonProcess
 from vscaf_lab.runner import Command
 from vscaf_lab.separation import Overlap, cpu_seconds, overlaps, partition_changes, pcpu_shares
 
-from .conftest import DEADLINE_S, IMAGE, PERIOD_S, POOL_LIST
+from .conftest import DEADLINE_S, PERIOD_S, POOL_LIST, Pair
 
 pytestmark = pytest.mark.guest
 
@@ -56,17 +56,14 @@ def too_long(found: Sequence[Overlap]) -> list[Overlap]:
     return [one for one in found if one.seconds > 2 * PERIOD_S + DEADLINE_S]
 
 
-def test_demand_that_comes_and_goes(shared_lab: PrivateLibvirt) -> None:
+def test_demand_that_comes_and_goes(shared_lab: PrivateLibvirt, pair: Pair) -> None:
     """One guest computes throughout, the other in bursts: each burst changes both allocations twice."""
-    with (
-        Guest(shared_lab, "steady", IMAGE, vcpus=2, cpuset=POOL_LIST) as steady,
-        Guest(shared_lab, "bursty", IMAGE, vcpus=2, cpuset=POOL_LIST) as bursty,
-        DaemonProcess(shared_lab, POOL_LIST, {"steady": {}, "bursty": {}}, name="come-and-go") as daemon,
-    ):
+    steady, bursty = pair
+    with DaemonProcess(shared_lab, POOL_LIST, {steady.name: {}, bursty.name: {}}, name="come-and-go") as daemon:
         daemon.wait(lambda domains: all(one["agent"] == "connected" for one in domains.values()))
         long, bursts = Programs(steady), Programs(bursty)
         with Sampler({guest.name: guest.qemu_pid for guest in (steady, bursty)}) as sampler:
-            long.start("NPB_REPEAT=8 vscaf-run cg.W")
+            long.start("NPB_REPEAT=4 vscaf-run cg.W")
             for _ in range(6):
                 bursts.run("vscaf-run cg.S")
                 time.sleep(1.0)
@@ -81,8 +78,8 @@ def test_demand_that_comes_and_goes(shared_lab: PrivateLibvirt) -> None:
     samples = sampler.samples
     changes = partition_changes(samples)
     assert transitions >= 10
-    assert changes["steady"] + changes["bursty"] >= 20, changes
-    computing = {"steady": long.windows, "bursty": bursts.windows}
+    assert changes[steady.name] + changes[bursty.name] >= 20, changes
+    computing = {steady.name: long.windows, bursty.name: bursts.windows}
     found = overlaps(samples, computing)
     assert too_long(found) == [], found
     assert statistics.median(one.seconds for one in found) < PERIOD_S + DEADLINE_S, found
@@ -104,37 +101,29 @@ def test_demand_that_comes_and_goes(shared_lab: PrivateLibvirt) -> None:
             )
 
 
-def test_scripted_allocations(shared_lab: PrivateLibvirt) -> None:
+def test_scripted_allocations(shared_lab: PrivateLibvirt, pair: Pair) -> None:
     """A policy changes its mind twice a second; a program that stays, and one that comes in between, stay right."""
-    steps = [
-        {"for_s": 0.4, "cpus": {"scripted": 2, "visitor": 1}},
-        {"for_s": 0.4, "cpus": {"scripted": 1, "visitor": 1}},
-        {"for_s": 0.4, "cpus": {"scripted": 2, "visitor": 1}},
-        {"for_s": 0.4, "cpus": {"scripted": 1, "visitor": 2}},
-    ]
-    with (
-        Guest(shared_lab, "scripted", IMAGE, vcpus=2, cpuset=POOL_LIST) as scripted,
-        Guest(shared_lab, "visitor", IMAGE, vcpus=2, cpuset=POOL_LIST) as visitor,
-        DaemonProcess(
-            shared_lab,
-            POOL_LIST,
-            {"scripted": {}, "visitor": {}},
-            policy="lab-scripted",
-            options={"steps": steps},
-            name="scripted-daemon",
-        ) as daemon,
-    ):
+    scripted, visitor = pair
+    steps = [{"for_s": 0.4, "cpus": {scripted.name: cpus, visitor.name: 3 - cpus}} for cpus in (2, 1)]
+    with DaemonProcess(
+        shared_lab,
+        POOL_LIST,
+        {scripted.name: {}, visitor.name: {}},
+        policy="lab-scripted",
+        options={"steps": steps},
+        name="scripted",
+    ) as daemon:
         daemon.wait(lambda domains: all(one["agent"] == "connected" for one in domains.values()))
         stays, visits = Programs(scripted), Programs(visitor)
         with Sampler({guest.name: guest.qemu_pid for guest in (scripted, visitor)}) as sampler:
             stays.start("NPB_REPEAT=4 vscaf-run cg.W")
-            time.sleep(6.0)
+            time.sleep(5.0)
             visits.run("vscaf-run ep.S")
             stays.finish()
     changes = partition_changes(sampler.samples)
-    assert changes["scripted"] >= 20, changes
-    assert too_long(overlaps(sampler.samples, {"scripted": stays.windows, "visitor": visits.windows})) == []
+    assert changes[scripted.name] >= 20, changes
+    assert too_long(overlaps(sampler.samples, {scripted.name: stays.windows, visitor.name: visits.windows})) == []
     # It never used more CPU time than it was given: of the time alone, half with one pCPU and half with two.
-    used = sum(seconds for (name, _), seconds in cpu_seconds(sampler.samples).items() if name == "scripted")
+    used = sum(seconds for (name, _), seconds in cpu_seconds(sampler.samples).items() if name == scripted.name)
     (window,) = stays.windows
     assert used < 2.0 * (window[1] - window[0])

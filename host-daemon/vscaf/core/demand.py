@@ -34,8 +34,6 @@ class DemandThresholds:
     """Above this there is demand at once."""
     threshold_off: float = 0.05
     """Below this for quiet_periods in a row there is none."""
-    threshold_on_resting: float = 0.03
-    """In place of threshold_on while resting: at the lowest cgroup weight a domain may hardly get to show demand."""
     quiet_periods: int = 4
     saturation: float = 0.8
     """Of the allocation. Used beyond this, all vCPUs could perhaps be used."""
@@ -104,7 +102,7 @@ def _from_agent(  # noqa: PLR0917 (as its caller)
         if usage is None or usage.busy_cpus <= believed:
             return 0, memory
         return _used(usage.busy_cpus, allocation, vcpus, thresholds), memory
-    seen = usage is None or usage.busy_cpus >= _least_seen(allocation, thresholds)
+    seen = usage is None or usage.busy_cpus >= thresholds.threshold_off
     if seen:
         return agent.demand, DemandMemory(demand=memory.demand)
     if memory.unseen_periods + 1 < thresholds.disbelief_periods:
@@ -118,8 +116,7 @@ def _from_host(
     busy_cpus: float, allocation: int, vcpus: int, memory: DemandMemory, thresholds: DemandThresholds
 ) -> tuple[int, DemandMemory]:
     memory = DemandMemory(memory.demand, memory.quiet_periods, memory.lower_periods, memory.settled_periods)
-    threshold_on = thresholds.threshold_on if allocation > 0 else thresholds.threshold_on_resting
-    if busy_cpus > threshold_on:
+    if busy_cpus > thresholds.threshold_on:
         memory = replace(memory, quiet_periods=0, settled_periods=max(0, memory.settled_periods - 1))
         demand = _used(busy_cpus, allocation, vcpus, thresholds)
         if allocation > 0 and memory.settled_periods > 0 and busy_cpus <= memory.demand + thresholds.threshold_off:
@@ -137,11 +134,6 @@ def _from_host(
     if quiet_periods < thresholds.quiet_periods:
         return memory.demand, replace(memory, quiet_periods=quiet_periods)
     return 0, DemandMemory(quiet_periods=quiet_periods)
-
-
-def _least_seen(allocation: int, thresholds: DemandThresholds) -> float:
-    """What the host must see of a domain that says it is busy."""
-    return thresholds.threshold_off if allocation > 0 else thresholds.threshold_on_resting
 
 
 def _used(busy_cpus: float, allocation: int, vcpus: int, thresholds: DemandThresholds) -> int:
