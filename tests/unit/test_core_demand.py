@@ -75,9 +75,10 @@ def test_without_an_agent_a_saturated_allocation_could_use_all_vcpus():
     assert run([(None, 1.6), (None, 1.7)]) == [2, 4]
 
 
-def test_a_resting_domain_needs_to_show_less():
-    assert run([(None, 0.04)], allocation=0) == [4]
-    assert run([(None, 0.04)], allocation=2) == [0]
+def test_a_resting_domain_shows_demand_like_any_other():
+    for allocation in (0, 1):
+        assert infer_demand(None, HostUsage(0.1 * 0.25, 0.25), allocation, 2)[0] == 0
+    assert infer_demand(None, HostUsage(0.2 * 0.25, 0.25), 0, 2)[0] == 2
 
 
 def test_a_serial_phase_does_not_lower_the_demand_until_it_lasts():
