@@ -1,6 +1,7 @@
 """The daemon on libvirt's own test driver: a real connection whose calls can be made to fail."""
 
 import asyncio
+import io
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager
@@ -9,11 +10,13 @@ from typing import Any
 
 import libvirt
 import pytest
+from rich.console import Console
 from vscaf.config import Config, DomainConfig, PolicyConfig
+from vscaf.control import ControlServer, ask_status
 from vscaf.hypervisor.libvirt_host import LibvirtHost
 from vscaf.journal import Journal
 from vscaf.loop import Daemon
-from vscaf.status import status
+from vscaf.status import status, table
 
 from .node import write_node
 
@@ -88,6 +91,10 @@ async def until(truth: Callable[[], bool], deadline_s: float = 10.0) -> None:
 
 def partitions(daemon: Daemon) -> dict[str, str]:
     return {one["name"]: one.get("partition") for one in status(daemon)["domains"]}
+
+
+def mode_of(path: str) -> int:
+    return Path(path).stat().st_mode & 0o777
 
 
 def on_host(uri: str, runner: asyncio.Runner, work: Callable[[FaultyHost], Awaitable[None]]) -> None:
@@ -267,5 +274,48 @@ def test_pins_that_the_driver_would_swallow_are_refused(tmp_path: Path, loop_run
         for cpus in (frozenset[int](), frozenset({0, 99})):
             with pytest.raises(ValueError, match="no such pin"):
                 await host.pin_vcpus(a.key, {0: cpus})
+
+    on_host(uri, loop_runner, work)
+
+
+def test_more_domains_than_pcpus_share_the_last_one(tmp_path: Path, loop_runner: asyncio.Runner) -> None:
+    uri = write_node(tmp_path, 4, {"a": (2, 2), "b": (2, 2), "c": (2, 2)})
+
+    async def work(host: FaultyHost) -> None:
+        found = {name: await pins_of(host, name) for name in "abc"}
+        config = configured(uri, tmp_path, a=DomainConfig(weight=2.0), b=DomainConfig(), c=DomainConfig())
+        async with running(config, host) as daemon:
+            await until(lambda: len(set(partitions(daemon).values())) == 2)
+            where = partitions(daemon)
+            assert where["b"] == where["c"] != where["a"]
+            assert status(daemon)["violations"] == []
+            host._connected().lookupByName("c").destroy()
+            await until(lambda: {partitions(daemon)[name] for name in "ab"} == {"0", "2"})
+        assert {name: await pins_of(host, name) for name in "ab"} == {name: found[name] for name in "ab"}
+
+    on_host(uri, loop_runner, work)
+
+
+def test_status_is_read_over_the_control_socket_and_as_a_table(tmp_path: Path, loop_runner: asyncio.Runner) -> None:
+    uri = write_node(tmp_path, 4, {"a": (2, 2), "b": (2, 2)})
+
+    async def work(host: FaultyHost) -> None:
+        config = configured(uri, tmp_path)
+        async with running(config, host) as daemon:
+            control = ControlServer(Path(config.control_socket), lambda: status(daemon))
+            await control.start()
+            try:
+                assert mode_of(config.control_socket) == 0o600
+                await until(lambda: set(partitions(daemon).values()) == {"0", "2"})
+                state = await ask_status(Path(config.control_socket))
+            finally:
+                await control.stop()
+        assert state["policy"] == "equipartition"
+        assert [one["state"] for one in state["domains"]] == ["contained", "contained"]
+        console = Console(width=120, record=True, file=io.StringIO())
+        console.print(table(state))
+        shown = console.export_text()
+        assert "policy equipartition, pool 0,2" in shown
+        assert "contained" in shown and "no channel" in shown
 
     on_host(uri, loop_runner, work)
