@@ -53,7 +53,9 @@ def agents_connected(domains: dict[str, dict[str, object]]) -> bool:
 
 def kill_agent(guest: Guest) -> None:
     """kill -9 of the agent, and no new one until start_agent."""
-    assert guest.run("touch /run/vscaf/agent.off; kill -9 $(pidof vscaf-agent)").status == 0
+    gone = "while pidof vscaf-agent > /dev/null; do usleep 10000; done"  # and its port is free
+    done = guest.run(f"touch /run/vscaf/agent.off; kill -9 $(pidof vscaf-agent) && {gone}")
+    assert done.status == 0, done.text
 
 
 def start_agent(guest: Guest) -> None:
@@ -170,7 +172,8 @@ def test_garbage_from_a_guest(shared_lab: PrivateLibvirt, pair: Pair) -> None:
         kill_agent(rude)
         lines = ["garbage", '{"v":1,"type":"report"}', '{"v":9,"type":"hello"}', "{" * 200]
         for line in lines:
-            assert rude.run(f"printf '%s\\n' '{line}' > {port}").status == 0
+            sent = rude.run(f"printf '%s\\n' '{line}' > {port}")
+            assert sent.status == 0, sent.text
         assert rude.run(f"{{ head -c 70000 /dev/zero | tr '\\0' x; echo; }} > {port}").status == 0
         assert rude.run(f"head -c 300000 /dev/urandom > {port}").status == 0
         daemon.wait(lambda domains: domains[rude.name]["bad_lines"] >= len(lines) + 1)

@@ -5,6 +5,7 @@ libvirtd removes them itself when it ends a domain; these functions are for when
 from __future__ import annotations
 
 import os
+import time
 from pathlib import Path
 
 ROOT = Path("/sys/fs/cgroup")
@@ -30,11 +31,20 @@ def domain_directories(qemu_pid: int) -> list[Path]:
     return [path for path in paths if path.is_dir()]
 
 
-def remove(directories: list[Path]) -> None:
-    """Removes what is left of these cgroups, and the partition above them where it is then empty."""
-    for directory in directories:
-        for parent, _, _ in os.walk(directory, topdown=False):
-            _remove_if_empty(Path(parent))
+def remove(directories: list[Path], patience_s: float = 5.0) -> None:
+    """Removes what is left of these cgroups, and the partition above them where it is then empty.
+
+    The kernel refuses for a moment after the last process has gone: tried again until `patience_s` has passed.
+    """
+    end_s = time.monotonic() + patience_s
+    left = directories
+    while left and time.monotonic() < end_s:
+        for directory in left:
+            for parent, _, _ in os.walk(directory, topdown=False):
+                _remove_if_empty(Path(parent))
+        left = [directory for directory in left if directory.exists()]
+        if left:
+            time.sleep(0.02)
     for root in hierarchies():
         _remove_if_empty(root / PARTITION)
 
