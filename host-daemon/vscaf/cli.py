@@ -9,8 +9,6 @@ from pathlib import Path
 
 import click
 from rich.console import Console
-from vscaf_policies import PolicyError
-from vscaf_policies.registry import load_policy
 
 from vscaf import __version__
 from vscaf.config import HELP, Config, load_config
@@ -18,7 +16,7 @@ from vscaf.control import ControlServer, ask_status
 from vscaf.errors import UsageError, VscafError
 from vscaf.hypervisor.libvirt_host import LibvirtHost
 from vscaf.journal import Journal, host_boot_id
-from vscaf.loop import Daemon, pool_topology
+from vscaf.loop import Daemon, configured_policy, pool_topology
 from vscaf.status import status as daemon_status
 from vscaf.status import table
 
@@ -68,10 +66,6 @@ async def _serve(config: Config) -> int:
     control: ControlServer | None = None
     host = LibvirtHost(config.uri, config.call_timeout_ms / 1000, lambda: running.wake() if running else None)
     try:
-        try:
-            load_policy(config.policy.name)
-        except PolicyError as error:
-            raise UsageError(str(error)) from error
         await host.open()
         cpus = await host.host_cpus()
         for name in config.domains:
@@ -79,7 +73,8 @@ async def _serve(config: Config) -> int:
                 raise UsageError(
                     f"domain {name}: libvirt at {config.uri} has none of that name: see `virsh list --all`"
                 )
-        pool_topology(config.pool_cpus, cpus)  # refused before anything is written
+        # All that can be refused is refused before anything is written.
+        configured_policy(config, len(pool_topology(config.pool_cpus, cpus).chunks[0]))
         journal = Journal(Path(config.state_directory), host_boot_id())
         running = Daemon(config, host, cpus, journal)
         loop = asyncio.get_running_loop()

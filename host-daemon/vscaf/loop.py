@@ -46,11 +46,11 @@ class Daemon:
         self.decision: Decision | None = None
         self._host = host
         self._journal = journal
-        self._policy: Policy = load_policy(config.policy.name)
         self._pool = config.pool_cpus
         self._reserve = cpus.online - self._pool
         self._topology = pool_topology(self._pool, cpus)
         self._chunk = len(self._topology.chunks[0])
+        self._policy = configured_policy(config, self._chunk)
         self._memory = DecideMemory()
         self._news = asyncio.Event()
         self._stopping = False
@@ -331,13 +331,22 @@ class Daemon:
         except (HypervisorUnreachable, HypervisorError) as error:
             self._say_once(domain.name, f"domain {domain.name}: {error}")
             return False
-        self._said.pop(domain.name, None)
         return True
 
     def _say_once(self, about: str, words: str) -> None:
         if self._said.get(about) != words:
             self._said[about] = words
             log.warning("%s", words)
+
+
+def configured_policy(config: Config, chunk: int) -> Policy:
+    """The policy of *config*. UsageError where there is none of that name, or where it refuses its options."""
+    try:
+        policy = load_policy(config.policy.name)
+        policy(PoolState(len(config.pool_cpus), chunk, 0.0, ()), config.policy.options)
+    except PolicyError as error:
+        raise UsageError(str(error)) from error
+    return policy
 
 
 def pool_topology(pool: frozenset[int], cpus: HostCpus) -> Topology:

@@ -27,6 +27,10 @@ CASES = {
         ["libvirt at qemu+unix", "is libvirtd running"],
     ),
     "no such policy": (GOOD + '[policy]\nname = "best"\n[domains.a]\n', ["best", "max-speedup"]),
+    "options that the policy refuses": (
+        GOOD + '[policy]\nname = "static"\n[domains.a]\n',
+        ["policy static", "allocations", "set it"],
+    ),
     "not TOML": (GOOD + "[domains.a\n", ["not TOML", "mend that line"]),
     "a number where words go": (GOOD.replace('"0,2"', "2") + "[domains.a]\n", ["pool", "Expected `str`"]),
 }
