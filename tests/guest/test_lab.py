@@ -129,8 +129,9 @@ def test_guest_runs_on_while_libvirtd_is_killed_and_started(lab: PrivateLibvirt)
 
 
 PROGRAM = """
-    import sys, time
+    import signal, sys, time
     from pathlib import Path
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job starts with it ignored
     from vscaf_lab import Guest, PrivateLibvirt
     with PrivateLibvirt(cache=Path(sys.argv[1])) as lab:
         guest = Guest(lab, sys.argv[3], Path(sys.argv[2]))
