@@ -144,6 +144,20 @@ PROGRAM = """
 """
 
 
+started: list[subprocess.Popen[str]] = []
+
+
+@pytest.fixture(autouse=True)
+def no_program_outlives_its_test() -> Iterator[None]:
+    """A test that fails must not leave its program's lab running; SIGTERM lets the program end that itself."""
+    yield
+    while started:
+        program = started.pop()
+        if program.poll() is None:
+            program.terminate()
+            program.wait(30)
+
+
 def start_program(domain: str, what: str) -> tuple[subprocess.Popen[str], Path, list[int]]:
     """A lab in a process of its own, once its guest runs: the process, its run directory, its pids."""
     program = subprocess.Popen(
@@ -151,6 +165,7 @@ def start_program(domain: str, what: str) -> tuple[subprocess.Popen[str], Path, 
         stdout=subprocess.PIPE,
         text=True,
     )
+    started.append(program)
     assert program.stdout is not None
     with program.stdout:
         directory, *pids = program.stdout.readline().split()
