@@ -95,5 +95,6 @@ class PaceMeter:
             text = meter.communicate()[0]
             # The last line may be half a line.
             rows = [line.split() for line in text.splitlines()[:-1]]
-            taken[pcpu] = [(float(at_s), float(taken_ns)) for at_s, taken_ns in rows]
+            # CPU time is not always counted by the time it is read: what seems to have taken none says nothing.
+            taken[pcpu] = [(float(at_s), float(taken_ns)) for at_s, taken_ns in rows if float(taken_ns) > 0]
         self.paces = Paces(taken)
