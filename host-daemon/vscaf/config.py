@@ -33,8 +33,8 @@ class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     """The whole file.
 
     `pool` is a CPU list; every other table key is optional. `rest` says where resting domains run: on the host's CPUs
-    outside the pool ("reserve"), over the pool at the lowest weight ("share"), or not at all: they keep their CPUs
-    ("keep"). Unset: "reserve" where there is a reserve, else "share".
+    outside the pool ("reserve"), over the pool at `rest_weight_percent` of their weight ("share"), or not at all:
+    they keep their CPUs ("keep"). Unset: "reserve" where there is a reserve, else "share".
     """
 
     pool: str

@@ -109,6 +109,17 @@ def on_host(uri: str, runner: asyncio.Runner, work: Callable[[FaultyHost], Await
     runner.run(with_host())
 
 
+async def separated_by_a_daemon_that_is_killed(config: Config, host: LibvirtHost) -> None:
+    """Two partitions and a journal, and nobody who puts anything back."""
+    journal = Journal(Path(config.state_directory), "boot")
+    killed = Daemon(config, host, await host.host_cpus(), journal)
+    task = asyncio.create_task(killed.run())
+    await until(lambda: set(partitions(killed).values()) == {"0", "2"})
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    journal.close()
+
+
 async def pins_of(host: LibvirtHost, name: str) -> list[frozenset[int]]:
     (seen,) = await host.observe([name])
     settings = await host.settings(seen.key)
@@ -212,13 +223,7 @@ def test_takes_over_what_a_killed_daemon_left(tmp_path: Path, loop_runner: async
     async def work(host: FaultyHost) -> None:
         found = {name: await pins_of(host, name) for name in "ab"}
         config = configured(uri, tmp_path)
-        journal = Journal(Path(config.state_directory), "boot")
-        killed = Daemon(config, host, await host.host_cpus(), journal)
-        task = asyncio.create_task(killed.run())
-        await until(lambda: set(partitions(killed).values()) == {"0", "2"})
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
-        journal.close()
+        await separated_by_a_daemon_that_is_killed(config, host)
         left = {name: await pins_of(host, name) for name in "ab"}
         async with running(config, host) as daemon:
             await until(lambda: set(partitions(daemon).values()) == {"0", "2"})
@@ -234,13 +239,7 @@ def test_gives_back_what_is_no_longer_configured(tmp_path: Path, loop_runner: as
     async def work(host: FaultyHost) -> None:
         found = await pins_of(host, "b")
         config = configured(uri, tmp_path)
-        journal = Journal(Path(config.state_directory), "boot")
-        killed = Daemon(config, host, await host.host_cpus(), journal)
-        task = asyncio.create_task(killed.run())
-        await until(lambda: set(partitions(killed).values()) == {"0", "2"})
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
-        journal.close()
+        await separated_by_a_daemon_that_is_killed(config, host)
         async with running(configured(uri, tmp_path, a=DomainConfig()), host) as daemon:
             await until(lambda: partitions(daemon) == {"a": "0,2"})
             assert await pins_of(host, "b") == found

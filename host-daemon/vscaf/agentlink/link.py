@@ -73,7 +73,7 @@ class AgentLink:
         One at a time: a second call ends the wait of the first.
         """
         self._end_wait(None)
-        if not self.connected or not self._send(allocate):
+        if not self.connected or not self.send(allocate):
             return None
         future: asyncio.Future[messages.Ack | None] = asyncio.get_running_loop().create_future()
         self._waiting = (allocate.sequence, future)
@@ -90,9 +90,6 @@ class AgentLink:
 
     def send(self, message: messages.HostHello | messages.Allocate | messages.WireError) -> bool:
         """Sends without waiting; False when the guest does not read or is not there."""
-        return self._send(message)
-
-    def _send(self, message: messages.Message) -> bool:
         writer = self._writer
         if writer is None or writer.is_closing():
             return False
@@ -147,7 +144,7 @@ class AgentLink:
                 # A daemon that died in mid-line left a half line in the guest: end it, or the hello would stick to it.
                 if self._writer is not None and greeted_at_s == float("-inf"):
                     self._writer.write(b"\n")
-                self._send(messages.HostHello(daemon=f"vscaf {__version__}"))
+                self.send(messages.HostHello(daemon=f"vscaf {__version__}"))
                 greeted_at_s = now_s
             try:
                 async with asyncio.timeout(HELLO_RETRY_S):
@@ -174,7 +171,7 @@ class AgentLink:
                 mend = (
                     f"this daemon speaks version {messages.WIRE_VERSION}, not {error.version}: update the host's vscaf"
                 )
-                self._send(messages.WireError(message=mend))
+                self.send(messages.WireError(message=mend))
             if not forgive:
                 self._count_bad(str(error))
             return

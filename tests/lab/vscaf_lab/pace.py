@@ -28,10 +28,6 @@ class Paces:
 
     by_pcpu: Mapping[int, Sequence[tuple[float, float]]]
 
-    def full(self) -> float:
-        """Nanoseconds at full pace: what the fastest twentieth took."""
-        return full_pace([self])
-
 
 def full_pace(paces: Iterable[Paces]) -> float:
     """Nanoseconds of the fixed work at full pace over several runs: its fifth percentile."""
