@@ -11,7 +11,7 @@
 
 #define SECTION(fn, num_threads, call)                                                                                 \
     struct section section;                                                                                            \
-    section_begin(&section, fn, num_threads);                                                                          \
+    section_begin(&section, fn, data, num_threads);                                                                          \
     call;                                                                                                              \
     section_end(&section)
 
@@ -28,14 +28,14 @@ __attribute__((constructor)) static void join_at_start(void)
 
 VSCAF_EXPORT void GOMP_parallel(outlined_function *fn, void *data, unsigned num_threads, unsigned flags)
 {
-    SECTION(fn, num_threads, section.runtime->parallel(fn, data, section.team.argument, flags));
+    SECTION(fn, num_threads, section.runtime->parallel(section.fn, section.data, section.team.argument, flags));
 }
 
 VSCAF_EXPORT unsigned GOMP_parallel_reductions(outlined_function *fn, void *data, unsigned num_threads, unsigned flags)
 {
     unsigned threads;
     SECTION(fn, num_threads,
-            section.team.ran = threads = section.runtime->reductions(fn, data, section.team.argument, flags));
+            section.team.ran = threads = section.runtime->reductions(section.fn, section.data, section.team.argument, flags));
     return threads;
 }
 
@@ -44,7 +44,7 @@ VSCAF_EXPORT unsigned GOMP_parallel_reductions(outlined_function *fn, void *data
                            long chunk, unsigned flags)                                                                 \
     {                                                                                                                  \
         SECTION(fn, num_threads,                                                                                       \
-                section.runtime->member(fn, data, section.team.argument, start, end, step, chunk, flags));             \
+                section.runtime->member(section.fn, section.data, section.team.argument, start, end, step, chunk, flags));             \
     }
 LOOP(GOMP_parallel_loop_static, loop_static)
 LOOP(GOMP_parallel_loop_dynamic, loop_dynamic)
@@ -57,7 +57,7 @@ LOOP(GOMP_parallel_loop_nonmonotonic_guided, loop_nonmonotonic_guided)
                            unsigned flags)                                                                             \
     {                                                                                                                  \
         SECTION(fn, num_threads,                                                                                       \
-                section.runtime->member(fn, data, section.team.argument, start, end, step, flags));                    \
+                section.runtime->member(section.fn, section.data, section.team.argument, start, end, step, flags));                    \
     }
 LOOP_RUNTIME(GOMP_parallel_loop_runtime, loop_runtime)
 LOOP_RUNTIME(GOMP_parallel_loop_nonmonotonic_runtime, loop_nonmonotonic_runtime)
@@ -66,7 +66,7 @@ LOOP_RUNTIME(GOMP_parallel_loop_maybe_nonmonotonic_runtime, loop_maybe_nonmonoto
 VSCAF_EXPORT void GOMP_parallel_sections(outlined_function *fn, void *data, unsigned num_threads, unsigned count,
                                          unsigned flags)
 {
-    SECTION(fn, num_threads, section.runtime->sections(fn, data, section.team.argument, count, flags));
+    SECTION(fn, num_threads, section.runtime->sections(section.fn, section.data, section.team.argument, count, flags));
 }
 
 /* Host teams run one after the other and do not count as a level: their parallel regions are the sections. */
@@ -84,9 +84,10 @@ VSCAF_EXPORT void GOMP_teams_reg(outlined_function *fn, void *data, unsigned num
  * must not allocate. */
 static _Thread_local struct section pending __attribute__((tls_model("initial-exec")));
 
-static const struct runtime *pair_begin(struct section *section, outlined_function *fn, unsigned num_threads)
+static const struct runtime *pair_begin(struct section *section, outlined_function *fn, void *data,
+                                        unsigned num_threads)
 {
-    section_begin(section, fn, num_threads);
+    section_begin(section, fn, data, num_threads);
     if (section->attachment) {
         memcpy(&pending, section, sizeof pending);
         if (section->place == &section->spare.place) {
@@ -103,7 +104,7 @@ static const struct runtime *pair_begin(struct section *section, outlined_functi
 VSCAF_EXPORT void GOMP_parallel_start(outlined_function *fn, void *data, unsigned num_threads)
 {
     struct section section;
-    pair_begin(&section, fn, num_threads)->parallel_start(fn, data, section.team.argument);
+    pair_begin(&section, fn, data, num_threads)->parallel_start(fn, data, section.team.argument);
 }
 
 #define LOOP_START(name, member)                                                                                       \
@@ -111,7 +112,7 @@ VSCAF_EXPORT void GOMP_parallel_start(outlined_function *fn, void *data, unsigne
                            long chunk)                                                                                 \
     {                                                                                                                  \
         struct section section;                                                                                        \
-        pair_begin(&section, fn, num_threads)->member(fn, data, section.team.argument, start, end, step, chunk);       \
+        pair_begin(&section, fn, data, num_threads)->member(fn, data, section.team.argument, start, end, step, chunk);       \
     }
 LOOP_START(GOMP_parallel_loop_static_start, loop_static_start)
 LOOP_START(GOMP_parallel_loop_dynamic_start, loop_dynamic_start)
@@ -121,13 +122,13 @@ VSCAF_EXPORT void GOMP_parallel_loop_runtime_start(outlined_function *fn, void *
                                                    long end, long step)
 {
     struct section section;
-    pair_begin(&section, fn, num_threads)->loop_runtime_start(fn, data, section.team.argument, start, end, step);
+    pair_begin(&section, fn, data, num_threads)->loop_runtime_start(fn, data, section.team.argument, start, end, step);
 }
 
 VSCAF_EXPORT void GOMP_parallel_sections_start(outlined_function *fn, void *data, unsigned num_threads, unsigned count)
 {
     struct section section;
-    pair_begin(&section, fn, num_threads)->sections_start(fn, data, section.team.argument, count);
+    pair_begin(&section, fn, data, num_threads)->sections_start(fn, data, section.team.argument, count);
 }
 
 VSCAF_EXPORT void GOMP_parallel_end(void)

@@ -79,8 +79,10 @@ static void book(struct section *section, uint64_t ns)
     atomic_fetch_add_explicit(&entry->other_ns, ns, memory_order_relaxed);
 }
 
-void section_begin(struct section *section, outlined_function *fn, unsigned asked)
+void section_begin(struct section *section, outlined_function *fn, void *data, unsigned asked)
 {
+    section->fn = fn;
+    section->data = data;
     const void *address;
     memcpy(&address, &fn, sizeof address);
     section->place = place_of(address, &section->spare);

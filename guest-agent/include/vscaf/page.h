@@ -15,19 +15,44 @@
 #include <stdint.h>
 
 #define VSCAF_PAGE_MAGIC 0x46435356u /* "VSCF" */
-#define VSCAF_PAGE_VERSION 1u
+#define VSCAF_PAGE_VERSION 2u
 #define VSCAF_PAGE_BYTES 65536u
 #define VSCAF_SECTIONS 256u /* sections a process can publish; the rest are counted in sections_dropped */
 #define VSCAF_POINTS 6u     /* team sizes kept per section */
+#define VSCAF_ESTIMATES 8u  /* team sizes at which a whole-program speedup is published */
 
 #define VSCAF_SOCKET_DEFAULT "/run/vscaf/agent.sock" /* VSCAF_SOCKET in the environment overrides it */
 #define VSCAF_MAX_TEAM 4096u                         /* no team size above this is ever believed */
 
-/* Bits of vscaf_page.program: what the program did about its thread count. */
-#define VSCAF_PROGRAM_ASKED 1u /* it was told a number of threads (omp_get_max_threads, omp_get_num_procs) */
-#define VSCAF_PROGRAM_SET 2u   /* it set the number itself (omp_set_num_threads): rigid */
+/* Bits of vscaf_page.control. */
+#define VSCAF_CONTROL_LEARN 1u     /* somebody else wants CPUs: learning speedup is worth its cost */
+#define VSCAF_CONTROL_EXCLUSIVE 2u /* this guest's CPUs are its own, and are not about to leave */
 
-/* What was measured of one section at one team size. Sums only grow; the reader takes differences. */
+/* Bits of vscaf_page.program: what is known of the program and its thread count. */
+#define VSCAF_PROGRAM_ASKED 1u    /* it was told a number of threads (omp_get_max_threads, omp_get_num_procs) */
+#define VSCAF_PROGRAM_SET 2u      /* it set the number itself (omp_set_num_threads) */
+#define VSCAF_PROGRAM_BOUND 4u    /* its threads are bound to places (OMP_PROC_BIND and the like) */
+#define VSCAF_PROGRAM_KEEPS 8u    /* a section reads thread-private data of an earlier section */
+#define VSCAF_PROGRAM_NUMBERED 16u /* a section goes by thread number and by a count told before */
+#define VSCAF_PROGRAM_OVERRIDE 32u /* VSCAF_MALLEABLE said what it is */
+#define VSCAF_PROGRAM_NO_COUNTERS 64u /* the metric ipc was asked for, and there is no counter: rate is used */
+#define VSCAF_PROGRAM_MASTERS 128u /* several threads start top-level sections: its speedup is not learned */
+
+/* vscaf_page.malleable, as the shim treats the program now. */
+enum vscaf_malleable {
+    VSCAF_MALLEABLE_FULL = 0,   /* any team size, up to the number told */
+    VSCAF_MALLEABLE_SHRINK = 1, /* never larger than the smallest team since it is known */
+    VSCAF_MALLEABLE_RIGID = 2,  /* the program's own number */
+};
+
+/* vscaf_page.metric: how the estimates were made. */
+enum vscaf_metric {
+    VSCAF_METRIC_RATE = 0, /* blocks of time at another team size */
+    VSCAF_METRIC_IPC = 1,  /* instructions per cycle against a serial experiment's */
+};
+
+/* What was measured of one section at one team size. Sums only grow; the reader takes differences. Short sections are
+ * timed by random samples: `ns` is then scaled up to all `count` instances. */
 struct vscaf_point {
     _Atomic uint32_t team_size; /* 0: free. Claimed once by compare-and-swap, then constant */
     uint32_t unused;
@@ -43,6 +68,26 @@ struct vscaf_section {
     _Atomic uint64_t other_ns; /* wall time at team sizes for which no point was left */
 };
 
+/* S(p) of the whole program as the shim estimates it: T(1) / T(p), both with the serial time between sections. */
+struct vscaf_estimate {
+    _Atomic uint32_t team_size; /* p */
+    _Atomic uint32_t samples;   /* independent comparisons behind it */
+    _Atomic uint64_t speedup_millionths;
+    _Atomic uint64_t standard_error_millionths; /* widened for few samples: 1.96 of it make the 95% interval */
+};
+
+/* Where the sampled sections' thread time went, in ns summed over threads. The parts add up to `total`. */
+struct vscaf_decomposition {
+    _Atomic uint64_t total;     /* wall time x team size */
+    _Atomic uint64_t useful;    /* in the program's own code, as long as one thread alone would take */
+    _Atomic uint64_t inflation; /* in the program's own code, beyond that; 0 while S is unknown */
+    _Atomic uint64_t fork;      /* from the start of the region to the thread's first instruction in it, and back */
+    _Atomic uint64_t dispatch;  /* asking for chunks of loops and sections, and for tasks */
+    _Atomic uint64_t barrier;   /* waiting at barriers and at the end */
+    _Atomic uint64_t steal;     /* runnable without a CPU */
+    _Atomic uint64_t sections;  /* sampled instances */
+};
+
 struct vscaf_page {
     /* Header. Written by the agent before the page is shared, then constant. */
     uint32_t magic;
@@ -54,29 +99,60 @@ struct vscaf_page {
     _Atomic uint32_t team_size;  /* threads for the next top-level section; 0: not decided, leave the program alone */
     _Atomic uint32_t team_limit; /* the largest team size that may ever come; what a program that asks is told */
     _Atomic uint64_t agent_beat; /* grows at every period of the agent */
-    uint8_t pad_control[96];
+    _Atomic uint32_t control;    /* VSCAF_CONTROL_ bits */
+    _Atomic uint32_t learn_budget_ppm; /* of the process's CPU time that learning may cost; 0: the shim's default */
+    uint8_t pad_control[88];
 
-    /* The process. Written by the shim. Sections in flight = started - finished (top-level sections only):
-     * `started` is raised (sequentially consistent) before team_size is loaded, so an agent that stores a team size
-     * and then reads `started` sees every section that may still use the old size. */
+    /* The process. Written by the shim. Top-level sections in flight are
+     * (started + started_others) - (finished + finished_others): the thread that starts most of them has counters of its
+     * own, without locked instructions. A shim stores `started` before it loads team_size, in program order only. An
+     * agent that stores a team size and wants to know which sections may still use the old one has to put a barrier into
+     * the process (membarrier, MEMBARRIER_CMD_GLOBAL_EXPEDITED: the shim registers for it when it joins; or
+     * MEMBARRIER_CMD_GLOBAL) between its store and its loads of the counters, which come in the order finished
+     * (acquire), started. */
     _Atomic uint64_t started;
     _Atomic uint64_t finished;
+    _Atomic uint64_t started_others;
+    _Atomic uint64_t finished_others;
     _Atomic uint64_t section_ns;       /* wall time of finished top-level sections, summed */
     _Atomic uint64_t sections_dropped; /* instances of sections that found no free slot */
     _Atomic uint32_t program;          /* VSCAF_PROGRAM_ bits */
-    _Atomic uint32_t told;             /* the largest number of threads the program was ever told; 0: never told */
+    _Atomic uint32_t told;             /* the number of threads the program was told; 0: never told */
     _Atomic uint32_t team_last;        /* team size of the last section that started */
     _Atomic uint32_t sections_used;
-    uint8_t pad_process[80];
+    _Atomic uint32_t malleable;        /* enum vscaf_malleable */
+    _Atomic uint32_t team_most;        /* the largest team that its rules still allow; 0: no bound but team_limit */
+    uint8_t pad_process[56];
 
+    /* What the process learned. Written by the shim. The estimates are a seqlock: `estimates_sequence` is odd while they
+     * are being written, and has changed if they were. */
+    _Atomic uint32_t estimates_sequence;
+    _Atomic uint32_t estimates_used; /* 0: unknown */
+    _Atomic uint32_t metric;         /* enum vscaf_metric */
+    _Atomic uint32_t experiments_refused;   /* serial experiments that were not safe, or not worth it */
+    _Atomic uint32_t experiments_ended;     /* that told something */
+    _Atomic uint32_t experiments_abandoned; /* begun, and ended by the seal or the time limit */
+    _Atomic uint64_t learn_cost_ns; /* thread time that learning has taken from the program, upper bound */
+    _Atomic uint64_t learn_base_ns; /* CPU time of the process when that was last brought up to date */
+    uint8_t pad_learn[24];
+    struct vscaf_estimate estimates[VSCAF_ESTIMATES];
+    struct vscaf_decomposition decomposition;
+
+    uint8_t pad_sections[512];
     struct vscaf_section sections[VSCAF_SECTIONS];
 };
 
-static_assert(sizeof(struct vscaf_point) == 24, "layout of version 1");
-static_assert(sizeof(struct vscaf_section) == 168, "layout of version 1");
-static_assert(offsetof(struct vscaf_page, team_size) == 16, "layout of version 1");
-static_assert(offsetof(struct vscaf_page, started) == 128, "layout of version 1");
-static_assert(offsetof(struct vscaf_page, sections) == 256, "layout of version 1");
+static_assert(sizeof(struct vscaf_point) == 24, "layout of version 2");
+static_assert(sizeof(struct vscaf_section) == 168, "layout of version 2");
+static_assert(sizeof(struct vscaf_estimate) == 24, "layout of version 2");
+static_assert(offsetof(struct vscaf_page, team_size) == 16, "layout of version 2");
+static_assert(offsetof(struct vscaf_page, control) == 32, "layout of version 2");
+static_assert(offsetof(struct vscaf_page, started) == 128, "layout of version 2");
+static_assert(offsetof(struct vscaf_page, program) == 176, "layout of version 2");
+static_assert(offsetof(struct vscaf_page, estimates_sequence) == 256, "layout of version 2");
+static_assert(offsetof(struct vscaf_page, estimates) == 320, "layout of version 2");
+static_assert(offsetof(struct vscaf_page, decomposition) == 512, "layout of version 2");
+static_assert(offsetof(struct vscaf_page, sections) == 1088, "layout of version 2");
 static_assert(sizeof(struct vscaf_page) <= VSCAF_PAGE_BYTES, "the page holds its sections");
 
 /* The join: SOCK_SEQPACKET, one packet each way; the answer carries the memfd (SCM_RIGHTS) when status is 0.
