@@ -4,6 +4,8 @@
 #include <string.h>
 
 #include "export.h"
+#include "clock.h"
+#include "program.h"
 #include "section.h"
 
 /* Symbols of libgomp, which has no header for those that compilers call. */
@@ -19,11 +21,13 @@
  * CPU busy too, and a guest that rests has to be known to want one. Programs that bring a runtime in later join then. */
 __attribute__((constructor)) static void join_at_start(void)
 {
+    program_start();
+    uint64_t now = clock_ticks();
     if (dlsym(RTLD_NEXT, "GOMP_parallel") == NULL)
         return;
-    join_look_after_if_due(monotonic_ns());
+    join_look_after_if_due(now);
     if (!atomic_load_explicit(&atomic_load_explicit(&join_current, memory_order_relaxed)->joined, memory_order_relaxed))
-        atomic_store_explicit(&join_due_ns, 0, memory_order_relaxed); /* relaxed: no other thread runs yet */
+        atomic_store_explicit(&join_due, 0, memory_order_relaxed); /* relaxed: no other thread runs yet */
 }
 
 VSCAF_EXPORT void GOMP_parallel(outlined_function *fn, void *data, unsigned num_threads, unsigned flags)
@@ -76,7 +80,9 @@ VSCAF_EXPORT void GOMP_teams_reg(outlined_function *fn, void *data, unsigned num
     struct place_spare spare;
     const void *address;
     memcpy(&address, &fn, sizeof address);
+    program_changed(); /* the thread limit is another within */
     place_runtime(place_of(address, &spare))->teams(fn, data, num_teams, thread_limit, flags);
+    program_changed();
 }
 
 /* The pairs that gcc before 4.9 emitted: the caller runs the outlined function itself between start and end, so what
@@ -134,12 +140,12 @@ VSCAF_EXPORT void GOMP_parallel_sections_start(outlined_function *fn, void *data
 VSCAF_EXPORT void GOMP_parallel_end(void)
 {
     struct place_spare spare;
-    const struct runtime *runtime = place_runtime(place_of(__builtin_return_address(0), &spare));
-    bool top_level = pending.attachment && runtime->get_level() <= 1;
-    runtime->parallel_end();
-    if (top_level) {
+    place_runtime(place_of(__builtin_return_address(0), &spare))->parallel_end();
+    if (pending.attachment && section_depth() == 1) {
         section_end(&pending);
         pending.attachment = NULL;
+    } else {
+        section_leave();
     }
 }
 
@@ -147,7 +153,7 @@ static int tell_max_threads(const void *caller)
 {
     struct place_spare spare;
     const struct runtime *runtime = place_runtime(place_of(caller, &spare));
-    join_look_after_if_due(monotonic_ns());
+    join_look_after_if_due(clock_ticks());
     return team_tell(runtime, runtime->get_max_threads());
 }
 
@@ -155,7 +161,7 @@ static int tell_num_procs(const void *caller)
 {
     struct place_spare spare;
     const struct runtime *runtime = place_runtime(place_of(caller, &spare));
-    join_look_after_if_due(monotonic_ns());
+    join_look_after_if_due(clock_ticks());
     return team_tell(runtime, runtime->get_num_procs());
 }
 
@@ -163,7 +169,7 @@ static void set_num_threads(const void *caller, int threads)
 {
     struct place_spare spare;
     const struct runtime *runtime = place_runtime(place_of(caller, &spare));
-    join_look_after_if_due(monotonic_ns());
+    join_look_after_if_due(clock_ticks());
     runtime->set_num_threads(threads);
     program_note(VSCAF_PROGRAM_SET);
 }

@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/membarrier.h>
 #include <poll.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -9,8 +10,14 @@
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/un.h>
 #include <unistd.h>
+
+#include "clock.h"
+#include "learn.h"
+#include "program.h"
+#include "section.h"
 
 #define ANSWER_WAIT_MS 200
 #define LOOK_PERIOD_NS 1000000000u
@@ -24,9 +31,7 @@ static struct attachment attachments[2] = {
     {.page = (struct vscaf_page *)memory[1]},
 };
 _Atomic(struct attachment *) join_current = &attachments[0];
-_Atomic uint64_t join_due_ns;
-_Atomic uint32_t program_bits;
-_Atomic uint32_t program_limit;
+_Atomic uint64_t join_due;
 
 /* All below belongs to the thread that holds `busy`. */
 static atomic_flag busy = ATOMIC_FLAG_INIT;
@@ -65,40 +70,11 @@ static void after_fork_in_child(void)
         atomic_store_explicit(&attachments[i].sections_used, 0, memory_order_relaxed);
         atomic_store_explicit(&attachments[i].epoch, ++last_epoch, memory_order_relaxed);
     }
-    atomic_store_explicit(&join_due_ns, 0, memory_order_relaxed);
+    atomic_store_explicit(&join_due, 0, memory_order_relaxed);
     atomic_flag_clear_explicit(&busy, memory_order_relaxed);
+    section_after_fork();
+    learn_after_fork();
     errno = saved_errno;
-}
-
-static void copy_program(struct vscaf_page *page)
-{
-    /* Sequentially consistent: see program_note. */
-    atomic_fetch_or(&page->program, atomic_load(&program_bits));
-    uint32_t limit = atomic_load(&program_limit);
-    uint32_t seen = atomic_load(&page->told);
-    while (seen < limit && !atomic_compare_exchange_weak(&page->told, &seen, limit))
-        ;
-}
-
-/* First the library's own copy, then the current page; a join publishes its page first and copies then. So whichever
- * comes first (sequentially consistent on both sides), the new page has it. */
-void program_note(uint32_t bits)
-{
-    if ((atomic_load_explicit(&program_bits, memory_order_relaxed) & bits) == bits)
-        return;
-    atomic_fetch_or(&program_bits, bits);
-    copy_program(atomic_load(&join_current)->page);
-}
-
-void program_told(uint32_t threads)
-{
-    uint32_t seen = atomic_load_explicit(&program_limit, memory_order_relaxed);
-    while (seen < threads && !atomic_compare_exchange_weak(&program_limit, &seen, threads))
-        ;
-    if (seen < threads || !(atomic_load_explicit(&program_bits, memory_order_relaxed) & VSCAF_PROGRAM_ASKED)) {
-        atomic_fetch_or(&program_bits, VSCAF_PROGRAM_ASKED);
-        copy_program(atomic_load(&join_current)->page);
-    }
 }
 
 /* The memfd is what the contract says: sealed against shrinking (a page that vanishes would be a SIGBUS in somebody
@@ -130,9 +106,9 @@ static bool attach(int memfd)
     atomic_store_explicit(&next->sections_used, 0, memory_order_relaxed);
     atomic_store_explicit(&next->epoch, ++last_epoch, memory_order_relaxed);
     atomic_store_explicit(&next->joined, true, memory_order_relaxed);
-    /* Sequentially consistent: releases the above, and see program_note. */
+    /* Sequentially consistent: releases the above, and see program.c. */
     atomic_store(&join_current, next);
-    copy_program(next->page);
+    program_copy(next->page);
     return true;
 }
 
@@ -212,6 +188,10 @@ static bool ask(void)
     socket_device = status.st_dev;
     socket_inode = status.st_ino;
 
+    /* The agent's barrier between a team size and its look at the sections in flight (page.h). Where the kernel does not
+     * know it, the agent has another. */
+    syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED, 0, 0);
+
     struct vscaf_join packet = {.magic = VSCAF_PAGE_MAGIC, .version = VSCAF_PAGE_VERSION};
     strncpy(packet.name, program_invocation_short_name, sizeof packet.name - 1);
     if (connect(socket_fd, (const struct sockaddr *)&address, sizeof address) != 0
@@ -249,19 +229,20 @@ static void look(void)
         drop_socket();
 }
 
-void join_look_after(uint64_t now_ns)
+void join_look_after(uint64_t now)
 {
     /* Acquire and release: the state above goes from holder to holder. */
     if (atomic_flag_test_and_set_explicit(&busy, memory_order_acquire))
         return;
-    if (now_ns >= atomic_load_explicit(&join_due_ns, memory_order_relaxed)) {
+    if (now >= atomic_load_explicit(&join_due, memory_order_relaxed)) {
         int saved_errno = errno;
         int cancel_state;
         /* Cancelled in the middle, nobody would ever look again. */
         pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state);
+        clock_refine();
         look();
         pthread_setcancelstate(cancel_state, NULL);
-        atomic_store_explicit(&join_due_ns, monotonic_ns() + LOOK_PERIOD_NS, memory_order_relaxed);
+        atomic_store_explicit(&join_due, clock_ticks() + clock_ticks_of(LOOK_PERIOD_NS), memory_order_relaxed);
         errno = saved_errno;
     }
     atomic_flag_clear_explicit(&busy, memory_order_release);

@@ -5,7 +5,6 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
-#include <time.h>
 
 #include <vscaf/page.h>
 
@@ -22,34 +21,21 @@ struct attachment {
 /* Where new sections go. Never NULL. */
 extern _Atomic(struct attachment *) join_current;
 
-/* CLOCK_MONOTONIC (ns) from which on the join is to be looked after. */
-extern _Atomic uint64_t join_due_ns;
-
-static inline uint64_t monotonic_ns(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-}
+/* clock_ticks() from which on the join is to be looked after. */
+extern _Atomic uint64_t join_due;
 
 /* Joins, finds out that the agent is gone, joins again: at most once a second, by one thread, in at most 0.2 s the
  * first time and without waiting later. Leaves errno alone. */
-void join_look_after(uint64_t now_ns);
+void join_look_after(uint64_t now);
 
-/* True: it was due, and time has passed. */
-static inline bool join_look_after_if_due(uint64_t now_ns)
+/* `now`: clock_ticks(). True: it was due, and time has passed. */
+static inline bool join_look_after_if_due(uint64_t now)
 {
     /* Relaxed: late by an instant is early enough. */
-    if (__builtin_expect(now_ns < atomic_load_explicit(&join_due_ns, memory_order_relaxed), 1))
+    if (__builtin_expect(now < atomic_load_explicit(&join_due, memory_order_relaxed), 1))
         return false;
-    join_look_after(now_ns);
+    join_look_after(now);
     return true;
 }
-
-/* What the program did about its thread count, kept over joins and forks and copied to the current page. */
-void program_note(uint32_t bits);      /* VSCAF_PROGRAM_ bits */
-void program_told(uint32_t threads);   /* also notes VSCAF_PROGRAM_ASKED */
-extern _Atomic uint32_t program_bits;  /* read only elsewhere */
-extern _Atomic uint32_t program_limit; /* the largest number ever told, 0: never; read only elsewhere */
 
 #endif

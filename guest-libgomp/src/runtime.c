@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "export.h"
+#include "program.h"
 
 #define PLACE_BITS 13u
 #define PLACES (1u << PLACE_BITS)
@@ -297,6 +298,9 @@ static void fill_runtime(struct runtime *runtime, const void *provider)
                && runtime->get_max_threads != absent_threads && runtime->get_thread_limit != absent_thread_limit;
     runtime->manageable = complete;
     runtime->parallel_ever = runtime->get_max_active_levels() > 0;
+    /* A team of another size would leave places without a thread, or put two threads on one. */
+    if (runtime->get_proc_bind() > 0)
+        program_note(VSCAF_PROGRAM_BOUND);
 }
 
 static const void *map_of(const void *address)

@@ -10,6 +10,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+struct vscaf_point;
+
 typedef void outlined_function(void *);
 
 /* The shapes of libgomp's entry points (libgomp/libgomp_g.h in gcc's sources). */
@@ -63,6 +65,7 @@ typedef void set_function(int);
     X(get_thread_limit, "omp_get_thread_limit", get_function, absent_thread_limit)                                     \
     X(get_max_active_levels, "omp_get_max_active_levels", get_function, absent_active_levels)                          \
     X(get_dynamic, "omp_get_dynamic", get_function, absent_dynamic)                                                    \
+    X(get_proc_bind, "omp_get_proc_bind", get_function, absent_level)                                                  \
     X(set_dynamic, "omp_set_dynamic", set_function, absent_set)                                                        \
     X(set_num_threads, "omp_set_num_threads", set_function, absent_set)
 
@@ -85,12 +88,29 @@ struct object {
     struct runtime runtime;
 };
 
+/* struct place.rules */
+#define PLACE_READS_KEPT 1u /* it reads thread-private data that an earlier section wrote */
+#define PLACE_WRITES_KEPT 2u /* it writes thread-private data */
+#define PLACE_NUMBERED 4u   /* it goes by thread number and never asks for the size of its team */
+
 /* A place in code: an outlined function, or a call to omp_*. */
 struct place {
     _Atomic(struct object *) object;
     _Atomic uint32_t generation;
     uint64_t offset;        /* from the object's load address */
     _Atomic uint64_t slot;  /* where the page of the current join keeps this section; section.c knows how */
+    _Atomic uint32_t rules;     /* PLACE_ bits: what its code asks of a team; constant once the place can be seen */
+    _Atomic uint32_t last_team; /* that ran the section last; 0: none yet, or not known */
+
+    /* The rest belongs to the thread that owns the hot path (section.c). */
+    uint32_t skip;          /* instances to come that are not timed */
+    uint32_t skipped;       /* instances that were not timed since the last one that was */
+    uint32_t mean_ticks;    /* of late, rounded down; 0: none was timed */
+    struct vscaf_point *point; /* where the last instance was booked, at point_team on the page of point_epoch */
+    uint32_t point_epoch;
+    uint32_t point_team;
+    uint32_t number;        /* in the order of first learning, from 1; 0: none yet (learn.c) */
+    uint32_t last_step;     /* of the program's sequence of sections in which it ran last (context.c) */
 };
 
 /* What lookup uses where its tables are full: one for each caller, on the stack. */

@@ -2,9 +2,53 @@
 
 #include <string.h>
 
+#include "clock.h"
+#include "learn.h"
+#include "program.h"
+#include "share.h"
+
 /* struct place.slot: the epoch of the join above, the state below. */
 #define SLOT_CLAIMING 0xffffffffu
 #define SLOT_NONE 0xfffffffeu /* the page has no room: the section is counted as dropped */
+
+/* Sections of fewer ticks than this (some us) on average are timed by random samples, of more: always. A tick is 0.2 to
+ * 1 ns. Two readings of the clock then cost less than 1% of any section that they time, or are rare. */
+#define TINY_TICKS 2048u
+#define SMALL_TICKS 8192u
+#define TINY_GAP_MASK 31u
+#define SMALL_GAP_MASK 7u
+
+/* Of each thread. Initial-exec: the library is loaded at the start, and a thread's first access must not allocate. */
+static _Thread_local struct thread_state {
+    uint32_t depth; /* sections that this thread has begun and not ended */
+    uint32_t width; /* product of their teams' sizes; 0 is 1 */
+} self __attribute__((tls_model("initial-exec")));
+
+/* The hot path is one thread's: the first that starts a top-level section. It adds to sums by plain loads and stores;
+ * others by locked instructions, to counters of their own where no count may be lost. */
+static _Atomic(struct thread_state *) owner;
+/* Set for good when a second thread starts a top-level section: then the owner locks its statistics too. */
+static _Atomic bool several;
+
+static uint64_t random_state = 88172645463325252u;
+
+/* Marsaglia's xorshift64: the gaps between timed instances must not follow the program's own cycle. */
+static inline uint32_t random_bits(void)
+{
+    random_state ^= random_state << 13;
+    random_state ^= random_state >> 7;
+    random_state ^= random_state << 17;
+    return (uint32_t)(random_state >> 32);
+}
+
+/* Relaxed throughout: sums that only grow, read by somebody who takes differences. */
+static inline void add(_Atomic uint64_t *sum, uint64_t amount, bool locked)
+{
+    if (__builtin_expect(locked, 0))
+        atomic_fetch_add_explicit(sum, amount, memory_order_relaxed);
+    else
+        atomic_store_explicit(sum, atomic_load_explicit(sum, memory_order_relaxed) + amount, memory_order_relaxed);
+}
 
 static inline uint64_t slot_of(uint32_t epoch, uint32_t state)
 {
@@ -48,20 +92,22 @@ static __attribute__((noinline)) uint32_t claim_slot(struct section *section, ui
     return index;
 }
 
-/* Relaxed adds throughout: sums that only grow, read by somebody who takes differences. */
-static void book(struct section *section, uint64_t ns)
+/* The point of the section at the size of its team. NULL: there is none (yet), and `ns` has been counted where it
+ * belongs. */
+static __attribute__((noinline)) struct vscaf_point *find_point(struct section *section, uint64_t ns)
 {
     uint64_t seen = atomic_load_explicit(&section->place->slot, memory_order_relaxed);
     uint32_t index = (uint32_t)seen;
+    struct vscaf_page *page = section->attachment->page;
     if (__builtin_expect((uint32_t)(seen >> 32) != section->epoch || index >= VSCAF_SECTIONS, 0)) {
         if ((uint32_t)(seen >> 32) != section->epoch)
             index = claim_slot(section, seen);
         if (index == SLOT_NONE)
-            atomic_fetch_add_explicit(&section->attachment->page->sections_dropped, 1, memory_order_relaxed);
+            atomic_fetch_add_explicit(&page->sections_dropped, 1, memory_order_relaxed);
         if (index >= VSCAF_SECTIONS)
-            return;
+            return NULL;
     }
-    struct vscaf_section *entry = &section->attachment->page->sections[index];
+    struct vscaf_section *entry = &page->sections[index];
     uint32_t size = section->team.ran;
     for (uint32_t i = 0; size && i < VSCAF_POINTS; i++) {
         struct vscaf_point *point = &entry->points[i];
@@ -71,60 +117,212 @@ static void book(struct section *section, uint64_t ns)
                                                        memory_order_relaxed))
             found = size;
         if (found == size) {
-            atomic_fetch_add_explicit(&point->ns, ns, memory_order_relaxed);
-            atomic_fetch_add_explicit(&point->count, 1, memory_order_relaxed);
-            return;
+            if (section->owned) {
+                section->place->point = point;
+                section->place->point_epoch = section->epoch;
+                section->place->point_team = size;
+            }
+            return point;
         }
     }
     atomic_fetch_add_explicit(&entry->other_ns, ns, memory_order_relaxed);
+    return NULL;
+}
+
+/* One instance; `ns`, where it was timed, stands for those before it that were not. */
+static inline void book(struct section *section, uint64_t ns, bool locked)
+{
+    struct place *place = section->place;
+    struct vscaf_point *point;
+    if (__builtin_expect(section->owned && place->point_epoch == section->epoch
+                             && place->point_team == section->team.ran, 1))
+        point = place->point;
+    else
+        point = find_point(section, ns);
+    if (!point)
+        return;
+    add(&point->count, 1, locked);
+    if (ns)
+        add(&point->ns, ns, locked);
+}
+
+static inline uint32_t gap_after(uint32_t mean_ticks)
+{
+    if (__builtin_expect(mean_ticks >= SMALL_TICKS, 1))
+        return 0;
+    return random_bits() & (mean_ticks < TINY_TICKS ? TINY_GAP_MASK : SMALL_GAP_MASK);
+}
+
+/* The owner's instance was timed: how many are not, from here. */
+static inline void plan_gap(struct place *place, uint64_t ticks)
+{
+    uint32_t value = ticks > UINT32_MAX / 2 ? UINT32_MAX / 2 : (uint32_t)ticks;
+    uint32_t mean = place->mean_ticks;
+    mean = mean ? mean - mean / 8 + value / 8 : value;
+    place->mean_ticks = mean ? mean : 1;
+    place->skip = gap_after(mean);
+    place->skipped = 0;
+}
+
+static void begin_nested(struct section *section, unsigned asked, int level)
+{
+    /* Acquire: pairs with the release of a join, which comes after the page is mapped. */
+    struct vscaf_page *page = atomic_load_explicit(&join_current, memory_order_acquire)->page;
+    section->team.argument = team_nested(section->runtime, page, asked, level, self.width);
+    if (self.width && section->team.argument)
+        self.width *= section->team.argument;
+}
+
+/* Every thread but the owner, and the owner when it is not alone. */
+static __attribute__((noinline)) void begin_shared(struct section *section, unsigned asked)
+{
+    const struct runtime *runtime = section->runtime;
+    int level = runtime->get_level();
+    if (level > 0) {
+        begin_nested(section, asked, level);
+        return;
+    }
+    struct thread_state *nobody = NULL;
+    /* Relaxed: who owns the hot path is a matter of the thread itself. */
+    section->owned = atomic_load_explicit(&owner, memory_order_relaxed) == &self
+                     || atomic_compare_exchange_strong_explicit(&owner, &nobody, &self, memory_order_relaxed,
+                                                                memory_order_relaxed);
+    if (!section->owned && !atomic_load_explicit(&several, memory_order_relaxed)) {
+        atomic_store_explicit(&several, true, memory_order_relaxed);
+        program_note(VSCAF_PROGRAM_MASTERS);
+    }
+    section->start = clock_ticks();
+    if (join_look_after_if_due(section->start))
+        section->start = clock_ticks();
+    struct attachment *attachment = atomic_load_explicit(&join_current, memory_order_acquire);
+    struct vscaf_page *page = attachment->page;
+    section->attachment = attachment;
+    section->epoch = atomic_load_explicit(&attachment->epoch, memory_order_relaxed);
+    if (section->owned)
+        add(&page->started, 1, false);
+    else
+        atomic_fetch_add_explicit(&page->started_others, 1, memory_order_relaxed);
+    /* The processor's own order is the agent's business (page.h); the compiler's is ours. */
+    atomic_signal_fence(memory_order_seq_cst);
+    section->team = team_of_section(runtime, section->place, page, asked);
+    if (atomic_load_explicit(&several, memory_order_relaxed))
+        share_take(section);
 }
 
 void section_begin(struct section *section, outlined_function *fn, void *data, unsigned asked)
 {
-    section->fn = fn;
-    section->data = data;
     const void *address;
     memcpy(&address, &fn, sizeof address);
-    section->place = place_of(address, &section->spare);
-    const struct runtime *runtime = place_runtime(section->place);
+    struct place *place = place_of(address, &section->spare);
+    const struct runtime *runtime = place_runtime(place);
+    section->fn = fn;
+    section->data = data;
+    section->place = place;
     section->runtime = runtime;
     section->attachment = NULL;
     section->team = (struct team){.argument = asked};
-    if (!runtime->manageable)
+    section->owned = false;
+    section->leased = 0;
+    section->context = 0;
+    section->width = self.width;
+    uint32_t depth = self.depth++;
+    if (__builtin_expect(!runtime->manageable, 0))
         return;
-    int level = runtime->get_level();
-    /* Acquire: pairs with the release of a join, which comes after the page is mapped. */
-    if (level > 0) {
-        section->team.argument = team_nested(
-            runtime, atomic_load_explicit(&join_current, memory_order_acquire)->page, asked, level);
+    if (depth) {
+        begin_nested(section, asked, runtime->get_level());
         return;
     }
-    section->start_ns = monotonic_ns();
-    if (join_look_after_if_due(section->start_ns))
-        section->start_ns = monotonic_ns();
-    struct attachment *attachment = atomic_load_explicit(&join_current, memory_order_acquire);
-    section->attachment = attachment;
-    section->epoch = atomic_load_explicit(&attachment->epoch, memory_order_relaxed);
-    /* Sequentially consistent, before the load of the team size: an agent that stores a team size and then reads
-     * `started` sees every section that may still use the old size. */
-    atomic_fetch_add_explicit(&attachment->page->started, 1, memory_order_seq_cst);
-    section->team = team_of_section(runtime, attachment->page, asked);
-    atomic_store_explicit(&attachment->page->team_last, section->team.ran, memory_order_relaxed);
-    if (section->team.own_dynamic)
+    if (__builtin_expect(atomic_load_explicit(&owner, memory_order_relaxed) != &self
+                             || atomic_load_explicit(&several, memory_order_relaxed), 0)) {
+        begin_shared(section, asked);
+    } else {
+        section->owned = true;
+        section->start = 0;
+        if (place->skip) {
+            place->skip--;
+            place->skipped++;
+        } else {
+            section->start = clock_ticks();
+            if (join_look_after_if_due(section->start))
+                section->start = clock_ticks();
+        }
+        /* Acquire: pairs with the release of a join, which comes after the page is mapped. */
+        struct attachment *attachment = atomic_load_explicit(&join_current, memory_order_acquire);
+        struct vscaf_page *page = attachment->page;
+        section->attachment = attachment;
+        section->epoch = atomic_load_explicit(&attachment->epoch, memory_order_relaxed);
+        add(&page->started, 1, false);
+        /* The processor's own order is the agent's business (page.h); the compiler's is ours. */
+        atomic_signal_fence(memory_order_seq_cst);
+        section->team = team_of_owner(runtime, place, page, asked);
+        if (__builtin_expect(atomic_load_explicit(&page->control, memory_order_relaxed) & VSCAF_CONTROL_LEARN, 0))
+            learn_begin(section, asked);
+        else if (__builtin_expect(learn_under_way, 0))
+            learn_pause();
+    }
+    if (!section->attachment)
+        return;
+    self.width = section->team.ran;
+    atomic_store_explicit(&section->attachment->page->team_last, section->team.ran, memory_order_relaxed);
+    /* Relaxed: read when another section is sized, in the program's own order. */
+    atomic_store_explicit(&place->last_team, section->team.ran, memory_order_relaxed);
+    if (__builtin_expect(section->team.own_dynamic, 0))
         runtime->set_dynamic(0);
 }
 
 void section_end(struct section *section)
 {
+    self.depth--;
+    self.width = section->width;
     struct attachment *attachment = section->attachment;
     if (!attachment)
         return;
-    uint64_t ns = monotonic_ns() - section->start_ns;
-    if (section->team.own_dynamic)
+    uint64_t ticks = section->start ? clock_ticks() - section->start : 0;
+    struct place *place = section->place;
+    struct vscaf_page *page = attachment->page;
+    if (__builtin_expect(section->team.own_dynamic, 0))
         section->runtime->set_dynamic(1);
-    if (atomic_load_explicit(&attachment->joined, memory_order_relaxed))
-        book(section, ns);
-    atomic_fetch_add_explicit(&attachment->page->section_ns, ns, memory_order_relaxed);
+    bool locked = atomic_load_explicit(&several, memory_order_relaxed);
+    uint64_t ns = 0, stands_for = 1;
+    if (section->start) {
+        if (__builtin_expect(!atomic_load_explicit(&clock_scale, memory_order_relaxed), 0))
+            clock_refine();
+        if (section->owned)
+            stands_for += place->skipped;
+        ns = clock_ns(ticks) * stands_for;
+        add(&page->section_ns, ns, locked);
+        if (section->owned)
+            plan_gap(place, ticks);
+    }
+    if (__builtin_expect(atomic_load_explicit(&attachment->joined, memory_order_relaxed), 1))
+        book(section, ns, locked);
+    if (__builtin_expect(section->context != 0, 0))
+        learn_end(section, ticks, stands_for);
+    if (__builtin_expect(section->leased != 0, 0))
+        share_return(section);
     /* Release: who sees the section finished sees what was booked for it. */
-    atomic_fetch_add_explicit(&attachment->page->finished, 1, memory_order_release);
+    if (__builtin_expect(section->owned, 1))
+        atomic_store_explicit(&page->finished, atomic_load_explicit(&page->finished, memory_order_relaxed) + 1,
+                              memory_order_release);
+    else
+        atomic_fetch_add_explicit(&page->finished_others, 1, memory_order_release);
+}
+
+uint32_t section_depth(void)
+{
+    return self.depth;
+}
+
+void section_leave(void)
+{
+    if (self.depth)
+        self.depth--;
+}
+
+void section_after_fork(void)
+{
+    /* Relaxed: the child has one thread. */
+    atomic_store_explicit(&owner, NULL, memory_order_relaxed);
+    atomic_store_explicit(&several, false, memory_order_relaxed);
+    share_after_fork();
 }

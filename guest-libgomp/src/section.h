@@ -10,11 +10,15 @@ struct section {
     const struct runtime *runtime;
     struct place *place;
     struct attachment *attachment; /* NULL: nested, or a runtime that cannot be managed; not counted */
-    uint32_t epoch;
     struct team team;
     outlined_function *fn; /* what the runtime is to run in each thread, on `data`: the program's own, or what watches it */
     void *data;
-    uint64_t start_ns;
+    uint32_t epoch;
+    uint32_t width;   /* of the thread's enclosing sections, put back at the end */
+    uint32_t leased;  /* threads that this section took from the process's allowance; 0: it is not shared */
+    bool owned;       /* started by the thread that owns the hot path */
+    uint64_t start;   /* clock_ticks(), 0: this instance is not timed */
+    uint64_t context; /* in which learning saw it begin; 0: not learned from */
     struct place_spare spare; /* last: hardly ever touched */
 };
 
@@ -22,7 +26,16 @@ struct section {
  * section->runtime is to be called with section->fn, section->data and section->team.argument. */
 void section_begin(struct section *section, outlined_function *fn, void *data, unsigned asked);
 
-/* Books what section_begin began. */
+/* Ends, and books, what section_begin began. In the same thread; inner sections first. */
 void section_end(struct section *section);
+
+/* Sections that this thread has begun and not ended. */
+uint32_t section_depth(void);
+
+/* Ends a section that was not kept until its end (an inner one of the pairs of calls): it was not to be booked. */
+void section_leave(void);
+
+/* In a child made by fork: the one thread that is left may be another than the one that owned the hot path. */
+void section_after_fork(void);
 
 #endif

@@ -5,6 +5,8 @@
 #include <limits.h>
 #include <stdlib.h>
 
+#include "program.h"
+
 /* The user's OMP_NUM_THREADS, UINT_MAX: not set. 0: not read yet (at the first use, not at the start: a program may set
  * it and load a runtime then). */
 static _Atomic unsigned user_threads;
@@ -54,8 +56,39 @@ static inline unsigned positive(int threads)
 
 static inline bool rigid(void)
 {
-    /* Relaxed: a section that another thread starts while the number is being set may be on either side of it. */
-    return atomic_load_explicit(&program_bits, memory_order_relaxed) & VSCAF_PROGRAM_SET;
+    return program_malleable() == VSCAF_MALLEABLE_RIGID;
+}
+
+#define WRITERS 64u
+
+/* Sections that write thread-private data; places are never freed. */
+static _Atomic(struct place *) writers[WRITERS];
+static _Atomic uint32_t writers_used;
+/* The smallest team that the page decided; for VSCAF_MALLEABLE=shrink. */
+static _Atomic uint32_t least_decided = UINT32_MAX;
+
+void team_note_writer(struct place *place)
+{
+    uint32_t index = atomic_fetch_add_explicit(&writers_used, 1, memory_order_relaxed);
+    if (index < WRITERS)
+        atomic_store_explicit(&writers[index], place, memory_order_release);
+}
+
+/* A section that reads what sections left in each thread may have no thread that was not there when they last ran. Those
+ * that have not run yet left nothing. */
+static unsigned team_of_writers(void)
+{
+    uint32_t used = atomic_load_explicit(&writers_used, memory_order_relaxed);
+    if (used > WRITERS)
+        return 1;
+    unsigned least = UINT_MAX;
+    for (uint32_t i = 0; i < used; i++) {
+        const struct place *writer = atomic_load_explicit(&writers[i], memory_order_acquire);
+        uint32_t last = writer ? atomic_load_explicit(&writer->last_team, memory_order_relaxed) : 0;
+        if (last)
+            least = smaller(least, last);
+    }
+    return least;
 }
 
 /* The most that a team may have. */
@@ -71,28 +104,45 @@ static inline unsigned ceiling(const struct runtime *runtime, const struct vscaf
     return smaller(limit, user_bound());
 }
 
-struct team team_of_section(const struct runtime *runtime, const struct vscaf_page *page, unsigned asked)
+struct team team_of_section(const struct runtime *runtime, const struct place *place, const struct vscaf_page *page,
+                            unsigned asked)
 {
-    /* Sequentially consistent, so that it comes after the raise of `started` also where the processor would load early
-     * (a relaxed load may pass a read-modify-write on ARM); on x86 it is the same instruction. */
-    uint32_t size = atomic_load_explicit(&page->team_size, memory_order_seq_cst);
+    /* Relaxed: it comes after the raise of `started` in program order, which is all that page.h asks for. */
+    uint32_t size = atomic_load_explicit(&page->team_size, memory_order_relaxed);
+    uint32_t rules = atomic_load_explicit(&place->rules, memory_order_relaxed);
+    uint32_t told = atomic_load_explicit(&program_limit, memory_order_relaxed);
+    enum vscaf_malleable malleable = program_malleable();
+    bool overridden = atomic_load_explicit(&program_bits, memory_order_relaxed) & VSCAF_PROGRAM_OVERRIDE;
     struct team team = {.argument = asked, .ran = asked};
-    bool decided = false;
-    if (!asked && !rigid()) {
-        if (believed(size)) {
-            team.argument = team.ran = smaller(size, ceiling(runtime, page));
-            decided = true;
-        } else {
+    if (!asked && malleable != VSCAF_MALLEABLE_RIGID) {
+        if ((rules & PLACE_NUMBERED) && told && !overridden) {
+            program_note(VSCAF_PROGRAM_NUMBERED);
+            team.argument = team.ran = told;
+        } else if (believed(size)) {
+            size = smaller(size, ceiling(runtime, page));
+            if ((rules & PLACE_READS_KEPT) && !(overridden && malleable == VSCAF_MALLEABLE_FULL)) {
+                program_note(VSCAF_PROGRAM_KEEPS);
+                size = smaller(size, team_of_writers());
+            }
+            if (malleable == VSCAF_MALLEABLE_SHRINK) {
+                uint32_t least = atomic_load_explicit(&least_decided, memory_order_relaxed);
+                while (size < least
+                       && !atomic_compare_exchange_weak_explicit(&least_decided, &least, size, memory_order_relaxed,
+                                                                 memory_order_relaxed))
+                    ;
+                size = smaller(size, least);
+            }
+            team.argument = team.ran = size;
+            team.decided = true;
+        } else if (told && told < positive(runtime->get_max_threads())) {
             /* Nobody decides; but a program that was told less than the runtime would take holds us to it. */
-            uint32_t told = atomic_load_explicit(&program_limit, memory_order_relaxed);
-            if (told && told < positive(runtime->get_max_threads()))
-                team.argument = team.ran = told;
+            team.argument = team.ran = told;
         }
     }
     if (!team.ran)
         team.ran = positive(runtime->get_max_threads());
     if (team.ran > 1 && runtime->get_dynamic()) {
-        if (decided)
+        if (team.decided)
             team.own_dynamic = true;
         else
             team.ran = 0; /* the runtime looks at the load, and does not say */
@@ -103,7 +153,38 @@ struct team team_of_section(const struct runtime *runtime, const struct vscaf_pa
     return team;
 }
 
-unsigned team_nested(const struct runtime *runtime, const struct vscaf_page *page, unsigned asked, int level)
+struct team team_of_owner(const struct runtime *runtime, const struct place *place, const struct vscaf_page *page,
+                          unsigned asked)
+{
+    /* What the last answer was computed from, and the answer. Only answers that follow from these alone are kept. */
+    static struct {
+        const struct runtime *runtime;
+        uint32_t size, limit, generation;
+        struct team team;
+    } last;
+    /* Acquire: what changed before the generation did is seen. */
+    uint32_t generation = atomic_load_explicit(&program_generation, memory_order_acquire);
+    uint32_t size = atomic_load_explicit(&page->team_size, memory_order_relaxed);
+    uint32_t limit = atomic_load_explicit(&page->team_limit, memory_order_relaxed);
+    uint32_t rules = atomic_load_explicit(&place->rules, memory_order_relaxed);
+    if (__builtin_expect(!asked && !(rules & (PLACE_NUMBERED | PLACE_READS_KEPT)) && last.runtime == runtime
+                             && last.size == size && last.limit == limit && last.generation == generation, 1))
+        return last.team;
+    struct team team = team_of_section(runtime, place, page, asked);
+    /* Where a program sets the number of its threads, or makes it dynamic, by ways that are not seen here (a setting of
+     * the runtime's own), an answer that came from the runtime would grow old. */
+    if (!asked && !(rules & (PLACE_NUMBERED | PLACE_READS_KEPT)) && team.decided && !team.own_dynamic) {
+        last.runtime = runtime;
+        last.size = size;
+        last.limit = limit;
+        last.generation = generation;
+        last.team = team;
+    }
+    return team;
+}
+
+unsigned team_nested(const struct runtime *runtime, const struct vscaf_page *page, unsigned asked, int level,
+                     unsigned width)
 {
     if (asked || rigid())
         return asked;
@@ -115,6 +196,9 @@ unsigned team_nested(const struct runtime *runtime, const struct vscaf_page *pag
     unsigned enclosing = 1;
     for (int i = 1; i <= level && enclosing < allowance; i++)
         enclosing *= positive(runtime->get_team_size(i));
+    /* Sections of another runtime are no level of this one's. */
+    if (enclosing < width)
+        enclosing = width;
     unsigned share = enclosing < allowance ? allowance / enclosing : 1;
     if (user_bound() != UINT_MAX)
         share = smaller(share, positive(runtime->get_max_threads())); /* OMP_NUM_THREADS may be a list */
@@ -123,11 +207,21 @@ unsigned team_nested(const struct runtime *runtime, const struct vscaf_page *pag
 
 int team_tell(const struct runtime *runtime, int real)
 {
+    /* Acquire: pairs with the release of a join, which comes after the page is mapped. */
     const struct attachment *current = atomic_load_explicit(&join_current, memory_order_acquire);
     uint32_t limit = atomic_load_explicit(&current->page->team_limit, memory_order_relaxed);
+    uint32_t before = atomic_load_explicit(&program_limit, memory_order_relaxed);
+    bool set = atomic_load_explicit(&program_bits, memory_order_relaxed) & VSCAF_PROGRAM_SET;
     int told = real;
-    if (!rigid() && believed(limit) && limit <= user_bound() && limit <= positive(runtime->get_thread_limit()))
-        told = (int)limit;
+    if (!set && !rigid()) {
+        /* What it was told once it is told again: it may have sized one array by each answer. */
+        if (before)
+            limit = before;
+        if (believed(limit) && limit <= user_bound() && limit <= positive(runtime->get_thread_limit()))
+            told = (int)limit;
+        else if (before && told > (int)before)
+            told = (int)before;
+    }
     if (told > 0)
         program_told((uint32_t)told);
     return told;

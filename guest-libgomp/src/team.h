@@ -11,14 +11,25 @@
 struct team {
     unsigned argument; /* what the runtime is called with; 0: it decides */
     unsigned ran;      /* how many threads that makes; 0: cannot be known */
+    bool decided;      /* by the page, not by the program */
     bool own_dynamic;  /* the runtime's dynamic adjustment, which makes teams smaller, must be off during the call */
 };
 
 /* Of a top-level section. `asked` is the program's own argument (0: no clause); obeyed. */
-struct team team_of_section(const struct runtime *runtime, const struct vscaf_page *page, unsigned asked);
+struct team team_of_section(const struct runtime *runtime, const struct place *place, const struct vscaf_page *page,
+                            unsigned asked);
 
-/* The argument for a section inside `level` >= 1 others: a share of the enclosing team's allowance. */
-unsigned team_nested(const struct runtime *runtime, const struct vscaf_page *page, unsigned asked, int level);
+/* The same for the thread that owns the hot path: remembers the last answer. */
+struct team team_of_owner(const struct runtime *runtime, const struct place *place, const struct vscaf_page *page,
+                          unsigned asked);
+
+/* The argument for a section inside others, `level` of them of its own runtime and teams of `width` threads in all
+ * begun by this very thread: a share of the enclosing teams' allowance. */
+unsigned team_nested(const struct runtime *runtime, const struct vscaf_page *page, unsigned asked, int level,
+                     unsigned width);
+
+/* A section that writes thread-private data was seen for the first time. */
+void team_note_writer(struct place *place);
 
 /* What a program that asks for a number of threads is told, where the runtime would say `real`: the upper bound that
  * may come, unless the user's settings are smaller or the program has set the number itself. Recorded. */

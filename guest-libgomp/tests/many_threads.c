@@ -36,6 +36,16 @@ static void run(void)
     pthread_barrier_destroy(&barrier);
 }
 
+static unsigned long started(const struct vscaf_page *page)
+{
+    return page->started + page->started_others;
+}
+
+static unsigned long finished(const struct vscaf_page *page)
+{
+    return page->finished + page->finished_others;
+}
+
 static unsigned long booked(struct agent *agent)
 {
     unsigned long count = 0;
@@ -54,15 +64,16 @@ int main(void)
      * claimed (they are in section_ns alone). */
     run();
     CHECK(agent.state->joins == 1 && agent.state->connections == 1);
-    CHECK(page->started == page->finished && page->started <= 2 * THREADS * ROUNDS);
-    CHECK(booked(&agent) <= page->started);
+    CHECK(started(page) == finished(page) && started(page) <= 2 * THREADS * ROUNDS);
+    CHECK(booked(&agent) <= started(page));
     WAIT_UNTIL(page->sections_used == 2, run());
 
     /* From here on nothing may be missing. */
-    unsigned long started = page->started, counted = booked(&agent);
+    unsigned long begun = started(page), counted = booked(&agent);
     run();
-    CHECK(page->started - started == 2 * THREADS * ROUNDS && page->started == page->finished);
+    CHECK(started(page) - begun == 2 * THREADS * ROUNDS && started(page) == finished(page));
     CHECK(booked(&agent) - counted == 2 * THREADS * ROUNDS, "%lu", booked(&agent) - counted);
     CHECK(page->sections_used == 2 && agent.state->joins == 1);
+    CHECK(page->program == VSCAF_PROGRAM_MASTERS);
     return 0;
 }

@@ -37,12 +37,13 @@ int main(int argc, char **argv)
     page->team_size = 6;
     page->team_limit = 6;
     CHECK(plain() == 4, "four were told, arrays may hold four");
+    /* It may size one array by each answer: there is but one. */
     page->team_limit = 3;
-    CHECK(omp_get_num_procs() == 3 && page->told == 4);
+    CHECK(omp_get_num_procs() == 4 && page->told == 4);
     page->team_limit = 5;
-    CHECK(omp_get_num_procs() == 5 && page->told == 5 && plain() == 5);
+    CHECK(omp_get_num_procs() == 4 && omp_get_max_threads() == 4 && page->told == 4 && plain() == 4);
     page->team_size = 0;
     page->team_limit = 1;
-    CHECK(plain() <= 5);
+    CHECK(plain() <= 4);
     return 0;
 }

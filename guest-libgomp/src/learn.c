@@ -1,0 +1,397 @@
+#include "learn.h"
+
+#include <errno.h>
+#include <string.h>
+#include <time.h>
+
+#include "clock.h"
+#include "context.h"
+#include "estimate.h"
+#include "program.h"
+#include "section.h"
+
+/* What learning may cost of the process's CPU time where the agent says nothing, in millionths. */
+#define BUDGET_DEFAULT_PPM 10000u
+/* A young process may have this much ahead: it is 1% of what a program uses that runs for 15 s on two CPUs. */
+#define BUDGET_AHEAD_NS 300e6
+
+#define BLOCK_ONE_NS 16e6 /* a block at one thread, at full speedup */
+#define BLOCK_LEAST_NS 1e6
+#define SETTLE_PART 8u    /* of a block, at its start: caches and threads come round */
+#define PAUSE_LEAST_NS 30e6
+#define PAUSE_GOOD_NS 1000e6      /* once the estimate is good */
+#define GOOD_RELATIVE_ERROR 0.03
+#define AGE_NS 20e9       /* time in sections after which what was before counts half */
+#define OLD_GROUP_KEEPS 0.6 /* of a group's sums when the next comparison is added */
+
+#define SECTIONS_LEARNED 256u /* the first of them stands for all that found no place */
+#define SETS 4u               /* team sizes remembered */
+#define BLOCK_SECTIONS 64u
+
+/* One team size. Times in ticks. */
+struct set {
+    uint32_t p; /* 0: free */
+    uint32_t comparisons;
+    uint32_t used; /* order of last use */
+    uint32_t groups;
+    double wall; /* at team size p, serial time included */
+    struct speedup speedup;
+    double count[SECTIONS_LEARNED]; /* instances behind sections[].time */
+    struct estimate_section sections[SECTIONS_LEARNED];
+};
+
+enum phase {
+    PHASE_TRAIN,  /* learning what each instance is expected to take */
+    PHASE_BEFORE, /* how fast the machine is, against that */
+    PHASE_ONE,    /* a block at one thread */
+    PHASE_AFTER,  /* how fast the machine is now */
+};
+
+/* One section in the present block. */
+struct in_block {
+    uint32_t number;
+    double one, many;
+};
+
+static struct set sets[SETS];
+static uint32_t set_uses;
+static uint32_t numbers = 1; /* given out to places */
+static uint64_t random_state = 0x2545f4914f6cdd1d;
+
+static struct {
+    struct set *set; /* NULL: nothing is under way */
+    enum phase phase;
+    uint64_t began;        /* the phase */
+    uint64_t train_until;
+    uint64_t block_ticks;  /* of BEFORE, at least */
+    uint64_t counted_from; /* wall time of the set, up to here */
+    bool delaying;         /* BEFORE has what it needs, and the block begins some instances later */
+    uint32_t instances;    /* in BEFORE */
+    uint32_t left;         /* instances to the end of the phase */
+    double real, expected; /* of BEFORE and AFTER */
+    uint32_t block_used;
+    struct in_block block[BLOCK_SECTIONS];
+} now_learning;
+
+static double cost_ns;
+bool learn_under_way;
+
+static uint32_t random_below(uint32_t bound)
+{
+    random_state ^= random_state << 13;
+    random_state ^= random_state >> 7;
+    random_state ^= random_state << 17;
+    return (uint32_t)((random_state >> 32) * bound >> 32);
+}
+
+static double process_cpu_ns(void)
+{
+    struct timespec time;
+    if (clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time) != 0)
+        return 0.0;
+    return (double)time.tv_sec * 1e9 + (double)time.tv_nsec;
+}
+
+static double scale_ns(void)
+{
+    return (double)atomic_load_explicit(&clock_scale, memory_order_relaxed) * 0x1p-32;
+}
+
+static void publish_cost(struct vscaf_page *page, double base_ns)
+{
+    /* Relaxed: figures for themselves. */
+    atomic_store_explicit(&page->learn_cost_ns, (uint64_t)cost_ns, memory_order_relaxed);
+    atomic_store_explicit(&page->learn_base_ns, (uint64_t)base_ns, memory_order_relaxed);
+}
+
+static void publish(struct vscaf_page *page)
+{
+    /* A seqlock's writer: odd before anything of it is seen, even after all of it is. */
+    uint32_t sequence = atomic_load_explicit(&page->estimates_sequence, memory_order_relaxed) | 1u;
+    atomic_store_explicit(&page->estimates_sequence, sequence, memory_order_relaxed);
+    atomic_thread_fence(memory_order_release);
+    uint32_t used = 0;
+    for (uint32_t i = 0; i < SETS && used < VSCAF_ESTIMATES; i++) {
+        const struct speedup *speedup = &sets[i].speedup;
+        if (!sets[i].p || !speedup->p)
+            continue;
+        struct vscaf_estimate *estimate = &page->estimates[used++];
+        atomic_store_explicit(&estimate->team_size, speedup->p, memory_order_relaxed);
+        atomic_store_explicit(&estimate->samples, speedup->samples, memory_order_relaxed);
+        atomic_store_explicit(&estimate->speedup_millionths, (uint64_t)(speedup->speedup * 1e6),
+                              memory_order_relaxed);
+        atomic_store_explicit(&estimate->standard_error_millionths, (uint64_t)(speedup->standard_error * 1e6),
+                              memory_order_relaxed);
+    }
+    atomic_store_explicit(&page->estimates_used, used, memory_order_relaxed);
+    atomic_store_explicit(&page->metric, VSCAF_METRIC_RATE, memory_order_relaxed);
+    atomic_store_explicit(&page->estimates_sequence, sequence + 1, memory_order_release);
+}
+
+static void begin_phase(enum phase phase, uint64_t now)
+{
+    now_learning.phase = phase;
+    now_learning.began = now;
+}
+
+static void begin_training(uint64_t now, double pause_ns)
+{
+    begin_phase(PHASE_TRAIN, now);
+    now_learning.train_until = now + clock_ticks_of((uint64_t)pause_ns + random_below((uint32_t)pause_ns));
+}
+
+static void begin_set(uint32_t p, uint64_t now)
+{
+    struct set *set = &sets[0];
+    for (uint32_t i = 0; i < SETS; i++) {
+        if (sets[i].p == p) {
+            set = &sets[i];
+            break;
+        }
+        if (sets[i].used < set->used)
+            set = &sets[i];
+    }
+    if (set->p != p) {
+        memset(set, 0, sizeof *set);
+        set->p = p;
+    }
+    set->used = ++set_uses;
+    now_learning.set = set;
+    now_learning.block_ticks = clock_ticks_of(
+        (uint64_t)(BLOCK_ONE_NS / p > BLOCK_LEAST_NS ? BLOCK_ONE_NS / p : BLOCK_LEAST_NS));
+    now_learning.counted_from = now;
+    learn_under_way = true;
+    begin_training(now, PAUSE_LEAST_NS);
+}
+
+void learn_pause(void)
+{
+    now_learning.set = NULL;
+    learn_under_way = false;
+    context_restart();
+}
+
+void learn_after_fork(void)
+{
+    learn_pause();
+    memset(sets, 0, sizeof sets);
+    cost_ns = 0.0;
+}
+
+/* Whether the process may be slowed down by so much more (thread time). */
+static bool affordable(struct vscaf_page *page, double more_ns)
+{
+    uint32_t ppm = atomic_load_explicit(&page->learn_budget_ppm, memory_order_relaxed);
+    if (ppm == 0 || ppm > 1000000u)
+        ppm = BUDGET_DEFAULT_PPM;
+    double base_ns = process_cpu_ns();
+    double allowed_ns = base_ns * ppm * 1e-6;
+    double ahead_ns = BUDGET_AHEAD_NS * ppm / BUDGET_DEFAULT_PPM;
+    if (allowed_ns < ahead_ns)
+        allowed_ns = ahead_ns;
+    publish_cost(page, base_ns);
+    return cost_ns + more_ns <= allowed_ns;
+}
+
+/* What the instance is expected to take at the set's team size; 0: no idea. */
+static double expected_ticks(const struct set *set, const struct section *section)
+{
+    uint64_t ticks = context_expected(section->context, set->p);
+    if (ticks)
+        return (double)ticks;
+    uint32_t number = section->place->number;
+    return set->count[number] > 0.0 ? set->sections[number].time / set->count[number] : 0.0;
+}
+
+void learn_begin(struct section *section, unsigned asked)
+{
+    struct place *place = section->place;
+    uint64_t context = context_step(place);
+    uint32_t p = section->team.ran;
+    if (asked || !section->team.decided || program_malleable() != VSCAF_MALLEABLE_FULL
+        || atomic_load_explicit(&place->rules, memory_order_relaxed))
+        return; /* its time is that of serial code: more CPUs do not change it */
+    if (p < 2) {
+        if (learn_under_way)
+            learn_pause();
+        return;
+    }
+    if (__builtin_expect(!now_learning.set || now_learning.set->p != p, 0)) {
+        if (!section->start || !atomic_load_explicit(&clock_scale, memory_order_relaxed))
+            return; /* the next one that is timed */
+        begin_set(p, section->start);
+    }
+    if (__builtin_expect(!place->number, 0) && numbers < SECTIONS_LEARNED)
+        place->number = numbers++;
+    section->context = context;
+    if (now_learning.phase == PHASE_ONE)
+        section->team.argument = section->team.ran = 1;
+}
+
+static void age(struct set *set)
+{
+    set->wall *= 0.5;
+    for (uint32_t i = 0; i < SECTIONS_LEARNED; i++) {
+        set->sections[i].time *= 0.5;
+        set->count[i] *= 0.5;
+    }
+}
+
+/* The time up to now was at the set's team size. */
+static void count_wall(struct set *set, uint64_t now)
+{
+    set->wall += (double)(now - now_learning.counted_from);
+    now_learning.counted_from = now;
+    if (set->wall * scale_ns() > AGE_NS)
+        age(set);
+}
+
+static void note_block(uint32_t number, double one, double many)
+{
+    uint32_t i = 0;
+    while (i < now_learning.block_used && now_learning.block[i].number != number)
+        i++;
+    if (i == BLOCK_SECTIONS)
+        return;
+    if (i == now_learning.block_used)
+        now_learning.block[now_learning.block_used++] = (struct in_block){.number = number};
+    now_learning.block[i].one += one;
+    now_learning.block[i].many += many;
+}
+
+/* A comparison is complete. */
+static void conclude(struct set *set, struct vscaf_page *page)
+{
+    if (now_learning.block_used == 0 || !(now_learning.expected > 0.0))
+        return;
+    double speed = now_learning.real / now_learning.expected;
+    uint32_t group = set->comparisons % ESTIMATE_GROUPS;
+    for (uint32_t i = 0; i < SECTIONS_LEARNED && i < numbers; i++) {
+        set->sections[i].one[group] *= OLD_GROUP_KEEPS;
+        set->sections[i].many[group] *= OLD_GROUP_KEEPS;
+    }
+    for (uint32_t i = 0; i < now_learning.block_used; i++) {
+        const struct in_block *entry = &now_learning.block[i];
+        set->sections[entry->number].one[group] += entry->one;
+        set->sections[entry->number].many[group] += entry->many * speed;
+    }
+    set->groups |= UINT32_C(1) << group;
+    set->comparisons++;
+
+    double in_sections = 0.0;
+    for (uint32_t i = 0; i < numbers; i++)
+        in_sections += set->sections[i].time;
+    double serial = set->wall > in_sections ? set->wall - in_sections : 0.0;
+    struct speedup speedup;
+    if (estimate_speedup(set->sections, numbers, serial, set->p, set->groups, set->comparisons, &speedup)) {
+        set->speedup = speedup;
+        publish(page);
+    }
+}
+
+static bool good_enough(const struct set *set)
+{
+    return set->speedup.p && set->speedup.standard_error < GOOD_RELATIVE_ERROR * set->speedup.speedup;
+}
+
+static __attribute__((noinline)) void next_phase(struct vscaf_page *page, uint64_t now)
+{
+    struct set *set = now_learning.set;
+    switch (now_learning.phase) {
+    case PHASE_TRAIN:
+        count_wall(set, now);
+        now_learning.real = now_learning.expected = 0.0;
+        now_learning.instances = now_learning.block_used = 0;
+        now_learning.delaying = false;
+        begin_phase(PHASE_BEFORE, now);
+        return;
+    case PHASE_BEFORE:
+        /* Long enough. A block that always came after a section that ended the time would always begin with the same
+         * ones: so by chance. */
+        if (!now_learning.delaying) {
+            double block_cost_ns = (double)(now - now_learning.began) * scale_ns() * set->p * (set->p - 1);
+            if (!affordable(page, block_cost_ns)) {
+                count_wall(set, now);
+                begin_training(now, PAUSE_LEAST_NS);
+                return;
+            }
+            now_learning.delaying = true;
+            now_learning.left = 1 + random_below(now_learning.instances + 1);
+            return;
+        }
+        count_wall(set, now);
+        now_learning.left = now_learning.instances;
+        begin_phase(PHASE_ONE, now);
+        return;
+    case PHASE_ONE:
+        now_learning.counted_from = now;
+        now_learning.left = now_learning.instances;
+        begin_phase(PHASE_AFTER, now);
+        return;
+    case PHASE_AFTER:
+        count_wall(set, now);
+        conclude(set, page);
+        begin_training(now, good_enough(set) ? PAUSE_GOOD_NS : PAUSE_LEAST_NS);
+        return;
+    }
+}
+
+void learn_end(const struct section *section, uint64_t ticks, uint64_t stands_for)
+{
+    struct set *set = now_learning.set;
+    if (!set)
+        return;
+    uint64_t now = section->start + ticks;
+    uint32_t number = section->place->number;
+    bool one = section->team.ran == 1;
+    double expected = 0.0;
+    if (ticks) {
+        expected = expected_ticks(set, section);
+        if (!one) {
+            set->sections[number].time += (double)ticks * (double)stands_for;
+            set->count[number] += (double)stands_for;
+        }
+    }
+    bool settled = ticks && section->start - now_learning.began >= now_learning.block_ticks / SETTLE_PART;
+    switch (now_learning.phase) {
+    case PHASE_TRAIN:
+        if (ticks && !one) {
+            context_learn(section->context, set->p, ticks);
+            if (now >= now_learning.train_until)
+                next_phase(section->attachment->page, now);
+        }
+        return;
+    case PHASE_BEFORE:
+        if (ticks && expected > 0.0) {
+            now_learning.real += (double)ticks;
+            now_learning.expected += expected;
+        }
+        if (!now_learning.delaying) {
+            now_learning.instances++;
+            if (ticks && now - now_learning.began >= now_learning.block_ticks)
+                next_phase(section->attachment->page, now);
+        } else if (now_learning.left > 1) {
+            now_learning.left--;
+        } else if (ticks) {
+            next_phase(section->attachment->page, now);
+        }
+        return;
+    case PHASE_ONE:
+        if (ticks) {
+            cost_ns += (double)ticks * (double)stands_for * scale_ns() * (set->p - 1);
+            if (one && expected > 0.0 && (settled || now_learning.instances < SETTLE_PART))
+                note_block(number, (double)ticks, expected);
+        }
+        break;
+    case PHASE_AFTER:
+        if (ticks && expected > 0.0 && !one && (settled || now_learning.instances < SETTLE_PART)) {
+            now_learning.real += (double)ticks;
+            now_learning.expected += expected;
+        }
+        break;
+    }
+    if (now_learning.left > 1)
+        now_learning.left--;
+    else if (ticks)
+        next_phase(section->attachment->page, now);
+}
