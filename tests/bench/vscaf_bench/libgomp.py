@@ -1,0 +1,273 @@
+"""`make bench-libgomp`: what the shim costs, how well it learns, and what resizing does.
+
+Every figure is taken side by side with what it is compared to, interleaved in one run; medians of pairs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from .report import Report, Result, median_interval
+
+
+@dataclass(frozen=True)
+class Program:
+    """A workload: the program in images/npb, and how often its timed work is to be repeated."""
+
+    name: str
+    repeat: int  # some 20 s on two threads of a 2 GHz core
+    repeat_short: int  # some 1 to 2 s
+
+
+# Fine-grained ones first: LU-like regions of some 10 us.
+ALONE = ("cg.A", "mg.W", "ssor.W")
+ESTIMATED = ("cg.A", "mg.W", "ssor.W", "ft.W", "is.A", "ep.W", "tasks.A")
+
+
+class Bench:
+    """Runs commands plain or under the shim."""
+
+    def __init__(self, meson: Path, quick: bool) -> None:
+        self.shim = meson / "guest-libgomp" / "libvscaf-gomp.so"
+        self.region = meson / "guest-libgomp" / "bench" / "bench-region"
+        self.runner = meson / "guest-libgomp" / "bench" / "bench-run"
+        self.npb = meson / "images" / "npb"
+        self.quick = quick
+        for path in (self.shim, self.region, self.runner):
+            if not path.exists():
+                raise SystemExit(f"{path} is not there: build it with `make programs`")
+
+    def environment(self, **extra: str) -> dict[str, str]:
+        clean = {k: v for k, v in os.environ.items() if not k.startswith(("OMP_", "GOMP_", "VSCAF_", "NPB_"))}
+        return clean | extra
+
+    def plain(self, command: list[str], threads: int, **extra: str) -> tuple[float, str]:
+        """Wall seconds and standard output of a run without the shim."""
+        began = time.monotonic()
+        done = subprocess.run(
+            command,
+            env=self.environment(OMP_NUM_THREADS=str(threads), **extra),
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        wall = time.monotonic() - began
+        if done.returncode != 0:
+            raise SystemExit(f"{' '.join(command)} failed ({done.returncode}): {done.stdout}{done.stderr}")
+        return wall, done.stdout
+
+    def shimmed(self, command: list[str], options: list[str], **extra: str) -> tuple[dict, str]:
+        """What bench-run tells of a run under the shim, and the command's standard output."""
+        done = subprocess.run(
+            [str(self.runner), *options, "--", *command],
+            env=self.environment(VSCAF_BENCH_PRELOAD=str(self.shim.resolve()), **extra),
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        if done.returncode != 0:
+            raise SystemExit(f"{' '.join(command)} failed ({done.returncode}): {done.stdout}{done.stderr}")
+        return json.loads(done.stderr.splitlines()[-1]), done.stdout
+
+    def program(self, name: str) -> str:
+        path = self.npb / name
+        if not path.exists():
+            raise SystemExit(f"{path} is not there: build it with `make programs`")
+        return str(path)
+
+
+def regions(bench: Bench, report: Report) -> None:
+    """Empty regions: plain, under the shim, and under the shim while it learns."""
+    rounds, length = (8, "0.15") if bench.quick else (40, "0.3")
+    for threads in (1, 2):
+        plain: list[float] = []
+        joined: list[float] = []
+        learning: list[float] = []
+        for _ in range(rounds):
+            plain.append(float(bench.plain([str(bench.region), length], threads)[1].split()[0]))
+            for figures, options in ((joined, []), (learning, ["--learn"])):
+                _, out = bench.shimmed([str(bench.region), length], ["--team", str(threads), *options])
+                figures.append(float(out.split()[0]))
+        for label, figures in (("added", learning), ("added_without_learning", joined)):
+            report.compare(
+                f"region.empty.{threads}_thread{'s' if threads > 1 else ''}.{label}",
+                "ns",
+                figures,
+                plain,
+                "libgomp alone",
+                lambda one, other: one - other,
+                "<= 25 ns or 5%" if threads == 2 and label == "added" else "",
+            )
+
+
+def repeat_for(bench: Bench, name: str, seconds: float) -> int:
+    """How often the timed work is to be done so that two threads take about so long."""
+    wall, _ = bench.plain([bench.program(name)], 2)
+    if wall > seconds / 2:
+        return 1
+    longer = max(2, int(seconds / 8 / wall))
+    more, _ = bench.plain([bench.program(name)], 2, NPB_REPEAT=str(longer))
+    once = max((more - wall) / (longer - 1), 1e-4)
+    return max(1, round((seconds - (wall - once)) / once))
+
+
+def alone(bench: Bench, report: Report) -> None:
+    """Whole programs, alone in their guest: nobody competes, so learning is on and has nothing to do."""
+    pairs, length = (3, 0.7) if bench.quick else (25, 2.0)
+    worst: Result | None = None
+    for name in ALONE:
+        repeat = str(repeat_for(bench, name, length))
+        plain: list[float] = []
+        ours: list[float] = []
+        for _ in range(pairs):
+            plain.append(bench.plain([bench.program(name)], 2, NPB_REPEAT=repeat)[0])
+            ours.append(bench.shimmed([bench.program(name)], ["--team", "2"], NPB_REPEAT=repeat)[0]["wall_seconds"])
+        result = report.compare(
+            f"alone.slowdown.{name}",
+            "%",
+            ours,
+            plain,
+            "libgomp alone, s",
+            lambda one, other: 100.0 * (one / other - 1.0),
+        )
+        if worst is None or result.value > worst.value:
+            worst = result
+    if worst is not None:
+        report.add(
+            Result(
+                "alone.slowdown",
+                "%",
+                worst.value,
+                worst.low,
+                worst.high,
+                worst.n,
+                worst.baseline_name,
+                worst.baseline_value,
+                worst.ratio,
+                "<= 1%",
+            )
+        )
+
+
+def estimates(bench: Bench, report: Report) -> None:
+    """S(2) after 5 s of learning against S(2) from separate, interleaved runs."""
+    length, pairs, runs = (3.0, 1, 1) if bench.quick else (20.0, 3, 3)
+    after = 1.5 if bench.quick else 5.0
+    programs = ESTIMATED[:4] if bench.quick else ESTIMATED
+    errors: list[float] = []
+    outside = known = unknown = 0
+    details: list[dict[str, object]] = []
+    costs: list[float] = []
+    for name in programs:
+        repeat = str(repeat_for(bench, name, length))
+        one: list[float] = []
+        two: list[float] = []
+        told: list[dict] = []
+        for i in range(max(pairs, runs)):
+            if i < runs:
+                options = ["--team", "2", "--learn", "--estimate-after", str(after)]
+                told.append(bench.shimmed([bench.program(name)], options, NPB_REPEAT=repeat)[0])
+            if i < pairs:
+                two.append(bench.plain([bench.program(name)], 2, NPB_REPEAT=repeat)[0])
+                one.append(bench.plain([bench.program(name)], 1, NPB_REPEAT=repeat)[0])
+        truth = statistics.median(a / b for a, b in zip(one, two, strict=True))
+        for page in told:
+            costs.append(page["end"]["learn_cost_seconds"] / page["cpu_seconds"])
+            early = page["early"] or page["end"]
+            point = next((e for e in early["estimates"] if e["p"] == 2), None)
+            entry: dict[str, object] = {"program": name, "truth": truth, "repeat": int(repeat)}
+            entry["cost"] = costs[-1]
+            if point is None:
+                unknown += 1
+                entry["estimate"] = None
+            else:
+                known += 1
+                error = 100.0 * abs(point["speedup"] / truth - 1.0)
+                errors.append(error)
+                out = abs(point["speedup"] - truth) > 1.96 * point["standard_error"]
+                outside += out
+                entry |= {
+                    "estimate": point["speedup"],
+                    "standard_error": point["standard_error"],
+                    "samples": point["samples"],
+                    "error_percent": error,
+                    "outside": out,
+                }
+            details.append(entry)
+            print("  ", entry, flush=True)
+    report.details["estimates"] = details
+    if errors:
+        _, low, high = median_interval(errors)
+        report.add(
+            Result("estimate.mean_abs_error", "%", statistics.fmean(errors), low, high, len(errors), bar="<= 10%")
+        )
+        share = 100.0 * outside / known
+        report.add(Result("estimate.outside_95_interval", "%", share, share, share, known, bar="<= 10%"))
+    share = 100.0 * unknown / (known + unknown)
+    report.add(Result("estimate.unknown", "%", share, share, share, known + unknown, bar="<= 17%"))
+    value, low, high = median_interval([100.0 * cost for cost in costs])
+    report.add(Result("estimate.cost_of_cpu_time", "%", value, low, high, len(costs), bar="<= 1%"))
+
+
+def resizing(bench: Bench, report: Report) -> None:
+    """A new team size, 1 to 4, four times a second, against the best constant one."""
+    rounds, length, minute = (1, 2.0, 5.0) if bench.quick else (5, 6.0, 60.0)
+    name = "cg.A"
+    repeat = str(repeat_for(bench, name, length))
+    ours: list[float] = []
+    constant: dict[int, list[float]] = {size: [] for size in (1, 2, 3, 4)}
+    for _ in range(rounds):
+        options = ["--team", "2", "--resize", "4,1,4"]
+        ours.append(bench.shimmed([bench.program(name)], options, NPB_REPEAT=repeat)[0]["wall_seconds"])
+        for size, walls in constant.items():
+            walls.append(bench.plain([bench.program(name)], size, NPB_REPEAT=repeat)[0])
+    best = min(constant, key=lambda size: statistics.median(constant[size]))
+    report.details["resize.constant_seconds"] = {str(k): statistics.median(v) for k, v in constant.items()}
+    report.compare(
+        "resize.4hz.slowdown",
+        "%",
+        ours,
+        constant[best],
+        f"{best} threads, s",
+        lambda one, other: 100.0 * (one / other - 1.0),
+    )
+    repeat = str(repeat_for(bench, name, minute))
+    page, _ = bench.shimmed([bench.program(name)], ["--team", "2", "--resize", "4,1,4", "--leaks"], NPB_REPEAT=repeat)
+    leaks = page["leaks"]
+    report.details["resize.minute"] = {"wall_seconds": page["wall_seconds"], **leaks}
+    for what, unit in (("threads", "threads"), ("descriptors", "descriptors"), ("memory", "KiB")):
+        grown = float(leaks[what])
+        report.add(Result(f"resize.4hz.minute.grown_{what}", unit, grown, grown, grown, 1, bar="0"))
+
+
+PARTS = {"region": regions, "alone": alone, "estimate": estimates, "resize": resizing}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="bench-libgomp", description=__doc__)
+    parser.add_argument("--meson", type=Path, default=Path("build/meson"), help="where the C parts were built")
+    parser.add_argument("--output", type=Path, default=Path("build/bench"), help="where libgomp.json goes")
+    parser.add_argument("--quick", action="store_true", help="fewer repetitions, under a minute")
+    parser.add_argument("--only", choices=sorted(PARTS), action="append", help="this part alone; may be repeated")
+    options = parser.parse_args()
+    bench = Bench(options.meson, options.quick or os.environ.get("QUICK") == "1")
+    report = Report("libgomp")
+    for name, part in PARTS.items():
+        if options.only and name not in options.only:
+            continue
+        print(f"bench-libgomp: {name} ...", flush=True)
+        part(bench, report)
+    print(report.table())
+    print(f"written to {report.write(options.output)}")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

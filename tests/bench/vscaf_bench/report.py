@@ -1,0 +1,168 @@
+"""The form that all benchmarks write, and the statistics behind it."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import statistics
+import subprocess
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+
+@dataclass(frozen=True)
+class Result:
+    """One figure: a median and its 95% interval, beside what it is compared to in the same run.
+
+    `ratio` is value against baseline, or what `value` was computed from against it (a slowdown of 1% has ratio 1.01).
+    """
+
+    name: str
+    unit: str
+    value: float
+    low: float
+    high: float
+    n: int
+    baseline_name: str = ""
+    baseline_value: float | None = None
+    ratio: float | None = None
+    bar: str = ""  # what it has to be, for the table
+
+    def as_json(self) -> dict[str, object]:
+        out: dict[str, object] = {
+            "name": self.name,
+            "unit": self.unit,
+            "value": self.value,
+            "low": self.low,
+            "high": self.high,
+            "n": self.n,
+        }
+        if self.baseline_value is not None:
+            out["baseline"] = {"name": self.baseline_name, "value": self.baseline_value}
+        if self.ratio is not None:
+            out["ratio"] = self.ratio
+        if self.bar:
+            out["bar"] = self.bar
+        return out
+
+
+def median_interval(values: Sequence[float]) -> tuple[float, float, float]:
+    """The median and the order statistics that hold it with 95% (sign test); the extremes where there are too few."""
+    ordered = sorted(values)
+    n = len(ordered)
+    if n == 0:
+        raise ValueError("a median of nothing: run at least one repetition")
+    # P(X <= k) of Binomial(n, 1/2), summed from below until it passes 2.5%.
+    below, term, rank = 0.0, 0.5**n, 0
+    for k in range(n):
+        below += term
+        if below > 0.025:
+            break
+        rank = k + 1
+        term = term * (n - k) / (k + 1)
+    return statistics.median(ordered), ordered[rank], ordered[n - 1 - rank]
+
+
+@dataclass
+class Report:
+    """Collects results, prints them, writes them."""
+
+    benchmark: str
+    results: list[Result] = field(default_factory=list)
+    details: dict[str, object] = field(default_factory=dict)
+
+    def add(self, result: Result) -> None:
+        self.results.append(result)
+
+    def compare(
+        self,
+        name: str,
+        unit: str,
+        ours: Sequence[float],
+        baseline: Sequence[float],
+        baseline_name: str,
+        figure: Callable[[float, float], float],
+        bar: str = "",
+    ) -> Result:
+        """A result from interleaved pairs: `figure(ours, baseline)` of each pair, and their median."""
+        value, low, high = median_interval([figure(one, other) for one, other in zip(ours, baseline, strict=True)])
+        ratio = statistics.median(one / other for one, other in zip(ours, baseline, strict=True))
+        result = Result(
+            name, unit, value, low, high, len(ours), baseline_name, statistics.median(baseline), ratio, bar
+        )
+        self.add(result)
+        return result
+
+    def table(self) -> str:
+        """The results for people."""
+        rows = [("result", "value", "95% interval", "n", "baseline", "ratio", "bar")]
+        for result in self.results:
+            baseline = (
+                f"{result.baseline_name} {result.baseline_value:.4g}" if result.baseline_value is not None else ""
+            )
+            rows.append(
+                (
+                    result.name,
+                    f"{result.value:.4g} {result.unit}",
+                    f"{result.low:.4g} .. {result.high:.4g}",
+                    str(result.n),
+                    baseline,
+                    f"{result.ratio:.3f}" if result.ratio is not None else "",
+                    result.bar,
+                )
+            )
+        widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+        return "\n".join("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows)
+
+    def write(self, directory: Path) -> Path:
+        """Writes DIRECTORY/NAME.json and returns its path."""
+        directory.mkdir(parents=True, exist_ok=True)
+        path = directory / f"{self.benchmark}.json"
+        document = {
+            "benchmark": self.benchmark,
+            "machine": machine(),
+            "versions": versions(),
+            "commit": commit(),
+            "results": [result.as_json() for result in self.results],
+            "details": self.details,
+        }
+        path.write_text(json.dumps(document, indent=1) + "\n")
+        return path
+
+
+def machine() -> dict[str, object]:
+    """What figures depend on, without the machine's name."""
+    model = "unknown"
+    for line in Path("/proc/cpuinfo").read_text().splitlines():
+        if line.startswith("model name"):
+            model = line.partition(":")[2].strip()
+            break
+    clock = Path("/sys/devices/system/clocksource/clocksource0/current_clocksource")
+    return {
+        "cpu": model,
+        "cpus": len(os.sched_getaffinity(0)),
+        "kernel": platform.release(),
+        "clocksource": clock.read_text().strip() if clock.exists() else "unknown",
+        "load_at_start": os.getloadavg()[0],
+    }
+
+
+def _first_line(command: list[str]) -> str:
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+    except OSError:
+        return "not there"
+    return done.stdout.splitlines()[0] if done.stdout else "not there"
+
+
+def versions() -> dict[str, str]:
+    return {"gcc": _first_line(["gcc", "--version"]), "python": platform.python_version()}
+
+
+def commit() -> str:
+    """The commit that was measured, with a mark where the tree has changes beyond it."""
+    head = _first_line(["git", "rev-parse", "HEAD"])
+    changed = _first_line(["git", "status", "--porcelain", "--untracked-files=no"])
+    return head if changed == "not there" else f"{head}+changes"
