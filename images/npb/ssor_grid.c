@@ -17,10 +17,11 @@
 #define OMEGA_ERROR 0.0
 #endif
 
-/* The coupling of the five unknowns in one direction; direction 3 couples them at the point itself. */
+/* How convection in one direction mixes the five unknowns. Symmetric: then central differences of it are skew, and the
+ * whole operator is positive. */
 static double mixing(int direction, int row, int column)
 {
-    return (3 * row + 5 * column + 7 * direction) % 11 - 5;
+    return (3 * (row + column) + 5 * row * column + 7 * direction) % 11 - 5;
 }
 
 /* to += factor * matrix * from */
@@ -64,7 +65,7 @@ static void invert(const ssor_matrix matrix, ssor_matrix inverse)
     }
 }
 
-/* Diffusion in all directions, convection that mixes the unknowns, and a reaction at the point. */
+/* Diffusion in all directions, convection that mixes the unknowns, and a reaction at the point (skew as well). */
 static void set_matrices(struct ssor_grid *grid)
 {
     ssor_matrix with_step;
@@ -79,7 +80,7 @@ static void set_matrices(struct ssor_grid *grid)
                 grid->coupling[direction][row][column] = one + convection;
                 grid->coupling[direction + 3][row][column] = one - convection;
             }
-            grid->centre[row][column] = 6.0 * one + REACTION * mixing(3, row, column);
+            grid->centre[row][column] = 6.0 * one + REACTION * (row - column);
             with_step[row][column] = grid->centre[row][column] + INVERSE_TIME_STEP * one;
         }
     invert(with_step, grid->step_inverse);
