@@ -26,7 +26,7 @@ struct class_values {
 /* Sizes like LU's, but for S, whose wavefronts would be too short to be worth a team. */
 static const struct class_values classes[] = {
     {'S', 20, 50, 2.9751023866800e-04, 1.8857864458433e-03},
-    {'W', 33, 100, 1.0273708612433e-04, 1.0561239698073e-03},
+    {'W', 33, 50, 3.7461256216521e-03, 3.6858423066731e-02},
     {'A', 64, 100, 5.8642478640502e-03, 6.6782836353156e-02},
     {'B', 102, 100, 2.0956466584260e-02, 2.6526209498056e-01},
 };
