@@ -9,7 +9,6 @@
 #include "npb.h"
 
 #include <math.h>
-#include <omp.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -240,7 +239,7 @@ int main(int argc, char **argv)
 
     printf("\n\n NAS Parallel Benchmarks' kernel CG, C and OpenMP\n");
     printf(" Size:                        %11d\n Iterations:                  %11u\n", class->rows, class->iterations);
-    printf(" Number of available threads: %11d\n", omp_get_max_threads());
+    printf(" Number of available threads: %11d\n", run.threads);
     fflush(stdout);
 
     struct solver s = solver_make(class);
@@ -276,7 +275,7 @@ int main(int argc, char **argv)
         .size = size,
         .iterations = class->iterations * run.repeat,
         .seconds = seconds,
-        .threads = omp_get_max_threads(),
+        .threads = run.threads,
         .mops = operations(class) * run.repeat / seconds / 1e6,
         .operation = "floating point",
         .verified = right,

@@ -8,7 +8,6 @@
 #include "npb.h"
 
 #include <math.h>
-#include <omp.h>
 #include <stdio.h>
 
 #define LOG2_REGION_PAIRS 20
@@ -118,7 +117,7 @@ int main(int argc, char **argv)
     snprintf(size, sizeof size, "%.0f", 2.0 * pairs);
     printf("\n\n NAS Parallel Benchmarks' kernel EP, C and OpenMP\n");
     printf(" Number of random numbers generated: %15s\n", size);
-    printf(" Number of available threads:        %15d\n", omp_get_max_threads());
+    printf(" Number of available threads:        %15d\n", run.threads);
     fflush(stdout);
 
     npb_mark_start(&run);
@@ -144,7 +143,7 @@ int main(int argc, char **argv)
         .size = size,
         .iterations = run.repeat,
         .seconds = seconds,
-        .threads = omp_get_max_threads(),
+        .threads = run.threads,
         .mops = 2.0 * pairs * run.repeat / seconds / 1e6,
         .operation = "Random numbers generated",
         .verified = right,

@@ -1,6 +1,7 @@
 #include "npb.h"
 
 #include <errno.h>
+#include <omp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -42,15 +43,19 @@ double npb_seconds(void)
     return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
 
+void npb_no_memory(const char *what, uint64_t bytes)
+{
+    fprintf(stderr, "npb: no memory for %s (%llu bytes): give the machine more, or run a smaller class\n", what,
+            (unsigned long long)bytes);
+    exit(NPB_EXIT_USAGE);
+}
+
 void *npb_allocate(uint64_t count, uint64_t size, const char *what)
 {
     void *memory = calloc(count, size);
 
-    if (memory == NULL) {
-        fprintf(stderr, "npb: no memory for %s (%llu bytes): give the machine more, or run a smaller class\n", what,
-                (unsigned long long)(count * size));
-        exit(NPB_EXIT_USAGE);
-    }
+    if (memory == NULL)
+        npb_no_memory(what, count * size);
     return memory;
 }
 
@@ -75,7 +80,7 @@ static unsigned read_repeat(const char *program)
 struct npb_run npb_start(int argc, char **argv, uint64_t marks_per_repeat)
 {
     const char *program = argc > 0 ? argv[0] : "npb";
-    struct npb_run run = {.repeat = 1, .progress = NULL};
+    struct npb_run run = {.repeat = 1, .threads = omp_get_max_threads(), .progress = NULL};
     const char *path = getenv("NPB_PROGRESS");
 
     if (argc > 1) {

@@ -1,5 +1,5 @@
-/* What the kernels to the NAS Parallel Benchmarks' specification (RNR-94-007) share: the random numbers, the timed
- * part's progress marks, and the usual output block.
+/* What the kernels to the NAS Parallel Benchmarks' specification (RNR-94-007) and those beside them share: the random
+ * numbers, the timed part's progress marks, and the usual output block.
  */
 #ifndef VSCAF_NPB_H
 #define VSCAF_NPB_H
@@ -35,12 +35,13 @@ uint64_t npb_jump(uint64_t state, uint64_t steps);
 /* What the environment asks of a run. */
 struct npb_run {
     unsigned repeat; /* NPB_REPEAT: how often the timed work is done in a row, 1 where unset */
+    int threads;     /* the largest team that the program may have, as OpenMP said at the start */
     struct npb_progress *progress; /* NULL where NPB_PROGRESS is not set */
 };
 
-/* Checks that no argument was given, and reads NPB_REPEAT and NPB_PROGRESS (the file is opened now, so that a bad name
- * is known before the work and not after). `marks_per_repeat`: calls of npb_mark in one repetition of the timed work.
- * On an error: says it on the standard error and exits with NPB_EXIT_USAGE. */
+/* Asks OpenMP for the number of threads, checks that no argument was given, and reads NPB_REPEAT and NPB_PROGRESS (the
+ * file is opened now, so that a bad name is known before the work and not after). `marks_per_repeat`: calls of npb_mark
+ * in one repetition of the timed work. On an error: says it on the standard error and exits with NPB_EXIT_USAGE. */
 struct npb_run npb_start(int argc, char **argv, uint64_t marks_per_repeat);
 
 /* The start of the timed part: the mark 0.0. */
@@ -56,8 +57,11 @@ bool npb_finish(struct npb_run *run);
 /* CLOCK_MONOTONIC in seconds. */
 double npb_seconds(void);
 
-/* malloc of count * size bytes, or a message that names `what` and exit with NPB_EXIT_USAGE. */
+/* count * size bytes, all zero, or a message that names `what` and exit with NPB_EXIT_USAGE. */
 void *npb_allocate(uint64_t count, uint64_t size, const char *what);
+
+/* That message and exit. */
+_Noreturn void npb_no_memory(const char *what, uint64_t bytes);
 
 struct npb_result {
     const char *name; /* "EP" */
