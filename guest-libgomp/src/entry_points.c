@@ -7,14 +7,20 @@
 #include "clock.h"
 #include "program.h"
 #include "section.h"
+#include "watch.h"
 
 /* Symbols of libgomp, which has no header for those that compilers call. */
 #pragma GCC diagnostic ignored "-Wmissing-prototypes"
 
 #define SECTION(fn, num_threads, call)                                                                                 \
     struct section section;                                                                                            \
-    section_begin(&section, fn, data, num_threads);                                                                          \
+    struct watch watch;                                                                                                \
+    section_begin(&section, fn, data, num_threads);                                                                    \
+    if (__builtin_expect(section.watch_due, 0))                                                                        \
+        watch_begin(&watch, &section);                                                                                 \
     call;                                                                                                              \
+    if (__builtin_expect(section.watch_due, 0))                                                                        \
+        watch_end(&watch, &section);                                                                                   \
     section_end(&section)
 
 /* A program that was linked with OpenMP joins when it starts and not at its first section: setting up its data keeps a

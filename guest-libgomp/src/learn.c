@@ -171,6 +171,24 @@ void learn_pause(void)
     context_restart();
 }
 
+double learn_ratio(const struct section *section)
+{
+    uint32_t number = section->place->number;
+    if (section->team.ran < 2 || number == 0)
+        return section->team.ran == 1 ? 1.0 : 0.0;
+    for (uint32_t i = 0; i < SETS; i++) {
+        if (sets[i].p != section->team.ran || !sets[i].speedup.p)
+            continue;
+        double one = 0.0, many = 0.0;
+        for (uint32_t g = 0; g < ESTIMATE_GROUPS; g++) {
+            one += sets[i].sections[number].one[g];
+            many += sets[i].sections[number].many[g];
+        }
+        return many > 0.0 ? one / many : 0.0;
+    }
+    return 0.0;
+}
+
 void learn_after_fork(void)
 {
     learn_pause();

@@ -21,6 +21,9 @@ void learn_begin(struct section *section, unsigned asked);
 /* Sees it end: after `ticks`, which stand for `stands_for` instances; 0: it was not timed. */
 void learn_end(const struct section *section, uint64_t ticks, uint64_t stands_for);
 
+/* T(1) / T(p) of the section alone, at its present team size; 0: not known. */
+double learn_ratio(const struct section *section);
+
 /* Learning is not allowed any more. What was learned stays published. */
 void learn_pause(void);
 

@@ -91,6 +91,10 @@ static void serial_sections_start(outlined_function *fn, void *data, unsigned th
 static void serial_end(void)
 {
 }
+static bool serial_cancel(void)
+{
+    return false;
+}
 static int absent_level(void)
 {
     return 0;

@@ -30,6 +30,7 @@ typedef void loop_runtime_start_function(outlined_function *, void *, unsigned n
                                          long step);
 typedef void sections_start_function(outlined_function *, void *, unsigned num_threads, unsigned count);
 typedef void end_function(void);
+typedef bool cancel_function(void);
 typedef int get_function(void);
 typedef int get_at_function(int level);
 typedef void set_function(int);
@@ -58,6 +59,12 @@ typedef void set_function(int);
       serial_loop_runtime_start)                                                                                       \
     X(sections_start, "GOMP_parallel_sections_start", sections_start_function, serial_sections_start)                  \
     X(parallel_end, "GOMP_parallel_end", end_function, serial_end)                                                     \
+    X(barrier, "GOMP_barrier", end_function, serial_end)                                                               \
+    X(loop_end, "GOMP_loop_end", end_function, serial_end)                                                             \
+    X(sections_end, "GOMP_sections_end", end_function, serial_end)                                                     \
+    X(barrier_cancel, "GOMP_barrier_cancel", cancel_function, serial_cancel)                                           \
+    X(loop_end_cancel, "GOMP_loop_end_cancel", cancel_function, serial_cancel)                                         \
+    X(sections_end_cancel, "GOMP_sections_end_cancel", cancel_function, serial_cancel)                                 \
     X(get_level, "omp_get_level", get_function, absent_level)                                                          \
     X(get_team_size, "omp_get_team_size", get_at_function, absent_team_size)                                           \
     X(get_max_threads, "omp_get_max_threads", get_function, absent_threads)                                            \

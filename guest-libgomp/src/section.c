@@ -6,6 +6,7 @@
 #include "learn.h"
 #include "program.h"
 #include "share.h"
+#include "watch.h"
 
 /* struct place.slot: the epoch of the join above, the state below. */
 #define SLOT_CLAIMING 0xffffffffu
@@ -222,6 +223,7 @@ void section_begin(struct section *section, outlined_function *fn, void *data, u
     section->attachment = NULL;
     section->team = (struct team){.argument = asked};
     section->owned = false;
+    section->watch_due = false;
     section->leased = 0;
     section->context = 0;
     section->width = self.width;
@@ -255,6 +257,7 @@ void section_begin(struct section *section, outlined_function *fn, void *data, u
         /* The processor's own order is the agent's business (page.h); the compiler's is ours. */
         atomic_signal_fence(memory_order_seq_cst);
         section->team = team_of_owner(runtime, place, page, asked);
+        section->watch_due = section->start && watch_is_due(section->start);
         if (__builtin_expect(atomic_load_explicit(&page->control, memory_order_relaxed) & VSCAF_CONTROL_LEARN, 0))
             learn_begin(section, asked);
         else if (__builtin_expect(learn_under_way, 0))

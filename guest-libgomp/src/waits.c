@@ -1,0 +1,48 @@
+/* libgomp's entry points at which a thread waits for its team: the time is booked where the thread is watched. */
+#include "clock.h"
+#include "export.h"
+#include "runtime.h"
+#include "watch.h"
+
+/* Symbols of libgomp, which has no header for those that compilers call. */
+#pragma GCC diagnostic ignored "-Wmissing-prototypes"
+
+static inline const struct runtime *runtime_of(const void *caller, struct place_spare *spare)
+{
+    return place_runtime(place_of(caller, spare));
+}
+
+#define WAIT(name, member)                                                                                             \
+    VSCAF_EXPORT void name(void)                                                                                       \
+    {                                                                                                                  \
+        struct place_spare spare;                                                                                      \
+        const struct runtime *runtime = runtime_of(__builtin_return_address(0), &spare);                               \
+        struct watch_thread *here = watch_here;                                                                        \
+        if (__builtin_expect(!here, 1)) {                                                                              \
+            runtime->member();                                                                                         \
+            return;                                                                                                    \
+        }                                                                                                              \
+        uint64_t began = clock_ticks();                                                                                \
+        runtime->member();                                                                                             \
+        here->barrier += clock_ticks() - began;                                                                        \
+    }
+WAIT(GOMP_barrier, barrier)
+WAIT(GOMP_loop_end, loop_end)
+WAIT(GOMP_sections_end, sections_end)
+
+#define WAIT_CANCEL(name, member)                                                                                      \
+    VSCAF_EXPORT bool name(void)                                                                                       \
+    {                                                                                                                  \
+        struct place_spare spare;                                                                                      \
+        const struct runtime *runtime = runtime_of(__builtin_return_address(0), &spare);                               \
+        struct watch_thread *here = watch_here;                                                                        \
+        if (__builtin_expect(!here, 1))                                                                                \
+            return runtime->member();                                                                                  \
+        uint64_t began = clock_ticks();                                                                                \
+        bool cancelled = runtime->member();                                                                            \
+        here->barrier += clock_ticks() - began;                                                                        \
+        return cancelled;                                                                                              \
+    }
+WAIT_CANCEL(GOMP_barrier_cancel, barrier_cancel)
+WAIT_CANCEL(GOMP_loop_end_cancel, loop_end_cancel)
+WAIT_CANCEL(GOMP_sections_end_cancel, sections_end_cancel)

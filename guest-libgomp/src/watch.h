@@ -1,0 +1,42 @@
+/* Where the time of a section's threads goes: sampled instances are watched in every thread. */
+#ifndef VSCAF_GOMP_WATCH_H
+#define VSCAF_GOMP_WATCH_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "section.h"
+
+/* One watched instance: on the stack of the thread that starts it. Sums over threads, in ticks. */
+struct watch {
+    outlined_function *fn; /* the program's own */
+    void *data;
+    uint64_t began;
+    bool with_steal; /* long enough for asking the kernel */
+    _Atomic uint32_t threads;
+    _Atomic bool tasks;       /* explicit tasks ran: waiting is not told from working */
+    _Atomic uint64_t arrived; /* after `began` */
+    _Atomic uint64_t left;    /* after `began` */
+    _Atomic uint64_t dispatch;
+    _Atomic uint64_t barrier;
+    _Atomic uint64_t steal_ns;
+};
+
+/* Whether this instance, timed from `now` on, is to be watched. The owner's. */
+bool watch_is_due(uint64_t now);
+
+/* Puts the watch between the runtime and the program's function. */
+void watch_begin(struct watch *watch, struct section *section);
+
+/* Books it, once the runtime has come back. */
+void watch_end(struct watch *watch, const struct section *section);
+
+/* What the calling thread does within a watched section; NULL: it is not watched. */
+struct watch_thread {
+    struct watch *watch;
+    uint64_t dispatch;
+    uint64_t barrier;
+};
+extern _Thread_local struct watch_thread *watch_here __attribute__((tls_model("initial-exec")));
+
+#endif
