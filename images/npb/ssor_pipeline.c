@@ -1,6 +1,6 @@
 /* The sweeps as a pipeline: each thread has a strip of rows j of every plane k, and waits, spinning on a flag, until
- * its neighbour has done the plane. One parallel region for each time step; thread number and team size are taken inside.
- * Threads that have no processor stall all that come after them. */
+ * its neighbour has done the plane. One parallel region for each time step; thread number and team size are taken
+ * inside. Threads that have no processor stall all that come after them. */
 #include "npb.h"
 #include "ssor_grid.h"
 
