@@ -14,14 +14,16 @@
 #define BUDGET_DEFAULT_PPM 10000u
 /* A young process may have this much ahead: it is 1% of what a program uses that runs for 15 s on two CPUs. */
 #define BUDGET_AHEAD_NS 300e6
+#define BUDGET_AHEAD_TIMES 3.0 /* the budget, while it is young */
 
 #define BLOCK_ONE_NS 16e6 /* a block at one thread, at full speedup */
 #define BLOCK_LEAST_NS 1e6
 #define SETTLE_PART 8u    /* of a block, at its start: caches and threads come round */
 #define PAUSE_LEAST_NS 30e6
-#define PAUSE_GOOD_NS 1000e6      /* once the estimate is good */
+#define PAUSE_GOOD_NS 1000e6 /* once the estimate is good */
+#define PAUSE_POOR_NS 100e6  /* while the budget is spent */
 #define GOOD_RELATIVE_ERROR 0.03
-#define AGE_NS 20e9       /* time in sections after which what was before counts half */
+#define AGE_NS 4e9        /* wall time after which what was before counts half */
 #define OLD_GROUP_KEEPS 0.6 /* of a group's sums when the next comparison is added */
 
 #define SECTIONS_LEARNED 256u /* the first of them stands for all that found no place */
@@ -205,6 +207,8 @@ static bool affordable(struct vscaf_page *page, double more_ns)
     double base_ns = process_cpu_ns();
     double allowed_ns = base_ns * ppm * 1e-6;
     double ahead_ns = BUDGET_AHEAD_NS * ppm / BUDGET_DEFAULT_PPM;
+    if (ahead_ns > BUDGET_AHEAD_TIMES * allowed_ns)
+        ahead_ns = BUDGET_AHEAD_TIMES * allowed_ns;
     if (allowed_ns < ahead_ns)
         allowed_ns = ahead_ns;
     publish_cost(page, base_ns);
@@ -264,6 +268,20 @@ static void count_wall(struct set *set, uint64_t now)
         age(set);
 }
 
+/* From all that is known. The program may have gone on to sections that were never compared: then it is unknown again. */
+static void reckon(struct set *set, struct vscaf_page *page)
+{
+    double in_sections = 0.0;
+    for (uint32_t i = 0; i < numbers; i++)
+        in_sections += set->sections[i].time;
+    double serial = set->wall > in_sections ? set->wall - in_sections : 0.0;
+    bool known = set->speedup.p != 0;
+    if (!estimate_speedup(set->sections, numbers, serial, set->p, set->groups, set->comparisons, &set->speedup))
+        set->speedup.p = 0;
+    if (known || set->speedup.p)
+        publish(page);
+}
+
 static void note_block(uint32_t number, double one, double many)
 {
     uint32_t i = 0;
@@ -295,16 +313,7 @@ static void conclude(struct set *set, struct vscaf_page *page)
     }
     set->groups |= UINT32_C(1) << group;
     set->comparisons++;
-
-    double in_sections = 0.0;
-    for (uint32_t i = 0; i < numbers; i++)
-        in_sections += set->sections[i].time;
-    double serial = set->wall > in_sections ? set->wall - in_sections : 0.0;
-    struct speedup speedup;
-    if (estimate_speedup(set->sections, numbers, serial, set->p, set->groups, set->comparisons, &speedup)) {
-        set->speedup = speedup;
-        publish(page);
-    }
+    reckon(set, page);
 }
 
 static bool good_enough(const struct set *set)
@@ -330,7 +339,8 @@ static __attribute__((noinline)) void next_phase(struct vscaf_page *page, uint64
             double block_cost_ns = (double)(now - now_learning.began) * scale_ns() * set->p * (set->p - 1);
             if (!affordable(page, block_cost_ns)) {
                 count_wall(set, now);
-                begin_training(now, PAUSE_LEAST_NS);
+                reckon(set, page);
+                begin_training(now, PAUSE_POOR_NS);
                 return;
             }
             now_learning.delaying = true;
