@@ -225,28 +225,38 @@ static double expected_ticks(const struct set *set, const struct section *sectio
     return set->count[number] > 0.0 ? set->sections[number].time / set->count[number] : 0.0;
 }
 
+/* Whether a block at one thread may hold the section: what threads keep for later sections, they keep at that size. */
+static bool comparable(const struct section *section, unsigned asked)
+{
+    uint32_t rules = atomic_load_explicit(&section->place->rules, memory_order_relaxed);
+    if (asked || !section->team.decided || (rules & (PLACE_READS_KEPT | PLACE_NUMBERED)))
+        return false;
+    return !(rules & PLACE_WRITES_KEPT)
+           || !(atomic_load_explicit(&program_bits, memory_order_relaxed) & VSCAF_PROGRAM_KEEPS);
+}
+
 void learn_begin(struct section *section, unsigned asked)
 {
     struct place *place = section->place;
     uint64_t context = context_step(place);
     uint32_t p = section->team.ran;
-    if (asked || !section->team.decided || program_malleable() != VSCAF_MALLEABLE_FULL
-        || atomic_load_explicit(&place->rules, memory_order_relaxed))
-        return; /* its time is that of serial code: more CPUs do not change it */
-    if (p < 2) {
+    if (asked == 1 || program_malleable() != VSCAF_MALLEABLE_FULL)
+        return; /* serial, by the program's own word; or not to be learned at all */
+    bool compared = comparable(section, asked);
+    if (compared && p < 2) {
         if (learn_under_way)
             learn_pause();
         return;
     }
-    if (__builtin_expect(!now_learning.set || now_learning.set->p != p, 0)) {
-        if (!section->start || !atomic_load_explicit(&clock_scale, memory_order_relaxed))
+    if (__builtin_expect(!now_learning.set || (compared && now_learning.set->p != p), 0)) {
+        if (!compared || !section->start || !atomic_load_explicit(&clock_scale, memory_order_relaxed))
             return; /* the next one that is timed */
         begin_set(p, section->start);
     }
     if (__builtin_expect(!place->number, 0) && numbers < SECTIONS_LEARNED)
         place->number = numbers++;
     section->context = context;
-    if (now_learning.phase == PHASE_ONE)
+    if (compared && now_learning.phase == PHASE_ONE)
         section->team.argument = section->team.ran = 1;
 }
 
