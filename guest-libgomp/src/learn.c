@@ -385,7 +385,7 @@ void learn_end(const struct section *section, uint64_t ticks, uint64_t stands_fo
     double expected = 0.0;
     if (ticks) {
         expected = expected_ticks(set, section);
-        if (!one) {
+        if (!one && now_learning.phase != PHASE_ONE) {
             set->sections[number].time += (double)ticks * (double)stands_for;
             set->count[number] += (double)stands_for;
         }
