@@ -2,6 +2,8 @@
 
 #include <string.h>
 
+#include "loops.h"
+
 /* struct place.slot: the epoch of the join above, the state below. */
 #define SLOT_CLAIMING 0xffffffffu
 #define SLOT_NONE 0xfffffffeu /* the page has no room: the section is counted as dropped */
@@ -110,6 +112,7 @@ void section_begin(struct section *section, outlined_function *fn, void *data, u
     atomic_fetch_add_explicit(&attachment->page->started, 1, memory_order_seq_cst);
     section->team = team_of_section(runtime, attachment->page, asked);
     atomic_store_explicit(&attachment->page->team_last, section->team.ran, memory_order_relaxed);
+    loops_section_starts(!asked && section->team.argument ? section->team.ran : 0);
     if (section->team.own_dynamic)
         runtime->set_dynamic(0);
 }

@@ -52,16 +52,26 @@ static inline unsigned positive(int threads)
     return threads > 0 ? (unsigned)threads : 1;
 }
 
-static inline bool rigid(void)
+_Atomic bool program_dynamic;
+
+static inline bool number_set(void)
 {
     /* Relaxed: a section that another thread starts while the number is being set may be on either side of it. */
     return atomic_load_explicit(&program_bits, memory_order_relaxed) & VSCAF_PROGRAM_SET;
+}
+
+static inline bool rigid(void)
+{
+    /* Relaxed: as above. */
+    return number_set() && !atomic_load_explicit(&program_dynamic, memory_order_relaxed);
 }
 
 /* The most that a team may have. */
 static inline unsigned ceiling(const struct runtime *runtime, const struct vscaf_page *page)
 {
     /* Relaxed, both: any value that was ever right is safe, and a told number only grows. */
+    if (number_set())
+        return positive(runtime->get_max_threads());
     uint32_t told = atomic_load_explicit(&program_limit, memory_order_relaxed);
     if (told)
         return smaller(told, user_bound());
@@ -85,7 +95,7 @@ struct team team_of_section(const struct runtime *runtime, const struct vscaf_pa
         } else {
             /* Nobody decides; but a program that was told less than the runtime would take holds us to it. */
             uint32_t told = atomic_load_explicit(&program_limit, memory_order_relaxed);
-            if (told && told < positive(runtime->get_max_threads()))
+            if (told && !number_set() && told < positive(runtime->get_max_threads()))
                 team.argument = team.ran = told;
         }
     }
@@ -126,7 +136,7 @@ int team_tell(const struct runtime *runtime, int real)
     const struct attachment *current = atomic_load_explicit(&join_current, memory_order_acquire);
     uint32_t limit = atomic_load_explicit(&current->page->team_limit, memory_order_relaxed);
     int told = real;
-    if (!rigid() && believed(limit) && limit <= user_bound() && limit <= positive(runtime->get_thread_limit()))
+    if (!number_set() && believed(limit) && limit <= user_bound() && limit <= positive(runtime->get_thread_limit()))
         told = (int)limit;
     if (told > 0)
         program_told((uint32_t)told);

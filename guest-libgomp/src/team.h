@@ -14,6 +14,9 @@ struct team {
     bool own_dynamic;  /* the runtime's dynamic adjustment, which makes teams smaller, must be off during the call */
 };
 
+/* The program has called omp_set_dynamic(true): a number that it sets is then the most it wants, not its own rule. */
+extern _Atomic bool program_dynamic;
+
 /* Of a top-level section. `asked` is the program's own argument (0: no clause); obeyed. */
 struct team team_of_section(const struct runtime *runtime, const struct vscaf_page *page, unsigned asked);
 
