@@ -1,12 +1,13 @@
 ! The constructs as gfortran emits them, while the team is resized: each result is that of the loop without OpenMP.
 ! Its names for the library's functions are symbols of their own; the last ones make the program rigid.
-module cases
+program fortran
     use, intrinsic :: iso_c_binding
     use omp_lib
     implicit none
     integer, parameter :: long = c_int64_t
     integer, parameter :: n = 96
-    integer :: kept
+    integer :: round
+    integer, save :: kept
     !$omp threadprivate(kept)
 
     interface
@@ -19,6 +20,21 @@ module cases
         subroutine resize_end() bind(c)
         end subroutine
     end interface
+
+    call resize_begin("ticks" // c_null_char)
+    do round = 1, 40
+        call all_constructs()
+    end do
+    call resize_end()
+    if (omp_get_max_threads() < 1) error stop 2
+    if (omp_get_num_procs() < 1) error stop 2
+    call omp_set_dynamic(.false.)
+    call omp_set_dynamic(.false._8)
+    call omp_set_num_threads(3)
+    if (omp_get_max_threads() /= 3) error stop 3
+    call omp_set_num_threads(2_8)
+    if (omp_get_max_threads() /= 2) error stop 4
+    call all_constructs()
 
 contains
     function work(i) result(value)
@@ -161,25 +177,4 @@ contains
         !$omp end parallel
         call expect('copyin', total, 7_long * n)
     end subroutine
-end module
-
-program fortran
-    use cases
-    implicit none
-    integer :: round
-
-    call resize_begin("ticks" // c_null_char)
-    do round = 1, 40
-        call all_constructs()
-    end do
-    call resize_end()
-    if (omp_get_max_threads() < 1) error stop 2
-    if (omp_get_num_procs() < 1) error stop 2
-    call omp_set_dynamic(.false.)
-    call omp_set_dynamic(.false._8)
-    call omp_set_num_threads(3)
-    if (omp_get_max_threads() /= 3) error stop 3
-    call omp_set_num_threads(2_8)
-    if (omp_get_max_threads() /= 2) error stop 4
-    call all_constructs()
 end program

@@ -94,7 +94,7 @@ static uint64_t work(uint64_t value)
         for (int i = 0; i < N; i++) {                                                                                  \
             cells[i] = work((uint64_t)i);                                                                              \
             most = cells[i] > most ? cells[i] : most;                                                                  \
-            bits |= cells[i] & 0xffu << i % 56;                                                                        \
+            bits |= cells[i] & UINT64_C(0xff) << i % 56;                                                               \
         }                                                                                                              \
         for (int i = 0; i < N; i++)                                                                                    \
             bits = bits * 31 + cells[i];                                                                               \
