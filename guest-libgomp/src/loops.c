@@ -107,6 +107,6 @@ VSCAF_EXPORT void omp_set_schedule_(const int32_t *kind, const int32_t *chunk)
 
 VSCAF_EXPORT void omp_set_schedule_8_(const int32_t *kind, const int64_t *chunk)
 {
-    int64_t value = *chunk;
-    set_schedule(__builtin_return_address(0), *kind, value > INT_MAX ? INT_MAX : value < INT_MIN ? INT_MIN : (int)value);
+    int64_t value = *chunk > INT_MAX ? INT_MAX : *chunk < INT_MIN ? INT_MIN : *chunk;
+    set_schedule(__builtin_return_address(0), *kind, (int)value);
 }

@@ -1,5 +1,5 @@
 /* A team that shrinks inside a loop: surplus threads leave their CPUs after the chunk that they are at, the others go
- * on, and every iteration is done once. Where a thread's chunks are its own, or the program said the number, all stay. */
+ * on, and every iteration is done once. Where chunks belong to threads, or the program said the number, all stay. */
 #include <omp.h>
 #include <pthread.h>
 #include <stdint.h>
