@@ -178,6 +178,15 @@ static void set_num_threads(const void *caller, int threads)
     join_look_after_if_due(clock_ticks());
     runtime->set_num_threads(threads);
     program_note(VSCAF_PROGRAM_SET);
+    program_changed();
+}
+
+/* The runtime's setting is the program's all along; it is off only while a section whose size the page decides starts. */
+static void set_dynamic(const void *caller, bool dynamic)
+{
+    struct place_spare spare;
+    place_runtime(place_of(caller, &spare))->set_dynamic(dynamic);
+    program_set_dynamic(dynamic);
 }
 
 VSCAF_EXPORT int omp_get_max_threads(void)
@@ -214,4 +223,19 @@ VSCAF_EXPORT void omp_set_num_threads_8_(const int64_t *threads)
 {
     int64_t value = *threads;
     set_num_threads(__builtin_return_address(0), value > INT32_MAX ? INT32_MAX : value < 0 ? 0 : (int)value);
+}
+
+VSCAF_EXPORT void omp_set_dynamic(int dynamic)
+{
+    set_dynamic(__builtin_return_address(0), dynamic);
+}
+
+VSCAF_EXPORT void omp_set_dynamic_(const int32_t *dynamic)
+{
+    set_dynamic(__builtin_return_address(0), *dynamic);
+}
+
+VSCAF_EXPORT void omp_set_dynamic_8_(const int64_t *dynamic)
+{
+    set_dynamic(__builtin_return_address(0), *dynamic != 0);
 }

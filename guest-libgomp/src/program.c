@@ -13,6 +13,9 @@ _Atomic uint32_t program_generation = 1;
 #define OVERRIDE_NONE UINT32_MAX
 static _Atomic uint32_t override = OVERRIDE_NONE;
 
+/* The program's own word on dynamic adjustment (omp_set_dynamic): a number that it set is then an upper bound. */
+static _Atomic bool dynamic;
+
 /* VSCAF_MALLEABLE in the environment: full, shrink, rigid. */
 static const char *const names[] = {
     [VSCAF_MALLEABLE_FULL] = "full",
@@ -45,7 +48,8 @@ enum vscaf_malleable program_malleable(void)
     if (word != OVERRIDE_NONE)
         return (enum vscaf_malleable)word;
     uint32_t bits = atomic_load_explicit(&program_bits, memory_order_relaxed);
-    if (bits & (VSCAF_PROGRAM_SET | VSCAF_PROGRAM_BOUND))
+    if ((bits & VSCAF_PROGRAM_BOUND)
+        || ((bits & VSCAF_PROGRAM_SET) && !atomic_load_explicit(&dynamic, memory_order_relaxed)))
         return VSCAF_MALLEABLE_RIGID;
     return VSCAF_MALLEABLE_FULL;
 }
@@ -77,6 +81,13 @@ void program_changed(void)
 {
     /* Release: who sees the new generation sees what changed. */
     atomic_fetch_add_explicit(&program_generation, 1, memory_order_release);
+}
+
+void program_set_dynamic(bool value)
+{
+    atomic_store_explicit(&dynamic, value, memory_order_relaxed);
+    program_changed();
+    program_copy(atomic_load(&join_current)->page);
 }
 
 /* First the library's own copy, then the current page; a join publishes its page first and copies then. So whichever

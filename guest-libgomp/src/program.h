@@ -26,6 +26,9 @@ void program_note(uint32_t bits);
 /* The program was told this number; also notes VSCAF_PROGRAM_ASKED. The largest told counts. */
 void program_told(uint32_t threads);
 
+/* The program has turned the runtime's dynamic adjustment on or off. */
+void program_set_dynamic(bool value);
+
 /* A team's size has to be computed anew. */
 void program_changed(void);
 

@@ -130,6 +130,26 @@ static void absent_set(int value)
     (void)value;
 }
 
+/* Of a loop that no runtime started there is nothing to hand out. */
+static bool serial_next(long *start, long *end)
+{
+    (void)start, (void)end;
+    return false;
+}
+static bool serial_ull_next(unsigned long long *start, unsigned long long *end)
+{
+    (void)start, (void)end;
+    return false;
+}
+static void absent_get_schedule(int *kind, int *chunk)
+{
+    *kind = *chunk = 1; /* static */
+}
+static void absent_set_schedule(int kind, int chunk)
+{
+    (void)kind, (void)chunk;
+}
+
 /* dlclose is interposed (below), so the shim's own handles must be closed with the real one. */
 static int close_handle(void *handle)
 {

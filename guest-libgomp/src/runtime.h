@@ -34,6 +34,10 @@ typedef bool cancel_function(void);
 typedef int get_function(void);
 typedef int get_at_function(int level);
 typedef void set_function(int);
+typedef bool next_function(long *start, long *end);
+typedef bool ull_next_function(unsigned long long *start, unsigned long long *end);
+typedef void get_schedule_function(int *kind, int *chunk);
+typedef void set_schedule_function(int kind, int chunk);
 
 /* X(member, symbol, type, what stands in where the runtime has no such symbol) */
 #define VSCAF_RUNTIME_FUNCTIONS(X)                                                                                     \
@@ -74,7 +78,26 @@ typedef void set_function(int);
     X(get_dynamic, "omp_get_dynamic", get_function, absent_dynamic)                                                    \
     X(get_proc_bind, "omp_get_proc_bind", get_function, absent_level)                                                  \
     X(set_dynamic, "omp_set_dynamic", set_function, absent_set)                                                        \
-    X(set_num_threads, "omp_set_num_threads", set_function, absent_set)
+    X(set_num_threads, "omp_set_num_threads", set_function, absent_set)                                                \
+    X(dynamic_next, "GOMP_loop_dynamic_next", next_function, serial_next)                                              \
+    X(ull_dynamic_next, "GOMP_loop_ull_dynamic_next", ull_next_function, serial_ull_next)                              \
+    X(guided_next, "GOMP_loop_guided_next", next_function, serial_next)                                                \
+    X(ull_guided_next, "GOMP_loop_ull_guided_next", ull_next_function, serial_ull_next)                                \
+    X(runtime_next, "GOMP_loop_runtime_next", next_function, serial_next)                                              \
+    X(ull_runtime_next, "GOMP_loop_ull_runtime_next", ull_next_function, serial_ull_next)                              \
+    X(nonmonotonic_dynamic_next, "GOMP_loop_nonmonotonic_dynamic_next", next_function, serial_next)                    \
+    X(ull_nonmonotonic_dynamic_next, "GOMP_loop_ull_nonmonotonic_dynamic_next", ull_next_function, serial_ull_next)    \
+    X(nonmonotonic_guided_next, "GOMP_loop_nonmonotonic_guided_next", next_function, serial_next)                      \
+    X(ull_nonmonotonic_guided_next, "GOMP_loop_ull_nonmonotonic_guided_next", ull_next_function, serial_ull_next)      \
+    X(nonmonotonic_runtime_next, "GOMP_loop_nonmonotonic_runtime_next", next_function, serial_next)                    \
+    X(ull_nonmonotonic_runtime_next, "GOMP_loop_ull_nonmonotonic_runtime_next", ull_next_function, serial_ull_next)    \
+    X(maybe_nonmonotonic_runtime_next, "GOMP_loop_maybe_nonmonotonic_runtime_next", next_function, serial_next)        \
+    X(ull_maybe_nonmonotonic_runtime_next, "GOMP_loop_ull_maybe_nonmonotonic_runtime_next", ull_next_function,         \
+      serial_ull_next)                                                                                                 \
+    X(get_thread_num, "omp_get_thread_num", get_function, absent_level)                                                \
+    X(get_num_threads, "omp_get_num_threads", get_function, absent_threads)                                            \
+    X(get_schedule, "omp_get_schedule", get_schedule_function, absent_get_schedule)                                    \
+    X(set_schedule, "omp_set_schedule", set_schedule_function, absent_set_schedule)
 
 /* The functions of one runtime; none is ever NULL. */
 struct runtime {

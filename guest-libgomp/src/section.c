@@ -4,6 +4,7 @@
 
 #include "clock.h"
 #include "learn.h"
+#include "loops.h"
 #include "program.h"
 #include "share.h"
 #include "watch.h"
@@ -269,6 +270,7 @@ void section_begin(struct section *section, outlined_function *fn, void *data, u
     atomic_store_explicit(&section->attachment->page->team_last, section->team.ran, memory_order_relaxed);
     /* Relaxed: read when another section is sized, in the program's own order. */
     atomic_store_explicit(&place->last_team, section->team.ran, memory_order_relaxed);
+    loops_section_starts(section->team.decided ? section->team.ran : 0);
     if (__builtin_expect(section->team.own_dynamic, 0))
         runtime->set_dynamic(0);
 }

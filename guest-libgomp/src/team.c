@@ -54,6 +54,12 @@ static inline unsigned positive(int threads)
     return threads > 0 ? (unsigned)threads : 1;
 }
 
+static inline bool number_set(void)
+{
+    /* Relaxed: a section that another thread starts while the number is being set may be on either side of it. */
+    return atomic_load_explicit(&program_bits, memory_order_relaxed) & VSCAF_PROGRAM_SET;
+}
+
 static inline bool rigid(void)
 {
     return program_malleable() == VSCAF_MALLEABLE_RIGID;
@@ -95,6 +101,8 @@ static unsigned team_of_writers(void)
 static inline unsigned ceiling(const struct runtime *runtime, const struct vscaf_page *page)
 {
     /* Relaxed, both: any value that was ever right is safe, and a told number only grows. */
+    if (number_set() && !(atomic_load_explicit(&program_bits, memory_order_relaxed) & VSCAF_PROGRAM_OVERRIDE))
+        return positive(runtime->get_max_threads());
     uint32_t told = atomic_load_explicit(&program_limit, memory_order_relaxed);
     if (told)
         return smaller(told, user_bound());
@@ -134,7 +142,7 @@ struct team team_of_section(const struct runtime *runtime, const struct place *p
             }
             team.argument = team.ran = size;
             team.decided = true;
-        } else if (told && told < positive(runtime->get_max_threads())) {
+        } else if (told && !number_set() && told < positive(runtime->get_max_threads())) {
             /* Nobody decides; but a program that was told less than the runtime would take holds us to it. */
             team.argument = team.ran = told;
         }
@@ -211,9 +219,8 @@ int team_tell(const struct runtime *runtime, int real)
     const struct attachment *current = atomic_load_explicit(&join_current, memory_order_acquire);
     uint32_t limit = atomic_load_explicit(&current->page->team_limit, memory_order_relaxed);
     uint32_t before = atomic_load_explicit(&program_limit, memory_order_relaxed);
-    bool set = atomic_load_explicit(&program_bits, memory_order_relaxed) & VSCAF_PROGRAM_SET;
     int told = real;
-    if (!set && !rigid()) {
+    if (!number_set() && !rigid()) {
         /* What it was told once it is told again: it may have sized one array by each answer. */
         if (before)
             limit = before;
