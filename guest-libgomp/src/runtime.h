@@ -68,7 +68,6 @@ typedef void set_schedule_function(int kind, int chunk);
     X(sections_end, "GOMP_sections_end", end_function, serial_end)                                                     \
     X(barrier_cancel, "GOMP_barrier_cancel", cancel_function, serial_cancel)                                           \
     X(loop_end_cancel, "GOMP_loop_end_cancel", cancel_function, serial_cancel)                                         \
-    X(sections_end_cancel, "GOMP_sections_end_cancel", cancel_function, serial_cancel)                                 \
     X(get_level, "omp_get_level", get_function, absent_level)                                                          \
     X(get_team_size, "omp_get_team_size", get_at_function, absent_team_size)                                           \
     X(get_max_threads, "omp_get_max_threads", get_function, absent_threads)                                            \

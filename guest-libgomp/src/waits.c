@@ -45,4 +45,3 @@ WAIT(GOMP_sections_end, sections_end)
     }
 WAIT_CANCEL(GOMP_barrier_cancel, barrier_cancel)
 WAIT_CANCEL(GOMP_loop_end_cancel, loop_end_cancel)
-WAIT_CANCEL(GOMP_sections_end_cancel, sections_end_cancel)
