@@ -61,7 +61,7 @@ static void test_golden_bad_lines(void **state)
         count++;
     }
     fclose(file);
-    assert_true(count >= 18);
+    assert_true(count >= 24);
 }
 
 static void parse(const char *text, struct wire_message *message)
