@@ -107,7 +107,7 @@ def _domains(state: Mapping[str, Any]) -> Table:
 
 def _programs(domains: Iterable[Mapping[str, Any]]) -> Table:
     rows = Table()
-    for column in ("domain", "program", "team", "malleable", "speedup", "learning", "thread time"):
+    for column in ("domain", "program", "team", "malleable", "speedup", "learning", "time"):
         rows.add_column(column)
     for domain in domains:
         for process in domain.get("processes", []):
@@ -144,7 +144,7 @@ def _speedup(process: Mapping[str, Any]) -> str:
 def _learning(learning: Mapping[str, Any] | None) -> str:
     if learning is None:
         return ""
-    cost = f"{100 * learning['used']:.2g}% of {100 * learning['budget']:.2g}%"
+    cost = f"{100 * learning['used']:.3g}% of {100 * learning['budget']:.3g}%"
     if not learning["counters"]:
         return f"{cost}, no counters"
     return f"{cost}, ipc" if learning["metric"] == "ipc" else cost

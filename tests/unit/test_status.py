@@ -55,14 +55,14 @@ def shown(*processes: dict[str, Any], width: int = 120) -> str:
 
 def row(*processes: dict[str, Any]) -> list[str]:
     """The cells of the second table's only row, their lines joined by commas."""
-    lines = [line for line in shown(*processes, width=80).split("thread time")[1].splitlines() if "│" in line]
+    lines = [line for line in shown(*processes, width=80).split("learning")[1].splitlines() if "│" in line]
     columns = zip(*(line.split("│")[1:-1] for line in lines), strict=True)
     return [", ".join(cell for one in column if (cell := one.strip())) for column in columns]
 
 
 def test_no_program_no_second_table() -> None:
-    assert "thread time" not in shown()
-    assert "thread time" not in shown(process(running=False))
+    assert "learning" not in shown()
+    assert "learning" not in shown(process(running=False))
 
 
 def test_a_program_of_which_nothing_is_known() -> None:
