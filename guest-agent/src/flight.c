@@ -16,8 +16,7 @@ enum flight_barrier flight_barrier_choose(void)
 
 bool flight_barrier_run(enum flight_barrier barrier)
 {
-    if (barrier == FLIGHT_BARRIER_EXPEDITED &&
-        syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL_EXPEDITED, 0, 0) == 0)
+    if (barrier == FLIGHT_BARRIER_EXPEDITED && syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL_EXPEDITED, 0, 0) == 0)
         return true;
     return barrier != FLIGHT_BARRIER_NONE && syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL, 0, 0) == 0;
 }

@@ -83,7 +83,7 @@ static void take_cost(struct learned *learned, const struct vscaf_page *page)
     learned->cost_s = fmin(cost_ns / 1e9, LEARNED_COST_MOST_S);
     learned->used = base_ns > 0.0 ? fmin(cost_ns / base_ns, 1.0) : 0.0;
     learned->metric = atomic_load_explicit(&page->metric, memory_order_relaxed) == VSCAF_METRIC_IPC ? VSCAF_METRIC_IPC
-                                                                                                      : VSCAF_METRIC_RATE;
+                                                                                                    : VSCAF_METRIC_RATE;
     learned->no_counters =
         (atomic_load_explicit(&page->program, memory_order_relaxed) & VSCAF_PROGRAM_NO_COUNTERS) != 0;
 }

@@ -11,9 +11,9 @@
 
 #define LEARNED_POINTS_MOST (VSCAF_ESTIMATES + 1u) /* what was estimated, and p = 1 */
 #define LEARNED_EFFICIENCY_MOST 2.0                /* S/p is never believed above this (thesis section 5.2.2) */
-#define LEARNED_BUSY_PERIODS_MOST 8u  /* for so many periods, estimates that are being written leave the last ones valid */
-#define LEARNED_HALF_LIFE_S 20.0      /* running time of the process after which old sums count half */
-#define LEARNED_SUM_TOLERANCE 0.1     /* parts that add up to the total less exactly than this are no decomposition */
+#define LEARNED_BUSY_PERIODS_MOST 8u /* for so many periods, estimates being written leave the last ones valid */
+#define LEARNED_HALF_LIFE_S 20.0     /* running time of the process after which old sums count half */
+#define LEARNED_SUM_TOLERANCE 0.1    /* parts that add up to the total less exactly are no decomposition */
 #define LEARNED_COST_MOST_S 1e9
 #define LEARNED_SECTION_MOST_MS 1e9
 
@@ -53,8 +53,10 @@ struct learned {
     enum vscaf_metric metric;
     bool no_counters; /* the metric ipc was asked for, and there is no counter: rate is used */
 
-    uint64_t seen_part[LEARNED_PARTS], seen_total, seen_section_ns, seen_finished; /* the page's sums at the last period */
-    double part_ns[LEARNED_PARTS], total_ns, section_ns, finished;                 /* decayed */
+    /* The page's sums at the last period. */
+    uint64_t seen_part[LEARNED_PARTS], seen_total, seen_section_ns, seen_finished;
+    /* What was added to them, decayed. */
+    double part_ns[LEARNED_PARTS], total_ns, section_ns, finished;
 };
 
 /* Reads the page once a period. wall_s: length of the period in seconds; running: whether the process used the CPU in

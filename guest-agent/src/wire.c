@@ -232,10 +232,9 @@ static json_t *process_object(const struct wire_process *process, enum detail de
                                                 point->speedup, "standard_error", point->standard_error, "samples",
                                                 (json_int_t)point->samples));
     }
-    json_t *object =
-        json_pack("{s:I, s:s, s:I, s:s, s:b, s:o}", "pid", (json_int_t)process->pid, "name", name, "team",
-                  (json_int_t)process->team, "malleable", process->malleable, "running", (int)process->running, "points",
-                  points);
+    json_t *object = json_pack("{s:I, s:s, s:I, s:s, s:b, s:o}", "pid", (json_int_t)process->pid, "name", name, "team",
+                               (json_int_t)process->team, "malleable", process->malleable, "running",
+                               (int)process->running, "points", points);
     if (process->override)
         json_object_set_new(object, "override", json_true());
     if (process->long_section)

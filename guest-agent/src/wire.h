@@ -57,11 +57,11 @@ struct wire_process {
     size_t points_count;
 
     /* The optional ones. */
-    bool override;                 /* VSCAF_MALLEABLE said what it is */
-    bool long_section;             /* its section lasts longer than a period */
+    bool override;                  /* VSCAF_MALLEABLE said what it is */
+    bool long_section;              /* its section lasts longer than a period */
     const struct learned *learning; /* what learning costs and how it is done; NULL: nothing to say */
-    double learn_budget;           /* fraction of the process's CPU time that learning may cost */
-    bool decomposed;               /* decomposition is known */
+    double learn_budget;            /* fraction of the process's CPU time that learning may cost */
+    bool decomposed;                /* decomposition is known */
     struct learned_decomposition decomposition;
 };
 

@@ -185,8 +185,7 @@ static void test_kernel_without_membarrier(void **state)
             BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
         };
         struct sock_fprog program = {sizeof(filter) / sizeof(*filter), filter};
-        if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 ||
-            prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) != 0)
+        if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 || prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) != 0)
             _exit(77);
         bool none = flight_barrier_choose() == FLIGHT_BARRIER_NONE && !flight_barrier_run(FLIGHT_BARRIER_NONE) &&
                     !flight_barrier_run(FLIGHT_BARRIER_EXPEDITED) && !flight_barrier_run(FLIGHT_BARRIER_GLOBAL);

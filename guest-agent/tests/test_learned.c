@@ -1,4 +1,5 @@
 #include <math.h>
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -128,6 +129,62 @@ static void test_sequence_that_stays_odd(void **state)
     fixture->page.estimates_sequence++;
     period(fixture);
     assert_float_equal(fixture->learned.points[1].speedup, 1.1, 1e-9);
+}
+
+struct writer {
+    struct fixture *fixture;
+    _Atomic bool stop;
+};
+
+/* As the shim writes: odd, figures that belong together, even. */
+static void *write_without_end(void *argument)
+{
+    struct writer *writer = argument;
+    struct vscaf_page *page = &writer->fixture->page;
+    for (uint32_t i = 0; !atomic_load_explicit(&writer->stop, memory_order_relaxed); i++) {
+        uint32_t p = 2 + i % 100;
+        uint32_t sequence = atomic_load_explicit(&page->estimates_sequence, memory_order_relaxed);
+        atomic_store_explicit(&page->estimates_sequence, sequence + 1, memory_order_relaxed);
+        atomic_thread_fence(memory_order_release);
+        for (uint32_t k = 0; k < VSCAF_ESTIMATES; k++) {
+            atomic_store_explicit(&page->estimates[k].team_size, p + k, memory_order_relaxed);
+            atomic_store_explicit(&page->estimates[k].samples, p, memory_order_relaxed);
+            atomic_store_explicit(&page->estimates[k].speedup_millionths, (p + k) * 1000000, memory_order_relaxed);
+            atomic_store_explicit(&page->estimates[k].standard_error_millionths, p * 1000, memory_order_relaxed);
+        }
+        atomic_store_explicit(&page->estimates_used, VSCAF_ESTIMATES, memory_order_relaxed);
+        atomic_store_explicit(&page->estimates_sequence, sequence + 2, memory_order_release);
+        for (volatile int pause = 0; pause < 200; pause++)
+            ;
+    }
+    return NULL;
+}
+
+static void test_estimates_are_never_taken_half_written(void **state)
+{
+    struct fixture *fixture = *state;
+    struct writer writer = {.fixture = fixture};
+    pthread_t thread;
+    assert_int_equal(pthread_create(&thread, NULL, write_without_end, &writer), 0);
+    uint32_t torn = 0, read = 0;
+    for (int i = 0; i < 200000; i++) {
+        period(fixture);
+        const struct learned *learned = &fixture->learned;
+        if (learned->points_count == 0)
+            continue;
+        read++;
+        uint32_t p = learned->points[1].p;
+        torn += learned->points_count != LEARNED_POINTS_MOST;
+        for (size_t k = 1; k < learned->points_count; k++) {
+            const struct speedup_point *point = &learned->points[k];
+            torn += point->p != p + k - 1 || point->samples != p || point->speedup != (double)point->p ||
+                    fabs(point->standard_error - p * 1e-3) > 1e-9;
+        }
+    }
+    atomic_store(&writer.stop, true);
+    pthread_join(thread, NULL);
+    assert_int_equal(torn, 0);
+    assert_true(read > 1000);
 }
 
 static void test_cost(void **state)
@@ -265,6 +322,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_all_places_are_read, setup, teardown),
         cmocka_unit_test_setup_teardown(test_what_cannot_be_is_no_point, setup, teardown),
         cmocka_unit_test_setup_teardown(test_sequence_that_stays_odd, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_estimates_are_never_taken_half_written, setup, teardown),
         cmocka_unit_test_setup_teardown(test_cost, setup, teardown),
         cmocka_unit_test_setup_teardown(test_decomposition_adds_up_and_old_phases_fade, setup, teardown),
         cmocka_unit_test_setup_teardown(test_decomposition_that_does_not_add_up_is_unknown, setup, teardown),

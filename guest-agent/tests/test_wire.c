@@ -118,7 +118,8 @@ static void fill(struct many *many, const char *name, size_t points, size_t runn
             .learning = &many->learned,
             .learn_budget = 0.012345,
             .decomposed = true,
-            .decomposition = {.part = {0.16661, 0.16662, 0.16663, 0.16664, 0.16665, 0.16685}, .idle_rate = 0.49992,
+            .decomposition = {.part = {0.16661, 0.16662, 0.16663, 0.16664, 0.16665, 0.16685},
+                              .idle_rate = 0.49992,
                               .section_ms = 123456.789},
         };
 }
