@@ -8,11 +8,11 @@
 /* One estimate as a point; false where it cannot be true. */
 static bool read_estimate(const struct vscaf_estimate *estimate, struct speedup_point *point)
 {
-    /* Relaxed: the sequence around it says whether these belong together. */
-    uint32_t p = atomic_load_explicit(&estimate->team_size, memory_order_relaxed);
-    uint32_t samples = atomic_load_explicit(&estimate->samples, memory_order_relaxed);
-    double speedup = (double)atomic_load_explicit(&estimate->speedup_millionths, memory_order_relaxed) / 1e6;
-    double error = (double)atomic_load_explicit(&estimate->standard_error_millionths, memory_order_relaxed) / 1e6;
+    /* Acquire: the second look at the sequence comes after these, and says whether they belong together. */
+    uint32_t p = atomic_load_explicit(&estimate->team_size, memory_order_acquire);
+    uint32_t samples = atomic_load_explicit(&estimate->samples, memory_order_acquire);
+    double speedup = (double)atomic_load_explicit(&estimate->speedup_millionths, memory_order_acquire) / 1e6;
+    double error = (double)atomic_load_explicit(&estimate->standard_error_millionths, memory_order_acquire) / 1e6;
     *point = (struct speedup_point){p, speedup, error, samples};
     /* An error as large as the speedup itself says that nothing is known. */
     return p >= 2 && p <= VSCAF_MAX_TEAM && samples > 0 && speedup > 0.0 &&
@@ -22,7 +22,7 @@ static bool read_estimate(const struct vscaf_estimate *estimate, struct speedup_
 /* The believable estimates, by ascending p, each p once, from `points[1]` on. Returns how many. */
 static size_t read_estimates(const struct vscaf_page *page, struct speedup_point points[LEARNED_POINTS_MOST])
 {
-    uint32_t used = atomic_load_explicit(&page->estimates_used, memory_order_relaxed);
+    uint32_t used = atomic_load_explicit(&page->estimates_used, memory_order_acquire); /* as above */
     size_t count = 0;
     for (uint32_t i = 0; i < used && i < VSCAF_ESTIMATES; i++) {
         struct speedup_point point;
@@ -50,8 +50,6 @@ static void take_estimates(struct learned *learned, const struct vscaf_page *pag
             continue;
         struct speedup_point points[LEARNED_POINTS_MOST];
         size_t count = read_estimates(page, points);
-        /* The loads above stay above the second look at the sequence. */
-        atomic_thread_fence(memory_order_acquire);
         if (atomic_load_explicit(&page->estimates_sequence, memory_order_relaxed) != before)
             continue;
         learned->busy_periods = 0;

@@ -136,7 +136,7 @@ struct writer {
     _Atomic bool stop;
 };
 
-/* As the shim writes: odd, figures that belong together, even. */
+/* As the shim writes: odd, figures that belong together, even, in this order. */
 static void *write_without_end(void *argument)
 {
     struct writer *writer = argument;
@@ -145,14 +145,13 @@ static void *write_without_end(void *argument)
         uint32_t p = 2 + i % 100;
         uint32_t sequence = atomic_load_explicit(&page->estimates_sequence, memory_order_relaxed);
         atomic_store_explicit(&page->estimates_sequence, sequence + 1, memory_order_relaxed);
-        atomic_thread_fence(memory_order_release);
         for (uint32_t k = 0; k < VSCAF_ESTIMATES; k++) {
-            atomic_store_explicit(&page->estimates[k].team_size, p + k, memory_order_relaxed);
-            atomic_store_explicit(&page->estimates[k].samples, p, memory_order_relaxed);
-            atomic_store_explicit(&page->estimates[k].speedup_millionths, (p + k) * 1000000, memory_order_relaxed);
-            atomic_store_explicit(&page->estimates[k].standard_error_millionths, p * 1000, memory_order_relaxed);
+            atomic_store_explicit(&page->estimates[k].team_size, p + k, memory_order_release);
+            atomic_store_explicit(&page->estimates[k].samples, p, memory_order_release);
+            atomic_store_explicit(&page->estimates[k].speedup_millionths, (p + k) * 1000000, memory_order_release);
+            atomic_store_explicit(&page->estimates[k].standard_error_millionths, p * 1000, memory_order_release);
         }
-        atomic_store_explicit(&page->estimates_used, VSCAF_ESTIMATES, memory_order_relaxed);
+        atomic_store_explicit(&page->estimates_used, VSCAF_ESTIMATES, memory_order_release);
         atomic_store_explicit(&page->estimates_sequence, sequence + 2, memory_order_release);
         for (volatile int pause = 0; pause < 200; pause++)
             ;
