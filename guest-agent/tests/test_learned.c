@@ -166,7 +166,7 @@ static void test_estimates_are_never_taken_half_written(void **state)
     pthread_t thread;
     assert_int_equal(pthread_create(&thread, NULL, write_without_end, &writer), 0);
     uint32_t torn = 0, read = 0;
-    for (int i = 0; i < 200000; i++) {
+    for (int i = 0; i < 1000000; i++) {
         period(fixture);
         const struct learned *learned = &fixture->learned;
         if (learned->points_count == 0)
