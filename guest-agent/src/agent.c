@@ -9,7 +9,6 @@
 #include <unistd.h>
 
 #include "log.h"
-#include "split.h"
 
 #define RUNNING_LOAD_CPUS 0.05 /* a process that used more of one CPU than this over a period runs */
 #define REPORT_GAP_NS UINT64_C(20000000)
@@ -66,6 +65,7 @@ int agent_start(struct agent *agent, const struct options *options)
     }
     agent->totals_known = true;
     agent->can_switch = some_cpu_switchable(agent);
+    agent->barrier = flight_barrier_choose();
     read_boot_id(agent);
     if (clients_listen(&agent->clients, options->socket) != 0)
         return -1;
@@ -88,67 +88,10 @@ uint32_t agent_team_limit(const struct agent *agent)
     return possible;
 }
 
-static double known_weight(const struct client *client)
-{
-    if (client->known_count == 0 || client->known[client->known_count - 1].p < 2)
-        return 0.0;
-    const struct speedup_point *largest = &client->known[client->known_count - 1];
-    return split_weight(largest->p, largest->speedup);
-}
-
-void agent_split(struct agent *agent)
-{
-    struct split_part parts[CLIENTS_MOST];
-    struct client *members[CLIENTS_MOST];
-    size_t count = 0;
-    uint32_t limit = agent_team_limit(agent), budget = allocation_budget(agent);
-    for (uint32_t i = 0; i < CLIENTS_SLOTS; i++) {
-        struct client *client = &agent->clients.slots[i];
-        if (client->page == NULL)
-            continue;
-        client->share = 1;
-        if (!client->running || count == CLIENTS_MOST)
-            continue;
-        members[count] = client;
-        parts[count++] = (struct split_part){.weight = known_weight(client), .most = client_most(client, limit)};
-    }
-    split_cpus(parts, count, budget);
-    for (size_t i = 0; i < count; i++)
-        members[i]->share = parts[i].share;
-    for (uint32_t i = 0; i < CLIENTS_SLOTS; i++) {
-        struct client *client = &agent->clients.slots[i];
-        if (client->page == NULL || client->probing)
-            continue;
-        client_set_team(client, client_rigid(client) ? 0 : client->share);
-    }
-}
-
-void agent_update_demand(struct agent *agent)
-{
-    uint32_t limit = agent_team_limit(agent);
-    uint64_t demand = agent->others_demand;
-    for (uint32_t i = 0; i < CLIENTS_SLOTS; i++) {
-        const struct client *client = &agent->clients.slots[i];
-        if (client->page != NULL && client->running)
-            demand += client_most(client, limit);
-    }
-    if (demand > limit)
-        demand = limit;
-    if (demand > 0)
-        agent->idle_periods = 0;
-    else if (agent->demand > 0 && agent->idle_periods < 2)
-        return; /* it falls to 0 only after two idle periods in a row */
-    if ((agent->demand == 0) != (demand == 0))
-        agent->report_urgent = true;
-    agent->demand = (uint32_t)demand;
-}
-
 /* CPU time of one process over the period; false when the process is gone. */
 static bool measure_client(struct client *client, double period_s)
 {
     uint64_t cpu_ns = 0;
-    uint64_t started = atomic_load_explicit(&client->page->started, memory_order_relaxed);
-    uint64_t finished = atomic_load_explicit(&client->page->finished, memory_order_relaxed);
     int status = load_process_ns(client->pid, &cpu_ns);
     if (status == -ESRCH && client->pid > 0)
         return false; /* its socket is held open by somebody else, a forked child for one */
@@ -157,14 +100,10 @@ static bool measure_client(struct client *client, double period_s)
     else
         client->load_cpus = (double)(cpu_ns - client->seen_cpu_ns) / (period_s * 1e9);
     /* A process of another PID namespace has no number here: then its sections are all that is seen. */
-    bool active =
-        status == 0 ? client->load_cpus > RUNNING_LOAD_CPUS : started != client->seen_started || started > finished;
-    client->running = client->newcomer || active;
-    client->ended_section = finished != client->seen_finished;
+    bool sections = long_section_count(client) || client->seen.in_flight;
+    client->running = client->newcomer || (status == 0 ? client->load_cpus > RUNNING_LOAD_CPUS : sections);
     client->newcomer = false;
     client->seen_cpu_ns = cpu_ns;
-    client->seen_started = started;
-    client->seen_finished = finished;
     return true;
 }
 
@@ -193,6 +132,16 @@ static void measure_totals(struct agent *agent, double period_s, double joined_c
         load_others_demand(&agent->others, others_cpus, others_runnable, busy_cpus, cpu_set_count(&agent->cpus.online));
 }
 
+/* Threads of a joined process that count as runnable now. */
+static uint32_t runnable_threads(const struct client *client)
+{
+    if (client->page == NULL || !client->running)
+        return 0;
+    if (client->long_section)
+        return client->wanting;
+    return client_rigid(client) ? client_most(client, VSCAF_MAX_TEAM) : client->share;
+}
+
 void agent_period(struct agent *agent, uint64_t now_ns)
 {
     double period_s = (double)(now_ns - agent->period_last_ns) / 1e9, joined_cpus = 0.0;
@@ -211,22 +160,19 @@ void agent_period(struct agent *agent, uint64_t now_ns)
             clients_drop(&agent->clients, client);
             continue;
         }
-        points_sample(client->points, client->page, period_s, client->running);
-        client->known_count = points_report(client->points, client->known);
+        learned_period(&client->learned, client->page, period_s, client->running);
         joined_cpus += client->load_cpus;
-        if (client->running)
-            joined_threads += client_rigid(client) ? client_most(client, VSCAF_MAX_TEAM) : client->share;
         /* Relaxed: a sign of life, ordered with nothing. */
         atomic_fetch_add_explicit(&client->page->agent_beat, 1, memory_order_relaxed);
     }
+    long_section_period(agent, now_ns);
+    for (uint32_t i = 0; i < CLIENTS_SLOTS; i++)
+        joined_threads += runnable_threads(&agent->clients.slots[i]);
     measure_totals(agent, period_s, joined_cpus, joined_threads);
     if (agent->idle_periods < 2)
         agent->idle_periods++; /* set back by any demand */
-    agent_update_demand(agent);
-    agent_split(agent);
-    for (uint32_t i = 0; i < CLIENTS_SLOTS; i++)
-        if (agent->clients.slots[i].page != NULL)
-            probe_period(agent, &agent->clients.slots[i], now_ns);
+    share_update_demand(agent);
+    share_split(agent);
     agent->send_report = true;
 }
 
@@ -270,6 +216,27 @@ bool agent_has_line(const struct agent *agent)
     return agent->send_hello || agent->send_error || agent->send_ack || report_due(agent, monotonic_ns());
 }
 
+static void describe(struct wire_process *process, const struct client *client, const struct options *options)
+{
+    static const char *const words[] = {
+        [VSCAF_MALLEABLE_FULL] = "full", [VSCAF_MALLEABLE_SHRINK] = "shrink", [VSCAF_MALLEABLE_RIGID] = "rigid"};
+    const struct learned *learned = &client->learned;
+    /* Relaxed: a figure of its own. */
+    uint32_t program = atomic_load_explicit(&client->page->program, memory_order_relaxed);
+    *process = (struct wire_process){.pid = client->pid,
+                                     .name = client->name,
+                                     .team = client->share,
+                                     .malleable = words[client_malleable(client)],
+                                     .running = client->running,
+                                     .points = learned->points,
+                                     .points_count = learned->points_count,
+                                     .override = (program & VSCAF_PROGRAM_OVERRIDE) != 0,
+                                     .long_section = client->long_section,
+                                     .learning = learned_anything(learned) ? learned : NULL,
+                                     .learn_budget = (double)options->learn_budget_ppm / 1e6};
+    process->decomposed = learned_decompose(learned, &process->decomposition);
+}
+
 static char *write_report(struct agent *agent)
 {
     size_t count = 0;
@@ -277,14 +244,7 @@ static char *write_report(struct agent *agent)
         const struct client *client = &agent->clients.slots[i];
         if (client->page == NULL)
             continue;
-        struct wire_process *process = &agent->report_processes[count++];
-        *process = (struct wire_process){.pid = client->pid,
-                                         .name = client->name,
-                                         .team = client->share,
-                                         .malleable = client_malleable(client),
-                                         .running = client->running};
-        process->points_count = client->known_count;
-        memcpy(process->points, client->known, sizeof(process->points));
+        describe(&agent->report_processes[count++], client, agent->options);
     }
     return wire_write_report(&(struct wire_report){.sequence = agent->allocation.applied_sequence,
                                                    .online = &agent->cpus.online,

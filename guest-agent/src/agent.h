@@ -40,6 +40,7 @@ struct agent {
     struct clients clients;
     struct port port;
     struct allocation allocation;
+    enum flight_barrier barrier;
 
     uint64_t period_ns, period_next_ns, period_last_ns;
     struct load_totals totals;
@@ -49,6 +50,7 @@ struct agent {
     uint32_t demand;
     uint32_t idle_periods; /* in a row */
     uint32_t others_demand;
+    uint32_t threads_turn; /* whose threads are read first in the next period */
 
     /* What is to be sent: the newest of each, written out only when the port takes it. */
     bool send_hello, send_error, send_ack, send_report;
@@ -64,13 +66,9 @@ struct agent {
 /* agent.c: what everything else is built of. */
 int agent_start(struct agent *agent, const struct options *options);
 void agent_stop(struct agent *agent);
-/* Team sizes of all joined processes, from what is known now. */
-void agent_split(struct agent *agent);
 /* The largest team that may ever come. */
 uint32_t agent_team_limit(const struct agent *agent);
-/* Demand of the moment, with what the last period measured. Reports at once when it changes from or to 0. */
-void agent_update_demand(struct agent *agent);
-/* One period: measure, split, probe, report. */
+/* One period: measure, split, report. */
 void agent_period(struct agent *agent, uint64_t now_ns);
 /* Callbacks of the port; the context is the agent. */
 port_line_handler agent_take_line;
@@ -86,10 +84,24 @@ void allocation_period(struct agent *agent);
 /* CPUs that the processes may use now; 0: rest. */
 uint32_t allocation_budget(const struct agent *agent);
 
-/* probe.c: short blocks at team size 1, to learn the time there. */
-void probe_period(struct agent *agent, struct client *client, uint64_t now_ns);
-/* Ends what is due; returns when the next is, or UINT64_MAX. */
-uint64_t probe_advance(struct agent *agent, uint64_t now_ns);
+/* Whether the CPUs that are online are those that the host gave, and are to stay. */
+bool allocation_exclusive(const struct agent *agent);
+
+/* share.c: what each process gets, and how much all could use. */
+/* Team sizes of all joined processes, from what is known now; the largest that may come, and whether to learn. */
+void share_split(struct agent *agent);
+/* The same without new team sizes. */
+void share_control(struct agent *agent);
+/* Demand of the moment, with what the last period measured. Reports at once when it changes from or to 0. */
+void share_update_demand(struct agent *agent);
+/* Somebody else wants CPUs: another domain, as the host says, or another process here. */
+bool share_competition(const struct agent *agent);
+
+/* long_section.c: sections that last longer than a period, seen from outside. */
+/* Takes the sections' counts of one period; true when a section started or ended in it. */
+bool long_section_count(struct client *client);
+/* Who runs in the long sections. */
+void long_section_period(struct agent *agent, uint64_t now_ns);
 
 uint64_t monotonic_ns(void);
 

@@ -19,6 +19,13 @@ static uint32_t target_of(const struct agent *agent)
     return agent->allocation.order.cpus < present ? agent->allocation.order.cpus : present;
 }
 
+bool allocation_exclusive(const struct agent *agent)
+{
+    const struct allocation *allocation = &agent->allocation;
+    return allocation->given && allocation->phase == ALLOCATION_SETTLED && allocation->order.cpus > 0 &&
+           cpu_set_count(&agent->cpus.online) == target_of(agent);
+}
+
 static void refresh_cpus(struct agent *agent)
 {
     int status = cpus_read(&agent->cpus, agent->options->sysfs);
@@ -28,12 +35,12 @@ static void refresh_cpus(struct agent *agent)
     agent->cpus_failed = status != 0;
 }
 
-static bool anybody_waiting(struct agent *agent)
+static bool anybody_waiting(struct agent *agent, uint64_t now_ns)
 {
     bool waiting = false;
     for (uint32_t i = 0; i < CLIENTS_SLOTS; i++) {
         struct client *client = &agent->clients.slots[i];
-        if (client->page != NULL && !client_rigid(client) && client_waiting(client))
+        if (client->page != NULL && !client_rigid(client) && flight_waiting(&client->flight, client->page, now_ns))
             waiting = true;
     }
     return waiting;
@@ -46,7 +53,7 @@ static void settle(struct agent *agent)
     allocation->applied_sequence = allocation->order.sequence;
     allocation->left_present = agent->cpus.present;
     allocation->left_online = agent->cpus.online;
-    agent_split(agent);
+    share_split(agent);
     if (allocation->acknowledge) {
         agent->send_ack = true;
         agent->ack_sequence = allocation->order.sequence;
@@ -74,11 +81,7 @@ void allocation_order(struct agent *agent, const struct wire_allocate *order, ui
     allocation->refused = (struct cpu_set){0};
     allocation->sections_ended = true;
     refresh_cpus(agent);
-    uint32_t limit = agent_team_limit(agent);
-    for (uint32_t i = 0; i < CLIENTS_SLOTS; i++)
-        if (agent->clients.slots[i].page != NULL) /* relaxed: a hint for programs that ask, ordered with nothing */
-            atomic_store_explicit(&agent->clients.slots[i].page->team_limit, limit, memory_order_relaxed);
-    agent_update_demand(agent);
+    share_update_demand(agent);
 
     if (order->cpus == 0) {
         settle(agent);
@@ -86,12 +89,13 @@ void allocation_order(struct agent *agent, const struct wire_allocate *order, ui
     }
     uint32_t online = cpu_set_count(&agent->cpus.online), target = target_of(agent);
     if (target < online || target < budget_before || allocation->phase == ALLOCATION_WAITING) {
-        agent_split(agent); /* the smaller teams first */
         allocation->phase = ALLOCATION_WAITING;
+        share_split(agent); /* the smaller teams first */
         allocation->deadline_ns = now_ns + (uint64_t)order->deadline_ms * UINT64_C(1000000);
         allocation->wait_next_ns = now_ns;
     } else {
         allocation->phase = ALLOCATION_SWITCHING;
+        share_control(agent);
     }
 }
 
@@ -101,7 +105,7 @@ uint64_t allocation_advance(struct agent *agent, uint64_t now_ns)
     if (allocation->phase == ALLOCATION_WAITING) {
         if (now_ns < allocation->wait_next_ns)
             return allocation->wait_next_ns;
-        bool waiting = anybody_waiting(agent);
+        bool waiting = anybody_waiting(agent, now_ns);
         if (waiting && now_ns < allocation->deadline_ns) {
             uint64_t next_ns = now_ns + WAIT_LOOK_NS;
             allocation->wait_next_ns = next_ns < allocation->deadline_ns ? next_ns : allocation->deadline_ns;

@@ -97,7 +97,7 @@ void clients_drop(struct clients *clients, struct client *client)
         munmap(client->page, VSCAF_PAGE_BYTES);
         clients->joined--;
     }
-    free(client->points);
+    free(client->threads);
     close(client->fd);
     *client = (struct client){.fd = -1};
 }
@@ -185,12 +185,7 @@ static int make_page(struct client *client, uint32_t team_limit)
         return -1;
     }
     void *memory = mmap(NULL, VSCAF_PAGE_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-    client->points = calloc(1, sizeof(*client->points));
-    if (memory == MAP_FAILED || client->points == NULL) {
-        if (memory != MAP_FAILED)
-            munmap(memory, VSCAF_PAGE_BYTES);
-        free(client->points);
-        client->points = NULL;
+    if (memory == MAP_FAILED) {
         close(fd);
         return -1;
     }
@@ -268,54 +263,32 @@ uint64_t clients_drop_silent(struct clients *clients, uint64_t now_ns)
 
 /* Loads from the page are relaxed where they are single figures that are clamped and used alone. */
 
-bool client_rigid(const struct client *client)
+enum vscaf_malleable client_malleable(const struct client *client)
 {
-    return (atomic_load_explicit(&client->page->program, memory_order_relaxed) & VSCAF_PROGRAM_SET) != 0;
+    uint32_t malleable = atomic_load_explicit(&client->page->malleable, memory_order_relaxed);
+    return malleable < VSCAF_MALLEABLE_RIGID ? (enum vscaf_malleable)malleable : VSCAF_MALLEABLE_RIGID;
 }
 
-const char *client_malleable(const struct client *client)
+bool client_rigid(const struct client *client)
 {
-    uint32_t program = atomic_load_explicit(&client->page->program, memory_order_relaxed);
-    return program & VSCAF_PROGRAM_SET ? "rigid" : program & VSCAF_PROGRAM_ASKED ? "shrink" : "full";
+    return client_malleable(client) == VSCAF_MALLEABLE_RIGID;
+}
+
+static void bound(uint32_t *most, uint32_t by)
+{
+    if (by > 0 && by < *most)
+        *most = by;
 }
 
 uint32_t client_most(const struct client *client, uint32_t limit)
 {
-    uint32_t told = atomic_load_explicit(&client->page->told, memory_order_relaxed);
+    uint32_t most = limit > 0 ? limit : 1;
     uint32_t last = atomic_load_explicit(&client->page->team_last, memory_order_relaxed);
-    uint32_t most = client_rigid(client) && last > 0 ? last : told;
-    if (most == 0 || most > limit)
-        most = limit;
-    return most > 0 ? most : 1;
-}
-
-bool client_in_flight(const struct client *client)
-{
-    uint64_t finished = atomic_load_explicit(&client->page->finished, memory_order_relaxed);
-    return atomic_load_explicit(&client->page->started, memory_order_relaxed) > finished;
-}
-
-void client_set_team(struct client *client, uint32_t team_size)
-{
-    /* Sequentially consistent, with the shim's raise of `started` before its load of team_size: a section whose start
-     * is not seen below sees this team size. Relaxed for the old value: only this side writes it. */
-    uint32_t old = atomic_load_explicit(&client->page->team_size, memory_order_relaxed);
-    if (old == team_size)
-        return;
-    atomic_store_explicit(&client->page->team_size, team_size, memory_order_seq_cst);
-    if (team_size == 0 || (old != 0 && team_size > old))
-        return;
-    uint64_t started = atomic_load_explicit(&client->page->started, memory_order_seq_cst);
-    /* Acquire, with the shim's release on finishing: what a section did is done when its end is seen. */
-    if (started > atomic_load_explicit(&client->page->finished, memory_order_acquire)) {
-        client->waiting = true;
-        client->wait_until = started;
+    if (client_rigid(client) && last > 0) {
+        bound(&most, last);
+        return most;
     }
-}
-
-bool client_waiting(struct client *client)
-{
-    if (client->waiting && atomic_load_explicit(&client->page->finished, memory_order_acquire) >= client->wait_until)
-        client->waiting = false;
-    return client->waiting;
+    bound(&most, atomic_load_explicit(&client->page->told, memory_order_relaxed));
+    bound(&most, atomic_load_explicit(&client->page->team_most, memory_order_relaxed));
+    return most;
 }

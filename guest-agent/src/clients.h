@@ -6,7 +6,9 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "points.h"
+#include "flight.h"
+#include "learned.h"
+#include "threads.h"
 #include "vscaf/page.h"
 
 #define CLIENTS_MOST 256u        /* processes joined at once */
@@ -23,27 +25,20 @@ struct client {
     char name[32];
 
     struct vscaf_page *page;
-    struct points *points;
-    struct speedup_point known[POINTS_MOST]; /* what points said at the last period, ascending p */
-    size_t known_count;
+    struct learned learned;
+    struct flight flight;
 
     bool newcomer;        /* joined since the last period: counts as running until it was measured */
     bool running;         /* used more than 5% of one CPU over the last period, or is a newcomer */
     double load_cpus;     /* CPUs used over the last period */
     uint64_t seen_cpu_ns; /* CPU time at the last period */
-    uint64_t seen_started, seen_finished;
-    bool ended_section; /* a section ended within the last period */
+    struct flight_counts seen;
+
+    bool long_section;       /* the same sections have been in flight for a whole period: rigid meanwhile */
+    struct threads *threads; /* long_section: who runs in them; NULL where there is no memory */
+    uint32_t wanting;        /* long_section: threads that run or would run, at least 1 */
 
     uint32_t share; /* CPUs it is to use; 0: not yet decided */
-    bool waiting;   /* sections that began with a larger team are in flight, until finished reaches wait_until */
-    uint64_t wait_until;
-
-    bool probing;        /* its team is 1 for a moment, to learn the time at team size 1 */
-    bool probe_draining; /* the block is over, but sections begun in it are in flight */
-    uint64_t probe_began_ns;
-    uint64_t probe_end_ns;
-    uint64_t probe_next_ns;    /* not before */
-    uint64_t probe_wait_until; /* draining: until finished reaches this */
 };
 
 struct clients {
@@ -77,22 +72,14 @@ uint64_t clients_drop_silent(struct clients *clients, uint64_t now_ns);
 /* Closes the connection and frees what it held. */
 void clients_drop(struct clients *clients, struct client *client);
 
-/* What the program did about its thread count: VSCAF_PROGRAM_SET makes it rigid. */
+/* What the page says of the program, as enum vscaf_malleable; anything above it is taken as rigid. */
+enum vscaf_malleable client_malleable(const struct client *client);
+
+/* Whether it has its own number of threads, whatever the page's team size. */
 bool client_rigid(const struct client *client);
 
-/* "full", "shrink" or "rigid". */
-const char *client_malleable(const struct client *client);
-
-/* The most threads it could use, at most `limit`, at least 1: what it was told, or, rigid, what it last used. */
+/* The most threads that a section of it could use, at most `limit`, at least 1: what its rules allow and what it was
+ * told, or, rigid, what it last used. */
 uint32_t client_most(const struct client *client, uint32_t limit);
-
-/* Sections that are in flight by the page's own count. */
-bool client_in_flight(const struct client *client);
-
-/* Stores a team size for its next sections, and if that is smaller, notes what is in flight with the old one. */
-void client_set_team(struct client *client, uint32_t team_size);
-
-/* Whether sections that began with a larger team than now are still in flight. */
-bool client_waiting(struct client *client);
 
 #endif

@@ -25,7 +25,6 @@ static uint64_t do_due(struct agent *agent)
         agent_period(agent, now_ns);
     next_ns = earlier(agent->period_next_ns, clients_drop_silent(&agent->clients, now_ns));
     next_ns = earlier(next_ns, allocation_advance(agent, now_ns));
-    next_ns = earlier(next_ns, probe_advance(agent, monotonic_ns()));
     if (agent->options->no_host)
         return next_ns;
     now_ns = monotonic_ns();
@@ -55,8 +54,8 @@ static void serve_clients(struct agent *agent, const struct pollfd *polls, const
     }
     if (!changed)
         return;
-    agent_split(agent);
-    agent_update_demand(agent);
+    share_split(agent);
+    share_update_demand(agent);
     agent->report_urgent = true;
 }
 

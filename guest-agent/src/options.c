@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <getopt.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -24,6 +25,7 @@ enum {
     OPTION_PROC,
     OPTION_NO_HOST,
     OPTION_PERIOD,
+    OPTION_LEARN_BUDGET,
     OPTION_HELP,
     OPTION_VERSION,
     OPTION_COUNT
@@ -34,9 +36,11 @@ static const struct option_text texts[OPTION_COUNT] = {
                      "port to the host: a character device, a terminal or a UNIX stream socket"},
     [OPTION_SOCKET] = {"socket", "PATH", VSCAF_SOCKET_DEFAULT, "socket that programs join at"},
     [OPTION_SYSFS] = {"sysfs", "DIR", "/sys", "where devices/system/cpu is"},
-    [OPTION_PROC] = {"proc", "DIR", "/proc", "where stat is"},
+    [OPTION_PROC] = {"proc", "DIR", "/proc", "where stat and the processes are"},
     [OPTION_NO_HOST] = {"no-host", NULL, NULL, "use no port: split the online CPUs among the programs, switch none"},
     [OPTION_PERIOD] = {"period-ms", "N", "250", "time between two measurements, 20 to 60000"},
+    [OPTION_LEARN_BUDGET] = {"learn-budget", "PERCENT", "1",
+                             "of a program's CPU time, that learning its speedup may cost; 0: learn nothing"},
     [OPTION_HELP] = {"help", NULL, NULL, "print this and exit"},
     [OPTION_VERSION] = {"version", NULL, NULL, "print the version and exit"},
 };
@@ -49,7 +53,7 @@ static void print_help(void)
         char left[40];
         snprintf(left, sizeof(left), "--%s%s%s", texts[i].name, texts[i].value != NULL ? " " : "",
                  texts[i].value != NULL ? texts[i].value : "");
-        printf("  %-16s  %s", left, texts[i].help);
+        printf("  %-22s  %s", left, texts[i].help);
         printf(texts[i].initial != NULL ? " (default: %s)\n" : "\n", texts[i].initial);
     }
 }
@@ -65,6 +69,18 @@ static bool read_period(const char *text, uint32_t *period_ms)
     return true;
 }
 
+static bool read_budget(const char *text, uint32_t *budget_ppm)
+{
+    char *end;
+    errno = 0;
+    double percent = strtod(text, &end);
+    /* Not a number: neither. */
+    if (errno != 0 || end == text || *end != '\0' || !(percent >= 0.0 && percent <= 100.0))
+        return false;
+    *budget_ppm = (uint32_t)ceil(percent * 1e4); /* 0 only for 0 */
+    return true;
+}
+
 int options_read(struct options *options, int argc, char *argv[])
 {
     struct option known[OPTION_COUNT + 1] = {0};
@@ -74,7 +90,8 @@ int options_read(struct options *options, int argc, char *argv[])
     *options = (struct options){.socket = texts[OPTION_SOCKET].initial,
                                 .sysfs = texts[OPTION_SYSFS].initial,
                                 .proc = texts[OPTION_PROC].initial};
-    if (!read_period(texts[OPTION_PERIOD].initial, &options->period_ms))
+    if (!read_period(texts[OPTION_PERIOD].initial, &options->period_ms) ||
+        !read_budget(texts[OPTION_LEARN_BUDGET].initial, &options->learn_budget_ppm))
         return 2;
     opterr = 0;
     int got;
@@ -88,6 +105,12 @@ int options_read(struct options *options, int argc, char *argv[])
         case OPTION_PERIOD:
             if (!read_period(optarg, &options->period_ms)) {
                 log_line("--period-ms %s: give a whole number from %d to %d", optarg, PERIOD_LEAST_MS, PERIOD_MOST_MS);
+                return 2;
+            }
+            break;
+        case OPTION_LEARN_BUDGET:
+            if (!read_budget(optarg, &options->learn_budget_ppm)) {
+                log_line("--learn-budget %s: give a percentage from 0 to 100", optarg);
                 return 2;
             }
             break;

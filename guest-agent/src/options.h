@@ -12,6 +12,7 @@ struct options {
     const char *proc;
     bool no_host;
     uint32_t period_ms;
+    uint32_t learn_budget_ppm; /* of a process's CPU time; 0: nothing is to be learned */
 };
 
 /* Reads the command line. Returns -1 to go on, else the status to exit with, after having said what there is to say. */

@@ -3,11 +3,21 @@
 #include <math.h>
 #include <stdbool.h>
 
-double split_weight(uint32_t p, double speedup)
+#define RELATIVE_ERROR_LEAST 0.01
+
+double split_weight_of(const struct speedup_point points[], size_t count)
 {
-    if (p < 2 || !isfinite(speedup))
-        return SPLIT_WEIGHT_LEAST;
-    return fmax((speedup - 1.0) / log((double)p), SPLIT_WEIGHT_LEAST);
+    double products = 0.0, squares = 0.0;
+    for (size_t i = 0; i < count; i++) {
+        const struct speedup_point *point = &points[i];
+        if (point->p < 2 || point->samples == 0 || !isfinite(point->speedup) || !isfinite(point->standard_error))
+            continue;
+        double error = fmax(point->standard_error, RELATIVE_ERROR_LEAST * fmax(point->speedup, 1.0));
+        double log_p = log((double)point->p);
+        products += log_p * (point->speedup - 1.0) / (error * error);
+        squares += log_p * log_p / (error * error);
+    }
+    return squares > 0.0 ? fmax(products / squares, SPLIT_WEIGHT_LEAST) : 0.0;
 }
 
 static bool weight_known(const struct split_part *part)

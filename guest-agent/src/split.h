@@ -5,6 +5,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "learned.h"
+
 /* The smallest weight: a program that does not speed up at all still takes part (C = 0 would take it out of the sum).
  */
 #define SPLIT_WEIGHT_LEAST 0.05
@@ -16,9 +18,11 @@ struct split_part {
     uint32_t share; /* the answer: CPUs, at least 1 */
 };
 
-/* C of SCAF's model S(p) = 1 + C ln p through one measured point (thesis section 4.3: C = (S - 1) / ln p).
- * p above 1. Never below SPLIT_WEIGHT_LEAST. */
-double split_weight(uint32_t p, double speedup);
+/* C of SCAF's model S(p) = 1 + C ln p (thesis section 4.3) by least squares through (1, 1), each point weighted by
+ * 1 / standard_error^2: what the host makes of the same points, so that both levels split by the same weights. An error
+ * is never taken for less than 1% of the speedup. Never below SPLIT_WEIGHT_LEAST; 0 (unknown) without a point above
+ * p = 1. */
+double split_weight_of(const struct speedup_point points[], size_t count);
 
 /* Divides `cpus` among `count` running processes so that the sum of their modelled speedups is largest: shares
  * N C_j / sum C (thesis equation 4.9), bounded by `most`, made whole by the thesis's intpart (section 5.5, algorithm 4,

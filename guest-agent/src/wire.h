@@ -8,7 +8,7 @@
 #include <stdint.h>
 
 #include "cpus.h"
-#include "points.h"
+#include "learned.h"
 
 #define WIRE_VERSION 1
 #define WIRE_LINE_BYTES 65536u /* most bytes of a line, its end included */
@@ -53,8 +53,16 @@ struct wire_process {
     uint32_t team;
     const char *malleable; /* "full", "shrink", "rigid" */
     bool running;
-    struct speedup_point points[POINTS_MOST];
+    const struct speedup_point *points;
     size_t points_count;
+
+    /* The optional ones. */
+    bool override;                  /* VSCAF_MALLEABLE said what it is */
+    bool long_section;              /* its section lasts longer than a period */
+    const struct learned *learning; /* what learning costs and how it is done; NULL: nothing to say */
+    double learn_budget;            /* fraction of the process's CPU time that learning may cost */
+    bool decomposed;                /* decomposition is known */
+    struct learned_decomposition decomposition;
 };
 
 struct wire_report {
@@ -67,7 +75,8 @@ struct wire_report {
 };
 
 /* Each writes a line with its end, at most WIRE_LINE_BYTES, for the caller to free(); NULL when there is no memory. A
- * report that would be longer goes without points, and if need be without its last processes. */
+ * report that would be longer leaves out, until it fits: learning and decomposition of processes that do not run, then
+ * of all; points of those that do not run, then of all; at last the last processes. */
 char *wire_write_hello(const char *agent, const char *boot_id, const struct cpus *cpus, bool can_switch);
 char *wire_write_report(const struct wire_report *report);
 char *wire_write_ack(int64_t sequence, const struct cpu_set *online, bool sections_ended);

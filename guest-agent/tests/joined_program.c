@@ -1,16 +1,25 @@
 /* A program that joins the agent as the shim does and then obeys the lines on its standard input, one answer line each:
  *
  *   page            team_size team_limit agent_beat
+ *   control         control learn_budget_ppm
  *   begin           one section starts; answers with the team size that it loaded
  *   end NS          one section ends that took NS ns
  *   told N          the program was told N threads
  *   program BITS    VSCAF_PROGRAM_ bits
- *   used N          claims N sections in use (hostile when above the limit)
+ *   malleable N     enum vscaf_malleable, or anything else
+ *   most N          the largest team that its rules allow
+ *   last N          team size of the last section
  *   counts S F      sets started and finished (hostile)
+ *   others S F      sets started_others and finished_others
+ *   estimate I P SPEEDUP ERROR SAMPLES    publishes an estimate, in millionths
+ *   writing         leaves the estimates half written; a second time: ends that
+ *   learning COST_NS BASE_NS METRIC
+ *   spent USEFUL INFLATION FORK DISPATCH BARRIER STEAL    adds to the decomposition, in ns
+ *   garbage SEED    random bytes over all that the shim writes
+ *   storm SEED      a thread does that without end
+ *   rest            that thread stops
  *   busy N          N more threads compute until `calm`
  *   calm            they stop
- *   work US         a thread runs sections without end, each US microseconds of computing divided by its team size
- *   rest            that thread stops
  *
  * Usage: joined-program SOCKET [PAGE_VERSION]. Its first line says "joined", "status N" or "closed". */
 #include <errno.h>
@@ -22,20 +31,12 @@
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/un.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "vscaf/page.h"
 
 static struct vscaf_page *page;
-static atomic_bool computing, working;
-
-static uint64_t now_ns(void)
-{
-    struct timespec time;
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return (uint64_t)time.tv_sec * 1000000000u + (uint64_t)time.tv_nsec;
-}
+static atomic_bool computing, storming;
 
 static void *compute(void *unused)
 {
@@ -44,43 +45,55 @@ static void *compute(void *unused)
     return unused;
 }
 
-static struct vscaf_point *point_for(struct vscaf_section *section, uint32_t team)
+/* Words of every kind: none, small, large, and all bits set. */
+static void fill_with_garbage(uint32_t *seed)
 {
-    for (uint32_t k = 0; k < VSCAF_POINTS; k++) {
-        uint32_t free_slot = 0;
-        if (section->points[k].team_size == team ||
-            atomic_compare_exchange_strong(&section->points[k].team_size, &free_slot, team))
-            return &section->points[k];
+    _Atomic uint32_t *words = (_Atomic uint32_t *)page;
+    for (size_t i = offsetof(struct vscaf_page, started) / 4; i < VSCAF_PAGE_BYTES / 4; i++) {
+        *seed = *seed * 1664525u + 1013904223u;
+        uint32_t word = (*seed >> 28) == 0 ? UINT32_MAX : (*seed >> 28) < 8 ? 0 : *seed >> (*seed >> 7) % 32;
+        atomic_store_explicit(&words[i], word, memory_order_relaxed);
+    }
+}
+
+static void *storm(void *argument)
+{
+    uint32_t seed = (uint32_t)(uintptr_t)argument;
+    while (storming) {
+        fill_with_garbage(&seed);
+        usleep(1000);
     }
     return NULL;
 }
 
-static void *work(void *argument)
+static void publish_estimate(const unsigned long long numbers[])
 {
-    uint64_t work_ns = (uint64_t)(uintptr_t)argument * 1000u;
-    struct vscaf_section *section = &page->sections[0];
-    section->build_id = 1;
-    section->offset = 1;
-    page->sections_used = 1;
-    while (working) {
-        page->started++;
-        uint32_t team = page->team_size;
-        uint64_t began = now_ns(), took;
-        if (team == 0)
-            team = 1;
-        do
-            took = now_ns() - began;
-        while (took < work_ns / team);
-        struct vscaf_point *point = point_for(section, team);
-        if (point != NULL) {
-            point->count++;
-            point->ns += took;
-        }
-        page->team_last = team;
-        page->section_ns += took;
-        page->finished++;
+    struct vscaf_estimate *estimate = &page->estimates[numbers[0] % VSCAF_ESTIMATES];
+    page->estimates_sequence++;
+    estimate->team_size = (uint32_t)numbers[1];
+    estimate->speedup_millionths = numbers[2];
+    estimate->standard_error_millionths = numbers[3];
+    estimate->samples = (uint32_t)numbers[4];
+    page->estimates_used = VSCAF_ESTIMATES;
+    page->estimates_sequence++;
+}
+
+static void spend(const unsigned long long numbers[])
+{
+    struct vscaf_decomposition *where = &page->decomposition;
+    _Atomic uint64_t *parts[] = {&where->useful,   &where->inflation, &where->fork,
+                                 &where->dispatch, &where->barrier,   &where->steal};
+    for (size_t i = 0; i < sizeof(parts) / sizeof(*parts); i++) {
+        *parts[i] += numbers[i];
+        where->total += numbers[i];
     }
-    return NULL;
+}
+
+static void start(void *(*function)(void *), void *argument)
+{
+    pthread_t thread;
+    if (pthread_create(&thread, NULL, function, argument) == 0)
+        pthread_detach(thread);
 }
 
 static int join(const char *path, uint32_t version)
@@ -131,14 +144,17 @@ int main(int argc, char *argv[])
     int fd = join(argv[1], argc > 2 ? (uint32_t)strtoul(argv[2], NULL, 10) : VSCAF_PAGE_VERSION);
     if (fd < 0)
         return 1;
-    char line[128], word[32];
+    char line[256], word[32];
     while (fgets(line, sizeof(line), stdin) != NULL) {
-        unsigned long long a = 0, b = 0;
-        if (sscanf(line, "%31s %llu %llu", word, &a, &b) < 1)
+        unsigned long long n[6] = {0};
+        if (sscanf(line, "%31s %llu %llu %llu %llu %llu %llu", word, &n[0], &n[1], &n[2], &n[3], &n[4], &n[5]) < 1)
             continue;
-        pthread_t thread;
         if (strcmp(word, "page") == 0) {
             printf("%u %u %llu\n", page->team_size, page->team_limit, (unsigned long long)page->agent_beat);
+            continue;
+        }
+        if (strcmp(word, "control") == 0) {
+            printf("%u %u\n", page->control, page->learn_budget_ppm);
             continue;
         }
         if (strcmp(word, "begin") == 0) {
@@ -147,30 +163,48 @@ int main(int argc, char *argv[])
             continue;
         }
         if (strcmp(word, "end") == 0) {
-            page->section_ns += a;
+            page->section_ns += n[0];
             page->finished++;
         } else if (strcmp(word, "told") == 0) {
-            page->told = (uint32_t)a;
+            page->told = (uint32_t)n[0];
         } else if (strcmp(word, "program") == 0) {
-            page->program = (uint32_t)a;
-        } else if (strcmp(word, "used") == 0) {
-            page->sections_used = (uint32_t)a;
+            page->program = (uint32_t)n[0];
+        } else if (strcmp(word, "malleable") == 0) {
+            page->malleable = (uint32_t)n[0];
+        } else if (strcmp(word, "most") == 0) {
+            page->team_most = (uint32_t)n[0];
+        } else if (strcmp(word, "last") == 0) {
+            page->team_last = (uint32_t)n[0];
         } else if (strcmp(word, "counts") == 0) {
-            page->started = a;
-            page->finished = b;
+            page->started = n[0];
+            page->finished = n[1];
+        } else if (strcmp(word, "others") == 0) {
+            page->started_others = n[0];
+            page->finished_others = n[1];
+        } else if (strcmp(word, "estimate") == 0) {
+            publish_estimate(n);
+        } else if (strcmp(word, "writing") == 0) {
+            page->estimates_sequence++;
+        } else if (strcmp(word, "learning") == 0) {
+            page->learn_cost_ns = n[0];
+            page->learn_base_ns = n[1];
+            page->metric = (uint32_t)n[2];
+        } else if (strcmp(word, "spent") == 0) {
+            spend(n);
+        } else if (strcmp(word, "garbage") == 0) {
+            uint32_t seed = (uint32_t)n[0];
+            fill_with_garbage(&seed);
+        } else if (strcmp(word, "storm") == 0) {
+            storming = true;
+            start(storm, (void *)(uintptr_t)n[0]);
+        } else if (strcmp(word, "rest") == 0) {
+            storming = false;
         } else if (strcmp(word, "busy") == 0) {
             computing = true;
-            for (unsigned long long i = 0; i < a; i++)
-                if (pthread_create(&thread, NULL, compute, NULL) == 0)
-                    pthread_detach(thread);
+            for (unsigned long long i = 0; i < n[0]; i++)
+                start(compute, NULL);
         } else if (strcmp(word, "calm") == 0) {
             computing = false;
-        } else if (strcmp(word, "work") == 0) {
-            working = true;
-            if (pthread_create(&thread, NULL, work, (void *)(uintptr_t)a) == 0)
-                pthread_detach(thread);
-        } else if (strcmp(word, "rest") == 0) {
-            working = false;
         } else {
             puts("what?");
             continue;

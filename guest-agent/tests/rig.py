@@ -56,6 +56,11 @@ class Program:
     def beat(self) -> int:
         return int(self.say("page").split()[2])
 
+    def control(self) -> tuple[int, int]:
+        """The control bits, and the learning budget in parts per million."""
+        bits, budget_ppm = map(int, self.say("control").split())
+        return bits, budget_ppm
+
     @property
     def pid(self) -> int:
         return self.process.pid
@@ -113,6 +118,10 @@ class Rig:
             new = self.cpus / f"{name}.new"
             new.write_text(f"0-{number}\n" if number > 0 else "0\n")
             new.rename(self.cpus / name)
+
+    def show_threads(self, program: Program) -> None:
+        """Lets the agent see the real threads of a program under its own --proc."""
+        (self.proc / str(program.pid)).symlink_to(f"/proc/{program.pid}")
 
     def online(self) -> list[int]:
         numbers = sorted(int(path.name[3:]) for path in self.cpus.glob("cpu[0-9]*"))

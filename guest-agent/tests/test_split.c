@@ -15,11 +15,17 @@ static void check(struct split_part parts[], size_t count, uint32_t cpus, const 
         assert_int_equal(parts[i].share, expected[i]);
 }
 
+/* C from one point without an error. */
+static double weight_at(uint32_t p, double speedup)
+{
+    return split_weight_of(&(struct speedup_point){p, speedup, 0.0, 9}, 1);
+}
+
 /* The worked example of thesis section 4.3: 16 contexts, E = 2/3 on 12 and 3/8 on 4: exactly 14.18 and 1.82. */
 static void test_worked_example(void **state)
 {
     (void)state;
-    double foo = split_weight(12, 8.0), baz = split_weight(4, 1.5);
+    double foo = weight_at(12, 8.0), baz = weight_at(4, 1.5);
     assert_float_equal(16 * foo / (foo + baz), 14.18, 0.01);
     struct split_part parts[] = {{.weight = foo, .most = 64}, {.weight = baz, .most = 64}};
     check(parts, 2, 16, (uint32_t[]){14, 2});
@@ -28,10 +34,28 @@ static void test_worked_example(void **state)
 static void test_weights(void **state)
 {
     (void)state;
-    assert_float_equal(split_weight(2, 1.0 + log(2.0)), 1.0, 1e-9);
-    assert_float_equal(split_weight(8, 0.5), SPLIT_WEIGHT_LEAST, 0);
-    assert_float_equal(split_weight(1, 5.0), SPLIT_WEIGHT_LEAST, 0);
-    assert_float_equal(split_weight(2, INFINITY), SPLIT_WEIGHT_LEAST, 0);
+    assert_float_equal(weight_at(2, 1.0 + log(2.0)), 1.0, 1e-9);
+    assert_float_equal(weight_at(8, 0.5), SPLIT_WEIGHT_LEAST, 0);
+    /* Unknown, not small. */
+    assert_float_equal(weight_at(1, 5.0), 0.0, 0);
+    assert_float_equal(weight_at(2, INFINITY), 0.0, 0);
+    assert_float_equal(split_weight_of(NULL, 0), 0.0, 0);
+    assert_float_equal(split_weight_of(&(struct speedup_point){2, 1.5, 0.1, 0}, 1), 0.0, 0);
+}
+
+/* Each point counts by its error, so a wild one at the largest team size does not decide. */
+static void test_weight_of_several_points(void **state)
+{
+    (void)state;
+    struct speedup_point points[] = {
+        {1, 1.0, 0.0, 50}, {2, 1.0 + 0.8 * log(2.0), 0.1, 50}, {8, 1.0 + 0.8 * log(8.0), 0.3, 50}};
+    assert_float_equal(split_weight_of(points, 3), 0.8, 1e-9);
+    points[2].speedup = 14.0;
+    assert_true(split_weight_of(points, 3) > 3.0);
+    points[2].standard_error = 13.0;
+    assert_float_equal(split_weight_of(points, 3), 0.8, 0.01);
+    points[1].standard_error = 0.0; /* is not infinitely good */
+    assert_true(isfinite(split_weight_of(points, 3)));
 }
 
 static void test_nobody_is_left_empty(void **state)
@@ -105,6 +129,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_worked_example),
         cmocka_unit_test(test_weights),
+        cmocka_unit_test(test_weight_of_several_points),
         cmocka_unit_test(test_nobody_is_left_empty),
         cmocka_unit_test(test_more_processes_than_cpus),
         cmocka_unit_test(test_unknown_weights_are_the_mean),

@@ -12,6 +12,9 @@ Count = Annotated[int, Meta(ge=0, le=4096)]
 Sequence = Annotated[int, Meta(ge=0, le=2**62)]
 CpuNumbers = Annotated[list[Count], Meta(max_length=4096)]
 Figure = Annotated[float, Meta(ge=0, le=1e6)]
+Fraction = Annotated[float, Meta(ge=0, le=1)]
+CostSeconds = Annotated[float, Meta(ge=0, le=1e9)]
+SectionMs = Annotated[float, Meta(ge=0, le=1e9)]
 Words = Annotated[str, Meta(max_length=1024)]
 
 
@@ -47,15 +50,47 @@ class ReportedPoint(msgspec.Struct, frozen=True, kw_only=True):
     samples: Annotated[int, Meta(ge=0, le=2**62)]
 
 
-class ReportedProcess(msgspec.Struct, frozen=True, kw_only=True):
-    """A process that joined the agent."""
+class Learning(msgspec.Struct, frozen=True, kw_only=True):
+    """What learning its speedup costs a process: CPU seconds so far, and fractions of its CPU time."""
 
-    pid: Annotated[int, Meta(ge=1, lt=2**31)]
+    cost: CostSeconds
+    budget: Fraction
+    used: Fraction
+    metric: Literal["rate", "ipc"]
+    counters: bool
+    """False: ipc was asked for, and there is no counter."""
+
+
+class Decomposition(msgspec.Struct, frozen=True, kw_only=True):
+    """Where the thread time of a process's sections went lately: fractions that add up to 1, from useful to steal."""
+
+    useful: Fraction
+    inflation: Fraction
+    fork: Fraction
+    dispatch: Fraction
+    barrier: Fraction
+    steal: Fraction
+    idle_rate: Fraction
+    """fork + dispatch + barrier."""
+    section_ms: SectionMs
+    """Mean wall time of a section. 0: unknown."""
+
+
+class ReportedProcess(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A process that joined the agent. pid 0: the agent cannot see its number."""
+
+    pid: Annotated[int, Meta(ge=0, lt=2**31)]
     name: Words
     team: Count
     malleable: Literal["full", "shrink", "rigid"]
     running: bool
     points: Annotated[list[ReportedPoint], Meta(max_length=64)]
+    override: bool = False
+    """VSCAF_MALLEABLE in its environment said how malleable it is."""
+    long_section: bool = False
+    """Its section lasts longer than a period: rigid meanwhile."""
+    learning: Learning | None = None
+    decomposition: Decomposition | None = None
 
 
 class Report(Message, tag="report", frozen=True, kw_only=True):
