@@ -8,6 +8,7 @@
 #include "context.h"
 #include "estimate.h"
 #include "program.h"
+#include "random.h"
 #include "section.h"
 
 /* What learning may cost of the process's CPU time where the agent says nothing, in millionths. */
@@ -78,14 +79,6 @@ static struct {
 static double cost_ns;
 bool learn_under_way;
 
-static uint32_t random_below(uint32_t bound)
-{
-    random_state ^= random_state << 13;
-    random_state ^= random_state >> 7;
-    random_state ^= random_state << 17;
-    return (uint32_t)((random_state >> 32) * bound >> 32);
-}
-
 static double process_cpu_ns(void)
 {
     struct timespec time;
@@ -139,7 +132,7 @@ static void begin_phase(enum phase phase, uint64_t now)
 static void begin_training(uint64_t now, double pause_ns)
 {
     begin_phase(PHASE_TRAIN, now);
-    now_learning.train_until = now + clock_ticks_of((uint64_t)pause_ns + random_below((uint32_t)pause_ns));
+    now_learning.train_until = now + clock_ticks_of((uint64_t)pause_ns + random_below(&random_state, (uint32_t)pause_ns));
 }
 
 static void begin_set(uint32_t p, uint64_t now)
@@ -354,7 +347,7 @@ static __attribute__((noinline)) void next_phase(struct vscaf_page *page, uint64
                 return;
             }
             now_learning.delaying = true;
-            now_learning.left = 1 + random_below(now_learning.instances + 1);
+            now_learning.left = 1 + random_below(&random_state, now_learning.instances + 1);
             return;
         }
         count_wall(set, now);

@@ -6,6 +6,7 @@
 #include "learn.h"
 #include "loops.h"
 #include "program.h"
+#include "random.h"
 #include "share.h"
 #include "watch.h"
 
@@ -33,15 +34,6 @@ static _Atomic(struct thread_state *) owner;
 static _Atomic bool several;
 
 static uint64_t random_state = 88172645463325252u;
-
-/* Marsaglia's xorshift64: the gaps between timed instances must not follow the program's own cycle. */
-static inline uint32_t random_bits(void)
-{
-    random_state ^= random_state << 13;
-    random_state ^= random_state >> 7;
-    random_state ^= random_state << 17;
-    return (uint32_t)(random_state >> 32);
-}
 
 /* Relaxed throughout: sums that only grow, read by somebody who takes differences. */
 static inline void add(_Atomic uint64_t *sum, uint64_t amount, bool locked)
@@ -152,7 +144,7 @@ static inline uint32_t gap_after(uint32_t mean_ticks)
 {
     if (__builtin_expect(mean_ticks >= SMALL_TICKS, 1))
         return 0;
-    return random_bits() & (mean_ticks < TINY_TICKS ? TINY_GAP_MASK : SMALL_GAP_MASK);
+    return random_bits(&random_state) & (mean_ticks < TINY_TICKS ? TINY_GAP_MASK : SMALL_GAP_MASK);
 }
 
 /* The owner's instance was timed: how many are not, from here. */

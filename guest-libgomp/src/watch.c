@@ -7,6 +7,7 @@
 
 #include "clock.h"
 #include "learn.h"
+#include "random.h"
 
 /* At most one instance in so many ticks is watched (5 to 10 ms), and then not the first that comes: that would be one
  * that follows long ones. */
@@ -29,8 +30,7 @@ bool watch_is_due(uint64_t now)
         to_pass--;
         return false;
     }
-    random_state = random_state * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
-    to_pass = (uint32_t)(random_state >> 59) % PASS_MOST;
+    to_pass = random_below(&random_state, PASS_MOST);
     due = now + GAP_TICKS;
     return true;
 }
