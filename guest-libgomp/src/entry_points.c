@@ -43,9 +43,12 @@ VSCAF_EXPORT void GOMP_parallel(outlined_function *fn, void *data, unsigned num_
 
 VSCAF_EXPORT unsigned GOMP_parallel_reductions(outlined_function *fn, void *data, unsigned num_threads, unsigned flags)
 {
-    unsigned threads;
-    SECTION(fn, num_threads,
-            section.team.ran = threads = section.runtime->reductions(section.fn, section.data, section.team.argument, flags));
+    /* Never watched: the runtime itself looks into `data` for what is to be reduced. */
+    struct section section;
+    section_begin(&section, fn, data, num_threads);
+    unsigned threads = section.runtime->reductions(fn, data, section.team.argument, flags);
+    section.team.ran = threads;
+    section_end(&section);
     return threads;
 }
 
