@@ -38,6 +38,8 @@ static void *resize(void *unused)
 void resize_begin(const char *pace)
 {
     agent_here(&agent, RESIZE_TEAM_MOST, RESIZE_TEAM_MOST);
+    agent.pages[0]->control = VSCAF_CONTROL_LEARN;
+    agent.pages[0]->learn_budget_ppm = 500000; /* blocks at one thread are to be met */
     if (strcmp(pace, "ticks") != 0) {
         period_ms = atol(pace);
         CHECK(period_ms > 0, "%s", pace);
