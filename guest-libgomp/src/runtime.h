@@ -32,6 +32,19 @@ typedef int get_function(void);
 typedef int get_at_function(int level);
 typedef void set_function(int);
 
+/* The shapes of libomp's (openmp/runtime/src/kmp_csupport.cpp in LLVM's sources). `loc` and `thread` only pass through. */
+typedef void microtask_function(int32_t *thread, int32_t *bound_thread, ...);
+typedef void fork_function(void *loc, int32_t count, microtask_function *, ...); /* `count` pointers more */
+typedef void fork_if_function(void *loc, int32_t count, microtask_function *, int32_t condition, void *data);
+typedef void push_threads_function(void *loc, int32_t thread, int32_t num_threads);
+typedef void push_threads_strict_function(void *loc, int32_t thread, int32_t num_threads, int severity,
+                                          const char *message);
+typedef void push_list_function(void *loc, int32_t thread, uint32_t length, int32_t *num_threads);
+typedef void push_list_strict_function(void *loc, int32_t thread, uint32_t length, int32_t *num_threads, int severity,
+                                       const char *message);
+typedef void serialized_function(void *loc, int32_t thread);
+typedef int32_t thread_number_function(void *loc);
+
 /* X(member, symbol, type, what stands in where the runtime has no such symbol) */
 #define VSCAF_RUNTIME_FUNCTIONS(X)                                                                                     \
     X(parallel, "GOMP_parallel", parallel_function, serial_parallel)                                                   \
@@ -64,7 +77,17 @@ typedef void set_function(int);
     X(get_max_active_levels, "omp_get_max_active_levels", get_function, absent_active_levels)                          \
     X(get_dynamic, "omp_get_dynamic", get_function, absent_dynamic)                                                    \
     X(set_dynamic, "omp_set_dynamic", set_function, absent_set)                                                        \
-    X(set_num_threads, "omp_set_num_threads", set_function, absent_set)
+    X(set_num_threads, "omp_set_num_threads", set_function, absent_set)                                                \
+    X(fork_call, "__kmpc_fork_call", fork_function, absent_fork)                                                       \
+    X(fork_call_if, "__kmpc_fork_call_if", fork_if_function, absent_fork_if)                                           \
+    X(fork_teams, "__kmpc_fork_teams", fork_function, absent_fork)                                                     \
+    X(push_threads, "__kmpc_push_num_threads", push_threads_function, absent_push_threads)                             \
+    X(push_threads_strict, "__kmpc_push_num_threads_strict", push_threads_strict_function,                             \
+      absent_push_threads_strict)                                                                                      \
+    X(push_list, "__kmpc_push_num_threads_list", push_list_function, absent_push_list)                                 \
+    X(push_list_strict, "__kmpc_push_num_threads_list_strict", push_list_strict_function, absent_push_list_strict)     \
+    X(serialized_parallel, "__kmpc_serialized_parallel", serialized_function, absent_serialized)                       \
+    X(thread_number, "__kmpc_global_thread_num", thread_number_function, absent_thread_number)
 
 /* The functions of one runtime; none is ever NULL. */
 struct runtime {
@@ -73,6 +96,9 @@ struct runtime {
 #undef X
     bool manageable;    /* the runtime has everything that resizing needs (omp_get_level and so on) */
     bool parallel_ever; /* false: OMP_MAX_ACTIVE_LEVELS=0, every team is of one thread */
+    bool kmpc;          /* it has libomp's entry points */
+    uintptr_t code;     /* its code: calls from there are its own, on behalf of a call that was seen before */
+    uintptr_t code_bytes;
 };
 
 /* A loaded object (program or library). Constant once it can be seen, but for `generation`. */
