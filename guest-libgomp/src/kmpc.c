@@ -16,12 +16,14 @@
 
 #define WORDS_BEFORE 3 /* loc, count and microtask come before the pointers */
 
-/* Of the thread: what its code announced for its next fork (0: nothing), and that it is in a `teams` construct.
- * Initial-exec: see entry_points.c. */
-static _Thread_local struct {
-    int32_t clause;
-    bool teams;
-} thread __attribute__((tls_model("initial-exec")));
+/* What the thread's code announced for its next fork; 0: nothing. Initial-exec: see entry_points.c. */
+static _Thread_local int32_t announced __attribute__((tls_model("initial-exec")));
+
+/* The microtask of a construct that the thread has just handed to the runtime, whose inner call may come by here. */
+static _Thread_local microtask_function *passed_on __attribute__((tls_model("initial-exec")));
+
+/* `teams` constructs that run. Their inner forks come from several threads. */
+static _Atomic uint32_t teams_running;
 
 /* A list of numbers was announced: it holds for inner constructs too, in whichever thread these start. */
 static _Atomic bool lists;
@@ -38,10 +40,26 @@ static const struct runtime *runtime_of_microtask(microtask_function *fn, struct
     return runtime_of(address, spare);
 }
 
-/* The caller is the runtime itself: a construct that was seen when the program's code called. */
-static bool is_its_own(const struct runtime *runtime, const void *caller)
+/* The runtime calls its own entry point, for a construct that was seen when the program's code called. */
+static bool is_its_own(const struct runtime *runtime, microtask_function *fn)
 {
-    return (uintptr_t)caller - runtime->code < runtime->code_bytes;
+    bool again = passed_on == fn;
+    passed_on = NULL;
+    return again || (uintptr_t)fn - runtime->code < runtime->code_bytes;
+}
+
+static int32_t take_announced(void)
+{
+    int32_t threads = announced;
+    announced = 0;
+    return threads > 0 ? threads : 0;
+}
+
+/* Left to the runtime as it is. */
+static bool left_alone(const struct runtime *runtime)
+{
+    /* Relaxed: the runtime starts the teams' threads after the construct was counted. */
+    return !runtime->kmpc || atomic_load_explicit(&teams_running, memory_order_relaxed);
 }
 
 /* Announces the page's team size where the program said nothing. */
@@ -74,20 +92,19 @@ static void fork_words(const struct runtime *runtime, fork_function *function, u
     call_words(any, count, words);
 }
 
-static void section_fork(void *loc, microtask_function *fn, uint64_t count, uint64_t *words, const void *caller)
+static void section_fork(void *loc, microtask_function *fn, uint64_t count, uint64_t *words)
 {
     struct place_spare spare;
     const struct runtime *runtime = runtime_of_microtask(fn, &spare);
-    int32_t clause = thread.clause;
-    thread.clause = 0;
-    if (thread.teams || !runtime->kmpc || is_its_own(runtime, caller)) {
+    int32_t clause = take_announced();
+    if (is_its_own(runtime, fn) || left_alone(runtime)) {
         fork_words(runtime, runtime->fork_call, count, words);
         return;
     }
     outlined_function *place;
     memcpy(&place, &fn, sizeof place);
     struct section section;
-    section_begin(&section, place, NULL, clause > 0 ? (unsigned)clause : 0);
+    section_begin(&section, place, NULL, (unsigned)clause);
     if (!clause)
         announce(&section, loc);
     fork_words(section.runtime, section.runtime->fork_call, count, words);
@@ -110,7 +127,7 @@ static void section_fork(void *loc, microtask_function *fn, uint64_t count, uint
 VSCAF_EXPORT void __kmpc_fork_call(void *loc, int32_t count, microtask_function *fn, ...)
 {
     TAKE_WORDS(loc, count, fn);
-    section_fork(loc, fn, WORDS_BEFORE + pointers, words, __builtin_return_address(0));
+    section_fork(loc, fn, WORDS_BEFORE + pointers, words);
 }
 
 /* What newer compilers emit for an `if` clause. Without the condition it is a serialized construct, left alone. */
@@ -118,19 +135,20 @@ VSCAF_EXPORT void __kmpc_fork_call_if(void *loc, int32_t count, microtask_functi
 {
     struct place_spare spare;
     const struct runtime *runtime = runtime_of_microtask(fn, &spare);
-    int32_t clause = thread.clause;
-    thread.clause = 0;
-    if (!condition || thread.teams || !runtime->kmpc) {
+    int32_t clause = take_announced();
+    if (!condition || left_alone(runtime)) {
         runtime->fork_call_if(loc, count, fn, condition, data);
         return;
     }
     outlined_function *place;
     memcpy(&place, &fn, sizeof place);
     struct section section;
-    section_begin(&section, place, NULL, clause > 0 ? (unsigned)clause : 0);
+    section_begin(&section, place, NULL, (unsigned)clause);
     if (!clause)
         announce(&section, loc);
+    passed_on = fn;
     section.runtime->fork_call_if(loc, count, fn, condition, data);
+    passed_on = NULL;
     section_end(&section);
 }
 
@@ -140,25 +158,24 @@ VSCAF_EXPORT void __kmpc_fork_teams(void *loc, int32_t count, microtask_function
     struct place_spare spare;
     const struct runtime *runtime = runtime_of_microtask(fn, &spare);
     TAKE_WORDS(loc, count, fn);
-    bool before = thread.teams;
-    thread.teams = true;
-    thread.clause = 0;
+    announced = 0;
+    atomic_fetch_add_explicit(&teams_running, 1, memory_order_relaxed);
     fork_words(runtime, runtime->fork_teams, WORDS_BEFORE + pointers, words);
-    thread.teams = before;
+    atomic_fetch_sub_explicit(&teams_running, 1, memory_order_relaxed);
 }
 
 /* if(0): it takes what was announced with it. */
 VSCAF_EXPORT void __kmpc_serialized_parallel(void *loc, int32_t number)
 {
     struct place_spare spare;
-    thread.clause = 0;
+    announced = 0;
     runtime_of(__builtin_return_address(0), &spare)->serialized_parallel(loc, number);
 }
 
 VSCAF_EXPORT void __kmpc_push_num_threads(void *loc, int32_t number, int32_t threads)
 {
     struct place_spare spare;
-    thread.clause = threads;
+    announced = threads;
     runtime_of(__builtin_return_address(0), &spare)->push_threads(loc, number, threads);
 }
 
@@ -166,13 +183,13 @@ VSCAF_EXPORT void __kmpc_push_num_threads_strict(void *loc, int32_t number, int3
                                                  const char *message)
 {
     struct place_spare spare;
-    thread.clause = threads;
+    announced = threads;
     runtime_of(__builtin_return_address(0), &spare)->push_threads_strict(loc, number, threads, severity, message);
 }
 
 static void note_list(uint32_t length, const int32_t *threads)
 {
-    thread.clause = length ? threads[0] : 0;
+    announced = length ? threads[0] : 0;
     if (length > 1)
         /* Relaxed: the forks that it matters to come after it in this thread, or in threads that it starts. */
         atomic_store_explicit(&lists, true, memory_order_relaxed);

@@ -97,7 +97,7 @@ struct runtime {
     bool manageable;    /* the runtime has everything that resizing needs (omp_get_level and so on) */
     bool parallel_ever; /* false: OMP_MAX_ACTIVE_LEVELS=0, every team is of one thread */
     bool kmpc;          /* it has libomp's entry points */
-    uintptr_t code;     /* its code: calls from there are its own, on behalf of a call that was seen before */
+    uintptr_t code;     /* its code: microtasks that lie there are its own */
     uintptr_t code_bytes;
 };
 
