@@ -209,6 +209,28 @@ static void *handle_of(const void *address)
     return dlopen(map->l_name, RTLD_LAZY | RTLD_NOLOAD);
 }
 
+/* The objects that the program was started with: they bound their references when all of them were there, whichever
+ * was loaded first. */
+static _Atomic uint32_t objects_at_start;
+
+static int count_object(struct dl_phdr_info *info, size_t size, void *argument)
+{
+    (void)info, (void)size;
+    ++*(uint32_t *)argument;
+    return 0;
+}
+
+/* Early, or at the first use where another object's constructor comes before: nothing was added to them then. */
+__attribute__((constructor(101))) static void count_at_start(void)
+{
+    uint32_t count = 0;
+    /* Relaxed: a number, and every thread would count the same. */
+    if (atomic_load_explicit(&objects_at_start, memory_order_relaxed))
+        return;
+    dl_iterate_phdr(count_object, &count);
+    atomic_store_explicit(&objects_at_start, count, memory_order_relaxed);
+}
+
 /* What dl_iterate_phdr tells, in the order of loading. */
 struct survey {
     uintptr_t caller;
@@ -217,8 +239,9 @@ struct survey {
     uint64_t build_id;
     bool caller_is_program;
     bool caller_found;
-    bool global_found_first;
+    bool global_found_first; /* or it was there from the start */
     uint64_t unloads;
+    uint32_t seen;
     uint32_t listed;
     uintptr_t code[OBJECTS_LISTED]; /* one address in each object */
 };
@@ -264,7 +287,8 @@ static int survey_object(struct dl_phdr_info *info, size_t size, void *argument)
     struct survey *survey = argument;
     (void)size;
     survey->unloads = info->dlpi_subs;
-    if (survey->global && holds(info, survey->global) && !survey->caller_found)
+    bool from_start = survey->seen++ < atomic_load_explicit(&objects_at_start, memory_order_relaxed);
+    if (survey->global && holds(info, survey->global) && (from_start || !survey->caller_found))
         survey->global_found_first = true;
     if (!survey->caller_found && holds(info, survey->caller)) {
         survey->caller_found = true;
@@ -357,6 +381,7 @@ static bool visit_reference(const struct reference *reference, void *argument)
 static struct providers find_providers(const void *address, const struct link_map *map, struct survey *survey)
 {
     struct providers providers = {.address = address, .survey = survey};
+    count_at_start();
     const void *any = find_symbol(address, survey, "GOMP_parallel", NULL);
     if (map)
         references_visit(map, visit_reference, &providers);
