@@ -42,6 +42,8 @@ test-c: setup venv ## build the C parts with gcc, clang and sanitizers without a
 	@$(SAY) 'agent tests (plain and sanitized) ...'
 	@$(ENV) $(BIN)/python -m pytest -q guest-agent/tests $(ARGS)
 	@VSCAF_BUILD=$(CURDIR)/$(BUILD)/sanitized $(BIN)/python -m pytest -q guest-agent/tests $(ARGS)
+	@$(SAY) 'shim test with a wheel ...'
+	@$(ENV) $(BIN)/python -m pytest -q guest-libgomp/tests $(ARGS)
 
 test-unit: venv ## tests without guests
 	@$(SAY) 'unit, property and driver tests ...'
