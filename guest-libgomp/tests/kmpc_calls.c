@@ -69,6 +69,7 @@ int main(void)
     FORK(10, plain, TEN(0));
     FORK(11, plain, TEN(0), V(10));
     FORK(300, plain, HUNDRED(0), HUNDRED(100), HUNDRED(200));
+    CHECK(standin.misaligned == 0, "%d", standin.misaligned);
     CHECK(page->sections_used == 1 && agent_count(agent_section(&agent, 0, 0), 3) == sections);
 
     /* A clause is obeyed, whichever call brings it, and for one construct only. */
@@ -118,8 +119,10 @@ int main(void)
     /* A list holds for inner constructs as well. */
     __kmpc_push_num_threads_list(location, 5, 2, (int32_t[]){4, 2});
     CHECK(standin.pending == 4 && standin.severity == 2);
+    int pushes = standin.pushes;
     __kmpc_fork_call(location, 0, forks_inside), sections++;
     CHECK(page->team_last == 4 && standin.pushed == 0, "%d", standin.pushed);
+    CHECK(standin.pushes == pushes, "a second announcement would put one number in place of the list");
     __kmpc_push_num_threads_list_strict(location, 5, 2, (int32_t[]){5, 2}, 1, "say");
     CHECK(standin.pending == 5 && standin.severity == 1 && standin.message[0] == 's');
     __kmpc_fork_call(location, 0, plain), sections++;

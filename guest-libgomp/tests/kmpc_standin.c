@@ -56,6 +56,7 @@ void __kmpc_push_num_threads(void *loc, int32_t thread, int32_t threads)
 {
     standin.push_loc = loc;
     standin.push_thread = thread;
+    standin.pushes++;
     standin.pending = threads;
 }
 
@@ -106,6 +107,7 @@ void __kmpc_fork_call(void *loc, int32_t count, microtask *fn, ...)
     take(loc, count, fn, rest);
     va_end(rest);
     standin.forks++;
+    standin.misaligned += (uintptr_t)__builtin_frame_address(0) % 16 != 0;
     run(fn);
 }
 

@@ -11,6 +11,8 @@ typedef void microtask(int32_t *thread, int32_t *bound_thread, ...);
 
 struct standin {
     int forks, serialized, teams;
+    int pushes;
+    int misaligned;      /* forks that came with a stack that is not aligned to 16 */
     int32_t pushed;      /* what was announced for the fork that came last; 0: nothing */
     int32_t pending;     /* announced since */
     int32_t push_thread; /* the thread number of the last announcement */
