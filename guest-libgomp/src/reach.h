@@ -2,7 +2,7 @@
 #ifndef VSCAF_GOMP_REACH_H
 #define VSCAF_GOMP_REACH_H
 
-/* Why not, to be put after the program's name; NULL: it can, or nothing is known (a script, no OpenMP, not readable). */
+/* Why not, to be put after the program's name; NULL: it can, or nothing is known (a script, no OpenMP, unreadable). */
 const char *unreachable(const char *path);
 
 #endif

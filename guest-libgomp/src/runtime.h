@@ -32,7 +32,7 @@ typedef int get_function(void);
 typedef int get_at_function(int level);
 typedef void set_function(int);
 
-/* The shapes of libomp's (openmp/runtime/src/kmp_csupport.cpp in LLVM's sources). `loc` and `thread` only pass through. */
+/* The shapes of libomp's (openmp/runtime/src/kmp_csupport.cpp in LLVM's sources). `loc` and `thread` pass through. */
 typedef void microtask_function(int32_t *thread, int32_t *bound_thread, ...);
 typedef void fork_function(void *loc, int32_t count, microtask_function *, ...); /* `count` pointers more */
 typedef void fork_if_function(void *loc, int32_t count, microtask_function *, int32_t condition, void *data);

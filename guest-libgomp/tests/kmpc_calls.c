@@ -38,16 +38,16 @@ static void forks_inside(int32_t *thread, int32_t *bound_thread, ...)
     TEN(i), TEN(i + 10), TEN(i + 20), TEN(i + 30), TEN(i + 40), TEN(i + 50), TEN(i + 60), TEN(i + 70), TEN(i + 80),    \
         TEN(i + 90)
 
-#define FORK(number, ...)                                                                                               \
+#define FORK(number, ...)                                                                                              \
     do {                                                                                                               \
         for (int i_ = 0; i_ < STANDIN_POINTERS; i_++)                                                                  \
             standin.pointers[i_] = NULL;                                                                               \
-        __kmpc_fork_call(location + 1, number, ##__VA_ARGS__);                                                          \
+        __kmpc_fork_call(location + 1, number, ##__VA_ARGS__);                                                         \
         sections++;                                                                                                    \
-        CHECK(standin.loc == location + 1 && standin.count == number && standin.fn == plain);                           \
+        CHECK(standin.loc == location + 1 && standin.count == number && standin.fn == plain);                          \
         CHECK(standin.pushed == 3 && standin.push_thread == 41 && standin.push_loc == location + 1);                   \
-        for (int i_ = 0; i_ < number; i_++)                                                                             \
-            CHECK(standin.pointers[i_] == &values[i_], "%d of %d", i_, number);                                         \
+        for (int i_ = 0; i_ < number; i_++)                                                                            \
+            CHECK(standin.pointers[i_] == &values[i_], "%d of %d", i_, number);                                        \
         CHECK(ran == 1 && page->started == sections && page->finished == sections && page->team_last == 3);            \
         ran = 0;                                                                                                       \
     } while (0)

@@ -1,5 +1,5 @@
-/* An object whose calls go to two runtimes: each goes to its own, and neither is managed, for whose omp_get_level counts
- * is not known. */
+/* An object whose calls go to two runtimes: each goes to its own, and neither is managed, for whose omp_get_level
+ * counts is not known. */
 #include "agent.h"
 #include "check.h"
 #include "kmpc_standin.h"
