@@ -16,8 +16,8 @@
  * one), 10,000 rounds 0.6 ms; and they still bridge the usual gaps between regions without a system call. */
 #define SPINCOUNT "10000"
 /* Milliseconds. libomp's own 200 keep a CPU busy nearly a whole period of vscaf's after the last region, so that nobody
- * sees it idle (regions 100 ms apart: 1.2 s of CPU time in 1.2 s, with 20 ms 0.2 s); Intel's advice for a runtime that is
- * not alone is 20 at most. Its waiting threads yield, so that a team that has to share a CPU needs no less. */
+ * sees it idle (regions 100 ms apart: 1.2 s of CPU time in 1.2 s, with 20 ms 0.2 s); Intel's advice for a runtime that
+ * is not alone is 20 at most. Its waiting threads yield, so that a team that has to share a CPU needs no less. */
 #define BLOCKTIME_MS "20"
 
 enum { EXIT_OWN_FAILURE = 125, EXIT_NOT_EXECUTABLE = 126, EXIT_NOT_FOUND = 127 };
