@@ -37,11 +37,13 @@ lint: venv ## formats, lints, types
 
 test-c: setup venv ## build the C parts with gcc, clang and sanitizers without a warning, and run their tests
 	@tests/build-c $(BUILD)/meson gcc plain --test
-	@tests/build-c $(BUILD)/clang clang plain
+	@tests/build-c $(BUILD)/clang clang plain --test
 	@tests/build-c $(BUILD)/sanitized gcc sanitized --test
 	@$(SAY) 'agent tests (plain and sanitized) ...'
 	@$(ENV) $(BIN)/python -m pytest -q guest-agent/tests $(ARGS)
 	@VSCAF_BUILD=$(CURDIR)/$(BUILD)/sanitized $(BIN)/python -m pytest -q guest-agent/tests $(ARGS)
+	@$(SAY) 'shim test with a wheel ...'
+	@$(ENV) $(BIN)/python -m pytest -q guest-libgomp/tests $(ARGS)
 
 test-unit: venv ## tests without guests
 	@$(SAY) 'unit, property and driver tests ...'

@@ -12,6 +12,7 @@
 
 #include "export.h"
 #include "program.h"
+#include "references.h"
 
 #define PLACE_BITS 13u
 #define PLACES (1u << PLACE_BITS)
@@ -129,6 +130,43 @@ static void absent_set(int value)
 {
     (void)value;
 }
+/* kmpc.c runs the microtask where these stand in. */
+static void absent_fork(void *loc, int32_t count, microtask_function *fn, ...)
+{
+    (void)loc, (void)count, (void)fn;
+}
+static void absent_fork_if(void *loc, int32_t count, microtask_function *fn, int32_t condition, void *data)
+{
+    int32_t thread = 0, bound_thread = 0;
+    (void)loc, (void)count, (void)condition;
+    fn(&thread, &bound_thread, data);
+}
+static void absent_push_threads(void *loc, int32_t thread, int32_t threads)
+{
+    (void)loc, (void)thread, (void)threads;
+}
+static void absent_push_threads_strict(void *loc, int32_t thread, int32_t threads, int severity, const char *message)
+{
+    (void)loc, (void)thread, (void)threads, (void)severity, (void)message;
+}
+static void absent_push_list(void *loc, int32_t thread, uint32_t length, int32_t *threads)
+{
+    (void)loc, (void)thread, (void)length, (void)threads;
+}
+static void absent_push_list_strict(void *loc, int32_t thread, uint32_t length, int32_t *threads, int severity,
+                                    const char *message)
+{
+    (void)loc, (void)thread, (void)length, (void)threads, (void)severity, (void)message;
+}
+static void absent_serialized(void *loc, int32_t thread)
+{
+    (void)loc, (void)thread;
+}
+static int32_t absent_thread_number(void *loc)
+{
+    (void)loc;
+    return 0;
+}
 
 /* Of a loop that no runtime started there is nothing to hand out. */
 static bool serial_next(long *start, long *end)
@@ -171,12 +209,17 @@ static const void *base_of(const void *address)
     return address && dladdr(address, &info) ? info.dli_fbase : NULL;
 }
 
-/* The symbol, unless it is the shim's own. */
-static void *foreign_symbol(void *handle, const char *symbol)
+/* The symbol in this version (NULL: in the default one), unless it is the shim's own. */
+static void *foreign_symbol_in(void *handle, const char *symbol, const char *version)
 {
     static const char here;
-    void *found = dlsym(handle, symbol);
+    void *found = version ? dlvsym(handle, symbol, version) : dlsym(handle, symbol);
     return found && base_of(found) != base_of(&here) ? found : NULL;
+}
+
+static void *foreign_symbol(void *handle, const char *symbol)
+{
+    return foreign_symbol_in(handle, symbol, NULL);
 }
 
 /* A handle of the object that holds `address`, without loading anything; NULL if there is none. */
@@ -191,16 +234,39 @@ static void *handle_of(const void *address)
     return dlopen(map->l_name, RTLD_LAZY | RTLD_NOLOAD);
 }
 
+/* The objects that the program was started with: they bound their references when all of them were there, whichever
+ * was loaded first. */
+static _Atomic uint32_t objects_at_start;
+
+static int count_object(struct dl_phdr_info *info, size_t size, void *argument)
+{
+    (void)info, (void)size;
+    ++*(uint32_t *)argument;
+    return 0;
+}
+
+/* Early, or at the first use where another object's constructor comes before: nothing was added to them then. */
+__attribute__((constructor(101))) static void count_at_start(void)
+{
+    uint32_t count = 0;
+    /* Relaxed: a number, and every thread would count the same. */
+    if (atomic_load_explicit(&objects_at_start, memory_order_relaxed))
+        return;
+    dl_iterate_phdr(count_object, &count);
+    atomic_store_explicit(&objects_at_start, count, memory_order_relaxed);
+}
+
 /* What dl_iterate_phdr tells, in the order of loading. */
 struct survey {
     uintptr_t caller;
-    uintptr_t global; /* GOMP_parallel of the global scope, 0: none */
+    uintptr_t global; /* the symbol as the global scope has it, 0: none */
     uintptr_t caller_base;
     uint64_t build_id;
     bool caller_is_program;
     bool caller_found;
-    bool global_found_first;
+    bool global_found_first; /* or it was there from the start */
     uint64_t unloads;
+    uint32_t seen;
     uint32_t listed;
     uintptr_t code[OBJECTS_LISTED]; /* one address in each object */
 };
@@ -246,7 +312,8 @@ static int survey_object(struct dl_phdr_info *info, size_t size, void *argument)
     struct survey *survey = argument;
     (void)size;
     survey->unloads = info->dlpi_subs;
-    if (survey->global && holds(info, survey->global) && !survey->caller_found)
+    bool from_start = survey->seen++ < atomic_load_explicit(&objects_at_start, memory_order_relaxed);
+    if (survey->global && holds(info, survey->global) && (from_start || !survey->caller_found))
         survey->global_found_first = true;
     if (!survey->caller_found && holds(info, survey->caller)) {
         survey->caller_found = true;
@@ -265,12 +332,13 @@ static int survey_object(struct dl_phdr_info *info, size_t size, void *argument)
     return 0;
 }
 
-/* GOMP_parallel of the runtime that the object's other calls (GOMP_barrier, omp_get_thread_num, ...) are bound to.
- * The dynamic linker searches the global scope, then the object's own dependencies; but a runtime that became global
- * after the object was loaded came too late to be bound. Program and libraries linked to it: the global scope. */
-static const void *find_provider(const void *address, struct survey *survey)
+/* What the dynamic linker bound the object's reference to `symbol` to, or would have without the shim. It searches the
+ * global scope, then the object's own dependencies; but a runtime that became global after the object was loaded came
+ * too late to be bound. Program and libraries linked to it: the global scope. */
+static const void *find_symbol(const void *address, struct survey *survey, const char *symbol, const char *version)
 {
-    void *global = foreign_symbol(RTLD_NEXT, "GOMP_parallel");
+    void *global = foreign_symbol_in(RTLD_NEXT, symbol, version);
+    memset(survey, 0, offsetof(struct survey, code));
     survey->caller = (uintptr_t)address;
     survey->global = (uintptr_t)global;
     dl_iterate_phdr(survey_object, survey);
@@ -280,34 +348,112 @@ static const void *find_provider(const void *address, struct survey *survey)
     if (survey->caller_found && !survey->caller_is_program) {
         void *handle = handle_of(address);
         if (handle) {
-            own = foreign_symbol(handle, "GOMP_parallel");
+            own = foreign_symbol_in(handle, symbol, version);
             close_handle(handle);
         }
     }
     if (own && (!global || !survey->global_found_first))
         return own;
-    if (global)
-        return global;
-    /* A caller without a runtime in reach: its return address was another object's (a tail call), or its code lies in
-     * no object. Any runtime is better than none. */
+    return global;
+}
+
+/* Any runtime at all, for a caller without one in reach: its return address was another object's (a tail call), or its
+ * code lies in no object. */
+static const void *find_any(const struct survey *survey)
+{
     for (uint32_t i = 0; i < survey->listed; i++) {
         void *handle = handle_of((const void *)survey->code[i]);
         if (!handle)
             continue;
-        own = foreign_symbol(handle, "GOMP_parallel");
+        void *found = foreign_symbol(handle, "GOMP_parallel");
         close_handle(handle);
-        if (own)
-            return own;
+        if (found)
+            return found;
     }
     return NULL;
 }
 
-static void fill_runtime(struct runtime *runtime, const void *provider)
+/* An object's symbols come in three families, which can belong to two runtimes: code of gcc and of clang, linked into
+ * one object with both libraries. An address in the runtime of each; NULL: the object refers to none of the family. */
+enum family { FAMILY_KMPC, FAMILY_GOMP, FAMILY_OMP, FAMILIES };
+
+static enum family family_of(const char *symbol)
 {
-    void *handle = provider ? handle_of(provider) : NULL;
-    bool complete = handle != NULL;
+    if (!strncmp(symbol, "__kmpc_", 7))
+        return FAMILY_KMPC;
+    if (!strncmp(symbol, "GOMP_", 5))
+        return FAMILY_GOMP;
+    return !strncmp(symbol, "omp_get_", 8) || !strncmp(symbol, "omp_set_", 8) ? FAMILY_OMP : FAMILIES;
+}
+
+struct providers {
+    const void *address;
+    struct survey *survey;
+    const void *of[FAMILIES];
+};
+
+static bool visit_reference(const struct reference *reference, void *argument)
+{
+    struct providers *providers = argument;
+    enum family family = family_of(reference->name);
+    if (family == FAMILIES || providers->of[family])
+        return false;
+    providers->of[family] =
+        find_symbol(providers->address, providers->survey, reference->name, reference_version(reference));
+    return providers->of[FAMILY_KMPC] && providers->of[FAMILY_GOMP] && providers->of[FAMILY_OMP];
+}
+
+static struct providers find_providers(const void *address, const struct link_map *map, struct survey *survey)
+{
+    struct providers providers = {.address = address, .survey = survey};
+    count_at_start();
+    const void *any = find_symbol(address, survey, "GOMP_parallel", NULL);
+    if (map)
+        references_visit(map, visit_reference, &providers);
+    if (!providers.of[FAMILY_KMPC] && !providers.of[FAMILY_GOMP] && !providers.of[FAMILY_OMP])
+        providers.of[FAMILY_GOMP] = any ? any : find_any(survey);
+    return providers;
+}
+
+struct code_search {
+    uintptr_t address, code, code_bytes;
+};
+
+static int search_code(struct dl_phdr_info *info, size_t size, void *argument)
+{
+    struct code_search *search = argument;
+    (void)size;
+    for (size_t i = 0; i < info->dlpi_phnum; i++) {
+        const ElfW(Phdr) *segment = &info->dlpi_phdr[i];
+        uintptr_t begin = info->dlpi_addr + segment->p_vaddr;
+        if (segment->p_type == PT_LOAD && search->address - begin < segment->p_memsz) {
+            search->code = begin;
+            search->code_bytes = segment->p_memsz;
+            return 1;
+        }
+    }
+    return 0;
+}
+
+static void fill_runtime(struct runtime *runtime, const struct providers *providers)
+{
+    void *handles[FAMILIES] = {NULL};
+    const void *main_provider = NULL;
+    bool one = true;
+    for (int i = 0; i < FAMILIES; i++) {
+        if (providers->of[i]) {
+            handles[i] = handle_of(providers->of[i]);
+            if (!main_provider)
+                main_provider = providers->of[i];
+            one = one && base_of(providers->of[i]) == base_of(main_provider);
+        }
+    }
+    void *main_handle = NULL;
+    for (int i = 0; i < FAMILIES && !main_handle; i++)
+        main_handle = handles[i];
 #define X(member, symbol, type, stand_in)                                                                              \
     do {                                                                                                               \
+        void *handle = handles[family_of(symbol)] ? handles[family_of(symbol)] : main_handle;                          \
         void *found = handle ? foreign_symbol(handle, symbol) : NULL;                                                  \
         if (found)                                                                                                     \
             memcpy(&runtime->member, &found, sizeof found);                                                            \
@@ -316,11 +462,21 @@ static void fill_runtime(struct runtime *runtime, const void *provider)
     } while (0);
     VSCAF_RUNTIME_FUNCTIONS(X)
 #undef X
-    if (handle)
-        close_handle(handle);
-    complete = complete && runtime->get_level != absent_level && runtime->get_team_size != absent_team_size
-               && runtime->get_max_threads != absent_threads && runtime->get_thread_limit != absent_thread_limit;
-    runtime->manageable = complete;
+    for (int i = 0; i < FAMILIES; i++)
+        if (handles[i])
+            close_handle(handles[i]);
+    runtime->kmpc = runtime->fork_call != absent_fork;
+    struct code_search search = {.address = (uintptr_t)main_provider};
+    if (runtime->kmpc && main_provider)
+        dl_iterate_phdr(search_code, &search);
+    runtime->code = search.code;
+    runtime->code_bytes = search.code_bytes;
+    bool resizable = runtime->parallel != serial_parallel
+                     || (runtime->push_threads != absent_push_threads
+                         && runtime->thread_number != absent_thread_number);
+    runtime->manageable = main_handle && one && resizable && runtime->get_level != absent_level
+                          && runtime->get_team_size != absent_team_size && runtime->get_max_threads != absent_threads
+                          && runtime->get_thread_limit != absent_thread_limit;
     runtime->parallel_ever = runtime->get_max_active_levels() > 0;
     /* A team of another size would leave places without a thread, or put two threads on one. */
     if (runtime->get_proc_bind() > 0)
@@ -360,9 +516,9 @@ static struct object *object_of(const void *address, uint32_t generation, struct
     }
 
     struct survey survey;
-    memset(&survey, 0, offsetof(struct survey, code));
+    struct providers providers = find_providers(address, map, &survey);
     memset(spare, 0, sizeof *spare);
-    fill_runtime(&spare->runtime, find_provider(address, &survey));
+    fill_runtime(&spare->runtime, &providers);
     spare->map = map;
     spare->base = survey.caller_found ? survey.caller_base : 0;
     spare->build_id = survey.build_id;

@@ -39,6 +39,19 @@ typedef bool ull_next_function(unsigned long long *start, unsigned long long *en
 typedef void get_schedule_function(int *kind, int *chunk);
 typedef void set_schedule_function(int kind, int chunk);
 
+/* The shapes of libomp's (openmp/runtime/src/kmp_csupport.cpp in LLVM's sources). `loc` and `thread` pass through. */
+typedef void microtask_function(int32_t *thread, int32_t *bound_thread, ...);
+typedef void fork_function(void *loc, int32_t count, microtask_function *, ...); /* `count` pointers more */
+typedef void fork_if_function(void *loc, int32_t count, microtask_function *, int32_t condition, void *data);
+typedef void push_threads_function(void *loc, int32_t thread, int32_t num_threads);
+typedef void push_threads_strict_function(void *loc, int32_t thread, int32_t num_threads, int severity,
+                                          const char *message);
+typedef void push_list_function(void *loc, int32_t thread, uint32_t length, int32_t *num_threads);
+typedef void push_list_strict_function(void *loc, int32_t thread, uint32_t length, int32_t *num_threads, int severity,
+                                       const char *message);
+typedef void serialized_function(void *loc, int32_t thread);
+typedef int32_t thread_number_function(void *loc);
+
 /* X(member, symbol, type, what stands in where the runtime has no such symbol) */
 #define VSCAF_RUNTIME_FUNCTIONS(X)                                                                                     \
     X(parallel, "GOMP_parallel", parallel_function, serial_parallel)                                                   \
@@ -96,7 +109,17 @@ typedef void set_schedule_function(int kind, int chunk);
     X(get_thread_num, "omp_get_thread_num", get_function, absent_level)                                                \
     X(get_num_threads, "omp_get_num_threads", get_function, absent_threads)                                            \
     X(get_schedule, "omp_get_schedule", get_schedule_function, absent_get_schedule)                                    \
-    X(set_schedule, "omp_set_schedule", set_schedule_function, absent_set_schedule)
+    X(set_schedule, "omp_set_schedule", set_schedule_function, absent_set_schedule)                                    \
+    X(fork_call, "__kmpc_fork_call", fork_function, absent_fork)                                                       \
+    X(fork_call_if, "__kmpc_fork_call_if", fork_if_function, absent_fork_if)                                           \
+    X(fork_teams, "__kmpc_fork_teams", fork_function, absent_fork)                                                     \
+    X(push_threads, "__kmpc_push_num_threads", push_threads_function, absent_push_threads)                             \
+    X(push_threads_strict, "__kmpc_push_num_threads_strict", push_threads_strict_function,                             \
+      absent_push_threads_strict)                                                                                      \
+    X(push_list, "__kmpc_push_num_threads_list", push_list_function, absent_push_list)                                 \
+    X(push_list_strict, "__kmpc_push_num_threads_list_strict", push_list_strict_function, absent_push_list_strict)     \
+    X(serialized_parallel, "__kmpc_serialized_parallel", serialized_function, absent_serialized)                       \
+    X(thread_number, "__kmpc_global_thread_num", thread_number_function, absent_thread_number)
 
 /* The functions of one runtime; none is ever NULL. */
 struct runtime {
@@ -105,6 +128,9 @@ struct runtime {
 #undef X
     bool manageable;    /* the runtime has everything that resizing needs (omp_get_level and so on) */
     bool parallel_ever; /* false: OMP_MAX_ACTIVE_LEVELS=0, every team is of one thread */
+    bool kmpc;          /* it has libomp's entry points */
+    uintptr_t code;     /* its code: microtasks that lie there are its own */
+    uintptr_t code_bytes;
 };
 
 /* A loaded object (program or library). Constant once it can be seen, but for `generation`. */

@@ -162,7 +162,9 @@ static void begin_nested(struct section *section, unsigned asked, int level)
 {
     /* Acquire: pairs with the release of a join, which comes after the page is mapped. */
     struct vscaf_page *page = atomic_load_explicit(&join_current, memory_order_acquire)->page;
-    section->team.argument = team_nested(section->runtime, page, asked, level, self.width);
+    /* Enclosing sections that this runtime does not know are another's. */
+    bool others = level >= 0 && self.depth > (uint32_t)level + 1;
+    section->team.argument = team_nested(section->runtime, page, asked, level, others ? self.width : 0);
     if (self.width && section->team.argument)
         self.width *= section->team.argument;
 }

@@ -1,7 +1,5 @@
 /* vscaf-run: starts a program with the shim preloaded. */
-#include <elf.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <limits.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -11,10 +9,16 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "reach.h"
+
 #define LIBRARY "libvscaf-gomp.so"
 /* libgomp's own 300,000 rounds make a region cost 8 ms where a team has to share a CPU for a moment (a guest that loses
  * one), 10,000 rounds 0.6 ms; and they still bridge the usual gaps between regions without a system call. */
 #define SPINCOUNT "10000"
+/* Milliseconds. libomp's own 200 keep a CPU busy nearly a whole period of vscaf's after the last region, so that nobody
+ * sees it idle (regions 100 ms apart: 1.2 s of CPU time in 1.2 s, with 20 ms 0.2 s); Intel's advice for a runtime that
+ * is not alone is 20 at most. Its waiting threads yield, so that a team that has to share a CPU needs no less. */
+#define BLOCKTIME_MS "20"
 
 enum { EXIT_OWN_FAILURE = 125, EXIT_NOT_EXECUTABLE = 126, EXIT_NOT_FOUND = 127 };
 
@@ -26,6 +30,7 @@ static const char usage[] =
     "  VSCAF_SOCKET         the agent's join socket (default: /run/vscaf/agent.sock)\n"
     "  VSCAF_GOMP_LIBRARY   the shim (default: " LIBRARY " beside vscaf-run, else in the installed library directory)\n"
     "  GOMP_SPINCOUNT       set to " SPINCOUNT " where neither it nor OMP_WAIT_POLICY is set\n"
+    "  KMP_BLOCKTIME        set to " BLOCKTIME_MS " where neither it, OMP_WAIT_POLICY nor KMP_LIBRARY is set\n"
     "  LD_PRELOAD           kept; the shim goes first\n"
     "\n"
     "The exit status is the command's; 125: vscaf-run failed, 126: the command cannot be executed, 127: not found.\n";
@@ -95,33 +100,6 @@ static bool find_command(const char *name, char path[PATH_MAX])
     return false;
 }
 
-/* Why the dynamic linker would not preload anything into this file; NULL: it would, or it is not ours to tell. */
-static const char *unreachable(const char *path)
-{
-    struct stat status;
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0)
-        return NULL;
-    const char *why = NULL;
-    Elf64_Ehdr head;
-    if (fstat(fd, &status) == 0 && (status.st_mode & (S_ISUID | S_ISGID)))
-        why = "is set-user-ID or set-group-ID";
-    else if (pread(fd, &head, sizeof head, 0) == (ssize_t)sizeof head && !memcmp(head.e_ident, ELFMAG, SELFMAG)
-             && head.e_ident[EI_CLASS] == ELFCLASS64 && head.e_phentsize == sizeof(Elf64_Phdr)) {
-        why = "is statically linked";
-        for (unsigned i = 0; i < head.e_phnum; i++) {
-            Elf64_Phdr segment;
-            if (pread(fd, &segment, sizeof segment, (off_t)(head.e_phoff + i * sizeof segment))
-                != (ssize_t)sizeof segment)
-                break;
-            if (segment.p_type == PT_INTERP)
-                why = NULL;
-        }
-    }
-    close(fd);
-    return why;
-}
-
 static bool preload(const char *library)
 {
     if (strpbrk(library, " :")) {
@@ -173,8 +151,10 @@ int main(int argc, char **argv)
         say("warning: %s %s: its teams cannot be managed, it runs as always", command, why);
     if (!preload(library))
         return EXIT_OWN_FAILURE;
-    if (!getenv("GOMP_SPINCOUNT") && !getenv("OMP_WAIT_POLICY") && setenv("GOMP_SPINCOUNT", SPINCOUNT, 1) != 0) {
-        say("no memory for GOMP_SPINCOUNT: free some");
+    if (!getenv("OMP_WAIT_POLICY")
+        && (setenv("GOMP_SPINCOUNT", SPINCOUNT, 0) != 0
+            || (!getenv("KMP_LIBRARY") && setenv("KMP_BLOCKTIME", BLOCKTIME_MS, 0) != 0))) {
+        say("no memory for the environment: free some");
         return EXIT_OWN_FAILURE;
     }
     execvp(argv[first], argv + first);

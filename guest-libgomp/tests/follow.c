@@ -59,6 +59,11 @@ int main(void)
     cpu_set_t mask;
     CHECK(sched_getaffinity(0, sizeof mask, &mask) == 0);
     CHECK(plain() == CPU_COUNT(&mask), "not decided: as without us");
-    CHECK(page->started == page->finished && page->started == 15, "%lu", (unsigned long)page->started);
+#ifdef __clang__
+    unsigned long sections = 14; /* an if(0) is no construct to libomp */
+#else
+    unsigned long sections = 15;
+#endif
+    CHECK(page->started == page->finished && page->started == sections, "%lu", (unsigned long)page->started);
     return 0;
 }

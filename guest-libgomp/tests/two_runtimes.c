@@ -1,5 +1,5 @@
 /* Two libraries with a runtime each, loaded at run time into a program that has none: each section goes to the runtime
- * of its own library, also after unloading. */
+ * of its own library, also after unloading. Takes the libraries and the names of their runtimes. */
 #include <dlfcn.h>
 #include <stdint.h>
 #include <string.h>
@@ -27,12 +27,12 @@ static struct plugin load(const char *path)
 int main(int argc, char **argv)
 {
     struct agent agent;
-    CHECK(argc == 3);
+    CHECK(argc == 5);
     agent_here(&agent, 3, 4);
     struct vscaf_page *page = agent.pages[0];
     struct plugin one = load(argv[1]), other = load(argv[2]);
     /* A runtime's idle threads run its code, so the runtimes must outlive the libraries. */
-    CHECK(dlopen("libgomp.so.1", RTLD_NOW | RTLD_NOLOAD) && dlopen("libgomq.so.1", RTLD_NOW | RTLD_NOLOAD));
+    CHECK(dlopen(argv[3], RTLD_NOW | RTLD_NOLOAD) && dlopen(argv[4], RTLD_NOW | RTLD_NOLOAD));
     for (uint32_t size = 1; size <= 4; size++) {
         page->team_size = size;
         CHECK(one.run() == (int)size && other.run() == (int)size);

@@ -1,12 +1,14 @@
 #!/bin/sh
-# vscaf_run.sh VSCAF_RUN LIBRARY [STATIC_PROGRAM]: the launcher's promises, one by one.
+# vscaf_run.sh VSCAF_RUN LIBRARY [STATIC_PROGRAM [PROGRAM_WITH_STATIC_RUNTIME PROGRAM_WITH_SHARED_RUNTIME]]: the launcher's promises, one by one.
 set -eu
 run=$(readlink -f "$1")
 library=$(readlink -f "$2")
 static=${3:-}
+static_runtime=${4:-}
+shared_runtime=${5:-}
 directory=$(mktemp -d /tmp/vscaf-run-test-XXXXXX)
 trap 'rm -rf "$directory"' EXIT
-unset LD_PRELOAD GOMP_SPINCOUNT OMP_WAIT_POLICY VSCAF_GOMP_LIBRARY
+unset LD_PRELOAD GOMP_SPINCOUNT KMP_BLOCKTIME KMP_LIBRARY OMP_WAIT_POLICY VSCAF_GOMP_LIBRARY
 
 fail() {
     echo "not so: $*" >&2
@@ -50,8 +52,14 @@ status 0 "$run" "$run" sh -c 'echo "$LD_PRELOAD"'
 [ "$(cat "$directory/out")" = "$library" ] || fail "twice is once: $(cat "$directory/out")"
 status 0 env GOMP_SPINCOUNT=5 "$run" sh -c 'echo "$GOMP_SPINCOUNT"'
 [ "$(cat "$directory/out")" = 5 ] || fail "the user's spin count"
-status 0 env OMP_WAIT_POLICY=active "$run" sh -c 'echo "${GOMP_SPINCOUNT-none}"'
-[ "$(cat "$directory/out")" = none ] || fail "the user's wait policy"
+status 0 env OMP_WAIT_POLICY=active "$run" sh -c 'echo "${GOMP_SPINCOUNT-none} ${KMP_BLOCKTIME-none}"'
+[ "$(cat "$directory/out")" = "none none" ] || fail "the user's wait policy: $(cat "$directory/out")"
+status 0 "$run" sh -c 'echo "$KMP_BLOCKTIME"'
+[ "$(cat "$directory/out")" = 20 ] || fail "block time: $(cat "$directory/out")"
+status 0 env KMP_BLOCKTIME=7 "$run" sh -c 'echo "$KMP_BLOCKTIME"'
+[ "$(cat "$directory/out")" = 7 ] || fail "the user's block time"
+status 0 env KMP_LIBRARY=turnaround "$run" sh -c 'echo "$GOMP_SPINCOUNT ${KMP_BLOCKTIME-none}"'
+[ "$(cat "$directory/out")" = "10000 none" ] || fail "the user's choice of waiting: $(cat "$directory/out")"
 status 0 "$run" printf '%s|' 'a b' '' "c'd"
 [ "$(cat "$directory/out")" = "a b||c'd|" ] || fail "arguments as they are"
 
@@ -80,4 +88,27 @@ one_line 'space or a colon'
 if [ -n "$static" ]; then
     status 42 "$run" "$static"
     one_line 'statically linked'
+fi
+if [ -n "$static_runtime" ]; then
+    status 0 "$run" "$static_runtime"
+    one_line 'OpenMP runtime linked into it'
+    status 0 "$run" "$shared_runtime"
+    quiet
+    # A damaged file is looked at like any other: what fails here is only what comes after.
+    look_at() {
+        got=0
+        VSCAF_GOMP_LIBRARY="$directory/a b/libvscaf-gomp.so" "$run" "$directory/damaged" 2>"$directory/err" || got=$?
+        [ "$got" = 125 ] || fail "$1: $got"
+    }
+    for bytes in 0 10 64 100 1000 5000 10000; do
+        head -c "$bytes" "$static_runtime" >"$directory/damaged"
+        chmod +x "$directory/damaged"
+        look_at "cut to $bytes"
+    done
+    size=$(wc -c <"$static_runtime")
+    for at in 32 33 40 42 46 54 56 58 60 $((size - 2000)) $((size - 1000)) $((size - 500)) $((size - 40)); do
+        cp "$static_runtime" "$directory/damaged"
+        printf '\377\377\377\377\377\377' | dd of="$directory/damaged" bs=1 seek="$at" conv=notrunc 2>/dev/null
+        look_at "damaged at $at"
+    done
 fi

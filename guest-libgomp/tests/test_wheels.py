@@ -1,0 +1,38 @@
+"""A runtime that a Python wheel brings along: scikit-learn's own libgomp, loaded by dlopen under a name of its own."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import sklearn
+
+BUILD = Path(os.environ["VSCAF_BUILD"]) / "guest-libgomp"
+PROGRAM = Path(__file__).with_name("wheel_program.py")
+# Spinning barriers of two runtimes on a loaded machine would take minutes.
+ENVIRONMENT = {**os.environ, "GOMP_SPINCOUNT": "1000", "OMP_NUM_THREADS": "4"}
+
+
+def run(seconds: float, *before: str | Path) -> subprocess.CompletedProcess[str]:
+    command = [*map(str, before), sys.executable, str(PROGRAM), str(seconds)]
+    return subprocess.run(command, env=ENVIRONMENT, check=True, capture_output=True, text=True, timeout=120)
+
+
+def test_the_wheel_brings_its_own_runtime() -> None:
+    libraries = Path(sklearn.__file__).parent.parent / "scikit_learn.libs"
+    assert list(libraries.glob("libgomp-*.so*")), "this wheel bundles none: pin another version"
+
+
+def test_sections_of_a_wheel_are_managed_and_its_results_stay() -> None:
+    if not (BUILD / "tests" / "gomp-test-resized").exists():
+        pytest.fail(f"no gomp-test-resized in {BUILD}/tests: run `tests/build-c` with gcc")
+    alone = run(0)
+    assert len(alone.stdout.splitlines()) == 1
+    managed = run(2, BUILD / "tests" / "gomp-test-resized", BUILD / "vscaf-run")
+    page = json.loads(managed.stderr.splitlines()[-1])
+    assert managed.stdout == alone.stdout, "the same predictions, bit for bit, in every round"
+    assert page["changes"] >= 8, page
+    assert page["sections"] > 3 and page["started"] == page["finished"] > 100, page
+    assert page["booked"] == page["finished"], page
