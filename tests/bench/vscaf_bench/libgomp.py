@@ -10,10 +10,10 @@ import json
 import os
 import statistics
 import subprocess
-import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from .report import Report, Result, median_interval
 
@@ -28,7 +28,7 @@ class Program:
 
 
 # Fine-grained ones first: LU-like regions of some 10 us.
-ALONE = ("cg.A", "mg.W", "ssor.W")
+ALONE = ("cg.A", "mg.W", "ssor.S")
 ESTIMATED = ("cg.A", "mg.W", "ssor.W", "ft.W", "is.A", "ep.W", "tasks.A")
 
 
@@ -64,7 +64,7 @@ class Bench:
             raise SystemExit(f"{' '.join(command)} failed ({done.returncode}): {done.stdout}{done.stderr}")
         return wall, done.stdout
 
-    def shimmed(self, command: list[str], options: list[str], **extra: str) -> tuple[dict, str]:
+    def shimmed(self, command: list[str], options: list[str], **extra: str) -> tuple[dict[str, Any], str]:
         """What bench-run tells of a run under the shim, and the command's standard output."""
         done = subprocess.run(
             [str(self.runner), *options, "--", *command],
@@ -170,7 +170,7 @@ def estimates(bench: Bench, report: Report) -> None:
         repeat = str(repeat_for(bench, name, length))
         one: list[float] = []
         two: list[float] = []
-        told: list[dict] = []
+        told: list[dict[str, Any]] = []
         for i in range(max(pairs, runs)):
             if i < runs:
                 options = ["--team", "2", "--learn", "--estimate-after", str(after)]
@@ -270,4 +270,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

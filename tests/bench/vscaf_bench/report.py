@@ -89,9 +89,7 @@ class Report:
         """A result from interleaved pairs: `figure(ours, baseline)` of each pair, and their median."""
         value, low, high = median_interval([figure(one, other) for one, other in zip(ours, baseline, strict=True)])
         ratio = statistics.median(one / other for one, other in zip(ours, baseline, strict=True))
-        result = Result(
-            name, unit, value, low, high, len(ours), baseline_name, statistics.median(baseline), ratio, bar
-        )
+        result = Result(name, unit, value, low, high, len(ours), baseline_name, statistics.median(baseline), ratio, bar)
         self.add(result)
         return result
 
@@ -114,7 +112,9 @@ class Report:
                 )
             )
         widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
-        return "\n".join("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows)
+        return "\n".join(
+            "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows
+        )
 
     def write(self, directory: Path) -> Path:
         """Writes DIRECTORY/NAME.json and returns its path."""
