@@ -102,9 +102,9 @@ def regions(bench: Bench, report: Report) -> None:
                 "ns",
                 figures,
                 plain,
-                "libgomp alone",
-                lambda one, other: one - other,
-                "<= 25 ns or 5%" if threads == 2 and label == "added" else "",
+                baseline_name="libgomp alone",
+                figure=lambda one, other: one - other,
+                bar="<= 25 ns or 5%" if threads == 2 and label == "added" else "",
             )
 
 
@@ -135,8 +135,8 @@ def alone(bench: Bench, report: Report) -> None:
             "%",
             ours,
             plain,
-            "libgomp alone, s",
-            lambda one, other: 100.0 * (one / other - 1.0),
+            baseline_name="libgomp alone, s",
+            figure=lambda one, other: 100.0 * (one / other - 1.0),
         )
         if worst is None or result.value > worst.value:
             worst = result
@@ -236,8 +236,8 @@ def resizing(bench: Bench, report: Report) -> None:
         "%",
         ours,
         constant[best],
-        f"{best} threads, s",
-        lambda one, other: 100.0 * (one / other - 1.0),
+        baseline_name=f"{best} threads, s",
+        figure=lambda one, other: 100.0 * (one / other - 1.0),
     )
     repeat = str(repeat_for(bench, name, minute))
     page, _ = bench.shimmed([bench.program(name)], ["--team", "2", "--resize", "4,1,4", "--leaks"], NPB_REPEAT=repeat)

@@ -82,6 +82,7 @@ class Report:
         unit: str,
         ours: Sequence[float],
         baseline: Sequence[float],
+        *,
         baseline_name: str,
         figure: Callable[[float, float], float],
         bar: str = "",
