@@ -141,28 +141,17 @@ static void read_dynamic(struct code_view *view, const Elf64_Dyn *dynamic, size_
         view->strings_bytes = 0;
 }
 
-static int fill_view(struct dl_phdr_info *info, size_t size, void *argument)
+void object_view(struct code_view *view, uintptr_t base, const void *headers, size_t count)
 {
-    struct search *search = argument;
-    struct code_view *view = search->view;
-    bool found = false;
-    for (size_t i = 0; i < info->dlpi_phnum && !found; i++) {
-        const ElfW(Phdr) *segment = &info->dlpi_phdr[i];
-        found = segment->p_type == PT_LOAD
-                && search->address - info->dlpi_addr - segment->p_vaddr < segment->p_memsz;
-    }
-    if (!found)
-        return 0;
-    *view = (struct code_view){.base = info->dlpi_addr};
-    const ElfW(Phdr) *dynamic = NULL, *thread_data = NULL;
-    for (size_t i = 0; i < info->dlpi_phnum; i++) {
-        const ElfW(Phdr) *segment = &info->dlpi_phdr[i];
-        struct code_range range = {info->dlpi_addr + segment->p_vaddr,
-                                   info->dlpi_addr + segment->p_vaddr + segment->p_memsz};
+    const ElfW(Phdr) *segments = headers, *dynamic = NULL;
+    *view = (struct code_view){.base = base};
+    for (size_t i = 0; i < count; i++) {
+        const ElfW(Phdr) *segment = &segments[i];
+        struct code_range range = {base + segment->p_vaddr, base + segment->p_vaddr + segment->p_memsz};
         if (segment->p_type == PT_DYNAMIC)
             dynamic = segment;
         if (segment->p_type == PT_TLS)
-            thread_data = segment;
+            view->tls_bytes = segment->p_memsz;
         if (segment->p_type != PT_LOAD || !(segment->p_flags & PF_R))
             continue;
         if (view->data_count < DATA_RANGES)
@@ -171,10 +160,23 @@ static int fill_view(struct dl_phdr_info *info, size_t size, void *argument)
             view->code[view->code_count++] = range;
     }
     if (dynamic)
-        read_dynamic(view, (const Elf64_Dyn *)(info->dlpi_addr + dynamic->p_vaddr),
-                     dynamic->p_memsz / sizeof(Elf64_Dyn));
-    if (thread_data && size >= offsetof(struct dl_phdr_info, dlpi_tls_data) + sizeof info->dlpi_tls_data) {
-        view->tls_bytes = thread_data->p_memsz;
+        read_dynamic(view, (const Elf64_Dyn *)(base + dynamic->p_vaddr), dynamic->p_memsz / sizeof(Elf64_Dyn));
+}
+
+static int fill_view(struct dl_phdr_info *info, size_t size, void *argument)
+{
+    struct search *search = argument;
+    bool found = false;
+    for (size_t i = 0; i < info->dlpi_phnum && !found; i++) {
+        const ElfW(Phdr) *segment = &info->dlpi_phdr[i];
+        found = segment->p_type == PT_LOAD
+                && search->address - info->dlpi_addr - segment->p_vaddr < segment->p_memsz;
+    }
+    if (!found)
+        return 0;
+    struct code_view *view = search->view;
+    object_view(view, info->dlpi_addr, info->dlpi_phdr, info->dlpi_phnum);
+    if (view->tls_bytes && size >= offsetof(struct dl_phdr_info, dlpi_tls_data) + sizeof info->dlpi_tls_data) {
         view->tls_module = info->dlpi_tls_modid;
         /* The program's own is at a fixed place below the thread pointer, and what it refers to by that distance alone
          * is its own. Libraries say in a relocation what they refer to. */

@@ -4,6 +4,9 @@
 
 #include "inspect.h"
 
+/* Fills `view` from an object's program headers (ElfW(Phdr)), as far as they go: of thread data the size alone. */
+void object_view(struct code_view *view, uintptr_t base, const void *headers, size_t count);
+
 /* How many bytes of code can be read from `address` on. */
 size_t object_code_left(const struct code_view *view, uintptr_t address);
 
