@@ -29,6 +29,12 @@ static const uint8_t argument_registers[] = {RDI, RSI, RDX, RCX, R8, R9};
 #define ARGUMENTS (sizeof argument_registers)
 
 /* What a called function is free to change. */
+#ifdef INSPECT_TRACE
+#include <stdio.h>
+#define TRACE(...) fprintf(stderr, __VA_ARGS__)
+#else
+#define TRACE(...) (void)0
+#endif
 #define CALL_CHANGES                                                                                                   \
     (1u << RAX | 1u << RCX | 1u << RDX | 1u << RSI | 1u << RDI | 1u << R8 | 1u << R9 | 1u << R10 | 1u << R11)
 
@@ -103,6 +109,10 @@ static void slot_forget(struct inspection *in, int64_t from, int64_t to)
 
 static void slot_store(struct inspection *in, int32_t offset, unsigned bytes, struct value value)
 {
+    /* A loop's counter, set to its start: what is known of its steps remains. */
+    const struct slot *known = slot_at(in, offset);
+    if (known && known->value.kind == VALUE_NUMBER && known->value.open && value.kind == VALUE_NUMBER && !value.open)
+        value = (struct value){.kind = VALUE_NUMBER, .open = true, .step = known->value.step, .offset = value.offset};
     slot_forget(in, offset, (int64_t)offset + bytes);
     if (value.kind == VALUE_UNKNOWN || bytes < 4)
         return;
@@ -126,6 +136,7 @@ static void access_own(struct inspection *in, struct value place, unsigned acces
     if (!in->recording)
         return;
     in->findings.touches_thread_data = true;
+    TRACE("%lx %u of %d+%d%s step %d\n", in->at - in->view->base, access, place.offset, bytes, place.open ? " open" : "", place.step);
     if (access & ACCESS_READ && !written_covers(&in->written, place.offset, place.open))
         keeps(in);
     if (!(access & ACCESS_WRITE))
@@ -426,9 +437,9 @@ static bool computes(struct inspection *in, const struct instruction *i, struct 
         registers[i->rm] = value_number(i->immediate);
         return true;
     case 0x63:
-        if (i->memory || registers[i->rm].kind != VALUE_NUMBER)
+        if (i->memory ? load(in, place, i).kind != VALUE_NUMBER : registers[i->rm].kind != VALUE_NUMBER)
             return false;
-        registers[i->reg] = registers[i->rm];
+        registers[i->reg] = i->memory ? load(in, place, i) : registers[i->rm];
         return true;
     case 0x98:
         return registers[RAX].kind == VALUE_NUMBER;
@@ -603,6 +614,16 @@ static void step(struct inspection *in, uint32_t at, struct state *state, unsign
         return;
     compared(in, state, i);
 
+    if (i->memory && place.kind == VALUE_STACK && !place.open && i->map == MAP_ONE && !i->vector
+        && (i->opcode == 0x83 || i->opcode == 0x81) && (i->reg & 7) == 0) {
+        struct value counter = slot_load(in, place.offset);
+        if (counter.kind == VALUE_NUMBER || counter.kind == VALUE_UNKNOWN) {
+            counter = stepped((struct value){.kind = VALUE_UNKNOWN}, i->immediate);
+            counter.offset = counter.kind == VALUE_NUMBER ? slot_load(in, place.offset).offset : 0;
+            slot_store(in, place.offset, i->bytes, counter);
+            return;
+        }
+    }
     bool plain_move = i->map == MAP_ONE && !i->vector && (i->opcode == 0x89 || i->opcode == 0xc7);
     if (i->memory && i->access) {
         bool thread_pointer = i->fs && i->access == ACCESS_READ && place.kind == VALUE_THREAD && !place.open

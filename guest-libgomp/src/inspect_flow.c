@@ -136,7 +136,7 @@ bool value_merge(struct value *into, struct value from)
         } else if (from.open && !into->open) {
             into->open = true;
             into->step = from.step;
-        } else if (into->open && !into->step) {
+        } else if (into->open && (!into->step || from.step > into->step)) {
             distance = distance < 0 ? -distance : distance;
             into->step = from.step ? from.step : distance > STEP_MAX ? STEP_MAX : (uint16_t)distance;
         }

@@ -11,15 +11,18 @@
 #define BUCKETS 1024
 #define POINTS 64
 
+/* Not static, so that the compiler does not see that nobody sets it. */
 extern int volatile shared_n;
+extern double shared_sum[POINTS];
+extern int told, counts[8][BUCKETS], keys[4096], sorted[4096], flag[POINTS];
+extern double u[POINTS + 2][POINTS + 2][5], rhs[POINTS + 2][POINTS + 2][5];
 int volatile shared_n = 4;
-static double shared_sum[POINTS];
-static int told;
+double shared_sum[POINTS], u[POINTS + 2][POINTS + 2][5], rhs[POINTS + 2][POINTS + 2][5];
+int told, counts[8][BUCKETS], keys[4096], sorted[4096], flag[POINTS];
 
 /* As in IS: one region computes, a later one reads. */
 static int bucket_ends[BUCKETS];
 #pragma omp threadprivate(bucket_ends)
-static int counts[8][BUCKETS], keys[4096], sorted[4096];
 
 static __attribute__((noinline)) void place_own(int thread, int team, int *start, int buckets)
 {
@@ -84,7 +87,6 @@ static double lhs[POINTS + 1][3][5][5], fjac[POINTS + 1][5][5], njac[POINTS + 1]
 #pragma omp threadprivate(lhs, fjac, njac)
 static double cv[POINTS + 2], rhoq[POINTS + 2], cuf[POINTS + 2], q[POINTS + 2], ue[5][POINTS + 2], buf[5][POINTS + 2];
 #pragma omp threadprivate(cv, rhoq, cuf, q, ue, buf)
-static double u[POINTS + 2][POINTS + 2][5], rhs[POINTS + 2][POINTS + 2][5];
 
 static __attribute__((noinline)) void lhs_init(double (*line)[3][5][5], int size)
 {
@@ -268,7 +270,7 @@ static void ep_like(int n)
 }
 
 /* As in LU: who am I. */
-static int iam, neighbours, flag[POINTS];
+static int iam, neighbours;
 #pragma omp threadprivate(iam, neighbours)
 
 static __attribute__((noinline)) void wait_left(void)
