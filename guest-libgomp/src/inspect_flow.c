@@ -48,7 +48,9 @@ static struct value add_loaded(const struct code_view *view, struct value thread
 
 struct value value_add(const struct code_view *view, struct value one, struct value other)
 {
-    if (other.kind == VALUE_THREAD || (!is_pointer(one) && is_pointer(other)) || one.kind == VALUE_UNKNOWN) {
+    if (other.kind == VALUE_THREAD || (!is_pointer(one) && is_pointer(other)) || one.kind == VALUE_UNKNOWN
+        || (other.kind == VALUE_OFFSET && !is_pointer(one))
+        || (other.kind == VALUE_NUMBER && !other.open && !other.offset && !is_pointer(one))) {
         struct value swap = one;
         one = other;
         other = swap;
@@ -76,6 +78,8 @@ struct value value_add(const struct code_view *view, struct value one, struct va
         struct value sum = moved(one, other.offset);
         return other.open && sum.kind != VALUE_UNKNOWN ? opened(sum, other.step) : sum;
     }
+    if (one.kind == VALUE_NUMBER && !one.open && !one.offset)
+        return other;
     if (one.kind == VALUE_OFFSET)
         return opened(one, 0);
     if (one.kind == VALUE_NUMBER && one.open)
@@ -162,12 +166,13 @@ struct value value_of_address(const struct code_view *view, const struct state *
         struct value value = {.kind = VALUE_ADDRESS};
         return moved(value, (int64_t)(next - view->base) + i->displacement);
     }
-    struct value value = value_number(i->displacement);
-    if (i->fs)
-        value = value_add(view, (struct value){.kind = VALUE_THREAD}, value);
+    /* The displacement last: what is added to a pointer by registers must not swallow it. */
+    struct value value = i->fs ? (struct value){.kind = VALUE_THREAD} : value_number(0);
     if (i->base != DECODE_NO_REGISTER)
         value = value_add(view, value, state->registers[i->base]);
     if (i->index != DECODE_NO_REGISTER)
         value = value_add(view, value, value_multiply(state->registers[i->index], i->scale));
-    return value;
+    if (value.kind == VALUE_UNKNOWN || (value.kind == VALUE_LOADED && i->displacement))
+        return (struct value){.kind = VALUE_UNKNOWN};
+    return value_add(view, value, value_number(i->displacement));
 }
