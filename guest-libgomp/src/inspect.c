@@ -48,6 +48,7 @@ struct done {
     const struct code_function *function;
     struct value arguments[ARGUMENTS];
     struct value result;
+    bool master;
 };
 
 struct inspection {
@@ -64,6 +65,7 @@ struct inspection {
     uint32_t steps;
     bool thread_number;
     bool team_size;
+    bool master; /* only thread 0 comes here: it is in every team */
     bool recording; /* false: values only, to find out what loops do */
     uint32_t block;
     uintptr_t at; /* of the instruction */
@@ -75,6 +77,8 @@ static atomic_flag busy = ATOMIC_FLAG_INIT;
 
 static void keeps(struct inspection *in)
 {
+    if (in->master)
+        return;
     if (!in->findings.keeps_thread_data)
         in->findings.keeps_at = in->at;
     in->findings.keeps_thread_data = true;
@@ -130,6 +134,11 @@ static struct value slot_load(struct inspection *in, int32_t offset)
     return slot ? slot->value : (struct value){.kind = VALUE_UNKNOWN};
 }
 
+static bool is_thread_pointer(struct value value)
+{
+    return value.kind == VALUE_OWN || value.kind == VALUE_THREAD;
+}
+
 static void access_own(struct inspection *in, struct value place, unsigned access, int32_t bytes,
                        const struct instruction *i, const struct state *state)
 {
@@ -149,9 +158,13 @@ static void access_own(struct inspection *in, struct value place, unsigned acces
                               .index = DECODE_NO_REGISTER,
                               .scale = 1,
                               .loop = in->block};
+    /* How far one register runs says how long the array is, if nothing else is added to its start. */
     if (i && place.open && i->memory) {
+        bool two = i->index != DECODE_NO_REGISTER && i->base < GPRS;
         uint8_t index = i->index != DECODE_NO_REGISTER ? i->index : i->base;
-        if (index < GPRS && state->registers[index].kind != VALUE_OWN && state->registers[index].kind != VALUE_THREAD) {
+        const struct value *base = two ? &state->registers[i->base] : NULL;
+        if (index < GPRS && !is_thread_pointer(state->registers[index])
+            && (!base || (is_thread_pointer(*base) && !base->open))) {
             written.index = index;
             written.scale = i->index != DECODE_NO_REGISTER ? i->scale : 1;
             written.first = state->registers[index].kind == VALUE_NUMBER ? state->registers[index].offset : 0;
@@ -253,7 +266,7 @@ static void follow_task(struct inspection *in, const char *name, const struct st
     follow_address(in, entry, &fresh, depth + 1);
 }
 
-static void call_named(struct inspection *in, const char *name, struct state *state, unsigned depth)
+static void call_named(struct inspection *in, uint32_t at, const char *name, struct state *state, unsigned depth)
 {
     if (!strcmp(name, "__tls_get_addr")) {
         struct value result = thread_address(in, state->registers[RDI]);
@@ -263,7 +276,7 @@ static void call_named(struct inspection *in, const char *name, struct state *st
     }
     if (in->recording) {
         if (!strcmp(name, "omp_get_thread_num") || !strcmp(name, "omp_get_thread_num_"))
-            in->thread_number = true;
+            in->thread_number |= !code_asks_for_master(&in->code, at);
         if (!strcmp(name, "omp_get_num_threads") || !strcmp(name, "omp_get_num_threads_"))
             in->team_size = true;
         if (!strncmp(name, "__kmpc_threadprivate_cached", 27))
@@ -332,8 +345,11 @@ static void call(struct inspection *in, uint32_t at, struct state *state, unsign
             target = value_of_address(in->view, state, i, in->at + i->length);
             uintptr_t slot = address_of(in, target);
             struct object_reference reference = {.name = ""};
-            if (slot && i->base == RAX)
+            bool descriptor = i->base == RAX && i->index == DECODE_NO_REGISTER && !i->displacement;
+            if (slot && descriptor)
                 reference = object_reference_at(in->view, slot);
+            else if (descriptor && in->view->tls_bytes && object_has_relocation(in->view, R_X86_64_TLSDESC))
+                lost(in);
             if (reference.type == R_X86_64_TLSDESC) {
                 state->registers[RAX] = reference.here ? (struct value){.kind = VALUE_OFFSET,
                                                                         .offset = (int32_t)reference.value}
@@ -355,7 +371,7 @@ static void call(struct inspection *in, uint32_t at, struct state *state, unsign
     if (!callee)
         call_unknown(in, state);
     else if (callee->name)
-        call_named(in, callee->name, state, depth);
+        call_named(in, at, callee->name, state, depth);
     else
         call_inside(in, callee->inside, state, depth);
 }
@@ -653,11 +669,13 @@ static void follow_block(struct inspection *in, const struct code_function *func
 {
     /* By value: what is called may decode, and lengthen the list; it never moves, but this keeps it evident. */
     struct block block = in->code.blocks[number];
+    bool master_before = in->master;
+    in->master |= block.master_only;
     struct state state = states[number - function->first_block];
     for (uint32_t n = 0; n < block.count; n++) {
         if (++in->steps > STEPS_MAX) {
             in->code.incomplete = true;
-            return;
+            break;
         }
         in->block = number;
         step(in, block.first + n, &state, depth);
@@ -670,6 +688,7 @@ static void follow_block(struct inspection *in, const struct code_function *func
         call(in, last, &state, depth);
         leaves = true;
     }
+    in->master = master_before;
     if (leaves && result) {
         if (!result->reached)
             *result = state;
@@ -718,11 +737,11 @@ static bool own_arguments(const struct inspection *in, const struct state *state
 /* Follows a function from its start with `state`, which becomes what it leaves. */
 static void follow(struct inspection *in, struct code_function *function, struct state *state, unsigned depth)
 {
-    struct done done = {.function = function};
+    struct done done = {.function = function, .master = in->master};
     bool handed = own_arguments(in, state, done.arguments);
     for (size_t d = 0; d < in->done_count; d++) {
         const struct done *before = in->done + d;
-        bool same = before->function == function;
+        bool same = before->function == function && before->master == in->master;
         for (size_t a = 0; same && a < ARGUMENTS; a++)
             same = same_value(before->arguments[a], done.arguments[a]);
         if (same) {
@@ -774,7 +793,7 @@ static struct code_findings inspect(struct inspection *in, const struct code_vie
     in->findings = (struct code_findings){.unsure = false};
     in->written.count = in->slot_count = in->states_used = in->done_count = 0;
     in->steps = 0;
-    in->thread_number = in->team_size = false;
+    in->thread_number = in->team_size = in->master = false;
     in->recording = true;
     in->at = outlined_function;
     code_start(&in->code, view);
@@ -784,6 +803,7 @@ static struct code_findings inspect(struct inspection *in, const struct code_vie
     if (in->code.incomplete) {
         in->findings.unsure = true;
         /* The part that was not read may well read what this part is seen to use. */
+        in->master = false;
         if (in->findings.touches_thread_data)
             keeps(in);
     }

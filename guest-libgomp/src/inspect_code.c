@@ -190,6 +190,83 @@ static void decode_run(struct code *code, struct code_function *function, uintpt
     }
 }
 
+static bool is_thread_number(const struct callee *callee)
+{
+    return callee->name && (!strcmp(callee->name, "omp_get_thread_num") || !strcmp(callee->name, "omp_get_thread_num_"));
+}
+
+/* The instruction behind a call of omp_get_thread_num compares the number with 0, and the one behind that branches. */
+static bool tests_for_master(const struct code *code, uint32_t call)
+{
+    if (call + 2 >= code->instruction_count || code->instructions[call].flow != FLOW_CALL
+        || code->callees_of[call] == CODE_NONE || !is_thread_number(code->callees + code->callees_of[call]))
+        return false;
+    const struct instruction *test = code->instructions + call + 1, *branch = code->instructions + call + 2;
+    return code->addresses[call] + code->instructions[call].length == code->addresses[call + 1]
+           && code->addresses[call + 1] + test->length == code->addresses[call + 2] && test->map == MAP_ONE
+           && test->opcode == 0x85 && !test->memory && test->reg == RAX && test->rm == RAX
+           && branch->flow == FLOW_BRANCH && (branch->opcode & 0x0f) >> 1 == 2;
+}
+
+/* Whether an instruction uses what is in rax; *set: it puts something else there, and does not. */
+static bool uses_rax(const struct instruction *i, bool *set)
+{
+    bool general = i->map == MAP_ONE ? i->opcode < 0x50 || i->opcode > 0x5f
+                                     : i->map == MAP_0F && ((i->opcode >= 0x40 && i->opcode <= 0x4f) || i->opcode == 0x2a
+                                                            || i->opcode == 0x6e || i->opcode >= 0x80);
+    bool changes = i->changed & 1u << RAX;
+    *set = false;
+    if (i->memory && i->map == MAP_0F && i->opcode == 0x1f)
+        return false; /* a nop */
+    if (i->memory && (i->base == RAX || i->index == RAX))
+        return true;
+    if (i->map == MAP_ONE && !i->vector) {
+        bool cleared = (i->opcode == 0x31 || i->opcode == 0x33) && i->reg == RAX && i->rm == RAX;
+        *set = changes
+               && (cleared || (i->opcode == 0x8b && i->rm != RAX) || i->opcode == 0x8d || i->opcode == 0x58
+                   || (i->opcode == 0x89 && i->reg != RAX) || (i->opcode >= 0xb8 && i->opcode <= 0xbf)
+                   || i->opcode == 0xc7);
+        if (*set)
+            return false;
+        if (i->memory && (i->opcode == 0xc6 || i->opcode == 0xc7 || (i->opcode >= 0x80 && i->opcode <= 0x83)))
+            return false; /* the reg field is no register */
+    }
+    return changes || (general && (i->reg == RAX || i->rm == RAX));
+}
+
+/* Whether rax may be used from the start of a block on, before it is set anew. */
+static bool uses_number(const struct code *code, uint16_t number, unsigned blocks_left)
+{
+    if (number == CODE_NONE)
+        return false;
+    if (!blocks_left)
+        return true;
+    const struct block *block = code->blocks + number;
+    for (uint32_t at = block->first; at < (uint32_t)block->first + block->count; at++) {
+        const struct instruction *i = code->instructions + at;
+        bool set;
+        if (i->flow == FLOW_END || i->flow == FLOW_CALL) /* no argument, and a call changes it */
+            return false;
+        if (i->flow == FLOW_CALL_INDIRECT || i->flow == FLOW_JUMP_INDIRECT)
+            return i->rm == RAX;
+        if (i->flow != FLOW_NEXT)
+            continue;
+        if (uses_rax(i, &set))
+            return true;
+        if (set)
+            return false;
+    }
+    return uses_number(code, block->next[0], blocks_left - 1) || uses_number(code, block->next[1], blocks_left - 1);
+}
+
+bool code_asks_for_master(const struct code *code, uint32_t at)
+{
+    if (!tests_for_master(code, at))
+        return false;
+    const struct block *block = code->blocks + code->block_of[at];
+    return !uses_number(code, block->next[0], 5) && !uses_number(code, block->next[1], 5);
+}
+
 static uint16_t block_at(struct code *code, uintptr_t address)
 {
     uint16_t instruction = decoded(code, address, CODE_NONE);
@@ -206,7 +283,7 @@ static void cut_blocks(struct code *code, struct code_function *function, uint32
                 code->instruction_count = at;
                 break;
             }
-            code->blocks[code->block_count++] = (struct block){(uint16_t)at, 0, {CODE_NONE, CODE_NONE}};
+            code->blocks[code->block_count++] = (struct block){(uint16_t)at, 0, {CODE_NONE, CODE_NONE}, CODE_NONE, false};
         }
         code->blocks[code->block_count - 1].count++;
         code->block_of[at] = (uint16_t)(code->block_count - 1);
@@ -221,12 +298,15 @@ static void cut_blocks(struct code *code, struct code_function *function, uint32
             block->next[used++] = block_at(code, code->addresses[last] + i->length);
         if (i->flow == FLOW_BRANCH || (i->flow == FLOW_JUMP && code->callees_of[last] == CODE_NONE))
             block->next[used] = block_at(code, target_of(code, last));
+        if (block->count >= 3 && tests_for_master(code, last - 2))
+            block->master = i->opcode & 1 ? block->next[0] : block->next[1]; /* jne, je */
     }
 }
 
 /* Puts the blocks into an order in which each comes behind all that lead to it, but by the way back of a loop: the
  * reverse of the order in which a depth-first search leaves them. Of two that follow it takes the later one first, so that
- * a loop's body comes before what follows the loop. */
+ * a loop's body comes before what follows the loop; but the master's part before the others', who then come first: with
+ * copyin it is they who write. */
 static void order_blocks(struct code *code, struct code_function *function)
 {
     size_t depth = 0, left = function->block_count;
@@ -242,9 +322,11 @@ static void order_blocks(struct code *code, struct code_function *function)
         for (int n = 0; n < 2; n++) {
             uint16_t next = block->next[n];
             if (next != CODE_NONE && !code->visited[next]
-                && (take == CODE_NONE
+                && (take == CODE_NONE || next == block->master
                     || code->addresses[code->blocks[next].first] > code->addresses[code->blocks[take].first]))
                 take = next;
+            if (take != CODE_NONE && take == block->master)
+                break;
         }
         if (take == CODE_NONE) {
             code->order[function->order + --left] = code->stack[--depth];
@@ -256,6 +338,32 @@ static void order_blocks(struct code *code, struct code_function *function)
     function->order_count = (uint16_t)(function->block_count - left);
     memmove(code->order + function->order, code->order + function->order + left,
             function->order_count * sizeof *code->order);
+}
+
+/* Finds the blocks to which every way leads over the master's side of such a comparison: supposes it of all, and takes
+ * it back until nothing changes. */
+static void find_master_only(struct code *code, const struct code_function *function)
+{
+    bool some = false, changed = true;
+    struct block *blocks = code->blocks + function->first_block;
+    for (uint32_t b = 0; b < function->block_count; b++)
+        some |= blocks[b].master != CODE_NONE;
+    if (!some)
+        return;
+    for (uint32_t b = 1; b < function->block_count; b++)
+        blocks[b].master_only = true;
+    while (changed) {
+        changed = false;
+        for (uint32_t b = 0; b < function->block_count; b++)
+            for (int n = 0; n < 2; n++) {
+                uint16_t next = blocks[b].next[n];
+                if (next == CODE_NONE || blocks[b].master_only || !code->blocks[next].master_only
+                    || (blocks[b].master == next && blocks[b].next[1 - n] != next))
+                    continue;
+                code->blocks[next].master_only = false;
+                changed = true;
+            }
+    }
 }
 
 struct code_function *code_function_at(struct code *code, uintptr_t entry)
@@ -278,6 +386,7 @@ struct code_function *code_function_at(struct code *code, uintptr_t entry)
     }
     cut_blocks(code, function, from);
     order_blocks(code, function);
+    find_master_only(code, function);
     code->function_count++;
     return function;
 }

@@ -24,6 +24,8 @@ struct block {
     uint16_t first; /* instruction */
     uint16_t count;
     uint16_t next[2]; /* blocks that follow, CODE_NONE: no such */
+    uint16_t master;  /* that of the two into which thread 0 alone goes, CODE_NONE: none */
+    bool master_only; /* nobody but thread 0 comes here */
 };
 
 struct code_function {
@@ -68,6 +70,10 @@ void code_start(struct code *code, const struct code_view *view);
 
 /* The function that starts at `entry`, decoded if it was not yet; NULL: no room, or nothing there to decode. */
 struct code_function *code_function_at(struct code *code, uintptr_t entry);
+
+/* The call at instruction `at` asks for the thread's number only to see whether it is 0, which holds whatever the team is:
+ * a master's part, or the copying of copyin. */
+bool code_asks_for_master(const struct code *code, uint32_t at);
 
 /* What a slot of the object's table leads to, as a callee; NULL: not known. */
 const struct callee *code_callee_of_slot(struct code *code, uintptr_t slot);

@@ -70,6 +70,17 @@ struct object_reference object_reference_at(const struct code_view *view, uintpt
     return (struct object_reference){.name = ""};
 }
 
+bool object_has_relocation(const struct code_view *view, unsigned type)
+{
+    for (int table = 0; table < 2; table++) {
+        const Elf64_Rela *relocations = view->relocations[table];
+        for (size_t i = 0; relocations && i < view->relocation_counts[table]; i++)
+            if (ELF64_R_TYPE(relocations[i].r_info) == type)
+                return true;
+    }
+    return false;
+}
+
 uintptr_t object_stub_slot(const struct code_view *view, uintptr_t address)
 {
     static const uint8_t branch_mark[] = {0xf3, 0x0f, 0x1e, 0xfa};
