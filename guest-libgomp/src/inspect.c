@@ -146,13 +146,16 @@ static void access_own(struct inspection *in, struct value place, unsigned acces
         return;
     in->findings.touches_thread_data = true;
     TRACE("%lx %u of %d+%d%s step %d\n", in->at - in->view->base, access, place.offset, bytes, place.open ? " open" : "", place.step);
-    if (access & ACCESS_READ && !written_covers(&in->written, place.offset, place.open))
+    if (access & ACCESS_READ && !written_covers(&in->written, place.offset, place.open, place.step)) {
+        TRACE("EXPOSED\n");
         keeps(in);
+    }
     if (!(access & ACCESS_WRITE))
         return;
     in->findings.writes_thread_data = true;
     struct written written = {.start = place.offset,
                               .end = place.open ? place.offset : place.offset + bytes,
+                              .bytes = bytes,
                               .unit = place.step > bytes ? place.step : bytes,
                               .open = place.open,
                               .index = DECODE_NO_REGISTER,
