@@ -198,7 +198,8 @@ static bool is_thread_number(const struct callee *callee)
 /* The instruction behind a call of omp_get_thread_num compares the number with 0, and the one behind that branches. */
 static bool tests_for_master(const struct code *code, uint32_t call)
 {
-    if (call + 2 >= code->instruction_count || code->instructions[call].flow != FLOW_CALL
+    if (call + 2 >= code->instruction_count
+        || (code->instructions[call].flow != FLOW_CALL && code->instructions[call].flow != FLOW_CALL_INDIRECT)
         || code->callees_of[call] == CODE_NONE || !is_thread_number(code->callees + code->callees_of[call]))
         return false;
     const struct instruction *test = code->instructions + call + 1, *branch = code->instructions + call + 2;
@@ -211,9 +212,10 @@ static bool tests_for_master(const struct code *code, uint32_t call)
 /* Whether an instruction uses what is in rax; *set: it puts something else there, and does not. */
 static bool uses_rax(const struct instruction *i, bool *set)
 {
+    bool conversion = i->map == MAP_0F && (i->opcode == 0x2a || i->opcode == 0x6e); /* the reg field is a vector's */
     bool general = i->map == MAP_ONE ? i->opcode < 0x50 || i->opcode > 0x5f
-                                     : i->map == MAP_0F && ((i->opcode >= 0x40 && i->opcode <= 0x4f) || i->opcode == 0x2a
-                                                            || i->opcode == 0x6e || i->opcode >= 0x80);
+                                     : i->map == MAP_0F && i->opcode >= 0x40 && i->opcode <= 0xcf
+                                           && (i->opcode < 0x50 || i->opcode >= 0x80) && i->opcode != 0xc2;
     bool changes = i->changed & 1u << RAX;
     *set = false;
     if (i->memory && i->map == MAP_0F && i->opcode == 0x1f)
@@ -231,7 +233,7 @@ static bool uses_rax(const struct instruction *i, bool *set)
         if (i->memory && (i->opcode == 0xc6 || i->opcode == 0xc7 || (i->opcode >= 0x80 && i->opcode <= 0x83)))
             return false; /* the reg field is no register */
     }
-    return changes || (general && (i->reg == RAX || i->rm == RAX));
+    return changes || (conversion && i->rm == RAX) || (general && (i->reg == RAX || i->rm == RAX));
 }
 
 /* Whether rax may be used from the start of a block on, before it is set anew. */
@@ -248,7 +250,7 @@ static bool uses_number(const struct code *code, uint16_t number, unsigned block
         if (i->flow == FLOW_END || i->flow == FLOW_CALL) /* no argument, and a call changes it */
             return false;
         if (i->flow == FLOW_CALL_INDIRECT || i->flow == FLOW_JUMP_INDIRECT)
-            return i->rm == RAX;
+            return i->rm == RAX || (i->memory && (i->base == RAX || i->index == RAX));
         if (i->flow != FLOW_NEXT)
             continue;
         if (uses_rax(i, &set))
