@@ -9,7 +9,7 @@
 #define CODE_BLOCKS 2048u
 #define CODE_FUNCTIONS 256u
 #define CODE_CALLEES 256u
-#define CODE_HASH 32768u
+#define CODE_HASH 16384u
 #define CODE_PENDING 512u
 #define CODE_NONE 0xffffu
 

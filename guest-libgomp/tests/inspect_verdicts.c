@@ -1,5 +1,7 @@
-/* Looks at each section of a set and prints what was found, and what should have been. The sections come from the program
- * itself, or from the shared objects that it is given. Stands in for the runtime: no section is run. */
+/* inspect_verdicts [--worse] [OBJECT...]: looks at each section of a set and prints what was found; fails where that is
+ * not what is to be found. The sections are the program's own, and those of the shared objects. --worse: a section may be
+ * found to be worse than it is (code without optimization, and for the newest vector units), never better. Stands in for
+ * the runtime: no section is run. */
 #include <dlfcn.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -12,7 +14,8 @@
 
 static const char *name_now = "?";
 static unsigned expected, wrong, looked_at;
-static double longest_us;
+static double longest_us, first_us;
+static bool may_be_worse;
 
 __attribute__((visibility("default"))) void expect(const char *name, unsigned verdict)
 {
@@ -41,14 +44,14 @@ static void look(uintptr_t function)
         double start = now_us();
         found = code_inspect(&view, function);
         double us = now_us() - start;
+        first_us = i == 0 && us > first_us ? us : first_us;
         best_us = us < best_us ? us : best_us;
     }
     longest_us = best_us > longest_us ? best_us : longest_us;
     unsigned verdict = (found.keeps_thread_data ? KEEPS : 0) | (found.writes_thread_data ? WRITES : 0)
                        | (found.touches_thread_data ? TOUCHES : 0) | (found.takes_number_alone ? ALONE : 0);
     bool right = verdict == expected;
-    if (found.unsure) {
-        /* Where it could not tell it may call a section worse than it is, never better. */
+    if (found.unsure || may_be_worse) {
         right = (verdict & expected & (KEEPS | ALONE)) == (expected & (KEEPS | ALONE));
     }
     looked_at++;
@@ -99,6 +102,10 @@ void __kmpc_fork_call(void *place, int count, void (*fn)(int *, int *, ...), ...
 int main(int argc, char **argv)
 {
     void (*run)(void) = sections_here;
+    if (argc > 1 && !strcmp(argv[1], "--worse")) {
+        may_be_worse = true;
+        argc--, argv++;
+    }
     if (run)
         run();
     for (int i = 1; i < argc; i++) {
@@ -111,6 +118,6 @@ int main(int argc, char **argv)
         memcpy(&run, &symbol, sizeof run);
         run();
     }
-    printf("%u sections, %u wrong, at most %.1f us\n", looked_at, wrong, longest_us);
+    printf("%u sections, %u wrong, at most %.1f us the first time, %.1f us again\n", looked_at, wrong, first_us, longest_us);
     return wrong || !looked_at;
 }
