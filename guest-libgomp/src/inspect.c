@@ -19,8 +19,8 @@ static struct code_findings not_read(const struct code_view *view)
 #include <elf.h>
 
 #define DEPTH_MAX 6u     /* calls inside one another */
-#define STEPS_MAX 40000u /* instructions followed, some of them several times */
-#define STATES 1024u     /* blocks of functions that are being followed, inside one another */
+#define STEPS_MAX 16000u /* instructions followed, some of them several times */
+#define STATES 768u     /* blocks of functions that are being followed, inside one another */
 #define ROUNDS_MAX 4u    /* over a function until its registers' values are settled */
 #define SLOTS 96u
 #define DONE 256u
@@ -677,7 +677,7 @@ static void follow_block(struct inspection *in, const struct code_function *func
     struct state state = states[number - function->first_block];
     for (uint32_t n = 0; n < block.count; n++) {
         if (++in->steps > STEPS_MAX) {
-            in->code.incomplete = true;
+            in->code.incomplete = in->code.exhausted = true;
             break;
         }
         in->block = number;
@@ -768,7 +768,7 @@ static void follow(struct inspection *in, struct code_function *function, struct
 
     struct state result = {.reached = false};
     bool changed = handed || function->has_thread_data;
-    for (unsigned round = 0; in->recording && changed && round < ROUNDS_MAX; round++) {
+    for (unsigned round = 0; in->recording && changed && round < ROUNDS_MAX && !in->code.exhausted; round++) {
         changed = false;
         in->recording = false;
         for (uint32_t n = 0; n < function->order_count; n++) {
@@ -778,7 +778,7 @@ static void follow(struct inspection *in, struct code_function *function, struct
         }
         in->recording = true;
     }
-    for (uint32_t n = 0; n < function->order_count; n++) {
+    for (uint32_t n = 0; n < function->order_count && !in->code.exhausted; n++) {
         uint16_t number = in->code.order[function->order + n];
         if (states[number - function->first_block].reached)
             follow_block(in, function, states, number, &result, &changed, depth);

@@ -29,6 +29,7 @@ struct code_view {
     size_t data_count;
     const void *relocations[2]; /* Elf64_Rela: of data, and of the PLT */
     size_t relocation_counts[2];
+    size_t relocations_relative; /* the first of those of data that refer to no symbol */
     uintptr_t plt_got;
     const void *symbols; /* Elf64_Sym */
     const char *strings;

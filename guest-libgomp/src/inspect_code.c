@@ -8,7 +8,7 @@ void code_start(struct code *code, const struct code_view *view)
 {
     code->view = view;
     code->instruction_count = code->block_count = code->function_count = code->callee_count = 0;
-    code->incomplete = false;
+    code->incomplete = code->exhausted = false;
     if (++code->round == 0) {
         memset(code->hash, 0, sizeof code->hash);
         code->round = 1;
@@ -139,6 +139,7 @@ static void decode_run(struct code *code, struct code_function *function, uintpt
         size_t left = object_code_left(code->view, address);
         if (at == CODE_INSTRUCTIONS || !left || !decode((const uint8_t *)address, left, code->instructions + at)) {
             code->incomplete = true;
+            code->exhausted |= at == CODE_INSTRUCTIONS;
             return;
         }
         struct instruction *i = code->instructions + at;
@@ -281,7 +282,7 @@ static void cut_blocks(struct code *code, struct code_function *function, uint32
     for (uint32_t at = from; at < code->instruction_count; at++) {
         if (code->leaders[at]) {
             if (code->block_count == CODE_BLOCKS) {
-                code->incomplete = true;
+                code->incomplete = code->exhausted = true;
                 code->instruction_count = at;
                 break;
             }
@@ -373,7 +374,7 @@ struct code_function *code_function_at(struct code *code, uintptr_t entry)
     for (uint32_t i = 0; i < code->function_count; i++)
         if (code->functions[i].entry == entry)
             return code->functions + i;
-    if (code->function_count == CODE_FUNCTIONS || !object_code_left(code->view, entry)) {
+    if (code->exhausted || code->function_count == CODE_FUNCTIONS || !object_code_left(code->view, entry)) {
         code->incomplete = true;
         return NULL;
     }

@@ -5,11 +5,11 @@
 #include "decode.h"
 #include "inspect_object.h"
 
-#define CODE_INSTRUCTIONS 8192u /* decoded of one section; beyond, the answer is "unsure" */
-#define CODE_BLOCKS 2048u
+#define CODE_INSTRUCTIONS 4096u /* decoded of one section; beyond, the answer is "unsure" */
+#define CODE_BLOCKS 1024u
 #define CODE_FUNCTIONS 256u
 #define CODE_CALLEES 256u
-#define CODE_HASH 16384u
+#define CODE_HASH 8192u
 #define CODE_PENDING 512u
 #define CODE_NONE 0xffffu
 
@@ -63,6 +63,7 @@ struct code {
     uintptr_t pending[CODE_PENDING];
     uint16_t stack[CODE_BLOCKS];
     bool incomplete; /* something could not be decoded, or there was too much */
+    bool exhausted;  /* there was too much: nothing more is read */
 };
 
 /* Starts over for another section. */

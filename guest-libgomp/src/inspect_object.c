@@ -63,7 +63,7 @@ struct object_reference object_reference_at(const struct code_view *view, uintpt
     }
     for (int table = 1; table >= 0; table--) {
         const Elf64_Rela *relocations = view->relocations[table];
-        for (size_t i = 0; relocations && i < view->relocation_counts[table]; i++)
+        for (size_t i = table ? 0 : view->relocations_relative; relocations && i < view->relocation_counts[table]; i++)
             if (relocations[i].r_offset == offset)
                 return reference_of(view, relocations + i);
     }
@@ -119,6 +119,9 @@ static void read_dynamic(struct code_view *view, const Elf64_Dyn *dynamic, size_
             break;
         case DT_RELASZ:
             view->relocation_counts[0] = value / sizeof(Elf64_Rela);
+            break;
+        case DT_RELACOUNT:
+            view->relocations_relative = value;
             break;
         case DT_JMPREL:
             view->relocations[1] = (const void *)moved(view, value);
