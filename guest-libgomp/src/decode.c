@@ -635,8 +635,6 @@ bool decode(const uint8_t *code, size_t left, struct instruction *i)
     if (p.vex && map == MAP_0F38 && opcode >= 0xf3 && (opcode == 0xf3 || opcode == 0xf6))
         i->changed |= bit_of(p.second);
     i->changed |= implied(i, choice);
-    if (p.address32 && i->memory)
-        i->fs = i->fs; /* 32-bit addresses: no compiler makes them for thread data */
     set_flow(i, choice);
     return true;
 }

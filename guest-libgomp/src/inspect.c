@@ -29,12 +29,6 @@ static const uint8_t argument_registers[] = {RDI, RSI, RDX, RCX, R8, R9};
 #define ARGUMENTS (sizeof argument_registers)
 
 /* What a called function is free to change. */
-#ifdef INSPECT_TRACE
-#include <stdio.h>
-#define TRACE(...) fprintf(stderr, __VA_ARGS__)
-#else
-#define TRACE(...) (void)0
-#endif
 #define CALL_CHANGES                                                                                                   \
     (1u << RAX | 1u << RCX | 1u << RDX | 1u << RSI | 1u << RDI | 1u << R8 | 1u << R9 | 1u << R10 | 1u << R11)
 
@@ -145,11 +139,8 @@ static void access_own(struct inspection *in, struct value place, unsigned acces
     if (!in->recording)
         return;
     in->findings.touches_thread_data = true;
-    TRACE("%lx %u of %d+%d%s step %d\n", in->at - in->view->base, access, place.offset, bytes, place.open ? " open" : "", place.step);
-    if (access & ACCESS_READ && !written_covers(&in->written, place.offset, place.open, place.step)) {
-        TRACE("EXPOSED\n");
+    if (access & ACCESS_READ && !written_covers(&in->written, place.offset, place.open, place.step))
         keeps(in);
-    }
     if (!(access & ACCESS_WRITE))
         return;
     in->findings.writes_thread_data = true;
