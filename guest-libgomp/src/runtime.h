@@ -144,9 +144,10 @@ struct object {
 };
 
 /* struct place.rules */
-#define PLACE_READS_KEPT 1u /* it reads thread-private data that an earlier section wrote */
-#define PLACE_WRITES_KEPT 2u /* it writes thread-private data */
-#define PLACE_NUMBERED 4u   /* it goes by thread number and never asks for the size of its team */
+#define PLACE_INSPECTED 1u   /* its code was read (team.c): the rest is what was found */
+#define PLACE_READS_KEPT 2u  /* it reads thread-private data that an earlier section wrote */
+#define PLACE_WRITES_KEPT 4u /* it writes thread-private data */
+#define PLACE_NUMBERED 8u    /* it goes by thread number and never asks for the size of its team */
 
 /* A place in code: an outlined function, or a call to omp_*. */
 struct place {
@@ -154,7 +155,7 @@ struct place {
     _Atomic uint32_t generation;
     uint64_t offset;        /* from the object's load address */
     _Atomic uint64_t slot;  /* where the page of the current join keeps this section; section.c knows how */
-    _Atomic uint32_t rules;     /* PLACE_ bits: what its code asks of a team; constant once the place can be seen */
+    _Atomic uint32_t rules;     /* PLACE_ bits: what its code asks of a team; constant once it was inspected */
     _Atomic uint32_t last_team; /* that ran the section last; 0: none yet, or not known */
 
     /* The rest belongs to the thread that owns the hot path (section.c). */

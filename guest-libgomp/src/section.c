@@ -229,6 +229,10 @@ void section_begin(struct section *section, outlined_function *fn, void *data, u
         begin_nested(section, asked, runtime->get_level());
         return;
     }
+    /* Relaxed: who does not see what another thread found looks for himself. */
+    if (__builtin_expect(!atomic_load_explicit(&place->rules, memory_order_relaxed), 0)
+        && place != &section->spare.place)
+        team_inspect(place, address);
     if (__builtin_expect(atomic_load_explicit(&owner, memory_order_relaxed) != &self
                              || atomic_load_explicit(&several, memory_order_relaxed), 0)) {
         begin_shared(section, asked);

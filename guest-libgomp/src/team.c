@@ -5,6 +5,7 @@
 #include <limits.h>
 #include <stdlib.h>
 
+#include "inspect.h"
 #include "program.h"
 
 /* The user's OMP_NUM_THREADS, UINT_MAX: not set. 0: not read yet (at the first use, not at the start: a program may set
@@ -73,11 +74,34 @@ static _Atomic uint32_t writers_used;
 /* The smallest team that the page decided; for VSCAF_MALLEABLE=shrink. */
 static _Atomic uint32_t least_decided = UINT32_MAX;
 
-void team_note_writer(struct place *place)
+static void note_writer(struct place *place)
 {
     uint32_t index = atomic_fetch_add_explicit(&writers_used, 1, memory_order_relaxed);
-    if (index < WRITERS)
+    if (index < WRITERS) /* release: readers see the place filled */
         atomic_store_explicit(&writers[index], place, memory_order_release);
+}
+
+void team_inspect(struct place *place, const void *outlined)
+{
+    int saved_errno = errno;
+    struct code_view view;
+    uint32_t rules = PLACE_INSPECTED;
+    if (code_view_of(outlined, &view)) {
+        struct code_findings findings = code_inspect(&view, (uintptr_t)outlined);
+        if (findings.keeps_thread_data)
+            rules |= PLACE_READS_KEPT;
+        if (findings.writes_thread_data)
+            rules |= PLACE_WRITES_KEPT;
+        if (findings.takes_number_alone)
+            rules |= PLACE_NUMBERED;
+    }
+    uint32_t before = 0;
+    /* Release: see note_writer. The first of two threads that inspect at once counts. */
+    if (atomic_compare_exchange_strong_explicit(&place->rules, &before, rules, memory_order_release,
+                                                memory_order_relaxed)
+        && (rules & PLACE_WRITES_KEPT))
+        note_writer(place);
+    errno = saved_errno;
 }
 
 /* A section that reads what sections left in each thread may have no thread that was not there when they last ran. Those

@@ -28,8 +28,9 @@ struct team team_of_owner(const struct runtime *runtime, const struct place *pla
 unsigned team_nested(const struct runtime *runtime, const struct vscaf_page *page, unsigned asked, int level,
                      unsigned width);
 
-/* A section that writes thread-private data was seen for the first time. */
-void team_note_writer(struct place *place);
+/* Reads the code of a section that runs for the first time, and notes in its place what it asks of its team. Cold: tens
+ * of us. */
+void team_inspect(struct place *place, const void *outlined);
 
 /* What a program that asks for a number of threads is told, where the runtime would say `real`: the upper bound that
  * may come, unless the user's settings are smaller or the program has set the number itself. Recorded. */

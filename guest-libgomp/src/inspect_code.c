@@ -1,0 +1,395 @@
+#include "inspect_code.h"
+
+#include <string.h>
+
+#include "inspect_known.h"
+
+void code_start(struct code *code, const struct code_view *view)
+{
+    code->view = view;
+    code->instruction_count = code->block_count = code->function_count = code->callee_count = 0;
+    code->incomplete = code->exhausted = false;
+    if (++code->round == 0) {
+        memset(code->hash, 0, sizeof code->hash);
+        code->round = 1;
+    }
+}
+
+/* The instruction at `address` of the function that is being read; CODE_NONE: not decoded. With `add`: it is this one
+ * from now on. */
+static uint16_t decoded(struct code *code, uintptr_t address, uint16_t add)
+{
+    uint16_t function = (uint16_t)code->function_count;
+    size_t at = (address * 0x9e3779b97f4a7c15u >> 40) ^ function * 0x9e5u;
+    for (;; at++) {
+        at &= CODE_HASH - 1;
+        if (code->hash[at].round != code->round)
+            break;
+        if (code->hash[at].address == address && code->hash[at].function == function)
+            return code->hash[at].instruction;
+    }
+    if (add != CODE_NONE) {
+        code->hash[at].round = code->round;
+        code->hash[at].address = address;
+        code->hash[at].function = function;
+        code->hash[at].instruction = add;
+    }
+    return CODE_NONE;
+}
+
+static uint16_t callee_add(struct code *code, uintptr_t key, const char *name, uintptr_t inside)
+{
+    if (code->callee_count == CODE_CALLEES) {
+        code->incomplete = true;
+        return CODE_NONE;
+    }
+    code->callees[code->callee_count] = (struct callee){.key = key, .name = name, .inside = inside};
+    return (uint16_t)code->callee_count++;
+}
+
+static uint16_t callee_known(const struct code *code, uintptr_t key)
+{
+    for (uint32_t i = 0; i < code->callee_count; i++)
+        if (code->callees[i].key == key)
+            return (uint16_t)i;
+    return CODE_NONE;
+}
+
+static uint16_t callee_of_slot(struct code *code, uintptr_t slot, uintptr_t key)
+{
+    struct object_reference reference = object_reference_at(code->view, slot);
+    if (!reference.type)
+        return CODE_NONE;
+    /* A function that the object exports is called through the table even by itself. */
+    uintptr_t inside = reference.here ? code->view->base + reference.value : 0;
+    if (inside && object_code_left(code->view, inside))
+        return callee_add(code, key, NULL, inside);
+    return *reference.name ? callee_add(code, key, reference.name, 0) : CODE_NONE;
+}
+
+const struct callee *code_callee_of_slot(struct code *code, uintptr_t slot)
+{
+    uint16_t known = callee_known(code, slot);
+    if (known == CODE_NONE)
+        known = callee_of_slot(code, slot, slot);
+    return known == CODE_NONE ? NULL : code->callees + known;
+}
+
+static uint16_t callee_at(struct code *code, uintptr_t target, bool jump)
+{
+    uint16_t known = callee_known(code, target);
+    if (known != CODE_NONE)
+        return known;
+    uintptr_t slot = object_stub_slot(code->view, target);
+    if (slot)
+        return callee_of_slot(code, slot, target);
+    if (jump) /* within the function, or its end is another function: the same to us */
+        return CODE_NONE;
+    return object_code_left(code->view, target) ? callee_add(code, target, NULL, target) : CODE_NONE;
+}
+
+static uintptr_t target_of(const struct code *code, uint32_t at)
+{
+    const struct instruction *i = code->instructions + at;
+    return code->addresses[at] + i->length + (uintptr_t)(intptr_t)i->immediate;
+}
+
+/* Whether the code goes on behind an instruction. Of an indirect jump with a computed target (a switch) the cases are
+ * taken to lie behind it. */
+static bool goes_on(const struct code *code, uint32_t at)
+{
+    const struct instruction *i = code->instructions + at;
+    const struct callee *callee = code->callees_of[at] == CODE_NONE ? NULL : code->callees + code->callees_of[at];
+    switch (i->flow) {
+    case FLOW_JUMP:
+    case FLOW_END:
+        return false;
+    case FLOW_JUMP_INDIRECT:
+        if (i->memory)
+            return i->index != DECODE_NO_REGISTER;
+        /* notrack or not: add table, %reg; jmp *%reg */
+        for (uint32_t back = 1; back <= 3 && back <= at; back++) {
+            const struct instruction *before = code->instructions + at - back;
+            if (code->addresses[at - back] + before->length != code->addresses[at - back + 1])
+                return false;
+            if (before->map == MAP_ONE && (before->opcode == 0x01 || before->opcode == 0x03)
+                && before->changed & 1u << i->rm)
+                return true;
+        }
+        return false;
+    case FLOW_CALL:
+    case FLOW_CALL_INDIRECT:
+        return !(callee && callee->name && known_never_returns(callee->name));
+    default:
+        return true;
+    }
+}
+
+/* Decodes from `address` to where the code goes on elsewhere or is known. */
+static void decode_run(struct code *code, struct code_function *function, uintptr_t address, size_t *pending)
+{
+    bool first = true;
+    for (;;) {
+        uint32_t at = code->instruction_count;
+        uint16_t known = decoded(code, address, CODE_NONE);
+        if (known != CODE_NONE) {
+            code->leaders[known] = true;
+            return;
+        }
+        size_t left = object_code_left(code->view, address);
+        if (at == CODE_INSTRUCTIONS || !left || !decode((const uint8_t *)address, left, code->instructions + at)) {
+            code->incomplete = true;
+            code->exhausted |= at == CODE_INSTRUCTIONS;
+            return;
+        }
+        struct instruction *i = code->instructions + at;
+        decoded(code, address, (uint16_t)at);
+        code->addresses[at] = address;
+        code->leaders[at] = first;
+        code->callees_of[at] = CODE_NONE;
+        code->instruction_count++;
+        first = false;
+        address += i->length;
+        if (i->fs && i->memory
+            && !(i->base == DECODE_NO_REGISTER && i->index == DECODE_NO_REGISTER && i->displacement == 0x28))
+            function->has_thread_data = true;
+        switch (i->flow) {
+        case FLOW_CALL:
+        case FLOW_JUMP:
+            code->callees_of[at] = callee_at(code, target_of(code, at), i->flow == FLOW_JUMP);
+            break;
+        case FLOW_CALL_INDIRECT:
+        case FLOW_JUMP_INDIRECT:
+            if (i->memory && i->base == DECODE_RIP)
+                code->callees_of[at] = callee_of_slot(code, address + (uintptr_t)(intptr_t)i->displacement,
+                                                      address + (uintptr_t)(intptr_t)i->displacement);
+            else if (i->memory && i->base == RAX && !i->displacement && i->index == DECODE_NO_REGISTER)
+                function->has_thread_data = true; /* perhaps a TLS descriptor */
+            break;
+        default:
+            break;
+        }
+        if (i->flow == FLOW_CALL || i->flow == FLOW_CALL_INDIRECT) {
+            const struct callee *callee =
+                code->callees_of[at] == CODE_NONE ? NULL : code->callees + code->callees_of[at];
+            if (callee && callee->name && !strcmp(callee->name, "__tls_get_addr"))
+                function->has_thread_data = true;
+        }
+        if (i->flow == FLOW_BRANCH || (i->flow == FLOW_JUMP && code->callees_of[at] == CODE_NONE)) {
+            uint16_t target = decoded(code, target_of(code, at), CODE_NONE);
+            if (target != CODE_NONE)
+                code->leaders[target] = true;
+            else if (*pending < CODE_PENDING)
+                code->pending[(*pending)++] = target_of(code, at);
+            else
+                code->incomplete = true;
+        }
+        if (!goes_on(code, at))
+            return;
+        if (i->flow == FLOW_BRANCH || i->flow == FLOW_JUMP_INDIRECT)
+            first = true;
+    }
+}
+
+static bool is_thread_number(const struct callee *callee)
+{
+    return callee->name && (!strcmp(callee->name, "omp_get_thread_num") || !strcmp(callee->name, "omp_get_thread_num_"));
+}
+
+/* The instruction behind a call of omp_get_thread_num compares the number with 0, and the one behind that branches. */
+static bool tests_for_master(const struct code *code, uint32_t call)
+{
+    if (call + 2 >= code->instruction_count
+        || (code->instructions[call].flow != FLOW_CALL && code->instructions[call].flow != FLOW_CALL_INDIRECT)
+        || code->callees_of[call] == CODE_NONE || !is_thread_number(code->callees + code->callees_of[call]))
+        return false;
+    const struct instruction *test = code->instructions + call + 1, *branch = code->instructions + call + 2;
+    return code->addresses[call] + code->instructions[call].length == code->addresses[call + 1]
+           && code->addresses[call + 1] + test->length == code->addresses[call + 2] && test->map == MAP_ONE
+           && test->opcode == 0x85 && !test->memory && test->reg == RAX && test->rm == RAX
+           && branch->flow == FLOW_BRANCH && (branch->opcode & 0x0f) >> 1 == 2;
+}
+
+/* Whether an instruction uses what is in rax; *set: it puts something else there, and does not. */
+static bool uses_rax(const struct instruction *i, bool *set)
+{
+    bool conversion = i->map == MAP_0F && (i->opcode == 0x2a || i->opcode == 0x6e); /* the reg field is a vector's */
+    bool general = i->map == MAP_ONE ? i->opcode < 0x50 || i->opcode > 0x5f
+                                     : i->map == MAP_0F && i->opcode >= 0x40 && i->opcode <= 0xcf
+                                           && (i->opcode < 0x50 || i->opcode >= 0x80) && i->opcode != 0xc2;
+    bool changes = i->changed & 1u << RAX;
+    *set = false;
+    if (i->memory && i->map == MAP_0F && i->opcode == 0x1f)
+        return false; /* a nop */
+    if (i->memory && (i->base == RAX || i->index == RAX))
+        return true;
+    if (i->map == MAP_ONE && !i->vector) {
+        bool cleared = (i->opcode == 0x31 || i->opcode == 0x33) && i->reg == RAX && i->rm == RAX;
+        *set = changes
+               && (cleared || (i->opcode == 0x8b && i->rm != RAX) || i->opcode == 0x8d || i->opcode == 0x58
+                   || (i->opcode == 0x89 && i->reg != RAX) || (i->opcode >= 0xb8 && i->opcode <= 0xbf)
+                   || i->opcode == 0xc7);
+        if (*set)
+            return false;
+        if (i->memory && (i->opcode == 0xc6 || i->opcode == 0xc7 || (i->opcode >= 0x80 && i->opcode <= 0x83)))
+            return false; /* the reg field is no register */
+    }
+    return changes || (conversion && i->rm == RAX) || (general && (i->reg == RAX || i->rm == RAX));
+}
+
+/* Whether rax may be used from the start of a block on, before it is set anew. */
+static bool uses_number(const struct code *code, uint16_t number, unsigned blocks_left)
+{
+    if (number == CODE_NONE)
+        return false;
+    if (!blocks_left)
+        return true;
+    const struct block *block = code->blocks + number;
+    for (uint32_t at = block->first; at < (uint32_t)block->first + block->count; at++) {
+        const struct instruction *i = code->instructions + at;
+        bool set;
+        if (i->flow == FLOW_END || i->flow == FLOW_CALL) /* no argument, and a call changes it */
+            return false;
+        if (i->flow == FLOW_CALL_INDIRECT || i->flow == FLOW_JUMP_INDIRECT)
+            return i->rm == RAX || (i->memory && (i->base == RAX || i->index == RAX));
+        if (i->flow != FLOW_NEXT)
+            continue;
+        if (uses_rax(i, &set))
+            return true;
+        if (set)
+            return false;
+    }
+    return uses_number(code, block->next[0], blocks_left - 1) || uses_number(code, block->next[1], blocks_left - 1);
+}
+
+bool code_asks_for_master(const struct code *code, uint32_t at)
+{
+    if (!tests_for_master(code, at))
+        return false;
+    const struct block *block = code->blocks + code->block_of[at];
+    return !uses_number(code, block->next[0], 5) && !uses_number(code, block->next[1], 5);
+}
+
+static uint16_t block_at(struct code *code, uintptr_t address)
+{
+    uint16_t instruction = decoded(code, address, CODE_NONE);
+    return instruction == CODE_NONE ? CODE_NONE : code->block_of[instruction];
+}
+
+static void cut_blocks(struct code *code, struct code_function *function, uint32_t from)
+{
+    function->first_block = (uint16_t)code->block_count;
+    for (uint32_t at = from; at < code->instruction_count; at++) {
+        if (code->leaders[at]) {
+            if (code->block_count == CODE_BLOCKS) {
+                code->incomplete = code->exhausted = true;
+                code->instruction_count = at;
+                break;
+            }
+            code->blocks[code->block_count++] = (struct block){(uint16_t)at, 0, {CODE_NONE, CODE_NONE}, CODE_NONE, false};
+        }
+        code->blocks[code->block_count - 1].count++;
+        code->block_of[at] = (uint16_t)(code->block_count - 1);
+    }
+    function->block_count = (uint16_t)(code->block_count - function->first_block);
+    for (uint32_t b = function->first_block; b < code->block_count; b++) {
+        struct block *block = code->blocks + b;
+        uint32_t last = block->first + block->count - 1u;
+        const struct instruction *i = code->instructions + last;
+        size_t used = 0;
+        if (goes_on(code, last))
+            block->next[used++] = block_at(code, code->addresses[last] + i->length);
+        if (i->flow == FLOW_BRANCH || (i->flow == FLOW_JUMP && code->callees_of[last] == CODE_NONE))
+            block->next[used] = block_at(code, target_of(code, last));
+        if (block->count >= 3 && tests_for_master(code, last - 2))
+            block->master = i->opcode & 1 ? block->next[0] : block->next[1]; /* jne, je */
+    }
+}
+
+/* Puts the blocks into an order in which each comes behind all that lead to it, but by the way back of a loop: the
+ * reverse of the order in which a depth-first search leaves them. Of two that follow it takes the later one first, so that
+ * a loop's body comes before what follows the loop; but the master's part before the others', who then come first: with
+ * copyin it is they who write. */
+static void order_blocks(struct code *code, struct code_function *function)
+{
+    size_t depth = 0, left = function->block_count;
+    memset(code->visited + function->first_block, 0, function->block_count);
+    function->order = function->first_block;
+    if (!function->block_count)
+        return;
+    code->stack[depth++] = function->first_block;
+    code->visited[function->first_block] = true;
+    while (depth) {
+        struct block *block = code->blocks + code->stack[depth - 1];
+        uint16_t take = CODE_NONE;
+        for (int n = 0; n < 2; n++) {
+            uint16_t next = block->next[n];
+            if (next != CODE_NONE && !code->visited[next]
+                && (take == CODE_NONE || next == block->master
+                    || code->addresses[code->blocks[next].first] > code->addresses[code->blocks[take].first]))
+                take = next;
+            if (take != CODE_NONE && take == block->master)
+                break;
+        }
+        if (take == CODE_NONE) {
+            code->order[function->order + --left] = code->stack[--depth];
+        } else {
+            code->visited[take] = true;
+            code->stack[depth++] = take;
+        }
+    }
+    function->order_count = (uint16_t)(function->block_count - left);
+    memmove(code->order + function->order, code->order + function->order + left,
+            function->order_count * sizeof *code->order);
+}
+
+/* Finds the blocks to which every way leads over the master's side of such a comparison: supposes it of all, and takes
+ * it back until nothing changes. */
+static void find_master_only(struct code *code, const struct code_function *function)
+{
+    bool some = false, changed = true;
+    struct block *blocks = code->blocks + function->first_block;
+    for (uint32_t b = 0; b < function->block_count; b++)
+        some |= blocks[b].master != CODE_NONE;
+    if (!some)
+        return;
+    for (uint32_t b = 1; b < function->block_count; b++)
+        blocks[b].master_only = true;
+    while (changed) {
+        changed = false;
+        for (uint32_t b = 0; b < function->block_count; b++)
+            for (int n = 0; n < 2; n++) {
+                uint16_t next = blocks[b].next[n];
+                if (next == CODE_NONE || blocks[b].master_only || !code->blocks[next].master_only
+                    || (blocks[b].master == next && blocks[b].next[1 - n] != next))
+                    continue;
+                code->blocks[next].master_only = false;
+                changed = true;
+            }
+    }
+}
+
+struct code_function *code_function_at(struct code *code, uintptr_t entry)
+{
+    for (uint32_t i = 0; i < code->function_count; i++)
+        if (code->functions[i].entry == entry)
+            return code->functions + i;
+    if (code->exhausted || code->function_count == CODE_FUNCTIONS || !object_code_left(code->view, entry)) {
+        code->incomplete = true;
+        return NULL;
+    }
+    struct code_function *function = code->functions + code->function_count;
+    uint32_t from = code->instruction_count;
+    size_t pending = 1;
+    *function = (struct code_function){.entry = entry};
+    code->pending[0] = entry;
+    while (pending) {
+        uintptr_t address = code->pending[--pending];
+        decode_run(code, function, address, &pending);
+    }
+    cut_blocks(code, function, from);
+    order_blocks(code, function);
+    find_master_only(code, function);
+    code->function_count++;
+    return function;
+}

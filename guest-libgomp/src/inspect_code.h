@@ -1,0 +1,82 @@
+/* The functions of a section: decoded, and cut into blocks. */
+#ifndef VSCAF_GOMP_INSPECT_CODE_H
+#define VSCAF_GOMP_INSPECT_CODE_H
+
+#include "decode.h"
+#include "inspect_object.h"
+
+#define CODE_INSTRUCTIONS 4096u /* decoded of one section; beyond, the answer is "unsure" */
+#define CODE_BLOCKS 1024u
+#define CODE_FUNCTIONS 256u
+#define CODE_CALLEES 256u
+#define CODE_HASH 8192u
+#define CODE_PENDING 512u
+#define CODE_NONE 0xffffu
+
+/* Where a call or jump goes. */
+struct callee {
+    uintptr_t key;    /* the address or slot in the code */
+    const char *name; /* another object's function */
+    uintptr_t inside; /* a function of the object itself */
+};
+
+struct block {
+    uint16_t first; /* instruction */
+    uint16_t count;
+    uint16_t next[2]; /* blocks that follow, CODE_NONE: no such */
+    uint16_t master;  /* that of the two into which thread 0 alone goes, CODE_NONE: none */
+    bool master_only; /* nobody but thread 0 comes here */
+};
+
+struct code_function {
+    uintptr_t entry;
+    uint16_t first_block;
+    uint16_t block_count;
+    uint16_t order;       /* where in code.order its blocks are, each behind those that lead to it, loops apart */
+    uint16_t order_count;
+    bool has_thread_data; /* some instruction of it concerns thread data */
+};
+
+struct code {
+    const struct code_view *view;
+    struct instruction instructions[CODE_INSTRUCTIONS];
+    uintptr_t addresses[CODE_INSTRUCTIONS];
+    uint16_t callees_of[CODE_INSTRUCTIONS]; /* index of callees, CODE_NONE: not known */
+    uint16_t block_of[CODE_INSTRUCTIONS];
+    bool leaders[CODE_INSTRUCTIONS];
+    uint32_t instruction_count;
+    struct block blocks[CODE_BLOCKS];
+    uint16_t order[CODE_BLOCKS];
+    bool visited[CODE_BLOCKS];
+    uint32_t block_count;
+    struct code_function functions[CODE_FUNCTIONS];
+    uint32_t function_count;
+    struct callee callees[CODE_CALLEES];
+    uint32_t callee_count;
+    struct {
+        uint32_t round;
+        uint16_t function;
+        uint16_t instruction;
+        uintptr_t address;
+    } hash[CODE_HASH];
+    uint32_t round;
+    uintptr_t pending[CODE_PENDING];
+    uint16_t stack[CODE_BLOCKS];
+    bool incomplete; /* something could not be decoded, or there was too much */
+    bool exhausted;  /* there was too much: nothing more is read */
+};
+
+/* Starts over for another section. */
+void code_start(struct code *code, const struct code_view *view);
+
+/* The function that starts at `entry`, decoded if it was not yet; NULL: no room, or nothing there to decode. */
+struct code_function *code_function_at(struct code *code, uintptr_t entry);
+
+/* The call at instruction `at` asks for the thread's number only to see whether it is 0, which holds whatever the team is:
+ * a master's part, or the copying of copyin. */
+bool code_asks_for_master(const struct code *code, uint32_t at);
+
+/* What a slot of the object's table leads to, as a callee; NULL: not known. */
+const struct callee *code_callee_of_slot(struct code *code, uintptr_t slot);
+
+#endif
