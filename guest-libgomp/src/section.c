@@ -2,6 +2,8 @@
 
 #include <string.h>
 
+#include "experiment.h"
+
 /* struct place.slot: the epoch of the join above, the state below. */
 #define SLOT_CLAIMING 0xffffffffu
 #define SLOT_NONE 0xfffffffeu /* the page has no room: the section is counted as dropped */
@@ -89,6 +91,7 @@ void section_begin(struct section *section, outlined_function *fn, void *data, u
     const struct runtime *runtime = place_runtime(section->place);
     section->runtime = runtime;
     section->attachment = NULL;
+    section->watched = section->disturbed = false;
     section->team = (struct team){.argument = asked};
     if (!runtime->manageable)
         return;
@@ -97,6 +100,7 @@ void section_begin(struct section *section, outlined_function *fn, void *data, u
     if (level > 0) {
         section->team.argument = team_nested(
             runtime, atomic_load_explicit(&join_current, memory_order_acquire)->page, asked, level);
+        experiment_nested(section);
         return;
     }
     section->start_ns = monotonic_ns();
@@ -112,6 +116,9 @@ void section_begin(struct section *section, outlined_function *fn, void *data, u
     atomic_store_explicit(&attachment->page->team_last, section->team.ran, memory_order_relaxed);
     if (section->team.own_dynamic)
         runtime->set_dynamic(0);
+    /* Last: in a sealed child it returns too, and the page is not the child's. */
+    if (experiment_wanted(attachment->page))
+        experiment_begin(section, asked);
 }
 
 void section_end(struct section *section)
@@ -120,9 +127,11 @@ void section_end(struct section *section)
     if (!attachment)
         return;
     uint64_t ns = monotonic_ns() - section->start_ns;
+    if (section->watched)
+        experiment_end(section);
     if (section->team.own_dynamic)
         section->runtime->set_dynamic(1);
-    if (atomic_load_explicit(&attachment->joined, memory_order_relaxed))
+    if (atomic_load_explicit(&attachment->joined, memory_order_relaxed) && !section->disturbed)
         book(section, ns);
     atomic_fetch_add_explicit(&attachment->page->section_ns, ns, memory_order_relaxed);
     /* Release: who sees the section finished sees what was booked for it. */

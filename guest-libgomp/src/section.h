@@ -15,6 +15,8 @@ struct section {
     outlined_function *fn; /* what the runtime is to run in each thread, on `data`: the program's own, or what watches it */
     void *data;
     uint64_t start_ns;
+    bool watched;   /* experiment_begin has seen it, so experiment_end is to see it too */
+    bool disturbed; /* an experiment ran beside it: its time says nothing of its team size */
     struct place_spare spare; /* last: hardly ever touched */
 };
 
