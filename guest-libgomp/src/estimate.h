@@ -5,6 +5,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "speedup.h"
+
 /* Comparisons are dealt out to so many groups; how far the groups are apart gives the standard error. */
 #define ESTIMATE_GROUPS 10u
 #define ESTIMATE_GROUPS_LEAST 4u   /* fewer say nothing of the error: unknown */
@@ -18,13 +20,6 @@ struct estimate_section {
     double time;                     /* spent in it at team size p, in any unit that is the same for all */
     double one[ESTIMATE_GROUPS];     /* time of its compared instances at team size 1, */
     double many[ESTIMATE_GROUPS];    /* and what the same instances would have taken at p */
-};
-
-struct speedup {
-    unsigned p;
-    double speedup;        /* T(1) / T(p) */
-    double standard_error; /* widened as Student's distribution is, so that 1.96 of it make the 95% interval */
-    unsigned samples;
 };
 
 /* S(p) of `count` sections and the serial time between them (in the unit of `time`):

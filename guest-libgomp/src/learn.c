@@ -1,21 +1,15 @@
 #include "learn.h"
 
-#include <errno.h>
 #include <string.h>
-#include <time.h>
 
+#include "budget.h"
 #include "clock.h"
 #include "context.h"
 #include "estimate.h"
 #include "program.h"
+#include "publish.h"
 #include "random.h"
 #include "section.h"
-
-/* What learning may cost of the process's CPU time where the agent says nothing, in millionths. */
-#define BUDGET_DEFAULT_PPM 10000u
-/* A young process may have this much ahead: it is 1% of what a program uses that runs for 15 s on two CPUs. */
-#define BUDGET_AHEAD_NS 300e6
-#define BUDGET_AHEAD_TIMES 3.0 /* the budget, while it is young */
 
 #define BLOCK_ONE_NS 16e6 /* a block at one thread, at full speedup */
 #define BLOCK_LEAST_NS 1e6
@@ -76,51 +70,19 @@ static struct {
     struct in_block block[BLOCK_SECTIONS];
 } now_learning;
 
-static double cost_ns;
 bool learn_under_way;
-
-static double process_cpu_ns(void)
-{
-    struct timespec time;
-    if (clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time) != 0)
-        return 0.0;
-    return (double)time.tv_sec * 1e9 + (double)time.tv_nsec;
-}
 
 static double scale_ns(void)
 {
     return (double)atomic_load_explicit(&clock_scale, memory_order_relaxed) * 0x1p-32;
 }
 
-static void publish_cost(struct vscaf_page *page, double base_ns)
-{
-    /* Relaxed: figures for themselves. */
-    atomic_store_explicit(&page->learn_cost_ns, (uint64_t)cost_ns, memory_order_relaxed);
-    atomic_store_explicit(&page->learn_base_ns, (uint64_t)base_ns, memory_order_relaxed);
-}
-
 static void publish(struct vscaf_page *page)
 {
-    /* A seqlock's writer: odd before anything of it is seen, even after all of it is. */
-    uint32_t sequence = atomic_load_explicit(&page->estimates_sequence, memory_order_relaxed) | 1u;
-    atomic_store_explicit(&page->estimates_sequence, sequence, memory_order_relaxed);
-    atomic_thread_fence(memory_order_release);
-    uint32_t used = 0;
-    for (uint32_t i = 0; i < SETS && used < VSCAF_ESTIMATES; i++) {
-        const struct speedup *speedup = &sets[i].speedup;
-        if (!sets[i].p || !speedup->p)
-            continue;
-        struct vscaf_estimate *estimate = &page->estimates[used++];
-        atomic_store_explicit(&estimate->team_size, speedup->p, memory_order_relaxed);
-        atomic_store_explicit(&estimate->samples, speedup->samples, memory_order_relaxed);
-        atomic_store_explicit(&estimate->speedup_millionths, (uint64_t)(speedup->speedup * 1e6),
-                              memory_order_relaxed);
-        atomic_store_explicit(&estimate->standard_error_millionths, (uint64_t)(speedup->standard_error * 1e6),
-                              memory_order_relaxed);
-    }
-    atomic_store_explicit(&page->estimates_used, used, memory_order_relaxed);
-    atomic_store_explicit(&page->metric, VSCAF_METRIC_RATE, memory_order_relaxed);
-    atomic_store_explicit(&page->estimates_sequence, sequence + 1, memory_order_release);
+    struct speedup speedups[SETS];
+    for (uint32_t i = 0; i < SETS; i++)
+        speedups[i] = sets[i].p ? sets[i].speedup : (struct speedup){0};
+    publish_speedups(page, speedups, SETS, VSCAF_METRIC_RATE);
 }
 
 static void begin_phase(enum phase phase, uint64_t now)
@@ -188,24 +150,7 @@ void learn_after_fork(void)
 {
     learn_pause();
     memset(sets, 0, sizeof sets);
-    cost_ns = 0.0;
-}
-
-/* Whether the process may be slowed down by so much more (thread time). */
-static bool affordable(struct vscaf_page *page, double more_ns)
-{
-    uint32_t ppm = atomic_load_explicit(&page->learn_budget_ppm, memory_order_relaxed);
-    if (ppm == 0 || ppm > 1000000u)
-        ppm = BUDGET_DEFAULT_PPM;
-    double base_ns = process_cpu_ns();
-    double allowed_ns = base_ns * ppm * 1e-6;
-    double ahead_ns = BUDGET_AHEAD_NS * ppm / BUDGET_DEFAULT_PPM;
-    if (ahead_ns > BUDGET_AHEAD_TIMES * allowed_ns)
-        ahead_ns = BUDGET_AHEAD_TIMES * allowed_ns;
-    if (allowed_ns < ahead_ns)
-        allowed_ns = ahead_ns;
-    publish_cost(page, base_ns);
-    return cost_ns + more_ns <= allowed_ns;
+    budget_after_fork();
 }
 
 /* What the instance is expected to take at the set's team size; 0: no idea. */
@@ -340,7 +285,7 @@ static __attribute__((noinline)) void next_phase(struct vscaf_page *page, uint64
          * ones: so by chance. */
         if (!now_learning.delaying) {
             double block_cost_ns = (double)(now - now_learning.began) * scale_ns() * set->p * (set->p - 1);
-            if (!affordable(page, block_cost_ns)) {
+            if (!budget_allows(page, block_cost_ns)) {
                 count_wall(set, now);
                 reckon(set, page);
                 begin_training(now, PAUSE_POOR_NS);
@@ -409,7 +354,8 @@ void learn_end(const struct section *section, uint64_t ticks, uint64_t stands_fo
         return;
     case PHASE_ONE:
         if (ticks) {
-            cost_ns += (double)ticks * (double)stands_for * scale_ns() * (set->p - 1);
+            budget_spend(section->attachment->page,
+                         (double)ticks * (double)stands_for * scale_ns() * (set->p - 1));
             if (one && expected > 0.0 && (settled || now_learning.instances < SETTLE_PART))
                 note_block(number, (double)ticks, expected);
         }

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "clock.h"
+#include "experiment.h"
 #include "learn.h"
 #include "loops.h"
 #include "program.h"
@@ -167,6 +168,7 @@ static void begin_nested(struct section *section, unsigned asked, int level)
     section->team.argument = team_nested(section->runtime, page, asked, level, others ? self.width : 0);
     if (self.width && section->team.argument)
         self.width *= section->team.argument;
+    experiment_nested(section);
 }
 
 /* Every thread but the owner, and the owner when it is not alone. */
@@ -216,6 +218,7 @@ void section_begin(struct section *section, outlined_function *fn, void *data, u
     section->place = place;
     section->runtime = runtime;
     section->attachment = NULL;
+    section->watched = section->disturbed = false;
     section->team = (struct team){.argument = asked};
     section->owned = false;
     section->watch_due = false;
@@ -257,7 +260,8 @@ void section_begin(struct section *section, outlined_function *fn, void *data, u
         atomic_signal_fence(memory_order_seq_cst);
         section->team = team_of_owner(runtime, place, page, asked);
         section->watch_due = section->start && watch_is_due(section->start);
-        if (__builtin_expect(atomic_load_explicit(&page->control, memory_order_relaxed) & VSCAF_CONTROL_LEARN, 0))
+        if (__builtin_expect(atomic_load_explicit(&page->control, memory_order_relaxed) & VSCAF_CONTROL_LEARN, 0)
+            && !atomic_load_explicit(&experiment_metric, memory_order_relaxed))
             learn_begin(section, asked);
         else if (__builtin_expect(learn_under_way, 0))
             learn_pause();
@@ -271,6 +275,9 @@ void section_begin(struct section *section, outlined_function *fn, void *data, u
     loops_section_starts(section->team.decided ? section->team.ran : 0);
     if (__builtin_expect(section->team.own_dynamic, 0))
         runtime->set_dynamic(0);
+    /* Last: in a sealed child it returns too, and the page is not the child's. */
+    if (experiment_wanted(section->attachment->page))
+        experiment_begin(section, asked);
 }
 
 void section_end(struct section *section)
@@ -283,6 +290,9 @@ void section_end(struct section *section)
     uint64_t ticks = section->start ? clock_ticks() - section->start : 0;
     struct place *place = section->place;
     struct vscaf_page *page = attachment->page;
+    /* Before anything is written: a sealed child ends here. */
+    if (__builtin_expect(section->watched, 0))
+        experiment_end(section);
     if (__builtin_expect(section->team.own_dynamic, 0))
         section->runtime->set_dynamic(1);
     bool locked = atomic_load_explicit(&several, memory_order_relaxed);
@@ -297,7 +307,7 @@ void section_end(struct section *section)
         if (section->owned)
             plan_gap(place, ticks);
     }
-    if (__builtin_expect(atomic_load_explicit(&attachment->joined, memory_order_relaxed), 1))
+    if (__builtin_expect(atomic_load_explicit(&attachment->joined, memory_order_relaxed) && !section->disturbed, 1))
         book(section, ns, locked);
     if (__builtin_expect(section->context != 0, 0))
         learn_end(section, ticks, stands_for);

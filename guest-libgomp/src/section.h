@@ -20,6 +20,8 @@ struct section {
     bool watch_due;   /* this instance is one to be watched, where the caller can (watch.h) */
     uint64_t start;   /* clock_ticks(), 0: this instance is not timed */
     uint64_t context; /* in which learning saw it begin; 0: not learned from */
+    bool watched;   /* experiment_begin has seen it, so experiment_end is to see it too */
+    bool disturbed; /* an experiment ran beside it: its time says nothing of its team size */
     struct place_spare spare; /* last: hardly ever touched */
 };
 

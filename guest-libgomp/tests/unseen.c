@@ -1,0 +1,270 @@
+/* Serial experiments beside sections that do what can be seen: nothing is seen twice, and nothing that the program
+ * did not do itself. `unseen ACT`: plays the agent, and runs the program (`unseen ACT program`), which has no
+ * other child. */
+#include "unseen.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <omp.h>
+#include <sched.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/ptrace.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define EXPERIMENTS 2 /* to live through, for each act */
+
+__attribute__((visibility("default"))) struct standin_script standin_script = {
+    .serial = 1.6, .by_team = {0, 1.6, 1.2, 1.2, 1.2}};
+
+struct vscaf_page *page;
+pid_t program, master;
+unsigned instances;
+static volatile sig_atomic_t child_signals;
+
+bool real(void)
+{
+    return getpid() == program;
+}
+
+uint64_t now_ns(clockid_t clock)
+{
+    struct timespec now;
+    clock_gettime(clock, &now);
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+double busy(double ms)
+{
+    uint64_t until_ns = now_ns(CLOCK_THREAD_CPUTIME_ID) + (uint64_t)(ms * 1e6);
+    double x = 1.;
+    while (now_ns(CLOCK_THREAD_CPUTIME_ID) < until_ns)
+        for (int i = 0; i < 2000; i++)
+            x = x * 1.0000001 + 1e-9;
+    return x;
+}
+
+static void on_child(int number)
+{
+    (void)number;
+    child_signals++;
+}
+
+int children(pid_t *first, char *state)
+{
+    int count = 0;
+    char path[64], text[4096];
+    snprintf(path, sizeof path, "/proc/%d/task/%d/children", program, master);
+    FILE *file = fopen(path, "r");
+    CHECK(file, "%s", path);
+    size_t got = fread(text, 1, sizeof text - 1, file);
+    fclose(file);
+    text[got] = '\0';
+    *first = 0;
+    for (char *at = text; *at;) {
+        char *end;
+        long pid = strtol(at, &end, 10);
+        if (end == at)
+            break;
+        if (!count++)
+            *first = (pid_t)pid;
+        at = end;
+    }
+    *state = '?';
+    if (*first) {
+        snprintf(path, sizeof path, "/proc/%d/stat", *first);
+        file = fopen(path, "r");
+        if (file) {
+            got = fread(text, 1, sizeof text - 1, file);
+            fclose(file);
+            text[got] = '\0';
+            char *after = strrchr(text, ')');
+            if (after)
+                *state = after[2];
+        }
+    }
+    return count;
+}
+
+void check_nothing_left(int signals)
+{
+    pid_t first;
+    char state;
+    WAIT_UNTIL(children(&first, &state) == 0, (void)0);
+    CHECK(waitpid(-1, NULL, WNOHANG) == -1 && errno == ECHILD);
+    CHECK(child_signals == signals, "%d SIGCHLD for %d children", (int)child_signals, signals);
+}
+
+static bool enough(enum outcome outcome)
+{
+    unsigned ended = page->experiments_ended, abandoned = page->experiments_abandoned;
+    switch (outcome) {
+    case ENDS:
+        return ended >= EXPERIMENTS;
+    case ABANDONED:
+        return abandoned >= EXPERIMENTS;
+    case REFUSED:
+        return page->experiments_refused >= 1;
+    default:
+        return ended + abandoned >= EXPERIMENTS;
+    }
+}
+
+void settle(void)
+{
+    uint64_t deadline_ns = now_ns(CLOCK_MONOTONIC) + 3000000000u;
+    pid_t child;
+    char state;
+    while (real() && children(&child, &state) && state != 'Z' && now_ns(CLOCK_MONOTONIC) < deadline_ns)
+        busy(1.);
+}
+
+void sections(const struct course *course)
+{
+    uint64_t deadline_ns = now_ns(CLOCK_MONOTONIC) + 30000000000u;
+    master = gettid();
+    for (bool more = course->more;
+         more || (!enough(course->outcome) && instances < INSTANCES_MOST && now_ns(CLOCK_MONOTONIC) < deadline_ns);
+         more = false) {
+        double sum = 0.;
+        int threads = 0;
+        instances++;
+        if (course->before)
+            course->before();
+#pragma omp parallel reduction(+ : sum, threads)
+        {
+            threads = 1;
+            sum = busy(2.) > 0.;
+            if (omp_get_thread_num() == 0) {
+                standin_script.team = (unsigned)omp_get_num_threads();
+                if (course->act)
+                    course->act();
+                if (!course->for_ever)
+                    settle();
+            }
+            busy(2.);
+        }
+        CHECK(sum == threads, "%f of %d", sum, threads);
+        if (course->after)
+            course->after();
+        check_nothing_left((int)instances * course->signals);
+    }
+    unsigned ended = page->experiments_ended, abandoned = page->experiments_abandoned;
+    CHECK(enough(course->outcome), "after %u instances: %u ended, %u abandoned, %u refused", instances, ended,
+          abandoned, page->experiments_refused);
+    CHECK(course->outcome != ENDS || abandoned == 0, "%u abandoned", abandoned);
+    CHECK(course->outcome != ABANDONED || ended == 0, "%u ended", ended);
+    CHECK(course->outcome != REFUSED || ended + abandoned == 0, "%u ended, %u abandoned", ended, abandoned);
+    CHECK(page->started == page->finished && page->started == instances);
+}
+
+static void run_program(const char *name)
+{
+    program = master = getpid();
+    int memfd = open(getenv("UNSEEN_PAGE"), O_RDWR | O_CLOEXEC);
+    CHECK(memfd >= 0);
+    page = mmap(NULL, VSCAF_PAGE_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, memfd, 0);
+    CHECK(page != MAP_FAILED);
+    close(memfd);
+    signal(SIGCHLD, on_child);
+    const struct act *const lists[] = {unseen_calls, unseen_memory, unseen_refusals, unseen_estimates};
+    for (size_t i = 0; i < sizeof lists / sizeof lists[0]; i++) {
+        for (const struct act *act = lists[i]; act->name; act++) {
+            if (!strcmp(act->name, name)) {
+                act->run();
+                CHECK(standin_script.sets == 0, "event sets are left: %d", standin_script.sets);
+                exit(0);
+            }
+        }
+    }
+    CHECK(false, "no act %s", name);
+}
+
+static bool exists(pid_t pid)
+{
+    char name[64], text[512];
+    snprintf(name, sizeof name, "/proc/%d/stat", pid);
+    FILE *opened = fopen(name, "r");
+    if (!opened)
+        return false;
+    size_t got = fread(text, 1, sizeof text - 1, opened);
+    fclose(opened);
+    text[got] = '\0';
+    char *after = strrchr(text, ')');
+    return after && after[2] != 'Z' && after[2] != 'X';
+}
+
+/* The program is killed while its child spins: the child goes with it, long before its own limits. */
+static void kill_parent(pid_t child, int output)
+{
+    char text[32] = "";
+    CHECK(read(output, text, sizeof text - 1) > 0);
+    pid_t sealed = (pid_t)strtol(text, NULL, 10);
+    CHECK(sealed > 1 && exists(sealed));
+    uint64_t start_ns = now_ns(CLOCK_MONOTONIC);
+    CHECK(kill(child, SIGKILL) == 0 && waitpid(child, NULL, 0) == child);
+    WAIT_UNTIL(!exists(sealed), (void)0);
+    uint64_t ns = now_ns(CLOCK_MONOTONIC) - start_ns;
+    CHECK(ns < 150000000u, "%lu ms", (unsigned long)ns / 1000000);
+}
+
+static void trace(pid_t child)
+{
+    CHECK(ptrace(PTRACE_SEIZE, child, NULL, NULL) == 0);
+    for (int status; waitpid(child, &status, 0) == child;) {
+        if (WIFSTOPPED(status)) {
+            CHECK(ptrace(PTRACE_CONT, child, NULL, status >> 16 ? 0 : WSTOPSIG(status)) == 0);
+        } else {
+            CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+            exit(0);
+        }
+    }
+}
+
+int main(int count, char **arguments)
+{
+    if (count > 2)
+        run_program(arguments[1]);
+    CHECK(count == 2);
+    cpu_set_t cpus;
+    if (sched_getaffinity(0, sizeof cpus, &cpus) == 0 && CPU_COUNT(&cpus) < 2)
+        return 77; /* no CPU to spare for an experiment */
+    struct agent agent;
+    agent_here(&agent, 2, 2);
+    for (int i = 0; i < AGENT_PAGES; i++) {
+        agent.pages[i]->control = VSCAF_CONTROL_LEARN;
+        agent.pages[i]->learn_budget_ppm = 1000000;
+    }
+    char name[64];
+    snprintf(name, sizeof name, "/proc/%d/fd/%d", getpid(), agent.memfds[0]);
+    setenv("UNSEEN_PAGE", name, 1);
+    setenv("OMP_NUM_THREADS", "2", 1);
+    int output[2];
+    CHECK(pipe(output) == 0);
+    pid_t self = getpid(), child = fork();
+    if (child == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        if (getppid() != self)
+            _exit(1);
+        if (!strcmp(arguments[1], "orphan"))
+            dup2(output[1], STDOUT_FILENO);
+        close(output[0]);
+        close(output[1]);
+        execl("/proc/self/exe", arguments[0], arguments[1], "program", NULL);
+        _exit(126);
+    }
+    close(output[1]);
+    int status;
+    if (!strcmp(arguments[1], "orphan")) {
+        kill_parent(child, output[0]);
+        return 0;
+    }
+    if (!strcmp(arguments[1], "traced"))
+        trace(child);
+    CHECK(waitpid(child, &status, 0) == child);
+    CHECK(WIFEXITED(status), "signal %d", WTERMSIG(status));
+    return WEXITSTATUS(status);
+}

@@ -1,0 +1,254 @@
+/* Time and numbers: limits of a child, the budget, and what comes out at the end. */
+#include "unseen.h"
+
+#include <omp.h>
+#include <stdint.h>
+#include <unistd.h>
+
+static void compute(void)
+{
+    sections(&(struct course){.outcome = ENDS});
+}
+
+static void spin_act(void)
+{
+    while (!real())
+        busy(1.);
+}
+
+/* For ever: ended with the section. */
+static void spins(void)
+{
+    sections(&(struct course){.act = spin_act, .outcome = EITHER, .for_ever = true});
+}
+
+/* ... and by its own limit where the section lasts: seen by the master while it is in there. */
+static void spin_long_act(void)
+{
+    if (!real())
+        for (;;)
+            ;
+    if (!page->experiments_refused && standin_script.attached) {
+        pid_t child;
+        char state;
+        uint64_t deadline_ns = now_ns(CLOCK_MONOTONIC) + 5000000000u;
+        do
+            busy(5.);
+        while (children(&child, &state) && state != 'Z' && now_ns(CLOCK_MONOTONIC) < deadline_ns);
+        CHECK(child == 0 || state == 'Z', "still in state %c", state);
+    }
+}
+
+static void spins_long(void)
+{
+    sections(&(struct course){.act = spin_long_act, .outcome = EITHER, .for_ever = true});
+}
+
+/* As above, asleep: no CPU time is used, so the wall limit ends it. */
+static void sleep_for_ever_act(void)
+{
+    struct timespec long_time = {.tv_sec = 1000};
+    while (!real())
+        nanosleep(&long_time, NULL);
+    spin_long_act();
+}
+
+static void sleeps_for_ever(void)
+{
+    sections(&(struct course){.act = sleep_for_ever_act, .outcome = ABANDONED, .for_ever = true});
+}
+
+/* Asleep when the section ends: gone with it, long before the limits. */
+static void sleep_on_act(void)
+{
+    struct timespec long_time = {.tv_sec = 1000};
+    while (!real())
+        nanosleep(&long_time, NULL);
+}
+
+static void check_gone(void)
+{
+    uint64_t end_ns = now_ns(CLOCK_MONOTONIC);
+    check_nothing_left(0);
+    CHECK(now_ns(CLOCK_MONOTONIC) - end_ns < 200000000u);
+}
+
+static void sleeps_on(void)
+{
+    sections(&(struct course){.act = sleep_on_act, .after = check_gone, .outcome = EITHER, .for_ever = true});
+}
+
+/* Says who its child is and never ends: killed from outside. */
+static void orphan_act(void)
+{
+    if (!real())
+        for (;;)
+            ;
+    pid_t child;
+    char state;
+    /* The budgets of a child last long enough here to be told from an end by the parent's death. */
+    if (children(&child, &state) == 1 && state == 'R') {
+        char number[32];
+        int length = snprintf(number, sizeof number, "%d\n", child);
+        CHECK(write(STDOUT_FILENO, number, (size_t)length) == length);
+        pause();
+    }
+    busy(300.);
+}
+
+static void orphans(void)
+{
+    sections(&(struct course){.act = orphan_act, .outcome = REFUSED, .for_ever = true});
+}
+
+/* What the estimates are made of. */
+static void compute_once(double ms)
+{
+#pragma omp parallel
+    {
+#pragma omp master
+        {
+            standin_script.team = (unsigned)omp_get_num_threads();
+            settle();
+        }
+        busy(ms);
+    }
+}
+
+/* The default budget: one per cent of the process's CPU time; a young process may be ahead of it, by three times. */
+static void keeps_to_budget(void)
+{
+    page->learn_budget_ppm = 10000;
+    uint64_t deadline_ns = now_ns(CLOCK_MONOTONIC) + 30000000000u;
+    while (page->experiments_ended < 2 && now_ns(CLOCK_MONOTONIC) < deadline_ns) {
+        uint64_t before = page->experiments_ended + page->experiments_abandoned;
+        uint64_t spent_ns = page->learn_cost_ns;
+        compute_once(3.);
+        /* An experiment may cost more than was expected of it, but none is begun that is expected to be too dear. */
+        uint64_t used_ns = now_ns(CLOCK_PROCESS_CPUTIME_ID);
+        uint64_t ahead_ns = used_ns / 100 * 3 < 300000000u ? used_ns / 100 * 3 : 300000000u;
+        if (page->experiments_ended + page->experiments_abandoned > before)
+            CHECK(spent_ns <= used_ns / 100 || spent_ns <= ahead_ns, "%lu", (unsigned long)spent_ns);
+    }
+    CHECK(page->experiments_ended >= 2 && page->learn_cost_ns > 0);
+}
+
+static void check_estimate(double truth)
+{
+    CHECK(page->metric == VSCAF_METRIC_IPC && !(page->program & VSCAF_PROGRAM_NO_COUNTERS));
+    CHECK(page->estimates_used == 1 && page->estimates[0].team_size == 2, "%u", page->estimates_used);
+    double speedup = page->estimates[0].speedup_millionths / 1e6;
+    double error = page->estimates[0].standard_error_millionths / 1e6;
+    CHECK(page->estimates[0].samples >= 1 && error > 0.);
+    CHECK(speedup > truth * 0.97 && speedup < truth * 1.03, "%f instead of %f", speedup, truth);
+}
+
+/* For a while, and until there is something to say. `serial_ms` between sections. */
+static void estimate(double serial_ms)
+{
+    uint64_t start_ns = now_ns(CLOCK_MONOTONIC);
+    double inside = 0., between = 0.;
+    for (uint64_t at_ns = start_ns; at_ns < start_ns + 1500000000u
+         || (page->experiments_ended < 2 && at_ns < start_ns + 30000000000u);) {
+        unsigned before = page->experiments_ended + page->experiments_abandoned;
+        compute_once(4.);
+        uint64_t end_ns = now_ns(CLOCK_MONOTONIC);
+        if (page->experiments_ended + page->experiments_abandoned == before) /* a section by itself */
+            inside += (double)(end_ns - at_ns);
+        if (serial_ms > 0.)
+            busy(serial_ms);
+        at_ns = now_ns(CLOCK_MONOTONIC);
+        between += (double)(at_ns - end_ns);
+    }
+    CHECK(page->experiments_ended >= 2, "%u", page->experiments_ended);
+    /* A team that lent its thread to an experiment says nothing of one thread. */
+    for (unsigned i = 0; i < VSCAF_POINTS; i++)
+        CHECK(page->sections[0].points[i].team_size != 1, "%lu", (unsigned long)page->sections[0].points[i].count);
+    /* As scripted: 1.2 instead of 1.6 instructions a cycle in each of two threads. */
+    check_estimate((inside * 2. * 1.2 / 1.6 + between) / (inside + between));
+}
+
+static void estimates_sections(void)
+{
+    estimate(0.);
+}
+
+static void estimates_with_serial_time(void)
+{
+    estimate(4.);
+}
+
+/* Sections that the runtime is entered for in other ways: the child goes the same way, and everybody has his result. */
+static void takes_forms(void)
+{
+    uint64_t deadline_ns = now_ns(CLOCK_MONOTONIC) + 30000000000u;
+    unsigned rounds = 0;
+    do {
+        long sum = 0, tasks = 0;
+#pragma omp parallel for schedule(dynamic, 1) reduction(+ : sum)
+        for (int i = 0; i < 64; i++) {
+            busy(0.2);
+            sum += i;
+            if (i == 63)
+                settle();
+        }
+        CHECK(sum == 2016, "dynamic: %ld", sum);
+        sum = 0;
+#pragma omp parallel for schedule(guided) reduction(+ : sum)
+        for (int i = 0; i < 64; i++) {
+            busy(0.2);
+            sum += i;
+            if (i == 63)
+                settle();
+        }
+        CHECK(sum == 2016, "guided: %ld", sum);
+        sum = 0;
+#pragma omp parallel sections reduction(+ : sum)
+        {
+#pragma omp section
+            {
+                busy(4.);
+                sum++;
+            }
+#pragma omp section
+            {
+                busy(4.);
+                settle();
+                sum += 2;
+            }
+        }
+        CHECK(sum == 3, "sections: %ld", sum);
+#pragma omp parallel reduction(task, + : tasks)
+        {
+#pragma omp master
+            for (int i = 0; i < 64; i++) {
+#pragma omp task in_reduction(+ : tasks)
+                {
+                    busy(0.2);
+                    tasks++;
+                    if (i == 63)
+                        settle();
+                }
+            }
+        }
+        CHECK(tasks == 64, "tasks: %ld", tasks);
+        check_nothing_left(0);
+        rounds++;
+    } while ((page->experiments_ended + page->experiments_abandoned < 8 || rounds < 10)
+             && now_ns(CLOCK_MONOTONIC) < deadline_ns);
+    CHECK(page->experiments_ended >= 4, "%u ended, %u abandoned", page->experiments_ended, page->experiments_abandoned);
+}
+
+const struct act unseen_estimates[] = {
+    {"compute", compute},
+    {"spin", spins},
+    {"spin-long", spins_long},
+    {"sleep-long", sleeps_for_ever},
+    {"sleep-on", sleeps_on},
+    {"orphan", orphans},
+    {"forms", takes_forms},
+    {"budget", keeps_to_budget},
+    {"estimates-sections", estimates_sections},
+    {"estimates-serial", estimates_with_serial_time},
+    {NULL, NULL},
+};
