@@ -11,20 +11,10 @@ import os
 import statistics
 import subprocess
 import time
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from .report import Report, Result, median_interval
-
-
-@dataclass(frozen=True)
-class Program:
-    """A workload: the program in images/npb, and how often its timed work is to be repeated."""
-
-    name: str
-    repeat: int  # some 20 s on two threads of a 2 GHz core
-    repeat_short: int  # some 1 to 2 s
 
 
 # Fine-grained ones first: LU-like regions of some 10 us.
@@ -159,7 +149,7 @@ def alone(bench: Bench, report: Report) -> None:
 
 def estimates(bench: Bench, report: Report) -> None:
     """S(2) after 5 s of learning against S(2) from separate, interleaved runs."""
-    length, pairs, runs = (3.0, 1, 1) if bench.quick else (20.0, 3, 3)
+    length, short, pairs, runs = (3.0, 1.5, 1, 1) if bench.quick else (20.0, 5.0, 4, 2)
     after = 1.5 if bench.quick else 5.0
     programs = ESTIMATED[:4] if bench.quick else ESTIMATED
     errors: list[float] = []
@@ -168,6 +158,7 @@ def estimates(bench: Bench, report: Report) -> None:
     costs: list[float] = []
     for name in programs:
         repeat = str(repeat_for(bench, name, length))
+        repeat_short = str(max(1, round(int(repeat) * short / length)))
         one: list[float] = []
         two: list[float] = []
         told: list[dict[str, Any]] = []
@@ -176,8 +167,8 @@ def estimates(bench: Bench, report: Report) -> None:
                 options = ["--team", "2", "--learn", "--estimate-after", str(after)]
                 told.append(bench.shimmed([bench.program(name)], options, NPB_REPEAT=repeat)[0])
             if i < pairs:
-                two.append(bench.plain([bench.program(name)], 2, NPB_REPEAT=repeat)[0])
-                one.append(bench.plain([bench.program(name)], 1, NPB_REPEAT=repeat)[0])
+                two.append(bench.plain([bench.program(name)], 2, NPB_REPEAT=repeat_short)[0])
+                one.append(bench.plain([bench.program(name)], 1, NPB_REPEAT=repeat_short)[0])
         truth = statistics.median(a / b for a, b in zip(one, two, strict=True))
         for page in told:
             costs.append(page["end"]["learn_cost_seconds"] / page["cpu_seconds"])
@@ -219,7 +210,7 @@ def estimates(bench: Bench, report: Report) -> None:
 
 def resizing(bench: Bench, report: Report) -> None:
     """A new team size, 1 to 4, four times a second, against the best constant one."""
-    rounds, length, minute = (1, 2.0, 5.0) if bench.quick else (5, 6.0, 60.0)
+    rounds, length, minute = (1, 2.0, 5.0) if bench.quick else (3, 5.0, 60.0)
     name = "cg.A"
     repeat = str(repeat_for(bench, name, length))
     ours: list[float] = []
