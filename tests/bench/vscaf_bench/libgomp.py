@@ -16,7 +16,6 @@ from typing import Any
 
 from .report import Report, Result, median_interval
 
-
 # Fine-grained ones first: LU-like regions of some 10 us.
 ALONE = ("cg.A", "mg.W", "ssor.S")
 ESTIMATED = ("cg.A", "mg.W", "ssor.W", "ft.W", "is.A", "ep.W", "tasks.A")
