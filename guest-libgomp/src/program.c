@@ -101,6 +101,13 @@ void program_note(uint32_t bits)
     program_copy(atomic_load(&join_current)->page);
 }
 
+void program_forget(uint32_t bits)
+{
+    /* Relaxed: the child has one thread. */
+    atomic_fetch_and_explicit(&program_bits, ~bits, memory_order_relaxed);
+    program_changed();
+}
+
 void program_told(uint32_t threads)
 {
     uint32_t seen = atomic_load_explicit(&program_limit, memory_order_relaxed);

@@ -23,6 +23,9 @@ void program_start(void);
 /* Adds bits to what is known. */
 void program_note(uint32_t bits);
 
+/* In a child made by fork: bits that were true of its parent alone. */
+void program_forget(uint32_t bits);
+
 /* The program was told this number; also notes VSCAF_PROGRAM_ASKED. The largest told counts. */
 void program_told(uint32_t threads);
 

@@ -165,7 +165,8 @@ static void begin_nested(struct section *section, unsigned asked, int level)
     struct vscaf_page *page = atomic_load_explicit(&join_current, memory_order_acquire)->page;
     /* Enclosing sections that this runtime does not know are another's. */
     bool others = level >= 0 && self.depth > (uint32_t)level + 1;
-    section->team.argument = team_nested(section->runtime, page, asked, level, others ? self.width : 0);
+    unsigned sharers = atomic_load_explicit(&several, memory_order_relaxed) ? share_count() : 1;
+    section->team.argument = team_nested(section->runtime, page, asked, level, others ? self.width : 0, sharers);
     if (self.width && section->team.argument)
         self.width *= section->team.argument;
     experiment_nested(section);
@@ -185,11 +186,12 @@ static __attribute__((noinline)) void begin_shared(struct section *section, unsi
     section->owned = atomic_load_explicit(&owner, memory_order_relaxed) == &self
                      || atomic_compare_exchange_strong_explicit(&owner, &nobody, &self, memory_order_relaxed,
                                                                 memory_order_relaxed);
+    section->start = clock_ticks();
     if (!section->owned && !atomic_load_explicit(&several, memory_order_relaxed)) {
+        share_begin(section->start);
         atomic_store_explicit(&several, true, memory_order_relaxed);
         program_note(VSCAF_PROGRAM_MASTERS);
     }
-    section->start = clock_ticks();
     if (join_look_after_if_due(section->start))
         section->start = clock_ticks();
     struct attachment *attachment = atomic_load_explicit(&join_current, memory_order_acquire);
@@ -280,6 +282,12 @@ void section_begin(struct section *section, outlined_function *fn, void *data, u
         experiment_begin(section, asked);
 }
 
+bool section_outlived_page(const struct section *section)
+{
+    /* Relaxed: whoever started the section started it before the page could go. */
+    return atomic_load_explicit(&section->attachment->epoch, memory_order_relaxed) != section->epoch;
+}
+
 void section_end(struct section *section)
 {
     self.depth--;
@@ -295,6 +303,11 @@ void section_end(struct section *section)
         experiment_end(section);
     if (__builtin_expect(section->team.own_dynamic, 0))
         section->runtime->set_dynamic(1);
+    if (__builtin_expect(section_outlived_page(section), 0)) {
+        if (section->leased)
+            share_return(section);
+        return;
+    }
     bool locked = atomic_load_explicit(&several, memory_order_relaxed);
     uint64_t ns = 0, stands_for = 1;
     if (section->start) {
@@ -338,4 +351,5 @@ void section_after_fork(void)
     atomic_store_explicit(&owner, NULL, memory_order_relaxed);
     atomic_store_explicit(&several, false, memory_order_relaxed);
     share_after_fork();
+    program_forget(VSCAF_PROGRAM_MASTERS);
 }

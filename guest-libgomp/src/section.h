@@ -32,6 +32,10 @@ void section_begin(struct section *section, outlined_function *fn, void *data, u
 /* Ends, and books, what section_begin began. In the same thread; inner sections first. */
 void section_end(struct section *section);
 
+/* Whether the page on which it began has made room for that of the agent after next (or, in a child made by fork, for
+ * the child's own): then there is nothing to book, and nothing has ended there. */
+bool section_outlived_page(const struct section *section);
+
 /* Sections that this thread has begun and not ended. */
 uint32_t section_depth(void);
 

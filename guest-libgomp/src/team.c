@@ -216,7 +216,7 @@ struct team team_of_owner(const struct runtime *runtime, const struct place *pla
 }
 
 unsigned team_nested(const struct runtime *runtime, const struct vscaf_page *page, unsigned asked, int level,
-                     unsigned width)
+                     unsigned width, unsigned sharers)
 {
     if (asked || rigid())
         return asked;
@@ -224,7 +224,7 @@ unsigned team_nested(const struct runtime *runtime, const struct vscaf_page *pag
     uint32_t size = atomic_load_explicit(&page->team_size, memory_order_relaxed);
     if (!believed(size))
         return 0;
-    unsigned allowance = smaller(size, ceiling(runtime, page));
+    unsigned allowance = smaller(size, ceiling(runtime, page)) / sharers;
     unsigned enclosing = 1;
     for (int i = 1; i <= level && enclosing < allowance; i++)
         enclosing *= positive(runtime->get_team_size(i));

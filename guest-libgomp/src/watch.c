@@ -103,7 +103,8 @@ void watch_end(struct watch *watch, const struct section *section)
     struct attachment *attachment = section->attachment;
     uint64_t scale = atomic_load_explicit(&clock_scale, memory_order_relaxed);
     uint32_t threads = atomic_load_explicit(&watch->threads, memory_order_relaxed);
-    if (!scale || !threads || !atomic_load_explicit(&attachment->joined, memory_order_relaxed))
+    if (!scale || !threads || !atomic_load_explicit(&attachment->joined, memory_order_relaxed)
+        || section_outlived_page(section))
         return;
     double ns_per_tick = (double)scale * 0x1p-32;
     double wall = (double)(clock_ticks() - watch->began);

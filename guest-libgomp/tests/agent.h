@@ -8,7 +8,7 @@
 
 #include <vscaf/page.h>
 
-#define AGENT_PAGES 8
+#define AGENT_PAGES 64
 
 enum agent_answer {
     AGENT_JOINS,

@@ -1,4 +1,5 @@
-/* A section that was in flight while the agent changed ends on the page on which it began. */
+/* A section that was in flight while the agent changed ends on the page on which it began, and on none if that page has had
+ * to make room. */
 #include <omp.h>
 
 #include "agent.h"
@@ -26,5 +27,20 @@ int main(void)
 #pragma omp parallel
     __asm__ volatile("" ::: "memory");
     CHECK(agent.pages[1]->started == 1 && agent.pages[1]->finished == 1 && agent.pages[1]->sections_used == 1);
+
+    /* The agent changes twice: of two mappings, that of the page on which the section began is needed for the third. */
+#pragma omp parallel
+    {
+#pragma omp single
+        for (int joins = 3; joins <= 4; joins++) {
+            agent_kill(&agent);
+            agent_start(&agent, AGENT_JOINS);
+            WAIT_UNTIL(agent.state->joins == joins, omp_get_max_threads());
+        }
+    }
+    for (int i = 2; i <= 3; i++) {
+        const struct vscaf_page *page = agent.pages[i];
+        CHECK(page->started == 0 && page->finished == 0 && page->section_ns == 0 && page->sections_used == 0);
+    }
     return 0;
 }

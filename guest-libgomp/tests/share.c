@@ -1,0 +1,308 @@
+/* Threads that each start top-level sections share one allowance: what is in flight at once.
+ *
+ *     share steady THREADS         plain sections
+ *     share nested THREADS         three deep: threads that run at once
+ *     share libraries ONE OTHER    sections of two libraries, with a runtime each
+ *     share return                 a thread that stops gives its share back
+ *     share long                   a thread in one section for longer than any span keeps its share
+ *     share owner                  the thread that was the first ends
+ *     share child                  a child made by fork shares with nobody
+ */
+#include <dlfcn.h>
+#include <omp.h>
+#include <pthread.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "agent.h"
+#include "check.h"
+#include "share_body.h"
+
+#define ALLOWANCE 4
+#define SPANS_S 0.54 /* two spans of 2^28 ticks, of 1 ns at most */
+#define THREADS_MOST 8
+
+static struct agent agent;
+static _Atomic bool over, settled;
+static _Atomic int out;       /* threads of the teams in flight */
+static _Atomic int most_ever; /* of them at once */
+static _Atomic unsigned begun, beyond; /* teams since it is settled; those with which there were too many */
+static _Atomic unsigned sections[THREADS_MOST];
+static _Atomic int last_team[THREADS_MOST];
+static int bound;
+
+static double seconds(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+static void spin(double length)
+{
+    double end = seconds() + length;
+    while (seconds() < end)
+        ;
+}
+
+static void enter(int threads)
+{
+    int now = atomic_fetch_add(&out, threads) + threads;
+    int seen = most_ever;
+    while (seen < now && !atomic_compare_exchange_weak(&most_ever, &seen, now))
+        ;
+    if (settled) {
+        begun++;
+        beyond += now > bound;
+    }
+}
+
+static void leave(int threads)
+{
+    atomic_fetch_sub(&out, threads);
+}
+
+/* The starting thread counts for its team. */
+static void body(int number, int threads)
+{
+    if (number == 0)
+        enter(threads);
+    spin(50e-6);
+    if (number == 0)
+        leave(threads);
+}
+
+static int plain(void)
+{
+    int threads = 0;
+#pragma omp parallel shared(threads)
+    {
+        body(omp_get_thread_num(), omp_get_num_threads());
+#pragma omp single
+        threads = omp_get_num_threads();
+    }
+    return threads;
+}
+
+static void *steady(void *index)
+{
+    while (!over) {
+        last_team[(intptr_t)index] = plain();
+        sections[(intptr_t)index]++;
+    }
+    return NULL;
+}
+
+/* Each thread counts for itself, in the innermost section. It sleeps there: all of them are in it at once, however few the
+ * CPUs. */
+static void *nested(void *index)
+{
+    while (!over) {
+#pragma omp parallel
+#pragma omp parallel
+#pragma omp parallel
+        {
+            struct timespec pause = {.tv_nsec = 200000};
+            enter(1);
+            nanosleep(&pause, NULL);
+            leave(1);
+        }
+        sections[(intptr_t)index]++;
+    }
+    return NULL;
+}
+
+/* Runs so many threads for a while; then nothing may have been lost, and no share be out for good. */
+static void run(void *(*work)(void *), int count, void *const *arguments)
+{
+    pthread_t threads[THREADS_MOST];
+    bound = count > ALLOWANCE ? count : ALLOWANCE;
+    for (int i = 0; i < count; i++)
+        CHECK(pthread_create(&threads[i], NULL, work, arguments ? arguments[i] : (void *)(intptr_t)i) == 0);
+    double start = seconds();
+    struct timespec pause = {.tv_nsec = 10000000};
+    while (seconds() < start + 2 * SPANS_S)
+        nanosleep(&pause, NULL);
+    int at_first = most_ever;
+    settled = true;
+    WAIT_UNTIL(begun > 500, (void)0);
+    over = true;
+    for (int i = 0; i < count; i++)
+        pthread_join(threads[i], NULL);
+    /* The first has all while it is alone, and is not counted for what it has then; the second half, the others one. */
+    int extreme = count == 1 ? ALLOWANCE : ALLOWANCE + ALLOWANCE / 2 + count - 2;
+    CHECK(most_ever <= extreme, "%d at first, %d later", at_first, most_ever);
+    /* A thread that the machine does not run for two spans is nobody who shares, until it comes back. */
+    CHECK(beyond <= begun / 50, "more than %d threads with %u of %u sections", bound, beyond, begun);
+    struct vscaf_page *page = agent.pages[0];
+    CHECK(page->started + page->started_others == page->finished + page->finished_others);
+    fprintf(stderr, "%d threads at once in the first second, later more than %d with %u of %u sections\n", at_first,
+            bound, beyond, begun);
+}
+
+static void *library(void *path)
+{
+    void *handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    CHECK(handle, "%s", dlerror());
+    void *found = dlsym(handle, "share_run");
+    void (*share_run)(share_body *);
+    CHECK(found);
+    memcpy(&share_run, &found, sizeof share_run);
+    while (!over)
+        share_run(body);
+    return NULL;
+}
+
+/* One of two threads ends: the other has all within two spans. */
+static void give_back(void)
+{
+    pthread_t stops, stays;
+    CHECK(pthread_create(&stays, NULL, steady, (void *)1) == 0);
+    WAIT_UNTIL(last_team[1] == ALLOWANCE, (void)0);
+    CHECK(pthread_create(&stops, NULL, steady, (void *)0) == 0);
+    WAIT_UNTIL(last_team[0] == ALLOWANCE / 2 && last_team[1] == ALLOWANCE / 2, (void)0);
+    unsigned half = sections[1];
+    WAIT_UNTIL(sections[1] > half + 100, (void)0);
+    over = true;
+    pthread_join(stops, NULL);
+    pthread_join(stays, NULL);
+    over = false;
+    double stopped = seconds();
+    last_team[1] = 0;
+    CHECK(pthread_create(&stays, NULL, steady, (void *)1) == 0);
+    WAIT_UNTIL(last_team[1] == ALLOWANCE, (void)0);
+    CHECK(seconds() - stopped < SPANS_S + 0.3, "%.2f s", seconds() - stopped);
+    over = true;
+    pthread_join(stays, NULL);
+}
+
+static _Atomic int long_team;
+
+static void *long_section(void *unused)
+{
+    struct timespec pause = {.tv_nsec = 5000000};
+    (void)unused;
+#pragma omp parallel
+    {
+        if (omp_get_thread_num() == 0)
+            long_team = omp_get_num_threads();
+        while (!over)
+            nanosleep(&pause, NULL);
+    }
+    return NULL;
+}
+
+static void keep(void)
+{
+    pthread_t stays, others;
+    CHECK(pthread_create(&others, NULL, steady, (void *)1) == 0);
+    WAIT_UNTIL(last_team[1] == ALLOWANCE, (void)0);
+    CHECK(pthread_create(&stays, NULL, long_section, NULL) == 0);
+    WAIT_UNTIL(long_team == ALLOWANCE / 2 && last_team[1] == ALLOWANCE / 2, (void)0);
+    double end = seconds() + SPANS_S + 0.3;
+    while (seconds() < end)
+        CHECK(last_team[1] == ALLOWANCE / 2, "%d", last_team[1]);
+    over = true;
+    pthread_join(stays, NULL);
+    pthread_join(others, NULL);
+}
+
+/* The thread that was the first to start sections ends, others go on, and a new one may have its memory. */
+static void owner_ends(void)
+{
+    pthread_t first, others[3];
+    CHECK(pthread_create(&first, NULL, steady, (void *)0) == 0);
+    WAIT_UNTIL(sections[0] > 100, (void)0);
+    over = true;
+    pthread_join(first, NULL);
+    over = false;
+    struct vscaf_page *page = agent.pages[0];
+    uint64_t alone = page->started;
+    CHECK(alone == sections[0] && !page->started_others && !(page->program & VSCAF_PROGRAM_MASTERS));
+    for (int i = 0; i < 3; i++)
+        CHECK(pthread_create(&others[i], NULL, steady, (void *)(intptr_t)(i + 1)) == 0);
+    WAIT_UNTIL(sections[1] > 100 && sections[2] > 100 && sections[3] > 100, (void)0);
+    over = true;
+    for (int i = 0; i < 3; i++)
+        pthread_join(others[i], NULL);
+    uint64_t all = sections[0] + sections[1] + sections[2] + sections[3];
+    CHECK(page->started + page->started_others == all && page->finished + page->finished_others == all);
+    uint64_t counted = 0;
+    for (int i = 0; i < 2; i++)
+        for (uint32_t size = 1; size <= ALLOWANCE; size++)
+            counted += agent_count(agent_section(&agent, 0, i), size);
+    CHECK(counted == all, "%lu of %lu", (unsigned long)counted, (unsigned long)all);
+    CHECK(page->program & VSCAF_PROGRAM_MASTERS);
+}
+
+/* libgomp's own threads do not survive a fork: the thread that forks has started sections of one thread alone. */
+static void in_child(void)
+{
+    const struct vscaf_page *mine = agent.pages[1];
+    for (int i = 0; i < 3; i++)
+        CHECK(plain() == ALLOWANCE);
+    CHECK(agent.state->joins == 2 && mine->started == 3 && mine->finished == 3, "%lu started, %lu finished",
+          (unsigned long)mine->started, (unsigned long)mine->finished);
+    CHECK(!(mine->program & VSCAF_PROGRAM_MASTERS), "the child has one");
+    /* And when there are two again, they share what there is. */
+    pthread_t other;
+    last_team[1] = 0;
+    CHECK(pthread_create(&other, NULL, steady, (void *)1) == 0);
+    WAIT_UNTIL(last_team[1] == ALLOWANCE / 2, plain());
+    over = true;
+    pthread_join(other, NULL);
+    CHECK(mine->program & VSCAF_PROGRAM_MASTERS);
+    int threads;
+    WAIT_UNTIL(threads == ALLOWANCE, threads = plain());
+}
+
+static void child(void)
+{
+    pthread_t others[2];
+    for (int i = 0; i < 2; i++)
+        CHECK(pthread_create(&others[i], NULL, steady, (void *)(intptr_t)i) == 0);
+    WAIT_UNTIL(sections[0] > 10 && sections[1] > 10, (void)0);
+    pid_t process = -1;
+    /* In the middle of a section, which then ends in both. */
+#pragma omp parallel num_threads(1)
+    process = fork();
+    CHECK(process >= 0);
+    if (process == 0) {
+        in_child();
+        _exit(0);
+    }
+    int status;
+    CHECK(waitpid(process, &status, 0) == process && WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    over = true;
+    for (int i = 0; i < 2; i++)
+        pthread_join(others[i], NULL);
+    struct vscaf_page *page = agent.pages[0];
+    CHECK(page->started + page->started_others == page->finished + page->finished_others);
+    CHECK(page->started + page->started_others == sections[0] + sections[1] + 1);
+}
+
+int main(int argc, char **argv)
+{
+    CHECK(argc >= 2);
+    agent_here(&agent, ALLOWANCE, ALLOWANCE);
+    /* Joins before threads begin sections beside the join. */
+    CHECK(omp_get_max_threads() == ALLOWANCE && agent.state->joins == 1);
+    if (!strcmp(argv[1], "steady") && argc == 3)
+        run(steady, atoi(argv[2]), NULL);
+    else if (!strcmp(argv[1], "nested") && argc == 3)
+        run(nested, atoi(argv[2]), NULL);
+    else if (!strcmp(argv[1], "libraries") && argc == 4)
+        run(library, 2, (void *const[]){argv[2], argv[3]});
+    else if (!strcmp(argv[1], "return"))
+        give_back();
+    else if (!strcmp(argv[1], "long"))
+        keep();
+    else if (!strcmp(argv[1], "owner"))
+        owner_ends();
+    else if (!strcmp(argv[1], "child"))
+        child();
+    else
+        CHECK(false, "%s", argv[1]);
+    return 0;
+}
