@@ -18,7 +18,6 @@ static struct code_findings not_read(const struct code_view *view)
 
 #include <elf.h>
 
-#define DEPTH_MAX 6u     /* calls inside one another */
 #define STEPS_MAX 16000u /* instructions followed, some of them several times */
 #define STATES 768u     /* blocks of functions that are being followed, inside one another */
 #define ROUNDS_MAX 4u    /* over a function until its registers' values are settled */
@@ -27,10 +26,6 @@ static struct code_findings not_read(const struct code_view *view)
 
 static const uint8_t argument_registers[] = {RDI, RSI, RDX, RCX, R8, R9};
 #define ARGUMENTS (sizeof argument_registers)
-
-/* What a called function is free to change. */
-#define CALL_CHANGES                                                                                                   \
-    (1u << RAX | 1u << RCX | 1u << RDX | 1u << RSI | 1u << RDI | 1u << R8 | 1u << R9 | 1u << R10 | 1u << R11)
 
 struct slot {
     int32_t offset;
@@ -219,18 +214,23 @@ static struct value thread_address(const struct inspection *in, struct value arg
     return (struct value){.kind = VALUE_UNKNOWN};
 }
 
-static void forget_call(struct state *state)
+static void forget(struct state *state, unsigned registers)
 {
     for (unsigned r = 0; r < GPRS; r++)
-        if (CALL_CHANGES & 1u << r)
+        if (registers & 1u << r)
             state->registers[r] = (struct value){.kind = VALUE_UNKNOWN};
+}
+
+static void forget_call(struct state *state)
+{
+    forget(state, CALL_CHANGES);
 }
 
 static void follow(struct inspection *in, struct code_function *function, struct state *state, unsigned depth);
 
 static void follow_address(struct inspection *in, uintptr_t entry, struct state *state, unsigned depth)
 {
-    if (depth >= DEPTH_MAX) {
+    if (depth >= CODE_DEPTH) {
         in->findings.unsure = true;
         for (size_t a = 0; a < ARGUMENTS; a++)
             escapes(in, state->registers[argument_registers[a]]);
@@ -311,8 +311,9 @@ static void call_unknown(struct inspection *in, struct state *state)
 
 static void call_inside(struct inspection *in, uintptr_t entry, struct state *state, unsigned depth)
 {
+    unsigned changes = code_changes(&in->code, entry, depth + 1);
     if (!in->recording) {
-        forget_call(state);
+        forget(state, changes);
         return;
     }
     struct state inner = *state;
@@ -321,7 +322,7 @@ static void call_inside(struct inspection *in, uintptr_t entry, struct state *st
         sp->offset -= 8;
     follow_address(in, entry, &inner, depth + 1);
     for (unsigned r = 0; r < GPRS; r++)
-        if (CALL_CHANGES & 1u << r)
+        if (changes & 1u << r)
             state->registers[r] = inner.registers[r];
     /* The callee's own part of the stack is no more. */
     if (state->registers[RSP].kind == VALUE_STACK)
@@ -739,6 +740,7 @@ static void follow(struct inspection *in, struct code_function *function, struct
         for (size_t a = 0; same && a < ARGUMENTS; a++)
             same = same_value(before->arguments[a], done.arguments[a]);
         if (same) {
+            forget_call(state);
             state->registers[RAX] = before->result;
             return;
         }

@@ -237,8 +237,10 @@ static bool uses_rax(const struct instruction *i, bool *set)
     return changes || (conversion && i->rm == RAX) || (general && (i->reg == RAX || i->rm == RAX));
 }
 
+static uint16_t call_changes(struct code *code, uint32_t at, unsigned depth);
+
 /* Whether rax may be used from the start of a block on, before it is set anew. */
-static bool uses_number(const struct code *code, uint16_t number, unsigned blocks_left)
+static bool uses_number(struct code *code, uint16_t number, unsigned blocks_left)
 {
     if (number == CODE_NONE)
         return false;
@@ -248,6 +250,8 @@ static bool uses_number(const struct code *code, uint16_t number, unsigned block
     for (uint32_t at = block->first; at < (uint32_t)block->first + block->count; at++) {
         const struct instruction *i = code->instructions + at;
         bool set;
+        if (i->flow == FLOW_CALL && !(call_changes(code, at, CODE_DEPTH - 2) & 1u << RAX))
+            continue;
         if (i->flow == FLOW_END || i->flow == FLOW_CALL) /* no argument, and a call changes it */
             return false;
         if (i->flow == FLOW_CALL_INDIRECT || i->flow == FLOW_JUMP_INDIRECT)
@@ -262,7 +266,7 @@ static bool uses_number(const struct code *code, uint16_t number, unsigned block
     return uses_number(code, block->next[0], blocks_left - 1) || uses_number(code, block->next[1], blocks_left - 1);
 }
 
-bool code_asks_for_master(const struct code *code, uint32_t at)
+bool code_asks_for_master(struct code *code, uint32_t at)
 {
     if (!tests_for_master(code, at))
         return false;
@@ -379,9 +383,11 @@ struct code_function *code_function_at(struct code *code, uintptr_t entry)
         return NULL;
     }
     struct code_function *function = code->functions + code->function_count;
+    bool incomplete_before = code->incomplete;
     uint32_t from = code->instruction_count;
     size_t pending = 1;
     *function = (struct code_function){.entry = entry};
+    code->incomplete = false;
     code->pending[0] = entry;
     while (pending) {
         uintptr_t address = code->pending[--pending];
@@ -390,6 +396,52 @@ struct code_function *code_function_at(struct code *code, uintptr_t entry)
     cut_blocks(code, function, from);
     order_blocks(code, function);
     find_master_only(code, function);
+    function->incomplete = code->incomplete;
+    code->incomplete |= incomplete_before;
     code->function_count++;
     return function;
+}
+
+uint16_t code_changes(struct code *code, uintptr_t entry, unsigned depth)
+{
+    struct code_function *function = depth < CODE_DEPTH ? code_function_at(code, entry) : NULL;
+    if (!function || function->incomplete || !function->block_count)
+        return CALL_CHANGES;
+    if (function->changes_known)
+        return function->changes;
+    /* All, for those that it calls and that call it. */
+    function->changes = CALL_CHANGES;
+    function->changes_known = true;
+    uint16_t changes = 0;
+    const struct block *blocks = code->blocks + function->first_block;
+    uint32_t end = blocks[function->block_count - 1].first + blocks[function->block_count - 1].count;
+    for (uint32_t at = blocks[0].first; at < end && (changes & CALL_CHANGES) != CALL_CHANGES; at++)
+        changes |= code->instructions[at].changed | call_changes(code, at, depth);
+    function->changes = changes & CALL_CHANGES;
+    return function->changes;
+}
+
+/* What is changed by what an instruction of a function calls, which is `depth` calls inside the section. */
+static uint16_t call_changes(struct code *code, uint32_t at, unsigned depth)
+{
+    const struct instruction *i = code->instructions + at;
+    uint16_t number = code->callees_of[at];
+    switch (i->flow) {
+    case FLOW_JUMP:
+        if (number == CODE_NONE)
+            return 0;
+        break;
+    case FLOW_JUMP_INDIRECT:
+        if (number == CODE_NONE && goes_on(code, at))
+            return 0;
+        break;
+    case FLOW_CALL:
+    case FLOW_CALL_INDIRECT:
+        break;
+    default:
+        return 0;
+    }
+    if (number == CODE_NONE || code->callees[number].name)
+        return CALL_CHANGES;
+    return code_changes(code, code->callees[number].inside, depth + 1);
 }
