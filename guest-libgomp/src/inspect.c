@@ -21,6 +21,7 @@ static struct code_findings not_read(const struct code_view *view)
 #define STEPS_MAX 16000u /* instructions followed, some of them several times */
 #define STATES 768u     /* blocks of functions that are being followed, inside one another */
 #define ROUNDS_MAX 4u    /* over a function until its registers' values are settled */
+#define INDEX_OF_ANOTHER 32 /* added to an index: not for a neighbour, but for another array's place */
 #define SLOTS 96u
 #define DONE 256u
 
@@ -128,6 +129,21 @@ static bool is_thread_pointer(struct value value)
     return value.kind == VALUE_OWN || value.kind == VALUE_THREAD;
 }
 
+/* A pointer that each turn of the loop, which is the block that is being read, moves on by `bytes`. */
+static bool moves_each_turn(const struct inspection *in, uint8_t pointer, int32_t bytes)
+{
+    const struct block *block = in->code.blocks + in->block;
+    if (block->next[0] != in->block && block->next[1] != in->block)
+        return false;
+    for (uint32_t at = block->first; at < (uint32_t)block->first + block->count; at++) {
+        const struct instruction *i = in->code.instructions + at;
+        if (i->map == MAP_ONE && !i->vector && !i->memory && (i->opcode == 0x81 || i->opcode == 0x83) && i->rm == pointer
+            && (i->reg & 7) == 0)
+            return i->immediate == bytes;
+    }
+    return false;
+}
+
 static void access_own(struct inspection *in, struct value place, unsigned access, int32_t bytes,
                        const struct instruction *i, const struct state *state)
 {
@@ -157,6 +173,8 @@ static void access_own(struct inspection *in, struct value place, unsigned acces
             written.index = index;
             written.scale = i->index != DECODE_NO_REGISTER ? i->scale : 1;
             written.first = state->registers[index].kind == VALUE_NUMBER ? state->registers[index].offset : 0;
+        } else if (!two && index < GPRS) {
+            written.each_turn = moves_each_turn(in, index, written.unit);
         }
     }
     written_add(&in->written, &written);
@@ -270,7 +288,7 @@ static void call_named(struct inspection *in, uint32_t at, const char *name, str
     }
     if (in->recording) {
         if (!strcmp(name, "omp_get_thread_num") || !strcmp(name, "omp_get_thread_num_"))
-            in->thread_number |= !code_asks_for_master(&in->code, at);
+            in->thread_number |= !code_asks_for_master(&in->code, at, depth);
         if (!strcmp(name, "omp_get_num_threads") || !strcmp(name, "omp_get_num_threads_"))
             in->team_size = true;
         if (!strncmp(name, "__kmpc_threadprivate_cached", 27))
@@ -371,6 +389,13 @@ static void call(struct inspection *in, uint32_t at, struct state *state, unsign
         call_inside(in, callee->inside, state, depth);
 }
 
+static void index_limit(struct inspection *in, const struct state *state, uint8_t index, int64_t limit)
+{
+    struct value counter = state->registers[index];
+    bool counts = counter.kind == VALUE_NUMBER && counter.open && counter.step && counter.offset >= 0;
+    written_index_limit(&in->written, in->block, index, limit, counts ? (limit - counter.offset) / counter.step : 0);
+}
+
 /* A comparison in a loop may say where an array ends. */
 static void compared(struct inspection *in, const struct state *state, const struct instruction *i)
 {
@@ -378,15 +403,19 @@ static void compared(struct inspection *in, const struct state *state, const str
         return;
     if ((i->opcode == 0x39 || i->opcode == 0x3b) && i->rm < GPRS) {
         struct value one = state->registers[i->reg], other = state->registers[i->rm];
-        if (value_own(in->view, &one) && value_own(in->view, &other) && one.open != other.open) {
-            struct value running = one.open ? one : other, end = one.open ? other : one;
-            if (end.offset > running.offset)
-                written_ends(&in->written, running.offset, end.offset);
-        }
+        if (!value_own(in->view, &one) || !value_own(in->view, &other))
+            return;
+        bool one_runs = one.open && other.open ? one.offset < other.offset : one.open;
+        struct value running = one_runs ? one : other, end = one_runs ? other : one;
+        /* Where both move, the end with a loop around this one, the distance is so many turns. */
+        bool turns = !end.open
+                     || (running.step > end.step && ((int64_t)end.offset - running.offset) % running.step == 0);
+        if (running.open && turns && end.offset > running.offset) /* which may be a turn ahead of what was written */
+            written_ends(&in->written, (int64_t)running.offset - running.step, end.offset);
     } else if ((i->opcode == 0x83 || i->opcode == 0x81) && (i->reg & 7) == 7 && i->rm < GPRS) {
-        written_index_limit(&in->written, in->block, i->rm, i->immediate);
+        index_limit(in, state, i->rm, i->immediate);
     } else if (i->opcode == 0x3d) {
-        written_index_limit(&in->written, in->block, RAX, i->immediate);
+        index_limit(in, state, RAX, i->immediate);
     }
 }
 
@@ -436,7 +465,9 @@ static bool computes(struct inspection *in, const struct instruction *i, struct 
         bool alone = i->index == DECODE_NO_REGISTER && i->base < GPRS;
         if (alone && registers[i->base].kind == VALUE_UNKNOWN)
             value = i->base == i->reg ? stepped(registers[i->base], i->displacement)
-                                      : (struct value){.kind = VALUE_UNKNOWN};
+                    : i->displacement >= INDEX_OF_ANOTHER
+                        ? (struct value){.kind = VALUE_NUMBER, .open = true, .offset = i->displacement}
+                        : (struct value){.kind = VALUE_UNKNOWN};
         if (!wide && value.kind != VALUE_NUMBER)
             return false;
         registers[i->reg] = value;

@@ -240,7 +240,7 @@ static bool uses_rax(const struct instruction *i, bool *set)
 static uint16_t call_changes(struct code *code, uint32_t at, unsigned depth);
 
 /* Whether rax may be used from the start of a block on, before it is set anew. */
-static bool uses_number(struct code *code, uint16_t number, unsigned blocks_left)
+static bool uses_number(struct code *code, uint16_t number, unsigned depth, unsigned blocks_left)
 {
     if (number == CODE_NONE)
         return false;
@@ -250,7 +250,7 @@ static bool uses_number(struct code *code, uint16_t number, unsigned blocks_left
     for (uint32_t at = block->first; at < (uint32_t)block->first + block->count; at++) {
         const struct instruction *i = code->instructions + at;
         bool set;
-        if (i->flow == FLOW_CALL && !(call_changes(code, at, CODE_DEPTH - 2) & 1u << RAX))
+        if (i->flow == FLOW_CALL && !(call_changes(code, at, depth) & 1u << RAX))
             continue;
         if (i->flow == FLOW_END || i->flow == FLOW_CALL) /* no argument, and a call changes it */
             return false;
@@ -263,15 +263,16 @@ static bool uses_number(struct code *code, uint16_t number, unsigned blocks_left
         if (set)
             return false;
     }
-    return uses_number(code, block->next[0], blocks_left - 1) || uses_number(code, block->next[1], blocks_left - 1);
+    return uses_number(code, block->next[0], depth, blocks_left - 1)
+           || uses_number(code, block->next[1], depth, blocks_left - 1);
 }
 
-bool code_asks_for_master(struct code *code, uint32_t at)
+bool code_asks_for_master(struct code *code, uint32_t at, unsigned depth)
 {
     if (!tests_for_master(code, at))
         return false;
     const struct block *block = code->blocks + code->block_of[at];
-    return !uses_number(code, block->next[0], 5) && !uses_number(code, block->next[1], 5);
+    return !uses_number(code, block->next[0], depth, 5) && !uses_number(code, block->next[1], depth, 5);
 }
 
 static uint16_t block_at(struct code *code, uintptr_t address)

@@ -80,9 +80,9 @@ void code_start(struct code *code, const struct code_view *view);
 /* The function that starts at `entry`, decoded if it was not yet; NULL: no room, or nothing there to decode. */
 struct code_function *code_function_at(struct code *code, uintptr_t entry);
 
-/* The call at instruction `at` asks for the thread's number only to see whether it is 0, which holds whatever the team is:
+/* The call at instruction `at`, `depth` calls inside the section, asks for the thread's number only to see whether it is 0, which holds whatever the team is:
  * a master's part, or the copying of copyin. */
-bool code_asks_for_master(struct code *code, uint32_t at);
+bool code_asks_for_master(struct code *code, uint32_t at, unsigned depth);
 
 /* Which general registers may have changed when the function at `entry`, `depth` calls inside the section, has returned,
  * one bit each: those that it and what it calls write, where all of that is known, else all that a called function is

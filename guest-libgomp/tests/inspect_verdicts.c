@@ -80,6 +80,8 @@ EXPORTED void __kmpc_fork_call(void *place, int count, void (*fn)(int *, int *, 
     }
 LOOP(GOMP_parallel_loop_dynamic)
 LOOP(GOMP_parallel_loop_nonmonotonic_dynamic)
+LOOP(GOMP_parallel_loop_guided)
+LOOP(GOMP_parallel_loop_nonmonotonic_guided)
 
 void GOMP_parallel(outlined_function *fn, void *data, unsigned threads, unsigned flags)
 {
