@@ -108,9 +108,7 @@ static void slot_store(struct inspection *in, int32_t offset, unsigned bytes, st
     if (known && known->value.kind == VALUE_NUMBER && known->value.open && value.kind == VALUE_NUMBER && !value.open)
         value = (struct value){.kind = VALUE_NUMBER, .open = true, .step = known->value.step, .offset = value.offset};
     slot_forget(in, offset, (int64_t)offset + bytes);
-    if (value.kind == VALUE_UNKNOWN || bytes < 4)
-        return;
-    if (bytes == 4 && value.kind != VALUE_NUMBER)
+    if (value.kind == VALUE_UNKNOWN || bytes < 4 || (bytes == 4 && value.kind != VALUE_NUMBER))
         return;
     if (in->slot_count < SLOTS)
         in->slots[in->slot_count++] = (struct slot){offset, value};
@@ -234,9 +232,8 @@ static struct value thread_address(const struct inspection *in, struct value arg
 
 static void forget(struct state *state, unsigned registers)
 {
-    for (unsigned r = 0; r < GPRS; r++)
-        if (registers & 1u << r)
-            state->registers[r] = (struct value){.kind = VALUE_UNKNOWN};
+    for (; registers; registers &= registers - 1)
+        state->registers[__builtin_ctz(registers)] = (struct value){.kind = VALUE_UNKNOWN};
 }
 
 static void forget_call(struct state *state)
@@ -685,9 +682,14 @@ static void step(struct inspection *in, uint32_t at, struct state *state, unsign
         escapes(in, state->registers[i->rm]);
     if (moves_stack(in, i, state) || computes(in, i, state, place))
         return;
-    for (unsigned r = 0; r < GPRS; r++)
-        if (i->changed & 1u << r)
-            state->registers[r] = (struct value){.kind = VALUE_UNKNOWN};
+    forget(state, i->changed);
+}
+
+/* Nothing that is still to be read can change what is found. */
+static bool settled(const struct inspection *in)
+{
+    return in->team_size
+           && (!in->view->tls_bytes || (in->findings.keeps_thread_data && in->findings.writes_thread_data));
 }
 
 static void follow_block(struct inspection *in, const struct code_function *function, struct state *states,
@@ -698,7 +700,7 @@ static void follow_block(struct inspection *in, const struct code_function *func
     bool master_before = in->master;
     in->master |= block.master_only;
     struct state state = states[number - function->first_block];
-    for (uint32_t n = 0; n < block.count; n++) {
+    for (uint32_t n = 0; n < block.count && !settled(in); n++) {
         if (++in->steps > STEPS_MAX) {
             in->code.incomplete = in->code.exhausted = true;
             break;
@@ -733,13 +735,9 @@ static void follow_block(struct inspection *in, const struct code_function *func
             continue;
         }
         for (unsigned r = 0; r < GPRS; r++)
-            *changed |= value_merge(&next->registers[r], state.registers[r]);
+            if (!value_same(next->registers[r], state.registers[r]))
+                *changed |= value_merge(&next->registers[r], state.registers[r]);
     }
-}
-
-static bool same_value(struct value one, struct value other)
-{
-    return one.kind == other.kind && one.open == other.open && one.offset == other.offset && one.step == other.step;
 }
 
 /* The pointers to thread data among the arguments, the others left out; true: there are some. Pointers to the stack
@@ -769,7 +767,7 @@ static void follow(struct inspection *in, struct code_function *function, struct
         const struct done *before = in->done + d;
         bool same = before->function == function && before->master == in->master;
         for (size_t a = 0; same && a < ARGUMENTS; a++)
-            same = same_value(before->arguments[a], done.arguments[a]);
+            same = value_same(before->arguments[a], done.arguments[a]);
         if (same) {
             forget_call(state);
             state->registers[RAX] = before->result;
@@ -791,7 +789,9 @@ static void follow(struct inspection *in, struct code_function *function, struct
     states[0].reached = true;
 
     struct state result = {.reached = false};
-    bool changed = handed || function->has_thread_data;
+    /* Values matter as long as there is something to find out about data. */
+    bool changed = (handed || function->has_thread_data)
+                   && !(in->findings.keeps_thread_data && in->findings.writes_thread_data);
     for (unsigned round = 0; in->recording && changed && round < ROUNDS_MAX && !in->code.exhausted; round++) {
         changed = false;
         in->recording = false;
@@ -802,7 +802,7 @@ static void follow(struct inspection *in, struct code_function *function, struct
         }
         in->recording = true;
     }
-    for (uint32_t n = 0; n < function->order_count && !in->code.exhausted; n++) {
+    for (uint32_t n = 0; n < function->order_count && !in->code.exhausted && !settled(in); n++) {
         uint16_t number = in->code.order[function->order + n];
         if (states[number - function->first_block].reached)
             follow_block(in, function, states, number, &result, &changed, depth);
@@ -827,7 +827,7 @@ static struct code_findings inspect(struct inspection *in, const struct code_vie
     struct state state = {.reached = true};
     state.registers[RSP].kind = VALUE_STACK;
     follow_address(in, outlined_function, &state, 0);
-    if (in->code.incomplete) {
+    if (in->code.incomplete && !settled(in)) {
         in->findings.unsure = true;
         /* The part that was not read may well read what this part is seen to use. */
         in->master = false;

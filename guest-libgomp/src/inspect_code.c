@@ -15,26 +15,24 @@ void code_start(struct code *code, const struct code_view *view)
     }
 }
 
-/* The instruction at `address` of the function that is being read; CODE_NONE: not decoded. With `add`: it is this one
- * from now on. */
-static uint16_t decoded(struct code *code, uintptr_t address, uint16_t add)
+/* Where in the table the instruction at `address` of the function that is being read is, or is to be: it is there if the
+ * round is this one. */
+static struct decoded *decoded_place(struct code *code, uintptr_t address)
 {
     uint16_t function = (uint16_t)code->function_count;
     size_t at = (address * 0x9e3779b97f4a7c15u >> 40) ^ function * 0x9e5u;
     for (;; at++) {
-        at &= CODE_HASH - 1;
-        if (code->hash[at].round != code->round)
-            break;
-        if (code->hash[at].address == address && code->hash[at].function == function)
-            return code->hash[at].instruction;
+        struct decoded *place = code->hash + (at & (CODE_HASH - 1));
+        if (place->round != code->round || (place->address == address && place->function == function))
+            return place;
     }
-    if (add != CODE_NONE) {
-        code->hash[at].round = code->round;
-        code->hash[at].address = address;
-        code->hash[at].function = function;
-        code->hash[at].instruction = add;
-    }
-    return CODE_NONE;
+}
+
+/* The instruction at `address` of the function that is being read; CODE_NONE: not decoded. */
+static uint16_t decoded(struct code *code, uintptr_t address)
+{
+    const struct decoded *place = decoded_place(code, address);
+    return place->round == code->round ? place->instruction : CODE_NONE;
 }
 
 static uint16_t callee_add(struct code *code, uintptr_t key, const char *name, uintptr_t inside)
@@ -131,9 +129,9 @@ static void decode_run(struct code *code, struct code_function *function, uintpt
     bool first = true;
     for (;;) {
         uint32_t at = code->instruction_count;
-        uint16_t known = decoded(code, address, CODE_NONE);
-        if (known != CODE_NONE) {
-            code->leaders[known] = true;
+        struct decoded *place = decoded_place(code, address);
+        if (place->round == code->round) {
+            code->leaders[place->instruction] = true;
             return;
         }
         size_t left = object_code_left(code->view, address);
@@ -143,7 +141,7 @@ static void decode_run(struct code *code, struct code_function *function, uintpt
             return;
         }
         struct instruction *i = code->instructions + at;
-        decoded(code, address, (uint16_t)at);
+        *place = (struct decoded){code->round, (uint16_t)code->function_count, (uint16_t)at, address};
         code->addresses[at] = address;
         code->leaders[at] = first;
         code->callees_of[at] = CODE_NONE;
@@ -176,7 +174,7 @@ static void decode_run(struct code *code, struct code_function *function, uintpt
                 function->has_thread_data = true;
         }
         if (i->flow == FLOW_BRANCH || (i->flow == FLOW_JUMP && code->callees_of[at] == CODE_NONE)) {
-            uint16_t target = decoded(code, target_of(code, at), CODE_NONE);
+            uint16_t target = decoded(code, target_of(code, at));
             if (target != CODE_NONE)
                 code->leaders[target] = true;
             else if (*pending < CODE_PENDING)
@@ -277,7 +275,7 @@ bool code_asks_for_master(struct code *code, uint32_t at, unsigned depth)
 
 static uint16_t block_at(struct code *code, uintptr_t address)
 {
-    uint16_t instruction = decoded(code, address, CODE_NONE);
+    uint16_t instruction = decoded(code, address);
     return instruction == CODE_NONE ? CODE_NONE : code->block_of[instruction];
 }
 

@@ -45,6 +45,14 @@ struct code_function {
 #define CALL_CHANGES                                                                                                   \
     (1u << RAX | 1u << RCX | 1u << RDX | 1u << RSI | 1u << RDI | 1u << R8 | 1u << R9 | 1u << R10 | 1u << R11)
 
+/* Where an instruction of a function was put. */
+struct decoded {
+    uint32_t round; /* which of the sections that were read: others' entries are free */
+    uint16_t function;
+    uint16_t instruction;
+    uintptr_t address;
+};
+
 struct code {
     const struct code_view *view;
     struct instruction instructions[CODE_INSTRUCTIONS];
@@ -61,12 +69,7 @@ struct code {
     uint32_t function_count;
     struct callee callees[CODE_CALLEES];
     uint32_t callee_count;
-    struct {
-        uint32_t round;
-        uint16_t function;
-        uint16_t instruction;
-        uintptr_t address;
-    } hash[CODE_HASH];
+    struct decoded hash[CODE_HASH];
     uint32_t round;
     uintptr_t pending[CODE_PENDING];
     uint16_t stack[CODE_BLOCKS];
