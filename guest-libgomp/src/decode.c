@@ -230,8 +230,11 @@ static uint8_t vector_access_bytes(const struct prefixes *p, unsigned map, uint8
     if (map == MAP_0F) {
         switch (opcode) {
         case 0x12:
+            if (p->repeat_not && p->vector_bytes > 16)
+                return p->vector_bytes;
+            return p->repeat ? p->vector_bytes : 8;
         case 0x16:
-            return p->repeat || p->repeat_not ? p->vector_bytes : 8;
+            return p->repeat ? p->vector_bytes : 8;
         case 0x13:
         case 0x17:
         case 0xd6:
@@ -274,6 +277,10 @@ static uint8_t vector_access_bytes(const struct prefixes *p, unsigned map, uint8
     }
     if (map == MAP_0F3A)
         switch (opcode) {
+        case 0x0a:
+            return 4;
+        case 0x0b:
+            return 8;
         case 0x14:
         case 0x20:
             return 1;
@@ -298,6 +305,19 @@ static uint8_t vector_access_bytes(const struct prefixes *p, unsigned map, uint8
         default:
             return p->vector_bytes;
         }
+    unsigned row = opcode & 0xf0, column = opcode & 0x0f;
+    if (column <= 5 && (row == 0x20 || row == 0x30 || (row == 0x10 && p->evex && p->repeat))) {
+        static const uint8_t narrower[] = {2, 4, 8, 2, 4, 2}; /* widening loads, narrowing stores */
+        return p->vector_bytes / narrower[column];
+    }
+    if (opcode == 0x78)
+        return 1;
+    if (opcode == 0x79)
+        return 2;
+    if (opcode == 0x1a || opcode == 0x5a)
+        return 16;
+    if (opcode == 0x1b || opcode == 0x5b)
+        return 32;
     if (opcode == 0x18 || opcode == 0x58)
         return 4;
     if (opcode == 0x19 || opcode == 0x59)
@@ -592,6 +612,8 @@ bool decode(const uint8_t *code, size_t left, struct instruction *i)
         i->bytes = vector_access_bytes(&p, map, opcode);
     if (map == MAP_0F && (opcode == 0xb7 || opcode == 0xbf))
         i->bytes = 2;
+    if (map == MAP_ONE && opcode == 0x63 && i->memory && i->bytes == 8)
+        i->bytes = 4;
     if (map == MAP_ONE && (opcode == 0xff && (choice == 2 || choice == 4 || choice == 6)))
         i->bytes = 8;
 

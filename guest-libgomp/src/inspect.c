@@ -148,7 +148,10 @@ static void access_own(struct inspection *in, struct value place, unsigned acces
     if (!in->recording)
         return;
     in->findings.touches_thread_data = true;
-    if (access & ACCESS_READ && !written_covers(&in->written, place.offset, place.open, place.step))
+    /* Of an array's elements the first byte: how far it goes is guessed at best. */
+    if (access & ACCESS_READ
+        && !(written_covers(&in->written, place.offset, place.open, place.step)
+             && (place.open || written_covers(&in->written, place.offset + (int64_t)bytes - 1, false, 0))))
         keeps(in);
     if (!(access & ACCESS_WRITE))
         return;

@@ -70,7 +70,7 @@ bool written_covers(const struct written_set *set, int64_t start, bool open, int
         if (open && reach < step) /* somewhere in what the reading loop takes in one turn */
             reach = step;
         bool length_known = place->end > place->start;
-        int64_t end = length_known ? place->end : place->start + reach + 1;
+        int64_t end = length_known ? place->end : place->start + reach + place->bytes;
         int64_t around = open ? NEIGHBOUR_BYTES : 0;
         if (start >= place->start - (open ? reach + around : 0) && start < end + around)
             return true;

@@ -299,8 +299,12 @@ static void lu_like(int n)
 /* Random numbers: seeded in one region, drawn in another. */
 static unsigned seed, reseeded;
 static unsigned long state[2];
+static long ends[2] __attribute__((aligned(16)));
 static int events;
-#pragma omp threadprivate(seed, reseeded, state, events)
+#pragma omp threadprivate(seed, reseeded, state, ends, events)
+
+/* Read by one instruction. */
+typedef long pair __attribute__((vector_size(16)));
 
 static void seeds_like(int n)
 {
@@ -328,6 +332,25 @@ static void seeds_like(int n)
         state[0] = other;
         state[1] = one ^ (one << 23) ^ other;
         shared_sum[i & 63] = (double)state[1];
+    }
+    expect("one of two words is written, both are read", KEEPS | SCRATCH);
+#pragma omp parallel for
+    for (int i = 0; i < n; i++) {
+        ends[0] = i;
+        asm volatile("" ::: "memory"); /* compilers know the word, but not what is read below */
+        pair both;
+        memcpy(&both, ends, sizeof both);
+        shared_sum[i & 63] = (double)(both[0] + both[1]);
+    }
+    expect("both words are written, and read", SCRATCH);
+#pragma omp parallel for
+    for (int i = 0; i < n; i++) {
+        ends[0] = i;
+        ends[1] = n;
+        asm volatile("" ::: "memory");
+        pair both;
+        memcpy(&both, ends, sizeof both);
+        shared_sum[i & 63] = (double)(both[0] + both[1]);
     }
     expect("seed and rand_r", SCRATCH);
 #pragma omp parallel for
