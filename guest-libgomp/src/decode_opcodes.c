@@ -16,7 +16,7 @@ static const uint16_t one_byte[256] = {
     /* 30 */ ALU_WRITES, BAD, BAD, ALU_COMPARES, BAD, BAD,
     /* 40 */ TIMES_16(BAD),
     /* 50 */ TIMES_8(0), TIMES_8(LOW),
-    /* 60 */ BAD, BAD, BAD, M | RD | REG, BAD, BAD, BAD, BAD, IZ, M | IZ | RD | REG, I8, M | I8 | RD | REG, TIMES_4(BAD),
+    /* 60 */ BAD, BAD, BAD, M | RD | REG, TIMES_4(BAD), IZ, M | IZ | RD | REG, I8, M | I8 | RD | REG, TIMES_4(BAD),
     /* 70 */ TIMES_16(I8),
     /* 80 */ M | I8 | RD | WR | RM | BYTE, M | IZ | RD | WR | RM, BAD, M | I8 | RD | WR | RM, M | RD | BYTE, M | RD,
     M | RD | WR | RM | REG | BYTE, M | RD | WR | RM | REG, M | WR | RM | BYTE, M | WR | RM, M | RD | REG | BYTE,

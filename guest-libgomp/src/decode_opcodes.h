@@ -25,7 +25,8 @@ struct prefixes {
     bool address32;
 };
 
-/* What an opcode of a map (enum decode_map, or XOP's 8 to 10, EVEX's 5 and 6) has under these prefixes; BAD: no such. */
+/* What an opcode of a map (enum decode_map, or XOP's 8 to 10, EVEX's 5 and 6) has under these prefixes; BAD: no
+ * such. */
 unsigned opcode_operands(const struct prefixes *p, unsigned map, uint8_t opcode);
 
 /* The same of a group, where `choice`, the reg field's three bits, says which operation it is; of others `flags`. */

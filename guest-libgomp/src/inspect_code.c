@@ -16,8 +16,8 @@ void code_start(struct code *code, const struct code_view *view)
     }
 }
 
-/* Where in the table the instruction at `address` of the function that is being read is, or is to be: it is there if the
- * round is this one. */
+/* Where in the table the instruction at `address` of the function that is being read is, or is to be: it is there if
+ * the round is this one. */
 static struct decoded *decoded_place(struct code *code, uintptr_t address)
 {
     uint16_t function = (uint16_t)code->function_count;
@@ -206,7 +206,8 @@ static void cut_blocks(struct code *code, struct code_function *function, uint32
                 code->instruction_count = at;
                 break;
             }
-            code->blocks[code->block_count++] = (struct block){(uint16_t)at, 0, {CODE_NONE, CODE_NONE}, CODE_NONE, false};
+            code->blocks[code->block_count++] =
+                (struct block){(uint16_t)at, 0, {CODE_NONE, CODE_NONE}, CODE_NONE, false};
         }
         code->blocks[code->block_count - 1].count++;
         code->block_of[at] = (uint16_t)(code->block_count - 1);
@@ -227,9 +228,9 @@ static void cut_blocks(struct code *code, struct code_function *function, uint32
 }
 
 /* Puts the blocks into an order in which each comes behind all that lead to it, but by the way back of a loop: the
- * reverse of the order in which a depth-first search leaves them. Of two that follow it takes the later one first, so that
- * a loop's body comes before what follows the loop; but the master's part before the others', who then come first: with
- * copyin it is they who write. */
+ * reverse of the order in which a depth-first search leaves them. Of two that follow it takes the later one first, so
+ * that a loop's body comes before what follows the loop; but the master's part before the others', who then come first:
+ * with copyin it is they who write. */
 static void order_blocks(struct code *code, struct code_function *function)
 {
     size_t depth = 0, left = function->block_count;

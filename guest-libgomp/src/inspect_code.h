@@ -83,12 +83,13 @@ void code_start(struct code *code, const struct code_view *view);
 /* The function that starts at `entry`, decoded if it was not yet; NULL: no room, or nothing there to decode. */
 struct code_function *code_function_at(struct code *code, uintptr_t entry);
 
-/* Which general registers may have changed when the function at `entry`, `depth` calls inside the section, has returned,
- * one bit each: those that it and what it calls write, where all of that is known, else all that a called function is
- * free to change. Compilers keep values in the others over a call of a function that they know. */
+/* Which general registers may have changed when the function at `entry`, `depth` calls inside the section, has
+ * returned, one bit each: those that it and what it calls write, where all of that is known, else all that a called
+ * function is free to change. Compilers keep values in the others over a call of a function that they know. */
 uint16_t code_changes(struct code *code, uintptr_t entry, unsigned depth);
 
-/* The same of what instruction `at` calls, of a function that is `depth` calls inside the section; 0: it calls nothing. */
+/* The same of what instruction `at` calls, of a function that is `depth` calls inside the section; 0: it calls
+ * nothing. */
 uint16_t code_call_changes(struct code *code, uint32_t at, unsigned depth);
 
 /* What a slot of the object's table leads to, as a callee; NULL: not known. */

@@ -101,7 +101,8 @@ bool compute_registers(struct inspection *in, const struct instruction *i, struc
         registers[i->rm] = value_add(in->view, registers[i->rm], registers[i->reg]);
         return true;
     case 0x03:
-        registers[i->reg] = value_add(in->view, registers[i->reg], i->memory ? value_load(in, place, i) : registers[i->rm]);
+        registers[i->reg] =
+            value_add(in->view, registers[i->reg], i->memory ? value_load(in, place, i) : registers[i->rm]);
         return true;
     case 0x29: /* sub */
     case 0x31: /* xor */

@@ -32,8 +32,8 @@ static bool moves_each_turn(const struct inspection *in, uint8_t pointer, int32_
         return false;
     for (uint32_t at = block->first; at < (uint32_t)block->first + block->count; at++) {
         const struct instruction *i = in->code.instructions + at;
-        if (i->map == MAP_ONE && !i->vector && !i->memory && (i->opcode == 0x81 || i->opcode == 0x83) && i->rm == pointer
-            && (i->reg & 7) == 0)
+        if (i->map == MAP_ONE && !i->vector && !i->memory && (i->opcode == 0x81 || i->opcode == 0x83)
+            && i->rm == pointer && (i->reg & 7) == 0)
             return i->immediate == bytes;
     }
     return false;

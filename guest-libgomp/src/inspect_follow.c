@@ -93,7 +93,8 @@ void follow_function(struct inspection *in, struct code_function *function, stru
             return;
         }
     }
-    if (in->states_used + function->block_count > INSPECT_STATES || in->done_count == INSPECT_DONE || !function->order_count) {
+    if (in->states_used + function->block_count > INSPECT_STATES || in->done_count == INSPECT_DONE
+        || !function->order_count) {
         in->code.incomplete = true;
         forget_call(state);
         return;

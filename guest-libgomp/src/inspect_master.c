@@ -4,7 +4,8 @@
 
 static bool is_thread_number(const struct callee *callee)
 {
-    return callee->name && (!strcmp(callee->name, "omp_get_thread_num") || !strcmp(callee->name, "omp_get_thread_num_"));
+    return callee->name
+           && (!strcmp(callee->name, "omp_get_thread_num") || !strcmp(callee->name, "omp_get_thread_num_"));
 }
 
 bool master_tested(const struct code *code, uint32_t call)

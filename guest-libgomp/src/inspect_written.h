@@ -15,7 +15,7 @@ struct written {
     int32_t bytes;    /* written at once */
     int32_t unit;     /* bytes of an element, or of the step from one to the next */
     bool open;        /* an array */
-    bool dense;       /* all of a step is written: it is as much as a loop writes in one turn, and says nothing of rows */
+    bool dense;       /* all of a step is written: as much as a loop writes in one turn, which says nothing of rows */
     bool each_turn;   /* a turn of the loop moves on by `unit` */
     uint8_t index;    /* the register that runs through it, and by how much its value is multiplied */
     uint8_t scale;

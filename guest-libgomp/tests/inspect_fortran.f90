@@ -1,6 +1,6 @@
 ! Sections with thread data as Fortran programs have them: module variables, COMMON blocks, work arrays handed to
-! subroutines by reference. What is to be found stands beside each. They are compiled with several options, looked at, and
-! never run.
+! subroutines by reference. What is to be found stands beside each. They are compiled with several options, looked at,
+! and never run.
 module expectations
   use, intrinsic :: iso_c_binding
   implicit none

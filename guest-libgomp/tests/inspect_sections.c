@@ -114,7 +114,8 @@ static __attribute__((noinline)) void multiply_block(double (*a)[5], double (*b)
 {
     for (int m = 0; m < 5; m++)
         for (int n = 0; n < 5; n++)
-            c[m][n] -= a[0][m] * b[n][0] + a[1][m] * b[n][1] + a[2][m] * b[n][2] + a[3][m] * b[n][3] + a[4][m] * b[n][4];
+            c[m][n] -= a[0][m] * b[n][0] + a[1][m] * b[n][1] + a[2][m] * b[n][2] + a[3][m] * b[n][3]
+                       + a[4][m] * b[n][4];
 }
 
 static void bt_like(int size)
