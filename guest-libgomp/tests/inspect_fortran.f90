@@ -58,7 +58,6 @@ subroutine line_start(lines, n)
   lines(3, n) = 1.d0
 end subroutine
 
-! Leaves most registers alone.
 subroutine module_start(n)
   use work
   implicit none
@@ -73,6 +72,19 @@ subroutine module_start(n)
   lhsp(3, 0) = 1.d0
   lhs(3, n) = 1.d0
   lhsp(3, n) = 1.d0
+end subroutine
+
+! Leaves most registers alone: compilers that know it keep values in them over a call.
+subroutine ends_start(n)
+  use work
+  implicit none
+  integer :: n, m
+  do m = 1, 5
+    lhs(m, 0) = 0.d0
+    lhs(m, n) = 0.d0
+  end do
+  lhs(3, 0) = 1.d0
+  lhs(3, n) = 1.d0
 end subroutine
 
 subroutine block_start(lines, n)
@@ -158,6 +170,31 @@ subroutine sp_like(n)
         lhs(3, i + 1) = lhs(3, i + 1) - lhs(2, i + 1)*lhs(4, i)
         lhs(4, i + 1) = lhs(4, i + 1) - lhs(2, i + 1)*lhs(5, i)
         rhs(4, i + 1, j, k) = rhs(4, i + 1, j, k) - lhsp(2, i + 1)*rhs(4, i, j, k)
+      end do
+    end do
+  end do
+  call expect('sp: registers live over a call', scratch)
+  !$omp parallel do default(shared) private(i, j, k, m, t, fac) collapse(2)
+  do k = 1, points
+    do j = 1, points
+      call ends_start(64)
+      do i = 0, 64
+        t = 0.4d0*u(1, i, j, k)
+        cv(i) = u(1, i, j, k)*2
+        rhon(i) = dmax1(t, 0.3d0 + cv(i))
+      end do
+      do i = 1, 63
+        lhs(1, i) = 0.d0
+        lhs(2, i) = -cv(i - 1) - rhon(i - 1)
+        lhs(3, i) = 1.d0 + rhon(i)
+        lhs(4, i) = cv(i + 1)
+        lhs(5, i) = 0.d0
+      end do
+      do i = 1, 63
+        fac = 1.d0/lhs(3, i)
+        lhs(4, i) = fac*lhs(4, i)
+        lhs(3, i + 1) = lhs(3, i + 1) - lhs(2, i + 1)*lhs(4, i)
+        rhs(1, i, j, k) = fac*rhs(1, i, j, k)
       end do
     end do
   end do
