@@ -54,9 +54,9 @@ struct code_findings {
  * system call, no allocation. */
 bool code_view_of(const void *address, struct code_view *view);
 
-/* Reads the section whose outlined function is at that address: it, and what it calls in its own object. Bounded work; a
- * pure function of the bytes that `view` covers. Where other threads are at it for long (or the machine is not an x86-64)
- * it answers without reading: unsure, and keeps_thread_data where the object has any. */
+/* Reads the section whose outlined function is at that address: it, and what it calls in its own object. Bounded work;
+ * a pure function of the bytes that `view` covers. Where other threads are at it for long (or the machine is not an
+ * x86-64) it answers without reading: unsure, and keeps_thread_data where the object has any. */
 struct code_findings code_inspect(const struct code_view *view, uintptr_t outlined_function);
 
 #endif

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "inspect_known.h"
+#include "inspect_master.h"
 
 void code_start(struct code *code, const struct code_view *view)
 {
@@ -15,26 +16,24 @@ void code_start(struct code *code, const struct code_view *view)
     }
 }
 
-/* The instruction at `address` of the function that is being read; CODE_NONE: not decoded. With `add`: it is this one
- * from now on. */
-static uint16_t decoded(struct code *code, uintptr_t address, uint16_t add)
+/* Where in the table the instruction at `address` of the function that is being read is, or is to be: it is there if
+ * the round is this one. */
+static struct decoded *decoded_place(struct code *code, uintptr_t address)
 {
     uint16_t function = (uint16_t)code->function_count;
     size_t at = (address * 0x9e3779b97f4a7c15u >> 40) ^ function * 0x9e5u;
     for (;; at++) {
-        at &= CODE_HASH - 1;
-        if (code->hash[at].round != code->round)
-            break;
-        if (code->hash[at].address == address && code->hash[at].function == function)
-            return code->hash[at].instruction;
+        struct decoded *place = code->hash + (at & (CODE_HASH - 1));
+        if (place->round != code->round || (place->address == address && place->function == function))
+            return place;
     }
-    if (add != CODE_NONE) {
-        code->hash[at].round = code->round;
-        code->hash[at].address = address;
-        code->hash[at].function = function;
-        code->hash[at].instruction = add;
-    }
-    return CODE_NONE;
+}
+
+/* The instruction at `address` of the function that is being read; CODE_NONE: not decoded. */
+static uint16_t decoded(struct code *code, uintptr_t address)
+{
+    const struct decoded *place = decoded_place(code, address);
+    return place->round == code->round ? place->instruction : CODE_NONE;
 }
 
 static uint16_t callee_add(struct code *code, uintptr_t key, const char *name, uintptr_t inside)
@@ -131,9 +130,9 @@ static void decode_run(struct code *code, struct code_function *function, uintpt
     bool first = true;
     for (;;) {
         uint32_t at = code->instruction_count;
-        uint16_t known = decoded(code, address, CODE_NONE);
-        if (known != CODE_NONE) {
-            code->leaders[known] = true;
+        struct decoded *place = decoded_place(code, address);
+        if (place->round == code->round) {
+            code->leaders[place->instruction] = true;
             return;
         }
         size_t left = object_code_left(code->view, address);
@@ -143,7 +142,7 @@ static void decode_run(struct code *code, struct code_function *function, uintpt
             return;
         }
         struct instruction *i = code->instructions + at;
-        decoded(code, address, (uint16_t)at);
+        *place = (struct decoded){code->round, (uint16_t)code->function_count, (uint16_t)at, address};
         code->addresses[at] = address;
         code->leaders[at] = first;
         code->callees_of[at] = CODE_NONE;
@@ -176,7 +175,7 @@ static void decode_run(struct code *code, struct code_function *function, uintpt
                 function->has_thread_data = true;
         }
         if (i->flow == FLOW_BRANCH || (i->flow == FLOW_JUMP && code->callees_of[at] == CODE_NONE)) {
-            uint16_t target = decoded(code, target_of(code, at), CODE_NONE);
+            uint16_t target = decoded(code, target_of(code, at));
             if (target != CODE_NONE)
                 code->leaders[target] = true;
             else if (*pending < CODE_PENDING)
@@ -191,88 +190,9 @@ static void decode_run(struct code *code, struct code_function *function, uintpt
     }
 }
 
-static bool is_thread_number(const struct callee *callee)
-{
-    return callee->name && (!strcmp(callee->name, "omp_get_thread_num") || !strcmp(callee->name, "omp_get_thread_num_"));
-}
-
-/* The instruction behind a call of omp_get_thread_num compares the number with 0, and the one behind that branches. */
-static bool tests_for_master(const struct code *code, uint32_t call)
-{
-    if (call + 2 >= code->instruction_count
-        || (code->instructions[call].flow != FLOW_CALL && code->instructions[call].flow != FLOW_CALL_INDIRECT)
-        || code->callees_of[call] == CODE_NONE || !is_thread_number(code->callees + code->callees_of[call]))
-        return false;
-    const struct instruction *test = code->instructions + call + 1, *branch = code->instructions + call + 2;
-    return code->addresses[call] + code->instructions[call].length == code->addresses[call + 1]
-           && code->addresses[call + 1] + test->length == code->addresses[call + 2] && test->map == MAP_ONE
-           && test->opcode == 0x85 && !test->memory && test->reg == RAX && test->rm == RAX
-           && branch->flow == FLOW_BRANCH && (branch->opcode & 0x0f) >> 1 == 2;
-}
-
-/* Whether an instruction uses what is in rax; *set: it puts something else there, and does not. */
-static bool uses_rax(const struct instruction *i, bool *set)
-{
-    bool conversion = i->map == MAP_0F && (i->opcode == 0x2a || i->opcode == 0x6e); /* the reg field is a vector's */
-    bool general = i->map == MAP_ONE ? i->opcode < 0x50 || i->opcode > 0x5f
-                                     : i->map == MAP_0F && i->opcode >= 0x40 && i->opcode <= 0xcf
-                                           && (i->opcode < 0x50 || i->opcode >= 0x80) && i->opcode != 0xc2;
-    bool changes = i->changed & 1u << RAX;
-    *set = false;
-    if (i->memory && i->map == MAP_0F && i->opcode == 0x1f)
-        return false; /* a nop */
-    if (i->memory && (i->base == RAX || i->index == RAX))
-        return true;
-    if (i->map == MAP_ONE && !i->vector) {
-        bool cleared = (i->opcode == 0x31 || i->opcode == 0x33) && i->reg == RAX && i->rm == RAX;
-        *set = changes
-               && (cleared || (i->opcode == 0x8b && i->rm != RAX) || i->opcode == 0x8d || i->opcode == 0x58
-                   || (i->opcode == 0x89 && i->reg != RAX) || (i->opcode >= 0xb8 && i->opcode <= 0xbf)
-                   || i->opcode == 0xc7);
-        if (*set)
-            return false;
-        if (i->memory && (i->opcode == 0xc6 || i->opcode == 0xc7 || (i->opcode >= 0x80 && i->opcode <= 0x83)))
-            return false; /* the reg field is no register */
-    }
-    return changes || (conversion && i->rm == RAX) || (general && (i->reg == RAX || i->rm == RAX));
-}
-
-/* Whether rax may be used from the start of a block on, before it is set anew. */
-static bool uses_number(const struct code *code, uint16_t number, unsigned blocks_left)
-{
-    if (number == CODE_NONE)
-        return false;
-    if (!blocks_left)
-        return true;
-    const struct block *block = code->blocks + number;
-    for (uint32_t at = block->first; at < (uint32_t)block->first + block->count; at++) {
-        const struct instruction *i = code->instructions + at;
-        bool set;
-        if (i->flow == FLOW_END || i->flow == FLOW_CALL) /* no argument, and a call changes it */
-            return false;
-        if (i->flow == FLOW_CALL_INDIRECT || i->flow == FLOW_JUMP_INDIRECT)
-            return i->rm == RAX || (i->memory && (i->base == RAX || i->index == RAX));
-        if (i->flow != FLOW_NEXT)
-            continue;
-        if (uses_rax(i, &set))
-            return true;
-        if (set)
-            return false;
-    }
-    return uses_number(code, block->next[0], blocks_left - 1) || uses_number(code, block->next[1], blocks_left - 1);
-}
-
-bool code_asks_for_master(const struct code *code, uint32_t at)
-{
-    if (!tests_for_master(code, at))
-        return false;
-    const struct block *block = code->blocks + code->block_of[at];
-    return !uses_number(code, block->next[0], 5) && !uses_number(code, block->next[1], 5);
-}
-
 static uint16_t block_at(struct code *code, uintptr_t address)
 {
-    uint16_t instruction = decoded(code, address, CODE_NONE);
+    uint16_t instruction = decoded(code, address);
     return instruction == CODE_NONE ? CODE_NONE : code->block_of[instruction];
 }
 
@@ -286,7 +206,8 @@ static void cut_blocks(struct code *code, struct code_function *function, uint32
                 code->instruction_count = at;
                 break;
             }
-            code->blocks[code->block_count++] = (struct block){(uint16_t)at, 0, {CODE_NONE, CODE_NONE}, CODE_NONE, false};
+            code->blocks[code->block_count++] =
+                (struct block){(uint16_t)at, 0, {CODE_NONE, CODE_NONE}, CODE_NONE, false};
         }
         code->blocks[code->block_count - 1].count++;
         code->block_of[at] = (uint16_t)(code->block_count - 1);
@@ -301,15 +222,15 @@ static void cut_blocks(struct code *code, struct code_function *function, uint32
             block->next[used++] = block_at(code, code->addresses[last] + i->length);
         if (i->flow == FLOW_BRANCH || (i->flow == FLOW_JUMP && code->callees_of[last] == CODE_NONE))
             block->next[used] = block_at(code, target_of(code, last));
-        if (block->count >= 3 && tests_for_master(code, last - 2))
+        if (block->count >= 3 && master_tested(code, last - 2))
             block->master = i->opcode & 1 ? block->next[0] : block->next[1]; /* jne, je */
     }
 }
 
 /* Puts the blocks into an order in which each comes behind all that lead to it, but by the way back of a loop: the
- * reverse of the order in which a depth-first search leaves them. Of two that follow it takes the later one first, so that
- * a loop's body comes before what follows the loop; but the master's part before the others', who then come first: with
- * copyin it is they who write. */
+ * reverse of the order in which a depth-first search leaves them. Of two that follow it takes the later one first, so
+ * that a loop's body comes before what follows the loop; but the master's part before the others', who then come first:
+ * with copyin it is they who write. */
 static void order_blocks(struct code *code, struct code_function *function)
 {
     size_t depth = 0, left = function->block_count;
@@ -343,32 +264,6 @@ static void order_blocks(struct code *code, struct code_function *function)
             function->order_count * sizeof *code->order);
 }
 
-/* Finds the blocks to which every way leads over the master's side of such a comparison: supposes it of all, and takes
- * it back until nothing changes. */
-static void find_master_only(struct code *code, const struct code_function *function)
-{
-    bool some = false, changed = true;
-    struct block *blocks = code->blocks + function->first_block;
-    for (uint32_t b = 0; b < function->block_count; b++)
-        some |= blocks[b].master != CODE_NONE;
-    if (!some)
-        return;
-    for (uint32_t b = 1; b < function->block_count; b++)
-        blocks[b].master_only = true;
-    while (changed) {
-        changed = false;
-        for (uint32_t b = 0; b < function->block_count; b++)
-            for (int n = 0; n < 2; n++) {
-                uint16_t next = blocks[b].next[n];
-                if (next == CODE_NONE || blocks[b].master_only || !code->blocks[next].master_only
-                    || (blocks[b].master == next && blocks[b].next[1 - n] != next))
-                    continue;
-                code->blocks[next].master_only = false;
-                changed = true;
-            }
-    }
-}
-
 struct code_function *code_function_at(struct code *code, uintptr_t entry)
 {
     for (uint32_t i = 0; i < code->function_count; i++)
@@ -379,9 +274,11 @@ struct code_function *code_function_at(struct code *code, uintptr_t entry)
         return NULL;
     }
     struct code_function *function = code->functions + code->function_count;
+    bool incomplete_before = code->incomplete;
     uint32_t from = code->instruction_count;
     size_t pending = 1;
     *function = (struct code_function){.entry = entry};
+    code->incomplete = false;
     code->pending[0] = entry;
     while (pending) {
         uintptr_t address = code->pending[--pending];
@@ -389,7 +286,53 @@ struct code_function *code_function_at(struct code *code, uintptr_t entry)
     }
     cut_blocks(code, function, from);
     order_blocks(code, function);
-    find_master_only(code, function);
+    master_find_only(code, function);
+    function->incomplete = code->incomplete;
+    code->incomplete |= incomplete_before;
     code->function_count++;
     return function;
+}
+
+uint16_t code_changes(struct code *code, uintptr_t entry, unsigned depth)
+{
+    struct code_function *function = depth < CODE_DEPTH ? code_function_at(code, entry) : NULL;
+    if (!function || function->incomplete || !function->block_count)
+        return CALL_CHANGES;
+    if (function->changes_known)
+        return function->changes;
+    /* All, for those that it calls and that call it. */
+    function->changes = CALL_CHANGES;
+    function->changes_known = true;
+    uint16_t changes = 0;
+    const struct block *blocks = code->blocks + function->first_block;
+    uint32_t end = blocks[function->block_count - 1].first + blocks[function->block_count - 1].count;
+    for (uint32_t at = blocks[0].first; at < end && (changes & CALL_CHANGES) != CALL_CHANGES; at++)
+        changes |= code->instructions[at].changed | code_call_changes(code, at, depth);
+    function->changes = changes & CALL_CHANGES;
+    return function->changes;
+}
+
+/* What is changed by what an instruction of a function calls, which is `depth` calls inside the section. */
+uint16_t code_call_changes(struct code *code, uint32_t at, unsigned depth)
+{
+    const struct instruction *i = code->instructions + at;
+    uint16_t number = code->callees_of[at];
+    switch (i->flow) {
+    case FLOW_JUMP:
+        if (number == CODE_NONE)
+            return 0;
+        break;
+    case FLOW_JUMP_INDIRECT:
+        if (number == CODE_NONE && goes_on(code, at))
+            return 0;
+        break;
+    case FLOW_CALL:
+    case FLOW_CALL_INDIRECT:
+        break;
+    default:
+        return 0;
+    }
+    if (number == CODE_NONE || code->callees[number].name)
+        return CALL_CHANGES;
+    return code_changes(code, code->callees[number].inside, depth + 1);
 }

@@ -11,6 +11,7 @@
 #define CODE_CALLEES 256u
 #define CODE_HASH 8192u
 #define CODE_PENDING 512u
+#define CODE_DEPTH 6u /* calls inside one another that are followed */
 #define CODE_NONE 0xffffu
 
 /* Where a call or jump goes. */
@@ -35,6 +36,21 @@ struct code_function {
     uint16_t order;       /* where in code.order its blocks are, each behind those that lead to it, loops apart */
     uint16_t order_count;
     bool has_thread_data; /* some instruction of it concerns thread data */
+    bool incomplete;      /* not all of it is decoded */
+    bool changes_known;
+    uint16_t changes;     /* general registers, one bit each; use code_changes */
+};
+
+/* What a called function is free to change. */
+#define CALL_CHANGES                                                                                                   \
+    (1u << RAX | 1u << RCX | 1u << RDX | 1u << RSI | 1u << RDI | 1u << R8 | 1u << R9 | 1u << R10 | 1u << R11)
+
+/* Where an instruction of a function was put. */
+struct decoded {
+    uint32_t round; /* which of the sections that were read: others' entries are free */
+    uint16_t function;
+    uint16_t instruction;
+    uintptr_t address;
 };
 
 struct code {
@@ -53,12 +69,7 @@ struct code {
     uint32_t function_count;
     struct callee callees[CODE_CALLEES];
     uint32_t callee_count;
-    struct {
-        uint32_t round;
-        uint16_t function;
-        uint16_t instruction;
-        uintptr_t address;
-    } hash[CODE_HASH];
+    struct decoded hash[CODE_HASH];
     uint32_t round;
     uintptr_t pending[CODE_PENDING];
     uint16_t stack[CODE_BLOCKS];
@@ -72,9 +83,14 @@ void code_start(struct code *code, const struct code_view *view);
 /* The function that starts at `entry`, decoded if it was not yet; NULL: no room, or nothing there to decode. */
 struct code_function *code_function_at(struct code *code, uintptr_t entry);
 
-/* The call at instruction `at` asks for the thread's number only to see whether it is 0, which holds whatever the team is:
- * a master's part, or the copying of copyin. */
-bool code_asks_for_master(const struct code *code, uint32_t at);
+/* Which general registers may have changed when the function at `entry`, `depth` calls inside the section, has
+ * returned, one bit each: those that it and what it calls write, where all of that is known, else all that a called
+ * function is free to change. Compilers keep values in the others over a call of a function that they know. */
+uint16_t code_changes(struct code *code, uintptr_t entry, unsigned depth);
+
+/* The same of what instruction `at` calls, of a function that is `depth` calls inside the section; 0: it calls
+ * nothing. */
+uint16_t code_call_changes(struct code *code, uint32_t at, unsigned depth);
 
 /* What a slot of the object's table leads to, as a callee; NULL: not known. */
 const struct callee *code_callee_of_slot(struct code *code, uintptr_t slot);

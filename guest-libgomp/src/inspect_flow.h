@@ -2,6 +2,9 @@
 #ifndef VSCAF_GOMP_INSPECT_FLOW_H
 #define VSCAF_GOMP_INSPECT_FLOW_H
 
+#include <assert.h>
+#include <string.h>
+
 #include "decode.h"
 #include "inspect_object.h"
 
@@ -36,6 +39,12 @@ struct value value_multiply(struct value value, int64_t times);
 
 /* True: `value` is a pointer into the object's own thread data, and is then VALUE_OWN. Others' is left alone. */
 bool value_own(const struct code_view *view, struct value *value);
+
+static inline bool value_same(struct value one, struct value other)
+{
+    static_assert(sizeof one == 8, "struct value has no bytes between its members");
+    return !memcmp(&one, &other, sizeof one);
+}
 
 /* What either of the two may be. True: `into` has changed. */
 bool value_merge(struct value *into, struct value from);

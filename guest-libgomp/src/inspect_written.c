@@ -70,7 +70,7 @@ bool written_covers(const struct written_set *set, int64_t start, bool open, int
         if (open && reach < step) /* somewhere in what the reading loop takes in one turn */
             reach = step;
         bool length_known = place->end > place->start;
-        int64_t end = length_known ? place->end : place->start + reach + 1;
+        int64_t end = length_known ? place->end : place->start + reach + place->bytes;
         int64_t around = open ? NEIGHBOUR_BYTES : 0;
         if (start >= place->start - (open ? reach + around : 0) && start < end + around)
             return true;
@@ -86,13 +86,17 @@ void written_ends(struct written_set *set, int64_t start, int64_t end)
             set->places[i].end = end;
 }
 
-void written_index_limit(struct written_set *set, uint32_t loop, uint8_t index, int64_t limit)
+void written_index_limit(struct written_set *set, uint32_t loop, uint8_t index, int64_t limit, int64_t turns)
 {
     for (size_t i = 0; i < set->count; i++) {
         struct written *place = set->places + i;
-        if (!place->open || place->loop != loop || place->index != index || limit <= place->first)
+        int64_t end = 0;
+        if (!place->open || place->loop != loop)
             continue;
-        int64_t end = place->start + (limit - place->first) * place->scale;
+        if (place->index == index && limit > place->first)
+            end = place->start + (limit - place->first) * place->scale;
+        else if (place->each_turn && turns > 0)
+            end = place->start + turns * place->unit;
         if (end > place->end)
             place->end = end;
     }

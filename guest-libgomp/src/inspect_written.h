@@ -15,7 +15,8 @@ struct written {
     int32_t bytes;    /* written at once */
     int32_t unit;     /* bytes of an element, or of the step from one to the next */
     bool open;        /* an array */
-    bool dense;       /* all of a step is written: it is as much as a loop writes in one turn, and says nothing of rows */
+    bool dense;       /* all of a step is written: as much as a loop writes in one turn, which says nothing of rows */
+    bool each_turn;   /* a turn of the loop moves on by `unit` */
     uint8_t index;    /* the register that runs through it, and by how much its value is multiplied */
     uint8_t scale;
     int32_t first;    /* the register's first value */
@@ -36,7 +37,7 @@ bool written_covers(const struct written_set *set, int64_t start, bool open, int
 /* The array from `start` on ends before `end`. */
 void written_ends(struct written_set *set, int64_t start, int64_t end);
 
-/* Register `index` of the arrays written in `loop` stays below `limit`. */
-void written_index_limit(struct written_set *set, uint32_t loop, uint8_t index, int64_t limit);
+/* Register `index` of the arrays written in `loop` stays below `limit`: after so many turns (0: not known). */
+void written_index_limit(struct written_set *set, uint32_t loop, uint8_t index, int64_t limit, int64_t turns);
 
 #endif

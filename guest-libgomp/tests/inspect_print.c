@@ -1,6 +1,6 @@
-/* inspect_print [--none|--some] FILE [SYMBOL...]: what is found in the sections of a program or library, which is not run.
- * Without symbols: all outlined functions that its symbol table names. --none: fails if one keeps thread data or goes by
- * its number alone; --some: fails if none does. */
+/* inspect_print [--none|--some] FILE [SYMBOL...]: what is found in the sections of a program or library, which is not
+ * run. Without symbols: all outlined functions that its symbol table names. --none: fails if one keeps thread data or
+ * goes by its number alone; --some: fails if none does. */
 #include <elf.h>
 #include <fcntl.h>
 #include <stdint.h>

@@ -114,7 +114,8 @@ static __attribute__((noinline)) void multiply_block(double (*a)[5], double (*b)
 {
     for (int m = 0; m < 5; m++)
         for (int n = 0; n < 5; n++)
-            c[m][n] -= a[0][m] * b[n][0] + a[1][m] * b[n][1] + a[2][m] * b[n][2] + a[3][m] * b[n][3] + a[4][m] * b[n][4];
+            c[m][n] -= a[0][m] * b[n][0] + a[1][m] * b[n][1] + a[2][m] * b[n][2] + a[3][m] * b[n][3]
+                       + a[4][m] * b[n][4];
 }
 
 static void bt_like(int size)
@@ -299,8 +300,17 @@ static void lu_like(int n)
 /* Random numbers: seeded in one region, drawn in another. */
 static unsigned seed, reseeded;
 static unsigned long state[2];
+static long ends[2] __attribute__((aligned(16)));
 static int events;
-#pragma omp threadprivate(seed, reseeded, state, events)
+#pragma omp threadprivate(seed, reseeded, state, ends, events)
+
+/* Reads both with one instruction. */
+static inline double sum_of_ends(void)
+{
+    long both __attribute__((vector_size(16)));
+    asm volatile("movups %1, %0" : "=x"(both) : "m"(ends) : "memory");
+    return (double)(both[0] + both[1]);
+}
 
 static void seeds_like(int n)
 {
@@ -328,6 +338,19 @@ static void seeds_like(int n)
         state[0] = other;
         state[1] = one ^ (one << 23) ^ other;
         shared_sum[i & 63] = (double)state[1];
+    }
+    expect("one of two words is written, both are read", KEEPS | SCRATCH);
+#pragma omp parallel for
+    for (int i = 0; i < n; i++) {
+        ends[0] = i;
+        shared_sum[i & 63] = sum_of_ends();
+    }
+    expect("both words are written, and read", SCRATCH);
+#pragma omp parallel for
+    for (int i = 0; i < n; i++) {
+        ends[0] = i;
+        ends[1] = n;
+        shared_sum[i & 63] = sum_of_ends();
     }
     expect("seed and rand_r", SCRATCH);
 #pragma omp parallel for

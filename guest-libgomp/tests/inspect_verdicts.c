@@ -1,7 +1,7 @@
 /* inspect_verdicts [--worse] [OBJECT...]: looks at each section of a set and prints what was found; fails where that is
- * not what is to be found. The sections are the program's own, and those of the shared objects. --worse: a section may be
- * found to be worse than it is (code without optimization, and for the newest vector units), never better. Stands in for
- * the runtime: no section is run. */
+ * not what is to be found. The sections are the program's own, and those of the shared objects. --worse: a section may
+ * be found to be worse than it is (code without optimization, and for the newest vector units), never better. Stands in
+ * for the runtime: no section is run. */
 #include <dlfcn.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -70,8 +70,8 @@ typedef void outlined_function(void *);
 EXPORTED void GOMP_parallel(outlined_function *fn, void *data, unsigned threads, unsigned flags);
 EXPORTED void __kmpc_fork_call(void *place, int count, void (*fn)(int *, int *, ...), ...);
 #define LOOP(name) \
-    EXPORTED void name(outlined_function *fn, void *data, unsigned threads, long start, long end, long step, long chunk, \
-                       unsigned flags); \
+    EXPORTED void name(outlined_function *fn, void *data, unsigned threads, long start, long end, long step, \
+                       long chunk, unsigned flags); \
     void name(outlined_function *fn, void *data, unsigned threads, long start, long end, long step, long chunk, \
               unsigned flags) \
     { \
@@ -80,6 +80,8 @@ EXPORTED void __kmpc_fork_call(void *place, int count, void (*fn)(int *, int *, 
     }
 LOOP(GOMP_parallel_loop_dynamic)
 LOOP(GOMP_parallel_loop_nonmonotonic_dynamic)
+LOOP(GOMP_parallel_loop_guided)
+LOOP(GOMP_parallel_loop_nonmonotonic_guided)
 
 void GOMP_parallel(outlined_function *fn, void *data, unsigned threads, unsigned flags)
 {
@@ -118,6 +120,7 @@ int main(int argc, char **argv)
         memcpy(&run, &symbol, sizeof run);
         run();
     }
-    printf("%u sections, %u wrong, at most %.1f us the first time, %.1f us again\n", looked_at, wrong, first_us, longest_us);
+    printf("%u sections, %u wrong, at most %.1f us the first time, %.1f us again\n", looked_at, wrong, first_us,
+           longest_us);
     return wrong || !looked_at;
 }
