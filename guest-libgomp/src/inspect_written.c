@@ -90,7 +90,7 @@ void written_index_limit(struct written_set *set, uint32_t loop, uint8_t index, 
 {
     for (size_t i = 0; i < set->count; i++) {
         struct written *place = set->places + i;
-        int64_t end = 0;
+        int64_t end = place->end;
         if (!place->open || place->loop != loop)
             continue;
         if (place->index == index && limit > place->first)

@@ -44,6 +44,59 @@ module work
   !$omp threadprivate(kept, sums, events, seed)
 end module
 
+module lines
+  implicit none
+  double precision :: line(5, 0:64), squares(0:64), inverse(0:64)
+  !$omp threadprivate(line, squares, inverse)
+  double precision :: field(0:64, 64, 64), right(0:64, 64, 64)
+end module
+
+! Leaves most registers alone: compilers that know it keep values in them over a call.
+subroutine ends_start(n)
+  use lines
+  implicit none
+  integer :: n, m
+  do m = 1, 5
+    line(m, 0) = 0.d0
+    line(m, n) = 0.d0
+  end do
+  line(3, 0) = 1.d0
+  line(3, n) = 1.d0
+end subroutine
+
+subroutine live_over_call
+  use expectations
+  use lines
+  implicit none
+  integer :: i, j, k
+  double precision :: t, fac
+  call expect('sp: registers live over a call', scratch)
+  !$omp parallel do default(shared) private(i, j, k, t, fac) collapse(2)
+  do k = 1, 64
+    do j = 1, 64
+      call ends_start(64)
+      do i = 0, 64
+        t = 0.4d0*field(i, j, k)
+        squares(i) = field(i, j, k)*2
+        inverse(i) = dmax1(t, 0.3d0 + squares(i))
+      end do
+      do i = 1, 63
+        line(1, i) = 0.d0
+        line(2, i) = -squares(i - 1) - inverse(i - 1)
+        line(3, i) = 1.d0 + inverse(i)
+        line(4, i) = squares(i + 1)
+        line(5, i) = 0.d0
+      end do
+      do i = 1, 63
+        fac = 1.d0/line(3, i)
+        line(4, i) = fac*line(4, i)
+        line(3, i + 1) = line(3, i + 1) - line(2, i + 1)*line(4, i)
+        right(i, j, k) = fac*right(i, j, k)
+      end do
+    end do
+  end do
+end subroutine
+
 ! Helpers by themselves, as in those programs: external, and called by reference.
 subroutine line_start(lines, n)
   implicit none
@@ -72,19 +125,6 @@ subroutine module_start(n)
   lhsp(3, 0) = 1.d0
   lhs(3, n) = 1.d0
   lhsp(3, n) = 1.d0
-end subroutine
-
-! Leaves most registers alone: compilers that know it keep values in them over a call.
-subroutine ends_start(n)
-  use work
-  implicit none
-  integer :: n, m
-  do m = 1, 5
-    lhs(m, 0) = 0.d0
-    lhs(m, n) = 0.d0
-  end do
-  lhs(3, 0) = 1.d0
-  lhs(3, n) = 1.d0
 end subroutine
 
 subroutine block_start(lines, n)
@@ -170,31 +210,6 @@ subroutine sp_like(n)
         lhs(3, i + 1) = lhs(3, i + 1) - lhs(2, i + 1)*lhs(4, i)
         lhs(4, i + 1) = lhs(4, i + 1) - lhs(2, i + 1)*lhs(5, i)
         rhs(4, i + 1, j, k) = rhs(4, i + 1, j, k) - lhsp(2, i + 1)*rhs(4, i, j, k)
-      end do
-    end do
-  end do
-  call expect('sp: registers live over a call', scratch)
-  !$omp parallel do default(shared) private(i, j, k, m, t, fac) collapse(2)
-  do k = 1, points
-    do j = 1, points
-      call ends_start(64)
-      do i = 0, 64
-        t = 0.4d0*u(1, i, j, k)
-        cv(i) = u(1, i, j, k)*2
-        rhon(i) = dmax1(t, 0.3d0 + cv(i))
-      end do
-      do i = 1, 63
-        lhs(1, i) = 0.d0
-        lhs(2, i) = -cv(i - 1) - rhon(i - 1)
-        lhs(3, i) = 1.d0 + rhon(i)
-        lhs(4, i) = cv(i + 1)
-        lhs(5, i) = 0.d0
-      end do
-      do i = 1, 63
-        fac = 1.d0/lhs(3, i)
-        lhs(4, i) = fac*lhs(4, i)
-        lhs(3, i + 1) = lhs(3, i + 1) - lhs(2, i + 1)*lhs(4, i)
-        rhs(1, i, j, k) = fac*rhs(1, i, j, k)
       end do
     end do
   end do
@@ -535,6 +550,7 @@ subroutine sections() bind(c, name='sections')
   s = 0
   told = omp_get_max_threads()
   call sp_like(n)
+  call live_over_call
   call bt_like(n)
   call cg_like(a, n)
   call ep_like(n)
