@@ -1,9 +1,10 @@
 /* Runs one command under the shim, with a scripted agent, and tells what the shim published:
  *
- *     bench-run [--team N] [--limit N] [--learn] [--resize HZ,FROM,TO] [--estimate-after SECONDS] COMMAND...
+ *     bench-run [--team N] [--limit N] [--learn] [--resize HZ,FROM,TO] [--leaks] [--estimate-after SECONDS] COMMAND...
  *
- * On its standard error, at the end, one line of JSON: wall and CPU time, what the page said after so many seconds and
- * at the end. The exit status is the command's.
+ * On its standard error, at the end, one line of JSON: wall and CPU time, what the page said after so many seconds and at
+ * the end; with --leaks, by how much the command's threads, descriptors and memory (KiB) grew while it ran. The exit
+ * status is the command's.
  */
 #include <errno.h>
 #include <getopt.h>
@@ -18,6 +19,18 @@
 
 #include "../tests/agent.h"
 #include "../tests/check.h"
+#include "leaks.h"
+
+/* Team sizes that ran, one bit each. */
+static uint32_t sizes_of(const struct vscaf_page *page)
+{
+    uint32_t sizes = 0;
+    for (uint32_t i = 0; i < VSCAF_SECTIONS; i++)
+        for (uint32_t j = 0; j < VSCAF_POINTS; j++)
+            if (page->sections[i].points[j].count)
+                sizes |= UINT32_C(1) << (page->sections[i].points[j].team_size % 32);
+    return sizes;
+}
 
 static double seconds(void)
 {
@@ -31,9 +44,9 @@ static void describe(char *text, size_t size, const struct vscaf_page *page)
 {
     size_t used = 0;
 #define SAY(...) used += (size_t)snprintf(text + used, used < size ? size - used : 0, __VA_ARGS__)
-    SAY("{\"started\": %" PRIu64 ", \"section_seconds\": %.6f, \"sections\": %u, \"program\": %u, \"malleable\": %u, "
+    SAY("{\"started\": %" PRIu64 ", \"team_sizes\": %d, \"section_seconds\": %.6f, \"sections\": %u, \"program\": %u, \"malleable\": %u, "
         "\"learn_cost_seconds\": %.6f, \"learn_base_seconds\": %.6f, \"estimates\": [",
-        page->started + page->started_others, (double)page->section_ns * 1e-9, page->sections_used, page->program,
+        page->started + page->started_others, __builtin_popcount(sizes_of(page)), (double)page->section_ns * 1e-9, page->sections_used, page->program,
         page->malleable, (double)page->learn_cost_ns * 1e-9, (double)page->learn_base_ns * 1e-9);
     for (uint32_t i = 0; i < page->estimates_used && i < VSCAF_ESTIMATES; i++) {
         const struct vscaf_estimate *estimate = &page->estimates[i];
@@ -57,17 +70,19 @@ int main(int argc, char **argv)
                                             {"limit", required_argument, NULL, 'l'},
                                             {"learn", no_argument, NULL, 'L'},
                                             {"resize", required_argument, NULL, 'r'},
+                                            {"leaks", no_argument, NULL, 'k'},
                                             {"estimate-after", required_argument, NULL, 'e'},
                                             {NULL, 0, NULL, 0}};
     unsigned team = 2, limit = 0, from = 0, to = 0;
     double hertz = 0.0, estimate_after = 5.0;
-    bool learn = false;
+    bool learn = false, look = false;
     int option;
     while ((option = getopt_long(argc, argv, "+", options, NULL)) != -1) {
         switch (option) {
         case 't': team = (unsigned)atoi(optarg); break;
         case 'l': limit = (unsigned)atoi(optarg); break;
         case 'L': learn = true; break;
+        case 'k': look = true; break;
         case 'e': estimate_after = atof(optarg); break;
         case 'r':
             if (sscanf(optarg, "%lf,%u,%u", &hertz, &from, &to) == 3 && hertz > 0.0 && from >= 1 && from <= to)
@@ -102,8 +117,11 @@ int main(int argc, char **argv)
     double next_resize = began + (hertz > 0.0 ? 1.0 / hertz : 1e9);
     bool early_taken = false;
     int status = 0;
+    struct leaks leaks = {0};
+    unsigned resizes = 0;
+    double next_look = began + 0.1;
+    struct timespec pause = {.tv_nsec = hertz > 50.0 ? (long)(0.5e9 / hertz) : 10000000};
     for (;;) {
-        struct timespec pause = {.tv_nsec = 10000000};
         pid_t ended = waitpid(child, &status, WNOHANG);
         CHECK(ended >= 0);
         if (ended == child)
@@ -114,8 +132,15 @@ int main(int argc, char **argv)
             early_taken = true;
             describe(early, sizeof early, agent.pages[0]);
         }
+        if (look && now >= next_look) {
+            next_look = now + 0.1;
+            leaks_look(&leaks, child);
+        }
         if (now >= next_resize) {
             next_resize += 1.0 / hertz;
+            if (next_resize < now)
+                next_resize = now; /* this process was not run for a while: no use in hurrying */
+            resizes++;
             random ^= random << 13;
             random ^= random >> 7;
             random ^= random << 17;
@@ -128,9 +153,18 @@ int main(int argc, char **argv)
     struct rusage usage;
     getrusage(RUSAGE_CHILDREN, &usage);
     describe(late, sizeof late, agent.pages[0]);
-    fprintf(stderr, "{\"wall_seconds\": %.6f, \"cpu_seconds\": %.6f, \"early\": %s, \"end\": %s}\n", ended - began,
+    char grown[128] = "null";
+    if (look) {
+        struct leaks_sample by = leaks_grown(&leaks, (int)(to > team ? to : team));
+        leaks_free(&leaks);
+        if (by.threads >= 0)
+            snprintf(grown, sizeof grown, "{\"threads\": %d, \"descriptors\": %d, \"memory\": %ld}", by.threads,
+                     by.descriptors, by.memory_kib);
+    }
+    fprintf(stderr, "{\"wall_seconds\": %.6f, \"cpu_seconds\": %.6f, \"resizes\": %u, \"leaks\": %s, \"early\": %s, "
+            "\"end\": %s}\n", ended - began,
             (double)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec)
                 + 1e-6 * (double)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec),
-            early, late);
+            resizes, grown, early, late);
     return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }

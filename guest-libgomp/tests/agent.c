@@ -57,6 +57,11 @@ void agent_prepare(struct agent *agent, uint32_t team_size, uint32_t team_limit)
     }
 }
 
+static bool joins(enum agent_answer answer)
+{
+    return answer == AGENT_JOINS || answer == AGENT_LATE;
+}
+
 static void answer_to(struct agent *agent, int client, enum agent_answer answer)
 {
     struct ucred peer;
@@ -90,6 +95,12 @@ static void answer_to(struct agent *agent, int client, enum agent_answer answer)
     case AGENT_WRONG_MAGIC:
         agent->pages[index]->magic = 1;
         break;
+    case AGENT_OLDER_PAGE:
+        agent->pages[index]->version = 1;
+        break;
+    case AGENT_NEWER_PAGE:
+        agent->pages[index]->version = VSCAF_PAGE_VERSION + 1;
+        break;
     case AGENT_NO_PAGE:
         with_page = false;
         break;
@@ -115,7 +126,7 @@ static void answer_to(struct agent *agent, int client, enum agent_answer answer)
     }
     memcpy(agent->state->name[index], join.name, sizeof join.name);
     agent->state->process[index] = peer.pid;
-    if (answer == AGENT_JOINS)
+    if (joins(answer))
         agent->state->joins++;
     CHECK(sendmsg(client, &message, MSG_NOSIGNAL) == (ssize_t)sizeof welcome);
 }
@@ -132,12 +143,15 @@ static void serve(struct agent *agent, int listener, enum agent_answer answer)
             int client = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
             CHECK(client >= 0);
             agent->state->connections++;
-            if (answer == AGENT_CLOSES) {
+            struct timespec late = {.tv_nsec = 500000000};
+            if (answer == AGENT_LATE || answer == AGENT_LATE_CLOSES)
+                nanosleep(&late, NULL);
+            if (answer == AGENT_CLOSES || answer == AGENT_LATE_CLOSES) {
                 close(client);
                 continue;
             }
             CHECK(count < sizeof watched / sizeof watched[0]);
-            page_of[count] = answer == AGENT_JOINS ? agent->state->joins : -1;
+            page_of[count] = joins(answer) ? agent->state->joins : -1;
             watched[count++] = (struct pollfd){.fd = client, .events = POLLIN};
             if (answer != AGENT_SILENT)
                 answer_to(agent, client, answer);

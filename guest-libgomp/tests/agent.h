@@ -21,6 +21,10 @@ enum agent_answer {
     AGENT_NO_PAGE,     /* welcome without a descriptor */
     AGENT_SILENT,      /* never answers */
     AGENT_CLOSES,      /* closes at once */
+    AGENT_LATE,        /* joins, but only after half a second */
+    AGENT_LATE_CLOSES, /* closes after half a second */
+    AGENT_OLDER_PAGE,  /* hands out a page of version 1 */
+    AGENT_NEWER_PAGE,  /* hands out a page of the version after this one */
 };
 
 /* Shared between test and agent process. */

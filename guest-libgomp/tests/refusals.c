@@ -35,7 +35,8 @@ static double seconds(void)
 int main(int argc, char **argv)
 {
     static const char *const names[] = {"joins", "version", "full",    "garbage", "unsealed",
-                                        "short", "magic",   "no-page", "silent",  "closes"};
+                                        "short", "magic",   "no-page", "silent",  "closes",
+                                        "late",  "late-closes", "older", "newer"};
     struct agent agent;
     CHECK(argc == 2);
     agent_prepare(&agent, 5, 5);
@@ -69,7 +70,7 @@ int main(int argc, char **argv)
 
     /* And when there is a real agent after all, it is found. */
     for (int i = 0; i < AGENT_PAGES; i++)
-        agent.pages[i]->magic = VSCAF_PAGE_MAGIC;
+        agent.pages[i]->magic = VSCAF_PAGE_MAGIC, agent.pages[i]->version = VSCAF_PAGE_VERSION;
     if (answer == AGENT_SHORT)
         return 0; /* its page stays short */
     agent_kill(&agent);
