@@ -29,6 +29,14 @@ FUNCTION(deep_3, "call deep_4\n ret");
 FUNCTION(deep_2, "call deep_3\n ret");
 FUNCTION(deep_1, "call deep_2\n ret");
 
+extern _Thread_local int mark;
+_Thread_local int mark;
+
+/* A pointer and a distance stay in registers over a call in a loop. */
+FUNCTION(live_over_call, "mov %fs:0, %rsi\n mov $mark@tpoff, %r10\n mov $4, %edi\n 1: call changes_rcx\n"
+                         "movl $1, (%rsi,%r10)\n mov (%rsi,%r10), %eax\n dec %edi\n jne 1b\n ret");
+FUNCTION(lost_over_call, "mov %fs:0, %rsi\n lea mark@tpoff(%rsi), %rcx\n call changes_rcx\n mov (%rcx), %eax\n ret");
+
 static struct code code;
 
 static void check(const char *function, unsigned depth, unsigned changes)
@@ -58,5 +66,13 @@ int main(void)
     check(deep_3, 1, 1u << RCX);
     check(deep_1, 1, CALL_CHANGES); /* deeper than is followed */
     check(changes_nothing, CODE_DEPTH, CALL_CHANGES);
+
+    struct code_view view;
+    CHECK(code_view_of(live_over_call, &view));
+    struct code_findings found = code_inspect(&view, (uintptr_t)live_over_call);
+    CHECK(found.writes_thread_data && !found.keeps_thread_data && !found.unsure);
+    found = code_inspect(&view, (uintptr_t)lost_over_call);
+    CHECK(!found.touches_thread_data && !found.unsure);
+    mark++; /* else it is left out */
     return 0;
 }
