@@ -39,6 +39,7 @@ test-c: setup venv ## build the C parts with gcc, clang and sanitizers without a
 	@tests/build-c $(BUILD)/meson gcc plain --test
 	@tests/build-c $(BUILD)/clang clang plain
 	@tests/build-c $(BUILD)/sanitized gcc sanitized --test
+	@tests/build-c $(BUILD)/threads gcc threads --test
 	@$(SAY) 'agent tests (plain and sanitized) ...'
 	@$(ENV) $(BIN)/python -m pytest -q guest-agent/tests $(ARGS)
 	@VSCAF_BUILD=$(CURDIR)/$(BUILD)/sanitized $(BIN)/python -m pytest -q guest-agent/tests $(ARGS)
