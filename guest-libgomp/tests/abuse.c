@@ -125,7 +125,8 @@ static uint64_t random_bits(void)
 /* All of every page that was handed out, or some of it; plausible and not. */
 static void scribble(void)
 {
-    static const uint32_t plausible[] = {0, 1, 2, 3, 4, 5, 4096, 4097, 4000000000u, UINT32_MAX, 1u << 31};
+    static const uint32_t plausible[] = {0, 1, 2, 3, 4, 5, 64, 4096, 4097, 4000000000u, UINT32_MAX, 1u << 31};
+    enum { PLAUSIBLE = sizeof plausible / sizeof plausible[0] };
     uint64_t how = random_bits() % 8;
     for (int i = 0; i < agent.state->joins; i++) {
         volatile uint32_t *words = (volatile uint32_t *)agent.pages[i];
@@ -133,11 +134,12 @@ static void scribble(void)
             if (how > 2 && (random_bits() & 63))
                 continue;
             words[at] = how == 0 ? 0 : how == 1 ? UINT32_MAX : how % 2 ? (uint32_t)random_bits()
-                                                            : plausible[random_bits() % 11];
+                                                            : plausible[random_bits() % PLAUSIBLE];
         }
         /* Mostly an agent that says something, so that sections are still resized, learned from and watched. */
         if (how > 1) {
-            agent.pages[i]->team_size = plausible[random_bits() % 5];
+            agent.pages[i]->team_size = plausible[random_bits() % (how > 4 ? 5 : PLAUSIBLE)];
+            agent.pages[i]->team_limit = plausible[random_bits() % PLAUSIBLE];
             agent.pages[i]->control = (uint32_t)random_bits() % 4;
         }
         /* Sealed: no page is ever taken from under the program. */
