@@ -155,7 +155,8 @@ void sections(const struct course *course)
     unsigned ended = page->experiments_ended, abandoned = page->experiments_abandoned;
     CHECK(enough(course->outcome), "after %u instances: %u ended, %u abandoned, %u refused", instances, ended,
           abandoned, page->experiments_refused);
-    CHECK(course->outcome != ENDS || abandoned == 0, "%u abandoned", abandoned);
+    /* Abandoned for want of a CPU, on a busy machine, may be one; what the seal does not let through, all are. */
+    CHECK(course->outcome != ENDS || abandoned <= 1, "%u abandoned", abandoned);
     CHECK(course->outcome != ABANDONED || ended == 0, "%u ended", ended);
     CHECK(course->outcome != REFUSED || ended + abandoned == 0, "%u ended, %u abandoned", ended, abandoned);
     CHECK(page->started == page->finished && page->started == instances);
