@@ -94,8 +94,8 @@ static void *steady(void *index)
     return NULL;
 }
 
-/* Each thread counts for itself, in the innermost section. It sleeps there: all of them are in it at once, however few the
- * CPUs. */
+/* Each thread counts for itself, in the innermost section. It sleeps there: all of them are in it at once, however few
+ * the CPUs. */
 static void *nested(void *index)
 {
     while (!over) {
