@@ -2,8 +2,8 @@
  *
  *     bench-run [--team N] [--limit N] [--learn] [--resize HZ,FROM,TO] [--leaks] [--estimate-after SECONDS] COMMAND...
  *
- * On its standard error, at the end, one line of JSON: wall and CPU time, what the page said after so many seconds and at
- * the end; with --leaks, by how much the command's threads, descriptors and memory (KiB) grew while it ran. The exit
+ * On its standard error, at the end, one line of JSON: wall and CPU time, what the page said after so many seconds and
+ * at the end; with --leaks, by how much the command's threads, descriptors and memory (KiB) grew while it ran. The exit
  * status is the command's.
  */
 #include <errno.h>
@@ -44,10 +44,12 @@ static void describe(char *text, size_t size, const struct vscaf_page *page)
 {
     size_t used = 0;
 #define SAY(...) used += (size_t)snprintf(text + used, used < size ? size - used : 0, __VA_ARGS__)
-    SAY("{\"started\": %" PRIu64 ", \"team_sizes\": %d, \"section_seconds\": %.6f, \"sections\": %u, \"program\": %u, \"malleable\": %u, "
-        "\"learn_cost_seconds\": %.6f, \"learn_base_seconds\": %.6f, \"estimates\": [",
-        page->started + page->started_others, __builtin_popcount(sizes_of(page)), (double)page->section_ns * 1e-9, page->sections_used, page->program,
-        page->malleable, (double)page->learn_cost_ns * 1e-9, (double)page->learn_base_ns * 1e-9);
+    SAY("{\"started\": %" PRIu64 ", \"team_sizes\": %d, \"section_seconds\": %.6f, \"sections\": %u, "
+        "\"program\": %u, \"malleable\": %u, \"learn_cost_seconds\": %.6f, \"learn_base_seconds\": %.6f, "
+        "\"estimates\": [",
+        page->started + page->started_others, __builtin_popcount(sizes_of(page)), (double)page->section_ns * 1e-9,
+        page->sections_used, page->program, page->malleable, (double)page->learn_cost_ns * 1e-9,
+        (double)page->learn_base_ns * 1e-9);
     for (uint32_t i = 0; i < page->estimates_used && i < VSCAF_ESTIMATES; i++) {
         const struct vscaf_estimate *estimate = &page->estimates[i];
         SAY("%s{\"p\": %u, \"speedup\": %.6f, \"standard_error\": %.6f, \"samples\": %u}", i ? ", " : "",

@@ -21,9 +21,10 @@ void leaks_look(struct leaks *leaks, pid_t process);
 
 /* By how much it has grown, 0 at least; -1: there were too few samples to tell.
  *
- * Threads: beyond `largest`, the largest team. Descriptors and memory: the most of the last third of the time beyond the
- * most of the third before it; the first is left to the program, for making what it needs. What is there in less than
- * three samples in a row is no leak: a thread that is ending beside one that is made, a file that is just being read. */
+ * Threads: beyond `largest`, the largest team. Descriptors and memory: the most of the last third of the time beyond
+ * the most of the third before it; the first is left to the program, for making what it needs. What is there in less
+ * than three samples in a row is no leak: a thread that is ending beside one that is made, a file that is just being
+ * read. */
 struct leaks_sample leaks_grown(const struct leaks *leaks, int largest);
 
 void leaks_free(struct leaks *leaks);

@@ -1,5 +1,5 @@
-/* An agent that dies, comes back, is another version, answers late, never or with garbage, and writes garbage all over its
- * pages, header included: the program computes on, and right, in teams that are never larger than it was told.
+/* An agent that dies, comes back, is another version, answers late, never or with garbage, and writes garbage all over
+ * its pages, header included: the program computes on, and right, in teams that are never larger than it was told.
  *
  *     abuse alone|several   threads that start sections
  *
@@ -150,7 +150,8 @@ static void scribble(void)
 int main(int argc, char **argv)
 {
     static const enum agent_answer answers[] = {AGENT_OTHER_VERSION, AGENT_GARBAGE, AGENT_JOINS, AGENT_OLDER_PAGE,
-                                                AGENT_CLOSES, AGENT_NEWER_PAGE, AGENT_LATE, AGENT_LATE_CLOSES, AGENT_JOINS};
+                                                AGENT_CLOSES, AGENT_NEWER_PAGE, AGENT_LATE, AGENT_LATE_CLOSES,
+                                                AGENT_JOINS};
     enum { ANSWERS = sizeof answers / sizeof answers[0] };
     CHECK(argc == 2 && (!strcmp(argv[1], "alone") || !strcmp(argv[1], "several")));
     bool several = !strcmp(argv[1], "several");
@@ -188,14 +189,16 @@ int main(int argc, char **argv)
         } else if (done) {
             progress->over = true;
         }
-        scribble();
+        if (progress->rounds > 0) /* it has been told */
+            scribble();
     }
     CHECK(ended == child && WIFEXITED(status) && WEXITSTATUS(status) == 0, "%x", (unsigned)status);
-    CHECK(step == ANSWERS && agent.state->joins == 4, "%d joins", agent.state->joins);
+    /* More where garbage came before the program had looked at a page. */
+    CHECK(step == ANSWERS && agent.state->joins >= 4, "%d joins", agent.state->joins);
     /* Three that share never have three of four. */
     for (int size = 1; size <= TOLD && !several; size++)
         CHECK(progress->teams[size] > 0, "no team of %d", size);
-    fprintf(stderr, "%u rounds; teams of 1 to 4: %u %u %u %u\n", progress->rounds, progress->teams[1], progress->teams[2],
-            progress->teams[3], progress->teams[4]);
+    fprintf(stderr, "%u rounds; teams of 1 to 4: %u %u %u %u\n", progress->rounds, progress->teams[1],
+            progress->teams[2], progress->teams[3], progress->teams[4]);
     return 0;
 }

@@ -136,6 +136,7 @@ static void serve(struct agent *agent, int listener, enum agent_answer answer)
     struct pollfd watched[AGENT_PAGES * 4 + 1] = {{.fd = listener, .events = POLLIN}};
     int page_of[AGENT_PAGES * 4 + 1];
     nfds_t count = 1;
+    agent->state->listening = true;
     for (;;) {
         if (poll(watched, count, -1) < 0)
             continue;
@@ -178,6 +179,7 @@ void agent_start(struct agent *agent, enum agent_answer answer)
     unlink(agent->path);
     CHECK(bind(listener, (struct sockaddr *)&address, sizeof address) == 0 && listen(listener, 8) == 0);
     pid_t parent = getpid();
+    agent->state->listening = false;
     agent->pid = fork();
     CHECK(agent->pid >= 0);
     if (agent->pid == 0) {
@@ -189,6 +191,7 @@ void agent_start(struct agent *agent, enum agent_answer answer)
     }
     close(listener);
     cleaned.pid = agent->pid;
+    WAIT_UNTIL(agent->state->listening, (void)0);
 }
 
 void agent_kill(struct agent *agent)

@@ -4,6 +4,7 @@
 #define VSCAF_TEST_AGENT_H
 
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <sys/types.h>
 
 #include <vscaf/page.h>
@@ -29,6 +30,7 @@ enum agent_answer {
 
 /* Shared between test and agent process. */
 struct agent_state {
+    _Atomic bool listening;         /* the process runs */
     _Atomic int connections;
     _Atomic int joins;              /* pages handed out */
     _Atomic int gone[AGENT_PAGES];  /* the process of this page closed its socket */
@@ -47,6 +49,7 @@ struct agent {
 
 /* Makes pages and a socket path, which the environment then names. Nothing listens yet. */
 void agent_prepare(struct agent *agent, uint32_t team_size, uint32_t team_limit);
+/* Comes back when it is running: a program waits for an answer for 0.2 s only. */
 void agent_start(struct agent *agent, enum agent_answer answer);
 /* kill -9, and waits for the end. */
 void agent_kill(struct agent *agent);

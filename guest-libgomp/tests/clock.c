@@ -89,7 +89,8 @@ static void agrees(uint64_t length_ns, double millionths)
     clock_refine();
     double truth = (double)(later_ns - ns), said = (double)clock_ns(later_ticks - ticks);
     double bound = (double)unsure + truth * millionths * 1e-6;
-    CHECK(said >= truth - bound && said <= truth + bound, "%.0f ns instead of %.0f, allowed is %.0f", said, truth, bound);
+    CHECK(said >= truth - bound && said <= truth + bound, "%.0f ns instead of %.0f, allowed is %.0f", said, truth,
+          bound);
     double back = (double)clock_ticks_of((uint64_t)said), there = (double)(later_ticks - ticks);
     CHECK(back >= there * (1.0 - 1e-6) - 5.0 && back <= there * (1.0 + 1e-6) + 5.0, "%.0f, %.0f", back, there);
 }

@@ -1,5 +1,5 @@
-/* A section that was in flight while the agent changed ends on the page on which it began, and on none if that page has had
- * to make room. */
+/* A section that was in flight while the agent changed ends on the page on which it began, and on none if that page has
+ * had to make room. */
 #include <omp.h>
 
 #include "agent.h"

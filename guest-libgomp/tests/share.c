@@ -30,6 +30,7 @@ static _Atomic int most_ever; /* of them at once */
 static _Atomic unsigned begun, beyond; /* teams since it is settled; those with which there were too many */
 static _Atomic unsigned sections[THREADS_MOST];
 static _Atomic int last_team[THREADS_MOST];
+static _Atomic bool resting[THREADS_MOST];
 static int bound;
 
 static double seconds(void)
@@ -87,15 +88,15 @@ static int plain(void)
 
 static void *steady(void *index)
 {
-    while (!over) {
+    while (!over && !resting[(intptr_t)index]) {
         last_team[(intptr_t)index] = plain();
         sections[(intptr_t)index]++;
     }
     return NULL;
 }
 
-/* Each thread counts for itself, in the innermost section. It sleeps there: all of them are in it at once, however few the
- * CPUs. */
+/* Each thread counts for itself, in the innermost section. It sleeps there: all of them are in it at once, however few
+ * the CPUs. */
 static void *nested(void *index)
 {
     while (!over) {
@@ -154,27 +155,30 @@ static void *library(void *path)
     return NULL;
 }
 
-/* One of two threads ends: the other has all within two spans. */
+/* One of two threads starts no more sections: the other has all within two spans. */
 static void give_back(void)
 {
-    pthread_t stops, stays;
-    CHECK(pthread_create(&stays, NULL, steady, (void *)1) == 0);
-    WAIT_UNTIL(last_team[1] == ALLOWANCE, (void)0);
-    CHECK(pthread_create(&stops, NULL, steady, (void *)0) == 0);
-    WAIT_UNTIL(last_team[0] == ALLOWANCE / 2 && last_team[1] == ALLOWANCE / 2, (void)0);
-    unsigned half = sections[1];
-    WAIT_UNTIL(sections[1] > half + 100, (void)0);
+    pthread_t threads[2];
+    double best = 1e9;
+    CHECK(pthread_create(&threads[1], NULL, steady, (void *)1) == 0);
+    /* A machine on which others compute may take its time. */
+    for (int attempt = 0; attempt < 5 && best > SPANS_S + 0.1; attempt++) {
+        WAIT_UNTIL(last_team[1] == ALLOWANCE, (void)0);
+        resting[0] = false;
+        CHECK(pthread_create(&threads[0], NULL, steady, (void *)0) == 0);
+        WAIT_UNTIL(last_team[0] == ALLOWANCE / 2 && last_team[1] == ALLOWANCE / 2, (void)0);
+        unsigned half = sections[1];
+        WAIT_UNTIL(sections[1] > half + 100, (void)0);
+        resting[0] = true;
+        pthread_join(threads[0], NULL);
+        double stopped = seconds();
+        WAIT_UNTIL(last_team[1] == ALLOWANCE, (void)0);
+        if (seconds() - stopped < best)
+            best = seconds() - stopped;
+    }
+    CHECK(best <= SPANS_S + 0.1, "%.2f s", best);
     over = true;
-    pthread_join(stops, NULL);
-    pthread_join(stays, NULL);
-    over = false;
-    double stopped = seconds();
-    last_team[1] = 0;
-    CHECK(pthread_create(&stays, NULL, steady, (void *)1) == 0);
-    WAIT_UNTIL(last_team[1] == ALLOWANCE, (void)0);
-    CHECK(seconds() - stopped < SPANS_S + 0.3, "%.2f s", seconds() - stopped);
-    over = true;
-    pthread_join(stays, NULL);
+    pthread_join(threads[1], NULL);
 }
 
 static _Atomic int long_team;

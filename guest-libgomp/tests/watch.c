@@ -225,7 +225,8 @@ int main(int argc, char **argv)
             return 77; /* the kernel does not say */
         pin();
         shares_of(pinned, 8, share);
-        CHECK(share[USEFUL] > 0.05 && share[USEFUL] < 0.6 && share[STEAL] > 0.15, "each waits while the other computes");
+        CHECK(share[USEFUL] > 0.05 && share[USEFUL] < 0.6 && share[STEAL] > 0.15,
+              "each waits while the other computes");
     }
     /* Of two microseconds, saying so takes some tenths. */
     double bound = !strcmp(argv[1], "empty") ? 0.2 : 0.05;

@@ -1,5 +1,5 @@
-/* A stand-in for libgomp on plain threads: every synchronisation is one that ThreadSanitizer sees. The real one waits on
- * futexes of its own, and would drown a race of the shim's in reports that are none.
+/* A stand-in for libgomp on plain threads: every synchronisation is one that ThreadSanitizer sees. The real one waits
+ * on futexes of its own, and would drown a race of the shim's in reports that are none.
  *
  * What the tests call, and no more: teams, nested ones, barriers, the old pairs, questions and settings.
  */

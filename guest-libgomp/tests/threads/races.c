@@ -1,10 +1,10 @@
-/* The shim under ThreadSanitizer: threads start sections, plain, nested and in pairs, ask and set numbers, load and unload
- * libraries, fork and end, while an agent dies, comes back and writes its pages anew. Run with what is to be shown:
+/* The shim under ThreadSanitizer: threads start sections, plain, nested and in pairs, ask and set numbers, load and
+ * unload libraries, fork and end, while an agent dies, comes back and writes its pages anew. Run with what is to be shown:
  *
  *     alone    one thread starts the sections: the hot path without locks, learning, watched sections
  *     several  threads that share an allowance, and that come and go, while libraries do, too
- *     forks    the same beside a thread that forks. Without libraries: the C library leaves a child with the loader's lock
- *              as it was, and a child of a program that was loading something could not look anything up.
+ *     forks    the same beside a thread that forks. Without libraries: the C library leaves a child with the loader's
+ *              lock as it was, and a child of a program that was loading something could not look anything up.
  *
  * The agent's part is played by the parent, which has one thread and may fork as it likes.
  */
