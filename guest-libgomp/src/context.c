@@ -27,6 +27,7 @@ uint64_t context_step(struct place *place)
 {
     uint32_t away = step - place->last_step;
     bool known = place->last_step != 0;
+    place->away = known ? away : 0;
     if (++step == 0)
         step = 1;
     place->last_step = step;

@@ -21,6 +21,10 @@
 #define AGE_NS 4e9        /* wall time after which what was before counts half */
 #define OLD_GROUP_KEEPS 0.6 /* of a group's sums when the next comparison is added */
 
+#define FEW_INSTANCES 8u
+#define AIM_WAITS_MOST 512u  /* sections */
+#define WRITER_AWAY_MOST 64u  /* sections */
+
 #define SECTIONS_LEARNED 256u /* the first of them stands for all that found no place */
 #define SETS 4u               /* team sizes remembered */
 #define BLOCK_SECTIONS 64u
@@ -34,6 +38,7 @@ struct set {
     double wall; /* at team size p, serial time included */
     struct speedup speedup;
     double count[SECTIONS_LEARNED]; /* instances behind sections[].time */
+    bool comparable[SECTIONS_LEARNED]; /* a block at one thread may hold it */
     struct estimate_section sections[SECTIONS_LEARNED];
 };
 
@@ -65,6 +70,7 @@ static struct {
     bool delaying;         /* BEFORE has what it needs, and the block begins some instances later */
     uint32_t instances;    /* in BEFORE */
     uint32_t left;         /* instances to the end of the phase */
+    uint32_t aim;          /* the section that the block is to begin with; 0: any */
     double real, expected; /* of BEFORE and AFTER */
     uint32_t block_used;
     struct in_block block[BLOCK_SECTIONS];
@@ -163,15 +169,20 @@ static double expected_ticks(const struct set *set, const struct section *sectio
     return set->count[number] > 0.0 ? set->sections[number].time / set->count[number] : 0.0;
 }
 
-/* Whether a block at one thread may hold the section: what threads keep for later sections, they keep at that size. */
+/* Whether a block at one thread may hold the section. What its threads keep for later sections they keep at that size, and
+ * the readers have one thread until it runs again: that has to be soon. */
 static bool comparable(const struct section *section, unsigned asked)
 {
-    uint32_t rules = atomic_load_explicit(&section->place->rules, memory_order_relaxed);
+    const struct place *place = section->place;
+    uint32_t rules = atomic_load_explicit(&place->rules, memory_order_relaxed);
     if (asked || !section->team.decided || (rules & (PLACE_READS_KEPT | PLACE_NUMBERED)))
         return false;
     return !(rules & PLACE_WRITES_KEPT)
-           || !(atomic_load_explicit(&program_bits, memory_order_relaxed) & VSCAF_PROGRAM_KEEPS);
+           || !(atomic_load_explicit(&program_bits, memory_order_relaxed) & VSCAF_PROGRAM_KEEPS)
+           || (place->away != 0 && place->away <= WRITER_AWAY_MOST);
 }
+
+static void next_phase(struct vscaf_page *page, uint64_t now);
 
 void learn_begin(struct section *section, unsigned asked)
 {
@@ -194,6 +205,10 @@ void learn_begin(struct section *section, unsigned asked)
     if (__builtin_expect(!place->number, 0) && numbers < SECTIONS_LEARNED)
         place->number = numbers++;
     section->context = context;
+    now_learning.set->comparable[place->number] = compared;
+    if (now_learning.phase == PHASE_BEFORE && now_learning.delaying && now_learning.aim
+        && now_learning.aim == place->number && section->start)
+        next_phase(section->attachment->page, section->start);
     if (compared && now_learning.phase == PHASE_ONE)
         section->team.argument = section->team.ran = 1;
 }
@@ -269,6 +284,29 @@ static bool good_enough(const struct set *set)
     return set->speedup.p && set->speedup.standard_error < GOOD_RELATIVE_ERROR * set->speedup.speedup;
 }
 
+/* Where a block holds but a few instances, chance would hardly ever choose the rare ones among long sections: the section
+ * with the most time for the comparisons that it has had. 0: any. */
+static uint32_t choose_aim(const struct set *set)
+{
+    uint32_t aim = 0;
+    double most = 0.0;
+    if (now_learning.instances > FEW_INSTANCES)
+        return 0;
+    for (uint32_t i = 1; i < numbers; i++) {
+        if (!set->comparable[i])
+            continue;
+        unsigned had = 0;
+        for (uint32_t g = 0; g < ESTIMATE_GROUPS; g++)
+            had += set->sections[i].many[g] > 0.0;
+        double need = set->sections[i].time / (1.0 + had);
+        if (need > most) {
+            most = need;
+            aim = i;
+        }
+    }
+    return aim;
+}
+
 static __attribute__((noinline)) void next_phase(struct vscaf_page *page, uint64_t now)
 {
     struct set *set = now_learning.set;
@@ -278,13 +316,19 @@ static __attribute__((noinline)) void next_phase(struct vscaf_page *page, uint64
         now_learning.real = now_learning.expected = 0.0;
         now_learning.instances = now_learning.block_used = 0;
         now_learning.delaying = false;
+        now_learning.aim = 0;
         begin_phase(PHASE_BEFORE, now);
         return;
     case PHASE_BEFORE:
         /* Long enough. A block that always came after a section that ended the time would always begin with the same
          * ones: so by chance. */
         if (!now_learning.delaying) {
-            double block_cost_ns = (double)(now - now_learning.began) * scale_ns() * set->p * (set->p - 1);
+            now_learning.aim = choose_aim(set);
+            double block = (double)(now - now_learning.began);
+            uint32_t aim = now_learning.aim;
+            if (aim && set->count[aim] > 0.0 && set->sections[aim].time / set->count[aim] > block)
+                block = set->sections[aim].time / set->count[aim];
+            double block_cost_ns = block * scale_ns() * set->p * (set->p - 1);
             if (!budget_allows(page, block_cost_ns)) {
                 count_wall(set, now);
                 reckon(set, page);
@@ -292,7 +336,8 @@ static __attribute__((noinline)) void next_phase(struct vscaf_page *page, uint64
                 return;
             }
             now_learning.delaying = true;
-            now_learning.left = 1 + random_below(&random_state, now_learning.instances + 1);
+            now_learning.left =
+                now_learning.aim ? AIM_WAITS_MOST : 1 + random_below(&random_state, now_learning.instances + 1);
             return;
         }
         count_wall(set, now);
@@ -339,8 +384,10 @@ void learn_end(const struct section *section, uint64_t ticks, uint64_t stands_fo
         return;
     case PHASE_BEFORE:
         if (ticks && expected > 0.0) {
-            now_learning.real += (double)ticks;
-            now_learning.expected += expected;
+            /* What was long ago says little of how fast the machine is now. */
+            double kept = now_learning.aim && now_learning.delaying ? 0.5 : 1.0;
+            now_learning.real = kept * now_learning.real + (double)ticks;
+            now_learning.expected = kept * now_learning.expected + expected;
         }
         if (!now_learning.delaying) {
             now_learning.instances++;

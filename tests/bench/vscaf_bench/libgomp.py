@@ -18,7 +18,7 @@ from .report import Report, Result, median_interval
 
 # Fine-grained ones first: LU-like regions of some 10 us.
 ALONE = ("cg.A", "mg.W", "ssor.S")
-ESTIMATED = ("cg.A", "mg.W", "ssor.W", "ft.W", "is.A", "ep.W", "tasks.A")
+ESTIMATED = ("cg.A", "mg.W", "ssor.W", "ft.W", "is.A", "ep.W", "tasks.S")
 
 
 class Bench:
@@ -75,7 +75,7 @@ class Bench:
 
 def regions(bench: Bench, report: Report) -> None:
     """Empty regions: plain, under the shim, and under the shim while it learns."""
-    rounds, length = (8, "0.15") if bench.quick else (40, "0.3")
+    rounds, length = (8, "0.15") if bench.quick else (30, "0.3")
     for threads in (1, 2):
         plain: list[float] = []
         joined: list[float] = []
@@ -110,7 +110,7 @@ def repeat_for(bench: Bench, name: str, seconds: float) -> int:
 
 def alone(bench: Bench, report: Report) -> None:
     """Whole programs, alone in their guest: nobody competes, so learning is on and has nothing to do."""
-    pairs, length = (3, 0.7) if bench.quick else (25, 2.0)
+    pairs, length = (3, 0.7) if bench.quick else (15, 2.0)
     worst: Result | None = None
     for name in ALONE:
         repeat = str(repeat_for(bench, name, length))
@@ -148,7 +148,7 @@ def alone(bench: Bench, report: Report) -> None:
 
 def estimates(bench: Bench, report: Report) -> None:
     """S(2) after 5 s of learning against S(2) from separate, interleaved runs."""
-    length, short, pairs, runs = (3.0, 1.5, 1, 1) if bench.quick else (20.0, 5.0, 4, 2)
+    length, short, pairs, runs = (3.0, 1.5, 1, 1) if bench.quick else (20.0, 5.0, 3, 2)
     after = 1.5 if bench.quick else 5.0
     programs = ESTIMATED[:4] if bench.quick else ESTIMATED
     errors: list[float] = []
