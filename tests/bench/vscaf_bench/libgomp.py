@@ -75,7 +75,7 @@ class Bench:
 
 def regions(bench: Bench, report: Report) -> None:
     """Empty regions: plain, under the shim, and under the shim while it learns."""
-    rounds, length = (8, "0.15") if bench.quick else (30, "0.3")
+    rounds, length = (6, "0.1") if bench.quick else (30, "0.3")
     for threads in (1, 2):
         plain: list[float] = []
         joined: list[float] = []
@@ -110,7 +110,7 @@ def repeat_for(bench: Bench, name: str, seconds: float) -> int:
 
 def alone(bench: Bench, report: Report) -> None:
     """Whole programs, alone in their guest: nobody competes, so learning is on and has nothing to do."""
-    pairs, length = (3, 0.7) if bench.quick else (15, 2.0)
+    pairs, length = (2, 0.5) if bench.quick else (15, 2.0)
     worst: Result | None = None
     for name in ALONE:
         repeat = str(repeat_for(bench, name, length))
@@ -148,9 +148,9 @@ def alone(bench: Bench, report: Report) -> None:
 
 def estimates(bench: Bench, report: Report) -> None:
     """S(2) after 5 s of learning against S(2) from separate, interleaved runs."""
-    length, short, pairs, runs = (3.0, 1.5, 1, 1) if bench.quick else (20.0, 5.0, 3, 2)
-    after = 1.5 if bench.quick else 5.0
-    programs = ESTIMATED[:4] if bench.quick else ESTIMATED
+    length, short, pairs, runs = (2.5, 0.8, 1, 1) if bench.quick else (20.0, 5.0, 3, 2)
+    after = 2.0 if bench.quick else 5.0
+    programs = ESTIMATED[:2] if bench.quick else ESTIMATED
     errors: list[float] = []
     outside = known = unknown = 0
     details: list[dict[str, object]] = []
@@ -209,7 +209,7 @@ def estimates(bench: Bench, report: Report) -> None:
 
 def resizing(bench: Bench, report: Report) -> None:
     """A new team size, 1 to 4, four times a second, against the best constant one."""
-    rounds, length, minute = (1, 2.0, 5.0) if bench.quick else (3, 5.0, 60.0)
+    rounds, length, minute = (1, 0.8, 5.0) if bench.quick else (3, 5.0, 60.0)
     name = "cg.A"
     repeat = str(repeat_for(bench, name, length))
     ours: list[float] = []
@@ -232,6 +232,8 @@ def resizing(bench: Bench, report: Report) -> None:
     repeat = str(repeat_for(bench, name, minute))
     page, _ = bench.shimmed([bench.program(name)], ["--team", "2", "--resize", "4,1,4", "--leaks"], NPB_REPEAT=repeat)
     leaks = page["leaks"]
+    if leaks is None:
+        raise SystemExit(f"{name} ran for {page['wall_seconds']:.1f} s: too short to see leaks, give it more to do")
     report.details["resize.minute"] = {"wall_seconds": page["wall_seconds"], **leaks}
     for what, unit in (("threads", "threads"), ("descriptors", "descriptors"), ("memory", "KiB")):
         grown = float(leaks[what])
