@@ -2,10 +2,12 @@
 
 #include <limits.h>
 
+#include "clock.h"
 #include "export.h"
 #include "join.h"
 #include "program.h"
 #include "runtime.h"
+#include "watch.h"
 
 /* Symbols of libgomp, which has no header for those that compilers call. */
 #pragma GCC diagnostic ignored "-Wmissing-prototypes"
@@ -72,7 +74,15 @@ static inline bool refused(const struct runtime *runtime, bool by_runtime)
     {                                                                                                                  \
         struct place_spare spare;                                                                                      \
         const struct runtime *runtime = place_runtime(place_of(__builtin_return_address(0), &spare));                  \
-        return !refused(runtime, by_runtime) && runtime->member(start, end);                                           \
+        if (refused(runtime, by_runtime))                                                                              \
+            return false;                                                                                              \
+        struct watch_thread *here = watch_here;                                                                        \
+        if (__builtin_expect(!here, 1))                                                                                \
+            return runtime->member(start, end);                                                                        \
+        uint64_t began = clock_ticks();                                                                                \
+        bool more = runtime->member(start, end);                                                                       \
+        here->dispatch += clock_ticks() - began;                                                                       \
+        return more;                                                                                                   \
     }
 #define NEXT_BOTH(kind, by_runtime)                                                                                    \
     NEXT(GOMP_loop_##kind##_next, long, kind##_next, by_runtime)                                                       \

@@ -114,8 +114,6 @@ void watch_end(struct watch *watch, const struct section *section)
     double dispatch = (double)atomic_load_explicit(&watch->dispatch, memory_order_relaxed);
     double barrier = (double)atomic_load_explicit(&watch->barrier, memory_order_relaxed);
     double steal = (double)atomic_load_explicit(&watch->steal_ns, memory_order_relaxed) / ns_per_tick;
-    if (atomic_load_explicit(&watch->tasks, memory_order_relaxed))
-        barrier = 0.0;
     /* A thread that spins at a barrier may be robbed of its CPU there: that is waiting as well as stolen. What is left
      * for the program's own code is never negative. */
     double inside = left - fork - dispatch - barrier;

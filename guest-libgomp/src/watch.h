@@ -14,7 +14,6 @@ struct watch {
     uint64_t began;
     bool with_steal; /* long enough for asking the kernel */
     _Atomic uint32_t threads;
-    _Atomic bool tasks;       /* explicit tasks ran: waiting is not told from working */
     _Atomic uint64_t arrived; /* after `began` */
     _Atomic uint64_t left;    /* after `began` */
     _Atomic uint64_t dispatch;

@@ -82,7 +82,7 @@ struct vscaf_decomposition {
     _Atomic uint64_t useful;    /* in the program's own code, as long as one thread alone would take */
     _Atomic uint64_t inflation; /* in the program's own code, beyond that; 0 while S is unknown */
     _Atomic uint64_t fork;      /* from the start of the region to the thread's first instruction in it, and back */
-    _Atomic uint64_t dispatch;  /* asking for chunks of loops and sections, and for tasks */
+    _Atomic uint64_t dispatch;  /* asking for further chunks of dynamic, guided and runtime loops */
     _Atomic uint64_t barrier;   /* waiting at barriers and at the end */
     _Atomic uint64_t steal;     /* runnable without a CPU */
     _Atomic uint64_t sections;  /* sampled instances */
