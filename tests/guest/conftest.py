@@ -17,6 +17,7 @@ POOL = sorted(os.sched_getaffinity(0))[:2]
 POOL_LIST = ",".join(map(str, POOL))
 DEADLINE_S = 0.4  # the daemon's defaults
 PERIOD_S = 0.25
+ENOUGH = "/tmp/enough"  # in a guest: what runs over and over ends
 
 
 Pair = tuple[Guest, Guest]
@@ -55,7 +56,9 @@ def pair(booted_pair: Pair) -> Pair:
     everywhere = tuple(cpu in POOL for cpu in range(max(POOL) + 1))
     for guest in booted_pair:
         guest.run(
-            "killall -q -9 cg.W cg.S ep.S; rm -f /run/vscaf/agent.off; echo 1 > /sys/devices/system/cpu/cpu1/online"
+            f"touch {ENOUGH}; killall -q -9 cg.W cg.S ep.S; rm -f /run/vscaf/agent.off;"
+            "echo 1 > /sys/devices/system/cpu/cpu1/online; while pidof cg.W cg.S ep.S; do usleep 10000; done;"
+            f"rm -f {ENOUGH}"
         )
         for vcpu in range(2):
             guest.domain.pinVcpu(vcpu, everywhere)
