@@ -23,6 +23,16 @@ ENOUGH = "/tmp/enough"  # in a guest: what runs over and over ends
 Pair = tuple[Guest, Guest]
 
 
+def over_and_over(command: str) -> str:
+    """The command again and again, until `enough`: it lasts, however fast the machine is."""
+    return f"while [ ! -e {ENOUGH} ]; do {command} || exit 1; done"
+
+
+def enough(guest: Guest) -> None:
+    """What runs over and over in the guest ends with the command that runs now."""
+    assert guest.run(f"touch {ENOUGH}").status == 0
+
+
 @pytest.fixture(scope="session")
 def shared_lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PrivateLibvirt]:
     """One private libvirtd for all tests that do not test the lab itself."""

@@ -18,7 +18,7 @@ from vscaf_lab.daemon import DaemonProcess
 from vscaf_lab.runner import Command
 from vscaf_lab.separation import Overlap, cpu_seconds, overlaps, partition_changes, pcpu_shares
 
-from .conftest import DEADLINE_S, ENOUGH, PERIOD_S, POOL_LIST, Pair
+from .conftest import DEADLINE_S, PERIOD_S, POOL_LIST, Pair, enough, over_and_over
 
 pytestmark = pytest.mark.guest
 
@@ -59,15 +59,6 @@ class Programs:
         start_s, end_s = self.windows[-1]
         return end_s - start_s
 
-    def start_over_and_over(self, command: str) -> None:
-        """The command again and again, until stop(): however fast this machine is, it lasts."""
-        self.start(f"while [ ! -e {ENOUGH} ]; do {command} || exit 1; done")
-
-    def stop(self) -> None:
-        """Lets the command that runs be the last, and finishes."""
-        assert self.guest.run(f"touch {ENOUGH}").status == 0
-        self.finish()
-
 
 def too_long(found: Sequence[Overlap]) -> list[Overlap]:
     """Overlaps that a transition does not excuse."""
@@ -81,7 +72,7 @@ def test_demand_that_comes_and_goes(shared_lab: PrivateLibvirt, pair: Pair) -> N
         daemon.wait(lambda domains: all(one["agent"] == "connected" for one in domains.values()))
         long, bursts = Programs(steady), Programs(bursty)
         with Sampler({guest.name: guest.qemu_pid for guest in (steady, bursty)}) as sampler:
-            long.start_over_and_over("NPB_REPEAT=2 vscaf-run cg.W")
+            long.start(over_and_over("NPB_REPEAT=2 vscaf-run cg.W"))
             repeat, give_up_s = 1, time.monotonic() + PATIENCE_S
             while len(bursts.windows) < 6 or sum(partition_changes(sampler.samples).values()) < CHANGES_LEAST:
                 assert time.monotonic() < give_up_s, partition_changes(sampler.samples)
@@ -89,7 +80,8 @@ def test_demand_that_comes_and_goes(shared_lab: PrivateLibvirt, pair: Pair) -> N
                 if took_s < BURST_S:
                     repeat = math.ceil(repeat * min(4.0, 1.2 * BURST_S / took_s))
                 daemon.wait(lambda domains: domains[steady.name]["allocation"] == 2)
-            long.stop()
+            enough(steady)
+            long.finish()
         transitions = daemon.status()["transitions"]
         counted = {
             (guest.name, vcpu): fields[f"vcpu.{vcpu}.time"] / 1e9
@@ -136,13 +128,14 @@ def test_scripted_allocations(shared_lab: PrivateLibvirt, pair: Pair) -> None:
         daemon.wait(lambda domains: all(one["agent"] == "connected" for one in domains.values()))
         stays, visits = Programs(scripted), Programs(visitor)
         with Sampler({guest.name: guest.qemu_pid for guest in (scripted, visitor)}) as sampler:
-            stays.start_over_and_over("NPB_REPEAT=2 vscaf-run cg.W")
+            stays.start(over_and_over("NPB_REPEAT=2 vscaf-run cg.W"))
             visits.run("vscaf-run ep.S")
             give_up_s = time.monotonic() + PATIENCE_S
             while partition_changes(sampler.samples).get(scripted.name, 0) < CHANGES_LEAST:
                 assert time.monotonic() < give_up_s, partition_changes(sampler.samples)
                 time.sleep(0.2)
-            stays.stop()
+            enough(scripted)
+            stays.finish()
     assert too_long(overlaps(sampler.samples, {scripted.name: stays.windows, visitor.name: visits.windows})) == []
     # It never used more CPU time than it was given: of the time alone, half with one pCPU and half with two.
     used = sum(seconds for (name, _), seconds in cpu_seconds(sampler.samples).items() if name == scripted.name)
