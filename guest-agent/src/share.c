@@ -45,9 +45,9 @@ static void split(struct agent *agent, bool competition)
             (struct split_part){.weight = split_weight_of(client->learned.points, client->learned.points_count),
                                 .most = most_now(client, limit, competition)};
     }
-    split_cpus(parts, count, allocation_budget(agent));
-    for (size_t i = 0; i < count; i++)
-        members[i]->share = parts[i].share;
+    split_cpus(parts, count, allocation_budget(agent), 1);
+    for (size_t i = 0; i < count; i++) /* a whole chunk may be more than it can use */
+        members[i]->share = parts[i].share < parts[i].most ? parts[i].share : parts[i].most;
 }
 
 void share_control(struct agent *agent)

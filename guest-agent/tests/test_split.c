@@ -10,7 +10,7 @@
 
 static void check(struct split_part parts[], size_t count, uint32_t cpus, const uint32_t expected[])
 {
-    split_cpus(parts, count, cpus);
+    split_cpus(parts, count, cpus, 1);
     for (size_t i = 0; i < count; i++)
         assert_int_equal(parts[i].share, expected[i]);
 }
@@ -76,7 +76,7 @@ static void test_more_processes_than_cpus(void **state)
     struct split_part parts[] = {{.weight = 3, .most = 9}, {.weight = 1, .most = 9}, {.weight = 0, .most = 9}};
     check(parts, 3, 2, (uint32_t[]){1, 1, 1});
     check(parts, 3, 0, (uint32_t[]){1, 1, 1});
-    split_cpus(NULL, 0, 4);
+    split_cpus(NULL, 0, 4, 1);
 }
 
 static void test_unknown_weights_are_the_mean(void **state)
@@ -97,6 +97,42 @@ static void test_bounds_go_to_the_others(void **state)
     check(all, 2, 12, (uint32_t[]){2, 3});
 }
 
+/* Whole chunks; what is none is left over, and a bound within a chunk takes the chunk. */
+static void test_chunks(void **state)
+{
+    (void)state;
+    struct split_part parts[] = {{.weight = 3, .most = 99}, {.weight = 1, .most = 99}};
+    split_cpus(parts, 2, 9, 2);
+    assert_int_equal(parts[0].share, 6);
+    assert_int_equal(parts[1].share, 2);
+    parts[0].most = 3;
+    split_cpus(parts, 2, 9, 2);
+    assert_int_equal(parts[0].share, 4);
+    assert_int_equal(parts[1].share, 4);
+    /* More processes than chunks: CPU by CPU. */
+    struct split_part many[] = {{.weight = 3, .most = 99}, {.weight = 1, .most = 99}, {.weight = 1, .most = 99}};
+    split_cpus(many, 3, 5, 2);
+    assert_int_equal(many[0].share + many[1].share + many[2].share, 5);
+    split_cpus(many, 3, 1, 2);
+    assert_int_equal(many[0].share + many[1].share + many[2].share, 3);
+}
+
+static void test_exactly(void **state)
+{
+    (void)state;
+    struct split_part parts[] = {{.weight = 3, .most = 99}, {.weight = 0, .most = 99}, {.weight = 1, .most = 99}};
+    split_exactly(parts, 3, 7.5, 0.0);
+    assert_float_equal(parts[0].exact, 3.75, 1e-12);
+    assert_float_equal(parts[1].exact, 2.5, 1e-12); /* unknown: an equal share */
+    assert_float_equal(parts[2].exact, 1.25, 1e-12);
+    parts[0].most = 2;
+    split_exactly(parts, 3, 7.5, 2.0);
+    assert_float_equal(parts[0].exact, 2.0, 1e-12);
+    assert_float_equal(parts[1].exact, 5.5 * 2 / 3, 1e-12);
+    split_exactly(parts, 3, 3.0, 2.0); /* the bounds bound the sum */
+    assert_float_equal(parts[1].exact, 2.0, 1e-12);
+}
+
 /* Laws, over many made-up cases: everyone has 1 to `most`, and nothing is left while somebody could use it. */
 static void test_laws(void **state)
 {
@@ -113,7 +149,7 @@ static void test_laws(void **state)
             parts[i] =
                 (struct split_part){.weight = (double)((seed >> 10) % 1000) / 100.0, .most = 1 + (seed >> 20) % 20};
         }
-        split_cpus(parts, count, cpus);
+        split_cpus(parts, count, cpus, 1);
         for (size_t i = 0; i < count; i++) {
             assert_in_range(parts[i].share, 1, parts[i].most);
             sum += parts[i].share;
@@ -134,6 +170,8 @@ int main(void)
         cmocka_unit_test(test_more_processes_than_cpus),
         cmocka_unit_test(test_unknown_weights_are_the_mean),
         cmocka_unit_test(test_bounds_go_to_the_others),
+        cmocka_unit_test(test_chunks),
+        cmocka_unit_test(test_exactly),
         cmocka_unit_test(test_laws),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
