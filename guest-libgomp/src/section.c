@@ -268,7 +268,7 @@ void section_begin(struct section *section, outlined_function *fn, void *data, u
         uint32_t control = atomic_load_explicit(&page->control, memory_order_relaxed);
         if (__builtin_expect(control & (VSCAF_CONTROL_LEARN | VSCAF_CONTROL_CALL), 0)) {
             if (control & VSCAF_CONTROL_CALL)
-                join_call(attachment, control >> VSCAF_CONTROL_CALL_SHIFT);
+                join_call(section->attachment, control >> VSCAF_CONTROL_CALL_SHIFT);
             if ((control & VSCAF_CONTROL_LEARN) && !atomic_load_explicit(&experiment_metric, memory_order_relaxed))
                 learn_begin(section, asked);
             else if (learn_under_way)
