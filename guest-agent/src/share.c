@@ -5,6 +5,7 @@
 #include "log.h"
 #include "split.h"
 
+#define CHUNK 1u
 #define NEWCOMER_NS UINT64_C(2000000000) /* as SCAF: for so long a process that joined has an equal share */
 
 static bool runs(const struct client *client)
@@ -78,7 +79,7 @@ static void split(struct agent *agent, bool competition, uint64_t now_ns)
         agent->clients.slots[i].share = 1;
     size_t count = collect(agent, competition, now_ns, parts, members);
     uint32_t cpus = budget_of(agent);
-    split_cpus(parts, count, cpus, 1);
+    split_cpus(parts, count, cpus, CHUNK);
     for (size_t i = 0; i < count; i++)
         members[i]->share = usable(&parts[i]);
     if (count > cpus && cpus > 0 && !agent->crowded_said) {
@@ -128,7 +129,7 @@ static void look_ahead(struct agent *agent, uint64_t now_ns)
         memcpy(with, parts, before * sizeof(*parts));
         with[before] = own;
         memcpy(&with[before + 1], &parts[before], (count - before) * sizeof(*parts));
-        split_cpus(with, count + 1, cpus, 1);
+        split_cpus(with, count + 1, cpus, CHUNK);
         client->prospect = usable(&with[before]);
         client->prospect_of = follows_from;
     }
@@ -174,7 +175,10 @@ void share_split(struct agent *agent)
         struct client *client = &agent->clients.slots[i];
         if (client->page == NULL)
             continue;
-        uint32_t team_size = !client->running ? client->prospect : client->long_section ? next[i] : client->share;
+        uint32_t team_size = client->long_section ? next[i] : client->share;
+        /* One that will not call begins with what takes from nobody. */
+        if (!client->running)
+            team_size = client->lend.asked ? client->prospect : 1;
         shrunk |= flight_set_team(&client->flight, client->page, client_rigid(client) ? 0 : team_size);
     }
     if (!shrunk)
