@@ -47,6 +47,7 @@ struct client {
     uint64_t seen_ns;     /* when its CPU time was read last */
     uint32_t prospect;    /* idle: what it would get if it ran, too */
     uint64_t prospect_of; /* a hash of all that follows from */
+    uint32_t split_share[2]; /* by split_cpus, of the last splits without and with competition */
 };
 
 struct clients {

@@ -70,6 +70,12 @@ static uint32_t usable(const struct split_part *part)
     return part->share < part->most ? part->share : part->most;
 }
 
+static uint64_t mix(uint64_t hash, uint64_t word)
+{
+    hash = (hash ^ word) * UINT64_C(0x9e3779b97f4a7c15);
+    return hash ^ hash >> 32;
+}
+
 /* Splits the budget among the running processes; all others have 1. */
 static void split(struct agent *agent, bool competition, uint64_t now_ns)
 {
@@ -80,19 +86,22 @@ static void split(struct agent *agent, bool competition, uint64_t now_ns)
     size_t count = collect(agent, competition, now_ns, parts, members);
     uint32_t cpus = budget_of(agent);
     split_cpus(parts, count, cpus, CHUNK);
+    uint64_t whose = mix(count, cpus);
     for (size_t i = 0; i < count; i++)
+        whose = mix(mix(whose, members[i]->joined_ns ^ (uint64_t)members[i]->fd), parts[i].most);
+    for (size_t i = 0; i < count; i++)
+        parts[i].before = agent->split_whose[competition] == whose ? members[i]->split_share[competition] : 0;
+    split_settle(parts, count, CHUNK);
+    agent->split_whose[competition] = whose;
+    for (size_t i = 0; i < count; i++) {
+        members[i]->split_share[competition] = parts[i].share;
         members[i]->share = usable(&parts[i]);
+    }
     if (count > cpus && cpus > 0 && !agent->crowded_said) {
         agent->crowded_said = true;
         log_line("%zu programs compute on %u CPUs: each has a team of 1, and they share by time (said once)", count,
                  cpus);
     }
-}
-
-static uint64_t mix(uint64_t hash, uint64_t word)
-{
-    hash = (hash ^ word) * UINT64_C(0x9e3779b97f4a7c15);
-    return hash ^ hash >> 32;
 }
 
 static uint64_t mix_part(uint64_t hash, const struct split_part *part)

@@ -179,3 +179,16 @@ void split_cpus(struct split_part parts[], size_t count, uint32_t cpus, uint32_t
         parts[i].exact *= (double)chunk;
     }
 }
+
+void split_settle(struct split_part parts[], size_t count, uint32_t chunk)
+{
+    uint64_t sum_before = 0, sum = 0;
+    for (size_t i = 0; i < count; i++) {
+        if (parts[i].before == 0 || !(fabs(parts[i].exact - (double)parts[i].before) < SPLIT_SETTLED * (double)chunk))
+            return;
+        sum_before += parts[i].before;
+        sum += parts[i].share;
+    }
+    for (size_t i = 0; i < count && sum_before == sum; i++)
+        parts[i].share = parts[i].before;
+}
