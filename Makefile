@@ -46,9 +46,9 @@ test-c: setup venv ## build the C parts with gcc, clang and sanitizers without a
 	@$(SAY) 'shim test with a wheel ...'
 	@$(ENV) $(BIN)/python -m pytest -q guest-libgomp/tests $(ARGS)
 
-test-unit: venv ## tests without guests
+test-unit: programs venv ## tests without guests
 	@$(SAY) 'unit, property and driver tests ...'
-	@$(BIN)/python -m pytest -q tests/unit tests/driver $(ARGS)
+	@$(ENV) $(BIN)/python -m pytest -q tests/unit tests/driver $(ARGS)
 
 test-guest: image ## tests with real guests (root)
 	@$(SAY) 'tests with real guests ...'

@@ -2,6 +2,7 @@
 #ifndef VSCAF_AGENT_H
 #define VSCAF_AGENT_H
 
+#include "background.h"
 #include "clients.h"
 #include "cpus.h"
 #include "load.h"
@@ -46,11 +47,14 @@ struct agent {
     struct load_totals totals;
     bool totals_known, totals_failed;
     struct load_others others;
+    struct background background;
     double busy_cpus;
     uint32_t demand;
     uint32_t idle_periods; /* in a row */
     uint32_t others_demand;
     uint32_t threads_turn; /* whose threads are read first in the next period */
+    bool crowded_said;     /* that more processes run than there are CPUs */
+    uint64_t split_whose[2]; /* a hash: who took part in the last splits without and with competition, under which bounds */
 
     /* What is to be sent: the newest of each, written out only when the port takes it. */
     bool send_hello, send_error, send_ack, send_report;
@@ -70,6 +74,11 @@ void agent_stop(struct agent *agent);
 uint32_t agent_team_limit(const struct agent *agent);
 /* One period: measure, split, report. */
 void agent_period(struct agent *agent, uint64_t now_ns);
+/* A process has joined, or has called for its CPUs. Before share_split. */
+void agent_client_joined(struct agent *agent, struct client *client, uint64_t now_ns);
+void agent_client_called(struct client *client, uint64_t now_ns);
+/* CPU seconds that a joined process may have used since it was measured last: of one that is gone nobody can say. */
+double agent_client_unmeasured(const struct client *client, uint64_t now_ns);
 /* Callbacks of the port; the context is the agent. */
 port_line_handler agent_take_line;
 port_line_source agent_next_line;
@@ -81,7 +90,7 @@ void allocation_order(struct agent *agent, const struct wire_allocate *order, ui
 uint64_t allocation_advance(struct agent *agent, uint64_t now_ns);
 /* Looks whether CPUs came or went by other hands since the order was settled. */
 void allocation_period(struct agent *agent);
-/* CPUs that the processes may use now; 0: rest. */
+/* CPUs that this guest's processes may use now, joined or not; 0: rest. */
 uint32_t allocation_budget(const struct agent *agent);
 
 /* Whether the CPUs that are online are those that the host gave, and are to stay. */

@@ -4,6 +4,8 @@
 #include <stdbool.h>
 
 #define RELATIVE_ERROR_LEAST 0.01
+#define PORTION_LEAST 1e-9 /* of the largest weight */
+#define FREE (-1.0)        /* exact: not yet at a bound */
 
 double split_weight_of(const struct speedup_point points[], size_t count)
 {
@@ -32,97 +34,161 @@ static double weight_of(const struct split_part *part, double unknown)
 
 static double mean_of_known(const struct split_part parts[], size_t count)
 {
-    double sum = 0.0;
+    long double sum = 0.0L; /* however large they are */
     size_t known = 0;
     for (size_t i = 0; i < count; i++)
         if (weight_known(&parts[i])) {
             sum += fmax(parts[i].weight, SPLIT_WEIGHT_LEAST);
             known++;
         }
-    return known > 0 ? sum / (double)known : 1.0;
+    return known > 0 ? (double)(sum / (long double)known) : 1.0;
 }
 
-/* The exact share of one part when `scale` CPUs come per unit of weight. */
-static double exact_share(const struct split_part *part, double unknown, double scale)
+/* Fills `portion`: the weight against the largest, as integer_partition has it. No overflow, and what nobody else can use
+ * finds a home. */
+static void weigh(struct split_part parts[], size_t count)
 {
-    return fmin(weight_of(part, unknown) * scale, (double)part->most);
+    double unknown = mean_of_known(parts, count), top = 0.0;
+    for (size_t i = 0; i < count; i++)
+        top = fmax(top, weight_of(&parts[i], unknown));
+    for (size_t i = 0; i < count; i++)
+        parts[i].portion = fmax(weight_of(&parts[i], unknown) / top, PORTION_LEAST);
 }
 
-/* CPUs per unit of weight once what the bounded parts cannot use has gone to the others. Each round fixes at least one
- * more part at its bound (the scale only rises), so there are at most `count` rounds. */
-static double scale_under_bounds(const struct split_part parts[], size_t count, double unknown, double cpus)
+/* Sums are long double: as near to Python's fsum as makes no difference. */
+
+static double portions_of_free(const struct split_part parts[], size_t count)
 {
-    double scale = 0.0;
-    for (size_t round = 0; round <= count; round++) {
-        double left = cpus, sum = 0.0;
-        for (size_t i = 0; i < count; i++) {
-            double weight = weight_of(&parts[i], unknown);
-            if (weight * scale >= (double)parts[i].most)
-                left -= (double)parts[i].most;
-            else
-                sum += weight;
-        }
-        if (sum <= 0.0 || left <= 0.0)
-            break;
-        double next = left / sum;
-        if (next <= scale)
-            break;
-        scale = next;
-    }
-    return scale;
+    long double sum = 0.0L;
+    for (size_t i = 0; i < count; i++)
+        if (parts[i].exact == FREE)
+            sum += parts[i].portion;
+    return (double)sum;
 }
 
-void split_cpus(struct split_part parts[], size_t count, uint32_t cpus)
+/* Given `scale` for each unit of weight, fixes the free parts that fall below `least`, or those above their `high`,
+ * whichever must be there in the solution; the rest is taken down by what they get. False: none is out of bounds. */
+static bool fix_bounded(struct split_part parts[], size_t count, double scale, double least, double *rest)
 {
+    long double clamped = 0.0L;
+    bool below = false, above = false;
     for (size_t i = 0; i < count; i++) {
-        parts[i].share = 1;
-        if (parts[i].most == 0)
-            parts[i].most = 1;
+        if (parts[i].exact != FREE)
+            continue;
+        double share = scale * parts[i].portion;
+        below = below || share < least;
+        above = above || share > parts[i].high;
+        clamped += fmin(parts[i].high, fmax(least, share));
     }
-    if (count == 0 || cpus <= count)
+    if (!below && !above)
+        return false;
+    bool fix_below = below && ((double)clamped >= *rest || !above);
+    for (size_t i = 0; i < count; i++) {
+        double share = scale * parts[i].portion;
+        if (parts[i].exact != FREE || !(fix_below ? share < least : share > parts[i].high))
+            continue;
+        parts[i].exact = fix_below ? least : parts[i].high;
+        *rest -= parts[i].exact;
+    }
+    return true;
+}
+
+/* clamp(t portion, least, high), with t such that the sum is `wanted`. Each round fixes at least one more part at the
+ * bound where it must be, so there are at most `count`. */
+static void share_out(struct split_part parts[], size_t count, double wanted, double least)
+{
+    double rest = wanted;
+    for (size_t i = 0; i < count; i++)
+        parts[i].exact = FREE;
+    for (;;) {
+        double sum = portions_of_free(parts, count);
+        if (sum <= 0.0)
+            return; /* all are fixed */
+        double scale = rest / sum;
+        if (fix_bounded(parts, count, scale, least, &rest))
+            continue;
+        for (size_t i = 0; i < count; i++)
+            if (parts[i].exact == FREE)
+                parts[i].exact = scale * parts[i].portion;
         return;
+    }
+}
 
-    double unknown = mean_of_known(parts, count);
-    double scale = scale_under_bounds(parts, count, unknown, (double)cpus);
-    int64_t remaining = cpus;
+void split_exactly(struct split_part parts[], size_t count, double cpus, double least)
+{
+    double sum = 0.0;
+    weigh(parts, count);
     for (size_t i = 0; i < count; i++) {
-        parts[i].share = (uint32_t)exact_share(&parts[i], unknown, scale);
+        parts[i].high = fmax(parts[i].most > 0 ? (double)parts[i].most : 1.0, least);
+        sum += parts[i].high;
+    }
+    share_out(parts, count, fmax(fmin(cpus, sum), least * (double)count), least);
+}
+
+/* Cuts the exact shares down to whole ones that sum to `wanted`, in chunks. */
+static void make_whole(struct split_part parts[], size_t count, uint32_t wanted)
+{
+    int64_t remaining = wanted;
+    for (size_t i = 0; i < count; i++) {
+        parts[i].share = (uint32_t)fmin(parts[i].high, fmax(1.0, floor(parts[i].exact)));
+        /* Rounded, so that the noise of floating point decides no tie. */
+        parts[i].error = nearbyint((parts[i].exact - (double)parts[i].share) * 1e9);
         remaining -= parts[i].share;
     }
-    while (remaining > 0) { /* leftovers: an empty part first, then the largest error */
+    for (; remaining > 0; remaining--) {
         struct split_part *needy = NULL;
-        double largest = 0.0;
         for (size_t i = 0; i < count; i++) {
-            if (parts[i].share >= parts[i].most)
+            if ((double)parts[i].share >= parts[i].high)
                 continue;
-            double error = exact_share(&parts[i], unknown, scale) - (double)parts[i].share;
-            if (parts[i].share == 0)
-                error += (double)cpus; /* above every error of a part that has something */
-            if (needy == NULL || error > largest) {
+            if (needy == NULL || parts[i].error > needy->error ||
+                (parts[i].error == needy->error && parts[i].portion > needy->portion))
                 needy = &parts[i];
-                largest = error;
-            }
         }
         if (needy == NULL)
-            break; /* everyone is at its bound: the rest stays unused */
+            return;
         needy->share++;
-        remaining--;
+        needy->error -= 1e9;
     }
-    for (size_t i = 0; i < count; i++) { /* nobody stays empty: steal where the error is least */
-        if (parts[i].share > 0)
-            continue;
-        struct split_part *rich = NULL;
-        double least = 0.0;
-        for (size_t j = 0; j < count; j++) {
-            double error = exact_share(&parts[j], unknown, scale) - (double)parts[j].share;
-            if (parts[j].share > 1 && (rich == NULL || error < least)) {
-                rich = &parts[j];
-                least = error;
-            }
-        }
-        if (rich == NULL)
-            break; /* cannot be: more CPUs than parts, so an empty part means that another has two */
-        rich->share--;
+}
+
+void split_cpus(struct split_part parts[], size_t count, uint32_t cpus, uint32_t chunk)
+{
+    uint32_t chunks = cpus / chunk;
+    if (count > chunks && chunk > 1) {
+        split_cpus(parts, count, cpus, 1);
+        return;
+    }
+    for (size_t i = 0; i < count; i++) {
         parts[i].share = 1;
+        parts[i].exact = 1.0;
     }
+    if (count > chunks || count == 0)
+        return;
+    double sum = 0.0;
+    weigh(parts, count);
+    for (size_t i = 0; i < count; i++) {
+        uint32_t most = parts[i].most > 0 ? parts[i].most : 1;
+        parts[i].high = fmin((double)chunks, ceil((double)most / (double)chunk));
+        sum += parts[i].high;
+    }
+    double wanted = fmin((double)chunks, sum);
+    share_out(parts, count, wanted, 1.0);
+    make_whole(parts, count, (uint32_t)wanted);
+    for (size_t i = 0; i < count; i++) {
+        parts[i].share *= chunk;
+        parts[i].exact *= (double)chunk;
+    }
+}
+
+void split_settle(struct split_part parts[], size_t count, uint32_t chunk)
+{
+    uint64_t sum_before = 0, sum = 0;
+    for (size_t i = 0; i < count; i++) {
+        if (parts[i].before == 0 || !(fabs(parts[i].exact - (double)parts[i].before) < SPLIT_SETTLED * (double)chunk))
+            return;
+        sum_before += parts[i].before;
+        sum += parts[i].share;
+    }
+    for (size_t i = 0; i < count && sum_before == sum; i++)
+        parts[i].share = parts[i].before;
 }

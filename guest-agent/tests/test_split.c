@@ -10,7 +10,7 @@
 
 static void check(struct split_part parts[], size_t count, uint32_t cpus, const uint32_t expected[])
 {
-    split_cpus(parts, count, cpus);
+    split_cpus(parts, count, cpus, 1);
     for (size_t i = 0; i < count; i++)
         assert_int_equal(parts[i].share, expected[i]);
 }
@@ -76,7 +76,7 @@ static void test_more_processes_than_cpus(void **state)
     struct split_part parts[] = {{.weight = 3, .most = 9}, {.weight = 1, .most = 9}, {.weight = 0, .most = 9}};
     check(parts, 3, 2, (uint32_t[]){1, 1, 1});
     check(parts, 3, 0, (uint32_t[]){1, 1, 1});
-    split_cpus(NULL, 0, 4);
+    split_cpus(NULL, 0, 4, 1);
 }
 
 static void test_unknown_weights_are_the_mean(void **state)
@@ -97,6 +97,70 @@ static void test_bounds_go_to_the_others(void **state)
     check(all, 2, 12, (uint32_t[]){2, 3});
 }
 
+/* Whole chunks; what is none is left over, and a bound within a chunk takes the chunk. */
+static void test_chunks(void **state)
+{
+    (void)state;
+    struct split_part parts[] = {{.weight = 3, .most = 99}, {.weight = 1, .most = 99}};
+    split_cpus(parts, 2, 9, 2);
+    assert_int_equal(parts[0].share, 6);
+    assert_int_equal(parts[1].share, 2);
+    parts[0].most = 3;
+    split_cpus(parts, 2, 9, 2);
+    assert_int_equal(parts[0].share, 4);
+    assert_int_equal(parts[1].share, 4);
+    /* More processes than chunks: CPU by CPU. */
+    struct split_part many[] = {{.weight = 3, .most = 99}, {.weight = 1, .most = 99}, {.weight = 1, .most = 99}};
+    split_cpus(many, 3, 5, 2);
+    assert_int_equal(many[0].share + many[1].share + many[2].share, 5);
+    split_cpus(many, 3, 1, 2);
+    assert_int_equal(many[0].share + many[1].share + many[2].share, 3);
+}
+
+static void test_exactly(void **state)
+{
+    (void)state;
+    struct split_part parts[] = {{.weight = 3, .most = 99}, {.weight = 0, .most = 99}, {.weight = 1, .most = 99}};
+    split_exactly(parts, 3, 7.5, 0.0);
+    assert_float_equal(parts[0].exact, 3.75, 1e-12);
+    assert_float_equal(parts[1].exact, 2.5, 1e-12); /* unknown: an equal share */
+    assert_float_equal(parts[2].exact, 1.25, 1e-12);
+    parts[0].most = 2;
+    split_exactly(parts, 3, 7.5, 2.0);
+    assert_float_equal(parts[0].exact, 2.0, 1e-12);
+    assert_float_equal(parts[1].exact, 3.5, 1e-12);
+    split_exactly(parts, 3, 3.0, 2.0); /* the bounds bound the sum */
+    assert_float_equal(parts[1].exact, 2.0, 1e-12);
+}
+
+static void check_settled(double weight, uint32_t before, uint32_t expected)
+{
+    struct split_part parts[] = {{.weight = weight, .most = 99, .before = before},
+                                 {.weight = 4.0 - weight, .most = 99, .before = before > 0 ? 4 - before : 0}};
+    split_cpus(parts, 2, 4, 1);
+    split_settle(parts, 2, 1);
+    assert_int_equal(parts[0].share, expected);
+    assert_int_equal(parts[1].share, 4 - expected);
+}
+
+/* What wavers about a half stays as it is. */
+static void test_settles(void **state)
+{
+    (void)state;
+    check_settled(2.4, 0, 2);
+    check_settled(2.6, 2, 2);
+    check_settled(2.8, 2, 3);
+    check_settled(2.6, 3, 3);
+    check_settled(2.4, 3, 3);
+    check_settled(2.2, 3, 2);
+    check_settled(2.6, 0, 3);
+    /* Of fewer CPUs: what was is of no use. */
+    struct split_part parts[] = {{.weight = 1, .most = 99, .before = 2}, {.weight = 1, .most = 99, .before = 2}};
+    split_cpus(parts, 2, 3, 1);
+    split_settle(parts, 2, 1);
+    assert_int_equal(parts[0].share + parts[1].share, 3);
+}
+
 /* Laws, over many made-up cases: everyone has 1 to `most`, and nothing is left while somebody could use it. */
 static void test_laws(void **state)
 {
@@ -113,7 +177,7 @@ static void test_laws(void **state)
             parts[i] =
                 (struct split_part){.weight = (double)((seed >> 10) % 1000) / 100.0, .most = 1 + (seed >> 20) % 20};
         }
-        split_cpus(parts, count, cpus);
+        split_cpus(parts, count, cpus, 1);
         for (size_t i = 0; i < count; i++) {
             assert_in_range(parts[i].share, 1, parts[i].most);
             sum += parts[i].share;
@@ -134,6 +198,9 @@ int main(void)
         cmocka_unit_test(test_more_processes_than_cpus),
         cmocka_unit_test(test_unknown_weights_are_the_mean),
         cmocka_unit_test(test_bounds_go_to_the_others),
+        cmocka_unit_test(test_chunks),
+        cmocka_unit_test(test_exactly),
+        cmocka_unit_test(test_settles),
         cmocka_unit_test(test_laws),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -13,16 +13,24 @@ def max_speedup(pool: PoolState, options: Options) -> dict[str, int]:
     Nobody known: equipartition. Takes no option.
     """
     refuse_unknown_options("max-speedup", options)
+    return bounded_partition(pool, exact_shares(pool))
+
+
+def exact_shares(pool: PoolState) -> dict[str, float]:
+    """The real-valued shares of the domains that compete, before bounds and whole chunks; they sum to the pool.
+
+    With domains' weights that are the sums of their processes' weights, an agent that splits a domain's share by its
+    processes' weights gives each process what one flat machine would.
+    """
     competing = [domain for domain in pool.domains if competes(domain)]
     known = {domain.name: weight for domain in competing if (weight := _known_weight(domain)) is not None}
     weights = math.fsum(known.values())
     equal_share = pool.cpus / max(1, len(competing))
     remainder = equal_share * len(known)
-    shares = {
+    return {
         domain.name: remainder * known[domain.name] / weights if domain.name in known else equal_share
         for domain in competing
     }
-    return bounded_partition(pool, shares)
 
 
 def _known_weight(domain: DomainState) -> float | None:

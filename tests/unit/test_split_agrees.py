@@ -1,0 +1,154 @@
+"""The agent's split, in C, against the host's, in Python: one model, one rounding, and two levels that make one."""
+
+from __future__ import annotations
+
+import math
+import os
+import subprocess
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from vscaf.core.model import domain_weight, scaf_weight
+from vscaf_policies import DomainState, PoolState, SpeedupPoint, integer_partition
+from vscaf_policies.max_speedup import exact_shares
+
+SPLIT = Path(os.environ.get("VSCAF_BUILD", "build/meson")) / "guest-agent" / "split-lines"
+
+weights = st.floats(0.05, 100.0)
+mosts = st.integers(1, 40)
+parts = st.lists(st.tuples(weights, mosts), min_size=1, max_size=12)
+
+
+class AgentSplit:
+    """The agent's own code behind a pipe (guest-agent/tests/split_lines.c)."""
+
+    def __init__(self) -> None:
+        assert SPLIT.exists(), f"{SPLIT}: build it with tests/build-c, or say where with VSCAF_BUILD"
+        self.process = subprocess.Popen([SPLIT], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+    def ask(self, word: str, numbers: Sequence[float]) -> list[float]:
+        assert self.process.stdin is not None and self.process.stdout is not None
+        self.process.stdin.write(f"{word} {' '.join(map(repr, numbers))}\n")
+        self.process.stdin.flush()
+        return [float(number) for number in self.process.stdout.readline().split()]
+
+    def whole(self, split: Sequence[tuple[float, int]], cpus: int, chunk: int = 1) -> list[int]:
+        return [int(share) for share in self.ask("whole", [cpus, chunk, *(n for part in split for n in part)])]
+
+    def exact(self, known: Sequence[float], cpus: float) -> list[float]:
+        """Without bounds: by the weights alone."""
+        return self.ask("exact", [cpus, 0.0, *(number for weight in known for number in (weight, 2**32 - 1))])
+
+    def close(self) -> None:
+        assert self.process.stdin is not None and self.process.stdout is not None
+        self.process.stdin.close()
+        assert self.process.wait(20) == 0
+        self.process.stdout.close()
+
+
+@pytest.fixture(scope="module")
+def agent() -> Iterator[AgentSplit]:
+    split = AgentSplit()
+    yield split
+    split.close()
+
+
+def domain(name: str, weight: float | None) -> DomainState:
+    return DomainState(
+        name=name,
+        minimum=1,
+        maximum=4096,
+        weight=1.0,
+        demand=4096,
+        allocation=1,
+        may_rest=True,
+        scaf_weight=weight,
+        newcomer=False,
+        points=(),
+    )
+
+
+def pool(cpus: int, domain_weights: Sequence[float | None]) -> PoolState:
+    domains = tuple(domain(f"{i:03}", weight) for i, weight in enumerate(domain_weights))
+    return PoolState(cpus=cpus, chunk=1, time_s=0.0, domains=domains)
+
+
+@given(st.lists(st.lists(weights, min_size=1, max_size=6), min_size=1, max_size=6), st.integers(1, 4096))
+def test_host_domain_process_is_one_flat_split(agent: AgentSplit, domains: list[list[float]], cpus: int) -> None:
+    """In real numbers: max-speedup among domains, the agent in each, against SCAF's equation 4.9 on one machine."""
+    shares = exact_shares(pool(cpus, [domain_weight(processes) for processes in domains]))
+    two_levels = [share for i, processes in enumerate(domains) for share in agent.exact(processes, shares[f"{i:03}"])]
+    flat = [weight for processes in domains for weight in processes]
+    total = math.fsum(flat)
+    assert two_levels == pytest.approx([cpus * weight / total for weight in flat], rel=1e-9)
+    assert two_levels == pytest.approx(agent.exact(flat, cpus), rel=1e-9)
+    assert math.fsum(two_levels) == pytest.approx(cpus, rel=1e-9)
+
+
+@given(st.lists(st.integers(1, 6), min_size=1, max_size=6), st.integers(1, 4096))
+def test_nobody_known_is_equal_shares_within_each_domain(agent: AgentSplit, counts: list[int], cpus: int) -> None:
+    shares = exact_shares(pool(cpus, [domain_weight([None] * count) for count in counts]))
+    for i, count in enumerate(counts):
+        expected = cpus / len(counts) / count
+        assert agent.exact([0.0] * count, shares[f"{i:03}"]) == pytest.approx([expected] * count, rel=1e-9)
+
+
+@given(st.lists(st.none() | weights, min_size=1, max_size=12), st.integers(1, 4096))
+def test_unknown_is_an_equal_share_at_both_levels(
+    agent: AgentSplit, known_or_not: list[float | None], cpus: int
+) -> None:
+    """What the host gives a newcomer among domains, the agent gives a newcomer among processes: N / k."""
+    shares = agent.exact([weight or 0.0 for weight in known_or_not], cpus)
+    assert shares == pytest.approx(list(exact_shares(pool(cpus, known_or_not)).values()), rel=1e-9)
+    for weight, share in zip(known_or_not, shares, strict=True):
+        assert weight is not None or share == pytest.approx(cpus / len(shares), rel=1e-9)
+
+
+@given(parts, st.integers(0, 300), st.integers(1, 4))
+def test_the_same_integers(agent: AgentSplit, split: list[tuple[float, int]], cpus: int, chunk: int) -> None:
+    shares = agent.whole(split, cpus, chunk)
+    if len(split) > cpus // chunk:  # the agent leaves no process without a CPU, the host a domain
+        assert shares == (agent.whole(split, cpus) if chunk > 1 else [1] * len(split))
+        return
+    names = [f"{i:03}" for i in range(len(split))]
+    expected = integer_partition(
+        {name: weight for name, (weight, _) in zip(names, split, strict=True)},
+        cpus,
+        chunk,
+        maximum={name: most for name, (_, most) in zip(names, split, strict=True)},
+    )
+    assert shares == [expected[name] for name in names]
+
+
+@given(st.lists(st.tuples(st.floats(), mosts), min_size=1, max_size=40), st.integers(0, 300), st.integers(1, 4))
+def test_laws(agent: AgentSplit, split: list[tuple[float, int]], cpus: int, chunk: int) -> None:
+    """Any weight at all: everyone has something, nobody more than it can use, nothing is left that one could use."""
+    shares = agent.whole(split, cpus, chunk)
+    if len(split) > cpus // chunk:
+        chunk = 1
+    assert len(shares) == len(split) and all(share >= chunk or share == 1 for share in shares)
+    most = [-(-most // chunk) * chunk for _, most in split]
+    assert all(share <= bound and share % chunk == 0 for share, bound in zip(shares, most, strict=True))
+    assert sum(shares) == max(len(split), min(cpus - cpus % chunk, sum(most)))
+
+
+point = st.builds(
+    SpeedupPoint,
+    cpus=st.integers(1, 4096),
+    speedup=st.floats(0.01, 2.0),
+    standard_error=st.floats(0.0, 50.0),
+    samples=st.integers(0, 50),
+)
+
+
+@given(st.lists(point, max_size=8))
+def test_the_same_weight_of_the_same_points(agent: AgentSplit, points: list[SpeedupPoint]) -> None:
+    scaled = [
+        SpeedupPoint(p.cpus, p.speedup * p.cpus, p.standard_error, p.samples) for p in points
+    ]  # up to 2 p: what the agent believes
+    numbers = [number for p in scaled for number in (p.cpus, p.speedup, p.standard_error, p.samples)]
+    (weight,) = agent.ask("weight", numbers or [1, 1, 0, 0])
+    assert weight == pytest.approx(scaf_weight(scaled) or 0.0, rel=1e-9)
