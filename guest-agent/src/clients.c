@@ -138,13 +138,12 @@ static void refuse(struct clients *clients, int fd, const struct ucred *credenti
 {
     char name[64];
     account_name(account, name, sizeof(name));
-    bool first = admission_say(&clients->admission, account, false);
-    if (flood && barred_add(&clients->barred, clients->path, credentials->uid, now_ns + admission_flood_ns()) && first)
-        log_line("%s connects without end (process %d): not let in for %ju s at a time (said once)", name,
-                 (int)credentials->pid, (uintmax_t)(admission_flood_ns() / UINT64_C(1000000000)));
-    else if (first)
-        log_line("%s connects more than %.0f times a second (process %d): its programs run on unmanaged (said once)",
+    if (admission_say(&clients->admission, account, false))
+        log_line("%s connects more than %.0f times a second (process %d): refused, its programs run on unmanaged "
+                 "(said once)",
                  name, ADMISSION_RATE, (int)credentials->pid);
+    if (flood) /* where it cannot be done, each one goes on being refused here */
+        barred_add(&clients->barred, clients->path, credentials->uid, now_ns + admission_flood_ns());
     answer(fd, VSCAF_JOIN_FULL, -1);
     unasked_close(fd);
 }
