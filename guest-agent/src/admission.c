@@ -44,9 +44,9 @@ static struct admission_account *find(struct admission *admission, account_t acc
 
 enum admission_pace admission_connect(struct admission *admission, account_t account, uint64_t now_ns)
 {
+    struct admission_account *known = find(admission, account, now_ns);
     if (trusted(admission, account))
         return ADMISSION_STEADY;
-    struct admission_account *known = find(admission, account, now_ns);
     known->tokens = fmax(tokens_at(known, now_ns) - 1.0, -ADMISSION_BURST);
     known->last_ns = now_ns;
     if (known->tokens >= 0.0)

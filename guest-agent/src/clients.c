@@ -260,11 +260,9 @@ static bool may_join(struct clients *clients, const struct client *client)
         return true;
     char name[64];
     account_name(client->account, name, sizeof(name));
-    bool remembered = admission_say(&clients->admission, client->account, true);
-    if (remembered || !clients->complained)
+    if (admission_say(&clients->admission, client->account, true))
         log_line("process %d (%s) runs on unmanaged: %u programs have joined, %u of them of %s (said once; --per-user)",
                  (int)client->pid, client->name, clients->joined, own, name);
-    clients->complained = clients->complained || !remembered;
     return false;
 }
 
