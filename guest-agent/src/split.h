@@ -28,6 +28,10 @@ struct split_part {
  * p = 1. */
 double split_weight_of(const struct speedup_point points[], size_t count);
 
+/* The largest weight that is believed where there are `cpus`: that of a program for which S(p) = p all the way. More would
+ * let one that lies leave an honest program that scales as well with nothing but its minimum. */
+double split_weight_most(uint32_t cpus);
+
 /* The real-valued shares that maximise the sum of the modelled speedups of `count` running processes on `cpus` CPUs:
  * N C_j / sum C (thesis equation 4.9), none below `least` nor above its `most`; what one cannot use goes to the others
  * by their weights. An unknown weight counts as the mean of the known ones: without bounds that is N / count exactly,
