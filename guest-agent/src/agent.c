@@ -46,6 +46,18 @@ static bool some_cpu_switchable(const struct agent *agent)
     return false;
 }
 
+/* What the machine is like, which may change. */
+static void look_around(struct agent *agent, uint64_t now_ns)
+{
+    agent->chunk = agent->options->chunk > 0 ? agent->options->chunk : 1;
+    if (!agent->options->standalone)
+        return;
+    bool due = now_ns >= agent->standalone.look_next_ns;
+    standalone_look(&agent->standalone, agent->options->proc, &agent->cpus.online, now_ns);
+    if (agent->options->chunk == 0 && due)
+        agent->chunk = standalone_chunk(&agent->standalone, &agent->cpus.online, agent->options->sysfs);
+}
+
 int agent_start(struct agent *agent, const struct options *options)
 {
     memset(agent, 0, sizeof(*agent));
@@ -67,7 +79,10 @@ int agent_start(struct agent *agent, const struct options *options)
     agent->can_switch = some_cpu_switchable(agent);
     agent->barrier = flight_barrier_choose();
     read_boot_id(agent);
-    if (clients_listen(&agent->clients, options->socket) != 0)
+    agent->policy = options->policy;
+    look_around(agent, monotonic_ns());
+    const char *path = place_to_listen(options->socket, agent->place);
+    if (path == NULL || clients_listen(&agent->clients, path) != 0)
         return -1;
     agent->period_last_ns = monotonic_ns();
     agent->period_next_ns = agent->period_last_ns + agent->period_ns;
@@ -80,9 +95,31 @@ void agent_stop(struct agent *agent)
     port_close(&agent->port);
 }
 
+uint32_t agent_cpus(const struct agent *agent)
+{
+    uint32_t most = agent->options->max_threads;
+    uint32_t cpus = agent->options->standalone ? standalone_cpus(&agent->standalone, &agent->cpus.online)
+                                               : cpu_set_count(&agent->cpus.online);
+    return most > 0 && most < cpus ? most : cpus;
+}
+
+void agent_set_policy(struct agent *agent, enum split_policy policy)
+{
+    if (agent->policy == policy)
+        return;
+    agent->policy = policy;
+    log_line("policy %s from now on", policy_name(policy));
+    share_split(agent);
+    agent->report_urgent = true;
+}
+
 uint32_t agent_team_limit(const struct agent *agent)
 {
-    uint32_t possible = agent->cpus.possible < VSCAF_MAX_TEAM ? agent->cpus.possible : VSCAF_MAX_TEAM;
+    uint32_t possible = agent->options->standalone ? agent_cpus(agent) : agent->cpus.possible;
+    if (agent->options->max_threads > 0 && agent->options->max_threads < possible)
+        possible = agent->options->max_threads;
+    if (possible > VSCAF_MAX_TEAM)
+        possible = VSCAF_MAX_TEAM;
     if (agent->allocation.given && agent->allocation.order.limit < possible)
         return agent->allocation.order.limit;
     return possible;
@@ -152,6 +189,7 @@ void agent_period(struct agent *agent, uint64_t now_ns)
         agent->period_next_ns = now_ns + agent->period_ns;
 
     allocation_period(agent);
+    look_around(agent, now_ns);
     for (uint32_t i = 0; i < CLIENTS_SLOTS; i++) {
         struct client *client = &agent->clients.slots[i];
         if (client->page == NULL)

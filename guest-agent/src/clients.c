@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "log.h"
+#include "status.h"
 #include "wire.h"
 
 static int make_directory(const char *socket_path)
@@ -213,6 +214,8 @@ enum clients_event clients_serve(struct clients *clients, struct client *client,
         clients_drop(clients, client);
         return joined ? CLIENTS_LEFT : CLIENTS_NOTHING;
     }
+    if (status_asked(&join, (size_t)got))
+        return CLIENTS_ASKED;
     if (got < (ssize_t)offsetof(struct vscaf_join, name) || join.magic != VSCAF_PAGE_MAGIC) {
         clients_drop(clients, client);
         return CLIENTS_NOTHING;

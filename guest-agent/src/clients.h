@@ -60,7 +60,12 @@ void clients_close(struct clients *clients);
 void clients_accept(struct clients *clients, uint64_t now_ns);
 
 /* What became of a connection. */
-enum clients_event { CLIENTS_NOTHING, CLIENTS_JOINED, CLIENTS_LEFT };
+enum clients_event {
+    CLIENTS_NOTHING,
+    CLIENTS_JOINED,
+    CLIENTS_LEFT,
+    CLIENTS_ASKED, /* for the status: whoever gets this answers and drops the connection */
+};
 
 /* Serves a connection that poll() has something for. A joined one has its page filled with team_limit and team size 1.
  */

@@ -9,6 +9,7 @@
 
 #include "agent.h"
 #include "log.h"
+#include "status_show.h"
 
 enum { POLL_SIGNAL, POLL_LISTENER, POLL_PORT, POLL_CLIENTS };
 
@@ -25,7 +26,7 @@ static uint64_t do_due(struct agent *agent)
         agent_period(agent, now_ns);
     next_ns = earlier(agent->period_next_ns, clients_drop_silent(&agent->clients, now_ns));
     next_ns = earlier(next_ns, allocation_advance(agent, now_ns));
-    if (agent->options->no_host)
+    if (agent->options->standalone)
         return next_ns;
     now_ns = monotonic_ns();
     if (port_try(&agent->port, now_ns)) {
@@ -43,20 +44,41 @@ static uint64_t do_due(struct agent *agent)
     return next_ns;
 }
 
-static void serve_clients(struct agent *agent, const struct pollfd *polls, const uint32_t *slots, nfds_t count)
+static void serve_clients(struct agent *agent, const struct pollfd *polls, const uint32_t *slots, nfds_t count,
+                          uint64_t now_ns)
 {
     bool changed = false;
     for (nfds_t i = 0; i < count; i++) {
         struct client *client = &agent->clients.slots[slots[i]];
         if (polls[i].revents == 0 || client->fd != polls[i].fd)
             continue;
-        changed |= clients_serve(&agent->clients, client, agent_team_limit(agent)) != CLIENTS_NOTHING;
+        enum clients_event event = clients_serve(&agent->clients, client, agent_team_limit(agent));
+        if (event == CLIENTS_ASKED)
+            status_answer(agent, client, now_ns);
+        else
+            changed |= event != CLIENTS_NOTHING;
     }
     if (!changed)
         return;
     share_split(agent);
     share_update_demand(agent);
     agent->report_urgent = true;
+}
+
+/* As scafd: SIGUSR1 for equipartition, SIGUSR2 for the largest sum of speedups. True: to end. */
+static bool take_signals(struct agent *agent, int signals)
+{
+    struct signalfd_siginfo signal;
+    bool stop = false;
+    while (read(signals, &signal, sizeof(signal)) == (ssize_t)sizeof(signal)) {
+        if (signal.ssi_signo == SIGUSR1)
+            agent_set_policy(agent, SPLIT_EQUIPARTITION);
+        else if (signal.ssi_signo == SIGUSR2)
+            agent_set_policy(agent, SPLIT_MAX_SPEEDUP);
+        else
+            stop = true;
+    }
+    return stop;
 }
 
 static void turn(struct agent *agent, int signals, bool *stop)
@@ -68,7 +90,7 @@ static void turn(struct agent *agent, int signals, bool *stop)
 
     polls[POLL_SIGNAL] = (struct pollfd){.fd = signals, .events = POLLIN};
     polls[POLL_LISTENER] = (struct pollfd){.fd = agent->clients.listener, .events = POLLIN};
-    short port_wants = agent->options->no_host ? 0 : port_events(&agent->port, agent_has_line(agent));
+    short port_wants = agent->options->standalone ? 0 : port_events(&agent->port, agent_has_line(agent));
     polls[POLL_PORT] = (struct pollfd){.fd = port_wants != 0 ? agent->port.fd : -1, .events = port_wants};
     nfds_t count = 0;
     for (uint32_t i = 0; i < CLIENTS_SLOTS; i++) {
@@ -86,8 +108,9 @@ static void turn(struct agent *agent, int signals, bool *stop)
     if (ready <= 0)
         return;
     now_ns = monotonic_ns();
-    *stop = (polls[POLL_SIGNAL].revents & POLLIN) != 0;
-    serve_clients(agent, &polls[POLL_CLIENTS], slots, count);
+    if (polls[POLL_SIGNAL].revents & POLLIN)
+        *stop = take_signals(agent, signals);
+    serve_clients(agent, &polls[POLL_CLIENTS], slots, count, now_ns);
     if (polls[POLL_LISTENER].revents & POLLIN)
         clients_accept(&agent->clients, now_ns);
     if (polls[POLL_PORT].revents != 0)
@@ -102,11 +125,15 @@ int main(int argc, char *argv[])
     int status = options_read(&options, argc, argv);
     if (status >= 0)
         return status;
+    if (options.status)
+        return status_show(&options);
 
     sigset_t ends;
     sigemptyset(&ends);
     sigaddset(&ends, SIGTERM);
     sigaddset(&ends, SIGINT);
+    sigaddset(&ends, SIGUSR1);
+    sigaddset(&ends, SIGUSR2);
     sigprocmask(SIG_BLOCK, &ends, NULL);
     signal(SIGPIPE, SIG_IGN);
     int signals = signalfd(-1, &ends, SFD_NONBLOCK | SFD_CLOEXEC);

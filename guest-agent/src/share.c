@@ -25,6 +25,13 @@ static uint32_t most_now(const struct client *client, uint32_t limit, bool compe
     return client->wanting < limit ? client->wanting : limit;
 }
 
+static double weight_of(const struct agent *agent, const struct client *client)
+{
+    if (agent->policy == SPLIT_EQUIPARTITION)
+        return 1.0;
+    return split_weight_of(client->learned.points, client->learned.points_count);
+}
+
 /* Splits the budget among the running processes; all others have 1. `most_now` bounds what they get if competition,
  * else what their next sections could use. */
 static void split(struct agent *agent, bool competition)
@@ -42,19 +49,26 @@ static void split(struct agent *agent, bool competition)
             continue;
         members[count] = client;
         parts[count++] =
-            (struct split_part){.weight = split_weight_of(client->learned.points, client->learned.points_count),
+            (struct split_part){.weight = weight_of(agent, client),
                                 .most = most_now(client, limit, competition)};
     }
-    split_cpus(parts, count, allocation_budget(agent), 1);
+    split_cpus(parts, count, allocation_budget(agent), agent->chunk);
     for (size_t i = 0; i < count; i++) /* a whole chunk may be more than it can use */
         members[i]->share = parts[i].share < parts[i].most ? parts[i].share : parts[i].most;
+}
+
+bool share_learning(const struct agent *agent)
+{
+    /* Without a host, nobody else asks for what equipartition does not use. */
+    return agent->options->learn_budget_ppm > 0 &&
+           !(agent->options->standalone && agent->policy == SPLIT_EQUIPARTITION);
 }
 
 void share_control(struct agent *agent)
 {
     uint32_t control = 0, limit = agent_team_limit(agent);
     /* While CPUs come and go, what a section takes says nothing about its team size. */
-    if (agent->options->learn_budget_ppm > 0 && agent->allocation.phase == ALLOCATION_SETTLED &&
+    if (share_learning(agent) && agent->allocation.phase == ALLOCATION_SETTLED &&
         share_competition(agent))
         control |= VSCAF_CONTROL_LEARN;
     if (allocation_exclusive(agent))

@@ -129,13 +129,15 @@ class Rig:
 
     def start(self, *options: str, accept: bool = True) -> None:
         command = [str(AGENT), "--socket", str(self.socket_path), "--sysfs", str(self.sysfs), "--proc", str(self.proc)]
-        command += ["--port", str(self.port_path)] if "--no-host" not in options else []
+        command += (
+            ["--port", str(self.port_path)] if "--standalone" not in options and "--no-host" not in options else []
+        )
         # A sanitizer keeps freed memory back to find its late use: not so much that it looks like growth.
         environment = {**os.environ, "ASAN_OPTIONS": "quarantine_size_mb=1"}
         with self.log.open("ab") as log:
             self.process = subprocess.Popen([*command, "--period-ms", "50", *options], stderr=log, env=environment)
         wait_until(self.socket_path.exists, "the agent's socket")
-        if accept and "--no-host" not in options:
+        if accept and "--standalone" not in options and "--no-host" not in options:
             self.accept()
 
     def accept(self) -> None:

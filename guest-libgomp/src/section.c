@@ -5,6 +5,7 @@
 #include "clock.h"
 #include "experiment.h"
 #include "learn.h"
+#include "leave.h"
 #include "loops.h"
 #include "program.h"
 #include "random.h"
@@ -262,7 +263,7 @@ void section_begin(struct section *section, outlined_function *fn, void *data, u
         atomic_signal_fence(memory_order_seq_cst);
         section->team = team_of_owner(runtime, place, page, asked);
         section->watch_due = section->start && watch_is_due(section->start);
-        if (__builtin_expect(atomic_load_explicit(&page->control, memory_order_relaxed) & VSCAF_CONTROL_LEARN, 0)
+        if (__builtin_expect(leave_to_learn(page), 0)
             && !atomic_load_explicit(&experiment_metric, memory_order_relaxed))
             learn_begin(section, asked);
         else if (__builtin_expect(learn_under_way, 0))
