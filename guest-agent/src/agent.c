@@ -11,6 +11,7 @@
 #include "log.h"
 
 #define RUNNING_LOAD_CPUS 0.05 /* a process that used more of one CPU than this over a period runs */
+#define IDLE_LOOK_NS UINT64_C(1000000000) /* an idle process's CPU time is read this often */
 #define REPORT_GAP_NS UINT64_C(20000000)
 
 uint64_t monotonic_ns(void)
@@ -49,13 +50,17 @@ static bool some_cpu_switchable(const struct agent *agent)
 /* What the machine is like, which may change. */
 static void look_around(struct agent *agent, uint64_t now_ns)
 {
-    agent->chunk = agent->options->chunk > 0 ? agent->options->chunk : 1;
-    if (!agent->options->standalone)
+    if (!agent->options->standalone) {
+        agent->chunk = agent->options->chunk > 0 ? agent->options->chunk : 1;
         return;
+    }
     bool due = now_ns >= agent->standalone.look_next_ns;
-    standalone_look(&agent->standalone, agent->options->proc, &agent->cpus.online, now_ns);
-    if (agent->options->chunk == 0 && due)
-        agent->chunk = standalone_chunk(&agent->standalone, &agent->cpus.online, agent->options->sysfs);
+    if (standalone_look(&agent->standalone, agent->options->proc, &agent->cpus.online, now_ns))
+        agent->totals_known = false; /* the sums were those of other CPUs */
+    if (due)
+        agent->chunk = agent->options->chunk > 0 ? agent->options->chunk
+                                                 : standalone_chunk(&agent->standalone, &agent->cpus.online,
+                                                                    agent->options->sysfs);
 }
 
 int agent_start(struct agent *agent, const struct options *options)
@@ -70,7 +75,7 @@ int agent_start(struct agent *agent, const struct options *options)
         log_line("%s/devices/system/cpu: %s: give the place of sysfs with --sysfs", options->sysfs, strerror(-status));
         return -1;
     }
-    status = load_read(options->proc, &agent->totals);
+    status = load_read(options->proc, NULL, &agent->totals);
     if (status != 0) {
         log_line("%s/stat: %s: give the place of procfs with --proc", options->proc, strerror(-status));
         return -1;
@@ -97,10 +102,15 @@ void agent_stop(struct agent *agent)
 
 uint32_t agent_cpus(const struct agent *agent)
 {
+    return agent->options->standalone ? standalone_cpus(&agent->standalone, &agent->cpus.online)
+                                      : cpu_set_count(&agent->cpus.online);
+}
+
+uint32_t agent_bound(const struct agent *agent)
+{
+    uint32_t bound = agent->options->standalone ? standalone_bound(&agent->standalone) : UINT32_MAX;
     uint32_t most = agent->options->max_threads;
-    uint32_t cpus = agent->options->standalone ? standalone_cpus(&agent->standalone, &agent->cpus.online)
-                                               : cpu_set_count(&agent->cpus.online);
-    return most > 0 && most < cpus ? most : cpus;
+    return most > 0 && most < bound ? most : bound;
 }
 
 void agent_set_policy(struct agent *agent, enum split_policy policy)
@@ -116,8 +126,8 @@ void agent_set_policy(struct agent *agent, enum split_policy policy)
 uint32_t agent_team_limit(const struct agent *agent)
 {
     uint32_t possible = agent->options->standalone ? agent_cpus(agent) : agent->cpus.possible;
-    if (agent->options->max_threads > 0 && agent->options->max_threads < possible)
-        possible = agent->options->max_threads;
+    if (agent_bound(agent) < possible)
+        possible = agent_bound(agent);
     if (possible > VSCAF_MAX_TEAM)
         possible = VSCAF_MAX_TEAM;
     if (agent->allocation.given && agent->allocation.order.limit < possible)
@@ -125,29 +135,87 @@ uint32_t agent_team_limit(const struct agent *agent)
     return possible;
 }
 
-/* CPU time of one process over the period; false when the process is gone. */
-static bool measure_client(struct client *client, double period_s)
+/* Reads how much CPU time a process used since it was looked at last, and whether it runs. False: the process is gone. */
+static bool measure_client(struct client *client, uint64_t now_ns)
 {
-    uint64_t cpu_ns = 0;
+    uint64_t cpu_ns = client->seen_cpu_ns;
     int status = load_process_ns(client->pid, &cpu_ns);
     if (status == -ESRCH && client->pid > 0)
         return false; /* its socket is held open by somebody else, a forked child for one */
-    if (client->newcomer || cpu_ns < client->seen_cpu_ns)
-        client->load_cpus = 0.0;
-    else
-        client->load_cpus = (double)(cpu_ns - client->seen_cpu_ns) / (period_s * 1e9);
+    client->load_cpus = 0.0;
+    if (cpu_ns > client->seen_cpu_ns && now_ns > client->seen_ns)
+        client->load_cpus = (double)(cpu_ns - client->seen_cpu_ns) / (double)(now_ns - client->seen_ns);
     /* A process of another PID namespace has no number here: then its sections are all that is seen. */
     bool sections = long_section_count(client) || client->seen.in_flight;
-    client->running = client->newcomer || (status == 0 ? client->load_cpus > RUNNING_LOAD_CPUS : sections);
+    bool runs = status == 0 ? client->load_cpus > RUNNING_LOAD_CPUS : sections;
+    if (!client->newcomer)
+        lend_measured(&client->lend, runs, now_ns);
+    client->running = client->newcomer || runs;
     client->newcomer = false;
     client->seen_cpu_ns = cpu_ns;
+    client->seen_ns = now_ns;
     return true;
+}
+
+/* A process that is idle and will call needs no look at each period. One that computes without sections does not call. */
+static bool look_due(const struct agent *agent, const struct client *client, uint64_t now_ns)
+{
+    return client->running || client->newcomer || !client->lend.asked ||
+           now_ns - client->seen_ns + agent->period_ns > IDLE_LOOK_NS ||
+           flight_count(client->page).started != client->seen.started;
+}
+
+/* Returns its CPU seconds of this period. */
+static double look_at_client(struct agent *agent, struct client *client, double period_s, uint64_t now_ns)
+{
+    bool was_running = client->running;
+    uint64_t seen_ns = client->seen_ns;
+    if (!measure_client(client, now_ns)) {
+        background_left(&agent->background, agent_client_unmeasured(client, now_ns));
+        clients_drop(&agent->clients, client);
+        return 0.0;
+    }
+    double looked_s = (double)(now_ns - seen_ns) / 1e9;
+    learned_period(&client->learned, client->page, looked_s, client->running);
+    /* It computed unseen for some periods, and passed for background. */
+    if (client->running && !was_running && looked_s > period_s)
+        background_forget(&agent->background, client->load_cpus * (looked_s - period_s));
+    double used_s = client->load_cpus * fmin(looked_s, period_s);
+    /* One that no CPU time is known of is believed to use what it may. */
+    return client->running && client->pid <= 0 ? fmax(used_s, (double)client->share * fmin(looked_s, period_s)) : used_s;
+}
+
+void agent_client_joined(struct agent *agent, struct client *client, uint64_t now_ns)
+{
+    client->joined_ns = client->seen_ns = now_ns;
+    client->seen_cpu_ns = 0;
+    if (load_process_ns(client->pid, &client->seen_cpu_ns) == 0)
+        background_forget(&agent->background, (double)client->seen_cpu_ns / 1e9);
+}
+
+void agent_client_called(struct client *client, uint64_t now_ns)
+{
+    uint64_t cpu_ns = client->seen_cpu_ns;
+    if (load_process_ns(client->pid, &cpu_ns) == 0)
+        client->seen_cpu_ns = cpu_ns;
+    client->seen_ns = now_ns;
+    client->running = client->newcomer = true;
+}
+
+double agent_client_unmeasured(const struct client *client, uint64_t now_ns)
+{
+    if (client->page == NULL || !client->running || now_ns <= client->seen_ns)
+        return 0.0;
+    return fmax(client->load_cpus, (double)client->share) * (double)(now_ns - client->seen_ns) / 1e9;
 }
 
 static void measure_totals(struct agent *agent, double period_s, double joined_cpus, uint32_t joined_threads)
 {
     struct load_totals totals;
-    int status = load_read(agent->options->proc, &totals);
+    /* /proc/stat is the whole machine's, in a container too: what runs on others' CPUs is no load here. */
+    const struct cpu_set *own =
+        agent->options->standalone && agent->standalone.confined ? &agent->standalone.own : NULL;
+    int status = load_read(agent->options->proc, own, &totals);
     if (status != 0 && !agent->totals_failed)
         log_line("%s/stat cannot be read: %s: counting the joined programs alone", agent->options->proc,
                  strerror(-status));
@@ -162,11 +230,13 @@ static void measure_totals(struct agent *agent, double period_s, double joined_c
             others_runnable = totals.runnable - joined_threads - 1;
         agent->totals = totals;
     }
+    if (agent->totals_known && status == 0 && !agent->options->no_background)
+        background_period(&agent->background, period_s, busy_cpus * period_s, joined_cpus * period_s);
     agent->totals_known = status == 0;
     double others_cpus = fmax(busy_cpus - joined_cpus, 0.0);
     agent->busy_cpus = fmin(fmax(busy_cpus, joined_cpus), (double)CPUS_MOST);
     agent->others_demand =
-        load_others_demand(&agent->others, others_cpus, others_runnable, busy_cpus, cpu_set_count(&agent->cpus.online));
+        load_others_demand(&agent->others, others_cpus, others_runnable, busy_cpus, agent_cpus(agent));
 }
 
 /* Threads of a joined process that count as runnable now. */
@@ -194,12 +264,13 @@ void agent_period(struct agent *agent, uint64_t now_ns)
         struct client *client = &agent->clients.slots[i];
         if (client->page == NULL)
             continue;
-        if (!measure_client(client, period_s)) {
-            clients_drop(&agent->clients, client);
-            continue;
-        }
-        learned_period(&client->learned, client->page, period_s, client->running);
-        joined_cpus += client->load_cpus;
+        lend_period(&client->lend);
+        if (look_due(agent, client, now_ns))
+            joined_cpus += look_at_client(agent, client, period_s, now_ns) / period_s;
+        else
+            joined_cpus += client->load_cpus;
+        if (client->page == NULL)
+            continue; /* gone */
         /* Relaxed: a sign of life, ordered with nothing. */
         atomic_fetch_add_explicit(&client->page->agent_beat, 1, memory_order_relaxed);
     }

@@ -2,6 +2,7 @@
 #ifndef VSCAF_AGENT_H
 #define VSCAF_AGENT_H
 
+#include "background.h"
 #include "clients.h"
 #include "cpus.h"
 #include "load.h"
@@ -55,11 +56,13 @@ struct agent {
     struct load_totals totals;
     bool totals_known, totals_failed;
     struct load_others others;
+    struct background background;
     double busy_cpus;
     uint32_t demand;
     uint32_t idle_periods; /* in a row */
     uint32_t others_demand;
     uint32_t threads_turn; /* whose threads are read first in the next period */
+    bool crowded_said;     /* that more processes run than there are CPUs */
 
     /* What is to be sent: the newest of each, written out only when the port takes it. */
     bool send_hello, send_error, send_ack, send_report;
@@ -75,14 +78,21 @@ struct agent {
 /* agent.c: what everything else is built of. */
 int agent_start(struct agent *agent, const struct options *options);
 void agent_stop(struct agent *agent);
-/* CPUs that there are to hand out, before any order of the host's. */
+/* CPUs that there are, before any order of the host's. */
 uint32_t agent_cpus(const struct agent *agent);
+/* The most that joined processes may have together, however many there are. */
+uint32_t agent_bound(const struct agent *agent);
 /* Another policy from now on. */
 void agent_set_policy(struct agent *agent, enum split_policy policy);
 /* The largest team that may ever come. */
 uint32_t agent_team_limit(const struct agent *agent);
 /* One period: measure, split, report. */
 void agent_period(struct agent *agent, uint64_t now_ns);
+/* A process has joined, or has called for its CPUs. Before share_split. */
+void agent_client_joined(struct agent *agent, struct client *client, uint64_t now_ns);
+void agent_client_called(struct client *client, uint64_t now_ns);
+/* CPU seconds that a joined process may have used since it was measured last: of one that is gone nobody can say. */
+double agent_client_unmeasured(const struct client *client, uint64_t now_ns);
 /* Callbacks of the port; the context is the agent. */
 port_line_handler agent_take_line;
 port_line_source agent_next_line;
@@ -94,7 +104,7 @@ void allocation_order(struct agent *agent, const struct wire_allocate *order, ui
 uint64_t allocation_advance(struct agent *agent, uint64_t now_ns);
 /* Looks whether CPUs came or went by other hands since the order was settled. */
 void allocation_period(struct agent *agent);
-/* CPUs that the processes may use now; 0: rest. */
+/* CPUs that this guest's processes may use now, joined or not; 0: rest. */
 uint32_t allocation_budget(const struct agent *agent);
 
 /* Whether the CPUs that are online are those that the host gave, and are to stay. */
@@ -103,6 +113,8 @@ bool allocation_exclusive(const struct agent *agent);
 /* share.c: what each process gets, and how much all could use. */
 /* Team sizes of all joined processes, from what is known now; the largest that may come, and whether to learn. */
 void share_split(struct agent *agent);
+/* CPUs for the joined processes: what is there, less what the background takes, but at least one; and within bounds. */
+uint32_t share_budget(const struct agent *agent);
 /* Whether speedup is of any use to anybody. */
 bool share_learning(const struct agent *agent);
 /* The same without new team sizes. */

@@ -204,12 +204,17 @@ static int make_page(struct client *client, uint32_t team_limit)
 
 enum clients_event clients_serve(struct clients *clients, struct client *client, uint32_t team_limit)
 {
-    struct vscaf_join join;
+    struct vscaf_join join = {0};
     ssize_t got = recv(client->fd, &join, sizeof(join), MSG_DONTWAIT | MSG_TRUNC);
     if (got < 0 && (errno == EAGAIN || errno == EINTR))
         return CLIENTS_NOTHING;
     bool joined = client->page != NULL;
-    /* A joined process has nothing more to say; anything that it says ends it, as does its end of file. */
+    /* A joined process may call; anything else that it says ends it, as does its end of file. */
+    if (joined && got > 0 && got <= (ssize_t)sizeof(join)) {
+        enum lend_word word = lend_hear(&client->lend, &join, (size_t)got);
+        if (word != LEND_GIBBERISH)
+            return word == LEND_CALLED ? CLIENTS_CALLED : CLIENTS_NOTHING;
+    }
     if (joined || got <= 0) {
         clients_drop(clients, client);
         return joined ? CLIENTS_LEFT : CLIENTS_NOTHING;

@@ -8,6 +8,7 @@
 
 #include "flight.h"
 #include "learned.h"
+#include "lend.h"
 #include "threads.h"
 #include "vscaf/page.h"
 
@@ -28,10 +29,10 @@ struct client {
     struct learned learned;
     struct flight flight;
 
-    bool newcomer;        /* joined since the last period: counts as running until it was measured */
+    bool newcomer;        /* joined or called since the last period: counts as running until it was measured */
     bool running;         /* used more than 5% of one CPU over the last period, or is a newcomer */
-    double load_cpus;     /* CPUs used over the last period */
-    uint64_t seen_cpu_ns; /* CPU time at the last period */
+    double load_cpus;     /* CPUs used when it was looked at last: over one period, or, idle, over some */
+    uint64_t seen_cpu_ns; /* CPU time then */
     struct flight_counts seen;
 
     bool long_section;       /* the same sections have been in flight for a whole period: rigid meanwhile */
@@ -39,6 +40,13 @@ struct client {
     uint32_t wanting;        /* long_section: threads that run or would run, at least 1 */
 
     uint32_t share; /* CPUs it is to use; 0: not yet decided */
+
+    /* Lending (lend.h, share.c). */
+    struct lend lend;
+    uint64_t joined_ns;
+    uint64_t seen_ns;     /* when its CPU time was read last */
+    uint32_t prospect;    /* idle: what it would get if it ran, too */
+    uint64_t prospect_of; /* a hash of all that follows from */
 };
 
 struct clients {
@@ -63,6 +71,7 @@ void clients_accept(struct clients *clients, uint64_t now_ns);
 enum clients_event {
     CLIENTS_NOTHING,
     CLIENTS_JOINED,
+    CLIENTS_CALLED,
     CLIENTS_LEFT,
     CLIENTS_ASKED, /* for the status: whoever gets this answers and drops the connection */
 };

@@ -41,7 +41,7 @@ void long_section_period(struct agent *agent, uint64_t now_ns)
     for (uint32_t i = 0; i < CLIENTS_SLOTS; i++) {
         uint32_t at = (first + i) % CLIENTS_SLOTS;
         struct client *client = &agent->clients.slots[at];
-        if (client->page == NULL || !client->long_section)
+        if (client->page == NULL || !client->long_section || !client->running)
             continue;
         bool affordable = work > 0;
         read_threads(agent, client, now_ns, &work);

@@ -44,19 +44,28 @@ static uint64_t do_due(struct agent *agent)
     return next_ns;
 }
 
-static void serve_clients(struct agent *agent, const struct pollfd *polls, const uint32_t *slots, nfds_t count,
-                          uint64_t now_ns)
+static void serve_clients(struct agent *agent, const struct pollfd *polls, const uint32_t *slots, nfds_t count)
 {
     bool changed = false;
+    uint64_t now_ns = monotonic_ns();
     for (nfds_t i = 0; i < count; i++) {
         struct client *client = &agent->clients.slots[slots[i]];
         if (polls[i].revents == 0 || client->fd != polls[i].fd)
             continue;
-        enum clients_event event = clients_serve(&agent->clients, client, agent_team_limit(agent));
-        if (event == CLIENTS_ASKED)
-            status_answer(agent, client, now_ns);
+        double unmeasured_s = agent_client_unmeasured(client, now_ns);
+        enum clients_event event = CLIENTS_LEFT;
+        if (polls[i].events == 0) /* it is not listened to, and has closed */
+            clients_drop(&agent->clients, client);
         else
-            changed |= event != CLIENTS_NOTHING;
+            event = clients_serve(&agent->clients, client, agent_team_limit(agent));
+        switch (event) {
+        case CLIENTS_NOTHING: continue;
+        case CLIENTS_ASKED: status_answer(agent, client, now_ns); continue;
+        case CLIENTS_JOINED: agent_client_joined(agent, client, now_ns); break;
+        case CLIENTS_CALLED: agent_client_called(client, now_ns); break;
+        case CLIENTS_LEFT: background_left(&agent->background, unmeasured_s); break;
+        }
+        changed = true;
     }
     if (!changed)
         return;
@@ -96,7 +105,9 @@ static void turn(struct agent *agent, int signals, bool *stop)
     for (uint32_t i = 0; i < CLIENTS_SLOTS; i++) {
         if (agent->clients.slots[i].fd < 0)
             continue;
-        polls[POLL_CLIENTS + count] = (struct pollfd){.fd = agent->clients.slots[i].fd, .events = POLLIN};
+        const struct client *client = &agent->clients.slots[i];
+        short wanted = lend_muted(&client->lend) ? 0 : POLLIN;
+        polls[POLL_CLIENTS + count] = (struct pollfd){.fd = client->fd, .events = wanted};
         slots[count++] = i;
     }
     struct timespec timeout = {(time_t)(wait_ns / 1000000000u), (long)(wait_ns % 1000000000u)};
@@ -110,7 +121,7 @@ static void turn(struct agent *agent, int signals, bool *stop)
     now_ns = monotonic_ns();
     if (polls[POLL_SIGNAL].revents & POLLIN)
         *stop = take_signals(agent, signals);
-    serve_clients(agent, &polls[POLL_CLIENTS], slots, count, now_ns);
+    serve_clients(agent, &polls[POLL_CLIENTS], slots, count);
     if (polls[POLL_LISTENER].revents & POLLIN)
         clients_accept(&agent->clients, now_ns);
     if (polls[POLL_PORT].revents != 0)

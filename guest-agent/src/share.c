@@ -1,6 +1,11 @@
 /* What each process gets, and how much all of them could use. */
+#include <string.h>
+
 #include "agent.h"
+#include "log.h"
 #include "split.h"
+
+#define NEWCOMER_NS UINT64_C(2000000000) /* as SCAF: for so long a process that joined has an equal share */
 
 static bool runs(const struct client *client)
 {
@@ -25,36 +30,109 @@ static uint32_t most_now(const struct client *client, uint32_t limit, bool compe
     return client->wanting < limit ? client->wanting : limit;
 }
 
-static double weight_of(const struct agent *agent, const struct client *client)
+uint32_t share_budget(const struct agent *agent)
 {
-    if (agent->policy == SPLIT_EQUIPARTITION)
-        return 1.0;
+    uint32_t cpus = allocation_budget(agent), taken = agent->background.taken, bound = agent_bound(agent);
+    cpus = cpus > taken ? cpus - taken : cpus > 0;
+    return cpus < bound ? cpus : bound;
+}
+
+/* Unknown until it has run for a while: a newcomer has an equal share, whatever its first estimates say. Unknown of all,
+ * so equal for all, in equipartition. */
+static double weight_of(const struct agent *agent, const struct client *client, uint64_t now_ns)
+{
+    if (agent->policy == SPLIT_EQUIPARTITION || now_ns - client->joined_ns < NEWCOMER_NS)
+        return 0.0;
     return split_weight_of(client->learned.points, client->learned.points_count);
 }
 
-/* Splits the budget among the running processes; all others have 1. `most_now` bounds what they get if competition,
- * else what their next sections could use. */
-static void split(struct agent *agent, bool competition)
+/* The running processes as parts of a split, in the order of their slots. `competition`: bounds what they get by what
+ * they can use now, else by what their next sections could use. */
+static size_t collect(struct agent *agent, bool competition, uint64_t now_ns, struct split_part parts[],
+                      struct client *members[])
 {
-    struct split_part parts[CLIENTS_MOST];
-    struct client *members[CLIENTS_MOST];
     size_t count = 0;
     uint32_t limit = agent_team_limit(agent);
-    for (uint32_t i = 0; i < CLIENTS_SLOTS; i++) {
+    for (uint32_t i = 0; i < CLIENTS_SLOTS && count < CLIENTS_MOST; i++) {
         struct client *client = &agent->clients.slots[i];
-        if (client->page == NULL)
-            continue;
-        client->share = 1;
-        if (!client->running || count == CLIENTS_MOST)
+        if (!runs(client))
             continue;
         members[count] = client;
         parts[count++] =
-            (struct split_part){.weight = weight_of(agent, client),
-                                .most = most_now(client, limit, competition)};
+            (struct split_part){.weight = weight_of(agent, client, now_ns), .most = most_now(client, limit, competition)};
     }
-    split_cpus(parts, count, allocation_budget(agent), agent->chunk);
-    for (size_t i = 0; i < count; i++) /* a whole chunk may be more than it can use */
-        members[i]->share = parts[i].share < parts[i].most ? parts[i].share : parts[i].most;
+    return count;
+}
+
+/* A whole chunk may be more than a process can use. */
+static uint32_t usable(const struct split_part *part)
+{
+    return part->share < part->most ? part->share : part->most;
+}
+
+/* Splits the budget among the running processes; all others have 1. */
+static void split(struct agent *agent, bool competition, uint64_t now_ns)
+{
+    struct split_part parts[CLIENTS_MOST];
+    struct client *members[CLIENTS_MOST];
+    for (uint32_t i = 0; i < CLIENTS_SLOTS; i++)
+        agent->clients.slots[i].share = 1;
+    size_t count = collect(agent, competition, now_ns, parts, members);
+    uint32_t cpus = share_budget(agent);
+    split_cpus(parts, count, cpus, agent->chunk);
+    for (size_t i = 0; i < count; i++)
+        members[i]->share = usable(&parts[i]);
+    if (count > cpus && cpus > 0 && !agent->crowded_said) {
+        agent->crowded_said = true;
+        log_line("%zu programs compute on %u CPUs: each has a team of 1, and they share by time (said once)", count,
+                 cpus);
+    }
+}
+
+static uint64_t mix(uint64_t hash, uint64_t word)
+{
+    hash = (hash ^ word) * UINT64_C(0x9e3779b97f4a7c15);
+    return hash ^ hash >> 32;
+}
+
+static uint64_t mix_part(uint64_t hash, const struct split_part *part)
+{
+    uint64_t weight;
+    memcpy(&weight, &part->weight, sizeof(weight));
+    return mix(mix(hash, weight), part->most);
+}
+
+/* What each idle process would get if it alone ran, too: its next section begins with that, while the others use all.
+ * Reckoned anew only where something has changed that it follows from. */
+static void look_ahead(struct agent *agent, uint64_t now_ns)
+{
+    struct split_part parts[CLIENTS_MOST], with[CLIENTS_MOST];
+    struct client *members[CLIENTS_MOST];
+    size_t count = collect(agent, false, now_ns, parts, members);
+    uint32_t limit = agent_team_limit(agent), cpus = share_budget(agent);
+    uint64_t running = mix(count, cpus);
+    for (size_t i = 0; i < count; i++)
+        running = mix_part(running, &parts[i]);
+    size_t before = 0; /* running processes in the slots before */
+    for (uint32_t i = 0; i < CLIENTS_SLOTS; i++) {
+        struct client *client = &agent->clients.slots[i];
+        if (runs(client)) {
+            before++;
+            continue;
+        }
+        if (client->page == NULL || count >= CLIENTS_MOST)
+            continue;
+        struct split_part own = {.weight = weight_of(agent, client, now_ns), .most = client_most(client, limit)};
+        uint64_t follows_from = mix(mix_part(running, &own), before);
+        if (client->prospect > 0 && client->prospect_of == follows_from)
+            continue;
+        memcpy(with, parts, before * sizeof(*parts));
+        with[before] = own;
+        memcpy(&with[before + 1], &parts[before], (count - before) * sizeof(*parts));
+        split_cpus(with, count + 1, cpus, agent->chunk);
+        client->prospect = usable(&with[before]);
+        client->prospect_of = follows_from;
+    }
 }
 
 bool share_learning(const struct agent *agent)
@@ -68,8 +146,7 @@ void share_control(struct agent *agent)
 {
     uint32_t control = 0, limit = agent_team_limit(agent);
     /* While CPUs come and go, what a section takes says nothing about its team size. */
-    if (share_learning(agent) && agent->allocation.phase == ALLOCATION_SETTLED &&
-        share_competition(agent))
+    if (share_learning(agent) && agent->allocation.phase == ALLOCATION_SETTLED && share_competition(agent))
         control |= VSCAF_CONTROL_LEARN;
     if (allocation_exclusive(agent))
         control |= VSCAF_CONTROL_EXCLUSIVE;
@@ -78,7 +155,7 @@ void share_control(struct agent *agent)
         if (client->page == NULL)
             continue;
         /* Relaxed: hints, each used alone. */
-        atomic_store_explicit(&client->page->control, control, memory_order_relaxed);
+        atomic_store_explicit(&client->page->control, control | lend_control(&client->lend), memory_order_relaxed);
         atomic_store_explicit(&client->page->learn_budget_ppm, agent->options->learn_budget_ppm, memory_order_relaxed);
         atomic_store_explicit(&client->page->team_limit, limit, memory_order_relaxed);
     }
@@ -88,8 +165,10 @@ void share_split(struct agent *agent)
 {
     uint32_t next[CLIENTS_SLOTS];
     bool shrunk = false, competition = share_competition(agent), any_long = false;
+    uint64_t now_ns = monotonic_ns();
     share_control(agent);
-    split(agent, false);
+    split(agent, false, now_ns);
+    look_ahead(agent, now_ns);
     for (uint32_t i = 0; i < CLIENTS_SLOTS; i++) {
         next[i] = agent->clients.slots[i].share;
         any_long = any_long || (runs(&agent->clients.slots[i]) && agent->clients.slots[i].long_section);
@@ -97,18 +176,18 @@ void share_split(struct agent *agent)
     /* What long sections leave over goes to the others meanwhile. The page of such a process has the team size for its
      * next section nevertheless: else one badly balanced section would make every later one small. */
     if (competition && any_long)
-        split(agent, true);
+        split(agent, true, now_ns);
     for (uint32_t i = 0; i < CLIENTS_SLOTS; i++) {
         struct client *client = &agent->clients.slots[i];
         if (client->page == NULL)
             continue;
-        uint32_t team_size = client->long_section ? next[i] : client->share;
+        uint32_t team_size = !client->running ? client->prospect : client->long_section ? next[i] : client->share;
         shrunk |= flight_set_team(&client->flight, client->page, client_rigid(client) ? 0 : team_size);
     }
     if (!shrunk)
         return;
     bool barrier_ran = flight_barrier_run(agent->barrier);
-    uint64_t now_ns = monotonic_ns();
+    now_ns = monotonic_ns();
     for (uint32_t i = 0; i < CLIENTS_SLOTS; i++) {
         struct client *client = &agent->clients.slots[i];
         if (client->page != NULL)
@@ -120,10 +199,13 @@ void share_update_demand(struct agent *agent)
 {
     uint32_t limit = agent_team_limit(agent);
     bool competition = share_competition(agent);
-    uint64_t demand = agent->others_demand;
+    uint64_t demand = 0;
     for (uint32_t i = 0; i < CLIENTS_SLOTS; i++)
         if (runs(&agent->clients.slots[i]))
             demand += most_now(&agent->clients.slots[i], limit, competition);
+    /* What is taken from the joined is asked for; where none of them runs, nothing is. */
+    bool asked_for = demand > 0 && agent->background.taken > agent->others_demand;
+    demand += asked_for ? agent->background.taken : agent->others_demand;
     if (demand > limit)
         demand = limit;
     if (demand > 0)

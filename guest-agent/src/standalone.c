@@ -35,10 +35,12 @@ static struct cpu_set both(const struct cpu_set *a, const struct cpu_set *b)
     return common;
 }
 
-void standalone_look(struct standalone *standalone, const char *proc, const struct cpu_set *online, uint64_t now_ns)
+bool standalone_look(struct standalone *standalone, const char *proc, const struct cpu_set *online, uint64_t now_ns)
 {
     if (standalone->look_next_ns != 0 && now_ns < standalone->look_next_ns)
-        return;
+        return false;
+    bool was_confined = standalone->confined;
+    struct cpu_set before = standalone->own;
     standalone->look_next_ns = now_ns + LOOK_NS;
     standalone->confined = false;
     if (read_affinity(proc, &standalone->own)) {
@@ -47,6 +49,8 @@ void standalone_look(struct standalone *standalone, const char *proc, const stru
         standalone->confined = count > 0 && count < cpu_set_count(online);
     }
     standalone->quota = quota_read(proc);
+    return standalone->confined != was_confined ||
+           (was_confined && !cpu_set_equal(&before, &standalone->own));
 }
 
 uint32_t standalone_cpus(const struct standalone *standalone, const struct cpu_set *online)
@@ -56,9 +60,14 @@ uint32_t standalone_cpus(const struct standalone *standalone, const struct cpu_s
         struct cpu_set common = both(&standalone->own, online);
         count = cpu_set_count(&common);
     }
-    if (standalone->quota > 0.0 && standalone->quota < (double)count)
-        count = (uint32_t)standalone->quota;
     return count > 0 ? count : 1;
+}
+
+uint32_t standalone_bound(const struct standalone *standalone)
+{
+    if (!(standalone->quota > 0.0 && standalone->quota < (double)CPUS_MOST))
+        return UINT32_MAX;
+    return standalone->quota >= 1.0 ? (uint32_t)standalone->quota : 1;
 }
 
 uint32_t standalone_chunk(const struct standalone *standalone, const struct cpu_set *online, const char *sysfs)

@@ -15,11 +15,15 @@ struct standalone {
     uint64_t look_next_ns; /* when to look again; 0: it never did */
 };
 
-/* Looks, once a second at most, where the agent may run and how much. What cannot be read does not confine it. */
-void standalone_look(struct standalone *standalone, const char *proc, const struct cpu_set *online, uint64_t now_ns);
+/* Looks, once a second at most, where the agent may run and how much. What cannot be read does not confine it. True: its
+ * CPUs are not those of before. */
+bool standalone_look(struct standalone *standalone, const char *proc, const struct cpu_set *online, uint64_t now_ns);
 
-/* CPUs that are online and its own, for which there is time: whole ones, at least 1. */
+/* CPUs that are online and its own: at least 1. */
 uint32_t standalone_cpus(const struct standalone *standalone, const struct cpu_set *online);
+
+/* Whole CPUs for which the quota has time: at least 1; UINT32_MAX without one. */
+uint32_t standalone_bound(const struct standalone *standalone);
 
 /* The threads of one core, where each core has equally many of the agent's CPUs; else 1. */
 uint32_t standalone_chunk(const struct standalone *standalone, const struct cpu_set *online, const char *sysfs);

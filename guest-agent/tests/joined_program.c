@@ -20,6 +20,9 @@
  *   rest            that thread stops
  *   busy N          N more threads compute until `calm`
  *   calm            they stop
+ *   call N          calls with that number, as the shim does when it starts a section and is asked to
+ *   calls COUNT     the same with the present number, COUNT times; answers with how many could be sent
+ *   speak BYTES     sends so many bytes that are no call
  *
  * Usage: joined-program SOCKET [PAGE_VERSION]. Its first line says "joined", "status N" or "closed". */
 #include <errno.h>
@@ -96,6 +99,15 @@ static void start(void *(*function)(void *), void *argument)
         pthread_detach(thread);
 }
 
+static unsigned call(int fd, uint32_t number, unsigned long long times)
+{
+    struct vscaf_call packet = {VSCAF_CALL_MAGIC, number};
+    unsigned sent = 0;
+    while (times-- > 0)
+        sent += send(fd, &packet, sizeof(packet), MSG_NOSIGNAL | MSG_DONTWAIT) == sizeof(packet);
+    return sent;
+}
+
 static int join(const char *path, uint32_t version)
 {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
@@ -162,7 +174,17 @@ int main(int argc, char *argv[])
             printf("%u\n", page->team_size);
             continue;
         }
-        if (strcmp(word, "end") == 0) {
+        if (strcmp(word, "calls") == 0) {
+            printf("%u\n", call(fd, page->control >> VSCAF_CONTROL_CALL_SHIFT, n[0]));
+            continue;
+        }
+        if (strcmp(word, "call") == 0) {
+            call(fd, (uint32_t)n[0], 1);
+        } else if (strcmp(word, "speak") == 0) {
+            char bytes[64] = {0};
+            if (send(fd, bytes, n[0] < sizeof(bytes) ? n[0] : sizeof(bytes), MSG_NOSIGNAL | MSG_DONTWAIT) < 0)
+                perror("send");
+        } else if (strcmp(word, "end") == 0) {
             page->section_ns += n[0];
             page->finished++;
         } else if (strcmp(word, "told") == 0) {

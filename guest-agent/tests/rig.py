@@ -57,9 +57,14 @@ class Program:
         return int(self.say("page").split()[2])
 
     def control(self) -> tuple[int, int]:
-        """The control bits, and the learning budget in parts per million."""
+        """The control bits but for those of the call, and the learning budget in parts per million."""
         bits, budget_ppm = map(int, self.say("control").split())
-        return bits, budget_ppm
+        return bits & 3, budget_ppm
+
+    def asked(self) -> int:
+        """The number of the call that it is asked for when it starts a section; 0: none."""
+        bits = int(self.say("control").split()[0])
+        return bits >> 8 if bits & 4 else 0
 
     @property
     def pid(self) -> int:

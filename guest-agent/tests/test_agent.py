@@ -219,11 +219,12 @@ def test_crash_frees_the_share_at_once(rig: Rig) -> None:
     rig.message("report", lambda r: [p["pid"] for p in r["processes"]] == [first.pid])
 
 
-def test_idle_processes_get_one(rig: Rig) -> None:
+def test_idle_processes_lend_their_share(rig: Rig) -> None:
     rig.start()
     first, second = rig.join(), rig.join()
     first.say("busy 1")
-    wait_until(lambda: (first.team(), second.team()) == (4, 1), "the idle one to give up its share")
+    # The page of the idle one has what it would get.
+    wait_until(lambda: (first.team(), second.team()) == (4, 2), "the idle one to give up its share")
     report = rig.message("report", lambda r: team_of(r, second.pid) == 1)
     assert {p["pid"]: p["running"] for p in report["processes"]} == {first.pid: True, second.pid: False}
     assert report["demand"] == 4

@@ -128,7 +128,7 @@ static void test_exactly(void **state)
     parts[0].most = 2;
     split_exactly(parts, 3, 7.5, 2.0);
     assert_float_equal(parts[0].exact, 2.0, 1e-12);
-    assert_float_equal(parts[1].exact, 5.5 * 2 / 3, 1e-12);
+    assert_float_equal(parts[1].exact, 3.5, 1e-12);
     split_exactly(parts, 3, 3.0, 2.0); /* the bounds bound the sum */
     assert_float_equal(parts[1].exact, 2.0, 1e-12);
 }

@@ -27,6 +27,9 @@
 /* Bits of vscaf_page.control. */
 #define VSCAF_CONTROL_LEARN 1u     /* somebody else wants CPUs: learning speedup is worth its cost */
 #define VSCAF_CONTROL_EXCLUSIVE 2u /* this guest's CPUs are its own, and are not about to leave */
+#define VSCAF_CONTROL_CALL 4u      /* the process is taken as idle: it is to call when it starts a section (vscaf_call) */
+/* The bits from here on, with VSCAF_CONTROL_CALL: the number of this setting. A process calls once for each. */
+#define VSCAF_CONTROL_CALL_SHIFT 8u
 
 /* Bits of vscaf_page.program: what is known of the program and its thread count. */
 #define VSCAF_PROGRAM_ASKED 1u    /* it was told a number of threads (omp_get_max_threads, omp_get_num_procs) */
@@ -156,7 +159,8 @@ static_assert(offsetof(struct vscaf_page, sections) == 1088, "layout of version 
 static_assert(sizeof(struct vscaf_page) <= VSCAF_PAGE_BYTES, "the page holds its sections");
 
 /* The join: SOCK_SEQPACKET, one packet each way; the answer carries the memfd (SCM_RIGHTS) when status is 0.
- * The process keeps the socket open: closed is exited. Neither side sends anything more. */
+ * The process keeps the socket open: closed is exited. The agent sends nothing more, and the process nothing but calls:
+ * anything else ends it. */
 enum vscaf_join_status {
     VSCAF_JOINED = 0,
     VSCAF_JOIN_VERSION = 1, /* the agent speaks another page version: it says which; the shim stays out of the way */
@@ -174,6 +178,16 @@ struct vscaf_welcome {
     uint32_t version;
     uint32_t status; /* enum vscaf_join_status */
     uint32_t bytes;
+};
+
+/* What a process says when it starts a top-level section and its page has VSCAF_CONTROL_CALL set. Its CPUs were lent to
+ * others; the agent takes it as running from now on. The section itself has the team size of the page, which is what the
+ * process gets when it runs too. An agent that never sets the bit (one of before it) is never sent this. */
+#define VSCAF_CALL_MAGIC 0x4c4c4143u /* "CALL" */
+
+struct vscaf_call {
+    uint32_t magic;
+    uint32_t number; /* of the setting that it answers: control >> VSCAF_CONTROL_CALL_SHIFT */
 };
 
 #endif

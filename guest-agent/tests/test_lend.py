@@ -1,0 +1,185 @@
+"""Idle processes lend their CPUs and get them back at once; newcomers are served, and what the dead had is given on."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+from rig import Message, Program, Rig, wait_until
+
+NEVER = ("--period-ms", "60000")  # what happens within a test's patience then happens without a period
+
+
+def process_of(report: Message, program: Program) -> Message:
+    nothing = {"team": 0, "running": False, "points": []}
+    return next((p for p in report["processes"] if p["pid"] == program.pid), nothing)
+
+
+def used_ticks(rig: Rig) -> int:
+    """CPU time of the agent."""
+    assert rig.process is not None
+    fields = Path(f"/proc/{rig.process.pid}/stat").read_text().rsplit(")", 1)[1].split()
+    return int(fields[11]) + int(fields[12])
+
+
+def test_joins_and_deaths_are_served_without_a_period(rig: Rig) -> None:
+    rig.start(*NEVER)
+    programs: list[Program] = []
+    for teams in ([4], [2, 2], [2, 1, 1], [1, 1, 1, 1], [1, 1, 1, 1, 1]):
+        programs.append(rig.join())
+        wait_until(lambda wanted=teams: [p.team() for p in programs] == wanted, f"teams of {teams}")
+    assert "5 programs compute on 4 CPUs" in rig.log.read_text()
+    for teams in ([1, 1, 1, 1], [2, 1, 1], [2, 2], [4]):
+        programs.pop().kill()
+        wait_until(lambda wanted=teams: [p.team() for p in programs] == wanted, f"teams of {teams}")
+
+
+def test_exit_gives_the_share_back_without_a_period(rig: Rig) -> None:
+    rig.start(*NEVER)
+    first, second = rig.join(), rig.join()
+    wait_until(lambda: first.team() == 2, "equal shares")
+    assert second.process.stdin is not None
+    second.process.stdin.close()  # it comes to its end
+    second.process.wait()
+    wait_until(lambda: first.team() == 4, "the share of the one that is gone")
+
+
+def test_newcomer_has_an_equal_share_whatever_is_known(rig: Rig) -> None:
+    rig.start()
+    good = rig.join()
+    good.say("busy 1")
+    good.say("estimate 0 4 3900000 20000 30")
+    began = time.monotonic()
+    poor = rig.join()
+    poor.say("busy 1")
+    poor.say("estimate 0 4 1100000 20000 30")
+    wait_until(lambda: (good.team(), poor.team()) == (2, 2), "equal shares")
+    wait_until(lambda: (good.team(), poor.team()) == (3, 1), "shares by what is known, once it is no newcomer")
+    assert time.monotonic() - began >= 2.0
+
+
+def idle_beside(rig: Rig) -> tuple[Program, Program]:
+    """One that computes on all four, and one that is idle and is to call."""
+    busy, idle = rig.join(), rig.join()
+    busy.say("busy 1")
+    wait_until(lambda: busy.team() == 4 and idle.asked() > 0, "the idle one to lend its share")
+    return busy, idle
+
+
+def test_a_call_brings_the_share_back_without_a_period(rig: Rig) -> None:
+    rig.start("--period-ms", "1500")
+    busy, idle = idle_beside(rig)
+    for _ in range(5):  # a period may come in between, but not each time
+        assert idle.team() == 2, "its next section begins with what it will have"
+        beat = idle.beat()
+        idle.say("calls 1")
+        wait_until(lambda: busy.team() == 2, "its share")
+        assert idle.team() == 2
+        if idle.beat() == beat:
+            break
+        wait_until(lambda: busy.team() == 4 and idle.asked() > 0, "the idle one to lend its share again")
+    else:
+        raise AssertionError("its share came with the period only")
+    assert idle.asked() == 0
+    idle.say("busy 1")
+    wait_until(lambda: idle.beat() > beat + 2, "periods")
+    report = rig.message("report", lambda r: process_of(r, idle)["running"])
+    assert (process_of(report, busy)["team"], process_of(report, idle)["team"]) == (2, 2)
+
+
+def test_who_calls_for_nothing_is_asked_again_later(rig: Rig) -> None:
+    rig.start("--period-ms", "20")
+    busy, idle = idle_beside(rig)
+    for quiet_s in (0.5, 1.0):
+        began, number = time.monotonic(), idle.asked()
+        idle.say("calls 1")
+        wait_until(lambda before=number: idle.asked() not in {0, before}, "it is asked again")
+        assert time.monotonic() - began >= quiet_s
+    assert busy.team() == 4
+
+
+def test_a_call_wakes_a_guest_without_demand(rig: Rig) -> None:
+    rig.start("--period-ms", "300")
+    idle = rig.join()
+    rig.message("report", lambda r: r["demand"] == 0)
+    wait_until(lambda: idle.asked() > 0, "it is to call")
+    rig.ack(rig.allocate(0))
+    assert idle.team() == 1 and idle.asked() > 0, "a guest that rests has one CPU for each"
+    idle.say("calls 1")
+    rig.message("report", lambda r: r["demand"] == 4)
+    rig.ack(rig.allocate(3))
+    assert idle.team() == 3
+
+
+def test_only_a_call_that_was_asked_for_counts(rig: Rig) -> None:
+    rig.start("--period-ms", "500")
+    busy, idle = idle_beside(rig)
+    idle.say(f"call {idle.asked() + 1}")
+    beat = idle.beat()
+    wait_until(lambda: idle.beat() > beat + 1, "two periods")
+    assert busy.team() == 4 and idle.asked() > 0
+    busy.say("call 1")
+    busy.say("calls 1")
+    assert idle.team() == 2
+
+
+def test_anything_but_a_call_ends_the_connection(rig: Rig) -> None:
+    rig.start()
+    for size in (1, 7, 8, 9, 40, 64):
+        program = rig.join()
+        rig.message("report", lambda r, pid=program.pid: pid in [p["pid"] for p in r["processes"]])
+        program.say(f"speak {size}")
+        rig.message("report", lambda r, pid=program.pid: pid not in [p["pid"] for p in r["processes"]])
+
+
+def test_a_flood_of_calls_costs_little_and_stops_nobody(rig: Rig) -> None:
+    rig.start("--period-ms", "250")
+    busy, hostile = idle_beside(rig)
+    hostile.say("calls 100")  # the first may count
+    before, beat = used_ticks(rig), busy.beat()
+    sent = attempts = 0
+    while busy.beat() < beat + 8:
+        attempts += 2000
+        sent += int(hostile.say("calls 2000"))
+    # What is not read fills the socket, and the sender with it: a few packets each period, and what the buffer held.
+    assert sent < attempts / 2, f"{sent} of {attempts}"
+    assert used_ticks(rig) - before < 60, "more than a third of the time"
+    other = rig.join()
+    wait_until(lambda: other.team() >= 1 and busy.team() <= 3, "service to others")
+    hostile.kill()
+    rig.message("report", lambda r: {p["pid"] for p in r["processes"]} == {busy.pid, other.pid})
+
+
+def test_what_the_idle_would_get_follows_the_others(rig: Rig) -> None:
+    rig.start()
+    busy, idle = idle_beside(rig)
+    third = rig.join()
+    third.say("busy 1")
+    wait_until(lambda: (busy.team(), third.team(), idle.team()) == (2, 2, 1), "a third of four, by order 2, 1, 1")
+    third.kill()
+    wait_until(lambda: (busy.team(), idle.team()) == (4, 2), "half of four")
+    idle.say("told 1")
+    wait_until(lambda: idle.team() == 1, "no more than it may have")
+    idle.say("told 3")
+    rig.ack(rig.allocate(1))
+    assert (busy.team(), idle.team()) == (1, 1)
+    rig.ack(rig.allocate(3))
+    wait_until(lambda: (busy.team(), idle.team()) == (3, 1), "two and one, by order")
+    busy.say("calm")
+    wait_until(lambda: (busy.team(), idle.team()) == (3, 3), "each would be alone")
+
+
+def test_serial_work_without_sections_is_found_without_a_call(rig: Rig) -> None:
+    rig.start()
+    busy, idle = idle_beside(rig)
+    idle.say("busy 1")
+    wait_until(lambda: busy.team() == 2, "its share")
+    rig.message("report", lambda r: process_of(r, idle)["running"])
+
+
+def test_sections_of_a_shim_that_does_not_call(rig: Rig) -> None:
+    rig.start()
+    busy, idle = idle_beside(rig)
+    idle.say("busy 1")
+    idle.say("begin")
+    wait_until(lambda: busy.team() == 2, "its share")
