@@ -219,7 +219,8 @@ enum clients_event clients_serve(struct clients *clients, struct client *client,
         clients_drop(clients, client);
         return joined ? CLIENTS_LEFT : CLIENTS_NOTHING;
     }
-    if (status_asked(&join, (size_t)got))
+    client->asked = status_asked(&join, (size_t)got);
+    if (client->asked != 0)
         return CLIENTS_ASKED;
     if (got < (ssize_t)offsetof(struct vscaf_join, name) || join.magic != VSCAF_PAGE_MAGIC) {
         clients_drop(clients, client);

@@ -25,6 +25,8 @@ struct client {
     uint64_t connected_ns;
     char name[32];
 
+    uint32_t asked; /* for the status, in this version of the question (status.h) */
+
     struct vscaf_page *page;
     struct learned learned;
     struct flight flight;

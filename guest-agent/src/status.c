@@ -11,13 +11,13 @@
 
 #define USER_NOBODY 65534u /* as which every user without a number in this user namespace is seen */
 
-bool status_asked(const void *packet, size_t length)
+uint32_t status_asked(const void *packet, size_t length)
 {
     struct status_request request;
     if (length != sizeof(request))
-        return false;
+        return 0;
     memcpy(&request, packet, sizeof(request));
-    return request.magic == STATUS_MAGIC;
+    return request.magic == STATUS_MAGIC ? request.version : 0;
 }
 
 static bool trusted(uid_t user)
@@ -178,9 +178,15 @@ static void answer(const struct agent *agent, const struct client *asker)
 
 void status_answer(struct agent *agent, struct client *client, uint64_t now_ns)
 {
-    if (allowed(&agent->status, client->user, now_ns))
-        answer(agent, client);
-    else
+    char text[100];
+    if (!allowed(&agent->status, client->user, now_ns)) {
         send_packet(client, error("this user has asked too often: ask again in a second"));
+    } else if (client->asked != STATUS_VERSION) {
+        snprintf(text, sizeof(text), "this agent answers in version %u, not %u: use its own --status", STATUS_VERSION,
+                 client->asked);
+        send_packet(client, error(text));
+    } else {
+        answer(agent, client);
+    }
     clients_drop(&agent->clients, client);
 }

@@ -39,10 +39,10 @@ struct status {
 struct agent;
 struct client;
 
-/* Whether a packet from a connection that has not joined asks for the status. */
-bool status_asked(const void *packet, size_t length);
+/* The version of the question, if a packet from a connection that has not joined asks for the status; else 0. */
+uint32_t status_asked(const void *packet, size_t length);
 
-/* Answers and drops the connection. Never blocks: what the socket does not take is not sent. */
+/* Answers (client->asked) and drops the connection. Never blocks: what the socket does not take is not sent. */
 void status_answer(struct agent *agent, struct client *client, uint64_t now_ns);
 
 #endif

@@ -80,11 +80,7 @@ def pool(cpus: int, domain_weights: Sequence[float | None]) -> PoolState:
 def test_host_domain_process_is_one_flat_split(agent: AgentSplit, domains: list[list[float]], cpus: int) -> None:
     """In real numbers: max-speedup among domains, the agent in each, against SCAF's equation 4.9 on one machine."""
     shares = exact_shares(pool(cpus, [domain_weight(processes) for processes in domains]))
-    two_levels = [
-        share
-        for i, processes in enumerate(domains)
-        for share in agent.exact(processes, shares[f"{i:03}"])
-    ]
+    two_levels = [share for i, processes in enumerate(domains) for share in agent.exact(processes, shares[f"{i:03}"])]
     flat = [weight for processes in domains for weight in processes]
     total = math.fsum(flat)
     assert two_levels == pytest.approx([cpus * weight / total for weight in flat], rel=1e-9)
