@@ -277,9 +277,9 @@ def shares(machine: Machine) -> dict[int, int]:
 def test_two_real_programs(machine: Machine) -> None:
     cpus = len(os.sched_getaffinity(0))
     agent = machine.start("--no-background")
-    one = machine.run("cg.S", NPB_REPEAT="1000")
+    one = machine.run("cg.S", NPB_REPEAT="10000")
     wait_until(lambda: shares(machine) == {one.pid: cpus}, "all CPUs for one program", 60)
-    two = machine.run("cg.S", NPB_REPEAT="1000")
+    two = machine.run("cg.S", NPB_REPEAT="10000")
     seen: list[dict[int, int]] = []
 
     def both() -> bool:
@@ -311,14 +311,14 @@ def test_real_programs_compute_right(machine: Machine) -> None:
 def test_agent_that_is_confined_hands_out_one(machine: Machine) -> None:
     first = min(os.sched_getaffinity(0))
     machine.start("--no-background", prefix=("taskset", "-c", str(first)))
-    program = machine.run("cg.S", NPB_REPEAT="1000")
+    program = machine.run("cg.S", NPB_REPEAT="10000")
     wait_until(lambda: shares(machine) == {program.pid: 1}, "its one CPU", 60)
     assert machine.status()["cpus"]["mine"] == 1
     assert machine.process is not None
     os.sched_setaffinity(machine.process.pid, os.sched_getaffinity(0))
     wait_until(lambda: machine.status()["cpus"]["mine"] == len(os.sched_getaffinity(0)), "what it may use now", 60)
     # The first program was told one thread, and stays there.
-    later = machine.run("cg.S", NPB_REPEAT="1000")
+    later = machine.run("cg.S", NPB_REPEAT="10000")
     wait_until(lambda: later.pid in shares(machine), "a second program", 60)
     end(program)
     wait_until(lambda: shares(machine) == {later.pid: len(os.sched_getaffinity(0))}, "all of it", 60)
@@ -335,7 +335,7 @@ def test_for_a_user_without_privileges(machine: Machine) -> None:
     machine.start("--no-background", user=SOMEBODY, **place)
     wait_until((runtime / "vscaf" / "agent.sock").exists, "the user's own socket")
     assert (runtime / "vscaf").stat().st_mode & 0o077 == 0
-    program = machine.run("cg.S", user=SOMEBODY, NPB_REPEAT="1000", **place)
+    program = machine.run("cg.S", user=SOMEBODY, NPB_REPEAT="10000", **place)
     wait_until(
         lambda: program.pid in [row["pid"] for row in machine.status(user=SOMEBODY, **place)["processes"]],
         "the program in the user's table",
@@ -377,7 +377,7 @@ def test_programs_do_not_join_somebody_elses_agent_at_the_users_place(machine: M
     machine.start("--no-background", user=SOMEBODY_ELSE)
     machine.socket_path = None
     for user, joined in ((SOMEBODY_ELSE, 1), (SOMEBODY, 0)):
-        program = machine.run("cg.S", user=user, NPB_REPEAT="1000", **place)
+        program = machine.run("cg.S", user=user, NPB_REPEAT="10000", **place)
         if joined:
             wait_until(lambda: ask(agent)["joined"] == 1, "the agent's own user joins", 60)
         else:
@@ -385,3 +385,27 @@ def test_programs_do_not_join_somebody_elses_agent_at_the_users_place(machine: M
             assert ask(agent)["joined"] == 0
         end(program)
         wait_until(lambda: ask(agent)["joined"] == 0, "it is gone")
+
+
+def speedup_known(machine: Machine, pid: int) -> bool:
+    return any("speedup" in row for row in machine.status()["processes"] if row["pid"] == pid)
+
+
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="needs two CPUs")
+def test_words_of_scafs_programs(machine: Machine) -> None:
+    """Alone, nothing is learned; unless SCAF_LAZY_EXPERIMENTS is 0, and never with SCAF_DISABLE_EXPERIMENTS."""
+    machine.start("--no-background", "--learn-budget", "20")
+    eager = machine.run("cg.S", NPB_REPEAT="10000", SCAF_LAZY_EXPERIMENTS="0")
+    wait_until(lambda: eager.pid in shares(machine), "the eager program", 60)
+    began = time.monotonic()
+    wait_until(lambda: speedup_known(machine, eager.pid), "speedup without competition", 200)
+    took_s = time.monotonic() - began
+    end(eager)
+    for words in ({"SCAF_LAZY_EXPERIMENTS": "0", "SCAF_DISABLE_EXPERIMENTS": "1"}, {}):
+        program = machine.run("cg.S", NPB_REPEAT="10000", **words)
+        wait_until(lambda program=program: program.pid in shares(machine), "a program that learns nothing", 60)
+        until = time.monotonic() + took_s
+        while time.monotonic() < until:
+            assert not speedup_known(machine, program.pid), words
+            time.sleep(0.1)
+        end(program)
