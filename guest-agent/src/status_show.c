@@ -57,9 +57,23 @@ static int find_agent(const char *given)
     return -1;
 }
 
+/* How the agent turns programs away. */
+static bool turned_away(const char *packet, size_t length)
+{
+    struct vscaf_welcome welcome;
+    if (length != sizeof(welcome))
+        return false;
+    memcpy(&welcome, packet, sizeof(welcome));
+    return welcome.magic == VSCAF_PAGE_MAGIC && welcome.status == VSCAF_JOIN_FULL;
+}
+
 /* Adds the processes of one packet to the whole. */
 static bool take_packet(json_t **whole, const char *text, size_t length, bool *more)
 {
+    if (turned_away(text, length)) {
+        log_line("the agent lets this user not in: it has connected too often: try again in some seconds");
+        return false;
+    }
     json_t *packet = json_loadb(text, length, 0, NULL);
     const char *type = json_string_value(json_object_get(packet, "type"));
     if (type != NULL && strcmp(type, "error") == 0) {
@@ -101,8 +115,12 @@ static json_t *ask(const char *given)
             good = take_packet(&whole, packet, (size_t)got, &more);
             continue;
         }
-        log_line("the agent's answer is not complete%s%s: try again", got < 0 ? ": " : "",
-                 got < 0 ? strerror(errno) : "");
+        if (got < 0)
+            log_line("the agent does not answer: %s: is it stopped?", strerror(errno));
+        else if (whole == NULL)
+            log_line("the agent closed without an answer: is it an older one, that knows no --status?");
+        else
+            log_line("the agent's answer is not complete: try again");
         good = false;
     }
     if (fd >= 0)

@@ -370,7 +370,7 @@ def test_a_place_that_is_not_the_users_alone_is_refused(machine: Machine) -> Non
 def test_programs_do_not_join_somebody_elses_agent_at_the_users_place(machine: Machine) -> None:
     runtime = machine.directory / "runtime"
     runtime.mkdir()
-    runtime.chmod(0o777)
+    runtime.chmod(0o1777)
     place = {"XDG_RUNTIME_DIR": str(runtime)}
     agent = runtime / "vscaf" / "agent.sock"
     machine.socket_path = agent

@@ -187,8 +187,19 @@ def test_no_agent(rig: Rig) -> None:
     assert str(rig.socket_path) in result.stderr and "--socket" in result.stderr
 
 
-@pytest.mark.parametrize("answer", [b"", b"{}", b"\xff\xfe", b'{"v":1,"type":"status","processes":7,"more":false}'])
-def test_something_else_that_answers(rig: Rig, answer: bytes) -> None:
+@pytest.mark.parametrize(
+    ("answer", "word"),
+    [
+        (b"", "older"),
+        (b"{}", "no vscaf-agent"),
+        (b"\xff\xfe", "no vscaf-agent"),
+        (b'{"v":1,"type":"status","processes":7,"more":false}', "no vscaf-agent"),
+        (b'{"v":1,"type":"status","processes":[],"more":true}', "not complete"),
+        (struct.pack("=IIII", 0x46435356, 2, 2, 65536), "too often"),
+        (b'{"v":1,"type":"error","message":"\\u001b[2Jno"}', "says: ?[2Jno"),
+    ],
+)
+def test_something_else_that_answers(rig: Rig, answer: bytes, word: str) -> None:
     path = rig.directory / "fake.sock"
     with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listener:
         listener.bind(str(path))
@@ -200,7 +211,7 @@ def test_something_else_that_answers(rig: Rig, answer: bytes) -> None:
                 connection.send(answer)
             connection.close()
             _, errors = asker.communicate(timeout=20)
-    assert asker.returncode == 1 and errors.count("\n") == 1
+    assert asker.returncode == 1 and errors.count("\n") == 1 and word in errors
 
 
 def test_names_cannot_write_to_the_terminal(rig: Rig) -> None:
