@@ -135,6 +135,17 @@ uint32_t agent_team_limit(const struct agent *agent)
     return possible;
 }
 
+/* A team that spins on fewer CPUs than it has threads collapses: so a program that was started by taskset has no more
+ * threads than CPUs. With a host, cpusets are the agent's own doing, and so may be the mask of one in a long section; and
+ * of a bound program's threads the first may run on one CPU, whatever there is for the others. */
+static void look_at_affinity(const struct agent *agent, struct client *client)
+{
+    /* Relaxed: a figure of its own. */
+    bool bound = (atomic_load_explicit(&client->page->program, memory_order_relaxed) & VSCAF_PROGRAM_BOUND) != 0;
+    if (agent->options->standalone && !client->long_section)
+        client->confines = bound || client_rigid(client) ? 0 : standalone_confines(client->pid);
+}
+
 /* Reads how much CPU time a process used since it was looked at last, and whether it runs. False: the process is gone. */
 static bool measure_client(struct client *client, uint64_t now_ns)
 {
@@ -175,6 +186,7 @@ static double look_at_client(struct agent *agent, struct client *client, double 
         clients_drop(&agent->clients, client);
         return 0.0;
     }
+    look_at_affinity(agent, client);
     double looked_s = (double)(now_ns - seen_ns) / 1e9;
     learned_period(&client->learned, client->page, looked_s, client->running);
     /* It computed unseen for some periods, and passed for background. */
@@ -188,6 +200,7 @@ static double look_at_client(struct agent *agent, struct client *client, double 
 void agent_client_joined(struct agent *agent, struct client *client, uint64_t now_ns)
 {
     client->joined_ns = client->seen_ns = now_ns;
+    look_at_affinity(agent, client);
     client->seen_cpu_ns = 0;
     if (load_process_ns(client->pid, &client->seen_cpu_ns) == 0)
         background_forget(&agent->background, (double)client->seen_cpu_ns / 1e9);

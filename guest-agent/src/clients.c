@@ -297,6 +297,7 @@ uint32_t client_most(const struct client *client, uint32_t limit)
         bound(&most, last);
         return most;
     }
+    bound(&most, client->confines);
     bound(&most, atomic_load_explicit(&client->page->told, memory_order_relaxed));
     bound(&most, atomic_load_explicit(&client->page->team_most, memory_order_relaxed));
     return most;

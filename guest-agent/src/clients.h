@@ -43,6 +43,8 @@ struct client {
 
     uint32_t share; /* CPUs it is to use; 0: not yet decided */
 
+    uint32_t confines; /* stand-alone: CPUs that somebody has confined it to; 0: to none */
+
     /* Lending (lend.h, share.c). */
     struct lend lend;
     uint64_t joined_ns;

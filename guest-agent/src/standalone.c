@@ -1,6 +1,7 @@
 #include "standalone.h"
 
 #include <limits.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -68,6 +69,30 @@ uint32_t standalone_bound(const struct standalone *standalone)
     if (!(standalone->quota > 0.0 && standalone->quota < (double)CPUS_MOST))
         return UINT32_MAX;
     return standalone->quota >= 1.0 ? (uint32_t)standalone->quota : 1;
+}
+
+static bool affinity_of(pid_t pid, struct cpu_set *set)
+{
+    unsigned long mask[sizeof(*set) / sizeof(unsigned long)] = {0}; /* CPU by CPU from the lowest bit on, as in *set */
+    if (sched_getaffinity(pid, sizeof(mask), (cpu_set_t *)mask) != 0)
+        return false;
+    const uint32_t bits = 8 * sizeof(*mask);
+    for (uint32_t i = 0; i < CPUS_MOST / 64; i++) {
+        set->words[i] = 0;
+        for (uint32_t j = 0; j < 64 / bits; j++)
+            set->words[i] |= (uint64_t)mask[i * (64 / bits) + j] << (j * bits);
+    }
+    return true;
+}
+
+uint32_t standalone_confines(pid_t pid)
+{
+    struct cpu_set mine, its;
+    if (pid <= 0 || !affinity_of(0, &mine) || !affinity_of(pid, &its))
+        return 0;
+    its = both(&its, &mine);
+    uint32_t count = cpu_set_count(&its);
+    return count < cpu_set_count(&mine) ? count : 0;
 }
 
 uint32_t standalone_chunk(const struct standalone *standalone, const struct cpu_set *online, const char *sysfs)

@@ -4,6 +4,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #include "cpus.h"
 
@@ -27,5 +28,9 @@ uint32_t standalone_bound(const struct standalone *standalone);
 
 /* The threads of one core, where each core has equally many of the agent's CPUs; else 1. */
 uint32_t standalone_chunk(const struct standalone *standalone, const struct cpu_set *online, const char *sysfs);
+
+/* How many of this process's CPUs another one may run on, where it may not run on all of them (taskset); 0: on all, or it
+ * cannot be told. */
+uint32_t standalone_confines(pid_t pid);
 
 #endif

@@ -82,13 +82,15 @@ class Machine:
             wait_until(self.socket_path.exists, "the agent's socket")
         return self.process
 
-    def run(self, program: str, user: int | None = None, **environment: str) -> subprocess.Popen[str]:
+    def run(
+        self, program: str, user: int | None = None, prefix: tuple[str, ...] = (), **environment: str
+    ) -> subprocess.Popen[str]:
         """Starts a real program under vscaf-run."""
         place = {} if self.socket_path is None else {"VSCAF_SOCKET": str(self.socket_path)}
         if not (self.bin / program).exists():
             shutil.copy(NPB / program, self.bin)
         process = subprocess.Popen(
-            [self.bin / "vscaf-run", self.bin / program],
+            [*prefix, self.bin / "vscaf-run", self.bin / program],
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,

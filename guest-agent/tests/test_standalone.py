@@ -324,6 +324,17 @@ def test_agent_that_is_confined_hands_out_one(machine: Machine) -> None:
     wait_until(lambda: shares(machine) == {later.pid: len(os.sched_getaffinity(0))}, "all of it", 60)
 
 
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="needs two CPUs")
+def test_program_that_is_confined_gets_no_more_threads_than_cpus(machine: Machine) -> None:
+    cpus = os.sched_getaffinity(0)
+    machine.start("--no-background")
+    program = machine.run("cg.S", prefix=("taskset", "-c", str(min(cpus))), NPB_REPEAT="10000")
+    wait_until(lambda: shares(machine) == {program.pid: 1}, "one thread for one CPU", 60)
+    for thread in (int(entry.name) for entry in Path(f"/proc/{program.pid}/task").iterdir()):
+        os.sched_setaffinity(thread, cpus)
+    wait_until(lambda: shares(machine) == {program.pid: len(cpus)}, "all, now that it may", 60)
+
+
 @pytest.mark.skipif(not ROOT, reason="needs root, to become somebody else")
 def test_for_a_user_without_privileges(machine: Machine) -> None:
     """Agent, programs and status agree on the place without a word said."""
