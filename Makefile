@@ -12,7 +12,7 @@ ROOT := $(if $(filter 0,$(shell id -u)),,sudo --preserve-env=PATH,PIP_CERT)
 SAY := printf 'vscaf: %s\n'
 ENV := VSCAF_BUILD=$(CURDIR)/$(BUILD)/meson VSCAF_IMAGE=$(CURDIR)/$(BUILD)/image/current
 
-.PHONY: help check demo bench bench-libgomp setup venv programs image lint test-c test-unit test-guest clean
+.PHONY: help check demo demo-standalone bench bench-libgomp setup venv programs image lint test-c test-unit test-guest clean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 24
@@ -59,6 +59,9 @@ check: lint test-c test-unit test-guest ## prove everything
 
 demo: image ## two guests share two CPUs: table, build/demo/report.json, build/demo/timeline-*.png
 	@$(ROOT) env $(ENV) $(BIN)/python -m vscaf_lab.demo --output $(BUILD)/demo $(ARGS)
+
+demo-standalone: programs venv ## two programs share two CPUs of this machine, without guests; ARGS=--quick
+	@$(ENV) $(BIN)/python -m vscaf_lab.demo_standalone --output $(BUILD)/demo-standalone $(ARGS)
 
 bench: bench-libgomp ## all benchmarks
 

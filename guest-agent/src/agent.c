@@ -47,6 +47,22 @@ static bool some_cpu_switchable(const struct agent *agent)
     return false;
 }
 
+/* What the machine is like, which may change. */
+static void look_around(struct agent *agent, uint64_t now_ns)
+{
+    if (!agent->options->standalone) {
+        agent->chunk = agent->options->chunk > 0 ? agent->options->chunk : 1;
+        return;
+    }
+    bool due = now_ns >= agent->standalone.look_next_ns;
+    if (standalone_look(&agent->standalone, agent->options->proc, &agent->cpus.online, now_ns))
+        agent->totals_known = false; /* the sums were those of other CPUs */
+    if (due)
+        agent->chunk = agent->options->chunk > 0 ? agent->options->chunk
+                                                 : standalone_chunk(&agent->standalone, &agent->cpus.online,
+                                                                    agent->options->sysfs);
+}
+
 int agent_start(struct agent *agent, const struct options *options)
 {
     memset(agent, 0, sizeof(*agent));
@@ -59,7 +75,7 @@ int agent_start(struct agent *agent, const struct options *options)
         log_line("%s/devices/system/cpu: %s: give the place of sysfs with --sysfs", options->sysfs, strerror(-status));
         return -1;
     }
-    status = load_read(options->proc, &agent->totals);
+    status = load_read(options->proc, NULL, &agent->totals);
     if (status != 0) {
         log_line("%s/stat: %s: give the place of procfs with --proc", options->proc, strerror(-status));
         return -1;
@@ -68,7 +84,10 @@ int agent_start(struct agent *agent, const struct options *options)
     agent->can_switch = some_cpu_switchable(agent);
     agent->barrier = flight_barrier_choose();
     read_boot_id(agent);
-    if (clients_listen(&agent->clients, options->socket, options->proc, options->per_user) != 0)
+    agent->policy = options->policy;
+    look_around(agent, monotonic_ns());
+    const char *path = place_to_listen(options->socket, agent->place);
+    if (path == NULL || clients_listen(&agent->clients, path, options->proc, options->per_user) != 0)
         return -1;
     agent->period_last_ns = monotonic_ns();
     agent->period_next_ns = agent->period_last_ns + agent->period_ns;
@@ -81,12 +100,50 @@ void agent_stop(struct agent *agent)
     port_close(&agent->port);
 }
 
+uint32_t agent_cpus(const struct agent *agent)
+{
+    return agent->options->standalone ? standalone_cpus(&agent->standalone, &agent->cpus.online)
+                                      : cpu_set_count(&agent->cpus.online);
+}
+
+uint32_t agent_bound(const struct agent *agent)
+{
+    uint32_t bound = agent->options->standalone ? standalone_bound(&agent->standalone) : UINT32_MAX;
+    uint32_t most = agent->options->max_threads;
+    return most > 0 && most < bound ? most : bound;
+}
+
+void agent_set_policy(struct agent *agent, enum split_policy policy)
+{
+    if (agent->policy == policy)
+        return;
+    agent->policy = policy;
+    log_line("policy %s from now on", policy_name(policy));
+    share_split(agent);
+    agent->report_urgent = true;
+}
+
 uint32_t agent_team_limit(const struct agent *agent)
 {
-    uint32_t possible = agent->cpus.possible < VSCAF_MAX_TEAM ? agent->cpus.possible : VSCAF_MAX_TEAM;
+    uint32_t possible = agent->options->standalone ? agent_cpus(agent) : agent->cpus.possible;
+    if (agent_bound(agent) < possible)
+        possible = agent_bound(agent);
+    if (possible > VSCAF_MAX_TEAM)
+        possible = VSCAF_MAX_TEAM;
     if (agent->allocation.given && agent->allocation.order.limit < possible)
         return agent->allocation.order.limit;
     return possible;
+}
+
+/* A team that spins on fewer CPUs than it has threads collapses: so a program that was started by taskset has no more
+ * threads than CPUs. With a host, cpusets are the agent's own doing, and so may be the mask of one in a long section; and
+ * of a bound program's threads the first may run on one CPU, whatever there is for the others. */
+static void look_at_affinity(const struct agent *agent, struct client *client)
+{
+    /* Relaxed: a figure of its own. */
+    bool bound = (atomic_load_explicit(&client->page->program, memory_order_relaxed) & VSCAF_PROGRAM_BOUND) != 0;
+    if (agent->options->standalone && !client->long_section)
+        client->confines = bound || client_rigid(client) ? 0 : standalone_confines(client->pid);
 }
 
 /* Reads how much CPU time a process used since it was looked at last, and whether it runs. False: the process is gone. */
@@ -129,6 +186,7 @@ static double look_at_client(struct agent *agent, struct client *client, double 
         clients_drop(&agent->clients, client);
         return 0.0;
     }
+    look_at_affinity(agent, client);
     double looked_s = (double)(now_ns - seen_ns) / 1e9;
     learned_period(&client->learned, client->page, looked_s, client->running);
     /* It computed unseen for some periods, and passed for background. */
@@ -142,6 +200,7 @@ static double look_at_client(struct agent *agent, struct client *client, double 
 void agent_client_joined(struct agent *agent, struct client *client, uint64_t now_ns)
 {
     client->joined_ns = client->seen_ns = now_ns;
+    look_at_affinity(agent, client);
     client->seen_cpu_ns = 0;
     if (load_process_ns(client->pid, &client->seen_cpu_ns) == 0)
         background_forget(&agent->background, (double)client->seen_cpu_ns / 1e9);
@@ -166,7 +225,10 @@ double agent_client_unmeasured(const struct client *client, uint64_t now_ns)
 static void measure_totals(struct agent *agent, double period_s, double joined_cpus, uint32_t joined_threads)
 {
     struct load_totals totals;
-    int status = load_read(agent->options->proc, &totals);
+    /* /proc/stat is the whole machine's, in a container too: what runs on others' CPUs is no load here. */
+    const struct cpu_set *own =
+        agent->options->standalone && agent->standalone.confined ? &agent->standalone.own : NULL;
+    int status = load_read(agent->options->proc, own, &totals);
     if (status != 0 && !agent->totals_failed)
         log_line("%s/stat cannot be read: %s: counting the joined programs alone", agent->options->proc,
                  strerror(-status));
@@ -181,13 +243,13 @@ static void measure_totals(struct agent *agent, double period_s, double joined_c
             others_runnable = totals.runnable - joined_threads - 1;
         agent->totals = totals;
     }
-    if (agent->totals_known && status == 0)
+    if (agent->totals_known && status == 0 && !agent->options->no_background)
         background_period(&agent->background, period_s, busy_cpus * period_s, joined_cpus * period_s);
     agent->totals_known = status == 0;
     double others_cpus = fmax(busy_cpus - joined_cpus, 0.0);
     agent->busy_cpus = fmin(fmax(busy_cpus, joined_cpus), (double)CPUS_MOST);
     agent->others_demand =
-        load_others_demand(&agent->others, others_cpus, others_runnable, busy_cpus, cpu_set_count(&agent->cpus.online));
+        load_others_demand(&agent->others, others_cpus, others_runnable, busy_cpus, agent_cpus(agent));
 }
 
 /* Threads of a joined process that count as runnable now. */
@@ -210,6 +272,7 @@ void agent_period(struct agent *agent, uint64_t now_ns)
         agent->period_next_ns = now_ns + agent->period_ns;
 
     allocation_period(agent);
+    look_around(agent, now_ns);
     for (uint32_t i = 0; i < CLIENTS_SLOTS; i++) {
         struct client *client = &agent->clients.slots[i];
         if (client->page == NULL)

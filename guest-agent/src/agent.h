@@ -7,7 +7,10 @@
 #include "cpus.h"
 #include "load.h"
 #include "options.h"
+#include "place.h"
 #include "port.h"
+#include "standalone.h"
+#include "status.h"
 #include "wire.h"
 
 #define AGENT_NAME "vscaf-agent " VSCAF_VERSION
@@ -43,6 +46,12 @@ struct agent {
     struct allocation allocation;
     enum flight_barrier barrier;
 
+    struct standalone standalone; /* used with --standalone alone */
+    enum split_policy policy;     /* of now */
+    uint32_t chunk;
+    struct status status;
+    char place[VSCAF_PLACE_MOST];
+
     uint64_t period_ns, period_next_ns, period_last_ns;
     struct load_totals totals;
     bool totals_known, totals_failed;
@@ -70,6 +79,12 @@ struct agent {
 /* agent.c: what everything else is built of. */
 int agent_start(struct agent *agent, const struct options *options);
 void agent_stop(struct agent *agent);
+/* CPUs that there are, before any order of the host's. */
+uint32_t agent_cpus(const struct agent *agent);
+/* The most that joined processes may have together, however many there are. */
+uint32_t agent_bound(const struct agent *agent);
+/* Another policy from now on. */
+void agent_set_policy(struct agent *agent, enum split_policy policy);
 /* The largest team that may ever come. */
 uint32_t agent_team_limit(const struct agent *agent);
 /* One period: measure, split, report. */
@@ -99,6 +114,10 @@ bool allocation_exclusive(const struct agent *agent);
 /* share.c: what each process gets, and how much all could use. */
 /* Team sizes of all joined processes, from what is known now; the largest that may come, and whether to learn. */
 void share_split(struct agent *agent);
+/* CPUs for the joined processes: what is there, less what the background takes, but at least one; and within bounds. */
+uint32_t share_budget(const struct agent *agent);
+/* Whether speedup is of any use to anybody. */
+bool share_learning(const struct agent *agent);
 /* The same without new team sizes. */
 void share_control(struct agent *agent);
 /* Demand of the moment, with what the last period measured. Reports at once when it changes from or to 0. */

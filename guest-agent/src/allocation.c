@@ -7,10 +7,10 @@
 
 uint32_t allocation_budget(const struct agent *agent)
 {
-    uint32_t online = cpu_set_count(&agent->cpus.online);
+    uint32_t cpus = agent_cpus(agent);
     if (!agent->allocation.given)
-        return online;
-    return agent->allocation.order.cpus < online ? agent->allocation.order.cpus : online;
+        return cpus;
+    return agent->allocation.order.cpus < cpus ? agent->allocation.order.cpus : cpus;
 }
 
 static uint32_t target_of(const struct agent *agent)

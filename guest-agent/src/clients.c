@@ -11,6 +11,7 @@
 
 #include "join_socket.h"
 #include "log.h"
+#include "status.h"
 #include "unasked.h"
 #include "wire.h"
 
@@ -288,6 +289,9 @@ enum clients_event clients_serve(struct clients *clients, struct client *client,
         clients_drop(clients, client);
         return joined ? CLIENTS_LEFT : CLIENTS_NOTHING;
     }
+    client->asked = status_asked(&join, (size_t)got);
+    if (client->asked != 0)
+        return CLIENTS_ASKED;
     if (got < (ssize_t)offsetof(struct vscaf_join, name) || join.magic != VSCAF_PAGE_MAGIC) {
         clients_drop(clients, client);
         return CLIENTS_NOTHING;
@@ -367,6 +371,7 @@ uint32_t client_most(const struct client *client, uint32_t limit)
         bound(&most, last);
         return most;
     }
+    bound(&most, client->confines);
     bound(&most, atomic_load_explicit(&client->page->told, memory_order_relaxed));
     bound(&most, atomic_load_explicit(&client->page->team_most, memory_order_relaxed));
     return most;

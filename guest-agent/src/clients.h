@@ -32,6 +32,8 @@ struct client {
     uint64_t connected_ns;
     char name[32];
 
+    uint32_t asked; /* for the status, in this version of the question (status.h) */
+
     struct vscaf_page *page;
     struct learned learned;
     struct flight flight;
@@ -47,6 +49,8 @@ struct client {
     uint32_t wanting;        /* long_section: threads that run or would run, at least 1 */
 
     uint32_t share; /* CPUs it is to use; 0: not yet decided */
+
+    uint32_t confines; /* stand-alone: CPUs that somebody has confined it to; 0: to none */
 
     /* Lending (lend.h, share.c). */
     struct lend lend;
@@ -92,7 +96,13 @@ void clients_accept(struct clients *clients, uint64_t now_ns);
 void clients_worked(struct clients *clients, uint64_t cpu_ns, uint64_t now_ns);
 
 /* What became of a connection. */
-enum clients_event { CLIENTS_NOTHING, CLIENTS_JOINED, CLIENTS_CALLED, CLIENTS_LEFT };
+enum clients_event {
+    CLIENTS_NOTHING,
+    CLIENTS_JOINED,
+    CLIENTS_CALLED,
+    CLIENTS_LEFT,
+    CLIENTS_ASKED, /* for the status: whoever gets this answers and drops the connection */
+};
 
 /* Serves a connection that poll() has something for. A joined one has its page filled with team_limit and team size 1.
  */

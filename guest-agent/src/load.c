@@ -28,7 +28,24 @@ int load_process_ns(pid_t pid, uint64_t *cpu_ns)
     return 0;
 }
 
-int load_read(const char *proc, struct load_totals *totals)
+/* Takes the line of one CPU, or of all of them together. False: it is another line, or not asked for. */
+static bool take_cpu(const char *line, const struct cpu_set *own, uint64_t *busy_ticks)
+{
+    uint64_t user, nice, system, idle, iowait, irq, softirq;
+    uint32_t cpu = 0;
+    int used = 0;
+    if (own == NULL ? sscanf(line, "cpu %n", &used) != 0 || line[3] != ' '
+                    : sscanf(line, "cpu%" SCNu32 " %n", &cpu, &used) != 1 || !cpu_set_has(own, cpu))
+        return false;
+    if (used == 0 || sscanf(line + used,
+                            "%" SCNu64 " %" SCNu64 " %" SCNu64 " %" SCNu64 " %" SCNu64 " %" SCNu64 " %" SCNu64, &user,
+                            &nice, &system, &idle, &iowait, &irq, &softirq) != 7)
+        return false;
+    *busy_ticks += user + nice + system + irq + softirq; /* user holds guest already */
+    return true;
+}
+
+int load_read(const char *proc, const struct cpu_set *own, struct load_totals *totals)
 {
     char path[PATH_MAX];
     if (snprintf(path, sizeof(path), "%s/stat", proc) >= (int)sizeof(path))
@@ -41,14 +58,9 @@ int load_read(const char *proc, struct load_totals *totals)
     char *line = NULL;
     size_t size = 0;
     while (getline(&line, &size, file) > 0) { /* the line of interrupts is long */
-        uint64_t user, nice, system, idle, iowait, irq, softirq;
-        if (sscanf(line, "cpu %" SCNu64 " %" SCNu64 " %" SCNu64 " %" SCNu64 " %" SCNu64 " %" SCNu64 " %" SCNu64, &user,
-                   &nice, &system, &idle, &iowait, &irq, &softirq) == 7 &&
-            line[3] == ' ') {
-            read.busy_ticks = user + nice + system + irq + softirq; /* user holds guest already */
-            have_cpu = true;
-        }
-        sscanf(line, "procs_running %" SCNu32, &read.runnable);
+        have_cpu |= take_cpu(line, own, &read.busy_ticks);
+        if (own == NULL)
+            sscanf(line, "procs_running %" SCNu32, &read.runnable);
     }
     free(line);
     fclose(file);

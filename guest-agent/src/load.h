@@ -6,6 +6,8 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "cpus.h"
+
 /* CPU time of a process, all its threads, ended ones too, in ns. Returns 0 or -errno (-ESRCH: there is no such
  * process). By the process's CPU-time clock: exact, where /proc/PID/schedstat covers the first thread alone and
  * /proc/PID/stat counts ticks of 10 ms. */
@@ -13,12 +15,13 @@ int load_process_ns(pid_t pid, uint64_t *cpu_ns);
 
 /* What /proc/stat said at one moment. */
 struct load_totals {
-    uint64_t busy_ticks; /* all CPUs: user, nice, system, irq, softirq; neither idle, iowait nor steal */
+    uint64_t busy_ticks; /* all CPUs asked for: user, nice, system, irq, softirq; neither idle, iowait nor steal */
     uint32_t runnable;   /* threads that run or could run, this one included */
 };
 
-/* Reads PROC/stat. Returns 0 or -errno. */
-int load_read(const char *proc, struct load_totals *totals);
+/* Reads PROC/stat. `own`: these CPUs alone, and then nobody knows how many threads could run there: 0. NULL: the whole
+ * machine. Returns 0 or -errno. */
+int load_read(const char *proc, const struct cpu_set *own, struct load_totals *totals);
 
 /* Demand beyond the joined processes'. Begin with all bytes zero. */
 struct load_others {

@@ -10,6 +10,7 @@
 
 #include "agent.h"
 #include "log.h"
+#include "status_show.h"
 
 enum { POLL_SIGNAL, POLL_LISTENER, POLL_PORT, POLL_CLIENTS };
 
@@ -33,7 +34,7 @@ static uint64_t do_due(struct agent *agent)
         agent_period(agent, now_ns);
     next_ns = earlier(agent->period_next_ns, clients_drop_silent(&agent->clients, now_ns));
     next_ns = earlier(next_ns, allocation_advance(agent, now_ns));
-    if (agent->options->no_host)
+    if (agent->options->standalone)
         return next_ns;
     now_ns = monotonic_ns();
     if (port_try(&agent->port, now_ns)) {
@@ -67,6 +68,7 @@ static void serve_clients(struct agent *agent, const struct pollfd *polls, const
             event = clients_serve(&agent->clients, client, agent_team_limit(agent));
         switch (event) {
         case CLIENTS_NOTHING: continue;
+        case CLIENTS_ASKED: status_answer(agent, client, now_ns); continue;
         case CLIENTS_JOINED: agent_client_joined(agent, client, now_ns); break;
         case CLIENTS_CALLED: agent_client_called(client, now_ns); break;
         case CLIENTS_LEFT: background_left(&agent->background, unmeasured_s); break;
@@ -80,6 +82,22 @@ static void serve_clients(struct agent *agent, const struct pollfd *polls, const
     agent->report_urgent = true;
 }
 
+/* As scafd: SIGUSR1 for equipartition, SIGUSR2 for the largest sum of speedups. True: to end. */
+static bool take_signals(struct agent *agent, int signals)
+{
+    struct signalfd_siginfo signal;
+    bool stop = false;
+    while (read(signals, &signal, sizeof(signal)) == (ssize_t)sizeof(signal)) {
+        if (signal.ssi_signo == SIGUSR1)
+            agent_set_policy(agent, SPLIT_EQUIPARTITION);
+        else if (signal.ssi_signo == SIGUSR2)
+            agent_set_policy(agent, SPLIT_MAX_SPEEDUP);
+        else
+            stop = true;
+    }
+    return stop;
+}
+
 static void turn(struct agent *agent, int signals, bool *stop)
 {
     struct pollfd polls[POLL_CLIENTS + CLIENTS_SLOTS];
@@ -89,7 +107,7 @@ static void turn(struct agent *agent, int signals, bool *stop)
 
     polls[POLL_SIGNAL] = (struct pollfd){.fd = signals, .events = POLLIN};
     polls[POLL_LISTENER] = (struct pollfd){.fd = clients_listener(&agent->clients, now_ns), .events = POLLIN};
-    short port_wants = agent->options->no_host ? 0 : port_events(&agent->port, agent_has_line(agent));
+    short port_wants = agent->options->standalone ? 0 : port_events(&agent->port, agent_has_line(agent));
     polls[POLL_PORT] = (struct pollfd){.fd = port_wants != 0 ? agent->port.fd : -1, .events = port_wants};
     nfds_t count = 0;
     for (uint32_t i = 0; i < CLIENTS_SLOTS; i++) {
@@ -109,7 +127,8 @@ static void turn(struct agent *agent, int signals, bool *stop)
     if (ready <= 0)
         return;
     now_ns = monotonic_ns();
-    *stop = (polls[POLL_SIGNAL].revents & POLLIN) != 0;
+    if (polls[POLL_SIGNAL].revents & POLLIN)
+        *stop = take_signals(agent, signals);
     uint64_t before_ns = thread_cpu_ns();
     serve_clients(agent, &polls[POLL_CLIENTS], slots, count);
     if (polls[POLL_LISTENER].revents & POLLIN)
@@ -127,11 +146,15 @@ int main(int argc, char *argv[])
     int status = options_read(&options, argc, argv);
     if (status >= 0)
         return status;
+    if (options.status)
+        return status_show(&options);
 
     sigset_t ends;
     sigemptyset(&ends);
     sigaddset(&ends, SIGTERM);
     sigaddset(&ends, SIGINT);
+    sigaddset(&ends, SIGUSR1);
+    sigaddset(&ends, SIGUSR2);
     sigprocmask(SIG_BLOCK, &ends, NULL);
     signal(SIGPIPE, SIG_IGN);
     signal(SIGCHLD, SIG_IGN); /* nobody waits for the children of unasked.c */

@@ -5,6 +5,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "clients.h"
 #include "log.h"
@@ -13,6 +14,8 @@
 
 #define PERIOD_LEAST_MS 20
 #define PERIOD_MOST_MS 60000
+#define STATUS_SECONDS_LEAST 0.5 /* an agent answers each user a few times a second at most */
+#define STATUS_SECONDS_MOST 86400.0
 
 /* One option: how it is called, what stands for its value in the help, its default there, and what it does. */
 struct option_text {
@@ -24,7 +27,13 @@ enum {
     OPTION_SOCKET,
     OPTION_SYSFS,
     OPTION_PROC,
-    OPTION_NO_HOST,
+    OPTION_STANDALONE,
+    OPTION_POLICY,
+    OPTION_CHUNK,
+    OPTION_MAX_THREADS,
+    OPTION_NO_BACKGROUND,
+    OPTION_STATUS,
+    OPTION_JSON,
     OPTION_PERIOD,
     OPTION_LEARN_BUDGET,
     OPTION_PER_USER,
@@ -36,10 +45,23 @@ enum {
 static const struct option_text texts[OPTION_COUNT] = {
     [OPTION_PORT] = {"port", "PATH", PORT_DEFAULT_PATH,
                      "port to the host: a character device, a terminal or a UNIX stream socket"},
-    [OPTION_SOCKET] = {"socket", "PATH", VSCAF_SOCKET_DEFAULT, "socket that programs join at"},
+    [OPTION_SOCKET] = {"socket", "PATH", "$VSCAF_SOCKET, or " VSCAF_SOCKET_DEFAULT,
+                       "socket that programs join at; not root: vscaf/agent.sock in $XDG_RUNTIME_DIR"},
     [OPTION_SYSFS] = {"sysfs", "DIR", "/sys", "where devices/system/cpu is"},
     [OPTION_PROC] = {"proc", "DIR", "/proc", "where stat and the processes are"},
-    [OPTION_NO_HOST] = {"no-host", NULL, NULL, "use no port: split the online CPUs among the programs, switch none"},
+    [OPTION_STANDALONE] = {"standalone", NULL, NULL,
+                           "there is no host: split this machine's or container's CPUs among its programs, switch none"},
+    [OPTION_POLICY] = {"policy", "NAME", "max-speedup",
+                       "max-speedup or equipartition; SIGUSR1 changes to equipartition, SIGUSR2 to max-speedup"},
+    [OPTION_CHUNK] = {"chunk", "N", "auto",
+                      "hand out CPUs N at a time; auto: stand-alone a core's threads, in a guest 1"},
+    [OPTION_MAX_THREADS] = {"max-threads", "N", NULL,
+                            "hand out N CPUs at most, together (stand-alone default: $OMP_NUM_THREADS, or all)"},
+    [OPTION_NO_BACKGROUND] = {"no-background", NULL, NULL,
+                              "do not subtract the load of processes that never joined"},
+    [OPTION_STATUS] = {"status", "[SECONDS]", NULL,
+                       "print what the running agent hands out and knows, again every SECONDS, and exit"},
+    [OPTION_JSON] = {"json", NULL, NULL, "with --status: JSON, a line each time"},
     [OPTION_PERIOD] = {"period-ms", "N", "250", "time between two measurements, 20 to 60000"},
     [OPTION_LEARN_BUDGET] = {"learn-budget", "PERCENT", "1",
                              "of a program's CPU time, that learning its speedup may cost; 0: learn nothing"},
@@ -52,7 +74,8 @@ static const struct option_text texts[OPTION_COUNT] = {
 static void print_help(void)
 {
     printf("Usage: vscaf-agent [OPTION]...\n"
-           "Splits this guest's CPUs among its OpenMP programs, and acts for the vscaf daemon on the host.\n\n");
+           "Splits this guest's CPUs among its OpenMP programs, and acts for the vscaf daemon on the host.\n"
+           "With --standalone: splits a machine's or a container's CPUs, without a host. It need not be root then.\n\n");
     for (int i = 0; i < OPTION_COUNT; i++) {
         char left[40];
         snprintf(left, sizeof(left), "--%s%s%s", texts[i].name, texts[i].value != NULL ? " " : "",
@@ -73,14 +96,56 @@ static bool read_period(const char *text, uint32_t *period_ms)
     return true;
 }
 
-static bool read_per_user(const char *text, uint32_t *per_user)
+/* A whole number from 1 to `most`. */
+static bool read_count(const char *text, uint32_t most, uint32_t *count)
 {
     char *end;
     errno = 0;
     long number = strtol(text, &end, 10);
-    if (errno != 0 || end == text || *end != '\0' || number < 1 || number > (long)CLIENTS_MOST)
+    if (errno != 0 || end == text || *end != '\0' || number < 1 || number > (long)most)
         return false;
-    *per_user = (uint32_t)number;
+    *count = (uint32_t)number;
+    return true;
+}
+
+const char *policy_name(enum split_policy policy)
+{
+    return policy == SPLIT_EQUIPARTITION ? "equipartition" : "max-speedup";
+}
+
+static bool read_policy(const char *text, enum split_policy *policy)
+{
+    for (*policy = SPLIT_MAX_SPEEDUP; *policy <= SPLIT_EQUIPARTITION; (*policy)++)
+        if (strcmp(text, policy_name(*policy)) == 0)
+            return true;
+    return false;
+}
+
+/* scafd's way to say how many CPUs there are: the first number of the list. */
+static void read_threads_of_environment(struct options *options)
+{
+    const char *text = getenv("OMP_NUM_THREADS");
+    if (text == NULL || options->max_threads != 0)
+        return;
+    char first[16];
+    size_t length = strcspn(text, ", ");
+    if (length >= sizeof(first))
+        return;
+    memcpy(first, text, length);
+    first[length] = '\0';
+    if (read_count(first, VSCAF_MAX_TEAM, &options->max_threads))
+        log_line("handing out %u CPUs at most, because of OMP_NUM_THREADS: unset it, or say --max-threads",
+                 options->max_threads);
+}
+
+static bool read_seconds(const char *text, double *seconds)
+{
+    char *end;
+    errno = 0;
+    double number = strtod(text, &end);
+    if (errno != 0 || end == text || *end != '\0' || !(number >= STATUS_SECONDS_LEAST && number <= STATUS_SECONDS_MOST))
+        return false;
+    *seconds = number;
     return true;
 }
 
@@ -98,15 +163,16 @@ static bool read_budget(const char *text, uint32_t *budget_ppm)
 
 int options_read(struct options *options, int argc, char *argv[])
 {
-    struct option known[OPTION_COUNT + 1] = {0};
+    struct option known[OPTION_COUNT + 2] = {0};
     for (int i = 0; i < OPTION_COUNT; i++)
-        known[i] =
-            (struct option){texts[i].name, texts[i].value != NULL ? required_argument : no_argument, NULL, i + 256};
-    *options = (struct options){.socket = texts[OPTION_SOCKET].initial,
-                                .sysfs = texts[OPTION_SYSFS].initial,
+        known[i] = (struct option){
+            texts[i].name, texts[i].value == NULL || texts[i].value[0] == '[' ? no_argument : required_argument, NULL,
+            i + 256};
+    known[OPTION_COUNT] = (struct option){"no-host", no_argument, NULL, OPTION_STANDALONE + 256}; /* as it was called */
+    *options = (struct options){.sysfs = texts[OPTION_SYSFS].initial,
                                 .proc = texts[OPTION_PROC].initial};
     if (!read_period(texts[OPTION_PERIOD].initial, &options->period_ms) ||
-        !read_per_user(texts[OPTION_PER_USER].initial, &options->per_user) ||
+        !read_count(texts[OPTION_PER_USER].initial, CLIENTS_MOST, &options->per_user) ||
         !read_budget(texts[OPTION_LEARN_BUDGET].initial, &options->learn_budget_ppm))
         return 2;
     opterr = 0;
@@ -117,7 +183,29 @@ int options_read(struct options *options, int argc, char *argv[])
         case OPTION_SOCKET: options->socket = optarg; break;
         case OPTION_SYSFS: options->sysfs = optarg; break;
         case OPTION_PROC: options->proc = optarg; break;
-        case OPTION_NO_HOST: options->no_host = true; break;
+        case OPTION_STANDALONE: options->standalone = true; break;
+        case OPTION_POLICY:
+            if (!read_policy(optarg, &options->policy)) {
+                log_line("--policy %s: give max-speedup or equipartition", optarg);
+                return 2;
+            }
+            break;
+        case OPTION_CHUNK:
+            options->chunk = 0;
+            if (strcmp(optarg, "auto") != 0 && !read_count(optarg, VSCAF_MAX_TEAM, &options->chunk)) {
+                log_line("--chunk %s: give a whole number from 1 to %u, or auto", optarg, VSCAF_MAX_TEAM);
+                return 2;
+            }
+            break;
+        case OPTION_MAX_THREADS:
+            if (!read_count(optarg, VSCAF_MAX_TEAM, &options->max_threads)) {
+                log_line("--max-threads %s: give a whole number from 1 to %u", optarg, VSCAF_MAX_TEAM);
+                return 2;
+            }
+            break;
+        case OPTION_NO_BACKGROUND: options->no_background = true; break;
+        case OPTION_STATUS: options->status = true; break;
+        case OPTION_JSON: options->json = true; break;
         case OPTION_PERIOD:
             if (!read_period(optarg, &options->period_ms)) {
                 log_line("--period-ms %s: give a whole number from %d to %d", optarg, PERIOD_LEAST_MS, PERIOD_MOST_MS);
@@ -131,7 +219,7 @@ int options_read(struct options *options, int argc, char *argv[])
             }
             break;
         case OPTION_PER_USER:
-            if (!read_per_user(optarg, &options->per_user)) {
+            if (!read_count(optarg, CLIENTS_MOST, &options->per_user)) {
                 log_line("--per-user %s: give a whole number from 1 to %u", optarg, CLIENTS_MOST);
                 return 2;
             }
@@ -146,13 +234,27 @@ int options_read(struct options *options, int argc, char *argv[])
             return 2;
         }
     }
+    if (options->status && optind < argc) {
+        if (!read_seconds(argv[optind], &options->status_seconds)) {
+            log_line("--status %s: give seconds from %g to %g", argv[optind], STATUS_SECONDS_LEAST,
+                     STATUS_SECONDS_MOST);
+            return 2;
+        }
+        optind++;
+    }
     if (optind < argc) {
         log_line("%s: no arguments are taken: see --help", argv[optind]);
         return 2;
     }
-    if (options->no_host && options->port != NULL) {
-        log_line("--port %s: contradicts --no-host: give one of them", options->port);
+    if (options->standalone && options->port != NULL) {
+        log_line("--port %s: contradicts --standalone: give one of them", options->port);
         return 2;
     }
+    if (options->json && !options->status) {
+        log_line("--json: is for --status alone");
+        return 2;
+    }
+    if (options->standalone && !options->status)
+        read_threads_of_environment(options);
     return -1;
 }

@@ -5,16 +5,27 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "split.h"
+
 struct options {
     const char *port; /* NULL: the virtio-serial port by its name */
-    const char *socket;
+    const char *socket; /* NULL: nobody said; the places of vscaf/place.h */
     const char *sysfs;
     const char *proc;
-    bool no_host;
+    bool standalone;
+    enum split_policy policy; /* to begin with */
+    uint32_t chunk;           /* 0: as the machine is */
+    uint32_t max_threads;     /* 0: no bound */
+    bool no_background;
+    bool status; /* print what the running agent says, and end */
+    double status_seconds; /* again after so long; 0: once */
+    bool json;
     uint32_t period_ms;
     uint32_t per_user; /* joined processes of one user, root's and the agent's own aside */
     uint32_t learn_budget_ppm; /* of a process's CPU time; 0: nothing is to be learned */
 };
+
+const char *policy_name(enum split_policy policy);
 
 /* Reads the command line. Returns -1 to go on, else the status to exit with, after having said what there is to say. */
 int options_read(struct options *options, int argc, char *argv[]);

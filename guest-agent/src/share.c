@@ -6,7 +6,6 @@
 #include "log.h"
 #include "split.h"
 
-#define CHUNK 1u
 #define NEWCOMER_NS UINT64_C(2000000000) /* as SCAF: for so long a process that joined has an equal share */
 
 static bool runs(const struct client *client)
@@ -32,18 +31,18 @@ static uint32_t most_now(const struct client *client, uint32_t limit, bool compe
     return client->wanting < limit ? client->wanting : limit;
 }
 
-/* CPUs for the joined processes: what is there, less what the background takes, but at least one. */
-static uint32_t budget_of(const struct agent *agent)
+uint32_t share_budget(const struct agent *agent)
 {
-    uint32_t cpus = allocation_budget(agent), taken = agent->background.taken;
-    return cpus > taken ? cpus - taken : cpus > 0;
+    uint32_t cpus = allocation_budget(agent), taken = agent->background.taken, bound = agent_bound(agent);
+    cpus = cpus > taken ? cpus - taken : cpus > 0;
+    return cpus < bound ? cpus : bound;
 }
 
-/* Unknown until it has run for a while: a newcomer has an equal share, whatever its first estimates say. A page may claim
- * anything: it is believed up to perfect scaling. */
-static double weight_of(const struct client *client, uint32_t limit, uint64_t now_ns)
+/* Unknown until it has run for a while: a newcomer has an equal share, whatever its first estimates say. Unknown of all,
+ * so equal for all, in equipartition. A page may claim anything: it is believed up to perfect scaling. */
+static double weight_of(const struct agent *agent, const struct client *client, uint32_t limit, uint64_t now_ns)
 {
-    if (now_ns - client->joined_ns < NEWCOMER_NS)
+    if (agent->policy == SPLIT_EQUIPARTITION || now_ns - client->joined_ns < NEWCOMER_NS)
         return 0.0;
     return fmin(split_weight_of(client->learned.points, client->learned.points_count), split_weight_most(limit));
 }
@@ -61,7 +60,7 @@ static size_t collect(struct agent *agent, bool competition, uint64_t now_ns, st
             continue;
         members[count] = client;
         parts[count++] =
-            (struct split_part){.weight = weight_of(client, limit, now_ns), .most = most_now(client, limit, competition)};
+            (struct split_part){.weight = weight_of(agent, client, limit, now_ns), .most = most_now(client, limit, competition)};
     }
     return count;
 }
@@ -86,14 +85,14 @@ static void split(struct agent *agent, bool competition, uint64_t now_ns)
     for (uint32_t i = 0; i < CLIENTS_SLOTS; i++)
         agent->clients.slots[i].share = 1;
     size_t count = collect(agent, competition, now_ns, parts, members);
-    uint32_t cpus = budget_of(agent);
-    split_cpus(parts, count, cpus, CHUNK);
-    uint64_t whose = mix(count, cpus);
+    uint32_t cpus = share_budget(agent);
+    split_cpus(parts, count, cpus, agent->chunk);
+    uint64_t whose = mix(mix(count, cpus), (uint64_t)agent->chunk << 32 | agent->policy);
     for (size_t i = 0; i < count; i++)
         whose = mix(mix(whose, members[i]->joined_ns ^ (uint64_t)members[i]->fd), parts[i].most);
     for (size_t i = 0; i < count; i++)
         parts[i].before = agent->split_whose[competition] == whose ? members[i]->split_share[competition] : 0;
-    split_settle(parts, count, CHUNK);
+    split_settle(parts, count, agent->chunk);
     agent->split_whose[competition] = whose;
     for (size_t i = 0; i < count; i++) {
         members[i]->split_share[competition] = parts[i].share;
@@ -120,7 +119,7 @@ static void look_ahead(struct agent *agent, uint64_t now_ns)
     struct split_part parts[CLIENTS_MOST], with[CLIENTS_MOST];
     struct client *members[CLIENTS_MOST];
     size_t count = collect(agent, false, now_ns, parts, members);
-    uint32_t limit = agent_team_limit(agent), cpus = budget_of(agent);
+    uint32_t limit = agent_team_limit(agent), cpus = share_budget(agent);
     uint64_t running = mix(count, cpus);
     for (size_t i = 0; i < count; i++)
         running = mix_part(running, &parts[i]);
@@ -133,25 +132,31 @@ static void look_ahead(struct agent *agent, uint64_t now_ns)
         }
         if (client->page == NULL || count >= CLIENTS_MOST)
             continue;
-        struct split_part own = {.weight = weight_of(client, limit, now_ns), .most = client_most(client, limit)};
+        struct split_part own = {.weight = weight_of(agent, client, limit, now_ns), .most = client_most(client, limit)};
         uint64_t follows_from = mix(mix_part(running, &own), before);
         if (client->prospect > 0 && client->prospect_of == follows_from)
             continue;
         memcpy(with, parts, before * sizeof(*parts));
         with[before] = own;
         memcpy(&with[before + 1], &parts[before], (count - before) * sizeof(*parts));
-        split_cpus(with, count + 1, cpus, CHUNK);
+        split_cpus(with, count + 1, cpus, agent->chunk);
         client->prospect = usable(&with[before]);
         client->prospect_of = follows_from;
     }
+}
+
+bool share_learning(const struct agent *agent)
+{
+    /* Without a host, nobody else asks for what equipartition does not use. */
+    return agent->options->learn_budget_ppm > 0 &&
+           !(agent->options->standalone && agent->policy == SPLIT_EQUIPARTITION);
 }
 
 void share_control(struct agent *agent)
 {
     uint32_t control = 0, limit = agent_team_limit(agent);
     /* While CPUs come and go, what a section takes says nothing about its team size. */
-    if (agent->options->learn_budget_ppm > 0 && agent->allocation.phase == ALLOCATION_SETTLED &&
-        share_competition(agent))
+    if (share_learning(agent) && agent->allocation.phase == ALLOCATION_SETTLED && share_competition(agent))
         control |= VSCAF_CONTROL_LEARN;
     if (allocation_exclusive(agent))
         control |= VSCAF_CONTROL_EXCLUSIVE;

@@ -292,7 +292,7 @@ def test_learning_is_permitted_under_competition(rig: Rig) -> None:
 
 
 def test_learning_is_permitted_to_processes_that_compete(rig: Rig) -> None:
-    rig.start("--no-host", "--learn-budget", "0.25")
+    rig.start("--standalone", "--learn-budget", "0.25")
     first, second = rig.join(), rig.join()
     first.say("busy 1")
     wait_until(lambda: first.control() == (0, 2500), "the idle one is no competition")
@@ -575,7 +575,7 @@ def test_kill_and_restart(rig: Rig) -> None:
 
 
 def test_without_a_host(rig: Rig) -> None:
-    rig.start("--no-host")
+    rig.start("--standalone")
     first, second = rig.join(), rig.join()
     wait_until(lambda: (first.team(), second.team()) == (2, 2), "equal shares")
     assert rig.stop() == 0 and not rig.socket_path.exists()
@@ -602,7 +602,7 @@ def test_host_that_comes_late(rig: Rig) -> None:
         (["--bogus"], ["--bogus", "--help"]),
         (["--port"], ["--port", "needs a value"]),
         (["stray"], ["stray"]),
-        (["--no-host", "--port", "x"], ["--no-host"]),
+        (["--standalone", "--port", "x"], ["--standalone"]),
     ],
 )
 def test_usage_errors(arguments: list[str], words: list[str]) -> None:
@@ -613,7 +613,7 @@ def test_usage_errors(arguments: list[str], words: list[str]) -> None:
 
 def test_second_agent_is_refused(rig: Rig) -> None:
     rig.start()
-    command = [str(AGENT), "--socket", str(rig.socket_path), "--sysfs", str(rig.sysfs), "--no-host"]
+    command = [str(AGENT), "--socket", str(rig.socket_path), "--sysfs", str(rig.sysfs), "--standalone"]
     result = subprocess.run(command, check=False, capture_output=True, text=True, timeout=20)
     assert result.returncode == 1 and "another agent" in result.stderr
     assert rig.join().greeting == "joined"

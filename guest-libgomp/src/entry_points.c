@@ -5,6 +5,7 @@
 
 #include "export.h"
 #include "clock.h"
+#include "leave.h"
 #include "program.h"
 #include "section.h"
 #include "watch.h"
@@ -28,6 +29,7 @@
 __attribute__((constructor)) static void join_at_start(void)
 {
     program_start();
+    leave_start();
     uint64_t now = clock_ticks();
     if (dlsym(RTLD_NEXT, "GOMP_parallel") == NULL)
         return;

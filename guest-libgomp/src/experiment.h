@@ -6,6 +6,7 @@
 #include <stdbool.h>
 
 #include "ipc.h"
+#include "leave.h"
 #include "section.h"
 
 /* The user chose ipc (VSCAF_METRIC), and nothing has spoken against it yet. False: rate. */
@@ -14,9 +15,9 @@ extern _Atomic bool experiment_metric;
 /* Whether a section is to be seen by experiment_begin. */
 static inline bool experiment_wanted(const struct vscaf_page *page)
 {
-    /* Relaxed, both: a section earlier or later makes no difference. */
+    /* Relaxed: a section earlier or later makes no difference. */
     return __builtin_expect(atomic_load_explicit(&experiment_metric, memory_order_relaxed), 0)
-           && (atomic_load_explicit(&page->control, memory_order_relaxed) & VSCAF_CONTROL_LEARN);
+           && leave_to_learn(page);
 }
 
 /* At the end of section_begin. May take one thread from the team and put a function of its own before the program's.

@@ -13,6 +13,7 @@
 #include <sys/syscall.h>
 #include <sys/un.h>
 #include <unistd.h>
+#include <vscaf/place.h>
 
 #include "clock.h"
 #include "learn.h"
@@ -164,16 +165,39 @@ static bool take_answer(int wait_ms)
     return attached;
 }
 
-static bool ask(void)
+static bool connect_to(const char *path)
 {
-    const char *path = secure_getenv("VSCAF_SOCKET");
-    if (!path || !path[0])
-        path = VSCAF_SOCKET_DEFAULT;
     struct sockaddr_un address = {.sun_family = AF_UNIX};
     if (strlen(path) >= sizeof address.sun_path)
         return false;
     strcpy(address.sun_path, path);
+    return connect(socket_fd, (const struct sockaddr *)&address, sizeof address) == 0;
+}
 
+/* The user's own agent may be in a directory where anybody can put a socket. */
+static bool peer_is_trusted(void)
+{
+    struct ucred peer;
+    socklen_t size = sizeof peer;
+    return getsockopt(socket_fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0
+           && (peer.uid == 0 || peer.uid == geteuid());
+}
+
+/* At the places of vscaf/place.h. */
+static bool connect_somewhere(void)
+{
+    char own[VSCAF_PLACE_MOST];
+    const char *named = secure_getenv("VSCAF_SOCKET");
+    if (named && named[0])
+        return connect_to(named);
+    if (connect_to(VSCAF_SOCKET_DEFAULT))
+        return true;
+    /* The system's agent has too many waiting: later, but not another one's. */
+    return errno != EAGAIN && vscaf_place_of_user(own) && connect_to(own) && peer_is_trusted();
+}
+
+static bool ask(void)
+{
     int low = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (low < 0)
         return false;
@@ -198,7 +222,7 @@ static bool ask(void)
 
     struct vscaf_join packet = {.magic = VSCAF_PAGE_MAGIC, .version = VSCAF_PAGE_VERSION};
     strncpy(packet.name, program_invocation_short_name, sizeof packet.name - 1);
-    if (connect(socket_fd, (const struct sockaddr *)&address, sizeof address) != 0
+    if (!connect_somewhere()
         || send(socket_fd, &packet, sizeof packet, MSG_NOSIGNAL | MSG_DONTWAIT) != (ssize_t)sizeof packet) {
         drop_socket();
         return false;

@@ -5,6 +5,7 @@
 #include "clock.h"
 #include "experiment.h"
 #include "learn.h"
+#include "leave.h"
 #include "loops.h"
 #include "program.h"
 #include "random.h"
@@ -265,7 +266,7 @@ void section_begin(struct section *section, outlined_function *fn, void *data, u
         atomic_signal_fence(memory_order_seq_cst);
         section->team = team_of_owner(runtime, place, page, asked);
         section->watch_due = section->start && watch_is_due(section->start);
-        uint32_t control = atomic_load_explicit(&page->control, memory_order_relaxed);
+        uint32_t control = leave_control(page);
         if (__builtin_expect(control & (VSCAF_CONTROL_LEARN | VSCAF_CONTROL_CALL), 0)) {
             if (control & VSCAF_CONTROL_CALL)
                 join_call(section->attachment, control >> VSCAF_CONTROL_CALL_SHIFT);

@@ -31,6 +31,14 @@ def read_pid(pid_file: Path) -> int | None:
     return int(text) if text.isdigit() else None
 
 
+def all_threads(pid: int) -> dict[int, int]:
+    """Every thread of a process, under its own number; none of one that is gone."""
+    try:
+        return {int(entry.name): int(entry.name) for entry in Path(f"/proc/{pid}/task").iterdir()}
+    except (FileNotFoundError, ProcessLookupError):
+        return {}
+
+
 def sees_mounts_of(pid: int, directory: Path) -> bool:
     """Whether the process has a part of `directory` bind-mounted: so it belongs to the lab of that directory."""
     try:

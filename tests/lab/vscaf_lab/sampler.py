@@ -59,6 +59,7 @@ class Sampler:
 
     `domains`: domain name -> QEMU's pid. `samples` grows meanwhile, and is complete after the end.
     `on_round`, where given, is called with each round's samples, in the sampling thread.
+    `threads_of`: what of a process is looked at, number -> thread id.
     """
 
     def __init__(
@@ -66,7 +67,9 @@ class Sampler:
         domains: Mapping[str, int],
         interval_s: float = INTERVAL_S,
         on_round: Callable[[list[Sample]], None] | None = None,
+        threads_of: Callable[[int], Mapping[int, int]] = vcpu_threads,
     ) -> None:
+        self._threads_of = threads_of
         self._domains = dict(domains)
         self._interval_s = interval_s
         self._on_round = on_round
@@ -90,9 +93,13 @@ class Sampler:
         if self._error is not None and kind is None:
             raise self._error
 
+    def add(self, domain: str, pid: int) -> None:
+        """One more process to look at from now on."""
+        self._domains[domain] = pid
+
     def _scan(self) -> None:
-        for domain, pid in self._domains.items():
-            for vcpu, thread in vcpu_threads(pid).items():
+        for domain, pid in list(self._domains.items()):
+            for vcpu, thread in self._threads_of(pid).items():
                 if thread not in self._threads:
                     try:
                         self._threads[thread] = _Thread(domain, pid, vcpu, thread)

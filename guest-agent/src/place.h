@@ -1,0 +1,11 @@
+/* Where this agent listens, by vscaf/place.h. */
+#ifndef VSCAF_AGENT_PLACE_H
+#define VSCAF_AGENT_PLACE_H
+
+#include "vscaf/place.h"
+
+/* The path: `given`, else $VSCAF_SOCKET, else root's or this user's place, written to `own`. This user's directory
+ * is made, for nobody else. NULL after saying why on stderr. */
+const char *place_to_listen(const char *given, char own[VSCAF_PLACE_MOST]);
+
+#endif

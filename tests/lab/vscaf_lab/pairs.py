@@ -1,0 +1,211 @@
+"""What a pair of programs is in a demo, what its runs were worth, and the report on them.
+
+The first program starts; while it computes, the second does. What counts is the sum of their speedups while both
+compute, each against itself alone on one thread, in steady seconds (vscaf_lab.pace) and by the clock.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+import statistics
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rich.table import Table
+
+from vscaf_lab.measure import Run
+from vscaf_lab.pace import Paces, full_pace, steady_seconds
+from vscaf_lab.timeline import Track
+
+NAMES = ("first", "second")
+
+
+@dataclass(frozen=True)
+class Words:
+    """How a demo calls what runs its two programs."""
+
+    members: str  # in the report: "guests"
+    name: str  # of one of them: "domain"
+    column: str  # in the table: "guest"
+    title: str  # of the table
+
+
+@dataclass(frozen=True)
+class Pair:
+    """A program (`cg.A`) to run twice; its work is done *repeat* times; the second starts *delay_s* later."""
+
+    program: str
+    repeat: int
+    delay_s: float
+
+    @property
+    def name(self) -> str:
+        return f"{self.program}+{self.program}"
+
+
+@dataclass
+class Result:
+    """One program in one run."""
+
+    domain: str
+    run: Run
+    verified: bool
+
+
+@dataclass
+class Watched:
+    """What was seen of the host during a run: where the programs (or their domains) ran, and at what pace."""
+
+    track: Track
+    paces: Paces
+
+    def steady(self, domain: str, start_s: float, end_s: float, full_ns: float) -> float:
+        """Steady seconds of a domain from start to end."""
+        return steady_seconds(domain, self.track, self.paces, full_ns, (start_s, end_s))
+
+
+@dataclass
+class Alone:
+    """The program alone on one thread."""
+
+    run: Run
+    domain: str
+    watched: Watched
+
+    def steady(self, full_ns: float) -> float:
+        return self.watched.steady(self.domain, self.run.marks[0][1], self.run.marks[-1][1], full_ns)
+
+
+@dataclass
+class PolicyRun:
+    """One run of a pair under a policy. `window`: from when to when both computed."""
+
+    results: list[Result]
+    alone: Alone
+    watched: Watched
+    transitions: int
+    window: tuple[float, float]
+
+    def both(self, one: Result, full_ns: float | None) -> float:
+        """A program's speedup while both compute, in steady seconds; by the clock where no full pace is given."""
+        start_s, end_s = self.window
+        work = one.run.work_between(start_s, end_s)
+        if full_ns is None:
+            return work * self.alone.run.seconds / (end_s - start_s)
+        return work * self.alone.steady(full_ns) / self.watched.steady(one.domain, start_s, end_s, full_ns)
+
+    def sum_of_speedups(self, full_ns: float | None) -> float:
+        return sum(self.both(one, full_ns) for one in self.results)
+
+
+def report_pair(pair: Pair, words: Words, runs: Mapping[str, Sequence[PolicyRun]]) -> dict[str, Any]:
+    """A pair's part of the report: medians over the rounds, and the rounds."""
+    rounds = next(iter(runs.values()))
+    full_ns = full_pace(
+        [one.alone.watched.paces for one in rounds] + [row.watched.paces for rows in runs.values() for row in rows]
+    )
+    policies: dict[str, Any] = {}
+    for policy, rows in runs.items():
+        policies[policy] = {
+            words.members: [
+                {
+                    words.name: name,
+                    "program": pair.program,
+                    "seconds": statistics.median(row.results[place].run.seconds for row in rows),
+                    "speedup": statistics.median(row.both(row.results[place], full_ns) for row in rows),
+                    "speedup_by_the_clock": statistics.median(row.both(row.results[place], None) for row in rows),
+                    "verified": all(row.results[place].verified for row in rows),
+                }
+                for place, name in enumerate(NAMES)
+            ],
+            "sum_of_speedups": statistics.median(row.sum_of_speedups(full_ns) for row in rows),
+            "sum_of_speedups_by_the_clock": statistics.median(row.sum_of_speedups(None) for row in rows),
+            "rounds": [
+                {
+                    "sum_of_speedups": row.sum_of_speedups(full_ns),
+                    "sum_of_speedups_by_the_clock": row.sum_of_speedups(None),
+                    "both_compute_s": row.window[1] - row.window[0],
+                    "transitions": row.transitions,
+                }
+                for row in rows
+            ],
+        }
+    for policy in policies.values():
+        for reference in ("unmanaged", "static"):
+            if reference in policies:
+                for ending in ("", "_by_the_clock"):
+                    key = f"sum_of_speedups{ending}"
+                    # Round by round, so that what the machine does meanwhile hits both sides.
+                    policy[f"ratio_to_{reference}{ending}"] = statistics.median(
+                        one[key] / other[key]
+                        for one, other in zip(policy["rounds"], policies[reference]["rounds"], strict=True)
+                    )
+    return {
+        "name": pair.name,
+        "repeat": pair.repeat,
+        "alone_one_thread_s": statistics.median(one.alone.run.seconds for one in rounds),
+        "alone_one_thread_steady_s": statistics.median(one.alone.steady(full_ns) for one in rounds),
+        "policies": policies,
+    }
+
+
+def machine() -> dict[str, Any]:
+    """What this ran on."""
+    model = re.search(r"model name\s*: (.*)", Path("/proc/cpuinfo").read_text(encoding="utf-8"))
+    return {
+        "cpu": model[1] if model else platform.processor(),
+        "cpus": len(os.sched_getaffinity(0)),
+        "kernel": platform.release(),
+        "system": platform.freedesktop_os_release().get("PRETTY_NAME", ""),
+    }
+
+
+def tables(pairs: Iterable[Mapping[str, Any]], words: Words) -> Table:
+    """The report as people read it."""
+    table = Table(title=f"{words.title}. Speedups are against each alone on one thread, while both compute.")
+    for column in (
+        "pair",
+        "policy",
+        words.column,
+        "seconds",
+        "speedup",
+        "sum",
+        "by the clock",
+        "to unmanaged",
+        "to static",
+    ):
+        table.add_column(column, justify="left" if column in ("pair", "policy", words.column) else "right")
+    for pair in pairs:
+        for policy, result in pair["policies"].items():
+            for place, one in enumerate(result[words.members]):
+                failed = "" if one["verified"] else " [red]verification FAILED[/]"
+                row = [pair["name"], policy] if place == 0 else ["", ""]
+                row += [f"{one[words.name]}{failed}", f"{one['seconds']:.1f}", f"{one['speedup']:.2f}"]
+                if place == 0:
+                    ratios = [result.get(f"ratio_to_{name}") for name in ("unmanaged", "static")]
+                    sums = [result["sum_of_speedups"], result["sum_of_speedups_by_the_clock"], *ratios]
+                    row += ["" if figure is None else f"{figure:.2f}" for figure in sums]
+                table.add_row(*row, end_section=place == 1 and policy == list(pair["policies"])[-1])
+    return table
+
+
+def judge(
+    pairs: Iterable[Mapping[str, Any]], words: Words, bars: Mapping[str, Mapping[str, float]]
+) -> list[tuple[bool, str]]:
+    """Whether what has to hold holds, a line each. *bars*: by program, what max-speedup has to reach of others."""
+    lines = []
+    for pair in pairs:
+        results = [one for result in pair["policies"].values() for one in result[words.members]]
+        verified = all(one["verified"] for one in results)
+        lines.append((verified, f"{pair['name']}: every verification successful"))
+        result = pair["policies"].get("max-speedup", {})
+        for reference, bar in bars[pair["name"].split(".")[0]].items():
+            ratio = result.get(f"ratio_to_{reference}")
+            if ratio is not None:
+                text = f"{pair['name']}: sum of speedups, max-speedup to {reference}: {ratio:.2f} (at least {bar:.2f})"
+                lines.append((ratio >= bar, text))
+    return lines
