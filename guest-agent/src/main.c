@@ -54,7 +54,7 @@ static uint64_t do_due(struct agent *agent)
 
 static void serve_clients(struct agent *agent, const struct pollfd *polls, const uint32_t *slots, nfds_t count)
 {
-    bool changed = false;
+    bool changed = false, asked = false;
     uint64_t now_ns = monotonic_ns();
     for (nfds_t i = 0; i < count; i++) {
         struct client *client = &agent->clients.slots[slots[i]];
@@ -68,18 +68,22 @@ static void serve_clients(struct agent *agent, const struct pollfd *polls, const
             event = clients_serve(&agent->clients, client, agent_team_limit(agent));
         switch (event) {
         case CLIENTS_NOTHING: continue;
-        case CLIENTS_ASKED: status_answer(agent, client, now_ns); continue;
+        case CLIENTS_ASKED: asked = true; continue;
         case CLIENTS_JOINED: agent_client_joined(agent, client, now_ns); break;
         case CLIENTS_CALLED: agent_client_called(client, now_ns); break;
         case CLIENTS_LEFT: background_left(&agent->background, unmeasured_s); break;
         }
         changed = true;
     }
-    if (!changed)
-        return;
-    share_split(agent);
-    share_update_demand(agent);
-    agent->report_urgent = true;
+    if (changed) {
+        share_split(agent);
+        share_update_demand(agent);
+        agent->report_urgent = true;
+    }
+    /* Not before: whoever has joined or left in this turn would be half in the answer. */
+    for (uint32_t i = 0; asked && i < CLIENTS_SLOTS; i++)
+        if (agent->clients.slots[i].fd >= 0 && agent->clients.slots[i].asked != 0)
+            status_answer(agent, &agent->clients.slots[i], now_ns);
 }
 
 /* As scafd: SIGUSR1 for equipartition, SIGUSR2 for the largest sum of speedups. True: to end. */
