@@ -5,6 +5,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "log.h"
 #include "port.h"
@@ -26,6 +27,7 @@ enum {
     OPTION_NO_HOST,
     OPTION_PERIOD,
     OPTION_LEARN_BUDGET,
+    OPTION_PARK,
     OPTION_HELP,
     OPTION_VERSION,
     OPTION_COUNT
@@ -41,6 +43,8 @@ static const struct option_text texts[OPTION_COUNT] = {
     [OPTION_PERIOD] = {"period-ms", "N", "250", "time between two measurements, 20 to 60000"},
     [OPTION_LEARN_BUDGET] = {"learn-budget", "PERCENT", "1",
                              "of a program's CPU time, that learning its speedup may cost; 0: learn nothing"},
+    [OPTION_PARK] = {"park", "WAY", "auto",
+                     "keep work off surplus CPUs: offline, cpuset, or auto: cpuset at once, offline when for long"},
     [OPTION_HELP] = {"help", NULL, NULL, "print this and exit"},
     [OPTION_VERSION] = {"version", NULL, NULL, "print the version and exit"},
 };
@@ -81,6 +85,17 @@ static bool read_budget(const char *text, uint32_t *budget_ppm)
     return true;
 }
 
+static bool read_park(const char *text, enum options_park *park)
+{
+    static const char *const words[] = {[PARK_AUTO] = "auto", [PARK_OFFLINE] = "offline", [PARK_CPUSET] = "cpuset"};
+    for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
+        if (strcmp(text, words[i]) == 0) {
+            *park = (enum options_park)i;
+            return true;
+        }
+    return false;
+}
+
 int options_read(struct options *options, int argc, char *argv[])
 {
     struct option known[OPTION_COUNT + 1] = {0};
@@ -91,7 +106,8 @@ int options_read(struct options *options, int argc, char *argv[])
                                 .sysfs = texts[OPTION_SYSFS].initial,
                                 .proc = texts[OPTION_PROC].initial};
     if (!read_period(texts[OPTION_PERIOD].initial, &options->period_ms) ||
-        !read_budget(texts[OPTION_LEARN_BUDGET].initial, &options->learn_budget_ppm))
+        !read_budget(texts[OPTION_LEARN_BUDGET].initial, &options->learn_budget_ppm) ||
+        !read_park(texts[OPTION_PARK].initial, &options->park))
         return 2;
     opterr = 0;
     int got;
@@ -111,6 +127,12 @@ int options_read(struct options *options, int argc, char *argv[])
         case OPTION_LEARN_BUDGET:
             if (!read_budget(optarg, &options->learn_budget_ppm)) {
                 log_line("--learn-budget %s: give a percentage from 0 to 100", optarg);
+                return 2;
+            }
+            break;
+        case OPTION_PARK:
+            if (!read_park(optarg, &options->park)) {
+                log_line("--park %s: give one of auto, offline, cpuset", optarg);
                 return 2;
             }
             break;

@@ -5,12 +5,16 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+/* How work is kept off CPUs that are surplus (parking.h). */
+enum options_park { PARK_AUTO, PARK_OFFLINE, PARK_CPUSET };
+
 struct options {
     const char *port; /* NULL: the virtio-serial port by its name */
     const char *socket;
     const char *sysfs;
     const char *proc;
     bool no_host;
+    enum options_park park;
     uint32_t period_ms;
     uint32_t learn_budget_ppm; /* of a process's CPU time; 0: nothing is to be learned */
 };
