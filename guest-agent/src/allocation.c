@@ -64,7 +64,7 @@ void allocation_start(struct agent *agent)
 void allocation_stop(struct agent *agent)
 {
     switcher_close(&agent->switcher);
-    parking_stop(&agent->parking);
+    parking_give_up(&agent->parking);
     if (agent->uevents >= 0)
         close(agent->uevents);
 }
@@ -173,6 +173,7 @@ static uint64_t give(struct agent *agent, const struct cpu_step *step)
     if (order.kind == SWITCH_PARK) {
         order.parked.tree = agent->parking.tree;
         order.parked.parked = step->parked;
+        order.parked.prepare = !agent->parking.used;
         order.parked.powered = agent->cpus.powered;
     }
     return switcher_give(&agent->switcher, &order) ? 0 : UINT64_MAX;
@@ -263,8 +264,23 @@ void allocation_cpus_event(struct agent *agent)
     compare(agent, &online_before);
 }
 
+/* What is parked is not, since somebody else changed cpusets: it has to be offlined. */
+static void check_parked(struct agent *agent)
+{
+    char words[200];
+    if (switcher_busy(&agent->switcher) || cpu_set_count(&agent->cpus.parked) == 0 ||
+        parking_holds(&agent->parking, words, sizeof(words)))
+        return;
+    struct cpu_set online_before = agent->cpus.online, none = {0};
+    parking_failed(&agent->parking, words, monotonic_ns());
+    parking_give_up(&agent->parking); /* else it might come back by itself, and nobody would know */
+    park(agent, &none);
+    compare(agent, &online_before);
+}
+
 void allocation_period(struct agent *agent)
 {
+    check_parked(agent);
     if (monotonic_ns() >= agent->cpus_next_ns || cpus_changed(&agent->cpus, agent->options->sysfs))
         allocation_cpus_event(agent);
 }

@@ -26,12 +26,19 @@ static bool read_parked(const struct cgroup_tree *tree, struct cpu_set *parked)
            cgroup_read(tree, PARKING_GROUP, "cpuset.cpus", list, sizeof(list)) == 0 && cpu_set_parse(list, parked);
 }
 
-static int dissolve(const struct cgroup_tree *tree)
+/* Gives the CPUs back. The group stays, for the next time: to make one costs more than to change it. */
+static int unpark(const struct cgroup_tree *tree)
 {
     int status = cgroup_write(tree, PARKING_GROUP, PARTITION, "member");
+    return status == -ENOENT ? 0 : status;
+}
+
+static int dissolve(const struct cgroup_tree *tree)
+{
+    int status = unpark(tree);
     /* A group that cannot be removed, since somebody moved a process into it, does no harm. */
     cgroup_remove(tree, PARKING_GROUP);
-    return status == -ENOENT ? 0 : status;
+    return status;
 }
 
 static int fail(struct parking_order *order, int status, const char *what, const char *why)
@@ -59,26 +66,37 @@ static int check_effective(struct parking_order *order)
     return 0;
 }
 
+static int prepare(struct parking_order *order)
+{
+    int status = cgroup_enable_cpuset(&order->tree, "");
+    if (status != 0)
+        return fail(order, status, "+cpuset to cgroup.subtree_control of the root", strerror(-status));
+    status = cgroup_make(&order->tree, PARKING_GROUP);
+    if (status != 0)
+        return fail(order, status, PARKING_GROUP " cannot be made", strerror(-status));
+    /* While a child uses the controller for children of its own, nobody can turn it off in the root under it. */
+    cgroup_enable_cpuset(&order->tree, PARKING_GROUP);
+    return 0;
+}
+
 int parking_carry_out(struct parking_order *order)
 {
     char list[CPU_SET_TEXT], state[200];
     const struct cgroup_tree *tree = &order->tree;
     order->words[0] = '\0';
     if (cpu_set_count(&order->parked) == 0) {
-        int status = dissolve(tree);
+        int status = unpark(tree);
         return status != 0 ? fail(order, status, PARKING_GROUP "/" PARTITION, strerror(-status)) : 0;
     }
-    int status = cgroup_enable_cpuset(tree, "");
-    if (status != 0)
-        return fail(order, status, "+cpuset to cgroup.subtree_control of the root", strerror(-status));
-    status = cgroup_make(tree, PARKING_GROUP);
-    if (status != 0)
-        return fail(order, status, PARKING_GROUP " cannot be made", strerror(-status));
-    /* While a child uses the controller for children of its own, nobody can turn it off in the root under it. */
-    cgroup_enable_cpuset(tree, PARKING_GROUP);
     if (!cpu_set_format(&order->parked, list, sizeof(list)))
         return fail(order, -EINVAL, "cpuset.cpus", "too long");
-    status = cgroup_write(tree, PARKING_GROUP, "cpuset.cpus", list);
+    int status = order->prepare ? -ENOENT : cgroup_write(tree, PARKING_GROUP, "cpuset.cpus", list);
+    if (status == -ENOENT) { /* or somebody has removed it */
+        status = prepare(order);
+        if (status != 0)
+            return status;
+        status = cgroup_write(tree, PARKING_GROUP, "cpuset.cpus", list);
+    }
     if (status != 0)
         return fail(order, status, PARKING_GROUP "/cpuset.cpus", strerror(-status));
     status = cgroup_read(tree, PARKING_GROUP, PARTITION, state, sizeof(state));
@@ -122,18 +140,27 @@ void parking_start(struct parking *parking, const struct options *options, struc
     parking->by_cpuset = !options->no_host && (options->park == PARK_CPUSET ||
                                                (options->park == PARK_AUTO && keeps_affinity(options->proc)));
     parking->offline_later = options->park == PARK_AUTO;
-    if (!parking->by_cpuset)
-        dissolve(&parking->tree);
-    else if (read_parked(&parking->tree, parked))
-        parking->used = true;
-    else
+    parking->used = parking->by_cpuset && read_parked(&parking->tree, parked);
+    if (!parking->used) {
         *parked = (struct cpu_set){0};
+        dissolve(&parking->tree);
+    }
 }
 
-void parking_stop(struct parking *parking)
+void parking_give_up(struct parking *parking)
 {
     if (parking->used)
         dissolve(&parking->tree);
+}
+
+bool parking_holds(const struct parking *parking, char *words, size_t size)
+{
+    char state[160];
+    int status = cgroup_read(&parking->tree, PARKING_GROUP, PARTITION, state, sizeof(state));
+    if (status == 0 && is_partition(state))
+        return true;
+    snprintf(words, size, PARKING_GROUP "/" PARTITION " says %s", status == 0 ? state : strerror(-status));
+    return false;
 }
 
 bool parking_usable(const struct parking *parking, uint64_t now_ns)

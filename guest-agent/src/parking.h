@@ -29,6 +29,7 @@ struct parking {
 struct parking_order {
     struct cgroup_tree tree;
     struct cpu_set parked;  /* empty: no more partition */
+    bool prepare;           /* nothing was parked before: the group is to be made first */
     struct cpu_set powered; /* CPUs that are online: those of `parked` must not be usable afterwards */
     char words[200];        /* the answer, on failure: what is wrong */
     struct cpu_set left;    /* the answer, on failure: what is parked nevertheless */
@@ -38,12 +39,16 @@ struct parking_order {
  * parks nothing by cpuset. */
 void parking_start(struct parking *parking, const struct options *options, struct cpu_set *parked);
 
-/* Nothing may stay parked that nobody is there to bring back: gives up the partition. */
-void parking_stop(struct parking *parking);
+/* Gives up the partition: nothing may stay parked that nobody is there to bring back. Takes as long as the kernel. */
+void parking_give_up(struct parking *parking);
 
 /* Changes the partition and checks what came of it. Takes as long as the kernel takes. Returns 0, or -errno with words,
  * and the partition given up. */
 int parking_carry_out(struct parking_order *order);
+
+/* Whether the partition still has its CPUs: a cpuset.cpus that somebody writes elsewhere can cost it them. Else `words`
+ * has the kernel's own. */
+bool parking_holds(const struct parking *parking, char *words, size_t size);
 
 /* Whether surplus CPUs are to be parked by cpuset now. */
 bool parking_usable(const struct parking *parking, uint64_t now_ns);

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import time
 from pathlib import Path
 
 import pytest
-from rig import Rig, wait_until
+from rig import AGENT, Rig, wait_until
 
 GROUP = "vscaf.parked"
 
@@ -69,7 +70,7 @@ def test_order_is_team_then_sections_then_cpus(rig: Rig) -> None:
     wait_until(lambda: program.team() == 1, "the smaller team before anything else")
     for _ in range(4):
         assert rig.message("report")["online"] == [0, 1, 2, 3]
-    assert tree.state() == "", "parked under a section in flight"
+    assert tree.state() == "member", "parked under a section in flight"
     program.say("end 1000")
     ack = rig.ack(sequence)
     assert ack["online"] == [0] and ack["sections_ended"] and tree.parked() == "1-3"
@@ -165,6 +166,17 @@ def test_falls_back_to_offline_with_words(rig: Rig, damage: object) -> None:
     assert text.count("cannot be parked by cpuset") == 1 and words in text, text
 
 
+def test_partition_that_is_lost_later(rig: Rig) -> None:
+    tree = Tree(rig)
+    rig.start("--park", "cpuset")
+    assert rig.ack(rig.allocate(2))["online"] == [0, 1] and not offlined(rig)
+    (tree.group / "cpuset.cpus.partition").write_text("isolated invalid (Cpu list in cpuset.cpus not exclusive)\n")
+    wait_until(lambda: rig.online() == [0, 1], "what is no longer parked to be offlined")
+    assert rig.message("report", lambda r: r["online"] == [0, 1])
+    assert "says isolated invalid (Cpu list" in rig.log.read_text()
+    assert rig.ack(rig.allocate(4))["online"] == [0, 1, 2, 3]
+
+
 def test_next_agent_takes_over_what_is_parked(rig: Rig) -> None:
     tree = Tree(rig)
     rig.start("--park", "cpuset")
@@ -205,6 +217,7 @@ def test_whole_cores_leave(rig: Rig) -> None:
     assert rig.ack(rig.allocate(3))["online"] == [0, 1, 2] == rig.online()
 
 
+@pytest.mark.timeout(120)  # an agent that is held up answers nothing
 def test_slow_switch_holds_up_nothing(rig: Rig) -> None:
     """A CPU's file that is a pipe which nobody reads: the write waits for ever, joins and reports go on."""
     slow = rig.cpus / "cpu3" / "online"
@@ -273,6 +286,11 @@ def test_unplugged_cpu_is_gone_from_everything(rig: Rig) -> None:
         new.rename(rig.cpus / name)
     assert rig.ack(rig.allocate(4))["online"] == [0, 1, 2] == rig.online()
     assert tree.state().startswith("member")
+
+
+def test_unknown_way_is_refused() -> None:
+    result = subprocess.run([AGENT, "--park", "sometimes"], check=False, capture_output=True, text=True, timeout=20)
+    assert result.returncode == 2 and "--park sometimes" in result.stderr and "auto, offline, cpuset" in result.stderr
 
 
 def trigger_uevent() -> bool:

@@ -150,6 +150,16 @@ def test_group_in_the_way(guest: Guest) -> None:
     guest.run("echo > /sys/fs/cgroup/work/cpuset.cpus")
 
 
+def test_group_that_comes_in_the_way_later(guest: Guest) -> None:
+    with agent(guest, "--park cpuset") as host:
+        assert host.allocate(2, 4)[0] == [0, 1]
+        assert powered(guest) == "0-3"
+        guest.run("echo 1-3 > /sys/fs/cgroup/work/cpuset.cpus")
+        wait_until(lambda: powered(guest) == "0-1", "offline what the partition lost")
+        guest.run("echo > /sys/fs/cgroup/work/cpuset.cpus")
+        assert host.allocate(4, 4)[0] == [0, 1, 2, 3]
+
+
 def test_plugged_cpu_is_onlined_at_once_and_can_be_parked(guest: Guest) -> None:
     """The last: a CPU cannot be unplugged under TCG. Only the kernel's own word can be that quick."""
     with agent(guest, "--park cpuset --period-ms 60000") as host:

@@ -18,7 +18,7 @@ from pathlib import Path
 from vscaf_lab import Guest, PrivateLibvirt
 from vscaf_lab.agent_host import AgentHost
 
-from vscaf_bench.report import Report, Result, median_interval
+from .report import Report, Result, median_interval
 
 WAYS = ("cpuset", "offline")
 VCPUS, KEPT = 4, 2
