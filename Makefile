@@ -12,7 +12,7 @@ ROOT := $(if $(filter 0,$(shell id -u)),,sudo --preserve-env=PATH,PIP_CERT)
 SAY := printf 'vscaf: %s\n'
 ENV := VSCAF_BUILD=$(CURDIR)/$(BUILD)/meson VSCAF_IMAGE=$(CURDIR)/$(BUILD)/image/current
 
-.PHONY: help check demo demo-standalone bench bench-libgomp setup venv programs image lint test-c test-unit test-guest clean
+.PHONY: help check demo demo-standalone bench bench-libgomp setup venv programs image lint test-c test-unit test-guest clean bench-parking
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 24
@@ -63,10 +63,13 @@ demo: image ## two guests share two CPUs: table, build/demo/report.json, build/d
 demo-standalone: programs venv ## two programs share two CPUs of this machine, without guests; ARGS=--quick
 	@$(ENV) $(BIN)/python -m vscaf_lab.demo_standalone --output $(BUILD)/demo-standalone $(ARGS)
 
-bench: bench-libgomp ## all benchmarks
+bench: bench-libgomp bench-parking ## all benchmarks
 
 bench-libgomp: programs venv ## what the shim costs and how well it learns; ARGS=--quick
 	@PYTHONPATH=tests/bench $(BIN)/python -m vscaf_bench.libgomp --meson $(BUILD)/meson --output $(BUILD)/bench $(ARGS)
+
+bench-parking: image ## what parking and offlining vCPUs cost in a real guest (root); ARGS=--quick
+	@$(ROOT) env PYTHONPATH=tests/bench $(ENV) $(BIN)/python -m vscaf_bench.parking --output $(BUILD)/bench $(ARGS)
 
 clean: ## remove everything that was built
 	rm -rf $(BUILD)

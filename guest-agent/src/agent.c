@@ -67,7 +67,7 @@ int agent_start(struct agent *agent, const struct options *options)
 {
     memset(agent, 0, sizeof(*agent));
     agent->options = options;
-    agent->clients.listener = -1;
+    agent->clients.listener = agent->uevents = agent->switcher.event = -1;
     agent->period_ns = (uint64_t)options->period_ms * UINT64_C(1000000);
     port_init(&agent->port, options->port, options->sysfs);
     int status = cpus_read(&agent->cpus, options->sysfs);
@@ -81,7 +81,6 @@ int agent_start(struct agent *agent, const struct options *options)
         return -1;
     }
     agent->totals_known = true;
-    agent->can_switch = some_cpu_switchable(agent);
     agent->barrier = flight_barrier_choose();
     read_boot_id(agent);
     agent->policy = options->policy;
@@ -89,6 +88,8 @@ int agent_start(struct agent *agent, const struct options *options)
     const char *path = place_to_listen(options->socket, agent->place);
     if (path == NULL || clients_listen(&agent->clients, path, options->proc, options->per_user) != 0)
         return -1;
+    allocation_start(agent);
+    agent->can_switch = some_cpu_switchable(agent) || agent->parking.by_cpuset;
     agent->period_last_ns = monotonic_ns();
     agent->period_next_ns = agent->period_last_ns + agent->period_ns;
     return 0;
@@ -96,6 +97,7 @@ int agent_start(struct agent *agent, const struct options *options)
 
 void agent_stop(struct agent *agent)
 {
+    allocation_stop(agent);
     clients_close(&agent->clients);
     port_close(&agent->port);
 }

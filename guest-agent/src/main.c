@@ -11,8 +11,9 @@
 #include "agent.h"
 #include "log.h"
 #include "status_show.h"
+#include "uevents.h"
 
-enum { POLL_SIGNAL, POLL_LISTENER, POLL_PORT, POLL_CLIENTS };
+enum { POLL_SIGNAL, POLL_LISTENER, POLL_PORT, POLL_SWITCHER, POLL_UEVENTS, POLL_CLIENTS };
 
 static uint64_t earlier(uint64_t a, uint64_t b)
 {
@@ -113,6 +114,8 @@ static void turn(struct agent *agent, int signals, bool *stop)
     polls[POLL_LISTENER] = (struct pollfd){.fd = clients_listener(&agent->clients, now_ns), .events = POLLIN};
     short port_wants = agent->options->standalone ? 0 : port_events(&agent->port, agent_has_line(agent));
     polls[POLL_PORT] = (struct pollfd){.fd = port_wants != 0 ? agent->port.fd : -1, .events = port_wants};
+    polls[POLL_SWITCHER] = (struct pollfd){.fd = agent->switcher.event, .events = POLLIN};
+    polls[POLL_UEVENTS] = (struct pollfd){.fd = agent->uevents, .events = POLLIN};
     nfds_t count = 0;
     for (uint32_t i = 0; i < CLIENTS_SLOTS; i++) {
         if (agent->clients.slots[i].fd < 0)
@@ -131,6 +134,10 @@ static void turn(struct agent *agent, int signals, bool *stop)
     if (ready <= 0)
         return;
     now_ns = monotonic_ns();
+    if (polls[POLL_SWITCHER].revents != 0)
+        switcher_wake(&agent->switcher);
+    if (polls[POLL_UEVENTS].revents != 0 && uevents_take(agent->uevents))
+        allocation_cpus_event(agent);
     if (polls[POLL_SIGNAL].revents & POLLIN)
         *stop = take_signals(agent, signals);
     uint64_t before_ns = thread_cpu_ns();

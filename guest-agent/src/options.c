@@ -37,6 +37,7 @@ enum {
     OPTION_PERIOD,
     OPTION_LEARN_BUDGET,
     OPTION_PER_USER,
+    OPTION_PARK,
     OPTION_HELP,
     OPTION_VERSION,
     OPTION_COUNT
@@ -67,6 +68,8 @@ static const struct option_text texts[OPTION_COUNT] = {
                              "of a program's CPU time, that learning its speedup may cost; 0: learn nothing"},
     [OPTION_PER_USER] = {"per-user", "N", "64",
                          "programs of one user that may join, 1 to 256; root's and the agent's own user's are not counted"},
+    [OPTION_PARK] = {"park", "WAY", "auto",
+                     "keep work off surplus CPUs: offline, cpuset, or auto: cpuset at once, offline when for long"},
     [OPTION_HELP] = {"help", NULL, NULL, "print this and exit"},
     [OPTION_VERSION] = {"version", NULL, NULL, "print the version and exit"},
 };
@@ -161,6 +164,17 @@ static bool read_budget(const char *text, uint32_t *budget_ppm)
     return true;
 }
 
+static bool read_park(const char *text, enum options_park *park)
+{
+    static const char *const words[] = {[PARK_AUTO] = "auto", [PARK_OFFLINE] = "offline", [PARK_CPUSET] = "cpuset"};
+    for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
+        if (strcmp(text, words[i]) == 0) {
+            *park = (enum options_park)i;
+            return true;
+        }
+    return false;
+}
+
 int options_read(struct options *options, int argc, char *argv[])
 {
     struct option known[OPTION_COUNT + 2] = {0};
@@ -173,7 +187,8 @@ int options_read(struct options *options, int argc, char *argv[])
                                 .proc = texts[OPTION_PROC].initial};
     if (!read_period(texts[OPTION_PERIOD].initial, &options->period_ms) ||
         !read_count(texts[OPTION_PER_USER].initial, CLIENTS_MOST, &options->per_user) ||
-        !read_budget(texts[OPTION_LEARN_BUDGET].initial, &options->learn_budget_ppm))
+        !read_budget(texts[OPTION_LEARN_BUDGET].initial, &options->learn_budget_ppm) ||
+        !read_park(texts[OPTION_PARK].initial, &options->park))
         return 2;
     opterr = 0;
     int got;
@@ -221,6 +236,12 @@ int options_read(struct options *options, int argc, char *argv[])
         case OPTION_PER_USER:
             if (!read_count(optarg, CLIENTS_MOST, &options->per_user)) {
                 log_line("--per-user %s: give a whole number from 1 to %u", optarg, CLIENTS_MOST);
+                return 2;
+            }
+            break;
+        case OPTION_PARK:
+            if (!read_park(optarg, &options->park)) {
+                log_line("--park %s: give one of auto, offline, cpuset", optarg);
                 return 2;
             }
             break;

@@ -7,6 +7,9 @@
 
 #include "split.h"
 
+/* How work is kept off CPUs that are surplus (parking.h). */
+enum options_park { PARK_AUTO, PARK_OFFLINE, PARK_CPUSET };
+
 struct options {
     const char *port; /* NULL: the virtio-serial port by its name */
     const char *socket; /* NULL: nobody said; the places of vscaf/place.h */
@@ -20,6 +23,7 @@ struct options {
     bool status; /* print what the running agent says, and end */
     double status_seconds; /* again after so long; 0: once */
     bool json;
+    enum options_park park;
     uint32_t period_ms;
     uint32_t per_user; /* joined processes of one user, root's and the agent's own aside */
     uint32_t learn_budget_ppm; /* of a process's CPU time; 0: nothing is to be learned */

@@ -1,0 +1,197 @@
+"""What it costs to take CPUs away from a guest and to give them back: by cpuset, and by offlining them.
+
+A real guest (KVM where it works, else TCG) with four vCPUs on two pCPUs, and in it a team of two that computes all the
+while. The two ways take turns. Needs root.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from vscaf_lab import Guest, PrivateLibvirt
+from vscaf_lab.agent_host import AgentHost
+
+from .report import Report, Result, median_interval
+
+WAYS = ("cpuset", "offline")
+VCPUS, KEPT = 4, 2
+
+
+@dataclass
+class Figures:
+    """What was measured of one way."""
+
+    shrink_ms: list[float] = field(default_factory=list)
+    grow_ms: list[float] = field(default_factory=list)
+    longest_ms: list[float] = field(default_factory=list)
+    quiet_longest_ms: list[float] = field(default_factory=list)
+    turns: list[float] = field(default_factory=list)
+    quiet_turns: list[float] = field(default_factory=list)
+    interrupts: list[float] = field(default_factory=list)
+    ticks: list[float] = field(default_factory=list)
+
+
+@contextmanager
+def agent(guest: Guest, way: str) -> Iterator[AgentHost]:
+    """The guest's agent, parking that way, and its host. All CPUs are back afterwards."""
+    guest.run("touch /run/vscaf/agent.off; killall -q vscaf-agent; while pidof vscaf-agent; do usleep 10000; done")
+    command = guest.start(f"exec vscaf-agent --park {way}")
+    try:
+        with AgentHost(guest.agent_socket) as host:
+            host.allocate(VCPUS, VCPUS)
+            yield host
+            host.allocate(VCPUS, VCPUS)
+    finally:
+        command.kill()
+
+
+def pulse(guest: Guest, seconds: float, host: AgentHost | None, figures: Figures) -> None:
+    """A team of two for some seconds, CPUs coming and going meanwhile if there is a host."""
+    run = guest.start(f"team-pulse {KEPT} {seconds}")
+    end = time.monotonic() + seconds * 0.9
+    time.sleep(seconds * 0.1)
+    while host is not None and time.monotonic() < end:
+        figures.shrink_ms.append(1e3 * host.allocate(KEPT, VCPUS)[1])
+        time.sleep(0.1)
+        figures.grow_ms.append(1e3 * host.allocate(VCPUS, VCPUS)[1])
+        time.sleep(0.1)
+    words = run.wait(seconds + 60).text.split()
+    turns, longest_ms = float(words[0]), float(words[3]) / 1e3
+    (figures.turns if host else figures.quiet_turns).append(turns / seconds)
+    (figures.longest_ms if host else figures.quiet_longest_ms).append(longest_ms)
+
+
+def interrupts(guest: Guest) -> tuple[dict[str, list[int]], list[int]]:
+    """Of /proc/interrupts, the counts by line for all CPUs; and the busy ticks by CPU of /proc/stat."""
+    counts: dict[str, list[int]] = {}
+    names: list[int] = []
+    for line in guest.run("cat /proc/interrupts").text.splitlines():
+        words = line.split()
+        if not counts and not names:
+            names = [int(word[3:]) for word in words]
+            continue
+        row = [0] * VCPUS
+        for cpu, word in zip(names, words[1:], strict=False):
+            row[cpu] = int(word) if word.isdigit() else 0
+        counts[words[0].rstrip(":")] = row
+    ticks = [0] * VCPUS
+    for line in guest.run("cat /proc/stat").text.splitlines():
+        words = line.split()
+        if words[0].startswith("cpu") and words[0] != "cpu":
+            ticks[int(words[0][3:])] = sum(int(words[i]) for i in (1, 2, 3, 6, 7))
+    return counts, ticks
+
+
+def still_runs(guest: Guest, host: AgentHost, seconds: float, figures: Figures, details: dict[str, float]) -> None:
+    """Interrupts and busy time on the surplus CPUs while a team computes on the others."""
+    host.allocate(KEPT, VCPUS)
+    run = guest.start(f"team-pulse {KEPT} {seconds + 1}")
+    before, ticks_before = interrupts(guest)
+    time.sleep(seconds)
+    after, ticks_after = interrupts(guest)
+    cpus = run.wait(seconds + 60).text.split()[4:]
+    if any(int(cpu) >= KEPT for cpu in cpus):
+        raise SystemExit(f"the team ran on CPUs {' '.join(cpus)}, {KEPT} and above are not its own")
+    total = 0
+    for name, row in after.items():
+        grown = sum(row[KEPT:]) - sum(before.get(name, [0] * VCPUS)[KEPT:])
+        total += max(grown, 0)
+        if grown > 0:
+            details[name] = details.get(name, 0.0) + grown / seconds
+    figures.interrupts.append(total / seconds)
+    figures.ticks.append((sum(ticks_after[KEPT:]) - sum(ticks_before[KEPT:])) / seconds)
+    host.allocate(VCPUS, VCPUS)
+
+
+def add(report: Report, name: str, unit: str, values: list[float]) -> None:
+    value, low, high = median_interval(values)
+    report.add(Result(name, unit, value, low, high, len(values)))
+
+
+def measure(guest: Guest, report: Report, rounds: int, seconds: float) -> None:
+    figures = {way: Figures() for way in WAYS}
+    still: dict[str, dict[str, float]] = {way: {} for way in WAYS}
+    for number in range(rounds):
+        for way in WAYS:
+            print(f"bench-parking: {way}, round {number + 1} of {rounds} ...", flush=True)
+            with agent(guest, way) as host:
+                pulse(guest, seconds, None, figures[way])
+                pulse(guest, seconds, host, figures[way])
+                still_runs(guest, host, seconds / 2, figures[way], still[way])
+    for way, found in figures.items():
+        base = figures["offline"]
+        for what, ours, theirs in (
+            ("shrink", found.shrink_ms, base.shrink_ms),
+            ("grow", found.grow_ms, base.grow_ms),
+        ):
+            value, low, high = median_interval(ours)
+            other = median_interval(theirs)[0]
+            report.add(
+                Result(f"{way}.{what}_two_cpus", "ms", value, low, high, len(ours), "offline, ms", other, value / other)
+            )
+        report.compare(
+            f"{way}.longest_turn",
+            "ms",
+            found.longest_ms,
+            found.quiet_longest_ms,
+            baseline_name="no change, ms",
+            figure=lambda one, _: one,
+        )
+        report.compare(
+            f"{way}.slowdown",
+            "%",
+            found.quiet_turns,
+            found.turns,
+            baseline_name="turns/s with changes",
+            figure=lambda quiet, changing: 100.0 * (quiet / changing - 1.0),
+        )
+        add(report, f"{way}.interrupts_left", "1/s", found.interrupts)
+        add(report, f"{way}.busy_left", "ticks/s", found.ticks)
+        report.details[f"{way}.interrupts_by_line_per_s"] = {
+            name: round(value / rounds, 2) for name, value in still[way].items()
+        }
+        report.details[f"{way}.worst_ms"] = {"shrink": max(found.shrink_ms), "grow": max(found.grow_ms)}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="bench-parking", description=__doc__)
+    parser.add_argument("--image", type=Path, default=Path("build/image/current"), help="the guest image")
+    parser.add_argument("--cache", type=Path, default=Path("build/lab/cache"), help="what the lab keeps between runs")
+    parser.add_argument("--output", type=Path, default=Path("build/bench"), help="where parking.json goes")
+    parser.add_argument("--quick", action="store_true", help="fewer repetitions, under a minute")
+    options = parser.parse_args()
+    quick = options.quick or os.environ.get("QUICK") == "1"
+    pool = sorted(os.sched_getaffinity(0))[:2]
+    report = Report("parking")
+    with (
+        tempfile.TemporaryDirectory(prefix="vscaf-bench-") as logs,
+        PrivateLibvirt(logs=Path(logs), cache=options.cache.resolve()) as lab,
+        Guest(
+            lab,
+            "bench-parking",
+            options.image,
+            vcpus=VCPUS,
+            cpuset=",".join(map(str, pool)),
+            kernel_arguments="vscaf.agent=off",
+        ) as guest,
+    ):
+        report.details["guest"] = {
+            "vcpus": VCPUS,
+            "pcpus": len(pool),
+            "accelerator": guest.domain_type,
+            "kernel": guest.run("uname -r").text.strip(),
+        }
+        measure(guest, report, 1 if quick else 6, 4.0 if quick else 8.0)
+    print(report.table())
+    print(f"written to {report.write(options.output)}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,173 @@
+"""Surplus CPUs in a real guest: parked by its cpusets, offlined, brought back; CPUs that are plugged."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import libvirt
+import pytest
+from vscaf_lab import Guest, PrivateLibvirt
+from vscaf_lab.agent_host import AgentHost
+
+from .conftest import IMAGE, POOL_LIST
+
+VCPUS = 4
+GROUP = "/sys/fs/cgroup/vscaf.parked"
+
+
+def wait_until(condition: Callable[[], object], what: str, deadline_s: float = 60.0) -> None:
+    end = time.monotonic() + deadline_s
+    while not condition():
+        assert time.monotonic() < end, f"not within {deadline_s} s: {what}"
+        time.sleep(0.1)
+
+
+@pytest.fixture(scope="module")
+def booted(shared_lab: PrivateLibvirt) -> Iterator[Guest]:
+    with Guest(
+        shared_lab, "parking", IMAGE, vcpus=VCPUS, max_vcpus=6, cpuset=POOL_LIST, kernel_arguments="vscaf.agent=off"
+    ) as guest:
+        # Programs in a group of their own, as a service manager has them; the agent in the root.
+        guest.run("mkdir /sys/fs/cgroup/work")
+        yield guest
+
+
+@pytest.fixture
+def guest(booted: Guest) -> Iterator[Guest]:
+    yield booted
+    booted.run(
+        "killall -q -9 vscaf-agent team-pulse; umount /proc/sys/kernel/osrelease 2>/dev/null;"
+        f"while pidof vscaf-agent; do usleep 10000; done; echo member > {GROUP}/cpuset.cpus.partition; rmdir {GROUP};"
+        "for cpu in /sys/devices/system/cpu/cpu[1-9]/online; do echo 1 > $cpu; done"
+    )
+
+
+@contextmanager
+def agent(guest: Guest, options: str) -> Iterator[AgentHost]:
+    command = guest.start(f"exec vscaf-agent {options} > /dev/console 2>&1")
+    with AgentHost(guest.agent_socket) as host:
+        yield host
+    command.kill()
+
+
+def powered(guest: Guest) -> str:
+    return guest.run("cat /sys/devices/system/cpu/online").text.strip()
+
+
+def effective(guest: Guest) -> str:
+    return guest.run("cat /sys/fs/cgroup/cpuset.cpus.effective").text.strip()
+
+
+def allowed(guest: Guest) -> str:
+    """The CPUs of a thread of the root group that is there all the time."""
+    return guest.run("grep Cpus_allowed_list /proc/1/status").text.split()[1]
+
+
+def pulse(guest: Guest, threads: int, seconds: float, where: str = "work") -> list[int]:
+    """The CPUs that a team was seen on."""
+    enter = f"echo $$ > /sys/fs/cgroup/{where}/cgroup.procs && exec " if where else "exec "
+    words = guest.run(f"sh -c '{enter}team-pulse {threads} {seconds}'", 120).text.split()
+    return [int(word) for word in words[4:]]
+
+
+@pytest.mark.parametrize("where", ["work", ""])
+def test_nothing_runs_on_a_parked_cpu(guest: Guest, where: str) -> None:
+    with agent(guest, "--park cpuset") as host:
+        assert pulse(guest, 4, 1.0, where) == [0, 1, 2, 3], "else nothing is shown below"
+        running = guest.start("team-pulse 6 60")  # it was there before
+        assert host.allocate(2, 4)[0] == [0, 1]
+        assert host.wait("report")["online"] == [0, 1]
+        assert (powered(guest), effective(guest)) == ("0-3", "0-1")
+        assert pulse(guest, 4, 1.0, where) == [0, 1]
+        # Threads that are runnable, and what the CPUs have done for anything but the kernel.
+        for _ in range(20):
+            stats = guest.run("cat /proc/[0-9]*/task/*/stat").text.splitlines()
+            on = {
+                int(line.rpartition(")")[2].split()[36]) for line in stats if line.rpartition(")")[2].split()[0] == "R"
+            }
+            assert on <= {0, 1}, stats
+        before = user_ticks(guest)
+        time.sleep(1.0)
+        after = user_ticks(guest)
+        assert after[2:4] == before[2:4] and sum(after) > sum(before)
+        assert host.allocate(4, 4)[0] == [0, 1, 2, 3]
+        assert (effective(guest), allowed(guest)) == ("0-3", "0-3")
+        assert pulse(guest, 8, 2.0, where) == [0, 1, 2, 3]
+        running.kill()
+
+
+def user_ticks(guest: Guest) -> list[int]:
+    lines = [line.split() for line in guest.run("cat /proc/stat").text.splitlines()]
+    return [int(words[1]) + int(words[2]) for words in lines if words[0].startswith("cpu") and words[0] != "cpu"]
+
+
+def test_parked_for_long_is_offlined_and_returns(guest: Guest) -> None:
+    # With --park auto as on a kernel that keeps affinity, whatever this one does.
+    guest.run("echo 6.8.0-test > /tmp/osrelease; mount --bind /tmp/osrelease /proc/sys/kernel/osrelease")
+    with agent(guest, "--park auto") as host:
+        began = time.monotonic()
+        assert host.allocate(2, 4)[0] == [0, 1]
+        wait_until(lambda: powered(guest) == "0-1", "offline after it was parked for long")
+        assert time.monotonic() - began >= 10
+        assert host.allocate(3, 4)[0] == [0, 1, 2]
+        assert (powered(guest), effective(guest)) == ("0-2", "0-2")
+        assert host.allocate(4, 4)[0] == [0, 1, 2, 3]
+        assert (powered(guest), effective(guest)) == ("0-3", "0-3")
+        assert allowed(guest) == "0-3", "kept off a CPU that came back"
+        assert pulse(guest, 8, 2.0, "") == [0, 1, 2, 3]
+
+
+def test_agent_killed_while_cpus_are_parked(guest: Guest) -> None:
+    with agent(guest, "--park cpuset") as host:
+        assert host.allocate(2, 4)[0] == [0, 1]
+    guest.run("killall -9 vscaf-agent; while pidof vscaf-agent; do usleep 10000; done")
+    assert effective(guest) == "0-1", "else there is nothing to take over"
+    with agent(guest, "--park cpuset") as host:
+        assert host.wait("report")["online"] == [0, 1]
+        assert host.allocate(4, 4)[0] == [0, 1, 2, 3]
+        assert effective(guest) == "0-3"
+
+
+def test_sigterm_leaves_no_partition(guest: Guest) -> None:
+    with agent(guest, "--park cpuset") as host:
+        assert host.allocate(2, 4)[0] == [0, 1]
+        guest.run("killall vscaf-agent; while pidof vscaf-agent; do usleep 10000; done")
+        assert effective(guest) == "0-3"
+        assert guest.run(f"test -e {GROUP}").status == 1
+
+
+def test_group_in_the_way(guest: Guest) -> None:
+    """Somebody's cpuset names the surplus CPUs: the kernel refuses the partition, and the CPUs are offlined."""
+    guest.run("echo +cpuset > /sys/fs/cgroup/cgroup.subtree_control; echo 2-3 > /sys/fs/cgroup/work/cpuset.cpus")
+    with agent(guest, "--park cpuset") as host:
+        assert host.allocate(2, 4)[0] == [0, 1]
+        assert powered(guest) == "0-1"
+        assert guest.run(f"test -e {GROUP}").status == 1
+    assert "cannot be parked by cpuset" in Path(guest.console_log).read_text(errors="replace")
+    guest.run("echo > /sys/fs/cgroup/work/cpuset.cpus")
+
+
+def test_group_that_comes_in_the_way_later(guest: Guest) -> None:
+    with agent(guest, "--park cpuset") as host:
+        assert host.allocate(2, 4)[0] == [0, 1]
+        assert powered(guest) == "0-3"
+        guest.run("echo 1-3 > /sys/fs/cgroup/work/cpuset.cpus")
+        wait_until(lambda: powered(guest) == "0-1", "offline what the partition lost")
+        guest.run("echo > /sys/fs/cgroup/work/cpuset.cpus")
+        assert host.allocate(4, 4)[0] == [0, 1, 2, 3]
+
+
+def test_plugged_cpu_is_onlined_at_once_and_can_be_parked(guest: Guest) -> None:
+    """The last: a CPU cannot be unplugged under TCG. Only the kernel's own word can be that quick."""
+    with agent(guest, "--park cpuset --period-ms 60000") as host:
+        assert host.allocate(2, 5)[0] == [0, 1]
+        sequence = host.order(5, 5)
+        assert host.wait("ack", lambda message: message["sequence"] == sequence)["online"] == [0, 1, 2, 3]
+        guest.domain.setVcpusFlags(5, libvirt.VIR_DOMAIN_AFFECT_LIVE)
+        host.wait("report", lambda message: message["online"] == [0, 1, 2, 3, 4])
+        assert (powered(guest), effective(guest), allowed(guest)) == ("0-4", "0-4", "0-4")
+        assert host.allocate(2, 5)[0] == [0, 1]
+        assert effective(guest) == "0-1"
