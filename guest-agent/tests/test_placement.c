@@ -148,7 +148,7 @@ static void test_properties(void **state)
     uint16_t pairs[CPUS_MOST];
     for (uint16_t cpu = 0; cpu < CPUS_MOST; cpu++)
         pairs[cpu] = cpu / 2;
-    for (int round = 0; round < 20000; round++) {
+    for (int round = 0; round < 6000; round++) {
         struct placement_part parts[4];
         uint32_t room[4], due[4], before[4], usable = random_below(&seed, 1u << MOST);
         size_t count = random_below(&seed, 5);
