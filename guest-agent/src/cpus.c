@@ -9,6 +9,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "files.h"
+
 bool cpu_set_has(const struct cpu_set *set, uint32_t cpu)
 {
     return cpu < CPUS_MOST && (set->words[cpu / 64] >> (cpu % 64) & 1u);
@@ -26,6 +28,25 @@ uint32_t cpu_set_count(const struct cpu_set *set)
     for (size_t i = 0; i < CPUS_MOST / 64; i++)
         count += (uint32_t)__builtin_popcountll(set->words[i]);
     return count;
+}
+
+bool cpu_set_format(const struct cpu_set *set, char *text, size_t size)
+{
+    size_t used = 0;
+    text[0] = '\0';
+    for (uint32_t cpu = 0; cpu < CPUS_MOST; cpu++) {
+        if (!cpu_set_has(set, cpu))
+            continue;
+        uint32_t last = cpu;
+        while (cpu_set_has(set, last + 1))
+            last++;
+        int more = snprintf(text + used, size - used, last > cpu ? "%s%u-%u" : "%s%u", used > 0 ? "," : "", cpu, last);
+        if (more < 0 || (size_t)more >= size - used)
+            return false;
+        used += (size_t)more;
+        cpu = last;
+    }
+    return true;
 }
 
 bool cpu_set_equal(const struct cpu_set *a, const struct cpu_set *b)
@@ -73,35 +94,12 @@ bool cpu_set_parse(const char *text, struct cpu_set *set)
     }
 }
 
-/* Reads a small file into text as a string; returns 0 or -errno. */
-static int read_text(const char *path, char *text, size_t size)
-{
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0)
-        return -errno;
-    size_t length = 0;
-    int status = 0;
-    while (length < size - 1) {
-        ssize_t got = read(fd, text + length, size - 1 - length);
-        if (got < 0 && errno == EINTR)
-            continue;
-        if (got < 0)
-            status = -errno;
-        if (got <= 0)
-            break;
-        length += (size_t)got;
-    }
-    text[length] = '\0';
-    close(fd);
-    return status;
-}
-
 static int read_list(const char *sysfs, const char *name, struct cpu_set *set)
 {
     char path[PATH_MAX], text[16384];
     if (snprintf(path, sizeof(path), "%s/devices/system/cpu/%s", sysfs, name) >= (int)sizeof(path))
         return -ENAMETOOLONG;
-    int status = read_text(path, text, sizeof(text));
+    int status = file_read(path, text, sizeof(text));
     if (status != 0)
         return status;
     return cpu_set_parse(text, set) ? 0 : -EINVAL;
@@ -131,7 +129,7 @@ int cpus_read(struct cpus *cpus, const char *sysfs)
         status = switch_path(path, sysfs, cpu);
         if (status != 0)
             return status;
-        status = read_text(path, text, sizeof(text));
+        status = file_read(path, text, sizeof(text));
         if (status == 0 ? text[0] == '1' : cpu_set_has(&listed, cpu))
             cpu_set_add(&online, cpu);
     }

@@ -3,6 +3,7 @@
 #define VSCAF_CPUS_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #define CPUS_MOST 4096u
@@ -20,6 +21,10 @@ bool cpu_set_equal(const struct cpu_set *a, const struct cpu_set *b);
 /* Reads the kernel's list form ("0-2,5\n"); false when the text is not that. Numbers of CPUS_MOST and above are left
  * out. */
 bool cpu_set_parse(const char *text, struct cpu_set *set);
+
+/* Writes the kernel's list form without an end of line; false when it does not fit. CPU_SET_TEXT bytes always do. */
+#define CPU_SET_TEXT 16384u
+bool cpu_set_format(const struct cpu_set *set, char *text, size_t size);
 
 struct cpus {
     uint32_t possible; /* how many there can ever be, at least 1 */
