@@ -69,6 +69,7 @@ int agent_start(struct agent *agent, const struct options *options)
     read_boot_id(agent);
     if (clients_listen(&agent->clients, options->socket) != 0)
         return -1;
+    contain_start(&agent->contain, options);
     agent->period_last_ns = monotonic_ns();
     agent->period_next_ns = agent->period_last_ns + agent->period_ns;
     return 0;
@@ -76,6 +77,7 @@ int agent_start(struct agent *agent, const struct options *options)
 
 void agent_stop(struct agent *agent)
 {
+    contain_stop(&agent->contain);
     clients_close(&agent->clients);
     port_close(&agent->port);
 }
@@ -173,6 +175,7 @@ void agent_period(struct agent *agent, uint64_t now_ns)
         agent->idle_periods++; /* set back by any demand */
     share_update_demand(agent);
     share_split(agent);
+    contain_period(agent);
     agent->send_report = true;
 }
 
@@ -232,6 +235,7 @@ static void describe(struct wire_process *process, const struct client *client, 
                                      .points_count = learned->points_count,
                                      .override = (program & VSCAF_PROGRAM_OVERRIDE) != 0,
                                      .long_section = client->long_section,
+                                     .contained = client->contained,
                                      .learning = learned_anything(learned) ? learned : NULL,
                                      .learn_budget = (double)options->learn_budget_ppm / 1e6};
     process->decomposed = learned_decompose(learned, &process->decomposition);

@@ -3,6 +3,7 @@
 #define VSCAF_AGENT_H
 
 #include "clients.h"
+#include "contain.h"
 #include "cpus.h"
 #include "load.h"
 #include "options.h"
@@ -41,6 +42,7 @@ struct agent {
     struct port port;
     struct allocation allocation;
     enum flight_barrier barrier;
+    struct contain contain;
 
     uint64_t period_ns, period_next_ns, period_last_ns;
     struct load_totals totals;

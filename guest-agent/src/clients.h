@@ -39,6 +39,10 @@ struct client {
     uint32_t wanting;        /* long_section: threads that run or would run, at least 1 */
 
     uint32_t share; /* CPUs it is to use; 0: not yet decided */
+
+    /* contain.c */
+    bool contained;     /* it runs on its share of the CPUs only */
+    bool uncontainable; /* that was tried in vain, or is out of reach */
 };
 
 struct clients {

@@ -196,6 +196,7 @@ int masks_remember(struct masks *masks, const char *proc, pid_t pid, const struc
     *where = (struct cpu_set){0};
     *changed = false;
     int status = list_threads(proc, pid, &tids, &count);
+    masks->listed = count;
     if (status == 0 && narrowed == NULL) {
         status = read_list(proc, pid, pid, list); /* the first thread stays listed even when it has ended */
         if (status == 0)

@@ -9,7 +9,7 @@
 #include "cpus.h"
 
 #define MASKS_OTHERS_MOST 512u   /* threads of one process with masks of their own; with more it is left alone */
-#define MASKS_THREADS_MOST 4096u /* threads of one process; with more it is left alone */
+#define MASKS_THREADS_MOST 1024u /* threads of one process; with more it is left alone */
 
 /* A thread whose mask differs from its process's first thread's. */
 struct thread_mask {
@@ -23,6 +23,7 @@ struct masks {
     bool common_free; /* no thread asked for that one: it is what the kernel gives where nobody asks */
     struct thread_mask *others;
     uint32_t others_count;
+    uint32_t listed; /* threads that there were at the last look */
 };
 
 /* Takes down the masks of all threads, and *where any of them may run. `narrowed`: the set that they were narrowed to

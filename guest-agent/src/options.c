@@ -5,6 +5,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "log.h"
 #include "port.h"
@@ -26,6 +27,7 @@ enum {
     OPTION_NO_HOST,
     OPTION_PERIOD,
     OPTION_LEARN_BUDGET,
+    OPTION_CONTAIN,
     OPTION_HELP,
     OPTION_VERSION,
     OPTION_COUNT
@@ -41,6 +43,8 @@ static const struct option_text texts[OPTION_COUNT] = {
     [OPTION_PERIOD] = {"period-ms", "N", "250", "time between two measurements, 20 to 60000"},
     [OPTION_LEARN_BUDGET] = {"learn-budget", "PERCENT", "1",
                              "of a program's CPU time, that learning its speedup may cost; 0: learn nothing"},
+    [OPTION_CONTAIN] = {"contain", "HOW", "auto",
+                        "keep rigid programs to their share: cpuset, affinity, auto (cpuset where it can), none"},
     [OPTION_HELP] = {"help", NULL, NULL, "print this and exit"},
     [OPTION_VERSION] = {"version", NULL, NULL, "print the version and exit"},
 };
@@ -81,6 +85,20 @@ static bool read_budget(const char *text, uint32_t *budget_ppm)
     return true;
 }
 
+static bool read_contain(const char *text, enum contain_way *way)
+{
+    static const char *const words[] = {[CONTAIN_AUTO] = "auto",
+                                        [CONTAIN_CPUSET] = "cpuset",
+                                        [CONTAIN_AFFINITY] = "affinity",
+                                        [CONTAIN_NONE] = "none"};
+    for (size_t i = 0; i < sizeof(words) / sizeof(*words); i++)
+        if (strcmp(text, words[i]) == 0) {
+            *way = (enum contain_way)i;
+            return true;
+        }
+    return false;
+}
+
 int options_read(struct options *options, int argc, char *argv[])
 {
     struct option known[OPTION_COUNT + 1] = {0};
@@ -111,6 +129,12 @@ int options_read(struct options *options, int argc, char *argv[])
         case OPTION_LEARN_BUDGET:
             if (!read_budget(optarg, &options->learn_budget_ppm)) {
                 log_line("--learn-budget %s: give a percentage from 0 to 100", optarg);
+                return 2;
+            }
+            break;
+        case OPTION_CONTAIN:
+            if (!read_contain(optarg, &options->contain)) {
+                log_line("--contain %s: give auto, cpuset, affinity or none", optarg);
                 return 2;
             }
             break;

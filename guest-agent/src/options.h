@@ -5,6 +5,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "contain.h"
+
 struct options {
     const char *port; /* NULL: the virtio-serial port by its name */
     const char *socket;
@@ -12,6 +14,7 @@ struct options {
     const char *proc;
     bool no_host;
     uint32_t period_ms;
+    enum contain_way contain;
     uint32_t learn_budget_ppm; /* of a process's CPU time; 0: nothing is to be learned */
 };
 

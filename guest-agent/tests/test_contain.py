@@ -1,0 +1,419 @@
+"""Rigid programs kept to their share of the CPUs: by their threads' affinity and by cpusets, and put back."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from rig import DEADLINE_S, Program, Rig, wait_until
+
+RIGID = 2
+ALL = os.sched_getaffinity(0)
+
+pytestmark = pytest.mark.skipif(not {0, 1} <= ALL, reason="needs CPUs 0 and 1")
+
+
+def cpus_of(text: str) -> frozenset[int]:
+    numbers: set[int] = set()
+    for part in text.strip().split(","):
+        first, _, last = part.partition("-")
+        numbers |= set(range(int(first), int(last or first) + 1))
+    return frozenset(numbers)
+
+
+def allowed(pid: int) -> dict[int, frozenset[int]]:
+    """Where each thread of a process may run."""
+    found = {}
+    for task in Path(f"/proc/{pid}/task").iterdir():
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+            for line in (task / "status").read_text().splitlines():
+                if line.startswith("Cpus_allowed_list:"):
+                    found[int(task.name)] = cpus_of(line.split(":")[1])
+    return found
+
+
+def confined(pid: int, cpus: int = 1) -> bool:
+    """Every thread may run on the same so many CPUs."""
+    sets = set(allowed(pid).values())
+    return len(sets) == 1 and len(next(iter(sets))) == cpus
+
+
+def rigid(rig: Rig, threads: int = 2) -> Program:
+    """A program with a number of threads of its own, that keeps them busy."""
+    program = join(rig)
+    program.say(f"malleable {RIGID}")
+    program.say(f"last {threads}")
+    program.say(f"busy {threads}")
+    return program
+
+
+def join(rig: Rig) -> Program:
+    program = rig.join()
+    rig.show_threads(program)
+    return program
+
+
+def malleable(rig: Rig) -> Program:
+    program = join(rig)
+    program.say("busy 1")
+    return program
+
+
+def record(rig: Rig) -> Path:
+    return Path(f"{rig.socket_path}.contained")
+
+
+@pytest.fixture
+def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rig]:
+    """An agent's surroundings with two CPUs, both real."""
+    import tempfile
+
+    with tempfile.TemporaryDirectory(prefix="vscaf-") as directory:
+        rig = Rig(Path(directory), possible=2, present=2)
+        (rig.proc / "self").symlink_to("/proc/self")
+        try:
+            yield rig
+        finally:
+            rig.close()
+
+
+def test_by_affinity_while_others_run(pair: Rig) -> None:
+    pair.start("--no-host", "--contain", "affinity")
+    program = rigid(pair)
+    before = allowed(program.pid)
+    wait_until(lambda: len(allowed(program.pid)) == 3, "its threads")
+    other = malleable(pair)
+    wait_until(lambda: confined(program.pid), "the rigid program on one CPU")
+    assert set(allowed(other.pid).values()) == set(before.values()), "a malleable one is left to the scheduler"
+    assert record(pair).exists()
+    other.kill()
+    wait_until(lambda: set(allowed(program.pid).values()) == set(before.values()), "its CPUs again")
+    wait_until(lambda: not record(pair).exists(), "nothing left on record")
+
+
+def test_reported(pair: Rig) -> None:
+    pair.start("--contain", "affinity")
+    program = rigid(pair)
+    other = malleable(pair)
+
+    def contained(pid: int, message: dict) -> bool:
+        return any(p["pid"] == pid and p.get("contained") is True for p in message["processes"])
+
+    pair.message("report", lambda message: contained(program.pid, message))
+    report = pair.message("report", lambda message: not contained(other.pid, message))
+    assert all("contained" not in p for p in report["processes"] if p["pid"] == other.pid)
+    program.say("malleable 0")
+    wait_until(lambda: set(allowed(program.pid).values()) == set(allowed(os.getpid()).values()), "malleable: released")
+    pair.message("report", lambda message: not contained(program.pid, message))
+
+
+def test_within_its_share_it_is_left_alone(pair: Rig) -> None:
+    """One thread on a share of one CPU takes nothing from anybody."""
+    pair.start("--contain", "affinity")
+    program = rigid(pair, threads=1)
+    malleable(pair)
+    for _ in range(10):
+        pair.message("report", lambda message: len(message["processes"]) == 2)
+    assert not confined(program.pid)
+
+
+def test_none(pair: Rig) -> None:
+    pair.start("--contain", "none")
+    program = rigid(pair)
+    malleable(pair)
+    for _ in range(10):
+        pair.message("report", lambda message: len(message["processes"]) == 2)
+    assert not confined(program.pid)
+    assert not record(pair).exists()
+
+
+def test_wrong_word(pair: Rig) -> None:
+    import subprocess
+
+    from rig import AGENT
+
+    done = subprocess.run([AGENT, "--contain", "cgroup"], capture_output=True, text=True, timeout=DEADLINE_S)
+    assert done.returncode == 2
+    assert "--contain cgroup: give auto, cpuset, affinity or none" in done.stderr
+
+
+def bind(program: Program) -> dict[int, frozenset[int]]:
+    """Each of its threads on a CPU of its own, in turn, as OMP_PROC_BIND does."""
+    for number, tid in enumerate(sorted(allowed(program.pid))):
+        os.sched_setaffinity(tid, {number % 2})
+    return allowed(program.pid)
+
+
+def test_bound_threads_by_affinity(pair: Rig) -> None:
+    """Masks of single threads are put back, each its own."""
+    pair.start("--no-host", "--contain", "affinity")
+    program = rigid(pair)
+    wait_until(lambda: len(allowed(program.pid)) == 3, "its threads")
+    before = bind(program)
+    assert len(set(before.values())) == 2
+    other = malleable(pair)
+    wait_until(lambda: confined(program.pid), "on one CPU")
+    other.kill()
+    wait_until(lambda: allowed(program.pid) == before, f"each thread as it was: {before}")
+
+
+def test_threads_that_come_and_change(pair: Rig) -> None:
+    """A thread that gives itself another mask is held, too, and has that mask in the end."""
+    pair.start("--no-host", "--contain", "affinity")
+    program = rigid(pair)
+    other = malleable(pair)
+    wait_until(lambda: len(allowed(program.pid)) == 3 and confined(program.pid), "on one CPU")
+    program.say("busy 1")
+    wait_until(lambda: len(allowed(program.pid)) == 4 and confined(program.pid), "the new thread, too")
+    (here,) = next(iter(allowed(program.pid).values()))
+    tid = max(allowed(program.pid))
+    os.sched_setaffinity(tid, {1 - here})
+    wait_until(lambda: confined(program.pid), "held again")
+    other.kill()
+    wait_until(lambda: allowed(program.pid)[program.pid] >= {0, 1}, "released")
+    wait_until(lambda: allowed(program.pid)[tid] == {1 - here}, "what it gave itself")
+
+
+def test_agent_stops(pair: Rig) -> None:
+    pair.start("--no-host", "--contain", "affinity")
+    program = rigid(pair)
+    before = set(allowed(program.pid).values())
+    malleable(pair)
+    wait_until(lambda: confined(program.pid), "on one CPU")
+    assert pair.stop() == 0
+    assert set(allowed(program.pid).values()) == before
+    assert not record(pair).exists()
+
+
+def kill(rig: Rig) -> None:
+    assert rig.process is not None
+    rig.process.send_signal(signal.SIGKILL)
+    rig.process.wait(DEADLINE_S)
+    rig.process = None
+
+
+def test_agent_is_killed(pair: Rig) -> None:
+    """The next one puts back what was found, thread by thread."""
+    pair.start("--no-host", "--contain", "affinity")
+    program = rigid(pair)
+    wait_until(lambda: len(allowed(program.pid)) == 3, "its threads")
+    before = bind(program)
+    malleable(pair)
+    wait_until(lambda: confined(program.pid), "on one CPU")
+    kill(pair)
+    assert confined(program.pid)
+    written = json.loads(record(pair).read_text())
+    assert [entry["pid"] for entry in written["processes"]] == [program.pid]
+    assert record(pair).stat().st_mode & 0o777 == 0o600
+    pair.start("--no-host", "--contain", "none")
+    wait_until(lambda: allowed(program.pid) == before, f"each thread as it was: {before}")
+    wait_until(lambda: not record(pair).exists(), "nothing on record")
+    assert "released 1 contained process" in pair.log.read_text()
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "[]", "{}", '{"v":1,"root":"","processes":[1,{},{"pid":-1,"start":0,"common":"0","free":false,"threads":[]}]}'],
+)
+def test_a_record_that_makes_no_sense(pair: Rig, text: str) -> None:
+    record(pair).parent.mkdir()
+    record(pair).write_text(text)
+    record(pair).chmod(0o600)
+    pair.start("--no-host")
+    join(pair)
+
+
+def test_a_record_of_others_is_not_believed(pair: Rig) -> None:
+    record(pair).parent.mkdir()
+    start = Path(f"/proc/{os.getpid()}/stat").read_text().rsplit(")", 1)[1].split()[19]
+    entry = {"pid": os.getpid(), "start": int(start), "common": "0", "free": False, "threads": []}
+    record(pair).write_text(json.dumps({"v": 1, "root": "", "processes": [entry]}))
+    record(pair).chmod(0o666)
+    (pair.proc / str(os.getpid())).symlink_to(f"/proc/{os.getpid()}")
+    pair.start("--no-host")
+    assert os.sched_getaffinity(0) == ALL
+    assert "what an earlier agent contained is left as it is" in pair.log.read_text()
+
+
+def test_the_record_cannot_be_written(pair: Rig) -> None:
+    """Then nothing is changed either; said once."""
+    (Path(f"{pair.socket_path}.contained.new")).mkdir(parents=True)
+    pair.start("--contain", "affinity")
+    program = rigid(pair)
+    malleable(pair)
+    wait_until(lambda: "nothing is contained" in pair.log.read_text(), "words")
+    for _ in range(10):
+        pair.message("report", lambda message: len(message["processes"]) == 2)
+    assert not confined(program.pid)
+    assert pair.log.read_text().count("nothing is contained") == 1
+
+
+def test_a_cpu_goes_and_comes(pair: Rig) -> None:
+    """The set follows the CPUs that the host leaves, before they go."""
+    pair.start("--contain", "affinity")
+    program = rigid(pair)
+    malleable(pair)
+    wait_until(lambda: confined(program.pid), "on one CPU")
+    pair.ack(pair.allocate(1))
+    wait_until(lambda: set(allowed(program.pid).values()) != {frozenset({1})}, "away from a CPU that goes")
+    pair.ack(pair.allocate(2))
+    wait_until(lambda: confined(program.pid), "on one of two again")
+
+
+class Tree:
+    """A group of the cpuset hierarchy for the programs of one test."""
+
+    def __init__(self, root: Path, version: int, name: str) -> None:
+        self.root, self.version = root, version
+        self.group = root / name
+        self.group.mkdir()
+        if version == 1:
+            for file in ("cpuset.cpus", "cpuset.mems"):
+                (self.group / file).write_text((root / file).read_text())
+
+    def add(self, program: Program) -> None:
+        (self.group / "cgroup.procs").write_text(str(program.pid))
+
+    def of(self, pid: int) -> Path:
+        for line in Path(f"/proc/{pid}/cgroup").read_text().splitlines():
+            _, controllers, path = line.split(":", 2)
+            if "cpuset" in controllers.split(",") if self.version == 1 else controllers == "":
+                return self.root / path[1:]
+        raise AssertionError(f"{pid} is in no such group")
+
+    def children(self) -> list[Path]:
+        return [path for path in self.group.iterdir() if path.is_dir()]
+
+    def close(self) -> None:
+        for path in [*self.children(), self.group]:
+            wait_until(lambda path=path: gone(path), f"{path} empty")  # type: ignore[misc]
+
+
+def gone(path: Path) -> bool:
+    try:
+        path.rmdir()
+    except FileNotFoundError:
+        return True
+    except OSError:
+        return False
+    return True
+
+
+def cpuset_tree() -> tuple[Path, int] | None:
+    """Where cpusets are mounted here, and of which version."""
+    found = None
+    for line in Path("/proc/self/mountinfo").read_text().splitlines():
+        before, _, after = line.partition(" - ")
+        where, (kind, _, options) = Path(before.split()[4]), after.split()[:3]
+        if kind == "cgroup" and "cpuset" in options.split(","):
+            found = found or (where, 1)
+        if kind == "cgroup2" and "cpuset" in (where / "cgroup.controllers").read_text().split():
+            return where, 2
+    return found
+
+
+@pytest.fixture
+def tree(request: pytest.FixtureRequest) -> Iterator[Tree]:
+    found = cpuset_tree()
+    if found is None or not os.access(found[0] / "cgroup.procs", os.W_OK):
+        pytest.skip("no cpuset hierarchy that may be written to")
+    tree = Tree(*found, f"vscaf-test-{os.getpid()}")
+    try:
+        yield tree
+    finally:
+        tree.close()
+
+
+@pytest.fixture
+def grouped(tree: Tree, pair: Rig) -> Rig:
+    """Torn down before the tree: its programs leave the groups."""
+    return pair
+
+
+def test_by_cpuset(tree: Tree, grouped: Rig) -> None:
+    rig = grouped
+    rig.start("--no-host")
+    program = rigid(rig)
+    tree.add(program)
+    before = allowed(program.pid)
+    other = malleable(rig)
+    tree.add(other)
+    wait_until(lambda: confined(program.pid), "the rigid program on one CPU")
+    assert tree.of(program.pid) == tree.group / f"vscaf.{program.pid}", "below its own group"
+    assert tree.of(other.pid) == tree.group
+    other.kill()
+    wait_until(lambda: not tree.children(), "no group left")
+    assert tree.of(program.pid) == tree.group
+    assert set(allowed(program.pid).values()) == set(before.values())
+    wait_until(lambda: not record(rig).exists(), "nothing on record")
+
+
+def test_bound_threads_by_cpuset(tree: Tree, grouped: Rig) -> None:
+    rig = grouped
+    rig.start("--no-host", "--contain", "cpuset")
+    program = rigid(rig)
+    tree.add(program)
+    wait_until(lambda: len(allowed(program.pid)) == 3, "its threads")
+    before = bind(program)
+    other = malleable(rig)
+    wait_until(lambda: confined(program.pid), "on one CPU")
+    other.kill()
+    wait_until(lambda: allowed(program.pid) == before, f"each thread as it was: {before}")
+
+
+def test_killed_with_cpusets(tree: Tree, grouped: Rig) -> None:
+    rig = grouped
+    rig.start("--no-host")
+    program = rigid(rig)
+    tree.add(program)
+    malleable(rig)
+    wait_until(lambda: confined(program.pid), "on one CPU")
+    kill(rig)
+    assert tree.children()
+    rig.start("--no-host", "--contain", "none")
+    wait_until(lambda: not tree.children() and tree.of(program.pid) == tree.group, "put right by the next one")
+    assert not confined(program.pid)
+
+
+def test_leaves_and_exits_with_cpusets(tree: Tree, grouped: Rig) -> None:
+    """What a contained process leaves behind is removed, its children go home."""
+    rig = grouped
+    rig.start("--no-host")
+    program = rigid(rig)
+    tree.add(program)
+    malleable(rig)
+    wait_until(lambda: confined(program.pid), "on one CPU")
+    program.kill()
+    wait_until(lambda: not tree.children(), "no group left")
+    second = rigid(rig)
+    tree.add(second)
+    wait_until(lambda: confined(second.pid), "on one CPU")
+    assert rig.stop() == 0
+    assert not tree.children()
+    assert not confined(second.pid)
+
+
+def test_moved_by_other_hands(tree: Tree, grouped: Rig) -> None:
+    """Somebody moves it to another group: from there it is contained anew."""
+    rig = grouped
+    rig.start("--no-host")
+    program = rigid(rig)
+    tree.add(program)
+    malleable(rig)
+    wait_until(lambda: confined(program.pid), "on one CPU")
+    second = Tree(tree.root, tree.version, f"vscaf-test-{os.getpid()}-second")
+    try:
+        second.add(program)
+        wait_until(lambda: tree.of(program.pid) == second.group / f"vscaf.{program.pid}", "below the new one")
+        wait_until(lambda: not tree.children(), "nothing left in the old one")
+        assert confined(program.pid)
+        assert rig.stop() == 0
+        assert not second.children()
+    finally:
+        program.kill()
+        second.close()
