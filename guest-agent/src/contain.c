@@ -258,6 +258,11 @@ static bool rigid_now(const struct agent *agent, const struct client *client)
     return client->long_section && looked_s >= LONG_SECTION_S;
 }
 
+bool contain_exceeds(uint32_t share, uint32_t most, double load_cpus)
+{
+    return most > share || load_cpus > (double)share + NOISE_CPUS;
+}
+
 /* Whether it should be contained, as far as that depends on it alone. */
 static bool wants(const struct agent *agent, const struct client *client, struct contained *contained, uint32_t usable)
 {
@@ -267,11 +272,12 @@ static bool wants(const struct agent *agent, const struct client *client, struct
         return contained != NULL;
     if (client->share >= usable)
         return false;
-    uint32_t most = client_rigid(client) ? client_most(client, VSCAF_MAX_TEAM) : client->wanting;
-    bool measured = client->load_cpus > (double)client->share + NOISE_CPUS;
-    if (contained != NULL)
-        measured = contained->measured = contained->measured || measured;
-    return most > client->share || measured;
+    bool rigid = client_rigid(client);
+    uint32_t most = rigid ? client_most(client, VSCAF_MAX_TEAM) : client->wanting;
+    if (contain_exceeds(client->share, most, client->load_cpus))
+        return true;
+    /* What it is held to shows in what it uses: that is no reason to let it go. What it says is one. */
+    return contained != NULL && (!rigid || contained->by_use);
 }
 
 /* Marks whom to contain, and on how many CPUs; takes new ones up. */
@@ -301,7 +307,8 @@ static void choose(struct agent *agent, uint32_t usable)
             client->uncontainable = true;
             continue;
         }
-        if (contained == NULL) {
+        bool taken_up = contained == NULL;
+        if (taken_up) {
             if (taken++ >= NEW_MOST)
                 continue;
             contained = prepare(contain, client);
@@ -309,6 +316,8 @@ static void choose(struct agent *agent, uint32_t usable)
             if (contained == NULL)
                 continue;
         }
+        if (taken_up)
+            contained->by_use = client_rigid(client) && client_most(client, VSCAF_MAX_TEAM) <= client->share;
         contained->wanted = true;
         contained->cpus += client->running ? client->share : cpu_set_count(&contained->set);
     }

@@ -27,7 +27,7 @@ struct contained {
     struct masks masks;
     struct cpu_set permitted; /* where it may run by itself */
     struct cpu_set set;       /* where it is */
-    bool measured;            /* it was seen to use more than its share, whatever it said */
+    bool by_use;              /* it was seen to use more than its share, and says that it does not */
     bool leaving;             /* released, but its group could not be removed yet */
     /* For the moment of contain_update(). */
     bool wanted;
@@ -61,6 +61,9 @@ void contain_period(struct agent *agent);
 
 /* Releases all. */
 void contain_stop(struct contain *contain);
+
+/* Whether a process that says that it runs so many threads, and used so many CPUs, takes more than its share. */
+bool contain_exceeds(uint32_t share, uint32_t most, double load_cpus);
 
 /* contain_record.c: the record. */
 

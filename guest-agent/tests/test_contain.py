@@ -6,11 +6,13 @@ import contextlib
 import json
 import os
 import signal
+import subprocess
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from rig import DEADLINE_S, Program, Rig, wait_until
+from rig import AGENT, BUILD, DEADLINE_S, Program, Rig, wait_until
 
 RIGID = 2
 ALL = os.sched_getaffinity(0)
@@ -69,10 +71,8 @@ def record(rig: Rig) -> Path:
 
 
 @pytest.fixture
-def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rig]:
+def pair() -> Iterator[Rig]:
     """An agent's surroundings with two CPUs, both real."""
-    import tempfile
-
     with tempfile.TemporaryDirectory(prefix="vscaf-") as directory:
         rig = Rig(Path(directory), possible=2, present=2)
         (rig.proc / "self").symlink_to("/proc/self")
@@ -133,10 +133,6 @@ def test_none(pair: Rig) -> None:
 
 
 def test_wrong_word(pair: Rig) -> None:
-    import subprocess
-
-    from rig import AGENT
-
     done = subprocess.run([AGENT, "--contain", "cgroup"], capture_output=True, text=True, timeout=DEADLINE_S)
     assert done.returncode == 2
     assert "--contain cgroup: give auto, cpuset, affinity or none" in done.stderr
@@ -417,3 +413,60 @@ def test_moved_by_other_hands(tree: Tree, grouped: Rig) -> None:
     finally:
         program.kill()
         second.close()
+
+
+class Launched:
+    """A real OpenMP program under vscaf-run, joined to the rig's agent."""
+
+    def __init__(self, rig: Rig, kind: str, **environment: str) -> None:
+        launcher = BUILD / "guest-libgomp" / "vscaf-run"
+        shim = BUILD / "guest-libgomp" / "libvscaf-gomp.so"
+        self.process = subprocess.Popen(
+            [launcher, BUILD / "guest-agent" / "rigid-program", kind],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            env={
+                **os.environ,
+                "VSCAF_SOCKET": str(rig.socket_path),
+                "VSCAF_GOMP_LIBRARY": str(shim),
+                "OMP_NUM_THREADS": "2",
+                **environment,
+            },
+        )
+        self.pid = self.process.pid  # vscaf-run becomes the program
+        (rig.proc / str(self.pid)).symlink_to(f"/proc/{self.pid}")
+
+    def end(self) -> str:
+        output, _ = self.process.communicate(timeout=DEADLINE_S)
+        return output
+
+    def kill(self) -> None:
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.communicate()
+
+
+@pytest.mark.parametrize(
+    ("kind", "environment"), [("set", {}), ("plain", {"VSCAF_MALLEABLE": "rigid"}), ("long", {})]
+)
+@pytest.mark.parametrize("way", ["auto", "affinity"])
+def test_a_real_program(pair: Rig, kind: str, environment: dict[str, str], way: str) -> None:
+    """Two threads beside a malleable program on two CPUs: on one of them, and on both when that one has ended."""
+    pair.start("--no-host", "--contain", way)
+    rigid_one = Launched(pair, kind, **environment)
+    other = None
+    try:
+        wait_until(lambda: len(allowed(rigid_one.pid)) == 2, "its two threads")
+        before = allowed(rigid_one.pid)
+        other = Launched(pair, "plain")
+        wait_until(lambda: confined(rigid_one.pid) and len(allowed(rigid_one.pid)) == 2, "two threads on one CPU", 60)
+        assert any(len(mask) > 1 for mask in allowed(other.pid).values())
+        assert other.end().splitlines()[-1].startswith("verified ")
+        wait_until(lambda: allowed(rigid_one.pid) == before, "on both again", 60)
+        assert rigid_one.end().splitlines()[-1].startswith("verified ")
+        assert rigid_one.process.returncode == 0
+    finally:
+        rigid_one.kill()
+        if other is not None:
+            other.kill()
