@@ -50,7 +50,7 @@ int agent_start(struct agent *agent, const struct options *options)
 {
     memset(agent, 0, sizeof(*agent));
     agent->options = options;
-    agent->clients.listener = -1;
+    agent->clients.listener = agent->uevents = agent->switcher.event = -1;
     agent->period_ns = (uint64_t)options->period_ms * UINT64_C(1000000);
     port_init(&agent->port, options->port, options->sysfs);
     int status = cpus_read(&agent->cpus, options->sysfs);
@@ -64,12 +64,13 @@ int agent_start(struct agent *agent, const struct options *options)
         return -1;
     }
     agent->totals_known = true;
-    agent->can_switch = some_cpu_switchable(agent);
     agent->barrier = flight_barrier_choose();
     read_boot_id(agent);
     if (clients_listen(&agent->clients, options->socket) != 0)
         return -1;
     contain_start(&agent->contain, options);
+    allocation_start(agent);
+    agent->can_switch = some_cpu_switchable(agent) || agent->parking.by_cpuset;
     agent->period_last_ns = monotonic_ns();
     agent->period_next_ns = agent->period_last_ns + agent->period_ns;
     return 0;
@@ -78,6 +79,7 @@ int agent_start(struct agent *agent, const struct options *options)
 void agent_stop(struct agent *agent)
 {
     contain_stop(&agent->contain);
+    allocation_stop(agent);
     clients_close(&agent->clients);
     port_close(&agent->port);
 }
@@ -174,8 +176,8 @@ void agent_period(struct agent *agent, uint64_t now_ns)
     if (agent->idle_periods < 2)
         agent->idle_periods++; /* set back by any demand */
     share_update_demand(agent);
-    share_split(agent);
     contain_period(agent);
+    share_split(agent);
     agent->send_report = true;
 }
 

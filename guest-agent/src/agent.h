@@ -1,4 +1,5 @@
-/* The agent's whole state, and the parts that act on it. One thread, one loop (main.c). */
+/* The agent's whole state, and the parts that act on it. One thread, one loop (main.c); what may block is done off the
+ * loop (switcher.h). */
 #ifndef VSCAF_AGENT_H
 #define VSCAF_AGENT_H
 
@@ -7,7 +8,9 @@
 #include "cpus.h"
 #include "load.h"
 #include "options.h"
+#include "parking.h"
 #include "port.h"
+#include "switcher.h"
 #include "wire.h"
 
 #define AGENT_NAME "vscaf-agent " VSCAF_VERSION
@@ -28,6 +31,8 @@ struct allocation {
     bool sections_ended; /* of the newest: nothing begun with a larger team was in flight when CPUs left */
     uint64_t deadline_ns;
     uint64_t wait_next_ns;                    /* when to look at the pages again */
+    bool first_step;                          /* of SWITCHING: none was taken yet */
+    bool parking_failed;                      /* for this order: CPUs are offlined */
     struct cpu_set refused;                   /* CPUs that the kernel would not switch for this order */
     struct cpu_set left_present, left_online; /* as they were when it was settled last */
 };
@@ -37,6 +42,15 @@ struct agent {
     struct cpus cpus;
     bool can_switch;  /* some CPU has an `online` file that may be written */
     bool cpus_failed; /* the last reading failed, and that was logged */
+
+    /* CPUs that come, go, and are kept free. */
+    struct parking parking;
+    struct switcher switcher;
+    int uevents;                        /* -1: none */
+    uint64_t cpus_next_ns;              /* when all their files are read again at the latest */
+    uint64_t later_ns;                  /* when to look for CPUs that have been parked for long */
+    uint64_t parked_since_ns[CPUS_MOST]; /* of those that are parked */
+
     char boot_id[64];
     struct clients clients;
     struct port port;
@@ -78,11 +92,17 @@ port_line_source agent_next_line;
 bool agent_has_line(const struct agent *agent);
 
 /* allocation.c: what the host orders. */
+/* Once, when the CPUs have been read and this is the only agent. */
+void allocation_start(struct agent *agent);
+/* Before the end: what is parked is given back. */
+void allocation_stop(struct agent *agent);
 void allocation_order(struct agent *agent, const struct wire_allocate *order, uint64_t now_ns);
 /* Goes one step on; returns when to be called again, 0 for at once, UINT64_MAX for never. */
 uint64_t allocation_advance(struct agent *agent, uint64_t now_ns);
 /* Looks whether CPUs came or went by other hands since the order was settled. */
 void allocation_period(struct agent *agent);
+/* The same at once: the kernel says so. */
+void allocation_cpus_event(struct agent *agent);
 /* CPUs that the processes may use now; 0: rest. */
 uint32_t allocation_budget(const struct agent *agent);
 

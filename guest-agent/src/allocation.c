@@ -1,8 +1,13 @@
 #include <string.h>
 
-#include "agent.h"
-#include "log.h"
+#include <unistd.h>
 
+#include "agent.h"
+#include "cpu_plan.h"
+#include "log.h"
+#include "uevents.h"
+
+#define CPUS_LOOK_NS UINT64_C(5000000000) /* all files of the CPUs are read at least as often */
 #define WAIT_LOOK_NS UINT64_C(2000000) /* how often the pages of sections in flight are looked at */
 
 uint32_t allocation_budget(const struct agent *agent)
@@ -33,6 +38,35 @@ static void refresh_cpus(struct agent *agent)
         log_line("%s/devices/system/cpu cannot be read: %s: going on with what was known", agent->options->sysfs,
                  strerror(-status));
     agent->cpus_failed = status != 0;
+    agent->cpus_next_ns = monotonic_ns() + CPUS_LOOK_NS;
+}
+
+static void park(struct agent *agent, const struct cpu_set *parked)
+{
+    uint64_t now_ns = monotonic_ns();
+    for (uint32_t cpu = 0; cpu < CPUS_MOST; cpu++)
+        if (cpu_set_has(parked, cpu) && !cpu_set_has(&agent->cpus.parked, cpu))
+            agent->parked_since_ns[cpu] = now_ns;
+    cpus_park(&agent->cpus, parked);
+    agent->later_ns = 0;
+}
+
+void allocation_start(struct agent *agent)
+{
+    struct cpu_set parked;
+    switcher_open(&agent->switcher);
+    parking_start(&agent->parking, agent->options, &parked);
+    park(agent, &parked);
+    agent->uevents = agent->options->no_host ? -1 : uevents_open();
+    agent->cpus_next_ns = monotonic_ns() + CPUS_LOOK_NS;
+}
+
+void allocation_stop(struct agent *agent)
+{
+    switcher_close(&agent->switcher);
+    parking_stop(&agent->parking);
+    if (agent->uevents >= 0)
+        close(agent->uevents);
 }
 
 static bool anybody_waiting(struct agent *agent, uint64_t now_ns)
@@ -79,6 +113,8 @@ void allocation_order(struct agent *agent, const struct wire_allocate *order, ui
     allocation->order = *order;
     allocation->given = true;
     allocation->refused = (struct cpu_set){0};
+    allocation->first_step = true;
+    allocation->parking_failed = false;
     allocation->sections_ended = true;
     refresh_cpus(agent);
     share_update_demand(agent);
@@ -99,9 +135,79 @@ void allocation_order(struct agent *agent, const struct wire_allocate *order, ui
     }
 }
 
+/* What became of the last step. */
+static void take_answer(struct agent *agent, const struct switch_order *done, uint64_t now_ns)
+{
+    struct allocation *allocation = &agent->allocation;
+    refresh_cpus(agent);
+    if (done->kind == SWITCH_PARK) {
+        agent->parking.used = true;
+        if (done->status == 0) {
+            agent->parking.failed_ns = 0;
+            park(agent, &done->parked.parked);
+            return;
+        }
+        parking_failed(&agent->parking, done->parked.words, now_ns);
+        allocation->parking_failed = true;
+        park(agent, &done->parked.left);
+        for (uint32_t cpu = 0; cpu < CPUS_MOST; cpu++)
+            if (cpu_set_has(&agent->cpus.parked, cpu))
+                cpu_set_add(&allocation->refused, cpu);
+        return;
+    }
+    bool online = done->kind == SWITCH_ONLINE;
+    if (done->status != 0)
+        log_line("CPU %u cannot be put %s: %s: left as it is", done->cpu, online ? "online" : "offline",
+                 strerror(-done->status));
+    if (cpu_set_has(&agent->cpus.powered, done->cpu) != online)
+        cpu_set_add(&allocation->refused, done->cpu); /* whatever the kernel answered: not again for this order */
+}
+
+/* Gives a step to the switcher; returns when to come back. */
+static uint64_t give(struct agent *agent, const struct cpu_step *step)
+{
+    static const enum switch_kind kinds[] = {[CPU_STEP_ONLINE] = SWITCH_ONLINE,
+                                             [CPU_STEP_OFFLINE] = SWITCH_OFFLINE,
+                                             [CPU_STEP_PARK] = SWITCH_PARK};
+    struct switch_order order = {.kind = kinds[step->kind], .cpu = step->cpu, .sysfs = agent->options->sysfs};
+    if (order.kind == SWITCH_PARK) {
+        order.parked.tree = agent->parking.tree;
+        order.parked.parked = step->parked;
+        order.parked.powered = agent->cpus.powered;
+    }
+    return switcher_give(&agent->switcher, &order) ? 0 : UINT64_MAX;
+}
+
+/* Offlines what has been parked for long, one CPU after the other. */
+static uint64_t offline_later(struct agent *agent, uint64_t now_ns)
+{
+    struct cpu_set due = {0};
+    uint64_t next_ns = UINT64_MAX;
+    if (!agent->parking.offline_later || now_ns < agent->later_ns)
+        return agent->parking.offline_later ? agent->later_ns : UINT64_MAX;
+    for (uint32_t cpu = 0; cpu < CPUS_MOST; cpu++) {
+        if (!cpu_set_has(&agent->cpus.parked, cpu) || !cpu_set_has(&agent->cpus.powered, cpu) ||
+            cpu_set_has(&agent->allocation.refused, cpu))
+            continue;
+        uint64_t due_ns = agent->parked_since_ns[cpu] + PARKING_LONG_NS;
+        if (due_ns <= now_ns)
+            cpu_set_add(&due, cpu);
+        else if (due_ns < next_ns)
+            next_ns = due_ns;
+    }
+    struct cpu_step step = {.kind = CPU_STEP_OFFLINE};
+    if (cpu_plan_offline_later(&agent->cpus, &due, &step.cpu))
+        return give(agent, &step);
+    agent->later_ns = next_ns;
+    return next_ns;
+}
+
 uint64_t allocation_advance(struct agent *agent, uint64_t now_ns)
 {
     struct allocation *allocation = &agent->allocation;
+    struct switch_order done;
+    if (switcher_take(&agent->switcher, &done))
+        take_answer(agent, &done, now_ns);
     if (allocation->phase == ALLOCATION_WAITING) {
         if (now_ns < allocation->wait_next_ns)
             return allocation->wait_next_ns;
@@ -114,30 +220,30 @@ uint64_t allocation_advance(struct agent *agent, uint64_t now_ns)
         allocation->sections_ended = !waiting;
         allocation->phase = ALLOCATION_SWITCHING;
     }
+    if (switcher_busy(&agent->switcher))
+        return UINT64_MAX;
     if (allocation->phase == ALLOCATION_SETTLED)
-        return UINT64_MAX;
-    uint32_t cpu;
-    bool online;
-    if (!cpus_next_switch(&agent->cpus, target_of(agent), &allocation->refused, &cpu, &online)) {
-        settle(agent);
-        return UINT64_MAX;
-    }
-    int status = cpus_switch(agent->options->sysfs, cpu, online);
-    if (status != 0)
-        log_line("CPU %u cannot be put %s: %s: left as it is", cpu, online ? "online" : "offline", strerror(-status));
-    refresh_cpus(agent);
-    if (cpu_set_has(&agent->cpus.online, cpu) != online)
-        cpu_set_add(&allocation->refused, cpu); /* whatever the kernel answered: not again for this order */
-    return 0;
+        return offline_later(agent, now_ns);
+    bool by_cpuset = !allocation->parking_failed && parking_usable(&agent->parking, now_ns);
+    struct cpu_step step = cpu_plan_next(&agent->cpus, &(struct cpu_way){.target = target_of(agent),
+                                                                         .refused = &allocation->refused,
+                                                                         .by_cpuset = by_cpuset,
+                                                                         .first = allocation->first_step,
+                                                                         .through_parked = agent->parking.used});
+    allocation->first_step = false;
+    if (step.kind != CPU_STEP_NONE)
+        return give(agent, &step);
+    settle(agent);
+    return 0; /* for what is to be done later */
 }
 
-void allocation_period(struct agent *agent)
+/* The CPUs were read anew: are they still as they were left? */
+static void compare(struct agent *agent, const struct cpu_set *online_before)
 {
     struct allocation *allocation = &agent->allocation;
-    struct cpu_set online_before = agent->cpus.online;
-    refresh_cpus(agent);
-    if (!cpu_set_equal(&online_before, &agent->cpus.online))
+    if (!cpu_set_equal(online_before, &agent->cpus.online))
         agent->report_urgent = true;
+    agent->later_ns = 0; /* somebody may have put a parked one online */
     if (!allocation->given || allocation->phase != ALLOCATION_SETTLED || allocation->order.cpus == 0)
         return;
     if (cpu_set_equal(&allocation->left_present, &agent->cpus.present) &&
@@ -145,5 +251,20 @@ void allocation_period(struct agent *agent)
         return;
     /* A CPU was plugged that the allocation needs, or somebody put one online or offline against it. */
     allocation->refused = (struct cpu_set){0};
+    allocation->first_step = true;
+    allocation->parking_failed = false;
     allocation->phase = ALLOCATION_SWITCHING;
+}
+
+void allocation_cpus_event(struct agent *agent)
+{
+    struct cpu_set online_before = agent->cpus.online;
+    refresh_cpus(agent);
+    compare(agent, &online_before);
+}
+
+void allocation_period(struct agent *agent)
+{
+    if (monotonic_ns() >= agent->cpus_next_ns || cpus_changed(&agent->cpus, agent->options->sysfs))
+        allocation_cpus_event(agent);
 }

@@ -15,6 +15,7 @@
 
 #define NEW_MOST 4u               /* processes that become contained at one update: the others at the next */
 #define LONG_SECTION_S 1.0        /* a section that lasts longer is worth a move */
+#define CALM_PERIODS 2u           /* in a row, in which but one process ran: then nobody competes */
 #define NOISE_CPUS 0.25           /* more CPUs than its share that a process is not held for */
 #define THREADS_PER_PERIOD 64u    /* looked after in the mean */
 #define START_TOLERANCE_S 0.02    /* /proc counts in ticks of 10 ms */
@@ -239,12 +240,13 @@ static void resize(struct contain *contain, struct contained *contained, const s
 static struct cpu_set usable_cpus(const struct agent *agent)
 {
     struct cpu_set usable = {0};
-    uint32_t budget = allocation_budget(agent);
+    uint16_t order[CPUS_MOST];
+    uint32_t budget = allocation_budget(agent), count = cpus_order(&agent->cpus, order), taken = 0;
     if (budget == 0)
         return agent->cpus.online; /* resting: no CPU is taken away */
-    for (uint32_t cpu = 0, taken = 0; cpu < CPUS_MOST && taken < budget; cpu++)
-        if (cpu_set_has(&agent->cpus.online, cpu)) {
-            cpu_set_add(&usable, cpu);
+    for (uint32_t i = 0; i < count && taken < budget; i++)
+        if (cpu_set_has(&agent->cpus.online, order[i])) {
+            cpu_set_add(&usable, order[i]);
             taken++;
         }
     return usable;
@@ -280,20 +282,33 @@ static bool wants(const struct agent *agent, const struct client *client, struct
     return contained != NULL && (!rigid || contained->by_use);
 }
 
+static uint32_t count_running(const struct agent *agent)
+{
+    uint32_t running = 0;
+    for (uint32_t i = 0; i < CLIENTS_SLOTS; i++)
+        running += agent->clients.slots[i].page != NULL && agent->clients.slots[i].running;
+    return running;
+}
+
+/* Several processes want CPUs. One that pauses for a moment is not worth letting all go, and holding them again. */
+static bool compete(const struct agent *agent)
+{
+    if (count_running(agent) >= 2)
+        return true;
+    return agent->contain.count > 0 && agent->contain.calm_periods < CALM_PERIODS && agent->clients.joined >= 2;
+}
+
 /* Marks whom to contain, and on how many CPUs; takes new ones up. */
 static void choose(struct agent *agent, uint32_t usable)
 {
     struct contain *contain = &agent->contain;
-    uint32_t running = 0, taken = 0;
-    for (uint32_t i = 0; i < CLIENTS_SLOTS; i++) {
-        struct client *client = &agent->clients.slots[i];
-        running += client->page != NULL && client->running;
-    }
+    uint32_t taken = 0;
+    bool competition = !contain->off && compete(agent);
     for (uint32_t i = 0; i < contain->count; i++) {
         contain->list[i]->wanted = false;
         contain->list[i]->cpus = 0;
     }
-    for (uint32_t i = 0; running >= 2 && !contain->off && i < CLIENTS_SLOTS; i++) {
+    for (uint32_t i = 0; competition && i < CLIENTS_SLOTS; i++) {
         struct client *client = &agent->clients.slots[i];
         if (client->page == NULL || client->uncontainable)
             continue;
@@ -324,8 +339,11 @@ static void choose(struct agent *agent, uint32_t usable)
 }
 
 /* Gives the wanted ones their CPUs; who would have all that it may use anyway is not wanted any more. */
-static void place(struct contain *contain, const struct cpu_set *usable)
+static void place(struct contain *contain, const struct cpus *cpus, const struct cpu_set *usable)
 {
+    uint16_t core[CPUS_MOST];
+    for (uint32_t cpu = 0; cpu < CPUS_MOST; cpu++) /* where it is not known, each is one by itself */
+        core[cpu] = cpus->core[cpu] > 0 ? (uint16_t)(cpus->core[cpu] - 1) : (uint16_t)cpu;
     struct placement_part *parts = calloc(contain->count, sizeof(*parts));
     uint32_t count = 0;
     for (uint32_t i = 0; i < contain->count; i++) {
@@ -335,7 +353,7 @@ static void place(struct contain *contain, const struct cpu_set *usable)
             parts[count++] = (struct placement_part){
                 .cpus = contained->cpus, .permitted = contained->permitted, .set = contained->set};
     }
-    placement_make(parts, count, usable, NULL);
+    placement_make(parts, count, usable, core);
     for (uint32_t i = 0, at = 0; i < contain->count; i++) {
         struct contained *contained = contain->list[i];
         if (!contained->wanted)
@@ -396,7 +414,7 @@ void contain_update(struct agent *agent)
     struct cpu_set usable = usable_cpus(agent);
     choose(agent, cpu_set_count(&usable));
     if (contain->count > 0) {
-        place(contain, &usable);
+        place(contain, &agent->cpus, &usable);
         act(agent);
     }
     for (uint32_t i = 0; i < CLIENTS_SLOTS; i++) {
@@ -424,6 +442,7 @@ void contain_period(struct agent *agent)
     struct contain *contain = &agent->contain;
     if (contain->count == 0)
         return;
+    contain->calm_periods = count_running(agent) >= 2 ? 0 : contain->calm_periods + 1;
     if (contain->pause > 0) {
         contain->pause--;
         return;

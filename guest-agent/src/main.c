@@ -9,8 +9,9 @@
 
 #include "agent.h"
 #include "log.h"
+#include "uevents.h"
 
-enum { POLL_SIGNAL, POLL_LISTENER, POLL_PORT, POLL_CLIENTS };
+enum { POLL_SIGNAL, POLL_LISTENER, POLL_PORT, POLL_SWITCHER, POLL_UEVENTS, POLL_CLIENTS };
 
 static uint64_t earlier(uint64_t a, uint64_t b)
 {
@@ -70,6 +71,8 @@ static void turn(struct agent *agent, int signals, bool *stop)
     polls[POLL_LISTENER] = (struct pollfd){.fd = agent->clients.listener, .events = POLLIN};
     short port_wants = agent->options->no_host ? 0 : port_events(&agent->port, agent_has_line(agent));
     polls[POLL_PORT] = (struct pollfd){.fd = port_wants != 0 ? agent->port.fd : -1, .events = port_wants};
+    polls[POLL_SWITCHER] = (struct pollfd){.fd = agent->switcher.event, .events = POLLIN};
+    polls[POLL_UEVENTS] = (struct pollfd){.fd = agent->uevents, .events = POLLIN};
     nfds_t count = 0;
     for (uint32_t i = 0; i < CLIENTS_SLOTS; i++) {
         if (agent->clients.slots[i].fd < 0)
@@ -87,6 +90,10 @@ static void turn(struct agent *agent, int signals, bool *stop)
         return;
     now_ns = monotonic_ns();
     *stop = (polls[POLL_SIGNAL].revents & POLLIN) != 0;
+    if (polls[POLL_SWITCHER].revents != 0)
+        switcher_wake(&agent->switcher);
+    if (polls[POLL_UEVENTS].revents != 0 && uevents_take(agent->uevents))
+        allocation_cpus_event(agent);
     serve_clients(agent, &polls[POLL_CLIENTS], slots, count);
     if (polls[POLL_LISTENER].revents & POLLIN)
         clients_accept(&agent->clients, now_ns);

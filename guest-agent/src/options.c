@@ -28,6 +28,7 @@ enum {
     OPTION_PERIOD,
     OPTION_LEARN_BUDGET,
     OPTION_CONTAIN,
+    OPTION_PARK,
     OPTION_HELP,
     OPTION_VERSION,
     OPTION_COUNT
@@ -45,6 +46,8 @@ static const struct option_text texts[OPTION_COUNT] = {
                              "of a program's CPU time, that learning its speedup may cost; 0: learn nothing"},
     [OPTION_CONTAIN] = {"contain", "HOW", "auto",
                         "keep rigid programs to their share: cpuset, affinity, auto (cpuset where it can), none"},
+    [OPTION_PARK] = {"park", "WAY", "auto",
+                     "keep work off surplus CPUs: offline, cpuset, or auto: cpuset at once, offline when for long"},
     [OPTION_HELP] = {"help", NULL, NULL, "print this and exit"},
     [OPTION_VERSION] = {"version", NULL, NULL, "print the version and exit"},
 };
@@ -99,6 +102,17 @@ static bool read_contain(const char *text, enum contain_way *way)
     return false;
 }
 
+static bool read_park(const char *text, enum options_park *park)
+{
+    static const char *const words[] = {[PARK_AUTO] = "auto", [PARK_OFFLINE] = "offline", [PARK_CPUSET] = "cpuset"};
+    for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
+        if (strcmp(text, words[i]) == 0) {
+            *park = (enum options_park)i;
+            return true;
+        }
+    return false;
+}
+
 int options_read(struct options *options, int argc, char *argv[])
 {
     struct option known[OPTION_COUNT + 1] = {0};
@@ -109,7 +123,8 @@ int options_read(struct options *options, int argc, char *argv[])
                                 .sysfs = texts[OPTION_SYSFS].initial,
                                 .proc = texts[OPTION_PROC].initial};
     if (!read_period(texts[OPTION_PERIOD].initial, &options->period_ms) ||
-        !read_budget(texts[OPTION_LEARN_BUDGET].initial, &options->learn_budget_ppm))
+        !read_budget(texts[OPTION_LEARN_BUDGET].initial, &options->learn_budget_ppm) ||
+        !read_park(texts[OPTION_PARK].initial, &options->park))
         return 2;
     opterr = 0;
     int got;
@@ -135,6 +150,12 @@ int options_read(struct options *options, int argc, char *argv[])
         case OPTION_CONTAIN:
             if (!read_contain(optarg, &options->contain)) {
                 log_line("--contain %s: give auto, cpuset, affinity or none", optarg);
+                return 2;
+            }
+            break;
+        case OPTION_PARK:
+            if (!read_park(optarg, &options->park)) {
+                log_line("--park %s: give one of auto, offline, cpuset", optarg);
                 return 2;
             }
             break;

@@ -6,6 +6,8 @@
 #include <stdint.h>
 
 #include "contain.h"
+/* How work is kept off CPUs that are surplus (parking.h). */
+enum options_park { PARK_AUTO, PARK_OFFLINE, PARK_CPUSET };
 
 struct options {
     const char *port; /* NULL: the virtio-serial port by its name */
@@ -13,6 +15,7 @@ struct options {
     const char *sysfs;
     const char *proc;
     bool no_host;
+    enum options_park park;
     uint32_t period_ms;
     enum contain_way contain;
     uint32_t learn_budget_ppm; /* of a process's CPU time; 0: nothing is to be learned */

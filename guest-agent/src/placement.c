@@ -19,11 +19,6 @@ struct table {
     struct cpu_set before[PLACEMENT_MOST];
 };
 
-static void drop(struct cpu_set *set, uint32_t cpu)
-{
-    set->words[cpu / 64] &= ~(UINT64_C(1) << (cpu % 64));
-}
-
 /* The next member at or after `cpu`; CPUS_MOST: none. */
 static uint32_t next_member(const struct cpu_set *set, uint32_t cpu)
 {
@@ -70,7 +65,7 @@ static void trim(struct table *table, size_t i)
                 worst_score = score;
             }
         }
-        drop(set, worst);
+        cpu_set_remove(set, worst);
         table->on[worst]--;
     }
 }
@@ -127,7 +122,7 @@ static bool take_one(struct table *table, size_t first)
                 if (i == first)
                     return true;
                 free_cpu = wanted[i];
-                drop(&table->parts[i].set, free_cpu);
+                cpu_set_remove(&table->parts[i].set, free_cpu);
                 i = wanting[i];
             }
         }
@@ -186,7 +181,7 @@ static void make(struct table *table, const struct cpu_set *usable)
             if (table->owner[cpu] == NOBODY)
                 table->owner[cpu] = (int16_t)i;
             else
-                drop(&table->parts[i].set, cpu);
+                cpu_set_remove(&table->parts[i].set, cpu);
         }
     bool short_of[PLACEMENT_MOST] = {false};
     for (uint32_t least = 1; least <= CPUS_MOST; least = least == 1 ? CPUS_MOST : CPUS_MOST + 1)

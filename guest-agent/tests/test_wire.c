@@ -246,52 +246,6 @@ static void test_printable(void **state)
     assert_string_equal(buffer, "?");
 }
 
-static void test_cpu_lists(void **state)
-{
-    (void)state;
-    struct cpu_set set;
-    assert_true(cpu_set_parse("0-2,5\n", &set));
-    assert_int_equal(cpu_set_count(&set), 4);
-    assert_true(cpu_set_has(&set, 5) && !cpu_set_has(&set, 3) && !cpu_set_has(&set, 70000));
-    assert_true(cpu_set_parse("\n", &set) && cpu_set_count(&set) == 0);
-    assert_true(cpu_set_parse("0-99999999\n", &set) && cpu_set_count(&set) == CPUS_MOST);
-    const char *bad[] = {"x", "1-", "3-1", "1,", "-1", "1 2", "99999999999999999999999"};
-    for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++)
-        assert_false(cpu_set_parse(bad[i], &set));
-}
-
-/* The switches from one set of CPUs to a number, played through; what is refused stays. */
-static void play(const char *present, const char *online, uint32_t target, const char *refusing, const char *expected)
-{
-    struct cpus cpus = {.possible = CPUS_MOST};
-    struct cpu_set refuses, refused = {0}, wanted;
-    assert_true(cpu_set_parse(present, &cpus.present) && cpu_set_parse(online, &cpus.online) &&
-                cpu_set_parse(refusing, &refuses) && cpu_set_parse(expected, &wanted));
-    uint32_t cpu;
-    bool to_online;
-    for (int steps = 0; cpus_next_switch(&cpus, target, &refused, &cpu, &to_online); steps++) {
-        assert_in_range(steps, 0, 100);
-        assert_false(cpu == 0 && !to_online);
-        if (cpu_set_has(&refuses, cpu))
-            cpu_set_add(&refused, cpu);
-        else
-            cpus.online.words[cpu / 64] ^= UINT64_C(1) << (cpu % 64);
-    }
-    assert_true(cpu_set_equal(&cpus.online, &wanted));
-}
-
-static void test_switches(void **state)
-{
-    (void)state;
-    play("0-3", "0-3", 2, "", "0-1");
-    play("0-3", "0-3", 0, "", "0");
-    play("0-3", "0", 4, "", "0-3");
-    play("0-3", "0,2-3", 2, "", "0-1");
-    play("0-3", "0-3", 2, "3", "0-1,3");
-    play("0-3", "0", 2, "1", "0,2");
-    play("0-1", "0-1", 9, "", "0-1");
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -302,8 +256,6 @@ int main(void)
         cmocka_unit_test(test_long_reports_leave_out_the_optional_first),
         cmocka_unit_test(test_optional_fields),
         cmocka_unit_test(test_printable),
-        cmocka_unit_test(test_cpu_lists),
-        cmocka_unit_test(test_switches),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
