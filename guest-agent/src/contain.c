@@ -406,10 +406,18 @@ static void act(struct agent *agent)
     }
 }
 
+static bool any_rigid(const struct agent *agent)
+{
+    for (uint32_t i = 0; i < CLIENTS_SLOTS; i++)
+        if (agent->clients.slots[i].page != NULL && rigid_now(agent, &agent->clients.slots[i]))
+            return true;
+    return false;
+}
+
 void contain_update(struct agent *agent)
 {
     struct contain *contain = &agent->contain;
-    if (contain->way == CONTAIN_NONE)
+    if (contain->way == CONTAIN_NONE || (contain->count == 0 && !any_rigid(agent)))
         return;
     struct cpu_set usable = usable_cpus(agent);
     choose(agent, cpu_set_count(&usable));
