@@ -455,6 +455,8 @@ class Launched:
                 "VSCAF_SOCKET": str(rig.socket_path),
                 "VSCAF_GOMP_LIBRARY": str(shim),
                 "OMP_NUM_THREADS": "2",
+                # With a sanitizer's build: the shim is loaded before its run-time.
+                "ASAN_OPTIONS": "verify_asan_link_order=0:detect_leaks=0:detect_stack_use_after_return=0",
                 **environment,
             },
         )
