@@ -145,7 +145,9 @@ def test_none(pair: Rig) -> None:
 
 
 def test_wrong_word(pair: Rig) -> None:
-    done = subprocess.run([AGENT, "--contain", "cgroup"], capture_output=True, text=True, timeout=DEADLINE_S)
+    done = subprocess.run(
+        [AGENT, "--contain", "cgroup"], check=False, capture_output=True, text=True, timeout=DEADLINE_S
+    )
     assert done.returncode == 2
     assert "--contain cgroup: give auto, cpuset, affinity or none" in done.stderr
 
@@ -238,7 +240,12 @@ def test_agent_is_killed(pair: Rig) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["", "[]", "{}", '{"v":1,"root":"","processes":[1,{},{"pid":-1,"start":0,"common":"0","free":false,"threads":[]}]}'],
+    [
+        "",
+        "[]",
+        "{}",
+        '{"v":1,"root":"","processes":[1,{},{"pid":-1,"start":0,"common":"0","free":false,"threads":[]}]}',
+    ],
 )
 def test_a_record_that_makes_no_sense(pair: Rig, text: str) -> None:
     record(pair).parent.mkdir()
@@ -274,15 +281,31 @@ def test_the_record_cannot_be_written(pair: Rig) -> None:
 
 
 def test_a_cpu_goes_and_comes(pair: Rig) -> None:
-    """The set follows the CPUs that the host leaves, before they go."""
+    """Where its share is all that is left, there is nothing to hold it to."""
     pair.start("--contain", "affinity")
     program = rigid(pair)
+    wait_until(lambda: len(allowed(program.pid)) == 3, "its threads")
+    before = allowed(program.pid)
     malleable(pair)
     wait_until(lambda: confined(program.pid), "on one CPU")
     pair.ack(pair.allocate(1))
-    wait_until(lambda: set(allowed(program.pid).values()) != {frozenset({1})}, "away from a CPU that goes")
+    wait_until(lambda: allowed(program.pid) == before, "released")
     pair.ack(pair.allocate(2))
     wait_until(lambda: confined(program.pid), "on one of two again")
+
+
+def test_each_on_its_own_and_stays(pair: Rig) -> None:
+    """Two rigid programs share no CPU, and when one ends, the other stays where it is."""
+    pair.start("--contain", "affinity")
+    first, second = rigid(pair), rigid(pair)
+    malleable(pair)
+    wait_until(lambda: confined(first.pid) and confined(second.pid), "on one CPU each")
+    here = allowed(second.pid)[second.pid]
+    assert not here & allowed(first.pid)[first.pid]
+    first.kill()
+    for _ in range(4):
+        pair.message("report", lambda message: len(message["processes"]) == 2)
+        assert allowed(second.pid)[second.pid] == here
 
 
 class Tree:
@@ -473,9 +496,7 @@ class Launched:
         self.process.communicate()
 
 
-@pytest.mark.parametrize(
-    ("kind", "environment"), [("set", {}), ("plain", {"VSCAF_MALLEABLE": "rigid"}), ("long", {})]
-)
+@pytest.mark.parametrize(("kind", "environment"), [("set", {}), ("plain", {"VSCAF_MALLEABLE": "rigid"}), ("long", {})])
 @pytest.mark.parametrize("way", ["auto", "affinity"])
 def test_a_real_program(pair: Rig, kind: str, environment: dict[str, str], way: str) -> None:
     """Two threads beside a malleable program on two CPUs: on one of them, and on both when that one has ended."""
