@@ -13,7 +13,10 @@
 #include "files.h"
 #include "log.h"
 
-#define NEW_MOST 4u               /* processes that become contained at one update: the others at the next */
+/* Taking a process up costs time for each of its threads, and a program may change its mind in every period: so many
+ * threads may be taken up in a period, saved for two; a process with more makes the next ones wait. */
+#define CREDIT_PER_PERIOD 128
+#define CREDIT_OF_PROCESS 8 /* costs as much as so many threads */
 #define LONG_SECTION_S 1.0        /* a section that lasts longer is worth a move */
 #define CALM_PERIODS 2u           /* in a row, in which but one process ran: then nobody competes */
 #define NOISE_CPUS 0.25           /* more CPUs than its share that a process is not held for */
@@ -151,12 +154,14 @@ static struct contained *prepare(struct contain *contain, const struct client *c
     uint64_t start_ticks = start_of(contain->proc, client->pid);
     if (start_ticks == 0 || !started_before(start_ticks, client->connected_ns))
         return NULL;
+    contain->credit -= CREDIT_OF_PROCESS;
     struct contained *contained = contain_add(contain, client->pid);
     if (contained == NULL)
         return NULL;
     contained->start_ticks = start_ticks;
     bool changed;
     int status = masks_remember(&contained->masks, contain->proc, client->pid, NULL, &contained->permitted, &changed);
+    contain->credit -= (int32_t)contained->masks.listed;
     if (status != 0) {
         if (status != -ESRCH && first_time(contain, SAID_AFFINITY))
             log_line("process %d (%s): the CPUs of its threads cannot be read: %s: not contained (said once)",
@@ -302,7 +307,6 @@ static bool compete(const struct agent *agent)
 static void choose(struct agent *agent, uint32_t usable)
 {
     struct contain *contain = &agent->contain;
-    uint32_t taken = 0;
     bool competition = !contain->off && compete(agent);
     for (uint32_t i = 0; i < contain->count; i++) {
         contain->list[i]->wanted = false;
@@ -324,7 +328,7 @@ static void choose(struct agent *agent, uint32_t usable)
         }
         bool taken_up = contained == NULL;
         if (taken_up) {
-            if (taken++ >= NEW_MOST)
+            if (contain->credit <= 0)
                 continue;
             contained = prepare(contain, client);
             client->uncontainable = contained == NULL;
@@ -448,6 +452,9 @@ static void look_after_threads(struct contain *contain, struct contained *contai
 void contain_period(struct agent *agent)
 {
     struct contain *contain = &agent->contain;
+    contain->credit += CREDIT_PER_PERIOD;
+    if (contain->credit > 2 * CREDIT_PER_PERIOD)
+        contain->credit = 2 * CREDIT_PER_PERIOD;
     if (contain->count == 0)
         return;
     contain->calm_periods = count_running(agent) >= 2 ? 0 : contain->calm_periods + 1;

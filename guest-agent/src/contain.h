@@ -47,6 +47,7 @@ struct contain {
     uint32_t count;
     uint32_t turn;  /* who is looked at next ... */
     uint32_t pause; /* ... after so many periods: threads are many */
+    int32_t credit; /* threads that may still be looked at for the first time */
     uint32_t calm_periods; /* in a row, in which no two processes ran */
     uint32_t said;  /* what has been logged */
 };
