@@ -88,6 +88,7 @@ int agent_start(struct agent *agent, const struct options *options)
     const char *path = place_to_listen(options->socket, agent->place);
     if (path == NULL || clients_listen(&agent->clients, path, options->proc, options->per_user) != 0)
         return -1;
+    contain_start(&agent->contain, options);
     allocation_start(agent);
     agent->can_switch = some_cpu_switchable(agent) || agent->parking.by_cpuset;
     agent->period_last_ns = monotonic_ns();
@@ -97,6 +98,7 @@ int agent_start(struct agent *agent, const struct options *options)
 
 void agent_stop(struct agent *agent)
 {
+    contain_stop(&agent->contain);
     allocation_stop(agent);
     clients_close(&agent->clients);
     port_close(&agent->port);
@@ -296,6 +298,7 @@ void agent_period(struct agent *agent, uint64_t now_ns)
     if (agent->idle_periods < 2)
         agent->idle_periods++; /* set back by any demand */
     share_update_demand(agent);
+    contain_period(agent);
     share_split(agent);
     agent->send_report = true;
 }
@@ -356,6 +359,7 @@ static void describe(struct wire_process *process, const struct client *client, 
                                      .points_count = learned->points_count,
                                      .override = (program & VSCAF_PROGRAM_OVERRIDE) != 0,
                                      .long_section = client->long_section,
+                                     .contained = client->contained,
                                      .learning = learned_anything(learned) ? learned : NULL,
                                      .learn_budget = (double)options->learn_budget_ppm / 1e6};
     process->decomposed = learned_decompose(learned, &process->decomposition);

@@ -5,6 +5,7 @@
 
 #include "background.h"
 #include "clients.h"
+#include "contain.h"
 #include "cpus.h"
 #include "load.h"
 #include "options.h"
@@ -59,6 +60,7 @@ struct agent {
     struct port port;
     struct allocation allocation;
     enum flight_barrier barrier;
+    struct contain contain;
 
     struct standalone standalone; /* used with --standalone alone */
     enum split_policy policy;     /* of now */

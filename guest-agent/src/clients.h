@@ -59,6 +59,10 @@ struct client {
     uint32_t prospect;    /* idle: what it would get if it ran, too */
     uint64_t prospect_of; /* a hash of all that follows from */
     uint32_t split_share[2]; /* by split_cpus, of the last splits without and with competition */
+
+    /* contain.c */
+    bool contained;     /* it runs on its share of the CPUs only */
+    bool uncontainable; /* that was tried in vain, or is out of reach */
 };
 
 struct clients {

@@ -37,6 +37,7 @@ enum {
     OPTION_PERIOD,
     OPTION_LEARN_BUDGET,
     OPTION_PER_USER,
+    OPTION_CONTAIN,
     OPTION_PARK,
     OPTION_HELP,
     OPTION_VERSION,
@@ -68,6 +69,8 @@ static const struct option_text texts[OPTION_COUNT] = {
                              "of a program's CPU time, that learning its speedup may cost; 0: learn nothing"},
     [OPTION_PER_USER] = {"per-user", "N", "64",
                          "programs of one user that may join, 1 to 256; root's and the agent's own user's are not counted"},
+    [OPTION_CONTAIN] = {"contain", "HOW", "auto",
+                        "keep rigid programs to their share: cpuset, affinity, auto (cpuset where it can), none"},
     [OPTION_PARK] = {"park", "WAY", "auto",
                      "keep work off surplus CPUs: offline, cpuset, or auto: cpuset at once, offline when for long"},
     [OPTION_HELP] = {"help", NULL, NULL, "print this and exit"},
@@ -164,6 +167,20 @@ static bool read_budget(const char *text, uint32_t *budget_ppm)
     return true;
 }
 
+static bool read_contain(const char *text, enum contain_way *way)
+{
+    static const char *const words[] = {[CONTAIN_AUTO] = "auto",
+                                        [CONTAIN_CPUSET] = "cpuset",
+                                        [CONTAIN_AFFINITY] = "affinity",
+                                        [CONTAIN_NONE] = "none"};
+    for (size_t i = 0; i < sizeof(words) / sizeof(*words); i++)
+        if (strcmp(text, words[i]) == 0) {
+            *way = (enum contain_way)i;
+            return true;
+        }
+    return false;
+}
+
 static bool read_park(const char *text, enum options_park *park)
 {
     static const char *const words[] = {[PARK_AUTO] = "auto", [PARK_OFFLINE] = "offline", [PARK_CPUSET] = "cpuset"};
@@ -236,6 +253,12 @@ int options_read(struct options *options, int argc, char *argv[])
         case OPTION_PER_USER:
             if (!read_count(optarg, CLIENTS_MOST, &options->per_user)) {
                 log_line("--per-user %s: give a whole number from 1 to %u", optarg, CLIENTS_MOST);
+                return 2;
+            }
+            break;
+        case OPTION_CONTAIN:
+            if (!read_contain(optarg, &options->contain)) {
+                log_line("--contain %s: give auto, cpuset, affinity or none", optarg);
                 return 2;
             }
             break;

@@ -5,6 +5,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "contain.h"
 #include "split.h"
 
 /* How work is kept off CPUs that are surplus (parking.h). */
@@ -26,6 +27,7 @@ struct options {
     enum options_park park;
     uint32_t period_ms;
     uint32_t per_user; /* joined processes of one user, root's and the agent's own aside */
+    enum contain_way contain;
     uint32_t learn_budget_ppm; /* of a process's CPU time; 0: nothing is to be learned */
 };
 

@@ -171,6 +171,18 @@ void share_control(struct agent *agent)
     }
 }
 
+/* After smaller team sizes were stored: which sections may still use the old ones. */
+static void see_who_saw_it(struct agent *agent)
+{
+    bool barrier_ran = flight_barrier_run(agent->barrier);
+    uint64_t now_ns = monotonic_ns();
+    for (uint32_t i = 0; i < CLIENTS_SLOTS; i++) {
+        struct client *client = &agent->clients.slots[i];
+        if (client->page != NULL)
+            flight_after_barrier(&client->flight, client->page, barrier_ran, now_ns);
+    }
+}
+
 void share_split(struct agent *agent)
 {
     uint32_t next[CLIENTS_SLOTS];
@@ -197,15 +209,9 @@ void share_split(struct agent *agent)
             team_size = client->lend.asked ? client->prospect : 1;
         shrunk |= flight_set_team(&client->flight, client->page, client_rigid(client) ? 0 : team_size);
     }
-    if (!shrunk)
-        return;
-    bool barrier_ran = flight_barrier_run(agent->barrier);
-    now_ns = monotonic_ns();
-    for (uint32_t i = 0; i < CLIENTS_SLOTS; i++) {
-        struct client *client = &agent->clients.slots[i];
-        if (client->page != NULL)
-            flight_after_barrier(&client->flight, client->page, barrier_ran, now_ns);
-    }
+    if (shrunk)
+        see_who_saw_it(agent);
+    contain_update(agent); /* the teams first, the CPUs after */
 }
 
 void share_update_demand(struct agent *agent)

@@ -239,6 +239,8 @@ static json_t *process_object(const struct wire_process *process, enum detail de
         json_object_set_new(object, "override", json_true());
     if (process->long_section)
         json_object_set_new(object, "long_section", json_true());
+    if (process->contained)
+        json_object_set_new(object, "contained", json_true());
     if (process->learning != NULL && detail <= optional_until)
         json_object_set_new(object, "learning", learning_object(process));
     if (process->decomposed && detail <= optional_until)

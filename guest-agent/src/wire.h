@@ -59,6 +59,7 @@ struct wire_process {
     /* The optional ones. */
     bool override;                  /* VSCAF_MALLEABLE said what it is */
     bool long_section;              /* its section lasts longer than a period */
+    bool contained;                 /* it runs on its share of the CPUs only */
     const struct learned *learning; /* what learning costs and how it is done; NULL: nothing to say */
     double learn_budget;            /* fraction of the process's CPU time that learning may cost */
     bool decomposed;                /* decomposition is known */

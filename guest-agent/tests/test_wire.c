@@ -115,6 +115,7 @@ static void fill(struct many *many, const char *name, size_t points, size_t runn
             .points_count = points,
             .override = true,
             .long_section = true,
+            .contained = true,
             .learning = &many->learned,
             .learn_budget = 0.012345,
             .decomposed = true,
@@ -156,7 +157,8 @@ static struct said count_said(json_t *report)
         assert_true((learning != NULL) == (where != NULL));
         said.optional += learning != NULL;
         said.short_fields += json_is_true(json_object_get(process, "override")) &&
-                             json_is_true(json_object_get(process, "long_section"));
+                             json_is_true(json_object_get(process, "long_section")) &&
+                             json_is_true(json_object_get(process, "contained"));
     }
     json_decref(report);
     return said;
@@ -222,10 +224,11 @@ static void test_optional_fields(void **state)
     json_decref(report);
 
     many.processes[0].override = many.processes[0].long_section = many.processes[0].decomposed = false;
+    many.processes[0].contained = false;
     many.processes[0].learning = NULL;
     report = written(&many, 1);
     process = json_array_get(json_object_get(report, "processes"), 0);
-    const char *optional[] = {"override", "long_section", "learning", "decomposition"};
+    const char *optional[] = {"override", "long_section", "contained", "learning", "decomposition"};
     for (size_t i = 0; i < sizeof(optional) / sizeof(*optional); i++)
         assert_null(json_object_get(process, optional[i]));
     json_decref(report);

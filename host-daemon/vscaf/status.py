@@ -66,6 +66,7 @@ def process_status(process: ReportedProcess) -> dict[str, Any]:
         "malleable": process.malleable,
         "override": process.override,
         "long_section": process.long_section,
+        "contained": process.contained,
         "points": [
             {"p": point.p, "speedup": point.speedup, "standard_error": point.standard_error} for point in process.points
         ],
@@ -128,6 +129,7 @@ def _malleability(process: Mapping[str, Any]) -> str:
     lines = [process["malleable"]]
     lines += ["override"] if process["override"] else []
     lines += ["long section"] if process["long_section"] else []
+    lines += ["contained"] if process["contained"] else []
     return "\n".join(lines)
 
 

@@ -75,6 +75,7 @@ def test_a_program_of_which_nothing_is_known() -> None:
         ({"malleable": "shrink"}, "shrink"),
         ({"malleable": "rigid", "override": True}, "rigid, override"),
         ({"malleable": "full", "long_section": True}, "full, long section"),
+        ({"malleable": "rigid", "contained": True}, "rigid, contained"),
         ({"malleable": "shrink", "override": True, "long_section": True}, "shrink, override, long section"),
     ],
 )

@@ -89,6 +89,8 @@ class ReportedProcess(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
     """VSCAF_MALLEABLE in its environment said how malleable it is."""
     long_section: bool = False
     """Its section lasts longer than a period: rigid meanwhile."""
+    contained: bool = False
+    """It is kept to its share of the guest's CPUs."""
     learning: Learning | None = None
     decomposition: Decomposition | None = None
 

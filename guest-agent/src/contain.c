@@ -1,0 +1,518 @@
+#include "contain.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "agent.h"
+#include "files.h"
+#include "log.h"
+
+/* Taking a process up costs time for each of its threads, and a program may change its mind in every period: so many
+ * threads may be taken up in a period, saved for two; a process with more makes the next ones wait. */
+#define CREDIT_PER_PERIOD 128
+#define CREDIT_OF_PROCESS 8 /* costs as much as so many threads */
+#define LONG_SECTION_S 1.0        /* a section that lasts longer is worth a move */
+#define CALM_PERIODS 2u           /* in a row, in which but one process ran: then nobody competes */
+#define NOISE_CPUS 0.25           /* more CPUs than its share that a process is not held for */
+#define THREADS_PER_PERIOD 64u    /* looked after in the mean */
+#define START_TOLERANCE_S 0.02    /* /proc counts in ticks of 10 ms */
+
+enum { SAID_UNSEEN = 1, SAID_CPUSET = 2, SAID_AFFINITY = 4, SAID_RECORD = 8, SAID_LEFT = 16 };
+
+static bool first_time(struct contain *contain, uint32_t what)
+{
+    bool first = (contain->said & what) == 0;
+    contain->said |= what;
+    return first;
+}
+
+static void intersect(struct cpu_set *set, const struct cpu_set *with)
+{
+    for (size_t i = 0; i < CPUS_MOST / 64; i++)
+        set->words[i] &= with->words[i];
+}
+
+static bool covers(const struct cpu_set *large, const struct cpu_set *small)
+{
+    struct cpu_set both = *small;
+    intersect(&both, large);
+    return cpu_set_equal(&both, small);
+}
+
+/* When a process started, in ticks since the machine did; 0: there is no such process. */
+static uint64_t start_of(const char *proc, pid_t pid)
+{
+    char path[PATH_MAX], text[1024];
+    uint64_t ticks;
+    if (snprintf(path, sizeof(path), "%s/%d/stat", proc, (int)pid) >= (int)sizeof(path) ||
+        file_read(path, text, sizeof(text)) != 0)
+        return 0;
+    /* The 22nd field; the second is a name in brackets that may hold anything. */
+    const char *at = strrchr(text, ')');
+    if (at == NULL || sscanf(at + 1, " %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %*d %*d %" SCNu64,
+                             &ticks) != 1)
+        return 0;
+    return ticks;
+}
+
+static double seconds(clockid_t clock)
+{
+    struct timespec time;
+    clock_gettime(clock, &time);
+    return (double)time.tv_sec + (double)time.tv_nsec / 1e9;
+}
+
+/* A process that started after the one of that number had connected is another one, and has nothing to do with this. */
+static bool started_before(uint64_t start_ticks, uint64_t connected_ns)
+{
+    double connected_s = (double)connected_ns / 1e9 + seconds(CLOCK_BOOTTIME) - seconds(CLOCK_MONOTONIC);
+    return (double)start_ticks / (double)sysconf(_SC_CLK_TCK) < connected_s + START_TOLERANCE_S;
+}
+
+static struct contained *find(const struct contain *contain, pid_t pid)
+{
+    for (uint32_t i = 0; i < contain->count; i++)
+        if (contain->list[i]->pid == pid)
+            return contain->list[i];
+    return NULL;
+}
+
+struct contained *contain_add(struct contain *contain, pid_t pid)
+{
+    if (contain->count == PLACEMENT_MOST)
+        return NULL;
+    struct contained *contained = calloc(1, sizeof(*contained));
+    if (contained == NULL)
+        return NULL;
+    contained->pid = pid;
+    contain->list[contain->count++] = contained;
+    return contained;
+}
+
+static void forget(struct contain *contain, struct contained *contained)
+{
+    for (uint32_t i = 0; i < contain->count; i++)
+        if (contain->list[i] == contained) {
+            contain->list[i] = contain->list[--contain->count];
+            break;
+        }
+    masks_free(&contained->masks);
+    group_free(&contained->group);
+    free(contained);
+}
+
+static bool write_record(struct contain *contain)
+{
+    int status = contain_record_write(contain);
+    if (status != 0 && first_time(contain, SAID_RECORD))
+        log_line("%s: %s: nothing is contained, as the next agent could not put it back: give another place with "
+                 "--socket",
+                 contain->record, strerror(-status));
+    contain->off = contain->off || status != 0;
+    return status == 0;
+}
+
+/* Whether it is the last one of its home. */
+static bool last_of_home(const struct contain *contain, const struct contained *contained)
+{
+    for (uint32_t i = 0; i < contain->count; i++) {
+        const struct contained *other = contain->list[i];
+        if (other != contained && other->group.path != NULL && strcmp(other->group.home, contained->group.home) == 0)
+            return false;
+    }
+    return true;
+}
+
+/* Puts back what was changed. What cannot be put back yet stays in the list. */
+static void release(struct contain *contain, struct contained *contained)
+{
+    bool grouped = contained->group.path != NULL;
+    int status = 0;
+    if (grouped)
+        status = group_leave(&contain->tree, &contained->group, last_of_home(contain, contained));
+    if (!contained->leaving && start_of(contain->proc, contained->pid) == contained->start_ticks)
+        masks_restore(&contained->masks, contain->proc, contained->pid, grouped);
+    if (status == 0) {
+        forget(contain, contained);
+        return;
+    }
+    if (contained->leaving && first_time(contain, SAID_LEFT))
+        log_line("%s/%s cannot be removed: %s: tried again as long as this agent runs (said once)", contain->tree.root,
+                 contained->group.path, strerror(-status));
+    contained->leaving = true;
+}
+
+/* Takes down how a process is found; changes nothing. NULL: it cannot be contained. */
+static struct contained *prepare(struct contain *contain, const struct client *client)
+{
+    uint64_t start_ticks = start_of(contain->proc, client->pid);
+    if (start_ticks == 0 || !started_before(start_ticks, client->connected_ns))
+        return NULL;
+    contain->credit -= CREDIT_OF_PROCESS;
+    struct contained *contained = contain_add(contain, client->pid);
+    if (contained == NULL)
+        return NULL;
+    contained->start_ticks = start_ticks;
+    bool changed;
+    int status = masks_remember(&contained->masks, contain->proc, client->pid, NULL, &contained->permitted, &changed);
+    contain->credit -= (int32_t)contained->masks.listed;
+    if (status != 0) {
+        if (status != -ESRCH && first_time(contain, SAID_AFFINITY))
+            log_line("process %d (%s): the CPUs of its threads cannot be read: %s: not contained (said once)",
+                     (int)client->pid, client->name, strerror(-status));
+        forget(contain, contained);
+        return NULL;
+    }
+    if (contain->way == CONTAIN_AFFINITY || !contain->cpuset)
+        return contained;
+    status = group_plan(&contain->tree, contain->proc, client->pid, &contained->group);
+    if (status != 0) {
+        if (first_time(contain, SAID_CPUSET))
+            log_line("process %d (%s): no control group for it: %s: %s (said once)", (int)client->pid, client->name,
+                     status == -EXDEV ? "its threads are in several, or out of reach" : strerror(-status),
+                     contain->way == CONTAIN_AUTO ? "contained by affinity" : "not contained");
+        if (contain->way != CONTAIN_AUTO) {
+            forget(contain, contained);
+            return NULL;
+        }
+        return contained;
+    }
+    struct cpu_set home, common;
+    contained->masks.common_free = group_home_cpus(&contain->tree, &contained->group, &home) &&
+                                   cpu_set_parse(contained->masks.common, &common) && covers(&common, &home);
+    for (uint32_t i = 0; i < contain->count; i++) {
+        const struct group *other = &contain->list[i]->group;
+        if (other->path != NULL && strcmp(other->home, contained->group.home) == 0)
+            contained->group.enabled_home |= other->enabled_home;
+    }
+    return contained;
+}
+
+/* Contains a process that was not. Its way back is on record. */
+static bool enter(struct contain *contain, struct contained *contained, const struct cpu_set *set)
+{
+    if (contained->group.path != NULL) {
+        const char *step = "";
+        int status = group_enter(&contain->tree, &contained->group, contained->pid, set, &step);
+        if (status == 0) {
+            contained->set = *set;
+            masks_narrow(&contained->masks, contain->proc, contained->pid, set, true);
+            return true;
+        }
+        if (status != -ESRCH && first_time(contain, SAID_CPUSET))
+            log_line("process %d: %s/%s: %s: %s: %s (said once)", (int)contained->pid, contain->tree.root,
+                     contained->group.path, step, strerror(-status),
+                     contain->way == CONTAIN_AUTO ? "contained by affinity" : "not contained");
+        if (contain->way != CONTAIN_AUTO || status == -ESRCH ||
+            group_leave(&contain->tree, &contained->group, last_of_home(contain, contained)) != 0)
+            return false;
+        group_free(&contained->group);
+        if (!write_record(contain))
+            return false;
+    }
+    masks_probe_common(&contained->masks, contain->proc, contained->pid);
+    int status = masks_narrow(&contained->masks, contain->proc, contained->pid, set, false);
+    if (status == 0) {
+        contained->set = *set;
+        return write_record(contain); /* now with what was probed */
+    }
+    if (status != -ESRCH && first_time(contain, SAID_AFFINITY))
+        log_line("process %d: its threads cannot be kept to their CPUs: %s: not contained (said once)",
+                 (int)contained->pid, strerror(-status));
+    return false;
+}
+
+static void resize(struct contain *contain, struct contained *contained, const struct cpu_set *set)
+{
+    int status = 0;
+    bool grouped = contained->group.path != NULL;
+    contained->set = *set; /* also where it fails: not again before something changes */
+    if (grouped)
+        status = group_resize(&contain->tree, &contained->group, contained->pid, set);
+    if (status == 0)
+        status = masks_narrow(&contained->masks, contain->proc, contained->pid, set, grouped);
+    if (status != 0 && status != -ESRCH && first_time(contain, SAID_AFFINITY))
+        log_line("process %d: cannot be kept to other CPUs: %s (said once)", (int)contained->pid, strerror(-status));
+}
+
+/* Where contained processes may be: on the CPUs that stay. */
+static struct cpu_set usable_cpus(const struct agent *agent)
+{
+    struct cpu_set usable = {0};
+    uint16_t order[CPUS_MOST];
+    const struct cpu_set *own = agent->standalone.confined ? &agent->standalone.own : NULL;
+    uint32_t budget = allocation_budget(agent), count = cpus_order(&agent->cpus, order), taken = 0;
+    if (budget == 0)
+        return agent->cpus.online; /* resting: no CPU is taken away */
+    for (uint32_t i = 0; i < count && taken < budget; i++)
+        if (cpu_set_has(&agent->cpus.online, order[i]) && (own == NULL || cpu_set_has(own, order[i]))) {
+            cpu_set_add(&usable, order[i]);
+            taken++;
+        }
+    return usable;
+}
+
+static bool rigid_now(const struct agent *agent, const struct client *client)
+{
+    if (client_rigid(client))
+        return true;
+    double looked_s = client->threads != NULL ? (double)client->threads->answers * (double)agent->period_ns / 1e9 : 0.0;
+    return client->long_section && looked_s >= LONG_SECTION_S;
+}
+
+bool contain_exceeds(uint32_t share, uint32_t most, double load_cpus)
+{
+    return most > share || load_cpus > (double)share + NOISE_CPUS;
+}
+
+/* Whether it should be contained, as far as that depends on it alone. */
+static bool wants(const struct agent *agent, const struct client *client, struct contained *contained, uint32_t usable)
+{
+    if (client->newcomer || !rigid_now(agent, client))
+        return false;
+    if (!client->running) /* between two pieces of work: as it is */
+        return contained != NULL;
+    if (client->share >= usable)
+        return false;
+    bool rigid = client_rigid(client);
+    uint32_t most = rigid ? client_most(client, VSCAF_MAX_TEAM) : client->wanting;
+    if (contain_exceeds(client->share, most, client->load_cpus))
+        return true;
+    /* What it is held to shows in what it uses: that is no reason to let it go. What it says is one. */
+    return contained != NULL && (!rigid || contained->by_use);
+}
+
+static uint32_t count_running(const struct agent *agent)
+{
+    uint32_t running = 0;
+    for (uint32_t i = 0; i < CLIENTS_SLOTS; i++)
+        running += agent->clients.slots[i].page != NULL && agent->clients.slots[i].running;
+    return running;
+}
+
+/* Several processes want CPUs. One that pauses for a moment is not worth letting all go, and holding them again. */
+static bool compete(const struct agent *agent)
+{
+    if (count_running(agent) >= 2)
+        return true;
+    return agent->contain.count > 0 && agent->contain.calm_periods < CALM_PERIODS && agent->clients.joined >= 2;
+}
+
+/* Marks whom to contain, and on how many CPUs; takes new ones up. */
+static void choose(struct agent *agent, uint32_t usable)
+{
+    struct contain *contain = &agent->contain;
+    bool competition = !contain->off && compete(agent);
+    for (uint32_t i = 0; i < contain->count; i++) {
+        contain->list[i]->wanted = false;
+        contain->list[i]->cpus = 0;
+    }
+    for (uint32_t i = 0; competition && i < CLIENTS_SLOTS; i++) {
+        struct client *client = &agent->clients.slots[i];
+        if (client->page == NULL || client->uncontainable)
+            continue;
+        struct contained *contained = client->pid > 0 ? find(contain, client->pid) : NULL;
+        if (!wants(agent, client, contained, usable) || (contained != NULL && contained->leaving))
+            continue;
+        if (client->pid <= 0) {
+            if (first_time(contain, SAID_UNSEEN))
+                log_line("%s: a rigid process of another PID namespace cannot be contained from here (said once)",
+                         client->name);
+            client->uncontainable = true;
+            continue;
+        }
+        bool taken_up = contained == NULL;
+        if (taken_up) {
+            if (contain->credit <= 0)
+                continue;
+            contained = prepare(contain, client);
+            client->uncontainable = contained == NULL;
+            if (contained == NULL)
+                continue;
+        }
+        if (taken_up)
+            contained->by_use = client_rigid(client) && client_most(client, VSCAF_MAX_TEAM) <= client->share;
+        contained->wanted = true;
+        contained->cpus += client->running ? client->share : cpu_set_count(&contained->set);
+    }
+}
+
+/* Gives the wanted ones their CPUs; who would have all that it may use anyway is not wanted any more. */
+static void place(struct contain *contain, const struct cpus *cpus, const struct cpu_set *usable)
+{
+    uint16_t core[CPUS_MOST];
+    for (uint32_t cpu = 0; cpu < CPUS_MOST; cpu++) /* where it is not known, each is one by itself */
+        core[cpu] = cpus->core[cpu] > 0 ? (uint16_t)(cpus->core[cpu] - 1) : (uint16_t)cpu;
+    struct placement_part *parts = calloc(contain->count, sizeof(*parts));
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < contain->count; i++) {
+        struct contained *contained = contain->list[i];
+        contained->wanted = contained->wanted && parts != NULL;
+        if (contained->wanted)
+            parts[count++] = (struct placement_part){
+                .cpus = contained->cpus, .permitted = contained->permitted, .set = contained->set};
+    }
+    placement_make(parts, count, usable, core);
+    for (uint32_t i = 0, at = 0; i < contain->count; i++) {
+        struct contained *contained = contain->list[i];
+        if (!contained->wanted)
+            continue;
+        contained->next = parts[at].set;
+        contained->wanted = cpu_set_count(&parts[at].set) > 0 && !covers(&parts[at].set, &parts[at].permitted);
+        at++;
+    }
+    free(parts);
+}
+
+static bool is_in(const struct contained *contained)
+{
+    return cpu_set_count(&contained->set) > 0;
+}
+
+/* Makes of what is what should be: releases first. */
+static void act(struct agent *agent)
+{
+    struct contain *contain = &agent->contain;
+    bool changed = false;
+    for (uint32_t i = contain->count; i-- > 0;) {
+        struct contained *contained = contain->list[i];
+        if (contained->leaving)
+            continue;
+        if (contained->wanted)
+            changed = changed || !is_in(contained);
+        else if (!is_in(contained))
+            forget(contain, contained); /* taken up for nothing */
+        else {
+            changed = true;
+            release(contain, contained);
+        }
+    }
+    bool recorded = !changed || write_record(contain); /* before anything is changed */
+    for (uint32_t i = contain->count; i-- > 0;) {
+        struct contained *contained = contain->list[i];
+        if (contained->leaving)
+            continue;
+        if (is_in(contained)) {
+            if (!cpu_set_equal(&contained->set, &contained->next))
+                resize(contain, contained, &contained->next);
+            continue;
+        }
+        if (recorded && enter(contain, contained, &contained->next))
+            continue;
+        for (uint32_t slot = 0; slot < CLIENTS_SLOTS; slot++)
+            agent->clients.slots[slot].uncontainable |= agent->clients.slots[slot].pid == contained->pid;
+        release(contain, contained);
+    }
+}
+
+static bool any_rigid(const struct agent *agent)
+{
+    for (uint32_t i = 0; i < CLIENTS_SLOTS; i++)
+        if (agent->clients.slots[i].page != NULL && rigid_now(agent, &agent->clients.slots[i]))
+            return true;
+    return false;
+}
+
+void contain_update(struct agent *agent)
+{
+    struct contain *contain = &agent->contain;
+    if (contain->way == CONTAIN_NONE || (contain->count == 0 && !any_rigid(agent)))
+        return;
+    struct cpu_set usable = usable_cpus(agent);
+    choose(agent, cpu_set_count(&usable));
+    if (contain->count > 0) {
+        place(contain, &agent->cpus, &usable);
+        act(agent);
+    }
+    for (uint32_t i = 0; i < CLIENTS_SLOTS; i++) {
+        struct client *client = &agent->clients.slots[i];
+        const struct contained *contained =
+            client->page != NULL && contain->count > 0 ? find(contain, client->pid) : NULL;
+        client->contained = contained != NULL && is_in(contained) && !contained->leaving;
+    }
+}
+
+/* Threads that came with a mask of their own, or gave themselves one. In a group the kernel sees to them. */
+static void look_after_threads(struct contain *contain, struct contained *contained)
+{
+    struct cpu_set where;
+    bool changed;
+    int status =
+        masks_remember(&contained->masks, contain->proc, contained->pid, &contained->set, &where, &changed);
+    contain->pause = contained->masks.listed / THREADS_PER_PERIOD;
+    if (status == 0 && changed && write_record(contain))
+        masks_narrow(&contained->masks, contain->proc, contained->pid, &contained->set, false);
+}
+
+void contain_period(struct agent *agent)
+{
+    struct contain *contain = &agent->contain;
+    contain->credit += CREDIT_PER_PERIOD;
+    if (contain->credit > 2 * CREDIT_PER_PERIOD)
+        contain->credit = 2 * CREDIT_PER_PERIOD;
+    if (contain->count == 0)
+        return;
+    contain->calm_periods = count_running(agent) >= 2 ? 0 : contain->calm_periods + 1;
+    if (contain->pause > 0) {
+        contain->pause--;
+        return;
+    }
+    struct contained *contained = contain->list[contain->turn++ % contain->count];
+    if (contained->leaving) {
+        release(contain, contained);
+        if (contain->count == 0)
+            write_record(contain);
+    } else if (contained->group.path == NULL) {
+        look_after_threads(contain, contained);
+    } else if (!group_holds(&contain->tree, contain->proc, contained->pid, &contained->group)) {
+        /* Moved by other hands: from there it is contained anew. */
+        release(contain, contained);
+        if (contain->count == 0)
+            write_record(contain);
+    }
+}
+
+void contain_stop(struct contain *contain)
+{
+    for (uint32_t i = contain->count; i-- > 0;)
+        release(contain, contain->list[i]);
+    if (contain->record != NULL)
+        contain_record_write(contain); /* what could not be put back stays on record */
+    while (contain->count > 0)
+        forget(contain, contain->list[contain->count - 1]);
+    free(contain->record);
+    contain->record = NULL;
+}
+
+void contain_start(struct contain *contain, const struct options *options)
+{
+    *contain = (struct contain){.way = options->contain, .proc = options->proc};
+    size_t size = strlen(options->socket) + sizeof(".contained");
+    contain->record = malloc(size);
+    if (contain->record == NULL) {
+        contain->off = true;
+        return;
+    }
+    snprintf(contain->record, size, "%s.contained", options->socket);
+    contain->cpuset = cgroup_find(&contain->tree, options->proc) == 0;
+    if (contain->way == CONTAIN_CPUSET && !contain->cpuset)
+        log_line("--contain cpuset: no cpuset hierarchy is mounted here: nothing is contained: mount cgroup2, or give "
+                 "--contain affinity");
+    contain->off = contain->way == CONTAIN_CPUSET && !contain->cpuset;
+    int status = contain_record_read(contain);
+    if (status != 0)
+        log_line("%s: %s: what an earlier agent contained is left as it is", contain->record, strerror(-status));
+    uint32_t found = contain->count;
+    for (uint32_t i = contain->count; i-- > 0;)
+        release(contain, contain->list[i]);
+    if (found > 0)
+        log_line("released %u contained process%s that an earlier agent left", found, found > 1 ? "es" : "");
+    if (status == 0)
+        contain_record_write(contain);
+}

@@ -1,0 +1,110 @@
+"""Rigid programs under cgroup version 2, in a real guest: below the group they are in, and back."""
+
+from __future__ import annotations
+
+import base64
+import os
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from vscaf_lab import Guest, PrivateLibvirt
+from vscaf_lab.runner import Command
+
+from .conftest import IMAGE, POOL_LIST, REPOSITORY
+
+DEADLINE_S = 120.0
+ROOT = "/sys/fs/cgroup"
+PROGRAM = Path(os.environ.get("VSCAF_BUILD", REPOSITORY / "build" / "meson")) / "guest-agent" / "rigid-program"
+
+
+@pytest.fixture(scope="module")
+def guest(shared_lab: PrivateLibvirt) -> Iterator[Guest]:
+    with Guest(shared_lab, "contain", IMAGE, vcpus=2, cpuset=POOL_LIST) as guest:
+        # The agent looks for control groups once, when it starts.
+        text = base64.b64encode(PROGRAM.read_bytes()).decode()
+        for at in range(0, len(text), 16384):
+            guest.run(f"echo {text[at : at + 16384]} >> /tmp/rigid-program.base64")
+        guest.run("base64 -d /tmp/rigid-program.base64 > /tmp/rigid-program && chmod +x /tmp/rigid-program")
+        guest.run(f"mountpoint -q {ROOT} || mount -t cgroup2 cgroup {ROOT}; killall vscaf-agent")
+        yield guest
+
+
+def wait(guest: Guest, test: str) -> None:
+    """Until a shell test holds in the guest."""
+    end = time.monotonic() + DEADLINE_S
+    while guest.run(test).status != 0:
+        if time.monotonic() > end:
+            state = guest.run(f"find {ROOT} -name 'vscaf*'; grep . /proc/[0-9]*/cgroup; ps; cat /run/vscaf/*.contained")
+            pytest.fail(f"not in {DEADLINE_S} s: {test}\n{state.text}")
+        time.sleep(0.1)
+
+
+def masks(pid: int) -> str:
+    """A shell command: where the threads of a process may run, each set once."""
+    return f"cat /proc/{pid}/task/*/status | grep Cpus_allowed_list | sort -u | cut -f2 | tr '\\n' ' '"
+
+
+class Program:
+    """A run of rigid-program, as long as a test wants it, in a group of its own or in the root's."""
+
+    def __init__(self, guest: Guest, name: str, group: str, kind: str, environment: str = "") -> None:
+        self.guest, self.name = guest, name
+        enter = f"mkdir -p {ROOT}/{group}; echo $$ > {ROOT}/{group}/cgroup.procs; " if group else ""
+        self.command: Command = guest.start(
+            f"rm -f /tmp/{name}.*; mkfifo /tmp/{name}.in; {enter}echo $$ > /tmp/{name}.pid; "
+            f"OMP_NUM_THREADS=2 {environment} exec vscaf-run /tmp/rigid-program {kind} <> /tmp/{name}.in"
+        )
+        wait(guest, f"[ -s /tmp/{name}.pid ] && [ $(ls /proc/$(cat /tmp/{name}.pid)/task | wc -l) -ge 2 ]")
+        self.pid = int(guest.run(f"cat /tmp/{name}.pid").text)
+
+    def end(self) -> None:
+        """Every section of it was right."""
+        self.guest.run(f"echo end > /tmp/{self.name}.in")
+        status, output = self.command.wait(DEADLINE_S)
+        assert status == 0 and b"verified" in output, output
+
+
+@pytest.mark.parametrize(
+    ("group", "environment"),
+    [("limited", ""), ("", ""), ("slice/limited", "OMP_PROC_BIND=true")],
+    ids=["below a group", "below the root", "threads bound"],
+)
+def test_contained_and_back(guest: Guest, group: str, environment: str) -> None:
+    rigid = Program(guest, "rigid", group, "set", environment)
+    before = guest.run(masks(rigid.pid)).text
+    assert ("0-1" in before) == (environment == ""), before
+    other = Program(guest, "other", group, "plain")
+    below = f"{ROOT}/{group or 'vscaf.contained'}"
+    own = f"{below}/vscaf.{rigid.pid}"
+    wait(guest, f"[ -d {own} ] && case $({masks(rigid.pid)}) in '0 '|'1 '|0|1) true;; *) false;; esac")
+    assert guest.run(f"cat {own}/cgroup.type").text.strip() == "threaded"
+    if group:
+        listed = guest.run(f"cat {ROOT}/{group}/cgroup.procs").text.split()
+        assert str(rigid.pid) in listed, "memory and all else stay with the group that it was in"
+        assert guest.run(f"cat /proc/{other.pid}/cgroup").text.strip() == f"0::/{group}"
+    other.end()
+    wait(guest, f"[ ! -d {own} ]")
+    assert guest.run(f"cat /proc/{rigid.pid}/cgroup").text.strip() == f"0::/{group}"
+    assert guest.run(masks(rigid.pid)).text == before
+    if group:
+        assert guest.run(f"cat {ROOT}/{group}/cgroup.type").text.strip() == "domain", "groups can be made in it again"
+    else:
+        assert guest.run(f"[ -d {below} ]").status != 0
+    rigid.end()
+
+
+def test_agent_is_killed(guest: Guest) -> None:
+    """The next one finds what was contained, and puts it back."""
+    rigid = Program(guest, "killed", "killed", "plain", "VSCAF_MALLEABLE=rigid")
+    other = Program(guest, "beside", "killed", "plain")
+    own = f"{ROOT}/killed/vscaf.{rigid.pid}"
+    wait(guest, f"[ -d {own} ]")
+    guest.run("touch /run/vscaf/agent.off; killall -9 vscaf-agent")
+    assert guest.run(f"[ -d {own} ]").status == 0
+    other.end()
+    guest.run("rm /run/vscaf/agent.off")
+    wait(guest, f"[ ! -d {own} ]")
+    assert guest.run(f"cat /proc/{rigid.pid}/cgroup").text.strip() == "0::/killed"
+    rigid.end()
