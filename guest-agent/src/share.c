@@ -1,4 +1,5 @@
 /* What each process gets, and how much all of them could use. */
+#include <math.h>
 #include <string.h>
 
 #include "agent.h"
@@ -38,12 +39,13 @@ static uint32_t budget_of(const struct agent *agent)
     return cpus > taken ? cpus - taken : cpus > 0;
 }
 
-/* Unknown until it has run for a while: a newcomer has an equal share, whatever its first estimates say. */
-static double weight_of(const struct client *client, uint64_t now_ns)
+/* Unknown until it has run for a while: a newcomer has an equal share, whatever its first estimates say. And no more is
+ * believed than can be: a page may claim anything. */
+static double weight_of(const struct client *client, uint32_t limit, uint64_t now_ns)
 {
     if (now_ns - client->joined_ns < NEWCOMER_NS)
         return 0.0;
-    return split_weight_of(client->learned.points, client->learned.points_count);
+    return fmin(split_weight_of(client->learned.points, client->learned.points_count), split_weight_most(limit));
 }
 
 /* The running processes as parts of a split, in the order of their slots. `competition`: bounds what they get by what
@@ -59,7 +61,7 @@ static size_t collect(struct agent *agent, bool competition, uint64_t now_ns, st
             continue;
         members[count] = client;
         parts[count++] =
-            (struct split_part){.weight = weight_of(client, now_ns), .most = most_now(client, limit, competition)};
+            (struct split_part){.weight = weight_of(client, limit, now_ns), .most = most_now(client, limit, competition)};
     }
     return count;
 }
@@ -131,7 +133,7 @@ static void look_ahead(struct agent *agent, uint64_t now_ns)
         }
         if (client->page == NULL || count >= CLIENTS_MOST)
             continue;
-        struct split_part own = {.weight = weight_of(client, now_ns), .most = client_most(client, limit)};
+        struct split_part own = {.weight = weight_of(client, limit, now_ns), .most = client_most(client, limit)};
         uint64_t follows_from = mix(mix_part(running, &own), before);
         if (client->prospect > 0 && client->prospect_of == follows_from)
             continue;
