@@ -247,10 +247,11 @@ static void measure_totals(struct agent *agent, double period_s, double joined_c
             others_runnable = totals.runnable - joined_threads - 1;
         agent->totals = totals;
     }
+    /* What those used that had joined and are gone is no load of others. */
+    double others_cpus = fmax(busy_cpus - joined_cpus - agent->background.left_s / period_s, 0.0);
     if (agent->totals_known && status == 0 && !agent->options->no_background)
         background_period(&agent->background, period_s, busy_cpus * period_s, joined_cpus * period_s);
     agent->totals_known = status == 0;
-    double others_cpus = fmax(busy_cpus - joined_cpus, 0.0);
     agent->busy_cpus = fmin(fmax(busy_cpus, joined_cpus), (double)CPUS_MOST);
     agent->others_demand =
         load_others_demand(&agent->others, others_cpus, others_runnable, busy_cpus, agent_cpus(agent));

@@ -23,8 +23,8 @@ struct split_part {
     uint32_t most;  /* CPUs that it can use; 0 is taken as 1 */
     uint32_t share; /* the answer: CPUs, at least 1 */
     double exact;   /* the answer before it was made whole */
-    uint32_t before; /* for split_settle: its share so far; 0: none */
 
+    uint32_t before; /* for split_settle: its share so far; 0: none */
     double portion, high, error; /* split.c's own */
 };
 

@@ -575,7 +575,7 @@ def test_kill_and_restart(rig: Rig) -> None:
 
 
 def test_without_a_host(rig: Rig) -> None:
-    rig.start("--standalone")
+    rig.start("--standalone", "--period-ms", "5000")  # newcomers stay newcomers
     first, second = rig.join(), rig.join()
     wait_until(lambda: (first.team(), second.team()) == (2, 2), "equal shares")
     assert rig.stop() == 0 and not rig.socket_path.exists()

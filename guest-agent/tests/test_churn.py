@@ -114,6 +114,7 @@ def test_a_thousand_joins_and_crashes() -> None:
                 crowd.kill_due(all_of_them=True)
             wait_until(lambda: figures(pid)["pages"] == 0, "the first to be noticed")
             before = figures(pid)
+            sanitized = "libasan" in Path(f"/proc/{pid}/maps").read_text()
             observer = Observer(rig)
             observer.start()
             began = time.monotonic()
@@ -137,4 +138,5 @@ def test_a_thousand_joins_and_crashes() -> None:
     assert observer.reports > 20 and observer.most > 1
     assert after["descriptors"] == before["descriptors"] and after["pages"] == before["pages"] == 0
     assert after["shared_kib"] == before["shared_kib"] == 0
-    assert after["anonymous_kib"] < before["anonymous_kib"] + 2048
+    # A sanitizer keeps more, and looks for leaks itself when the agent ends.
+    assert after["anonymous_kib"] < before["anonymous_kib"] + (65536 if sanitized else 2048)

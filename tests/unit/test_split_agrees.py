@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from vscaf.core.model import domain_weight, scaf_weight
 from vscaf_policies import DomainState, PoolState, SpeedupPoint, integer_partition
@@ -17,7 +17,7 @@ from vscaf_policies.max_speedup import exact_shares
 
 SPLIT = Path(os.environ.get("VSCAF_BUILD", "build/meson")) / "guest-agent" / "split-lines"
 
-weights = st.floats(0.05, 100.0)
+weights = st.floats(0.05, 100.0) | st.integers(1, 8).map(float)  # small whole numbers make ties
 mosts = st.integers(1, 40)
 parts = st.lists(st.tuples(weights, mosts), min_size=1, max_size=12)
 
@@ -108,6 +108,8 @@ def test_unknown_is_an_equal_share_at_both_levels(
 
 
 @given(parts, st.integers(0, 300), st.integers(1, 4))
+@example([(1.0, 40), (3.0, 40)], 6, 1)  # a tie between weights
+@example([(1.0, 40), (1.0, 40), (1.0, 40)], 8, 1)  # a tie between equals
 def test_the_same_integers(agent: AgentSplit, split: list[tuple[float, int]], cpus: int, chunk: int) -> None:
     shares = agent.whole(split, cpus, chunk)
     if len(split) > cpus // chunk:  # the agent leaves no process without a CPU, the host a domain
