@@ -599,6 +599,8 @@ def test_host_that_comes_late(rig: Rig) -> None:
         (["--learn-budget", "all"], ["--learn-budget all", "0 to 100"]),
         (["--learn-budget", "100.1"], ["--learn-budget 100.1", "0 to 100"]),
         (["--learn-budget", "nan"], ["--learn-budget nan"]),
+        (["--per-user", "0"], ["--per-user 0", "1 to 256"]),
+        (["--per-user", "257"], ["--per-user 257"]),
         (["--bogus"], ["--bogus", "--help"]),
         (["--port"], ["--port", "needs a value"]),
         (["stray"], ["stray"]),

@@ -320,8 +320,8 @@ def test_lack_of_descriptors_is_no_busy_loop(place: Place) -> None:
     place.result(attack)
     wait_until(lambda: "a program cannot join" in place.log.read_text(), "the lack to show")
     used_s, beat = place.used_s(), first.beat()
-    wait_until(lambda: first.beat() >= beat + 8, "two seconds of it")
-    assert place.used_s() - used_s < 1.0, "it spins"
+    wait_until(lambda: first.beat() >= beat + 12, "three seconds of it")
+    assert place.used_s() - used_s < 0.3, "it spins"
     attack.kill()
     wait_until(lambda: place.join_as(VICTIM).greeting == "joined", "room again")
     assert "20 descriptors" in place.log.read_text()
@@ -368,8 +368,13 @@ def test_attached_descriptors(place: Place, old_kernel: bool) -> None:
     place.start(preexec_fn=without_passrights if old_kernel else None)
     victim = place.join_as(VICTIM)
     before = place.descriptors()
-    attack = place.attack("attach", place.socket_path, 6)
-    results = place.result(attack)
+    # Held up, so that the packets wait until those who sent them are gone, and it has the last reference.
+    os.kill(place.pid, signal.SIGSTOP)
+    try:
+        attack = place.attack("attach", place.socket_path, 6)
+        results = place.result(attack)
+    finally:
+        os.kill(place.pid, signal.SIGCONT)
     if old_kernel:
         assert results.get("done", 0) >= 6, results
     place.goes_on(victim)
