@@ -17,11 +17,11 @@
  * threads may be taken up in a period, saved for two; a process with more makes the next ones wait. */
 #define CREDIT_PER_PERIOD 128
 #define CREDIT_OF_PROCESS 8 /* costs as much as so many threads */
-#define LONG_SECTION_S 1.0        /* a section that lasts longer is worth a move */
-#define CALM_PERIODS 2u           /* in a row, in which but one process ran: then nobody competes */
-#define NOISE_CPUS 0.25           /* more CPUs than its share that a process is not held for */
-#define THREADS_PER_PERIOD 64u    /* looked after in the mean */
-#define START_TOLERANCE_S 0.02    /* /proc counts in ticks of 10 ms */
+#define LONG_SECTION_S 1.0     /* a section that lasts longer is worth a move */
+#define CALM_PERIODS 2u        /* in a row, in which but one process ran: then nobody competes */
+#define NOISE_CPUS 0.25        /* more CPUs than its share that a process is not held for */
+#define THREADS_PER_PERIOD 64u /* looked after in the mean */
+#define START_TOLERANCE_S 0.02 /* /proc counts in ticks of 10 ms */
 
 enum { SAID_UNSEEN = 1, SAID_CPUSET = 2, SAID_AFFINITY = 4, SAID_RECORD = 8, SAID_LEFT = 16 };
 
@@ -55,7 +55,8 @@ static uint64_t start_of(const char *proc, pid_t pid)
         return 0;
     /* The 22nd field; the second is a name in brackets that may hold anything. */
     const char *at = strrchr(text, ')');
-    if (at == NULL || sscanf(at + 1, " %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %*d %*d %" SCNu64,
+    if (at == NULL || sscanf(at + 1,
+                             " %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %*d %*d %" SCNu64,
                              &ticks) != 1)
         return 0;
     return ticks;

@@ -37,19 +37,19 @@ struct contained {
 
 struct contain {
     enum contain_way way;
-    bool cpuset;             /* there is a cpuset hierarchy */
-    struct cgroup_tree tree; /* cpuset */
+    bool cpuset;             /* there is a cpuset hierarchy ... */
+    struct cgroup_tree tree; /* ... this one */
     const char *proc;
-    char *record;            /* path of the file that says what is to be put back, should this agent die */
-    bool recorded;           /* it is there */
-    bool off;                /* the record cannot be written: nothing is contained */
+    char *record;  /* path of the file that says what is to be put back, should this agent die */
+    bool recorded; /* it is there */
+    bool off;      /* the record cannot be written: nothing is contained */
     struct contained *list[PLACEMENT_MOST];
     uint32_t count;
-    uint32_t turn;  /* who is looked at next ... */
+    uint32_t turn;  /* who is looked after next ... */
     uint32_t pause; /* ... after so many periods: threads are many */
-    int32_t credit; /* threads that may still be looked at for the first time */
+    int32_t credit;        /* threads that may still be looked at for the first time */
     uint32_t calm_periods; /* in a row, in which no two processes ran */
-    uint32_t said;  /* what has been logged */
+    uint32_t said;         /* what has been logged */
 };
 
 /* Puts right what an agent at the same socket left behind that died. */

@@ -143,7 +143,8 @@ int contain_record_read(struct contain *contain)
         result = -EINVAL;
     size_t at;
     if (result == 0)
-        json_array_foreach(processes, at, object) take(contain, object, contain->cpuset && strcmp(root, contain->tree.root) == 0);
+        json_array_foreach(processes, at, object)
+            take(contain, object, contain->cpuset && strcmp(root, contain->tree.root) == 0);
     json_decref(record);
     close(fd);
     return result;

@@ -1,4 +1,4 @@
-/* A control group of its own for one process, below the group that it is in, so that it loses nothing that it has there.
+/* A control group of its own for one process, below the group that it is in, so that it loses nothing that it has.
  *
  * In version 2 the group is a threaded one: memory and all else stay with the group that the process was in, only its
  * CPUs are bounded. In version 1 cpusets are a hierarchy by themselves. */
@@ -12,8 +12,8 @@
 #include "cpus.h"
 
 struct group {
-    char *home; /* the process's own group; NULL: there is none */
-    char *path; /* below it */
+    char *home;        /* the process's own group; NULL: there is none */
+    char *path;        /* below it */
     bool enabled_home; /* cpusets were enabled for the children of home, and are to be disabled */
 };
 

@@ -12,7 +12,7 @@ struct table {
     struct placement_part *parts;
     size_t count;
     uint32_t due[PLACEMENT_MOST];
-    const uint16_t *core; /* NULL: not known */
+    const uint16_t *core;     /* NULL: not known */
     uint16_t on[CPUS_MOST];   /* parts on each CPU */
     int16_t owner[CPUS_MOST]; /* the one part that has it for itself so far, or NOBODY */
     uint16_t core_usable[CPUS_MOST];
@@ -47,7 +47,8 @@ static void count_cores(const struct table *table, const struct cpu_set *set, ui
         counts[table->core[cpu]]++;
 }
 
-/* Gives up what a part has too much: first what others have, too, then what leaves no core in parts, then the highest. */
+/* Gives up what a part has too much: first what others have, too, then what it has of cores in part, then the
+ * highest. */
 static void trim(struct table *table, size_t i)
 {
     struct cpu_set *set = &table->parts[i].set;
@@ -109,8 +110,8 @@ static bool take_one(struct table *table, size_t first)
 {
     size_t queue[PLACEMENT_MOST], head = 0, tail = 0;
     bool seen[PLACEMENT_MOST] = {false};
-    uint32_t wanted[PLACEMENT_MOST] = {0};       /* the CPU that each part on the chain would give up ... */
-    size_t wanting[PLACEMENT_MOST] = {0}; /* ... for this part */
+    uint32_t wanted[PLACEMENT_MOST] = {0}; /* the CPU that each part on the chain would give up ... */
+    size_t wanting[PLACEMENT_MOST] = {0};  /* ... for this part */
     queue[tail++] = first;
     seen[first] = true;
     while (head < tail) {

@@ -17,12 +17,12 @@ struct placement_part {
 };
 
 /* Gives every part as many of the usable CPUs as it is due, or all that it may use where those are fewer; none only
- * where it may use none. No two parts share a CPU as far as that is possible at all; where CPUs must be shared, the ones
- * with the fewest parts are. What a part has stays with it as long as that costs neither, what is new to it is taken by
- * the lowest numbers, and others are moved for it only where no CPU is free for it otherwise.
+ * where it may use none. No two parts share a CPU as far as that is possible at all; where CPUs must be shared, the
+ * ones with the fewest parts are. What a part has stays with it as long as that costs neither, what is new to it is
+ * taken by the lowest numbers, and others are moved for it only where no CPU is free for it otherwise.
  *
- * `core` says for each CPU number below CPUS_MOST on which core (a number below CPUS_MOST) it is: then CPUs are taken
- * and given up so that cores stay whole where they can. NULL: not known. At most PLACEMENT_MOST parts. */
+ * `core` says for each CPU number on which core it is, both below CPUS_MOST: then CPUs are taken and given up so that
+ * cores stay whole where they can. NULL: not known. At most PLACEMENT_MOST parts. */
 void placement_make(struct placement_part parts[], size_t count, const struct cpu_set *usable, const uint16_t *core);
 
 #endif

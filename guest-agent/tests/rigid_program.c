@@ -1,4 +1,5 @@
-/* An OpenMP program: sections of work until its standard input has something or ends, then "verified SECTIONS", or what was wrong.
+/* An OpenMP program: sections of work until its standard input has something or ends, then "verified SECTIONS", or what
+ * was wrong.
  *
  * Usage: rigid-program set|plain|long: with a number of threads that it sets itself, two; without; without, and all of
  * it in one section. */

@@ -73,9 +73,9 @@ static char *get(const char *directory, const char *name)
 static int make_fake(void **state)
 {
     struct fake *fake = calloc(1, sizeof(*fake));
+    assert_non_null(fake);
     strcpy(fake->directory, "/tmp/vscaf-contain-XXXXXX");
-    if (fake == NULL || mkdtemp(fake->directory) == NULL)
-        return -1;
+    assert_non_null(mkdtemp(fake->directory));
     snprintf(fake->proc, sizeof(fake->proc), "%s/proc", fake->directory);
     snprintf(fake->root, sizeof(fake->root), "%s/cgroup", fake->directory);
     *state = fake;
