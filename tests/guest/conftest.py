@@ -55,7 +55,8 @@ def pair(booted_pair: Pair) -> Pair:
     everywhere = tuple(cpu in POOL for cpu in range(max(POOL) + 1))
     for guest in booted_pair:
         guest.run(
-            "killall -q -9 cg.W cg.S ep.S; rm -f /run/vscaf/agent.off; echo 1 > /sys/devices/system/cpu/cpu1/online"
+            "killall -q -9 cg.W cg.S ep.S; rm -f /run/vscaf/agent.off; echo 1 > /sys/devices/system/cpu/cpu1/online;"
+            "parked=/sys/fs/cgroup/vscaf.parked/cpuset.cpus.partition; [ ! -e $parked ] || echo member > $parked"
         )
         for vcpu in range(2):
             guest.domain.pinVcpu(vcpu, everywhere)
