@@ -68,7 +68,8 @@ def pair(booted_pair: Pair) -> Pair:
         guest.run(
             f"touch {ENOUGH}; killall -q -9 cg.W cg.S ep.S; rm -f /run/vscaf/agent.off;"
             "echo 1 > /sys/devices/system/cpu/cpu1/online; while pidof cg.W cg.S ep.S; do usleep 10000; done;"
-            f"rm -f {ENOUGH}"
+            f"rm -f {ENOUGH};"
+            "parked=/sys/fs/cgroup/vscaf.parked/cpuset.cpus.partition; [ ! -e $parked ] || echo member > $parked"
         )
         for vcpu in range(2):
             guest.domain.pinVcpu(vcpu, everywhere)

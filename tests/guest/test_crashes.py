@@ -111,7 +111,8 @@ def test_daemon_killed_in_a_transition(shared_lab: PrivateLibvirt, pair: Pair) -
     assert {guest.name: pins(guest.domain) for guest in (a, b)} == found
     assert not journal.exists()
     for guest in (a, b):
-        assert guest.run("cat /sys/devices/system/cpu/online").text.strip() == "0-1"
+        # Neither offline nor parked.
+        assert guest.run("cat /sys/fs/cgroup/cpuset.cpus.effective").text.strip() == "0-1"
 
 
 def _last(sampler: Sampler, name: str) -> frozenset[int]:
