@@ -277,6 +277,7 @@ def handed_out(rig: Rig) -> int:
 
 
 def test_background_load_is_not_taken_from_the_bound(rig: Rig) -> None:
+    keep_busy(rig, {0: 1.0, 1: 0.9})
     rig.start("--standalone", "--max-threads", "2")
 
     def handed_out_under_load() -> int:
@@ -287,6 +288,7 @@ def test_background_load_is_not_taken_from_the_bound(rig: Rig) -> None:
     wait_until(lambda: handed_out_under_load() > 0, "the load of two CPUs")
     assert handed_out_under_load() in {0, 2}, "what is left of four CPUs, and not two less two"
     rig.stop()
+    keep_busy(rig, {0: 1.0, 1: 0.9})
     rig.start("--standalone", "--no-background")
     program = rig.join()
     program.say("busy 1")
