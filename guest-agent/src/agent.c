@@ -87,7 +87,7 @@ int agent_start(struct agent *agent, const struct options *options)
     agent->policy = options->policy;
     look_around(agent, monotonic_ns());
     const char *path = place_to_listen(options->socket, agent->place);
-    if (path == NULL || clients_listen(&agent->clients, path) != 0)
+    if (path == NULL || clients_listen(&agent->clients, path, options->proc, options->per_user) != 0)
         return -1;
     agent->period_last_ns = monotonic_ns();
     agent->period_next_ns = agent->period_last_ns + agent->period_ns;

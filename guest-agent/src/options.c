@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "clients.h"
 #include "log.h"
 #include "port.h"
 #include "vscaf/page.h"
@@ -35,6 +36,7 @@ enum {
     OPTION_JSON,
     OPTION_PERIOD,
     OPTION_LEARN_BUDGET,
+    OPTION_PER_USER,
     OPTION_HELP,
     OPTION_VERSION,
     OPTION_COUNT
@@ -63,6 +65,8 @@ static const struct option_text texts[OPTION_COUNT] = {
     [OPTION_PERIOD] = {"period-ms", "N", "250", "time between two measurements, 20 to 60000"},
     [OPTION_LEARN_BUDGET] = {"learn-budget", "PERCENT", "1",
                              "of a program's CPU time, that learning its speedup may cost; 0: learn nothing"},
+    [OPTION_PER_USER] = {"per-user", "N", "64",
+                         "programs of one user that may join, 1 to 256; root's and the agent's own user's are not counted"},
     [OPTION_HELP] = {"help", NULL, NULL, "print this and exit"},
     [OPTION_VERSION] = {"version", NULL, NULL, "print the version and exit"},
 };
@@ -92,13 +96,13 @@ static bool read_period(const char *text, uint32_t *period_ms)
     return true;
 }
 
-/* A whole number from 1 on. */
-static bool read_count(const char *text, uint32_t *count)
+/* A whole number from 1 to `most`. */
+static bool read_count(const char *text, uint32_t most, uint32_t *count)
 {
     char *end;
     errno = 0;
     long number = strtol(text, &end, 10);
-    if (errno != 0 || end == text || *end != '\0' || number < 1 || number > VSCAF_MAX_TEAM)
+    if (errno != 0 || end == text || *end != '\0' || number < 1 || number > (long)most)
         return false;
     *count = (uint32_t)number;
     return true;
@@ -129,7 +133,7 @@ static void read_threads_of_environment(struct options *options)
         return;
     memcpy(first, text, length);
     first[length] = '\0';
-    if (read_count(first, &options->max_threads))
+    if (read_count(first, VSCAF_MAX_TEAM, &options->max_threads))
         log_line("handing out %u CPUs at most, because of OMP_NUM_THREADS: unset it, or say --max-threads",
                  options->max_threads);
 }
@@ -168,6 +172,7 @@ int options_read(struct options *options, int argc, char *argv[])
     *options = (struct options){.sysfs = texts[OPTION_SYSFS].initial,
                                 .proc = texts[OPTION_PROC].initial};
     if (!read_period(texts[OPTION_PERIOD].initial, &options->period_ms) ||
+        !read_count(texts[OPTION_PER_USER].initial, CLIENTS_MOST, &options->per_user) ||
         !read_budget(texts[OPTION_LEARN_BUDGET].initial, &options->learn_budget_ppm))
         return 2;
     opterr = 0;
@@ -187,13 +192,13 @@ int options_read(struct options *options, int argc, char *argv[])
             break;
         case OPTION_CHUNK:
             options->chunk = 0;
-            if (strcmp(optarg, "auto") != 0 && !read_count(optarg, &options->chunk)) {
+            if (strcmp(optarg, "auto") != 0 && !read_count(optarg, VSCAF_MAX_TEAM, &options->chunk)) {
                 log_line("--chunk %s: give a whole number from 1 to %u, or auto", optarg, VSCAF_MAX_TEAM);
                 return 2;
             }
             break;
         case OPTION_MAX_THREADS:
-            if (!read_count(optarg, &options->max_threads)) {
+            if (!read_count(optarg, VSCAF_MAX_TEAM, &options->max_threads)) {
                 log_line("--max-threads %s: give a whole number from 1 to %u", optarg, VSCAF_MAX_TEAM);
                 return 2;
             }
@@ -210,6 +215,12 @@ int options_read(struct options *options, int argc, char *argv[])
         case OPTION_LEARN_BUDGET:
             if (!read_budget(optarg, &options->learn_budget_ppm)) {
                 log_line("--learn-budget %s: give a percentage from 0 to 100", optarg);
+                return 2;
+            }
+            break;
+        case OPTION_PER_USER:
+            if (!read_count(optarg, CLIENTS_MOST, &options->per_user)) {
+                log_line("--per-user %s: give a whole number from 1 to %u", optarg, CLIENTS_MOST);
                 return 2;
             }
             break;

@@ -1,4 +1,5 @@
 /* What each process gets, and how much all of them could use. */
+#include <math.h>
 #include <string.h>
 
 #include "agent.h"
@@ -38,12 +39,12 @@ uint32_t share_budget(const struct agent *agent)
 }
 
 /* Unknown until it has run for a while: a newcomer has an equal share, whatever its first estimates say. Unknown of all,
- * so equal for all, in equipartition. */
-static double weight_of(const struct agent *agent, const struct client *client, uint64_t now_ns)
+ * so equal for all, in equipartition. A page may claim anything: it is believed up to perfect scaling. */
+static double weight_of(const struct agent *agent, const struct client *client, uint32_t limit, uint64_t now_ns)
 {
     if (agent->policy == SPLIT_EQUIPARTITION || now_ns - client->joined_ns < NEWCOMER_NS)
         return 0.0;
-    return split_weight_of(client->learned.points, client->learned.points_count);
+    return fmin(split_weight_of(client->learned.points, client->learned.points_count), split_weight_most(limit));
 }
 
 /* The running processes as parts of a split, in the order of their slots. `competition`: bounds what they get by what
@@ -59,7 +60,7 @@ static size_t collect(struct agent *agent, bool competition, uint64_t now_ns, st
             continue;
         members[count] = client;
         parts[count++] =
-            (struct split_part){.weight = weight_of(agent, client, now_ns), .most = most_now(client, limit, competition)};
+            (struct split_part){.weight = weight_of(agent, client, limit, now_ns), .most = most_now(client, limit, competition)};
     }
     return count;
 }
@@ -68,6 +69,12 @@ static size_t collect(struct agent *agent, bool competition, uint64_t now_ns, st
 static uint32_t usable(const struct split_part *part)
 {
     return part->share < part->most ? part->share : part->most;
+}
+
+static uint64_t mix(uint64_t hash, uint64_t word)
+{
+    hash = (hash ^ word) * UINT64_C(0x9e3779b97f4a7c15);
+    return hash ^ hash >> 32;
 }
 
 /* Splits the budget among the running processes; all others have 1. */
@@ -80,19 +87,22 @@ static void split(struct agent *agent, bool competition, uint64_t now_ns)
     size_t count = collect(agent, competition, now_ns, parts, members);
     uint32_t cpus = share_budget(agent);
     split_cpus(parts, count, cpus, agent->chunk);
+    uint64_t whose = mix(mix(count, cpus), (uint64_t)agent->chunk << 32 | agent->policy);
     for (size_t i = 0; i < count; i++)
+        whose = mix(mix(whose, members[i]->joined_ns ^ (uint64_t)members[i]->fd), parts[i].most);
+    for (size_t i = 0; i < count; i++)
+        parts[i].before = agent->split_whose[competition] == whose ? members[i]->split_share[competition] : 0;
+    split_settle(parts, count, agent->chunk);
+    agent->split_whose[competition] = whose;
+    for (size_t i = 0; i < count; i++) {
+        members[i]->split_share[competition] = parts[i].share;
         members[i]->share = usable(&parts[i]);
+    }
     if (count > cpus && cpus > 0 && !agent->crowded_said) {
         agent->crowded_said = true;
         log_line("%zu programs compute on %u CPUs: each has a team of 1, and they share by time (said once)", count,
                  cpus);
     }
-}
-
-static uint64_t mix(uint64_t hash, uint64_t word)
-{
-    hash = (hash ^ word) * UINT64_C(0x9e3779b97f4a7c15);
-    return hash ^ hash >> 32;
 }
 
 static uint64_t mix_part(uint64_t hash, const struct split_part *part)
@@ -122,7 +132,7 @@ static void look_ahead(struct agent *agent, uint64_t now_ns)
         }
         if (client->page == NULL || count >= CLIENTS_MOST)
             continue;
-        struct split_part own = {.weight = weight_of(agent, client, now_ns), .most = client_most(client, limit)};
+        struct split_part own = {.weight = weight_of(agent, client, limit, now_ns), .most = client_most(client, limit)};
         uint64_t follows_from = mix(mix_part(running, &own), before);
         if (client->prospect > 0 && client->prospect_of == follows_from)
             continue;
@@ -181,7 +191,10 @@ void share_split(struct agent *agent)
         struct client *client = &agent->clients.slots[i];
         if (client->page == NULL)
             continue;
-        uint32_t team_size = !client->running ? client->prospect : client->long_section ? next[i] : client->share;
+        uint32_t team_size = client->long_section ? next[i] : client->share;
+        /* One that will not call begins with what takes from nobody. */
+        if (!client->running)
+            team_size = client->lend.asked ? client->prospect : 1;
         shrunk |= flight_set_team(&client->flight, client->page, client_rigid(client) ? 0 : team_size);
     }
     if (!shrunk)

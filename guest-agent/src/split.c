@@ -22,6 +22,12 @@ double split_weight_of(const struct speedup_point points[], size_t count)
     return squares > 0.0 ? fmax(products / squares, SPLIT_WEIGHT_LEAST) : 0.0;
 }
 
+double split_weight_most(uint32_t cpus)
+{
+    double most = cpus > 2 ? (double)cpus : 2.0;
+    return (most - 1.0) / log(most);
+}
+
 static bool weight_known(const struct split_part *part)
 {
     return isfinite(part->weight) && part->weight > 0.0;
@@ -178,4 +184,17 @@ void split_cpus(struct split_part parts[], size_t count, uint32_t cpus, uint32_t
         parts[i].share *= chunk;
         parts[i].exact *= (double)chunk;
     }
+}
+
+void split_settle(struct split_part parts[], size_t count, uint32_t chunk)
+{
+    uint64_t sum_before = 0, sum = 0;
+    for (size_t i = 0; i < count; i++) {
+        if (parts[i].before == 0 || !(fabs(parts[i].exact - (double)parts[i].before) < SPLIT_SETTLED * (double)chunk))
+            return;
+        sum_before += parts[i].before;
+        sum += parts[i].share;
+    }
+    for (size_t i = 0; i < count && sum_before == sum; i++)
+        parts[i].share = parts[i].before;
 }

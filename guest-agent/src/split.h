@@ -23,6 +23,7 @@ struct split_part {
     uint32_t most;  /* CPUs that it can use; 0 is taken as 1 */
     uint32_t share; /* the answer: CPUs, at least 1 */
     double exact;   /* the answer before it was made whole */
+    uint32_t before; /* for split_settle: its share so far; 0: none */
 
     double portion, high, error; /* split.c's own */
 };
@@ -32,6 +33,10 @@ struct split_part {
  * is never taken for less than 1% of the speedup. Never below SPLIT_WEIGHT_LEAST; 0 (unknown) without a point above
  * p = 1. */
 double split_weight_of(const struct speedup_point points[], size_t count);
+
+/* The largest weight that is believed where there are `cpus`: that of a program for which S(p) = p all the way. More would
+ * let one that lies leave an honest program that scales as well with nothing but its minimum. */
+double split_weight_most(uint32_t cpus);
 
 /* The real-valued shares that maximise the sum of the modelled speedups of `count` running processes on `cpus` CPUs:
  * N C_j / sum C (thesis equation 4.9), none below `least` nor above its `most`; what one cannot use goes to the others
@@ -46,5 +51,11 @@ void split_exactly(struct split_part parts[], size_t count, double cpus, double 
  * More processes than chunks: split CPU by CPU. More processes than CPUs: each has a share of 1, and they share by time.
  */
 void split_cpus(struct split_part parts[], size_t count, uint32_t cpus, uint32_t chunk);
+
+/* After split_cpus of the same processes under the same bounds as before: puts all shares back to what they were, if none
+ * of those is further than SPLIT_SETTLED chunks from its exact share. An estimate that wavers about a half would else
+ * resize teams in each period, and each time costs them about a millisecond. */
+#define SPLIT_SETTLED 0.65
+void split_settle(struct split_part parts[], size_t count, uint32_t chunk);
 
 #endif

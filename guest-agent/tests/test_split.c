@@ -58,6 +58,16 @@ static void test_weight_of_several_points(void **state)
     assert_true(isfinite(split_weight_of(points, 3)));
 }
 
+/* Claims beyond S(p) = p gain nothing: no honest program that scales to all CPUs gets less than the liar. */
+static void test_most_believed(void **state)
+{
+    (void)state;
+    for (uint32_t cpus = 2; cpus <= 4096; cpus++)
+        assert_float_equal(split_weight_most(cpus), weight_at(cpus, (double)cpus), 1e-9);
+    assert_float_equal(split_weight_most(0), split_weight_most(2), 0);
+    assert_float_equal(split_weight_most(1), split_weight_most(2), 0);
+}
+
 static void test_nobody_is_left_empty(void **state)
 {
     (void)state;
@@ -133,6 +143,34 @@ static void test_exactly(void **state)
     assert_float_equal(parts[1].exact, 2.0, 1e-12);
 }
 
+static void check_settled(double weight, uint32_t before, uint32_t expected)
+{
+    struct split_part parts[] = {{.weight = weight, .most = 99, .before = before},
+                                 {.weight = 4.0 - weight, .most = 99, .before = before > 0 ? 4 - before : 0}};
+    split_cpus(parts, 2, 4, 1);
+    split_settle(parts, 2, 1);
+    assert_int_equal(parts[0].share, expected);
+    assert_int_equal(parts[1].share, 4 - expected);
+}
+
+/* What wavers about a half stays as it is. */
+static void test_settles(void **state)
+{
+    (void)state;
+    check_settled(2.4, 0, 2);
+    check_settled(2.6, 2, 2);
+    check_settled(2.8, 2, 3);
+    check_settled(2.6, 3, 3);
+    check_settled(2.4, 3, 3);
+    check_settled(2.2, 3, 2);
+    check_settled(2.6, 0, 3);
+    /* Of fewer CPUs: what was is of no use. */
+    struct split_part parts[] = {{.weight = 1, .most = 99, .before = 2}, {.weight = 1, .most = 99, .before = 2}};
+    split_cpus(parts, 2, 3, 1);
+    split_settle(parts, 2, 1);
+    assert_int_equal(parts[0].share + parts[1].share, 3);
+}
+
 /* Laws, over many made-up cases: everyone has 1 to `most`, and nothing is left while somebody could use it. */
 static void test_laws(void **state)
 {
@@ -166,12 +204,14 @@ int main(void)
         cmocka_unit_test(test_worked_example),
         cmocka_unit_test(test_weights),
         cmocka_unit_test(test_weight_of_several_points),
+        cmocka_unit_test(test_most_believed),
         cmocka_unit_test(test_nobody_is_left_empty),
         cmocka_unit_test(test_more_processes_than_cpus),
         cmocka_unit_test(test_unknown_weights_are_the_mean),
         cmocka_unit_test(test_bounds_go_to_the_others),
         cmocka_unit_test(test_chunks),
         cmocka_unit_test(test_exactly),
+        cmocka_unit_test(test_settles),
         cmocka_unit_test(test_laws),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

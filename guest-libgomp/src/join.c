@@ -33,11 +33,14 @@ static struct attachment attachments[2] = {
 };
 _Atomic(struct attachment *) join_current = &attachments[0];
 _Atomic uint64_t join_due;
+/* Epoch and number of the last call. */
+static _Atomic uint64_t last_call;
 
 /* All below belongs to the thread that holds `busy`. */
 static atomic_flag busy = ATOMIC_FLAG_INIT;
 static uint32_t last_epoch = 1;
 static int socket_fd = -1;
+static pid_t socket_process; /* who opened it: a child may have been made without the fork handler */
 static dev_t socket_device;
 static ino_t socket_inode;
 static bool answer_outstanding;
@@ -209,6 +212,7 @@ static bool ask(void)
         socket_fd = -1;
         return false;
     }
+    socket_process = getpid();
     socket_device = status.st_dev;
     socket_inode = status.st_ino;
 
@@ -251,6 +255,38 @@ static void look(void)
     }
     if (ask() && !take_answer(ANSWER_WAIT_MS))
         drop_socket();
+}
+
+static void call(uint32_t number)
+{
+    struct vscaf_call packet = {.magic = VSCAF_CALL_MAGIC, .number = number};
+    if (answer_outstanding || getpid() != socket_process || !socket_is_ours())
+        return;
+    /* One that does not get through is no loss: the agent sees the section at its next period. */
+    ssize_t sent = send(socket_fd, &packet, sizeof packet, MSG_NOSIGNAL | MSG_DONTWAIT);
+    (void)sent;
+}
+
+void join_call(struct attachment *attachment, uint32_t number)
+{
+    uint64_t this_call = (uint64_t)atomic_load_explicit(&attachment->epoch, memory_order_relaxed) << 32 | number;
+    /* Relaxed: it is only compared, and written by the holder of `busy`. */
+    if (atomic_load_explicit(&last_call, memory_order_relaxed) == this_call)
+        return;
+    int saved_errno = errno;
+    int cancel_state;
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state); /* as below */
+    /* Whoever holds it is quick, and the next section tries again. */
+    if (!atomic_flag_test_and_set_explicit(&busy, memory_order_acquire)) {
+        if (attachment == atomic_load_explicit(&join_current, memory_order_relaxed)
+            && atomic_load_explicit(&last_call, memory_order_relaxed) != this_call) {
+            atomic_store_explicit(&last_call, this_call, memory_order_relaxed);
+            call(number);
+        }
+        atomic_flag_clear_explicit(&busy, memory_order_release);
+    }
+    pthread_setcancelstate(cancel_state, NULL);
+    errno = saved_errno;
 }
 
 void join_look_after(uint64_t now)

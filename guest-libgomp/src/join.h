@@ -28,6 +28,11 @@ extern _Atomic uint64_t join_due;
  * first time and without waiting later. Leaves errno alone. */
 void join_look_after(uint64_t now);
 
+/* The agent takes the process as idle and wants to be called when it starts a section (page.h): calls, once for each
+ * number, from whatever thread, and never waits. In a child made by fork it does nothing: the socket is the parent's.
+ * Leaves errno alone. */
+void join_call(struct attachment *attachment, uint32_t number);
+
 /* `now`: clock_ticks(). True: it was due, and time has passed. */
 static inline bool join_look_after_if_due(uint64_t now)
 {

@@ -2,7 +2,7 @@
 
 #include <stdlib.h>
 
-uint32_t leave_given, leave_counts = VSCAF_CONTROL_LEARN;
+uint32_t leave_given, leave_counts = UINT32_MAX;
 
 /* A number in the environment, as atoi reads it. */
 static bool says(const char *name, bool otherwise)
@@ -14,7 +14,7 @@ static bool says(const char *name, bool otherwise)
 void leave_start(void)
 {
     if (says("SCAF_DISABLE_EXPERIMENTS", false))
-        leave_counts = 0;
+        leave_counts = ~VSCAF_CONTROL_LEARN;
     if (!says("SCAF_LAZY_EXPERIMENTS", true))
         leave_given = VSCAF_CONTROL_LEARN;
 }

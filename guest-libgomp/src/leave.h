@@ -17,10 +17,16 @@ extern uint32_t leave_given, leave_counts;
 
 void leave_start(void);
 
-static inline bool leave_to_learn(const struct vscaf_page *page)
+/* The page's control bits as they count for this program. */
+static inline uint32_t leave_control(const struct vscaf_page *page)
 {
     /* Relaxed: a section earlier or later makes no difference. */
-    return ((atomic_load_explicit(&page->control, memory_order_relaxed) | leave_given) & leave_counts) != 0;
+    return (atomic_load_explicit(&page->control, memory_order_relaxed) | leave_given) & leave_counts;
+}
+
+static inline bool leave_to_learn(const struct vscaf_page *page)
+{
+    return (leave_control(page) & VSCAF_CONTROL_LEARN) != 0;
 }
 
 #endif

@@ -208,6 +208,9 @@ static __attribute__((noinline)) void begin_shared(struct section *section, unsi
     section->team = team_of_section(runtime, section->place, page, asked);
     if (atomic_load_explicit(&several, memory_order_relaxed))
         share_take(section);
+    uint32_t control = atomic_load_explicit(&page->control, memory_order_relaxed);
+    if (__builtin_expect(control & VSCAF_CONTROL_CALL, 0))
+        join_call(attachment, control >> VSCAF_CONTROL_CALL_SHIFT);
 }
 
 void section_begin(struct section *section, outlined_function *fn, void *data, unsigned asked)
@@ -263,11 +266,17 @@ void section_begin(struct section *section, outlined_function *fn, void *data, u
         atomic_signal_fence(memory_order_seq_cst);
         section->team = team_of_owner(runtime, place, page, asked);
         section->watch_due = section->start && watch_is_due(section->start);
-        if (__builtin_expect(leave_to_learn(page), 0)
-            && !atomic_load_explicit(&experiment_metric, memory_order_relaxed))
-            learn_begin(section, asked);
-        else if (__builtin_expect(learn_under_way, 0))
+        uint32_t control = leave_control(page);
+        if (__builtin_expect(control & (VSCAF_CONTROL_LEARN | VSCAF_CONTROL_CALL), 0)) {
+            if (control & VSCAF_CONTROL_CALL)
+                join_call(section->attachment, control >> VSCAF_CONTROL_CALL_SHIFT);
+            if ((control & VSCAF_CONTROL_LEARN) && !atomic_load_explicit(&experiment_metric, memory_order_relaxed))
+                learn_begin(section, asked);
+            else if (learn_under_way)
+                learn_pause();
+        } else if (__builtin_expect(learn_under_way, 0)) {
             learn_pause();
+        }
     }
     if (!section->attachment)
         return;

@@ -35,6 +35,9 @@ struct agent_state {
     _Atomic int joins;              /* pages handed out */
     _Atomic int gone[AGENT_PAGES];  /* the process of this page closed its socket */
     _Atomic int process[AGENT_PAGES];
+    _Atomic bool calls_awaited;     /* a process may say more than its join */
+    _Atomic int calls[AGENT_PAGES]; /* of the process of this page */
+    _Atomic uint32_t call_number[AGENT_PAGES]; /* of the last one */
     char name[AGENT_PAGES][32];
 };
 

@@ -17,9 +17,20 @@ POOL = sorted(os.sched_getaffinity(0))[:2]
 POOL_LIST = ",".join(map(str, POOL))
 DEADLINE_S = 0.4  # the daemon's defaults
 PERIOD_S = 0.25
+ENOUGH = "/tmp/enough"  # in a guest: what runs over and over ends
 
 
 Pair = tuple[Guest, Guest]
+
+
+def over_and_over(command: str) -> str:
+    """The command again and again, until `enough`: it lasts, however fast the machine is."""
+    return f"while [ ! -e {ENOUGH} ]; do {command} || exit 1; done"
+
+
+def enough(guest: Guest) -> None:
+    """What runs over and over in the guest ends with the command that runs now."""
+    assert guest.run(f"touch {ENOUGH}").status == 0
 
 
 @pytest.fixture(scope="session")
@@ -55,7 +66,9 @@ def pair(booted_pair: Pair) -> Pair:
     everywhere = tuple(cpu in POOL for cpu in range(max(POOL) + 1))
     for guest in booted_pair:
         guest.run(
-            "killall -q -9 cg.W cg.S ep.S; rm -f /run/vscaf/agent.off; echo 1 > /sys/devices/system/cpu/cpu1/online"
+            f"touch {ENOUGH}; killall -q -9 cg.W cg.S ep.S; rm -f /run/vscaf/agent.off;"
+            "echo 1 > /sys/devices/system/cpu/cpu1/online; while pidof cg.W cg.S ep.S; do usleep 10000; done;"
+            f"rm -f {ENOUGH}"
         )
         for vcpu in range(2):
             guest.domain.pinVcpu(vcpu, everywhere)

@@ -15,7 +15,7 @@ from vscaf_lab.runner import Command
 from vscaf_lab.sampler import Sample
 from vscaf_lab.separation import affinities, rounds
 
-from .conftest import POOL, POOL_LIST, Pair
+from .conftest import POOL, POOL_LIST, Pair, enough, over_and_over
 
 pytestmark = pytest.mark.guest
 
@@ -78,9 +78,9 @@ def test_daemon_killed_in_a_transition(shared_lab: PrivateLibvirt, pair: Pair) -
     daemon.start()
     try:
         daemon.wait(agents_connected)
-        one = a.start("NPB_REPEAT=5 vscaf-run cg.W")
+        one = a.start(over_and_over("NPB_REPEAT=2 vscaf-run cg.W"))
         daemon.wait(lambda domains: domains[a.name]["allocation"] == 2)
-        two = b.start("NPB_REPEAT=3 vscaf-run cg.W")
+        two = b.start(over_and_over("NPB_REPEAT=2 vscaf-run cg.W"))
 
         def separation_is_meant() -> bool:
             meant = {one["name"]: one["partition"] for one in json.loads(journal.read_text())["domains"]}
@@ -100,6 +100,8 @@ def test_daemon_killed_in_a_transition(shared_lab: PrivateLibvirt, pair: Pair) -
             until(lambda: not (affinities(rounds(taken_over.samples)[-1])[a.name] & _last(taken_over, b.name)))
         for guest in (a, b):
             assert all(where <= left[guest.name] for where in allowed(taken_over.samples, guest.name)), guest.name
+        for guest in (a, b):
+            enough(guest)
         assert verified(one)
         assert verified(two)
         assert daemon.stop() == 0
@@ -120,7 +122,7 @@ def test_agent_killed_and_back(shared_lab: PrivateLibvirt, pair: Pair) -> None:
     a, b = pair
     with DaemonProcess(shared_lab, POOL_LIST, {a.name: {}, b.name: {}}, name="agents") as daemon:
         daemon.wait(agents_connected)
-        one, two = a.start("NPB_REPEAT=4 vscaf-run cg.W"), b.start("NPB_REPEAT=4 vscaf-run cg.W")
+        one, two = (guest.start(over_and_over("NPB_REPEAT=2 vscaf-run cg.W")) for guest in (a, b))
         daemon.wait(lambda domains: all(one["state"] == "cooperating" for one in domains.values()))
         kill_agent(a)
         daemon.wait(lambda domains: domains[a.name]["state"] == "contained")
@@ -132,6 +134,8 @@ def test_agent_killed_and_back(shared_lab: PrivateLibvirt, pair: Pair) -> None:
         daemon.wait(lambda domains: domains[a.name]["state"] == "cooperating")
         # Its program joins the new agent by itself.
         daemon.wait(lambda domains: [one["name"] for one in domains[a.name]["processes"]] == ["cg.W"])
+        for guest in (a, b):
+            enough(guest)
         assert verified(one)
         assert verified(two)
 
@@ -141,7 +145,7 @@ def test_guest_without_an_agent_is_contained_and_served(shared_lab: PrivateLibvi
     kill_agent(mute)
     with DaemonProcess(shared_lab, POOL_LIST, {mute.name: {}, vocal.name: {}}, name="no-agent") as daemon:
         daemon.wait(lambda domains: domains[vocal.name]["agent"] == "connected")
-        one, two = mute.start("NPB_REPEAT=2 ep.S"), vocal.start("NPB_REPEAT=2 vscaf-run ep.S")
+        one, two = mute.start(over_and_over("ep.S")), vocal.start(over_and_over("vscaf-run ep.S"))
         daemon.wait(lambda domains: all(domain["allocation"] == 1 for domain in domains.values()))
         daemon.wait(
             lambda domains: (domains[mute.name]["state"], domains[vocal.name]["state"]) == ("contained", "cooperating")
@@ -154,6 +158,8 @@ def test_guest_without_an_agent_is_contained_and_served(shared_lab: PrivateLibvi
         first, last = rounds(sampler.samples)[0], rounds(sampler.samples)[-1]
         run_s = [_run_s(last, guest.name) - _run_s(first, guest.name) for guest in pair]
         assert min(run_s) > 0.8 * max(run_s), run_s
+        for guest in pair:
+            enough(guest)
         assert verified(one)
         assert verified(two)
         daemon.wait(lambda domains: all(domain["state"] == "resting" for domain in domains.values()))
@@ -168,7 +174,7 @@ def test_garbage_from_a_guest(shared_lab: PrivateLibvirt, pair: Pair) -> None:
     rude, polite = pair
     with DaemonProcess(shared_lab, POOL_LIST, {rude.name: {}, polite.name: {}}, name="garbage") as daemon:
         daemon.wait(agents_connected)
-        program = polite.start("vscaf-run cg.W")
+        program = polite.start(over_and_over("vscaf-run cg.W"))
         kill_agent(rude)
         lines = ["garbage", '{"v":1,"type":"report"}', '{"v":9,"type":"hello"}', "{" * 200]
         for line in lines:
@@ -179,6 +185,7 @@ def test_garbage_from_a_guest(shared_lab: PrivateLibvirt, pair: Pair) -> None:
         daemon.wait(lambda domains: domains[rude.name]["bad_lines"] >= len(lines) + 1)
         start_agent(rude)
         daemon.wait(agents_connected)
+        enough(polite)
         assert verified(program)
         log = daemon.log.read_text(encoding="utf-8")
         assert log.count("line that is no message") == 1, log

@@ -34,6 +34,14 @@ static struct progress {
     _Atomic unsigned sections, loads, forks, threads_ended;
 } *progress;
 
+static int calls(void)
+{
+    int sum = 0;
+    for (int i = 0; i < AGENT_PAGES; i++)
+        sum += agent.state->calls[i];
+    return sum;
+}
+
 static unsigned random_of(unsigned *state)
 {
     *state = *state * 1664525u + 1013904223u;
@@ -272,7 +280,9 @@ int main(int argc, char **argv)
         show++;
     CHECK(show < SHOWS, "%s", argv[1]);
     library_path = argv[2];
-    agent_here(&agent, TOLD, TOLD);
+    agent_prepare(&agent, TOLD, TOLD);
+    agent.state->calls_awaited = true;
+    agent_start(&agent, AGENT_JOINS);
     progress = mmap(NULL, sizeof *progress, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     CHECK(progress != MAP_FAILED);
     pid_t parent = getpid(), child = fork();
@@ -296,7 +306,10 @@ int main(int argc, char **argv)
         for (int i = 0; i < AGENT_PAGES; i++) {
             struct vscaf_page *page = agent.pages[i];
             page->team_size = size;
-            page->control = random_of(&state) % 64 ? VSCAF_CONTROL_LEARN : random_of(&state) % 4;
+            uint32_t control = random_of(&state) % 64 ? VSCAF_CONTROL_LEARN : random_of(&state) % 4;
+            if (random_of(&state) % 8 == 0)
+                control |= VSCAF_CONTROL_CALL | (steps & 0xffff) << VSCAF_CONTROL_CALL_SHIFT;
+            page->control = control;
             page->learn_budget_ppm = 500000;
             page->agent_beat++;
         }
@@ -308,10 +321,10 @@ int main(int argc, char **argv)
         if (!agent.pid && (kills > 1 || steps >= 400))
             agent_start(&agent, AGENT_JOINS);
         CHECK(steps < 6000, "after 30 s there were %u sections, %u loads, %u forks, %u threads ended, %d joins, "
-              "%lu watched, %lu pages with learning", progress->sections, progress->loads, progress->forks,
+              "%lu watched, %lu pages with learning, %d calls", progress->sections, progress->loads, progress->forks,
               progress->threads_ended, agent.state->joins, (unsigned long)over_pages(watched),
-              (unsigned long)over_pages(learned));
-        bool enough = progress->sections > 1000 && kills >= 4 && agent.state->joins >= 3;
+              (unsigned long)over_pages(learned), calls());
+        bool enough = progress->sections > 1000 && kills >= 4 && agent.state->joins >= 3 && calls() > 20;
         if (show == ALONE)
             enough = enough && over_pages(watched) > 20 && over_pages(learned) > 0;
         else

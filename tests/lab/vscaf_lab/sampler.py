@@ -11,6 +11,7 @@ from types import TracebackType
 
 from vscaf_lab.processes import vcpu_threads
 
+INTERVAL_S = 0.02
 RESCAN_S = 0.25  # how often new vCPU threads are looked for
 
 
@@ -64,7 +65,7 @@ class Sampler:
     def __init__(
         self,
         domains: Mapping[str, int],
-        interval_s: float = 0.02,
+        interval_s: float = INTERVAL_S,
         on_round: Callable[[list[Sample]], None] | None = None,
         threads_of: Callable[[int], Mapping[int, int]] = vcpu_threads,
     ) -> None:

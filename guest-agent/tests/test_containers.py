@@ -1,0 +1,157 @@
+"""Programs with PID, mount and user namespaces of their own join over a bind-mounted socket directory."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rig import DEADLINE_S, PROGRAM, Program, Rig, as_user, wait_until
+
+USER, OTHER = 61236, 61237  # nobody has these numbers
+NAMESPACES = ["unshare", "--user", "--map-root-user", "--pid", "--mount", "--fork", "--kill-child"]
+INSIDE = 'mount --bind "$1" /mnt && exec "$2" /mnt/agent.sock'
+
+
+def possible(user: int | None = None) -> bool:
+    command = [*NAMESPACES, "mount", "--bind", "/tmp", "/mnt"]
+    return subprocess.run(command, check=False, capture_output=True, timeout=60, **as_user(user)).returncode == 0
+
+
+def children(pid: int) -> list[int]:
+    return [int(word) for word in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
+class Place(Rig):
+    def __init__(self, directory: Path) -> None:
+        directory.chmod(0o755)
+        super().__init__(directory)
+        self.program = directory / "program"
+        shutil.copy(PROGRAM, self.program)
+
+    def contain(self, user: int | None = None) -> Program:
+        """A program in a container; its `pid` is that of unshare, outside."""
+        command = [*NAMESPACES, "sh", "-c", INSIDE, "sh", str(self.socket_path.parent), str(self.program)]
+        program = Program(self.socket_path, user=user, command=command)
+        self.programs.append(program)
+        return program
+
+    def join_as(self, user: int) -> Program:
+        program = Program(self.socket_path, user=user, command=[str(self.program), str(self.socket_path)])
+        self.programs.append(program)
+        return program
+
+
+@pytest.fixture
+def place() -> Iterator[Place]:
+    if not possible():
+        pytest.skip("namespaces cannot be made here (unshare --user --pid --mount)")
+    with tempfile.TemporaryDirectory(prefix="vscaf-") as directory:
+        place = Place(Path(directory))
+        try:
+            yield place
+        finally:
+            place.close()
+
+
+def process(report: dict[str, Any], pid: int) -> dict[str, Any]:
+    return next((one for one in report["processes"] if one["pid"] == pid), {})
+
+
+def test_joins_by_its_number_outside_and_is_measured(place: Place) -> None:
+    place.start()
+    contained, outside = place.contain(), place.join()
+    assert contained.greeting == "joined"
+    [pid] = children(contained.pid)
+    for program in (contained, outside):
+        program.say("busy 1")
+    wait_until(lambda: (contained.team(), outside.team()) == (2, 2), "equal shares")
+    outside.say("calm")
+    report = place.message(
+        "report", lambda r: process(r, pid).get("running") and process(r, outside.pid).get("running") is False
+    )
+    assert process(report, pid)["team"] == 4 and contained.team() == 4
+    assert report["demand"] == 4
+    contained.say("calm")
+    place.message("report", lambda r: process(r, pid).get("running") is False)
+
+
+def test_crash_of_a_container_frees_its_share(place: Place) -> None:
+    place.start("--period-ms", "5000")
+    contained, outside = place.contain(), place.join()
+    wait_until(lambda: (contained.team(), outside.team()) == (2, 2), "equal shares")
+    os.kill(children(contained.pid)[0], signal.SIGKILL)
+    wait_until(lambda: outside.team() == 4, "the share of the dead one", deadline_s=4)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="to run programs as several users the tests must be root's")
+def test_containers_count_for_the_user_who_made_them(place: Place) -> None:
+    if not possible(USER):
+        pytest.skip("users cannot make namespaces here")
+    place.start("--per-user", "2", "--proc", "/proc")
+    first, second, third = place.contain(USER), place.join_as(USER), place.contain(USER)
+    assert [first.greeting, second.greeting, third.greeting] == ["joined", "joined", "status 2 version 2"]
+    assert f"2 of them of user {USER} " in place.log.read_text()
+    assert place.contain(OTHER).greeting == "joined", "another user's container"
+    second.kill()
+    place.message("report", lambda r: len(r["processes"]) == 2)
+    assert place.contain(USER).greeting == "joined"
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="to run programs as several users the tests must be root's")
+def test_containers_of_root_count_for_themselves(place: Place) -> None:
+    """Root makes them for others: it is the container that has the limit, not root that lends its trust."""
+    place.start("--per-user", "1", "--proc", "/proc")
+    first, second = place.contain(), place.contain()
+    assert first.greeting == second.greeting == "joined", "two containers, one each"
+    inside = ["nsenter", f"--user=/proc/{children(first.pid)[0]}/ns/user", "--preserve-credentials"]
+    again = Program(place.socket_path, command=[*inside, str(place.program), str(place.socket_path)])
+    place.programs.append(again)
+    assert again.greeting == "status 2 version 2", "the second of the first container"
+    assert "of user namespace 40" in place.log.read_text()
+    assert place.join().greeting == place.join().greeting == "joined", "root itself"
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="a PID namespace for the agent alone needs root")
+def test_agent_in_a_container_serves_those_outside(place: Place) -> None:
+    """It has no number for them (0): their sections alone say whether they run."""
+    place.start(prefix=["unshare", "--pid", "--fork", "--kill-child"])
+    assert place.process is not None
+    try:
+        program = place.join()
+        assert program.greeting == "joined"
+        program.say("busy 1")
+        report = place.message("report", lambda r: r["processes"] and not r["processes"][0]["running"])
+        assert report["processes"][0]["pid"] == 0
+        program.say("begin")
+        place.message("report", lambda r: r["processes"][0]["running"] and r["demand"] > 0)
+        program.say("end 1000")
+        place.message("report", lambda r: not r["processes"][0]["running"])
+        assert place.join().greeting == place.join().greeting == "joined", "none takes another's place"
+        place.message("report", lambda r: len(r["processes"]) == 3)
+    finally:
+        os.kill(children(place.process.pid)[0], signal.SIGTERM)
+        status = place.process.wait(DEADLINE_S)
+        place.process = None
+    assert status == 0
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="to run programs as several users the tests must be root's")
+def test_users_without_an_entry_share(place: Place) -> None:
+    place.start()
+    programs = [place.join_as(user) for user in (USER, OTHER, 0)]
+    assert [program.greeting for program in programs] == ["joined"] * 3
+    for program in programs:
+        program.say("busy 1")
+    wait_until(lambda: sorted(program.team() for program in programs) == [1, 1, 2], "4 CPUs for three users")
+    for program in programs[1:]:
+        program.say("calm")
+    wait_until(lambda: programs[0].team() == 4, "all for the one that runs")
+    pids = {program.pid for program in programs}
+    place.message("report", lambda r: {one["pid"] for one in r["processes"]} == pids)

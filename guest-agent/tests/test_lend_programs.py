@@ -1,0 +1,76 @@
+"""Real programs under vscaf-run lend their CPUs while they are idle, and have them back as soon as they compute."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from rig import BUILD, Rig, wait_until
+
+RUN = BUILD / "guest-libgomp" / "vscaf-run"
+PROGRAM = BUILD / "guest-agent" / "sections-program"
+
+
+def sanitized() -> bool:
+    options = json.loads((BUILD / "meson-info" / "intro-buildoptions.json").read_text())
+    return next(option["value"] for option in options if option["name"] == "b_sanitize") not in ("none", [])
+
+
+# A sanitizer's library would have to be preloaded into vscaf-run, too, and before the shim.
+pytestmark = pytest.mark.skipif(sanitized(), reason="the shim is preloaded into programs of a plain build only")
+
+
+class Sections:
+    """A process of sections_program.c."""
+
+    def __init__(self, socket_path: Path) -> None:
+        environment = {**os.environ, "VSCAF_SOCKET": str(socket_path)}
+        self.process = subprocess.Popen(
+            [RUN, PROGRAM], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment
+        )
+
+    def say(self, line: str) -> int:
+        assert self.process.stdin is not None and self.process.stdout is not None
+        self.process.stdin.write(line + "\n")
+        self.process.stdin.flush()
+        return int(self.process.stdout.readline())
+
+    def end(self) -> None:
+        self.process.kill()
+        self.process.wait()
+        for stream in (self.process.stdin, self.process.stdout):
+            if stream is not None:
+                stream.close()
+
+
+@pytest.fixture
+def programs(rig: Rig) -> Iterator[tuple[Sections, Sections]]:
+    started = (Sections(rig.socket_path), Sections(rig.socket_path))
+    yield started
+    for program in started:
+        program.end()
+
+
+def test_an_idle_program_has_its_share_with_its_first_section(rig: Rig, programs: tuple[Sections, Sections]) -> None:
+    busy, idle = programs
+    rig.start("--period-ms", "1500", "--no-host")
+    observer = rig.join()  # idle, too: shows the agent's periods
+    wait_until(lambda: idle.say("section") >= 1 and observer.team() == 2, "the idle program to join")
+    busy.say("compute")
+    for _ in range(5):  # a period may come in between, but not each time
+        wait_until(lambda: busy.say("team") == 4 and observer.asked() > 0, "the busy one to have all", 60)
+        beat = observer.beat()
+        team = idle.say("section")
+        wait_until(lambda: busy.say("team") == 2, "the busy one to give back what it was lent")
+        if team == 2 and observer.beat() == beat:
+            break
+        # Enough computing that the next call is not thought to be in vain.
+        idle.say("compute")
+        wait_until(lambda before=beat: observer.beat() >= before + 3, "periods in which it computes")
+        idle.say("calm")
+    else:
+        raise AssertionError("its share came with the period only")
