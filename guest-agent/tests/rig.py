@@ -34,6 +34,12 @@ def as_user(user: int | None) -> dict[str, Any]:
     return {} if user is None else {"user": user, "group": user, "extra_groups": []}
 
 
+def listens(path: Path) -> bool:
+    """Whether an agent can be joined there: its socket is in its place a moment before."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as probe:
+        return probe.connect_ex(str(path)) == 0
+
+
 class Program:
     """A process of joined_program.c; as another user, or as any command that starts one."""
 
@@ -171,8 +177,7 @@ class Rig:
 
     def reachable(self) -> bool:
         """Whether programs can join: the socket is there a moment before."""
-        with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as probe:
-            return probe.connect_ex(str(self.socket_path)) == 0
+        return listens(self.socket_path)
 
     def accept(self) -> None:
         if self.host is not None:

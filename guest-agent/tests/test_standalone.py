@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from machine import NPB, SOMEBODY, SOMEBODY_ELSE, Machine, Status, ask, end, user_of
-from rig import AGENT, Program, Rig, wait_until
+from rig import AGENT, Program, Rig, listens, wait_until
 
 ROOT = os.geteuid() == 0
 LEARN = 1
@@ -399,7 +399,7 @@ def test_for_a_user_without_privileges(machine: Machine) -> None:
     place = {"XDG_RUNTIME_DIR": str(runtime)}
     machine.socket_path = None
     machine.start("--no-background", user=SOMEBODY, **place)
-    wait_until((runtime / "vscaf" / "agent.sock").exists, "the user's own socket")
+    wait_until(lambda: listens(runtime / "vscaf" / "agent.sock"), "the user's own socket")
     assert (runtime / "vscaf").stat().st_mode & 0o077 == 0
     program = machine.run("cg.S", user=SOMEBODY, NPB_REPEAT="10000", **place)
     wait_until(
