@@ -144,7 +144,8 @@ static json_t *totals(const struct agent *agent)
                      agent->options->standalone ? "standalone" : "guest", "policy", policy_name(agent->policy), "cpus",
                      "online", (int)cpu_set_count(&agent->cpus.online), "mine", (int)agent_cpus(agent), "handed_out",
                      (int)share_budget(agent), "busy", rounded(agent->busy_cpus), "background",
-                     rounded(fmax(agent->busy_cpus - joined_cpus, 0.0)), "quota",
+                     rounded(agent->options->no_background ? fmax(agent->busy_cpus - joined_cpus, 0.0)
+                                                              : agent->background.cpus), "quota",
                      quota > 0.0 ? json_real(rounded(quota)) : json_null(), "chunk", (int)agent->chunk, "max_threads",
                      (int)agent->options->max_threads, "period_ms", (int)agent->options->period_ms, "joined",
                      (int)joined, "running", (int)running, "host", host(agent));

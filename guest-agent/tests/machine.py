@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from rig import AGENT, BUILD, PROGRAM, wait_until
+from rig import AGENT, BUILD, PROGRAM, listens, wait_until
 
 # The sanitizers' shim cannot be preloaded into a program without them.
 PLAIN = BUILD.parent / "meson" if (BUILD.parent / "meson").is_dir() else BUILD
@@ -79,7 +79,8 @@ class Machine:
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(command, stderr=log, env={**os.environ, **environment}, **user_of(user))
         if self.socket_path is not None:
-            wait_until(self.socket_path.exists, "the agent's socket")
+            path = self.socket_path
+            wait_until(lambda: listens(path), "the agent's socket")
         return self.process
 
     def run(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import socket
@@ -32,6 +33,12 @@ def wait_until(condition: Callable[[], object], what: str, deadline_s: float = D
 def as_user(user: int | None) -> dict[str, Any]:
     """Arguments of Popen. A number will do: nobody needs to have it."""
     return {} if user is None else {"user": user, "group": user, "extra_groups": []}
+
+
+def listens(path: Path) -> bool:
+    """Whether an agent can be joined there: its socket is in its place a moment before."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as probe:
+        return probe.connect_ex(str(path)) == 0
 
 
 class Program:
@@ -89,7 +96,8 @@ class Program:
         self.process.wait()
         for stream in (self.process.stdin, self.process.stdout):
             if stream is not None:
-                stream.close()
+                with contextlib.suppress(BrokenPipeError):  # it ended before it read what it was told
+                    stream.close()
 
 
 class Rig:

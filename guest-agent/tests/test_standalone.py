@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from machine import NPB, SOMEBODY, SOMEBODY_ELSE, Machine, ask, end, user_of
-from rig import AGENT, Program, Rig, wait_until
+from machine import NPB, SOMEBODY, SOMEBODY_ELSE, Machine, Status, ask, end, user_of
+from rig import AGENT, Program, Rig, listens, wait_until
 
 ROOT = os.geteuid() == 0
 LEARN = 1
@@ -238,6 +238,61 @@ def test_half_cores_are_no_chunks(rig: Rig) -> None:
     wait_until(lambda: teams(first, second) == (1, 1), "one each")
     second.kill()
     wait_until(lambda: first.team() == 2, "both")
+    confine(rig, "0,2-3")
+    wait_until(lambda: rig.join().team_limit() == 3, "one core and a half")
+    wait_until(lambda: status_of(rig)["chunk"] == 1 and status_of(rig)["cpus"]["mine"] == 3, "no chunks")
+
+
+def status_of(rig: Rig) -> Status:
+    return ask(rig.socket_path)
+
+
+def keep_busy(rig: Rig, loads: dict[int, float]) -> None:
+    """What /proc/stat says now, had these CPUs been busy like that for ever."""
+    ticks = {cpu: int(loads.get(cpu, 0.0) * time.monotonic() * 100) for cpu in range(4)}
+    rows = [f"cpu{cpu} {busy} 0 0 5000 0 0 0 0 0 0\n" for cpu, busy in ticks.items()]
+    new = rig.proc / "stat.new"
+    new.write_text(f"cpu  {sum(ticks.values())} 0 0 20000 0 0 0 0 0 0\n{''.join(rows)}procs_running 9\n")
+    new.rename(rig.proc / "stat")
+
+
+def test_background_load_is_that_of_the_agents_own_cpus(rig: Rig) -> None:
+    confine(rig, "1-2")
+    keep_busy(rig, {0: 1.0, 3: 1.0})
+    rig.start("--standalone")
+
+    def background(loads: dict[int, float]) -> float:
+        keep_busy(rig, loads)
+        return float(status_of(rig)["cpus"]["background"])
+
+    until = time.monotonic() + 2
+    while time.monotonic() < until:
+        assert background({0: 1.0, 3: 1.0}) < 0.3, "the others' CPUs are no load here"
+    wait_until(lambda: background({0: 1.0, 1: 1.0}) > 0.7, "load on a CPU of its own")
+    wait_until(lambda: background({0: 1.0, 1: 1.0}) > 0.7 and handed_out(rig) == 1, "one CPU left to it")
+
+
+def handed_out(rig: Rig) -> int:
+    return int(status_of(rig)["cpus"]["handed_out"])
+
+
+def test_background_load_is_not_taken_from_the_bound(rig: Rig) -> None:
+    keep_busy(rig, {0: 1.0, 1: 0.9})
+    rig.start("--standalone", "--max-threads", "2")
+
+    def handed_out_under_load() -> int:
+        keep_busy(rig, {0: 1.0, 1: 0.9})
+        status = status_of(rig)
+        return int(status["cpus"]["handed_out"]) if status["cpus"]["background"] > 1.7 else 0
+
+    wait_until(lambda: handed_out_under_load() > 0, "the load of two CPUs")
+    assert handed_out_under_load() in {0, 2}, "what is left of four CPUs, and not two less two"
+    rig.stop()
+    keep_busy(rig, {0: 1.0, 1: 0.9})
+    rig.start("--standalone", "--no-background")
+    program = rig.join()
+    program.say("busy 1")
+    wait_until(lambda: handed_out_under_load() == 4 and program.team() == 4, "all, if told so")
 
 
 @pytest.mark.parametrize(
@@ -344,7 +399,7 @@ def test_for_a_user_without_privileges(machine: Machine) -> None:
     place = {"XDG_RUNTIME_DIR": str(runtime)}
     machine.socket_path = None
     machine.start("--no-background", user=SOMEBODY, **place)
-    wait_until((runtime / "vscaf" / "agent.sock").exists, "the user's own socket")
+    wait_until(lambda: listens(runtime / "vscaf" / "agent.sock"), "the user's own socket")
     assert (runtime / "vscaf").stat().st_mode & 0o077 == 0
     program = machine.run("cg.S", user=SOMEBODY, NPB_REPEAT="10000", **place)
     wait_until(
@@ -363,7 +418,8 @@ def test_for_a_user_without_privileges(machine: Machine) -> None:
 @pytest.mark.skipif(not ROOT, reason="needs root, to become somebody else")
 def test_a_place_that_is_not_the_users_alone_is_refused(machine: Machine) -> None:
     runtime = machine.directory / "runtime"
-    (runtime / "vscaf").mkdir(parents=True)  # root's
+    runtime.mkdir()
+    (runtime / "vscaf").mkdir(mode=0o700)  # root's
     runtime.chmod(0o777)
     result = subprocess.run(
         [machine.bin / "vscaf-agent", "--standalone"],

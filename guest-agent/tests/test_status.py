@@ -12,7 +12,7 @@ import subprocess
 import time
 
 import pytest
-from machine import SOMEBODY, SOMEBODY_ELSE, ask, user_of
+from machine import SOMEBODY, SOMEBODY_ELSE, Status, ask, user_of
 from rig import AGENT, PROGRAM, Rig, wait_until
 
 ROOT = os.geteuid() == 0
@@ -40,6 +40,10 @@ def packets(rig: Rig, request: bytes) -> list[bytes]:
 REQUEST = struct.pack("=II", MAGIC, VERSION)
 
 
+def row_of(rig: Rig, pid: int) -> Status:
+    return next(row for row in ask(rig.socket_path)["processes"] if row["pid"] == pid)
+
+
 def open_to_all(rig: Rig) -> None:
     rig.directory.chmod(0o755)
 
@@ -52,7 +56,8 @@ def test_says_what_it_hands_out_and_knows(rig: Rig) -> None:
         program.say("last 3")
     first.say("estimate 0 4 3200000 64000 30")
     second.say("malleable 2")
-    wait_until(lambda: all("speedup" in row for row in ask(rig.socket_path)["processes"][:1]), "the estimate")
+    wait_until(lambda: "speedup" in row_of(rig, first.pid), "the estimate")
+    wait_until(lambda: row_of(rig, second.pid)["malleable"] == "rigid", "what the second says of itself")
     status = ask(rig.socket_path)
     assert (status["v"], status["type"], status["mode"], status["policy"]) == (1, "status", "standalone", "max-speedup")
     assert status["agent"].startswith("vscaf-agent ") and status["host"] is None and "more" not in status
@@ -72,7 +77,7 @@ def test_states(rig: Rig) -> None:
     program = rig.join()
 
     def state() -> str:
-        return str(ask(rig.socket_path)["processes"][0]["state"])
+        return str(row_of(rig, program.pid)["state"])
 
     wait_until(lambda: state() == "idle", "idle")
     program.say("busy 1")
