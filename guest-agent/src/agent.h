@@ -71,7 +71,7 @@ uint32_t agent_team_limit(const struct agent *agent);
 /* One period: measure, split, report. */
 void agent_period(struct agent *agent, uint64_t now_ns);
 /* Callbacks of the port; the context is the agent. */
-port_line_handler agent_take_line;
+lines_handler agent_take_line;
 port_line_source agent_next_line;
 bool agent_has_line(const struct agent *agent);
 
