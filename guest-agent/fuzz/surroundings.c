@@ -128,6 +128,8 @@ struct agent *agent_anew(uint32_t clients)
     MUST(cpus_read(&agent->cpus, options.sysfs) == 0);
     agent->period_last_ns = monotonic_ns();
     agent->period_next_ns = agent->period_last_ns + agent->period_ns;
+    share_split(agent); /* as main.c does when somebody has joined */
+    share_update_demand(agent);
     return agent;
 }
 

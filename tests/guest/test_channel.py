@@ -1,0 +1,173 @@
+"""The agent's channel in real guests: unplugged and plugged in again, saved and restored, stopped for a while, moved."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import re
+import socket
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import libvirt
+import pytest
+from vscaf_lab import Guest, PrivateLibvirt
+from vscaf_lab.daemon import DaemonProcess
+from vscaf_lab.guest import AGENT_CHANNEL
+from vscaf_lab.runner import Command
+
+from .conftest import IMAGE, POOL_LIST, Pair
+
+pytestmark = pytest.mark.guest
+
+DEADLINE_S = 60.0
+Message = dict[str, Any]
+
+
+class Host:
+    """The host's end of one guest's channel, in the daemon's place."""
+
+    def __init__(self, guest: Guest) -> None:
+        self.path = guest.agent_socket
+        self.sequence = 0
+        self._socket: socket.socket | None = None
+        self._rest = b""
+
+    def connect(self) -> None:
+        """Opens the channel anew, as a daemon does that has just started."""
+        self.close()
+        end_s = time.monotonic() + DEADLINE_S
+        while self._socket is None:
+            one = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+            try:
+                one.connect(str(self.path))
+                self._socket = one
+            except OSError:
+                one.close()
+                assert time.monotonic() < end_s, f"{self.path} does not come back"
+                time.sleep(0.02)
+        self._rest = b""
+        self._socket.settimeout(1.0)
+        self._socket.sendall(b"\n")
+
+    def close(self) -> None:
+        if self._socket is not None:
+            self._socket.close()
+        self._socket = None
+
+    def send(self, **fields: Any) -> None:
+        assert self._socket is not None
+        self._socket.sendall(json.dumps({"v": 1, **fields}).encode() + b"\n")
+
+    def _line(self) -> bytes:
+        assert self._socket is not None
+        while b"\n" not in self._rest:
+            piece = self._socket.recv(65536)
+            assert piece, "the channel was closed"
+            self._rest += piece
+        line, self._rest = self._rest.split(b"\n", 1)
+        return line
+
+    def message(self, kind: str, where: Callable[[Message], object] = lambda _: True) -> Message:
+        """The next message of that type for which `where` holds."""
+        end_s = time.monotonic() + DEADLINE_S
+        last: Message = {}
+        while time.monotonic() < end_s:
+            with contextlib.suppress(TimeoutError, ValueError):  # the first line may be the end of one
+                found: Message = json.loads(self._line())
+                if found["type"] == kind:
+                    last = found
+                    if where(found):
+                        return found
+        raise AssertionError(f"no such {kind}; the last one was {last}")
+
+    def hello(self) -> Message:
+        """Says hello until the guest does: what is said while the guest's end is closed is lost."""
+        end_s = time.monotonic() + DEADLINE_S
+        assert self._socket is not None
+        while time.monotonic() < end_s:
+            self.send(type="hello", daemon="test")
+            with contextlib.suppress(TimeoutError, ValueError):
+                while True:
+                    found: Message = json.loads(self._line())
+                    if found["type"] == "hello":
+                        return found
+        raise AssertionError("the guest says no hello")
+
+    def allocate(self, cpus: int) -> Message:
+        """The acknowledgement."""
+        self.sequence += 1
+        sequence = self.sequence
+        self.send(type="allocate", sequence=sequence, cpus=cpus, limit=2, competition=False, deadline_ms=2000)
+        return self.message("ack", lambda message: message["sequence"] == sequence)
+
+
+@pytest.fixture
+def one(pair: Pair) -> Iterator[tuple[Guest, Host]]:
+    """A guest with both CPUs, and its channel."""
+    guest = pair[0]
+    host = Host(guest)
+    host.connect()
+    try:
+        host.hello()
+        assert host.allocate(2)["online"] == [0, 1]
+        yield guest, host
+    finally:
+        host.close()
+
+
+def verified(command: Command) -> bool:
+    status, output = command.wait(2 * DEADLINE_S)
+    return status == 0 and b"SUCCESSFUL" in output and b"UNSUCCESSFUL" not in output
+
+
+def until(truth: Callable[[], object], what: str, deadline_s: float = DEADLINE_S) -> None:
+    end_s = time.monotonic() + deadline_s
+    while not truth():
+        assert time.monotonic() < end_s, f"not within {deadline_s:g} s: {what}"
+        time.sleep(0.02)
+
+
+def names(report: Message) -> list[str]:
+    return [process["name"] for process in report["processes"]]
+
+
+def agent_pid(guest: Guest) -> str:
+    return guest.run("pidof vscaf-agent").text.strip()
+
+
+def channel_xml(guest: Guest) -> str:
+    """The agent's channel as the running domain has it, to be taken out and put back."""
+    channels = re.findall(r"<channel .*?</channel>", guest.domain.XMLDesc(), re.DOTALL)
+    return next(one for one in channels if AGENT_CHANNEL in one)
+
+
+def ports(guest: Guest) -> list[str]:
+    return guest.run("cat /sys/class/virtio-ports/*/name").text.split()
+
+
+def test_channel_unplugged_and_plugged_in_again(one: tuple[Guest, Host]) -> None:
+    """The agent notices, serves its programs meanwhile, and is back by itself when the channel is."""
+    guest, host = one
+    pid = agent_pid(guest)
+    program = guest.start("NPB_REPEAT=1000 vscaf-run ep.S")
+    host.message("report", lambda report: names(report) == ["ep.S"])
+    for turn in range(2):
+        xml = channel_xml(guest)
+        if turn == 1:  # while nobody is at the host's end
+            host.close()
+        guest.domain.detachDeviceFlags(xml, libvirt.VIR_DOMAIN_AFFECT_LIVE)
+        until(lambda: AGENT_CHANNEL not in ports(guest), "the guest to have lost the port")
+        gone = "ls -l /proc/$(pidof vscaf-agent)/fd | grep -c vport"
+        until(lambda: guest.run(gone).text.strip() == "0", "the agent to let go of it")
+        assert not program.done()
+        guest.domain.attachDeviceFlags(xml, libvirt.VIR_DOMAIN_AFFECT_LIVE)
+        host.connect()
+        assert host.hello()["cpus"]["online"] == [0, 1]
+        host.message("report", lambda report: names(report) == ["ep.S"] and report["demand"] == 2)
+        assert host.allocate(1)["online"] == [0]
+        assert host.allocate(2)["online"] == [0, 1]
+    assert agent_pid(guest) == pid, "it is the same agent"
+    program.kill()
