@@ -21,9 +21,21 @@ GOLDEN = HERE.parent / "wire" / "golden"
 SOURCES = HERE.parent / "src"
 TARGETS = ("lines", "messages", "page", "join")
 # What each of them is to reach: the sources whose coverage is printed.
-FUZZED = (
-    "agent allocation clients cpus flight learned lines load long_section share split threads wire".split()
-)
+FUZZED = [
+    "agent",
+    "allocation",
+    "clients",
+    "cpus",
+    "flight",
+    "learned",
+    "lines",
+    "load",
+    "long_section",
+    "share",
+    "split",
+    "threads",
+    "wire",
+]
 STAT = re.compile(r"^stat::number_of_executed_units:\s*(\d+)", re.MULTILINE)
 COVERED = re.compile(r"cov: (\d+) ft: (\d+) corp: (\d+)/")
 
@@ -104,7 +116,9 @@ def tool(name: str) -> str | None:
 def coverage(build: Path, runs: list[Run]) -> dict[str, tuple[int, int]]:
     """Lines covered and lines there are, by source. Empty where LLVM's tools are not installed."""
     profdata, cov = tool("llvm-profdata"), tool("llvm-cov")
-    profiles = [str(build / "run" / run.target / "profile") for run in runs if (build / "run" / run.target / "profile").exists()]
+    profiles = [
+        str(build / "run" / run.target / "profile") for run in runs if (build / "run" / run.target / "profile").exists()
+    ]
     if profdata is None or cov is None or not profiles:
         return {}
     merged = build / "run" / "merged.profdata"
@@ -147,7 +161,10 @@ def main() -> int:
         )
     lines = coverage(build, runs)
     if lines:
-        print("  lines covered, in %: " + ", ".join(f"{name} {100 * hit / all_:.0f}" for name, (hit, all_) in lines.items()))
+        print(
+            "  lines covered, in %: "
+            + ", ".join(f"{name} {100 * hit / all_:.0f}" for name, (hit, all_) in lines.items())
+        )
         hit, all_ = (sum(pair[i] for pair in lines.values()) for i in (0, 1))
         print(f"  together {100 * hit / all_:.1f} % of {all_} lines")
     else:
@@ -159,7 +176,10 @@ def main() -> int:
         print(f"vscaf: fuzz-{one.target} failed (status {one.status}); see {one.log}; its last words:", file=sys.stderr)
         print("\n".join(text.splitlines()[-40:]), file=sys.stderr)
         for path in artifact:
-            print(f"vscaf: the input: {path}; again: build/fuzz/guest-agent/fuzz/fuzz-{one.target} {path}", file=sys.stderr)
+            print(
+                f"vscaf: the input: {path}; again: build/fuzz/guest-agent/fuzz/fuzz-{one.target} {path}",
+                file=sys.stderr,
+            )
     return 1 if failed else 0
 
 

@@ -259,7 +259,7 @@ char *agent_next_line(void *context)
     struct agent *agent = context;
     if (agent->send_hello) {
         agent->send_hello = false;
-        return wire_write_hello(AGENT_NAME, agent->boot_id, &agent->cpus, agent->can_switch);
+        return wire_write_hello(AGENT_NAME, agent->boot_id, &agent->cpus, agent->can_switch ? WIRE_CAN_OFFLINE : 0);
     }
     if (agent->send_error) {
         char text[160];

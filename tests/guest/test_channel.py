@@ -1,4 +1,4 @@
-"""The agent's channel in real guests: unplugged and plugged in again, saved and restored, stopped for a while, moved."""
+"""The agent's channel in real guests: unplugged and plugged in again; the guest stopped for a while, saved, moved."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ import re
 import socket
 import time
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import libvirt
@@ -148,6 +147,114 @@ def ports(guest: Guest) -> list[str]:
     return guest.run("cat /sys/class/virtio-ports/*/name").text.split()
 
 
+@pytest.fixture(scope="module")
+def lone_guest(shared_lab: PrivateLibvirt) -> Iterator[Guest]:
+    """A guest of these tests' own: they stop it, and start it again as another QEMU."""
+    with Guest(shared_lab, "saved", IMAGE, vcpus=2, memory_mib=256, cpuset=POOL_LIST) as guest:
+        yield guest
+
+
+PROGRAM = "ep.S"
+DONE = "/tmp/program.status"
+HELD = "ls -l /proc/$(pidof vscaf-agent)/fd | grep -c vport"  # ports that the agent holds
+
+
+def start_program(guest: Guest, repeat: int) -> None:
+    """Starts the program so that its end is seen even by who has lost sight of the guest meanwhile."""
+    inner = f"NPB_REPEAT={repeat} vscaf-run {PROGRAM} > /tmp/program.out 2>&1; echo $? > {DONE}"
+    done = guest.run(f"rm -f {DONE}; setsid sh -c '{inner}' > /dev/null 2>&1 &")
+    assert done.status == 0, done.text
+
+
+def assert_program_right(guest: Guest) -> None:
+    until(lambda: guest.run(f"cat {DONE}").status == 0, "the program's end", 3 * DEADLINE_S)
+    text = guest.run(f"cat {DONE} /tmp/program.out").text
+    assert text.startswith("0\n") and "SUCCESSFUL" in text and "UNSUCCESSFUL" not in text, text
+
+
+def assert_figures_sane(host: Host, count: int = 8) -> None:
+    """No figure of the next reports is beyond what two CPUs can do: a clock that jumped shows there."""
+    for _ in range(count):
+        report = host.message("report")
+        assert report["busy"] <= 2.5 and report["demand"] <= 2 and report["online"] == [0, 1], report
+        assert all(1 <= process["team"] <= 2 for process in report["processes"]), report
+
+
+def test_stopped_and_resumed(lone_guest: Guest) -> None:
+    """The host stops the guest for some seconds: it goes on as if nothing had been, and so does what was ordered."""
+    guest, host = lone_guest, Host(lone_guest)
+    host.connect()
+    try:
+        host.hello()
+        assert host.allocate(2)["online"] == [0, 1]
+        start_program(guest, 3)
+        host.message("report", lambda report: names(report) == [PROGRAM] and report["demand"] == 2)
+        guest.domain.suspend()
+        time.sleep(3.0)  # what the test is about
+        host.sequence += 1
+        host.send(type="allocate", sequence=host.sequence, cpus=1, limit=2, competition=False, deadline_ms=2000)
+        guest.domain.resume()
+        ack = host.message("ack", lambda message: message["sequence"] == host.sequence)
+        assert ack["online"] == [0]
+        assert host.allocate(2)["online"] == [0, 1]
+        assert_figures_sane(host)
+        assert_program_right(guest)
+    finally:
+        host.close()
+
+
+def test_saved_and_restored(shared_lab: PrivateLibvirt, lone_guest: Guest) -> None:
+    """The guest wakes up in another QEMU, another host's end before it, seconds later by the clock on the wall."""
+    guest, host = lone_guest, Host(lone_guest)
+    host.connect()
+    try:
+        hello = host.hello()
+        assert host.allocate(2)["online"] == [0, 1]
+        pid = agent_pid(guest)
+        start_program(guest, 3)
+        host.message("report", lambda report: names(report) == [PROGRAM] and report["demand"] == 2)
+        image = shared_lab.directory / "saved.image"
+        guest.domain.save(str(image))
+        time.sleep(3.0)
+        shared_lab.connection.restore(str(image))
+        image.unlink()
+        guest.reconnect()
+        host.connect()
+        assert host.hello() == hello
+        assert agent_pid(guest) == pid, "it is the same agent"
+        report = host.message("report", lambda report: names(report) == [PROGRAM])
+        assert report["sequence"] == host.sequence, "what was applied before still holds"
+        assert_figures_sane(host)
+        assert host.allocate(1)["online"] == [0]
+        assert host.allocate(2)["online"] == [0, 1]
+        assert_program_right(guest)
+    finally:
+        host.close()
+
+
+def test_saved_and_restored_under_a_daemon(shared_lab: PrivateLibvirt, lone_guest: Guest) -> None:
+    guest = lone_guest
+    with DaemonProcess(shared_lab, POOL_LIST, {guest.name: {}}, name="saved") as daemon:
+        daemon.wait(lambda domains: domains[guest.name]["agent"] == "connected", DEADLINE_S)
+        start_program(guest, 3)
+        daemon.wait(lambda domains: [one["name"] for one in domains[guest.name]["processes"]] == [PROGRAM], DEADLINE_S)
+        image = shared_lab.directory / "daemon.image"
+        guest.domain.save(str(image))
+        daemon.wait(lambda domains: domains.get(guest.name, {}).get("agent") != "connected", DEADLINE_S)
+        shared_lab.connection.restore(str(image))
+        image.unlink()
+        guest.reconnect()
+        daemon.wait(
+            lambda domains: (
+                domains.get(guest.name, {}).get("agent") == "connected"
+                and domains[guest.name]["state"] == "cooperating"
+                and domains[guest.name]["allocation"] == 2
+            ),
+            DEADLINE_S,
+        )
+        assert_program_right(guest)
+
+
 def test_channel_unplugged_and_plugged_in_again(one: tuple[Guest, Host]) -> None:
     """The agent notices, serves its programs meanwhile, and is back by itself when the channel is."""
     guest, host = one
@@ -160,8 +267,7 @@ def test_channel_unplugged_and_plugged_in_again(one: tuple[Guest, Host]) -> None
             host.close()
         guest.domain.detachDeviceFlags(xml, libvirt.VIR_DOMAIN_AFFECT_LIVE)
         until(lambda: AGENT_CHANNEL not in ports(guest), "the guest to have lost the port")
-        gone = "ls -l /proc/$(pidof vscaf-agent)/fd | grep -c vport"
-        until(lambda: guest.run(gone).text.strip() == "0", "the agent to let go of it")
+        until(lambda: guest.run(HELD).text.strip() == "0", "the agent to let go of it")
         assert not program.done()
         guest.domain.attachDeviceFlags(xml, libvirt.VIR_DOMAIN_AFFECT_LIVE)
         host.connect()
