@@ -59,6 +59,12 @@ static void take_line(struct agent *agent, const char *line, size_t length)
     agent_take_line(agent, line, length);
 }
 
+static void settle(struct agent *agent)
+{
+    for (int i = 0; i < 3 * FUZZ_CPUS + 10 && agent->allocation.phase != ALLOCATION_SETTLED; i++)
+        happen(agent, 1, 1);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct agent *agent = agent_anew(2);
@@ -74,14 +80,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     /* Once the sections have ended, every order settles, in a step for each CPU and some more. */
     for (uint8_t i = 0; i < 2; i++)
         happen(agent, 4, i);
-    for (int i = 0; i < 3 * FUZZ_CPUS + 10; i++)
-        happen(agent, 1, 1);
+    settle(agent);
     MUST(agent->allocation.phase == ALLOCATION_SETTLED);
     MUST(!agent->allocation.given || agent->allocation.applied_sequence == agent->allocation.order.sequence);
     check_lines(agent);
     happen(agent, 2, 0);
-    for (int i = 0; i < 3 * FUZZ_CPUS + 10; i++)
-        happen(agent, 1, 1);
+    settle(agent);
     happen(agent, 2, 0);
     check_agent(agent);
     MUST(check_lines(agent) > 0);

@@ -99,6 +99,14 @@ static void step(struct agent *agent, struct bytes *bytes, uint64_t *now_ns, boo
     }
 }
 
+static void settle(struct agent *agent, uint64_t *now_ns)
+{
+    for (uint32_t i = 0; i < 3 * FUZZ_CPUS + 10 && agent->allocation.phase != ALLOCATION_SETTLED; i++) {
+        *now_ns += UINT64_C(300000000);
+        allocation_advance(agent, *now_ns);
+    }
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     static const char stat[] = "cpu  1000 0 0 5000 0 0 0 900 0 0\nprocs_running 1\n";
@@ -109,17 +117,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct bytes bytes = {data, size};
     struct agent *agent = agent_anew(1 + (uint32_t)take_number(&bytes, 1) % FUZZ_CLIENTS_MOST);
     uint64_t now_ns = agent->period_last_ns;
-    for (int steps = 0; bytes.left > 0 && steps < 200; steps++)
+    for (int steps = 0; bytes.left > 0 && steps < 60; steps++)
         step(agent, &bytes, &now_ns, &stat_written);
     /* Whatever the sections say, the deadline ends the wait. */
-    for (int i = 0; i < 3 * FUZZ_CPUS + 10; i++) {
-        now_ns += UINT64_C(300000000);
-        allocation_advance(agent, now_ns);
-    }
+    settle(agent, &now_ns);
     MUST(agent->allocation.phase == ALLOCATION_SETTLED);
     period(agent, &now_ns, 25);
-    for (int i = 0; i < 3 * FUZZ_CPUS + 10; i++)
-        allocation_advance(agent, now_ns);
+    settle(agent, &now_ns);
     period(agent, &now_ns, 25);
     check_agent(agent);
     return 0;

@@ -19,23 +19,14 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 GOLDEN = HERE.parent / "wire" / "golden"
 SOURCES = HERE.parent / "src"
-TARGETS = ("lines", "messages", "page", "join")
+TARGETS = {"lines": 600, "messages": 1500, "page": 600, "join": 400}
+"""Each with the longest input to try: longer ones take longer, and say no more."""
 # What each of them is to reach: the sources whose coverage is printed.
-FUZZED = [
-    "agent",
-    "allocation",
-    "clients",
-    "cpus",
-    "flight",
-    "learned",
-    "lines",
-    "load",
-    "long_section",
-    "share",
-    "split",
-    "threads",
-    "wire",
-]
+FUZZED = {
+    *("agent", "allocation", "clients", "cpus", "flight", "learned", "lines", "load", "long_section"),
+    *("share", "split", "threads", "wire"),
+}
+KEPT_INPUTS, KEPT_BYTES = 50, 2048  # of one target in the repository: how many at most, and none longer
 STAT = re.compile(r"^stat::number_of_executed_units:\s*(\d+)", re.MULTILINE)
 COVERED = re.compile(r"cov: (\d+) ft: (\d+) corp: (\d+)/")
 
@@ -76,9 +67,10 @@ def run(target: str, build: Path, seconds: int, extra: list[str]) -> Run:
     found = build / "found"
     found.mkdir(exist_ok=True)
     command = [
-        str(build / "guest-agent" / "fuzz" / f"fuzz-{target}"),
+        str(program(build, target)),
         f"-max_total_time={seconds}",
         f"-artifact_prefix={found}/{target}-",
+        f"-max_len={TARGETS[target]}",
         "-print_final_stats=1",
         "-close_fd_mask=2",
         "-timeout=60",
@@ -106,6 +98,31 @@ def run(target: str, build: Path, seconds: int, extra: list[str]) -> Run:
     return Run(target, status, int(executed[1]) if executed else 0, edges, features, inputs, log)
 
 
+def program(build: Path, target: str) -> Path:
+    return build / "guest-agent" / "fuzz" / f"fuzz-{target}"
+
+
+def keep(target: str, build: Path) -> None:
+    """What the last run found and the corpus had, without what reaches nothing new: the smallest go to the corpus."""
+    place, corpus = build / "run" / target, HERE / "corpus" / target
+    merged = place / "merged"
+    shutil.rmtree(merged, ignore_errors=True)
+    merged.mkdir()
+    command = [str(program(build, target)), "-merge=1", "-close_fd_mask=2", str(merged), str(corpus)]
+    command += [str(place / "golden"), str(place / "corpus")]
+    environment = {**os.environ, "LLVM_PROFILE_FILE": os.devnull}
+    subprocess.run(command, cwd=place, check=True, stderr=subprocess.DEVNULL, env=environment)
+    inputs = sorted(merged.iterdir(), key=lambda path: path.stat().st_size)
+    inputs = [path for path in inputs if path.stat().st_size <= KEPT_BYTES]
+    # Some of every size: the smallest reach what is easy to reach.
+    chosen = inputs[:: -(-len(inputs) // KEPT_INPUTS)] if inputs else []
+    for path in corpus.glob("[0-9a-f]" * 40):
+        path.unlink()
+    for path in chosen:
+        shutil.copy(path, corpus / path.name)
+    print(f"  {target}: {len(chosen)} of {len(inputs)} inputs kept")
+
+
 def tool(name: str) -> str | None:
     """llvm-profdata or llvm-cov of clang's own version."""
     said = subprocess.run(["clang", "--print-prog-name", name], capture_output=True, text=True, check=False)
@@ -123,7 +140,7 @@ def coverage(build: Path, runs: list[Run]) -> dict[str, tuple[int, int]]:
         return {}
     merged = build / "run" / "merged.profdata"
     subprocess.run([profdata, "merge", "-sparse", "-o", str(merged), *profiles], check=True)
-    programs = [str(build / "guest-agent" / "fuzz" / f"fuzz-{run.target}") for run in runs]
+    programs = [str(program(build, run.target)) for run in runs]
     objects = [part for program in programs[1:] for part in ("-object", program)]
     export = subprocess.run(
         [cov, "export", "-summary-only", f"-instr-profile={merged}", programs[0], *objects],
@@ -144,11 +161,16 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--build", type=Path, required=True, help="what tests/build-c DIRECTORY clang fuzz built")
     parser.add_argument("--seconds", type=int, default=60, help="for all targets together (default: 60)")
-    parser.add_argument("--target", choices=TARGETS, help="this one alone")
+    parser.add_argument("--target", choices=list(TARGETS), help="this one alone")
     parser.add_argument("--libfuzzer", action="append", default=[], help="an option for libFuzzer: --libfuzzer=-seed=1")
+    parser.add_argument("--keep", action="store_true", help="do not fuzz: take what the last run found into the corpus")
     options = parser.parse_args()
     build = options.build.resolve()
     targets = [options.target] if options.target else list(TARGETS)
+    if options.keep:
+        for target in targets:
+            keep(target, build)
+        return 0
     workers = min(len(os.sched_getaffinity(0)), len(targets))
     each = max(1, options.seconds * workers // len(targets))
     print(f"vscaf: fuzzing {', '.join(targets)}: {each} s each, {workers} at a time ...", flush=True)
@@ -177,7 +199,7 @@ def main() -> int:
         print("\n".join(text.splitlines()[-40:]), file=sys.stderr)
         for path in artifact:
             print(
-                f"vscaf: the input: {path}; again: build/fuzz/guest-agent/fuzz/fuzz-{one.target} {path}",
+                f"vscaf: the input: {path}; again: {program(build, one.target)} {path}",
                 file=sys.stderr,
             )
     return 1 if failed else 0

@@ -127,7 +127,8 @@ static void measure_totals(struct agent *agent, double period_s, double joined_c
     }
     agent->totals_known = status == 0;
     double others_cpus = fmax(busy_cpus - joined_cpus, 0.0);
-    agent->busy_cpus = fmin(fmax(busy_cpus, joined_cpus), (double)CPUS_MOST);
+    /* A clock that jumped shows as more than there can be. */
+    agent->busy_cpus = fmin(fmax(busy_cpus, joined_cpus), (double)cpu_set_count(&agent->cpus.present));
     agent->others_demand =
         load_others_demand(&agent->others, others_cpus, others_runnable, busy_cpus, cpu_set_count(&agent->cpus.online));
 }
