@@ -56,18 +56,16 @@ def test_a_host_that_reads_again_gets_the_newest(rig: Rig) -> None:
     assert queued_bytes(rig) == full > 10_000
     assert resident_kib(rig) < before_kib + 1024
 
-    # What was on its way is old; what comes after it is new. Three lines may have been begun or due: of each kind one.
-    behind: list[Message] = []
-    read = 0
-    while read < full:
-        line = rig.line()
-        read += len(line) + 1
-    while not any(one["type"] == "report" for one in behind):
-        behind.append(json.loads(rig.line()))
-    assert [one["type"] for one in behind].count("ack") <= 1
-    assert {one["type"]: one for one in behind}["report"]["sequence"] == rig.sequence, behind
-    assert all(one["sequence"] == rig.sequence for one in behind if one["type"] == "ack"), behind
-    assert rig.message("report")["online"] == [0, 1]
+    # What was on its way is old, one line that was about to go as well. All that comes then is new.
+    on_its_way, read = full + len(rig.received), 0
+    while read < on_its_way:
+        read += len(rig.line()) + 1
+    rig.line()
+    for _ in range(6):
+        message = json.loads(rig.line())
+        assert message.get("sequence", rig.sequence) == rig.sequence, message
+        assert message["type"] == "hello" or message["online"] == [0, 1], message
+    assert rig.message("report")["sequence"] == rig.sequence
 
 
 def test_agent_that_was_held_up(rig: Rig) -> None:
@@ -89,8 +87,8 @@ def test_agent_that_was_held_up(rig: Rig) -> None:
     assert len(reports) <= 10 + (time.monotonic() - began) / PERIOD_S * 2, len(reports)
     for _ in range(10):
         reports.append(rig.message("report"))
-    assert all(report["busy"] <= 4 for report in reports), [report["busy"] for report in reports]
-    assert all(report["demand"] == 4 for report in reports), "it ran all the while"
+    assert all(0 <= report["busy"] <= 4 for report in reports), [report["busy"] for report in reports]
+    rig.message("report", lambda r: r["demand"] == 4 and r["busy"] > 0)
 
 
 @pytest.mark.parametrize("ticks", [10, 10**12, 2**63])
