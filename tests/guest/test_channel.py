@@ -8,6 +8,7 @@ import re
 import socket
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import libvirt
@@ -17,7 +18,7 @@ from vscaf_lab.daemon import DaemonProcess
 from vscaf_lab.guest import AGENT_CHANNEL
 from vscaf_lab.runner import Command
 
-from .conftest import IMAGE, POOL_LIST, Pair
+from .conftest import CACHE, IMAGE, POOL_LIST, Pair
 
 pytestmark = pytest.mark.guest
 
@@ -279,3 +280,51 @@ def test_channel_unplugged_and_plugged_in_again(one: tuple[Guest, Host]) -> None
         assert host.allocate(2)["online"] == [0, 1]
     assert agent_pid(guest) == pid, "it is the same agent"
     program.kill()
+
+
+def move(guest: Guest, target: PrivateLibvirt) -> Guest:
+    """Moves the running guest to another libvirtd, as to another machine's: QEMU, sockets and logs are new ones."""
+    there = Guest(target, guest.name, IMAGE, vcpus=guest.vcpus, memory_mib=guest.memory_mib, cpuset=guest.cpuset)
+    xml = guest.domain.XMLDesc(libvirt.VIR_DOMAIN_XML_MIGRATABLE)
+    xml = xml.replace(str(guest.lab.directory), str(target.directory)).replace(str(guest.lab.logs), str(target.logs))
+    parameters = {
+        libvirt.VIR_MIGRATE_PARAM_URI: f"unix://{target.directory}/move.sock",
+        libvirt.VIR_MIGRATE_PARAM_DEST_XML: xml,
+    }
+    guest.domain.migrate3(target.connection, parameters, libvirt.VIR_MIGRATE_LIVE)
+    guest.runner.close()
+    there.reconnect()
+    return there
+
+
+def test_moved_while_it_runs(tmp_path: Path, shared_lab: PrivateLibvirt, lone_guest: Guest) -> None:
+    """Live migration, there and back again: the program computes on, and the agent serves whoever is the host."""
+    with PrivateLibvirt(logs=tmp_path / "logs", cache=CACHE, hostname="elsewhere") as elsewhere:
+        host = Host(lone_guest)
+        host.connect()
+        try:
+            hello = host.hello()
+            assert host.allocate(2)["online"] == [0, 1]
+            pid, sequence = agent_pid(lone_guest), host.sequence
+            start_programs(lone_guest)
+            host.message("report", lambda report: names(report) == [PROGRAM] and report["demand"] == 2)
+            guest = lone_guest
+            for target in (elsewhere, shared_lab):
+                guest = move(guest, target)
+                host.close()
+                host = Host(guest)
+                host.sequence = sequence
+                host.connect()
+                assert host.hello() == hello
+                assert agent_pid(guest) == pid, "it is the same agent"
+                report = host.message("report", lambda report: names(report) == [PROGRAM])
+                assert report["sequence"] == sequence, "what was applied before still holds"
+                assert_figures_sane(host)
+                assert host.allocate(1)["online"] == [0]
+                assert host.allocate(2)["online"] == [0, 1]
+                sequence = host.sequence
+            guest.runner.close()
+            lone_guest.reconnect()
+            finish_programs(lone_guest)
+        finally:
+            host.close()
