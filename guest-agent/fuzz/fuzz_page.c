@@ -6,7 +6,9 @@
  *   3 CPUS LIMIT DEADLINE COMPETITION  an order
  *   4 THREAD LENGTH BYTES            is what schedstat of a thread says
  *   5 LENGTH BYTES                   is what stat says
- *   6                                an order goes on */
+ *   6                                an order goes on
+ *   7 CLIENT SLOT P(2) SAMPLES SPEEDUP(4) ERROR(4)  an estimate as a shim writes it
+ *   8 CLIENT PARTS(6 x 2)            and time that it has seen go by */
 #include <string.h>
 
 #include "fuzz.h"
@@ -38,6 +40,40 @@ static void write_page(struct agent *agent, uint32_t number, size_t offset, cons
            length < VSCAF_PAGE_BYTES - offset ? length : VSCAF_PAGE_BYTES - offset);
 }
 
+static struct vscaf_page *page_of(struct agent *agent, struct bytes *bytes)
+{
+    static struct vscaf_page nobodys;
+    struct vscaf_page *page = agent->clients.slots[take_number(bytes, 1) % FUZZ_CLIENTS_MOST].page;
+    return page != NULL ? page : &nobodys;
+}
+
+static void write_estimate(struct vscaf_page *page, struct bytes *bytes)
+{
+    uint32_t slot = (uint32_t)take_number(bytes, 1) % VSCAF_ESTIMATES;
+    struct vscaf_estimate *estimate = &page->estimates[slot];
+    atomic_store(&estimate->team_size, (uint32_t)take_number(bytes, 2));
+    atomic_store(&estimate->samples, (uint32_t)take_number(bytes, 1));
+    atomic_store(&estimate->speedup_millionths, take_number(bytes, 4));
+    atomic_store(&estimate->standard_error_millionths, take_number(bytes, 4));
+    atomic_store(&page->estimates_used, slot + 1);
+    atomic_store(&page->estimates_sequence, (atomic_load(&page->estimates_sequence) + 2) & ~1u);
+}
+
+static void write_decomposition(struct vscaf_page *page, struct bytes *bytes)
+{
+    struct vscaf_decomposition *where = &page->decomposition;
+    _Atomic uint64_t *parts[] = {&where->useful,   &where->inflation, &where->fork,
+                                 &where->dispatch, &where->barrier,   &where->steal};
+    for (size_t i = 0; i < sizeof(parts) / sizeof(*parts); i++) {
+        uint64_t ns = 1000 * take_number(bytes, 2);
+        atomic_fetch_add(parts[i], ns);
+        atomic_fetch_add(&where->total, ns);
+        atomic_fetch_add(&page->section_ns, ns);
+    }
+    atomic_fetch_add(&page->started, 1);
+    atomic_fetch_add(&page->finished, 1);
+}
+
 static void write_schedstat(struct bytes *bytes)
 {
     size_t length;
@@ -47,15 +83,33 @@ static void write_schedstat(struct bytes *bytes)
     write_file(path, text, length);
 }
 
+/* As learned.h says. */
+static void check_learned(const struct learned *learned)
+{
+    MUST(learned->points_count <= LEARNED_POINTS_MOST);
+    for (size_t i = 0; i < learned->points_count; i++) {
+        const struct speedup_point *point = &learned->points[i];
+        MUST(i == 0 ? point->p == 1 : point->p > learned->points[i - 1].p);
+        MUST(point->speedup > 0.0 && point->speedup <= LEARNED_EFFICIENCY_MOST * (double)point->p);
+        MUST(point->standard_error >= 0.0 && point->standard_error <= point->speedup && point->samples > 0);
+    }
+    struct learned_decomposition where;
+    if (!learned_decompose(learned, &where))
+        return;
+    double sum = 0.0;
+    for (int i = 0; i < LEARNED_PARTS; i++)
+        sum += where.part[i];
+    MUST(sum > 0.999 && sum < 1.001);
+}
+
 static void period(struct agent *agent, uint64_t *now_ns, uint64_t tens_of_ms)
 {
     *now_ns += tens_of_ms * UINT64_C(10000000);
     agent_period(agent, *now_ns);
     check_lines(agent);
-    for (uint32_t i = 0; i < FUZZ_CLIENTS_MOST; i++) {
-        const struct client *client = &agent->clients.slots[i];
-        MUST(client->page == NULL || (client->learned.points_count <= LEARNED_POINTS_MOST && client->share >= 1));
-    }
+    for (uint32_t i = 0; i < FUZZ_CLIENTS_MOST; i++)
+        if (agent->clients.slots[i].page != NULL)
+            check_learned(&agent->clients.slots[i].learned);
 }
 
 static void step(struct agent *agent, struct bytes *bytes, uint64_t *now_ns, bool *stat_written)
@@ -64,7 +118,7 @@ static void step(struct agent *agent, struct bytes *bytes, uint64_t *now_ns, boo
     size_t offset, length;
     const char *text;
     uint64_t value;
-    switch (take_number(bytes, 1) % 7) {
+    switch (take_number(bytes, 1) % 9) {
     case 0:
         client = (uint32_t)take_number(bytes, 1);
         offset = take_number(bytes, 2);
@@ -95,7 +149,9 @@ static void step(struct agent *agent, struct bytes *bytes, uint64_t *now_ns, boo
         write_file("proc/stat", text, length);
         *stat_written = true;
         break;
-    default: allocation_advance(agent, *now_ns); break;
+    case 6: allocation_advance(agent, *now_ns); break;
+    case 7: write_estimate(page_of(agent, bytes), bytes); break;
+    default: write_decomposition(page_of(agent, bytes), bytes); break;
     }
 }
 
