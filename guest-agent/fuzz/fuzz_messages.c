@@ -1,4 +1,4 @@
-/* The message layer: lines from a host, and everything that acts on them. An input is what a host sends, as it is. Lines
+/* The message layer: lines from a host, and all that acts on them. An input is what a host sends, as it is. Lines
  * that begin with a byte from 1 to 6 are no lines, but what happens meanwhile, once for each further byte:
  *   1 N  the time goes on by N x 10 ms   2 N  a period ends   3 N  a section of process N begins
  *   4 N  a section of process N ends     5 N  CPU N cannot be switched any more
