@@ -12,7 +12,8 @@ ROOT := $(if $(filter 0,$(shell id -u)),,sudo --preserve-env=PATH,PIP_CERT)
 SAY := printf 'vscaf: %s\n'
 ENV := VSCAF_BUILD=$(CURDIR)/$(BUILD)/meson VSCAF_IMAGE=$(CURDIR)/$(BUILD)/image/current
 
-.PHONY: help check demo demo-standalone bench bench-libgomp setup venv programs image lint test-c test-unit test-guest clean bench-parking
+.PHONY: help check demo demo-standalone bench bench-libgomp setup venv programs image lint test-c test-unit \
+    test-guest clean bench-parking fuzz
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 24
@@ -43,6 +44,8 @@ test-c: setup venv ## build the C parts with gcc, clang and sanitizers without a
 	@$(SAY) 'agent tests (plain and sanitized) ...'
 	@$(ENV) $(BIN)/python -m pytest -q guest-agent/tests $(ARGS)
 	@VSCAF_BUILD=$(CURDIR)/$(BUILD)/sanitized $(BIN)/python -m pytest -q guest-agent/tests $(ARGS)
+	@tests/build-c $(BUILD)/fuzz clang fuzz
+	@$(BIN)/python guest-agent/fuzz/run.py --build $(BUILD)/fuzz
 	@$(SAY) 'shim test with a wheel ...'
 	@$(ENV) $(BIN)/python -m pytest -q guest-libgomp/tests $(ARGS)
 
@@ -53,6 +56,10 @@ test-unit: programs venv ## tests without guests
 test-guest: image ## tests with real guests (root)
 	@$(SAY) 'tests with real guests ...'
 	@$(ROOT) env $(ENV) $(BIN)/python -m pytest tests/guest $(ARGS)
+
+fuzz: setup venv ## fuzz the agent for a minute; ARGS="--seconds 3600" for longer: guest-agent/fuzz/README.md
+	@tests/build-c $(BUILD)/fuzz clang fuzz
+	@$(BIN)/python guest-agent/fuzz/run.py --build $(BUILD)/fuzz $(ARGS)
 
 check: lint test-c test-unit test-guest ## prove everything
 	@$(SAY) 'make check: all passed'

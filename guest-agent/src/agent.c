@@ -252,7 +252,8 @@ static void measure_totals(struct agent *agent, double period_s, double joined_c
     if (agent->totals_known && status == 0 && !agent->options->no_background)
         background_period(&agent->background, period_s, busy_cpus * period_s, joined_cpus * period_s);
     agent->totals_known = status == 0;
-    agent->busy_cpus = fmin(fmax(busy_cpus, joined_cpus), (double)CPUS_MOST);
+    /* A clock that jumped shows as more than there can be. */
+    agent->busy_cpus = fmin(fmax(busy_cpus, joined_cpus), (double)cpu_set_count(&agent->cpus.present));
     agent->others_demand =
         load_others_demand(&agent->others, others_cpus, others_runnable, busy_cpus, agent_cpus(agent));
 }
@@ -388,7 +389,7 @@ char *agent_next_line(void *context)
     struct agent *agent = context;
     if (agent->send_hello) {
         agent->send_hello = false;
-        return wire_write_hello(AGENT_NAME, agent->boot_id, &agent->cpus, agent->can_switch);
+        return wire_write_hello(AGENT_NAME, agent->boot_id, &agent->cpus, agent->can_switch ? WIRE_CAN_OFFLINE : 0);
     }
     if (agent->send_error) {
         char text[160];

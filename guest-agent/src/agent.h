@@ -111,7 +111,7 @@ void agent_client_called(struct client *client, uint64_t now_ns);
 /* CPU seconds that a joined process may have used since it was measured last: of one that is gone nobody can say. */
 double agent_client_unmeasured(const struct client *client, uint64_t now_ns);
 /* Callbacks of the port; the context is the agent. */
-port_line_handler agent_take_line;
+lines_handler agent_take_line;
 port_line_source agent_next_line;
 bool agent_has_line(const struct agent *agent);
 

@@ -37,8 +37,7 @@ void port_close(struct port *port)
         close(port->fd);
     port->fd = -1;
     port->hung = false;
-    port->in_length = 0;
-    port->in_discard = false;
+    lines_forget(&port->in);
     drop_out(port);
 }
 
@@ -99,8 +98,14 @@ static int connect_socket(const char *path)
 static int open_path(struct port *port, const char *path)
 {
     struct stat status;
+    if (snprintf(port->opened, sizeof(port->opened), "%s", path) >= (int)sizeof(port->opened)) {
+        errno = ENAMETOOLONG;
+        return -1;
+    }
     if (stat(path, &status) != 0)
         return -1;
+    port->device = status.st_dev;
+    port->inode = status.st_ino;
     if (S_ISSOCK(status.st_mode)) {
         port->keeps = false;
         return connect_socket(path);
@@ -137,8 +142,18 @@ static bool reopen(struct port *port)
         port->complained = true;
         return false;
     }
+    if (port->complained)
+        log_line("port %s: opened", path);
     port->complained = false;
     return true;
+}
+
+/* Whether what was opened is still what lies at its path: a port that was unplugged has no node any more, or, plugged
+ * again, a new one. */
+static bool still_there(const struct port *port)
+{
+    struct stat now;
+    return stat(port->opened, &now) == 0 && now.st_dev == port->device && now.st_ino == port->inode;
 }
 
 /* The host's end is gone. What is left of a line in flight is cut to its end, so that the next host sees at most one
@@ -150,14 +165,20 @@ static void hang_up(struct port *port, uint64_t now_ns)
         port->retry_ns = now_ns + PORT_RETRY_NS;
         return;
     }
+    if (!still_there(port)) {
+        log_line("port %s: it is gone; trying every second", port->opened);
+        port->complained = true;
+        port_close(port);
+        port->retry_ns = now_ns + PORT_HUNG_RETRY_NS; /* it may be back already */
+        return;
+    }
     bool cut = port->out != NULL && port->out_done > 0;
     drop_out(port);
     if (cut) {
         port->out = strdup("\n");
         port->out_length = port->out != NULL ? 1 : 0;
     }
-    port->in_length = 0;
-    port->in_discard = false;
+    lines_forget(&port->in);
     port->hung = true;
     port->retry_ns = now_ns + PORT_HUNG_RETRY_NS;
 }
@@ -187,41 +208,19 @@ short port_events(const struct port *port, bool more_to_send)
     return (short)(POLLIN | (port->out != NULL || more_to_send ? POLLOUT : 0));
 }
 
-static void take_lines(struct port *port, port_line_handler *handler, void *context)
-{
-    size_t start = 0;
-    for (;;) {
-        char *end = memchr(port->in + start, '\n', port->in_length - start);
-        if (end == NULL)
-            break;
-        size_t length = (size_t)(end - (port->in + start));
-        if (!port->in_discard)
-            handler(context, port->in + start, length);
-        port->in_discard = false;
-        start += length + 1;
-    }
-    if (start > 0)
-        memmove(port->in, port->in + start, port->in_length - start);
-    port->in_length -= start;
-    if (port->in_length == sizeof(port->in) && !port->in_discard) {
-        port->in_discard = true;
-        port->lines_too_long++;
-        if (port->lines_too_long == 1)
-            log_line("a line from the host is longer than %u bytes: ignored (said once)", WIRE_LINE_BYTES);
-    }
-    if (port->in_discard)
-        port->in_length = 0;
-}
-
-void port_serve(struct port *port, short events, uint64_t now_ns, port_line_handler *handler, void *context)
+void port_serve(struct port *port, short events, uint64_t now_ns, lines_handler *handler, void *context)
 {
     if (!port_connected(port))
         return;
     if (events & POLLIN) {
-        ssize_t got = read(port->fd, port->in + port->in_length, sizeof(port->in) - port->in_length);
+        size_t room;
+        char *bytes = lines_room(&port->in, &room);
+        ssize_t got = read(port->fd, bytes, room);
         if (got > 0) {
-            port->in_length += (size_t)got;
-            take_lines(port, handler, context);
+            uint64_t too_long = port->in.too_long;
+            lines_take(&port->in, (size_t)got, handler, context);
+            if (too_long == 0 && port->in.too_long > 0)
+                log_line("a line from the host is longer than %u bytes: ignored (said once)", WIRE_LINE_BYTES);
             return; /* what else there is, and a hang-up, comes with the next poll */
         }
         if (got < 0 && (errno == EAGAIN || errno == EINTR))

@@ -2,11 +2,13 @@
 #ifndef VSCAF_PORT_H
 #define VSCAF_PORT_H
 
+#include <limits.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 
-#include "wire.h"
+#include "lines.h"
 
 #define PORT_NAME "org.vscaf.agent.0"
 #define PORT_DEFAULT_PATH "/dev/virtio-ports/" PORT_NAME
@@ -20,19 +22,16 @@ struct port {
     bool hung;         /* open, but nobody at the host's end: poll() would return at once for ever */
     bool keeps;        /* a character device that survives the host's end: keep it open while hung */
     bool complained;   /* its absence was logged */
+    char opened[PATH_MAX]; /* where it was found, and what lay there */
+    dev_t device;
+    ino_t inode;
     uint64_t retry_ns; /* when to try again, if not open or hung */
 
-    char in[WIRE_LINE_BYTES];
-    size_t in_length;
-    bool in_discard; /* within a line that was too long: ignore up to its end */
-    uint64_t lines_too_long;
+    struct lines in;
 
     char *out; /* the line in flight, or NULL */
     size_t out_length, out_done;
 };
-
-/* Called for each line, without its end. */
-typedef void port_line_handler(void *context, const char *line, size_t length);
 
 /* Asked for the next line to send: NULL when there is none. The port frees it. */
 typedef char *port_line_source(void *context);
@@ -50,7 +49,7 @@ bool port_try(struct port *port, uint64_t now_ns);
 short port_events(const struct port *port, bool more_to_send);
 
 /* Serves what poll() returned. */
-void port_serve(struct port *port, short events, uint64_t now_ns, port_line_handler *handler, void *context);
+void port_serve(struct port *port, short events, uint64_t now_ns, lines_handler *handler, void *context);
 
 /* Sends lines from the source for as long as the port takes them. */
 void port_send(struct port *port, uint64_t now_ns, port_line_source *source, void *context);

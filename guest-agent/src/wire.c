@@ -82,15 +82,54 @@ static void read_allocate(const json_t *object, struct wire_message *message)
     };
 }
 
-static void read_text_field(const json_t *object, const char *key, enum wire_type type, struct wire_message *message)
+/* A string of at most WIRE_WORDS_MOST characters. */
+static const char *read_words(const json_t *object, const char *key)
 {
     const json_t *value = json_object_get(object, key);
-    if (!json_is_string(value)) {
-        refuse(message, type == WIRE_HELLO ? "hello needs a string daemon" : "error needs a string message");
+    if (!json_is_string(value))
+        return NULL;
+    const char *text = json_string_value(value);
+    size_t characters = 0;
+    for (size_t i = 0; text[i] != '\0'; i++)
+        characters += ((unsigned char)text[i] & 0xc0) != 0x80; /* it is UTF-8: the bytes that begin one */
+    return characters <= WIRE_WORDS_MOST ? text : NULL;
+}
+
+/* What else a hello may carry. Nothing comes of it yet; but what it means is fixed, so it cannot be anything else. */
+static bool versions_are_sound(const json_t *versions)
+{
+    if (versions == NULL)
+        return true;
+    if (!json_is_array(versions) || json_array_size(versions) > WIRE_VERSIONS_MOST)
+        return false;
+    for (size_t i = 0; i < json_array_size(versions); i++) {
+        const json_t *version = json_array_get(versions, i);
+        if (!json_is_integer(version) || json_integer_value(version) < 1 || json_integer_value(version) > INT32_MAX)
+            return false;
+    }
+    return true;
+}
+
+static void read_hello(const json_t *object, struct wire_message *message)
+{
+    const char *daemon = read_words(object, "daemon");
+    if (daemon == NULL || !versions_are_sound(json_object_get(object, "versions"))) {
+        refuse(message, "hello needs a string daemon; versions, if given, are a list of whole numbers above 0");
         return;
     }
-    message->type = type;
-    wire_printable(message->text, sizeof(message->text), json_string_value(value));
+    message->type = WIRE_HELLO;
+    wire_printable(message->text, sizeof(message->text), daemon);
+}
+
+static void read_error(const json_t *object, struct wire_message *message)
+{
+    const char *words = read_words(object, "message");
+    if (words == NULL) {
+        refuse(message, "error needs a string message");
+        return;
+    }
+    message->type = WIRE_ERROR;
+    wire_printable(message->text, sizeof(message->text), words);
 }
 
 static void read_object(const json_t *object, struct wire_message *message)
@@ -106,11 +145,11 @@ static void read_object(const json_t *object, struct wire_message *message)
         message->version = json_integer_value(version);
         message->answerable = strcmp(word, "error") != 0;
     } else if (strcmp(word, "hello") == 0) {
-        read_text_field(object, "daemon", WIRE_HELLO, message);
+        read_hello(object, message);
     } else if (strcmp(word, "allocate") == 0) {
         read_allocate(object, message);
     } else if (strcmp(word, "error") == 0) {
-        read_text_field(object, "message", WIRE_ERROR, message);
+        read_error(object, message);
     } else {
         refuse(message, "no type that a host sends");
     }
@@ -172,15 +211,17 @@ static json_t *cpu_list(const struct cpu_set *set)
     return list;
 }
 
-char *wire_write_hello(const char *agent, const char *boot_id, const struct cpus *cpus, bool can_switch)
+char *wire_write_hello(const char *agent, const char *boot_id, const struct cpus *cpus, unsigned capabilities)
 {
-    json_t *capabilities = json_array();
-    if (can_switch)
-        json_array_append_new(capabilities, json_string("offline"));
-    return write_line(json_pack("{s:i, s:s, s:s, s:s, s:{s:i, s:i, s:o}, s:o}", "v", WIRE_VERSION, "type", "hello",
-                                "agent", agent, "boot_id", boot_id, "cpus", "possible", (int)cpus->possible, "present",
-                                (int)cpu_set_count(&cpus->present), "online", cpu_list(&cpus->online), "capabilities",
-                                capabilities));
+    json_t *words = json_array();
+    if (capabilities & WIRE_CAN_OFFLINE)
+        json_array_append_new(words, json_string("offline"));
+    if (capabilities & WIRE_CAN_PARK)
+        json_array_append_new(words, json_string("park"));
+    return write_line(json_pack("{s:i, s:s, s:s, s:s, s:{s:i, s:i, s:o}, s:o, s:[i], s:i}", "v", WIRE_VERSION, "type",
+                                "hello", "agent", agent, "boot_id", boot_id, "cpus", "possible", (int)cpus->possible,
+                                "present", (int)cpu_set_count(&cpus->present), "online", cpu_list(&cpus->online),
+                                "capabilities", words, "versions", WIRE_VERSION, "page", (int)VSCAF_PAGE_VERSION));
 }
 
 /* What a report leaves out, each step more than the one before. */

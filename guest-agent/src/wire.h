@@ -12,6 +12,14 @@
 
 #define WIRE_VERSION 1
 #define WIRE_LINE_BYTES 65536u /* most bytes of a line, its end included */
+#define WIRE_WORDS_MOST 1024u  /* characters of a string */
+#define WIRE_VERSIONS_MOST 16u /* that a hello may list */
+
+/* What an agent can do, as its hello says it: bits here, words on the wire. */
+enum wire_capability {
+    WIRE_CAN_OFFLINE = 1, /* "offline": CPUs can be put on- and offline */
+    WIRE_CAN_PARK = 2,    /* "park": CPUs that are online can be kept free of work */
+};
 
 enum wire_type {
     WIRE_BAD,           /* not a message: count it, ignore it */
@@ -78,7 +86,7 @@ struct wire_report {
 /* Each writes a line with its end, at most WIRE_LINE_BYTES, for the caller to free(); NULL when there is no memory. A
  * report that would be longer leaves out, until it fits: learning and decomposition of processes that do not run, then
  * of all; points of those that do not run, then of all; at last the last processes. */
-char *wire_write_hello(const char *agent, const char *boot_id, const struct cpus *cpus, bool can_switch);
+char *wire_write_hello(const char *agent, const char *boot_id, const struct cpus *cpus, unsigned capabilities);
 char *wire_write_report(const struct wire_report *report);
 char *wire_write_ack(int64_t sequence, const struct cpu_set *online, bool sections_ended);
 char *wire_write_error(const char *text);

@@ -1,28 +1,69 @@
-"""The wire's schema, as a check of one line."""
+"""The wire's schema, as a check of one line: what wire/README.md says of JSON itself, then schema.json."""
 
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
+from typing import Any
 
-from jsonschema import Draft202012Validator
+from jsonschema import Draft202012Validator, TypeChecker
+from jsonschema.validators import extend
 
 WIRE = Path(__file__).parent.parent / "wire"
 GOLDEN = WIRE / "golden"
 SCHEMA = json.loads((WIRE / "schema.json").read_text())
+LINE_BYTES = 65536
 
 
-def _validator(side: str) -> Draft202012Validator:
-    return Draft202012Validator({"$ref": f"#/$defs/{side}", "$defs": SCHEMA["$defs"]})
+def _is_whole(_: TypeChecker, value: object) -> bool:
+    """JSON Schema takes 1.0 for an integer; the wire does not."""
+    return isinstance(value, int) and not isinstance(value, bool)
 
 
-_VALIDATORS = {side: _validator(side) for side in ("from_guest", "from_host")}
+_STRICT = extend(Draft202012Validator, type_checker=Draft202012Validator.TYPE_CHECKER.redefine("integer", _is_whole))
+_VALIDATORS = {
+    side: _STRICT({"$ref": f"#/$defs/{side}", "$defs": SCHEMA["$defs"]}) for side in ("from_guest", "from_host")
+}
+
+
+def _each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise ValueError("a name is given twice")
+    return found
+
+
+def _no_constant(name: str) -> None:
+    raise ValueError(f"{name} is not JSON")
+
+
+def _sound(value: object) -> bool:
+    """Strings without NUL and half surrogate pairs, numbers that 64 bits hold."""
+    if isinstance(value, str):
+        return "\0" not in value and not any(0xD800 <= ord(character) < 0xE000 for character in value)
+    if isinstance(value, bool):
+        return True
+    if isinstance(value, int):
+        return -(2**63) <= value < 2**63
+    if isinstance(value, float):
+        return math.isfinite(value)
+    if isinstance(value, list):
+        return all(map(_sound, value))
+    if isinstance(value, dict):
+        return all(_sound(key) and _sound(one) for key, one in value.items())
+    return True
 
 
 def accepts(line: str | bytes, side: str) -> bool:
-    """Whether `line` is a message that this side ("from_guest", "from_host") may send."""
+    """Whether `line` (without its end) is a message that this side ("from_guest", "from_host") may send."""
     try:
-        message = json.loads(line)
-    except ValueError:
+        text = line.decode() if isinstance(line, bytes) else line
+        message = json.loads(text, object_pairs_hook=_each_once, parse_constant=_no_constant)
+    except (ValueError, RecursionError):
         return False
-    return bool(_VALIDATORS[side].is_valid(message))
+    return (
+        len(text.encode(errors="surrogatepass")) < LINE_BYTES
+        and _sound(message)
+        and _VALIDATORS[side].is_valid(message)
+    )

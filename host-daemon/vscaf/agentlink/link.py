@@ -144,7 +144,7 @@ class AgentLink:
                 # A daemon that died in mid-line left a half line in the guest: end it, or the hello would stick to it.
                 if self._writer is not None and greeted_at_s == float("-inf"):
                     self._writer.write(b"\n")
-                self.send(messages.HostHello(daemon=f"vscaf {__version__}"))
+                self.send(messages.HostHello(daemon=f"vscaf {__version__}", versions=[messages.WIRE_VERSION]))
                 greeted_at_s = now_s
             try:
                 async with asyncio.timeout(HELLO_RETRY_S):

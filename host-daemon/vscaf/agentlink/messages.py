@@ -1,6 +1,7 @@
 """The wire's messages as typed values. The contract is guest-agent/wire/README.md; both sides test its golden lines."""
 
-from typing import Annotated, Literal, TypeVar
+import re
+from typing import Annotated, Any, Literal, TypeVar
 
 import msgspec
 from msgspec import Meta
@@ -9,9 +10,13 @@ WIRE_VERSION = 1
 LINE_LIMIT_BYTES = 65536
 
 Count = Annotated[int, Meta(ge=0, le=4096)]
-Sequence = Annotated[int, Meta(ge=0, le=2**62)]
-CpuNumbers = Annotated[list[Count], Meta(max_length=4096)]
-Figure = Annotated[float, Meta(ge=0, le=1e6)]
+CpuCount = Annotated[int, Meta(ge=1, le=4096)]
+Whole = Annotated[int, Meta(ge=0, le=2**63 - 1)]
+CpuNumbers = Annotated[list[Annotated[int, Meta(ge=0, le=4095)]], Meta(max_length=4096)]
+Cpus = Annotated[float, Meta(ge=0, le=4096)]
+Speedup = Annotated[float, Meta(gt=0, le=1e6)]
+SpeedupError = Annotated[float, Meta(ge=0, le=1e6)]
+Versions = Annotated[list[Annotated[int, Meta(ge=1, le=2**31 - 1)]], Meta(max_length=16)]
 Fraction = Annotated[float, Meta(ge=0, le=1)]
 CostSeconds = Annotated[float, Meta(ge=0, le=1e9)]
 SectionMs = Annotated[float, Meta(ge=0, le=1e9)]
@@ -24,12 +29,20 @@ class Message(msgspec.Struct, tag_field="type", frozen=True, kw_only=True):
     v: Literal[1] = 1
 
 
+def _each_once(numbers: list[int]) -> None:
+    if len(set(numbers)) != len(numbers):
+        raise ValueError("a CPU is listed twice")
+
+
 class GuestCpus(msgspec.Struct, frozen=True, kw_only=True):
     """CPUs of a guest: how many there may ever be, how many are plugged, which are online."""
 
-    possible: Count
-    present: Count
+    possible: CpuCount
+    present: CpuCount
     online: CpuNumbers
+
+    def __post_init__(self) -> None:
+        _each_once(self.online)
 
 
 class GuestHello(Message, tag="hello", frozen=True, kw_only=True):
@@ -39,15 +52,19 @@ class GuestHello(Message, tag="hello", frozen=True, kw_only=True):
     boot_id: Words
     cpus: GuestCpus
     capabilities: Annotated[list[Words], Meta(max_length=64)]
+    versions: Versions | msgspec.UnsetType = msgspec.UNSET
+    """Versions of the wire that it speaks."""
+    page: Annotated[int, Meta(ge=0, le=2**31 - 1)] | msgspec.UnsetType = msgspec.UNSET
+    """Version of the page that it shares with the programs; 0: it does not say."""
 
 
 class ReportedPoint(msgspec.Struct, frozen=True, kw_only=True):
     """A measured speedup S(p) of a process, with its standard error."""
 
     p: Annotated[int, Meta(ge=1, le=4096)]
-    speedup: Figure
-    standard_error: Figure
-    samples: Annotated[int, Meta(ge=0, le=2**62)]
+    speedup: Speedup
+    standard_error: SpeedupError
+    samples: Whole
 
 
 class Learning(msgspec.Struct, frozen=True, kw_only=True):
@@ -98,19 +115,25 @@ class ReportedProcess(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
 class Report(Message, tag="report", frozen=True, kw_only=True):
     """The guest's state over the last period."""
 
-    sequence: Sequence
+    sequence: Whole
     online: CpuNumbers
     demand: Count
-    busy: Figure
+    busy: Cpus
     processes: Annotated[list[ReportedProcess], Meta(max_length=512)]
+
+    def __post_init__(self) -> None:
+        _each_once(self.online)
 
 
 class Ack(Message, tag="ack", frozen=True, kw_only=True):
     """The newest allocate has been carried out; `online` is what is."""
 
-    sequence: Sequence
+    sequence: Whole
     online: CpuNumbers
     sections_ended: bool
+
+    def __post_init__(self) -> None:
+        _each_once(self.online)
 
 
 class WireError(Message, tag="error", frozen=True, kw_only=True):
@@ -123,16 +146,18 @@ class HostHello(Message, tag="hello", frozen=True, kw_only=True):
     """The daemon is there, or has restarted."""
 
     daemon: Words
+    versions: Versions | msgspec.UnsetType = msgspec.UNSET
+    """Versions of the wire that it speaks."""
 
 
 class Allocate(Message, tag="allocate", frozen=True, kw_only=True):
     """How many CPUs the guest has from now on (0: rest), and by when it should have shrunk to them."""
 
-    sequence: Sequence
-    cpus: Count
-    limit: Count
+    sequence: Whole
+    cpus: Whole
+    limit: Whole
     competition: bool
-    deadline_ms: Annotated[int, Meta(ge=0, le=60_000)]
+    deadline_ms: Whole
 
 
 FromGuest = GuestHello | Report | Ack | WireError
@@ -140,7 +165,23 @@ FromHost = HostHello | Allocate | WireError
 
 _from_guest: msgspec.json.Decoder[FromGuest] = msgspec.json.Decoder(FromGuest)
 _from_host: msgspec.json.Decoder[FromHost] = msgspec.json.Decoder(FromHost)
-_fields = msgspec.json.Decoder(dict[str, msgspec.Raw])
+
+
+class _Key:
+    """A field's name as it stands in the line: one given twice is in the dictionary twice."""
+
+    __slots__ = ("name",)
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+
+def _key(_: type, name: Any) -> _Key:
+    return _Key(name)
+
+
+_fields = msgspec.json.Decoder(dict[_Key, msgspec.Raw], dec_hook=_key)
+_NUL = re.compile(rb"(?<!\\)(?:\\\\)*\\u0000")
 _encoder = msgspec.json.Encoder()
 T = TypeVar("T")
 
@@ -167,7 +208,13 @@ def _decode(decoder: msgspec.json.Decoder[T], line: bytes) -> T:
     if len(line) >= LINE_LIMIT_BYTES:
         raise BadLine(f"a line of {len(line)} bytes")
     try:
-        fields = _fields.decode(line)
+        line.decode()  # what msgspec skips, it does not look at
+        if b"\\u0000" in line and _NUL.search(line):
+            raise BadLine("a NUL in a string")
+        pairs = _fields.decode(line)
+        fields = {key.name: value for key, value in pairs.items()}
+        if len(fields) != len(pairs):
+            raise BadLine("a field is given twice")
         if "v" not in fields:
             raise BadLine("no version field `v`")
         version = msgspec.json.decode(fields["v"], type=int)

@@ -150,6 +150,13 @@ class Guest:
         self.lab.connection.createXML(xml, 0)
         self._runner = Runner(self._lab_socket, self.name)
 
+    def reconnect(self) -> None:
+        """Reaches the guest anew, where its QEMU is another one (restored, or moved). Commands under way are lost to
+        us, and go on in the guest."""
+        if self._runner is not None:
+            self._runner.close()
+        self._runner = Runner(self._lab_socket, self.name)
+
     def wait_ready(self, deadline_s: float = BOOT_DEADLINE_S) -> None:
         """Waits until the guest runs commands. Raises TimeoutError with its last words at the deadline."""
         try:

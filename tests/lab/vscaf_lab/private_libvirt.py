@@ -17,6 +17,7 @@ import sys
 import tempfile
 import threading
 import time
+import uuid
 from pathlib import Path
 from types import FrameType, TracebackType
 
@@ -44,6 +45,7 @@ SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 LAUNCH = """
 set -e
 mount --make-rprivate / 2>/dev/null || nsenter --mount=/proc/self/ns/mnt -- mount --make-rprivate /
+if [ -n "$LAB_HOSTNAME" ]; then hostname "$LAB_HOSTNAME"; fi
 while [ "$1" != -- ]; do mount --bind "$1" "$2"; shift 2; done
 shift
 exec "$@"
@@ -74,12 +76,14 @@ class PrivateLibvirt:
 
     `logs`: where the logs go (default: lost with the run directory). `cache`: a directory that keeps QEMU's
     capabilities and the answer of the probe for KVM between runs, which saves about 9 and 20 s. Both are made if
-    absent. Raises LabError where a daemon is not installed or does not start.
+    absent. `hostname`: a name and an identity of its own, as another machine's libvirtd has: domains can be moved
+    between two labs only if one of them has that. Raises LabError where a daemon is not installed or does not start.
     """
 
-    def __init__(self, logs: Path | None = None, cache: Path | None = None) -> None:
+    def __init__(self, logs: Path | None = None, cache: Path | None = None, hostname: str | None = None) -> None:
         self._logs = logs
         self.cache = cache
+        self._hostname = hostname
         self._daemons: dict[str, subprocess.Popen[bytes]] = {}
         self._connection: libvirt.virConnect | None = None
         self._binds: list[tuple[Path, str]] = []
@@ -174,7 +178,8 @@ class PrivateLibvirt:
         self._binds = [(self.logs if part == "log" else self.directory / part, path) for part, path in BINDS.items()]
         self._binds += _private_accounts(self.directory)
         etc = self.directory / "etc"
-        (etc / "libvirtd.conf").write_text(LIBVIRTD_CONF)
+        identity = f'host_uuid = "{uuid.uuid4()}"\n' if self._hostname is not None else ""
+        (etc / "libvirtd.conf").write_text(LIBVIRTD_CONF + identity)
         (etc / "qemu.conf").write_text(QEMU_CONF)
         (etc / "virtlogd.conf").write_text('log_outputs = "3:file:/var/log/libvirt/virtlogd.log"\n')
         drivers = self.directory / "drivers"
@@ -201,12 +206,14 @@ class PrivateLibvirt:
             "PATH": SYSTEM_PATH,
             "HOME": "/root",
             "LC_ALL": "C",
+            "LAB_HOSTNAME": self._hostname or "",
             "LIBVIRT_DRIVER_DIR": str(self.directory / "drivers"),
             "DBUS_SYSTEM_BUS_ADDRESS": f"unix:path={self.directory}/no-dbus",
         }
         output = self.logs / f"{name}.out"
         first_cpu = ["taskset", "--cpu-list", str(min(os.sched_getaffinity(0)))] if name == "libvirtd" else []
-        unshare = ["unshare", "--mount", "--propagation", "unchanged", "--"]
+        own_name = ["--uts"] if self._hostname is not None else []
+        unshare = ["unshare", "--mount", *own_name, "--propagation", "unchanged", "--"]
         with output.open("ab") as file:
             process = subprocess.Popen(
                 [*first_cpu, *unshare, "sh", "-c", LAUNCH, "lab", *binds, "--", *daemon],

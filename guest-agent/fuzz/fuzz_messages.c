@@ -1,0 +1,93 @@
+/* The message layer: lines from a host, and all that acts on them. An input is what a host sends, as it is. Lines
+ * that begin with a byte from 1 to 6 are no lines, but what happens meanwhile, once for each further byte:
+ *   1 N  the time goes on by N x 10 ms   2 N  a period ends   3 N  a section of process N begins
+ *   4 N  a section of process N ends     5 N  CPU N cannot be switched any more
+ *   6 N  the host reads what is there for it */
+#include <string.h>
+
+#include "fuzz.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static uint64_t passed_ns;
+
+static uint64_t now_ns(void)
+{
+    return monotonic_ns() + passed_ns;
+}
+
+static void happen(struct agent *agent, int what, uint8_t number)
+{
+    struct client *client = &agent->clients.slots[number % FUZZ_CLIENTS_MOST];
+    switch (what) {
+    case 1:
+        passed_ns += number * UINT64_C(10000000);
+        allocation_advance(agent, now_ns());
+        break;
+    case 2: agent_period(agent, now_ns()); break;
+    case 3:
+        if (client->page != NULL)
+            atomic_fetch_add(&client->page->started, 1);
+        break;
+    case 4:
+        if (client->page != NULL)
+            atomic_store(&client->page->finished, atomic_load(&client->page->started));
+        break;
+    case 5:
+        if (number % FUZZ_CPUS > 0)
+            fix_cpu(number % FUZZ_CPUS);
+        break;
+    default: check_lines(agent); break;
+    }
+}
+
+static void take_line(struct agent *agent, const char *line, size_t length)
+{
+    if (length > 0 && line[0] >= 1 && line[0] <= 6) {
+        for (size_t i = 1; i < length && i < 40; i++)
+            happen(agent, line[0], (uint8_t)line[i]);
+        return;
+    }
+    struct wire_message message;
+    wire_parse(line, length, &message);
+    MUST(memchr(message.text, '\0', sizeof(message.text)) != NULL);
+    MUST(message.type == WIRE_BAD || strlen(message.text) == 0 || message.type == WIRE_HELLO ||
+         message.type == WIRE_ERROR);
+    if (message.type == WIRE_ALLOCATE)
+        MUST(message.allocate.sequence >= 0 && message.allocate.cpus <= CPUS_MOST && message.allocate.limit >= 1 &&
+             message.allocate.limit <= CPUS_MOST && message.allocate.deadline_ms <= 3600000);
+    agent_take_line(agent, line, length);
+}
+
+static void settle(struct agent *agent)
+{
+    for (int i = 0; i < 3 * FUZZ_CPUS + 10 && agent->allocation.phase != ALLOCATION_SETTLED; i++)
+        happen(agent, 1, 1);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    struct agent *agent = agent_anew(2);
+    const char *text = (const char *)data, *end = text + size;
+    passed_ns = 0;
+    while (text < end) {
+        const char *stop = memchr(text, '\n', (size_t)(end - text));
+        if (stop == NULL)
+            stop = end;
+        take_line(agent, text, (size_t)(stop - text));
+        text = stop + 1;
+    }
+    /* Once the sections have ended, every order settles, in a step for each CPU and some more. */
+    for (uint8_t i = 0; i < 2; i++)
+        happen(agent, 4, i);
+    settle(agent);
+    MUST(agent->allocation.phase == ALLOCATION_SETTLED);
+    MUST(!agent->allocation.given || agent->allocation.applied_sequence == agent->allocation.order.sequence);
+    check_lines(agent);
+    happen(agent, 2, 0);
+    settle(agent);
+    happen(agent, 2, 0);
+    check_agent(agent);
+    MUST(check_lines(agent) > 0);
+    return 0;
+}

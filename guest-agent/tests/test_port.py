@@ -1,0 +1,141 @@
+"""The agent's port under strain: a host that does not read, half lines, an agent that is held up, clocks that jump."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import signal
+import sys
+import termios
+import time
+from pathlib import Path
+
+import pytest
+from rig import Message, Rig, wait_until
+
+PERIOD_S = 0.05  # the rig's
+
+
+def resident_kib(rig: Rig) -> int:
+    assert rig.process is not None
+    status = Path(f"/proc/{rig.process.pid}/status").read_text()
+    return int(status.split("VmRSS:")[1].split()[0])
+
+
+def queued_bytes(rig: Rig) -> int:
+    assert rig.host is not None
+    return int.from_bytes(fcntl.ioctl(rig.host, termios.FIONREAD, b"\0" * 4), sys.byteorder)
+
+
+def test_a_host_that_reads_again_gets_the_newest(rig: Rig) -> None:
+    """Ten thousand things to say while nobody reads: they are not kept. Then the state as it is, not as it was."""
+    rig.start("--period-ms", "20")
+    program = rig.join()
+    program.say("busy 1")
+    rig.message("report", lambda r: r["demand"] == 4)
+    hello = b'{"v":1,"type":"hello","daemon":"vscaf 0.1.0"}\n'
+    order = '{{"v":1,"type":"allocate","sequence":{0},"cpus":{1},"limit":4,"competition":false,"deadline_ms":0}}\n'
+    asked = 0
+
+    def ask(times: int) -> None:
+        nonlocal asked
+        for _ in range(times):
+            asked += 1
+            rig.raw(hello + order.format(1000 + asked, 3 + asked % 2).encode())
+
+    full = -1
+    while queued_bytes(rig) > full:
+        full = queued_bytes(rig)
+        ask(300)
+        program.beat()
+    before_kib = resident_kib(rig)
+    while asked < 10_000:
+        ask(100)
+    rig.allocate(2)
+    wait_until(lambda: rig.online() == [0, 1] and program.team() == 2, "the newest order, though nobody reads")
+    assert queued_bytes(rig) == full > 10_000
+    assert resident_kib(rig) < before_kib + 1024
+
+    # What was on its way is old, one line that was about to go as well. All that comes then is new.
+    on_its_way, read = full + len(rig.received), 0
+    while read < on_its_way:
+        read += len(rig.line()) + 1
+    rig.line()
+    for _ in range(6):
+        message = json.loads(rig.line())
+        assert message.get("sequence", rig.sequence) == rig.sequence, message
+        assert message["type"] == "hello" or message["online"] == [0, 1], message
+    assert rig.message("report")["sequence"] == rig.sequence
+
+
+def test_agent_that_was_held_up(rig: Rig) -> None:
+    """One period lasts seconds: no reports are made up for, no figure is beyond what can be, and it goes on."""
+    rig.start()
+    program = rig.join()
+    program.say("busy 1")
+    rig.message("report", lambda r: r["demand"] == 4)
+    assert rig.process is not None
+    rig.process.send_signal(signal.SIGSTOP)
+    time.sleep(2.0)  # what the test is about
+    rig.process.send_signal(signal.SIGCONT)
+    sequence = rig.allocate(2)
+    reports: list[Message] = []
+    began = time.monotonic()
+    while not reports or reports[-1]["sequence"] != sequence:
+        reports.append(rig.message("report"))
+    # None for the periods that were missed: at most what the time since then brings, and what had been sent before.
+    assert len(reports) <= 10 + (time.monotonic() - began) / PERIOD_S * 2, len(reports)
+    for _ in range(10):
+        reports.append(rig.message("report"))
+    assert all(0 <= report["busy"] <= 4 for report in reports), [report["busy"] for report in reports]
+    rig.message("report", lambda r: r["demand"] == 4 and r["busy"] > 0)
+
+
+@pytest.mark.parametrize("ticks", [10, 10**12, 2**63])
+def test_clock_of_the_cpus_that_jumps(rig: Rig, ticks: int) -> None:
+    """What /proc/stat counts goes back (another kernel's count, a restored guest) or leaps ahead."""
+    rig.start()
+    rig.idle_stat(100_000)
+    rig.message("report")
+    program = rig.join()
+    rig.message("report", lambda r: r["processes"])
+    rig.idle_stat(ticks)
+    for _ in range(6):
+        report = rig.message("report")
+        assert 0 <= report["busy"] <= 4, report
+    wait_until(lambda: rig.message("report")["busy"] < 1, "the jump to be over")
+    assert rig.message("report", lambda r: r["demand"] == 0)["busy"] < 1
+    assert program.team() >= 1
+
+
+def test_host_that_leaves_in_every_place_of_a_line(rig: Rig) -> None:
+    """Wherever the host died in its line: its successor is understood, and gets whole lines."""
+    line = b'{"v":1,"type":"allocate","sequence":3,"cpus":1,"limit":4,"competition":false,"deadline_ms":9}\n'
+    rig.start()
+    # An agent finds a socket that was lost after a second: some places stand for all. Without a loss: all of them.
+    for cut in (1, len(line) // 2, len(line) - 1):
+        rig.raw(line[:cut])
+        rig.accept_after_close()
+        assert json.loads(rig.line())["type"] == "hello"
+        rig.send(type="hello", daemon="vscaf 0.1.0")
+        assert rig.message("report")["online"] == [0, 1, 2, 3]
+    for cut in range(len(line) - 1):
+        rig.raw(line[:cut])
+        rig.send(type="hello", daemon="vscaf 0.1.0")
+        rig.message("hello")
+    assert rig.ack(rig.allocate(2))["online"] == [0, 1]
+
+
+def test_hello_says_what_is_spoken(rig: Rig) -> None:
+    rig.start()
+    hello = rig.message("hello")
+    assert hello["versions"] == [1] and hello["page"] == 2 and hello["capabilities"] == ["offline"]
+    rig.send(type="hello", daemon="vscaf 9.0.0", versions=[1, 2, 3], a_field_of_tomorrow=[])
+    assert rig.message("hello")["versions"] == [1]
+
+
+def test_hello_where_no_cpu_can_be_switched(rig: Rig) -> None:
+    for file in rig.cpus.glob("cpu[0-9]*/online"):
+        file.unlink()
+    rig.start()
+    assert rig.message("hello")["capabilities"] == []

@@ -1,0 +1,330 @@
+"""The agent's channel in real guests: unplugged and plugged in again; the guest stopped for a while, saved, moved."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import re
+import socket
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import libvirt
+import pytest
+from vscaf_lab import Guest, PrivateLibvirt
+from vscaf_lab.daemon import DaemonProcess
+from vscaf_lab.guest import AGENT_CHANNEL
+from vscaf_lab.runner import Command
+
+from .conftest import CACHE, IMAGE, POOL_LIST, Pair
+
+pytestmark = pytest.mark.guest
+
+DEADLINE_S = 60.0
+Message = dict[str, Any]
+
+
+class Host:
+    """The host's end of one guest's channel, in the daemon's place."""
+
+    def __init__(self, guest: Guest) -> None:
+        self.path = guest.agent_socket
+        self.sequence = 0
+        self._socket: socket.socket | None = None
+        self._rest = b""
+
+    def connect(self) -> None:
+        """Opens the channel anew, as a daemon does that has just started."""
+        self.close()
+        end_s = time.monotonic() + DEADLINE_S
+        while self._socket is None:
+            one = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+            try:
+                one.connect(str(self.path))
+                self._socket = one
+            except OSError:
+                one.close()
+                assert time.monotonic() < end_s, f"{self.path} does not come back"
+                time.sleep(0.02)
+        self._rest = b""
+        self._socket.settimeout(1.0)
+        self._socket.sendall(b"\n")
+
+    def close(self) -> None:
+        if self._socket is not None:
+            self._socket.close()
+        self._socket = None
+
+    def send(self, **fields: Any) -> None:
+        assert self._socket is not None
+        self._socket.sendall(json.dumps({"v": 1, **fields}).encode() + b"\n")
+
+    def _line(self) -> bytes:
+        assert self._socket is not None
+        while b"\n" not in self._rest:
+            piece = self._socket.recv(65536)
+            assert piece, "the channel was closed"
+            self._rest += piece
+        line, self._rest = self._rest.split(b"\n", 1)
+        return line
+
+    def message(self, kind: str, where: Callable[[Message], object] = lambda _: True) -> Message:
+        """The next message of that type for which `where` holds."""
+        end_s = time.monotonic() + DEADLINE_S
+        last: Message = {}
+        while time.monotonic() < end_s:
+            with contextlib.suppress(TimeoutError, ValueError):  # the first line may be the end of one
+                found: Message = json.loads(self._line())
+                if found["type"] == kind:
+                    last = found
+                    if where(found):
+                        return found
+        raise AssertionError(f"no such {kind}; the last one was {last}")
+
+    def hello(self) -> Message:
+        """Says hello until the guest does: what is said while the guest's end is closed is lost."""
+        end_s = time.monotonic() + DEADLINE_S
+        assert self._socket is not None
+        while time.monotonic() < end_s:
+            self.send(type="hello", daemon="test")
+            with contextlib.suppress(TimeoutError, ValueError):
+                while True:
+                    found: Message = json.loads(self._line())
+                    if found["type"] == "hello":
+                        return found
+        raise AssertionError("the guest says no hello")
+
+    def allocate(self, cpus: int) -> Message:
+        """The acknowledgement."""
+        self.sequence += 1
+        sequence = self.sequence
+        self.send(type="allocate", sequence=sequence, cpus=cpus, limit=2, competition=False, deadline_ms=2000)
+        return self.message("ack", lambda message: message["sequence"] == sequence)
+
+
+@pytest.fixture
+def one(pair: Pair) -> Iterator[tuple[Guest, Host]]:
+    """A guest with both CPUs, and its channel."""
+    guest = pair[0]
+    host = Host(guest)
+    host.connect()
+    try:
+        host.hello()
+        assert host.allocate(2)["online"] == [0, 1]
+        yield guest, host
+    finally:
+        host.close()
+
+
+def verified(command: Command) -> bool:
+    status, output = command.wait(2 * DEADLINE_S)
+    return status == 0 and b"SUCCESSFUL" in output and b"UNSUCCESSFUL" not in output
+
+
+def until(truth: Callable[[], object], what: str, deadline_s: float = DEADLINE_S) -> None:
+    end_s = time.monotonic() + deadline_s
+    while not truth():
+        assert time.monotonic() < end_s, f"not within {deadline_s:g} s: {what}"
+        time.sleep(0.02)
+
+
+def names(report: Message) -> list[str]:
+    return [process["name"] for process in report["processes"]]
+
+
+def agent_pid(guest: Guest) -> str:
+    return guest.run("pidof vscaf-agent").text.strip()
+
+
+def channel_xml(guest: Guest) -> str:
+    """The agent's channel as the running domain has it, to be taken out and put back."""
+    channels = re.findall(r"<channel .*?</channel>", guest.domain.XMLDesc(), re.DOTALL)
+    return next(one for one in channels if AGENT_CHANNEL in one)
+
+
+def ports(guest: Guest) -> list[str]:
+    return guest.run("cat /sys/class/virtio-ports/*/name").text.split()
+
+
+@pytest.fixture(scope="module")
+def lone_guest(shared_lab: PrivateLibvirt) -> Iterator[Guest]:
+    """A guest of these tests' own: they stop it, and start it again as another QEMU."""
+    with Guest(shared_lab, "saved", IMAGE, vcpus=2, memory_mib=256, cpuset=POOL_LIST) as guest:
+        yield guest
+
+
+PROGRAM = "cg.W"
+RUNS = "/tmp/runs"
+HELD = "ls -l /proc/$(pidof vscaf-agent)/fd | grep -c vport"  # ports that the agent holds
+
+
+def start_programs(guest: Guest) -> None:
+    """One run after the other, until finish_programs; they go on where we lose sight of the guest meanwhile."""
+    loop = f"while [ ! -e {RUNS}/enough ]; do vscaf-run {PROGRAM} || break; done > {RUNS}/output 2>&1"
+    done = guest.run(f"rm -rf {RUNS}; mkdir {RUNS}; setsid sh -c '{loop}; touch {RUNS}/over' > /dev/null 2>&1 &")
+    assert done.status == 0, done.text
+
+
+def finish_programs(guest: Guest) -> None:
+    """Every run must have been right, those that were under way while the guest was away too."""
+    assert guest.run(f"touch {RUNS}/enough; ls {RUNS}/over").status != 0, "the runs ended before: one failed"
+    until(lambda: guest.run(f"ls {RUNS}/over").status == 0, "the end of the last run", 3 * DEADLINE_S)
+    text = guest.run(f"cat {RUNS}/output").text
+    assert text.count("Verification") == text.count(" SUCCESSFUL") > 0 and "UNSUCCESSFUL" not in text, text
+
+
+def assert_figures_sane(host: Host, count: int = 8) -> None:
+    """No figure of the next reports is beyond what two CPUs can do: a clock that jumped shows there."""
+    for _ in range(count):
+        report = host.message("report")
+        assert report["busy"] <= 2.5 and report["demand"] <= 2 and report["online"] == [0, 1], report
+        assert all(1 <= process["team"] <= 2 for process in report["processes"]), report
+
+
+def test_stopped_and_resumed(lone_guest: Guest) -> None:
+    """The host stops the guest for some seconds: it goes on as if nothing had been, and so does what was ordered."""
+    guest, host = lone_guest, Host(lone_guest)
+    host.connect()
+    try:
+        host.hello()
+        assert host.allocate(2)["online"] == [0, 1]
+        start_programs(guest)
+        host.message("report", lambda report: names(report) == [PROGRAM] and report["demand"] == 2)
+        guest.domain.suspend()
+        time.sleep(3.0)  # what the test is about
+        host.sequence += 1
+        host.send(type="allocate", sequence=host.sequence, cpus=1, limit=2, competition=False, deadline_ms=2000)
+        guest.domain.resume()
+        ack = host.message("ack", lambda message: message["sequence"] == host.sequence)
+        assert ack["online"] == [0]
+        assert host.allocate(2)["online"] == [0, 1]
+        assert_figures_sane(host)
+        finish_programs(guest)
+    finally:
+        host.close()
+
+
+def test_saved_and_restored(shared_lab: PrivateLibvirt, lone_guest: Guest) -> None:
+    """The guest wakes up in another QEMU, another host's end before it, seconds later by the clock on the wall."""
+    guest, host = lone_guest, Host(lone_guest)
+    host.connect()
+    try:
+        hello = host.hello()
+        assert host.allocate(2)["online"] == [0, 1]
+        pid = agent_pid(guest)
+        start_programs(guest)
+        host.message("report", lambda report: names(report) == [PROGRAM] and report["demand"] == 2)
+        image = shared_lab.directory / "saved.image"
+        guest.domain.save(str(image))
+        time.sleep(3.0)
+        shared_lab.connection.restore(str(image))
+        image.unlink()
+        guest.reconnect()
+        host.connect()
+        assert host.hello() == hello
+        assert agent_pid(guest) == pid, "it is the same agent"
+        report = host.message("report", lambda report: names(report) == [PROGRAM])
+        assert report["sequence"] == host.sequence, "what was applied before still holds"
+        assert_figures_sane(host)
+        assert host.allocate(1)["online"] == [0]
+        assert host.allocate(2)["online"] == [0, 1]
+        finish_programs(guest)
+    finally:
+        host.close()
+
+
+def test_saved_and_restored_under_a_daemon(shared_lab: PrivateLibvirt, lone_guest: Guest) -> None:
+    guest = lone_guest
+    with DaemonProcess(shared_lab, POOL_LIST, {guest.name: {}}, name="saved") as daemon:
+        daemon.wait(lambda domains: domains[guest.name]["agent"] == "connected", DEADLINE_S)
+        start_programs(guest)
+        daemon.wait(lambda domains: [one["name"] for one in domains[guest.name]["processes"]] == [PROGRAM], DEADLINE_S)
+        image = shared_lab.directory / "daemon.image"
+        guest.domain.save(str(image))
+        daemon.wait(lambda domains: domains.get(guest.name, {}).get("agent") != "connected", DEADLINE_S)
+        shared_lab.connection.restore(str(image))
+        image.unlink()
+        guest.reconnect()
+        daemon.wait(
+            lambda domains: (
+                domains.get(guest.name, {}).get("agent") == "connected"
+                and domains[guest.name]["state"] == "cooperating"
+                and domains[guest.name]["allocation"] == 2
+            ),
+            DEADLINE_S,
+        )
+        finish_programs(guest)
+
+
+def test_channel_unplugged_and_plugged_in_again(one: tuple[Guest, Host]) -> None:
+    """The agent notices, serves its programs meanwhile, and is back by itself when the channel is."""
+    guest, host = one
+    pid = agent_pid(guest)
+    program = guest.start("NPB_REPEAT=1000 vscaf-run ep.S")
+    host.message("report", lambda report: names(report) == ["ep.S"])
+    for turn in range(2):
+        xml = channel_xml(guest)
+        if turn == 1:  # while nobody is at the host's end
+            host.close()
+        guest.domain.detachDeviceFlags(xml, libvirt.VIR_DOMAIN_AFFECT_LIVE)
+        until(lambda: AGENT_CHANNEL not in ports(guest), "the guest to have lost the port")
+        until(lambda: guest.run(HELD).text.strip() == "0", "the agent to let go of it")
+        assert not program.done()
+        guest.domain.attachDeviceFlags(xml, libvirt.VIR_DOMAIN_AFFECT_LIVE)
+        host.connect()
+        assert host.hello()["cpus"]["online"] == [0, 1]
+        host.message("report", lambda report: names(report) == ["ep.S"] and report["demand"] == 2)
+        assert host.allocate(1)["online"] == [0]
+        assert host.allocate(2)["online"] == [0, 1]
+    assert agent_pid(guest) == pid, "it is the same agent"
+    program.kill()
+
+
+def move(guest: Guest, target: PrivateLibvirt) -> Guest:
+    """Moves the running guest to another libvirtd, as to another machine's: QEMU, sockets and logs are new ones."""
+    there = Guest(target, guest.name, IMAGE, vcpus=guest.vcpus, memory_mib=guest.memory_mib, cpuset=guest.cpuset)
+    xml = guest.domain.XMLDesc(libvirt.VIR_DOMAIN_XML_MIGRATABLE)
+    xml = xml.replace(str(guest.lab.directory), str(target.directory)).replace(str(guest.lab.logs), str(target.logs))
+    parameters = {
+        libvirt.VIR_MIGRATE_PARAM_URI: f"unix://{target.directory}/move.sock",
+        libvirt.VIR_MIGRATE_PARAM_DEST_XML: xml,
+    }
+    guest.domain.migrate3(target.connection, parameters, libvirt.VIR_MIGRATE_LIVE)
+    guest.runner.close()
+    there.reconnect()
+    return there
+
+
+def test_moved_while_it_runs(tmp_path: Path, shared_lab: PrivateLibvirt, lone_guest: Guest) -> None:
+    """Live migration, there and back again: the program computes on, and the agent serves whoever is the host."""
+    with PrivateLibvirt(logs=tmp_path / "logs", cache=CACHE, hostname="elsewhere") as elsewhere:
+        host = Host(lone_guest)
+        host.connect()
+        try:
+            hello = host.hello()
+            assert host.allocate(2)["online"] == [0, 1]
+            pid, sequence = agent_pid(lone_guest), host.sequence
+            start_programs(lone_guest)
+            host.message("report", lambda report: names(report) == [PROGRAM] and report["demand"] == 2)
+            guest = lone_guest
+            for target in (elsewhere, shared_lab):
+                guest = move(guest, target)
+                host.close()
+                host = Host(guest)
+                host.sequence = sequence
+                host.connect()
+                assert host.hello() == hello
+                assert agent_pid(guest) == pid, "it is the same agent"
+                report = host.message("report", lambda report: names(report) == [PROGRAM])
+                assert report["sequence"] == sequence, "what was applied before still holds"
+                assert_figures_sane(host)
+                assert host.allocate(1)["online"] == [0]
+                assert host.allocate(2)["online"] == [0, 1]
+                sequence = host.sequence
+            guest.runner.close()
+            lone_guest.reconnect()
+            finish_programs(lone_guest)
+        finally:
+            host.close()
