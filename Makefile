@@ -12,7 +12,7 @@ ROOT := $(if $(filter 0,$(shell id -u)),,sudo --preserve-env=PATH,PIP_CERT)
 SAY := printf 'vscaf: %s\n'
 ENV := VSCAF_BUILD=$(CURDIR)/$(BUILD)/meson VSCAF_IMAGE=$(CURDIR)/$(BUILD)/image/current
 
-.PHONY: help check demo bench bench-libgomp setup venv programs image lint test-c test-unit test-guest clean
+.PHONY: help check demo bench bench-agent bench-libgomp setup venv programs image lint test-c test-unit test-guest clean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 24
@@ -60,7 +60,10 @@ check: lint test-c test-unit test-guest ## prove everything
 demo: image ## two guests share two CPUs: table, build/demo/report.json, build/demo/timeline-*.png
 	@$(ROOT) env $(ENV) $(BIN)/python -m vscaf_lab.demo --output $(BUILD)/demo $(ARGS)
 
-bench: bench-libgomp ## all benchmarks
+bench: bench-agent bench-libgomp ## all benchmarks
+
+bench-agent: programs venv ## what the guest agent costs and how fast it serves; ARGS=--quick
+	@PYTHONPATH=tests/bench $(BIN)/python -m vscaf_bench.agent --meson $(BUILD)/meson --output $(BUILD)/bench $(ARGS)
 
 bench-libgomp: programs venv ## what the shim costs and how well it learns; ARGS=--quick
 	@PYTHONPATH=tests/bench $(BIN)/python -m vscaf_bench.libgomp --meson $(BUILD)/meson --output $(BUILD)/bench $(ARGS)

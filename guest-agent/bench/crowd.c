@@ -1,10 +1,11 @@
 /* Holds joins of many processes, and answers each line on its standard input with the number of sections that all of
  * them have finished so far:
  *
- *     bench-agent-crowd SOCKET PROCESSES idle|published|sections
+ *     bench-agent-crowd SOCKET PROCESSES idle|published|paced|sections
  *
  * idle: they joined and sleep. published: the same, having told all that a shim can tell. sections: they start one
- * section after the other, 20 to 100 us long, and publish new estimates all the time. Its first line says "joined". */
+ * section of some 20 us after the other, and publish new estimates all the time. paced: so do they, but sleep 10 ms after
+ * each. Its first line says "joined". */
 #include <errno.h>
 #include <inttypes.h>
 #include <signal.h>
@@ -26,7 +27,7 @@ struct shown {
     _Atomic bool joined;
 };
 
-static void start_sections(struct vscaf_page *page, struct shown *shown, uint32_t number)
+static void start_sections(struct vscaf_page *page, struct shown *shown, uint32_t number, useconds_t pause_us)
 {
     uint64_t publish_ns = 0;
     atomic_store_explicit(&page->told, VSCAF_MAX_TEAM, memory_order_relaxed);
@@ -38,6 +39,8 @@ static void start_sections(struct vscaf_page *page, struct shown *shown, uint32_
             joining_publish(page, count);
         }
         atomic_fetch_add_explicit(&shown->sections, 1, memory_order_relaxed);
+        if (pause_us > 0)
+            usleep(pause_us);
     }
 }
 
@@ -47,8 +50,8 @@ static _Noreturn void be_one(const char *socket, const char *what, struct shown 
     if (joined.page == NULL)
         joining_fail("cannot join");
     atomic_store(&shown->joined, true);
-    if (strcmp(what, "sections") == 0)
-        start_sections(joined.page, shown, number);
+    if (strcmp(what, "sections") == 0 || strcmp(what, "paced") == 0)
+        start_sections(joined.page, shown, number, what[0] == 'p' ? 10000 : 0);
     if (strcmp(what, "published") == 0)
         joining_publish(joined.page, number);
     for (;;)
@@ -58,7 +61,7 @@ static _Noreturn void be_one(const char *socket, const char *what, struct shown 
 int main(int argc, char *argv[])
 {
     if (argc != 4 || atoi(argv[2]) < 1) {
-        fputs("Usage: bench-agent-crowd SOCKET PROCESSES idle|published|sections\n", stderr);
+        fputs("Usage: bench-agent-crowd SOCKET PROCESSES idle|published|paced|sections\n", stderr);
         return 2;
     }
     uint32_t count = (uint32_t)atoi(argv[2]);

@@ -107,7 +107,7 @@ static void time_joins(const char *path, const char *bare, long count, uint32_t 
             joining_fail("cannot join");
         uint32_t got;
         while ((got = atomic_load_explicit(&joined.page->team_size, memory_order_relaxed)) <= 1)
-            fail_late(began_ns, "no team size came");
+            fail_late(began_ns, got == 1 ? "the team size stayed 1" : "the team size became 0");
         uint64_t joined_ns = joining_now_ns() - began_ns;
         if (team != 0 && got != team) {
             fprintf(stderr, "bench-agent: the team size is %u, and should be %u\n", got, team);

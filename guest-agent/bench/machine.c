@@ -37,9 +37,9 @@ static int be_host(const char *path)
     if (listener < 0 || bind(listener, (struct sockaddr *)&address, sizeof(address)) != 0 || listen(listener, 1) != 0)
         joining_fail(path);
     puts("listening");
-    struct pollfd first[2] = {{.fd = listener, .events = POLLIN}, {.fd = STDIN_FILENO, .events = POLLIN}};
-    if (poll(first, 2, -1) < 0 || first[1].revents != 0)
-        return 0; /* no agent came */
+    struct pollfd first[2] = {{.fd = listener, .events = POLLIN}, {.fd = STDIN_FILENO}};
+    if (poll(first, 2, -1) < 0 || first[0].revents == 0)
+        return 0; /* the other end hung up before an agent came */
     int agent = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
     static const char hello[] = "{\"v\":1,\"type\":\"hello\",\"daemon\":\"bench\"}\n";
     if (agent < 0 || send(agent, hello, sizeof(hello) - 1, MSG_NOSIGNAL) < 0)
