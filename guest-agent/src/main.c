@@ -9,6 +9,7 @@
 
 #include "agent.h"
 #include "log.h"
+#include "resident.h"
 
 enum { POLL_SIGNAL, POLL_LISTENER, POLL_PORT, POLL_CLIENTS };
 
@@ -118,6 +119,7 @@ int main(int argc, char *argv[])
     }
     status = agent_start(agent, &options) == 0 ? 0 : 1;
     bool stop = status != 0;
+    resident_trim();
     while (!stop)
         turn(agent, signals, &stop);
     agent_stop(agent);
