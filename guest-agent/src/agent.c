@@ -67,7 +67,7 @@ int agent_start(struct agent *agent, const struct options *options)
     agent->can_switch = some_cpu_switchable(agent);
     agent->barrier = flight_barrier_choose();
     read_boot_id(agent);
-    if (clients_listen(&agent->clients, options->socket) != 0)
+    if (clients_listen(&agent->clients, options->socket, options->proc, options->per_user) != 0)
         return -1;
     agent->period_last_ns = monotonic_ns();
     agent->period_next_ns = agent->period_last_ns + agent->period_ns;

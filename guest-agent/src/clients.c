@@ -2,151 +2,84 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
-#include <sys/un.h>
 #include <unistd.h>
 
+#include "join_socket.h"
 #include "log.h"
+#include "unasked.h"
 #include "wire.h"
 
-static int make_directory(const char *socket_path)
+#define DESCRIPTORS_BESIDE 64u               /* that the agent has open beside its clients' */
+#define NO_DESCRIPTOR_NS UINT64_C(100000000) /* without one nobody is let in for so long */
+
+/* Every client that there is a place for has a descriptor; root may raise its own limit, others only what is left. */
+static void reserve_descriptors(void)
 {
-    char path[PATH_MAX];
-    if (snprintf(path, sizeof(path), "%s", socket_path) >= (int)sizeof(path)) {
-        errno = ENAMETOOLONG;
-        return -1;
-    }
-    char *last = strrchr(path, '/');
-    if (last == NULL || last == path)
-        return 0;
-    *last = '\0';
-    for (char *slash = strchr(path + 1, '/');; slash = strchr(slash + 1, '/')) {
-        if (slash != NULL)
-            *slash = '\0';
-        if (mkdir(path, 0755) != 0 && errno != EEXIST)
-            return -1;
-        if (slash == NULL)
-            return 0;
-        *slash = '/';
-    }
+    const rlim_t needed = CLIENTS_SLOTS + DESCRIPTORS_BESIDE;
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= needed)
+        return;
+    struct rlimit wanted = {.rlim_cur = needed, .rlim_max = limit.rlim_max > needed ? limit.rlim_max : needed};
+    if (setrlimit(RLIMIT_NOFILE, &wanted) == 0)
+        return;
+    limit.rlim_cur = limit.rlim_max;
+    setrlimit(RLIMIT_NOFILE, &limit);
+    log_line("only %ju descriptors may be open, and %u programs need %ju: raise the limit (ulimit -n, LimitNOFILE=)",
+             (uintmax_t)limit.rlim_max, CLIENTS_MOST, (uintmax_t)needed);
 }
 
-static bool somebody_serves(const struct sockaddr_un *address)
-{
-    int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
-    if (fd < 0)
-        return false;
-    bool served = connect(fd, (const struct sockaddr *)address, sizeof(*address)) == 0;
-    close(fd);
-    return served;
-}
-
-int clients_listen(struct clients *clients, const char *path)
+int clients_listen(struct clients *clients, const char *path, const char *proc, uint32_t per_user)
 {
     clients->path = path;
-    clients->listener = -1;
+    clients->proc = proc;
     clients->joined = 0;
     for (uint32_t i = 0; i < CLIENTS_SLOTS; i++)
         clients->slots[i] = (struct client){.fd = -1};
-
-    struct sockaddr_un address = {.sun_family = AF_UNIX};
-    if (strlen(path) >= sizeof(address.sun_path)) {
-        log_line("socket %s: the path is longer than %zu bytes: give a shorter one with --socket", path,
-                 sizeof(address.sun_path) - 1);
-        return -1;
-    }
-    strcpy(address.sun_path, path);
-    if (make_directory(path) != 0) {
-        log_line("socket %s: its directory cannot be made: %s: run as root, or give another place with --socket", path,
-                 strerror(errno));
-        return -1;
-    }
-    struct stat status;
-    if (lstat(path, &status) == 0) {
-        if (!S_ISSOCK(status.st_mode)) {
-            log_line("socket %s: something else is there: remove it, or give another place with --socket", path);
-            return -1;
-        }
-        if (somebody_serves(&address)) {
-            log_line("socket %s: another agent serves it: stop that one, or give another place with --socket", path);
-            return -1;
-        }
-        unlink(path); /* if it fails, bind says so */
-    }
-    int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-    if (fd < 0 || bind(fd, (struct sockaddr *)&address, sizeof(address)) != 0 || chmod(path, 0666) != 0 ||
-        listen(fd, 128) != 0) {
-        log_line("socket %s: %s: run as root, or give another place with --socket", path, strerror(errno));
-        if (fd >= 0)
-            close(fd);
-        return -1;
-    }
-    clients->listener = fd;
-    return 0;
+    admission_init(&clients->admission, per_user, geteuid());
+    clients->work_ns = CLIENTS_WORK_BURST_NS;
+    reserve_descriptors();
+    clients->listener = join_socket_open(path);
+    clients->rights_refused = clients->listener >= 0 && unasked_refuse(clients->listener);
+    return clients->listener >= 0 ? 0 : -1;
 }
 
 void clients_drop(struct clients *clients, struct client *client)
 {
     if (client->page != NULL) {
+        /* The process may hold the file for ever, and the memory counts as this agent's: it is given back. */
+        madvise(client->page, VSCAF_PAGE_BYTES, MADV_REMOVE);
         munmap(client->page, VSCAF_PAGE_BYTES);
         clients->joined--;
     }
     free(client->threads);
-    close(client->fd);
+    unasked_close(client->fd);
     *client = (struct client){.fd = -1};
 }
 
 void clients_close(struct clients *clients)
 {
-    for (uint32_t i = 0; i < CLIENTS_SLOTS; i++)
-        if (clients->slots[i].fd >= 0)
-            clients_drop(clients, &clients->slots[i]);
-    if (clients->listener >= 0) {
-        close(clients->listener);
-        unlink(clients->path);
+    for (uint32_t i = 0; i < CLIENTS_SLOTS; i++) {
+        struct client *client = &clients->slots[i];
+        if (client->page != NULL) {
+            /* Its page outlives this agent, with its last team size: another agent is likely to follow. */
+            munmap(client->page, VSCAF_PAGE_BYTES);
+            client->page = NULL;
+        }
+        if (client->fd >= 0)
+            clients_drop(clients, client);
     }
+    clients->joined = 0;
+    if (clients->listener >= 0)
+        join_socket_close(clients->listener, clients->path);
     clients->listener = -1;
 }
 
-void clients_accept(struct clients *clients, uint64_t now_ns)
-{
-    for (;;) {
-        int fd = accept4(clients->listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
-        if (fd < 0) {
-            if (errno == EINTR || errno == ECONNABORTED)
-                continue;
-            if (errno != EAGAIN && !clients->complained) {
-                clients->complained = true;
-                log_line("socket %s: a program cannot join: %s (said once)", clients->path, strerror(errno));
-            }
-            return;
-        }
-        struct client *slot = NULL;
-        uint32_t joining = 0;
-        for (uint32_t i = 0; i < CLIENTS_SLOTS; i++) {
-            if (clients->slots[i].fd < 0 && slot == NULL)
-                slot = &clients->slots[i];
-            if (clients->slots[i].fd >= 0 && clients->slots[i].page == NULL)
-                joining++;
-        }
-        struct ucred credentials;
-        socklen_t size = sizeof(credentials);
-        if (slot == NULL || joining >= CLIENTS_JOINING_MOST ||
-            getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &credentials, &size) != 0) {
-            close(fd); /* the program runs on as if there were no agent */
-            continue;
-        }
-        *slot = (struct client){.fd = fd, .pid = credentials.pid, .user = credentials.uid, .connected_ns = now_ns};
-    }
-}
-
-static void answer(const struct client *client, enum vscaf_join_status status, int page_fd)
+static void answer(int fd, enum vscaf_join_status status, int page_fd)
 {
     struct vscaf_welcome welcome = {.magic = VSCAF_PAGE_MAGIC,
                                     .version = VSCAF_PAGE_VERSION,
@@ -168,8 +101,113 @@ static void answer(const struct client *client, enum vscaf_join_status status, i
         memcpy(CMSG_DATA(header), &page_fd, sizeof(int));
     }
     /* A peer that is gone shows as a closed socket at the next poll. */
-    ssize_t sent = sendmsg(client->fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+    ssize_t sent = sendmsg(fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
     (void)sent;
+}
+
+/* A place for a connection that has said nothing yet. Where all are taken, somebody else's who holds most goes. */
+static struct client *joining_place(struct clients *clients, account_t account)
+{
+    struct client *free_slot = NULL, *joining[CLIENTS_JOINING_MOST + 1];
+    account_t accounts[CLIENTS_JOINING_MOST + 1];
+    uint64_t since_ns[CLIENTS_JOINING_MOST + 1];
+    size_t count = 0;
+    for (uint32_t i = 0; i < CLIENTS_SLOTS; i++) {
+        struct client *client = &clients->slots[i];
+        if (client->fd < 0) {
+            free_slot = client;
+        } else if (client->page == NULL && count < CLIENTS_JOINING_MOST) {
+            joining[count] = client;
+            accounts[count] = client->account;
+            since_ns[count++] = client->connected_ns;
+        }
+    }
+    if (count < CLIENTS_JOINING_MOST)
+        return free_slot;
+    joining[count] = NULL; /* the newcomer counts, too: it is the last to go for its account */
+    accounts[count] = account;
+    since_ns[count++] = UINT64_MAX;
+    struct client *goes = joining[admission_evict(accounts, since_ns, count)];
+    if (goes != NULL)
+        clients_drop(clients, goes);
+    return goes;
+}
+
+static void refuse(struct clients *clients, int fd, const struct ucred *credentials, account_t account, bool flood,
+                   uint64_t now_ns)
+{
+    char name[64];
+    account_name(account, name, sizeof(name));
+    if (admission_say(&clients->admission, account, false))
+        log_line("%s connects more than %.0f times a second (process %d): refused, its programs run on unmanaged "
+                 "(said once)",
+                 name, ADMISSION_RATE, (int)credentials->pid);
+    if (flood) /* where it cannot be done, each one goes on being refused here */
+        barred_add(&clients->barred, clients->path, credentials->uid, now_ns + admission_flood_ns());
+    answer(fd, VSCAF_JOIN_FULL, -1);
+    unasked_close(fd);
+}
+
+static void take(struct clients *clients, int fd, uint64_t now_ns)
+{
+    struct ucred credentials;
+    socklen_t size = sizeof(credentials);
+    if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &credentials, &size) != 0) {
+        unasked_close(fd);
+        return;
+    }
+    account_t account = account_of(clients->proc, credentials.pid, credentials.uid);
+    enum admission_pace pace = admission_connect(&clients->admission, account, now_ns);
+    if (pace != ADMISSION_STEADY) {
+        refuse(clients, fd, &credentials, account, pace == ADMISSION_FLOOD, now_ns);
+        return;
+    }
+    struct client *place = joining_place(clients, account);
+    if (place == NULL) {
+        unasked_close(fd); /* the program runs on as if there were no agent */
+        return;
+    }
+    *place = (struct client){
+        .fd = fd, .pid = credentials.pid, .user = credentials.uid, .account = account, .connected_ns = now_ns};
+}
+
+int clients_listener(const struct clients *clients, uint64_t now_ns)
+{
+    return now_ns >= clients->listen_ns ? clients->listener : -1;
+}
+
+void clients_accept(struct clients *clients, uint64_t now_ns)
+{
+    for (uint32_t i = 0; i < CLIENTS_ACCEPTED_MOST; i++) {
+        int fd = accept4(clients->listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+        if (fd >= 0) {
+            take(clients, fd, now_ns);
+            continue;
+        }
+        if (errno == EINTR || errno == ECONNABORTED)
+            continue;
+        if (errno == EAGAIN)
+            return;
+        if (!clients->complained)
+            log_line("socket %s: a program cannot join: %s (said once)", clients->path, strerror(errno));
+        clients->complained = true;
+        clients->listen_ns = now_ns + NO_DESCRIPTOR_NS; /* it goes on waiting there: not to be polled for at once */
+        return;
+    }
+}
+
+void clients_worked(struct clients *clients, uint64_t cpu_ns, uint64_t now_ns)
+{
+    uint64_t passed_ns = now_ns > clients->work_then_ns ? now_ns - clients->work_then_ns : 0;
+    if (passed_ns > UINT64_C(1000000000))
+        passed_ns = UINT64_C(1000000000);
+    clients->work_ns += (int64_t)passed_ns * CLIENTS_WORK_PERCENT / 100;
+    if (clients->work_ns > CLIENTS_WORK_BURST_NS)
+        clients->work_ns = CLIENTS_WORK_BURST_NS;
+    clients->work_then_ns = now_ns;
+    clients->work_ns -= (int64_t)cpu_ns;
+    if (clients->work_ns < 0)
+        clients->listen_ns = now_ns + (uint64_t)(-clients->work_ns * 100 / CLIENTS_WORK_PERCENT);
 }
 
 /* Makes the page and its sealed file. Returns the file, or -1 with nothing left behind. */
@@ -201,8 +239,40 @@ static int make_page(struct client *client, uint32_t team_limit)
     return fd;
 }
 
+/* One process has one page, or it would count several times. A new program in the same process may find the old
+ * connection still open in a child. */
+static void replace_older(struct clients *clients, const struct client *client)
+{
+    for (uint32_t i = 0; i < CLIENTS_SLOTS; i++) {
+        struct client *other = &clients->slots[i];
+        if (other->page != NULL && client->pid > 0 && other->pid == client->pid && other->account == client->account)
+            clients_drop(clients, other);
+    }
+}
+
+/* Whether there is room for it, else saying so once for its account. */
+static bool may_join(struct clients *clients, const struct client *client)
+{
+    uint32_t own = 0;
+    for (uint32_t i = 0; i < CLIENTS_SLOTS; i++)
+        own += clients->slots[i].page != NULL && clients->slots[i].account == client->account;
+    if (admission_join(&clients->admission, client->account, own, clients->joined, CLIENTS_MOST))
+        return true;
+    char name[64];
+    account_name(client->account, name, sizeof(name));
+    if (admission_say(&clients->admission, client->account, true))
+        log_line("process %d (%s) runs on unmanaged: %u programs have joined, %u of them of %s (said once; --per-user)",
+                 (int)client->pid, client->name, clients->joined, own, name);
+    return false;
+}
+
 enum clients_event clients_serve(struct clients *clients, struct client *client, uint32_t team_limit)
 {
+    if (!clients->rights_refused && unasked_attached(client->fd)) {
+        bool left = client->page != NULL;
+        clients_drop(clients, client);
+        return left ? CLIENTS_LEFT : CLIENTS_NOTHING;
+    }
     struct vscaf_join join;
     ssize_t got = recv(client->fd, &join, sizeof(join), MSG_DONTWAIT | MSG_TRUNC);
     if (got < 0 && (errno == EAGAIN || errno == EINTR))
@@ -218,7 +288,7 @@ enum clients_event clients_serve(struct clients *clients, struct client *client,
         return CLIENTS_NOTHING;
     }
     if (join.version != VSCAF_PAGE_VERSION) {
-        answer(client, VSCAF_JOIN_VERSION, -1);
+        answer(client->fd, VSCAF_JOIN_VERSION, -1);
         clients_drop(clients, client);
         return CLIENTS_NOTHING;
     }
@@ -226,28 +296,32 @@ enum clients_event clients_serve(struct clients *clients, struct client *client,
         clients_drop(clients, client);
         return CLIENTS_NOTHING;
     }
-    int page_fd = clients->joined < CLIENTS_MOST ? make_page(client, team_limit) : -1;
+    join.name[sizeof(join.name) - 1] = '\0';
+    wire_printable(client->name, sizeof(client->name), join.name);
+    replace_older(clients, client);
+    bool may = may_join(clients, client);
+    int page_fd = may ? make_page(client, team_limit) : -1;
     if (page_fd < 0) {
-        if (!clients->complained)
-            log_line("process %d cannot join: %s (said once)", (int)client->pid,
-                     clients->joined < CLIENTS_MOST ? strerror(errno) : "as many have joined as there is room for");
-        clients->complained = true;
-        answer(client, VSCAF_JOIN_FULL, -1);
+        if (may && !clients->complained)
+            log_line("process %d (%s) runs on unmanaged: no memory for its page (said once)", (int)client->pid,
+                     client->name);
+        clients->complained = clients->complained || may;
+        answer(client->fd, VSCAF_JOIN_FULL, -1);
         clients_drop(clients, client);
         return CLIENTS_NOTHING;
     }
-    join.name[sizeof(join.name) - 1] = '\0';
-    wire_printable(client->name, sizeof(client->name), join.name);
     client->newcomer = client->running = true;
     clients->joined++;
-    answer(client, VSCAF_JOINED, page_fd);
+    answer(client->fd, VSCAF_JOINED, page_fd);
     close(page_fd);
     return CLIENTS_JOINED;
 }
 
 uint64_t clients_drop_silent(struct clients *clients, uint64_t now_ns)
 {
-    uint64_t next_ns = UINT64_MAX;
+    uint64_t next_ns = barred_lift(&clients->barred, clients->path, now_ns);
+    if (clients->listen_ns > now_ns && clients->listen_ns < next_ns)
+        next_ns = clients->listen_ns;
     for (uint32_t i = 0; i < CLIENTS_SLOTS; i++) {
         struct client *client = &clients->slots[i];
         if (client->fd < 0 || client->page != NULL)

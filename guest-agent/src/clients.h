@@ -6,21 +6,28 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "admission.h"
+#include "barred.h"
 #include "flight.h"
 #include "learned.h"
 #include "threads.h"
 #include "vscaf/page.h"
 
 #define CLIENTS_MOST 256u        /* processes joined at once */
-#define CLIENTS_JOINING_MOST 16u /* connections that have not yet said what they are */
+#define CLIENTS_JOINING_MOST 32u /* connections that have not yet said what they are */
 #define CLIENTS_SLOTS (CLIENTS_MOST + CLIENTS_JOINING_MOST)
 #define CLIENTS_SILENCE_NS UINT64_C(1000000000) /* a connection that says nothing for this long is dropped */
+#define CLIENTS_ACCEPTED_MOST (CLIENTS_JOINING_MOST / 2u) /* in one turn of the loop */
+/* Serving clients takes at most this part of one CPU in the long run, and so much at once: then nobody is let in. */
+#define CLIENTS_WORK_PERCENT 20
+#define CLIENTS_WORK_BURST_NS INT64_C(50000000)
 
 /* One connection. page is NULL until it has joined. */
 struct client {
     int fd; /* -1: free slot */
     pid_t pid;
     uid_t user;
+    account_t account; /* whose it is, for all limits */
     uint64_t connected_ns;
     char name[32];
 
@@ -46,18 +53,34 @@ struct clients {
     int listener;     /* -1: none */
     uint32_t joined;
     bool complained; /* that there is no room */
+
+    /* Limits. */
+    const char *proc;
+    struct admission admission;
+    struct barred barred;
+    bool rights_refused; /* the kernel refuses descriptors that clients attach */
+    int64_t work_ns;     /* CPU time left for serving clients, when work_then_ns was now */
+    uint64_t work_then_ns;
+    uint64_t listen_ns; /* nobody is let in before */
+
     struct client slots[CLIENTS_SLOTS];
 };
 
-/* Makes the socket (its directory too), open to every user. Returns 0, or -1 after saying why on stderr.
- * A socket left by an agent that died is replaced; one that somebody serves is not. */
-int clients_listen(struct clients *clients, const char *path);
+/* Makes the socket (join_socket.h); one account may have per_user processes joined. `proc`: where the processes are.
+ * Returns 0, or -1 after saying why on stderr. */
+int clients_listen(struct clients *clients, const char *path, const char *proc, uint32_t per_user);
 
-/* Drops every connection and removes the socket. */
+/* Drops every connection and removes the socket. Pages keep their last team size. */
 void clients_close(struct clients *clients);
 
-/* Accepts what waits at the listener. */
+/* What to poll for new connections; -1: nobody is let in just now. */
+int clients_listener(const struct clients *clients, uint64_t now_ns);
+
+/* Accepts what waits at the listener, a bounded number; the rest comes with the next poll. */
 void clients_accept(struct clients *clients, uint64_t now_ns);
+
+/* Serving clients took so much CPU time. */
+void clients_worked(struct clients *clients, uint64_t cpu_ns, uint64_t now_ns);
 
 /* What became of a connection. */
 enum clients_event { CLIENTS_NOTHING, CLIENTS_JOINED, CLIENTS_LEFT };
@@ -66,10 +89,11 @@ enum clients_event { CLIENTS_NOTHING, CLIENTS_JOINED, CLIENTS_LEFT };
  */
 enum clients_event clients_serve(struct clients *clients, struct client *client, uint32_t team_limit);
 
-/* Drops connections that have said nothing for CLIENTS_SILENCE_NS. Returns when the next may be due, or UINT64_MAX. */
+/* Drops connections that have said nothing for CLIENTS_SILENCE_NS, and lets barred users in again. Returns when to be
+ * called next, or UINT64_MAX. */
 uint64_t clients_drop_silent(struct clients *clients, uint64_t now_ns);
 
-/* Closes the connection and frees what it held. */
+/* Closes the connection and frees what it held. A page that the process still has is empty from now on. */
 void clients_drop(struct clients *clients, struct client *client);
 
 /* What the page says of the program, as enum vscaf_malleable; anything above it is taken as rigid. */

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/signalfd.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "agent.h"
@@ -16,6 +17,13 @@ enum { POLL_SIGNAL, POLL_LISTENER, POLL_PORT, POLL_CLIENTS };
 static uint64_t earlier(uint64_t a, uint64_t b)
 {
     return a < b ? a : b;
+}
+
+static uint64_t thread_cpu_ns(void)
+{
+    struct timespec time;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+    return (uint64_t)time.tv_sec * UINT64_C(1000000000) + (uint64_t)time.tv_nsec;
 }
 
 /* Does what is due; returns when to come back at the latest (0: at once). */
@@ -68,7 +76,7 @@ static void turn(struct agent *agent, int signals, bool *stop)
     uint64_t wait_ns = next_ns > now_ns ? next_ns - now_ns : 0;
 
     polls[POLL_SIGNAL] = (struct pollfd){.fd = signals, .events = POLLIN};
-    polls[POLL_LISTENER] = (struct pollfd){.fd = agent->clients.listener, .events = POLLIN};
+    polls[POLL_LISTENER] = (struct pollfd){.fd = clients_listener(&agent->clients, now_ns), .events = POLLIN};
     short port_wants = agent->options->no_host ? 0 : port_events(&agent->port, agent_has_line(agent));
     polls[POLL_PORT] = (struct pollfd){.fd = port_wants != 0 ? agent->port.fd : -1, .events = port_wants};
     nfds_t count = 0;
@@ -88,9 +96,11 @@ static void turn(struct agent *agent, int signals, bool *stop)
         return;
     now_ns = monotonic_ns();
     *stop = (polls[POLL_SIGNAL].revents & POLLIN) != 0;
+    uint64_t before_ns = thread_cpu_ns();
     serve_clients(agent, &polls[POLL_CLIENTS], slots, count);
     if (polls[POLL_LISTENER].revents & POLLIN)
         clients_accept(&agent->clients, now_ns);
+    clients_worked(&agent->clients, thread_cpu_ns() - before_ns, now_ns);
     if (polls[POLL_PORT].revents != 0)
         port_serve(&agent->port, polls[POLL_PORT].revents, now_ns, agent_take_line, agent);
     if (polls[POLL_PORT].revents & POLLOUT)
@@ -110,6 +120,7 @@ int main(int argc, char *argv[])
     sigaddset(&ends, SIGINT);
     sigprocmask(SIG_BLOCK, &ends, NULL);
     signal(SIGPIPE, SIG_IGN);
+    signal(SIGCHLD, SIG_IGN); /* nobody waits for the children of unasked.c */
     int signals = signalfd(-1, &ends, SFD_NONBLOCK | SFD_CLOEXEC);
     struct agent *agent = calloc(1, sizeof(*agent));
     if (signals < 0 || agent == NULL) {

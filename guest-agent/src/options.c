@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "clients.h"
 #include "log.h"
 #include "port.h"
 #include "vscaf/page.h"
@@ -26,6 +27,7 @@ enum {
     OPTION_NO_HOST,
     OPTION_PERIOD,
     OPTION_LEARN_BUDGET,
+    OPTION_PER_USER,
     OPTION_HELP,
     OPTION_VERSION,
     OPTION_COUNT
@@ -41,6 +43,8 @@ static const struct option_text texts[OPTION_COUNT] = {
     [OPTION_PERIOD] = {"period-ms", "N", "250", "time between two measurements, 20 to 60000"},
     [OPTION_LEARN_BUDGET] = {"learn-budget", "PERCENT", "1",
                              "of a program's CPU time, that learning its speedup may cost; 0: learn nothing"},
+    [OPTION_PER_USER] = {"per-user", "N", "64",
+                         "programs of one user that may join, 1 to 256; root's and the agent's own user's are not counted"},
     [OPTION_HELP] = {"help", NULL, NULL, "print this and exit"},
     [OPTION_VERSION] = {"version", NULL, NULL, "print the version and exit"},
 };
@@ -69,6 +73,17 @@ static bool read_period(const char *text, uint32_t *period_ms)
     return true;
 }
 
+static bool read_per_user(const char *text, uint32_t *per_user)
+{
+    char *end;
+    errno = 0;
+    long number = strtol(text, &end, 10);
+    if (errno != 0 || end == text || *end != '\0' || number < 1 || number > (long)CLIENTS_MOST)
+        return false;
+    *per_user = (uint32_t)number;
+    return true;
+}
+
 static bool read_budget(const char *text, uint32_t *budget_ppm)
 {
     char *end;
@@ -91,6 +106,7 @@ int options_read(struct options *options, int argc, char *argv[])
                                 .sysfs = texts[OPTION_SYSFS].initial,
                                 .proc = texts[OPTION_PROC].initial};
     if (!read_period(texts[OPTION_PERIOD].initial, &options->period_ms) ||
+        !read_per_user(texts[OPTION_PER_USER].initial, &options->per_user) ||
         !read_budget(texts[OPTION_LEARN_BUDGET].initial, &options->learn_budget_ppm))
         return 2;
     opterr = 0;
@@ -111,6 +127,12 @@ int options_read(struct options *options, int argc, char *argv[])
         case OPTION_LEARN_BUDGET:
             if (!read_budget(optarg, &options->learn_budget_ppm)) {
                 log_line("--learn-budget %s: give a percentage from 0 to 100", optarg);
+                return 2;
+            }
+            break;
+        case OPTION_PER_USER:
+            if (!read_per_user(optarg, &options->per_user)) {
+                log_line("--per-user %s: give a whole number from 1 to %u", optarg, CLIENTS_MOST);
                 return 2;
             }
             break;

@@ -12,6 +12,7 @@ struct options {
     const char *proc;
     bool no_host;
     uint32_t period_ms;
+    uint32_t per_user; /* joined processes of one user, root's and the agent's own aside */
     uint32_t learn_budget_ppm; /* of a process's CPU time; 0: nothing is to be learned */
 };
 

@@ -1,4 +1,6 @@
 /* What each process gets, and how much all of them could use. */
+#include <math.h>
+
 #include "agent.h"
 #include "split.h"
 
@@ -25,6 +27,12 @@ static uint32_t most_now(const struct client *client, uint32_t limit, bool compe
     return client->wanting < limit ? client->wanting : limit;
 }
 
+/* A page may claim anything. */
+static double believed_weight(const struct client *client, uint32_t limit)
+{
+    return fmin(split_weight_of(client->learned.points, client->learned.points_count), split_weight_most(limit));
+}
+
 /* Splits the budget among the running processes; all others have 1. `most_now` bounds what they get if competition,
  * else what their next sections could use. */
 static void split(struct agent *agent, bool competition)
@@ -42,7 +50,7 @@ static void split(struct agent *agent, bool competition)
             continue;
         members[count] = client;
         parts[count++] =
-            (struct split_part){.weight = split_weight_of(client->learned.points, client->learned.points_count),
+            (struct split_part){.weight = believed_weight(client, limit),
                                 .most = most_now(client, limit, competition)};
     }
     split_cpus(parts, count, allocation_budget(agent));

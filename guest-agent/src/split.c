@@ -20,6 +20,12 @@ double split_weight_of(const struct speedup_point points[], size_t count)
     return squares > 0.0 ? fmax(products / squares, SPLIT_WEIGHT_LEAST) : 0.0;
 }
 
+double split_weight_most(uint32_t cpus)
+{
+    double most = cpus > 2 ? (double)cpus : 2.0;
+    return (most - 1.0) / log(most);
+}
+
 static bool weight_known(const struct split_part *part)
 {
     return isfinite(part->weight) && part->weight > 0.0;

@@ -24,6 +24,10 @@ struct split_part {
  * p = 1. */
 double split_weight_of(const struct speedup_point points[], size_t count);
 
+/* The largest weight that is believed where there are `cpus`: that of a program for which S(p) = p all the way. More would
+ * let one that lies leave an honest program that scales as well with nothing but its minimum. */
+double split_weight_most(uint32_t cpus);
+
 /* Divides `cpus` among `count` running processes so that the sum of their modelled speedups is largest: shares
  * N C_j / sum C (thesis equation 4.9), bounded by `most`, made whole by the thesis's intpart (section 5.5, algorithm 4,
  * chunk 1). Unknown weights count as the mean of the known ones, so a newcomer gets an equal share.

@@ -7,13 +7,13 @@ import os
 import socket
 import subprocess
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 from schema import accepts
 
-BUILD = Path(os.environ.get("VSCAF_BUILD", "build"))
+BUILD = Path(os.environ.get("VSCAF_BUILD", "build")).absolute()
 AGENT = BUILD / "guest-agent" / "vscaf-agent"
 PROGRAM = BUILD / "guest-agent" / "joined-program"
 DEADLINE_S = 20.0
@@ -29,12 +29,26 @@ def wait_until(condition: Callable[[], object], what: str, deadline_s: float = D
         time.sleep(0.005)
 
 
-class Program:
-    """A process of joined_program.c."""
+def as_user(user: int | None) -> dict[str, Any]:
+    """Arguments of Popen. A number will do: nobody needs to have it."""
+    return {} if user is None else {"user": user, "group": user, "extra_groups": []}
 
-    def __init__(self, socket_path: Path, version: int | None = None) -> None:
-        command = [str(PROGRAM), str(socket_path)] + ([str(version)] if version is not None else [])
-        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+class Program:
+    """A process of joined_program.c; as another user, or as any command that starts one."""
+
+    def __init__(
+        self,
+        socket_path: Path,
+        version: int | None = None,
+        user: int | None = None,
+        command: Sequence[str] | None = None,
+    ) -> None:
+        if command is None:
+            command = [str(PROGRAM), str(socket_path)] + ([str(version)] if version is not None else [])
+        self.process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd="/", **as_user(user)
+        )
         self.greeting = self._read()
 
     def _read(self) -> str:
@@ -127,16 +141,32 @@ class Rig:
         numbers = sorted(int(path.name[3:]) for path in self.cpus.glob("cpu[0-9]*"))
         return [n for n in numbers if n == 0 or (self.cpus / f"cpu{n}" / "online").read_text().startswith("1")]
 
-    def start(self, *options: str, accept: bool = True) -> None:
-        command = [str(AGENT), "--socket", str(self.socket_path), "--sysfs", str(self.sysfs), "--proc", str(self.proc)]
+    def start(self, *options: str, accept: bool = True, prefix: Sequence[str] = (), **popen: Any) -> None:
+        command = [
+            *prefix,
+            str(AGENT),
+            "--socket",
+            str(self.socket_path),
+            "--sysfs",
+            str(self.sysfs),
+            "--proc",
+            str(self.proc),
+        ]
         command += ["--port", str(self.port_path)] if "--no-host" not in options else []
         # A sanitizer keeps freed memory back to find its late use: not so much that it looks like growth.
         environment = {**os.environ, "ASAN_OPTIONS": "quarantine_size_mb=1"}
         with self.log.open("ab") as log:
-            self.process = subprocess.Popen([*command, "--period-ms", "50", *options], stderr=log, env=environment)
-        wait_until(self.socket_path.exists, "the agent's socket")
+            self.process = subprocess.Popen(
+                [*command, "--period-ms", "50", *options], stderr=log, env=environment, **popen
+            )
+        wait_until(self.reachable, "the agent's socket")
         if accept and "--no-host" not in options:
             self.accept()
+
+    def reachable(self) -> bool:
+        """Whether programs can join: the socket is there a moment before."""
+        with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as probe:
+            return probe.connect_ex(str(self.socket_path)) == 0
 
     def accept(self) -> None:
         if self.host is not None:

@@ -58,6 +58,16 @@ static void test_weight_of_several_points(void **state)
     assert_true(isfinite(split_weight_of(points, 3)));
 }
 
+/* Claims beyond S(p) = p gain nothing: no honest program that scales to all CPUs gets less than the liar. */
+static void test_most_believed(void **state)
+{
+    (void)state;
+    for (uint32_t cpus = 2; cpus <= 4096; cpus++)
+        assert_float_equal(split_weight_most(cpus), weight_at(cpus, (double)cpus), 1e-9);
+    assert_float_equal(split_weight_most(0), split_weight_most(2), 0);
+    assert_float_equal(split_weight_most(1), split_weight_most(2), 0);
+}
+
 static void test_nobody_is_left_empty(void **state)
 {
     (void)state;
@@ -130,6 +140,7 @@ int main(void)
         cmocka_unit_test(test_worked_example),
         cmocka_unit_test(test_weights),
         cmocka_unit_test(test_weight_of_several_points),
+        cmocka_unit_test(test_most_believed),
         cmocka_unit_test(test_nobody_is_left_empty),
         cmocka_unit_test(test_more_processes_than_cpus),
         cmocka_unit_test(test_unknown_weights_are_the_mean),

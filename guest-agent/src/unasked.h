@@ -1,0 +1,21 @@
+/* Descriptors that a peer attaches to its packets (SCM_RIGHTS), which this agent never asks for.
+ *
+ * They are more than waste: whoever drops the last reference to a file carries out its end. A TCP socket with SO_LINGER
+ * and data that nobody takes keeps a close waiting for hours, an unlinked file of many gigabytes for seconds, and a
+ * packet read or a socket closed with such a descriptor in it is that close. So it is left to a process that exits. */
+#ifndef VSCAF_UNASKED_H
+#define VSCAF_UNASKED_H
+
+#include <stdbool.h>
+
+/* Has the kernel refuse them for all that connect to this listener (Linux 6.16). False: it cannot. */
+bool unasked_refuse(int listener);
+
+/* Whether the packet at the head of a SOCK_SEQPACKET socket has descriptors attached. Such a packet is not to be
+ * received. */
+bool unasked_attached(int fd);
+
+/* Closes such a socket, whatever is in its queue, without waiting. Answers that were sent stay for the peer to read. */
+void unasked_close(int fd);
+
+#endif
