@@ -12,6 +12,7 @@
 #include "learned.h"
 #include "threads.h"
 #include "vscaf/page.h"
+#include "watched.h"
 
 #define CLIENTS_MOST 256u        /* processes joined at once */
 #define CLIENTS_JOINING_MOST 32u /* connections that have not yet said what they are */
@@ -30,6 +31,9 @@ struct client {
     account_t account; /* whose it is, for all limits */
     uint64_t connected_ns;
     char name[32];
+
+    bool watched;      /* watched.h */
+    short watched_for; /* these events */
 
     struct vscaf_page *page;
     struct learned learned;
@@ -51,6 +55,7 @@ struct client {
 struct clients {
     const char *path; /* of the socket */
     int listener;     /* -1: none */
+    int watch;        /* -1: none (watched.h) */
     uint32_t joined;
     bool complained; /* that there is no room */
 

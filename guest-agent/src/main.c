@@ -12,7 +12,9 @@
 #include "log.h"
 #include "resident.h"
 
-enum { POLL_SIGNAL, POLL_LISTENER, POLL_PORT, POLL_CLIENTS };
+enum { POLL_SIGNAL, POLL_LISTENER, POLL_PORT, POLL_CLIENTS, POLL_COUNT };
+
+#define SERVED_MOST 64 /* connections in one turn */
 
 static uint64_t earlier(uint64_t a, uint64_t b)
 {
@@ -70,8 +72,8 @@ static void serve_clients(struct agent *agent, const struct pollfd *polls, const
 
 static void turn(struct agent *agent, int signals, bool *stop)
 {
-    struct pollfd polls[POLL_CLIENTS + CLIENTS_SLOTS];
-    uint32_t slots[CLIENTS_SLOTS];
+    struct pollfd polls[POLL_COUNT], ready_polls[SERVED_MOST];
+    uint32_t ready_slots[SERVED_MOST];
     uint64_t next_ns = do_due(agent), now_ns = monotonic_ns();
     uint64_t wait_ns = next_ns > now_ns ? next_ns - now_ns : 0;
 
@@ -79,15 +81,12 @@ static void turn(struct agent *agent, int signals, bool *stop)
     polls[POLL_LISTENER] = (struct pollfd){.fd = clients_listener(&agent->clients, now_ns), .events = POLLIN};
     short port_wants = agent->options->no_host ? 0 : port_events(&agent->port, agent_has_line(agent));
     polls[POLL_PORT] = (struct pollfd){.fd = port_wants != 0 ? agent->port.fd : -1, .events = port_wants};
-    nfds_t count = 0;
-    for (uint32_t i = 0; i < CLIENTS_SLOTS; i++) {
-        if (agent->clients.slots[i].fd < 0)
-            continue;
-        polls[POLL_CLIENTS + count] = (struct pollfd){.fd = agent->clients.slots[i].fd, .events = POLLIN};
-        slots[count++] = i;
-    }
+    polls[POLL_CLIENTS] = (struct pollfd){.fd = agent->clients.watch, .events = POLLIN};
+    for (uint32_t i = 0; i < CLIENTS_SLOTS; i++)
+        if (agent->clients.slots[i].fd >= 0)
+            watched_set(&agent->clients, &agent->clients.slots[i], POLLIN);
     struct timespec timeout = {(time_t)(wait_ns / 1000000000u), (long)(wait_ns % 1000000000u)};
-    int ready = ppoll(polls, POLL_CLIENTS + count, &timeout, NULL);
+    int ready = ppoll(polls, POLL_COUNT, &timeout, NULL);
     if (ready < 0 && errno != EINTR) {
         log_line("poll: %s", strerror(errno));
         *stop = true;
@@ -97,7 +96,9 @@ static void turn(struct agent *agent, int signals, bool *stop)
     now_ns = monotonic_ns();
     *stop = (polls[POLL_SIGNAL].revents & POLLIN) != 0;
     uint64_t before_ns = thread_cpu_ns();
-    serve_clients(agent, &polls[POLL_CLIENTS], slots, count);
+    if (polls[POLL_CLIENTS].revents != 0)
+        serve_clients(agent, ready_polls, ready_slots,
+                      watched_ready(&agent->clients, ready_polls, ready_slots, SERVED_MOST));
     if (polls[POLL_LISTENER].revents & POLLIN)
         clients_accept(&agent->clients, now_ns);
     clients_worked(&agent->clients, thread_cpu_ns() - before_ns, now_ns);

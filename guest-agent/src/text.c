@@ -4,19 +4,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#define DIGITS 6          /* significant ones */
-#define FIXED_LEAST 1e-5  /* from here to FIXED_MOST a number is written as digits, a point and digits */
+#define DIGITS 6         /* significant ones */
+#define FIXED_LEAST 1e-7 /* from here to FIXED_MOST a number is written as digits, a point and digits */
 #define FIXED_MOST 1e6
-
-void text_put(struct text *text, const char *bytes, size_t length)
-{
-    if (length > text->size - text->used) {
-        text->full = true;
-        return;
-    }
-    memcpy(text->bytes + text->used, bytes, length);
-    text->used += length;
-}
 
 /* Writes a number's digits in front of `end`, at least `least` of them. Returns where they begin. */
 static char *digits_before(char *end, uint64_t number, int least)
@@ -50,8 +40,19 @@ static void put_real_slowly(struct text *text, double number)
 
 void text_put_real(struct text *text, double number)
 {
-    static const uint64_t powers[] = {1,         10,         100,         1000,         10000,        100000,
-                                      1000000,   10000000,   100000000,   1000000000,   10000000000};
+    static const uint64_t powers[] = {1,
+                                      10,
+                                      100,
+                                      1000,
+                                      10000,
+                                      100000,
+                                      1000000,
+                                      10000000,
+                                      100000000,
+                                      1000000000,
+                                      UINT64_C(10000000000),
+                                      UINT64_C(100000000000),
+                                      UINT64_C(1000000000000)};
     if (!isfinite(number) || number == 0.0) {
         TEXT_PUT(text, "0.0");
         return;
@@ -62,7 +63,7 @@ void text_put_real(struct text *text, double number)
     }
     int decimals = 0;
     double scaled = number;
-    while (scaled < 1e5) /* at most ten times: FIXED_LEAST */
+    while (scaled < 1e5) /* at most twelve times: FIXED_LEAST */
         scaled = number * (double)powers[++decimals];
     uint64_t whole = (uint64_t)(scaled + 0.5), fraction = whole % powers[decimals];
     whole /= powers[decimals];

@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 struct text {
     char *bytes;
@@ -13,8 +14,17 @@ struct text {
     bool full;         /* something did not fit: what is there is not to be used */
 };
 
-/* As it is. */
-void text_put(struct text *text, const char *bytes, size_t length);
+/* As it is. Here, so that a literal of few bytes becomes a store or two. */
+static inline void text_put(struct text *text, const char *bytes, size_t length)
+{
+    if (length > text->size - text->used) {
+        text->full = true;
+        return;
+    }
+    memcpy(text->bytes + text->used, bytes, length);
+    text->used += length;
+}
+
 #define TEXT_PUT(text, literal) text_put(text, "" literal, sizeof(literal) - 1)
 
 void text_put_whole(struct text *text, int64_t number);
