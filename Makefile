@@ -13,6 +13,7 @@ SAY := printf 'vscaf: %s\n'
 ENV := VSCAF_BUILD=$(CURDIR)/$(BUILD)/meson VSCAF_IMAGE=$(CURDIR)/$(BUILD)/image/current
 
 .PHONY: help check demo demo-standalone bench bench-libgomp setup venv programs image lint test-c test-unit \
+    \ bench-agent test-guest clean
     test-guest clean bench-parking fuzz
 
 help: ## this list
@@ -70,7 +71,10 @@ demo: image ## two guests share two CPUs: table, build/demo/report.json, build/d
 demo-standalone: programs venv ## two programs share two CPUs of this machine, without guests; ARGS=--quick
 	@$(ENV) $(BIN)/python -m vscaf_lab.demo_standalone --output $(BUILD)/demo-standalone $(ARGS)
 
-bench: bench-libgomp bench-parking ## all benchmarks
+bench: bench-libgomp bench-parking bench-agent ## all benchmarks
+
+bench-agent: programs venv ## what the guest agent costs and how fast it serves; ARGS=--quick
+	@PYTHONPATH=tests/bench $(BIN)/python -m vscaf_bench.agent --meson $(BUILD)/meson --output $(BUILD)/bench $(ARGS)
 
 bench-libgomp: programs venv ## what the shim costs and how well it learns; ARGS=--quick
 	@PYTHONPATH=tests/bench $(BIN)/python -m vscaf_bench.libgomp --meson $(BUILD)/meson --output $(BUILD)/bench $(ARGS)

@@ -45,6 +45,10 @@ int clients_listen(struct clients *clients, const char *path, const char *proc, 
     clients->work_ns = CLIENTS_WORK_BURST_NS;
     reserve_descriptors();
     clients->listener = join_socket_open(path);
+    if (clients->listener >= 0 && watched_begin(clients) != 0) {
+        log_line("socket %s: cannot be served: %s: raise the limit of open files (LimitNOFILE)", path, strerror(errno));
+        return -1;
+    }
     clients->rights_refused = clients->listener >= 0 && unasked_refuse(clients->listener);
     return clients->listener >= 0 ? 0 : -1;
 }
@@ -58,6 +62,7 @@ void clients_drop(struct clients *clients, struct client *client)
         clients->joined--;
     }
     free(client->threads);
+    watched_forget(clients, client);
     unasked_close(client->fd);
     *client = (struct client){.fd = -1};
 }
@@ -78,6 +83,7 @@ void clients_close(struct clients *clients)
     if (clients->listener >= 0)
         join_socket_close(clients->listener, clients->path);
     clients->listener = -1;
+    watched_end(clients);
 }
 
 static void answer(int fd, enum vscaf_join_status status, int page_fd)

@@ -13,6 +13,7 @@
 #include "lend.h"
 #include "threads.h"
 #include "vscaf/page.h"
+#include "watched.h"
 
 #define CLIENTS_MOST 256u        /* processes joined at once */
 #define CLIENTS_JOINING_MOST 32u /* connections that have not yet said what they are */
@@ -33,6 +34,8 @@ struct client {
     char name[32];
 
     uint32_t asked; /* for the status, in this version of the question (status.h) */
+    bool watched;      /* watched.h */
+    short watched_for; /* these events */
 
     struct vscaf_page *page;
     struct learned learned;
@@ -68,6 +71,7 @@ struct client {
 struct clients {
     const char *path; /* of the socket */
     int listener;     /* -1: none */
+    int watch;        /* -1: none (watched.h) */
     uint32_t joined;
     bool complained; /* that there is no room */
 

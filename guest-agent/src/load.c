@@ -12,15 +12,16 @@
 #include <unistd.h>
 
 #define LOAD_QUARTER_CPU 0.25
+#define CLOCK_OF_SCHEDULER 2u /* what a process's clock counts: time on a CPU, in ns */
+#define LINE_MOST 192u        /* more of a line of PROC/stat is not looked at: none that counts is as long */
 
 int load_process_ns(pid_t pid, uint64_t *cpu_ns)
 {
-    clockid_t clock;
     if (pid <= 0)
         return -ESRCH;
-    int error = clock_getcpuclockid(pid, &clock);
-    if (error != 0)
-        return -error;
+    /* What clock_getcpuclockid() would make of it: that asks the kernel whether it is right, which clock_gettime() does
+     * again. */
+    clockid_t clock = (clockid_t)(~(unsigned)pid << 3 | CLOCK_OF_SCHEDULER);
     struct timespec time;
     if (clock_gettime(clock, &time) != 0)
         return errno == EINVAL ? -ESRCH : -errno;
@@ -28,21 +29,59 @@ int load_process_ns(pid_t pid, uint64_t *cpu_ns)
     return 0;
 }
 
-/* Takes the line of one CPU, or of all of them together. False: it is another line, or not asked for. */
-static bool take_cpu(const char *line, const struct cpu_set *own, uint64_t *busy_ticks)
+/* Whether the line is that of one CPU of `own`, or, without those, that of all of them together; its figures. */
+static const char *figures_of_cpu(const char *line, const struct cpu_set *own)
+{
+    if (strncmp(line, "cpu", 3) != 0)
+        return NULL;
+    if (own == NULL)
+        return line[3] == ' ' ? line + 4 : NULL;
+    char *end;
+    unsigned long cpu = strtoul(line + 3, &end, 10);
+    return line[3] >= '0' && line[3] <= '9' && *end == ' ' && cpu < CPUS_MOST && cpu_set_has(own, (uint32_t)cpu) ? end
+                                                                                                               : NULL;
+}
+
+/* What one line of PROC/stat says. */
+static void read_line(const char *line, const struct cpu_set *own, struct load_totals *totals, bool *have_cpu)
 {
     uint64_t user, nice, system, idle, iowait, irq, softirq;
-    uint32_t cpu = 0;
-    int used = 0;
-    if (own == NULL ? sscanf(line, "cpu %n", &used) != 0 || line[3] != ' '
-                    : sscanf(line, "cpu%" SCNu32 " %n", &cpu, &used) != 1 || !cpu_set_has(own, cpu))
-        return false;
-    if (used == 0 || sscanf(line + used,
-                            "%" SCNu64 " %" SCNu64 " %" SCNu64 " %" SCNu64 " %" SCNu64 " %" SCNu64 " %" SCNu64, &user,
-                            &nice, &system, &idle, &iowait, &irq, &softirq) != 7)
-        return false;
-    *busy_ticks += user + nice + system + irq + softirq; /* user holds guest already */
-    return true;
+    const char *figures = figures_of_cpu(line, own);
+    if (figures != NULL &&
+        sscanf(figures, "%" SCNu64 " %" SCNu64 " %" SCNu64 " %" SCNu64 " %" SCNu64 " %" SCNu64 " %" SCNu64, &user,
+               &nice, &system, &idle, &iowait, &irq, &softirq) == 7) {
+        totals->busy_ticks += user + nice + system + irq + softirq; /* user holds guest already */
+        *have_cpu = true;
+    } else if (own == NULL && strncmp(line, "procs_running ", 14) == 0) {
+        totals->runnable = (uint32_t)strtoul(line + 14, NULL, 10);
+    }
+}
+
+/* Reads a file of lines, of which one (of the interrupts) may be very long: only their beginnings are kept. */
+static int read_lines(int fd, const struct cpu_set *own, struct load_totals *totals, bool *have_cpu)
+{
+    char data[4096], line[LINE_MOST];
+    size_t length = 0;
+    for (;;) {
+        ssize_t got = read(fd, data, sizeof(data));
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got <= 0)
+            return got < 0 ? -errno : 0;
+        for (const char *at = data, *stop = data + got; at < stop;) {
+            const char *end = memchr(at, '\n', (size_t)(stop - at));
+            size_t part = (size_t)((end != NULL ? end : stop) - at);
+            size_t room = sizeof(line) - 1 - length;
+            memcpy(line + length, at, part < room ? part : room);
+            length += part < room ? part : room;
+            if (end == NULL)
+                break;
+            line[length] = '\0';
+            read_line(line, own, totals, have_cpu);
+            length = 0;
+            at = end + 1;
+        }
+    }
 }
 
 int load_read(const char *proc, const struct cpu_set *own, struct load_totals *totals)
@@ -50,24 +89,18 @@ int load_read(const char *proc, const struct cpu_set *own, struct load_totals *t
     char path[PATH_MAX];
     if (snprintf(path, sizeof(path), "%s/stat", proc) >= (int)sizeof(path))
         return -ENAMETOOLONG;
-    FILE *file = fopen(path, "re");
-    if (file == NULL)
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
         return -errno;
     struct load_totals read = {0};
     bool have_cpu = false;
-    char *line = NULL;
-    size_t size = 0;
-    while (getline(&line, &size, file) > 0) { /* the line of interrupts is long */
-        have_cpu |= take_cpu(line, own, &read.busy_ticks);
-        if (own == NULL)
-            sscanf(line, "procs_running %" SCNu32, &read.runnable);
-    }
-    free(line);
-    fclose(file);
-    if (!have_cpu)
-        return -EINVAL;
-    *totals = read;
-    return 0;
+    int status = read_lines(fd, own, &read, &have_cpu);
+    close(fd);
+    if (status == 0 && !have_cpu)
+        status = -EINVAL;
+    if (status == 0)
+        *totals = read;
+    return status;
 }
 
 uint32_t load_others_demand(struct load_others *others, double others_cpus, uint32_t others_runnable, double busy_cpus,

@@ -10,10 +10,13 @@
 
 #include "agent.h"
 #include "log.h"
+#include "resident.h"
 #include "status_show.h"
 #include "uevents.h"
 
-enum { POLL_SIGNAL, POLL_LISTENER, POLL_PORT, POLL_SWITCHER, POLL_UEVENTS, POLL_CLIENTS };
+enum { POLL_SIGNAL, POLL_LISTENER, POLL_PORT, POLL_SWITCHER, POLL_UEVENTS, POLL_CLIENTS, POLL_COUNT };
+
+#define SERVED_MOST 64 /* connections in one turn */
 
 static uint64_t earlier(uint64_t a, uint64_t b)
 {
@@ -105,8 +108,8 @@ static bool take_signals(struct agent *agent, int signals)
 
 static void turn(struct agent *agent, int signals, bool *stop)
 {
-    struct pollfd polls[POLL_CLIENTS + CLIENTS_SLOTS];
-    uint32_t slots[CLIENTS_SLOTS];
+    struct pollfd polls[POLL_COUNT], ready_polls[SERVED_MOST];
+    uint32_t ready_slots[SERVED_MOST];
     uint64_t next_ns = do_due(agent), now_ns = monotonic_ns();
     uint64_t wait_ns = next_ns > now_ns ? next_ns - now_ns : 0;
 
@@ -116,17 +119,14 @@ static void turn(struct agent *agent, int signals, bool *stop)
     polls[POLL_PORT] = (struct pollfd){.fd = port_wants != 0 ? agent->port.fd : -1, .events = port_wants};
     polls[POLL_SWITCHER] = (struct pollfd){.fd = agent->switcher.event, .events = POLLIN};
     polls[POLL_UEVENTS] = (struct pollfd){.fd = agent->uevents, .events = POLLIN};
-    nfds_t count = 0;
+    polls[POLL_CLIENTS] = (struct pollfd){.fd = agent->clients.watch, .events = POLLIN};
     for (uint32_t i = 0; i < CLIENTS_SLOTS; i++) {
-        if (agent->clients.slots[i].fd < 0)
-            continue;
-        const struct client *client = &agent->clients.slots[i];
-        short wanted = lend_muted(&client->lend) ? 0 : POLLIN;
-        polls[POLL_CLIENTS + count] = (struct pollfd){.fd = client->fd, .events = wanted};
-        slots[count++] = i;
+        struct client *client = &agent->clients.slots[i];
+        if (client->fd >= 0)
+            watched_set(&agent->clients, client, lend_muted(&client->lend) ? 0 : POLLIN);
     }
     struct timespec timeout = {(time_t)(wait_ns / 1000000000u), (long)(wait_ns % 1000000000u)};
-    int ready = ppoll(polls, POLL_CLIENTS + count, &timeout, NULL);
+    int ready = ppoll(polls, POLL_COUNT, &timeout, NULL);
     if (ready < 0 && errno != EINTR) {
         log_line("poll: %s", strerror(errno));
         *stop = true;
@@ -141,7 +141,9 @@ static void turn(struct agent *agent, int signals, bool *stop)
     if (polls[POLL_SIGNAL].revents & POLLIN)
         *stop = take_signals(agent, signals);
     uint64_t before_ns = thread_cpu_ns();
-    serve_clients(agent, &polls[POLL_CLIENTS], slots, count);
+    if (polls[POLL_CLIENTS].revents != 0)
+        serve_clients(agent, ready_polls, ready_slots,
+                      watched_ready(&agent->clients, ready_polls, ready_slots, SERVED_MOST));
     if (polls[POLL_LISTENER].revents & POLLIN)
         clients_accept(&agent->clients, now_ns);
     clients_worked(&agent->clients, thread_cpu_ns() - before_ns, now_ns);
@@ -178,6 +180,7 @@ int main(int argc, char *argv[])
     }
     status = agent_start(agent, &options) == 0 ? 0 : 1;
     bool stop = status != 0;
+    resident_trim();
     while (!stop)
         turn(agent, signals, &stop);
     agent_stop(agent);

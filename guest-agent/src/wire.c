@@ -1,7 +1,6 @@
 #include "wire.h"
 
 #include <jansson.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -222,97 +221,6 @@ char *wire_write_hello(const char *agent, const char *boot_id, const struct cpus
                                 "hello", "agent", agent, "boot_id", boot_id, "cpus", "possible", (int)cpus->possible,
                                 "present", (int)cpu_set_count(&cpus->present), "online", cpu_list(&cpus->online),
                                 "capabilities", words, "versions", WIRE_VERSION, "page", (int)VSCAF_PAGE_VERSION));
-}
-
-/* What a report leaves out, each step more than the one before. */
-enum detail {
-    DETAIL_ALL,
-    DETAIL_OPTIONAL_OF_RUNNING, /* learning and decomposition of processes that run */
-    DETAIL_POINTS,              /* neither */
-    DETAIL_POINTS_OF_RUNNING,
-    DETAIL_LEAST, /* no points either */
-};
-
-/* Four decimals are enough of a fraction, and short. */
-static double rounded(double number)
-{
-    return round(number * 1e4) / 1e4;
-}
-
-static json_t *learning_object(const struct wire_process *process)
-{
-    const struct learned *learning = process->learning;
-    return json_pack("{s:f, s:f, s:f, s:s, s:b}", "cost", learning->cost_s, "budget", process->learn_budget, "used",
-                     rounded(learning->used), "metric", learning->metric == VSCAF_METRIC_IPC ? "ipc" : "rate",
-                     "counters", (int)!learning->no_counters);
-}
-
-static json_t *decomposition_object(const struct learned_decomposition *decomposition)
-{
-    static const char *const names[LEARNED_PARTS] = {
-        [LEARNED_USEFUL] = "useful",     [LEARNED_INFLATION] = "inflation", [LEARNED_FORK] = "fork",
-        [LEARNED_DISPATCH] = "dispatch", [LEARNED_BARRIER] = "barrier",     [LEARNED_STEAL] = "steal"};
-    json_t *object = json_object();
-    for (int i = 0; i < LEARNED_PARTS; i++)
-        json_object_set_new(object, names[i], json_real(rounded(decomposition->part[i])));
-    json_object_set_new(object, "idle_rate", json_real(rounded(decomposition->idle_rate)));
-    json_object_set_new(object, "section_ms", json_real(decomposition->section_ms));
-    return object;
-}
-
-static json_t *process_object(const struct wire_process *process, enum detail detail)
-{
-    char name[64];
-    wire_printable(name, sizeof(name), process->name);
-    enum detail points_until = process->running ? DETAIL_POINTS_OF_RUNNING : DETAIL_POINTS;
-    enum detail optional_until = process->running ? DETAIL_OPTIONAL_OF_RUNNING : DETAIL_ALL;
-    json_t *points = json_array();
-    for (size_t i = 0; detail <= points_until && i < process->points_count; i++) {
-        const struct speedup_point *point = &process->points[i];
-        json_array_append_new(points, json_pack("{s:I, s:f, s:f, s:I}", "p", (json_int_t)point->p, "speedup",
-                                                point->speedup, "standard_error", point->standard_error, "samples",
-                                                (json_int_t)point->samples));
-    }
-    json_t *object = json_pack("{s:I, s:s, s:I, s:s, s:b, s:o}", "pid", (json_int_t)process->pid, "name", name, "team",
-                               (json_int_t)process->team, "malleable", process->malleable, "running",
-                               (int)process->running, "points", points);
-    if (process->override)
-        json_object_set_new(object, "override", json_true());
-    if (process->long_section)
-        json_object_set_new(object, "long_section", json_true());
-    if (process->contained)
-        json_object_set_new(object, "contained", json_true());
-    if (process->learning != NULL && detail <= optional_until)
-        json_object_set_new(object, "learning", learning_object(process));
-    if (process->decomposed && detail <= optional_until)
-        json_object_set_new(object, "decomposition", decomposition_object(&process->decomposition));
-    return object;
-}
-
-static char *write_report(const struct wire_report *report, size_t count, enum detail detail)
-{
-    json_t *processes = json_array();
-    for (size_t i = 0; i < count; i++)
-        json_array_append_new(processes, process_object(&report->processes[i], detail));
-    return write_line(json_pack("{s:i, s:s, s:I, s:o, s:I, s:f, s:o}", "v", WIRE_VERSION, "type", "report", "sequence",
-                                (json_int_t)report->sequence, "online", cpu_list(report->online), "demand",
-                                (json_int_t)report->demand, "busy", report->busy, "processes", processes));
-}
-
-char *wire_write_report(const struct wire_report *report)
-{
-    size_t count = report->processes_count;
-    enum detail detail = DETAIL_ALL;
-    char *line = write_report(report, count, detail);
-    while (line != NULL && strlen(line) > WIRE_LINE_BYTES && count > 0) {
-        free(line);
-        if (detail < DETAIL_LEAST)
-            detail++;
-        else
-            count -= (count + 3) / 4;
-        line = write_report(report, count, detail);
-    }
-    return line;
 }
 
 char *wire_write_ack(int64_t sequence, const struct cpu_set *online, bool sections_ended)

@@ -1,0 +1,161 @@
+/* Writing reports. They go out all the time and may be 64 KiB long: made through jansson, one of 64 programs that all
+ * have learned costs 2 ms and a megabyte; this way a twentieth. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "text.h"
+#include "wire.h"
+
+/* What a report leaves out, each step more than the one before. */
+enum detail {
+    DETAIL_ALL,
+    DETAIL_OPTIONAL_OF_RUNNING, /* learning and decomposition of processes that run */
+    DETAIL_POINTS,              /* neither */
+    DETAIL_POINTS_OF_RUNNING,
+    DETAIL_LEAST, /* no points either */
+};
+
+/* Four decimals are enough of a fraction, and short. */
+static double rounded(double number)
+{
+    return round(number * 1e4) / 1e4;
+}
+
+static void put_online(struct text *text, const struct cpu_set *online)
+{
+    bool first = true;
+    TEXT_PUT(text, ",\"online\":[");
+    for (uint32_t word = 0; word < CPUS_MOST / 64; word++)
+        for (uint64_t left = online->words[word]; left != 0; left &= left - 1) {
+            if (!first)
+                TEXT_PUT(text, ",");
+            first = false;
+            text_put_whole(text, (int64_t)word * 64 + __builtin_ctzll(left));
+        }
+    TEXT_PUT(text, "]");
+}
+
+static void put_points(struct text *text, const struct speedup_point points[], size_t count)
+{
+    TEXT_PUT(text, ",\"points\":[");
+    for (size_t i = 0; i < count; i++) {
+        if (i > 0)
+            TEXT_PUT(text, ",");
+        TEXT_PUT(text, "{\"p\":");
+        text_put_whole(text, points[i].p);
+        TEXT_PUT(text, ",\"speedup\":");
+        text_put_real(text, points[i].speedup);
+        TEXT_PUT(text, ",\"standard_error\":");
+        text_put_real(text, points[i].standard_error);
+        TEXT_PUT(text, ",\"samples\":");
+        text_put_whole(text, points[i].samples);
+        TEXT_PUT(text, "}");
+    }
+    TEXT_PUT(text, "]");
+}
+
+static void put_learning(struct text *text, const struct learned *learning, double budget)
+{
+    TEXT_PUT(text, ",\"learning\":{\"cost\":");
+    text_put_real(text, learning->cost_s);
+    TEXT_PUT(text, ",\"budget\":");
+    text_put_real(text, budget);
+    TEXT_PUT(text, ",\"used\":");
+    text_put_real(text, rounded(learning->used));
+    if (learning->metric == VSCAF_METRIC_IPC)
+        TEXT_PUT(text, ",\"metric\":\"ipc\",\"counters\":");
+    else
+        TEXT_PUT(text, ",\"metric\":\"rate\",\"counters\":");
+    text_put_boolean(text, !learning->no_counters);
+    TEXT_PUT(text, "}");
+}
+
+static void put_decomposition(struct text *text, const struct learned_decomposition *decomposition)
+{
+    static const char *const names[LEARNED_PARTS] = {
+        [LEARNED_USEFUL] = "\"useful\":",     [LEARNED_INFLATION] = "\"inflation\":", [LEARNED_FORK] = "\"fork\":",
+        [LEARNED_DISPATCH] = "\"dispatch\":", [LEARNED_BARRIER] = "\"barrier\":",     [LEARNED_STEAL] = "\"steal\":"};
+    TEXT_PUT(text, ",\"decomposition\":{");
+    for (int i = 0; i < LEARNED_PARTS; i++) {
+        text_put(text, names[i], strlen(names[i]));
+        text_put_real(text, rounded(decomposition->part[i]));
+        TEXT_PUT(text, ",");
+    }
+    TEXT_PUT(text, "\"idle_rate\":");
+    text_put_real(text, rounded(decomposition->idle_rate));
+    TEXT_PUT(text, ",\"section_ms\":");
+    text_put_real(text, decomposition->section_ms);
+    TEXT_PUT(text, "}");
+}
+
+static void put_process(struct text *text, const struct wire_process *process, enum detail detail)
+{
+    char name[64];
+    wire_printable(name, sizeof(name), process->name);
+    enum detail points_until = process->running ? DETAIL_POINTS_OF_RUNNING : DETAIL_POINTS;
+    enum detail optional_until = process->running ? DETAIL_OPTIONAL_OF_RUNNING : DETAIL_ALL;
+    TEXT_PUT(text, "{\"pid\":");
+    text_put_whole(text, process->pid);
+    TEXT_PUT(text, ",\"name\":");
+    text_put_string(text, name);
+    TEXT_PUT(text, ",\"team\":");
+    text_put_whole(text, process->team);
+    TEXT_PUT(text, ",\"malleable\":");
+    text_put_string(text, process->malleable);
+    TEXT_PUT(text, ",\"running\":");
+    text_put_boolean(text, process->running);
+    put_points(text, process->points, detail <= points_until ? process->points_count : 0);
+    if (process->override)
+        TEXT_PUT(text, ",\"override\":true");
+    if (process->long_section)
+        TEXT_PUT(text, ",\"long_section\":true");
+    if (process->contained)
+        TEXT_PUT(text, ",\"contained\":true");
+    if (process->learning != NULL && detail <= optional_until)
+        put_learning(text, process->learning, process->learn_budget);
+    if (process->decomposed && detail <= optional_until)
+        put_decomposition(text, &process->decomposition);
+    TEXT_PUT(text, "}");
+}
+
+static void put_report(struct text *text, const struct wire_report *report, size_t count, enum detail detail)
+{
+    TEXT_PUT(text, "{\"v\":");
+    text_put_whole(text, WIRE_VERSION);
+    TEXT_PUT(text, ",\"type\":\"report\",\"sequence\":");
+    text_put_whole(text, report->sequence);
+    put_online(text, report->online);
+    TEXT_PUT(text, ",\"demand\":");
+    text_put_whole(text, report->demand);
+    TEXT_PUT(text, ",\"busy\":");
+    text_put_real(text, report->busy);
+    TEXT_PUT(text, ",\"processes\":[");
+    for (size_t i = 0; i < count && !text->full; i++) {
+        if (i > 0)
+            TEXT_PUT(text, ",");
+        put_process(text, &report->processes[i], detail);
+    }
+    TEXT_PUT(text, "]}\n");
+}
+
+char *wire_write_report(const struct wire_report *report)
+{
+    struct text text = {.bytes = malloc(WIRE_LINE_BYTES + 1), .size = WIRE_LINE_BYTES};
+    if (text.bytes == NULL)
+        return NULL;
+    size_t count = report->processes_count;
+    enum detail detail = DETAIL_ALL;
+    put_report(&text, report, count, detail);
+    while (text.full && count > 0) {
+        if (detail < DETAIL_LEAST)
+            detail++;
+        else
+            count -= (count + 3) / 4;
+        text.used = 0;
+        text.full = false;
+        put_report(&text, report, count, detail);
+    }
+    text.bytes[text.used] = '\0';
+    return text.bytes;
+}

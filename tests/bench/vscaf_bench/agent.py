@@ -1,0 +1,395 @@
+"""`make bench-agent`: what the guest agent costs, and how fast it serves a program that joins.
+
+The agent runs on this machine, with its real sysfs and procfs, at 4 Hz; a socket stands for its port, and a host reads
+the reports. "Without the agent" is the same machine with the agent stopped (SIGSTOP), turn by turn in one run.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import signal
+import statistics
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from .report import Report, Result, median_interval
+
+PROCESSES = 64
+PERIODS_A_SECOND = 4
+PATIENCE_S = 20.0
+CPUS_GIVEN = 256  # in the made-up sysfs of the latencies: more than programs run, so that every team is above 1
+
+
+def cpu_seconds(pid: int) -> float:
+    """CPU time of a process to the nanosecond: its scheduler clock (clock_getcpuclockid)."""
+    return time.clock_gettime((~pid << 3) | 2)
+
+
+def kib(pid: int, file: str, *fields: str) -> int:
+    """The sum of some fields of /proc/PID/`file`."""
+    lines = Path(f"/proc/{pid}/{file}").read_text().splitlines()
+    return sum(int(line.split()[1]) for line in lines if line.split(":")[0] in fields)
+
+
+class Asked:
+    """A program that answers each line with a line of whole numbers."""
+
+    def __init__(self, command: list[str]) -> None:
+        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self.greeting = self._line()
+
+    def _line(self) -> str:
+        assert self.process.stdout is not None
+        line = self.process.stdout.readline()
+        if not line:
+            raise SystemExit(f"{self.process.args!r} ended with {self.process.wait()}")
+        return line.strip()
+
+    def ask(self) -> list[int]:
+        assert self.process.stdin is not None
+        self.process.stdin.write("\n")
+        self.process.stdin.flush()
+        return [int(word) for word in self._line().split()]
+
+    def close(self) -> None:
+        assert self.process.stdin is not None and self.process.stdout is not None
+        self.process.stdin.close()
+        self.process.stdout.close()
+        try:
+            self.process.wait(PATIENCE_S)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+
+
+@dataclass
+class Agent:
+    pid: int
+    socket: Path
+    host: Asked | None
+
+    @contextmanager
+    def stopped(self) -> Iterator[None]:
+        os.kill(self.pid, signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            os.kill(self.pid, signal.SIGCONT)
+
+
+class Bench:
+    def __init__(self, meson: Path, directory: Path, quick: bool) -> None:
+        self.agent_path = meson / "guest-agent" / "vscaf-agent"
+        self.tools = meson / "guest-agent" / "bench"
+        self.directory = directory
+        self.quick = quick
+        for path in (self.agent_path, self.tool("crowd"), self.tool("latency"), self.tool("machine")):
+            if not path.exists():
+                raise SystemExit(f"{path} is not there: build it with `make programs`")
+
+    def tool(self, name: str) -> Path:
+        return self.tools / f"bench-agent-{name}"
+
+    @contextmanager
+    def agent(self, *options: str, host: bool) -> Iterator[Agent]:
+        """An agent of its own, with a host that reads or without any."""
+        socket, port = self.directory / "agent.sock", self.directory / "port"
+        reader = Asked([str(self.tool("machine")), "host", str(port)]) if host else None
+        command = [str(self.agent_path), "--socket", str(socket), *options]
+        process = subprocess.Popen([*command, *(["--port", str(port)] if host else ["--no-host"])])
+        try:
+            end = time.monotonic() + PATIENCE_S
+            while not socket.exists():
+                if process.poll() is not None or time.monotonic() > end:
+                    raise SystemExit(f"the agent did not start: {' '.join(command)}")
+                time.sleep(0.01)
+            yield Agent(process.pid, socket, reader)
+        finally:
+            process.send_signal(signal.SIGCONT)
+            process.terminate()
+            status = process.wait(PATIENCE_S)
+            if reader is not None:
+                reader.close()
+        if status != 0:
+            raise SystemExit(f"the agent ended with {status}")
+
+    @contextmanager
+    def crowd(self, agent: Agent, processes: int, what: str) -> Iterator[Asked]:
+        crowd = Asked([str(self.tool("crowd")), str(agent.socket), str(processes), what])
+        try:
+            yield crowd
+        finally:
+            crowd.close()
+
+
+def own_share(agent: Agent, seconds: float) -> float:
+    """CPU time of the agent in % of one core."""
+    before, began = cpu_seconds(agent.pid), time.monotonic()
+    time.sleep(seconds)
+    return 100.0 * (cpu_seconds(agent.pid) - before) / (time.monotonic() - began)
+
+
+def reports_flow(agent: Agent, seconds: float) -> None:
+    """What is measured is an agent at work: its reports came."""
+    if agent.host is None:
+        return
+    before = agent.host.ask()[0]
+    time.sleep(seconds)
+    came = agent.host.ask()[0] - before
+    if came < seconds * PERIODS_A_SECOND / 2:
+        raise SystemExit(f"{came} reports came in {seconds} s: this agent does not work, or the machine is too busy")
+
+
+@dataclass
+class Case:
+    own: list[float]  # the agent's own time, % of one core
+    machine: list[float]  # what the machine used beyond the work, in the same unit, with the agent
+    machine_without: list[float]
+    work: list[float]  # work done in a second with the agent
+    work_without: list[float]
+    report_bytes: int
+
+
+def beside(agent: Agent, turns: int, seconds: float, work: Asked, soaking: bool) -> Case:
+    """Turns with the agent and without, in alternating order: the work that `work` says it did, and its CPU time."""
+    case = Case([], [], [], [], [], 0)
+    cpus = len(os.sched_getaffinity(0))
+
+    def one(machine: list[float], done: list[float]) -> None:
+        before, began = work.ask(), time.monotonic()
+        time.sleep(seconds)
+        after, took = work.ask(), time.monotonic() - began
+        if soaking:
+            machine.append(100.0 * (cpus - (after[0] - before[0]) / 1e9 / took))
+        done.append((after[-1] - before[-1]) / took)
+
+    def with_agent() -> None:
+        own = cpu_seconds(agent.pid)
+        began = time.monotonic()
+        one(case.machine, case.work)
+        case.own.append(100.0 * (cpu_seconds(agent.pid) - own) / (time.monotonic() - began))
+
+    def without() -> None:
+        with agent.stopped():
+            time.sleep(0.01)
+            one(case.machine_without, case.work_without)
+        time.sleep(0.05)  # it has one period to make up for, of which nothing is measured
+
+    for turn in range(turns):
+        for measure in (with_agent, without) if turn % 2 == 0 else (without, with_agent):
+            measure()
+    if agent.host is not None:
+        case.report_bytes = agent.host.ask()[1]
+    return case
+
+
+def cpu(bench: Bench, report: Report) -> None:
+    """CPU time at 4 Hz with 64 joined processes: asleep, and starting sections all the time."""
+    turns, seconds = (2, 1.0) if bench.quick else (10, 2.0)
+    results: list[Result] = []
+    for host in (True, False):
+        place = "host" if host else "standalone"
+        for what in ("idle", "sections"):
+            with bench.agent(host=host) as agent, bench.crowd(agent, PROCESSES, what) as crowd:
+                reports_flow(agent, 1.0)
+                quiet: list[float] = []
+                if what == "idle":
+                    quiet = [own_share(agent, seconds) for _ in range(turns)]
+                    soak = Asked([str(bench.tool("machine")), "soak"])
+                    try:
+                        case = beside(agent, turns, seconds, soak, soaking=True)
+                    finally:
+                        soak.close()
+                else:
+                    case = beside(agent, turns, seconds, crowd, soaking=False)
+            # Beside work on every CPU its memory is out of the caches: dearer than on a quiet machine, and what counts.
+            value, low, high = median_interval(case.own)
+            name = f"agent.cpu.64_processes.{what}.{place}"
+            lost = [100.0 * (1.0 - a / b) for a, b in zip(case.work, case.work_without, strict=True)]
+            detail: dict[str, object] = {
+                "own_percent_of_one_core": case.own,
+                "own_percent_on_a_quiet_machine": quiet,
+                "own_us_a_period": value * 1e4 / PERIODS_A_SECOND,
+                "work_lost_percent_of_all_cpus": median_interval(lost),
+                "report_bytes": case.report_bytes,
+            }
+            if case.machine:
+                added = [a - b for a, b in zip(case.machine, case.machine_without, strict=True)]
+                detail["machine_added_percent_of_one_core"] = median_interval(added)
+                result = Result(
+                    name,
+                    "%",
+                    value,
+                    low,
+                    high,
+                    len(case.own),
+                    "the machine without it, % of one core",
+                    statistics.median(case.machine_without),
+                    statistics.median(a / b for a, b in zip(case.machine, case.machine_without, strict=True)),
+                )
+            else:
+                result = Result(
+                    name,
+                    "%",
+                    value,
+                    low,
+                    high,
+                    len(case.own),
+                    "sections/s without it",
+                    statistics.median(case.work_without),
+                    statistics.median(a / b for a, b in zip(case.work, case.work_without, strict=True)),
+                )
+            report.details[name] = detail
+            report.add(result)
+            results.append(result)
+            print("  ", name, {key: detail[key] for key in list(detail)[2:]}, flush=True)
+    worst = max(results, key=lambda result: result.value)
+    report.details["agent.cpu.64_processes"] = f"the worst of the four: {worst.name}"
+    report.add(Result(**{**worst.__dict__, "name": "agent.cpu.64_processes", "bar": "< 0.1%"}))
+    with bench.agent(host=True) as agent:
+        reports_flow(agent, 1.0)
+        values = [own_share(agent, seconds) for _ in range(turns)]
+        report.add(Result("agent.cpu.nothing_joined", "%", *median_interval(values), len(values)))
+
+
+def memory(bench: Bench, report: Report) -> None:
+    """Resident memory after some seconds of work with programs that have told all that a shim can tell."""
+    seconds = 1.0 if bench.quick else 3.0
+    for processes in (0, PROCESSES, 256):
+        with bench.agent(host=True) as agent:
+            if processes > 0:
+                with bench.crowd(agent, processes, "published"):
+                    reports_flow(agent, seconds)
+                    sizes = memory_of(agent.pid)
+            else:
+                reports_flow(agent, seconds)
+                sizes = memory_of(agent.pid)
+        report.details[f"agent.rss.{processes}_processes"] = sizes
+        value = float(sizes["VmHWM"])
+        if processes == PROCESSES:
+            report.add(Result("agent.rss", "KiB", value, value, value, 1, bar="< 3000"))
+        else:
+            report.add(Result(f"agent.rss.{processes}_processes", "KiB", value, value, value, 1))
+
+
+def memory_of(pid: int) -> dict[str, int]:
+    """The largest ever resident (which counts), and what is resident now, in KiB; what is private and proportional."""
+    sizes = {name: kib(pid, "status", name) for name in ("VmHWM", "VmRSS", "RssAnon", "RssFile", "RssShmem")}
+    sizes["private"] = kib(pid, "smaps_rollup", "Private_Clean", "Private_Dirty")
+    sizes["proportional"] = kib(pid, "smaps_rollup", "Pss")
+    return sizes
+
+
+def made_up_cpus(directory: Path) -> Path:
+    """A sysfs of so many CPUs that every program gets more than one."""
+    cpus = directory / "sys" / "devices" / "system" / "cpu"
+    shutil.rmtree(cpus, ignore_errors=True)
+    cpus.mkdir(parents=True)
+    for name in ("possible", "present", "online"):
+        (cpus / name).write_text(f"0-{CPUS_GIVEN - 1}\n")
+    return directory / "sys"
+
+
+def percentile(values: list[float], percent: float) -> float:
+    """The smallest value that so many per cent of the values do not exceed."""
+    ordered = sorted(values)
+    return ordered[max(0, -(-len(ordered) * int(percent) // 100) - 1)]
+
+
+def percentile_interval(values: list[float], percent: float) -> tuple[float, float, float]:
+    """A percentile and its 95% interval, by order statistics (the normal approximation of the binomial)."""
+    ordered, n, share = sorted(values), len(values), percent / 100.0
+    half = 1.96 * (n * share * (1.0 - share)) ** 0.5
+    low = max(0, int(n * share - half) - 1)
+    high = min(n - 1, int(n * share + half))
+    return percentile(values, percent), ordered[low], ordered[high]
+
+
+def pairs_of(command: list[str]) -> tuple[list[float], list[float]]:
+    """Two columns of ns, as ms."""
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise SystemExit(f"{' '.join(command)} failed ({done.returncode}): {done.stderr}")
+    rows = [line.split() for line in done.stdout.splitlines()]
+    return [int(row[0]) / 1e6 for row in rows], [int(row[1]) / 1e6 for row in rows]
+
+
+def add_latency(
+    report: Report, name: str, pairs: tuple[list[float], list[float]], baseline: str, bar: str = ""
+) -> None:
+    bare, ours = pairs
+    for percent in (50, 99):
+        base = percentile(bare, percent)
+        report.add(
+            Result(
+                f"{name}.p{percent}",
+                "ms",
+                *percentile_interval(ours, percent),
+                len(ours),
+                f"{baseline}, p{percent}",
+                base,
+                percentile(ours, percent) / base,
+                bar,
+            )
+        )
+    spread = {f"p{percent}": percentile(ours, percent) for percent in (0, 10, 50, 90, 99, 100)}
+    report.details[name] = {"ms": spread, "baseline_ms": {f"p{p}": percentile(bare, p) for p in (0, 50, 99, 100)}}
+
+
+def latency(bench: Bench, report: Report) -> None:
+    """From connect() to the team size on the page; from a death to the share that came back."""
+    count, exits = (400, 50) if bench.quick else (3000, 500)
+    sysfs = str(made_up_cpus(bench.directory))
+    tool = str(bench.tool("latency"))
+    for crowd, name, bar in (
+        ("", "agent.join_to_team.alone", ""),
+        ("paced", "agent.join_to_team.64_computing", ""),
+        ("idle", "agent.join_to_team", "< 100 ms"),
+    ):
+        with bench.agent("--sysfs", sysfs, host=True) as agent:
+            team = 0 if crowd == "paced" else CPUS_GIVEN  # 0: any above 1
+            command = [tool, "join", str(agent.socket), str(count), str(team)]
+            if crowd:
+                with bench.crowd(agent, PROCESSES, crowd):
+                    reports_flow(agent, 1.0)  # the crowd's first periods, in which all count as running, are over
+                    pairs = pairs_of(command)
+            else:
+                pairs = pairs_of(command)
+        add_latency(report, name, pairs, "bare round trip", bar)
+    with bench.agent("--sysfs", sysfs, host=True) as agent, bench.crowd(agent, PROCESSES, "idle"):
+        reports_flow(agent, 1.0)
+        pairs = pairs_of([tool, "exit", str(agent.socket), str(exits)])
+    add_latency(report, "agent.exit_to_team", pairs, "bare end of file", "< 100 ms")
+
+
+PARTS = {"cpu": cpu, "memory": memory, "latency": latency}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="bench-agent", description=__doc__)
+    parser.add_argument("--meson", type=Path, default=Path("build/meson"), help="where the C parts were built")
+    parser.add_argument("--output", type=Path, default=Path("build/bench"), help="where agent.json goes")
+    parser.add_argument("--quick", action="store_true", help="fewer repetitions, under a minute")
+    parser.add_argument("--only", choices=sorted(PARTS), action="append", help="this part alone; may be repeated")
+    options = parser.parse_args()
+    report = Report("agent")
+    with tempfile.TemporaryDirectory(prefix="vscaf-") as directory:
+        bench = Bench(options.meson.resolve(), Path(directory), options.quick or os.environ.get("QUICK") == "1")
+        for name, part in PARTS.items():
+            if options.only and name not in options.only:
+                continue
+            print(f"bench-agent: {name} ...", flush=True)
+            part(bench, report)
+    print(report.table())
+    print(f"written to {report.write(options.output)}")
+
+
+if __name__ == "__main__":
+    main()
