@@ -55,12 +55,12 @@ int agent_start(struct agent *agent, const struct options *options)
     port_init(&agent->port, options->port, options->sysfs);
     int status = cpus_read(&agent->cpus, options->sysfs);
     if (status != 0) {
-        log_line("%s/devices/system/cpu: %s: give the place of sysfs with --sysfs", options->sysfs, strerror(-status));
+        log_error("%s/devices/system/cpu: %s: give the place of sysfs with --sysfs", options->sysfs, strerror(-status));
         return -1;
     }
     status = load_read(options->proc, &agent->totals);
     if (status != 0) {
-        log_line("%s/stat: %s: give the place of procfs with --proc", options->proc, strerror(-status));
+        log_error("%s/stat: %s: give the place of procfs with --proc", options->proc, strerror(-status));
         return -1;
     }
     agent->totals_known = true;

@@ -8,7 +8,10 @@
 #include <unistd.h>
 
 #include "agent.h"
+#include "check.h"
+#include "events.h"
 #include "log.h"
+#include "notify.h"
 
 enum { POLL_SIGNAL, POLL_LISTENER, POLL_PORT, POLL_CLIENTS };
 
@@ -59,11 +62,23 @@ static void serve_clients(struct agent *agent, const struct pollfd *polls, const
     agent->report_urgent = true;
 }
 
-static void turn(struct agent *agent, int signals, bool *stop)
+/* After all that was due: what happened, and a sign of life. A loop that hangs does not come here. Returns when to come
+ * back at the latest. */
+static uint64_t tell(struct agent *agent, struct events *events, struct notify *notify)
+{
+    uint64_t now_ns = monotonic_ns();
+    events_look(events, agent, notify, now_ns);
+    log_period();
+    return notify_alive(notify, now_ns);
+}
+
+static void turn(struct agent *agent, struct events *events, struct notify *notify, int signals, bool *stop)
 {
     struct pollfd polls[POLL_CLIENTS + CLIENTS_SLOTS];
     uint32_t slots[CLIENTS_SLOTS];
-    uint64_t next_ns = do_due(agent), now_ns = monotonic_ns();
+    uint64_t next_ns = do_due(agent);
+    next_ns = earlier(next_ns, tell(agent, events, notify));
+    uint64_t now_ns = monotonic_ns();
     uint64_t wait_ns = next_ns > now_ns ? next_ns - now_ns : 0;
 
     polls[POLL_SIGNAL] = (struct pollfd){.fd = signals, .events = POLLIN};
@@ -80,7 +95,7 @@ static void turn(struct agent *agent, int signals, bool *stop)
     struct timespec timeout = {(time_t)(wait_ns / 1000000000u), (long)(wait_ns % 1000000000u)};
     int ready = ppoll(polls, POLL_CLIENTS + count, &timeout, NULL);
     if (ready < 0 && errno != EINTR) {
-        log_line("poll: %s", strerror(errno));
+        log_error("poll: %s", strerror(errno));
         *stop = true;
     }
     if (ready <= 0)
@@ -102,6 +117,9 @@ int main(int argc, char *argv[])
     int status = options_read(&options, argc, argv);
     if (status >= 0)
         return status;
+    if (options.check)
+        return check_run(&options);
+    log_begin(options.log_level);
 
     sigset_t ends;
     sigemptyset(&ends);
@@ -110,18 +128,33 @@ int main(int argc, char *argv[])
     sigprocmask(SIG_BLOCK, &ends, NULL);
     signal(SIGPIPE, SIG_IGN);
     int signals = signalfd(-1, &ends, SFD_NONBLOCK | SFD_CLOEXEC);
+    struct notify notify;
+    notify_start(&notify);
+    struct events events;
+    events_start(&events);
     struct agent *agent = calloc(1, sizeof(*agent));
     if (signals < 0 || agent == NULL) {
-        log_line("cannot start: %s", strerror(errno));
+        log_error("cannot start: %s", strerror(errno));
         free(agent);
+        events_stop(&events);
+        notify_stop(&notify);
         return 1;
     }
     status = agent_start(agent, &options) == 0 ? 0 : 1;
     bool stop = status != 0;
+    if (!stop) {
+        log_notice("%s serves programs at %s", AGENT_NAME, options.socket);
+        notify_send(&notify, "READY=1");
+    }
     while (!stop)
-        turn(agent, signals, &stop);
+        turn(agent, &events, &notify, signals, &stop);
+    notify_send(&notify, "STOPPING=1");
+    if (status == 0)
+        log_notice("ends");
     agent_stop(agent);
     free(agent);
+    events_stop(&events);
+    notify_stop(&notify);
     close(signals);
     return status;
 }

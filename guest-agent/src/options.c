@@ -26,6 +26,8 @@ enum {
     OPTION_NO_HOST,
     OPTION_PERIOD,
     OPTION_LEARN_BUDGET,
+    OPTION_LOG_LEVEL,
+    OPTION_CHECK,
     OPTION_HELP,
     OPTION_VERSION,
     OPTION_COUNT
@@ -41,6 +43,8 @@ static const struct option_text texts[OPTION_COUNT] = {
     [OPTION_PERIOD] = {"period-ms", "N", "250", "time between two measurements, 20 to 60000"},
     [OPTION_LEARN_BUDGET] = {"learn-budget", "PERCENT", "1",
                              "of a program's CPU time, that learning its speedup may cost; 0: learn nothing"},
+    [OPTION_LOG_LEVEL] = {"log-level", "LEVEL", "notice", "what is logged: error, warning, notice, info or debug"},
+    [OPTION_CHECK] = {"check", NULL, NULL, "say what this guest has and lacks, and exit with 1 where something is needed"},
     [OPTION_HELP] = {"help", NULL, NULL, "print this and exit"},
     [OPTION_VERSION] = {"version", NULL, NULL, "print the version and exit"},
 };
@@ -91,7 +95,8 @@ int options_read(struct options *options, int argc, char *argv[])
                                 .sysfs = texts[OPTION_SYSFS].initial,
                                 .proc = texts[OPTION_PROC].initial};
     if (!read_period(texts[OPTION_PERIOD].initial, &options->period_ms) ||
-        !read_budget(texts[OPTION_LEARN_BUDGET].initial, &options->learn_budget_ppm))
+        !read_budget(texts[OPTION_LEARN_BUDGET].initial, &options->learn_budget_ppm) ||
+        !log_level_read(texts[OPTION_LOG_LEVEL].initial, &options->log_level))
         return 2;
     opterr = 0;
     int got;
@@ -104,32 +109,39 @@ int options_read(struct options *options, int argc, char *argv[])
         case OPTION_NO_HOST: options->no_host = true; break;
         case OPTION_PERIOD:
             if (!read_period(optarg, &options->period_ms)) {
-                log_line("--period-ms %s: give a whole number from %d to %d", optarg, PERIOD_LEAST_MS, PERIOD_MOST_MS);
+                log_error("--period-ms %s: give a whole number from %d to %d", optarg, PERIOD_LEAST_MS, PERIOD_MOST_MS);
                 return 2;
             }
             break;
         case OPTION_LEARN_BUDGET:
             if (!read_budget(optarg, &options->learn_budget_ppm)) {
-                log_line("--learn-budget %s: give a percentage from 0 to 100", optarg);
+                log_error("--learn-budget %s: give a percentage from 0 to 100", optarg);
                 return 2;
             }
             break;
+        case OPTION_LOG_LEVEL:
+            if (!log_level_read(optarg, &options->log_level)) {
+                log_error("--log-level %s: give error, warning, notice, info or debug", optarg);
+                return 2;
+            }
+            break;
+        case OPTION_CHECK: options->check = true; break;
         case OPTION_HELP: print_help(); return 0;
         case OPTION_VERSION: printf("vscaf-agent %s\n", VSCAF_VERSION); return 0;
         default:
             if (got == ':')
-                log_line("%s: needs a value: see --help", argv[optind - 1]);
+                log_error("%s: needs a value: see --help", argv[optind - 1]);
             else
-                log_line("%s: no such option: see --help", argv[optind - 1]);
+                log_error("%s: no such option: see --help", argv[optind - 1]);
             return 2;
         }
     }
     if (optind < argc) {
-        log_line("%s: no arguments are taken: see --help", argv[optind]);
+        log_error("%s: no arguments are taken: see --help", argv[optind]);
         return 2;
     }
     if (options->no_host && options->port != NULL) {
-        log_line("--port %s: contradicts --no-host: give one of them", options->port);
+        log_error("--port %s: contradicts --no-host: give one of them", options->port);
         return 2;
     }
     return -1;
