@@ -12,7 +12,7 @@ ROOT := $(if $(filter 0,$(shell id -u)),,sudo --preserve-env=PATH,PIP_CERT)
 SAY := printf 'vscaf: %s\n'
 ENV := VSCAF_BUILD=$(CURDIR)/$(BUILD)/meson VSCAF_IMAGE=$(CURDIR)/$(BUILD)/image/current
 
-.PHONY: help check demo bench bench-libgomp setup venv programs image lint test-c test-unit test-guest clean
+.PHONY: help check demo bench bench-libgomp setup venv programs image lint test-c test-unit test-guest test-systemd clean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 24
@@ -53,6 +53,11 @@ test-unit: venv ## tests without guests
 test-guest: image ## tests with real guests (root)
 	@$(SAY) 'tests with real guests ...'
 	@$(ROOT) env $(ENV) $(BIN)/python -m pytest tests/guest $(ARGS)
+
+test-systemd: image ## the agent as a service of a real systemd in a guest (root; debootstrap and its mirror; no part of check)
+	@$(SAY) 'tests with systemd in a guest ...'
+	@command -v debootstrap >/dev/null || { $(SAY) 'debootstrap is not installed: apt-get install debootstrap'; exit 1; }
+	@$(ROOT) env $(ENV) $(BIN)/python -m pytest tests/systemd $(ARGS)
 
 check: lint test-c test-unit test-guest ## prove everything
 	@$(SAY) 'make check: all passed'

@@ -148,9 +148,10 @@ int main(int argc, char *argv[])
     }
     while (!stop)
         turn(agent, &events, &notify, signals, &stop);
-    notify_send(&notify, "STOPPING=1");
-    if (status == 0)
+    if (status == 0) {
+        notify_send(&notify, "STOPPING=1");
         log_notice("ends");
+    }
     agent_stop(agent);
     free(agent);
     events_stop(&events);

@@ -1,0 +1,44 @@
+#!/bin/bash
+# What the agent does, and what it must not be able to do, within its unit's sandbox: `yes WHAT` or `no WHAT` a line.
+# $1: a process of another user.
+try() {
+    local what=$1
+    shift
+    if "$@" > /dev/null 2> /run/vscaf/probe.why; then echo "yes $what"; else echo "no $what: $(tail -n 1 /run/vscaf/probe.why)"; fi
+}
+other=$1
+group=/sys/fs/cgroup/vscaf.probe
+put() { echo "$1" > "$2"; }
+
+echo may:
+try "offline" put 0 /sys/devices/system/cpu/cpu1/online
+try "online" put 1 /sys/devices/system/cpu/cpu1/online
+try "affinity of another user's process" taskset -ap 1 "$other"
+try "times of another user's threads" cat "/proc/$other/task/$other/schedstat"
+try "control group: enable" put +cpuset /sys/fs/cgroup/cgroup.subtree_control
+try "control group: make" mkdir "$group"
+try "control group: CPUs" put 0 "$group/cpuset.cpus"
+before=$(sed -n 's/^0:://p' "/proc/$other/cgroup")
+try "control group: move a process" put "$other" "$group/cgroup.procs"
+put "$other" "/sys/fs/cgroup$before/cgroup.procs"
+try "control group: remove" rmdir "$group"
+try "kernel events" timeout 1 sh -c 'udevadm monitor --kernel & sleep 0.3; kill -0 $!'
+try "run directory" touch /run/vscaf/probe
+# The agent has it open, and it can be opened once.
+try "port" sh -c '(: < /dev/virtio-ports/org.vscaf.agent.0) 2>&1 | grep -q busy'
+rm -f /run/vscaf/probe /run/vscaf/probe.why 2> /dev/null
+
+echo must not:
+try "write into /etc" touch /etc/probe
+try "write into /usr" touch /usr/probe
+try "change the kernel's settings" put 1 /proc/sys/kernel/panic
+try "change another part of sysfs" put 1 /sys/kernel/mm/ksm/run
+try "read a disk" dd if=/dev/vda of=/dev/null count=1
+try "see homes" test -e /root/.profile
+try "open a network socket" bash -c 'exec 3<>/dev/udp/127.0.0.1/9' 
+try "mount" mount -t tmpfs none /tmp
+try "own a file to somebody" chown 1 /run/vscaf
+try "signal another user's process" kill -CONT "$other"
+try "read another user's memory" cat "/proc/$other/environ"
+try "write the kernel's log" sh -c 'echo > /dev/kmsg'
+exit 0
