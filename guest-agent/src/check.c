@@ -41,7 +41,8 @@ void check_note(const char *what, const char *format, ...)
 
 int check_run(const struct options *options)
 {
-    struct check check = {.options = options, .root = ""};
+    struct check check = {
+        .options = options, .without_host = options->no_host, .socket = options->socket, .root = ""};
     setvbuf(stdout, NULL, _IOLBF, 0);
     check_ok("versions", "%s, wire %d, page %d", AGENT_NAME, WIRE_VERSION, (int)VSCAF_PAGE_VERSION);
     check_privileges(&check);

@@ -2,10 +2,14 @@
 #ifndef VSCAF_CHECK_H
 #define VSCAF_CHECK_H
 
+#include <stdbool.h>
+
 #include "options.h"
 
 struct check {
     const struct options *options;
+    bool without_host;  /* asked for */
+    const char *socket; /* where programs are to join */
     const char *root; /* in front of /etc and the like; "" but in tests */
     unsigned missing; /* lines that say so */
 };

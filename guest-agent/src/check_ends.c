@@ -89,7 +89,7 @@ void check_port(struct check *check)
     char found[PATH_MAX];
     struct stat status;
     const char *path = check->options->port;
-    if (check->options->no_host) {
+    if (check->without_host) {
         check_note("port", "not used, by --no-host");
         return;
     }
@@ -167,7 +167,7 @@ static void parent_of(const char *path, char parent[PATH_MAX])
 
 void check_socket(struct check *check)
 {
-    const char *path = check->options->socket;
+    const char *path = check->socket;
     struct sockaddr_un address = {.sun_family = AF_UNIX};
     struct stat status;
     char parent[PATH_MAX];

@@ -21,7 +21,7 @@ void check_privileges(struct check *check)
     struct rlimit files;
     if (geteuid() == 0)
         check_ok("user", "root");
-    else if (check->options->no_host)
+    else if (check->without_host)
         check_note("user", "%u, not root: only programs that may open the socket can join", (unsigned)geteuid());
     else
         check_missing(check, "user", "%u, not root, so that the port and the CPUs are out of reach: run as root",
@@ -99,7 +99,7 @@ void check_cpus(struct check *check)
     if (switchable == others)
         check_ok("CPUs", "%u online of %u present of %u possible; %u can be switched", online, present, cpus.possible,
                  switchable);
-    else if (check->options->no_host)
+    else if (check->without_host)
         check_note("CPUs", "%u online of %u present; not to be switched, which --no-host does not need", online,
                    present);
     else

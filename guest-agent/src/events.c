@@ -1,9 +1,11 @@
 #include "events.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "agent.h"
 #include "log.h"
 
 #define STATUS_GAP_NS UINT64_C(1000000000)
@@ -31,19 +33,6 @@ static void write_list(const struct cpu_set *set, char list[LIST_BYTES])
         length += (size_t)bytes;
         cpu = last;
     }
-}
-
-void events_start(struct events *events)
-{
-    memset(events, 0, sizeof(*events));
-    if (log_wants(LOG_LEVEL_DEBUG))
-        events->clients = calloc(CLIENTS_SLOTS, sizeof(*events->clients)); /* without memory: without these lines */
-}
-
-void events_stop(struct events *events)
-{
-    free(events->clients);
-    events->clients = NULL;
 }
 
 static void look_at_port(struct events *events, const struct agent *agent)
@@ -107,28 +96,53 @@ static void look_at_clients(struct events *events, const struct agent *agent)
     }
 }
 
-static void tell_status(const struct agent *agent, struct notify *notify)
+static void tell_status(struct agent *agent)
 {
-    char text[sizeof(notify->status)];
+    char text[sizeof(agent->events.notify.status)];
     uint32_t joined = agent->clients.joined;
-    const char *host = agent->options->no_host             ? "no host"
-                       : port_connected(&agent->port) ? "host connected"
-                                                           : "no host yet";
+    const char *host = "no host yet";
+    if (agent->options->no_host)
+        host = "no host";
+    else if (port_connected(&agent->port))
+        host = "host connected";
     snprintf(text, sizeof(text), "%s; %u of %u CPUs for %u program%s", host, allocation_budget(agent),
              cpu_set_count(&agent->cpus.present), joined, joined == 1 ? "" : "s");
-    notify_status(notify, text);
+    notify_status(&agent->events.notify, text);
 }
 
-void events_look(struct events *events, const struct agent *agent, struct notify *notify, uint64_t now_ns)
+void events_begin(struct agent *agent)
 {
+    struct events *events = &agent->events;
+    memset(events, 0, sizeof(*events));
+    notify_start(&events->notify);
+    if (log_wants(LOG_LEVEL_DEBUG))
+        events->clients = calloc(CLIENTS_SLOTS, sizeof(*events->clients)); /* without memory: without these lines */
+    log_notice("%s serves programs at %s", AGENT_NAME, agent->clients.path);
+    notify_send(&events->notify, "READY=1");
+}
+
+void events_end(struct agent *agent)
+{
+    log_notice("ends");
+    notify_send(&agent->events.notify, "STOPPING=1");
+    notify_stop(&agent->events.notify);
+    free(agent->events.clients);
+    agent->events.clients = NULL;
+}
+
+uint64_t events_turn(struct agent *agent, uint64_t now_ns)
+{
+    struct events *events = &agent->events;
     if (!agent->options->no_host)
         look_at_port(events, agent);
     look_at_cpus(events, agent);
     if (events->clients != NULL)
         look_at_clients(events, agent);
     events->looked = true;
-    if (notify->fd >= 0 && now_ns >= events->status_next_ns) {
+    if (events->notify.fd >= 0 && now_ns >= events->status_next_ns) {
         events->status_next_ns = now_ns + STATUS_GAP_NS;
-        tell_status(agent, notify);
+        tell_status(agent);
     }
+    log_period();
+    return notify_alive(&events->notify, now_ns);
 }

@@ -5,9 +5,12 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/types.h>
 
-#include "agent.h"
+#include "cpus.h"
 #include "notify.h"
+
+struct agent;
 
 /* One connection as it was seen last. */
 struct event_client {
@@ -18,6 +21,7 @@ struct event_client {
 };
 
 struct events {
+    struct notify notify;
     bool looked; /* there was a look before */
     bool connected, rests;
     uint32_t cpus; /* that the programs may use */
@@ -28,11 +32,15 @@ struct events {
     uint64_t status_next_ns;
 };
 
-/* Begin with all bytes zero. */
-void events_start(struct events *events);
-void events_stop(struct events *events);
+/* The agent serves: says so. */
+void events_begin(struct agent *agent);
 
-/* Logs what is new, and tells the manager the state in a line, once a second at most. */
-void events_look(struct events *events, const struct agent *agent, struct notify *notify, uint64_t now_ns);
+/* In each turn of the loop, after all that was due: logs what is new, tells the manager the state in a line, once a
+ * second at most, and gives a sign of life; a loop that hangs does not come here. Returns when to be called again at
+ * the latest. */
+uint64_t events_turn(struct agent *agent, uint64_t now_ns);
+
+/* The agent ends: says so. */
+void events_end(struct agent *agent);
 
 #endif

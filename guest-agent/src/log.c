@@ -74,10 +74,10 @@ static size_t write_start(char *line, size_t size, enum log_level level)
 {
     time_t seconds = time(NULL);
     struct tm utc;
+    if (state.begun ? state.journal : stderr_is_journal()) /* it knows the time and the name */
+        return (size_t)snprintf(line, size, "<%d>", (int)level);
     if (!state.begun)
         return (size_t)snprintf(line, size, NAME);
-    if (state.journal) /* it knows the time and the name */
-        return (size_t)snprintf(line, size, "<%d>", (int)level);
     char stamp[32] = "";
     if (gmtime_r(&seconds, &utc) != NULL)
         strftime(stamp, sizeof(stamp), "%Y-%m-%dT%H:%M:%SZ ", &utc);

@@ -6,15 +6,20 @@
 #include <stdint.h>
 
 /* As syslog counts, so that they are the journal's priorities as well. */
-enum log_level { LOG_LEVEL_ERROR = 3, LOG_LEVEL_WARNING = 4, LOG_LEVEL_NOTICE = 5, LOG_LEVEL_INFO = 6,
-                 LOG_LEVEL_DEBUG = 7 };
+enum log_level {
+    LOG_LEVEL_ERROR = 3,
+    LOG_LEVEL_WARNING = 4,
+    LOG_LEVEL_NOTICE = 5,
+    LOG_LEVEL_INFO = 6,
+    LOG_LEVEL_DEBUG = 7,
+};
 
 /* Lines in one minute, whoever causes them. Errors are not counted: after one the agent ends. */
 #define LOG_LINES_MOST 60u
 #define LOG_WINDOW_NS UINT64_C(60000000000)
 
-/* Begins the log of a running agent: lines above the level are left out, and the others begin with the time; or, where
- * stderr is the journal (JOURNAL_STREAM says so), with their priority. Before, lines come as "vscaf-agent: TEXT". */
+/* Begins the log of a running agent: lines above the level are left out, and the others begin with the time. Before,
+ * they come as "vscaf-agent: TEXT". Where stderr is the journal (JOURNAL_STREAM says so), each has its priority. */
 void log_begin(enum log_level most);
 
 /* False: there is no such level. */

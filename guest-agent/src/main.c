@@ -9,9 +9,7 @@
 
 #include "agent.h"
 #include "check.h"
-#include "events.h"
 #include "log.h"
-#include "notify.h"
 
 enum { POLL_SIGNAL, POLL_LISTENER, POLL_PORT, POLL_CLIENTS };
 
@@ -62,23 +60,12 @@ static void serve_clients(struct agent *agent, const struct pollfd *polls, const
     agent->report_urgent = true;
 }
 
-/* After all that was due: what happened, and a sign of life. A loop that hangs does not come here. Returns when to come
- * back at the latest. */
-static uint64_t tell(struct agent *agent, struct events *events, struct notify *notify)
-{
-    uint64_t now_ns = monotonic_ns();
-    events_look(events, agent, notify, now_ns);
-    log_period();
-    return notify_alive(notify, now_ns);
-}
-
-static void turn(struct agent *agent, struct events *events, struct notify *notify, int signals, bool *stop)
+static void turn(struct agent *agent, int signals, bool *stop)
 {
     struct pollfd polls[POLL_CLIENTS + CLIENTS_SLOTS];
     uint32_t slots[CLIENTS_SLOTS];
-    uint64_t next_ns = do_due(agent);
-    next_ns = earlier(next_ns, tell(agent, events, notify));
-    uint64_t now_ns = monotonic_ns();
+    uint64_t next_ns = do_due(agent), now_ns = monotonic_ns();
+    next_ns = earlier(next_ns, events_turn(agent, now_ns));
     uint64_t wait_ns = next_ns > now_ns ? next_ns - now_ns : 0;
 
     polls[POLL_SIGNAL] = (struct pollfd){.fd = signals, .events = POLLIN};
@@ -128,34 +115,22 @@ int main(int argc, char *argv[])
     sigprocmask(SIG_BLOCK, &ends, NULL);
     signal(SIGPIPE, SIG_IGN);
     int signals = signalfd(-1, &ends, SFD_NONBLOCK | SFD_CLOEXEC);
-    struct notify notify;
-    notify_start(&notify);
-    struct events events;
-    events_start(&events);
     struct agent *agent = calloc(1, sizeof(*agent));
     if (signals < 0 || agent == NULL) {
         log_error("cannot start: %s", strerror(errno));
         free(agent);
-        events_stop(&events);
-        notify_stop(&notify);
         return 1;
     }
     status = agent_start(agent, &options) == 0 ? 0 : 1;
     bool stop = status != 0;
-    if (!stop) {
-        log_notice("%s serves programs at %s", AGENT_NAME, options.socket);
-        notify_send(&notify, "READY=1");
-    }
+    if (status == 0)
+        events_begin(agent);
     while (!stop)
-        turn(agent, &events, &notify, signals, &stop);
-    if (status == 0) {
-        notify_send(&notify, "STOPPING=1");
-        log_notice("ends");
-    }
+        turn(agent, signals, &stop);
+    if (status == 0)
+        events_end(agent);
     agent_stop(agent);
     free(agent);
-    events_stop(&events);
-    notify_stop(&notify);
     close(signals);
     return status;
 }

@@ -21,13 +21,13 @@ struct option_text {
 enum {
     OPTION_PORT,
     OPTION_SOCKET,
+    OPTION_LOG_LEVEL,
+    OPTION_CHECK,
     OPTION_SYSFS,
     OPTION_PROC,
     OPTION_NO_HOST,
     OPTION_PERIOD,
     OPTION_LEARN_BUDGET,
-    OPTION_LOG_LEVEL,
-    OPTION_CHECK,
     OPTION_HELP,
     OPTION_VERSION,
     OPTION_COUNT
@@ -37,14 +37,15 @@ static const struct option_text texts[OPTION_COUNT] = {
     [OPTION_PORT] = {"port", "PATH", PORT_DEFAULT_PATH,
                      "port to the host: a character device, a terminal or a UNIX stream socket"},
     [OPTION_SOCKET] = {"socket", "PATH", VSCAF_SOCKET_DEFAULT, "socket that programs join at"},
+    [OPTION_LOG_LEVEL] = {"log-level", "LEVEL", "notice", "what is logged: error, warning, notice, info or debug"},
+    [OPTION_CHECK] = {"check", NULL, NULL,
+                      "say what this guest has and lacks, and exit with 1 where something is needed"},
     [OPTION_SYSFS] = {"sysfs", "DIR", "/sys", "where devices/system/cpu is"},
     [OPTION_PROC] = {"proc", "DIR", "/proc", "where stat and the processes are"},
     [OPTION_NO_HOST] = {"no-host", NULL, NULL, "use no port: split the online CPUs among the programs, switch none"},
     [OPTION_PERIOD] = {"period-ms", "N", "250", "time between two measurements, 20 to 60000"},
     [OPTION_LEARN_BUDGET] = {"learn-budget", "PERCENT", "1",
                              "of a program's CPU time, that learning its speedup may cost; 0: learn nothing"},
-    [OPTION_LOG_LEVEL] = {"log-level", "LEVEL", "notice", "what is logged: error, warning, notice, info or debug"},
-    [OPTION_CHECK] = {"check", NULL, NULL, "say what this guest has and lacks, and exit with 1 where something is needed"},
     [OPTION_HELP] = {"help", NULL, NULL, "print this and exit"},
     [OPTION_VERSION] = {"version", NULL, NULL, "print the version and exit"},
 };
@@ -95,8 +96,9 @@ int options_read(struct options *options, int argc, char *argv[])
                                 .sysfs = texts[OPTION_SYSFS].initial,
                                 .proc = texts[OPTION_PROC].initial};
     if (!read_period(texts[OPTION_PERIOD].initial, &options->period_ms) ||
-        !read_budget(texts[OPTION_LEARN_BUDGET].initial, &options->learn_budget_ppm) ||
-        !log_level_read(texts[OPTION_LOG_LEVEL].initial, &options->log_level))
+        !read_budget(texts[OPTION_LEARN_BUDGET].initial, &options->learn_budget_ppm))
+        return 2;
+    if (!log_level_read(texts[OPTION_LOG_LEVEL].initial, &options->log_level))
         return 2;
     opterr = 0;
     int got;
@@ -104,44 +106,44 @@ int options_read(struct options *options, int argc, char *argv[])
         switch (got - 256) {
         case OPTION_PORT: options->port = optarg; break;
         case OPTION_SOCKET: options->socket = optarg; break;
+        case OPTION_LOG_LEVEL:
+            if (!log_level_read(optarg, &options->log_level)) {
+                log_line("--log-level %s: give error, warning, notice, info or debug", optarg);
+                return 2;
+            }
+            break;
+        case OPTION_CHECK: options->check = true; break;
         case OPTION_SYSFS: options->sysfs = optarg; break;
         case OPTION_PROC: options->proc = optarg; break;
         case OPTION_NO_HOST: options->no_host = true; break;
         case OPTION_PERIOD:
             if (!read_period(optarg, &options->period_ms)) {
-                log_error("--period-ms %s: give a whole number from %d to %d", optarg, PERIOD_LEAST_MS, PERIOD_MOST_MS);
+                log_line("--period-ms %s: give a whole number from %d to %d", optarg, PERIOD_LEAST_MS, PERIOD_MOST_MS);
                 return 2;
             }
             break;
         case OPTION_LEARN_BUDGET:
             if (!read_budget(optarg, &options->learn_budget_ppm)) {
-                log_error("--learn-budget %s: give a percentage from 0 to 100", optarg);
+                log_line("--learn-budget %s: give a percentage from 0 to 100", optarg);
                 return 2;
             }
             break;
-        case OPTION_LOG_LEVEL:
-            if (!log_level_read(optarg, &options->log_level)) {
-                log_error("--log-level %s: give error, warning, notice, info or debug", optarg);
-                return 2;
-            }
-            break;
-        case OPTION_CHECK: options->check = true; break;
         case OPTION_HELP: print_help(); return 0;
         case OPTION_VERSION: printf("vscaf-agent %s\n", VSCAF_VERSION); return 0;
         default:
             if (got == ':')
-                log_error("%s: needs a value: see --help", argv[optind - 1]);
+                log_line("%s: needs a value: see --help", argv[optind - 1]);
             else
-                log_error("%s: no such option: see --help", argv[optind - 1]);
+                log_line("%s: no such option: see --help", argv[optind - 1]);
             return 2;
         }
     }
     if (optind < argc) {
-        log_error("%s: no arguments are taken: see --help", argv[optind]);
+        log_line("%s: no arguments are taken: see --help", argv[optind]);
         return 2;
     }
     if (options->no_host && options->port != NULL) {
-        log_error("--port %s: contradicts --no-host: give one of them", options->port);
+        log_line("--port %s: contradicts --no-host: give one of them", options->port);
         return 2;
     }
     return -1;

@@ -10,13 +10,13 @@
 struct options {
     const char *port; /* NULL: the virtio-serial port by its name */
     const char *socket;
+    enum log_level log_level;
+    bool check; /* say what is missing in this guest, and end */
     const char *sysfs;
     const char *proc;
     bool no_host;
     uint32_t period_ms;
     uint32_t learn_budget_ppm; /* of a process's CPU time; 0: nothing is to be learned */
-    enum log_level log_level;
-    bool check; /* say what is missing in this guest, and end */
 };
 
 /* Reads the command line. Returns -1 to go on, else the status to exit with, after having said what there is to say. */

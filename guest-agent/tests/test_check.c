@@ -46,7 +46,7 @@ static void drop(const char *path)
 /* What a check prints, in `said`. */
 static void run(void (*what)(struct check *), const char *proc)
 {
-    struct options options = {.sysfs = "/sys", .proc = proc, .socket = "/nowhere/agent.sock"};
+    struct options options = {.sysfs = "/sys", .proc = proc};
     struct check check = {.options = &options, .root = root};
     FILE *file = tmpfile();
     assert_non_null(file);
