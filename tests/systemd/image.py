@@ -21,8 +21,8 @@ from vscaf_lab import Guest, PrivateLibvirt
 
 HERE = Path(__file__).resolve().parent
 PACKAGES = "systemd,systemd-sysv,udev,dbus,kmod,libjansson4,libgomp1,procps"
-LEFT_OUT = ("./usr/share/doc", "./usr/share/locale", "./usr/share/man", "./usr/share/info", "./var/cache", "./boot")
-LEFT_OUT += ("./var/lib/apt/lists", "./dev", "./proc", "./sys", "./run")
+LEFT_OUT = ["./usr/share/doc", "./usr/share/locale", "./usr/share/man", "./usr/share/info", "./var/cache", "./boot"]
+LEFT_OUT += ["./var/lib/apt/lists", "./dev", "./proc", "./sys", "./run"]
 RUNNER_UNIT = """
 [Unit]
 DefaultDependencies=no
@@ -36,8 +36,8 @@ RestartSec=200ms
 WantedBy=multi-user.target
 """
 # Nothing that uses the CPU for itself, or looks for a network.
-MASKED = ("serial-getty@ttyS0.service", "getty@tty1.service", "apt-daily.timer", "apt-daily-upgrade.timer")
-MASKED += ("dpkg-db-backup.timer", "e2scrub_all.timer", "fstrim.timer", "systemd-timesyncd.service")
+MASKED = ["serial-getty@ttyS0.service", "getty@tty1.service", "apt-daily.timer", "apt-daily-upgrade.timer"]
+MASKED += ["dpkg-db-backup.timer", "e2scrub_all.timer", "fstrim.timer", "systemd-timesyncd.service"]
 
 
 def sources() -> tuple[str, str]:

@@ -10,6 +10,22 @@ other=$1
 group=/sys/fs/cgroup/vscaf.probe
 put() { echo "$1" > "$2"; }
 
+# What the kernel says when it is asked to say something of a CPU.
+kernel_event() {
+    local log=/run/vscaf/probe.events monitor status=1
+    udevadm monitor --kernel > "$log" 2>&1 &
+    monitor=$!
+    for _ in $(seq 300); do
+        ! grep -q "kernel uevent" "$log" || put change /sys/devices/system/cpu/cpu1/uevent
+        if grep -q "^KERNEL\[.*cpu1" "$log"; then status=0; break; fi
+        kill -0 "$monitor" || break
+        sleep 0.2
+    done
+    kill "$monitor"
+    rm -f "$log"
+    return "$status"
+}
+
 echo may:
 try "offline" put 0 /sys/devices/system/cpu/cpu1/online
 try "online" put 1 /sys/devices/system/cpu/cpu1/online
@@ -23,7 +39,7 @@ before=$(sed -n 's/^0:://p' "/proc/$other/cgroup")
 try "control group: move a process" put "$other" "$group/cgroup.procs"
 put "$other" "/sys/fs/cgroup$before/cgroup.procs"
 try "control group: remove" rmdir "$group"
-try "kernel events" timeout 1 sh -c 'udevadm monitor --kernel & sleep 0.3; kill -0 $!'
+try "kernel events" kernel_event
 try "run directory" touch /run/vscaf/probe
 # The agent has it open, and it can be opened once.
 try "port" sh -c '(: < /dev/virtio-ports/org.vscaf.agent.0) 2>&1 | grep -q busy'
