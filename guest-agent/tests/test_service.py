@@ -309,22 +309,28 @@ def keeper(rig: Rig) -> Iterator[list[subprocess.Popen[bytes]]]:
         process.wait(DEADLINE_S)
 
 
-def keep(rig: Rig, agent: Path, *options: str) -> subprocess.Popen[bytes]:
+SHELLS = [["/bin/sh"], ["busybox", "sh"]]
+
+
+def keep(rig: Rig, agent: Path, *options: str, shell: list[str] = SHELLS[0]) -> subprocess.Popen[bytes]:
     environment = {**os.environ, "VSCAF_AGENT": str(agent)}
     with rig.log.open("ab") as log:
-        return subprocess.Popen(["/bin/sh", SERVICE / "vscaf-agent-run", *options], stderr=log, env=environment)
+        return subprocess.Popen([*shell, SERVICE / "vscaf-agent-run", *options], stderr=log, env=environment)
 
 
 def children(pid: int) -> list[int]:
     return [int(word) for word in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
 
 
+@pytest.mark.parametrize("shell", SHELLS, ids=["sh", "busybox"])
 def test_the_script_starts_a_killed_agent_again_and_ends_with_it(
-    rig: Rig, keeper: list[subprocess.Popen[bytes]]
+    rig: Rig, keeper: list[subprocess.Popen[bytes]], shell: list[str]
 ) -> None:
+    if shutil.which(shell[0]) is None:
+        pytest.skip(f"{shell[0]} is not installed")
     options = ["--no-host", "--socket", str(rig.socket_path), "--sysfs", str(rig.sysfs), "--proc", str(rig.proc)]
-    keeper.append(keep(rig, AGENT.resolve(), *options))
-    wait_until(rig.socket_path.exists, "the agent's socket")
+    keeper.append(keep(rig, AGENT.resolve(), *options, shell=shell))
+    wait_until(lambda: "serves programs" in rig.log.read_text(), "the agent's first words")
     (first,) = children(keeper[0].pid)
     os.kill(first, signal.SIGKILL)
     wait_until(lambda: "ended with status 137: starting it again in 1 s" in rig.log.read_text(), "the script's words")
