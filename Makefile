@@ -12,9 +12,8 @@ ROOT := $(if $(filter 0,$(shell id -u)),,sudo --preserve-env=PATH,PIP_CERT)
 SAY := printf 'vscaf: %s\n'
 ENV := VSCAF_BUILD=$(CURDIR)/$(BUILD)/meson VSCAF_IMAGE=$(CURDIR)/$(BUILD)/image/current
 
-.PHONY: help check demo demo-standalone bench bench-libgomp setup venv programs image lint test-c test-unit \
-    \ bench-agent test-guest clean
-    test-guest clean bench-parking fuzz
+.PHONY: help setup venv programs image lint test-c test-unit test-guest test-systemd fuzz check demo demo-standalone \
+    bench bench-agent bench-libgomp bench-parking clean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 24
@@ -61,6 +60,11 @@ test-guest: image ## tests with real guests (root)
 fuzz: setup venv ## fuzz the agent for a minute; ARGS="--seconds 3600" for longer: guest-agent/fuzz/README.md
 	@tests/build-c $(BUILD)/fuzz clang fuzz
 	@$(BIN)/python guest-agent/fuzz/run.py --build $(BUILD)/fuzz $(ARGS)
+
+test-systemd: image ## the agent as a service of a real systemd in a guest (root; debootstrap and its mirror; no part of check)
+	@$(SAY) 'tests with systemd in a guest ...'
+	@command -v debootstrap >/dev/null || { $(SAY) 'debootstrap is not installed: apt-get install debootstrap'; exit 1; }
+	@$(ROOT) env $(ENV) $(BIN)/python -m pytest tests/systemd $(ARGS)
 
 check: lint test-c test-unit test-guest ## prove everything
 	@$(SAY) 'make check: all passed'

@@ -73,12 +73,12 @@ int agent_start(struct agent *agent, const struct options *options)
     port_init(&agent->port, options->port, options->sysfs);
     int status = cpus_read(&agent->cpus, options->sysfs);
     if (status != 0) {
-        log_line("%s/devices/system/cpu: %s: give the place of sysfs with --sysfs", options->sysfs, strerror(-status));
+        log_error("%s/devices/system/cpu: %s: give the place of sysfs with --sysfs", options->sysfs, strerror(-status));
         return -1;
     }
     status = load_read(options->proc, NULL, &agent->totals);
     if (status != 0) {
-        log_line("%s/stat: %s: give the place of procfs with --proc", options->proc, strerror(-status));
+        log_error("%s/stat: %s: give the place of procfs with --proc", options->proc, strerror(-status));
         return -1;
     }
     agent->totals_known = true;
@@ -89,7 +89,7 @@ int agent_start(struct agent *agent, const struct options *options)
     const char *path = place_to_listen(options->socket, agent->place);
     if (path == NULL || clients_listen(&agent->clients, path, options->proc, options->per_user) != 0)
         return -1;
-    contain_start(&agent->contain, options);
+    contain_start(&agent->contain, options, agent->clients.path);
     allocation_start(agent);
     agent->can_switch = some_cpu_switchable(agent) || agent->parking.by_cpuset;
     agent->period_last_ns = monotonic_ns();

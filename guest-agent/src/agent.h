@@ -7,6 +7,7 @@
 #include "clients.h"
 #include "contain.h"
 #include "cpus.h"
+#include "events.h"
 #include "load.h"
 #include "options.h"
 #include "parking.h"
@@ -90,6 +91,8 @@ struct agent {
     bool ack_sections_ended;
     uint64_t lines_bad;
     struct wire_process report_processes[CLIENTS_MOST];
+
+    struct events events; /* what was logged, and what the service manager was told */
 };
 
 /* agent.c: what everything else is built of. */

@@ -491,16 +491,16 @@ void contain_stop(struct contain *contain)
     contain->record = NULL;
 }
 
-void contain_start(struct contain *contain, const struct options *options)
+void contain_start(struct contain *contain, const struct options *options, const char *socket)
 {
     *contain = (struct contain){.way = options->contain, .proc = options->proc};
-    size_t size = strlen(options->socket) + sizeof(".contained");
+    size_t size = strlen(socket) + sizeof(".contained");
     contain->record = malloc(size);
     if (contain->record == NULL) {
         contain->off = true;
         return;
     }
-    snprintf(contain->record, size, "%s.contained", options->socket);
+    snprintf(contain->record, size, "%s.contained", socket);
     contain->cpuset = cgroup_find(&contain->tree, options->proc) == 0;
     if (contain->way == CONTAIN_CPUSET && !contain->cpuset)
         log_line("--contain cpuset: no cpuset hierarchy is mounted here: nothing is contained: mount cgroup2, or give "

@@ -53,7 +53,7 @@ struct contain {
 };
 
 /* Puts right what an agent at the same socket left behind that died. */
-void contain_start(struct contain *contain, const struct options *options);
+void contain_start(struct contain *contain, const struct options *options, const char *socket);
 
 /* Contains, adapts and releases as the shares of the moment want it. Acts only on what changed. */
 void contain_update(struct agent *agent);

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "agent.h"
+#include "check.h"
 #include "log.h"
 #include "resident.h"
 #include "status_show.h"
@@ -111,6 +112,7 @@ static void turn(struct agent *agent, int signals, bool *stop)
     struct pollfd polls[POLL_COUNT], ready_polls[SERVED_MOST];
     uint32_t ready_slots[SERVED_MOST];
     uint64_t next_ns = do_due(agent), now_ns = monotonic_ns();
+    next_ns = earlier(next_ns, events_turn(agent, now_ns));
     uint64_t wait_ns = next_ns > now_ns ? next_ns - now_ns : 0;
 
     polls[POLL_SIGNAL] = (struct pollfd){.fd = signals, .events = POLLIN};
@@ -128,7 +130,7 @@ static void turn(struct agent *agent, int signals, bool *stop)
     struct timespec timeout = {(time_t)(wait_ns / 1000000000u), (long)(wait_ns % 1000000000u)};
     int ready = ppoll(polls, POLL_COUNT, &timeout, NULL);
     if (ready < 0 && errno != EINTR) {
-        log_line("poll: %s", strerror(errno));
+        log_error("poll: %s", strerror(errno));
         *stop = true;
     }
     if (ready <= 0)
@@ -161,6 +163,9 @@ int main(int argc, char *argv[])
         return status;
     if (options.status)
         return status_show(&options);
+    if (options.check)
+        return check_run(&options);
+    log_begin(options.log_level);
 
     sigset_t ends;
     sigemptyset(&ends);
@@ -174,15 +179,19 @@ int main(int argc, char *argv[])
     int signals = signalfd(-1, &ends, SFD_NONBLOCK | SFD_CLOEXEC);
     struct agent *agent = calloc(1, sizeof(*agent));
     if (signals < 0 || agent == NULL) {
-        log_line("cannot start: %s", strerror(errno));
+        log_error("cannot start: %s", strerror(errno));
         free(agent);
         return 1;
     }
     status = agent_start(agent, &options) == 0 ? 0 : 1;
     bool stop = status != 0;
     resident_trim();
+    if (status == 0)
+        events_begin(agent);
     while (!stop)
         turn(agent, signals, &stop);
+    if (status == 0)
+        events_end(agent);
     agent_stop(agent);
     free(agent);
     close(signals);

@@ -25,6 +25,8 @@ struct option_text {
 enum {
     OPTION_PORT,
     OPTION_SOCKET,
+    OPTION_LOG_LEVEL,
+    OPTION_CHECK,
     OPTION_SYSFS,
     OPTION_PROC,
     OPTION_STANDALONE,
@@ -49,6 +51,9 @@ static const struct option_text texts[OPTION_COUNT] = {
                      "port to the host: a character device, a terminal or a UNIX stream socket"},
     [OPTION_SOCKET] = {"socket", "PATH", "$VSCAF_SOCKET, or " VSCAF_SOCKET_DEFAULT,
                        "socket that programs join at; not root: vscaf/agent.sock in $XDG_RUNTIME_DIR"},
+    [OPTION_LOG_LEVEL] = {"log-level", "LEVEL", "notice", "what is logged: error, warning, notice, info or debug"},
+    [OPTION_CHECK] = {"check", NULL, NULL,
+                      "say what this guest has and lacks, and exit with 1 where something is needed"},
     [OPTION_SYSFS] = {"sysfs", "DIR", "/sys", "where devices/system/cpu is"},
     [OPTION_PROC] = {"proc", "DIR", "/proc", "where stat and the processes are"},
     [OPTION_STANDALONE] = {"standalone", NULL, NULL,
@@ -194,12 +199,11 @@ static bool read_park(const char *text, enum options_park *park)
 
 int options_read(struct options *options, int argc, char *argv[])
 {
-    struct option known[OPTION_COUNT + 2] = {0};
+    struct option known[OPTION_COUNT + 1] = {0};
     for (int i = 0; i < OPTION_COUNT; i++)
         known[i] = (struct option){
             texts[i].name, texts[i].value == NULL || texts[i].value[0] == '[' ? no_argument : required_argument, NULL,
             i + 256};
-    known[OPTION_COUNT] = (struct option){"no-host", no_argument, NULL, OPTION_STANDALONE + 256}; /* as it was called */
     *options = (struct options){.sysfs = texts[OPTION_SYSFS].initial,
                                 .proc = texts[OPTION_PROC].initial};
     if (!read_period(texts[OPTION_PERIOD].initial, &options->period_ms) ||
@@ -207,12 +211,21 @@ int options_read(struct options *options, int argc, char *argv[])
         !read_budget(texts[OPTION_LEARN_BUDGET].initial, &options->learn_budget_ppm) ||
         !read_park(texts[OPTION_PARK].initial, &options->park))
         return 2;
+    if (!log_level_read(texts[OPTION_LOG_LEVEL].initial, &options->log_level))
+        return 2;
     opterr = 0;
     int got;
     while ((got = getopt_long(argc, argv, ":", known, NULL)) != -1) {
         switch (got - 256) {
         case OPTION_PORT: options->port = optarg; break;
         case OPTION_SOCKET: options->socket = optarg; break;
+        case OPTION_LOG_LEVEL:
+            if (!log_level_read(optarg, &options->log_level)) {
+                log_line("--log-level %s: give error, warning, notice, info or debug", optarg);
+                return 2;
+            }
+            break;
+        case OPTION_CHECK: options->check = true; break;
         case OPTION_SYSFS: options->sysfs = optarg; break;
         case OPTION_PROC: options->proc = optarg; break;
         case OPTION_STANDALONE: options->standalone = true; break;

@@ -6,6 +6,7 @@
 #include <stdint.h>
 
 #include "contain.h"
+#include "log.h"
 #include "split.h"
 
 /* How work is kept off CPUs that are surplus (parking.h). */
@@ -14,6 +15,8 @@ enum options_park { PARK_AUTO, PARK_OFFLINE, PARK_CPUSET };
 struct options {
     const char *port; /* NULL: the virtio-serial port by its name */
     const char *socket; /* NULL: nobody said; the places of vscaf/place.h */
+    enum log_level log_level;
+    bool check; /* say what is missing in this guest, and end */
     const char *sysfs;
     const char *proc;
     bool standalone;

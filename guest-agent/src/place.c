@@ -24,15 +24,21 @@ static bool make_private(const char *directory)
     return true;
 }
 
-const char *place_to_listen(const char *given, char own[VSCAF_PLACE_MOST])
+const char *place_of_agent(const char *given, char own[VSCAF_PLACE_MOST])
 {
     if (given != NULL)
         return given;
     const char *named = secure_getenv("VSCAF_SOCKET");
     if (named != NULL && named[0] != '\0')
         return named;
-    if (!vscaf_place_of_user(own))
-        return VSCAF_SOCKET_DEFAULT;
+    return vscaf_place_of_user(own) ? own : VSCAF_SOCKET_DEFAULT;
+}
+
+const char *place_to_listen(const char *given, char own[VSCAF_PLACE_MOST])
+{
+    const char *path = place_of_agent(given, own);
+    if (path != own)
+        return path;
     char directory[VSCAF_PLACE_MOST];
     strcpy(directory, own);
     *strrchr(directory, '/') = '\0';

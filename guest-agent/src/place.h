@@ -4,8 +4,10 @@
 
 #include "vscaf/place.h"
 
-/* The path: `given`, else $VSCAF_SOCKET, else root's or this user's place, written to `own`. This user's directory
- * is made, for nobody else. NULL after saying why on stderr. */
+/* The path: `given`, else $VSCAF_SOCKET, else root's or this user's place, written to `own`. */
+const char *place_of_agent(const char *given, char own[VSCAF_PLACE_MOST]);
+
+/* The same; this user's directory is made, for nobody else. NULL after saying why on stderr. */
 const char *place_to_listen(const char *given, char own[VSCAF_PLACE_MOST]);
 
 #endif

@@ -75,6 +75,11 @@ static bool find_by_name(const char *sysfs, char path[PATH_MAX])
     return found;
 }
 
+const char *port_find(const char *sysfs, char found[PATH_MAX])
+{
+    return access(PORT_DEFAULT_PATH, F_OK) != 0 && find_by_name(sysfs, found) ? found : PORT_DEFAULT_PATH;
+}
+
 static int connect_socket(const char *path)
 {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
@@ -132,7 +137,7 @@ static bool reopen(struct port *port)
     char found[PATH_MAX];
     const char *path = port->path;
     if (path == NULL)
-        path = access(PORT_DEFAULT_PATH, F_OK) != 0 && find_by_name(port->sysfs, found) ? found : PORT_DEFAULT_PATH;
+        path = port_find(port->sysfs, found);
     port->fd = open_path(port, path);
     if (port->fd < 0) {
         if (!port->complained)

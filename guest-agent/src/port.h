@@ -36,6 +36,9 @@ struct port {
 /* Asked for the next line to send: NULL when there is none. The port frees it. */
 typedef char *port_line_source(void *context);
 
+/* Where the port named PORT_NAME is, in `found` or a constant; the usual path where it is nowhere. */
+const char *port_find(const char *sysfs, char found[PATH_MAX]);
+
 void port_init(struct port *port, const char *path, const char *sysfs);
 void port_close(struct port *port);
 

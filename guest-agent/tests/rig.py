@@ -155,7 +155,7 @@ class Rig:
         return [n for n in numbers if n == 0 or (self.cpus / f"cpu{n}" / "online").read_text().startswith("1")]
 
     def start(self, *options: str, accept: bool = True, prefix: Sequence[str] = (), **popen: Any) -> None:
-        alone = next((one for one in options if one in ("--standalone", "--no-host")), None)
+        alone = "--standalone" in options
         command = [
             *prefix,
             str(AGENT),
@@ -166,7 +166,7 @@ class Rig:
             "--proc",
             str(self.proc),
         ]
-        command += ["--port", str(self.port_path)] if alone is None else []
+        command += ["--port", str(self.port_path)] if not alone else []
         # A sanitizer keeps freed memory back to find its late use: not so much that it looks like growth.
         environment = {**os.environ, "ASAN_OPTIONS": "quarantine_size_mb=1"}
         with self.log.open("ab") as log:
@@ -174,7 +174,7 @@ class Rig:
                 [*command, "--period-ms", "50", *options], stderr=log, env=environment, **popen
             )
         wait_until(self.reachable, "the agent's socket")
-        if accept and alone is None:
+        if accept and not alone:
             self.accept()
 
     def reachable(self) -> bool:

@@ -306,7 +306,7 @@ def test_lack_of_descriptors_is_no_busy_loop(place: Place) -> None:
     os.chown(run, VICTIM, VICTIM)
     agent = place.directory / "agent"
     shutil.copy(AGENT, agent)
-    limited = ["prlimit", "--nofile=20:20", str(agent), "--no-host"]
+    limited = ["prlimit", "--nofile=20:20", str(agent), "--standalone"]
     with place.log.open("ab") as log:
         place.process = subprocess.Popen(
             [*limited, "--socket", place.socket_path, "--sysfs", place.sysfs, "--proc", place.proc],
@@ -405,10 +405,10 @@ def test_socket_directory_that_others_can_write_is_refused(place: Place, mode: i
     os.chown(run, owner, owner)
     run.chmod(mode)
     if accepted:
-        place.start("--no-host")
+        place.start("--standalone")
         assert place.join_as(VICTIM).greeting == "joined"
         return
-    command = [str(AGENT), "--socket", str(place.socket_path), "--sysfs", str(place.sysfs), "--no-host"]
+    command = [str(AGENT), "--socket", str(place.socket_path), "--sysfs", str(place.sysfs), "--standalone"]
     result = subprocess.run(command, check=False, capture_output=True, text=True, timeout=20)
     assert result.returncode == 1 and f"directory {run}: " in result.stderr and "755" in result.stderr
     assert not place.socket_path.exists()
@@ -423,7 +423,7 @@ def test_symbolic_link_in_place_of_the_socket(place: Place) -> None:
     target.write_text("precious")
     place.socket_path.symlink_to(target)
     os.chown(place.socket_path, ATTACKER, ATTACKER, follow_symlinks=False)
-    command = [str(AGENT), "--socket", str(place.socket_path), "--sysfs", str(place.sysfs), "--no-host"]
+    command = [str(AGENT), "--socket", str(place.socket_path), "--sysfs", str(place.sysfs), "--standalone"]
     result = subprocess.run(command, check=False, capture_output=True, text=True, timeout=20)
     assert result.returncode == 1 and "something else is there" in result.stderr
     assert target.read_text() == "precious" and target.stat().st_mode & 0o777 == 0o644

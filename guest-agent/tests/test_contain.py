@@ -95,7 +95,7 @@ def pair() -> Iterator[Rig]:
 
 
 def test_by_affinity_while_others_run(pair: Rig) -> None:
-    pair.start("--no-host", "--contain", "affinity")
+    pair.start("--standalone", "--contain", "affinity")
     program = rigid(pair)
     before = allowed(program.pid)
     wait_until(lambda: len(allowed(program.pid)) == 3, "its threads")
@@ -161,7 +161,7 @@ def bind(program: Program) -> dict[int, frozenset[int]]:
 
 def test_bound_threads_by_affinity(pair: Rig) -> None:
     """Masks of single threads are put back, each its own."""
-    pair.start("--no-host", "--contain", "affinity")
+    pair.start("--standalone", "--contain", "affinity")
     program = rigid(pair)
     wait_until(lambda: len(allowed(program.pid)) == 3, "its threads")
     before = bind(program)
@@ -174,7 +174,7 @@ def test_bound_threads_by_affinity(pair: Rig) -> None:
 
 def test_threads_that_come_and_change(pair: Rig) -> None:
     """A thread that gives itself another mask is held, too, and has that mask in the end."""
-    pair.start("--no-host", "--contain", "affinity")
+    pair.start("--standalone", "--contain", "affinity")
     program = rigid(pair)
     other = malleable(pair)
     wait_until(lambda: len(allowed(program.pid)) == 3 and confined(program.pid), "on one CPU")
@@ -202,7 +202,7 @@ def test_threads_that_come_and_change(pair: Rig) -> None:
 
 
 def test_agent_stops(pair: Rig) -> None:
-    pair.start("--no-host", "--contain", "affinity")
+    pair.start("--standalone", "--contain", "affinity")
     program = rigid(pair)
     before = set(allowed(program.pid).values())
     malleable(pair)
@@ -221,7 +221,7 @@ def kill(rig: Rig) -> None:
 
 def test_agent_is_killed(pair: Rig) -> None:
     """The next one puts back what was found, thread by thread."""
-    pair.start("--no-host", "--contain", "affinity")
+    pair.start("--standalone", "--contain", "affinity")
     program = rigid(pair)
     wait_until(lambda: len(allowed(program.pid)) == 3, "its threads")
     before = bind(program)
@@ -232,7 +232,7 @@ def test_agent_is_killed(pair: Rig) -> None:
     written = json.loads(record(pair).read_text())
     assert [entry["pid"] for entry in written["processes"]] == [program.pid]
     assert record(pair).stat().st_mode & 0o777 == 0o600
-    pair.start("--no-host", "--contain", "none")
+    pair.start("--standalone", "--contain", "none")
     wait_until(lambda: allowed(program.pid) == before, f"each thread as it was: {before}")
     wait_until(lambda: not record(pair).exists(), "nothing on record")
     assert "released 1 contained process" in pair.log.read_text()
@@ -251,7 +251,7 @@ def test_a_record_that_makes_no_sense(pair: Rig, text: str) -> None:
     record(pair).parent.mkdir()
     record(pair).write_text(text)
     record(pair).chmod(0o600)
-    pair.start("--no-host")
+    pair.start("--standalone")
     join(pair)
 
 
@@ -262,7 +262,7 @@ def test_a_record_of_others_is_not_believed(pair: Rig) -> None:
     record(pair).write_text(json.dumps({"v": 1, "root": "", "processes": [entry]}))
     record(pair).chmod(0o666)
     (pair.proc / str(os.getpid())).symlink_to(f"/proc/{os.getpid()}")
-    pair.start("--no-host")
+    pair.start("--standalone")
     wait_until(lambda: "what an earlier agent contained is left as it is" in pair.log.read_text(), "words")
     join(pair)  # served by now: it is past all that
     assert os.sched_getaffinity(0) == ALL
@@ -381,7 +381,7 @@ def grouped(tree: Tree, pair: Rig) -> Rig:
 
 def test_by_cpuset(tree: Tree, grouped: Rig) -> None:
     rig = grouped
-    rig.start("--no-host")
+    rig.start("--standalone")
     program = rigid(rig)
     tree.add(program)
     before = allowed(program.pid)
@@ -399,7 +399,7 @@ def test_by_cpuset(tree: Tree, grouped: Rig) -> None:
 
 def test_bound_threads_by_cpuset(tree: Tree, grouped: Rig) -> None:
     rig = grouped
-    rig.start("--no-host", "--contain", "cpuset")
+    rig.start("--standalone", "--contain", "cpuset")
     program = rigid(rig)
     tree.add(program)
     wait_until(lambda: len(allowed(program.pid)) == 3, "its threads")
@@ -412,14 +412,14 @@ def test_bound_threads_by_cpuset(tree: Tree, grouped: Rig) -> None:
 
 def test_killed_with_cpusets(tree: Tree, grouped: Rig) -> None:
     rig = grouped
-    rig.start("--no-host")
+    rig.start("--standalone")
     program = rigid(rig)
     tree.add(program)
     malleable(rig)
     wait_until(lambda: confined(program.pid), "on one CPU")
     kill(rig)
     assert tree.children()
-    rig.start("--no-host", "--contain", "none")
+    rig.start("--standalone", "--contain", "none")
     wait_until(lambda: not tree.children() and tree.of(program.pid) == tree.group, "put right by the next one")
     assert not confined(program.pid)
 
@@ -427,7 +427,7 @@ def test_killed_with_cpusets(tree: Tree, grouped: Rig) -> None:
 def test_leaves_and_exits_with_cpusets(tree: Tree, grouped: Rig) -> None:
     """What a contained process leaves behind is removed, its children go home."""
     rig = grouped
-    rig.start("--no-host")
+    rig.start("--standalone")
     program = rigid(rig)
     tree.add(program)
     malleable(rig)
@@ -445,7 +445,7 @@ def test_leaves_and_exits_with_cpusets(tree: Tree, grouped: Rig) -> None:
 def test_moved_by_other_hands(tree: Tree, grouped: Rig) -> None:
     """Somebody moves it to another group: from there it is contained anew."""
     rig = grouped
-    rig.start("--no-host")
+    rig.start("--standalone")
     program = rigid(rig)
     tree.add(program)
     malleable(rig)
@@ -501,7 +501,7 @@ class Launched:
 @pytest.mark.parametrize("way", ["auto", "affinity"])
 def test_a_real_program(pair: Rig, kind: str, environment: dict[str, str], way: str) -> None:
     """Two threads beside a malleable program on two CPUs: on one of them, and on both when that one has ended."""
-    pair.start("--no-host", "--contain", way)
+    pair.start("--standalone", "--contain", way)
     rigid_one = Launched(pair, kind, **environment)
     other = None
     try:

@@ -57,7 +57,7 @@ def programs(rig: Rig) -> Iterator[tuple[Sections, Sections]]:
 
 def test_an_idle_program_has_its_share_with_its_first_section(rig: Rig, programs: tuple[Sections, Sections]) -> None:
     busy, idle = programs
-    rig.start("--period-ms", "1500", "--no-host")
+    rig.start("--period-ms", "1500", "--standalone")
     observer = rig.join()  # idle, too: shows the agent's periods
     wait_until(lambda: idle.say("section") >= 1 and observer.team() == 2, "the idle program to join")
     busy.say("compute")

@@ -194,7 +194,7 @@ def test_without_a_host_nothing_stays_parked(rig: Rig) -> None:
     tree = Tree(rig)
     (tree.group / "cpuset.cpus.partition").write_text("isolated")
     (tree.group / "cpuset.cpus").write_text("2-3")
-    rig.start("--no-host")
+    rig.start("--standalone")
     program = rig.join()
     wait_until(lambda: program.team() == 4, "all CPUs")
     assert tree.state() == "membered", "written over isolated"

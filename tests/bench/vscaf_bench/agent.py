@@ -103,7 +103,7 @@ class Bench:
         socket, port = self.directory / "agent.sock", self.directory / "port"
         reader = Asked([str(self.tool("machine")), "host", str(port)]) if host else None
         command = [str(self.agent_path), "--socket", str(socket), *options]
-        process = subprocess.Popen([*command, *(["--port", str(port)] if host else ["--no-host"])])
+        process = subprocess.Popen([*command, *(["--port", str(port)] if host else ["--standalone"])])
         try:
             end = time.monotonic() + PATIENCE_S
             while not socket.exists():

@@ -1,0 +1,64 @@
+#include "check.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+
+#include "agent.h"
+#include "vscaf/page.h"
+#include "wire.h"
+
+static void print(const char *verdict, const char *what, const char *format, va_list arguments)
+{
+    printf("%-8s %s: ", verdict, what);
+    vprintf(format, arguments);
+    putchar('\n');
+}
+
+void check_ok(const char *what, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    print("ok", what, format, arguments);
+    va_end(arguments);
+}
+
+void check_missing(struct check *check, const char *what, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    print("missing", what, format, arguments);
+    va_end(arguments);
+    check->missing++;
+}
+
+void check_note(const char *what, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    print("note", what, format, arguments);
+    va_end(arguments);
+}
+
+int check_run(const struct options *options)
+{
+    char own[VSCAF_PLACE_MOST];
+    struct check check = {.options = options,
+                          .without_host = options->standalone,
+                          .socket = place_of_agent(options->socket, own),
+                          .root = ""};
+    setvbuf(stdout, NULL, _IOLBF, 0);
+    check_ok("versions", "%s, wire %d, page %d", AGENT_NAME, WIRE_VERSION, (int)VSCAF_PAGE_VERSION);
+    check_privileges(&check);
+    check_kernel(&check);
+    check_cpus(&check);
+    check_cpuset(&check);
+    check_udev_rules(&check);
+    check_port(&check);
+    check_socket(&check);
+    check_shim(&check);
+    if (check.missing == 0)
+        printf("All that is needed is there.\n");
+    else
+        printf("%u needed thing%s missing.\n", check.missing, check.missing == 1 ? " is" : "s are");
+    return check.missing == 0 ? 0 : 1;
+}
