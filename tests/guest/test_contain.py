@@ -56,7 +56,9 @@ class Program:
             f"rm -f /tmp/{name}.*; mkfifo /tmp/{name}.in; {enter}echo $$ > /tmp/{name}.pid; "
             f"OMP_NUM_THREADS=2 {environment} exec vscaf-run /tmp/rigid-program {kind} <> /tmp/{name}.in"
         )
-        wait(guest, f"[ -s /tmp/{name}.pid ] && [ $(ls /proc/$(cat /tmp/{name}.pid)/task | wc -l) -ge 2 ]")
+        # A malleable one that comes second has a team of one from the start.
+        threads = 2 if kind == "set" or "rigid" in environment else 1
+        wait(guest, f"[ -s /tmp/{name}.pid ] && [ $(ls /proc/$(cat /tmp/{name}.pid)/task | wc -l) -ge {threads} ]")
         self.pid = int(guest.run(f"cat /tmp/{name}.pid").text)
 
     def end(self) -> None:
