@@ -75,14 +75,14 @@ static void read_answer(int peer)
 
 static void serve(void)
 {
-    for (uint32_t i = 0; i < CLIENTS_SLOTS; i++)
+    for (uint32_t i = 0; i < clients.end; i++)
         if (clients.slots[i].fd >= 0)
             clients_serve(&clients, &clients.slots[i], FUZZ_CPUS);
     for (uint32_t i = 0; i < PEERS; i++)
         if (peers[i] >= 0)
             read_answer(peers[i]);
     uint32_t joined = 0, connected = 0;
-    for (uint32_t i = 0; i < CLIENTS_SLOTS; i++) {
+    for (uint32_t i = 0; i < clients.end; i++) {
         const struct client *client = &clients.slots[i];
         connected += client->fd >= 0;
         joined += client->page != NULL;
@@ -123,7 +123,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     static bool listening;
     if (!listening)
-        MUST(clients_listen(&clients, SOCKET) == 0);
+        MUST(clients_listen(&clients, SOCKET, "proc", CLIENTS_MOST) == 0);
     listening = true;
     struct bytes bytes = {data, size};
     for (int steps = 0; bytes.left > 0 && steps < 40; steps++)
@@ -131,8 +131,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     for (uint32_t i = 0; i < PEERS; i++)
         leave(i);
     serve();
-    for (uint32_t i = 0; i < CLIENTS_SLOTS; i++)
-        MUST(clients.slots[i].fd < 0 && clients.slots[i].page == NULL); /* all is given back */
+    MUST(clients.end == 0); /* all is given back */
     MUST(clients.joined == 0);
     return 0;
 }

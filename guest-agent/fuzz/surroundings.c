@@ -111,8 +111,6 @@ struct agent *agent_anew(uint32_t clients)
     snprintf(agent->boot_id, sizeof(agent->boot_id), "fuzz");
     port_init(&agent->port, "none", "sys");
     agent->clients.listener = -1;
-    for (uint32_t i = 0; i < CLIENTS_SLOTS; i++)
-        agent->clients.slots[i].fd = -1;
     for (uint32_t i = 0; i < clients && i < FUZZ_CLIENTS_MOST; i++) {
         struct client *client = &agent->clients.slots[i];
         client->fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
@@ -122,6 +120,7 @@ struct agent *agent_anew(uint32_t clients)
         client->running = client->newcomer = true;
         snprintf(client->name, sizeof(client->name), "program %u", i);
         agent->clients.joined++;
+        agent->clients.end++;
     }
     if (cpus_fixed)
         fix_cpu(0);
@@ -136,7 +135,7 @@ struct agent *agent_anew(uint32_t clients)
 void check_agent(const struct agent *checked)
 {
     uint32_t sum = 0, running = 0, limit = agent_team_limit(checked);
-    for (uint32_t i = 0; i < CLIENTS_SLOTS; i++) {
+    for (uint32_t i = 0; i < checked->clients.end; i++) {
         const struct client *client = &checked->clients.slots[i];
         if (client->page == NULL)
             continue;

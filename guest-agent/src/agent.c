@@ -280,7 +280,7 @@ void agent_period(struct agent *agent, uint64_t now_ns)
 
     allocation_period(agent);
     look_around(agent, now_ns);
-    for (uint32_t i = 0; i < CLIENTS_SLOTS; i++) {
+    for (uint32_t i = 0; i < agent->clients.end; i++) {
         struct client *client = &agent->clients.slots[i];
         if (client->page == NULL)
             continue;
@@ -295,7 +295,7 @@ void agent_period(struct agent *agent, uint64_t now_ns)
         atomic_fetch_add_explicit(&client->page->agent_beat, 1, memory_order_relaxed);
     }
     long_section_period(agent, now_ns);
-    for (uint32_t i = 0; i < CLIENTS_SLOTS; i++)
+    for (uint32_t i = 0; i < agent->clients.end; i++)
         joined_threads += runnable_threads(&agent->clients.slots[i]);
     measure_totals(agent, period_s, joined_cpus, joined_threads);
     if (agent->idle_periods < 2)
@@ -371,7 +371,7 @@ static void describe(struct wire_process *process, const struct client *client, 
 static char *write_report(struct agent *agent)
 {
     size_t count = 0;
-    for (uint32_t i = 0; i < CLIENTS_SLOTS && count < CLIENTS_MOST; i++) {
+    for (uint32_t i = 0; i < agent->clients.end && count < CLIENTS_MOST; i++) {
         const struct client *client = &agent->clients.slots[i];
         if (client->page == NULL)
             continue;

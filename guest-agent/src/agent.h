@@ -52,6 +52,7 @@ struct agent {
     struct parking parking;
     struct switcher switcher;
     int uevents;                        /* -1: none */
+    uint64_t lists_next_ns;             /* when their short lists are compared */
     uint64_t cpus_next_ns;              /* when all their files are read again at the latest */
     uint64_t later_ns;                  /* when to look for CPUs that have been parked for long */
     uint64_t parked_since_ns[CPUS_MOST]; /* of those that are parked */

@@ -8,6 +8,7 @@
 #include "uevents.h"
 
 #define CPUS_LOOK_NS UINT64_C(5000000000) /* all files of the CPUs are read at least as often */
+#define LISTS_LOOK_NS UINT64_C(1000000000) /* the short lists, where the kernel tells of changes; else in each period */
 #define WAIT_LOOK_NS UINT64_C(2000000) /* how often the pages of sections in flight are looked at */
 
 uint32_t allocation_budget(const struct agent *agent)
@@ -72,7 +73,7 @@ void allocation_stop(struct agent *agent)
 static bool anybody_waiting(struct agent *agent, uint64_t now_ns)
 {
     bool waiting = false;
-    for (uint32_t i = 0; i < CLIENTS_SLOTS; i++) {
+    for (uint32_t i = 0; i < agent->clients.end; i++) {
         struct client *client = &agent->clients.slots[i];
         if (client->page != NULL && !client_rigid(client) && flight_waiting(&client->flight, client->page, now_ns))
             waiting = true;
@@ -281,6 +282,10 @@ static void check_parked(struct agent *agent)
 void allocation_period(struct agent *agent)
 {
     check_parked(agent);
-    if (monotonic_ns() >= agent->cpus_next_ns || cpus_changed(&agent->cpus, agent->options->sysfs))
+    uint64_t now_ns = monotonic_ns();
+    bool look = now_ns >= agent->lists_next_ns;
+    if (look)
+        agent->lists_next_ns = now_ns + (agent->uevents >= 0 ? LISTS_LOOK_NS : 0);
+    if (now_ns >= agent->cpus_next_ns || (look && cpus_changed(&agent->cpus, agent->options->sysfs)))
         allocation_cpus_event(agent);
 }

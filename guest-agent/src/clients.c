@@ -39,8 +39,7 @@ int clients_listen(struct clients *clients, const char *path, const char *proc, 
     clients->path = path;
     clients->proc = proc;
     clients->joined = 0;
-    for (uint32_t i = 0; i < CLIENTS_SLOTS; i++)
-        clients->slots[i] = (struct client){.fd = -1};
+    clients->end = 0;
     admission_init(&clients->admission, per_user, geteuid());
     clients->work_ns = CLIENTS_WORK_BURST_NS;
     reserve_descriptors();
@@ -65,11 +64,13 @@ void clients_drop(struct clients *clients, struct client *client)
     watched_forget(clients, client);
     unasked_close(client->fd);
     *client = (struct client){.fd = -1};
+    while (clients->end > 0 && clients->slots[clients->end - 1].fd < 0)
+        clients->end--;
 }
 
 void clients_close(struct clients *clients)
 {
-    for (uint32_t i = 0; i < CLIENTS_SLOTS; i++) {
+    for (uint32_t i = 0; i < clients->end; i++) {
         struct client *client = &clients->slots[i];
         if (client->page != NULL) {
             /* Its page outlives this agent, with its last team size: another agent is likely to follow. */
@@ -119,18 +120,20 @@ static struct client *joining_place(struct clients *clients, account_t account)
     account_t accounts[CLIENTS_JOINING_MOST + 1];
     uint64_t since_ns[CLIENTS_JOINING_MOST + 1];
     size_t count = 0;
-    for (uint32_t i = 0; i < CLIENTS_SLOTS; i++) {
+    for (uint32_t i = 0; i < clients->end; i++) {
         struct client *client = &clients->slots[i];
         if (client->fd < 0) {
-            free_slot = client;
+            free_slot = free_slot == NULL ? client : free_slot;
         } else if (client->page == NULL && count < CLIENTS_JOINING_MOST) {
             joining[count] = client;
             accounts[count] = client->account;
             since_ns[count++] = client->connected_ns;
         }
     }
-    if (count < CLIENTS_JOINING_MOST)
+    if (count < CLIENTS_JOINING_MOST && (free_slot != NULL || clients->end == CLIENTS_SLOTS))
         return free_slot;
+    if (count < CLIENTS_JOINING_MOST)
+        return &clients->slots[clients->end];
     joining[count] = NULL; /* the newcomer counts, too: it is the last to go for its account */
     accounts[count] = account;
     since_ns[count++] = UINT64_MAX;
@@ -174,6 +177,8 @@ static void take(struct clients *clients, int fd, uint64_t now_ns)
         unasked_close(fd); /* the program runs on as if there were no agent */
         return;
     }
+    uint32_t slot = (uint32_t)(place - clients->slots);
+    clients->end = clients->end > slot ? clients->end : slot + 1;
     *place = (struct client){
         .fd = fd, .pid = credentials.pid, .user = credentials.uid, .account = account, .connected_ns = now_ns};
 }
@@ -250,7 +255,7 @@ static int make_page(struct client *client, uint32_t team_limit)
  * connection still open in a child. */
 static void replace_older(struct clients *clients, const struct client *client)
 {
-    for (uint32_t i = 0; i < CLIENTS_SLOTS; i++) {
+    for (uint32_t i = 0; i < clients->end; i++) {
         struct client *other = &clients->slots[i];
         if (other->page != NULL && client->pid > 0 && other->pid == client->pid && other->account == client->account)
             clients_drop(clients, other);
@@ -261,7 +266,7 @@ static void replace_older(struct clients *clients, const struct client *client)
 static bool may_join(struct clients *clients, const struct client *client)
 {
     uint32_t own = 0;
-    for (uint32_t i = 0; i < CLIENTS_SLOTS; i++)
+    for (uint32_t i = 0; i < clients->end; i++)
         own += clients->slots[i].page != NULL && clients->slots[i].account == client->account;
     if (admission_join(&clients->admission, client->account, own, clients->joined, CLIENTS_MOST))
         return true;
@@ -337,7 +342,7 @@ uint64_t clients_drop_silent(struct clients *clients, uint64_t now_ns)
     uint64_t next_ns = barred_lift(&clients->barred, clients->path, now_ns);
     if (clients->listen_ns > now_ns && clients->listen_ns < next_ns)
         next_ns = clients->listen_ns;
-    for (uint32_t i = 0; i < CLIENTS_SLOTS; i++) {
+    for (uint32_t i = 0; i < clients->end; i++) {
         struct client *client = &clients->slots[i];
         if (client->fd < 0 || client->page != NULL)
             continue;

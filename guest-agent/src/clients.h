@@ -84,6 +84,7 @@ struct clients {
     uint64_t work_then_ns;
     uint64_t listen_ns; /* nobody is let in before */
 
+    uint32_t end; /* of the slots that are looked at: those from here on are free, and were perhaps never touched */
     struct client slots[CLIENTS_SLOTS];
 };
 

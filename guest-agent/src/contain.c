@@ -292,7 +292,7 @@ static bool wants(const struct agent *agent, const struct client *client, struct
 static uint32_t count_running(const struct agent *agent)
 {
     uint32_t running = 0;
-    for (uint32_t i = 0; i < CLIENTS_SLOTS; i++)
+    for (uint32_t i = 0; i < agent->clients.end; i++)
         running += agent->clients.slots[i].page != NULL && agent->clients.slots[i].running;
     return running;
 }
@@ -314,7 +314,7 @@ static void choose(struct agent *agent, uint32_t usable)
         contain->list[i]->wanted = false;
         contain->list[i]->cpus = 0;
     }
-    for (uint32_t i = 0; competition && i < CLIENTS_SLOTS; i++) {
+    for (uint32_t i = 0; competition && i < agent->clients.end; i++) {
         struct client *client = &agent->clients.slots[i];
         if (client->page == NULL || client->uncontainable)
             continue;
@@ -406,7 +406,7 @@ static void act(struct agent *agent)
         }
         if (recorded && enter(contain, contained, &contained->next))
             continue;
-        for (uint32_t slot = 0; slot < CLIENTS_SLOTS; slot++)
+        for (uint32_t slot = 0; slot < agent->clients.end; slot++)
             agent->clients.slots[slot].uncontainable |= agent->clients.slots[slot].pid == contained->pid;
         release(contain, contained);
     }
@@ -414,7 +414,7 @@ static void act(struct agent *agent)
 
 static bool any_rigid(const struct agent *agent)
 {
-    for (uint32_t i = 0; i < CLIENTS_SLOTS; i++)
+    for (uint32_t i = 0; i < agent->clients.end; i++)
         if (agent->clients.slots[i].page != NULL && rigid_now(agent, &agent->clients.slots[i]))
             return true;
     return false;
@@ -431,7 +431,7 @@ void contain_update(struct agent *agent)
         place(contain, &agent->cpus, &usable);
         act(agent);
     }
-    for (uint32_t i = 0; i < CLIENTS_SLOTS; i++) {
+    for (uint32_t i = 0; i < agent->clients.end; i++) {
         struct client *client = &agent->clients.slots[i];
         const struct contained *contained =
             client->page != NULL && contain->count > 0 ? find(contain, client->pid) : NULL;

@@ -74,10 +74,12 @@ static void look_at_cpus(struct events *events, const struct agent *agent)
 
 static void look_at_clients(struct events *events, const struct agent *agent)
 {
-    for (uint32_t i = 0; i < CLIENTS_SLOTS; i++) {
+    uint32_t end = agent->clients.end > events->end ? agent->clients.end : events->end;
+    events->end = agent->clients.end;
+    for (uint32_t i = 0; i < end; i++) {
         const struct client *client = &agent->clients.slots[i];
         struct event_client *seen = &events->clients[i];
-        bool joined = client->fd >= 0 && client->page != NULL;
+        bool joined = i < agent->clients.end && client->fd >= 0 && client->page != NULL;
         if (seen->joined && (!joined || client->pid != seen->pid)) {
             log_debug("process %d (%s) has left", (int)seen->pid, seen->name);
             seen->joined = false;

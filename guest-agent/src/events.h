@@ -28,6 +28,7 @@ struct events {
     uint32_t joined;
     struct cpu_set online;
     int64_t sequence;             /* of the allocation that was logged last; 0: none */
+    uint32_t end; /* of the slots that were in use at the last look */
     struct event_client *clients; /* CLIENTS_SLOTS; NULL where joins are not logged */
     uint64_t status_next_ns;
 };

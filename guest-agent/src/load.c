@@ -42,8 +42,8 @@ static const char *figures_of_cpu(const char *line, const struct cpu_set *own)
                                                                                                                : NULL;
 }
 
-/* What one line of PROC/stat says. */
-static void read_line(const char *line, const struct cpu_set *own, struct load_totals *totals, bool *have_cpu)
+/* What one line of PROC/stat says. True: the last one that is needed. */
+static bool read_line(const char *line, const struct cpu_set *own, struct load_totals *totals, bool *have_cpu)
 {
     uint64_t user, nice, system, idle, iowait, irq, softirq;
     const char *figures = figures_of_cpu(line, own);
@@ -54,7 +54,9 @@ static void read_line(const char *line, const struct cpu_set *own, struct load_t
         *have_cpu = true;
     } else if (own == NULL && strncmp(line, "procs_running ", 14) == 0) {
         totals->runnable = (uint32_t)strtoul(line + 14, NULL, 10);
+        return *have_cpu;
     }
+    return false;
 }
 
 /* Reads a file of lines, of which one (of the interrupts) may be very long: only their beginnings are kept. */
@@ -77,7 +79,8 @@ static int read_lines(int fd, const struct cpu_set *own, struct load_totals *tot
             if (end == NULL)
                 break;
             line[length] = '\0';
-            read_line(line, own, totals, have_cpu);
+            if (read_line(line, own, totals, have_cpu))
+                return 0; /* another read() would make the kernel look for more */
             length = 0;
             at = end + 1;
         }

@@ -36,10 +36,13 @@ static void read_threads(struct agent *agent, struct client *client, uint64_t no
 
 void long_section_period(struct agent *agent, uint64_t now_ns)
 {
-    uint32_t work = THREADS_WORK_MOST, first = agent->threads_turn % CLIENTS_SLOTS;
+    uint32_t work = THREADS_WORK_MOST, end = agent->clients.end;
+    if (end == 0)
+        return;
+    uint32_t first = agent->threads_turn % end;
     agent->threads_turn = first;
-    for (uint32_t i = 0; i < CLIENTS_SLOTS; i++) {
-        uint32_t at = (first + i) % CLIENTS_SLOTS;
+    for (uint32_t i = 0; i < end; i++) {
+        uint32_t at = (first + i) % end;
         struct client *client = &agent->clients.slots[at];
         if (client->page == NULL || !client->long_section || !client->running)
             continue;

@@ -52,6 +52,9 @@ static uint64_t do_due(struct agent *agent)
     /* A urgent report waits for the gap since the last one at most. */
     if (agent->report_urgent)
         agent->send_report = true;
+    /* Most often the port takes it: asking poll() first would cost another turn of the loop. */
+    if (agent->port.out == NULL && agent_has_line(agent))
+        port_send(&agent->port, now_ns, agent_next_line, agent);
     if (agent->send_report && agent->port.out == NULL && !agent_has_line(agent))
         next_ns = earlier(next_ns, now_ns + UINT64_C(5000000));
     return next_ns;
@@ -86,7 +89,7 @@ static void serve_clients(struct agent *agent, const struct pollfd *polls, const
         agent->report_urgent = true;
     }
     /* Not before: whoever has joined or left in this turn would be half in the answer. */
-    for (uint32_t i = 0; asked && i < CLIENTS_SLOTS; i++)
+    for (uint32_t i = 0; asked && i < agent->clients.end; i++)
         if (agent->clients.slots[i].fd >= 0 && agent->clients.slots[i].asked != 0)
             status_answer(agent, &agent->clients.slots[i], now_ns);
 }
@@ -122,7 +125,7 @@ static void turn(struct agent *agent, int signals, bool *stop)
     polls[POLL_SWITCHER] = (struct pollfd){.fd = agent->switcher.event, .events = POLLIN};
     polls[POLL_UEVENTS] = (struct pollfd){.fd = agent->uevents, .events = POLLIN};
     polls[POLL_CLIENTS] = (struct pollfd){.fd = agent->clients.watch, .events = POLLIN};
-    for (uint32_t i = 0; i < CLIENTS_SLOTS; i++) {
+    for (uint32_t i = 0; i < agent->clients.end; i++) {
         struct client *client = &agent->clients.slots[i];
         if (client->fd >= 0)
             watched_set(&agent->clients, client, lend_muted(&client->lend) ? 0 : POLLIN);
@@ -142,13 +145,15 @@ static void turn(struct agent *agent, int signals, bool *stop)
         allocation_cpus_event(agent);
     if (polls[POLL_SIGNAL].revents & POLLIN)
         *stop = take_signals(agent, signals);
-    uint64_t before_ns = thread_cpu_ns();
-    if (polls[POLL_CLIENTS].revents != 0)
+    bool some_ready = polls[POLL_CLIENTS].revents != 0, some_wait = (polls[POLL_LISTENER].revents & POLLIN) != 0;
+    uint64_t before_ns = some_ready || some_wait ? thread_cpu_ns() : 0;
+    if (some_ready)
         serve_clients(agent, ready_polls, ready_slots,
                       watched_ready(&agent->clients, ready_polls, ready_slots, SERVED_MOST));
-    if (polls[POLL_LISTENER].revents & POLLIN)
+    if (some_wait)
         clients_accept(&agent->clients, now_ns);
-    clients_worked(&agent->clients, thread_cpu_ns() - before_ns, now_ns);
+    if (some_ready || some_wait)
+        clients_worked(&agent->clients, thread_cpu_ns() - before_ns, now_ns);
     if (polls[POLL_PORT].revents != 0)
         port_serve(&agent->port, polls[POLL_PORT].revents, now_ns, agent_take_line, agent);
     if (polls[POLL_PORT].revents & POLLOUT)

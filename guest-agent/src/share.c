@@ -16,7 +16,7 @@ static bool runs(const struct client *client)
 bool share_competition(const struct agent *agent)
 {
     uint32_t running = 0;
-    for (uint32_t i = 0; i < CLIENTS_SLOTS; i++)
+    for (uint32_t i = 0; i < agent->clients.end; i++)
         running += runs(&agent->clients.slots[i]);
     return running >= 2 || (agent->allocation.given && agent->allocation.order.competition);
 }
@@ -54,7 +54,7 @@ static size_t collect(struct agent *agent, bool competition, uint64_t now_ns, st
 {
     size_t count = 0;
     uint32_t limit = agent_team_limit(agent);
-    for (uint32_t i = 0; i < CLIENTS_SLOTS && count < CLIENTS_MOST; i++) {
+    for (uint32_t i = 0; i < agent->clients.end && count < CLIENTS_MOST; i++) {
         struct client *client = &agent->clients.slots[i];
         if (!runs(client))
             continue;
@@ -82,7 +82,7 @@ static void split(struct agent *agent, bool competition, uint64_t now_ns)
 {
     struct split_part parts[CLIENTS_MOST];
     struct client *members[CLIENTS_MOST];
-    for (uint32_t i = 0; i < CLIENTS_SLOTS; i++)
+    for (uint32_t i = 0; i < agent->clients.end; i++)
         agent->clients.slots[i].share = 1;
     size_t count = collect(agent, competition, now_ns, parts, members);
     uint32_t cpus = share_budget(agent);
@@ -124,7 +124,7 @@ static void look_ahead(struct agent *agent, uint64_t now_ns)
     for (size_t i = 0; i < count; i++)
         running = mix_part(running, &parts[i]);
     size_t before = 0; /* running processes in the slots before */
-    for (uint32_t i = 0; i < CLIENTS_SLOTS; i++) {
+    for (uint32_t i = 0; i < agent->clients.end; i++) {
         struct client *client = &agent->clients.slots[i];
         if (runs(client)) {
             before++;
@@ -160,7 +160,7 @@ void share_control(struct agent *agent)
         control |= VSCAF_CONTROL_LEARN;
     if (allocation_exclusive(agent))
         control |= VSCAF_CONTROL_EXCLUSIVE;
-    for (uint32_t i = 0; i < CLIENTS_SLOTS; i++) {
+    for (uint32_t i = 0; i < agent->clients.end; i++) {
         struct client *client = &agent->clients.slots[i];
         if (client->page == NULL)
             continue;
@@ -176,7 +176,7 @@ static void see_who_saw_it(struct agent *agent)
 {
     bool barrier_ran = flight_barrier_run(agent->barrier);
     uint64_t now_ns = monotonic_ns();
-    for (uint32_t i = 0; i < CLIENTS_SLOTS; i++) {
+    for (uint32_t i = 0; i < agent->clients.end; i++) {
         struct client *client = &agent->clients.slots[i];
         if (client->page != NULL)
             flight_after_barrier(&client->flight, client->page, barrier_ran, now_ns);
@@ -191,7 +191,7 @@ void share_split(struct agent *agent)
     share_control(agent);
     split(agent, false, now_ns);
     look_ahead(agent, now_ns);
-    for (uint32_t i = 0; i < CLIENTS_SLOTS; i++) {
+    for (uint32_t i = 0; i < agent->clients.end; i++) {
         next[i] = agent->clients.slots[i].share;
         any_long = any_long || (runs(&agent->clients.slots[i]) && agent->clients.slots[i].long_section);
     }
@@ -199,7 +199,7 @@ void share_split(struct agent *agent)
      * next section nevertheless: else one badly balanced section would make every later one small. */
     if (competition && any_long)
         split(agent, true, now_ns);
-    for (uint32_t i = 0; i < CLIENTS_SLOTS; i++) {
+    for (uint32_t i = 0; i < agent->clients.end; i++) {
         struct client *client = &agent->clients.slots[i];
         if (client->page == NULL)
             continue;
@@ -219,7 +219,7 @@ void share_update_demand(struct agent *agent)
     uint32_t limit = agent_team_limit(agent);
     bool competition = share_competition(agent);
     uint64_t demand = 0;
-    for (uint32_t i = 0; i < CLIENTS_SLOTS; i++)
+    for (uint32_t i = 0; i < agent->clients.end; i++)
         if (runs(&agent->clients.slots[i]))
             demand += most_now(&agent->clients.slots[i], limit, competition);
     /* What is taken from the joined is asked for; where none of them runs, nothing is. */

@@ -130,7 +130,7 @@ static json_t *totals(const struct agent *agent)
 {
     uint32_t joined = 0, running = 0;
     double joined_cpus = 0.0;
-    for (uint32_t i = 0; i < CLIENTS_SLOTS; i++) {
+    for (uint32_t i = 0; i < agent->clients.end; i++) {
         const struct client *client = &agent->clients.slots[i];
         if (client->page == NULL)
             continue;
@@ -159,7 +159,7 @@ static bool may_see(const struct client *asker, const struct client *client)
 static void answer(const struct agent *agent, const struct client *asker)
 {
     json_t *packet = totals(agent), *list = json_array();
-    for (uint32_t i = 0; i < CLIENTS_SLOTS; i++) {
+    for (uint32_t i = 0; i < agent->clients.end; i++) {
         const struct client *client = &agent->clients.slots[i];
         if (client->page == NULL || !may_see(asker, client))
             continue;
