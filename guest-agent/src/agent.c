@@ -151,8 +151,16 @@ static void look_at_affinity(const struct agent *agent, struct client *client)
         client->confines = bound || client_rigid(client) ? 0 : standalone_confines(client->pid);
 }
 
+/* A process that used more than this runs. Where many compute on few CPUs none of them gets that much: there, half of an
+ * equal part. */
+static double running_load(const struct agent *agent)
+{
+    uint32_t joined = agent->clients.joined > 0 ? agent->clients.joined : 1;
+    return fmin(RUNNING_LOAD_CPUS, 0.5 * (double)agent_cpus(agent) / (double)joined);
+}
+
 /* Reads how much CPU time a process used since it was looked at last, and whether it runs. False: the process is gone. */
-static bool measure_client(struct client *client, uint64_t now_ns)
+static bool measure_client(struct client *client, double running_cpus, uint64_t now_ns)
 {
     uint64_t cpu_ns = client->seen_cpu_ns;
     int status = load_process_ns(client->pid, &cpu_ns);
@@ -163,7 +171,7 @@ static bool measure_client(struct client *client, uint64_t now_ns)
         client->load_cpus = (double)(cpu_ns - client->seen_cpu_ns) / (double)(now_ns - client->seen_ns);
     /* A process of another PID namespace has no number here: then its sections are all that is seen. */
     bool sections = long_section_count(client) || client->seen.in_flight;
-    bool runs = status == 0 ? client->load_cpus > RUNNING_LOAD_CPUS : sections;
+    bool runs = status == 0 ? client->load_cpus > running_cpus : sections;
     if (!client->newcomer)
         lend_measured(&client->lend, runs, now_ns);
     client->running = client->newcomer || runs;
@@ -186,7 +194,7 @@ static double look_at_client(struct agent *agent, struct client *client, double 
 {
     bool was_running = client->running;
     uint64_t seen_ns = client->seen_ns;
-    if (!measure_client(client, now_ns)) {
+    if (!measure_client(client, running_load(agent), now_ns)) {
         background_left(&agent->background, agent_client_unmeasured(client, now_ns));
         clients_drop(&agent->clients, client);
         return 0.0;

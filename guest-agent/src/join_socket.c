@@ -63,16 +63,16 @@ static bool safe(const char *directory)
     struct stat status;
     bool warned = false;
     if (realpath(directory, path) == NULL) {
-        log_line("socket directory %s: %s: give another place with --socket", directory, strerror(errno));
+        log_error("socket directory %s: %s: give another place with --socket", directory, strerror(errno));
         return false;
     }
     for (bool own = true;; own = false) {
         if (stat(path, &status) != 0) {
-            log_line("socket directory %s: %s: give another place with --socket", path, strerror(errno));
+            log_error("socket directory %s: %s: give another place with --socket", path, strerror(errno));
             return false;
         }
         if (others_replace(&status, own ? S_IWGRP | S_IWOTH : S_IWOTH) && (own || (status.st_mode & S_IWOTH) != 0)) {
-            log_line("directory %s: other users can put a socket of theirs in place of the agent's there: chown it to "
+            log_error("directory %s: other users can put a socket of theirs in place of the agent's there: chown it to "
                      "this user and chmod it to 755, or give another place with --socket",
                      path);
             return false;
@@ -105,7 +105,7 @@ static bool place_free(const struct sockaddr_un *address)
     const char *path = address->sun_path;
     char directory[PATH_MAX];
     if (!directory_of(path, directory) || !make_directory(directory)) {
-        log_line("socket %s: its directory cannot be made: %s: run as root, or give another place with --socket", path,
+        log_error("socket %s: its directory cannot be made: %s: run as root, or give another place with --socket", path,
                  strerror(errno));
         return false;
     }
@@ -115,11 +115,11 @@ static bool place_free(const struct sockaddr_un *address)
     if (lstat(path, &status) != 0)
         return true;
     if (!S_ISSOCK(status.st_mode)) {
-        log_line("socket %s: something else is there: remove it, or give another place with --socket", path);
+        log_error("socket %s: something else is there: remove it, or give another place with --socket", path);
         return false;
     }
     if (somebody_serves(address)) {
-        log_line("socket %s: another agent serves it: stop that one, or give another place with --socket", path);
+        log_error("socket %s: another agent serves it: stop that one, or give another place with --socket", path);
         return false;
     }
     unlink(path); /* if it fails, bind says so */
@@ -130,7 +130,7 @@ int join_socket_open(const char *path)
 {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
     if (strlen(path) >= sizeof(address.sun_path)) {
-        log_line("socket %s: the path is longer than %zu bytes: give a shorter one with --socket", path,
+        log_error("socket %s: the path is longer than %zu bytes: give a shorter one with --socket", path,
                  sizeof(address.sun_path) - 1);
         return -1;
     }
@@ -140,7 +140,7 @@ int join_socket_open(const char *path)
     int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     if (fd < 0 || bind(fd, (struct sockaddr *)&address, sizeof(address)) != 0 || chmod(path, 0666) != 0 ||
         listen(fd, BACKLOG) != 0) {
-        log_line("socket %s: %s: run as root, or give another place with --socket", path, strerror(errno));
+        log_error("socket %s: %s: run as root, or give another place with --socket", path, strerror(errno));
         if (fd >= 0)
             close(fd);
         return -1;

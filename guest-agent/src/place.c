@@ -12,13 +12,13 @@ static bool make_private(const char *directory)
 {
     struct stat status;
     if (mkdir(directory, 0700) != 0 && errno != EEXIST) {
-        log_line("%s: %s: make $XDG_RUNTIME_DIR known, or give another place with --socket", directory,
+        log_error("%s: %s: make $XDG_RUNTIME_DIR known, or give another place with --socket", directory,
                  strerror(errno));
         return false;
     }
     if (lstat(directory, &status) != 0 || !S_ISDIR(status.st_mode) || status.st_uid != geteuid() ||
         (status.st_mode & 077) != 0) {
-        log_line("%s: is not this user's alone: remove it, or give another place with --socket", directory);
+        log_error("%s: is not this user's alone: remove it, or give another place with --socket", directory);
         return false;
     }
     return true;

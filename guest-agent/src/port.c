@@ -148,7 +148,7 @@ static bool reopen(struct port *port)
         return false;
     }
     if (port->complained)
-        log_line("port %s: opened", path);
+        log_notice("port %s: opened", path);
     port->complained = false;
     return true;
 }
