@@ -13,7 +13,6 @@ is half a second. The same figures by the clock are beside them in the report.
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import shutil
@@ -29,9 +28,23 @@ from vscaf_lab import Guest, LabError, PrivateLibvirt, Sampler, accelerator
 from vscaf_lab.daemon import DaemonProcess
 from vscaf_lab.measure import Run, overlap, parse_marks
 from vscaf_lab.pace import PaceMeter, full_pace
-from vscaf_lab.pairs import NAMES, Alone, Pair, PolicyRun, Result, Watched, Words, judge, machine, report_pair, tables
+from vscaf_lab.pairs import (
+    NAMES,
+    Alone,
+    Pair,
+    PolicyRun,
+    Result,
+    Watched,
+    Words,
+    draw_last_round,
+    judge,
+    machine,
+    read_command,
+    report_pair,
+    tables,
+)
 from vscaf_lab.runner import Command
-from vscaf_lab.timeline import draw, track
+from vscaf_lab.timeline import track
 
 POLICIES = ("unmanaged", "static", "equipartition", "max-speedup")
 MANAGED = ("equipartition", "max-speedup")
@@ -153,46 +166,25 @@ class Demo:
 
     def draw(self, pair: Pair, runs: Mapping[str, Sequence[PolicyRun]]) -> None:
         """The timeline of the last round."""
-        path = self.output / f"timeline-{pair.program.replace('.', '-')}.png"
-        last = {policy: rows[-1] for policy, rows in runs.items()}
-        draw(
-            path,
-            f"{pair.name}: which domain computed on which pCPU",
-            {policy: run.watched.track for policy, run in last.items()},
-            {
-                policy: {one.domain: (one.run.marks[0][1], one.run.marks[-1][1]) for one in run.results}
-                for policy, run in last.items()
-            },
-        )
+        path = draw_last_round(self.output, pair, f"{pair.name}: which domain computed on which pCPU", runs)
         self.say(f"{pair.name}: wrote {path}")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command. Exit status: 0 all bars met, 1 some bar missed or a verification failed, 2 it could not be run."""
-    parser = argparse.ArgumentParser(prog="make demo", description=__doc__.splitlines()[0])
-    parser.add_argument("--output", type=Path, default=Path("build/demo"), help="where report and pictures go")
-    parser.add_argument("--rounds", type=int, default=2, help="rounds; medians are reported (default: 2)")
-    parser.add_argument("--quick", action="store_true", help="small classes, one round: a look at it, no measurement")
-    parser.add_argument("--policies", default=",".join(POLICIES), help="some of them, separated by commas")
-    given = parser.parse_args(arguments)
+    given = read_command("make demo", __doc__.splitlines()[0], "build/demo", POLICIES, arguments)
     console = Console(width=shutil.get_terminal_size((120, 40)).columns)
-    policies = given.policies.split(",")
-    unknown = sorted(set(policies) - set(POLICIES))
-    if unknown or given.rounds < 1:
-        console.print(f"demo: {unknown or given.rounds}: policies are {', '.join(POLICIES)}, rounds at least 1")
-        return 2
     image = Path(os.environ.get("VSCAF_IMAGE", "build/image/current"))
     output: Path = given.output
     output.mkdir(parents=True, exist_ok=True)
-    rounds = 1 if given.quick else given.rounds
     started_s = time.monotonic()
-    report: dict[str, Any] = {"machine": machine(), "quick": given.quick, "rounds": rounds, "pairs": []}
+    report: dict[str, Any] = {"machine": machine(), "quick": given.quick, "rounds": given.rounds, "pairs": []}
     try:
         with PrivateLibvirt(logs=output / "logs", cache=Path("build/lab/cache")) as lab:
             report["machine"]["guests"] = accelerator.domain_type(image, lab.cache)
             demo = Demo(lab, image, output, console)
             for pair in QUICK_PAIRS if given.quick else PAIRS:
-                report["pairs"].append(demo.pair(pair, policies, rounds))
+                report["pairs"].append(demo.pair(pair, given.policies, given.rounds))
                 (output / "report.json").write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")
     except (LabError, TimeoutError) as error:
         console.print(f"demo: {error}; the logs are in {output / 'logs'}", highlight=False, markup=False)

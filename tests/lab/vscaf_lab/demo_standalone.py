@@ -10,7 +10,6 @@ policies the programs are started by `vscaf-run`, and `vscaf-agent --standalone`
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import shutil
@@ -27,10 +26,24 @@ from rich.console import Console
 from vscaf_lab.errors import LabError
 from vscaf_lab.measure import Run, overlap, parse_marks
 from vscaf_lab.pace import PaceMeter, full_pace
-from vscaf_lab.pairs import NAMES, Alone, Pair, PolicyRun, Result, Watched, Words, judge, machine, report_pair, tables
+from vscaf_lab.pairs import (
+    NAMES,
+    Alone,
+    Pair,
+    PolicyRun,
+    Result,
+    Watched,
+    Words,
+    draw_last_round,
+    judge,
+    machine,
+    read_command,
+    report_pair,
+    tables,
+)
 from vscaf_lab.processes import all_threads, end_child
 from vscaf_lab.sampler import Sampler
-from vscaf_lab.timeline import draw, track
+from vscaf_lab.timeline import track
 
 POLICIES = ("unmanaged", "static", "equipartition", "max-speedup")
 MANAGED = ("equipartition", "max-speedup")
@@ -217,44 +230,23 @@ class Demo:
 
     def draw(self, pair: Pair, runs: Mapping[str, Sequence[PolicyRun]]) -> None:
         """The timeline of the last round."""
-        path = self.output / f"timeline-{pair.program.replace('.', '-')}.png"
-        last = {policy: rows[-1] for policy, rows in runs.items()}
-        draw(
-            path,
-            f"{pair.name}: which program computed on which CPU",
-            {policy: run.watched.track for policy, run in last.items()},
-            {
-                policy: {one.domain: (one.run.marks[0][1], one.run.marks[-1][1]) for one in run.results}
-                for policy, run in last.items()
-            },
-        )
+        path = draw_last_round(self.output, pair, f"{pair.name}: which program computed on which CPU", runs)
         self.say(f"{pair.name}: wrote {path}")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command. Exit status: 0 all bars met, 1 some bar missed or a verification failed, 2 it could not be run."""
-    parser = argparse.ArgumentParser(prog="make demo-standalone", description=__doc__.splitlines()[0])
-    parser.add_argument("--output", type=Path, default=Path("build/demo-standalone"), help="where report and logs go")
-    parser.add_argument("--rounds", type=int, default=2, help="rounds; medians are reported (default: 2)")
-    parser.add_argument("--quick", action="store_true", help="little work, one round: a look at it, no measurement")
-    parser.add_argument("--policies", default=",".join(POLICIES), help="some of them, separated by commas")
-    given = parser.parse_args(arguments)
+    given = read_command("make demo-standalone", __doc__.splitlines()[0], "build/demo-standalone", POLICIES, arguments)
     console = Console(width=shutil.get_terminal_size((120, 40)).columns)
-    policies = given.policies.split(",")
-    unknown = sorted(set(policies) - set(POLICIES))
-    if unknown or given.rounds < 1:
-        console.print(f"demo: {unknown or given.rounds}: policies are {', '.join(POLICIES)}, rounds at least 1")
-        return 2
     output: Path = given.output
     (output / "logs").mkdir(parents=True, exist_ok=True)
-    rounds = 1 if given.quick else given.rounds
     started_s = time.monotonic()
-    report: dict[str, Any] = {"machine": machine(), "quick": given.quick, "rounds": rounds, "pairs": []}
+    report: dict[str, Any] = {"machine": machine(), "quick": given.quick, "rounds": given.rounds, "pairs": []}
     try:
         demo = Demo(output, console)
         for program in PROGRAMS:
             pair = demo.calibrate(program, QUICK_ALONE_S if given.quick else ALONE_S)
-            report["pairs"].append(demo.pair(pair, policies, rounds))
+            report["pairs"].append(demo.pair(pair, given.policies, given.rounds))
             (output / "report.json").write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")
     except LabError as error:
         console.print(f"demo: {error}; the logs are in {output / 'logs'}", highlight=False, markup=False)

@@ -6,6 +6,7 @@ compute, each against itself alone on one thread, in steady seconds (vscaf_lab.p
 
 from __future__ import annotations
 
+import argparse
 import os
 import platform
 import re
@@ -19,7 +20,7 @@ from rich.table import Table
 
 from vscaf_lab.measure import Run
 from vscaf_lab.pace import Paces, full_pace, steady_seconds
-from vscaf_lab.timeline import Track
+from vscaf_lab.timeline import Track, draw
 
 NAMES = ("first", "second")
 
@@ -100,6 +101,51 @@ class PolicyRun:
 
     def sum_of_speedups(self, full_ns: float | None) -> float:
         return sum(self.both(one, full_ns) for one in self.results)
+
+
+def read_command(
+    program: str, about: str, output: str, policies: Sequence[str], arguments: Sequence[str] | None
+) -> argparse.Namespace:
+    """A demo's command line: `output`, `rounds`, `quick`, `policies` (all of *policies* where none are named). Exits
+    with 2 after saying what is wrong with it.
+    """
+
+    def some_of(text: str) -> list[str]:
+        named = text.split(",")
+        if unknown := sorted(set(named) - set(policies)):
+            raise argparse.ArgumentTypeError(f"{', '.join(unknown)}: policies are {', '.join(policies)}")
+        return named
+
+    def at_least_one(text: str) -> int:
+        if int(text) < 1:
+            raise argparse.ArgumentTypeError(f"{text}: one round at least")
+        return int(text)
+
+    parser = argparse.ArgumentParser(prog=program, description=about)
+    parser.add_argument("--output", type=Path, default=Path(output), help="where report, pictures and logs go")
+    parser.add_argument("--rounds", type=at_least_one, default=2, help="rounds; medians are reported (default: 2)")
+    parser.add_argument("--quick", action="store_true", help="little work, one round: a look at it, no measurement")
+    parser.add_argument("--policies", type=some_of, default=list(policies), help="some of them, separated by commas")
+    given = parser.parse_args(arguments)
+    if given.quick:
+        given.rounds = 1
+    return given
+
+
+def draw_last_round(output: Path, pair: Pair, title: str, runs: Mapping[str, Sequence[PolicyRun]]) -> Path:
+    """Draws the timeline of the last round into *output*; returns the picture's path."""
+    path = output / f"timeline-{pair.program.replace('.', '-')}.png"
+    last = {policy: rows[-1] for policy, rows in runs.items()}
+    draw(
+        path,
+        title,
+        {policy: run.watched.track for policy, run in last.items()},
+        {
+            policy: {one.domain: (one.run.marks[0][1], one.run.marks[-1][1]) for one in run.results}
+            for policy, run in last.items()
+        },
+    )
+    return path
 
 
 def report_pair(pair: Pair, words: Words, runs: Mapping[str, Sequence[PolicyRun]]) -> dict[str, Any]:
