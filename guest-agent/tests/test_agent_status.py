@@ -110,7 +110,8 @@ def test_table(rig: Rig) -> None:
 
 def test_again_and_again_until_interrupted(rig: Rig) -> None:
     rig.start("--standalone")
-    command = [AGENT, "--socket", rig.socket_path, "--status", "0.5", "--json"]
+    # A shell's background job starts with the signal ignored, and so does all that it starts.
+    command = ["env", "--default-signal=INT", AGENT, "--socket", rig.socket_path, "--status", "0.5", "--json"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as watcher:
         assert watcher.stdout is not None
         assert all(json.loads(watcher.stdout.readline())["type"] == "status" for _ in range(3))
