@@ -158,6 +158,11 @@ void wire_parse(const char *line, size_t length, struct wire_message *message)
 {
     *message = (struct wire_message){.type = WIRE_BAD};
     json_error_t error;
+    /* jansson takes one behind a number for the number's end. It stands nowhere in JSON. */
+    if (memchr(line, '\0', length) != NULL) {
+        refuse(message, "a NUL byte");
+        return;
+    }
     json_t *object = json_loadb(line, length, JSON_REJECT_DUPLICATES, &error);
     if (object == NULL) {
         refuse(message, error.text);

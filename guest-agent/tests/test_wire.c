@@ -50,12 +50,12 @@ static void test_golden_bad_lines(void **state)
     char line[WIRE_LINE_BYTES];
     int count = 0;
     while (fgets(line, sizeof(line), file) != NULL) {
-        json_t *pair = json_loads(line, 0, NULL);
+        json_t *pair = json_loads(line, JSON_ALLOW_NUL, NULL);
         assert_non_null(pair);
         const char *why = json_string_value(json_array_get(pair, 0)),
                    *text = json_string_value(json_array_get(pair, 1));
         struct wire_message message;
-        wire_parse(text, strlen(text), &message);
+        wire_parse(text, json_string_length(json_array_get(pair, 1)), &message);
         assert_int_equal(message.type, strcmp(why, "unknown version") == 0 ? WIRE_OTHER_VERSION : WIRE_BAD);
         json_decref(pair);
         count++;

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 from collections.abc import Iterator
 from typing import Any
@@ -17,8 +18,13 @@ from vscaf.agentlink import messages
 HOST = (GOLDEN / "host.jsonl").read_bytes().splitlines()
 GUEST = (GOLDEN / "guest.jsonl").read_bytes().splitlines()
 BAD = [json.loads(line)[1].encode() for line in (GOLDEN / "bad.jsonl").read_text().splitlines()]
+# The same examples each time; VSCAF_EXPLORE=5000 looks at so many others.
+EXPLORE = os.environ.get("VSCAF_EXPLORE")
 MANY = settings(
-    max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+    max_examples=int(EXPLORE or 300),
+    derandomize=EXPLORE is None,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 HOST_FIELDS = {
     "hello": {"daemon", "versions"},
