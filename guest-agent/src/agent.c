@@ -65,10 +65,8 @@ static void look_around(struct agent *agent, uint64_t now_ns)
 
 int agent_start(struct agent *agent, const struct options *options)
 {
-    memset(agent, 0, sizeof(*agent));
     agent->options = options;
-    agent->clients.listener = agent->uevents = agent->switcher.event = -1;
-    agent->clients.listener = agent->clients.watch = -1;
+    agent->uevents = agent->switcher.event = agent->clients.listener = agent->clients.watch = -1;
     agent->period_ns = (uint64_t)options->period_ms * UINT64_C(1000000);
     port_init(&agent->port, options->port, options->sysfs);
     int status = cpus_read(&agent->cpus, options->sysfs);

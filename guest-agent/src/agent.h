@@ -97,6 +97,7 @@ struct agent {
 };
 
 /* agent.c: what everything else is built of. */
+/* All bytes of it are zero: most of its memory is never touched, and shall not be resident. */
 int agent_start(struct agent *agent, const struct options *options);
 void agent_stop(struct agent *agent);
 /* CPUs that there are, before any order of the host's. */
