@@ -10,7 +10,6 @@
 
 #include "log.h"
 
-#define RUNNING_LOAD_CPUS 0.05 /* a process that used more of one CPU than this over a period runs */
 #define IDLE_LOOK_NS UINT64_C(1000000000) /* an idle process's CPU time is read this often */
 #define REPORT_GAP_NS UINT64_C(20000000)
 
@@ -149,14 +148,6 @@ static void look_at_affinity(const struct agent *agent, struct client *client)
         client->confines = bound || client_rigid(client) ? 0 : standalone_confines(client->pid);
 }
 
-/* A process that used more than this runs. Where many compute on few CPUs none of them gets that much: there, half of an
- * equal part. */
-static double running_load(const struct agent *agent)
-{
-    uint32_t joined = agent->clients.joined > 0 ? agent->clients.joined : 1;
-    return fmin(RUNNING_LOAD_CPUS, 0.5 * (double)agent_cpus(agent) / (double)joined);
-}
-
 /* Reads how much CPU time a process used since it was looked at last, and whether it runs. False: the process is gone. */
 static bool measure_client(struct client *client, double running_cpus, uint64_t now_ns)
 {
@@ -192,7 +183,7 @@ static double look_at_client(struct agent *agent, struct client *client, double 
 {
     bool was_running = client->running;
     uint64_t seen_ns = client->seen_ns;
-    if (!measure_client(client, running_load(agent), now_ns)) {
+    if (!measure_client(client, load_running_least(agent->clients.joined, agent_cpus(agent)), now_ns)) {
         background_left(&agent->background, agent_client_unmeasured(client, now_ns));
         clients_drop(&agent->clients, client);
         return 0.0;

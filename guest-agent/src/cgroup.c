@@ -10,8 +10,7 @@
 
 #include "files.h"
 
-/* Whether a list of words, separated by any of `separators`, has the word. */
-static bool has_word(const char *list, const char *separators, const char *word)
+bool cgroup_has_word(const char *list, const char *separators, const char *word)
 {
     size_t wanted = strlen(word);
     for (const char *at = list + strspn(list, separators); *at != '\0'; at += strspn(at, separators)) {
@@ -23,8 +22,7 @@ static bool has_word(const char *list, const char *separators, const char *word)
     return false;
 }
 
-/* Blanks and backslashes in mountinfo are written as a backslash and three octal digits. */
-static void unescape(char *text)
+void cgroup_unescape(char *text)
 {
     char *to = text;
     for (const char *from = text; *from != '\0'; to++) {
@@ -56,9 +54,9 @@ static enum cgroup_version examine(char *line, char point[PATH_MAX])
     if (type == NULL || source == NULL || options == NULL || where == NULL ||
         snprintf(point, PATH_MAX, "%s", where) >= PATH_MAX)
         return CGROUP_NONE;
-    unescape(point);
+    cgroup_unescape(point);
     if (strcmp(type, "cgroup") == 0)
-        return has_word(options, ",", "cpuset") ? CGROUP_V1 : CGROUP_NONE;
+        return cgroup_has_word(options, ",", "cpuset") ? CGROUP_V1 : CGROUP_NONE;
     if (strcmp(type, "cgroup2") != 0)
         return CGROUP_NONE;
     char controllers[512];
@@ -66,7 +64,7 @@ static enum cgroup_version examine(char *line, char point[PATH_MAX])
     memcpy(tree.root, point, PATH_MAX);
     if (cgroup_read(&tree, "", "cgroup.controllers", controllers, sizeof(controllers)) != 0)
         return CGROUP_NONE;
-    return has_word(controllers, " ", "cpuset") ? CGROUP_V2 : CGROUP_NONE;
+    return cgroup_has_word(controllers, " ", "cpuset") ? CGROUP_V2 : CGROUP_NONE;
 }
 
 int cgroup_find(struct cgroup_tree *tree, const char *proc)
@@ -124,7 +122,7 @@ int cgroup_enable_cpuset(const struct cgroup_tree *tree, const char *group)
     if (tree->version != CGROUP_V2)
         return tree->version == CGROUP_V1 ? 0 : -ENOENT;
     int status = cgroup_read(tree, group, "cgroup.subtree_control", enabled, sizeof(enabled));
-    if (status != 0 || has_word(enabled, " ", "cpuset"))
+    if (status != 0 || cgroup_has_word(enabled, " ", "cpuset"))
         return status;
     return cgroup_write(tree, group, "cgroup.subtree_control", "+cpuset");
 }
@@ -198,7 +196,7 @@ int cgroup_of(const struct cgroup_tree *tree, const char *proc, pid_t pid, char 
             continue;
         *where++ = '\0';
         where[strcspn(where, "\n")] = '\0';
-        bool ours = tree->version == CGROUP_V1   ? has_word(controllers + 1, ",", "cpuset")
+        bool ours = tree->version == CGROUP_V1   ? cgroup_has_word(controllers + 1, ",", "cpuset")
                     : tree->version == CGROUP_V2 ? strncmp(line, "0:", 2) == 0 && controllers[1] == '\0'
                                                  : false;
         if (!ours)

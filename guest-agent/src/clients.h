@@ -42,7 +42,7 @@ struct client {
     struct flight flight;
 
     bool newcomer;        /* joined or called since the last period: counts as running until it was measured */
-    bool running;         /* used more than 5% of one CPU over the last period (agent.c), or is a newcomer */
+    bool running;         /* used more than 5% of one CPU over the last period (load_running_least), or is a newcomer */
     double load_cpus;     /* CPUs used when it was looked at last: over one period, or, idle, over some */
     uint64_t seen_cpu_ns; /* CPU time then */
     struct flight_counts seen;

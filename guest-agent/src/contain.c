@@ -1,17 +1,13 @@
 #include "contain.h"
 
 #include <errno.h>
-#include <inttypes.h>
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
-#include <unistd.h>
 
 #include "agent.h"
-#include "files.h"
 #include "log.h"
+#include "process_start.h"
 
 /* Taking a process up costs time for each of its threads, and a program may change its mind in every period: so many
  * threads may be taken up in a period, saved for two; a process with more makes the next ones wait. */
@@ -21,7 +17,6 @@
 #define CALM_PERIODS 2u        /* in a row, in which but one process ran: then nobody competes */
 #define NOISE_CPUS 0.25        /* more CPUs than its share that a process is not held for */
 #define THREADS_PER_PERIOD 64u /* looked after in the mean */
-#define START_TOLERANCE_S 0.02 /* /proc counts in ticks of 10 ms */
 
 enum { SAID_UNSEEN = 1, SAID_CPUSET = 2, SAID_AFFINITY = 4, SAID_RECORD = 8, SAID_LEFT = 16 };
 
@@ -30,50 +25,6 @@ static bool first_time(struct contain *contain, uint32_t what)
     bool first = (contain->said & what) == 0;
     contain->said |= what;
     return first;
-}
-
-static void intersect(struct cpu_set *set, const struct cpu_set *with)
-{
-    for (size_t i = 0; i < CPUS_MOST / 64; i++)
-        set->words[i] &= with->words[i];
-}
-
-static bool covers(const struct cpu_set *large, const struct cpu_set *small)
-{
-    struct cpu_set both = *small;
-    intersect(&both, large);
-    return cpu_set_equal(&both, small);
-}
-
-/* When a process started, in ticks since the machine did; 0: there is no such process. */
-static uint64_t start_of(const char *proc, pid_t pid)
-{
-    char path[PATH_MAX], text[1024];
-    uint64_t ticks;
-    if (snprintf(path, sizeof(path), "%s/%d/stat", proc, (int)pid) >= (int)sizeof(path) ||
-        file_read(path, text, sizeof(text)) != 0)
-        return 0;
-    /* The 22nd field; the second is a name in brackets that may hold anything. */
-    const char *at = strrchr(text, ')');
-    if (at == NULL || sscanf(at + 1,
-                             " %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %*d %*d %" SCNu64,
-                             &ticks) != 1)
-        return 0;
-    return ticks;
-}
-
-static double seconds(clockid_t clock)
-{
-    struct timespec time;
-    clock_gettime(clock, &time);
-    return (double)time.tv_sec + (double)time.tv_nsec / 1e9;
-}
-
-/* A process that started after the one of that number had connected is another one, and has nothing to do with this. */
-static bool started_before(uint64_t start_ticks, uint64_t connected_ns)
-{
-    double connected_s = (double)connected_ns / 1e9 + seconds(CLOCK_BOOTTIME) - seconds(CLOCK_MONOTONIC);
-    return (double)start_ticks / (double)sysconf(_SC_CLK_TCK) < connected_s + START_TOLERANCE_S;
 }
 
 static struct contained *find(const struct contain *contain, pid_t pid)
@@ -137,7 +88,7 @@ static void release(struct contain *contain, struct contained *contained)
     int status = 0;
     if (grouped)
         status = group_leave(&contain->tree, &contained->group, last_of_home(contain, contained));
-    if (!contained->leaving && start_of(contain->proc, contained->pid) == contained->start_ticks)
+    if (!contained->leaving && process_start_ticks(contain->proc, contained->pid) == contained->start_ticks)
         masks_restore(&contained->masks, contain->proc, contained->pid, grouped);
     if (status == 0) {
         forget(contain, contained);
@@ -152,8 +103,8 @@ static void release(struct contain *contain, struct contained *contained)
 /* Takes down how a process is found; changes nothing. NULL: it cannot be contained. */
 static struct contained *prepare(struct contain *contain, const struct client *client)
 {
-    uint64_t start_ticks = start_of(contain->proc, client->pid);
-    if (start_ticks == 0 || !started_before(start_ticks, client->connected_ns))
+    uint64_t start_ticks = process_start_ticks(contain->proc, client->pid);
+    if (start_ticks == 0 || !process_started_before(start_ticks, client->connected_ns))
         return NULL;
     contain->credit -= CREDIT_OF_PROCESS;
     struct contained *contained = contain_add(contain, client->pid);
@@ -186,7 +137,7 @@ static struct contained *prepare(struct contain *contain, const struct client *c
     }
     struct cpu_set home, common;
     contained->masks.common_free = group_home_cpus(&contain->tree, &contained->group, &home) &&
-                                   cpu_set_parse(contained->masks.common, &common) && covers(&common, &home);
+                                   cpu_set_parse(contained->masks.common, &common) && cpu_set_within(&home, &common);
     for (uint32_t i = 0; i < contain->count; i++) {
         const struct group *other = &contain->list[i]->group;
         if (other->path != NULL && strcmp(other->home, contained->group.home) == 0)
@@ -365,7 +316,7 @@ static void place(struct contain *contain, const struct cpus *cpus, const struct
         if (!contained->wanted)
             continue;
         contained->next = parts[at].set;
-        contained->wanted = cpu_set_count(&parts[at].set) > 0 && !covers(&parts[at].set, &parts[at].permitted);
+        contained->wanted = cpu_set_count(&parts[at].set) > 0 && !cpu_set_within(&parts[at].permitted, &parts[at].set);
         at++;
     }
     free(parts);

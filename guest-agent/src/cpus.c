@@ -58,6 +58,22 @@ bool cpu_set_equal(const struct cpu_set *a, const struct cpu_set *b)
     return memcmp(a, b, sizeof(*a)) == 0;
 }
 
+struct cpu_set cpu_set_both(const struct cpu_set *a, const struct cpu_set *b)
+{
+    struct cpu_set both;
+    for (size_t i = 0; i < CPUS_MOST / 64; i++)
+        both.words[i] = a->words[i] & b->words[i];
+    return both;
+}
+
+bool cpu_set_within(const struct cpu_set *small, const struct cpu_set *large)
+{
+    for (size_t i = 0; i < CPUS_MOST / 64; i++)
+        if ((small->words[i] & ~large->words[i]) != 0)
+            return false;
+    return true;
+}
+
 static bool parse_number(const char **text, unsigned long *number)
 {
     if (!isdigit((unsigned char)**text))

@@ -18,6 +18,10 @@ void cpu_set_add(struct cpu_set *set, uint32_t cpu);
 void cpu_set_remove(struct cpu_set *set, uint32_t cpu);
 uint32_t cpu_set_count(const struct cpu_set *set);
 bool cpu_set_equal(const struct cpu_set *a, const struct cpu_set *b);
+/* What is in both. */
+struct cpu_set cpu_set_both(const struct cpu_set *a, const struct cpu_set *b);
+/* Whether all of `small` is in `large`. */
+bool cpu_set_within(const struct cpu_set *small, const struct cpu_set *large);
 
 /* Reads the kernel's list form ("0-2,5\n"); false when the text is not that. Numbers of CPUS_MOST and above are left
  * out. */
@@ -40,10 +44,10 @@ struct cpus {
 
 /* Reads SYSFS/devices/system/cpu. A CPU without an `online` file of its own cannot be switched and counts as the
  * kernel's list says. `parked` stays as it is but for CPUs that are gone. Returns 0, or -errno with the contents of
- * *cpus unchanged. Opens a file for each CPU; */
+ * *cpus unchanged. Opens a file for each CPU. */
 int cpus_read(struct cpus *cpus, const char *sysfs);
 
-/* this but two: whether CPUs came, went, or were switched since then. */
+/* Whether CPUs came, went, or were switched since they were read. Opens two files. */
 bool cpus_changed(const struct cpus *cpus, const char *sysfs);
 
 /* Parks exactly these. */

@@ -11,28 +11,11 @@
 #define STATUS_GAP_NS UINT64_C(1000000000)
 #define LIST_BYTES 200
 
-/* As the kernel writes it: "0-2,5". A list that is too long ends in "...". */
+/* A list that is too long ends in "...". */
 static void write_list(const struct cpu_set *set, char list[LIST_BYTES])
 {
-    size_t length = 0;
-    list[0] = '\0';
-    for (uint32_t cpu = 0; cpu < CPUS_MOST; cpu++) {
-        uint32_t last = cpu;
-        char piece[32];
-        if (!cpu_set_has(set, cpu))
-            continue;
-        while (cpu_set_has(set, last + 1))
-            last++;
-        int bytes = last > cpu ? snprintf(piece, sizeof(piece), "%s%u-%u", length > 0 ? "," : "", cpu, last)
-                               : snprintf(piece, sizeof(piece), "%s%u", length > 0 ? "," : "", cpu);
-        if (length + (size_t)bytes + sizeof("...") > LIST_BYTES) {
-            strcpy(list + length, "...");
-            return;
-        }
-        strcpy(list + length, piece);
-        length += (size_t)bytes;
-        cpu = last;
-    }
+    if (!cpu_set_format(set, list, LIST_BYTES))
+        strcpy(list + LIST_BYTES - sizeof("..."), "...");
 }
 
 static void look_at_port(struct events *events, const struct agent *agent)

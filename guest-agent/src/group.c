@@ -62,12 +62,6 @@ static bool together(const struct cgroup_tree *tree, const char *proc, pid_t pid
     return same;
 }
 
-static bool has_cpuset(const char *list)
-{
-    const char *found = strstr(list, "cpuset");
-    return found != NULL;
-}
-
 int group_plan(const struct cgroup_tree *tree, const char *proc, pid_t pid, struct group *group)
 {
     char home[PATH_MAX], path[PATH_MAX], enabled[512];
@@ -94,7 +88,7 @@ int group_plan(const struct cgroup_tree *tree, const char *proc, pid_t pid, stru
     }
     group->enabled_home =
         tree->version == CGROUP_V2 && home[0] != '\0' &&
-        cgroup_read(tree, home, "cgroup.subtree_control", enabled, sizeof(enabled)) == 0 && !has_cpuset(enabled);
+        cgroup_read(tree, home, "cgroup.subtree_control", enabled, sizeof(enabled)) == 0 && !cgroup_has_word(enabled, " ", "cpuset");
     return 0;
 }
 

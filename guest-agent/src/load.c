@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #define LOAD_QUARTER_CPU 0.25
+#define LOAD_RUNNING_CPUS 0.05
 #define CLOCK_OF_SCHEDULER 2u /* what a process's clock counts: time on a CPU, in ns */
 #define LINE_MOST 192u        /* more of a line of PROC/stat is not looked at: none that counts is as long */
 
@@ -104,6 +105,11 @@ int load_read(const char *proc, const struct cpu_set *own, struct load_totals *t
     if (status == 0)
         *totals = read;
     return status;
+}
+
+double load_running_least(uint32_t joined, uint32_t cpus)
+{
+    return joined > 0 ? fmin(LOAD_RUNNING_CPUS, 0.5 * (double)cpus / (double)joined) : LOAD_RUNNING_CPUS;
 }
 
 uint32_t load_others_demand(struct load_others *others, double others_cpus, uint32_t others_runnable, double busy_cpus,

@@ -10,14 +10,6 @@
 
 #define ROUNDS_MOST 8 /* over a process that makes threads as fast as they are narrowed */
 
-static bool subset(const struct cpu_set *small, const struct cpu_set *large)
-{
-    for (size_t i = 0; i < CPUS_MOST / 64; i++)
-        if ((small->words[i] & ~large->words[i]) != 0)
-            return false;
-    return true;
-}
-
 static int read_list(const char *proc, pid_t pid, pid_t tid, char list[CPU_SET_TEXT])
 {
     char path[PATH_MAX];
@@ -159,8 +151,7 @@ static struct cpu_set narrowed_to(const char *own, const struct cpu_set *set)
     struct cpu_set mask = *set;
     if (own == NULL || !cpu_set_parse(own, &mask))
         return *set;
-    for (size_t i = 0; i < CPUS_MOST / 64; i++)
-        mask.words[i] &= set->words[i];
+    mask = cpu_set_both(&mask, set);
     return cpu_set_count(&mask) > 0 ? mask : *set;
 }
 
@@ -177,7 +168,7 @@ static int remember(struct masks *masks, pid_t pid, pid_t tid, const char *list,
             return 0;
         *changed = true;
         /* All that the process may use: the kernel opened it, as all its CPUs were gone. The program did not ask. */
-        if (masks->common != NULL && cpu_set_parse(masks->common, &common) && subset(&common, &now))
+        if (masks->common != NULL && cpu_set_parse(masks->common, &common) && cpu_set_within(&common, &now))
             return 0;
     }
     if (tid != pid || narrowed != NULL)

@@ -60,9 +60,10 @@ static int check_effective(struct parking_order *order)
         return fail(order, status, "cpuset.cpus.effective of the root", strerror(-status));
     if (!cpu_set_parse(text, &left))
         return fail(order, -EINVAL, "cpuset.cpus.effective of the root is no list", text);
-    for (size_t i = 0; i < CPUS_MOST / 64; i++)
-        if (left.words[i] & order->parked.words[i] & order->powered.words[i])
-            return fail(order, -EBUSY, "the kernel says that it took them, and left to others", text);
+    struct cpu_set taken = cpu_set_both(&order->parked, &order->powered);
+    struct cpu_set still = cpu_set_both(&left, &taken);
+    if (cpu_set_count(&still) > 0)
+        return fail(order, -EBUSY, "the kernel says that it took them, and left to others", text);
     return 0;
 }
 

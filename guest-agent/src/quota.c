@@ -8,6 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cgroup.h"
+#include "files.h"
+
 /* One hierarchy in which a quota may be set. */
 struct hierarchy {
     bool second;           /* cgroup v2 */
@@ -15,16 +18,6 @@ struct hierarchy {
     char directory[PATH_MAX]; /* the same where it is mounted; empty: it is not */
     size_t mount_length;   /* of the mount point, at the start of `directory` */
 };
-
-/* Whether a word is in a list that commas separate. */
-static bool listed(const char *list, const char *word)
-{
-    size_t length = strlen(word);
-    for (; *list != '\0'; list += strcspn(list, ",") + (list[strcspn(list, ",")] == ','))
-        if (strncmp(list, word, length) == 0 && (list[length] == ',' || list[length] == '\0'))
-            return true;
-    return false;
-}
 
 static FILE *open_self(const char *proc, const char *name)
 {
@@ -44,29 +37,13 @@ static void find_groups(const char *proc, struct hierarchy *first, struct hierar
             continue;
         *path++ = '\0';
         path[strcspn(path, "\n")] = '\0';
-        struct hierarchy *one = controllers[1] == '\0' ? second : listed(controllers + 1, "cpu") ? first : NULL;
+        struct hierarchy *one = controllers[1] == '\0' ? second : cgroup_has_word(controllers + 1, ",", "cpu") ? first : NULL;
         if (one != NULL)
             snprintf(one->group, sizeof(one->group), "%s", path);
     }
     free(line);
     if (file != NULL)
         fclose(file);
-}
-
-/* A blank is \040 in mountinfo. */
-static void unescape(char *text)
-{
-    char *to = text;
-    for (; *text != '\0'; text++) {
-        if (text[0] == '\\' && text[1] >= '0' && text[1] <= '3' && text[2] >= '0' && text[2] <= '7' && text[3] >= '0' &&
-            text[3] <= '7') {
-            *to++ = (char)((text[1] - '0') * 64 + (text[2] - '0') * 8 + text[3] - '0');
-            text += 3;
-        } else {
-            *to++ = *text;
-        }
-    }
-    *to = '\0';
 }
 
 /* Where a mount shows the group. What lies outside of the mount is not seen: then the mount point itself is the
@@ -99,12 +76,12 @@ static void find_mounts(const char *proc, struct hierarchy *first, struct hierar
             sscanf(rest + 3, "%31s %*s %1023s", type, options) != 2)
             continue;
         struct hierarchy *one = strcmp(type, "cgroup2") == 0                            ? second
-                                : strcmp(type, "cgroup") == 0 && listed(options, "cpu") ? first
+                                : strcmp(type, "cgroup") == 0 && cgroup_has_word(options, ",", "cpu") ? first
                                                                                         : NULL;
         if (one == NULL || one->group[0] == '\0' || one->directory[0] != '\0')
             continue;
-        unescape(root);
-        unescape(point);
+        cgroup_unescape(root);
+        cgroup_unescape(point);
         place(one, root, point);
     }
     free(line);
@@ -112,16 +89,11 @@ static void find_mounts(const char *proc, struct hierarchy *first, struct hierar
         fclose(file);
 }
 
-static bool read_line(const char *directory, const char *name, char *text, int size)
+static bool read_text(const char *directory, const char *name, char *text, size_t size)
 {
     char path[PATH_MAX];
-    if (snprintf(path, sizeof(path), "%s/%s", directory, name) >= (int)sizeof(path))
-        return false;
-    FILE *file = fopen(path, "re");
-    bool read = file != NULL && fgets(text, size, file) != NULL;
-    if (file != NULL)
-        fclose(file);
-    return read;
+    return snprintf(path, sizeof(path), "%s/%s", directory, name) < (int)sizeof(path) &&
+           file_read(path, text, size) == 0;
 }
 
 /* One group's own quota; 0: none. */
@@ -130,13 +102,13 @@ static double quota_of(const struct hierarchy *one)
     char text[64];
     int64_t quota_us, period_us;
     if (one->second) {
-        if (!read_line(one->directory, "cpu.max", text, sizeof(text)) ||
+        if (!read_text(one->directory, "cpu.max", text, sizeof(text)) ||
             sscanf(text, "%" SCNd64 " %" SCNd64, &quota_us, &period_us) != 2)
             return 0.0; /* "max 100000" */
     } else {
-        if (!read_line(one->directory, "cpu.cfs_quota_us", text, sizeof(text)) ||
+        if (!read_text(one->directory, "cpu.cfs_quota_us", text, sizeof(text)) ||
             sscanf(text, "%" SCNd64, &quota_us) != 1 ||
-            !read_line(one->directory, "cpu.cfs_period_us", text, sizeof(text)) ||
+            !read_text(one->directory, "cpu.cfs_period_us", text, sizeof(text)) ||
             sscanf(text, "%" SCNd64, &period_us) != 1)
             return 0.0;
     }

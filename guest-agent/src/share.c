@@ -60,7 +60,8 @@ static size_t collect(struct agent *agent, bool competition, uint64_t now_ns, st
             continue;
         members[count] = client;
         parts[count++] =
-            (struct split_part){.weight = weight_of(agent, client, limit, now_ns), .most = most_now(client, limit, competition)};
+            (struct split_part){.weight = weight_of(agent, client, limit, now_ns),
+                                .most = most_now(client, limit, competition)};
     }
     return count;
 }

@@ -28,14 +28,6 @@ static bool read_affinity(const char *proc, struct cpu_set *set)
     return found;
 }
 
-static struct cpu_set both(const struct cpu_set *a, const struct cpu_set *b)
-{
-    struct cpu_set common;
-    for (size_t i = 0; i < CPUS_MOST / 64; i++)
-        common.words[i] = a->words[i] & b->words[i];
-    return common;
-}
-
 bool standalone_look(struct standalone *standalone, const char *proc, const struct cpu_set *online, uint64_t now_ns)
 {
     if (standalone->look_next_ns != 0 && now_ns < standalone->look_next_ns)
@@ -45,7 +37,7 @@ bool standalone_look(struct standalone *standalone, const char *proc, const stru
     standalone->look_next_ns = now_ns + LOOK_NS;
     standalone->confined = false;
     if (read_affinity(proc, &standalone->own)) {
-        struct cpu_set common = both(&standalone->own, online);
+        struct cpu_set common = cpu_set_both(&standalone->own, online);
         uint32_t count = cpu_set_count(&common);
         standalone->confined = count > 0 && count < cpu_set_count(online);
     }
@@ -58,7 +50,7 @@ uint32_t standalone_cpus(const struct standalone *standalone, const struct cpu_s
 {
     uint32_t count = cpu_set_count(online);
     if (standalone->confined) {
-        struct cpu_set common = both(&standalone->own, online);
+        struct cpu_set common = cpu_set_both(&standalone->own, online);
         count = cpu_set_count(&common);
     }
     return count > 0 ? count : 1;
@@ -90,14 +82,14 @@ uint32_t standalone_confines(pid_t pid)
     struct cpu_set mine, its;
     if (pid <= 0 || !affinity_of(0, &mine) || !affinity_of(pid, &its))
         return 0;
-    its = both(&its, &mine);
+    its = cpu_set_both(&its, &mine);
     uint32_t count = cpu_set_count(&its);
     return count < cpu_set_count(&mine) ? count : 0;
 }
 
 uint32_t standalone_chunk(const struct standalone *standalone, const struct cpu_set *online, const char *sysfs)
 {
-    struct cpu_set mine = standalone->confined ? both(&standalone->own, online) : *online;
+    struct cpu_set mine = standalone->confined ? cpu_set_both(&standalone->own, online) : *online;
     uint32_t chunk = 0;
     for (uint32_t cpu = 0; cpu < CPUS_MOST; cpu++) {
         if (!cpu_set_has(&mine, cpu))
@@ -113,7 +105,7 @@ uint32_t standalone_chunk(const struct standalone *standalone, const struct cpu_
             fclose(file);
         if (!read)
             return 1;
-        siblings = both(&siblings, &mine);
+        siblings = cpu_set_both(&siblings, &mine);
         uint32_t threads = cpu_set_count(&siblings);
         if (chunk != 0 && threads != chunk)
             return 1;

@@ -9,6 +9,7 @@
 
 #include <cmocka.h>
 #include <errno.h>
+#include <math.h>
 #include <time.h>
 
 #include "load.h"
@@ -71,11 +72,22 @@ static void test_process_clock(void **state)
     assert_int_equal(load_process_ns(4194304, &ns), -ESRCH); /* the kernel has none as large */
 }
 
+static void test_running_least(void **state)
+{
+    (void)state;
+    assert_true(fabs(load_running_least(0, 2) - 0.05) < 1e-12);
+    assert_true(fabs(load_running_least(1, 1) - 0.05) < 1e-12);
+    assert_true(fabs(load_running_least(10, 1) - 0.05) < 1e-12);
+    assert_true(fabs(load_running_least(20, 1) - 0.025) < 1e-12);
+    assert_true(fabs(load_running_least(256, 2) - 1.0 / 256) < 1e-12);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_stat),
         cmocka_unit_test(test_process_clock),
+        cmocka_unit_test(test_running_least),
     };
     if (mkdtemp(directory) == NULL)
         return 1;
