@@ -251,7 +251,7 @@ def failed(standing: Standing, call: Call, now_s: float) -> Standing:
 class _Stepper:
     """The claims and standings on their way through one call of next_steps."""
 
-    def __init__(  # noqa: PLR0917 (as next_steps)
+    def __init__(
         self,
         standings: Mapping[str, Standing],
         goals: Mapping[str, Goal],
