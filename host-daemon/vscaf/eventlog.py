@@ -3,6 +3,7 @@
 import asyncio
 import json
 import logging
+import math
 import re
 from collections import Counter, deque
 from collections.abc import AsyncIterator, Callable
@@ -50,8 +51,8 @@ class Kind(StrEnum):
 class Event(msgspec.Struct, frozen=True, kw_only=True, rename={"before": "from", "after": "to"}):
     """One thing that happened.
 
-    `number` rises by one from 1 since the daemon started. `domain` is None for what concerns no single one. `before` and
-    `after` (in JSON: `from`, `to`) are pCPU lists, states, counts or names, as the kind has it. `fields` are further ones.
+    `number` rises by one from 1 since the daemon started. `domain` is None for what concerns no single one.
+    `before` and `after` (in JSON: `from`, `to`) are pCPU lists, states, counts or names, as the kind has it.
     """
 
     number: int
@@ -66,7 +67,7 @@ class Event(msgspec.Struct, frozen=True, kw_only=True, rename={"before": "from",
 
     def line(self) -> str:
         """As the daemon's log has it: key=value, values with spaces or quotes as JSON strings; always one line."""
-        named = {"event": self.kind, "number": self.number, "domain": self.domain}
+        named: dict[str, Scalar] = {"event": self.kind, "number": self.number, "domain": self.domain}
         named |= {"from": self.before, "to": self.after, **self.fields, "why": self.why or None}
         return " ".join(f"{key}={_value(value)}" for key, value in named.items() if value is not None)
 
@@ -187,7 +188,7 @@ def _cut(text: str) -> str:
 
 def _scalar(value: object) -> Scalar:
     if isinstance(value, float):
-        return value if value == value and abs(value) != float("inf") else None  # JSON has neither
+        return value if math.isfinite(value) else None  # JSON has neither
     if value is None or isinstance(value, bool | int):
         return value
     if isinstance(value, set | frozenset):
