@@ -3,7 +3,6 @@
 import asyncio
 import json
 import logging
-import signal
 import sys
 from pathlib import Path
 
@@ -11,13 +10,10 @@ import click
 from rich.console import Console
 
 from vscaf import __version__
-from vscaf.config import HELP, Config, load_config
-from vscaf.control import ControlServer, ask_status
-from vscaf.errors import UsageError, VscafError
-from vscaf.hypervisor.libvirt_host import LibvirtHost
-from vscaf.journal import Journal, host_boot_id
-from vscaf.loop import Daemon, configured_policy, pool_topology
-from vscaf.status import status as daemon_status
+from vscaf.config import HELP, load_config
+from vscaf.control import ask_status
+from vscaf.errors import VscafError
+from vscaf.serve import serve
 from vscaf.status import table
 
 log = logging.getLogger("vscaf")
@@ -54,46 +50,10 @@ def daemon(path: Path, verbose: bool, help_config: bool) -> None:
     for library in ("asyncio", "aiohttp", "ThreadSafeEvents"):
         logging.getLogger(library).setLevel(logging.WARNING)
     try:
-        sys.exit(asyncio.run(_serve(load_config(path))))
+        sys.exit(asyncio.run(serve(load_config(path))))
     except VscafError as error:
         click.echo(f"vscaf: {error}", err=True)
         sys.exit(USAGE_STATUS)
-
-
-async def _serve(config: Config) -> int:
-    journal: Journal | None = None
-    running: Daemon | None = None
-    control: ControlServer | None = None
-    host = LibvirtHost(config.uri, config.call_timeout_ms / 1000, lambda: running.wake() if running else None)
-    try:
-        await host.open()
-        cpus = await host.host_cpus()
-        for name in config.domains:
-            if not await host.defined(name):
-                raise UsageError(
-                    f"domain {name}: libvirt at {config.uri} has none of that name: see `virsh list --all`"
-                )
-        # All that can be refused is refused before anything is written.
-        configured_policy(config, len(pool_topology(config.pool_cpus, cpus).chunks[0]))
-        journal = Journal(Path(config.state_directory), host_boot_id())
-        running = Daemon(config, host, cpus, journal)
-        loop = asyncio.get_running_loop()
-        for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, running.stop)
-        control = ControlServer(Path(config.control_socket), lambda: daemon_status(running))
-        await control.start()
-        log.info(
-            "policy %s shares CPUs %s among %s", config.policy.name, config.pool, ", ".join(sorted(config.domains))
-        )
-        return 0 if await running.run() else 1
-    finally:
-        if control is not None:
-            await control.stop()
-        if running is not None:
-            await running.close()
-        if journal is not None:
-            journal.close()
-        await host.close()
 
 
 @main.command()

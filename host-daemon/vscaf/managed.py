@@ -25,7 +25,6 @@ from vscaf.core.transition import (
     Standing,
     State,
     Told,
-    Ways,
     failed,
     finished,
     looked,
@@ -34,15 +33,14 @@ from vscaf.errors import DomainGone, HypervisorError, NotSupported
 from vscaf.hypervisor.libvirt_host import LibvirtHost
 from vscaf.hypervisor.values import DomainSeen, DomainSettings
 from vscaf.journal import FoundSettings, JournalEntry
+from vscaf.pool import HostPool
 from vscaf.rules import DomainRules
 
 log = logging.getLogger(__name__)
 
-LEAST_SHARES = 2  # libvirt's "cpu_shares" is cgroup v1's shares, from 2 (default 1024), or v2's weight, from 1 (100)
 BUSY_PERIODS = 8  # a claimed speedup is held against the busiest of so many: a serial phase is no lie
 STALE_REPORT_S = 1.5
 GUEST_DEADLINE_SHARE = 0.6  # of the deadline: the guest still has to offline CPUs after its sections have ended
-PARTS = frozenset({"vcpus", "emulator", "iothreads", "shares"})
 
 
 class ManagedDomain:
@@ -50,7 +48,8 @@ class ManagedDomain:
 
     `found`: what it had before the first change; None while nothing of it is changed. `standing`: what is known of it
     while it is managed, else None. `goal`: what it is to come to; None: nothing is decided yet. `state`: in a word.
-    `left_alone`: why it is not managed although it could be; empty: it is.
+    `left_alone`: why it is not managed although it could be; empty: it is. `listed`: the configuration or its metadata
+    want it managed. `vcpus_asked`: what was last asked for of a plug or an unplug.
     """
 
     def __init__(self, seen: DomainSeen, rules: DomainRules, host: LibvirtHost, link: AgentLink | None) -> None:
@@ -62,9 +61,10 @@ class ManagedDomain:
         self.goal: Goal | None = None
         self.state = "found"
         self.left_alone = ""
+        self.listed = True
         self.adopting = False
         self.audit_due = False
-        self.trouble = ""
+        self.vcpus_asked: int | None = None
         self.lock = asyncio.Lock()
         self.demand_memory = DemandMemory()
         self.demand = 0
@@ -80,6 +80,8 @@ class ManagedDomain:
         self._host = host
         self._sent_to = -1
         self._weightless_said = False
+        self._spoke = asyncio.Event()
+        self._guest_told = False
 
     @property
     def name(self) -> str:
@@ -104,12 +106,33 @@ class ManagedDomain:
         """Whether the agent has reported since the channel was opened."""
         return self.link is not None and self.link.report is not None
 
+    def relink(self, link: AgentLink | None) -> None:
+        """Its channel is another one: whoever is there has been told nothing."""
+        self.link, self._sent_to = link, -1
+
+    async def link_for_release(self, timeout_s: float) -> None:
+        """Links to the agent, where one answers in time, so that give_back() reaches the guest."""
+        self.relink(agent_link(self.seen, self._spoke.set))
+        await self._wait(lambda: self.link is None or self.link.connected, timeout_s)
+
+    async def _wait(self, truth: Callable[[], bool], timeout_s: float) -> bool:
+        """Waits until *truth* holds; it may become true when the guest says something. False: it does not in time."""
+        try:
+            async with asyncio.timeout(timeout_s):
+                while not truth():
+                    self._spoke.clear()
+                    await self._spoke.wait()
+        except TimeoutError:
+            return False
+        return True
+
     def news(self) -> bool:
         """Whether the guest said something since the last time that bears on what is decided, not only on the way."""
         link = self.link
         if link is None:
             return False
         report = link.report
+        self._spoke.set()
         said = (link.connected, link.generation, report.demand if report is not None else None)
         fresh = said != self.noted
         self.noted = said
@@ -133,6 +156,7 @@ class ManagedDomain:
         if not again:
             # Numbers go on across daemons without anything being kept, and no guest has a say in them.
             self.sequence = max(self.sequence + 1, time.time_ns() // 1_000_000)
+        self._guest_told = True
         if self.link is None:
             return
         self._sent_to = self.link.generation
@@ -146,9 +170,7 @@ class ManagedDomain:
             )
         )
 
-    async def adopt(
-        self, entry: JournalEntry | None, departed: JournalEntry | None, ways: Callable[[DomainSettings], Ways]
-    ) -> None:
+    async def adopt(self, entry: JournalEntry | None, departed: JournalEntry | None, pool: HostPool) -> None:
         """Reads what is there; the domain is managed from then on.
 
         entry: what an earlier daemon wrote of this very run: what it found first and what it meant last. departed:
@@ -160,7 +182,7 @@ class ManagedDomain:
         self.found = now
         if entry is not None:
             self.found = entry.found.settings()
-            resting = not entry.partition
+            resting, self._guest_told = not entry.partition, True
         elif departed is not None and departed.reach and affinity.reach <= set(departed.reach):
             self.found = departed.found.settings()
             log.info("domain %s: came back with pins that vscaf gave it; what was found before stands", self.name)
@@ -168,7 +190,7 @@ class ManagedDomain:
             name=self.name,
             vcpus=now.vcpus,
             vcpus_maximum=self.seen.vcpus_maximum,
-            ways=ways(self.found),
+            ways=pool.ways(self.rules, self.found, self.seen.accelerated),
             claim=frozenset() if resting else affinity.reach,
             affinity=affinity,
             resting=resting,
@@ -212,7 +234,7 @@ class ManagedDomain:
         return None
 
     async def _apply(self, wanted: Affinity) -> None:
-        """From what is in force to *wanted*: only what differs. The weight first where it grows, last where it falls."""
+        """From what is in force to *wanted*: only what differs. The weight first where it grows, else last."""
         assert self.standing is not None and self.standing.affinity is not None
         now, key = self.standing.affinity, self.seen.key
         rises = (wanted.shares or 0) > (now.shares or 0)
@@ -237,11 +259,13 @@ class ManagedDomain:
         except NotSupported as error:
             if not self._weightless_said:
                 self._weightless_said = True
-                log.warning("domain %s: its CPU weight cannot be set (%s): it rests at its full weight", self.name, error)
+                log.warning(
+                    "domain %s: its CPU weight cannot be set (%s): it rests at its full weight", self.name, error
+                )
 
     async def _resize(self, call: Resize) -> None:
         assert self.standing is not None
-        before = self.standing.vcpus
+        before, self.vcpus_asked = self.standing.vcpus, call.vcpus
         if call.vcpus > before:
             assert self.goal is not None  # vCPUs are plugged for a partition
             await self._pin_ahead(range(before, call.vcpus), self.goal.partition)
@@ -260,12 +284,12 @@ class ManagedDomain:
         except HypervisorError as error:
             log.debug("domain %s: vCPUs that are not plugged cannot be pinned (%s)", self.name, error)
 
-    async def give_back(self, vcpus_told: int | None = None, but: frozenset[str] = frozenset()) -> None:
+    async def give_back(self, deadline_s: float, but: frozenset[str] = frozenset()) -> None:
         """Puts everything back as it was found; the domain is not managed any more.
 
-        vcpus_told: how many CPUs the guest hears that it has; None: those found. but: parts (of PARTS) that somebody
-        else has changed, and that are left as they are. HypervisorError where libvirt refuses; the domain then still
-        has `found`.
+        deadline_s: the guest has so long to put all its CPUs to use again. but: parts (see core/foreign.py) that
+        somebody else has changed, and that are left as they are. HypervisorError where libvirt refuses; the domain
+        then still has `found`.
         """
         async with self.lock:
             found, key = self.found, self.seen.key
@@ -289,11 +313,20 @@ class ManagedDomain:
                 await self._host.pin_iothreads(key, threads)
             if "shares" not in but:
                 await self._weigh(now.cpu_shares, found.cpu_shares)
-            if self.standing is None or self.standing.told is not None:
-                self.tell(Told(vcpus_told or now.vcpus, max(now.vcpus, self.seen.vcpus_maximum), False), False, 1.0)
+            if self._guest_told:
+                await self._let_go(min(now.vcpus, found.vcpus), deadline_s)
             if now.vcpus > found.vcpus:
                 await self._give_back_vcpus(now.vcpus, found.vcpus)
             self.found = self.standing = self.goal = None
+
+    async def _let_go(self, vcpus: int, deadline_s: float) -> None:
+        """Tells the guest that all its CPUs are its own, and waits a moment until it says so."""
+        self.tell(Told(vcpus, self.seen.vcpus_maximum, competition=False), False, deadline_s)
+        link = self.link
+        if link is None or not link.connected:
+            return
+        if not await self._wait(lambda: link.acknowledged == self.sequence or not link.connected, deadline_s):
+            log.info("domain %s: did not acknowledge its %d CPUs when it was given back", self.name, vcpus)
 
     async def _give_back_vcpus(self, now: int, found: int) -> None:
         """Unplugs what was plugged, where that works; that it does not is said, and is no failure."""

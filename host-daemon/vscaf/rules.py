@@ -16,6 +16,11 @@ class DomainRules:
     priority: int = 0
     rest: str | None = None
 
+    def words(self) -> str:
+        """In one line, as the configuration would have it."""
+        said = {"minimum": self.minimum, "maximum": self.maximum, "weight": self.weight, "priority": self.priority}
+        return " ".join(f"{key}={value}" for key, value in {**said, "rest": self.rest}.items() if value is not None)
+
 
 def rules_for(config: Config, name: str, own: Rules | None) -> DomainRules | None:
     """The rules in force for domain *name*; None: it is not managed.

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from vscaf.core.invariants import check_partitions
-from vscaf.core.placement import Topology, place
+from vscaf.core.topology import Topology, place
 
 
 def topology(chunks, chunk=1, per_node=1000):

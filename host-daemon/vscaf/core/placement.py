@@ -2,39 +2,9 @@
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from vscaf.core.assignment import improve
-
-
-@dataclass(frozen=True, slots=True)
-class Topology:
-    """The pool as placement sees it.
-
-    chunks: the pCPUs of each core within the pool, disjoint and not empty; normally all of one size.
-    node_of: NUMA node of each pCPU of the pool. Raises ValueError where these do not hold.
-    """
-
-    chunks: tuple[frozenset[int], ...]
-    node_of: Mapping[int, int]
-
-    def __post_init__(self) -> None:
-        seen: set[int] = set()
-        for chunk in self.chunks:
-            if not chunk or seen & chunk:
-                raise ValueError(f"chunk {sorted(chunk)} is empty or overlaps another: each pCPU is in one chunk")
-            seen |= chunk
-        if missing := sorted(seen - self.node_of.keys()):
-            raise ValueError(f"pCPU {missing[0]} has no NUMA node: name one for each pCPU of the pool")
-
-    @property
-    def chunk(self) -> int:
-        """pCPUs in a chunk; in the largest where they differ."""
-        return max((len(chunk) for chunk in self.chunks), default=1)
-
-    def chunks_for(self, cpus: int) -> int:
-        """How many chunks an allocation of cpus takes."""
-        return -(-cpus // self.chunk)
+from vscaf.core.topology import Topology
 
 
 def place(
@@ -42,6 +12,7 @@ def place(
     held: Mapping[str, frozenset[int]],
     allocations: Mapping[str, int],
     sharing: frozenset[str] = frozenset(),
+    homes: Mapping[str, frozenset[int]] = {},
 ) -> dict[str, frozenset[int]]:
     """The partition of each domain in allocations, in whole chunks; empty for an allocation of 0.
 

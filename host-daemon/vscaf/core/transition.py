@@ -214,7 +214,10 @@ def finished(standing: Standing, call: Apply | Resize) -> Standing:
 
 
 def looked(standing: Standing, vcpus: int, affinity: Affinity) -> Standing:
-    """What is known after a look. Who rests, or was on its way to, may run on its area without claiming it."""
+    """What is known after a look. Who rests, or was on its way to, may run on its area without claiming it.
+
+    Failures go on being counted until a change succeeds: that a domain can be read does not mean that it can be pinned.
+    """
     if standing.resting:
         claim = standing.claim
     else:
@@ -222,7 +225,6 @@ def looked(standing: Standing, vcpus: int, affinity: Affinity) -> Standing:
     return replace(
         standing,
         moving=False,
-        failures=0,
         retry_at_s=float("-inf"),
         vcpus=vcpus,
         affinity=affinity,

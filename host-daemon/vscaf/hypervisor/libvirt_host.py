@@ -67,10 +67,16 @@ class LibvirtHost:
         self._on_change = on_change
         self._on_tuned = on_tuned
         self._connection: Any = None
+        self._tells = False
         self._connecting = threading.Lock()  # two workers that find the connection broken open one new one
         self._domains: dict[DomainKey, Any] = {}
         self._sockets: dict[DomainKey, tuple[bool, str | None]] = {}
         self._pool = ThreadPoolExecutor(WORKERS, thread_name_prefix="libvirt")
+
+    @property
+    def tells_of_tuning(self) -> bool:
+        """Whether on_tuned is called for every change of pins, weight and vCPUs: QEMU's driver does that."""
+        return self._tells
 
     async def open(self) -> None:
         """Connects. HypervisorUnreachable where that fails."""
@@ -288,6 +294,7 @@ class LibvirtHost:
             if error.get_error_code() not in _NOT_SUPPORTED:  # drivers inside this process have no peer to probe
                 raise
         connection.domainEventRegisterAny(None, libvirt.VIR_DOMAIN_EVENT_ID_LIFECYCLE, self._lifecycle_event, None)
+        self._tells = False
         return connection
 
     def _lifecycle_event(self, *_details: object) -> None:
