@@ -18,8 +18,9 @@ from vscaf.core.decide import DecideMemory, Decision, decide
 from vscaf.core.demand import HostUsage, infer_demand
 from vscaf.core.invariants import check_partitions
 from vscaf.core.model import discount, domain_weight, low_pass, scaf_weight
-from vscaf.core.placement import Topology, place
+from vscaf.core.placement import place
 from vscaf.core.plan import TransitionPlan, plan
+from vscaf.core.topology import pool_topology
 from vscaf.cpulist import format_cpu_list
 from vscaf.errors import DomainGone, HypervisorError, HypervisorUnreachable, UsageError
 from vscaf.hypervisor.libvirt_host import LibvirtHost
@@ -49,7 +50,7 @@ class Daemon:
         self._pool = config.pool_cpus
         self._reserve = cpus.online - self._pool
         self._topology = pool_topology(self._pool, cpus)
-        self._chunk = len(self._topology.chunks[0])
+        self._chunk = self._topology.chunk
         self._policy = configured_policy(config, self._chunk)
         self._memory = DecideMemory()
         self._news = asyncio.Event()
@@ -343,26 +344,6 @@ def configured_policy(config: Config, chunk: int) -> Policy:
     except PolicyError as error:
         raise UsageError(str(error)) from error
     return policy
-
-
-def pool_topology(pool: frozenset[int], cpus: HostCpus) -> Topology:
-    """The pool's cores as chunks. UsageError where it lies outside the host or cuts a core in two."""
-    outside = pool - cpus.online
-    if outside:
-        raise UsageError(
-            f"pool: CPU {format_cpu_list(outside)} is not online on this host (it has {format_cpu_list(cpus.online)}): "
-            "name only CPUs that the host has"
-        )
-    chunks = tuple(core & pool for core in cpus.cores if core & pool)
-    for core in cpus.cores:
-        if core & pool and core - pool:
-            raise UsageError(
-                f"pool: CPU {format_cpu_list(core & pool)} shares a core with CPU {format_cpu_list(core - pool)}: "
-                "take both or neither, two domains never share a core"
-            )
-    if len({len(chunk) for chunk in chunks}) > 1:
-        raise UsageError("pool: its cores have different numbers of threads: name cores of one kind")
-    return Topology(chunks=chunks, node_of={cpu: cpus.node_of[cpu] for cpu in pool})
 
 
 def reported_points(report: Report) -> tuple[SpeedupPoint, ...]:
