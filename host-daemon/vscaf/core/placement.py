@@ -5,6 +5,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from vscaf.core.assignment import improve
+from vscaf.core.exchange import Party, exchange
 from vscaf.core.rooms import Rooms
 from vscaf.core.topology import Topology
 
@@ -58,11 +59,14 @@ def place(
         raise ValueError(f"allocations take {wanted} chunks of a pool of {len(topology.chunks)}: lower them first")
     _keep(topology, groups)
     growing = [group for group in groups if len(group.kept) < group.wanted]
-    owned = _grow(topology, groups, growing) if growing else {}
+    owned = _exchanged(topology, groups, _grow(topology, groups, growing)) if growing else {}
     partitions = dict.fromkeys(allocations, _NOTHING)
     for group in groups:
         if group.name in owned:
-            mine: Collection[int] = owned[group.name]
+            mine = owned[group.name]
+            if group.whole and mine == group.held.keys():
+                partitions[group.name] = held[group.name]
+                continue
         elif group.whole and len(group.kept) == len(group.held):
             partitions[group.name] = held[group.name]
             continue
@@ -140,25 +144,44 @@ def _keep(topology: Topology, groups: list[_Group]) -> None:
             for node in {topology.areas[chunk][0] for chunk in group.held}:
                 pressure[node] += missing
     for group in shrinking:
-        group.kept = _best(topology, group, group.held.keys(), pressure, Counter())[: group.wanted]
+        group.kept = _best(topology, group, group.held.keys(), pressure, {})
 
 
 def _best(
     topology: Topology, group: _Group, chunks: Iterable[int], pressure: Mapping[int, int], claims: Mapping[int, int]
 ) -> list[int]:
-    """Chunks that the group holds, those first that it should keep."""
-    areas, held, home = topology.areas, group.held, group.home
+    """As many of these chunks, which the group holds, as it is to have, if there are so many: what it best keeps."""
+    areas, held = topology.areas, group.held
     mine = list(chunks)
-    in_area = Counter(areas[chunk][:2] for chunk in mine)
-    on_node = Counter(areas[chunk][0] for chunk in mine)
+    in_cache = Counter(areas[chunk][:2] for chunk in mine)
+    rank = _node_ranks(Counter(areas[chunk][0] for chunk in mine), group, pressure)
 
     def worth(chunk: int) -> tuple[int, ...]:
         node, cache, core = areas[chunk]
-        near = (bool(home) and node not in home, -on_node[node], pressure.get(node, 0), node)
-        return (-held[chunk], claims.get(chunk, 0), *near, -in_area[node, cache], cache, core, chunk)
+        return (-held[chunk], claims.get(chunk, 0), rank[node], -in_cache[node, cache], cache, core, chunk)
 
     mine.sort(key=worth)
-    return mine
+    return mine[: group.wanted]
+
+
+def _node_ranks(on_node: Mapping[int, int], group: _Group, pressure: Mapping[int, int]) -> dict[int, int]:
+    """In which order a group keeps the nodes it is on: home, then the fewest, then those that nobody grows on."""
+    if len(on_node) == 1:
+        return dict.fromkeys(on_node, 0)
+    rank: dict[int, int] = {}
+    missing = group.wanted
+    left = set(on_node)
+    while left:
+        near = left & group.home or left
+        enough = [node for node in near if on_node[node] >= missing]
+        node = min(
+            enough or near,
+            key=lambda node: (pressure.get(node, 0) if enough else 0, -on_node[node], pressure.get(node, 0), node),
+        )
+        rank[node] = len(rank)
+        missing -= on_node[node]
+        left.remove(node)
+    return rank
 
 
 def _settle(topology: Topology, rivals: list[_Group], claims: Mapping[int, int]) -> None:
@@ -169,7 +192,7 @@ def _settle(topology: Topology, rivals: list[_Group], claims: Mapping[int, int])
     taken: set[int] = set()
     best = True
     for group in sorted(rivals, key=lambda group: (len(group.held) - group.wanted, group.wanted, group.name)):
-        kept = _best(topology, group, group.held.keys() - taken, {}, claims)[: group.wanted]
+        kept = _best(topology, group, group.held.keys() - taken, {}, claims)
         alone = sorted(group.held.values(), reverse=True)[: group.wanted]
         best = best and sum(group.held[chunk] for chunk in kept) == sum(alone)
         group.kept = kept
@@ -188,8 +211,11 @@ def _grow(topology: Topology, groups: list[_Group], growing: list[_Group]) -> di
     """The chunks of those that grow: what they keep, and what they get of the chunks that nobody keeps."""
     free = set(range(len(topology.chunks))).difference(*[group.kept for group in groups])
     busy = frozenset[int]().union(*[group.held for group in groups])
-    order = sorted(growing, key=lambda group: (len(group.kept) - group.wanted, group.name))
     rooms = Rooms(topology, free, busy)
+    order = sorted(
+        growing,
+        key=lambda group: (not rooms.has_room(group.kept, group.wanted), len(group.kept) - group.wanted, group.name),
+    )
     owned = {group.name: rooms.fill(group.kept, group.wanted, group.home) for group in order}
     if len(growing) == len(groups) and not any(group.kept or group.home for group in groups):
         # Everybody arrives at once: laid out along a line of nodes, each is on at most one node too many.
@@ -197,6 +223,20 @@ def _grow(topology: Topology, groups: list[_Group], growing: list[_Group]) -> di
         laid = {group.name: line.lay(group.wanted) for group in order}
         owned = min(owned, laid, key=lambda way: _spread(topology, groups, way))
     return owned
+
+
+def _exchanged(
+    topology: Topology, groups: list[_Group], owned: Mapping[str, Collection[int]]
+) -> Mapping[str, Collection[int]]:
+    """owned, and what others keep, after those that grow have exchanged chunks to be on fewer nodes."""
+    areas = topology.areas
+    if all(len({areas[chunk][0] for chunk in mine}) == 1 for mine in owned.values()):
+        return owned
+    parties = {
+        group.name: Party(group.held, group.home, set(owned.get(group.name, group.kept))) for group in groups
+    }
+    exchange(topology, parties, list(owned))
+    return {name: party.owned for name, party in parties.items()}
 
 
 def _spread(topology: Topology, groups: list[_Group], owned: Mapping[str, list[int]]) -> tuple[int, int]:

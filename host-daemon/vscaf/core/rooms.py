@@ -19,6 +19,11 @@ class Rooms:
             self._nodes.setdefault(node, {}).setdefault(cache, []).append(chunk)
         self._room = {node: sum(map(len, caches.values())) for node, caches in sorted(self._nodes.items())}
 
+    def has_room(self, kept: Collection[int], wanted: int) -> bool:
+        """Whether what is missing is free on the nodes of kept."""
+        at = {self._areas[chunk][0] for chunk in kept}
+        return sum(self._room.get(node, 0) for node in at) >= wanted - len(kept)
+
     def fill(self, kept: Collection[int], wanted: int, home: frozenset[int]) -> list[int]:
         """kept and as many free chunks as are missing, which are then no longer free. There are enough of them.
 
