@@ -16,6 +16,7 @@ import libvirt
 
 from vscaf.cpulist import parse_cpu_list
 from vscaf.errors import DomainGone, HypervisorError, HypervisorUnreachable, NotSupported
+from vscaf.hypervisor.capabilities import parse_capabilities
 from vscaf.hypervisor.events import register_events
 from vscaf.hypervisor.values import DomainKey, DomainSeen, DomainSettings, HostCpus, RunState
 
@@ -102,18 +103,7 @@ class LibvirtHost:
             connection = self._connected()
             _count, online_map, _online = connection.getCPUMap()
             online = frozenset(cpu for cpu, is_online in enumerate(online_map) if is_online)
-            cores: set[frozenset[int]] = set()
-            node_of: dict[int, int] = {}
-            for cell in ElementTree.fromstring(connection.getCapabilities()).iterfind("./host/topology/cells/cell"):
-                for cpu in cell.iterfind("./cpus/cpu"):
-                    number = int(cpu.get("id", "-1"))
-                    node_of[number] = int(cell.get("id", "0"))
-                    siblings = cpu.get("siblings")
-                    cores.add(parse_cpu_list(siblings) & online if siblings else frozenset({number}) & online)
-            for cpu_number in online - frozenset().union(*cores):
-                cores.add(frozenset({cpu_number}))
-                node_of.setdefault(cpu_number, 0)
-            return HostCpus(online, tuple(sorted((core for core in cores if core), key=min)), node_of)
+            return parse_capabilities(connection.getCapabilities(), online)
 
         return await self._call(read)
 
