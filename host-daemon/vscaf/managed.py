@@ -237,7 +237,9 @@ class ManagedDomain:
         except NotSupported as error:
             if not self._weightless_said:
                 self._weightless_said = True
-                log.warning("domain %s: its CPU weight cannot be set (%s): it rests at its full weight", self.name, error)
+                log.warning(
+                    "domain %s: its CPU weight cannot be set (%s): it rests at its full weight", self.name, error
+                )
 
     async def _resize(self, call: Resize) -> None:
         assert self.standing is not None
