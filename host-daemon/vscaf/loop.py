@@ -19,10 +19,17 @@ from vscaf.config import Config, PolicyConfig
 from vscaf.core.decide import DecideMemory, Decision, decide
 from vscaf.core.foreign import foreign_changes
 from vscaf.core.invariants import check_partitions
-from vscaf.core.model import discount, domain_weight, low_pass, scaf_weight
 from vscaf.core.placement import place
-from vscaf.core.plan import TransitionPlan, plan
-from vscaf.core.topology import pool_topology
+from vscaf.core.transition import (
+    Affinity,
+    Call,
+    Goal,
+    Look,
+    Resize,
+    Standing,
+    Timing,
+    next_steps,
+)
 from vscaf.cpulist import format_cpu_list
 from vscaf.errors import DomainGone, HypervisorError, UsageError
 from vscaf.eventlog import EventLog, Kind
@@ -60,12 +67,8 @@ class Daemon:
         self.not_put_back: list[str] = []
         self.pool = HostPool(config, cpus)
         self._host = host
-        self._journal = journal
-        self._pool = config.pool_cpus
-        self._reserve = cpus.online - self._pool
-        self._topology = pool_topology(self._pool, cpus)
-        self._chunk = self._topology.chunk
-        self._policy = configured_policy(config, self._chunk)
+        self._cpus_at_s = time.monotonic()
+        self._policy = chosen_policy(config.policy, empty_pool(self.pool))
         self._memory = DecideMemory()
         self._placed: tuple[object, ...] = ()
         self._timing = Timing(config.deadline_ms / 1000, unplug_after_s=config.unplug_after_s)
@@ -589,23 +592,3 @@ def chosen_policy(chosen: PolicyConfig, pool: PoolState) -> Policy:
     except Exception as error:  # policies are other people's code: they may raise anything
         raise UsageError(f"policy {chosen.name} failed on the pool as it is: {error!r}: mend it first") from error
     return policy
-
-
-def reported_points(report: Report) -> tuple[SpeedupPoint, ...]:
-    """The speedup points of all running processes of a report."""
-    return tuple(
-        SpeedupPoint(point.p, point.speedup, point.standard_error, point.samples)
-        for process in report.processes
-        if process.running
-        for point in process.points
-    )
-
-
-def reported_weight(report: Report, busy_cpus: float, cpus: int) -> float | None:
-    """SCAF's weight of a domain from its running processes, held against what the host saw; None: not known."""
-    weights = []
-    for process in report.processes:
-        if process.running:
-            points = [SpeedupPoint(one.p, one.speedup, one.standard_error, one.samples) for one in process.points]
-            weights.append(scaf_weight(discount(points, busy_cpus, cpus)))
-    return domain_weight(weights)

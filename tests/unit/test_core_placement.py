@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from vscaf.core.invariants import check_partitions
-from vscaf.core.topology import Topology, place
+from vscaf.core.placement import place
+from vscaf.core.topology import Topology
 
 
 def topology(chunks, chunk=1, per_node=1000):

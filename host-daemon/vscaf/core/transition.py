@@ -83,10 +83,10 @@ class Standing:
     anything else. vcpus, vcpus_maximum: plugged now, and at most. moving: a call is under way; nothing is begun
     before it has ended. answers: an agent is there and reports. acknowledged: it has confirmed what it was told last.
     online: the guest's CPUs as its agent says. told_at_s, sent_at_s: when it was told that first, and when last.
-    leaving_since_s: since when it has had pCPUs to leave. retiring: it was
-    last meant to rest, so that what it may run on of its rest area is no claim. retry_at_s: no call before, after so
-    many failures in a row. vcpus_refused: a number of vCPUs that could not be brought about. unused_since_s: since
-    when it has had more vCPUs than its partition has pCPUs.
+    leaving_since_s: since when it has had pCPUs to leave. retiring: it was meant to rest and has had no partition
+    since, so that vCPUs which are at rest already claim nothing new. failures: in a row, so that no call is begun
+    before retry_at_s. vcpus_refused: a number of vCPUs that was asked for and has not come about. unused_since_s:
+    since when it has had more vCPUs than its partition has pCPUs.
     """
 
     name: str
@@ -208,28 +208,37 @@ def finished(standing: Standing, call: Apply | Resize) -> Standing:
     """What is known after *call* succeeded. A resize is followed by a look: how many vCPUs came of it is read."""
     standing = replace(standing, moving=False, failures=0, retry_at_s=float("-inf"))
     if isinstance(call, Resize):
-        return replace(standing, affinity=None)
-    resting = not call.partition
-    return replace(standing, claim=call.partition, affinity=call.affinity, resting=resting, leaving_since_s=None)
+        # An unplug that libvirt has begun may never complete: asked for once, until a look shows that it came about.
+        return replace(standing, affinity=None, vcpus_refused=call.vcpus)
+    return replace(
+        standing,
+        claim=call.partition,
+        affinity=call.affinity,
+        resting=not call.partition,
+        retiring=False,
+        leaving_since_s=None,
+    )
 
 
 def looked(standing: Standing, vcpus: int, affinity: Affinity) -> Standing:
-    """What is known after a look. Who rests, or was on its way to, may run on its area without claiming it.
+    """What is known after a look: *affinity*, with the pins of all *vcpus*.
 
-    Failures go on being counted until a change succeeds: that a domain can be read does not mean that it can be pinned.
+    Who rests, or was on its way to, may run on its rest area without claiming it. Of what a vCPU that is at rest may
+    run on, only that stays claimed which a call under way has claimed for it.
     """
-    if standing.resting:
-        claim = standing.claim
-    else:
-        claim = affinity.reach - standing.ways.rest_area if standing.retiring else affinity.reach
+    area = standing.ways.rest_area
+    claims = (
+        pins & standing.claim if standing.resting or (standing.retiring and pins == area) else pins
+        for pins in affinity.vcpus.values()
+    )
+    came_about = vcpus == standing.vcpus_refused or vcpus != standing.vcpus
     return replace(
         standing,
         moving=False,
-        retry_at_s=float("-inf"),
         vcpus=vcpus,
         affinity=affinity,
-        claim=claim,
-        vcpus_refused=None if vcpus != standing.vcpus else standing.vcpus_refused,
+        claim=frozenset[int]().union(*claims),
+        vcpus_refused=None if came_about else standing.vcpus_refused,
     )
 
 
@@ -291,7 +300,16 @@ class _Stepper:
         for name in grows:
             if name not in self.states:
                 self.grow(name)
+        for name, state in self.states.items():
+            self.forgive(name, state)
         return Steps(tuple(self.tells), tuple(self.calls), self.now, self.states, self.waits, self.again_at_s)
+
+    def forgive(self, name: str, state: State) -> None:
+        """Forgets failures once there is nothing left to try again. A look that succeeds is not enough for that."""
+        standing = self.now[name]
+        idle = not standing.moving and self.now_s >= standing.retry_at_s
+        if standing.failures and idle and state in (State.RESTING, State.COOPERATING, State.CONTAINED):
+            self.now[name] = replace(standing, failures=0, retry_at_s=float("-inf"))
 
     def look(self, name: str) -> None:
         """Nothing is known of its pins: read them before anything else."""
@@ -309,6 +327,9 @@ class _Stepper:
         wanted = self.affinity(standing, pins, ways.emulator_area or ways.rest_area, ways.rest_shares)
         if not standing.resting or standing.affinity != wanted:
             self.begin(Apply(name, frozenset(), wanted))
+        elif not standing.moving:
+            # All its vCPUs are known to be at rest: what a grow that failed had claimed is free again.
+            self.now[name] = replace(standing, claim=frozenset())
 
     def shrink(self, name: str, keep: frozenset[int]) -> None:
         """It has pCPUs to leave: its guest first, and at the deadline it is contained."""
@@ -396,6 +417,8 @@ class _Stepper:
             self.again(standing.sent_at_s + self.timing.resend_s)
             return
         self.tells.append(Tell(name, told, again))
+        if standing.answers:
+            self.again(self.now_s + self.timing.resend_s)
         told_at_s = standing.told_at_s if again else self.now_s
         self.now[name] = replace(standing, told=told, told_at_s=told_at_s, sent_at_s=self.now_s, acknowledged=False)
 
@@ -438,7 +461,7 @@ class _Stepper:
         if isinstance(call, Apply):
             claim |= call.partition
         self.calls.append(call)
-        retiring = not call.partition if isinstance(call, Apply) else standing.retiring
+        retiring = standing.retiring or (isinstance(call, Apply) and not call.partition)
         self.now[call.domain] = replace(standing, moving=True, claim=claim, retiring=retiring)
 
     def again(self, at_s: float) -> None:
