@@ -490,11 +490,12 @@ class Daemon:
         self.events.record(Kind.FOREIGN, domain.name, why=f"somebody changed {words}: {what}")
         if respected:
             why = f"somebody changed {words}"
+            domain.set_aside(why)  # before the next step would put it right
             self._background(self.leave_alone(domain, "unmanaged", why, frozenset(changes)))
 
     async def leave_alone(self, domain: ManagedDomain, state: str, why: str, but: frozenset[str] = frozenset()) -> bool:
         """Gives the domain back and manages it no more until manage(). False: something could not be put back."""
-        domain.left_alone = why
+        domain.set_aside(why)
         one = LeftAlone(uuid=domain.seen.key.uuid, state=state, why=why)
         await self._write(lambda: self.journal.leave_alone(one, one.uuid))
         done = not await self.give_back([domain], but)

@@ -106,6 +106,10 @@ class ManagedDomain:
         """Whether the agent has reported since the channel was opened."""
         return self.link is not None and self.link.report is not None
 
+    def set_aside(self, why: str) -> None:
+        """No more steps are taken for it. What was found is still to be given back."""
+        self.left_alone, self.standing, self.goal = why, None, None
+
     def relink(self, link: AgentLink | None) -> None:
         """Its channel is another one: whoever is there has been told nothing."""
         self.link, self._sent_to = link, -1
@@ -221,22 +225,26 @@ class ManagedDomain:
                 if isinstance(call, Look):
                     settings = await self._host.settings(self.seen.key)
                     affinity = affinity_of(settings)
-                    self.standing = looked(self.standing, settings.vcpus, affinity)
+                    self._now_known(lambda standing: looked(standing, settings.vcpus, affinity))
                     return settings.vcpus, affinity
                 if isinstance(call, Apply):
-                    await self._apply(call.affinity)
+                    await self._apply(self.standing, call.affinity)
                 else:
-                    await self._resize(call)
-                self.standing = finished(self.standing, call)
+                    await self._resize(self.standing, call)
+                self._now_known(lambda standing: finished(standing, call))
             except HypervisorError:
-                self.standing = failed(self.standing, call, time.monotonic())
+                self._now_known(lambda standing: failed(standing, call, time.monotonic()))
                 raise
         return None
 
-    async def _apply(self, wanted: Affinity) -> None:
+    def _now_known(self, change: Callable[[Standing], Standing]) -> None:
+        if self.standing is not None:  # else it was set aside while the call was under way
+            self.standing = change(self.standing)
+
+    async def _apply(self, standing: Standing, wanted: Affinity) -> None:
         """From what is in force to *wanted*: only what differs. The weight first where it grows, else last."""
-        assert self.standing is not None and self.standing.affinity is not None
-        now, key = self.standing.affinity, self.seen.key
+        assert standing.affinity is not None  # the step was taken from it
+        now, key = standing.affinity, self.seen.key
         rises = (wanted.shares or 0) > (now.shares or 0)
         if rises:
             await self._weigh(now.shares, wanted.shares)
@@ -263,12 +271,10 @@ class ManagedDomain:
                     "domain %s: its CPU weight cannot be set (%s): it rests at its full weight", self.name, error
                 )
 
-    async def _resize(self, call: Resize) -> None:
-        assert self.standing is not None
-        before, self.vcpus_asked = self.standing.vcpus, call.vcpus
+    async def _resize(self, standing: Standing, call: Resize) -> None:
+        before, self.vcpus_asked = standing.vcpus, call.vcpus
         if call.vcpus > before:
-            assert self.goal is not None  # vCPUs are plugged for a partition
-            await self._pin_ahead(range(before, call.vcpus), self.goal.partition)
+            await self._pin_ahead(range(before, call.vcpus), standing.claim)
             await self._host.plug(self.seen.key, call.vcpus)
             log.info("domain %s: vCPUs %d -> %d (plugged)", self.name, before, call.vcpus)
         else:
