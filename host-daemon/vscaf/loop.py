@@ -40,6 +40,8 @@ class Daemon:
         self.config = config
         self.managed: dict[DomainKey, ManagedDomain] = {}
         self.policy_name = config.policy.name
+        self.policy_options = config.policy.options
+        self.policy_previous: str | None = None
         self.transitions = 0
         self.violations: list[str] = []
         self.unknown_since_s: float | None = None
@@ -47,7 +49,7 @@ class Daemon:
         self._host = host
         self._journal = journal
         self._pool = config.pool_cpus
-        self._reserve = cpus.online - self._pool
+        self.reserve = self._reserve = config.reserve_cpus(cpus.online)
         self._topology = pool_topology(self._pool, cpus)
         self._chunk = len(self._topology.chunks[0])
         self._policy = configured_policy(config, self._chunk)
@@ -129,6 +131,7 @@ class Daemon:
                 link = agent_link(one, self.wake)
                 self.managed[key] = ManagedDomain(one, self._host, link, self.config.deadline_ms / 1000)
             domain = self.managed[key]
+            domain.rules = self.config.domain(one.name)
             domain.seen = one
             total_s = sum(one.vcpu_time_s.values())
             window_s = now_s - domain.vcpu_time_at_s

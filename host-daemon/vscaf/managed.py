@@ -12,6 +12,7 @@ from pathlib import Path
 
 from vscaf.agentlink.link import AgentLink
 from vscaf.agentlink.messages import Allocate
+from vscaf.config import DomainConfig
 from vscaf.core.demand import AgentDemand, DemandMemory
 from vscaf.core.pins import vcpu_pins
 from vscaf.cpulist import format_cpu_list
@@ -53,7 +54,9 @@ class ManagedDomain:
         self.limit = 0
         self.competition = False
         self.sequence = 0
-        self.state = "found"
+        self.state = "unmanaged"
+        self.unmanaged_why = ""
+        self.rules: DomainConfig | None = None
         self._host = host
         self._deadline_s = deadline_s
         self._cpus_told = 0
@@ -198,7 +201,7 @@ class ManagedDomain:
                     found.vcpus,
                 )
         self.found = None
-        self._enter("given back")
+        self._enter("unmanaged")
 
     def _told_newest(self, link: AgentLink) -> bool:
         return link.acknowledged == self.sequence and link.generation == self._sent_to
