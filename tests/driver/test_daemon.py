@@ -12,7 +12,8 @@ import libvirt
 import pytest
 from rich.console import Console
 from vscaf.config import Config, DomainConfig, PolicyConfig
-from vscaf.control import ControlServer, ask_status
+from vscaf.control import ControlServer, ControlTarget, ask_status
+from vscaf.eventlog import EventLog
 from vscaf.hypervisor.libvirt_host import LibvirtHost
 from vscaf.journal import Journal
 from vscaf.loop import Daemon
@@ -301,13 +302,20 @@ def test_more_domains_than_pcpus_share_the_last_one(tmp_path: Path, loop_runner:
     on_host(uri, loop_runner, work)
 
 
+class OnlyStatus(ControlTarget):
+    """A daemon that can be looked at."""
+
+    def __init__(self, daemon: Daemon) -> None:
+        self.status = lambda: status(daemon)  # type: ignore[method-assign]
+
+
 def test_status_is_read_over_the_control_socket_and_as_a_table(tmp_path: Path, loop_runner: asyncio.Runner) -> None:
     uri = write_node(tmp_path, 4, {"a": (2, 2), "b": (2, 2)})
 
     async def work(host: FaultyHost) -> None:
         config = configured(uri, tmp_path)
         async with running(config, host) as daemon:
-            control = ControlServer(Path(config.control_socket), lambda: status(daemon))
+            control = ControlServer(Path(config.control_socket), OnlyStatus(daemon), EventLog())
             await control.start()
             try:
                 assert mode_of(config.control_socket) == 0o600
