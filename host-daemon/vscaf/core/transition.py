@@ -81,7 +81,7 @@ class Standing:
 
     claim: see above; empty only while it rests. affinity: as last read or set; None: unknown, and to be read before
     anything else. vcpus, vcpus_maximum: plugged now, and at most. moving: a call is under way; nothing is begun
-    before it has ended. answers: an agent is there and reports. acknowledged: it has confirmed what it was told last.
+    before it has ended. onto: the partition that this call brings it to, where it claims another now. answers: an agent is there and reports. acknowledged: it has confirmed what it was told last.
     online: the guest's CPUs as its agent says. told_at_s, sent_at_s: when it was told that first, and when last.
     leaving_since_s: since when it has had pCPUs to leave. retiring: it was meant to rest and has had no partition
     since, so that vCPUs which are at rest already claim nothing new. failures: in a row, so that no call is begun
@@ -97,6 +97,7 @@ class Standing:
     affinity: Affinity | None
     resting: bool = False
     moving: bool = False
+    onto: frozenset[int] | None = None
     answers: bool = False
     acknowledged: bool = False
     online: tuple[int, ...] | None = None
@@ -206,7 +207,7 @@ def next_steps(
 
 def finished(standing: Standing, call: Apply | Resize) -> Standing:
     """What is known after *call* succeeded. A resize is followed by a look: how many vCPUs came of it is read."""
-    standing = replace(standing, moving=False, failures=0, retry_at_s=float("-inf"))
+    standing = replace(standing, moving=False, onto=None, failures=0, retry_at_s=float("-inf"))
     if isinstance(call, Resize):
         # An unplug that libvirt has begun may never complete: asked for once, until a look shows that it came about.
         return replace(standing, affinity=None, vcpus_refused=call.vcpus)
@@ -235,6 +236,7 @@ def looked(standing: Standing, vcpus: int, affinity: Affinity) -> Standing:
     return replace(
         standing,
         moving=False,
+        onto=None,
         vcpus=vcpus,
         affinity=affinity,
         claim=frozenset[int]().union(*claims),
@@ -252,6 +254,7 @@ def failed(standing: Standing, call: Call, now_s: float) -> Standing:
     return replace(
         standing,
         moving=False,
+        onto=None,
         affinity=None,
         failures=standing.failures + 1,
         retry_at_s=now_s if isinstance(call, Resize) else now_s + wait_s,
@@ -293,6 +296,8 @@ class _Stepper:
                 self.look(name)
             elif not self.goals[name].partition:
                 self.rest(name)
+            elif standing.onto == self.goals[name].partition:
+                self.arrive(name)
             elif name in keeps:
                 self.shrink(name, keeps[name])
             elif name not in growing:
@@ -361,6 +366,10 @@ class _Stepper:
         emulator = standing.ways.emulator_area or partition
         self.begin(Apply(name, partition, self.affinity(standing, pins, emulator, standing.ways.shares)))
 
+    def arrive(self, name: str) -> None:
+        """It is being moved to its partition: its guest hears of more when it is there."""
+        self.states[name] = State.GROWING if self.now[name].leaving_since_s is None else State.SHRINKING
+
     def settle(self, name: str) -> None:
         """It claims its partition and nothing else: guest, pins and vCPUs come to fit it."""
         goal = self.goals[name]
@@ -410,6 +419,8 @@ class _Stepper:
         """Tells the guest its size where that is news, or where it has not confirmed it for long."""
         standing, goal = self.now[name], self.goals[name]
         told = Told(cpus, goal.limit, goal.competition)
+        if standing.onto is not None and cpus > (standing.told.cpus if standing.told is not None else 0):
+            return  # more is for when its pins are there
         again = told == standing.told
         if again and (standing.acknowledged or not standing.answers):
             return
@@ -457,12 +468,16 @@ class _Stepper:
         if self.now_s < standing.retry_at_s:
             self.again(standing.retry_at_s)
             return
-        claim = standing.claim
-        if isinstance(call, Apply):
-            claim |= call.partition
         self.calls.append(call)
-        retiring = standing.retiring or (isinstance(call, Apply) and not call.partition)
-        self.now[call.domain] = replace(standing, moving=True, claim=claim, retiring=retiring)
+        standing = replace(standing, moving=True)
+        if isinstance(call, Apply):
+            standing = replace(
+                standing,
+                claim=standing.claim | call.partition,
+                onto=call.partition if standing.resting or standing.claim != call.partition else None,
+                retiring=standing.retiring or not call.partition,
+            )
+        self.now[call.domain] = standing
 
     def again(self, at_s: float) -> None:
         self.again_at_s = min(self.again_at_s, at_s)
