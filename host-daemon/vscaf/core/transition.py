@@ -224,14 +224,9 @@ def finished(standing: Standing, call: Apply | Resize) -> Standing:
 def looked(standing: Standing, vcpus: int, affinity: Affinity) -> Standing:
     """What is known after a look: *affinity*, with the pins of all *vcpus*.
 
-    Who rests, or was on its way to, may run on its rest area without claiming it. Of what a vCPU that is at rest may
-    run on, only that stays claimed which a call under way has claimed for it.
+    Who rests, or was on its way to, may run on its rest area without claiming it: it claims nothing new.
     """
-    area = standing.ways.rest_area
-    claims = (
-        pins & standing.claim if standing.resting or (standing.retiring and pins == area) else pins
-        for pins in affinity.vcpus.values()
-    )
+    at_rest = standing.resting or standing.retiring
     came_about = vcpus == standing.vcpus_refused or vcpus != standing.vcpus
     return replace(
         standing,
@@ -239,7 +234,7 @@ def looked(standing: Standing, vcpus: int, affinity: Affinity) -> Standing:
         onto=None,
         vcpus=vcpus,
         affinity=affinity,
-        claim=frozenset[int]().union(*claims),
+        claim=affinity.reach & standing.claim if at_rest else affinity.reach,
         vcpus_refused=None if came_about else standing.vcpus_refused,
     )
 
