@@ -321,13 +321,13 @@ class _Stepper:
         standing = self.now[name]
         self.states[name] = State.RESTING if standing.resting else State.SHRINKING
         self.tell(name, 0)
-        standing = self.now[name] = replace(self.now[name], leaving_since_s=None)
+        standing = self.staying(name)
         ways = standing.ways
         pins = vcpu_pins(ways.rest_area, standing.vcpus, None, cooperating=False)
         wanted = self.affinity(standing, pins, ways.emulator_area or ways.rest_area, ways.rest_shares)
         if not standing.resting or standing.affinity != wanted:
             self.begin(Apply(name, frozenset(), wanted))
-        elif not standing.moving:
+        elif standing.claim and not standing.moving:
             # All its vCPUs are known to be at rest: what a grow that failed had claimed is free again.
             self.now[name] = replace(standing, claim=frozenset())
 
@@ -351,7 +351,7 @@ class _Stepper:
     def grow(self, name: str) -> None:
         """It gets pCPUs once nobody else claims them: pins first, the guest after."""
         self.states[name] = State.GROWING
-        self.now[name] = replace(self.now[name], leaving_since_s=None)
+        self.staying(name)
         partition = self.goals[name].partition
         if holders := self.holders(name, partition - self.now[name].claim):
             self.waits[name] = holders
@@ -361,6 +361,17 @@ class _Stepper:
         emulator = standing.ways.emulator_area or partition
         self.begin(Apply(name, partition, self.affinity(standing, pins, emulator, standing.ways.shares)))
 
+    def staying(self, name: str) -> Standing:
+        """It has nothing to leave, or is not waited for."""
+        if self.now[name].leaving_since_s is not None:
+            self.now[name] = replace(self.now[name], leaving_since_s=None)
+        return self.now[name]
+
+    def used(self, name: str) -> None:
+        """It has no vCPU more than it has use for."""
+        if self.now[name].unused_since_s is not None:
+            self.now[name] = replace(self.now[name], unused_since_s=None)
+
     def arrive(self, name: str) -> None:
         """It is being moved to its partition: its guest hears of more when it is there."""
         self.states[name] = State.GROWING if self.now[name].leaving_since_s is None else State.SHRINKING
@@ -368,7 +379,7 @@ class _Stepper:
     def settle(self, name: str) -> None:
         """It claims its partition and nothing else: guest, pins and vCPUs come to fit it."""
         goal = self.goals[name]
-        self.now[name] = replace(self.now[name], leaving_since_s=None)
+        self.staying(name)
         self.tell(name, len(goal.partition))
         standing = self.now[name]
         assert standing.affinity is not None  # as steps() has seen
@@ -394,17 +405,17 @@ class _Stepper:
         room = len(self.goals[name].partition)
         wanted = min(room, standing.vcpus_maximum)
         if standing.vcpus < wanted:
-            standing = self.now[name] = replace(standing, unused_since_s=None)
+            self.used(name)
             if wanted != standing.vcpus_refused:
                 self.begin(Resize(name, wanted))
             return
         fewest = max(room, standing.ways.vcpus_found)
         if not standing.ways.unplug or standing.vcpus <= fewest:
-            self.now[name] = replace(standing, unused_since_s=None)
+            self.used(name)
             return
-        since_s = standing.unused_since_s if standing.unused_since_s is not None else self.now_s
-        self.now[name] = replace(standing, unused_since_s=since_s)
-        due_s = since_s + self.timing.unplug_after_s
+        if standing.unused_since_s is None:
+            self.now[name] = replace(standing, unused_since_s=self.now_s)
+        due_s = (self.now_s if standing.unused_since_s is None else standing.unused_since_s) + self.timing.unplug_after_s
         if self.now_s < due_s:
             self.again(due_s)
         elif fewest != standing.vcpus_refused:
