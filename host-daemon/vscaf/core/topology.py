@@ -51,13 +51,13 @@ class Cpus(Protocol):
 class Topology:
     """The pool as placement sees it.
 
-    chunks: the smallest parts that are handed out, disjoint and not empty; all of one size where pool_topology made
-    them. node_of: NUMA node of each pCPU of the pool. caches: pCPUs that share a last-level cache; a chunk outside all
-    of them shares with its node. cores: pCPUs that share a core, where chunks are smaller than cores. distances:
-    between two nodes; pairs that are missing count as OTHER_SOCKET apart. Raises ValueError where these do not hold.
+    chunks: the smallest parts that are handed out, disjoint, not empty, all of one size. node_of: NUMA node of each
+    pCPU of the pool. caches: pCPUs that share a last-level cache; a chunk outside all of them shares with its node.
+    cores: pCPUs that share a core, where chunks are smaller than cores. distances: between two nodes; pairs that are
+    missing count as OTHER_SOCKET apart. Raises ValueError where these do not hold.
 
-    Derived: chunk_of, the index of its chunk by pCPU. areas, by chunk: the node, the cache and the core it lies in,
-    the latter two as numbers that say nothing else. chunk: pCPUs in a chunk; in the largest where they differ.
+    Derived: cpus, all pCPUs that can be handed out. chunk_of, the index of its chunk by pCPU. areas, by chunk: the
+    node, the cache and the core it lies in, the latter two as numbers that say nothing else. chunk: pCPUs in a chunk.
     """
 
     chunks: tuple[frozenset[int], ...]
@@ -65,6 +65,7 @@ class Topology:
     caches: tuple[frozenset[int], ...] = ()
     cores: tuple[frozenset[int], ...] = ()
     distances: Mapping[tuple[int, int], int] = field(default_factory=dict)
+    cpus: frozenset[int] = field(init=False, repr=False, compare=False)
     chunk_of: Mapping[int, int] = field(init=False, repr=False, compare=False)
     areas: tuple[tuple[int, int, int], ...] = field(init=False, repr=False, compare=False)
     chunk: int = field(init=False, repr=False, compare=False)
@@ -74,6 +75,8 @@ class Topology:
         for index, chunk in enumerate(self.chunks):
             if not chunk or not chunk_of.keys().isdisjoint(chunk):
                 raise ValueError(f"chunk {sorted(chunk)} is empty or overlaps another: each pCPU is in one chunk")
+            if len(chunk) != len(self.chunks[0]):
+                raise ValueError(f"chunk {sorted(chunk)} is not of the size of the first: make all chunks equal")
             chunk_of.update(dict.fromkeys(chunk, index))
         if missing := sorted(chunk_of.keys() - self.node_of.keys()):
             raise ValueError(f"pCPU {missing[0]} has no NUMA node: name one for each pCPU of the pool")
@@ -84,14 +87,10 @@ class Topology:
             (self.node_of[cpu], cache_of.get(cpu, -1), core_of.get(cpu, len(self.cores) + index))
             for index, cpu in enumerate(firsts)
         )
+        object.__setattr__(self, "cpus", frozenset(chunk_of))
         object.__setattr__(self, "chunk_of", chunk_of)
         object.__setattr__(self, "areas", areas)
-        object.__setattr__(self, "chunk", max(map(len, self.chunks), default=1))
-
-    @property
-    def cpus(self) -> frozenset[int]:
-        """All pCPUs that can be handed out."""
-        return frozenset(self.chunk_of)
+        object.__setattr__(self, "chunk", len(self.chunks[0]) if self.chunks else 1)
 
     def chunks_for(self, cpus: int) -> int:
         """How many chunks an allocation of cpus takes."""
@@ -168,7 +167,7 @@ def _equal_chunks(cores: Iterable[frozenset[int]], cpus: Cpus) -> list[frozenset
         if size % part:
             continue
         count, left = size // part, small
-        for near in (lambda cpu: (cpus.node_of.get(cpu, 0), cache_of.get(cpu, -1)), lambda cpu: cpus.node_of.get(cpu)):
+        for near in (lambda cpu: (cpus.node_of.get(cpu, 0), cache_of.get(cpu, -1)), cpus.node_of.get):
             together: dict[object, list[frozenset[int]]] = {}
             for core in left:
                 together.setdefault(near(min(core)), []).append(core)
