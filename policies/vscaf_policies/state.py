@@ -45,6 +45,22 @@ class DomainState:
     points: tuple[SpeedupPoint, ...]
     priority: int = 0
 
+    def knowing(self, scaf_weight: float | None, newcomer: bool, points: tuple[SpeedupPoint, ...]) -> "DomainState":
+        """The same domain with other knowledge of its speedup; what dataclasses.replace does, three times as fast."""
+        return DomainState(
+            self.name,
+            self.minimum,
+            self.maximum,
+            self.weight,
+            self.demand,
+            self.allocation,
+            self.may_rest,
+            scaf_weight,
+            newcomer,
+            points,
+            self.priority,
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class PoolState:

@@ -145,12 +145,8 @@ def _within_bounds(
     chunk, chunks = pool.chunk, pool.cpus // pool.chunk
     allocations = {domain.name: 0 for domain in pool.domains}
     for name, cpus in answer.items():
-        if name not in allocations:
-            raise PolicyError(
-                f"the policy gave CPUs to {name!r}, which is not in the pool: return names of its domains"
-            )
-        if isinstance(cpus, bool) or not isinstance(cpus, int) or cpus < 0:
-            raise PolicyError(f"the policy gave {name!r} {cpus!r} CPUs: return a whole number >= 0")
+        if type(cpus) is not int or cpus < 0 or name not in allocations:
+            _check_answer(name, cpus, allocations)
     if len(competing) > chunks:
         # Who has a chunk of its own keeps it, so that nothing moves while nothing changes.
         order = sorted(
@@ -183,6 +179,14 @@ def _within_bounds(
     return allocations, frozenset()
 
 
+def _check_answer(name: str, cpus: object, allocations: Mapping[str, int]) -> None:
+    """Raise PolicyError unless the policy may have said this of a domain."""
+    if name not in allocations:
+        raise PolicyError(f"the policy gave CPUs to {name!r}, which is not in the pool: return names of its domains")
+    if isinstance(cpus, bool) or not isinstance(cpus, int) or cpus < 0:
+        raise PolicyError(f"the policy gave {name!r} {cpus!r} CPUs: return a whole number >= 0")
+
+
 def _keeps_laws(
     pool: PoolState,
     competing: tuple[DomainState, ...],
@@ -212,7 +216,7 @@ def _as_known(domain: DomainState, memory: DecideMemory) -> DomainState:
     weight, newcomer, points = known.scaf_weight, known.newcomer, known.points
     if domain.scaf_weight == weight and domain.newcomer == newcomer and domain.points == points:
         return domain
-    return replace(domain, scaf_weight=weight, newcomer=newcomer, points=points)
+    return domain.knowing(weight, newcomer, points)
 
 
 def _relative_gain(competing: tuple[DomainState, ...], present: Mapping[str, int], target: Mapping[str, int]) -> float:

@@ -6,8 +6,11 @@ from dataclasses import dataclass, field
 
 from vscaf.core.topology import Topology
 
-MOST_LOOKS = 4000
-"""Chunks that are looked at in one call at most: about a millisecond."""
+MOST_LOOKS = 1000
+"""Chunks that are looked at in one call at most, so that it takes a fraction of a millisecond.
+
+Where more change at once there is little to exchange: there is choice enough to begin with.
+"""
 
 
 @dataclass(slots=True)
@@ -27,14 +30,15 @@ def exchange(topology: Topology, parties: Mapping[str, Party], split: Iterable[s
     free: chunks that are nobody's. No swap lets more pCPUs change hands, takes anybody from home, or puts another on
     more nodes. owned is changed.
     """
-    _Exchange(topology, parties, free).run(split)
+    if sum([len(party.owned) for party in parties.values()]) + len(free) <= MOST_LOOKS:
+        _Exchange(topology, parties, free).run(split)
 
 
 class _Exchange:
     """The working state of one call of exchange."""
 
     def __init__(self, topology: Topology, parties: Mapping[str, Party], free: set[int]) -> None:
-        self.node_of = [area[0] for area in topology.areas]
+        self.node_of = topology.node_by_chunk
         self.parties, self.free = parties, free
         self.owner: dict[int, Party] = {}
         self.chunks_on: dict[int, list[int]] = {}

@@ -141,7 +141,7 @@ def _keep(topology: Topology, groups: list[_Group]) -> None:
         if missing < 0:
             shrinking.append(group)
         elif missing > 0:
-            for node in {topology.areas[chunk][0] for chunk in group.held}:
+            for node in set(map(topology.node_by_chunk.__getitem__, group.held)):
                 pressure[node] += missing
     for group in groups:
         if group.kept is None and len(group.held) <= group.wanted:
@@ -155,16 +155,22 @@ def _best(
     topology: Topology, group: _Group, chunks: Iterable[int], pressure: Mapping[int, int], claims: Mapping[int, int]
 ) -> list[int]:
     """As many of these chunks, which the group holds, as it is to have, if there are so many: what it best keeps."""
-    areas, held = topology.areas, group.held
-    mine = list(chunks)
-    in_cache = Counter(areas[chunk][:2] for chunk in mine)
-    rank = _node_ranks(Counter(areas[chunk][0] for chunk in mine), group, pressure)
-
-    def worth(chunk: int) -> tuple[int, ...]:
-        node, cache, core = areas[chunk]
-        return (-held[chunk], claims.get(chunk, 0), rank[node], -in_cache[node, cache], cache, core, chunk)
-
-    mine.sort(key=worth)
+    nodes, caches, cores, held = topology.node_by_chunk, topology.cache_by_chunk, topology.core_by_chunk, group.held
+    mine = sorted(chunks)
+    on_node = Counter(map(nodes.__getitem__, mine))
+    rank = _node_ranks(on_node, group, pressure)
+    in_cache = Counter(map(caches.__getitem__, mine))
+    if len(rank) > 1 or len(in_cache) > 1 or claims or topology.cores or len(set(held.values())) > 1:
+        mine.sort(
+            key=lambda chunk: (
+                -held[chunk],
+                claims.get(chunk, 0),
+                rank[nodes[chunk]],
+                -in_cache[caches[chunk]],
+                caches[chunk],
+                cores[chunk],
+            )
+        )
     return mine[: group.wanted]
 
 
@@ -231,8 +237,8 @@ def _grow(topology: Topology, claims: _Claims) -> dict[str, Collection[int]]:
         line = Rooms(topology, free, busy)
         laid: dict[str, Collection[int]] = {group.name: line.lay(group.wanted) for group in growing}
         owned = min(owned, laid, key=lambda way: _spread(topology, groups, way))
-    areas = topology.areas
-    split = [group.name for group in growing if len({areas[chunk][0] for chunk in owned[group.name]}) > 1]
+    node_of = topology.node_by_chunk.__getitem__
+    split = [group.name for group in growing if len(set(map(node_of, owned[group.name]))) > 1]
     if not split:
         return owned
     parties = {group.name: Party(group.held, group.home, set(owned[group.name])) for group in groups}
@@ -242,7 +248,7 @@ def _grow(topology: Topology, claims: _Claims) -> dict[str, Collection[int]]:
 
 def _spread(topology: Topology, groups: list[_Group], owned: Mapping[str, Collection[int]]) -> tuple[int, int]:
     """How bad a placement is: by how many nodes at most a group has too many, and by how many all together."""
-    sizes = sorted(Counter(node for node, _cache, _core in topology.areas).values(), reverse=True)
+    sizes = sorted(Counter(topology.node_by_chunk).values(), reverse=True)
     excess = []
     for group in groups:
         least = 0
@@ -250,5 +256,5 @@ def _spread(topology: Topology, groups: list[_Group], owned: Mapping[str, Collec
         while room < group.wanted:
             room += sizes[least]
             least += 1
-        excess.append(len({topology.areas[chunk][0] for chunk in owned[group.name]}) - least)
+        excess.append(len({topology.node_by_chunk[chunk] for chunk in owned[group.name]}) - least)
     return max(excess), sum(excess)

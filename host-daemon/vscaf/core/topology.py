@@ -56,8 +56,8 @@ class Topology:
     cores: pCPUs that share a core, where chunks are smaller than cores. distances: between two nodes; pairs that are
     missing count as OTHER_SOCKET apart. Raises ValueError where these do not hold.
 
-    Derived: cpus, all pCPUs that can be handed out. chunk_of, the index of its chunk by pCPU. areas, by chunk: the
-    node, the cache and the core it lies in, the latter two as numbers that say nothing else. chunk: pCPUs in a chunk.
+    Derived: chunk, pCPUs in a chunk. cpus, all pCPUs that can be handed out. chunk_of, the index of its chunk by pCPU.
+    node_by_chunk, cache_by_chunk, core_by_chunk: where each chunk lies; numbers of caches and cores say nothing else.
     """
 
     chunks: tuple[frozenset[int], ...]
@@ -67,7 +67,9 @@ class Topology:
     distances: Mapping[tuple[int, int], int] = field(default_factory=dict)
     cpus: frozenset[int] = field(init=False, repr=False, compare=False)
     chunk_of: Mapping[int, int] = field(init=False, repr=False, compare=False)
-    areas: tuple[tuple[int, int, int], ...] = field(init=False, repr=False, compare=False)
+    node_by_chunk: tuple[int, ...] = field(init=False, repr=False, compare=False)
+    cache_by_chunk: tuple[int, ...] = field(init=False, repr=False, compare=False)
+    core_by_chunk: tuple[int, ...] = field(init=False, repr=False, compare=False)
     chunk: int = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -83,14 +85,17 @@ class Topology:
         cache_of = {cpu: number for number, cache in enumerate(self.caches) for cpu in cache}
         core_of = {cpu: number for number, core in enumerate(self.cores) for cpu in core}
         firsts = [min(chunk) for chunk in self.chunks]
-        areas = tuple(
-            (self.node_of[cpu], cache_of.get(cpu, -1), core_of.get(cpu, len(self.cores) + index))
-            for index, cpu in enumerate(firsts)
-        )
-        object.__setattr__(self, "cpus", frozenset(chunk_of))
-        object.__setattr__(self, "chunk_of", chunk_of)
-        object.__setattr__(self, "areas", areas)
-        object.__setattr__(self, "chunk", len(self.chunks[0]) if self.chunks else 1)
+        nodes = tuple(self.node_of[cpu] for cpu in firsts)
+        cores = tuple(core_of.get(cpu, len(self.cores) + index) for index, cpu in enumerate(firsts))
+        for name, value in (
+            ("chunk", len(self.chunks[0]) if self.chunks else 1),
+            ("cpus", frozenset(chunk_of)),
+            ("chunk_of", chunk_of),
+            ("node_by_chunk", nodes),
+            ("cache_by_chunk", tuple(cache_of.get(cpu, -1 - node) for cpu, node in zip(firsts, nodes, strict=True))),
+            ("core_by_chunk", cores),
+        ):
+            object.__setattr__(self, name, value)
 
     def chunks_for(self, cpus: int) -> int:
         """How many chunks an allocation of cpus takes."""
