@@ -272,23 +272,16 @@ class ManagedDomain:
                 )
 
     async def _resize(self, standing: Standing, call: Resize) -> None:
+        """Plugs or asks for an unplug; how many vCPUs came of it is read afterwards, whatever is said here."""
         before, self.vcpus_asked = standing.vcpus, call.vcpus
         if call.vcpus > before:
-            await self._pin_ahead(range(before, call.vcpus), standing.claim)
-            await self._host.plug(self.seen.key, call.vcpus)
-            log.info("domain %s: vCPUs %d -> %d (plugged)", self.name, before, call.vcpus)
+            done = await self._host.plug(self.seen.key, call.vcpus, standing.claim or None)
         else:
-            await self._host.unplug(self.seen.key, call.vcpus)
-            log.info("domain %s: vCPUs %d -> %d (unplug asked for)", self.name, before, call.vcpus)
-
-    async def _pin_ahead(self, vcpus: range, cpus: frozenset[int]) -> None:
-        """Pins vCPUs that are about to be plugged, so that they never run elsewhere; not every driver can."""
-        try:
-            await self._host.pin_vcpus(self.seen.key, dict.fromkeys(vcpus, cpus))
-        except DomainGone:
-            raise
-        except HypervisorError as error:
-            log.debug("domain %s: vCPUs that are not plugged cannot be pinned (%s)", self.name, error)
+            done = await self._host.unplug(self.seen.key, call.vcpus)
+        words = f" ({done.words})" if done.words else ""
+        log.info(
+            "domain %s: vCPUs %d -> %d: %s, %d there%s", self.name, before, call.vcpus, done.outcome, done.vcpus, words
+        )
 
     async def give_back(self, deadline_s: float, but: frozenset[str] = frozenset()) -> None:
         """Puts everything back as it was found; the domain is not managed any more.
@@ -304,7 +297,8 @@ class ManagedDomain:
                 return
             now = await self._host.settings(key)
             anywhere = frozenset[int]().union(*found.vcpu_pins.values())
-            pins = {vcpu: found.vcpu_pins.get(vcpu, anywhere) for vcpu in range(now.vcpus)}
+            meant = {**found.unplugged_pins, **found.vcpu_pins}
+            pins = {vcpu: meant.get(vcpu, anywhere) for vcpu in now.vcpu_pins}
             changed = {vcpu: cpus for vcpu, cpus in pins.items() if now.vcpu_pins.get(vcpu) != cpus}
             if changed and "vcpus" not in but:
                 await self._host.pin_vcpus(key, changed)
@@ -345,7 +339,9 @@ class ManagedDomain:
             )
             return
         try:
-            await self._host.unplug(self.seen.key, found)
+            done = await self._host.unplug(self.seen.key, found)
+            if done.vcpus > found:
+                log.warning("domain %s: has %d vCPUs, %d were found: %s", self.name, done.vcpus, found, done.words)
         except DomainGone:
             raise
         except HypervisorError as error:

@@ -402,7 +402,9 @@ class World:
             else:
                 assert wanted.reach <= standing.ways.rest_area
             left = [vcpu for vcpu, cpus in wanted.vcpus.items() if known.vcpus.get(vcpu) != cpus]
-            left += [part for part in ("emulator", "iothreads", "shares") if getattr(wanted, part) != getattr(known, part)]
+            left += [
+                part for part in ("emulator", "iothreads", "shares") if getattr(wanted, part) != getattr(known, part)
+            ]
             changes = standing.resting == bool(call.partition) or standing.claim != call.partition
             assert left or changes or standing.retiring, "a call that changes nothing"
         elif isinstance(call, Look):
@@ -493,7 +495,7 @@ class World:
         ]
 
     def excuse(self, name: str) -> None:
-        """What was found of this domain, or what somebody else did to it, may overlap with others until it is put right."""
+        """What was found of this domain, or what somebody else did to it, may overlap until it is put right."""
         self.excused |= {pair for pair in self.pairs() if name in pair}
 
     def nowhere_to_wait(self, before: dict[str, Standing]) -> Callable[[], frozenset[str]]:
