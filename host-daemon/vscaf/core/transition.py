@@ -415,7 +415,9 @@ class _Stepper:
             return
         if standing.unused_since_s is None:
             self.now[name] = replace(standing, unused_since_s=self.now_s)
-        due_s = (self.now_s if standing.unused_since_s is None else standing.unused_since_s) + self.timing.unplug_after_s
+        due_s = (
+            self.now_s if standing.unused_since_s is None else standing.unused_since_s
+        ) + self.timing.unplug_after_s
         if self.now_s < due_s:
             self.again(due_s)
         elif fewest != standing.vcpus_refused:
