@@ -2,10 +2,10 @@
 
 A wake-up of the loop costs more than a message does. So the channels have an epoll set of their own, which the loop
 watches as one descriptor: when something comes, all that is there is taken, and then nobody looks for HOLD_OFF_S. With
-a hundred guests that is a turn every HOLD_OFF_S, however many messages there are, and a message waits that long at most.
+a hundred guests that is a turn every HOLD_OFF_S, however many messages there are, and none waits longer than that.
 
-What one turn does is bounded, for all links together and for each, in units of work (see `link.work_of`): guests that
-flood get their turns one after the other, and whoever else runs on the loop runs in between.
+What one turn does is bounded, for all links together and for each. The unit of work is a short line, or 4 KiB of bytes.
+So guests that flood get their turns one after the other, and whoever else runs on the loop runs in between.
 """
 
 import asyncio

@@ -207,8 +207,9 @@ def _decode(decoder: msgspec.json.Decoder[T], line: bytes) -> T:
     try:
         message = decoder.decode(line)
         # What msgspec skips, it does not look at: unknown fields, and all but the last of those of one name. Each name
-        # has its colon, so a report with no more colons than names that are known has neither.
-        if not (isinstance(message, Report) and line.count(b":") == _names(message)):
+        # has its colon, so a report that has its version and no more colons than known names has neither.
+        plain = isinstance(message, Report) and line.startswith(b'{"v":1,') and line.count(b":") == _names(message)
+        if not plain:
             _look_closer(line)
         return message
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
