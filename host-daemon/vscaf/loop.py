@@ -86,7 +86,7 @@ class Daemon:
 
     async def _period(self) -> None:
         try:
-            seen = await self._host.observe(self._names())
+            seen = await self._host.observe()
         except HypervisorError as error:
             if self.unknown_since_s is None:
                 self.unknown_since_s = time.monotonic()
@@ -110,10 +110,6 @@ class Daemon:
             await self._bring_about(pool, decision)
         elif self._journal.entries:
             await self._give_all_back()
-
-    def _names(self) -> set[str]:
-        """The domains to look at: those of the configuration, and those that an earlier daemon left pinned."""
-        return {*self.config.domains, *(entry.name for entry in self._journal.entries.values())}
 
     def _note(self, seen: Iterable[DomainSeen]) -> None:
         """Keeps the records of running domains: new ones are linked, ended ones forgotten."""
@@ -312,7 +308,7 @@ class Daemon:
         left = {domain.seen.key for domain in adopted if domain.found is not None}
         if left:
             try:
-                left &= {one.key for one in await self._host.observe(self._names())}
+                left &= {one.key for one in await self._host.observe()}
             except HypervisorError as error:
                 log.error("whether the rest still runs is unknown (%s); the journal keeps what was found", error)
         self._journal.write({key: entry for key, entry in self._journal.entries.items() if key in left})

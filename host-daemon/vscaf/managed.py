@@ -189,7 +189,7 @@ class ManagedDomain:
             await self._tell(found.vcpus)
         if now.vcpus > found.vcpus:
             if self.seen.accelerated:
-                await self._host.set_vcpus(self.seen.key, found.vcpus)
+                await self._host.unplug(self.seen.key, found.vcpus)
             else:
                 log.warning(
                     "domain %s: keeps %d vCPUs instead of the %d found: without KVM an unplug never completes",
@@ -281,7 +281,7 @@ class ManagedDomain:
         if wanted <= self.seen.vcpus or wanted == self._plug_refused:
             return
         try:
-            await self._host.set_vcpus(self.seen.key, wanted)
+            await self._host.plug(self.seen.key, wanted)
             log.info("domain %s: vCPUs %d -> %d (plugged)", self.name, self.seen.vcpus, wanted)
             # The new ones may run anywhere until they are pinned, so that comes at once, not at the next look.
             now = await self._host.settings(self.seen.key)
