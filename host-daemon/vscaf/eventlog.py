@@ -45,6 +45,7 @@ class Kind(StrEnum):
     KNOWN = "known"
     REFUSED = "refused"
     VIOLATION = "violation"
+    POOL = "pool"
     LOST = "lost"
 
 

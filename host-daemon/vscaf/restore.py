@@ -1,5 +1,6 @@
-"""Putting domains back from the journal where no daemon runs."""
+"""Puts back what a daemon that is gone has changed, from its journal."""
 
+import logging
 from pathlib import Path
 
 from vscaf.config import Config
@@ -7,41 +8,60 @@ from vscaf.errors import DomainGone, HypervisorError, UsageError, VscafError
 from vscaf.hypervisor.libvirt_host import LibvirtHost
 from vscaf.journal import Journal, host_boot_id
 from vscaf.managed import ManagedDomain
+from vscaf.pool import HostPool
+from vscaf.rules import DomainRules
+
+log = logging.getLogger(__name__)
+
+HEARING_S = 2.0  # how long an agent has to answer: without it the guest's CPUs stay as they are
+GUEST_DEADLINE_S = 2.0
 
 
 async def restore_from_journal(config: Config, domain: str | None) -> list[str]:
-    """Puts *domain* (None: all) back as the journal has it, under the journal's lock; returns their names.
+    """Gives back the domains in the journal (only the one named *domain*, where given); the names of those given back.
 
-    UsageError where a daemon holds the lock, or the journal does not name the domain; VscafError where something could
-    not be put back: the journal keeps that.
+    For when no daemon runs: the journal's lock is taken. UsageError where a daemon holds it, or where *domain* is not
+    in the journal; VscafError where something could not be put back: the journal then keeps it.
     """
     journal = Journal(Path(config.state_directory), host_boot_id())
     host = LibvirtHost(config.uri, config.call_timeout_ms / 1000)
-    restored, failed = [], []
     try:
-        entries = {key: one for key, one in journal.entries.items() if domain in (None, one.name)}
-        if domain is not None and not entries:
-            raise UsageError(f"domain {domain}: the journal {journal.path} does not name it: nothing to put back")
-        if not entries:
+        names = {entry.name for entry in journal.entries.values()}
+        if domain is not None and domain not in names:
+            raise UsageError(f"domain {domain}: the journal {journal.path} has nothing to be put back of it")
+        if not names:
             return []
         await host.open()
-        running = {one.key: one for one in await host.observe({entry.name for entry in entries.values()})}
-        for key, entry in entries.items():
-            try:
-                if key in running:
-                    managed = ManagedDomain(running[key], host, None, config.deadline_ms / 1000)
-                    await managed.adopt(entry)
-                    await managed.give_back()
-                    restored.append(entry.name)
-            except DomainGone:
-                pass  # it ended meanwhile: there is nothing to put back
-            except HypervisorError as error:
-                failed.append(f"domain {entry.name}: {error}")
-                continue
-            journal.write({other: one for other, one in journal.entries.items() if other != key})
+        pool = HostPool(config, await host.host_cpus())
+        return await _restore(journal, host, pool, domain)
     finally:
         await host.close()
         journal.close()
+
+
+async def _restore(journal: Journal, host: LibvirtHost, pool: HostPool, name: str | None) -> list[str]:
+    active = {one.key: one for one in await host.observe()}
+    done, failed = [], []
+    left = dict(journal.entries)
+    for key, entry in journal.entries.items():
+        if name is not None and entry.name != name:
+            continue
+        try:
+            if key in active:
+                domain = ManagedDomain(active[key], DomainRules(), host, None)
+                await domain.adopt(entry, None, pool)
+                await domain.link_for_release(HEARING_S)
+                await domain.give_back(GUEST_DEADLINE_S)
+                if domain.link is not None:
+                    await domain.link.stop()
+        except DomainGone:
+            log.info("domain %s: has ended: nothing is left to be put back", entry.name)
+        except HypervisorError as error:
+            failed.append(f"domain {entry.name}: {error}")
+            continue
+        done.append(entry.name)
+        del left[key]
+    journal.write(left)
     if failed:
-        raise VscafError(f"not put back, and kept in the journal: {'; '.join(failed)}")
-    return sorted(restored)
+        raise VscafError("; ".join(failed))
+    return sorted(done)

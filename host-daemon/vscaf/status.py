@@ -11,7 +11,7 @@ from rich.text import Text
 
 from vscaf.agentlink.link import AgentLink
 from vscaf.agentlink.messages import ReportedProcess
-from vscaf.config import Config
+from vscaf.config import Config, PolicyConfig
 from vscaf.control.messages import DomainStatus, ProcessStatus, RulesStatus, SpeedupStatus, Status
 from vscaf.core.decide import Decision
 from vscaf.cpulist import format_cpu_list
@@ -19,8 +19,11 @@ from vscaf.hypervisor.values import DomainKey, DomainSeen
 
 LOSSES = ("inflation", "fork", "dispatch", "barrier", "steal")
 NOT_RUNNING = "not running"
-LEFT_ALONE = frozenset({"unmanaged", "released"})
+UNMANAGED = "unmanaged"
+LEFT_ALONE = frozenset({UNMANAGED, "released"})
 """States in which a domain has no partition, because vscaf changes nothing of it."""
+NOTHING_DONE = frozenset({"found", "given back"})
+"""States of a domain of which nothing is changed yet, or any more: shown as unmanaged."""
 
 
 class ShownRules(Protocol):
@@ -63,19 +66,22 @@ class ShownDomain(Protocol):
     def rules(self) -> ShownRules | None: ...
 
 
+class ShownPool(Protocol):
+    """`reserve`: the pCPUs for domains at rest and for emulators."""
+
+    @property
+    def reserve(self) -> frozenset[int]: ...
+
+
 class ShownDaemon(Protocol):
-    """What the status shows of the daemon. `reserve`: the pCPUs that rest and emulators have."""
+    """What the status shows of the daemon."""
 
     @property
     def config(self) -> Config: ...
     @property
-    def policy_name(self) -> str: ...
+    def policy(self) -> PolicyConfig: ...
     @property
-    def policy_options(self) -> Mapping[str, Any]: ...
-    @property
-    def policy_previous(self) -> str | None: ...
-    @property
-    def reserve(self) -> frozenset[int]: ...
+    def pool(self) -> ShownPool: ...
     @property
     def decision(self) -> Decision | None: ...
     @property
@@ -88,15 +94,18 @@ class ShownDaemon(Protocol):
     def managed(self) -> Mapping[DomainKey, ShownDomain]: ...
 
 
-def status(daemon: ShownDaemon) -> dict[str, Any]:
-    """The state of *daemon*, of each domain of its configuration, and of each other that it looks after: a Status."""
+def status(daemon: ShownDaemon, previous: PolicyConfig | None = None) -> dict[str, Any]:
+    """The state of *daemon*, of each domain of its configuration, and of each other that it looks after: a Status.
+
+    previous: the policy that a rollback would bring back.
+    """
     running = {domain.name: domain for domain in daemon.managed.values()}
     shown = Status(
-        policy=daemon.policy_name,
-        policy_options=dict(daemon.policy_options),
-        policy_previous=daemon.policy_previous,
+        policy=daemon.policy.name,
+        policy_options=dict(daemon.policy.options),
+        policy_previous=previous.name if previous is not None else None,
         pool=daemon.config.pool,
-        reserve=format_cpu_list(daemon.reserve),
+        reserve=format_cpu_list(daemon.pool.reserve),
         managing=daemon.decision.managed if daemon.decision is not None else None,
         unknown=daemon.unknown_since_s is not None,
         transitions=daemon.transitions,
@@ -114,10 +123,11 @@ def domain_status(domain: ShownDomain) -> DomainStatus:
     """The state of a running domain."""
     link = domain.link
     report = link.report if link is not None else None
-    left_alone = domain.state in LEFT_ALONE
+    state = UNMANAGED if domain.state in NOTHING_DONE else domain.state
+    left_alone = state in LEFT_ALONE
     return DomainStatus(
         name=domain.name,
-        state=domain.state,
+        state=state,
         why=domain.unmanaged_why,
         partition=None if left_alone else format_cpu_list(domain.held),
         allocation=None if left_alone else len(domain.held),

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from vscaf.core.placement import Topology
+from vscaf.core.topology import Topology
 
 
 def check_partitions(

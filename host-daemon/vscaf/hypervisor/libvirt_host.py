@@ -16,8 +16,9 @@ import libvirt
 
 from vscaf.cpulist import parse_cpu_list
 from vscaf.errors import DomainGone, HypervisorError, HypervisorUnreachable, NotSupported
+from vscaf.hypervisor.capabilities import parse_capabilities
 from vscaf.hypervisor.events import register_events
-from vscaf.hypervisor.values import DomainKey, DomainSeen, DomainSettings, HostCpus
+from vscaf.hypervisor.values import DomainKey, DomainSeen, DomainSettings, HostCpus, RunState
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -55,15 +56,28 @@ libvirt.registerErrorHandler(_quiet, None)
 class LibvirtHost:
     """The host at *uri*. `on_change` is called on the loop when a domain starts, stops or changes its state."""
 
-    def __init__(self, uri: str, call_timeout_s: float, on_change: Callable[[], None] = lambda: None) -> None:
+    def __init__(
+        self,
+        uri: str,
+        call_timeout_s: float,
+        on_change: Callable[[], None] = lambda: None,
+        on_tuned: Callable[[DomainKey], None] = lambda key: None,
+    ) -> None:
         self.uri = uri
         self._call_timeout_s = call_timeout_s
         self._on_change = on_change
+        self._on_tuned = on_tuned
         self._connection: Any = None
+        self._tells = False
         self._connecting = threading.Lock()  # two workers that find the connection broken open one new one
         self._domains: dict[DomainKey, Any] = {}
         self._sockets: dict[DomainKey, tuple[bool, str | None]] = {}
         self._pool = ThreadPoolExecutor(WORKERS, thread_name_prefix="libvirt")
+
+    @property
+    def tells_of_tuning(self) -> bool:
+        """Whether on_tuned is called for every change of pins, weight and vCPUs: QEMU's driver does that."""
+        return self._tells
 
     async def open(self) -> None:
         """Connects. HypervisorUnreachable where that fails."""
@@ -89,18 +103,7 @@ class LibvirtHost:
             connection = self._connected()
             _count, online_map, _online = connection.getCPUMap()
             online = frozenset(cpu for cpu, is_online in enumerate(online_map) if is_online)
-            cores: set[frozenset[int]] = set()
-            node_of: dict[int, int] = {}
-            for cell in ElementTree.fromstring(connection.getCapabilities()).iterfind("./host/topology/cells/cell"):
-                for cpu in cell.iterfind("./cpus/cpu"):
-                    number = int(cpu.get("id", "-1"))
-                    node_of[number] = int(cell.get("id", "0"))
-                    siblings = cpu.get("siblings")
-                    cores.add(parse_cpu_list(siblings) & online if siblings else frozenset({number}) & online)
-            for cpu_number in online - frozenset().union(*cores):
-                cores.add(frozenset({cpu_number}))
-                node_of.setdefault(cpu_number, 0)
-            return HostCpus(online, tuple(sorted((core for core in cores if core), key=min)), node_of)
+            return parse_capabilities(connection.getCapabilities(), online)
 
         return await self._call(read)
 
@@ -118,9 +121,8 @@ class LibvirtHost:
 
         return await self._call(look)
 
-    async def observe(self, names: Iterable[str]) -> tuple[DomainSeen, ...]:
-        """Those of the named domains that run. Any error means that the state of *all* is unknown."""
-        wanted = frozenset(names)
+    async def observe(self) -> tuple[DomainSeen, ...]:
+        """All active domains. Any error means that the state of *all* is unknown."""
 
         def look() -> tuple[DomainSeen, ...]:
             connection = self._connected()
@@ -135,7 +137,7 @@ class LibvirtHost:
             seen: dict[DomainKey, Any] = {}
             result = []
             for domain, fields in rows:
-                if domain.name() not in wanted or domain.ID() < 0:
+                if domain.ID() < 0:
                     continue
                 key = DomainKey(domain.UUIDString(), domain.ID())
                 seen[key] = domain
@@ -163,7 +165,7 @@ class LibvirtHost:
             key=key,
             name=domain.name(),
             accelerated=accelerated,
-            paused=fields.get("state.state") != libvirt.VIR_DOMAIN_RUNNING,
+            state=RunState.RUNNING if fields.get("state.state") == libvirt.VIR_DOMAIN_RUNNING else RunState.PAUSED,
             vcpus=int(fields["vcpu.current"]),
             vcpus_maximum=int(fields["vcpu.maximum"]),
             vcpu_time_s={
@@ -222,9 +224,26 @@ class LibvirtHost:
                 raise NotSupported(str(error)) from error
             raise
 
-    async def set_vcpus(self, key: DomainKey, vcpus: int) -> None:
-        """Plugs or unplugs vCPUs of the running domain until *vcpus* are there. An unplug may end later, or never."""
+    async def pin_iothreads(self, key: DomainKey, pins: Mapping[int, frozenset[int]]) -> None:
+        """Lets each I/O thread, by its id, run on its pCPUs alone."""
 
+        def pin() -> None:
+            domain = self._domain(key)
+            width = self._connected().getCPUMap()[0]
+            for iothread, cpus in pins.items():
+                domain.pinIOThread(iothread, _cpus_mask(cpus, width), libvirt.VIR_DOMAIN_AFFECT_LIVE)
+
+        await self._call(pin)
+
+    async def plug(self, key: DomainKey, vcpus: int) -> None:
+        """Plugs vCPUs of the running domain until *vcpus* are there."""
+        await self._set_vcpus(key, vcpus)
+
+    async def unplug(self, key: DomainKey, vcpus: int) -> None:
+        """Unplugs vCPUs of the running domain until *vcpus* are there. It may end later, in part, or never."""
+        await self._set_vcpus(key, vcpus)
+
+    async def _set_vcpus(self, key: DomainKey, vcpus: int) -> None:
         def plug() -> None:
             self._domain(key).setVcpusFlags(vcpus, libvirt.VIR_DOMAIN_AFFECT_LIVE)
 
@@ -265,6 +284,7 @@ class LibvirtHost:
             if error.get_error_code() not in _NOT_SUPPORTED:  # drivers inside this process have no peer to probe
                 raise
         connection.domainEventRegisterAny(None, libvirt.VIR_DOMAIN_EVENT_ID_LIFECYCLE, self._lifecycle_event, None)
+        self._tells = False
         return connection
 
     def _lifecycle_event(self, *_details: object) -> None:

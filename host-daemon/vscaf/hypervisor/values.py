@@ -1,7 +1,8 @@
 """What is seen of a host and its domains, as plain values."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from enum import StrEnum
 
 
 @dataclass(frozen=True, slots=True)
@@ -12,29 +13,68 @@ class DomainKey:
     run_id: int
 
 
+class RunState(StrEnum):
+    """What an active domain does, as libvirt says.
+
+    A domain whose QEMU was stopped by a signal is still RUNNING here: only its calls tell, by not answering.
+    """
+
+    RUNNING = "running"
+    PAUSED = "paused"  # by somebody, by an I/O error, while it is saved, migrated, or asleep in the guest
+    CRASHED = "crashed"
+    OTHER = "other"  # shutting down, or no state known
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """What a domain's own metadata say about its partition. None: not said, so the configuration decides.
+
+    `minimum` and `maximum` are pCPUs, `rest` is "reserve", "share" or "keep".
+    """
+
+    minimum: int | None = None
+    maximum: int | None = None
+    weight: float | None = None
+    priority: int | None = None
+    rest: str | None = None
+
+
 @dataclass(frozen=True, slots=True)
 class DomainSeen:
-    """A running domain at one look.
+    """An active domain at one look.
 
-    `accelerated` is False under TCG, where an unplug never completes. `paused` domains keep what they have.
+    `accelerated` is False under TCG, where an unplug never completes.
     `agent_socket` is the host end of the channel org.vscaf.agent.0, None where the domain has none.
     `vcpu_time_s` is the CPU time of each plugged vCPU since the domain started.
+    `home_nodes` are the NUMA nodes that its memory is bound to or preferred on; empty: anywhere.
+    `iothreads` is how many I/O threads it has.
+    `rules` are those of its metadata, None where it has none or bad ones; `rules_error` says what is wrong with them.
     """
 
     key: DomainKey
     name: str
     accelerated: bool
-    paused: bool
+    state: RunState
     vcpus: int
     vcpus_maximum: int
     vcpu_time_s: Mapping[int, float]
-    agent_socket: str | None
+    agent_socket: str | None = None
+    home_nodes: frozenset[int] = frozenset()
+    iothreads: int = 0
+    rules: Rules | None = None
+    rules_error: str | None = None
+
+    @property
+    def paused(self) -> bool:
+        """Whether it does not run now; it keeps what it has."""
+        return self.state is not RunState.RUNNING
 
 
 @dataclass(frozen=True, slots=True)
 class DomainSettings:
     """Everything that vscaf changes of a domain: read before the first change, put back at the end.
 
+    `vcpu_pins` holds the pins of the plugged vCPUs, `iothread_pins` those of the I/O threads by their id.
     `cpu_shares` is None where the host has no cgroup CPU controller for domains.
     """
 
@@ -42,12 +82,21 @@ class DomainSettings:
     vcpu_pins: Mapping[int, frozenset[int]]
     emulator_pin: frozenset[int]
     cpu_shares: int | None
+    iothread_pins: Mapping[int, frozenset[int]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class HostCpus:
-    """The host's CPUs: which are online, which share a core, and the NUMA node of each."""
+    """The host's pCPUs.
+
+    Which are `online`; which share a core (`cores`, online ones only), a last-level cache (`caches`); the NUMA node
+    (`node_of`) and socket (`sockets`) of each; and the firmware's `distances` between nodes, 10 being local (may be
+    empty).
+    """
 
     online: frozenset[int]
     cores: tuple[frozenset[int], ...]
     node_of: Mapping[int, int]
+    sockets: Mapping[int, int] = field(default_factory=dict)
+    caches: tuple[frozenset[int], ...] = ()
+    distances: Mapping[tuple[int, int], int] = field(default_factory=dict)

@@ -1,0 +1,202 @@
+"""From what is observed to what is to be done: how long the pure part of a period takes, and how it grows."""
+
+from __future__ import annotations
+
+import gc
+import math
+import random
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+
+from vscaf.core.decide import DecideMemory, Decision, decide
+from vscaf.core.invariants import check_partitions
+from vscaf.core.placement import place
+from vscaf.core.plan import TransitionPlan, plan
+from vscaf.core.topology import Topology
+from vscaf_policies import DomainState, PoolState
+from vscaf_policies.max_speedup import max_speedup
+
+from .report import Report, Result, median_interval
+
+SIZES = ((10, 64), (100, 512), (1000, 4096))
+"""Domains and pCPUs."""
+
+CHUNK, NODES, CACHES_A_NODE = 2, 8, 4
+BUSY_SHARE = 0.9  # of the domains have demand
+DOZEN = 12
+BAR_MS = 10.0
+
+
+def big_host(cpus: int) -> Topology:
+    """Cores of two threads, c and c + cpus / 2, on eight nodes of four last-level caches each."""
+    cores = cpus // CHUNK
+    per_node, per_cache = cores // NODES, max(1, cores // NODES // CACHES_A_NODE)
+    chunks = tuple(frozenset(core + thread * cores for thread in range(CHUNK)) for core in range(cores))
+    groups: dict[int, set[int]] = {}
+    for core, chunk in enumerate(chunks):
+        groups.setdefault(core // per_cache, set()).update(chunk)
+    return Topology(
+        chunks=chunks,
+        node_of={cpu: core // per_node for core, chunk in enumerate(chunks) for cpu in chunk},
+        caches=tuple(map(frozenset, groups.values())),
+        distances={
+            (a, b): 10 if a == b else 12 if a // 4 == b // 4 else 32 for a in range(NODES) for b in range(NODES)
+        },
+    )
+
+
+def first_state(domains: int, cpus: int, chance: random.Random) -> PoolState:
+    """Domains as a busy host has them: most with demand, a tenth of unknown speedup, bounds of some kinds."""
+    fair = max(CHUNK, cpus // domains)
+    return PoolState(
+        cpus=cpus,
+        chunk=CHUNK,
+        time_s=0.0,
+        domains=tuple(
+            DomainState(
+                name=f"domain-{number:04}",
+                minimum=chance.choice((1, CHUNK)),
+                maximum=chance.choice((fair, 2 * fair, 4 * fair, cpus)),
+                weight=1.0,
+                demand=chance.randrange(1, 4 * fair) if chance.random() < BUSY_SHARE else 0,
+                allocation=0,
+                may_rest=True,
+                scaf_weight=None if chance.random() < 0.1 else chance.uniform(0.1, 4.0),
+                newcomer=False,
+                points=(),
+            )
+            for number in range(domains)
+        ),
+    )
+
+
+@dataclass
+class Period:
+    """One period's outcome, and the time that each of its functions took, in ms."""
+
+    decision: Decision
+    target: dict[str, frozenset[int]]
+    way: TransitionPlan
+    parts_ms: dict[str, float]
+
+    @property
+    def total_ms(self) -> float:
+        return math.fsum(self.parts_ms.values())
+
+
+def observe_to_plan(
+    topology: Topology, pool: PoolState, held: Mapping[str, frozenset[int]], memory: DecideMemory
+) -> Period:
+    """What the daemon does between looking and acting."""
+    clock = time.perf_counter
+    begun = clock()
+    decision = decide(pool, max_speedup, {}, memory)
+    decided = clock()
+    target = place(topology, held, decision.allocations, decision.sharing)
+    placed = clock()
+    bounds = {domain.name: (domain.minimum, domain.maximum) for domain in pool.domains}
+    violations = check_partitions(target, decision.allocations, bounds, topology, decision.sharing)
+    checked = clock()
+    way = plan(held, target, decision.sharing)
+    planned = clock()
+    if violations:
+        raise SystemExit(f"the partition breaks a law: {violations[0]}")
+    times = {"decide": decided - begun, "place": placed - decided, "check": checked - placed, "plan": planned - checked}
+    return Period(decision, target, way, {name: 1e3 * seconds for name, seconds in times.items()})
+
+
+def nothing_changes(pool: PoolState, _chance: random.Random) -> PoolState:
+    """The steady state."""
+    return pool
+
+
+def weights_drift(pool: PoolState, chance: random.Random) -> PoolState:
+    """Every report says something slightly new, which pays for no change: damping has to find that out."""
+    domains = tuple(
+        d if d.scaf_weight is None else replace(d, scaf_weight=d.scaf_weight * chance.uniform(0.99, 1.01))
+        for d in pool.domains
+    )
+    return replace(pool, domains=domains)
+
+
+def dozen_change(pool: PoolState, chance: random.Random) -> PoolState:
+    """The worst of ordinary periods: a dozen domains start, stop, or change what they could use."""
+    chosen = set(chance.sample(range(len(pool.domains)), min(DOZEN, len(pool.domains))))
+    fair = max(CHUNK, pool.cpus // len(pool.domains))
+    domains = tuple(
+        replace(d, demand=0 if d.demand and chance.random() < 0.5 else chance.randrange(1, 4 * fair))
+        if index in chosen
+        else d
+        for index, d in enumerate(pool.domains)
+    )
+    return replace(pool, domains=domains)
+
+
+def all_change(pool: PoolState, chance: random.Random) -> PoolState:
+    """Every domain's weight, demand and bounds are drawn again."""
+    fresh = first_state(len(pool.domains), pool.cpus, chance)
+    return replace(
+        pool,
+        domains=tuple(
+            replace(new, allocation=old.allocation) for new, old in zip(fresh.domains, pool.domains, strict=True)
+        ),
+    )
+
+
+CASES: dict[str, Callable[[PoolState, random.Random], PoolState]] = {
+    "steady": nothing_changes,
+    "drift": weights_drift,
+    "dozen": dozen_change,
+    "all": all_change,
+}
+
+
+def history(domains: int, cpus: int, case: str, periods: int) -> Iterator[Period]:
+    """Periods in which everything that was planned was carried out."""
+    chance = random.Random(f"{domains} {cpus} {case}")
+    topology = big_host(cpus)
+    pool, held, memory = first_state(domains, cpus, chance), dict[str, frozenset[int]](), DecideMemory()
+    for number in range(periods + 2):
+        period = observe_to_plan(topology, pool, held, memory)
+        if number >= 2:  # the first places everything, the second settles
+            yield period
+        held, memory = dict(period.target), period.decision.memory
+        pool = replace(
+            pool,
+            time_s=pool.time_s + 0.25,
+            domains=tuple(replace(d, allocation=period.decision.allocations[d.name]) for d in pool.domains),
+        )
+        pool = CASES[case](pool, chance)
+
+
+def measure(report: Report, quick: bool) -> None:
+    """Adds decide.DOMAINSxCPUS for each size: the worst of the cases."""
+    medians: dict[str, list[float]] = {}
+    for domains, cpus in SIZES:
+        name = f"decide.{domains}x{cpus}"
+        results, details = [], {}
+        for case in CASES:
+            gc.collect()
+            periods = list(history(domains, cpus, case, 20 if quick else 100))
+            times = [period.total_ms for period in periods]
+            results.append((Result(name, "ms", *median_interval(times), len(times)), case))
+            medians.setdefault(case, []).append(results[-1][0].value)
+            details[case] = {
+                "ms": {"median": median_interval(times)[0], "smallest": min(times), "largest": max(times)},
+                "parts_ms": {
+                    part: median_interval([period.parts_ms[part] for period in periods])[0]
+                    for part in periods[0].parts_ms
+                },
+                "domains_that_change": median_interval(
+                    [float(len(period.way.shrinks) + len(period.way.grows)) for period in periods]
+                )[0],
+            }
+        worst, case = max(results, key=lambda one: one[0].value)
+        bar = f"<= {BAR_MS:g} ms" if (domains, cpus) == SIZES[-1] else ""
+        report.add(Result(**{**worst.__dict__, "bar": bar}))
+        report.details[name] = {"worst": case, **details}
+    # Time ~ domains^a between the smallest and the largest, which has 100 times as many domains (and 64 as many pCPUs).
+    scale = math.log(SIZES[-1][0] / SIZES[0][0])
+    growth = {case: math.log(values[-1] / values[0]) / scale for case, values in medians.items()}
+    report.details["decide.growth_exponent"] = growth
