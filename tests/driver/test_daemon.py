@@ -24,8 +24,11 @@ from .node import write_node
 ALL = frozenset({0, 1, 2, 3})  # what the driver's domains are pinned to when they start on a node of four
 
 
-def configured(uri: str, tmp_path: Path, policy: str = "equipartition", **domains: DomainConfig) -> Config:
+def configured(
+    uri: str, tmp_path: Path, policy: str = "equipartition", foreign_changes: str = "mend", **domains: DomainConfig
+) -> Config:
     return Config(
+        foreign_changes=foreign_changes,  # type: ignore[arg-type]
         uri=uri,
         pool="0,2",
         state_directory=str(tmp_path / "state"),
