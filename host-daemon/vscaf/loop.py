@@ -53,11 +53,14 @@ HOST_CPUS_S = 1.0  # between looks at which pCPUs are online
 class Daemon:
     """Shares the pool of *config* among its domains until stop(). `journal` is open and stays the caller's."""
 
-    def __init__(self, config: Config, host: LibvirtHost, cpus: HostCpus, journal: Journal) -> None:
+    def __init__(
+        self, config: Config, host: LibvirtHost, cpus: HostCpus, journal: Journal, events: EventLog | None = None
+    ) -> None:
         self.config = config
         self.managed: dict[DomainKey, ManagedDomain] = {}
-        self.events = EventLog()
+        self.events = events or EventLog()
         self.policy = config.policy
+        self.former_policy: PolicyConfig | None = None
         self.transitions = 0
         self.violations: list[str] = []
         self.unknown_since_s: float | None = None
@@ -84,7 +87,23 @@ class Daemon:
 
     @property
     def policy_name(self) -> str:
+        """The policy that decides."""
         return self.policy.name
+
+    @property
+    def policy_options(self) -> Mapping[str, Any]:
+        """Its options."""
+        return self.policy.options
+
+    @property
+    def policy_previous(self) -> str | None:
+        """The policy that a rollback goes back to; None: there is none."""
+        return self.former_policy.name if self.former_policy is not None else None
+
+    @property
+    def reserve(self) -> frozenset[int]:
+        """pCPUs for domains at rest and for emulators."""
+        return self.pool.reserve
 
     @staticmethod
     def check(config: Config, cpus: HostCpus) -> None:
@@ -506,7 +525,7 @@ class Daemon:
 
     async def manage(self, domain: ManagedDomain) -> None:
         """Undoes leave_alone."""
-        domain.left_alone, domain.state = "", "found"
+        domain.left_alone, domain.state = "", "unmanaged"
         uuid = domain.seen.key.uuid
         await self._write(lambda: self.journal.leave_alone(None, uuid))
         self.events.record(Kind.MANAGED, domain.name)
@@ -539,7 +558,7 @@ class Daemon:
         except HypervisorError as error:
             self._refused(domain, error)
             return False
-        domain.enter("given back")
+        domain.enter("unmanaged")
         if domain.seen.key in self.journal.entries:
             self.events.record(Kind.GIVEN_BACK, domain.name)
         return True
@@ -547,6 +566,7 @@ class Daemon:
     def use_policy(self, chosen: PolicyConfig, policy: Policy) -> None:
         """Decides by *policy* from the next look on."""
         self.events.record(Kind.POLICY, None, before=self.policy.name, after=chosen.name)
+        self.former_policy = self.policy
         self.policy, self._policy, self._memory = chosen, policy, DecideMemory()
         self.wake()
 

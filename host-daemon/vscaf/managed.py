@@ -59,7 +59,7 @@ class ManagedDomain:
         self.found: DomainSettings | None = None
         self.standing: Standing | None = None
         self.goal: Goal | None = None
-        self.state = "found"
+        self.state = "unmanaged"
         self.left_alone = ""
         self.listed = True
         self.adopting = False

@@ -15,11 +15,10 @@ class Operations:
 
     def __init__(self, daemon: Daemon) -> None:
         self._daemon = daemon
-        self._former: PolicyConfig | None = None
 
     def status(self) -> dict[str, Any]:
         """As `vscaf status --json` prints it."""
-        return status(self._daemon, self._former)
+        return status(self._daemon)
 
     async def set_policy(self, name: str, options: Mapping[str, object]) -> None:
         """Decides by another policy from now on, after it has shared the pool as it is once.
@@ -28,17 +27,14 @@ class Operations:
         ends: then the configuration counts again.
         """
         chosen = PolicyConfig(name=name, options=dict(options))
-        policy = chosen_policy(chosen, self._daemon.pool_state())
-        self._former = self._daemon.policy
-        self._daemon.use_policy(chosen, policy)
+        self._daemon.use_policy(chosen, chosen_policy(chosen, self._daemon.pool_state()))
 
     async def rollback_policy(self) -> str:
         """Goes back to the policy before the last set_policy, and returns its name."""
-        if self._former is None:
+        former = self._daemon.former_policy
+        if former is None:
             raise UsageError("no policy was set since the daemon started: there is none to go back to")
-        former, now = self._former, self._daemon.policy
         self._daemon.use_policy(former, chosen_policy(former, self._daemon.pool_state()))
-        self._former = now
         return former.name
 
     async def release(self, domain: str | None) -> list[str]:

@@ -4,18 +4,19 @@ import asyncio
 import signal
 from pathlib import Path
 
-from vscaf_policies import PoolState
+from vscaf_policies import PolicyError, PoolState
+from vscaf_policies.registry import load_policy
 
 from vscaf import __version__
 from vscaf.config import Config
 from vscaf.control import ControlServer
 from vscaf.control.peers import group_id
 from vscaf.errors import UsageError
-from vscaf.eventlog import Kind
+from vscaf.eventlog import EventLog, Kind
 from vscaf.hypervisor.libvirt_host import LibvirtHost
 from vscaf.hypervisor.values import DomainKey
 from vscaf.journal import Journal, host_boot_id
-from vscaf.loop import Daemon, chosen_policy
+from vscaf.loop import Daemon
 from vscaf.metrics import MetricsServer, MetricsText
 from vscaf.operations import Operations
 
@@ -25,10 +26,11 @@ async def serve(config: Config) -> int:
 
     UsageError where something cannot be used: then nothing was changed.
     """
+    events = EventLog()
     journal: Journal | None = None
+    metrics: MetricsServer | None = None
     daemon: Daemon | None = None
     control: ControlServer | None = None
-    metrics: MetricsServer | None = None
 
     def changed() -> None:
         if daemon is not None:
@@ -53,16 +55,16 @@ async def serve(config: Config) -> int:
         cpus = await host.host_cpus()
         Daemon.check(config, cpus)
         journal = Journal(Path(config.state_directory), host_boot_id())
-        daemon = Daemon(config, host, cpus, journal)
+        daemon = Daemon(config, host, cpus, journal, events)
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, daemon.stop)
         operations = Operations(daemon)
-        text = MetricsText(operations.status, lambda: daemon.events.counts)
+        text = MetricsText(operations.status, lambda: events.counts)
         control = ControlServer(
             Path(config.control_socket),
             operations,
-            daemon.events,
+            events,
             read_group=config.control_read_group,
             write_group=config.control_write_group,
             metrics=text,
@@ -70,12 +72,10 @@ async def serve(config: Config) -> int:
         await control.start()
         if metrics is not None:
             await metrics.start(text)
-        who = ", ".join(sorted(config.domains)) or "domains that are tagged"
-        why = f"policy {config.policy.name} shares CPUs {config.pool} among {who}"
-        daemon.events.record(Kind.STARTED, None, why=why, version=__version__)
+        events.record(Kind.STARTED, None, pool=config.pool, policy=config.policy.name, version=__version__)
         restored = await daemon.run()
-        why = "everything is as it was found" if restored else "something could not be put back: the journal keeps it"
-        daemon.events.record(Kind.STOPPED, None, why=why)
+        why = "everything is as it was found" if restored else "something could not be put back; the journal keeps it"
+        events.record(Kind.STOPPED, None, why=why)
         return 0 if restored else 1
     finally:
         if control is not None:
@@ -93,4 +93,7 @@ def check_host(config: Config) -> None:
     """UsageError where *config* names groups or a policy that this host does not have."""
     group_id("control_read_group", config.control_read_group)
     group_id("control_write_group", config.control_write_group)
-    chosen_policy(config.policy, PoolState(len(config.pool_cpus), 1, 0.0, ()))
+    try:
+        load_policy(config.policy.name)(PoolState(len(config.pool_cpus), 1, 0.0, ()), config.policy.options)
+    except PolicyError as error:
+        raise UsageError(str(error)) from error

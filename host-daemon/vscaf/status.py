@@ -11,7 +11,7 @@ from rich.text import Text
 
 from vscaf.agentlink.link import AgentLink
 from vscaf.agentlink.messages import ReportedProcess
-from vscaf.config import Config, PolicyConfig
+from vscaf.config import Config
 from vscaf.control.messages import DomainStatus, ProcessStatus, RulesStatus, SpeedupStatus, Status
 from vscaf.core.decide import Decision
 from vscaf.cpulist import format_cpu_list
@@ -66,22 +66,19 @@ class ShownDomain(Protocol):
     def rules(self) -> ShownRules | None: ...
 
 
-class ShownPool(Protocol):
-    """`reserve`: the pCPUs for domains at rest and for emulators."""
-
-    @property
-    def reserve(self) -> frozenset[int]: ...
-
-
 class ShownDaemon(Protocol):
-    """What the status shows of the daemon."""
+    """What the status shows of the daemon. `reserve`: the pCPUs that rest and emulators have."""
 
     @property
     def config(self) -> Config: ...
     @property
-    def policy(self) -> PolicyConfig: ...
+    def policy_name(self) -> str: ...
     @property
-    def pool(self) -> ShownPool: ...
+    def policy_options(self) -> Mapping[str, Any]: ...
+    @property
+    def policy_previous(self) -> str | None: ...
+    @property
+    def reserve(self) -> frozenset[int]: ...
     @property
     def decision(self) -> Decision | None: ...
     @property
@@ -94,18 +91,15 @@ class ShownDaemon(Protocol):
     def managed(self) -> Mapping[DomainKey, ShownDomain]: ...
 
 
-def status(daemon: ShownDaemon, previous: PolicyConfig | None = None) -> dict[str, Any]:
-    """The state of *daemon*, of each domain of its configuration, and of each other that it looks after: a Status.
-
-    previous: the policy that a rollback would bring back.
-    """
+def status(daemon: ShownDaemon) -> dict[str, Any]:
+    """The state of *daemon*, of each domain of its configuration, and of each other that it looks after: a Status."""
     running = {domain.name: domain for domain in daemon.managed.values()}
     shown = Status(
-        policy=daemon.policy.name,
-        policy_options=dict(daemon.policy.options),
-        policy_previous=previous.name if previous is not None else None,
+        policy=daemon.policy_name,
+        policy_options=dict(daemon.policy_options),
+        policy_previous=daemon.policy_previous,
         pool=daemon.config.pool,
-        reserve=format_cpu_list(daemon.pool.reserve),
+        reserve=format_cpu_list(daemon.reserve),
         managing=daemon.decision.managed if daemon.decision is not None else None,
         unknown=daemon.unknown_since_s is not None,
         transitions=daemon.transitions,

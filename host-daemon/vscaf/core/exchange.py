@@ -46,7 +46,12 @@ def exchange(topology: Topology, parties: Mapping[str, Party], growing: list[str
             if any(mine.held.get(chunk) for chunk in stub):
                 continue
             for other in sorted(mine.on_node):
-                if other == node or not mine.on_node[other] or looks <= 0 or (mine.home and other not in mine.home and node in mine.home):
+                if (
+                    other == node
+                    or not mine.on_node[other]
+                    or looks <= 0
+                    or (mine.home and other not in mine.home and node in mine.home)
+                ):
                     continue
                 looks -= len(on_node[other])
                 found = _partners(stub, node, other, on_node[other], mine, owner)

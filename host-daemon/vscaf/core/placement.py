@@ -232,9 +232,7 @@ def _exchanged(
     areas = topology.areas
     if all(len({areas[chunk][0] for chunk in mine}) == 1 for mine in owned.values()):
         return owned
-    parties = {
-        group.name: Party(group.held, group.home, set(owned.get(group.name, group.kept))) for group in groups
-    }
+    parties = {group.name: Party(group.held, group.home, set(owned.get(group.name, group.kept))) for group in groups}
     exchange(topology, parties, list(owned))
     return {name: party.owned for name, party in parties.items()}
 

@@ -81,7 +81,7 @@ class Standing:
 
     claim: see above; empty only while it rests. affinity: as last read or set; None: unknown, and to be read before
     anything else. vcpus, vcpus_maximum: plugged now, and at most. moving: a call is under way; nothing is begun
-    before it has ended. answers: an agent is there and reports. acknowledged: it has confirmed what it was told last.
+    before it has ended. onto: the partition that this call brings it to, where it claims another now. answers: an agent is there and reports. acknowledged: it has confirmed what it was told last.
     online: the guest's CPUs as its agent says. told_at_s, sent_at_s: when it was told that first, and when last.
     leaving_since_s: since when it has had pCPUs to leave. retiring: it was meant to rest and has had no partition
     since, so that vCPUs which are at rest already claim nothing new. failures: in a row, so that no call is begun
@@ -97,6 +97,7 @@ class Standing:
     affinity: Affinity | None
     resting: bool = False
     moving: bool = False
+    onto: frozenset[int] | None = None
     answers: bool = False
     acknowledged: bool = False
     online: tuple[int, ...] | None = None
@@ -206,7 +207,7 @@ def next_steps(
 
 def finished(standing: Standing, call: Apply | Resize) -> Standing:
     """What is known after *call* succeeded. A resize is followed by a look: how many vCPUs came of it is read."""
-    standing = replace(standing, moving=False, failures=0, retry_at_s=float("-inf"))
+    standing = replace(standing, moving=False, onto=None, failures=0, retry_at_s=float("-inf"))
     if isinstance(call, Resize):
         # An unplug that libvirt has begun may never complete: asked for once, until a look shows that it came about.
         return replace(standing, affinity=None, vcpus_refused=call.vcpus)
@@ -223,21 +224,17 @@ def finished(standing: Standing, call: Apply | Resize) -> Standing:
 def looked(standing: Standing, vcpus: int, affinity: Affinity) -> Standing:
     """What is known after a look: *affinity*, with the pins of all *vcpus*.
 
-    Who rests, or was on its way to, may run on its rest area without claiming it. Of what a vCPU that is at rest may
-    run on, only that stays claimed which a call under way has claimed for it.
+    Who rests, or was on its way to, may run on its rest area without claiming it: it claims nothing new.
     """
-    area = standing.ways.rest_area
-    claims = (
-        pins & standing.claim if standing.resting or (standing.retiring and pins == area) else pins
-        for pins in affinity.vcpus.values()
-    )
+    at_rest = standing.resting or standing.retiring
     came_about = vcpus == standing.vcpus_refused or vcpus != standing.vcpus
     return replace(
         standing,
         moving=False,
+        onto=None,
         vcpus=vcpus,
         affinity=affinity,
-        claim=frozenset[int]().union(*claims),
+        claim=affinity.reach & standing.claim if at_rest else affinity.reach,
         vcpus_refused=None if came_about else standing.vcpus_refused,
     )
 
@@ -252,6 +249,7 @@ def failed(standing: Standing, call: Call, now_s: float) -> Standing:
     return replace(
         standing,
         moving=False,
+        onto=None,
         affinity=None,
         failures=standing.failures + 1,
         retry_at_s=now_s if isinstance(call, Resize) else now_s + wait_s,
@@ -293,6 +291,8 @@ class _Stepper:
                 self.look(name)
             elif not self.goals[name].partition:
                 self.rest(name)
+            elif standing.onto == self.goals[name].partition:
+                self.arrive(name)
             elif name in keeps:
                 self.shrink(name, keeps[name])
             elif name not in growing:
@@ -321,13 +321,13 @@ class _Stepper:
         standing = self.now[name]
         self.states[name] = State.RESTING if standing.resting else State.SHRINKING
         self.tell(name, 0)
-        standing = self.now[name] = replace(self.now[name], leaving_since_s=None)
+        standing = self.staying(name)
         ways = standing.ways
         pins = vcpu_pins(ways.rest_area, standing.vcpus, None, cooperating=False)
         wanted = self.affinity(standing, pins, ways.emulator_area or ways.rest_area, ways.rest_shares)
         if not standing.resting or standing.affinity != wanted:
             self.begin(Apply(name, frozenset(), wanted))
-        elif not standing.moving:
+        elif standing.claim and not standing.moving:
             # All its vCPUs are known to be at rest: what a grow that failed had claimed is free again.
             self.now[name] = replace(standing, claim=frozenset())
 
@@ -351,7 +351,7 @@ class _Stepper:
     def grow(self, name: str) -> None:
         """It gets pCPUs once nobody else claims them: pins first, the guest after."""
         self.states[name] = State.GROWING
-        self.now[name] = replace(self.now[name], leaving_since_s=None)
+        self.staying(name)
         partition = self.goals[name].partition
         if holders := self.holders(name, partition - self.now[name].claim):
             self.waits[name] = holders
@@ -361,10 +361,25 @@ class _Stepper:
         emulator = standing.ways.emulator_area or partition
         self.begin(Apply(name, partition, self.affinity(standing, pins, emulator, standing.ways.shares)))
 
+    def staying(self, name: str) -> Standing:
+        """It has nothing to leave, or is not waited for."""
+        if self.now[name].leaving_since_s is not None:
+            self.now[name] = replace(self.now[name], leaving_since_s=None)
+        return self.now[name]
+
+    def used(self, name: str) -> None:
+        """It has no vCPU more than it has use for."""
+        if self.now[name].unused_since_s is not None:
+            self.now[name] = replace(self.now[name], unused_since_s=None)
+
+    def arrive(self, name: str) -> None:
+        """It is being moved to its partition: its guest hears of more when it is there."""
+        self.states[name] = State.GROWING if self.now[name].leaving_since_s is None else State.SHRINKING
+
     def settle(self, name: str) -> None:
         """It claims its partition and nothing else: guest, pins and vCPUs come to fit it."""
         goal = self.goals[name]
-        self.now[name] = replace(self.now[name], leaving_since_s=None)
+        self.staying(name)
         self.tell(name, len(goal.partition))
         standing = self.now[name]
         assert standing.affinity is not None  # as steps() has seen
@@ -390,17 +405,17 @@ class _Stepper:
         room = len(self.goals[name].partition)
         wanted = min(room, standing.vcpus_maximum)
         if standing.vcpus < wanted:
-            standing = self.now[name] = replace(standing, unused_since_s=None)
+            self.used(name)
             if wanted != standing.vcpus_refused:
                 self.begin(Resize(name, wanted))
             return
         fewest = max(room, standing.ways.vcpus_found)
         if not standing.ways.unplug or standing.vcpus <= fewest:
-            self.now[name] = replace(standing, unused_since_s=None)
+            self.used(name)
             return
-        since_s = standing.unused_since_s if standing.unused_since_s is not None else self.now_s
-        self.now[name] = replace(standing, unused_since_s=since_s)
-        due_s = since_s + self.timing.unplug_after_s
+        if standing.unused_since_s is None:
+            self.now[name] = replace(standing, unused_since_s=self.now_s)
+        due_s = (self.now_s if standing.unused_since_s is None else standing.unused_since_s) + self.timing.unplug_after_s
         if self.now_s < due_s:
             self.again(due_s)
         elif fewest != standing.vcpus_refused:
@@ -410,6 +425,8 @@ class _Stepper:
         """Tells the guest its size where that is news, or where it has not confirmed it for long."""
         standing, goal = self.now[name], self.goals[name]
         told = Told(cpus, goal.limit, goal.competition)
+        if standing.onto is not None and cpus > (standing.told.cpus if standing.told is not None else 0):
+            return  # more is for when its pins are there
         again = told == standing.told
         if again and (standing.acknowledged or not standing.answers):
             return
@@ -457,12 +474,16 @@ class _Stepper:
         if self.now_s < standing.retry_at_s:
             self.again(standing.retry_at_s)
             return
-        claim = standing.claim
-        if isinstance(call, Apply):
-            claim |= call.partition
         self.calls.append(call)
-        retiring = standing.retiring or (isinstance(call, Apply) and not call.partition)
-        self.now[call.domain] = replace(standing, moving=True, claim=claim, retiring=retiring)
+        standing = replace(standing, moving=True)
+        if isinstance(call, Apply):
+            standing = replace(
+                standing,
+                claim=standing.claim | call.partition,
+                onto=call.partition if standing.resting or standing.claim != call.partition else None,
+                retiring=standing.retiring or not call.partition,
+            )
+        self.now[call.domain] = standing
 
     def again(self, at_s: float) -> None:
         self.again_at_s = min(self.again_at_s, at_s)

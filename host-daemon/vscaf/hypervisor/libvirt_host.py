@@ -14,7 +14,6 @@ from xml.etree import ElementTree
 
 import libvirt
 
-from vscaf.cpulist import parse_cpu_list
 from vscaf.errors import DomainGone, HypervisorError, HypervisorUnreachable, NotSupported
 from vscaf.hypervisor.capabilities import parse_capabilities
 from vscaf.hypervisor.events import register_events
