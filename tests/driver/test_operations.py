@@ -48,7 +48,7 @@ def pin_by_hand(host: LibvirtHost, name: str, vcpu: int, *cpus: int) -> None:
 
 async def becomes(host: LibvirtHost, name: str, pins: list[frozenset[int]]) -> None:
     async with asyncio.timeout(10):
-        while await pins_of(host, name) != pins:  # noqa: ASYNC110  libvirt has no event to wait for here
+        while await pins_of(host, name) != pins:
             await asyncio.sleep(0.01)
 
 

@@ -1,13 +1,16 @@
 """Takes partitions off NUMA nodes by exchanging chunks where that moves no more pCPUs than before."""
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from vscaf.core.topology import Topology
 
-MOST_LOOKS = 4000
-"""Chunks that are looked at in one call at most: about a millisecond."""
+MOST_LOOKS = 1000
+"""Chunks that are looked at in one call at most, so that it takes a fraction of a millisecond.
+
+Where more change at once there is little to exchange: there is choice enough to begin with.
+"""
 
 
 @dataclass(slots=True)
@@ -20,83 +23,80 @@ class Party:
     on_node: Counter[int] = field(default_factory=Counter)
 
 
-def exchange(topology: Topology, parties: Mapping[str, Party], growing: list[str]) -> None:
+def exchange(topology: Topology, parties: Mapping[str, Party], split: Iterable[str], free: set[int]) -> None:
     """Let those that grow onto a node with a few chunks swap them for free or others' chunks of a node they are on.
 
-    No swap lets more pCPUs change hands, takes anybody from home, or puts another on more nodes. owned is changed.
+    parties: all that hold anything else than they will. split: those of them that grow and are on several nodes.
+    free: chunks that are nobody's. No swap lets more pCPUs change hands, takes anybody from home, or puts another on
+    more nodes. owned is changed.
     """
-    node_of = [area[0] for area in topology.areas]
-    split = [name for name in growing if len({node_of[chunk] for chunk in parties[name].owned}) > 1]
-    if not split:
-        return
-    owner: dict[int, Party] = {}
-    for party in parties.values():
-        owner.update(dict.fromkeys(party.owned, party))
-        party.on_node = Counter(node_of[chunk] for chunk in party.owned)
-    on_node: dict[int, list[int]] = {}
-    for chunk, node in enumerate(node_of):
-        on_node.setdefault(node, []).append(chunk)
-    looks = MOST_LOOKS
-    for name in split:
-        mine = parties[name]
-        for node in sorted(mine.on_node, key=lambda node: (mine.on_node[node], node)):
-            if mine.on_node[node] == 0:
-                continue
-            stub = [chunk for chunk in sorted(mine.owned) if node_of[chunk] == node]
-            if any(mine.held.get(chunk) for chunk in stub):
-                continue
-            for other in sorted(mine.on_node):
-                if (
-                    other == node
-                    or not mine.on_node[other]
-                    or looks <= 0
-                    or (mine.home and other not in mine.home and node in mine.home)
-                ):
-                    continue
-                looks -= len(on_node[other])
-                found = _partners(stub, node, other, on_node[other], mine, owner)
-                if len(found) == len(stub):
-                    for give, take in zip(stub, found, strict=True):
-                        _swap(give, take, node, other, mine, owner)
-                    break
+    if sum([len(party.owned) for party in parties.values()]) + len(free) <= MOST_LOOKS:
+        _Exchange(topology, parties, free).run(split)
 
 
-def _partners(
-    stub: list[int], node: int, other: int, candidates: list[int], mine: Party, owner: Mapping[int, Party]
-) -> list[int]:
-    """Chunks of the node other that can be swapped for those of stub, as many as are found."""
-    found: list[int] = []
-    for take in candidates:
-        if len(found) == len(stub):
-            break
-        theirs = owner.get(take)
-        if theirs is mine:
-            continue
-        if theirs is not None:
-            give = stub[len(found)]
-            if theirs.home and other in theirs.home and node not in theirs.home:
-                continue
-            if theirs.held.get(take, 0) > theirs.held.get(give, 0) + mine.held.get(take, 0):
-                continue
-            # It is there already, or leaves the other node for this one, with its only chunk there.
-            if not theirs.on_node[node] and theirs.on_node[other] > 1:
-                continue
-        found.append(take)
-    return found
+class _Exchange:
+    """The working state of one call of exchange."""
 
+    def __init__(self, topology: Topology, parties: Mapping[str, Party], free: set[int]) -> None:
+        self.node_of = topology.node_by_chunk
+        self.parties, self.free = parties, free
+        self.owner: dict[int, Party] = {}
+        self.chunks_on: dict[int, list[int]] = {}
+        for party in parties.values():
+            self.owner.update(dict.fromkeys(party.owned, party))
+            party.on_node = Counter([self.node_of[chunk] for chunk in party.owned])
+        for chunk in sorted({*self.owner, *free}):
+            self.chunks_on.setdefault(self.node_of[chunk], []).append(chunk)
+        self.looks = MOST_LOOKS
 
-def _swap(give: int, take: int, node: int, other: int, mine: Party, owner: dict[int, Party]) -> None:
-    theirs = owner.pop(take, None)
-    mine.owned.remove(give)
-    mine.owned.add(take)
-    mine.on_node[node] -= 1
-    mine.on_node[other] += 1
-    owner[take] = mine
-    if theirs is None:
-        del owner[give]
-        return
-    theirs.owned.remove(take)
-    theirs.owned.add(give)
-    theirs.on_node[other] -= 1
-    theirs.on_node[node] += 1
-    owner[give] = theirs
+    def run(self, split: Iterable[str]) -> None:
+        """Each of split in turn, from the node where it has the fewest chunks."""
+        for name in split:
+            mine = self.parties[name]
+            for node in sorted(mine.on_node, key=lambda node: (mine.on_node[node], node)):
+                stub = [chunk for chunk in sorted(mine.owned) if self.node_of[chunk] == node]
+                if stub and not any(mine.held.get(chunk) for chunk in stub):
+                    self.take_off(mine, node, stub)
+
+    def take_off(self, mine: Party, node: int, stub: list[int]) -> None:
+        """Swap all of stub, its chunks on the node, for chunks on one other node that it is on, if there are enough."""
+        for other in sorted(mine.on_node):
+            if other == node or not mine.on_node[other] or self.looks <= 0:
+                continue
+            if mine.home and other not in mine.home and node in mine.home:
+                continue
+            found: list[int] = []
+            for take in self.chunks_on.get(other, ()):
+                self.looks -= 1
+                if self.may_swap(stub[len(found)], take, mine):
+                    found.append(take)
+                    if len(found) == len(stub):
+                        for give, one in zip(stub, found, strict=True):
+                            self.swap(give, one, mine)
+                        return
+
+    def may_swap(self, give: int, take: int, mine: Party) -> bool:
+        """Whether mine may have take for give as far as take's owner goes."""
+        theirs = self.owner.get(take)
+        if theirs is None:
+            return True
+        node, other = self.node_of[give], self.node_of[take]
+        if theirs is mine or (theirs.home and other in theirs.home and node not in theirs.home):
+            return False
+        if theirs.held.get(take, 0) > theirs.held.get(give, 0) + mine.held.get(take, 0):
+            return False
+        # It is there already, or leaves the other node for this one, with its only chunk there.
+        return theirs.on_node[node] > 0 or theirs.on_node[other] == 1
+
+    def swap(self, give: int, take: int, mine: Party) -> None:
+        """Mine has take, and whoever had it has give."""
+        theirs = self.owner.get(take)
+        for party, lost, got in ((mine, give, take), (theirs, take, give)):
+            if party is not None:
+                party.owned.remove(lost)
+                party.owned.add(got)
+                party.on_node[self.node_of[lost]] -= 1
+                party.on_node[self.node_of[got]] += 1
+                self.owner[got] = party
+        if theirs is None:
+            del self.owner[give]

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from vscaf.core.assignment import improve
 from vscaf.core.exchange import Party, exchange
@@ -18,16 +18,15 @@ _NOTHING: frozenset[int] = frozenset()
 class _Group:
     """A domain, or all that share one chunk: what it is to have and, by chunk, how many pCPUs of it it holds.
 
-    held: of members that hold the whole pool nothing is listed: whatever they get, they keep. whole: it holds these
-    chunks entirely, and nothing else. kept: chunks of those it holds that it goes on holding.
+    held: of members that hold the whole pool nothing is listed: whatever they get, they keep. kept: chunks of those
+    it holds that it goes on holding, None: not decided.
     """
 
     name: str
     wanted: int
     held: Mapping[int, int]
-    whole: bool
-    home: frozenset[int] = _NOTHING
-    kept: Collection[int] = field(default=_NOTHING)
+    home: frozenset[int]
+    kept: Collection[int] | None = None
 
 
 def place(
@@ -54,113 +53,124 @@ def place(
 
     Raises ValueError where the allocations exceed the pool.
     """
-    groups = _groups(topology, held, allocations, sharing, homes)
-    if (wanted := sum(group.wanted for group in groups)) > len(topology.chunks):
+    claims = _claims(topology, held, allocations, sharing, homes)
+    groups = claims.changing
+    if (wanted := sum(map(len, claims.staying.values())) + sum(group.wanted for group in groups)) > len(
+        topology.chunks
+    ):
         raise ValueError(f"allocations take {wanted} chunks of a pool of {len(topology.chunks)}: lower them first")
-    _keep(topology, groups)
-    growing = [group for group in groups if len(group.kept) < group.wanted]
-    owned = _exchanged(topology, groups, _grow(topology, groups, growing)) if growing else {}
     partitions = dict.fromkeys(allocations, _NOTHING)
-    for group in groups:
-        if group.name in owned:
-            mine = owned[group.name]
-            if group.whole and mine == group.held.keys():
-                partitions[group.name] = held[group.name]
-                continue
-        elif group.whole and len(group.kept) == len(group.held):
-            partitions[group.name] = held[group.name]
-            continue
-        else:
-            mine = group.kept
-        partitions[group.name] = frozenset().union(*[topology.chunks[chunk] for chunk in mine])
+    partitions.update({name: held[name] for name in claims.staying})
+    if groups:
+        _keep(topology, groups)
+        for name, mine in _grow(topology, claims).items():
+            partitions[name] = frozenset().union(*[topology.chunks[chunk] for chunk in mine])
     if sharers := [name for name in allocations if name in sharing and allocations[name] > 0]:
-        shared = partitions[min(sharers)]
-        partitions.update(dict.fromkeys(sharers, shared))
+        partitions.update(dict.fromkeys(sharers, partitions[min(sharers)]))
     return partitions
 
 
-def _groups(
+@dataclass(slots=True)
+class _Claims:
+    """staying: chunks by domain of those that hold just what they are to have, and nobody else holds any of it.
+
+    changing: all others that are to have something, by name; those of sharing as one, under the first of their names.
+    """
+
+    staying: dict[str, set[int]]
+    changing: list[_Group]
+
+
+def _claims(
     topology: Topology,
     held: Mapping[str, frozenset[int]],
     allocations: Mapping[str, int],
     sharing: frozenset[str],
     homes: Mapping[str, frozenset[int]],
-) -> list[_Group]:
-    """Those that are to have chunks, by name. All of sharing are one, under the first of their names."""
-    chunk, chunk_of = topology.chunk, topology.chunk_of
-    groups = []
-    sharers = sorted(name for name in sharing if allocations.get(name, 0) > 0)
-    for name in sorted(allocations):
-        cpus = allocations[name]
+) -> _Claims:
+    """Who is to have chunks, and what they hold."""
+    chunk, chunk_of = topology.chunk, topology.chunk_of.get
+    staying: dict[str, set[int]] = {}
+    changing = []
+    for name, cpus in allocations.items():
         if cpus <= 0 or name in sharing:
             continue
-        mine = held.get(name, _NOTHING)
-        touched = set(map(chunk_of.get, mine))
-        whole = bool(mine) and len(touched) * chunk == len(mine) and None not in touched
-        overlap: Mapping[int, int] = dict.fromkeys(touched, chunk) if whole else _overlap(topology, [mine])  # type: ignore[arg-type]
-        groups.append(_Group(name, -(-cpus // chunk), overlap, whole, homes.get(name, _NOTHING)))
-    if sharers:
+        mine, wanted = held.get(name, _NOTHING), -(-cpus // chunk)
+        touched = set(map(chunk_of, mine))
+        if len(touched) * chunk != len(mine) or None in touched:
+            changing.append(_Group(name, wanted, _overlap(topology, [mine]), homes.get(name, _NOTHING)))
+        elif len(touched) == wanted:
+            staying[name] = touched  # type: ignore[assignment]  # None was ruled out
+        else:
+            changing.append(_Group(name, wanted, dict.fromkeys(touched, chunk), homes.get(name, _NOTHING)))  # type: ignore[arg-type]
+    if sharers := sorted(name for name in sharing if allocations.get(name, 0) > 0):
         home = frozenset[int]().union(*(homes.get(name, _NOTHING) for name in sharers))
         overlap = _overlap(topology, [held.get(name, _NOTHING) for name in sharers])
-        groups.append(_Group(sharers[0], 1, overlap, False, home))
-    return groups
+        changing.append(_Group(sharers[0], 1, overlap, home))
+    everything = [*staying.values(), *[group.held for group in changing]]
+    if len(set[int]().union(*everything)) < sum(map(len, everything)):
+        count = Counter(chunk for mine in everything for chunk in mine)
+        for name in [name for name, mine in staying.items() if any(count[chunk] > 1 for chunk in mine)]:
+            overlap = dict.fromkeys(staying.pop(name), chunk)
+            changing.append(_Group(name, len(overlap), overlap, homes.get(name, _NOTHING)))
+    changing.sort(key=lambda group: group.name)
+    return _Claims(staying, changing)
 
 
 def _overlap(topology: Topology, members: Iterable[frozenset[int]]) -> Mapping[int, int]:
     """How many pCPUs of each chunk the members hold, those left out that hold the whole pool."""
     counts: Counter[int] = Counter()
     for mine in members:
-        if not mine >= topology.cpus:
-            counts.update(topology.chunk_of[cpu] for cpu in mine if cpu in topology.chunk_of)
+        if mine and not mine >= topology.cpus:
+            counts.update([topology.chunk_of[cpu] for cpu in mine if cpu in topology.chunk_of])
     return counts
 
 
 def _keep(topology: Topology, groups: list[_Group]) -> None:
     """Decide what each group keeps of what it holds: the most pCPUs, then its home, then few nodes and caches."""
     claims: Counter[int] = Counter()
-    for group in groups:
-        claims.update(group.held.keys())
-    contested = frozenset(chunk for chunk, count in claims.items() if count > 1) if len(claims) < claims.total() else ()
-    if contested:
-        rivals = [group for group in groups if not contested.isdisjoint(group.held)]
-        _settle(topology, rivals, claims)
-    else:
-        rivals = []
-    settled = {group.name for group in rivals}
-    shrinking = []
-    for group in groups:
-        if group.name in settled:
-            continue
-        if len(group.held) <= group.wanted:
-            group.kept = group.held.keys()
-        else:
-            shrinking.append(group)
-    if not shrinking:
-        return
+    if len(set[int]().union(*[group.held for group in groups])) < sum([len(group.held) for group in groups]):
+        claims.update(chunk for group in groups for chunk in group.held)
+        contested = {chunk for chunk, count in claims.items() if count > 1}
+        _settle(topology, [group for group in groups if not contested.isdisjoint(group.held)], claims)
     # Where it is all the same to a group, it leaves the node that others grow on.
     pressure: Counter[int] = Counter()
+    shrinking = []
     for group in groups:
-        if (missing := group.wanted - len(group.held)) > 0:
-            for node in {topology.areas[chunk][0] for chunk in group.held}:
+        missing = group.wanted - len(group.held)
+        if missing < 0:
+            shrinking.append(group)
+        elif missing > 0:
+            for node in set(map(topology.node_by_chunk.__getitem__, group.held)):
                 pressure[node] += missing
+    for group in groups:
+        if group.kept is None and len(group.held) <= group.wanted:
+            group.kept = group.held.keys()
     for group in shrinking:
-        group.kept = _best(topology, group, group.held.keys(), pressure, {})
+        if group.kept is None:
+            group.kept = _best(topology, group, group.held.keys(), pressure, {})
 
 
 def _best(
     topology: Topology, group: _Group, chunks: Iterable[int], pressure: Mapping[int, int], claims: Mapping[int, int]
 ) -> list[int]:
     """As many of these chunks, which the group holds, as it is to have, if there are so many: what it best keeps."""
-    areas, held = topology.areas, group.held
-    mine = list(chunks)
-    in_cache = Counter(areas[chunk][:2] for chunk in mine)
-    rank = _node_ranks(Counter(areas[chunk][0] for chunk in mine), group, pressure)
-
-    def worth(chunk: int) -> tuple[int, ...]:
-        node, cache, core = areas[chunk]
-        return (-held[chunk], claims.get(chunk, 0), rank[node], -in_cache[node, cache], cache, core, chunk)
-
-    mine.sort(key=worth)
+    nodes, caches, cores, held = topology.node_by_chunk, topology.cache_by_chunk, topology.core_by_chunk, group.held
+    mine = sorted(chunks)
+    on_node = Counter(map(nodes.__getitem__, mine))
+    rank = _node_ranks(on_node, group, pressure)
+    in_cache = Counter(map(caches.__getitem__, mine))
+    if len(rank) > 1 or len(in_cache) > 1 or claims or topology.cores or len(set(held.values())) > 1:
+        mine.sort(
+            key=lambda chunk: (
+                -held[chunk],
+                claims.get(chunk, 0),
+                rank[nodes[chunk]],
+                -in_cache[caches[chunk]],
+                caches[chunk],
+                cores[chunk],
+            )
+        )
     return mine[: group.wanted]
 
 
@@ -201,45 +211,44 @@ def _settle(topology: Topology, rivals: list[_Group], claims: Mapping[int, int])
         improved = improve(
             {group.name: group.held for group in rivals},
             {group.name: group.wanted for group in rivals},
-            {group.name: group.kept for group in rivals},
+            {group.name: group.kept or _NOTHING for group in rivals},
         )
         for group in rivals:
             group.kept = improved[group.name]
 
 
-def _grow(topology: Topology, groups: list[_Group], growing: list[_Group]) -> dict[str, list[int]]:
-    """The chunks of those that grow: what they keep, and what they get of the chunks that nobody keeps."""
-    free = set(range(len(topology.chunks))).difference(*[group.kept for group in groups])
+def _grow(topology: Topology, claims: _Claims) -> dict[str, Collection[int]]:
+    """The chunks of each group: what it keeps, and what it gets of the chunks that nobody keeps."""
+    groups = claims.changing
+    owned: dict[str, Collection[int]] = {group.name: group.kept or _NOTHING for group in groups}
+    growing = [group for group in groups if len(owned[group.name]) < group.wanted]
+    if not growing:
+        return owned
+    free = set(range(len(topology.chunks))).difference(*claims.staying.values(), *owned.values())
     busy = frozenset[int]().union(*[group.held for group in groups])
     rooms = Rooms(topology, free, busy)
-    order = sorted(
-        growing,
-        key=lambda group: (not rooms.has_room(group.kept, group.wanted), len(group.kept) - group.wanted, group.name),
-    )
-    owned = {group.name: rooms.fill(group.kept, group.wanted, group.home) for group in order}
-    if len(growing) == len(groups) and not any(group.kept or group.home for group in groups):
+    in_place = {group.name for group in growing if rooms.has_room(owned[group.name], group.wanted)}
+    growing.sort(key=lambda group: (group.name not in in_place, len(owned[group.name]) - group.wanted, group.name))
+    empty_pool = not claims.staying and not any(owned.values()) and not any(group.home for group in groups)
+    for group in growing:
+        owned[group.name] = rooms.fill(owned[group.name], group.wanted, group.home)
+    if empty_pool:
         # Everybody arrives at once: laid out along a line of nodes, each is on at most one node too many.
         line = Rooms(topology, free, busy)
-        laid = {group.name: line.lay(group.wanted) for group in order}
+        laid: dict[str, Collection[int]] = {group.name: line.lay(group.wanted) for group in growing}
         owned = min(owned, laid, key=lambda way: _spread(topology, groups, way))
-    return owned
-
-
-def _exchanged(
-    topology: Topology, groups: list[_Group], owned: Mapping[str, Collection[int]]
-) -> Mapping[str, Collection[int]]:
-    """owned, and what others keep, after those that grow have exchanged chunks to be on fewer nodes."""
-    areas = topology.areas
-    if all(len({areas[chunk][0] for chunk in mine}) == 1 for mine in owned.values()):
+    node_of = topology.node_by_chunk.__getitem__
+    split = [group.name for group in growing if len(set(map(node_of, owned[group.name]))) > 1]
+    if not split:
         return owned
-    parties = {group.name: Party(group.held, group.home, set(owned.get(group.name, group.kept))) for group in groups}
-    exchange(topology, parties, list(owned))
+    parties = {group.name: Party(group.held, group.home, set(owned[group.name])) for group in groups}
+    exchange(topology, parties, split, free.difference(*owned.values()))
     return {name: party.owned for name, party in parties.items()}
 
 
-def _spread(topology: Topology, groups: list[_Group], owned: Mapping[str, list[int]]) -> tuple[int, int]:
+def _spread(topology: Topology, groups: list[_Group], owned: Mapping[str, Collection[int]]) -> tuple[int, int]:
     """How bad a placement is: by how many nodes at most a group has too many, and by how many all together."""
-    sizes = sorted(Counter(node for node, _cache, _core in topology.areas).values(), reverse=True)
+    sizes = sorted(Counter(topology.node_by_chunk).values(), reverse=True)
     excess = []
     for group in groups:
         least = 0
@@ -247,5 +256,5 @@ def _spread(topology: Topology, groups: list[_Group], owned: Mapping[str, list[i
         while room < group.wanted:
             room += sizes[least]
             least += 1
-        excess.append(len({topology.areas[chunk][0] for chunk in owned[group.name]}) - least)
+        excess.append(len({topology.node_by_chunk[chunk] for chunk in owned[group.name]}) - least)
     return max(excess), sum(excess)

@@ -10,19 +10,18 @@ class Rooms:
 
     def __init__(self, topology: Topology, free: Iterable[int], busy: Collection[int]) -> None:
         self._topology = topology
-        self._areas = areas = topology.areas
+        self._node_of, self._cache_of = topology.node_by_chunk, topology.cache_by_chunk
         self._nodes: dict[int, dict[int, list[int]]] = {}
         # The best of a cache is last: what is not busy, then siblings next to each other, then by number.
-        order = sorted(free, key=lambda chunk: (chunk in busy, areas[chunk][2], chunk), reverse=True)
-        for chunk in order:
-            node, cache, _core = areas[chunk]
-            self._nodes.setdefault(node, {}).setdefault(cache, []).append(chunk)
+        core_of = topology.core_by_chunk
+        for chunk in sorted(free, key=lambda chunk: (chunk in busy, core_of[chunk], chunk), reverse=True):
+            self._nodes.setdefault(self._node_of[chunk], {}).setdefault(self._cache_of[chunk], []).append(chunk)
         self._room = {node: sum(map(len, caches.values())) for node, caches in sorted(self._nodes.items())}
 
     def has_room(self, kept: Collection[int], wanted: int) -> bool:
         """Whether what is missing is free on the nodes of kept."""
-        at = {self._areas[chunk][0] for chunk in kept}
-        return sum(self._room.get(node, 0) for node in at) >= wanted - len(kept)
+        at = set(map(self._node_of.__getitem__, kept))
+        return sum([self._room.get(node, 0) for node in at]) >= wanted - len(kept)
 
     def fill(self, kept: Collection[int], wanted: int, home: frozenset[int]) -> list[int]:
         """kept and as many free chunks as are missing, which are then no longer free. There are enough of them.
@@ -35,7 +34,8 @@ class Rooms:
             self._siblings(mine, wanted, home)
         if home:
             self._fill(mine, wanted, [node for node in self._room if node in home])
-        self._fill(mine, wanted, list(self._room))
+        if len(mine) < wanted:
+            self._fill(mine, wanted, self._room)
         return mine
 
     def lay(self, wanted: int) -> list[int]:
@@ -48,42 +48,50 @@ class Rooms:
 
     def _siblings(self, mine: list[int], wanted: int, home: frozenset[int]) -> None:
         """Takes what is free of the cores that it has a part of."""
-        cores = {self._areas[chunk][2] for chunk in mine}
+        core_of = self._topology.core_by_chunk
+        cores = {core_of[chunk] for chunk in mine}
         for node, caches in self._nodes.items():
             if home and node not in home:
                 continue
             for chunks in caches.values():
-                for chunk in [chunk for chunk in reversed(chunks) if self._areas[chunk][2] in cores]:
+                for chunk in [chunk for chunk in reversed(chunks) if core_of[chunk] in cores]:
                     if len(mine) < wanted:
                         chunks.remove(chunk)
                         self._room[node] -= 1
                         mine.append(chunk)
 
-    def _fill(self, mine: list[int], wanted: int, nodes: list[int]) -> None:
-        room, distance = self._room, self._topology.distance
-        at = {self._areas[chunk][0] for chunk in mine}
-        for node in sorted(at.intersection(nodes), key=lambda node: (-room[node], node)):
-            self._take(node, min(wanted - len(mine), room[node]), mine)
+    def _fill(self, mine: list[int], wanted: int, nodes: Iterable[int]) -> None:
+        room = self._room
+        at = set(map(self._node_of.__getitem__, mine))
+        if at:
+            for node in sorted(at.intersection(nodes), key=lambda node: (-room.get(node, 0), node)):
+                self._take(node, min(wanted - len(mine), room.get(node, 0)), mine)
         while (missing := wanted - len(mine)) > 0:
-            open_nodes = [node for node in nodes if room[node] > 0]
-            if not open_nodes:
+            next_node = self._next_node(missing, at, [node for node in nodes if room[node] > 0])
+            if next_node is None:
                 return
-            fitting = [node for node in open_nodes if room[node] >= missing]
-            if fitting:
-                node = min(fitting, key=lambda node: (sum(distance(node, other) for other in at), room[node], node))
-            else:
-                # The emptiest first makes the fewest nodes; among equals the one with the most room near it.
-                most = max(room[node] for node in open_nodes)
-                node = min(
-                    (node for node in open_nodes if room[node] == most),
-                    key=lambda node: (
-                        sum(distance(node, other) for other in at),
-                        sum(distance(node, other) * room[other] for other in open_nodes),
-                        node,
-                    ),
-                )
-            self._take(node, min(missing, room[node]), mine)
-            at.add(node)
+            self._take(next_node, min(missing, room[next_node]), mine)
+            at.add(next_node)
+
+    def _next_node(self, missing: int, at: set[int], nodes: list[int]) -> int | None:
+        """The node to go on with for one that is at some already; None: there is no room on any."""
+        room, distance = self._room, self._topology.distance
+        fitting = [node for node in nodes if room[node] >= missing]
+        if not at and fitting:
+            return min([(room[node], node) for node in fitting])[1]
+        if fitting:
+            return min(fitting, key=lambda node: (sum([distance(node, other) for other in at]), room[node], node))
+        # The emptiest first makes the fewest nodes; among equals the one with the most room near it.
+        most = max([room[node] for node in nodes], default=0)
+        return min(
+            [node for node in nodes if room[node] == most],
+            key=lambda node: (
+                sum([distance(node, other) for other in at]),
+                sum([distance(node, other) * room[other] for other in nodes]),
+                node,
+            ),
+            default=None,
+        )
 
     def _take(self, node: int, count: int, mine: list[int]) -> None:
         """Moves so many free chunks of a node to mine: from caches it is in, else from the tightest that fits."""
@@ -91,15 +99,15 @@ class Rooms:
             return
         self._room[node] -= count
         caches = self._nodes[node]
-        if len(caches) > 1:
-            for cache in {area[1] for area in map(self._areas.__getitem__, mine) if area[0] == node}:
-                if part := min(count, len(caches[cache])) if cache in caches else 0:
+        if mine and len(caches) > 1:
+            for cache in sorted({self._cache_of[chunk] for chunk in mine if self._node_of[chunk] == node}):
+                if part := min(count, len(caches.get(cache, ()))):
                     count -= part
                     _move(caches[cache], part, mine)
         while count > 0:
             sizes = [(len(chunks), cache) for cache, chunks in caches.items() if chunks]
             fitting = [size for size in sizes if size[0] >= count]
-            size, cache = min(fitting) if fitting else max(sizes, key=lambda one: (one[0], -one[1]))
+            size, cache = min(fitting) if fitting else max(sizes)
             part = min(count, size)
             count -= part
             _move(caches[cache], part, mine)

@@ -51,13 +51,13 @@ class Cpus(Protocol):
 class Topology:
     """The pool as placement sees it.
 
-    chunks: the smallest parts that are handed out, disjoint and not empty; all of one size where pool_topology made
-    them. node_of: NUMA node of each pCPU of the pool. caches: pCPUs that share a last-level cache; a chunk outside all
-    of them shares with its node. cores: pCPUs that share a core, where chunks are smaller than cores. distances:
-    between two nodes; pairs that are missing count as OTHER_SOCKET apart. Raises ValueError where these do not hold.
+    chunks: the smallest parts that are handed out, disjoint, not empty, all of one size. node_of: NUMA node of each
+    pCPU of the pool. caches: pCPUs that share a last-level cache; a chunk outside all of them shares with its node.
+    cores: pCPUs that share a core, where chunks are smaller than cores. distances: between two nodes; pairs that are
+    missing count as OTHER_SOCKET apart. Raises ValueError where these do not hold.
 
-    Derived: chunk_of, the index of its chunk by pCPU. areas, by chunk: the node, the cache and the core it lies in,
-    the latter two as numbers that say nothing else. chunk: pCPUs in a chunk; in the largest where they differ.
+    Derived: chunk, pCPUs in a chunk. cpus, all pCPUs that can be handed out. chunk_of, the index of its chunk by pCPU.
+    node_by_chunk, cache_by_chunk, core_by_chunk: where each chunk lies; numbers of caches and cores say nothing else.
     """
 
     chunks: tuple[frozenset[int], ...]
@@ -65,8 +65,11 @@ class Topology:
     caches: tuple[frozenset[int], ...] = ()
     cores: tuple[frozenset[int], ...] = ()
     distances: Mapping[tuple[int, int], int] = field(default_factory=dict)
+    cpus: frozenset[int] = field(init=False, repr=False, compare=False)
     chunk_of: Mapping[int, int] = field(init=False, repr=False, compare=False)
-    areas: tuple[tuple[int, int, int], ...] = field(init=False, repr=False, compare=False)
+    node_by_chunk: tuple[int, ...] = field(init=False, repr=False, compare=False)
+    cache_by_chunk: tuple[int, ...] = field(init=False, repr=False, compare=False)
+    core_by_chunk: tuple[int, ...] = field(init=False, repr=False, compare=False)
     chunk: int = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -74,24 +77,25 @@ class Topology:
         for index, chunk in enumerate(self.chunks):
             if not chunk or not chunk_of.keys().isdisjoint(chunk):
                 raise ValueError(f"chunk {sorted(chunk)} is empty or overlaps another: each pCPU is in one chunk")
+            if len(chunk) != len(self.chunks[0]):
+                raise ValueError(f"chunk {sorted(chunk)} is not of the size of the first: make all chunks equal")
             chunk_of.update(dict.fromkeys(chunk, index))
         if missing := sorted(chunk_of.keys() - self.node_of.keys()):
             raise ValueError(f"pCPU {missing[0]} has no NUMA node: name one for each pCPU of the pool")
         cache_of = {cpu: number for number, cache in enumerate(self.caches) for cpu in cache}
         core_of = {cpu: number for number, core in enumerate(self.cores) for cpu in core}
         firsts = [min(chunk) for chunk in self.chunks]
-        areas = tuple(
-            (self.node_of[cpu], cache_of.get(cpu, -1), core_of.get(cpu, len(self.cores) + index))
-            for index, cpu in enumerate(firsts)
-        )
-        object.__setattr__(self, "chunk_of", chunk_of)
-        object.__setattr__(self, "areas", areas)
-        object.__setattr__(self, "chunk", max(map(len, self.chunks), default=1))
-
-    @property
-    def cpus(self) -> frozenset[int]:
-        """All pCPUs that can be handed out."""
-        return frozenset(self.chunk_of)
+        nodes = tuple(self.node_of[cpu] for cpu in firsts)
+        cores = tuple(core_of.get(cpu, len(self.cores) + index) for index, cpu in enumerate(firsts))
+        for name, value in (
+            ("chunk", len(self.chunks[0]) if self.chunks else 1),
+            ("cpus", frozenset(chunk_of)),
+            ("chunk_of", chunk_of),
+            ("node_by_chunk", nodes),
+            ("cache_by_chunk", tuple(cache_of.get(cpu, -1 - node) for cpu, node in zip(firsts, nodes, strict=True))),
+            ("core_by_chunk", cores),
+        ):
+            object.__setattr__(self, name, value)
 
     def chunks_for(self, cpus: int) -> int:
         """How many chunks an allocation of cpus takes."""
@@ -168,7 +172,7 @@ def _equal_chunks(cores: Iterable[frozenset[int]], cpus: Cpus) -> list[frozenset
         if size % part:
             continue
         count, left = size // part, small
-        for near in (lambda cpu: (cpus.node_of.get(cpu, 0), cache_of.get(cpu, -1)), lambda cpu: cpus.node_of.get(cpu)):
+        for near in (lambda cpu: (cpus.node_of.get(cpu, 0), cache_of.get(cpu, -1)), cpus.node_of.get):
             together: dict[object, list[frozenset[int]]] = {}
             for core in left:
                 together.setdefault(near(min(core)), []).append(core)
