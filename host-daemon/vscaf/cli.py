@@ -13,8 +13,6 @@ from vscaf.config import HELP, load_config
 from vscaf.errors import VscafError
 from vscaf.serve import check_host, serve
 
-log = logging.getLogger("vscaf")
-
 
 @click.group(
     context_settings={"help_option_names": ["-h", "--help"]},

@@ -253,19 +253,26 @@ def release(domain: str | None, socket: Path | None, config: Path) -> None:
     the domain again.
     """
 
-    async def work() -> tuple[list[str], bool]:
+    async def work() -> tuple[list[str], Path | None]:
+        path = find_socket(socket, config)
         try:
-            answer = await tell(find_socket(socket, config), "/v1/release", {"domain": domain})
+            answer = await tell(path, "/v1/release", {"domain": domain})
         except NoDaemon as error:
-            return await _restore(config, domain, error), False
-        return answer["domains"], True
+            return await _restore(config, domain, error), path
+        return answer["domains"], None
 
-    names, by_daemon = run(work)
+    names, silent = run(work)
     for name in names:
-        after = f"; left alone until `vscaf manage {name}`" if by_daemon else " (from the journal: no daemon runs)"
-        click.echo(f"{printable(name)}: as it was found{after}")
-    if not names:
-        click.echo(_nothing("released" if by_daemon else "put back", by_daemon))
+        left_alone = f"; left alone until `vscaf manage {name}`" if silent is None else ""
+        click.echo(printable(f"{name}: as it was found{left_alone}"))
+    if silent is not None:
+        click.echo(_from_journal(names, silent))
+    elif not names:
+        click.echo(
+            "nothing was released: no domain is in vscaf's hands"
+            if domain is None
+            else f"{domain}: was released already"
+        )
 
 
 @click.command(short_help="Manage a released domain again.")
@@ -292,22 +299,19 @@ def off(socket: Path | None, config: Path) -> None:
     Where no daemon runs, what an earlier one left pinned is put back from its journal.
     """
 
-    async def work() -> tuple[list[str], bool]:
+    async def work() -> tuple[list[str], Path | None]:
+        path = find_socket(socket, config)
         try:
-            path = find_socket(socket, config)
             names = await _held(path)
             await tell(path, "/v1/off")
         except NoDaemon as error:
-            return await _restore(config, None, error), False
-        return names, True
+            return await _restore(config, None, error), path
+        return names, None
 
-    names, by_daemon = run(work)
+    names, silent = run(work)
     for name in names:
-        click.echo(f"{printable(name)}: as it was found")
-    if by_daemon:
-        click.echo("the daemon has ended")
-    else:
-        click.echo(_nothing("put back", by_daemon) if not names else "put back from the journal: no daemon runs")
+        click.echo(printable(f"{name}: as it was found"))
+    click.echo("the daemon has ended" if silent is None else _from_journal(names, silent))
 
 
 async def _held(path: Path) -> list[str]:
@@ -321,10 +325,10 @@ async def _held(path: Path) -> list[str]:
     return [one["name"] for one in domains if one["state"] not in {NOT_RUNNING, *LEFT_ALONE}]
 
 
-def _nothing(done: str, by_daemon: bool) -> str:
-    return f"nothing was {done}: " + (
-        "no domain is in vscaf's hands" if by_daemon else "no daemon runs, and the journal names no running domain"
-    )
+def _from_journal(names: list[str], silent: Path) -> str:
+    if names:
+        return f"put back from the journal: no daemon answers at {silent}"
+    return f"nothing was put back: no daemon answers at {silent}, and the journal names no domain"
 
 
 async def _restore(config: Path, domain: str | None, no_daemon: NoDaemon) -> list[str]:

@@ -150,7 +150,7 @@ class MetricsText:
 
 
 class MetricsServer:
-    """Serves GET /metrics on a TCP *address*, bound from construction on. UsageError where it cannot be."""
+    """Serves GET /metrics on a TCP *address*, taken from construction on. UsageError where it cannot be."""
 
     def __init__(self, address: str) -> None:
         host, port = parse_address(address)
@@ -159,6 +159,7 @@ class MetricsServer:
         try:
             self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             self._socket.bind((host, port))
+            self._socket.listen()
         except OSError as error:
             self._socket.close()
             raise UsageError(

@@ -19,8 +19,11 @@ from vscaf.hypervisor.values import DomainKey, DomainSeen
 
 LOSSES = ("inflation", "fork", "dispatch", "barrier", "steal")
 NOT_RUNNING = "not running"
-LEFT_ALONE = frozenset({"unmanaged", "released"})
+UNMANAGED = "unmanaged"
+LEFT_ALONE = frozenset({UNMANAGED, "released"})
 """States in which a domain has no partition, because vscaf changes nothing of it."""
+NOTHING_DONE = frozenset({"found", "given back"})
+"""States of a domain of which nothing is changed yet, or any more: shown as unmanaged."""
 
 
 class ShownRules(Protocol):
@@ -114,10 +117,11 @@ def domain_status(domain: ShownDomain) -> DomainStatus:
     """The state of a running domain."""
     link = domain.link
     report = link.report if link is not None else None
-    left_alone = domain.state in LEFT_ALONE
+    state = UNMANAGED if domain.state in NOTHING_DONE else domain.state
+    left_alone = state in LEFT_ALONE
     return DomainStatus(
         name=domain.name,
-        state=domain.state,
+        state=state,
         why=domain.unmanaged_why,
         partition=None if left_alone else format_cpu_list(domain.held),
         allocation=None if left_alone else len(domain.held),
