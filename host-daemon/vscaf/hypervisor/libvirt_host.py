@@ -28,6 +28,7 @@ DESCRIPTION_PATIENCE_S = 0.5  # then a domain is shown without what its descript
 LISTINGS = 2  # of each kind under way at once
 HUNG_MS = 1000  # a job of a domain that lasts longer holds up all that changes the domain
 PLUG_TIMEOUT_S = 30.0  # libvirt waits 5 s for each vCPU that the guest should let go
+BAD_CPUS = {libvirt.VIR_ERR_SYSTEM_ERROR, libvirt.VIR_ERR_INVALID_ARG}  # what a pin to CPUs that are not there may say
 NO_VCPU = 1_000_000  # the number of a vCPU that no domain has
 
 
@@ -218,8 +219,8 @@ class LibvirtHost:
                 call.proceed()
                 try:
                     apply(domain, number, masks[number])
-                except libvirt.libvirtError:
-                    if cpus <= online:
+                except libvirt.libvirtError as error:
+                    if cpus <= online or error.get_error_code() not in BAD_CPUS:
                         raise
                     # The kernel may refuse a set with an offline CPU in it, such as one found before that went.
                     apply(domain, number, cpus_mask(cpus & online, width))
