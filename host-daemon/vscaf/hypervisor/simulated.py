@@ -23,8 +23,11 @@ from vscaf.hypervisor.values import (
 )
 
 DEFAULT_SHARES = 1024
-ROUNDS = 40
+ROUNDS = 20
 """Of balancing vCPUs that float: in each, they move some of what they want to the pCPUs where less is wanted."""
+
+LEAST = 1e-9
+"""CPUs that are none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -337,55 +340,87 @@ class SimulatedHost:
                 times[vcpu] = times.get(vcpu, 0.0) + rate * passed_s
 
     def _handed_out(self) -> dict[DomainKey, dict[int, float]]:
-        running = [domain for domain in self.domains.values() if domain.state is RunState.RUNNING]
-        rates: dict[DomainKey, dict[int, float]] = {domain.key: {} for domain in running}
-        spread: list[tuple[SimulatedDomain, int, dict[int, float]]] = []
-        for domain in running:
-            for vcpu in range(domain.vcpus):
-                wanted = min(1.0, max(0.0, domain.wanted.get(vcpu, 0.0)))
-                places = sorted(domain.pins[vcpu] & self.cpus.online)
-                if wanted > 0.0 and places:
-                    spread.append((domain, vcpu, dict.fromkeys(places, wanted / len(places))))
-        for _ in range(ROUNDS):
-            load: dict[int, float] = {}
-            for _domain, _vcpu, parts in spread:
-                for cpu, part in parts.items():
-                    load[cpu] = load.get(cpu, 0.0) + part
-            for _domain, _vcpu, parts in spread:
-                if len(parts) > 1:
-                    wanted, lighter = (
-                        sum(parts.values()),
-                        {cpu: part / load[cpu] for cpu, part in parts.items() if part},
-                    )
-                    scale = wanted / sum(lighter.values())
-                    parts.update({cpu: part * scale for cpu, part in lighter.items()})
-        there: dict[int, list[tuple[SimulatedDomain, int, float]]] = {}
-        for domain, vcpu, parts in spread:
-            for cpu, part in parts.items():
-                there.setdefault(cpu, []).append((domain, vcpu, part))
-        for wishes in there.values():
-            for domain, vcpu, part in _shared_by_weight(wishes):
-                rates[domain.key][vcpu] = rates[domain.key].get(vcpu, 0.0) + part
+        crowds: list[_Crowd] = []
+        for domain in self.domains.values():
+            if domain.state is RunState.RUNNING:
+                crowds += _crowds(domain)
+        _balance(crowds, _areas(crowds, self.cpus.online))
+        rates: dict[DomainKey, dict[int, float]] = {key: {} for key in self.domains}
+        for crowd in crowds:
+            total = sum(crowd.wanted.values())
+            got = sum(crowd.got)
+            rates[crowd.key].update({vcpu: got * wanted / total for vcpu, wanted in crowd.wanted.items()})
         return rates
 
 
-def _shared_by_weight(
-    wishes: list[tuple[SimulatedDomain, int, float]],
-) -> list[tuple[SimulatedDomain, int, float]]:
-    """One pCPU among those that want parts of it: by their domains' weights, and no more than anybody wants."""
-    got: list[tuple[SimulatedDomain, int, float]] = []
-    spare = 1.0
+@dataclass(slots=True, eq=False)
+class _Crowd:
+    """vCPUs of one domain that may run on the same pCPUs. parts: what they want of each of these areas; got of it."""
 
-    def weight(wish: tuple[SimulatedDomain, int, float]) -> float:
-        return float(wish[0].cpu_shares or DEFAULT_SHARES) * wish[2]
+    key: DomainKey
+    weight: float
+    pins: frozenset[int]
+    wanted: dict[int, float]
+    parts: dict[int, float] = field(default_factory=dict)
+    got: list[float] = field(default_factory=list)
 
-    wishes = [wish for wish in wishes if wish[2] > 0.0]
+
+def _crowds(domain: SimulatedDomain) -> list[_Crowd]:
+    crowds: dict[frozenset[int], _Crowd] = {}
+    for vcpu in range(domain.vcpus):
+        wanted, pins = min(1.0, domain.wanted.get(vcpu, 0.0)), domain.pins[vcpu]
+        if wanted > LEAST:
+            weight = float(domain.cpu_shares or DEFAULT_SHARES)
+            crowds.setdefault(pins, _Crowd(domain.key, weight, pins, {})).wanted[vcpu] = wanted
+    return list(crowds.values())
+
+
+def _areas(crowds: list[_Crowd], online: frozenset[int]) -> list[int]:
+    """How many pCPUs there are in each area: those that the same crowds may run on. Sets the crowds' parts, evenly."""
+    pins = {crowd.pins: None for crowd in crowds}
+    members: dict[frozenset[int], list[int]] = {}
+    names = {cpus: number for number, cpus in enumerate(pins)}
+    users: dict[int, set[int]] = {cpu: set() for cpu in online}
+    for cpus, number in names.items():
+        for cpu in cpus & online:
+            users[cpu].add(number)
+    for cpu in sorted(online):
+        if users[cpu]:
+            members.setdefault(frozenset(users[cpu]), []).append(cpu)
+    sizes = [len(cpus) for cpus in members.values()]
+    for crowd in crowds:
+        mine = [area for area, who in enumerate(members) if names[crowd.pins] in who]
+        total, there = sum(crowd.wanted.values()), sum(sizes[area] for area in mine)
+        crowd.parts = {area: total * sizes[area] / there for area in mine}
+    return sizes
+
+
+def _balance(crowds: list[_Crowd], sizes: list[int]) -> None:
+    """Lets crowds move to where less is wanted, and then shares each area among those that want parts of it."""
+    for _ in range(ROUNDS):
+        load = [0.0] * len(sizes)
+        for crowd in crowds:
+            for area, part in crowd.parts.items():
+                load[area] += part / sizes[area]
+        for crowd in crowds:
+            if len(crowd.parts) > 1:
+                lighter = {area: part / load[area] for area, part in crowd.parts.items() if part > LEAST / 1e6}
+                scale = sum(crowd.parts.values()) / sum(lighter.values())
+                crowd.parts = {area: part * scale for area, part in lighter.items()}
+    for area, size in enumerate(sizes):
+        wishes = [(crowd, crowd.parts[area]) for crowd in crowds if crowd.parts.get(area, 0.0) > 0.0]
+        _share(wishes, float(size))
+
+
+def _share(wishes: list[tuple[_Crowd, float]], spare: float) -> None:
+    """One area among those that want parts of it: by their weights, and no more than anybody wants."""
     while wishes:
-        total = sum(weight(wish) for wish in wishes)
-        content = [wish for wish in wishes if wish[2] <= spare * weight(wish) / total]
+        total = sum(crowd.weight * part for crowd, part in wishes)
+        unit = spare / total
+        content = [(crowd, part) for crowd, part in wishes if unit * crowd.weight >= 1.0]
+        for crowd, part in content or wishes:
+            crowd.got.append(part if content else unit * crowd.weight * part)
         if not content:
-            return got + [(wish[0], wish[1], spare * weight(wish) / total) for wish in wishes]
-        got += content
-        spare -= sum(wish[2] for wish in content)
-        wishes = [wish for wish in wishes if wish not in content]
-    return got
+            return
+        spare = max(0.0, spare - sum(part for _, part in content))
+        wishes = [(crowd, part) for crowd, part in wishes if unit * crowd.weight < 1.0]
