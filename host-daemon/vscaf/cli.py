@@ -13,10 +13,11 @@ from rich.console import Console
 from vscaf import __version__
 from vscaf.config import HELP, Config, load_config
 from vscaf.control import ControlServer, ask_status
+from vscaf.core.topology import pool_topology
 from vscaf.errors import UsageError, VscafError
 from vscaf.hypervisor.libvirt_host import LibvirtHost
 from vscaf.journal import Journal, host_boot_id
-from vscaf.loop import Daemon, configured_policy, pool_topology
+from vscaf.loop import Daemon, configured_policy
 from vscaf.status import status as daemon_status
 from vscaf.status import table
 
@@ -74,7 +75,7 @@ async def _serve(config: Config) -> int:
                     f"domain {name}: libvirt at {config.uri} has none of that name: see `virsh list --all`"
                 )
         # All that can be refused is refused before anything is written.
-        configured_policy(config, len(pool_topology(config.pool_cpus, cpus).chunks[0]))
+        configured_policy(config, pool_topology(config.pool_cpus, cpus).chunk)
         journal = Journal(Path(config.state_directory), host_boot_id())
         running = Daemon(config, host, cpus, journal)
         loop = asyncio.get_running_loop()

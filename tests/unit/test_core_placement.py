@@ -194,6 +194,12 @@ def test_into_an_empty_pool_each_partition_is_on_at_most_one_node_too_many(nodes
         assert sum(len({c // per_node for c in p}) - 1 for p in placed.values() if p) <= nodes - 1
 
 
+def test_what_fits_on_no_node_any_more_is_laid_along_a_line_of_them():
+    """Four nodes of four, five of three: the tightest fits leave one chunk on each, for a fifth on three nodes."""
+    placed = place(topology(16, per_node=4), {}, dict.fromkeys("abcde", 3))
+    assert sorted(len({cpu // 4 for cpu in partition}) for partition in placed.values()) == [1, 1, 1, 2, 2]
+
+
 def test_over_a_long_history_partitions_stay_together():
     """100 domains on 256 cores of 8 nodes, a dozen of which change every period: how far partitions fall apart.
 

@@ -102,6 +102,11 @@ def test_everyone_everywhere_is_only_shrunk():
     assert {shrink.keep for shrink in steps.shrinks} == {cpus(0, 1), cpus(2, 3)}
 
 
+def test_who_comes_to_share_a_chunk_needs_it_from_nobody_who_shares_it():
+    steps = plan({"a": cpus(0, 1)}, {"a": cpus(0), "b": cpus(0), "c": cpus(1)}, frozenset("ab"))
+    assert steps.grows == (Grow("b", cpus(0), cpus()), Grow("c", cpus(1), cpus(1)))
+
+
 NAMES = "abcde"
 
 
