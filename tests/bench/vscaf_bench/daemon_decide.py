@@ -185,18 +185,20 @@ def measure(report: Report, quick: bool) -> None:
         details: dict[str, object] = {}
         for case in CASES:
             gc.collect()
-            periods = list(history(domains, cpus, case, 20 if quick else 100))
-            times = [period.total_ms for period in periods]
+            figures: list[tuple[float, dict[str, float], int]] = []
+            for period in history(domains, cpus, case, 20 if quick else 100):
+                # Nothing of a period is kept but numbers: the collector's time grows with what there is.
+                figures.append((period.total_ms, period.parts_ms, len(period.way.shrinks) + len(period.way.grows)))
+            times = [total for total, _parts, _steps in figures]
             results[case] = Result(name, "ms", *median_interval(times), len(times), bar=bar)
             medians.setdefault(case, []).append(results[case].value)
-            steps = [float(len(period.way.shrinks) + len(period.way.grows)) for period in periods]
-            parts = {
-                part: median_interval([period.parts_ms[part] for period in periods])[0] for part in periods[0].parts_ms
-            }
             details[case] = {
                 "ms": {"median": results[case].value, "smallest": min(times), "largest": max(times)},
-                "parts_ms": parts,
-                "steps_of_the_plan": median_interval(steps)[0],
+                "parts_ms": {
+                    part: median_interval([parts[part] for _total, parts, _steps in figures])[0]
+                    for part in figures[0][1]
+                },
+                "steps_of_the_plan": median_interval([float(steps) for _total, _parts, steps in figures])[0],
             }
             print(f"   {name} {case}: {results[case].value:.3g} ms", flush=True)
         worst = max(ORDINARY, key=lambda case: results[case].value)
