@@ -13,7 +13,7 @@ SAY := printf 'vscaf: %s\n'
 ENV := VSCAF_BUILD=$(CURDIR)/$(BUILD)/meson VSCAF_IMAGE=$(CURDIR)/$(BUILD)/image/current
 
 .PHONY: help setup venv programs image lint test-c test-unit test-guest test-systemd fuzz check demo demo-standalone \
-    bench bench-agent bench-libgomp bench-parking clean
+    bench bench-agent bench-daemon bench-libgomp bench-parking clean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 24
@@ -75,10 +75,13 @@ demo: image ## two guests share two CPUs: table, build/demo/report.json, build/d
 demo-standalone: programs venv ## two programs share two CPUs of this machine, without guests; ARGS=--quick
 	@$(ENV) $(BIN)/python -m vscaf_lab.demo_standalone --output $(BUILD)/demo-standalone $(ARGS)
 
-bench: bench-libgomp bench-parking bench-agent ## all benchmarks
+bench: bench-libgomp bench-parking bench-agent bench-daemon ## all benchmarks
 
 bench-agent: programs venv ## what the guest agent costs and how fast it serves; ARGS=--quick
 	@PYTHONPATH=tests/bench $(BIN)/python -m vscaf_bench.agent --meson $(BUILD)/meson --output $(BUILD)/bench $(ARGS)
+
+bench-daemon: image ## how fast the daemon decides and separates real guests, and what it costs (root); ARGS=--quick
+	@$(ROOT) env PYTHONPATH=tests/bench $(ENV) $(BIN)/python -m vscaf_bench.daemon --output $(BUILD)/bench $(ARGS)
 
 bench-libgomp: programs venv ## what the shim costs and how well it learns; ARGS=--quick
 	@PYTHONPATH=tests/bench $(BIN)/python -m vscaf_bench.libgomp --meson $(BUILD)/meson --output $(BUILD)/bench $(ARGS)
