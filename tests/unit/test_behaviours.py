@@ -21,7 +21,7 @@ def rows() -> list[tuple[int, str, str]]:
 
 
 @cache
-def tests_in(path: Path) -> frozenset[str]:
+def functions_of(path: Path) -> frozenset[str]:
     tree = ast.parse(path.read_text(encoding="utf-8"))
     return frozenset(node.name for node in tree.body if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef))
 
@@ -40,7 +40,7 @@ def test_every_test_that_is_named_exists() -> None:
         f"{number}: {path}::{name}"
         for number, _behaviour, shown in rows()
         for path, name in TEST.findall(shown)
-        if not (name.startswith("test_") and (REPOSITORY / path).is_file() and name in tests_in(REPOSITORY / path))
+        if not (name.startswith("test_") and (REPOSITORY / path).is_file() and name in functions_of(REPOSITORY / path))
     ]
     assert missing == []
 
