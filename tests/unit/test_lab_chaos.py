@@ -163,7 +163,7 @@ def test_the_schedule_follows_from_the_seed(seed, seconds):
     longer = schedule(seed, 2 * seconds, ["a", "b"], ["c"])
     assert longer[: len(made)] == made, "a longer run begins as the shorter one does"
     for burst in made:
-        assert 1 <= len(burst) <= 3
+        assert 1 <= len(burst) <= 4
         assert len({one.part for one in burst}) == len(burst), "two things at once happen to two parts"
         assert all(SHORTEST_S <= one.away_s <= LONGEST_S for one in burst)
     kinds = {*OF_THE_HOST, *(("guest", kind) for kind in OF_A_GUEST), *(("c", kind) for kind in OF_AN_IDLE_GUEST)}

@@ -53,7 +53,7 @@ def schedule(seed: int, seconds: float, computing: Sequence[str], idle: Sequence
         burst: list[Failure] = []
         taken: set[str] = set()
         delay_s = 0.0
-        for _ in range(dice.randint(1, 3)):
+        for _ in range(dice.randint(2, 4)):
             if not deck:
                 deck = _deck(dice, computing, idle)
             free = [card for card in deck if card[0] not in taken]
