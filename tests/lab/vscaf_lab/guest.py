@@ -27,7 +27,8 @@ class Guest:
     `max_vcpus` can come (default: vcpus). `cpuset`: host CPUs for all of it from the start, as libvirt writes them
     ("0-1"); default: all. `kernel_arguments`: more of them, e.g. "vscaf.agent=off". `unpluggable`: vCPUs present at the
     start may be unplugged (default: under KVM only; under TCG an unplug never completes). `persistent`: libvirt knows
-    the domain while it does not run, and a reboot starts it again. `disk`: a qcow2 file, for snapshots.
+    the domain while it does not run, and a reboot starts it again. `disk`: a qcow2 file, for snapshots. `elements`:
+    more of the domain's XML, e.g. a <cputune>.
     Raises LabError where the image is missing, TimeoutError where the guest does not answer in time.
     """
 
@@ -45,6 +46,7 @@ class Guest:
         unpluggable: bool | None = None,
         persistent: bool = False,
         disk: Path | None = None,
+        elements: str = "",
     ) -> None:
         self.lab = lab
         self.name = name
@@ -56,6 +58,7 @@ class Guest:
         self.kernel_arguments = kernel_arguments
         self.persistent = persistent
         self.disk = disk
+        self.elements = elements
         self._unpluggable = unpluggable
         self._runner: Runner | None = None
         self._started = 0.0
@@ -105,6 +108,7 @@ class Guest:
   <name>{escape(self.name)}</name>
   <memory unit='MiB'>{self.memory_mib}</memory>
   <vcpu placement='static'{cpuset} current='{self.vcpus}'>{self.max_vcpus}</vcpu>{each}
+  {self.elements}
   <os>
     <type arch='x86_64' machine='pc'>hvm</type>
     <kernel>{escape(str(self.image / "vmlinuz"))}</kernel>
