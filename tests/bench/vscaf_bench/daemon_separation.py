@@ -105,7 +105,7 @@ def first_change(samples: Sequence[Sample], domain: str, after_s: float, where: 
 def decided_at(log: str, after_s: float) -> float | None:
     """When the daemon's log, from its local times of day, first says that the steady guest is to lose pCPUs."""
     now_s, today = time.monotonic(), datetime.datetime.now()
-    for words in re.findall(rf"(?m)^(\d\d:\d\d:\d\d\.\d+) .*\b{STEADY}: pCPUs", log):
+    for words in re.findall(rf"(?m)^(\d\d:\d\d:\d\d\.\d+) .*event=allocation .*\bdomain={STEADY} ", log):
         clock = datetime.datetime.strptime(words, "%H:%M:%S.%f").time()
         ago_s = (today - datetime.datetime.combine(today.date(), clock)).total_seconds() % 86400
         if now_s - ago_s >= after_s:
@@ -247,7 +247,7 @@ def _add(report: Report, ours: list[Measured], theirs: list[Measured], by_hand: 
         "had left a pCPU; until_pinned: from there until the second guest's pins were in force",
         "slowest_ms": before,
         "never_separated": sum(one.separated_s is None for one in ours),
-        "deadlines_missed": len(re.findall(r"did not acknowledge", log)),
+        "deadlines_missed": len(re.findall(rf"domain {STEADY}: shrinking -> contained", log)),
         "way_into_the_guest_ms": 1e3 * statistics.median(one.started_after_s for one in ours),
         "pinned_by_hand": "apart at any time, with one pCPU idle while only one computes",
     }
