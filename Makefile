@@ -12,8 +12,8 @@ ROOT := $(if $(filter 0,$(shell id -u)),,sudo --preserve-env=PATH,PIP_CERT)
 SAY := printf 'vscaf: %s\n'
 ENV := VSCAF_BUILD=$(CURDIR)/$(BUILD)/meson VSCAF_IMAGE=$(CURDIR)/$(BUILD)/image/current
 
-.PHONY: help setup venv programs image lint test-c test-unit test-guest test-systemd fuzz check demo demo-standalone \
-    bench bench-agent bench-daemon bench-libgomp bench-parking clean
+.PHONY: help setup venv programs image lint test-c test-unit test-guest test-systemd fuzz chaos check demo \
+    demo-standalone bench bench-agent bench-daemon bench-libgomp bench-parking clean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 24
@@ -56,6 +56,9 @@ test-unit: programs venv ## tests without guests
 test-guest: image ## tests with real guests (root)
 	@$(SAY) 'tests with real guests ...'
 	@$(ROOT) env $(ENV) $(BIN)/python -m pytest tests/guest $(ARGS)
+
+chaos: image ## failures at random in real guests for five minutes (root); ARGS="--seconds 300 --seed N": logs in build/chaos
+	@$(ROOT) env $(ENV) $(BIN)/python -m vscaf_lab.chaos_run --output $(BUILD)/chaos $(ARGS)
 
 fuzz: setup venv ## fuzz the agent for a minute; ARGS="--seconds 3600" for longer: guest-agent/fuzz/README.md
 	@tests/build-c $(BUILD)/fuzz clang fuzz
