@@ -29,34 +29,46 @@ class JournalError(VscafError):
     """The journal is there but cannot be used."""
 
 
+def _lists(pins: Mapping[int, frozenset[int]]) -> dict[int, list[int]]:
+    return {number: sorted(pins[number]) for number in sorted(pins)}
+
+
+def _sets(pins: Mapping[int, list[int]]) -> dict[int, frozenset[int]]:
+    return {number: frozenset(cpus) for number, cpus in pins.items()}
+
+
 class FoundSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """DomainSettings as it is written: sorted lists for sets."""
+    """DomainSettings as it is written: sorted lists for sets. Version 1 listed the pins of the vCPUs from 0 on."""
 
     vcpus: int
-    vcpu_pins: list[list[int]]
+    vcpu_pins: dict[int, list[int]] | list[list[int]]
     emulator_pin: list[int]
     cpu_shares: int | None
     iothread_pins: dict[int, list[int]] = {}
+    unplugged_pins: dict[int, list[int]] = {}
 
     @classmethod
     def of(cls, settings: DomainSettings) -> "FoundSettings":
         """The written form of *settings*."""
         return cls(
             vcpus=settings.vcpus,
-            vcpu_pins=[sorted(settings.vcpu_pins[vcpu]) for vcpu in sorted(settings.vcpu_pins)],
+            vcpu_pins=_lists(settings.vcpu_pins),
             emulator_pin=sorted(settings.emulator_pin),
             cpu_shares=settings.cpu_shares,
-            iothread_pins={thread: sorted(settings.iothread_pins[thread]) for thread in sorted(settings.iothread_pins)},
+            iothread_pins=_lists(settings.iothread_pins),
+            unplugged_pins=_lists(settings.unplugged_pins),
         )
 
     def settings(self) -> DomainSettings:
         """The settings that were written."""
+        pins = self.vcpu_pins
         return DomainSettings(
             vcpus=self.vcpus,
-            vcpu_pins={vcpu: frozenset(cpus) for vcpu, cpus in enumerate(self.vcpu_pins)},
+            vcpu_pins=_sets(dict(enumerate(pins)) if isinstance(pins, list) else pins),
             emulator_pin=frozenset(self.emulator_pin),
             cpu_shares=self.cpu_shares,
-            iothread_pins={thread: frozenset(cpus) for thread, cpus in self.iothread_pins.items()},
+            iothread_pins=_sets(self.iothread_pins),
+            unplugged_pins=_sets(self.unplugged_pins),
         )
 
 

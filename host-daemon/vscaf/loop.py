@@ -39,7 +39,7 @@ from vscaf.journal import Journal, LeftAlone
 from vscaf.managed import ManagedDomain, agent_link
 from vscaf.pool import HostPool
 from vscaf.rules import DomainRules, rules_for
-from vscaf.sight import infer, reported_points
+from vscaf.sight import infer
 
 log = logging.getLogger(__name__)
 
@@ -183,7 +183,7 @@ class Daemon:
         pool = self.pool_state()
         try:
             decision = decide(pool, self._policy, self.policy.options, self._memory)
-        except Exception as error:  # noqa: BLE001  policies are other people's code: whatever they raise changes nothing
+        except Exception as error:  # noqa: BLE001  policies are other people's code
             self.say_once("policy", f"policy {self.policy.name}: {error!r}; allocations stay as they are")
             return
         self._said.pop("policy", None)
@@ -242,6 +242,7 @@ class Daemon:
             if domain.link is not None:
                 self._background(domain.link.stop())
             domain.relink(agent_link(seen, self._heard))
+            domain.audit_due = True
         if seen.rules_error and seen.rules_error != domain.seen.rules_error:
             self.say_once(f"rules {seen.name}", f"domain {seen.name}: {seen.rules_error}", seen.name)
         domain.seen = seen
@@ -385,12 +386,13 @@ class Daemon:
             minimum=min(rules.minimum, maximum),
             maximum=maximum,
             weight=rules.weight,
+            priority=rules.priority,
             demand=domain.demand,
             allocation=len(has),
             may_rest=self.pool.rest_of(rules) != "keep",
             scaf_weight=domain.scaf_weight,
             newcomer=since_s is not None and now_s - since_s < self.config.newcomer_ms / 1000,
-            points=reported_points(domain.link.report) if domain.link is not None and domain.link.report else (),
+            points=domain.points,
         )
         if domain.goal is None or domain.standing is None or not self._stuck(domain.standing):
             return state

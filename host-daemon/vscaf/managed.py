@@ -7,10 +7,11 @@ standing saying so; it is never repeated here.
 import asyncio
 import logging
 import time
-from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
+
+from vscaf_policies import SpeedupPoint
 
 from vscaf.agentlink.link import AgentLink
 from vscaf.agentlink.messages import Allocate
@@ -29,6 +30,7 @@ from vscaf.core.transition import (
     finished,
     looked,
 )
+from vscaf.core.trust import DemandHistory, HostSight, believed_online
 from vscaf.errors import DomainGone, HypervisorError, NotSupported
 from vscaf.hypervisor.libvirt_host import LibvirtHost
 from vscaf.hypervisor.values import DomainSeen, DomainSettings
@@ -38,7 +40,6 @@ from vscaf.rules import DomainRules
 
 log = logging.getLogger(__name__)
 
-BUSY_PERIODS = 8  # a claimed speedup is held against the busiest of so many: a serial phase is no lie
 STALE_REPORT_S = 1.5
 GUEST_DEADLINE_SHARE = 0.6  # of the deadline: the guest still has to offline CPUs after its sections have ended
 
@@ -70,11 +71,15 @@ class ManagedDomain:
         self.demand = 0
         self.demand_since_s: float | None = None
         self.noted: tuple[object, ...] = ()
-        self.vcpu_time_s: float | None = None
+        self.demand_history = DemandHistory()
+        self.wanted_at_s: float | None = None
+        self.sight = HostSight()
+        self.points: tuple[SpeedupPoint, ...] = ()
+        self.distrusted = False
+        self.vcpu_time_s: Mapping[int, float] | None = None
         self.vcpu_time_at_s = 0.0
         self.usage_known = False
         self.busy_cpus = 0.0
-        self.busy_recently: deque[float] = deque(maxlen=BUSY_PERIODS)
         self.scaf_weight: float | None = None
         self.sequence = 0
         self._host = host
@@ -109,6 +114,11 @@ class ManagedDomain:
     def set_aside(self, why: str) -> None:
         """No more steps are taken for it. What was found is still to be given back."""
         self.left_alone, self.standing, self.goal = why, None, None
+
+    def distrust(self) -> None:
+        """Its guest says of vCPUs that compute that they are offline: it is contained until a new hello."""
+        self.distrusted = True
+        log.warning("domain %s: vCPUs that its agent calls offline compute: it is contained", self.name)
 
     def relink(self, link: AgentLink | None) -> None:
         """Its channel is another one: whoever is there has been told nothing."""
@@ -149,10 +159,12 @@ class ManagedDomain:
             return
         if link.generation != self._sent_to and standing.told is not None:
             standing = replace(standing, told=None, acknowledged=False)  # hello starts over
+            self.distrusted = False
         answers = link.connected and link.age_s() < STALE_REPORT_S
         acknowledged = standing.told is not None and link.acknowledged == self.sequence
-        if (answers, acknowledged, link.online) != (standing.answers, standing.acknowledged, standing.online):
-            standing = replace(standing, answers=answers, acknowledged=acknowledged, online=link.online)
+        online = None if self.distrusted else believed_online(link.online, standing.vcpus)
+        if (answers, acknowledged, online) != (standing.answers, standing.acknowledged, standing.online):
+            standing = replace(standing, answers=answers, acknowledged=acknowledged, online=online)
         self.standing = standing
 
     def tell(self, told: Told, again: bool, deadline_s: float) -> None:
@@ -272,23 +284,16 @@ class ManagedDomain:
                 )
 
     async def _resize(self, standing: Standing, call: Resize) -> None:
+        """Plugs or asks for an unplug; how many vCPUs came of it is read afterwards, whatever is said here."""
         before, self.vcpus_asked = standing.vcpus, call.vcpus
         if call.vcpus > before:
-            await self._pin_ahead(range(before, call.vcpus), standing.claim)
-            await self._host.plug(self.seen.key, call.vcpus)
-            log.info("domain %s: vCPUs %d -> %d (plugged)", self.name, before, call.vcpus)
+            done = await self._host.plug(self.seen.key, call.vcpus, standing.claim or None)
         else:
-            await self._host.unplug(self.seen.key, call.vcpus)
-            log.info("domain %s: vCPUs %d -> %d (unplug asked for)", self.name, before, call.vcpus)
-
-    async def _pin_ahead(self, vcpus: range, cpus: frozenset[int]) -> None:
-        """Pins vCPUs that are about to be plugged, so that they never run elsewhere; not every driver can."""
-        try:
-            await self._host.pin_vcpus(self.seen.key, dict.fromkeys(vcpus, cpus))
-        except DomainGone:
-            raise
-        except HypervisorError as error:
-            log.debug("domain %s: vCPUs that are not plugged cannot be pinned (%s)", self.name, error)
+            done = await self._host.unplug(self.seen.key, call.vcpus)
+        words = f" ({done.words})" if done.words else ""
+        log.info(
+            "domain %s: vCPUs %d -> %d: %s, %d there%s", self.name, before, call.vcpus, done.outcome, done.vcpus, words
+        )
 
     async def give_back(self, deadline_s: float, but: frozenset[str] = frozenset()) -> None:
         """Puts everything back as it was found; the domain is not managed any more.
@@ -304,7 +309,8 @@ class ManagedDomain:
                 return
             now = await self._host.settings(key)
             anywhere = frozenset[int]().union(*found.vcpu_pins.values())
-            pins = {vcpu: found.vcpu_pins.get(vcpu, anywhere) for vcpu in range(now.vcpus)}
+            meant = {**found.unplugged_pins, **found.vcpu_pins}
+            pins = {vcpu: meant.get(vcpu, anywhere) for vcpu in now.vcpu_pins}
             changed = {vcpu: cpus for vcpu, cpus in pins.items() if now.vcpu_pins.get(vcpu) != cpus}
             if changed and "vcpus" not in but:
                 await self._host.pin_vcpus(key, changed)
@@ -345,7 +351,9 @@ class ManagedDomain:
             )
             return
         try:
-            await self._host.unplug(self.seen.key, found)
+            done = await self._host.unplug(self.seen.key, found)
+            if done.vcpus > found:
+                log.warning("domain %s: has %d vCPUs, %d were found: %s", self.name, done.vcpus, found, done.words)
         except DomainGone:
             raise
         except HypervisorError as error:

@@ -15,8 +15,8 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from transition_world import TIMING, World
 
 EXPLORE = os.environ.get("VSCAF_EXPLORE")
-HISTORIES = int(EXPLORE or 400)
-WALKS = int(EXPLORE or 4000)
+HISTORIES = int(EXPLORE or 100)
+WALKS = int(EXPLORE or 2000)
 STEPS = 40
 SHAPES = ((2, 1, 0), (4, 1, 1), (4, 2, 2), (3, 1, 0), (6, 2, 0), (6, 1, 2))  # pCPUs of the pool, of a chunk, reserve
 

@@ -103,17 +103,34 @@ class Rooms:
             for cache in sorted({self._cache_of[chunk] for chunk in mine if self._node_of[chunk] == node}):
                 if part := min(count, len(caches.get(cache, ()))):
                     count -= part
-                    _move(caches[cache], part, mine)
+                    self._move(caches[cache], part, mine)
         while count > 0:
             sizes = [(len(chunks), cache) for cache, chunks in caches.items() if chunks]
             fitting = [size for size in sizes if size[0] >= count]
             size, cache = min(fitting) if fitting else max(sizes)
             part = min(count, size)
             count -= part
-            _move(caches[cache], part, mine)
+            self._move(caches[cache], part, mine)
 
+    def _move(self, chunks: list[int], count: int, mine: list[int]) -> None:
+        """The best so many of a cache's chunks to mine: the last of them."""
+        if self._topology.cores:
+            self._whole_cores_last(chunks, count)
+        mine += chunks[: -count - 1 : -1]
+        del chunks[-count:]
 
-def _move(chunks: list[int], count: int, mine: list[int]) -> None:
-    """The last so many of chunks to mine."""
-    mine += chunks[: -count - 1 : -1]
-    del chunks[-count:]
+    def _whole_cores_last(self, chunks: list[int], count: int) -> None:
+        """Orders a cache's chunks so that the last so many leave as few cores cut as can be."""
+        by_core: dict[int, list[int]] = {}
+        for chunk in reversed(chunks):
+            by_core.setdefault(self._topology.core_by_chunk[chunk], []).append(chunk)
+        chosen: list[int] = []
+        while by_core and len(chosen) < count:
+            missing = count - len(chosen)
+            # The largest that is used up; else, as one has to be cut, the smallest.
+            core = min(
+                by_core, key=lambda core: (len(by_core[core]) > missing, abs(missing - len(by_core[core])), core)
+            )
+            chosen += by_core.pop(core)
+        rest = [chunk for left in by_core.values() for chunk in left]
+        chunks[:] = [*reversed(rest), *reversed(chosen)]

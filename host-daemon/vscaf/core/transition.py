@@ -81,12 +81,13 @@ class Standing:
 
     claim: see above; empty only while it rests. affinity: as last read or set; None: unknown, and to be read before
     anything else. vcpus, vcpus_maximum: plugged now, and at most. moving: a call is under way; nothing is begun
-    before it has ended. onto: the partition that this call brings it to, where it claims another now. answers: an agent is there and reports. acknowledged: it has confirmed what it was told last.
-    online: the guest's CPUs as its agent says. told_at_s, sent_at_s: when it was told that first, and when last.
-    leaving_since_s: since when it has had pCPUs to leave. retiring: it was meant to rest and has had no partition
-    since, so that vCPUs which are at rest already claim nothing new. failures: in a row, so that no call is begun
-    before retry_at_s. vcpus_refused: a number of vCPUs that was asked for and has not come about. unused_since_s:
-    since when it has had more vCPUs than its partition has pCPUs.
+    before it has ended. onto: the partition that this call brings it to, where it claims another now. answers: an
+    agent is there and reports. acknowledged: it has confirmed what it was told last. online: the guest's CPUs as its
+    agent says. told_at_s, sent_at_s: when it was told that first, and when last. leaving_since_s: since when it has had
+    pCPUs to leave. retiring: it was meant to rest and has had no partition since, so that vCPUs which are at
+    rest already claim nothing new. failures: in a row, so that no call is begun before retry_at_s. vcpus_refused: a
+    number of vCPUs that was asked for and has not come about. unused_since_s: since when it has had more vCPUs than
+    its partition has pCPUs.
     """
 
     name: str
@@ -323,7 +324,8 @@ class _Stepper:
         self.tell(name, 0)
         standing = self.staying(name)
         ways = standing.ways
-        pins = vcpu_pins(ways.rest_area, standing.vcpus, None, cooperating=False)
+        assert standing.affinity is not None  # as steps() has seen
+        pins = vcpu_pins(ways.rest_area, standing.affinity.vcpus, None, cooperating=False)
         wanted = self.affinity(standing, pins, ways.emulator_area or ways.rest_area, ways.rest_shares)
         if not standing.resting or standing.affinity != wanted:
             self.begin(Apply(name, frozenset(), wanted))
@@ -357,7 +359,8 @@ class _Stepper:
             self.waits[name] = holders
             return
         standing = self.now[name]
-        pins = vcpu_pins(partition, standing.vcpus, None, cooperating=False)
+        assert standing.affinity is not None  # as steps() has seen
+        pins = vcpu_pins(partition, standing.affinity.vcpus, None, cooperating=False)
         emulator = standing.ways.emulator_area or partition
         self.begin(Apply(name, partition, self.affinity(standing, pins, emulator, standing.ways.shares)))
 
@@ -388,7 +391,7 @@ class _Stepper:
         if standing.answers and not standing.acknowledged and self.now_s < due_s:
             # Its answer may come: what it has fits it until then.
             self.again(due_s)
-            own = vcpu_pins(goal.partition, standing.vcpus, standing.online, cooperating=True)
+            own = vcpu_pins(goal.partition, standing.affinity.vcpus, standing.online, cooperating=True)
             self.states[name] = State.COOPERATING if standing.affinity.vcpus == own else State.GROWING
             if standing.resting or not standing.affinity.reach <= goal.partition:
                 self.begin(Apply(name, goal.partition, wanted))
@@ -415,7 +418,9 @@ class _Stepper:
             return
         if standing.unused_since_s is None:
             self.now[name] = replace(standing, unused_since_s=self.now_s)
-        due_s = (self.now_s if standing.unused_since_s is None else standing.unused_since_s) + self.timing.unplug_after_s
+        due_s = (
+            self.now_s if standing.unused_since_s is None else standing.unused_since_s
+        ) + self.timing.unplug_after_s
         if self.now_s < due_s:
             self.again(due_s)
         elif fewest != standing.vcpus_refused:
@@ -442,7 +447,8 @@ class _Stepper:
     def placed(self, standing: Standing, partition: frozenset[int]) -> Affinity:
         """Its threads on *partition*: one vCPU a pCPU where it cooperates, else all of them over all of it."""
         own = _cooperates(standing, partition)
-        pins = vcpu_pins(partition, standing.vcpus, standing.online, cooperating=own)
+        assert standing.affinity is not None  # as steps() has seen
+        pins = vcpu_pins(partition, standing.affinity.vcpus, standing.online, cooperating=own)
         return self.affinity(standing, pins, standing.ways.emulator_area or partition, standing.ways.shares)
 
     @staticmethod
