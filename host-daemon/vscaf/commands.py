@@ -49,8 +49,8 @@ def with_daemon(function: Function) -> Function:
 
 
 def one_line(error: VscafError) -> str:
-    """Its words, whatever a library put between them."""
-    return " ".join(str(error).split())
+    """Its words, whatever a library or a name put between them."""
+    return printable(" ".join(str(error).split()))
 
 
 def find_socket(socket: Path | None, config: Path) -> Path:

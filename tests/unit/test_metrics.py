@@ -218,3 +218,11 @@ def test_a_port_that_is_taken() -> None:
         taken.listen()
         with pytest.raises(UsageError, match=r"metrics_address .*in use.*free port"):
             MetricsServer(f"127.0.0.1:{taken.getsockname()[1]}")
+
+
+def test_two_that_were_started_at_once() -> None:
+    port = free_port()
+    first = MetricsServer(f"127.0.0.1:{port}")
+    with pytest.raises(UsageError, match=r"metrics_address .*in use"):
+        MetricsServer(f"127.0.0.1:{port}")
+    asyncio.run(first.stop())

@@ -66,7 +66,12 @@ async def _asked(
             yield response
     except (aiohttp.ClientError, TimeoutError, OSError, msgspec.MsgspecError) as error:
         reason = error.os_error if isinstance(error, aiohttp.ClientConnectorError) else error
-        words = getattr(reason, "strerror", None) or str(reason) or f"no answer in {timeout_s:g} s"
+        if isinstance(reason, TimeoutError):
+            raise VscafError(
+                f"control socket {path}: no answer in {timeout_s or 0:g} s: see the daemon's log; "
+                "where it hangs, kill -9 it, and `vscaf off` puts everything back from its journal"
+            ) from error
+        words = getattr(reason, "strerror", None) or str(reason) or type(reason).__name__
         if isinstance(reason, FileNotFoundError | ConnectionRefusedError):
             raise NoDaemon(f"control socket {path}: {words}: is `vscaf daemon` running?") from error
         if isinstance(reason, PermissionError):

@@ -158,7 +158,7 @@ class ControlServer:
         if self._rules.of(peer) < needed:
             return _failure(403, self._refusal(peer, needed))
         if needed is Access.WRITE:
-            log.info("control: %s by uid %d, pid %d", request.path, peer.uid, peer.pid)
+            log.info("control: %s by uid %d, pid %d", request.raw_path[:200], peer.uid, peer.pid)
         try:
             return await handler(request)
         except UsageError as error:
