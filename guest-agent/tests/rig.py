@@ -18,6 +18,9 @@ BUILD = Path(os.environ.get("VSCAF_BUILD", "build")).absolute()
 AGENT = BUILD / "guest-agent" / "vscaf-agent"
 PROGRAM = BUILD / "guest-agent" / "joined-program"
 DEADLINE_S = 20.0
+# A sanitizer keeps freed memory back to find its late use: a little of it, or none where an agent's growth is measured.
+KEEPS_A_LITTLE = "quarantine_size_mb=1"
+KEEPS_NOTHING = "quarantine_size_mb=0:thread_local_quarantine_size_kb=0"
 
 Message = dict[str, Any]
 
@@ -154,7 +157,15 @@ class Rig:
         numbers = sorted(int(path.name[3:]) for path in self.cpus.glob("cpu[0-9]*"))
         return [n for n in numbers if n == 0 or (self.cpus / f"cpu{n}" / "online").read_text().startswith("1")]
 
-    def start(self, *options: str, accept: bool = True, prefix: Sequence[str] = (), **popen: Any) -> None:
+    def start(
+        self,
+        *options: str,
+        accept: bool = True,
+        prefix: Sequence[str] = (),
+        sanitizer: str = KEEPS_A_LITTLE,
+        **popen: Any,
+    ) -> None:
+        """Starts the agent, and the host's end unless told not to. `sanitizer`: ASAN_OPTIONS of a build with one."""
         alone = "--standalone" in options
         command = [
             *prefix,
@@ -167,8 +178,7 @@ class Rig:
             str(self.proc),
         ]
         command += ["--port", str(self.port_path)] if not alone else []
-        # A sanitizer keeps freed memory back to find its late use: not so much that it looks like growth.
-        environment = {**os.environ, "ASAN_OPTIONS": "quarantine_size_mb=1"}
+        environment = {**os.environ, "ASAN_OPTIONS": sanitizer}
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(
                 [*command, "--period-ms", "50", *options], stderr=log, env=environment, **popen
