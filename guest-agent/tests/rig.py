@@ -22,6 +22,8 @@ DEADLINE_S = 20.0
 KEEPS_A_LITTLE = "quarantine_size_mb=1"
 KEEPS_NOTHING = "quarantine_size_mb=0:thread_local_quarantine_size_kb=0"
 
+LEARN, EXCLUSIVE = 1, 2
+
 Message = dict[str, Any]
 
 
@@ -31,6 +33,10 @@ def wait_until(condition: Callable[[], object], what: str, deadline_s: float = D
     while not condition():
         assert time.monotonic() < end, f"not within {deadline_s} s: {what}"
         time.sleep(0.005)
+
+
+def team_of(report: Message, pid: int) -> int:
+    return next((p["team"] for p in report["processes"] if p["pid"] == pid), 0)
 
 
 def as_user(user: int | None) -> dict[str, Any]:
