@@ -182,6 +182,20 @@ def test_behaviour_16_times_that_cannot_be_read_are_missing_not_zero(
     with_host(tmp_path, loop_runner, ONE, work)
 
 
+def test_a_count_that_somebody_changed_is_told_at_the_next_look(tmp_path: Path, loop_runner: asyncio.Runner) -> None:
+    """libvirt has no event of a plug."""
+
+    async def work(rig: Rig) -> None:
+        (a,) = await rig.host.observe()
+        await rig.host.observe()
+        assert rig.tuned == []
+        rig.faults.real.lookupByName("a").setVcpusFlags(3, libvirt.VIR_DOMAIN_AFFECT_LIVE)
+        assert (await rig.seen("a")).vcpus == 3
+        assert rig.tuned == [a.key]
+
+    with_host(tmp_path, loop_runner, ONE, work)
+
+
 def test_nothing_is_unplugged_without_kvm(tmp_path: Path, loop_runner: asyncio.Runner) -> None:
     async def work(rig: Rig) -> None:
         rig.faults.inject("XMLDesc", times=None, result=lambda xml: xml.replace("type='test'", "type='qemu'"))

@@ -194,6 +194,12 @@ def test_into_an_empty_pool_each_partition_is_on_at_most_one_node_too_many(nodes
         assert sum(len({c // per_node for c in p}) - 1 for p in placed.values() if p) <= nodes - 1
 
 
+def test_what_fits_on_no_node_any_more_is_laid_along_a_line_of_them():
+    """Four nodes of four, five of three: the tightest fits leave one chunk on each, for a fifth on three nodes."""
+    placed = place(topology(16, per_node=4), {}, dict.fromkeys("abcde", 3))
+    assert sorted(len({cpu // 4 for cpu in partition}) for partition in placed.values()) == [1, 1, 1, 2, 2]
+
+
 def test_over_a_long_history_partitions_stay_together():
     """100 domains on 256 cores of 8 nodes, a dozen of which change every period: how far partitions fall apart.
 
@@ -313,6 +319,38 @@ def test_what_was_placed_stays_where_it_is(problem):
     topo, held, allocations = problem
     placed = place(topo, held, allocations)
     assert place(topo, placed, allocations) == placed
+
+
+@st.composite
+def rich_placements(draw):
+    """Larger ones, with caches, cores, distances, homes, and domains that share."""
+    nodes, per_node, chunk = draw(st.integers(1, 4)), draw(st.integers(1, 6)), draw(st.integers(1, 2))
+    count = nodes * per_node
+    plain = topology(count, chunk, per_node)
+    cache_of = [draw(st.integers(0, 5)) for _ in plain.chunks]
+    caches = [frozenset().union(*(p for p, c in zip(plain.chunks, cache_of, strict=True) if c == k)) for k in range(5)]
+    cores = [plain.chunks[n] | plain.chunks[n + 1] for n in range(0, count - 1, 2)] if draw(st.booleans()) else []
+    far = {(a, b): draw(st.sampled_from([12, 20, 32])) for a in range(nodes) for b in range(nodes) if a != b}
+    topo = Topology(plain.chunks, plain.node_of, tuple(c for c in caches if c), tuple(cores), far)
+    names = draw(st.lists(st.sampled_from("abcdefgh"), unique=True, min_size=1, max_size=min(8, count)))
+    sharing = frozenset(draw(st.lists(st.sampled_from(names), unique=True)))
+    left, allocations = count - bool(sharing), {}
+    for name in names:
+        mine = draw(st.integers(0, left))
+        allocations[name] = draw(st.integers(0, 1)) * chunk if name in sharing else mine * chunk
+        left -= 0 if name in sharing else mine
+    homes = {name: frozenset(draw(st.lists(st.integers(0, 4), max_size=2))) for name in names}
+    held = {name: draw(st.frozensets(st.integers(0, count * chunk + 1))) for name in names}
+    return topo, held, allocations, frozenset(name for name in sharing if allocations[name]), homes
+
+
+@given(rich_placements())
+def test_whatever_the_topology_partitions_are_lawful_and_stay_and_homes_cost_no_move(problem):
+    topo, held, allocations, sharing, homes = problem
+    placed = place(topo, held, allocations, sharing, homes)
+    assert check_partitions(placed, allocations, {}, topo, sharing) == []
+    assert place(topo, placed, allocations, sharing, homes) == placed
+    assert kept(placed, held) == kept(place(topo, held, allocations, sharing), held)
 
 
 @pytest.mark.parametrize("order", list(permutations("abc")))

@@ -356,17 +356,32 @@ def test_who_retires_half_way_keeps_its_claim_but_not_its_rest_area():
 
 
 def test_a_grow_from_rest_that_fails_and_is_not_wanted_any_more_blocks_nobody():
-    (grow,) = (steps := ask([resting()], {"a": goal(0)})).calls
+    pool = cpus(0, 1, 2)
+    shares = ways(rest_area=pool, emulator_area=pool)
+    at_rest = floating(pool, emulator=pool)
+    (grow,) = (steps := ask([resting(ways=shares, affinity=at_rest)], {"a": goal(0)})).calls
     broken = failed(steps.standings["a"], grow, 10.0)
     steps = ask([broken], {"a": goal()}, 11.0)
-    seen = looked(steps.standings["a"], 2, floating(RESERVE))
-    steps = ask([seen, resting("b")], {"a": goal(), "b": goal(0)}, 11.0)
-    standings = dict(steps.standings)
-    for call in steps.calls:
-        standings[call.domain] = finished(standings[call.domain], call)
-    steps = next_steps(standings, {"a": goal(), "b": goal(0)}, frozenset(), 11.0, TIMING)
-    assert standings["a"].claim == cpus()
-    assert standings["b"].claim | steps.standings["b"].claim == cpus(0)
+    seen = looked(steps.standings["a"], 2, at_rest)
+    assert seen.claim == cpus(0), "the look alone cannot tell"
+    goals = {"a": goal(), "b": goal(0)}
+    steps = ask([seen, resting("b")], goals, 11.0)
+    steps = next_steps(steps.standings, goals, frozenset(), 11.0, TIMING)
+    assert steps.standings["a"].claim == cpus()
+    assert steps.standings["b"].claim == cpus(0)
+
+
+def test_a_guest_hears_of_more_only_when_a_grow_has_ended():
+    goals = {"a": goal(0, 1)}
+    steps = ask([cooperating(0, online=(0,))], goals)
+    assert steps.calls
+    steps = after(steps, 10.1, goals)
+    assert (steps.tells, steps.calls, steps.states) == ((), (), {"a": State.GROWING})
+    # Nor where the decision is taken back while a shrink is under way: its pins become narrow first.
+    steps = ask([on(0, 1, answers=True)], {"a": goal(0)}, 20.0)
+    steps = after(steps, 20.5, {"a": goal(0)})
+    assert steps.calls
+    assert after(steps, 20.6, goals).tells == ()
 
 
 def test_pins_that_somebody_changed_are_put_right():

@@ -21,6 +21,7 @@ from vscaf.core.transition import (
     Resize,
     Standing,
     State,
+    Tell,
     Timing,
     Told,
     Ways,
@@ -88,6 +89,8 @@ class Domain:
     on_reserve: bool
     found_vcpus: int
     unplug: bool
+    unplug_works: bool
+    plug_limit: int
     demand: int = 1
     paused: bool = False
     newcomer: bool = True
@@ -95,7 +98,6 @@ class Domain:
     guest: Guest = field(default_factory=Guest)
     flight: Flight | None = None
     noticed: bool = False
-    plug_limit: int = 99
 
     def affinity(self) -> Affinity:
         pins = {vcpu: pinned.cpus for vcpu, pinned in sorted(self.pins.items())}
@@ -190,8 +192,10 @@ class World:
             maximum=maximum,
             may_rest=choose(5) > 0,
             on_reserve=choose(2) == 0,
-            found_vcpus=vcpus,
+            found_vcpus=1 + choose(vcpus),
             unplug=choose(2) == 0,
+            unplug_works=choose(2) == 0,
+            plug_limit=1 + choose(6),
             demand=choose(5),
         )
         domain.guest.manner = ("good", "mute", "gone")[choose(3)]
@@ -257,7 +261,7 @@ class World:
         for name, domain in self.domains.items():
             standing = self.standings[name]
             if not standing.moving and standing.vcpus != len(domain.pins):
-                self.standings[name] = replace(standing, vcpus=len(domain.pins), affinity=None)
+                self.standings[name] = replace(standing, vcpus=len(domain.pins))
             elif domain.noticed and not standing.moving and standing.affinity is not None:
                 domain.noticed = False
                 self.standings[name] = replace(standing, moving=True)
@@ -373,6 +377,7 @@ class World:
         assert self.again_at_s > self.now_s, "it would ask again at once, for ever"
         for tell in steps.tells:
             assert self.standings[tell.domain].told == tell.told
+            self.check_told(tell, before[tell.domain].told)
             if tell.again:
                 assert self.now_s - self.last_told_s[tell.domain] >= TIMING.resend_s - 1e-6
             self.last_told_s[tell.domain] = self.now_s
@@ -440,16 +445,18 @@ class World:
             flight.read = (len(domain.pins), domain.affinity())
             flight.shown = [pinned for pinned in domain.pins.values() if pinned.origin == FOREIGN]
         else:
-            self.resize(domain, call, standing, choose)
+            return self.resize(domain, call, standing, choose)
         return True
 
-    def resize(self, domain: Domain, call: Resize, standing: Standing, choose: Choose) -> None:
+    def resize(self, domain: Domain, call: Resize, standing: Standing, choose: Choose) -> bool:
+        """A plug may be refused in part; an unplug may come about late or never, although it was accepted."""
         goal = self.goals[domain.name].partition or self.everywhere
         while len(domain.pins) < min(call.vcpus, domain.plug_limit) and call.vcpus > standing.vcpus:
             domain.pins[len(domain.pins)] = Pinned(goal if choose(2) else self.everywhere, FOREIGN)
-        if call.vcpus < standing.vcpus and choose(2):  # else it never completes, or later
+        if call.vcpus < standing.vcpus and domain.unplug_works:
             while len(domain.pins) > call.vcpus:
                 del domain.pins[max(domain.pins)]
+        return len(domain.pins) >= call.vcpus
 
     def succeed(self, domain: Domain, choose: Choose) -> None:
         """The call under way takes effect, all of it, and ends."""
@@ -497,7 +504,7 @@ class World:
         ]
 
     def excuse(self, name: str) -> None:
-        """What was found of this domain, or what somebody else did to it, may overlap until it is put right."""
+        """What was found of a domain, or what somebody else did to it, may overlap until it is put right."""
         self.excused |= {pair for pair in self.pairs() if name in pair}
 
     def nowhere_to_wait(self, before: dict[str, Standing]) -> Callable[[], frozenset[str]]:
@@ -532,6 +539,13 @@ class World:
                     continue
                 assert pinned.cpus <= standing.claim, f"vCPU {vcpu} of {name} runs where it claims nothing"
 
+    def check_told(self, tell: Tell, before: Told | None) -> None:
+        """A guest hears of more only where its pins are there already."""
+        pins = self.domains[tell.domain].pins.values()
+        if not any(pinned.origin in (FOREIGN, SEEN) for pinned in pins):
+            reach = NOWHERE.union(*(pinned.cpus for pinned in pins))
+            assert tell.told.cpus <= max(before.cpus if before else 0, len(reach)), "told before the pins are there"
+
     def check_deadlines(self, states: Mapping[str, State], overlapping: Callable[[], frozenset[str]]) -> None:
         """Whoever has had a pCPU to leave for as long as a guest is waited for is being moved off it."""
         for name, standing in self.standings.items():
@@ -543,13 +557,18 @@ class World:
             since_s = self.leaving_since_s.setdefault(name, self.now_s)
             if self.now_s - since_s >= TIMING.deadline_s:
                 assert standing.moving or self.now_s < standing.retry_at_s, f"{name} is not contained in time"
+            elif not standing.moving:
+                assert self.again_at_s <= max(since_s + TIMING.deadline_s, standing.retry_at_s), "nobody will see to it"
+        for name, standing in self.standings.items():
+            told = standing.told is not None and standing.answers and not standing.acknowledged
+            if told and not standing.moving and states[name] in (State.RESTING, State.COOPERATING, State.CONTAINED):
+                assert self.again_at_s <= standing.sent_at_s + TIMING.resend_s, f"nobody will tell {name} again"
 
     # All is well from here on
 
     def come_to_rest(self, choose: Choose, decide_again: bool) -> None:
         """No failure, no news: every goal is reached in bounded time, and then nothing goes on for ever."""
         for domain in self.domains.values():
-            domain.plug_limit = 99
             self.notice(domain)
         chain_s = (len(self.domains) + 2) * (TIMING.deadline_s + 4 * CALL_S)
         in_time_s = self.now_s + RETRY_MOST_S + chain_s

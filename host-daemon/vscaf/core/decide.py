@@ -239,6 +239,8 @@ def _reasons(
     bounds_before = former.bounds if former else {}
     bounds_now = circumstances.bounds
     moved = sorted(name for name in {*bounds_before, *bounds_now} if bounds_before.get(name) != bounds_now.get(name))
+    named = frozenset(moved)
+    of_others = f"demand or bounds changed of {', '.join(moved[:3])}{' and more' if len(moved) > 3 else ''}"
     reasons = {}
     for domain in pool.domains:
         name, before, after = domain.name, domain.allocation, target[domain.name]
@@ -257,10 +259,10 @@ def _reasons(
             why = "first decision"
         elif (former.cpus, former.chunk) != (circumstances.cpus, circumstances.chunk):
             why = f"the pool is now {circumstances.cpus} CPUs in chunks of {circumstances.chunk}"
-        elif name in moved:
+        elif name in named:
             why = f"it could now use {bounds_now[name][1]} (demand {domain.demand}, maximum {domain.maximum})"
         elif moved:
-            why = f"demand or bounds changed of {', '.join(moved[:3])}{' and more' if len(moved) > 3 else ''}"
+            why = of_others
         elif circumstances.newcomers - former.newcomers:
             why = f"equal shares for {', '.join(sorted(circumstances.newcomers - former.newcomers)[:3])}"
         else:

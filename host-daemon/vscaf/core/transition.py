@@ -339,7 +339,8 @@ class _Stepper:
         standing = self.now[name]
         if standing.leaving_since_s is None:
             standing = self.now[name] = replace(standing, leaving_since_s=self.now_s)
-        self.tell(name, len(keep))
+        # Where it moves on the way, what it keeps may be more than it has: of that it hears when it is there.
+        self.tell(name, min(len(keep), len(standing.claim)))
         standing = self.now[name]
         assert standing.leaving_since_s is not None  # set above
         deadline_s = standing.leaving_since_s + self.timing.deadline_s

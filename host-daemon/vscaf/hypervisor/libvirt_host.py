@@ -56,6 +56,7 @@ class LibvirtHost:
         self._connections = Connections(uri, opener, self._register)
         self._descriptions = Descriptions()
         self._names: dict[DomainKey, str] = {}
+        self._plugged: dict[DomainKey, frozenset[int]] = {}
         self._lines: dict[DomainKey, Line] = {}
         self._host_line = Line("the host", lambda: None)
         self._listings: dict[bool, list[asyncio.Future[tuple[Row, ...]]]] = {True: [], False: []}
@@ -114,6 +115,10 @@ class LibvirtHost:
         """
         rows = await self._list()
         self._names = {row.key: row.name for row in rows}
+        before, self._plugged = self._plugged, {row.key: row.plugged for row in rows}
+        for key, plugged in self._plugged.items():  # libvirt has no event of a plug
+            if before.get(key, plugged) != plugged:
+                self._on_tuned(key)
         self._descriptions.keep(self._names)
         for key in [key for key, line in self._lines.items() if key not in self._names and not line.stuck]:
             del self._lines[key]
