@@ -32,7 +32,6 @@ class Kind(StrEnum):
     GONE = "gone"
     ADOPTED = "adopted"
     ALLOCATION = "allocation"
-    STATE = "state"
     VCPUS = "vcpus"
     RULES = "rules"
     FOREIGN = "foreign"
@@ -44,9 +43,12 @@ class Kind(StrEnum):
     UNKNOWN = "unknown"
     KNOWN = "known"
     REFUSED = "refused"
-    VIOLATION = "violation"
     POOL = "pool"
     LOST = "lost"
+
+
+WARNINGS = frozenset({Kind.UNKNOWN, Kind.REFUSED, Kind.FOREIGN, Kind.UNMANAGED})
+"""What somebody should look at: logged as warnings."""
 
 
 class Event(msgspec.Struct, frozen=True, kw_only=True, rename={"before": "from", "after": "to"}):
@@ -119,7 +121,7 @@ class EventLog:
         )
         self._ring.append(event)
         self.counts[event.kind if event.kind in self.counts or len(self.counts) < MOST_KINDS else "other"] += 1
-        log.info("%s", event.line())
+        log.log(logging.WARNING if kind in WARNINGS else logging.INFO, "%s", event.line())
         self._wake()
         return event
 

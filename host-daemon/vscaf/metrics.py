@@ -179,7 +179,7 @@ class MetricsServer:
             response.force_close()
             return response
 
-        self._web = web.Server(answer, access_log=None)
+        self._web = web.Server(answer, access_log=None, auto_decompress=False)
         self._server = await asyncio.get_running_loop().create_server(self._connected, sock=self._socket)
 
     async def stop(self) -> None:

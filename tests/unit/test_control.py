@@ -1,10 +1,12 @@
 """The control API over a real UNIX socket: what it answers, what it refuses, and followers of events."""
 
 import asyncio
+import gzip
 import json
 import socket
 from pathlib import Path
 
+import aiohttp
 import jsonschema
 import msgspec
 import pytest
@@ -30,7 +32,7 @@ def test_what_may_be_asked(directory: Path) -> None:
         assert await ask(path, "/v1/schema") == json.loads(SCHEMA_FILE.read_text(encoding="utf-8"))
         assert await ask(path, "/metrics") == "vscaf_up 1\n"
         events.record(Kind.STARTED, None)
-        events.record(Kind.STATE, "a", before="growing", after="cooperating", why="it acknowledged")
+        events.record("state", "a", before="growing", after="cooperating", why="it acknowledged")
         (event,) = await ask(path, "/v1/events?since=1")
         assert (event["number"], event["from"], event["to"]) == (2, "growing", "cooperating")
 
@@ -120,6 +122,24 @@ def test_refused_in_one_line_of_words(case: str, directory: Path) -> None:
     on_server(directory, work)
 
 
+def test_a_body_is_not_unfolded(directory: Path) -> None:
+    """A megabyte in a thousand bytes is a bad body of a thousand bytes."""
+
+    async def work(path: Path, _: Recorder, __: EventLog) -> None:
+        async with (
+            aiohttp.ClientSession(connector=aiohttp.UnixConnector(str(path))) as session,
+            session.post(
+                "http://vscaf/v1/release",
+                data=gzip.compress(b'{"domain": "a"}' + b" " * 1_000_000),
+                headers={"Content-Encoding": "gzip"},
+            ) as response,
+        ):
+            assert response.status == 400
+            assert "body" in (await response.json())["error"]
+
+    on_server(directory, work)
+
+
 @given(st.binary(max_size=200))
 def test_no_body_gets_past_the_types(body: bytes) -> None:
     """Whatever is sent, it is decoded as the type or refused; nothing else is raised."""
@@ -185,7 +205,7 @@ def test_a_follower_gets_each_event_as_it_comes_and_the_end(directory: Path) -> 
             reader = asyncio.create_task(read())
             for number in range(1, 6):
                 await until(lambda number=number: len(got) >= number)  # type: ignore[misc]
-                events.record(Kind.STATE, "a")
+                events.record("state", "a")
         async with asyncio.timeout(10):
             await reader
         assert got == [1, 2, 3, 4, 5, 6]
@@ -203,7 +223,7 @@ def test_a_follower_that_never_reads_is_waited_for_at_no_cost(directory: Path) -
             deaf.sendall(b"GET /v1/events?follow=1 HTTP/1.1\r\nHost: vscaf\r\n\r\n")
             for _round in range(50):
                 for _ in range(100):
-                    events.record(Kind.STATE, "a", why="w" * 400)
+                    events.record("state", "a", why="w" * 400)
                 await asyncio.sleep(0)
             assert (await ask_status(directory / "s"))["policy"] == "max-speedup"
             assert len(events._ring) == 100

@@ -35,6 +35,13 @@ def test_an_event_as_json_and_as_a_line_of_the_log(caplog: pytest.LogCaptureFixt
     assert events.counts == {"allocation": 1}
 
 
+@pytest.mark.parametrize(("kind", "level"), [("unknown", "WARNING"), (Kind.FOREIGN, "WARNING"), ("allocation", "INFO")])
+def test_what_somebody_should_look_at_is_a_warning(kind: str, level: str, caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.INFO, logger="vscaf.eventlog"):
+        EventLog().record(kind, None)
+    assert [record.levelname for record in caplog.records] == [level]
+
+
 def test_what_is_no_scalar_is_text_and_what_json_cannot_say_is_null() -> None:
     event = EventLog().record(
         "state",

@@ -111,8 +111,14 @@ class ControlServer:
         application.router.add_get("/v1/schema", self._schema, allow_head=False)
         application.router.add_get("/metrics", self._metrics_text, allow_head=False)
         # A follower that goes away ends its handler; changes go on without who asked for them.
+        # Bodies are taken as they are: nobody gets a few bytes to unfold into many.
         self._runner = web.AppRunner(
-            application, access_log=None, shutdown_timeout=GRACE_S, handler_cancellation=True, handle_signals=False
+            application,
+            access_log=None,
+            shutdown_timeout=GRACE_S,
+            handler_cancellation=True,
+            handle_signals=False,
+            auto_decompress=False,
         )
         await self._runner.setup()
         mode, gid = self._rules.socket_mode
