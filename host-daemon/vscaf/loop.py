@@ -47,6 +47,7 @@ HEARING_S = 1.0  # how long the first decision waits for agents that have not sp
 LOOK_GAP_S = 0.02  # between looks, however many guests have news
 AUDITS = 16  # domains whose pins are read each period where the host does not tell of changes
 AUDITS_TOLD = 1  # where it does: a call that gets lost is found all the same
+STEPS_MOST = 8  # that follow from one another at once; the rest waits for the next turn
 HOST_CPUS_S = 1.0  # between looks at which pCPUs are online
 
 
@@ -480,7 +481,9 @@ class Daemon:
         same = len(about) == len(self._stepped) and all(map(operator.is_, about, self._stepped))
         if same and self.decision.sharing == self._stepped_sharing and time.monotonic() < self._again_at_s:
             return
-        while self._step_once(by_name, standings, goals, self.decision.sharing):
+        for _ in range(STEPS_MOST):
+            if not self._step_once(by_name, standings, goals, self.decision.sharing):
+                break
             standings = {name: domain.standing for name, domain in by_name.items() if domain.standing is not None}
         self._stepped = [*(domain.standing for domain in by_name.values()), *goals.values()]
         self._stepped_sharing = self.decision.sharing
