@@ -3,10 +3,9 @@
 import asyncio
 import io
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
 
 import libvirt
 import pytest
@@ -16,15 +15,20 @@ from vscaf.control import ControlServer, ask_status
 from vscaf.hypervisor.libvirt_host import LibvirtHost
 from vscaf.journal import Journal
 from vscaf.loop import Daemon
+from vscaf.operations import Operations
 from vscaf.status import status, table
 
+from .faults import Faults
 from .node import write_node
 
 ALL = frozenset({0, 1, 2, 3})  # what the driver's domains are pinned to when they start on a node of four
 
 
-def configured(uri: str, tmp_path: Path, policy: str = "equipartition", **domains: DomainConfig) -> Config:
+def configured(
+    uri: str, tmp_path: Path, policy: str = "equipartition", foreign_changes: str = "mend", **domains: DomainConfig
+) -> Config:
     return Config(
+        foreign_changes=foreign_changes,  # type: ignore[arg-type]
         uri=uri,
         pool="0,2",
         state_directory=str(tmp_path / "state"),
@@ -34,38 +38,6 @@ def configured(uri: str, tmp_path: Path, policy: str = "equipartition", **domain
         domains=domains or {"a": DomainConfig(), "b": DomainConfig()},
         policy=PolicyConfig(name=policy),
     )
-
-
-class FaultyHost(LibvirtHost):
-    """A real connection; `fault` sees each call's name first and may raise what libvirt would."""
-
-    fault: Callable[[str], None] = staticmethod(lambda name: None)  # type: ignore[assignment]
-
-    async def observe(self) -> Any:
-        type(self).fault("observe")
-        return await super().observe()
-
-    async def _call(self, work: Any) -> Any:
-        def faulty() -> Any:
-            type(self).fault(work.__qualname__.split(".")[-1])
-            return work()
-
-        return await super()._call(faulty)
-
-
-def libvirt_error(code: int, words: str = "made up") -> libvirt.libvirtError:
-    error = libvirt.libvirtError(words)
-    error.err = (code, libvirt.VIR_FROM_TEST, words, 2, "", "", "", 0, 0)
-    return error
-
-
-@pytest.fixture
-def fault() -> Iterator[Callable[[Callable[[str], None]], None]]:
-    def install(function: Callable[[str], None]) -> None:
-        FaultyHost.fault = staticmethod(function)  # type: ignore[assignment]
-
-    yield install
-    FaultyHost.fault = staticmethod(lambda name: None)  # type: ignore[assignment]
 
 
 @asynccontextmanager
@@ -97,9 +69,11 @@ def mode_of(path: str) -> int:
     return Path(path).stat().st_mode & 0o777
 
 
-def on_host(uri: str, runner: asyncio.Runner, work: Callable[[FaultyHost], Awaitable[None]]) -> None:
+def on_host(
+    uri: str, runner: asyncio.Runner, work: Callable[[LibvirtHost], Awaitable[None]], faults: Faults | None = None
+) -> None:
     async def with_host() -> None:
-        host = FaultyHost(uri, 5.0)
+        host = LibvirtHost(uri, 5.0, opener=(faults or Faults()).open)
         await host.open()
         try:
             await work(host)
@@ -129,7 +103,7 @@ async def pins_of(host: LibvirtHost, name: str) -> list[frozenset[int]]:
 def test_two_busy_domains_get_partitions_and_everything_back(tmp_path: Path, loop_runner: asyncio.Runner) -> None:
     uri = write_node(tmp_path, 4, {"a": (2, 2), "b": (2, 2)})
 
-    async def work(host: FaultyHost) -> None:
+    async def work(host: LibvirtHost) -> None:
         a, _b = await host.observe()
         await host.pin_vcpus(a.key, {1: frozenset({0, 2})})  # something to be put back
         found = {name: await pins_of(host, name) for name in "ab"}
@@ -148,7 +122,7 @@ def test_two_busy_domains_get_partitions_and_everything_back(tmp_path: Path, loo
 def test_unmanaged_changes_nothing(tmp_path: Path, loop_runner: asyncio.Runner) -> None:
     uri = write_node(tmp_path, 4, {"a": (2, 2), "b": (2, 2)})
 
-    async def work(host: FaultyHost) -> None:
+    async def work(host: LibvirtHost) -> None:
         found = {name: await pins_of(host, name) for name in "ab"}
         async with running(configured(uri, tmp_path, "unmanaged"), host) as daemon:
             await until(lambda: daemon.decision is not None)
@@ -159,68 +133,59 @@ def test_unmanaged_changes_nothing(tmp_path: Path, loop_runner: asyncio.Runner) 
     on_host(uri, loop_runner, work)
 
 
-def test_failed_listing_is_unknown_not_empty(
-    tmp_path: Path, loop_runner: asyncio.Runner, fault: Callable[[Callable[[str], None]], None]
-) -> None:
+def test_failed_listing_is_unknown_not_empty(tmp_path: Path, loop_runner: asyncio.Runner) -> None:
     uri = write_node(tmp_path, 4, {"a": (2, 2), "b": (2, 2)})
+    faults = Faults()
 
-    def listing_fails(name: str) -> None:
-        if name == "look":
-            raise libvirt_error(libvirt.VIR_ERR_INTERNAL_ERROR)
-
-    async def work(host: FaultyHost) -> None:
+    async def work(host: LibvirtHost) -> None:
         async with running(configured(uri, tmp_path), host) as daemon:
             await until(lambda: set(partitions(daemon).values()) == {"0", "2"})
             before = partitions(daemon)
-            fault(listing_fails)
+            faults.inject("getAllDomainStats", times=None, error=libvirt.VIR_ERR_INTERNAL_ERROR)
             await until(lambda: status(daemon)["unknown"])
             assert partitions(daemon) == before
             assert len(daemon.managed) == 2
-            fault(lambda name: None)
+            faults.clear()
             await until(lambda: not status(daemon)["unknown"])
             assert partitions(daemon) == before
 
-    on_host(uri, loop_runner, work)
+    on_host(uri, loop_runner, work, faults)
 
 
-def test_refused_pin_keeps_the_others_away(
-    tmp_path: Path, loop_runner: asyncio.Runner, fault: Callable[[Callable[[str], None]], None]
-) -> None:
+def test_refused_pin_keeps_the_others_away(tmp_path: Path, loop_runner: asyncio.Runner) -> None:
     """While the one that should leave a pCPU cannot be pinned, nobody else is let onto it."""
     uri = write_node(tmp_path, 4, {"a": (2, 2), "b": (2, 2)})
+    faults = Faults()
 
-    def pins_fail(name: str) -> None:
-        if name == "pin":
-            raise libvirt_error(libvirt.VIR_ERR_OPERATION_FAILED)
-
-    async def work(host: FaultyHost) -> None:
-        fault(pins_fail)
+    async def work(host: LibvirtHost) -> None:
+        refused = faults.inject("pinVcpu", times=None, error=libvirt.VIR_ERR_OPERATION_FAILED)
         async with running(configured(uri, tmp_path), host) as daemon:
-            await until(lambda: daemon.transitions >= 3)
+            await until(lambda: refused.hits >= 3)
             assert {domain.held for domain in daemon.managed.values()} == {ALL}
-            fault(lambda name: None)
+            faults.clear()
             await until(lambda: set(partitions(daemon).values()) == {"0", "2"})
 
-    on_host(uri, loop_runner, work)
+    on_host(uri, loop_runner, work, faults)
 
 
 def test_a_domain_that_goes_leaves_its_share(tmp_path: Path, loop_runner: asyncio.Runner) -> None:
     uri = write_node(tmp_path, 4, {"a": (2, 2), "b": (2, 2)})
+    faults = Faults()
 
-    async def work(host: FaultyHost) -> None:
+    async def work(host: LibvirtHost) -> None:
         async with running(configured(uri, tmp_path), host) as daemon:
             await until(lambda: set(partitions(daemon).values()) == {"0", "2"})
-            host._connected().lookupByName("b").destroy()
+            faults.real.lookupByName("b").destroy()
             await until(lambda: partitions(daemon) == {"a": "0,2", "b": None})
 
-    on_host(uri, loop_runner, work)
+    on_host(uri, loop_runner, work, faults)
 
 
 def test_takes_over_what_a_killed_daemon_left(tmp_path: Path, loop_runner: asyncio.Runner) -> None:
     """No restore, then a new daemon: it keeps the partitions, and puts back what the *first* one found."""
     uri = write_node(tmp_path, 4, {"a": (2, 2), "b": (2, 2)})
 
-    async def work(host: FaultyHost) -> None:
+    async def work(host: LibvirtHost) -> None:
         found = {name: await pins_of(host, name) for name in "ab"}
         config = configured(uri, tmp_path)
         await separated_by_a_daemon_that_is_killed(config, host)
@@ -236,7 +201,7 @@ def test_takes_over_what_a_killed_daemon_left(tmp_path: Path, loop_runner: async
 def test_gives_back_what_is_no_longer_configured(tmp_path: Path, loop_runner: asyncio.Runner) -> None:
     uri = write_node(tmp_path, 4, {"a": (2, 2), "b": (2, 2)})
 
-    async def work(host: FaultyHost) -> None:
+    async def work(host: LibvirtHost) -> None:
         found = await pins_of(host, "b")
         config = configured(uri, tmp_path)
         await separated_by_a_daemon_that_is_killed(config, host)
@@ -251,7 +216,7 @@ def test_vcpus_are_plugged_when_the_allocation_needs_them(tmp_path: Path, loop_r
     """`static` gives a domain more than it has plugged: it is plugged; at the end the count found is back."""
     uri = write_node(tmp_path, 4, {"a": (1, 2)})
 
-    async def work(host: FaultyHost) -> None:
+    async def work(host: LibvirtHost) -> None:
         config = configured(uri, tmp_path, a=DomainConfig(minimum=2))
         async with running(config, host):
             deadline_s = time.monotonic() + 10
@@ -268,7 +233,7 @@ def test_vcpus_are_plugged_when_the_allocation_needs_them(tmp_path: Path, loop_r
 def test_pins_that_the_driver_would_swallow_are_refused(tmp_path: Path, loop_runner: asyncio.Runner) -> None:
     uri = write_node(tmp_path, 4, {"a": (2, 2)})
 
-    async def work(host: FaultyHost) -> None:
+    async def work(host: LibvirtHost) -> None:
         (a,) = await host.observe()
         for cpus in (frozenset[int](), frozenset({0, 99})):
             with pytest.raises(ValueError, match="no such pin"):
@@ -279,8 +244,9 @@ def test_pins_that_the_driver_would_swallow_are_refused(tmp_path: Path, loop_run
 
 def test_more_domains_than_pcpus_share_the_last_one(tmp_path: Path, loop_runner: asyncio.Runner) -> None:
     uri = write_node(tmp_path, 4, {"a": (2, 2), "b": (2, 2), "c": (2, 2)})
+    faults = Faults()
 
-    async def work(host: FaultyHost) -> None:
+    async def work(host: LibvirtHost) -> None:
         found = {name: await pins_of(host, name) for name in "abc"}
         config = configured(uri, tmp_path, a=DomainConfig(weight=2.0), b=DomainConfig(), c=DomainConfig())
         async with running(config, host) as daemon:
@@ -288,20 +254,20 @@ def test_more_domains_than_pcpus_share_the_last_one(tmp_path: Path, loop_runner:
             where = partitions(daemon)
             assert where["b"] == where["c"] != where["a"]
             assert status(daemon)["violations"] == []
-            host._connected().lookupByName("c").destroy()
+            faults.real.lookupByName("c").destroy()
             await until(lambda: {partitions(daemon)[name] for name in "ab"} == {"0", "2"})
         assert {name: await pins_of(host, name) for name in "ab"} == {name: found[name] for name in "ab"}
 
-    on_host(uri, loop_runner, work)
+    on_host(uri, loop_runner, work, faults)
 
 
 def test_status_is_read_over_the_control_socket_and_as_a_table(tmp_path: Path, loop_runner: asyncio.Runner) -> None:
     uri = write_node(tmp_path, 4, {"a": (2, 2), "b": (2, 2)})
 
-    async def work(host: FaultyHost) -> None:
+    async def work(host: LibvirtHost) -> None:
         config = configured(uri, tmp_path)
         async with running(config, host) as daemon:
-            control = ControlServer(Path(config.control_socket), lambda: status(daemon))
+            control = ControlServer(Path(config.control_socket), Operations(daemon), daemon.events)
             await control.start()
             try:
                 assert mode_of(config.control_socket) == 0o600

@@ -8,15 +8,23 @@ LIMIT = 8
 STREAM = st.binary(max_size=60).map(lambda data: data.replace(b"\x01", b"\n"))
 
 
+def feed(splitter: LineSplitter, data: bytes) -> list[bytes]:
+    splitter.push(data)
+    lines = []
+    while (line := splitter.pop()) is not None:
+        lines.append(line)
+    return lines
+
+
 @given(STREAM, st.lists(st.integers(1, 7), max_size=20))
 def test_lines_do_not_depend_on_how_the_stream_is_cut(stream: bytes, cuts: list[int]) -> None:
     splitter = LineSplitter(LIMIT)
     lines: list[bytes] = []
     rest = stream
     for cut in cuts:
-        lines += splitter.feed(rest[:cut])
+        lines += feed(splitter, rest[:cut])
         rest = rest[cut:]
-    lines += splitter.feed(rest)
+    lines += feed(splitter, rest)
     *complete, tail = stream.split(b"\n")
     assert lines == [line for line in complete if len(line) < LIMIT]
     assert splitter.oversize == sum(len(line) >= LIMIT for line in [*complete, tail])
@@ -26,8 +34,8 @@ def test_lines_do_not_depend_on_how_the_stream_is_cut(stream: bytes, cuts: list[
 def test_never_holds_more_than_its_limit(pieces: list[bytes]) -> None:
     splitter = LineSplitter(LIMIT)
     for piece in pieces:
-        splitter.feed(piece)
-        assert len(splitter._held) < LIMIT
+        feed(splitter, piece)
+        assert splitter.held_bytes < LIMIT
 
 
 @given(st.lists(st.floats(0, 0.1), min_size=1, max_size=200))
@@ -38,3 +46,15 @@ def test_bucket_passes_no_more_than_its_rate(gaps: list[float]) -> None:
         now_s += gap
         now_s += bucket.wait_s(now_s)  # the caller waits as it is told
         assert count <= 5 + (now_s - start_s) * 50 + 1e-6
+
+
+@given(st.lists(st.tuples(st.floats(0, 1.0), st.booleans()), max_size=200))
+def test_bucket_allows_no_more_than_its_rate_and_owes_nothing(calls: list[tuple[float, bool]]) -> None:
+    bucket = TokenBucket(per_second=2, burst=3)
+    now_s = start_s = 0.0
+    allowed = 0
+    for gap, _ in calls:
+        now_s += gap
+        allowed += bucket.allows(now_s)
+        assert allowed <= 3 + (now_s - start_s) * 2 + 1e-6
+    assert bucket.allows(now_s + 0.5)  # a token later it passes again, however often it was asked

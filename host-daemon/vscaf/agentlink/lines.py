@@ -1,44 +1,47 @@
 """Bounded lines out of a stream of bytes, and how many of them a guest may send."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 
 @dataclass(slots=True)
 class LineSplitter:
-    """Cuts a stream into lines of fewer than `limit` bytes, holding never more than `limit` bytes itself.
+    """Cuts a stream into lines of fewer than `limit` bytes: push() what came, pop() until there is none.
 
-    A longer line is thrown away up to its end and counted in `oversize`.
+    Between the last pop() and the next push() it holds fewer than `limit` bytes. A longer line is thrown away up to its
+    end and counted in `oversize`.
     """
 
     limit: int
     oversize: int = 0
-    _held: bytearray = field(default_factory=bytearray)
+    _data: bytes = b""
+    _start: int = 0
     _skipping: bool = False
 
-    def feed(self, data: bytes) -> list[bytes]:
-        """Complete lines (without their ends) that *data* finishes."""
-        lines: list[bytes] = []
-        start = 0
-        while (end := data.find(b"\n", start)) >= 0:
-            self._hold(data[start:end])
+    def push(self, data: bytes) -> None:
+        """Appends *data* to the stream."""
+        self._data = self._data[self._start :] + data if self._start < len(self._data) else data
+        self._start = 0
+
+    def pop(self) -> bytes | None:
+        """The next complete line, without its end; None: there is none yet."""
+        while (end := self._data.find(b"\n", self._start)) >= 0:
+            start, self._start = self._start, end + 1
             if self._skipping:
                 self._skipping = False
+            elif end - start >= self.limit:
+                self.oversize += 1
             else:
-                lines.append(bytes(self._held))
-            self._held.clear()
-            start = end + 1
-        self._hold(data[start:])
-        return lines
-
-    def _hold(self, piece: bytes) -> None:
-        if self._skipping:
-            return
-        if len(self._held) + len(piece) >= self.limit:
+                return self._data[start:end]
+        if self._skipping or len(self._data) - self._start >= self.limit:
+            self.oversize += not self._skipping
             self._skipping = True
-            self.oversize += 1
-            self._held.clear()
-        else:
-            self._held += piece
+            self._data, self._start = b"", 0
+        return None
+
+    @property
+    def held_bytes(self) -> int:
+        """How much of the stream it holds."""
+        return len(self._data) - self._start
 
 
 @dataclass(slots=True)
@@ -47,15 +50,26 @@ class TokenBucket:
 
     per_second: float
     burst: float
-    _tokens: float = -1.0
-    _last_s: float = 0.0
+    _tokens: float = 0.0
+    _last_s: float | None = None
 
-    def wait_s(self, now_s: float) -> float:
-        """Takes a token; returns how long the caller has to wait before it goes on (0: not at all)."""
-        if self._tokens < 0 and self._last_s == 0.0:
+    def wait_s(self, now_s: float, price: float = 1.0) -> float:
+        """Takes *price* tokens, on credit if need be; returns how long the caller has to wait then (0: not at all)."""
+        self._fill(now_s)
+        self._tokens -= price
+        return max(0.0, -self._tokens / self.per_second)
+
+    def allows(self, now_s: float) -> bool:
+        """Takes a token where there is one; whether there was."""
+        self._fill(now_s)
+        if self._tokens < 1.0:
+            return False
+        self._tokens -= 1.0
+        return True
+
+    def _fill(self, now_s: float) -> None:
+        if self._last_s is None:
             self._tokens = self.burst
         else:
             self._tokens = min(self.burst, self._tokens + (now_s - self._last_s) * self.per_second)
         self._last_s = now_s
-        self._tokens -= 1.0
-        return max(0.0, -self._tokens / self.per_second)

@@ -6,57 +6,134 @@ fills the guest's own buffers. Nothing that it sends makes this side grow or wai
 
 import asyncio
 import logging
+import math
+import socket
 import time
+from collections import deque
 from collections.abc import Callable
 from pathlib import Path
 
 from vscaf import __version__
 from vscaf.agentlink import messages
+from vscaf.agentlink.hub import AgentHub, running_hub
 from vscaf.agentlink.lines import LineSplitter, TokenBucket
 
 log = logging.getLogger(__name__)
 
-RECONNECT_S = 0.25
-MESSAGES_PER_SECOND = 100.0
-MESSAGES_AT_ONCE = 200.0
+RECONNECT_S = 0.25  # doubled while it fails
+RECONNECT_MOST_S = 2.0
+HELLO_RETRY_S = 1.0  # doubled while nobody answers
+HELLO_RETRY_MOST_S = 8.0
+READ_BYTES = 16 * 1024
+BYTES_OF_WORK = 4096  # cost about what a short line costs
+WORK_PER_SECOND = 100.0
+WORK_AT_ONCE = 200.0
+NEWS_PER_SECOND = 8.0
+NEWS_AT_ONCE = 32.0
+WORDS_PER_SECOND = 0.1
+WORDS_AT_ONCE = 5.0
 UNREAD_LIMIT_BYTES = 64 * 1024  # what the guest has not read yet; beyond it the channel is opened anew
-HELLO_RETRY_S = 1.0
+UNREAD_S = 1.0  # something unsent for longer than this: the guest does not read
+STALE_REPORT_S = 1.5
+SEQUENCES_KEPT = 64
+
+NO_CHANNEL = "no channel"
+NO_ANSWER = "no agent answers"
+CONNECTED = "connected"
+DEAF = "does not read"
+STALE = "stale"
 
 
 class AgentLink:
-    """The channel at *path* of domain *name*. `on_news` is called on the loop when the guest said something new."""
+    """The channel at *path* of domain *name*, from start() to stop(), served by *hub* (unset: the running loop's).
 
-    def __init__(self, name: str, path: Path, on_news: Callable[[], None]) -> None:
+    `on_news` is called on the loop, at most once per message, when the guest was heard of for the first time, when its
+    demand or its online CPUs changed, when it acknowledged the newest allocation, and when the channel was lost. What a
+    guest makes news of by itself is limited to NEWS_PER_SECOND; beyond, it is seen by whoever looks.
+
+    `hello`, `report`: the guest's last ones on this connection. `generation` grows with every hello of the guest: what
+    was sent before is void, `acknowledged` with it. `acknowledged`: the allocation in force by the guest's last word,
+    None where that names no number that was sent since its hello. `bad_lines`: lines that were no message.
+    `throttled`: how often it was left unread for having sent too much.
+    """
+
+    def __init__(self, name: str, path: Path, on_news: Callable[[], None], hub: AgentHub | None = None) -> None:
         self.name = name
         self.path = path
         self.hello: messages.GuestHello | None = None
         self.report: messages.Report | None = None
         self.report_at_s = float("-inf")
+        self.acknowledged: int | None = None
+        self.generation = 0
         self.bad_lines = 0
-        self.acknowledged: int | None = None  # the newest sequence that this run of the agent has acknowledged
-        self.generation = 0  # grows with every hello of the guest: what was allocated before is void
+        self.throttled = 0
+        self.paused = False
         self._on_news = on_news
+        self._hub = hub
         self._online: tuple[int, ...] | None = None
-        self._waiting: tuple[int, asyncio.Future[messages.Ack | None]] | None = None
-        self._writer: asyncio.StreamWriter | None = None
-        self._task: asyncio.Task[None] | None = None
+        self._socket: socket.socket | None = None
+        self._started = False
+        self._unreachable = "not tried yet"
+        self._opened_at_s = float("-inf")
+        self._reconnect_s = RECONNECT_S
+        self._hello_retry_s = HELLO_RETRY_S
+        self._timer: asyncio.TimerHandle | None = None  # to connect, or to greet
+        self._resumer: asyncio.TimerHandle | None = None
+        self._lines = LineSplitter(messages.LINE_LIMIT_BYTES)
+        self._oversize = 0  # of those lines, counted as bad
+        self._work = TokenBucket(WORK_PER_SECOND, WORK_AT_ONCE)
+        self._news = TokenBucket(NEWS_PER_SECOND, NEWS_AT_ONCE)
+        self._words = TokenBucket(WORDS_PER_SECOND, WORDS_AT_ONCE)
+        self._first_line = True
+        self._last_report_line = b""
+        self._sent: deque[int] = deque(maxlen=SEQUENCES_KEPT)
+        self._unsent = b""
+        self._unsent_since_s = float("inf")
+        self._cut_off = False
         self._bad_line_logged = False
 
     def start(self) -> None:
         """Starts to connect, and goes on until stop()."""
-        self._task = asyncio.create_task(self._run(), name=f"agent link {self.name}")
+        if self._hub is None:
+            self._hub = running_hub()
+        self._started = True
+        self._connect()
 
     async def stop(self) -> None:
         """Ends the link. Harmless when called twice."""
-        task, self._task = self._task, None
-        if task is not None:
-            task.cancel()
-            await asyncio.gather(task, return_exceptions=True)
+        self._started = False
+        self._close()
+
+    def move(self, path: Path) -> None:
+        """The channel's socket is at *path* from here on. Where that is news, the connection is opened anew."""
+        if path != self.path:
+            self.path = path
+            if self._started:
+                self._reconnect_s = RECONNECT_S
+                self._close()
+                self._forget()
+                self._connect()
 
     @property
     def connected(self) -> bool:
         """Whether the agent has answered since the channel was opened."""
-        return self._writer is not None and self.hello is not None
+        return self._socket is not None and self.hello is not None
+
+    @property
+    def condition(self) -> str:
+        """How it is with the agent, in words: "not reachable: WHY", NO_ANSWER, CONNECTED, DEAF or STALE.
+
+        Not reachable: nothing listens at the path. NO_ANSWER: the channel is open, and no agent has said hello since.
+        DEAF: the guest does not take what is sent. STALE: an agent was there, and its reports have ended.
+        """
+        if self._socket is None and not self._cut_off:
+            return f"not reachable: {self._unreachable}"
+        now_s = time.monotonic()
+        if self._cut_off or now_s - self._unsent_since_s > UNREAD_S:
+            return DEAF
+        if self.hello is None:
+            return NO_ANSWER
+        return STALE if now_s - max(self.report_at_s, self._opened_at_s) > STALE_REPORT_S else CONNECTED
 
     @property
     def online(self) -> tuple[int, ...] | None:
@@ -67,143 +144,250 @@ class AgentLink:
         """Seconds since the last report."""
         return time.monotonic() - self.report_at_s
 
-    async def allocate(self, allocate: messages.Allocate, timeout_s: float) -> messages.Ack | None:
-        """Sends *allocate* and waits for its acknowledgement; None when it does not come in time or cannot come.
-
-        One at a time: a second call ends the wait of the first.
-        """
-        self._end_wait(None)
-        if not self.connected or not self.send(allocate):
-            return None
-        future: asyncio.Future[messages.Ack | None] = asyncio.get_running_loop().create_future()
-        self._waiting = (allocate.sequence, future)
-        try:
-            async with asyncio.timeout(timeout_s):
-                return await future
-        except TimeoutError:
-            return None
-
-    def _end_wait(self, ack: messages.Ack | None) -> None:
-        if self._waiting is not None and not self._waiting[1].done():
-            self._waiting[1].set_result(ack)
-        self._waiting = None
-
     def send(self, message: messages.HostHello | messages.Allocate | messages.WireError) -> bool:
         """Sends without waiting; False when the guest does not read or is not there."""
-        writer = self._writer
-        if writer is None or writer.is_closing():
+        if self._socket is None:
             return False
-        if writer.transport.get_write_buffer_size() > UNREAD_LIMIT_BYTES:
+        if len(self._unsent) > UNREAD_LIMIT_BYTES:
             log.warning("domain %s: its agent does not read; its channel is opened anew", self.name)
-            writer.transport.abort()
+            self._cut_off = True
+            self._lose("it does not read")
             return False
-        writer.write(messages.encode(message))
-        return True
+        if isinstance(message, messages.Allocate):
+            self._sent.append(message.sequence)
+            self._last_report_line = b""  # what was no acknowledgement before may be one from here on
+        self._put(messages.encode(message))
+        return self._socket is not None
 
-    async def _run(self) -> None:
-        said = False
-        while True:
+    # What the hub calls.
+
+    def serve(self, now_s: float, most: float) -> tuple[float, bool]:
+        """Reads once unless it still holds lines, and takes lines up to *most* units of work, a little more at most."""
+        work, lines = 0.0, self._lines
+        line = lines.pop()
+        if line is None:
+            data = self._receive()
+            if not data:
+                return 1.0, False
+            lines.push(data)
+            work = len(data) / BYTES_OF_WORK
+            line = lines.pop()
+        while line is not None:
+            work += 1.0
+            self._take(line, now_s)
+            if self._socket is None or work >= most:
+                break
+            line = lines.pop()
+        while self._oversize < lines.oversize:
+            self._oversize += 1
+            self._count_bad("a line of 64 KiB or more")
+        if self._socket is None:
+            return work, False
+        wait_s = self._work.wait_s(now_s, work)
+        if wait_s > 0.0:
+            self._pause(wait_s)
+        return work, line is not None and not self.paused
+
+    def flush(self) -> None:
+        """Sends what could not be sent before."""
+        unsent, self._unsent = self._unsent, b""
+        self._put(unsent)
+
+    def hung_up(self) -> None:
+        """The other end is gone."""
+        self._lose("it was closed")
+
+    # The connection.
+
+    def _connect(self) -> None:
+        assert self._hub is not None
+        self._timer = None
+        channel = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC)
+        try:
+            channel.connect(str(self.path))
+        except OSError as error:
+            channel.close()
+            why = error.strerror or str(error)
+            if why != self._unreachable:
+                self._unreachable = why
+                log.info("domain %s: no agent channel at %s yet (%s)", self.name, self.path, why)
+            self._connect_later()
+            return
+        self._socket = channel
+        self._unreachable = ""
+        self._opened_at_s = time.monotonic()
+        # What was in flight when the channel was opened may begin in the middle of a line: ended here, and not held
+        # against the guest.
+        self._first_line = True
+        self._lines = LineSplitter(messages.LINE_LIMIT_BYTES)
+        self._oversize = 0
+        self._hello_retry_s = HELLO_RETRY_S
+        self._hub.add(channel.fileno(), self)
+        # A daemon that died in mid-line left a half line in the guest: end it, or the hello would stick to it.
+        self._put(b"\n")
+        self._greet()
+
+    def _connect_later(self) -> None:
+        delay_s, self._reconnect_s = self._reconnect_s, min(2 * self._reconnect_s, RECONNECT_MOST_S)
+        self._timer = asyncio.get_running_loop().call_later(delay_s, self._connect)
+
+    def _greet(self) -> None:
+        self._timer = None
+        if self._socket is None or self.hello is not None:
+            return
+        if not self.send(messages.HostHello(daemon=f"vscaf {__version__}", versions=[messages.WIRE_VERSION])):
+            return
+        delay_s, self._hello_retry_s = self._hello_retry_s, min(2 * self._hello_retry_s, HELLO_RETRY_MOST_S)
+        self._timer = asyncio.get_running_loop().call_later(delay_s, self._greet)
+
+    def _receive(self) -> bytes:
+        assert self._socket is not None
+        try:
+            data = self._socket.recv(READ_BYTES)
+        except (BlockingIOError, InterruptedError):
+            return b""
+        except OSError as error:
+            self._lose(error.strerror or str(error))
+            return b""
+        if not data:
+            self._lose("it was closed")
+        return data
+
+    def _put(self, data: bytes) -> None:
+        """Sends *data* behind what is unsent, and keeps what the channel does not take."""
+        assert self._socket is not None and self._hub is not None
+        was_unsent = bool(self._unsent) or self._unsent_since_s < math.inf
+        if not self._unsent:
             try:
-                reader, writer = await asyncio.open_unix_connection(self.path)
+                data = data[self._socket.send(data) :]
+            except (BlockingIOError, InterruptedError):
+                pass
             except OSError as error:
-                if not said:
-                    log.info("domain %s: no agent channel at %s yet (%s)", self.name, self.path, error.strerror)
-                    said = True
-                await asyncio.sleep(RECONNECT_S)
-                continue
-            self._writer = writer
-            try:
-                await self._converse(reader)
-            except OSError as error:
-                log.info("domain %s: agent channel lost (%s)", self.name, error.strerror or error)
-            finally:
-                self._forget()
-                writer.transport.abort()
-            await asyncio.sleep(RECONNECT_S)
+                self._lose(error.strerror or str(error))
+                return
+        self._unsent += data
+        if bool(self._unsent) != was_unsent:
+            self._unsent_since_s = time.monotonic() if self._unsent else math.inf
+            self._watch()
+
+    def _watch(self) -> None:
+        if self._socket is not None and self._hub is not None:
+            self._hub.watch(self._socket.fileno(), reading=not self.paused, writing=bool(self._unsent))
+
+    def _pause(self, wait_s: float) -> None:
+        self.paused = True
+        self.throttled += 1
+        self._watch()
+        self._resumer = asyncio.get_running_loop().call_later(wait_s, self._resume)
+
+    def _resume(self) -> None:
+        self._resumer = None
+        self.paused = False
+        self._watch()
+
+    def _lose(self, why: str) -> None:
+        """The connection is over: forgets what was said on it, and opens another one in a moment."""
+        if self._socket is None:
+            return
+        log.info("domain %s: agent channel lost (%s)", self.name, why)
+        self._unreachable = why
+        self._close()
+        self._connect_later()
+        self._forget()
+
+    def _close(self) -> None:
+        for timer in (self._timer, self._resumer):
+            if timer is not None:
+                timer.cancel()
+        self._timer = self._resumer = None
+        self.paused = False
+        self._unsent, self._unsent_since_s = b"", math.inf
+        channel, self._socket = self._socket, None
+        if channel is not None:
+            assert self._hub is not None
+            self._hub.remove(channel.fileno())
+            channel.close()
 
     def _forget(self) -> None:
-        self._writer = None
         self.hello = None
         self.report = None
         self.report_at_s = float("-inf")
         self._online = None
         self.acknowledged = None
-        self._end_wait(None)
+        self._sent.clear()
+        self._last_report_line = b""
         self._on_news()
 
-    async def _converse(self, reader: asyncio.StreamReader) -> None:
-        splitter = LineSplitter(messages.LINE_LIMIT_BYTES)
-        bucket = TokenBucket(MESSAGES_PER_SECOND, MESSAGES_AT_ONCE)
-        greeted_at_s = float("-inf")
-        # What was in flight when the channel was opened may begin in the middle of a line: ended here, and not held
-        # against the guest.
-        first = True
-        while True:
-            now_s = time.monotonic()
-            if self.hello is None and now_s - greeted_at_s >= HELLO_RETRY_S:
-                # A daemon that died in mid-line left a half line in the guest: end it, or the hello would stick to it.
-                if self._writer is not None and greeted_at_s == float("-inf"):
-                    self._writer.write(b"\n")
-                self.send(messages.HostHello(daemon=f"vscaf {__version__}", versions=[messages.WIRE_VERSION]))
-                greeted_at_s = now_s
-            try:
-                async with asyncio.timeout(HELLO_RETRY_S):
-                    data = await reader.read(16 * 1024)
-            except TimeoutError:
-                continue
-            if not data:
-                return
-            oversize = splitter.oversize
-            for line in splitter.feed(data):
-                pause_s = bucket.wait_s(time.monotonic())
-                if pause_s > 0:
-                    await asyncio.sleep(pause_s)
-                self._take(line, forgive=first)
-                first = False
-            for _ in range(splitter.oversize - oversize):
-                self._count_bad("a line of 64 KiB or more")
+    # What the guest says.
 
-    def _take(self, line: bytes, forgive: bool) -> None:
+    def _take(self, line: bytes, now_s: float) -> None:
+        if line == self._last_report_line:
+            self.report_at_s = now_s
+            return
+        forgiven, self._first_line = self._first_line, False
         try:
             message = messages.decode_from_guest(line)
         except messages.BadLine as error:
-            if error.version is not None:
+            if error.version is not None and self._words.allows(now_s):
                 mend = (
                     f"this daemon speaks version {messages.WIRE_VERSION}, not {error.version}: update the host's vscaf"
                 )
                 self.send(messages.WireError(message=mend))
-            if not forgive:
+            if not forgiven:
                 self._count_bad(str(error))
             return
-        if isinstance(message, messages.GuestHello):
-            self.hello = message
-            self.report = None
-            self.acknowledged = None
-            self.generation += 1
-            self._online = tuple(message.cpus.online)
-            log.info("domain %s: agent connected (%s)", self.name, message.agent)
-            self._on_news()
-        elif isinstance(message, messages.Report):
-            self._take_report(message)
+        if isinstance(message, messages.Report):
+            self._take_report(message, line, now_s)
         elif isinstance(message, messages.Ack):
-            self._online = tuple(message.online)
-            self.acknowledged = message.sequence
-            if self._waiting is not None and self._waiting[0] == message.sequence:
-                self._end_wait(message)
-            else:
-                self._on_news()
-        else:
-            log.warning("domain %s: its agent says: %.200s", self.name, message.message)
+            self._take_ack(message)
+        elif isinstance(message, messages.GuestHello):
+            self._take_hello(message, now_s)
+        elif self._words.allows(now_s):
+            log.warning("domain %s: its agent says: %.200r", self.name, message.message)
 
-    def _take_report(self, report: messages.Report) -> None:
+    def _take_hello(self, hello: messages.GuestHello, now_s: float) -> None:
+        if self._words.allows(now_s):
+            log.info("domain %s: agent connected (%.200r)", self.name, hello.agent)
+        self.hello = hello
+        self.report = None
+        self.report_at_s = float("-inf")
+        self.acknowledged = None
+        self.generation += 1
+        self._opened_at_s = now_s
+        self._online = tuple(hello.cpus.online)
+        self._sent.clear()
+        self._last_report_line = b""
+        self._cut_off = False
+        self._reconnect_s = RECONNECT_S
+        if self._news.allows(now_s):
+            self._on_news()
+
+    def _take_report(self, report: messages.Report, line: bytes, now_s: float) -> None:
         before = self.report
+        online = tuple(report.online)
+        acknowledged = report.sequence if report.sequence in self._sent else None
+        changed = (
+            before is None
+            or before.demand != report.demand
+            or self._online != online
+            or self.acknowledged != acknowledged
+        )
         self.report = report
-        self.report_at_s = time.monotonic()
-        if report.sequence:
-            self.acknowledged = report.sequence
-        changed = before is None or before.demand != report.demand or self._online != tuple(report.online)
-        self._online = tuple(report.online)
-        if changed:
+        self.report_at_s = now_s
+        self.acknowledged = acknowledged
+        self._online = online
+        self._last_report_line = line
+        if changed and self._news.allows(now_s):
+            self._on_news()
+
+    def _take_ack(self, ack: messages.Ack) -> None:
+        if ack.sequence not in self._sent:
+            return  # of nobody's allocation, or of one before its hello
+        self._last_report_line = b""
+        self._online = tuple(ack.online)
+        news = self.acknowledged != ack.sequence == self._sent[-1]
+        self.acknowledged = ack.sequence
+        if news:
             self._on_news()
 
     def _count_bad(self, why: str) -> None:
@@ -211,7 +395,12 @@ class AgentLink:
         if not self._bad_line_logged:
             self._bad_line_logged = True
             log.warning(
-                "domain %s: its agent sent a line that is no message (%.200s); ignored, further ones only counted",
+                "domain %s: its agent sent a line that is no message (%.200r); ignored, further ones only counted",
                 self.name,
                 why,
             )
+
+
+def condition_of(link: AgentLink | None) -> str:
+    """The condition of a domain's link; None: the domain has no channel for an agent."""
+    return NO_CHANNEL if link is None else link.condition

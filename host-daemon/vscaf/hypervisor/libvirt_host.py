@@ -1,59 +1,44 @@
-"""A libvirt connection: what domains do, and the levers of DESIGN section 7 on them.
-
-Calls block in worker threads, never in the loop, and are given up after a timeout. Errors are told apart by libvirt's
-codes. A connection that broke is opened anew at the next call.
-"""
+"""The host through libvirt. Nothing here waits on the loop's own thread, and no domain that hangs holds up another."""
 
 import asyncio
 import logging
-import threading
 from collections.abc import Callable, Iterable, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
-from xml.etree import ElementTree
 
 import libvirt
 
-from vscaf.errors import DomainGone, HypervisorError, HypervisorUnreachable, NotSupported
+from vscaf.errors import DomainGone, HypervisorError, HypervisorUnreachable, NotSupported, UsageError
+from vscaf.hypervisor.calls import Call, Line, start
 from vscaf.hypervisor.capabilities import parse_capabilities
+from vscaf.hypervisor.connection import NOT_PERMITTED, NOT_SUPPORTED, Connections
+from vscaf.hypervisor.descriptions import Descriptions
+from vscaf.hypervisor.domain_events import register_domain_events
+from vscaf.hypervisor.domain_xml import parse_description
 from vscaf.hypervisor.events import register_events
-from vscaf.hypervisor.values import DomainKey, DomainSeen, DomainSettings, HostCpus, RunState
+from vscaf.hypervisor.listing import LIVE, Row, list_domains
+from vscaf.hypervisor.masks import cpus_mask, mask_cpus
+from vscaf.hypervisor.plugging import MonitorSlots, plug_vcpus, unplug_vcpus
+from vscaf.hypervisor.values import DomainKey, DomainSeen, DomainSettings, HostCpus, Plugged
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
 
-AGENT_PORT = "org.vscaf.agent.0"
-KEEPALIVE_INTERVAL_S = 5
-WORKERS = 8
-
-_GONE = {libvirt.VIR_ERR_NO_DOMAIN, libvirt.VIR_ERR_OPERATION_INVALID}
-_NOT_SUPPORTED = {
-    libvirt.VIR_ERR_NO_SUPPORT,
-    libvirt.VIR_ERR_OPERATION_UNSUPPORTED,
-    libvirt.VIR_ERR_ARGUMENT_UNSUPPORTED,
-    libvirt.VIR_ERR_CONFIG_UNSUPPORTED,
-}
-_UNREACHABLE = {
-    libvirt.VIR_ERR_NO_CONNECT,
-    libvirt.VIR_ERR_INVALID_CONN,
-    libvirt.VIR_ERR_RPC,
-    libvirt.VIR_ERR_SYSTEM_ERROR,
-    libvirt.VIR_ERR_AUTH_FAILED,
-    libvirt.VIR_ERR_AUTH_CANCELLED,
-    libvirt.VIR_ERR_AUTH_UNAVAILABLE,
-    libvirt.VIR_ERR_NO_SERVER,
-}
-
-
-def _quiet(_context: object, _error: object) -> None:
-    """libvirt prints every error to stderr by default; each is raised as an exception anyway."""
-
-
-libvirt.registerErrorHandler(_quiet, None)
+LISTING_PATIENCE_S = 0.5  # then the domains are listed without asking any QEMU
+DESCRIPTION_PATIENCE_S = 0.5  # then a domain is shown without what its description says
+LISTINGS = 2  # of each kind under way at once
+HUNG_MS = 1000  # a job of a domain that lasts longer holds up all that changes the domain
+PLUG_TIMEOUT_S = 30.0  # libvirt waits 5 s for each vCPU that the guest should let go
+BAD_CPUS = {libvirt.VIR_ERR_SYSTEM_ERROR, libvirt.VIR_ERR_INVALID_ARG}  # what a pin to CPUs that are not there may say
+NO_VCPU = 1_000_000  # the number of a vCPU that no domain has
 
 
 class LibvirtHost:
-    """The host at *uri*. `on_change` is called on the loop when a domain starts, stops or changes its state."""
+    """The host at *uri*. Errors are those of `vscaf.errors`, each named after the domain.
+
+    `on_change` is called on the loop when a domain starts, stops, or changes its state or its description; `on_tuned`
+    when anybody, vscaf included, changed pins, weight or vCPU count of a domain, and when a call to it that was given
+    up came back after all. Calls to one domain never overlap; while one is stuck, others fail at once.
+    """
 
     def __init__(
         self,
@@ -61,275 +46,416 @@ class LibvirtHost:
         call_timeout_s: float,
         on_change: Callable[[], None] = lambda: None,
         on_tuned: Callable[[DomainKey], None] = lambda key: None,
+        *,
+        opener: Callable[[str], Any] = libvirt.open,
     ) -> None:
         self.uri = uri
         self._call_timeout_s = call_timeout_s
         self._on_change = on_change
         self._on_tuned = on_tuned
-        self._connection: Any = None
-        self._connecting = threading.Lock()  # two workers that find the connection broken open one new one
-        self._domains: dict[DomainKey, Any] = {}
-        self._sockets: dict[DomainKey, tuple[bool, str | None]] = {}
-        self._pool = ThreadPoolExecutor(WORKERS, thread_name_prefix="libvirt")
+        self._connections = Connections(uri, opener, self._register)
+        self._descriptions = Descriptions()
+        self._names: dict[DomainKey, str] = {}
+        self._plugged: dict[DomainKey, frozenset[int]] = {}
+        self._lines: dict[DomainKey, Line] = {}
+        self._host_line = Line("the host", lambda: None)
+        self._listings: dict[bool, list[asyncio.Future[tuple[Row, ...]]]] = {True: [], False: []}
+        self._reading: dict[DomainKey, asyncio.Task[None]] = {}
+        self._capabilities: tuple[frozenset[int], HostCpus] | None = None
+        self._slots = MonitorSlots()
+        self._told_of_tuning = False
+        self._loop: asyncio.AbstractEventLoop | None = None
 
     async def open(self) -> None:
-        """Connects. HypervisorUnreachable where that fails."""
+        """Connects. HypervisorUnreachable where that fails; UsageError where the connection cannot do vscaf's work."""
         register_events()
-        await self._call(self._connected)
+        self._loop = asyncio.get_running_loop()
+        await self._on_host("connect", lambda connection: None)
+        await self._on_host("try what may be done", self._probe)
 
     async def close(self) -> None:
-        """Ends the connection and the workers. Harmless when called twice."""
-        connection, self._connection = self._connection, None
-        self._domains.clear()
-        if connection is not None:
-            try:
-                connection.close()
-            except libvirt.libvirtError as error:
-                log.debug("closing the libvirt connection: %s", error)
-        self._pool.shutdown(wait=False, cancel_futures=True)
+        """Ends the connections. Harmless when called twice."""
+        for task in self._reading.values():
+            task.cancel()
+        self._connections.close()
         await asyncio.sleep(0)  # lets libvirt's free callbacks run before the loop ends
 
     async def host_cpus(self) -> HostCpus:
-        """The host's CPUs, from its capabilities and its online map."""
+        """The host's pCPUs. Cheap while none goes online or offline: then the capabilities are not read again."""
 
-        def read() -> HostCpus:
-            connection = self._connected()
+        def read(connection: Any) -> HostCpus:
             _count, online_map, _online = connection.getCPUMap()
-            online = frozenset(cpu for cpu, is_online in enumerate(online_map) if is_online)
-            return parse_capabilities(connection.getCapabilities(), online)
+            online = mask_cpus(online_map)
+            known = self._capabilities
+            if known is None or known[0] != online:
+                known = self._capabilities = (online, parse_capabilities(connection.getCapabilities(), online))
+            return known[1]
 
-        return await self._call(read)
+        return await self._on_host("read the host's CPUs", read)
 
     async def defined(self, name: str) -> bool:
         """Whether there is a domain of that name, running or not."""
 
-        def look() -> bool:
+        def look(connection: Any) -> bool:
             try:
-                self._connected().lookupByName(name)
+                connection.lookupByName(name)
             except libvirt.libvirtError as error:
                 if error.get_error_code() == libvirt.VIR_ERR_NO_DOMAIN:
                     return False
                 raise
             return True
 
-        return await self._call(look)
+        return await self._on_host("look up a domain", look)
 
     async def observe(self) -> tuple[DomainSeen, ...]:
-        """All active domains. Any error means that the state of *all* is unknown."""
+        """All active domains, by name. Any error means that the state of *all* is unknown.
 
-        def look() -> tuple[DomainSeen, ...]:
-            connection = self._connected()
-            flags = libvirt.VIR_CONNECT_GET_ALL_DOMAINS_STATS_ACTIVE | libvirt.VIR_CONNECT_GET_ALL_DOMAINS_STATS_NOWAIT
-            statistics = libvirt.VIR_DOMAIN_STATS_STATE | libvirt.VIR_DOMAIN_STATS_VCPU
-            try:
-                rows = connection.getAllDomainStats(statistics, flags)
-            except libvirt.libvirtError as error:
-                if error.get_error_code() not in _NOT_SUPPORTED | {libvirt.VIR_ERR_INVALID_ARG}:
-                    raise
-                rows = connection.getAllDomainStats(statistics, libvirt.VIR_CONNECT_GET_ALL_DOMAINS_STATS_ACTIVE)
-            seen: dict[DomainKey, Any] = {}
-            result = []
-            for domain, fields in rows:
-                if domain.ID() < 0:
-                    continue
-                key = DomainKey(domain.UUIDString(), domain.ID())
-                seen[key] = domain
-                result.append(self._seen(key, domain, fields))
-            self._domains = seen
-            self._sockets = {key: value for key, value in self._sockets.items() if key in seen}
-            return tuple(sorted(result, key=lambda one: one.name))
-
-        return await self._call(look)
-
-    def _seen(self, key: DomainKey, domain: Any, fields: Mapping[str, Any]) -> DomainSeen:
-        if key not in self._sockets:
-            description = ElementTree.fromstring(domain.XMLDesc())
-            self._sockets[key] = (description.get("type") != "qemu", _agent_socket(description))
-        accelerated, agent_socket = self._sockets[key]
-        if "vcpu.current" not in fields:  # a driver without vCPU statistics: the domain's time stands for them
-            live = libvirt.VIR_DOMAIN_AFFECT_LIVE
-            fields = {
-                **fields,
-                "vcpu.current": domain.vcpusFlags(live),
-                "vcpu.maximum": domain.vcpusFlags(live | libvirt.VIR_DOMAIN_VCPU_MAXIMUM),
-                "vcpu.0.time": domain.info()[4],
-            }
-        return DomainSeen(
-            key=key,
-            name=domain.name(),
-            accelerated=accelerated,
-            state=RunState.RUNNING if fields.get("state.state") == libvirt.VIR_DOMAIN_RUNNING else RunState.PAUSED,
-            vcpus=int(fields["vcpu.current"]),
-            vcpus_maximum=int(fields["vcpu.maximum"]),
-            vcpu_time_s={
-                int(name.split(".")[1]): value / 1e9
-                for name, value in fields.items()
-                if name.startswith("vcpu.") and name.endswith(".time")
-            },
-            agent_socket=agent_socket,
-        )
+        A domain that hangs holds up nobody: it is shown with what is known of it. A domain whose description could not
+        be read yet is shown as one without agent, without KVM and without rules of its own, and `rules_error` says so.
+        """
+        rows = await self._list()
+        self._names = {row.key: row.name for row in rows}
+        before, self._plugged = self._plugged, {row.key: row.plugged for row in rows}
+        for key, plugged in self._plugged.items():  # libvirt has no event of a plug
+            if before.get(key, plugged) != plugged:
+                self._on_tuned(key)
+        self._descriptions.keep(self._names)
+        for key in [key for key, line in self._lines.items() if key not in self._names and not line.stuck]:
+            del self._lines[key]
+        await self._describe(rows)
+        return tuple(self._seen(row) for row in rows)
 
     async def settings(self, key: DomainKey) -> DomainSettings:
-        """Everything that vscaf may change of the domain, as it is now."""
+        """Everything that vscaf may change of the domain, as it is now. Asks no QEMU, so a stopped one answers too."""
 
-        def read() -> DomainSettings:
-            domain = self._domain(key)
-            live = libvirt.VIR_DOMAIN_AFFECT_LIVE
+        def read(domain: Any, _call: Call) -> DomainSettings:
+            vcpus = domain.vcpusFlags(LIVE)
+            described = parse_description(domain.XMLDesc())
+            listed = [mask_cpus(mask) for mask in domain.vcpuPinInfo(LIVE)]
+            emulator = mask_cpus(domain.emulatorPinInfo(LIVE))
+            plugged = described.enabled or frozenset(range(vcpus))
+            if plugged == frozenset(range(vcpus)):
+                pins = dict(enumerate(listed[:vcpus]))
+            else:  # the list above goes by position and leaves out the last ones
+                each, masks = domain.vcpus()
+                pins = {one[0]: mask_cpus(mask) for one, mask in zip(each, masks, strict=True)}
+            everywhere = described.cpuset or frozenset(range(domain.connect().getCPUMap()[0]))
             return DomainSettings(
-                vcpus=domain.vcpusFlags(live),
-                vcpu_pins={number: _mask_cpus(mask) for number, mask in enumerate(domain.vcpuPinInfo(live))},
-                emulator_pin=_mask_cpus(domain.emulatorPinInfo(live)),
+                vcpus=vcpus,
+                vcpu_pins=pins,
+                emulator_pin=emulator,
                 cpu_shares=_cpu_shares(domain),
+                iothread_pins={one: pin or everywhere for one, pin in described.iothread_pins.items()},
+                unplugged_pins={vcpu: pin for vcpu, pin in described.vcpu_pins.items() if vcpu not in plugged},
             )
 
-        return await self._call(read)
+        return await self._on_domain(key, "read its settings", read)
 
     async def pin_vcpus(self, key: DomainKey, pins: Mapping[int, frozenset[int]]) -> None:
-        """Lets each vCPU run on its pCPUs alone. ValueError for an empty set, which libvirt's drivers may accept."""
+        """Lets each vCPU run on its pCPUs alone. ValueError for an empty set, which libvirt's drivers may accept.
 
-        def pin() -> None:
-            domain = self._domain(key)
-            width = self._connected().getCPUMap()[0]
-            for vcpu, cpus in pins.items():
-                domain.pinVcpu(vcpu, _cpus_mask(cpus, width))
-
-        await self._call(pin)
+        QEMU's driver takes pins of vCPUs that are not plugged too: they are in force from the moment of the plug.
+        """
+        await self._pin(key, "pin vCPUs", pins, lambda domain, vcpu, mask: domain.pinVcpu(vcpu, mask))
 
     async def pin_emulator(self, key: DomainKey, cpus: frozenset[int]) -> None:
-        """Lets the emulator's own threads run on *cpus* alone."""
+        """Lets the emulator's own threads run on *cpus* alone. ValueError for an empty set."""
+        await self._pin(key, "pin the emulator", {0: cpus}, lambda domain, _all, mask: domain.pinEmulator(mask, LIVE))
 
-        def pin() -> None:
-            mask = _cpus_mask(cpus, self._connected().getCPUMap()[0])
-            self._domain(key).pinEmulator(mask, libvirt.VIR_DOMAIN_AFFECT_LIVE)
-
-        await self._call(pin)
+    async def pin_iothreads(self, key: DomainKey, pins: Mapping[int, frozenset[int]]) -> None:
+        """Lets each I/O thread, by its id, run on its pCPUs alone. ValueError for an empty set."""
+        await self._pin(key, "pin I/O threads", pins, lambda domain, one, mask: domain.pinIOThread(one, mask, LIVE))
 
     async def set_cpu_shares(self, key: DomainKey, shares: int) -> None:
         """Sets the domain's cgroup CPU weight. NotSupported where there is no cgroup CPU controller."""
 
-        def set_shares() -> None:
-            self._domain(key).setSchedulerParametersFlags({"cpu_shares": shares}, libvirt.VIR_DOMAIN_AFFECT_LIVE)
+        def set_shares(domain: Any, _call: Call) -> None:
+            domain.setSchedulerParametersFlags({"cpu_shares": shares}, LIVE)
 
-        try:
-            await self._call(set_shares)
-        except DomainGone as error:
-            if await self._active(key):  # the same code says "no CPU controller" of a domain that runs
-                raise NotSupported(str(error)) from error
-            raise
+        await self._on_domain(key, "set its weight", set_shares, acts=True, invalid=NotSupported)
 
-    async def pin_iothreads(self, key: DomainKey, pins: Mapping[int, frozenset[int]]) -> None:
-        """Lets each I/O thread, by its id, run on its pCPUs alone."""
+    async def plug(self, key: DomainKey, vcpus: int, cpus: frozenset[int] | None = None) -> Plugged:
+        """Plugs vCPUs of the running domain until *vcpus* are there; what it has then was read again.
 
-        def pin() -> None:
-            domain = self._domain(key)
-            width = self._connected().getCPUMap()[0]
-            for iothread, cpus in pins.items():
-                domain.pinIOThread(iothread, _cpus_mask(cpus, width), libvirt.VIR_DOMAIN_AFFECT_LIVE)
+        `cpus`: where the new ones may run, from their first moment on. NotSupported above the domain's maximum.
+        """
 
-        await self._call(pin)
+        def plug(domain: Any, call: Call) -> Plugged:
+            width = domain.connect().getCPUMap()[0]
+            with self._slots:
+                return plug_vcpus(domain, call, vcpus, None if cpus is None else cpus_mask(cpus, width))
 
-    async def plug(self, key: DomainKey, vcpus: int) -> None:
-        """Plugs vCPUs of the running domain until *vcpus* are there."""
-        await self._set_vcpus(key, vcpus)
+        return await self._on_domain(key, "plug vCPUs", plug, acts=True, timeout_s=PLUG_TIMEOUT_S)
 
-    async def unplug(self, key: DomainKey, vcpus: int) -> None:
-        """Unplugs vCPUs of the running domain until *vcpus* are there. It may end later, in part, or never."""
-        await self._set_vcpus(key, vcpus)
+    async def unplug(self, key: DomainKey, vcpus: int) -> Plugged:
+        """Asks for vCPUs of the running domain to be unplugged until *vcpus* are left; what it has was read again.
 
-    async def _set_vcpus(self, key: DomainKey, vcpus: int) -> None:
-        def plug() -> None:
-            self._domain(key).setVcpusFlags(vcpus, libvirt.VIR_DOMAIN_AFFECT_LIVE)
+        Late, partial and refused are normal outcomes. NotSupported under TCG, where an unplug never ends.
+        """
 
-        try:
-            await self._call(plug)
-        except DomainGone as error:
-            if await self._active(key):
-                raise HypervisorError(str(error)) from error
-            raise
+        def unplug(domain: Any, call: Call) -> Plugged:
+            if not parse_description(domain.XMLDesc()).accelerated:
+                raise NotSupported(
+                    f"domain {domain.name()}: no vCPU is unplugged without KVM, where that never ends: "
+                    "take them offline in the guest instead"
+                )
+            with self._slots:
+                return unplug_vcpus(domain, call, vcpus)
 
-    async def _active(self, key: DomainKey) -> bool:
-        try:
-            return bool(await self._call(lambda: self._domain(key).isActive()))
-        except DomainGone:
-            return False
+        return await self._on_domain(key, "unplug vCPUs", unplug, acts=True, timeout_s=PLUG_TIMEOUT_S)
 
-    def _domain(self, key: DomainKey) -> Any:
-        domain = self._domains.get(key)
-        if domain is None:
-            domain = self._connected().lookupByUUIDString(key.uuid)
-            if domain.ID() != key.run_id:
-                raise DomainGone(f"domain {domain.name()}: was restarted since it was looked at")
-            self._domains[key] = domain
-        return domain
+    async def _pin(
+        self,
+        key: DomainKey,
+        what: str,
+        pins: Mapping[int, frozenset[int]],
+        apply: Callable[[Any, int, tuple[bool, ...]], object],
+    ) -> None:
+        def pin(domain: Any, call: Call) -> None:
+            width, online_map, _online = domain.connect().getCPUMap()
+            online = mask_cpus(online_map)
+            masks = {number: cpus_mask(cpus, width) for number, cpus in pins.items()}  # all are good, or none is set
+            for cpus in pins.values():
+                if not cpus & online:
+                    raise HypervisorError(
+                        f"domain {domain.name()}: not one of the CPUs {sorted(cpus)} is online: pin to others"
+                    )
+            for number, cpus in pins.items():
+                call.proceed()
+                try:
+                    apply(domain, number, masks[number])
+                except libvirt.libvirtError as error:
+                    if cpus <= online or error.get_error_code() not in BAD_CPUS:
+                        raise
+                    # The kernel may refuse a set with an offline CPU in it, such as one found before that went.
+                    apply(domain, number, cpus_mask(cpus & online, width))
 
-    def _connected(self) -> Any:
-        with self._connecting:
-            if self._connection is None or not self._connection.isAlive():
-                self._domains.clear()
-                self._connection = self._opened()
-            return self._connection
+        await self._on_domain(key, what, pin, acts=True)
 
-    def _opened(self) -> Any:
-        connection = libvirt.open(self.uri)
-        try:
-            connection.setKeepAlive(KEEPALIVE_INTERVAL_S, 3)
-        except libvirt.libvirtError as error:
-            if error.get_error_code() not in _NOT_SUPPORTED:  # drivers inside this process have no peer to probe
-                raise
-        connection.domainEventRegisterAny(None, libvirt.VIR_DOMAIN_EVENT_ID_LIFECYCLE, self._lifecycle_event, None)
-        return connection
-
-    def _lifecycle_event(self, *_details: object) -> None:
-        self._on_change()
-
-    async def _call(self, work: Callable[[], T]) -> T:
-        loop = asyncio.get_running_loop()
-        try:
-            async with asyncio.timeout(self._call_timeout_s):
-                return await loop.run_in_executor(self._pool, work)
-        except TimeoutError as error:
+    async def _list(self) -> tuple[Row, ...]:
+        """The listing that asks every QEMU; while that hangs, or once it has taken long, the one that asks none."""
+        waiting: set[asyncio.Future[tuple[Row, ...]]] = set()
+        if not self._under_way(ask_qemu=True):
+            waiting.add(self._begin_listing(ask_qemu=True))
+            await asyncio.wait(waiting, timeout=min(LISTING_PATIENCE_S, self._call_timeout_s))
+        if not any(future.done() for future in waiting):
+            if len(self._under_way(ask_qemu=False)) >= LISTINGS:
+                raise HypervisorUnreachable(f"libvirt at {self.uri} still does not answer: look at libvirtd's log")
+            waiting.add(self._begin_listing(ask_qemu=False))
+            await asyncio.wait(waiting, timeout=self._call_timeout_s, return_when=asyncio.FIRST_COMPLETED)
+        answered = [future for future in waiting if future.done()]
+        if not answered:
             raise HypervisorUnreachable(
                 f"libvirt at {self.uri} did not answer within {self._call_timeout_s:g} s: look at libvirtd's log"
-            ) from error
+            )
+        try:
+            return answered[0].result()
         except libvirt.libvirtError as error:
-            raise self._translated(error) from error
+            raise self._connections.translated(error, "listing the domains") from error
 
-    def _translated(self, error: libvirt.libvirtError) -> HypervisorError:
-        code, words = error.get_error_code(), error.get_error_message() or str(error)
-        if code in _GONE:
-            return DomainGone(words)
-        if code in _NOT_SUPPORTED:
-            return NotSupported(words)
-        if code in _UNREACHABLE or self._connection is None or not self._connection.isAlive():
-            return HypervisorUnreachable(f"libvirt at {self.uri}: {words}: is libvirtd running, and may you use it?")
-        return HypervisorError(words)
+    def _under_way(self, *, ask_qemu: bool) -> list[asyncio.Future[tuple[Row, ...]]]:
+        self._listings[ask_qemu] = [future for future in self._listings[ask_qemu] if not future.done()]
+        return self._listings[ask_qemu]
+
+    def _begin_listing(self, *, ask_qemu: bool) -> "asyncio.Future[tuple[Row, ...]]":
+        def look(call: Call) -> tuple[Row, ...]:
+            self._connections.listen()
+            with self._connections.connection(call) as connection:
+                return list_domains(connection, call, ask_qemu=ask_qemu)
+
+        call = Call("list the domains")
+        future = start(call, look)
+        self._listings[ask_qemu].append(future)
+
+        def give_up() -> None:  # its connection then counts as hung, and makes room for another
+            call.given_up = not future.done()
+
+        asyncio.get_running_loop().call_later(self._call_timeout_s, give_up)
+        return future
+
+    async def _describe(self, rows: Iterable[Row]) -> None:
+        """Reads the descriptions that are not known or may have changed; waits for those never known, a little."""
+        now_s = asyncio.get_running_loop().time()
+        for row in rows:
+            if row.key not in self._reading and self._descriptions.due(row.key, now_s):
+                self._reading[row.key] = asyncio.create_task(self._read_description(row.key))
+        new = {task for key, task in self._reading.items() if key not in self._descriptions}
+        if new:
+            await asyncio.wait(new, timeout=min(DESCRIPTION_PATIENCE_S, self._call_timeout_s))
+
+    async def _read_description(self, key: DomainKey) -> None:
+        epoch = self._descriptions.begin(key, asyncio.get_running_loop().time())
+        known = key in self._descriptions
+        try:
+            described = await self._on_domain(
+                key, "read its description", lambda domain, _call: parse_description(domain.XMLDesc())
+            )
+        except DomainGone:
+            return
+        except HypervisorError as error:
+            if self._descriptions.failed(key):
+                log.warning("domain %s: its description is not known: %s", self._names.get(key, key.uuid), error)
+            return
+        finally:
+            self._reading.pop(key, None)
+        changed = self._descriptions.store(key, described, epoch)
+        if changed and known:
+            self._on_change()
+
+    def _seen(self, row: Row) -> DomainSeen:
+        described = self._descriptions.get(row.key)
+        if described is None:
+            return DomainSeen(
+                row.key,
+                row.name,
+                accelerated=False,
+                state=row.state,
+                vcpus=row.vcpus,
+                vcpus_maximum=row.vcpus_maximum,
+                vcpu_time_s=row.vcpu_time_s,
+                plugged=row.plugged,
+                rules_error="the domain's description could not be read yet",
+            )
+        return DomainSeen(
+            row.key,
+            row.name,
+            accelerated=described.accelerated,
+            state=row.state,
+            vcpus=row.vcpus,
+            vcpus_maximum=row.vcpus_maximum,
+            vcpu_time_s=row.vcpu_time_s,
+            plugged=row.plugged,
+            agent_socket=described.agent_socket,
+            home_nodes=described.home_nodes,
+            iothreads=len(described.iothread_pins),
+            rules=self._descriptions.rules(row.key),
+            rules_error=described.rules_error,
+        )
+
+    async def _on_host(self, what: str, work: Callable[[Any], T]) -> T:
+        def do(call: Call) -> T:
+            with self._connections.connection(call) as connection:
+                return work(connection)
+
+        try:
+            return await self._host_line.run(what, do, self._call_timeout_s)
+        except libvirt.libvirtError as error:
+            raise self._connections.translated(error, what) from error
+
+    async def _on_domain(
+        self,
+        key: DomainKey,
+        what: str,
+        work: Callable[[Any, Call], T],
+        *,
+        acts: bool = False,
+        invalid: type[HypervisorError] = HypervisorError,
+        timeout_s: float = 0.0,
+    ) -> T:
+        """*work* on the domain, in its turn. `acts`: it changes something, so it is refused while the domain hangs.
+
+        `invalid`: what it means when libvirt calls it invalid for a domain that runs.
+        """
+        subject = f"domain {self._names.get(key, key.uuid)}"
+
+        def do(call: Call) -> T:
+            with self._connections.connection(call) as connection:
+                domain = connection.lookupByUUIDString(key.uuid)
+                if domain.ID() != key.run_id:
+                    raise DomainGone(f"{subject}: that run of it has ended")
+                if acts:
+                    _refuse_hung(domain, subject)
+                try:
+                    return work(domain, call)
+                except libvirt.libvirtError as error:
+                    if error.get_error_code() != libvirt.VIR_ERR_OPERATION_INVALID:
+                        raise
+                    # The same code says that the domain does not run, and that what runs cannot be changed so.
+                    kind = invalid if domain.isActive() and domain.ID() == key.run_id else DomainGone
+                    raise kind(f"{subject}: {error.get_error_message()}") from error
+
+        line = self._lines.get(key)
+        if line is None:
+            line = self._lines[key] = Line(subject, lambda: self._on_tuned(key))
+        try:
+            return await line.run(what, do, max(timeout_s, self._call_timeout_s))
+        except libvirt.libvirtError as error:
+            raise self._connections.translated(error, subject) from error
+
+    def _probe(self, connection: Any) -> None:
+        """Finds out what this connection cannot do, by calls that change nothing. UsageError, one line."""
+        try:
+            connection.domainXMLToNative("vscaf-asks-whether-it-may-write", "<domain/>", 0)
+        except libvirt.libvirtError as error:
+            self._refuse_unusable(error, "write", NOT_PERMITTED)
+        try:
+            connection.getCPUMap()
+            connection.getAllDomainStats(libvirt.VIR_DOMAIN_STATS_STATE, 0)
+            connection.listDomainsID()
+        except libvirt.libvirtError as error:
+            self._refuse_unusable(error, "show the host's CPUs and what its domains do", NOT_PERMITTED | NOT_SUPPORTED)
+            raise
+        for domain in connection.listAllDomains(libvirt.VIR_CONNECT_LIST_DOMAINS_ACTIVE)[:1]:
+            try:
+                domain.pinVcpu(NO_VCPU, (True,))
+            except libvirt.libvirtError as error:
+                self._refuse_unusable(error, "pin vCPUs", NOT_PERMITTED | NOT_SUPPORTED)
+
+    def _refuse_unusable(self, error: libvirt.libvirtError, what: str, codes: set[int]) -> None:
+        if error.get_error_code() in codes:
+            raise UsageError(
+                f"libvirt at {self.uri} does not let vscaf {what} ({error.get_error_message()}): "
+                "give the uri of a connection that may, to a driver that can, such as qemu:///system as root"
+            ) from error
+
+    def _register(self, connection: Any) -> None:
+        complete = register_domain_events(connection, self)
+        if self._loop is not None:
+            self._loop.call_soon_threadsafe(self._listening_anew, complete)
+
+    def _listening_anew(self, complete: bool) -> None:
+        self._descriptions.events_complete = complete
+        self._descriptions.outdate_all()
+        self._on_change()
+
+    def domain_changed(self, key: DomainKey) -> None:
+        """Of the events: called on the loop."""
+        self._descriptions.outdate(key.uuid)
+        self._on_change()
+
+    @property
+    def tells_of_tuning(self) -> bool:
+        """Whether this driver has shown that it tells of changed pins; some take the registration and never do."""
+        return self._told_of_tuning
+
+    def domain_tuned(self, key: DomainKey) -> None:
+        """Of the events: called on the loop."""
+        self._told_of_tuning = True
+        self._on_tuned(key)
 
 
-def _agent_socket(description: ElementTree.Element) -> str | None:
-    for channel in description.iterfind("./devices/channel"):
-        target, source = channel.find("target"), channel.find("source")
-        if target is not None and target.get("name") == AGENT_PORT and channel.get("type") == "unix":
-            return source.get("path") if source is not None else None
-    return None
+def _refuse_hung(domain: Any, subject: str) -> None:
+    """HypervisorUnreachable while a job holds the domain: any change would wait for it, 30 s long in libvirtd."""
+    try:
+        state, _details, since_ms = domain.controlInfo()
+    except libvirt.libvirtError as error:
+        if error.get_error_code() in NOT_SUPPORTED:
+            return
+        raise
+    if state != libvirt.VIR_DOMAIN_CONTROL_OK and since_ms > HUNG_MS:
+        raise HypervisorUnreachable(
+            f"{subject}: still waiting for its QEMU or for a job such as a migration, for {since_ms / 1000:.1f} s: "
+            "see `virsh domcontrol` and `virsh domjobinfo`"
+        )
 
 
 def _cpu_shares(domain: Any) -> int | None:
     try:
-        return int(domain.schedulerParametersFlags(libvirt.VIR_DOMAIN_AFFECT_LIVE)["cpu_shares"])
+        return int(domain.schedulerParametersFlags(LIVE)["cpu_shares"])
     except KeyError:
         return None
     except libvirt.libvirtError as error:
-        refusals = _NOT_SUPPORTED | {libvirt.VIR_ERR_OPERATION_INVALID, libvirt.VIR_ERR_INVALID_ARG}
+        refusals = NOT_SUPPORTED | {libvirt.VIR_ERR_OPERATION_INVALID, libvirt.VIR_ERR_INVALID_ARG}
         if error.get_error_code() in refusals and domain.isActive():
             return None
         raise
-
-
-def _mask_cpus(mask: Iterable[bool]) -> frozenset[int]:
-    return frozenset(cpu for cpu, allowed in enumerate(mask) if allowed)
-
-
-def _cpus_mask(cpus: frozenset[int], width: int) -> tuple[bool, ...]:
-    if not cpus or max(cpus) >= width:
-        raise ValueError(f"no such pin: CPUs {sorted(cpus)} on a host with {width}")
-    return tuple(cpu in cpus for cpu in range(width))

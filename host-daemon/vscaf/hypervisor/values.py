@@ -45,10 +45,13 @@ class DomainSeen:
 
     `accelerated` is False under TCG, where an unplug never completes.
     `agent_socket` is the host end of the channel org.vscaf.agent.0, None where the domain has none.
-    `vcpu_time_s` is the CPU time of each plugged vCPU since the domain started.
+    `plugged` are the numbers of its `vcpus` vCPUs: 0 and up, but for domains whose vCPUs were enabled one by one.
+    `vcpu_time_s` is the CPU time of each plugged vCPU since the domain started; where libvirt gives none for single
+    vCPUs that of all stands under 0, and vCPUs whose time cannot be read are missing.
     `home_nodes` are the NUMA nodes that its memory is bound to or preferred on; empty: anywhere.
     `iothreads` is how many I/O threads it has.
-    `rules` are those of its metadata, None where it has none or bad ones; `rules_error` says what is wrong with them.
+    `rules` are those of its metadata, None where it has none. Where what they say now is wrong, `rules_error` says so,
+    and `rules` are the last good ones of this run.
     """
 
     key: DomainKey
@@ -58,6 +61,7 @@ class DomainSeen:
     vcpus: int
     vcpus_maximum: int
     vcpu_time_s: Mapping[int, float]
+    plugged: frozenset[int] = frozenset()
     agent_socket: str | None = None
     home_nodes: frozenset[int] = frozenset()
     iothreads: int = 0
@@ -75,6 +79,7 @@ class DomainSettings:
     """Everything that vscaf changes of a domain: read before the first change, put back at the end.
 
     `vcpu_pins` holds the pins of the plugged vCPUs, `iothread_pins` those of the I/O threads by their id.
+    `unplugged_pins` were set for vCPUs that are not plugged, and come into force when they are.
     `cpu_shares` is None where the host has no cgroup CPU controller for domains.
     """
 
@@ -83,6 +88,25 @@ class DomainSettings:
     emulator_pin: frozenset[int]
     cpu_shares: int | None
     iothread_pins: Mapping[int, frozenset[int]] = field(default_factory=dict)
+    unplugged_pins: Mapping[int, frozenset[int]] = field(default_factory=dict)
+
+
+class PlugOutcome(StrEnum):
+    """What became of a plug or an unplug; none of these is an error."""
+
+    DONE = "done"
+    PARTIAL = "partial"  # some of the vCPUs came or went, and no more will by this call
+    LATE = "late"  # asked for, and the guest has not let go of all yet: it may, or never
+    REFUSED = "refused"  # nothing changed, by what the guest or its QEMU said
+
+
+@dataclass(frozen=True, slots=True)
+class Plugged:
+    """How a plug or unplug ended. `vcpus` was read again after it; `words` are libvirt's, empty where it is done."""
+
+    outcome: PlugOutcome
+    vcpus: int
+    words: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,157 @@
+"""Connections to libvirt: one for events, and others that serve one call at a time each.
+
+libvirtd stops to read from a client that has five requests without an answer, and replies on a connection on which a
+call hangs were seen to stay unread until the next request. So a call has its connection to itself, and one that hangs
+keeps it. The drivers inside this process (libvirt's test driver) have no such limits, and each of their connections
+may be a host of its own: there, one connection serves all.
+"""
+
+import contextlib
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import libvirt
+
+from vscaf.errors import DomainGone, HypervisorError, HypervisorUnreachable, NotSupported
+from vscaf.hypervisor.calls import Call
+
+log = logging.getLogger(__name__)
+
+KEEPALIVE_INTERVAL_S = 5
+KEEPALIVE_COUNT = 3
+CONNECTIONS = 8  # calls under way at once; libvirtd has 20 threads for all its clients
+HUNG_CONNECTIONS = 64  # besides those
+
+NOT_SUPPORTED = {
+    libvirt.VIR_ERR_NO_SUPPORT,
+    libvirt.VIR_ERR_OPERATION_UNSUPPORTED,
+    libvirt.VIR_ERR_ARGUMENT_UNSUPPORTED,
+    libvirt.VIR_ERR_CONFIG_UNSUPPORTED,
+}
+NOT_PERMITTED = {libvirt.VIR_ERR_OPERATION_DENIED, libvirt.VIR_ERR_ACCESS_DENIED}
+UNREACHABLE = {
+    libvirt.VIR_ERR_NO_CONNECT,
+    libvirt.VIR_ERR_INVALID_CONN,
+    libvirt.VIR_ERR_RPC,
+    libvirt.VIR_ERR_AUTH_FAILED,
+    libvirt.VIR_ERR_AUTH_CANCELLED,
+    libvirt.VIR_ERR_AUTH_UNAVAILABLE,
+    libvirt.VIR_ERR_NO_SERVER,
+    libvirt.VIR_ERR_OPERATION_TIMEOUT,  # the domain's lock is held by a call that hangs
+}
+
+
+def _quiet(_context: object, _error: object) -> None:
+    """libvirt prints every error to stderr by default; each is raised as an exception anyway."""
+
+
+libvirt.registerErrorHandler(_quiet, None)
+
+
+class Connections:
+    """What is open to the libvirt at *uri*. Safe to use from any thread.
+
+    `opener` opens one connection (`libvirt.open`). `on_events` is given each new connection that events come from.
+    """
+
+    def __init__(self, uri: str, opener: Callable[[str], Any], on_events: Callable[[Any], None]) -> None:
+        self.uri = uri
+        self._opener = opener
+        self._on_events = on_events
+        self._changed = threading.Condition()
+        self._events_lock = threading.Lock()
+        self._events: Any = None
+        self._shared = False  # whether the events' connection serves the calls too
+        self._idle: list[Any] = []
+        self._in_use: set[Call] = set()
+
+    def listen(self) -> Any:
+        """Opens the events' connection where there is none that lives. libvirtError where that fails."""
+        with self._events_lock:
+            if self._events is None or not self._events.isAlive():
+                self._events = None
+                connection, remote = self._open()
+                self._shared = not remote
+                self._on_events(connection)
+                self._events = connection
+            return self._events
+
+    @contextlib.contextmanager
+    def connection(self, call: Call) -> Iterator[Any]:
+        """A connection for *call* alone (one of this process: for all). libvirtError where none can be opened."""
+        if self._events is None or self._shared:
+            events = self.listen()
+            if self._shared:
+                call.proceed()
+                yield events
+                return
+        connection = self._take(call)
+        try:
+            if connection is None:
+                connection, _remote = self._open()
+            call.proceed()
+            yield connection
+        finally:
+            with self._changed:
+                self._in_use.discard(call)
+                if connection is not None and not call.given_up and connection.isAlive():
+                    self._idle.append(connection)
+                self._changed.notify()
+
+    def close(self) -> None:
+        """Closes what no call uses. Harmless when called twice."""
+        with self._changed:
+            connections, self._idle = self._idle, []
+        if self._events is not None:
+            connections.append(self._events)
+            self._events = None
+        for connection in connections:
+            try:
+                connection.close()
+            except libvirt.libvirtError as error:
+                log.debug("closing a connection to libvirt: %s", error)
+
+    def translated(self, error: libvirt.libvirtError, subject: str) -> HypervisorError:
+        """The error of vscaf's that *error*, raised for *subject*, stands for: by its code alone."""
+        code, words = error.get_error_code(), error.get_error_message() or str(error)
+        if code == libvirt.VIR_ERR_NO_DOMAIN:
+            return DomainGone(f"{subject}: {words}")
+        if code in NOT_PERMITTED:
+            return NotSupported(f"{subject}: {words}: vscaf needs a connection that may write to libvirt at {self.uri}")
+        if code in NOT_SUPPORTED:
+            return NotSupported(f"{subject}: {words}")
+        if code in UNREACHABLE or self._events is None or not self._events.isAlive():
+            return HypervisorUnreachable(
+                f"{subject}: libvirt at {self.uri}: {words}: is libvirtd running, and may you use it?"
+            )
+        return HypervisorError(f"{subject}: {words}")
+
+    def _take(self, call: Call) -> Any:
+        """An idle connection, or None: one more may be opened."""
+        with self._changed:
+            while True:
+                call.proceed()
+                self._idle = [connection for connection in self._idle if connection.isAlive()]
+                hung = sum(other.given_up for other in self._in_use)
+                if len(self._in_use) - hung < CONNECTIONS and hung < HUNG_CONNECTIONS:
+                    self._in_use.add(call)
+                    return self._idle.pop() if self._idle else None
+                if hung >= HUNG_CONNECTIONS:
+                    raise HypervisorUnreachable(f"libvirt at {self.uri}: {hung} calls hang: restart libvirtd")
+                self._changed.wait(0.1)  # a call that is given up meanwhile makes room without a notice
+
+    def _open(self) -> tuple[Any, bool]:
+        """A new connection, and whether its libvirt is another process."""
+        begun_s = time.monotonic()
+        connection = self._opener(self.uri)
+        try:
+            remote = connection.setKeepAlive(KEEPALIVE_INTERVAL_S, KEEPALIVE_COUNT) == 0
+        except libvirt.libvirtError as error:
+            if error.get_error_code() not in NOT_SUPPORTED:  # there is no peer to probe
+                raise
+            remote = False
+        log.debug("libvirt at %s: connected in %.0f ms", self.uri, (time.monotonic() - begun_s) * 1000)
+        return connection, remote

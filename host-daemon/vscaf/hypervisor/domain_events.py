@@ -1,0 +1,63 @@
+"""What libvirt tells of domains by itself, told apart by what it means to vscaf."""
+
+import logging
+from collections.abc import Callable
+from typing import Any, Protocol
+
+import libvirt
+
+from vscaf.hypervisor.connection import NOT_SUPPORTED
+from vscaf.hypervisor.values import DomainKey
+
+log = logging.getLogger(__name__)
+
+
+class Listener(Protocol):
+    """Who is told, on the event loop's thread."""
+
+    def domain_changed(self, key: DomainKey) -> None:
+        """It started, ended, changed its state, its name, its devices or its metadata."""
+
+    def domain_tuned(self, key: DomainKey) -> None:
+        """Its pins, its weight or its count of vCPUs changed."""
+
+
+def register_domain_events(connection: Any, listener: Listener) -> bool:
+    """Lets *listener* hear of all domains. False where the driver knows not every kind of event."""
+
+    def changed(_connection: Any, domain: Any, *_details: Any) -> None:
+        listener.domain_changed(_key(domain))
+
+    def tuned(_connection: Any, domain: Any, *_details: Any) -> None:
+        listener.domain_tuned(_key(domain))
+
+    def device(_connection: Any, domain: Any, alias: str, *_details: Any) -> None:
+        listener.domain_changed(_key(domain))
+        if alias.startswith("vcpu"):
+            listener.domain_tuned(_key(domain))
+
+    kinds: dict[int, Callable[..., None]] = {
+        libvirt.VIR_DOMAIN_EVENT_ID_LIFECYCLE: changed,  # snapshots reverted, migrations and renames among them
+        libvirt.VIR_DOMAIN_EVENT_ID_REBOOT: changed,
+        libvirt.VIR_DOMAIN_EVENT_ID_TUNABLE: tuned,
+        libvirt.VIR_DOMAIN_EVENT_ID_METADATA_CHANGE: changed,
+        libvirt.VIR_DOMAIN_EVENT_ID_AGENT_LIFECYCLE: changed,
+        libvirt.VIR_DOMAIN_EVENT_ID_DEVICE_ADDED: device,
+        libvirt.VIR_DOMAIN_EVENT_ID_DEVICE_REMOVED: device,
+        libvirt.VIR_DOMAIN_EVENT_ID_DEVICE_REMOVAL_FAILED: device,
+        libvirt.VIR_DOMAIN_EVENT_ID_JOB_COMPLETED: changed,
+    }
+    complete = True
+    for kind, callback in kinds.items():
+        try:
+            connection.domainEventRegisterAny(None, kind, callback, None)
+        except libvirt.libvirtError as error:
+            if error.get_error_code() not in NOT_SUPPORTED | {libvirt.VIR_ERR_INVALID_ARG}:
+                raise
+            complete = False
+            log.info("libvirt tells of no events of kind %d: what they would say is looked for instead", kind)
+    return complete
+
+
+def _key(domain: Any) -> DomainKey:
+    return DomainKey(domain.UUIDString(), domain.ID())

@@ -1,0 +1,111 @@
+"""All active domains at one look, and what to do about one whose QEMU hangs.
+
+libvirt's statistics of vCPUs ask QEMU, even with NOWAIT where nobody else is waiting for it yet: the call then hangs
+with a QEMU that was stopped by a signal, and with it every other domain's answer. NOWAIT passes over a domain only
+once some call hangs there. The states, and each domain's own vCPU list, come from libvirt and /proc without QEMU.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import libvirt
+
+from vscaf.errors import HypervisorError
+from vscaf.hypervisor.calls import Call
+from vscaf.hypervisor.connection import NOT_SUPPORTED
+from vscaf.hypervisor.values import DomainKey, RunState
+
+ACTIVE = libvirt.VIR_CONNECT_GET_ALL_DOMAINS_STATS_ACTIVE
+NOWAIT = libvirt.VIR_CONNECT_GET_ALL_DOMAINS_STATS_NOWAIT
+LIVE = libvirt.VIR_DOMAIN_AFFECT_LIVE
+
+RUN_STATES = {
+    libvirt.VIR_DOMAIN_RUNNING: RunState.RUNNING,
+    libvirt.VIR_DOMAIN_BLOCKED: RunState.RUNNING,  # Xen's word for an idle one
+    libvirt.VIR_DOMAIN_PAUSED: RunState.PAUSED,
+    libvirt.VIR_DOMAIN_PMSUSPENDED: RunState.PAUSED,
+    libvirt.VIR_DOMAIN_CRASHED: RunState.CRASHED,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """What a listing says of one domain."""
+
+    key: DomainKey
+    name: str
+    state: RunState
+    vcpus: int
+    vcpus_maximum: int
+    plugged: frozenset[int]
+    vcpu_time_s: Mapping[int, float] = field(default_factory=dict)
+
+
+def list_domains(connection: Any, call: Call, *, ask_qemu: bool) -> tuple[Row, ...]:
+    """A row for each active domain. `ask_qemu`: one call for all, that hangs with a QEMU that hangs.
+
+    libvirtError where libvirt fails; HypervisorError where the listing leaves out a domain that is active.
+    """
+    for _attempt in range(2):  # a domain may have started or ended between the two calls
+        rows = _statistics(connection, ask_qemu=ask_qemu)
+        named = {domain.ID() for domain, _fields in rows}
+        left_out = set(connection.listDomainsID()) - named
+        if not left_out:
+            break
+    else:
+        raise HypervisorError(f"libvirt's listing left out {len(left_out)} active domains: what they do is unknown")
+    result = []
+    for domain, fields in rows:
+        call.proceed()
+        if domain.ID() >= 0 and (row := _row(domain, fields, one_by_one=not ask_qemu)) is not None:
+            result.append(row)
+    return tuple(sorted(result, key=lambda row: row.name))
+
+
+def _statistics(connection: Any, *, ask_qemu: bool) -> list[tuple[Any, dict[str, Any]]]:
+    kinds = libvirt.VIR_DOMAIN_STATS_STATE | (libvirt.VIR_DOMAIN_STATS_VCPU if ask_qemu else 0)
+    try:
+        return list(connection.getAllDomainStats(kinds, ACTIVE | NOWAIT))
+    except libvirt.libvirtError as error:
+        if error.get_error_code() not in NOT_SUPPORTED | {libvirt.VIR_ERR_INVALID_ARG}:
+            raise
+    return list(connection.getAllDomainStats(kinds, ACTIVE))
+
+
+def _row(domain: Any, fields: Mapping[str, Any], *, one_by_one: bool) -> Row | None:
+    times = {
+        int(name.split(".")[1]): value / 1e9
+        for name, value in fields.items()
+        if name.startswith("vcpu.") and name.endswith(".time")
+    }
+    if "vcpu.current" in fields:
+        vcpus, maximum = int(fields["vcpu.current"]), int(fields["vcpu.maximum"])
+    else:
+        try:
+            vcpus, maximum = domain.vcpusFlags(LIVE), domain.vcpusFlags(LIVE | libvirt.VIR_DOMAIN_VCPU_MAXIMUM)
+            times = _times(domain) if one_by_one else {0: domain.info()[4] / 1e9}
+        except libvirt.libvirtError as error:
+            if error.get_error_code() in {libvirt.VIR_ERR_NO_DOMAIN, libvirt.VIR_ERR_OPERATION_INVALID}:
+                return None  # it has ended since
+            raise
+    counted = frozenset(range(vcpus))
+    return Row(
+        key=DomainKey(domain.UUIDString(), domain.ID()),
+        name=domain.name(),
+        state=RUN_STATES.get(fields.get("state.state"), RunState.OTHER),
+        vcpus=vcpus,
+        vcpus_maximum=maximum,
+        plugged=frozenset(times) if len(times) == vcpus else counted,
+        vcpu_time_s=times,
+    )
+
+
+def _times(domain: Any) -> dict[int, float]:
+    """The CPU time of each plugged vCPU, as far as it can be read."""
+    try:
+        return {number: time_ns / 1e9 for number, _state, time_ns, _cpu in domain.vcpus()[0]}
+    except libvirt.libvirtError as error:
+        if error.get_error_code() == libvirt.VIR_ERR_NO_DOMAIN:
+            raise
+        return {}

@@ -1,0 +1,255 @@
+"""What the daemon costs: messages that it decodes in a second, and its CPU time with a hundred guests at 4 Hz.
+
+The real daemon runs in a process of its own (`python -m vscaf_bench.daemon_cpu`), its guests in another one
+(`simulated_guests`); the host is a simulated one, or libvirt's own test driver in the daemon's process. CPU time is the
+daemon process's, user and system, so for the simulated host it holds what that costs, and for the test driver what
+libvirt's client library and the driver behind it cost. The test driver has three pCPUs online whatever it is told, so
+there the daemon observes all domains and hears all guests, and its policy is to leave them alone.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import json
+import os
+import random
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import cast
+
+from vscaf.agentlink import messages
+from vscaf.agentlink.link import CONNECTED, AgentLink
+from vscaf.config import Config, DomainConfig, PolicyConfig
+from vscaf.hypervisor.libvirt_host import LibvirtHost
+from vscaf.hypervisor.simulated import SimulatedHost
+from vscaf.hypervisor.values import HostCpus
+from vscaf.journal import Journal
+from vscaf.loop import Daemon
+
+from .agent import cpu_seconds
+from .report import Report, Result, median_interval
+from .simulated_guests import VCPUS, report_line
+
+GUESTS = 100
+POOL = 300  # pCPUs, and 20 more as the reserve: half of the guests compute, and all they want is there
+PATIENCE_S = 60.0
+SETTLING_S = 5.0
+TEST_POOL = "0,2,4"  # what libvirt's test driver says is online, whatever its node has: too few to decide anything on
+
+TEST_NODE = """<node>
+  <cpu><mhz>2000</mhz><model>vscaf</model><active>{cpus}</active><nodes>1</nodes><sockets>1</sockets>
+  <cores>{cpus}</cores><threads>1</threads></cpu><memory>800000000</memory>{domains}
+</node>
+"""
+TEST_DOMAIN = """
+  <domain type='test'><name>d{number}</name><memory unit='MiB'>64</memory>
+    <vcpu placement='static' current='{vcpus}'>{vcpus}</vcpu><os><type>hvm</type></os>
+    <devices><channel type='unix'><source mode='bind' path='{directory}/{number}.sock'/>
+      <target type='virtio' name='org.vscaf.agent.0'/></channel></devices>
+  </domain>"""
+
+
+# The daemon's process.
+
+
+def simulated_host(directory: Path, guests: int) -> SimulatedHost:
+    numbers = frozenset(range(POOL + 20))
+    cores = tuple(frozenset({cpu}) for cpu in sorted(numbers))
+    host = SimulatedHost(HostCpus(numbers, cores, {cpu: cpu // 80 for cpu in numbers}))
+    for number in range(guests):
+        key = host.start(f"d{number}", VCPUS, agent_socket=str(directory / f"{number}.sock"))
+        if number % 2 == 0:
+            host.compute(key, dict.fromkeys(range(VCPUS), 0.95))
+    return host
+
+
+def test_driver(directory: Path, guests: int) -> LibvirtHost:
+    domains = "".join(TEST_DOMAIN.format(number=number, vcpus=VCPUS, directory=directory) for number in range(guests))
+    path = directory / "node.xml"
+    path.write_text(TEST_NODE.format(cpus=POOL + 20, domains=domains), encoding="utf-8")
+    return LibvirtHost(f"test://{path}", 5.0)
+
+
+async def run_daemon(directory: Path, guests: int, host: LibvirtHost | SimulatedHost, profile: str) -> None:
+    real = isinstance(host, LibvirtHost)
+    config = Config(
+        pool=TEST_POOL if real else f"0-{POOL - 1}",
+        policy=PolicyConfig(name="unmanaged" if real else "max-speedup"),
+        state_directory=str(directory / "state"),
+        control_socket=str(directory / "control.sock"),
+        domains={f"d{number}": DomainConfig() for number in range(guests)},
+    )
+    await host.open()
+    journal = Journal(Path(config.state_directory), "bench")
+    # The daemon asks no more of its host than interface.Hypervisor, whatever it says.
+    daemon = Daemon(config, cast(LibvirtHost, host), await host.host_cpus(), journal)
+    running = asyncio.create_task(daemon.run())
+    links = [domain.link for domain in daemon.managed.values() if domain.link is not None]
+    while sum(link.connected and link.report is not None for link in links) < guests:
+        await asyncio.sleep(0.1)
+        links = [domain.link for domain in daemon.managed.values() if domain.link is not None]
+    transitions = -1
+    while transitions < daemon.transitions:  # what every start brings is no part of the figure
+        transitions = daemon.transitions
+        await asyncio.sleep(SETTLING_S)
+    if profile:
+        import cProfile  # noqa: PLC0415  (slow, and rarely wanted)
+
+        profiler = cProfile.Profile()
+        profiler.enable()
+        await asyncio.sleep(10.0)
+        profiler.disable()
+        profiler.dump_stats(profile)
+    print("ready", flush=True)
+    await told_to_end()
+    state = {**state_of(links), "transitions": daemon.transitions - transitions, "violations": daemon.violations}
+    print(json.dumps(state), flush=True)
+    # What is asked is what it costs, not how it ends.
+    running.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await running
+    await daemon.close()
+    await host.close()
+    journal.close()
+
+
+async def run_links(directory: Path, guests: int) -> None:
+    """The channels alone, without a daemon behind them."""
+    links = [AgentLink(f"d{number}", directory / f"{number}.sock", lambda: None) for number in range(guests)]
+    for link in links:
+        link.start()
+    print("ready", flush=True)
+    await told_to_end()
+    print(json.dumps(state_of(links)), flush=True)
+    for link in links:
+        await link.stop()
+
+
+async def told_to_end() -> None:
+    reader = asyncio.StreamReader()
+    await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
+    await reader.read()
+
+
+def state_of(links: list[AgentLink]) -> dict[str, object]:
+    return {
+        "heard": sum(link.condition == CONNECTED for link in links),
+        "acknowledged": sum(link.acknowledged is not None for link in links),
+        "bad_lines": sum(link.bad_lines for link in links),
+    }
+
+
+# The benchmark's process.
+
+
+@contextmanager
+def child(*command: str, patience_s: float = PATIENCE_S) -> Iterator[subprocess.Popen[str]]:
+    """A Python process that says "ready" when it is, and ends when its input does."""
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
+    process = subprocess.Popen(
+        [sys.executable, "-m", *command], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment
+    )
+    assert process.stdin is not None and process.stdout is not None
+    try:
+        word = process.stdout.readline().strip()
+        if word != "ready":
+            raise SystemExit(f"{' '.join(command)}: said {word!r} instead of ready")
+        yield process
+    finally:
+        process.stdin.close()
+        try:
+            process.wait(patience_s)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+        process.stdout.close()
+
+
+def share_of_a_core(host: str, guests: int, changes: int, seconds: int) -> tuple[list[float], dict[str, object]]:
+    """CPU time of the daemon in % of a core, of each second; and what it was like at the end."""
+    with tempfile.TemporaryDirectory(prefix="vscaf-") as name:
+        directory = Path(name)
+        with (
+            child("vscaf_bench.simulated_guests", name, str(guests), str(changes)),
+            child("vscaf_bench.daemon_cpu", host, name, str(guests)) as daemon,
+        ):
+            time.sleep(SETTLING_S if host == "none" else 0.0)
+            shares = []
+            for _ in range(seconds):
+                before, began_s = cpu_seconds(daemon.pid), time.monotonic()
+                time.sleep(1.0)
+                shares.append(100.0 * (cpu_seconds(daemon.pid) - before) / (time.monotonic() - began_s))
+            assert daemon.stdin is not None and daemon.stdout is not None
+            daemon.stdin.close()
+            state = json.loads(daemon.stdout.readline())
+        del directory
+    if state["heard"] < guests:
+        raise SystemExit(f"{state}: this daemon does not hear its guests, or the machine is too busy")
+    return shares, state
+
+
+def measure_messages(report: Report, quick: bool) -> None:
+    """Reports of three programs, decoded in a second, beside plain json.loads, in turns of the same lines."""
+    rng = random.Random(7)
+    lines = [report_line(rng, 5, 4, computing=True)[:-1] for _ in range(200)]
+    ours, plain = [], []
+
+    def rate(work: object) -> float:
+        assert callable(work)
+        began_s = time.perf_counter()
+        for line in lines:
+            work(line)
+        return len(lines) / (time.perf_counter() - began_s)
+
+    for _ in range(20 if quick else 200):
+        ours.append(rate(messages.decode_from_guest))
+        plain.append(rate(json.loads))
+    value, low, high = median_interval(ours)
+    base = median_interval(plain)[0]
+    ratio = median_interval([one / other for one, other in zip(ours, plain, strict=True)])[0]
+    report.add(Result("messages.decoded", "1/s", value, low, high, len(ours), "json.loads", base, ratio))
+    report.details["messages.decoded"] = {"report_bytes": len(lines[0])}
+
+
+def measure(report: Report, quick: bool) -> None:
+    """messages.decoded; daemon.cpu.100_guests and, as details, the same on the test driver and with changes."""
+    measure_messages(report, quick)
+    seconds = 5 if quick else 20
+    shares, state = share_of_a_core("simulated", GUESTS, 0, seconds)
+    report.add(Result(f"daemon.cpu.{GUESTS}_guests", "%", *median_interval(shares), len(shares), bar="<= 1% of a core"))
+    details: dict[str, object] = {"state": state, "each_second": shares}
+    for name, host, guests, changes in (
+        ("links_alone", "none", GUESTS, 0),
+        ("no_guest_but_two", "simulated", 2, 0),
+        ("one_starts_or_stops_a_second", "simulated", GUESTS, 1),
+        ("libvirt_test_driver", "test-driver", GUESTS, 0),
+    ):
+        shares, state = share_of_a_core(host, guests, changes, seconds)
+        details[name] = {"percent": median_interval(shares), "state": state}
+    report.details[f"daemon.cpu.{GUESTS}_guests"] = details
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="vscaf_bench.daemon_cpu", description=__doc__)
+    parser.add_argument("host", choices=["simulated", "test-driver", "none"])
+    parser.add_argument("directory", type=Path, help="where simulated_guests serves")
+    parser.add_argument("guests", type=int)
+    parser.add_argument("--profile", default="", help="write a profile of 10 s to this file first")
+    options = parser.parse_args()
+    if options.host == "none":
+        asyncio.run(run_links(options.directory, options.guests))
+        return
+    make = simulated_host if options.host == "simulated" else test_driver
+    host = make(options.directory, options.guests)
+    asyncio.run(run_daemon(options.directory, options.guests, host, options.profile))
+
+
+if __name__ == "__main__":
+    main()

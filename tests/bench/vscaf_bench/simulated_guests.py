@@ -1,0 +1,171 @@
+"""Guests for benchmarks of the daemon: they speak the agents' protocol over UNIX sockets and nothing else.
+
+    python -m vscaf_bench.simulated_guests DIRECTORY NUMBER [CHANGES]
+
+serves DIRECTORY/0.sock and so on, one guest each, which reports four times a second, each at its own moment, what an
+agent with three programs says: figures that are a little different each time. Every second, CHANGES of them (0) start
+or stop to compute. It prints "ready", and ends when its standard input does.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import random
+import selectors
+import socket
+import sys
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+
+PERIOD_S = 0.25
+VCPUS = 4
+PROGRAMS = 3
+
+
+def report_line(rng: random.Random, sequence: int, online: int, computing: bool) -> bytes:
+    """A report as an agent writes it, with three programs that run, or that wait."""
+    processes = []
+    for number in range(PROGRAMS):
+        useful, barrier = rng.uniform(0.85, 0.9), rng.uniform(0.02, 0.04)
+        processes.append(
+            {
+                "pid": 1000 + number,
+                "name": ("cg.W.x", "mg.W.x", "simulate")[number],
+                "team": max(1, online // PROGRAMS) if computing else 1,
+                "malleable": "full",
+                "running": computing,
+                "points": [
+                    {"p": 1, "speedup": 1.0, "standard_error": 0.0, "samples": 40},
+                    {
+                        "p": 2,
+                        "speedup": round(rng.uniform(1.8, 1.84), 4),
+                        "standard_error": 0.021,
+                        "samples": rng.randrange(40, 60),
+                    },
+                ],
+                "learning": {
+                    "cost": round(rng.uniform(0.3, 0.4), 4),
+                    "budget": 0.01,
+                    "used": 0.0072,
+                    "metric": "rate",
+                    "counters": True,
+                },
+                "decomposition": {
+                    "useful": round(useful, 4),
+                    "inflation": 0.02,
+                    "fork": 0.01,
+                    "dispatch": 0.01,
+                    "barrier": round(barrier, 4),
+                    "steal": round(1.0 - useful - barrier - 0.04, 4),
+                    "idle_rate": round(barrier + 0.02, 4),
+                    "section_ms": 1.2,
+                },
+            }
+        )
+    report = {
+        "v": 1,
+        "type": "report",
+        "sequence": sequence,
+        "online": list(range(online)),
+        "demand": VCPUS if computing else 0,
+        "busy": round(online - rng.uniform(0, 0.1), 3) if computing else 0.0,
+        "processes": processes,
+    }
+    return json.dumps(report, separators=(",", ":")).encode() + b"\n"
+
+
+@dataclass
+class Guest:
+    server: socket.socket
+    due_s: float
+    computing: bool
+    channel: socket.socket | None = None
+    sequence: int = 0
+    online: int = VCPUS
+    greeted: bool = False
+    held: bytes = b""
+    lines: dict[tuple[int, int, bool], list[bytes]] = field(default_factory=dict)
+    turn: int = 0
+
+    def say(self, data: bytes) -> None:
+        assert self.channel is not None
+        with contextlib.suppress(BlockingIOError):  # an agent whose host does not read drops its reports
+            self.channel.send(data)
+
+    def report(self, rng: random.Random) -> None:
+        state = (self.sequence, self.online, self.computing)
+        if state not in self.lines:
+            self.lines = {state: [report_line(rng, *state) for _ in range(16)]}
+        self.turn += 1
+        self.say(self.lines[state][self.turn % 16])
+
+    def hear(self, rng: random.Random) -> bool:
+        """False: the host is gone."""
+        assert self.channel is not None
+        try:
+            data = self.channel.recv(65536)
+        except ConnectionResetError:
+            return False
+        *lines, self.held = (self.held + data).split(b"\n")
+        for line in lines:
+            order = json.loads(line) if line else {}
+            if order.get("type") == "hello":
+                cpus = {"possible": VCPUS, "present": VCPUS, "online": list(range(self.online))}
+                hello = {"v": 1, "type": "hello", "agent": "simulated", "boot_id": "x", "cpus": cpus}
+                self.say(json.dumps({**hello, "capabilities": ["offline"]}).encode() + b"\n")
+                self.greeted = True
+                self.report(rng)
+            elif order.get("type") == "allocate":
+                self.sequence = order["sequence"]
+                self.online = min(VCPUS, order["cpus"]) or self.online
+                ack = {"v": 1, "type": "ack", "sequence": self.sequence, "online": list(range(self.online))}
+                self.say(json.dumps({**ack, "sections_ended": True}).encode() + b"\n")
+                self.report(rng)
+        return bool(data)
+
+
+def serve(directory: Path, number: int, changes: int) -> None:
+    rng = random.Random(5)
+    selector = selectors.DefaultSelector()
+    selector.register(sys.stdin, selectors.EVENT_READ)
+    guests = []
+    start_s = time.monotonic()
+    for index in range(number):
+        server = socket.socket(socket.AF_UNIX)
+        server.bind(str(directory / f"{index}.sock"))
+        server.listen(2)
+        guests.append(Guest(server, start_s + PERIOD_S * index / number, computing=index % 2 == 0))
+        selector.register(server, selectors.EVENT_READ, guests[-1])
+    print("ready", flush=True)
+    change_s = start_s
+    while True:
+        next_s = min(one.due_s for one in guests)
+        for key, _events in selector.select(max(0.0, next_s - time.monotonic())):
+            guest: Guest | None = key.data
+            if guest is None:
+                return
+            if key.fd == guest.server.fileno():
+                guest.channel = guest.server.accept()[0]
+                guest.channel.setblocking(False)
+                selector.register(guest.channel, selectors.EVENT_READ, guest)
+            elif not guest.hear(rng):
+                assert guest.channel is not None
+                selector.unregister(guest.channel)
+                guest.channel.close()
+                guest.channel, guest.greeted = None, False
+        now_s = time.monotonic()
+        if now_s >= change_s:
+            change_s += 1.0
+            for one in rng.sample(guests, changes):
+                one.computing = not one.computing
+        for one in guests:
+            if now_s >= one.due_s:
+                one.due_s += PERIOD_S
+                if one.greeted:
+                    one.report(rng)
+
+
+if __name__ == "__main__":
+    serve(Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]) if len(sys.argv) > 3 else 0)

@@ -1,0 +1,228 @@
+"""Faults over a real connection of libvirt's test driver: what a libvirt in trouble does, at any call, when asked for.
+
+    faults = Faults()
+    host = LibvirtHost(uri, 1.0, opener=faults.open)
+    faults.inject("getAllDomainStats", error=libvirt.VIR_ERR_RPC)                 # the next one fails
+    faults.inject("pinVcpu", "b", times=None, error=libvirt.VIR_ERR_OPERATION_FAILED)   # each one on domain b, until
+    faults.clear()                                                                # ... here
+    hung = faults.inject("XMLDesc", "b", hang=True)                               # waits ...
+    hung.release()                                                                # ... until here, then goes on
+    faults.inject("pinVcpu", acts=True, error=libvirt.VIR_ERR_RPC)                # done, but the answer is lost
+    faults.inject("pinVcpu", skip=1, error=libvirt.VIR_ERR_OPERATION_FAILED)      # the first works, the second does not
+    faults.inject("setVcpusFlags", arguments=lambda count, flags: (count + 1, flags))   # acts, but on less than asked
+    faults.inject("getAllDomainStats", result=lambda rows: rows[:1])              # a partial listing
+
+`faults.real` is the connection below, for what a test does itself (start or destroy a domain, set its metadata).
+Everything else is libvirt's own: nothing is imitated. A method that the layer does not know is refused, so that
+nothing that vscaf calls escapes it.
+"""
+
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import libvirt
+
+CONNECTION_METHODS = {
+    "close",
+    "domainEventRegisterAny",
+    "domainXMLToNative",
+    "getAllDomainStats",
+    "getCPUMap",
+    "getCapabilities",
+    "isAlive",
+    "listAllDomains",
+    "listDomainsID",
+    "lookupByName",
+    "lookupByUUIDString",
+    "setKeepAlive",
+}
+DOMAIN_METHODS = {
+    "ID",
+    "UUIDString",
+    "XMLDesc",
+    "connect",
+    "controlInfo",
+    "emulatorPinInfo",
+    "info",
+    "isActive",
+    "name",
+    "pinEmulator",
+    "pinIOThread",
+    "pinVcpu",
+    "schedulerParametersFlags",
+    "setSchedulerParametersFlags",
+    "setVcpusFlags",
+    "vcpuPinInfo",
+    "vcpus",
+    "vcpusFlags",
+}
+
+
+def libvirt_error(code: int, words: str = "made up") -> libvirt.libvirtError:
+    """The error that libvirt raises with that code (libvirt.VIR_ERR_...)."""
+    error = libvirt.libvirtError(words)
+    error.err = (code, libvirt.VIR_FROM_TEST, words, 2, "", "", "", 0, 0)
+    return error
+
+
+@dataclass(eq=False)
+class Fault:
+    """One kind of trouble. `hits` counts the calls that it befell."""
+
+    method: str
+    domain: str | None
+    times: int | None
+    skip: int
+    error: int | None
+    words: str
+    hang: bool
+    late_s: float
+    acts: bool
+    arguments: Callable[..., tuple[Any, ...]] | None
+    result: Callable[[Any], Any] | None
+    hits: int = 0
+    _released: threading.Event = field(default_factory=threading.Event)
+
+    def release(self) -> None:
+        """Lets the calls that hang here go on."""
+        self._released.set()
+
+    def befall(self, call: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
+        """The call in trouble."""
+        given = arguments if self.arguments is None else self.arguments(*arguments)
+        result = call(*given) if self.acts else None
+        if self.hang:
+            self._released.wait()
+        if self.late_s:
+            time.sleep(self.late_s)
+        if self.error is not None:
+            raise libvirt_error(self.error, self.words)
+        if not self.acts:
+            result = call(*given)
+        return result if self.result is None else self.result(result)
+
+
+class Faults:
+    """The faults of one test and the connections that have them. Usable from any thread."""
+
+    def __init__(self) -> None:
+        self.connections: list[Any] = []
+        self.called: Counter[str] = Counter()
+        self.alive = True  # False: every connection says that it is dead
+        self._faults: list[Fault] = []
+        self._lock = threading.Lock()
+
+    @property
+    def real(self) -> Any:
+        """The newest connection, without faults."""
+        return self.connections[-1]
+
+    def open(self, uri: str) -> "FaultyConnection":
+        """As libvirt.open, with these faults. Opening again gives a new handle of the same host, as a libvirtd would:
+        each connection of the test driver is a host of its own."""
+        self.befall("open", None, lambda: None, ())
+        if not self.connections:
+            self.connections.append(libvirt.open(uri))
+        self.alive = True
+        return FaultyConnection(self, self.real)
+
+    def inject(
+        self,
+        method: str,
+        domain: str | None = None,
+        *,
+        times: int | None = 1,
+        skip: int = 0,
+        error: int | None = None,
+        words: str = "made up",
+        hang: bool = False,
+        late_s: float = 0.0,
+        acts: bool = False,
+        arguments: Callable[..., tuple[Any, ...]] | None = None,
+        result: Callable[[Any], Any] | None = None,
+    ) -> Fault:
+        """Trouble for the next *times* calls of *method* (None: for all), after *skip* of them; *domain*: its alone.
+
+        `error`: the code to raise. `hang`: until release(). `late_s`: so long. `acts`: the call is made before the
+        trouble, not after it or not at all. `arguments`, `result`: what becomes of them.
+        """
+        if method not in CONNECTION_METHODS | DOMAIN_METHODS | {"open"}:
+            raise ValueError(f"{method} is no method of libvirt's that the fault layer knows")
+        fault = Fault(method, domain, times, skip, error, words, hang, late_s, acts, arguments, result)
+        with self._lock:
+            self._faults.append(fault)
+        return fault
+
+    def clear(self) -> None:
+        """No more trouble: what hangs goes on."""
+        with self._lock:
+            faults, self._faults = self._faults, []
+        for fault in faults:
+            fault.release()
+
+    def befall(self, method: str, domain: str | None, call: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
+        """Makes the call, with the first fault that it meets."""
+        with self._lock:
+            self.called[method] += 1
+            met = None
+            for fault in self._faults:
+                if fault.method != method or fault.domain not in (None, domain):
+                    continue
+                if fault.skip:
+                    fault.skip -= 1
+                elif fault.times is None or fault.hits < fault.times:
+                    fault.hits += 1
+                    met = fault
+                    break
+        return call(*arguments) if met is None else met.befall(call, arguments)
+
+
+class FaultyConnection:
+    """A virConnect with faults."""
+
+    def __init__(self, faults: Faults, real: Any) -> None:
+        self._faults = faults
+        self._real = real
+
+    def __getattr__(self, method: str) -> Callable[..., Any]:
+        if method not in CONNECTION_METHODS:
+            raise AttributeError(f"the fault layer does not know virConnect.{method}: add it to CONNECTION_METHODS")
+        return lambda *arguments: self._wrapped(
+            self._faults.befall(method, None, getattr(self, f"_{method}", getattr(self._real, method)), arguments)
+        )
+
+    def _close(self) -> int:
+        return 0  # the host below lives as long as the test
+
+    def _isAlive(self) -> bool:  # noqa: N802  (libvirt's name)
+        return self._faults.alive
+
+    def _wrapped(self, value: Any) -> Any:
+        if isinstance(value, libvirt.virDomain):
+            return FaultyDomain(self._faults, self, value)
+        if isinstance(value, list):
+            return [self._wrapped(one) for one in value]
+        if isinstance(value, tuple):
+            return tuple(self._wrapped(one) for one in value)
+        return value
+
+
+class FaultyDomain:
+    """A virDomain with faults."""
+
+    def __init__(self, faults: Faults, connection: FaultyConnection, real: Any) -> None:
+        self._faults = faults
+        self._connection = connection
+        self._real = real
+        self._name = real.name()
+
+    def __getattr__(self, method: str) -> Callable[..., Any]:
+        if method not in DOMAIN_METHODS:
+            raise AttributeError(f"the fault layer does not know virDomain.{method}: add it to DOMAIN_METHODS")
+        if method == "connect":
+            return lambda: self._connection
+        return lambda *arguments: self._faults.befall(method, self._name, getattr(self._real, method), arguments)

@@ -1,0 +1,266 @@
+"""What is believed of a guest: bounds on what a liar gains, and honest programs that lose nothing."""
+
+import math
+from dataclasses import replace
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from vscaf.core.model import MOST_EFFICIENCY, scaf_weight
+from vscaf.core.trust import (
+    SETTLED_S,
+    SIGHT_WINDOW_S,
+    DemandHistory,
+    DemandLimits,
+    HostSight,
+    believed_demand,
+    believed_online,
+    believed_points,
+    believed_processes,
+    believed_weight,
+    keeps_its_word,
+    limited_demand,
+    look,
+    speedup_limit,
+)
+from vscaf_policies import SpeedupPoint
+
+PERIOD_S = 0.25
+VCPUS = 16
+CPUS = st.integers(1, VCPUS)
+FRACTION = st.floats(0.0, 1.0)
+
+
+def point(cpus: int, speedup: float) -> SpeedupPoint:
+    return SpeedupPoint(cpus, speedup, 0.02 * max(1.0, abs(speedup)), 50)
+
+
+def seen(cpus: int, busy_cpus: float, periods: int = 40) -> HostSight:
+    sight = HostSight()
+    for _ in range(periods):
+        sight = look(sight, cpus, busy_cpus, PERIOD_S, computing=True)
+    return sight
+
+
+def amdahl(serial: float, cpus: int) -> float:
+    return 1.0 / (serial + (1.0 - serial) / cpus)
+
+
+# Speedup
+
+
+@given(st.floats(0.0, 1.0), CPUS, st.floats(-0.04, 0.04))
+def test_an_honest_programs_curve_is_kept_within_noise(serial: float, cpus: int, noise: float) -> None:
+    sight = seen(cpus, amdahl(serial, cpus))  # what a program that sleeps while it waits uses
+    curve = [point(p, amdahl(serial, p) * (1 + noise)) for p in range(1, VCPUS + 1)]
+    for claim, believed in zip(curve, believed_points(curve, sight, VCPUS), strict=True):
+        assert believed.cpus == claim.cpus
+        assert believed.speedup <= claim.speedup
+        assert believed.speedup >= amdahl(serial, claim.cpus) * (1 - abs(noise)) - 1e-9
+
+
+@given(CPUS, st.floats(1.0, MOST_EFFICIENCY), st.floats(0.95, 1.0))
+def test_super_linear_speedup_survives_full_use(cpus: int, efficiency: float, use: float) -> None:
+    sight = seen(cpus, use * cpus)
+    claims = [point(p, efficiency * p * 0.94) for p in range(1, VCPUS + 1)]
+    assert believed_points(claims, sight, VCPUS) == tuple(claims)
+
+
+@given(CPUS, FRACTION, st.lists(st.tuples(st.integers(-1, 5000), st.floats(allow_nan=True)), max_size=20))
+def test_no_claim_is_believed_beyond_what_was_used(cpus: int, use: float, claims: list[tuple[int, float]]) -> None:
+    sight = seen(cpus, use * cpus)
+    efficiency = MOST_EFFICIENCY if use > 0.8 else 1.0
+    for believed in believed_points([point(p, s) for p, s in claims], sight, VCPUS):
+        assert 1 <= believed.cpus <= VCPUS
+        assert not math.isnan(believed.speedup)
+        assert believed.speedup <= max(1.0, efficiency * use * max(cpus, believed.cpus)) + 1e-6
+        assert believed.speedup <= max(1.0, MOST_EFFICIENCY * believed.cpus) + 1e-6
+
+
+@given(CPUS, st.floats(0.0, 0.79), st.integers(2, VCPUS), st.integers(1, 512))
+def test_a_liars_weight_is_that_of_an_honest_program_with_its_use(
+    cpus: int, use: float, at: int, processes: int
+) -> None:
+    """Claims of E = 1, at any one p and by any number of processes: no more weight than the use that was seen bears."""
+    busy = use * cpus
+    sight = seen(cpus, busy)
+    weight = believed_weight([[point(at, float(at))]] * processes, sight, VCPUS)
+    honest = [scaf_weight([point(p, max(1.0, use * p, min(p, busy)))]) for p in range(2, VCPUS + 1)]
+    assert weight is not None
+    assert weight <= max(w for w in honest if w is not None) * max(1, math.ceil(busy)) + 1e-9
+
+
+@given(st.integers(2, VCPUS))
+def test_a_liar_gains_at_most_a_bounded_share(cpus: int) -> None:
+    """Beside an honest, perfectly scaling program, at the same p, in a pool that SCAF splits by weight (eq. 4.9)."""
+    honest = believed_weight([[point(cpus, float(cpus))]], seen(cpus, float(cpus)), VCPUS)
+    spins = believed_weight([[point(cpus, 1e6)]], seen(cpus, float(cpus)), VCPUS)
+    sleeps = believed_weight([[point(cpus, 1e6)]], seen(cpus, 0.3), VCPUS)
+    assert honest is not None and spins is not None and sleeps is not None
+    assert spins / (spins + honest) <= (2 * cpus - 1) / (3 * cpus - 2) + 1e-9  # 3/4 at two CPUs, towards 2/3
+    assert sleeps / (sleeps + honest) < 0.1
+
+
+def test_a_burst_before_each_look_is_worth_its_own_time() -> None:
+    sight = HostSight()
+    for period in range(160):
+        sight = look(sight, 4, 4.0 if period % 8 == 0 else 0.1, PERIOD_S, computing=True)
+    assert speedup_limit(sight, 4, VCPUS) == 1.0
+
+
+@pytest.mark.parametrize("phase_s", [0.25, 1.0, 2.0])
+def test_serial_phases_do_not_make_a_program_a_liar(phase_s: float) -> None:
+    periods = round(phase_s / PERIOD_S)
+    sight = HostSight()
+    for period in range(400):
+        sight = look(sight, 4, 4.0 if period // periods % 2 else 1.0, PERIOD_S, computing=True)
+        if period > 64:
+            assert speedup_limit(sight, 4, VCPUS) > 0.85 * 2.5  # half of the time 4, half 1: S(4) = 2.5
+
+
+def test_an_idle_domain_says_nothing_of_its_programs() -> None:
+    sight = seen(4, 4.0)
+    for _ in range(400):
+        sight = look(sight, 4, 0.0, PERIOD_S, computing=False)
+    assert speedup_limit(sight, 4, VCPUS) == 8.0
+
+
+@given(CPUS, CPUS, FRACTION, FRACTION)
+def test_a_new_allocation_is_no_amnesty(first: int, second: int, use: float, other: float) -> None:
+    before = seen(first, use * first)
+    sight = before
+    for period in range(1, 9):
+        sight = look(sight, second, other * second, PERIOD_S, computing=True)
+        limits = [speedup_limit(sight, p, VCPUS) for p in range(1, VCPUS + 1)]
+        assert all(math.isfinite(limit) for limit in limits)
+        if first != second and period * PERIOD_S < SETTLED_S:
+            assert limits == [speedup_limit(before, p, VCPUS) for p in range(1, VCPUS + 1)]
+    if first != second:
+        assert sight.known == (second, pytest.approx(other * second))
+
+
+def test_nothing_seen_nothing_held_against_it() -> None:
+    claims = [point(2, 1.9), point(4, 3.5)]
+    assert believed_points(claims, HostSight(), VCPUS) == tuple(claims)
+    assert believed_points([replace(claims[0], speedup=math.nan)], HostSight(), VCPUS) == ()
+    assert look(HostSight(), 0, 3.0, PERIOD_S, computing=True) == HostSight()
+
+
+@given(st.lists(st.tuples(st.integers(0, VCPUS), st.floats(-1, 50), st.floats(0, 20), st.booleans()), max_size=60))
+def test_sight_is_always_a_use_of_what_there_was(periods: list[tuple[int, float, float, bool]]) -> None:
+    sight = HostSight()
+    for cpus, busy, window_s, computing in periods:
+        sight = look(sight, cpus, busy, window_s, computing=computing)
+        assert 0.0 <= sight.busy_cpus <= sight.cpus + 1e-9
+        assert 0.0 <= sight.seen_s <= SIGHT_WINDOW_S
+
+
+def test_processes_that_leave_cpus_idle_are_not_that_many() -> None:
+    assert believed_processes(seen(4, 0.7), VCPUS) == 1
+    assert believed_processes(seen(4, 2.2), VCPUS) == 3
+    assert believed_processes(seen(4, 3.9), VCPUS) == VCPUS
+    assert believed_processes(HostSight(), VCPUS) == VCPUS
+
+
+# Demand
+
+
+@given(st.integers(0, 4096), CPUS, FRACTION)
+def test_a_claim_is_never_believed_upwards(claimed: int, allocation: int, use: float) -> None:
+    believed = believed_demand(claimed, seen(allocation, use * allocation), allocation)
+    assert believed <= claimed
+    assert believed == claimed or believed >= 1
+
+
+@given(st.integers(2, VCPUS), st.floats(0.0, VCPUS))
+def test_who_says_busy_and_uses_less_settles_where_it_is_well_used(claimed: int, could_use: float) -> None:
+    allocation, history = claimed, []
+    for _ in range(12):
+        sight = seen(allocation, min(could_use, allocation))
+        allocation = believed_demand(claimed, sight, allocation)
+        history.append(allocation)
+    assert len(set(history[4:])) == 1, "to and fro"
+    assert min(could_use, allocation) >= 0.5 * allocation or allocation <= max(1, math.ceil(could_use / 0.7))
+    assert allocation >= min(claimed, math.floor(could_use))
+
+
+def test_a_claim_stands_where_little_was_seen() -> None:
+    assert believed_demand(8, HostSight(), 4) == 8
+    assert believed_demand(8, seen(4, 0.0), 0) == 8
+    assert believed_demand(8, seen(2, 0.0), 4) == 8
+    assert believed_demand(8, seen(4, 0.0, periods=2), 4) == 8
+
+
+@given(st.lists(st.tuples(st.integers(0, 64), st.floats(0.01, 2.0)), max_size=300), st.integers(1, 4))
+def test_demand_changes_no_oftener_than_allowed(wants: list[tuple[int, float]], minimum: int) -> None:
+    limits = DemandLimits()
+    history, changes, time_s, before = DemandHistory(), 0, 0.0, 0
+    for wanted, dt_s in wants:
+        time_s += dt_s
+        demand, history = limited_demand(wanted, minimum, dt_s, history)
+        changes += demand != before
+        before = demand
+        assert changes <= limits.burst + limits.per_second * time_s + 1e-6
+        most = max(want for want, _ in wants)
+        assert 0 <= demand <= max(most, minimum)
+        assert demand >= minimum or demand in {want for want, _ in wants} or demand == 0
+
+
+@given(st.integers(0, 64), st.integers(0, 64), st.integers(1, 4))
+def test_who_changes_seldom_is_followed_at_once(first: int, second: int, minimum: int) -> None:
+    history = DemandHistory()
+    for wanted in [first, second] * 20:
+        for _ in range(20):
+            demand, history = limited_demand(wanted, minimum, PERIOD_S, history)
+            assert demand == wanted
+
+
+@given(st.integers(1, 64), st.integers(1, 4))
+def test_who_flaps_every_period_is_held_and_keeps_its_minimum(high: int, minimum: int) -> None:
+    history, changes, demands = DemandHistory(), 0, []
+    for period in range(400):
+        demand, history = limited_demand(high if period % 2 else 0, min(minimum, high), PERIOD_S, history)
+        demands.append(demand)
+    changes = sum(a != b for a, b in pairwise(demands[40:]))
+    assert changes <= 0.25 * 90 + 1
+    assert all(min(minimum, high) <= demand for demand in demands[40:] if demand)
+    held = max(set(demands[40:]), key=demands[40:].count)
+    assert min(minimum, high) <= held <= max(min(minimum, high), math.ceil(0.6 * high))
+
+
+@given(st.lists(st.integers(0, 64), max_size=100), st.integers(0, 64))
+def test_who_stops_flapping_is_followed_again(flaps: list[int], last: int) -> None:
+    history = DemandHistory()
+    for wanted in flaps:
+        _, history = limited_demand(wanted, 1, PERIOD_S, history)
+    for _ in range(40):  # 10 s
+        demand, history = limited_demand(last, 1, PERIOD_S, history)
+    assert demand == last
+
+
+# CPUs
+
+
+@pytest.mark.parametrize(
+    ("online", "believed"),
+    [
+        ([0, 1], (0, 1)),
+        ([3, 0], (0, 3)),
+        (range(4096), None),
+        ([4], None),
+        ([0, 4], None),
+        ([1, 2], None),
+        ([], None),
+        (None, None),
+    ],
+)
+def test_cpus_that_cannot_be_online_are_not_believed(
+    online: list[int] | None, believed: tuple[int, ...] | None
+) -> None:
+    assert believed_online(online, 4) == believed
+
+
+def test_a_cpu_that_computes_is_not_offline() -> None:
+    assert keeps_its_word((0, 1), {0: 1.0, 1: 0.9, 2: 0.01, 3: 0.0})
+    assert not keeps_its_word((0, 1), {0: 1.0, 1: 0.9, 2: 0.5})
