@@ -8,7 +8,7 @@ takes the next steps towards them whenever anything has happened: a call that en
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Container, Coroutine, Iterable, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -25,7 +25,6 @@ from vscaf.core.transition import (
     Call,
     Goal,
     Look,
-    Resize,
     Standing,
     Timing,
     next_steps,
@@ -83,6 +82,7 @@ class Daemon:
         self._started_s = time.monotonic()
         self._said: dict[str, str] = {}
         self._calls: set[asyncio.Task[object]] = set()
+        self._journal_turn = asyncio.Lock()
         self._audit_turn = 0
 
     @property
@@ -218,6 +218,7 @@ class Daemon:
                 present[one.key] = (one, rules)
         for key in [key for key in self.managed if key not in present]:
             gone = self.managed.pop(key)
+            self.say_no_more(gone.name)
             self.events.record(Kind.GONE, gone.name, before=format_cpu_list(gone.held) or None)
             if gone.link is not None:
                 self._background(gone.link.stop())
@@ -228,7 +229,8 @@ class Daemon:
             domain.listed = rules is not None
             self._see(domain, one, rules or domain.rules, now_s)
         await self._give_back_unlisted()
-        await self._forget_ended(present.keys())
+        if any(key not in self.managed for key in self.journal.entries):
+            await self._write_journal()
 
     def _appear(self, seen: DomainSeen, rules: DomainRules) -> None:
         domain = self.managed[seen.key] = ManagedDomain(seen, rules, self._host, agent_link(seen, self._heard))
@@ -253,23 +255,24 @@ class Daemon:
         standing = domain.standing
         if standing is not None and not standing.moving:
             if standing.vcpus != seen.vcpus:
-                self._vcpus_changed(domain, standing, seen.vcpus)
+                domain.standing = replace(standing, vcpus=seen.vcpus, affinity=None, vcpus_refused=None)
+                self._vcpus_changed(domain, standing.vcpus, seen.vcpus)
             elif standing.vcpus_maximum != seen.vcpus_maximum:
                 domain.standing = replace(standing, vcpus_maximum=seen.vcpus_maximum)
         infer(domain, self._maximum(domain), now_s)
 
-    def _vcpus_changed(self, domain: ManagedDomain, standing: Standing, vcpus: int) -> None:
-        """What was asked for came late, or somebody else plugged or unplugged: the pins are read anew."""
-        domain.standing = replace(standing, vcpus=vcpus, affinity=None, vcpus_refused=None)
-        late = domain.vcpus_asked == vcpus
-        words = f"it has {vcpus} vCPUs instead of {standing.vcpus}"
-        why = "as was asked for" if late else "somebody else changed it"
-        self.events.record(Kind.VCPUS, domain.name, before=standing.vcpus, after=vcpus, why=why)
-        if late or domain.found is None:
+    def _vcpus_changed(self, domain: ManagedDomain, before: int, now: int) -> None:
+        """Another number of vCPUs was seen: that was asked for, and may come late, or somebody else did it."""
+        asked = domain.vcpus_asked == now
+        why = "as was asked for" if asked else "somebody else changed it"
+        self.events.record(Kind.VCPUS, domain.name, before=before, after=now, why=why)
+        if asked or domain.found is None:
             return
-        domain.found = replace(domain.found, vcpus=vcpus)  # the count to be put back is theirs
+        domain.found = replace(domain.found, vcpus=now)  # the count to be put back is theirs
         if self.config.foreign_changes == "respect":
-            self._background(self.leave_alone(domain, "unmanaged", f"somebody else changed it: {words}"))
+            why = f"somebody else changed its vCPUs from {before} to {now}"
+            domain.set_aside(why)
+            self._background(self.leave_alone(domain, "unmanaged", why))
 
     async def _give_back_unlisted(self) -> None:
         """Gives back domains that are neither in the configuration nor tagged by their metadata (any more)."""
@@ -282,24 +285,35 @@ class Daemon:
                 if domain.link is not None:
                     await domain.link.stop()
 
-    async def _forget_ended(self, present: Container[DomainKey]) -> None:
-        ended = [entry for key, entry in self.journal.entries.items() if key not in present]
-        if ended:
-            left = {key: entry for key, entry in self.journal.entries.items() if key in present}
-            await self._write(lambda: self.journal.write(left, ended))
+    async def _write_journal(self) -> bool:
+        """Brings the journal to what it has to say now. False: it could not be written, and says what it said."""
+        async with self._journal_turn:
+            ended = [entry for key, entry in self.journal.entries.items() if key not in self.managed]
+            entries = {key: entry for key, entry in self.journal.entries.items() if key in self.managed}
+            for key, domain in self.managed.items():
+                if domain.given_back:
+                    entries.pop(key, None)
+                elif domain.found is not None and domain.goal is not None:
+                    entries[key] = domain.entry()
+            if entries == self.journal.entries:
+                return True
+            return await self._write(lambda: self.journal.write(entries, ended))
 
     async def _write(self, work: Callable[[], None]) -> bool:
-        """Writes the journal on a worker thread: a disk may be slow. False: it could not be."""
+        """Writes on a worker thread, since a disk may be slow. The journal's turn has been taken."""
         try:
             await asyncio.to_thread(work)
         except OSError as error:
             words = error.strerror or str(error)
-            self.say_once(
-                "journal", f"journal {self.journal.path}: {words}: nothing is changed until it can be written"
-            )
+            words = f"journal {self.journal.path}: {words}: nothing is changed until it can be written"
+            self.say_once("journal", words)
             return False
-        self._said.pop("journal", None)
+        self.say_no_more("journal")
         return True
+
+    async def _write_left_alone(self, uuid: str, one: LeftAlone | None) -> None:
+        async with self._journal_turn:
+            await self._write(lambda: self.journal.leave_alone(one, uuid))
 
     def _audit(self) -> None:
         """Reads the pins of some domains again, to find what somebody else has changed."""
@@ -416,14 +430,7 @@ class Daemon:
         for domain in by_name.values():
             assert domain.goal is not None  # placed above
             domain.goal = replace(domain.goal, limit=self._maximum(domain), competition=competition)
-        entries = {domain.seen.key: domain.entry() for domain in by_name.values()}
-        entries |= {
-            domain.seen.key: self.journal.entries[domain.seen.key]
-            for domain in self.managed.values()
-            if domain.standing is None and domain.seen.key in self.journal.entries
-        }
-        if entries != self.journal.entries:
-            await self._write(lambda: self.journal.write(entries))
+        await self._write_journal()
 
     def _place(
         self,
@@ -486,11 +493,12 @@ class Daemon:
             self._refused(domain, error)
         else:
             self.say_no_more(domain.name)
-            if isinstance(call, Resize):
-                self.events.record(Kind.VCPUS, domain.name, before=before.vcpus, after=call.vcpus, why="its partition")
-                self.wake()
-            elif read is not None and before.affinity is not None:
-                self._compare(domain, before.affinity, read[1])
+            if read is not None:
+                vcpus, affinity = read
+                if vcpus != before.vcpus:
+                    self._vcpus_changed(domain, before.vcpus, vcpus)
+                if before.affinity is not None:
+                    self._compare(domain, before.affinity, affinity)
         self._news.set()
 
     def _refused(self, domain: ManagedDomain, error: HypervisorError) -> None:
@@ -518,7 +526,7 @@ class Daemon:
         """Gives the domain back and manages it no more until manage(). False: something could not be put back."""
         domain.set_aside(why)
         one = LeftAlone(uuid=domain.seen.key.uuid, state=state, why=why)
-        await self._write(lambda: self.journal.leave_alone(one, one.uuid))
+        await self._write_left_alone(one.uuid, one)
         done = not await self.give_back([domain], but)
         domain.enter(state)
         self.events.record(Kind.RELEASED if state == "released" else Kind.UNMANAGED, domain.name, why=why)
@@ -528,8 +536,7 @@ class Daemon:
     async def manage(self, domain: ManagedDomain) -> None:
         """Undoes leave_alone."""
         domain.left_alone, domain.state = "", "unmanaged"
-        uuid = domain.seen.key.uuid
-        await self._write(lambda: self.journal.leave_alone(None, uuid))
+        await self._write_left_alone(domain.seen.key.uuid, None)
         self.events.record(Kind.MANAGED, domain.name)
         self.wake()
 
@@ -547,10 +554,9 @@ class Daemon:
                 left = {key: name for key, name in left.items() if key in active}
             except HypervisorError as error:
                 log.error("whether the rest still runs is unknown (%s); the journal keeps what was found", error)
-        away = {domain.seen.key for domain in changed} - left.keys()
-        kept = {key: entry for key, entry in self.journal.entries.items() if key not in away}
-        if kept != self.journal.entries:
-            await self._write(lambda: self.journal.write(kept))
+        for domain in changed:
+            domain.given_back |= domain.seen.key not in left
+        await self._write_journal()
         self._placed = ()
         return sorted(left.values())
 

@@ -50,7 +50,8 @@ class ManagedDomain:
     `found`: what it had before the first change; None while nothing of it is changed. `standing`: what is known of it
     while it is managed, else None. `goal`: what it is to come to; None: nothing is decided yet. `state`: in a word.
     `left_alone`: why it is not managed although it could be; empty: it is. `listed`: the configuration or its metadata
-    want it managed. `vcpus_asked`: what was last asked for of a plug or an unplug.
+    want it managed. `given_back`: as found, and nothing of it is to stay in the journal. `vcpus_asked`: what was last
+    asked for of a plug or an unplug.
     """
 
     def __init__(self, seen: DomainSeen, rules: DomainRules, host: LibvirtHost, link: AgentLink | None) -> None:
@@ -63,6 +64,7 @@ class ManagedDomain:
         self.state = "unmanaged"
         self.left_alone = ""
         self.listed = True
+        self.given_back = False
         self.adopting = False
         self.audit_due = False
         self.vcpus_asked: int | None = None
@@ -194,7 +196,7 @@ class ManagedDomain:
         """
         now = await self._host.settings(self.seen.key)
         affinity = affinity_of(now)
-        resting = False
+        resting = self.given_back = False
         self.found = now
         if entry is not None:
             self.found = entry.found.settings()
@@ -330,6 +332,7 @@ class ManagedDomain:
             if now.vcpus > found.vcpus:
                 await self._give_back_vcpus(now.vcpus, found.vcpus)
             self.found = self.standing = self.goal = None
+            self.given_back = True
 
     async def _let_go(self, vcpus: int, deadline_s: float) -> None:
         """Tells the guest that all its CPUs are its own, and waits a moment until it says so."""

@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import threading
 import time
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from dataclasses import dataclass, field
+from typing import Any
 
 import libvirt
 import pytest
@@ -26,11 +28,25 @@ FIRST, LAST = frozenset({POOL[0]}), frozenset({POOL[1]})
 TIMEOUT_S = 5.0
 
 
-@pytest.fixture(scope="module")
-def runner() -> Iterator[asyncio.Runner]:
-    """libvirt's events are bound to one loop a process."""
-    with asyncio.Runner() as one:
-        yield one
+class LoopThread:
+    """A loop that runs from the first of these tests until the process ends.
+
+    libvirt's events are bound to one loop a process, and from then on libvirtd expects every connection of the process,
+    also those of other tests, to answer its keepalives: which takes a loop that runs.
+    """
+
+    def __init__(self) -> None:
+        self.loop = asyncio.new_event_loop()
+        threading.Thread(target=self.loop.run_forever, name="libvirt events", daemon=True).start()
+
+    def run(self, work: Coroutine[Any, Any, None]) -> None:
+        asyncio.run_coroutine_threadsafe(work, self.loop).result()
+
+
+@pytest.fixture(scope="session")
+def runner() -> LoopThread:
+    """Runs coroutines where libvirt's events come."""
+    return LoopThread()
 
 
 @pytest.fixture(scope="module")
@@ -68,7 +84,7 @@ class Rig:
             await asyncio.sleep(0.02)
 
 
-def with_host(lab: PrivateLibvirt, runner: asyncio.Runner, work: Callable[[Rig], Awaitable[None]]) -> None:
+def with_host(lab: PrivateLibvirt, runner: LoopThread, work: Callable[[Rig], Awaitable[None]]) -> None:
     async def run() -> None:
         def changed() -> None:
             rig.changes += 1
@@ -85,7 +101,7 @@ def with_host(lab: PrivateLibvirt, runner: asyncio.Runner, work: Callable[[Rig],
 
 
 def test_behaviour_22_a_plugged_vcpu_is_pinned_from_its_first_moment(
-    shared_lab: PrivateLibvirt, guests: dict[str, Guest], runner: asyncio.Runner
+    shared_lab: PrivateLibvirt, guests: dict[str, Guest], runner: LoopThread
 ) -> None:
     """libvirt keeps the pin of an absent vCPU, and sets it before the plug is answered; the guest comes later."""
     guest = guests["steady"]
@@ -121,7 +137,7 @@ def test_behaviour_22_a_plugged_vcpu_is_pinned_from_its_first_moment(
 
 
 def test_behaviour_16_a_vcpu_enabled_alone(
-    shared_lab: PrivateLibvirt, guests: dict[str, Guest], runner: asyncio.Runner
+    shared_lab: PrivateLibvirt, guests: dict[str, Guest], runner: LoopThread
 ) -> None:
     """vCPU 3 without 1 and 2: its own number is told and pinned, and a plug fills the gap with pinned ones."""
 
@@ -141,7 +157,7 @@ def test_behaviour_16_a_vcpu_enabled_alone(
 
 
 def test_behaviour_30_qemus_that_are_stopped_hold_up_nobody(
-    shared_lab: PrivateLibvirt, guests: dict[str, Guest], runner: asyncio.Runner
+    shared_lab: PrivateLibvirt, guests: dict[str, Guest], runner: LoopThread
 ) -> None:
     """SIGSTOP of two QEMUs: listings, and calls to the third, go on; calls to the two fail, then work again."""
     stopped = [guests[name].qemu_pid for name in ("hanging", "hung")]
@@ -187,7 +203,7 @@ def test_behaviour_30_qemus_that_are_stopped_hold_up_nobody(
 
 
 def test_behaviour_7_a_read_only_socket(
-    shared_lab: PrivateLibvirt, guests: dict[str, Guest], runner: asyncio.Runner
+    shared_lab: PrivateLibvirt, guests: dict[str, Guest], runner: LoopThread
 ) -> None:
     async def work() -> None:
         host = LibvirtHost(shared_lab.uri.replace("libvirt-sock", "libvirt-sock-ro"), TIMEOUT_S)
@@ -203,7 +219,7 @@ def test_behaviour_7_a_read_only_socket(
 
 
 def test_what_anybody_changes_is_told_at_once(
-    shared_lab: PrivateLibvirt, guests: dict[str, Guest], runner: asyncio.Runner
+    shared_lab: PrivateLibvirt, guests: dict[str, Guest], runner: LoopThread
 ) -> None:
     """Behaviours 28 and 32: pins, weight, vCPUs, metadata, and the agent's channel unplugged and plugged again."""
     domain = guests["hanging"].domain
@@ -260,7 +276,7 @@ async def _equal(truth: bool) -> bool:
     return truth
 
 
-def test_behaviours_25_and_35_io_threads_and_weight(shared_lab: PrivateLibvirt, runner: asyncio.Runner) -> None:
+def test_behaviours_25_and_35_io_threads_and_weight(shared_lab: PrivateLibvirt, runner: LoopThread) -> None:
     """I/O threads are pinned one by one; a weight leaves quota and period alone; an unplug under TCG is refused."""
     guest = Guest(shared_lab, "threads", IMAGE, vcpus=2, max_vcpus=2, memory_mib=256)
     xml = guest.xml.replace("<devices>", "<iothreads>2</iothreads><devices>", 1)
@@ -295,7 +311,7 @@ def test_behaviours_25_and_35_io_threads_and_weight(shared_lab: PrivateLibvirt, 
 
 
 def test_behaviour_11_libvirtd_restarts(
-    shared_lab: PrivateLibvirt, guests: dict[str, Guest], runner: asyncio.Runner
+    shared_lab: PrivateLibvirt, guests: dict[str, Guest], runner: LoopThread
 ) -> None:
     """kill -9 and a new one: unknown meanwhile, then the same runs with the same pins and counts, and events again."""
 

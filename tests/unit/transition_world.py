@@ -56,10 +56,11 @@ class Pinned:
 
 @dataclass
 class Flight:
-    """A call under way. left: what has not taken effect. read: what a look has seen so far."""
+    """A call under way. left: what has not taken effect. claimed: when it began. read: what a look has seen so far."""
 
     call: Call
     left: list[object]
+    claimed: frozenset[int]
     read: tuple[int, Affinity] | None = None
     shown: list["Pinned"] = field(default_factory=list)
 
@@ -265,7 +266,7 @@ class World:
             elif domain.noticed and not standing.moving and standing.affinity is not None:
                 domain.noticed = False
                 self.standings[name] = replace(standing, moving=True)
-                self.begin(Look(name))
+                self.begin(Look(name), standing.claim)
 
     # Guests
 
@@ -385,7 +386,7 @@ class World:
                 self.domains[tell.domain].guest.told.append(tell.told)
             self.counts["tell"] += 1
         for call in steps.calls:
-            self.begin(call)
+            self.begin(call, before[call.domain].claim)
         overlapping = self.nowhere_to_wait(before)
         self.check_overlaps(overlapping)
         self.check_deadlines(steps.states, overlapping)
@@ -393,7 +394,7 @@ class World:
 
     # Calls
 
-    def begin(self, call: Call) -> None:
+    def begin(self, call: Call, claimed: frozenset[int]) -> None:
         domain, standing = self.domains[call.domain], self.standings[call.domain]
         assert domain.flight is None, "a second call while one is under way"
         assert standing.moving
@@ -419,7 +420,7 @@ class World:
         else:
             assert standing.vcpus != call.vcpus <= standing.vcpus_maximum
             left = ["resize"]
-        domain.flight = Flight(call, left)
+        domain.flight = Flight(call, left, claimed)
         self.counts[type(call).__name__] += 1
 
     def in_flight(self, choose: Choose) -> Domain | None:
@@ -541,10 +542,11 @@ class World:
 
     def check_told(self, tell: Tell, before: Told | None) -> None:
         """A guest hears of more only where its pins are there already."""
-        pins = self.domains[tell.domain].pins.values()
-        if not any(pinned.origin in (FOREIGN, SEEN) for pinned in pins):
-            reach = NOWHERE.union(*(pinned.cpus for pinned in pins))
-            assert tell.told.cpus <= max(before.cpus if before else 0, len(reach)), "told before the pins are there"
+        domain = self.domains[tell.domain]
+        most = before.cpus if before else 0
+        had = self.standings[tell.domain].claim if domain.flight is None else domain.flight.claimed
+        most = max(most, len(had))
+        assert tell.told.cpus <= most, "told of more before its pins are there"
 
     def check_deadlines(self, states: Mapping[str, State], overlapping: Callable[[], frozenset[str]]) -> None:
         """Whoever has had a pCPU to leave for as long as a guest is waited for is being moved off it."""

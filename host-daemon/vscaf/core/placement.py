@@ -89,13 +89,16 @@ def _claims(
     homes: Mapping[str, frozenset[int]],
 ) -> _Claims:
     """Who is to have chunks, and what they hold."""
-    chunk, chunk_of = topology.chunk, topology.chunk_of.get
+    chunk, chunk_of, pool = topology.chunk, topology.chunk_of.get, len(topology.cpus)
     staying: dict[str, set[int]] = {}
     changing = []
     for name, cpus in allocations.items():
         if cpus <= 0 or name in sharing:
             continue
         mine, wanted = held.get(name, _NOTHING), -(-cpus // chunk)
+        if len(mine) >= pool and mine >= topology.cpus:
+            changing.append(_Group(name, wanted, {}, homes.get(name, _NOTHING)))
+            continue
         touched = set(map(chunk_of, mine))
         if len(touched) * chunk != len(mine) or None in touched:
             changing.append(_Group(name, wanted, _overlap(topology, [mine]), homes.get(name, _NOTHING)))

@@ -377,46 +377,49 @@ def _crowds(domain: SimulatedDomain) -> list[_Crowd]:
 
 def _areas(crowds: list[_Crowd], online: frozenset[int]) -> list[int]:
     """How many pCPUs there are in each area: those that the same crowds may run on. Sets the crowds' parts, evenly."""
-    pins = {crowd.pins: None for crowd in crowds}
-    members: dict[frozenset[int], list[int]] = {}
-    names = {cpus: number for number, cpus in enumerate(pins)}
-    users: dict[int, set[int]] = {cpu: set() for cpu in online}
-    for cpus, number in names.items():
-        for cpu in cpus & online:
-            users[cpu].add(number)
-    for cpu in sorted(online):
-        if users[cpu]:
-            members.setdefault(frozenset(users[cpu]), []).append(cpu)
-    sizes = [len(cpus) for cpus in members.values()]
+    numbers = {pins: number for number, pins in enumerate(dict.fromkeys(crowd.pins for crowd in crowds))}
+    users: dict[int, list[int]] = {}
+    for pins, number in numbers.items():
+        for cpu in pins & online:
+            users.setdefault(cpu, []).append(number)
+    sizes: dict[tuple[int, ...], int] = {}
+    for those in users.values():
+        sizes[tuple(those)] = sizes.get(tuple(those), 0) + 1
+    areas: dict[int, list[tuple[int, int]]] = {number: [] for number in numbers.values()}
+    for area, (who, size) in enumerate(sorted(sizes.items())):
+        for number in who:
+            areas[number].append((area, size))
     for crowd in crowds:
-        mine = [area for area, who in enumerate(members) if names[crowd.pins] in who]
-        total, there = sum(crowd.wanted.values()), sum(sizes[area] for area in mine)
-        crowd.parts = {area: total * sizes[area] / there for area in mine}
-    return sizes
+        mine = areas[numbers[crowd.pins]]
+        each = sum(crowd.wanted.values()) / max(1, sum(size for _, size in mine))
+        crowd.parts = {area: each * size for area, size in mine}
+    return [size for _, size in sorted(sizes.items())]
 
 
 def _balance(crowds: list[_Crowd], sizes: list[int]) -> None:
     """Lets crowds move to where less is wanted, and then shares each area among those that want parts of it."""
-    for _ in range(ROUNDS):
+    floating = [crowd for crowd in crowds if len(crowd.parts) > 1]
+    for _ in range(ROUNDS if floating else 0):
         load = [0.0] * len(sizes)
         for crowd in crowds:
             for area, part in crowd.parts.items():
                 load[area] += part / sizes[area]
-        for crowd in crowds:
-            if len(crowd.parts) > 1:
-                lighter = {area: part / load[area] for area, part in crowd.parts.items() if part > LEAST / 1e6}
-                scale = sum(crowd.parts.values()) / sum(lighter.values())
-                crowd.parts = {area: part * scale for area, part in lighter.items()}
+        for crowd in floating:
+            lighter = {area: part / load[area] for area, part in crowd.parts.items() if part > LEAST / 1e6}
+            scale = sum(crowd.parts.values()) / sum(lighter.values())
+            crowd.parts = {area: part * scale for area, part in lighter.items()}
+    wishes: list[list[tuple[_Crowd, float]]] = [[] for _ in sizes]
+    for crowd in crowds:
+        for area, part in crowd.parts.items():
+            wishes[area].append((crowd, part))
     for area, size in enumerate(sizes):
-        wishes = [(crowd, crowd.parts[area]) for crowd in crowds if crowd.parts.get(area, 0.0) > 0.0]
-        _share(wishes, float(size))
+        _share(wishes[area], float(size))
 
 
 def _share(wishes: list[tuple[_Crowd, float]], spare: float) -> None:
     """One area among those that want parts of it: by their weights, and no more than anybody wants."""
     while wishes:
-        total = sum(crowd.weight * part for crowd, part in wishes)
-        unit = spare / total
+        unit = spare / sum(crowd.weight * part for crowd, part in wishes)
         content = [(crowd, part) for crowd, part in wishes if unit * crowd.weight >= 1.0]
         for crowd, part in content or wishes:
             crowd.got.append(part if content else unit * crowd.weight * part)

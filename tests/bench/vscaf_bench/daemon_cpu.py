@@ -3,7 +3,8 @@
 The real daemon runs in a process of its own (`python -m vscaf_bench.daemon_cpu`), its guests in another one
 (`simulated_guests`); the host is a simulated one, or libvirt's own test driver in the daemon's process. CPU time is the
 daemon process's, user and system, so for the simulated host it holds what that costs, and for the test driver what
-libvirt's client library and the driver behind it cost.
+libvirt's client library and the driver behind it cost. The test driver has three pCPUs online whatever it is told, so
+there the daemon observes all domains and hears all guests, and its policy is to leave them alone.
 """
 
 from __future__ import annotations
@@ -24,7 +25,8 @@ from pathlib import Path
 from typing import cast
 
 from vscaf.agentlink import messages
-from vscaf.config import Config, DomainConfig
+from vscaf.agentlink.link import CONNECTED, AgentLink
+from vscaf.config import Config, DomainConfig, PolicyConfig
 from vscaf.hypervisor.libvirt_host import LibvirtHost
 from vscaf.hypervisor.simulated import SimulatedHost
 from vscaf.hypervisor.values import HostCpus
@@ -38,6 +40,8 @@ from .simulated_guests import VCPUS, report_line
 GUESTS = 100
 POOL = 300  # pCPUs, and 20 more as the reserve: half of the guests compute, and all they want is there
 PATIENCE_S = 60.0
+SETTLING_S = 5.0
+TEST_POOL = "0,2,4"  # what libvirt's test driver says is online, whatever its node has: too few to decide anything on
 
 TEST_NODE = """<node>
   <cpu><mhz>2000</mhz><model>vscaf</model><active>{cpus}</active><nodes>1</nodes><sockets>1</sockets>
@@ -74,8 +78,10 @@ def test_driver(directory: Path, guests: int) -> LibvirtHost:
 
 
 async def run_daemon(directory: Path, guests: int, host: LibvirtHost | SimulatedHost, profile: str) -> None:
+    real = isinstance(host, LibvirtHost)
     config = Config(
-        pool=f"0-{POOL - 1}",
+        pool=TEST_POOL if real else f"0-{POOL - 1}",
+        policy=PolicyConfig(name="unmanaged" if real else "max-speedup"),
         state_directory=str(directory / "state"),
         control_socket=str(directory / "control.sock"),
         domains={f"d{number}": DomainConfig() for number in range(guests)},
@@ -89,7 +95,10 @@ async def run_daemon(directory: Path, guests: int, host: LibvirtHost | Simulated
     while sum(link.connected and link.report is not None for link in links) < guests:
         await asyncio.sleep(0.1)
         links = [domain.link for domain in daemon.managed.values() if domain.link is not None]
-    await asyncio.sleep(3.0)
+    transitions = -1
+    while transitions < daemon.transitions:  # what every start brings is no part of the figure
+        transitions = daemon.transitions
+        await asyncio.sleep(SETTLING_S)
     if profile:
         import cProfile  # noqa: PLC0415  (slow, and rarely wanted)
 
@@ -99,22 +108,9 @@ async def run_daemon(directory: Path, guests: int, host: LibvirtHost | Simulated
         profiler.disable()
         profiler.dump_stats(profile)
     print("ready", flush=True)
-    transitions = daemon.transitions
-    reader = asyncio.StreamReader()
-    await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
-    await reader.read()
-    print(
-        json.dumps(
-            {
-                "heard": sum(link.condition == "connected" for link in links),
-                "acknowledged": sum(link.acknowledged is not None for link in links),
-                "bad_lines": sum(link.bad_lines for link in links),
-                "transitions": daemon.transitions - transitions,
-                "violations": daemon.violations,
-            }
-        ),
-        flush=True,
-    )
+    await told_to_end()
+    state = {**state_of(links), "transitions": daemon.transitions - transitions, "violations": daemon.violations}
+    print(json.dumps(state), flush=True)
     # What is asked is what it costs, not how it ends.
     running.cancel()
     with contextlib.suppress(asyncio.CancelledError):
@@ -122,6 +118,32 @@ async def run_daemon(directory: Path, guests: int, host: LibvirtHost | Simulated
     await daemon.close()
     await host.close()
     journal.close()
+
+
+async def run_links(directory: Path, guests: int) -> None:
+    """The channels alone, without a daemon behind them."""
+    links = [AgentLink(f"d{number}", directory / f"{number}.sock", lambda: None) for number in range(guests)]
+    for link in links:
+        link.start()
+    print("ready", flush=True)
+    await told_to_end()
+    print(json.dumps(state_of(links)), flush=True)
+    for link in links:
+        await link.stop()
+
+
+async def told_to_end() -> None:
+    reader = asyncio.StreamReader()
+    await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
+    await reader.read()
+
+
+def state_of(links: list[AgentLink]) -> dict[str, object]:
+    return {
+        "heard": sum(link.condition == CONNECTED for link in links),
+        "acknowledged": sum(link.acknowledged is not None for link in links),
+        "bad_lines": sum(link.bad_lines for link in links),
+    }
 
 
 # The benchmark's process.
@@ -158,6 +180,7 @@ def share_of_a_core(host: str, guests: int, changes: int, seconds: int) -> tuple
             child("vscaf_bench.simulated_guests", name, str(guests), str(changes)),
             child("vscaf_bench.daemon_cpu", host, name, str(guests)) as daemon,
         ):
+            time.sleep(SETTLING_S if host == "none" else 0.0)
             shares = []
             for _ in range(seconds):
                 before, began_s = cpu_seconds(daemon.pid), time.monotonic()
@@ -203,6 +226,7 @@ def measure(report: Report, quick: bool) -> None:
     report.add(Result(f"daemon.cpu.{GUESTS}_guests", "%", *median_interval(shares), len(shares), bar="<= 1% of a core"))
     details: dict[str, object] = {"state": state, "each_second": shares}
     for name, host, guests, changes in (
+        ("links_alone", "none", GUESTS, 0),
         ("no_guest_but_two", "simulated", 2, 0),
         ("one_starts_or_stops_a_second", "simulated", GUESTS, 1),
         ("libvirt_test_driver", "test-driver", GUESTS, 0),
@@ -214,11 +238,14 @@ def measure(report: Report, quick: bool) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="vscaf_bench.daemon_cpu", description=__doc__)
-    parser.add_argument("host", choices=["simulated", "test-driver"])
+    parser.add_argument("host", choices=["simulated", "test-driver", "none"])
     parser.add_argument("directory", type=Path, help="where simulated_guests serves")
     parser.add_argument("guests", type=int)
     parser.add_argument("--profile", default="", help="write a profile of 10 s to this file first")
     options = parser.parse_args()
+    if options.host == "none":
+        asyncio.run(run_links(options.directory, options.guests))
+        return
     make = simulated_host if options.host == "simulated" else test_driver
     host = make(options.directory, options.guests)
     asyncio.run(run_daemon(options.directory, options.guests, host, options.profile))

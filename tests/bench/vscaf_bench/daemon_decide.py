@@ -73,12 +73,13 @@ def first_state(domains: int, cpus: int, chance: random.Random) -> PoolState:
 
 @dataclass
 class Period:
-    """One period's outcome, and the time that each of its functions took, in ms."""
+    """One period's outcome, the time that each of its functions took, and the CPU time of them all."""
 
     decision: Decision
     target: dict[str, frozenset[int]]
     way: TransitionPlan
     parts_ms: dict[str, float]
+    cpu_ms: float
 
     @property
     def total_ms(self) -> float:
@@ -90,7 +91,7 @@ def observe_to_plan(
 ) -> Period:
     """What the daemon does between looking and acting."""
     clock = time.perf_counter
-    begun = clock()
+    begun_cpu, begun = time.thread_time(), clock()
     decision = decide(pool, max_speedup, {}, memory)
     decided = clock()
     target = place(topology, held, decision.allocations, decision.sharing)
@@ -100,10 +101,11 @@ def observe_to_plan(
     checked = clock()
     way = plan(held, target, decision.sharing)
     planned = clock()
+    cpu_ms = 1e3 * (time.thread_time() - begun_cpu)
     if violations:
         raise SystemExit(f"the partition breaks a law: {violations[0]}")
     times = {"decide": decided - begun, "place": placed - decided, "check": checked - placed, "plan": planned - checked}
-    return Period(decision, target, way, {name: 1e3 * seconds for name, seconds in times.items()})
+    return Period(decision, target, way, {name: 1e3 * seconds for name, seconds in times.items()}, cpu_ms)
 
 
 def nothing_changes(pool: PoolState, _chance: random.Random) -> PoolState:
@@ -185,20 +187,22 @@ def measure(report: Report, quick: bool) -> None:
         details: dict[str, object] = {}
         for case in CASES:
             gc.collect()
-            figures: list[tuple[float, dict[str, float], int]] = []
+            figures: list[tuple[float, float, dict[str, float], int]] = []
             for period in history(domains, cpus, case, 20 if quick else 100):
                 # Nothing of a period is kept but numbers: the collector's time grows with what there is.
-                figures.append((period.total_ms, period.parts_ms, len(period.way.shrinks) + len(period.way.grows)))
-            times = [total for total, _parts, _steps in figures]
+                steps = len(period.way.shrinks) + len(period.way.grows)
+                figures.append((period.total_ms, period.cpu_ms, period.parts_ms, steps))
+            times = [total for total, *_others in figures]
             results[case] = Result(name, "ms", *median_interval(times), len(times), bar=bar)
             medians.setdefault(case, []).append(results[case].value)
             details[case] = {
                 "ms": {"median": results[case].value, "smallest": min(times), "largest": max(times)},
+                "cpu_ms": median_interval([cpu_ms for _total, cpu_ms, _parts, _steps in figures])[0],
                 "parts_ms": {
-                    part: median_interval([parts[part] for _total, parts, _steps in figures])[0]
-                    for part in figures[0][1]
+                    part: median_interval([parts[part] for _total, _cpu, parts, _steps in figures])[0]
+                    for part in figures[0][2]
                 },
-                "steps_of_the_plan": median_interval([float(steps) for _total, _parts, steps in figures])[0],
+                "steps_of_the_plan": median_interval([float(steps) for *_others, steps in figures])[0],
             }
             print(f"   {name} {case}: {results[case].value:.3g} ms", flush=True)
         worst = max(ORDINARY, key=lambda case: results[case].value)

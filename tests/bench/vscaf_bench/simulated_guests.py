@@ -104,7 +104,10 @@ class Guest:
     def hear(self, rng: random.Random) -> bool:
         """False: the host is gone."""
         assert self.channel is not None
-        data = self.channel.recv(65536)
+        try:
+            data = self.channel.recv(65536)
+        except ConnectionResetError:
+            return False
         *lines, self.held = (self.held + data).split(b"\n")
         for line in lines:
             order = json.loads(line) if line else {}
