@@ -12,8 +12,14 @@ ROOT := $(if $(filter 0,$(shell id -u)),,sudo --preserve-env=PATH,PIP_CERT)
 SAY := printf 'vscaf: %s\n'
 ENV := VSCAF_BUILD=$(CURDIR)/$(BUILD)/meson VSCAF_IMAGE=$(CURDIR)/$(BUILD)/image/current
 
-.PHONY: help setup venv programs image lint test-c test-unit test-guest test-systemd fuzz check demo demo-standalone \
-    bench bench-agent bench-libgomp bench-parking clean
+# Builds the fuzz targets and runs them. $(1): options of run.py
+define fuzz-agent
+@tests/build-c $(BUILD)/fuzz clang fuzz
+@$(BIN)/python guest-agent/fuzz/run.py --build $(BUILD)/fuzz $(1)
+endef
+
+.PHONY: help setup venv programs image lint test-c test-unit test-guest test-systemd fuzz chaos check demo \
+    demo-standalone bench bench-agent bench-daemon bench-libgomp bench-parking clean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 24
@@ -44,8 +50,7 @@ test-c: setup venv ## build the C parts with gcc, clang and sanitizers without a
 	@$(SAY) 'agent tests (plain and sanitized) ...'
 	@$(ENV) $(BIN)/python -m pytest -q guest-agent/tests $(ARGS)
 	@VSCAF_BUILD=$(CURDIR)/$(BUILD)/sanitized $(BIN)/python -m pytest -q guest-agent/tests $(ARGS)
-	@tests/build-c $(BUILD)/fuzz clang fuzz
-	@$(BIN)/python guest-agent/fuzz/run.py --build $(BUILD)/fuzz
+	$(call fuzz-agent)
 	@$(SAY) 'shim test with a wheel ...'
 	@$(ENV) $(BIN)/python -m pytest -q guest-libgomp/tests $(ARGS)
 
@@ -57,9 +62,11 @@ test-guest: image ## tests with real guests (root)
 	@$(SAY) 'tests with real guests ...'
 	@$(ROOT) env $(ENV) $(BIN)/python -m pytest tests/guest $(ARGS)
 
+chaos: image ## failures at random in real guests for five minutes (root); ARGS="--seconds 300 --seed N": logs in build/chaos
+	@$(ROOT) env $(ENV) $(BIN)/python -m vscaf_lab.chaos_run --output $(BUILD)/chaos $(ARGS)
+
 fuzz: setup venv ## fuzz the agent for a minute; ARGS="--seconds 3600" for longer: guest-agent/fuzz/README.md
-	@tests/build-c $(BUILD)/fuzz clang fuzz
-	@$(BIN)/python guest-agent/fuzz/run.py --build $(BUILD)/fuzz $(ARGS)
+	$(call fuzz-agent,$(ARGS))
 
 test-systemd: image ## the agent as a service of a real systemd in a guest (root; debootstrap and its mirror; no part of check)
 	@$(SAY) 'tests with systemd in a guest ...'
@@ -75,10 +82,13 @@ demo: image ## two guests share two CPUs: table, build/demo/report.json, build/d
 demo-standalone: programs venv ## two programs share two CPUs of this machine, without guests; ARGS=--quick
 	@$(ENV) $(BIN)/python -m vscaf_lab.demo_standalone --output $(BUILD)/demo-standalone $(ARGS)
 
-bench: bench-libgomp bench-parking bench-agent ## all benchmarks
+bench: bench-libgomp bench-parking bench-agent bench-daemon ## all benchmarks
 
 bench-agent: programs venv ## what the guest agent costs and how fast it serves; ARGS=--quick
 	@PYTHONPATH=tests/bench $(BIN)/python -m vscaf_bench.agent --meson $(BUILD)/meson --output $(BUILD)/bench $(ARGS)
+
+bench-daemon: image ## how fast the daemon decides and separates real guests, and what it costs (root); ARGS=--quick
+	@$(ROOT) env PYTHONPATH=tests/bench $(ENV) $(BIN)/python -m vscaf_bench.daemon --output $(BUILD)/bench $(ARGS)
 
 bench-libgomp: programs venv ## what the shim costs and how well it learns; ARGS=--quick
 	@PYTHONPATH=tests/bench $(BIN)/python -m vscaf_bench.libgomp --meson $(BUILD)/meson --output $(BUILD)/bench $(ARGS)

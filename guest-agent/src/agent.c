@@ -138,8 +138,8 @@ uint32_t agent_team_limit(const struct agent *agent)
 }
 
 /* A team that spins on fewer CPUs than it has threads collapses: so a program that was started by taskset has no more
- * threads than CPUs. With a host, cpusets are the agent's own doing, and so may be the mask of one in a long section; and
- * of a bound program's threads the first may run on one CPU, whatever there is for the others. */
+ * threads than CPUs. With a host, cpusets are the agent's own doing, and so may be the mask of one in a long section;
+ * and of a bound program's threads the first may run on one CPU, whatever there is for the others. */
 static void look_at_affinity(const struct agent *agent, struct client *client)
 {
     /* Relaxed: a figure of its own. */
@@ -148,7 +148,8 @@ static void look_at_affinity(const struct agent *agent, struct client *client)
         client->confines = bound || client_rigid(client) ? 0 : standalone_confines(client->pid);
 }
 
-/* Reads how much CPU time a process used since it was looked at last, and whether it runs. False: the process is gone. */
+/* Reads how much CPU time a process used since it was looked at last, and whether it runs. False: the process is
+ * gone. */
 static bool measure_client(struct client *client, double running_cpus, uint64_t now_ns)
 {
     uint64_t cpu_ns = client->seen_cpu_ns;
@@ -170,7 +171,8 @@ static bool measure_client(struct client *client, double running_cpus, uint64_t 
     return true;
 }
 
-/* A process that is idle and will call needs no look at each period. One that computes without sections does not call. */
+/* A process that is idle and will call needs no look at each period. One that computes without sections does not
+ * call. */
 static bool look_due(const struct agent *agent, const struct client *client, uint64_t now_ns)
 {
     return client->running || client->newcomer || !client->lend.asked ||
@@ -196,7 +198,9 @@ static double look_at_client(struct agent *agent, struct client *client, double 
         background_forget(&agent->background, client->load_cpus * (looked_s - period_s));
     double used_s = client->load_cpus * fmin(looked_s, period_s);
     /* One that no CPU time is known of is believed to use what it may. */
-    return client->running && client->pid <= 0 ? fmax(used_s, (double)client->share * fmin(looked_s, period_s)) : used_s;
+    if (!client->running || client->pid > 0)
+        return used_s;
+    return fmax(used_s, (double)client->share * fmin(looked_s, period_s));
 }
 
 void agent_client_joined(struct agent *agent, struct client *client, uint64_t now_ns)

@@ -81,7 +81,8 @@ struct agent {
     uint32_t others_demand;
     uint32_t threads_turn; /* whose threads are read first in the next period */
     bool crowded_said;     /* that more processes run than there are CPUs */
-    uint64_t split_whose[2]; /* a hash: who took part in the last splits without and with competition, under which bounds */
+    /* A hash: who took part in the last splits without and with competition, under which bounds. */
+    uint64_t split_whose[2];
 
     /* What is to be sent: the newest of each, written out only when the port takes it. */
     bool send_hello, send_error, send_ack, send_report;

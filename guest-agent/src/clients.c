@@ -45,7 +45,8 @@ int clients_listen(struct clients *clients, const char *path, const char *proc, 
     reserve_descriptors();
     clients->listener = join_socket_open(path);
     if (clients->listener >= 0 && watched_begin(clients) != 0) {
-        log_error("socket %s: cannot be served: %s: raise the limit of open files (LimitNOFILE)", path, strerror(errno));
+        log_error("socket %s: cannot be served: %s: raise the limit of open files (LimitNOFILE)", path,
+                  strerror(errno));
         return -1;
     }
     clients->rights_refused = clients->listener >= 0 && unasked_refuse(clients->listener);

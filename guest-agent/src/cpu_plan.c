@@ -60,7 +60,8 @@ bool cpu_plan_offline_later(const struct cpus *cpus, const struct cpu_set *of, u
 {
     uint16_t order[CPUS_MOST];
     for (uint32_t i = cpus_order(cpus, order); i-- > 1;)
-        if (cpu_set_has(&cpus->parked, order[i]) && cpu_set_has(&cpus->powered, order[i]) && cpu_set_has(of, order[i])) {
+        if (cpu_set_has(&cpus->parked, order[i]) && cpu_set_has(&cpus->powered, order[i]) &&
+            cpu_set_has(of, order[i])) {
             *cpu = order[i];
             return true;
         }

@@ -88,7 +88,8 @@ int group_plan(const struct cgroup_tree *tree, const char *proc, pid_t pid, stru
     }
     group->enabled_home =
         tree->version == CGROUP_V2 && home[0] != '\0' &&
-        cgroup_read(tree, home, "cgroup.subtree_control", enabled, sizeof(enabled)) == 0 && !cgroup_has_word(enabled, " ", "cpuset");
+        cgroup_read(tree, home, "cgroup.subtree_control", enabled, sizeof(enabled)) == 0 &&
+        !cgroup_has_word(enabled, " ", "cpuset");
     return 0;
 }
 

@@ -23,8 +23,8 @@ struct load_totals {
  * machine. Returns 0 or -errno. */
 int load_read(const char *proc, const struct cpu_set *own, struct load_totals *totals);
 
-/* A process that used more CPUs than this over a period runs: 5% of one. Where many have joined for few CPUs, and none of
- * them could get that much: half of an equal part. */
+/* A process that used more CPUs than this over a period runs: 5% of one. Where many have joined for few CPUs, and none
+ * of them could get that much: half of an equal part. */
 double load_running_least(uint32_t joined, uint32_t cpus);
 
 /* Demand beyond the joined processes'. Begin with all bytes zero. */

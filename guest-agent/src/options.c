@@ -57,7 +57,8 @@ static const struct option_text texts[OPTION_COUNT] = {
     [OPTION_SYSFS] = {"sysfs", "DIR", "/sys", "where devices/system/cpu is"},
     [OPTION_PROC] = {"proc", "DIR", "/proc", "where stat and the processes are"},
     [OPTION_STANDALONE] = {"standalone", NULL, NULL,
-                           "there is no host: split this machine's or container's CPUs among its programs, switch none"},
+                           "there is no host: split this machine's or container's CPUs among its programs, "
+                           "switch none"},
     [OPTION_POLICY] = {"policy", "NAME", "max-speedup",
                        "max-speedup or equipartition; SIGUSR1 changes to equipartition, SIGUSR2 to max-speedup"},
     [OPTION_CHUNK] = {"chunk", "N", "auto",
@@ -73,7 +74,8 @@ static const struct option_text texts[OPTION_COUNT] = {
     [OPTION_LEARN_BUDGET] = {"learn-budget", "PERCENT", "1",
                              "of a program's CPU time, that learning its speedup may cost; 0: learn nothing"},
     [OPTION_PER_USER] = {"per-user", "N", "64",
-                         "programs of one user that may join, 1 to 256; root's and the agent's own user's are not counted"},
+                         "programs of one user that may join, 1 to 256; root's and the agent's own user's are not "
+                         "counted"},
     [OPTION_CONTAIN] = {"contain", "HOW", "auto",
                         "keep rigid programs to their share: cpuset, affinity, auto (cpuset where it can), none"},
     [OPTION_PARK] = {"park", "WAY", "auto",
@@ -86,7 +88,8 @@ static void print_help(void)
 {
     printf("Usage: vscaf-agent [OPTION]...\n"
            "Splits this guest's CPUs among its OpenMP programs, and acts for the vscaf daemon on the host.\n"
-           "With --standalone: splits a machine's or a container's CPUs, without a host. It need not be root then.\n\n");
+           "With --standalone: splits a machine's or a container's CPUs, without a host. It need not be root then.\n"
+           "\n");
     for (int i = 0; i < OPTION_COUNT; i++) {
         char left[40];
         snprintf(left, sizeof(left), "--%s%s%s", texts[i].name, texts[i].value != NULL ? " " : "",

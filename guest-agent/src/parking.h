@@ -12,8 +12,8 @@
 
 #define PARKING_GROUP "vscaf.parked"
 #define PARKING_RETRY_NS UINT64_C(60000000000)
-/* Parked for longer, a CPU is offlined, too. A pair of programs that take turns changes its shares every few seconds; an
- * offline and an online for each turn cost more than a CPU that is parked does. */
+/* Parked for longer, a CPU is offlined, too. A pair of programs that take turns changes its shares every few seconds;
+ * an offline and an online for each turn cost more than a CPU that is parked does. */
 #define PARKING_LONG_NS UINT64_C(10000000000)
 
 struct parking {

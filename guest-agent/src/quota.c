@@ -37,7 +37,11 @@ static void find_groups(const char *proc, struct hierarchy *first, struct hierar
             continue;
         *path++ = '\0';
         path[strcspn(path, "\n")] = '\0';
-        struct hierarchy *one = controllers[1] == '\0' ? second : cgroup_has_word(controllers + 1, ",", "cpu") ? first : NULL;
+        struct hierarchy *one = NULL;
+        if (controllers[1] == '\0')
+            one = second;
+        else if (cgroup_has_word(controllers + 1, ",", "cpu"))
+            one = first;
         if (one != NULL)
             snprintf(one->group, sizeof(one->group), "%s", path);
     }

@@ -38,8 +38,8 @@ uint32_t share_budget(const struct agent *agent)
     return cpus < bound ? cpus : bound;
 }
 
-/* Unknown until it has run for a while: a newcomer has an equal share, whatever its first estimates say. Unknown of all,
- * so equal for all, in equipartition. A page may claim anything: it is believed up to perfect scaling. */
+/* Unknown until it has run for a while: a newcomer has an equal share, whatever its first estimates say. Unknown of
+ * all, so equal for all, in equipartition. A page may claim anything: it is believed up to perfect scaling. */
 static double weight_of(const struct agent *agent, const struct client *client, uint32_t limit, uint64_t now_ns)
 {
     if (agent->policy == SPLIT_EQUIPARTITION || now_ns - client->joined_ns < NEWCOMER_NS)

@@ -50,8 +50,8 @@ static double mean_of_known(const struct split_part parts[], size_t count)
     return known > 0 ? (double)(sum / (long double)known) : 1.0;
 }
 
-/* Fills `portion`: the weight against the largest, as integer_partition has it. No overflow, and what nobody else can use
- * finds a home. */
+/* Fills `portion`: the weight against the largest, as integer_partition has it. No overflow, and what nobody else can
+ * use finds a home. */
 static void weigh(struct split_part parts[], size_t count)
 {
     double unknown = mean_of_known(parts, count), top = 0.0;

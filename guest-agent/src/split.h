@@ -34,8 +34,8 @@ struct split_part {
  * p = 1. */
 double split_weight_of(const struct speedup_point points[], size_t count);
 
-/* The largest weight that is believed where there are `cpus`: that of a program for which S(p) = p all the way. More would
- * let one that lies leave an honest program that scales as well with nothing but its minimum. */
+/* The largest weight that is believed where there are `cpus`: that of a program for which S(p) = p all the way. More
+ * would let one that lies leave an honest program that scales as well with nothing but its minimum. */
 double split_weight_most(uint32_t cpus);
 
 /* The real-valued shares that maximise the sum of the modelled speedups of `count` running processes on `cpus` CPUs:
@@ -48,13 +48,14 @@ void split_exactly(struct split_part parts[], size_t count, double cpus, double 
  * integer_partition does it, to the same integers. The exact shares are cut down to whole chunks, and what is left goes
  * where most was cut off; in a tie to the larger weight, then to the first. A share may be above `most` by less than a
  * chunk, and what is no whole chunk of `cpus` is left over: half a core is no use to anybody.
- * More processes than chunks: split CPU by CPU. More processes than CPUs: each has a share of 1, and they share by time.
+ * More processes than chunks: split CPU by CPU. More processes than CPUs: each has a share of 1, and they share by
+ * time.
  */
 void split_cpus(struct split_part parts[], size_t count, uint32_t cpus, uint32_t chunk);
 
-/* After split_cpus of the same processes under the same bounds as before: puts all shares back to what they were, if none
- * of those is further than SPLIT_SETTLED chunks from its exact share. An estimate that wavers about a half would else
- * resize teams in each period, and each time costs them about a millisecond. */
+/* After split_cpus of the same processes under the same bounds as before: puts all shares back to what they were, if
+ * none of those is further than SPLIT_SETTLED chunks from its exact share. An estimate that wavers about a half would
+ * else resize teams in each period, and each time costs them about a millisecond. */
 #define SPLIT_SETTLED 0.65
 void split_settle(struct split_part parts[], size_t count, uint32_t chunk);
 

@@ -16,8 +16,8 @@ struct standalone {
     uint64_t look_next_ns; /* when to look again; 0: it never did */
 };
 
-/* Looks, once a second at most, where the agent may run and how much. What cannot be read does not confine it. True: its
- * CPUs are not those of before. */
+/* Looks, once a second at most, where the agent may run and how much. What cannot be read does not confine it. True:
+ * its CPUs are not those of before. */
 bool standalone_look(struct standalone *standalone, const char *proc, const struct cpu_set *online, uint64_t now_ns);
 
 /* CPUs that are online and its own: at least 1. */
@@ -29,8 +29,8 @@ uint32_t standalone_bound(const struct standalone *standalone);
 /* The threads of one core, where each core has equally many of the agent's CPUs; else 1. */
 uint32_t standalone_chunk(const struct standalone *standalone, const struct cpu_set *online, const char *sysfs);
 
-/* How many of this process's CPUs another one may run on, where it may not run on all of them (taskset); 0: on all, or it
- * cannot be told. */
+/* How many of this process's CPUs another one may run on, where it may not run on all of them (taskset); 0: on all, or
+ * it cannot be told. */
 uint32_t standalone_confines(pid_t pid);
 
 #endif

@@ -19,8 +19,8 @@ void watched_set(struct clients *clients, struct client *client, short events);
 /* Before its file is closed. */
 void watched_forget(struct clients *clients, struct client *client);
 
-/* The connections that are ready, at most `most`, as poll() would have it: file, what was waited for, what there is; and
- * the slot of each. The rest comes the next time. */
+/* The connections that are ready, at most `most`, as poll() would have it: file, what was waited for, what there is;
+ * and the slot of each. The rest comes the next time. */
 nfds_t watched_ready(struct clients *clients, struct pollfd polls[], uint32_t slots[], nfds_t most);
 
 #endif

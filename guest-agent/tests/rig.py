@@ -18,6 +18,11 @@ BUILD = Path(os.environ.get("VSCAF_BUILD", "build")).absolute()
 AGENT = BUILD / "guest-agent" / "vscaf-agent"
 PROGRAM = BUILD / "guest-agent" / "joined-program"
 DEADLINE_S = 20.0
+# A sanitizer keeps freed memory back to find its late use: a little of it, or none where an agent's growth is measured.
+KEEPS_A_LITTLE = "quarantine_size_mb=1"
+KEEPS_NOTHING = "quarantine_size_mb=0:thread_local_quarantine_size_kb=0"
+
+LEARN, EXCLUSIVE = 1, 2
 
 Message = dict[str, Any]
 
@@ -28,6 +33,10 @@ def wait_until(condition: Callable[[], object], what: str, deadline_s: float = D
     while not condition():
         assert time.monotonic() < end, f"not within {deadline_s} s: {what}"
         time.sleep(0.005)
+
+
+def team_of(report: Message, pid: int) -> int:
+    return next((p["team"] for p in report["processes"] if p["pid"] == pid), 0)
 
 
 def as_user(user: int | None) -> dict[str, Any]:
@@ -154,7 +163,15 @@ class Rig:
         numbers = sorted(int(path.name[3:]) for path in self.cpus.glob("cpu[0-9]*"))
         return [n for n in numbers if n == 0 or (self.cpus / f"cpu{n}" / "online").read_text().startswith("1")]
 
-    def start(self, *options: str, accept: bool = True, prefix: Sequence[str] = (), **popen: Any) -> None:
+    def start(
+        self,
+        *options: str,
+        accept: bool = True,
+        prefix: Sequence[str] = (),
+        sanitizer: str = KEEPS_A_LITTLE,
+        **popen: Any,
+    ) -> None:
+        """Starts the agent, and the host's end unless told not to. `sanitizer`: ASAN_OPTIONS of a build with one."""
         alone = "--standalone" in options
         command = [
             *prefix,
@@ -167,8 +184,7 @@ class Rig:
             str(self.proc),
         ]
         command += ["--port", str(self.port_path)] if not alone else []
-        # A sanitizer keeps freed memory back to find its late use: not so much that it looks like growth.
-        environment = {**os.environ, "ASAN_OPTIONS": "quarantine_size_mb=1"}
+        environment = {**os.environ, "ASAN_OPTIONS": sanitizer}
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(
                 [*command, "--period-ms", "50", *options], stderr=log, env=environment, **popen

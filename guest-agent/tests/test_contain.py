@@ -59,6 +59,12 @@ def rigid(rig: Rig, threads: int = 2) -> Program:
     return program
 
 
+def complete(program: Program) -> dict[int, frozenset[int]]:
+    """Where the threads of a rigid program may run: its two, and the one that is told what to do."""
+    wait_until(lambda: len(allowed(program.pid)) == 3, "its threads")
+    return allowed(program.pid)
+
+
 def join(rig: Rig) -> Program:
     program = rig.join()
     rig.show_threads(program)
@@ -97,8 +103,7 @@ def pair() -> Iterator[Rig]:
 def test_by_affinity_while_others_run(pair: Rig) -> None:
     pair.start("--standalone", "--contain", "affinity")
     program = rigid(pair)
-    before = allowed(program.pid)
-    wait_until(lambda: len(allowed(program.pid)) == 3, "its threads")
+    before = complete(program)
     other = malleable(pair)
     wait_until(lambda: confined(program.pid), "the rigid program on one CPU")
     assert set(allowed(other.pid).values()) == set(before.values()), "a malleable one is left to the scheduler"
@@ -163,7 +168,7 @@ def test_bound_threads_by_affinity(pair: Rig) -> None:
     """Masks of single threads are put back, each its own."""
     pair.start("--standalone", "--contain", "affinity")
     program = rigid(pair)
-    wait_until(lambda: len(allowed(program.pid)) == 3, "its threads")
+    complete(program)
     before = bind(program)
     assert len(set(before.values())) == 2
     other = malleable(pair)
@@ -223,7 +228,7 @@ def test_agent_is_killed(pair: Rig) -> None:
     """The next one puts back what was found, thread by thread."""
     pair.start("--standalone", "--contain", "affinity")
     program = rigid(pair)
-    wait_until(lambda: len(allowed(program.pid)) == 3, "its threads")
+    complete(program)
     before = bind(program)
     malleable(pair)
     wait_until(lambda: confined(program.pid), "on one CPU")
@@ -285,8 +290,7 @@ def test_a_cpu_goes_and_comes(pair: Rig) -> None:
     """Where its share is all that is left, there is nothing to hold it to."""
     pair.start("--contain", "affinity")
     program = rigid(pair)
-    wait_until(lambda: len(allowed(program.pid)) == 3, "its threads")
-    before = allowed(program.pid)
+    before = complete(program)
     malleable(pair)
     wait_until(lambda: confined(program.pid), "on one CPU")
     pair.ack(pair.allocate(1))
@@ -379,21 +383,27 @@ def grouped(tree: Tree, pair: Rig) -> Rig:
     return pair
 
 
-def test_by_cpuset(tree: Tree, grouped: Rig) -> None:
-    rig = grouped
+def held(rig: Rig, tree: Tree) -> tuple[Program, Program]:
+    """A rigid program of the tree that an agent holds to one CPU by a cpuset, and the malleable one beside it."""
     rig.start("--standalone")
     program = rigid(rig)
     tree.add(program)
-    before = allowed(program.pid)
     other = malleable(rig)
     tree.add(other)
     wait_until(lambda: confined(program.pid), "the rigid program on one CPU")
+    return program, other
+
+
+def test_by_cpuset(tree: Tree, grouped: Rig) -> None:
+    rig = grouped
+    program, other = held(rig, tree)
     assert tree.of(program.pid) == tree.group / f"vscaf.{program.pid}", "below its own group"
     assert tree.of(other.pid) == tree.group
+    free = set(allowed(other.pid).values())
     other.kill()
     wait_until(lambda: not tree.children(), "no group left")
     assert tree.of(program.pid) == tree.group
-    assert set(allowed(program.pid).values()) == set(before.values())
+    assert set(allowed(program.pid).values()) == free
     wait_until(lambda: not record(rig).exists(), "nothing on record")
 
 
@@ -402,7 +412,7 @@ def test_bound_threads_by_cpuset(tree: Tree, grouped: Rig) -> None:
     rig.start("--standalone", "--contain", "cpuset")
     program = rigid(rig)
     tree.add(program)
-    wait_until(lambda: len(allowed(program.pid)) == 3, "its threads")
+    complete(program)
     before = bind(program)
     other = malleable(rig)
     wait_until(lambda: confined(program.pid), "on one CPU")
@@ -412,11 +422,7 @@ def test_bound_threads_by_cpuset(tree: Tree, grouped: Rig) -> None:
 
 def test_killed_with_cpusets(tree: Tree, grouped: Rig) -> None:
     rig = grouped
-    rig.start("--standalone")
-    program = rigid(rig)
-    tree.add(program)
-    malleable(rig)
-    wait_until(lambda: confined(program.pid), "on one CPU")
+    program, _ = held(rig, tree)
     kill(rig)
     assert tree.children()
     rig.start("--standalone", "--contain", "none")
@@ -427,11 +433,7 @@ def test_killed_with_cpusets(tree: Tree, grouped: Rig) -> None:
 def test_leaves_and_exits_with_cpusets(tree: Tree, grouped: Rig) -> None:
     """What a contained process leaves behind is removed, its children go home."""
     rig = grouped
-    rig.start("--standalone")
-    program = rigid(rig)
-    tree.add(program)
-    malleable(rig)
-    wait_until(lambda: confined(program.pid), "on one CPU")
+    program, _ = held(rig, tree)
     program.kill()
     wait_until(lambda: not tree.children(), "no group left")
     second = rigid(rig)
@@ -445,11 +447,7 @@ def test_leaves_and_exits_with_cpusets(tree: Tree, grouped: Rig) -> None:
 def test_moved_by_other_hands(tree: Tree, grouped: Rig) -> None:
     """Somebody moves it to another group: from there it is contained anew."""
     rig = grouped
-    rig.start("--standalone")
-    program = rigid(rig)
-    tree.add(program)
-    malleable(rig)
-    wait_until(lambda: confined(program.pid), "on one CPU")
+    program, _ = held(rig, tree)
     second = Tree(tree.root, tree.version, f"vscaf-test-{os.getpid()}-second")
     try:
         second.add(program)

@@ -3,8 +3,8 @@
 #include <time.h>
 
 #define DEFAULT_PPM 10000u
-/* Ahead, at the default: 1% of what a program uses that runs for 15 s on two CPUs; but no more than some times the budget
- * while the process is younger than that. */
+/* Ahead, at the default: 1% of what a program uses that runs for 15 s on two CPUs; but no more than some times the
+ * budget while the process is younger than that. */
 #define AHEAD_NS 300e6
 #define AHEAD_TIMES 3.0
 

@@ -1,5 +1,5 @@
-/* Time on the hot path: the processor's time stamp counter where the kernel itself keeps time by it (a third of the cost
- * of a call), else CLOCK_MONOTONIC.
+/* Time on the hot path: the processor's time stamp counter where the kernel itself keeps time by it (a third of the
+ * cost of a call), else CLOCK_MONOTONIC.
  */
 #ifndef VSCAF_GOMP_CLOCK_H
 #define VSCAF_GOMP_CLOCK_H

@@ -1,5 +1,5 @@
-/* What an instance of a section is expected to take, by what ran before it: one function serves many sizes (the levels of
- * multigrid), but programs repeat themselves, and the same sequence of sections leads to the same size.
+/* What an instance of a section is expected to take, by what ran before it: one function serves many sizes (the levels
+ * of multigrid), but programs repeat themselves, and the same sequence of sections leads to the same size.
  *
  * All of it belongs to the thread that owns the hot path.
  */
@@ -11,7 +11,8 @@
 #include "runtime.h"
 
 /* The program goes on to this section. Returns the context: a hash of the sections since the program's cycle began,
- * this one included; never 0. A cycle is taken to begin with the section that has been away the longest, in sections. */
+ * this one included; never 0. A cycle is taken to begin with the section that has been away the longest, in
+ * sections. */
 uint64_t context_step(struct place *place);
 
 /* The expected ticks at this team size; 0: never seen so far. */

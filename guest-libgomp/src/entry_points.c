@@ -25,7 +25,8 @@
     section_end(&section)
 
 /* A program that was linked with OpenMP joins when it starts and not at its first section: setting up its data keeps a
- * CPU busy too, and a guest that rests has to be known to want one. Programs that bring a runtime in later join then. */
+ * CPU busy too, and a guest that rests has to be known to want one. Programs that bring a runtime in later join
+ * then. */
 __attribute__((constructor)) static void join_at_start(void)
 {
     program_start();
@@ -59,7 +60,8 @@ VSCAF_EXPORT unsigned GOMP_parallel_reductions(outlined_function *fn, void *data
                            long chunk, unsigned flags)                                                                 \
     {                                                                                                                  \
         SECTION(fn, num_threads,                                                                                       \
-                section.runtime->member(section.fn, section.data, section.team.argument, start, end, step, chunk, flags));             \
+                section.runtime->member(section.fn, section.data, section.team.argument, start, end, step,             \
+                                        chunk, flags));                                                                \
     }
 LOOP(GOMP_parallel_loop_static, loop_static)
 LOOP(GOMP_parallel_loop_dynamic, loop_dynamic)
@@ -72,7 +74,8 @@ LOOP(GOMP_parallel_loop_nonmonotonic_guided, loop_nonmonotonic_guided)
                            unsigned flags)                                                                             \
     {                                                                                                                  \
         SECTION(fn, num_threads,                                                                                       \
-                section.runtime->member(section.fn, section.data, section.team.argument, start, end, step, flags));                    \
+                section.runtime->member(section.fn, section.data, section.team.argument, start, end, step,             \
+                                        flags));                                                                       \
     }
 LOOP_RUNTIME(GOMP_parallel_loop_runtime, loop_runtime)
 LOOP_RUNTIME(GOMP_parallel_loop_nonmonotonic_runtime, loop_nonmonotonic_runtime)
@@ -129,7 +132,8 @@ VSCAF_EXPORT void GOMP_parallel_start(outlined_function *fn, void *data, unsigne
                            long chunk)                                                                                 \
     {                                                                                                                  \
         struct section section;                                                                                        \
-        pair_begin(&section, fn, data, num_threads)->member(fn, data, section.team.argument, start, end, step, chunk);       \
+        const struct runtime *runtime = pair_begin(&section, fn, data, num_threads);                                   \
+        runtime->member(fn, data, section.team.argument, start, end, step, chunk);                                     \
     }
 LOOP_START(GOMP_parallel_loop_static_start, loop_static_start)
 LOOP_START(GOMP_parallel_loop_dynamic_start, loop_dynamic_start)
@@ -186,7 +190,8 @@ static void set_num_threads(const void *caller, int threads)
     program_changed();
 }
 
-/* The runtime's setting is the program's all along; it is off only while a section whose size the page decides starts. */
+/* The runtime's setting is the program's all along; it is off only while a section whose size the page decides
+ * starts. */
 static void set_dynamic(const void *caller, bool dynamic)
 {
     struct place_spare spare;

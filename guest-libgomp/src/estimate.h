@@ -24,8 +24,9 @@ struct estimate_section {
 
 /* S(p) of `count` sections and the serial time between them (in the unit of `time`):
  *   S = (serial + sum time_i r_i) / (serial + sum time_i),  r_i = sum one_i / sum many_i,
- * which is the thesis's time-weighted mean of efficiencies (section 5.2) with ratios of durations in the place of ratios
- * of IPC. Sections that were never compared are taken to be like the rest, as far off as ratios between 1 and p can be.
+ * which is the thesis's time-weighted mean of efficiencies (section 5.2) with ratios of durations in the place of
+ * ratios of IPC. Sections that were never compared are taken to be like the rest, as far off as ratios between 1 and p
+ * can be.
  * The standard error is the jackknife's over the groups that have something in them (`groups`: a bit each).
  * False: too little is known. */
 bool estimate_speedup(const struct estimate_section *sections, unsigned count, double serial, unsigned p,

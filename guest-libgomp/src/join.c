@@ -216,8 +216,8 @@ static bool ask(void)
     socket_device = status.st_dev;
     socket_inode = status.st_ino;
 
-    /* The agent's barrier between a team size and its look at the sections in flight (page.h). Where the kernel does not
-     * know it, the agent has another. */
+    /* The agent's barrier between a team size and its look at the sections in flight (page.h). Where the kernel does
+     * not know it, the agent has another. */
     syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED, 0, 0);
 
     struct vscaf_join packet = {.magic = VSCAF_PAGE_MAGIC, .version = VSCAF_PAGE_VERSION};

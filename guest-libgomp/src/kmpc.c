@@ -92,6 +92,16 @@ static void fork_words(const struct runtime *runtime, fork_function *function, u
     call_words(any, count, words);
 }
 
+/* A section whose team, unless a clause says it, is announced. */
+static void begin(struct section *section, microtask_function *fn, int32_t clause, void *loc)
+{
+    outlined_function *place;
+    memcpy(&place, &fn, sizeof place);
+    section_begin(section, place, NULL, (unsigned)clause);
+    if (!clause)
+        announce(section, loc);
+}
+
 static void section_fork(void *loc, microtask_function *fn, uint64_t count, uint64_t *words)
 {
     struct place_spare spare;
@@ -101,12 +111,8 @@ static void section_fork(void *loc, microtask_function *fn, uint64_t count, uint
         fork_words(runtime, runtime->fork_call, count, words);
         return;
     }
-    outlined_function *place;
-    memcpy(&place, &fn, sizeof place);
     struct section section;
-    section_begin(&section, place, NULL, (unsigned)clause);
-    if (!clause)
-        announce(&section, loc);
+    begin(&section, fn, clause, loc);
     fork_words(section.runtime, section.runtime->fork_call, count, words);
     section_end(&section);
 }
@@ -140,12 +146,8 @@ VSCAF_EXPORT void __kmpc_fork_call_if(void *loc, int32_t count, microtask_functi
         runtime->fork_call_if(loc, count, fn, condition, data);
         return;
     }
-    outlined_function *place;
-    memcpy(&place, &fn, sizeof place);
     struct section section;
-    section_begin(&section, place, NULL, (unsigned)clause);
-    if (!clause)
-        announce(&section, loc);
+    begin(&section, fn, clause, loc);
     passed_on = fn;
     section.runtime->fork_call_if(loc, count, fn, condition, data);
     passed_on = NULL;

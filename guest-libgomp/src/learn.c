@@ -100,7 +100,8 @@ static void begin_phase(enum phase phase, uint64_t now)
 static void begin_training(uint64_t now, double pause_ns)
 {
     begin_phase(PHASE_TRAIN, now);
-    now_learning.train_until = now + clock_ticks_of((uint64_t)pause_ns + random_below(&random_state, (uint32_t)pause_ns));
+    uint64_t length_ns = (uint64_t)pause_ns + random_below(&random_state, (uint32_t)pause_ns);
+    now_learning.train_until = now + clock_ticks_of(length_ns);
 }
 
 static void begin_set(uint32_t p, uint64_t now)
@@ -169,8 +170,8 @@ static double expected_ticks(const struct set *set, const struct section *sectio
     return set->count[number] > 0.0 ? set->sections[number].time / set->count[number] : 0.0;
 }
 
-/* Whether a block at one thread may hold the section. What its threads keep for later sections they keep at that size, and
- * the readers have one thread until it runs again: that has to be soon. */
+/* Whether a block at one thread may hold the section. What its threads keep for later sections they keep at that size,
+ * and the readers have one thread until it runs again: that has to be soon. */
 static bool comparable(const struct section *section, unsigned asked)
 {
     const struct place *place = section->place;
@@ -231,7 +232,8 @@ static void count_wall(struct set *set, uint64_t now)
         age(set);
 }
 
-/* From all that is known. The program may have gone on to sections that were never compared: then it is unknown again. */
+/* From all that is known. The program may have gone on to sections that were never compared: then it is unknown
+ * again. */
 static void reckon(struct set *set, struct vscaf_page *page)
 {
     double in_sections = 0.0;
@@ -284,8 +286,8 @@ static bool good_enough(const struct set *set)
     return set->speedup.p && set->speedup.standard_error < GOOD_RELATIVE_ERROR * set->speedup.speedup;
 }
 
-/* Where a block holds but a few instances, chance would hardly ever choose the rare ones among long sections: the section
- * with the most time for the comparisons that it has had. 0: any. */
+/* Where a block holds but a few instances, chance would hardly ever choose the rare ones among long sections: the
+ * section with the most time for the comparisons that it has had. 0: any. */
 static uint32_t choose_aim(const struct set *set)
 {
     uint32_t aim = 0;

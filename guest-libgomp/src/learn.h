@@ -1,8 +1,8 @@
 /* Learning the program's speedup by `rate` (DESIGN section 3): short blocks at one thread, compared with what the same
  * sections take at the team's size just before and just after.
  *
- * Only while the agent allows it (VSCAF_CONTROL_LEARN), only by the thread that owns the hot path, only of sections whose
- * size the page decides, and within a budget.
+ * Only while the agent allows it (VSCAF_CONTROL_LEARN), only by the thread that owns the hot path, only of sections
+ * whose size the page decides, and within a budget.
  */
 #ifndef VSCAF_GOMP_LEARN_H
 #define VSCAF_GOMP_LEARN_H

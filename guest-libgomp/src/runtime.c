@@ -3,16 +3,15 @@
 #include <dlfcn.h>
 #include <elf.h>
 #include <errno.h>
-#include <limits.h>
 #include <link.h>
 #include <pthread.h>
 #include <stddef.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "export.h"
 #include "program.h"
 #include "references.h"
+#include "stand_ins.h"
 
 #define PLACE_BITS 13u
 #define PLACES (1u << PLACE_BITS)
@@ -34,159 +33,6 @@ static _Atomic uint32_t objects_used;
 /* Grows when an object may have been unloaded: what was resolved before is then checked again. */
 static _Atomic uint32_t unload_generation = 1;
 static _Atomic uint64_t unloads_seen;
-
-/* Stand-ins. A caller whose runtime has no such symbol (a weak reference, an object without a runtime) gets the serial
- * meaning of the construct. */
-static void serial_parallel(outlined_function *fn, void *data, unsigned threads, unsigned flags)
-{
-    (void)threads, (void)flags;
-    fn(data);
-}
-static unsigned serial_reductions(outlined_function *fn, void *data, unsigned threads, unsigned flags)
-{
-    (void)threads, (void)flags;
-    fn(data);
-    return 1;
-}
-static void serial_loop(outlined_function *fn, void *data, unsigned threads, long start, long end, long step,
-                        long chunk, unsigned flags)
-{
-    (void)threads, (void)start, (void)end, (void)step, (void)chunk, (void)flags;
-    fn(data);
-}
-static void serial_loop_runtime(outlined_function *fn, void *data, unsigned threads, long start, long end, long step,
-                                unsigned flags)
-{
-    (void)threads, (void)start, (void)end, (void)step, (void)flags;
-    fn(data);
-}
-static void serial_sections(outlined_function *fn, void *data, unsigned threads, unsigned count, unsigned flags)
-{
-    (void)threads, (void)count, (void)flags;
-    fn(data);
-}
-static void serial_teams(outlined_function *fn, void *data, unsigned teams, unsigned limit, unsigned flags)
-{
-    (void)teams, (void)limit, (void)flags;
-    fn(data);
-}
-/* Of the old pairs the caller runs fn itself. */
-static void serial_parallel_start(outlined_function *fn, void *data, unsigned threads)
-{
-    (void)fn, (void)data, (void)threads;
-}
-static void serial_loop_start(outlined_function *fn, void *data, unsigned threads, long start, long end, long step,
-                              long chunk)
-{
-    (void)fn, (void)data, (void)threads, (void)start, (void)end, (void)step, (void)chunk;
-}
-static void serial_loop_runtime_start(outlined_function *fn, void *data, unsigned threads, long start, long end,
-                                      long step)
-{
-    (void)fn, (void)data, (void)threads, (void)start, (void)end, (void)step;
-}
-static void serial_sections_start(outlined_function *fn, void *data, unsigned threads, unsigned count)
-{
-    (void)fn, (void)data, (void)threads, (void)count;
-}
-static void serial_end(void)
-{
-}
-static bool serial_cancel(void)
-{
-    return false;
-}
-static int absent_level(void)
-{
-    return 0;
-}
-static int absent_team_size(int level)
-{
-    (void)level;
-    return 1;
-}
-static int absent_threads(void)
-{
-    return 1;
-}
-static int absent_processors(void)
-{
-    long online = sysconf(_SC_NPROCESSORS_ONLN);
-    return online > 0 ? (int)online : 1;
-}
-static int absent_thread_limit(void)
-{
-    return INT_MAX;
-}
-static int absent_active_levels(void)
-{
-    return 1;
-}
-static int absent_dynamic(void)
-{
-    return 0;
-}
-static void absent_set(int value)
-{
-    (void)value;
-}
-/* kmpc.c runs the microtask where these stand in. */
-static void absent_fork(void *loc, int32_t count, microtask_function *fn, ...)
-{
-    (void)loc, (void)count, (void)fn;
-}
-static void absent_fork_if(void *loc, int32_t count, microtask_function *fn, int32_t condition, void *data)
-{
-    int32_t thread = 0, bound_thread = 0;
-    (void)loc, (void)count, (void)condition;
-    fn(&thread, &bound_thread, data);
-}
-static void absent_push_threads(void *loc, int32_t thread, int32_t threads)
-{
-    (void)loc, (void)thread, (void)threads;
-}
-static void absent_push_threads_strict(void *loc, int32_t thread, int32_t threads, int severity, const char *message)
-{
-    (void)loc, (void)thread, (void)threads, (void)severity, (void)message;
-}
-static void absent_push_list(void *loc, int32_t thread, uint32_t length, int32_t *threads)
-{
-    (void)loc, (void)thread, (void)length, (void)threads;
-}
-static void absent_push_list_strict(void *loc, int32_t thread, uint32_t length, int32_t *threads, int severity,
-                                    const char *message)
-{
-    (void)loc, (void)thread, (void)length, (void)threads, (void)severity, (void)message;
-}
-static void absent_serialized(void *loc, int32_t thread)
-{
-    (void)loc, (void)thread;
-}
-static int32_t absent_thread_number(void *loc)
-{
-    (void)loc;
-    return 0;
-}
-
-/* Of a loop that no runtime started there is nothing to hand out. */
-static bool serial_next(long *start, long *end)
-{
-    (void)start, (void)end;
-    return false;
-}
-static bool serial_ull_next(unsigned long long *start, unsigned long long *end)
-{
-    (void)start, (void)end;
-    return false;
-}
-static void absent_get_schedule(int *kind, int *chunk)
-{
-    *kind = *chunk = 1; /* static */
-}
-static void absent_set_schedule(int kind, int chunk)
-{
-    (void)kind, (void)chunk;
-}
 
 /* dlclose is interposed (below), so the shim's own handles must be closed with the real one. */
 static int close_handle(void *handle)

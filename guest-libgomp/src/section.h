@@ -11,7 +11,7 @@ struct section {
     struct place *place;
     struct attachment *attachment; /* NULL: nested, or a runtime that cannot be managed; not counted */
     struct team team;
-    outlined_function *fn; /* what the runtime is to run in each thread, on `data`: the program's own, or what watches it */
+    outlined_function *fn; /* what the runtime is to run in each thread, on `data`: the program's, or what watches it */
     void *data;
     uint32_t epoch;
     uint32_t width;   /* of the thread's enclosing sections, put back at the end */
@@ -25,8 +25,8 @@ struct section {
     struct place_spare spare; /* last: hardly ever touched */
 };
 
-/* Fills `section` for a parallel construct that runs fn(data) in each thread and whose thread argument was `asked`. Then
- * section->runtime is to be called with section->fn, section->data and section->team.argument. */
+/* Fills `section` for a parallel construct that runs fn(data) in each thread and whose thread argument was `asked`.
+ * Then section->runtime is to be called with section->fn, section->data and section->team.argument. */
 void section_begin(struct section *section, outlined_function *fn, void *data, unsigned asked);
 
 /* Ends, and books, what section_begin began. In the same thread; inner sections first. */

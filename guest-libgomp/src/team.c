@@ -104,8 +104,8 @@ void team_inspect(struct place *place, const void *outlined)
     errno = saved_errno;
 }
 
-/* A section that reads what sections left in each thread may have no thread that was not there when they last ran. Those
- * that have not run yet left nothing. */
+/* A section that reads what sections left in each thread may have no thread that was not there when they last ran.
+ * Those that have not run yet left nothing. */
 static unsigned team_of_writers(void)
 {
     uint32_t used = atomic_load_explicit(&writers_used, memory_order_relaxed);

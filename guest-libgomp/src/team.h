@@ -24,7 +24,8 @@ struct team team_of_owner(const struct runtime *runtime, const struct place *pla
                           unsigned asked);
 
 /* The argument for a section inside others, `level` of them of its own runtime and teams of `width` threads in all
- * begun by this very thread: a share of the enclosing teams' allowance, which is one of `sharers` parts of the page's. */
+ * begun by this very thread: a share of the enclosing teams' allowance, which is one of `sharers` parts of the
+ * page's. */
 unsigned team_nested(const struct runtime *runtime, const struct vscaf_page *page, unsigned asked, int level,
                      unsigned width, unsigned sharers);
 

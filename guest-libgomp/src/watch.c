@@ -52,8 +52,8 @@ static uint64_t waited_ns(void)
     return strtoull(end, NULL, 10);
 }
 
-/* What each thread of the team runs. Relaxed sums: the runtime's own barrier at the end of the region comes between them
- * and watch_end. */
+/* What each thread of the team runs. Relaxed sums: the runtime's own barrier at the end of the region comes between
+ * them and watch_end. */
 static void watched(void *argument)
 {
     struct watch *watch = argument;

@@ -11,12 +11,12 @@
 #include <signal.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "agent.h"
 #include "check.h"
+#include "process.h"
 
 #define TOLD 4
 #define ITERATIONS 2000
@@ -158,12 +158,8 @@ int main(int argc, char **argv)
     agent_here(&agent, 2, TOLD);
     progress = mmap(NULL, sizeof *progress, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     CHECK(progress != MAP_FAILED);
-    pid_t parent = getpid(), child = fork();
-    CHECK(child >= 0);
+    pid_t child = fork_bound();
     if (child == 0) {
-        prctl(PR_SET_PDEATHSIG, SIGKILL);
-        if (getppid() != parent)
-            _exit(1);
         program(several);
         exit(0);
     }

@@ -14,16 +14,9 @@
 
 #include "agent.h"
 #include "check.h"
+#include "regions.h"
 
 static struct agent agent;
-
-static int plain(void)
-{
-    int threads = 0;
-#pragma omp parallel reduction(+ : threads)
-    threads++;
-    return threads;
-}
 
 /* For a child, which has none of its parent's threads. */
 static void alone(void)

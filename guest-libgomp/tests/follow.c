@@ -4,30 +4,7 @@
 
 #include "agent.h"
 #include "check.h"
-
-static int plain(void)
-{
-    int threads = 0;
-#pragma omp parallel reduction(+ : threads)
-    threads++;
-    return threads;
-}
-
-static int with_clause(int asked)
-{
-    int threads = 0;
-#pragma omp parallel num_threads(asked) reduction(+ : threads)
-    threads++;
-    return threads;
-}
-
-static int with_if(int condition)
-{
-    int threads = 0;
-#pragma omp parallel if (condition) reduction(+ : threads)
-    threads++;
-    return threads;
-}
+#include "regions.h"
 
 int main(void)
 {

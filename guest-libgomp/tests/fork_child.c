@@ -6,20 +6,12 @@
 
 #include "agent.h"
 #include "check.h"
-
-/* One thread alone: libgomp's own pool does not survive a fork. */
-static int plain(void)
-{
-    int threads = 0;
-#pragma omp parallel reduction(+ : threads)
-    threads++;
-    return threads;
-}
+#include "regions.h"
 
 int main(void)
 {
     struct agent agent;
-    agent_here(&agent, 1, 4);
+    agent_here(&agent, 1, 4); /* one thread alone: libgomp's own pool does not survive a fork */
     struct vscaf_page *mine = agent.pages[0], *childs = agent.pages[1];
     mine->team_size = 1;
     childs->team_size = 2;

@@ -5,17 +5,10 @@
 
 #include "agent.h"
 #include "check.h"
+#include "regions.h"
 
 static struct agent agent;
 static _Atomic int over;
-
-static int plain(void)
-{
-    int threads = 0;
-#pragma omp parallel reduction(+ : threads)
-    threads++;
-    return threads;
-}
 
 static void *scribble(void *unused)
 {

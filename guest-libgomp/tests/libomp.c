@@ -5,10 +5,11 @@
 
 #include "agent.h"
 #include "check.h"
+#include "regions.h"
 
 #define N 1000L
 
-static int plain(void)
+static int captured_one(void)
 {
     int threads = 0;
 #pragma omp parallel
@@ -153,22 +154,6 @@ static void loops(int team)
     CHECK(sections[0] == 1 && sections[1] == team && sections[2] == 3);
 }
 
-static int with_clause(int asked)
-{
-    int threads = 0;
-#pragma omp parallel num_threads(asked) reduction(+ : threads)
-    threads++;
-    return threads;
-}
-
-static int with_if(int condition)
-{
-    int threads = 0;
-#pragma omp parallel if (condition) reduction(+ : threads)
-    threads++;
-    return threads;
-}
-
 /* The clause's call comes before the condition is looked at. */
 static int with_clause_and_if(int asked, int condition)
 {
@@ -198,15 +183,15 @@ static void settings(int wanted)
 
 static void everything(int team)
 {
-    CHECK(plain() == team && captured_none() == team && reduced() == team, "%d, not %d", plain(), team);
+    CHECK(captured_one() == team && captured_none() == team && reduced() == team, "%d, not %d", captured_one(), team);
     captured_five(team);
     captured_fifteen(team);
     captured_forty(team);
     captured_by_value(team);
     loops(team);
-    CHECK(with_clause(2) == 2 && with_clause(5) == 5 && with_clause(1) == 1 && plain() == team);
+    CHECK(with_clause(2) == 2 && with_clause(5) == 5 && with_clause(1) == 1 && captured_one() == team);
     CHECK(with_if(0) == 1 && with_if(1) == team);
-    CHECK(with_clause_and_if(3, 1) == 3 && plain() == team);
+    CHECK(with_clause_and_if(3, 1) == 3 && captured_one() == team);
 }
 
 int main(int argc, char **argv)
@@ -221,15 +206,15 @@ int main(int argc, char **argv)
     agent_here(&agent, 4, 8);
     struct vscaf_page *page = agent.pages[0];
 
-    CHECK(plain() == 4);
+    CHECK(captured_one() == 4);
     struct vscaf_section *section = agent_section(&agent, 0, 0);
     CHECK(section && section->build_id && agent_count(section, 4) == 1 && page->sections_used == 1);
     for (uint32_t size = 1; size <= 6; size++) {
         page->team_size = size;
-        CHECK(plain() == (int)size && page->team_last == size);
+        CHECK(captured_one() == (int)size && page->team_last == size);
         everything((int)size);
         /* libomp 14 alone hands the clause of an if(0) to the next construct. */
-        CHECK(with_clause_and_if(5, 0) == 1 && plain() == (int)size, "an if(0) takes its clause with it");
+        CHECK(with_clause_and_if(5, 0) == 1 && captured_one() == (int)size, "an if(0) takes its clause with it");
     }
     CHECK(agent_count(section, 3) > 1 && section->points[0].ns > 0);
     uint64_t started = page->started;
@@ -241,9 +226,9 @@ int main(int argc, char **argv)
 
     /* An inner construct has no threads of its own here, and leaves nothing behind for the next one. */
     page->team_size = 4;
-    CHECK(leaves() == 2 && plain() == 4 && page->started == started + 3);
+    CHECK(leaves() == 2 && captured_one() == 4 && page->started == started + 3);
     omp_set_max_active_levels(2);
-    CHECK(leaves() == 4 && plain() == 4, "two teams of two");
+    CHECK(leaves() == 4 && captured_one() == 4, "two teams of two");
     page->team_size = 2;
     CHECK(leaves() == 2);
 
@@ -255,12 +240,12 @@ int main(int argc, char **argv)
     settings(8);
     page->team_limit = 2;
     page->team_size = 0;
-    CHECK(plain() <= 8);
+    CHECK(captured_one() <= 8);
     omp_set_num_threads(5);
     page->team_size = 3;
     CHECK(page->program == (VSCAF_PROGRAM_ASKED | VSCAF_PROGRAM_SET));
     settings(5);
-    CHECK(plain() == 5 && with_clause(2) == 2, "rigid");
+    CHECK(captured_one() == 5 && with_clause(2) == 2, "rigid");
     CHECK(page->started == page->finished);
     return 0;
 }

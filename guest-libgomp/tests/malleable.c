@@ -5,14 +5,7 @@
 
 #include "agent.h"
 #include "check.h"
-
-static int plain(void)
-{
-    int threads = 0;
-#pragma omp parallel reduction(+ : threads)
-    threads++;
-    return threads;
-}
+#include "regions.h"
 
 static int processors(void)
 {

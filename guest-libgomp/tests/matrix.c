@@ -11,6 +11,7 @@
 
 #include "check.h"
 #include "matrix.h"
+#include "seconds.h"
 
 #define CASES_MOST 1000
 
@@ -48,13 +49,6 @@ static void without_shim(const char *self, uint64_t results[])
     fclose(stream);
     int status;
     CHECK(waitpid(child, &status, 0) == child && status == 0);
-}
-
-static double seconds(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
 
 int main(int argc, char **argv)

@@ -1,36 +1,13 @@
 /* Whatever the socket says that is not a join: the program runs as always, soon, and nothing is left open. */
-#include <dirent.h>
 #include <errno.h>
 #include <omp.h>
 #include <string.h>
 
 #include "agent.h"
 #include "check.h"
-
-static int plain(void)
-{
-    int threads = 0;
-#pragma omp parallel reduction(+ : threads)
-    threads++;
-    return threads;
-}
-
-static int descriptors(void)
-{
-    int count = 0;
-    DIR *directory = opendir("/proc/self/fd");
-    while (readdir(directory))
-        count++;
-    closedir(directory);
-    return count;
-}
-
-static double seconds(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
-}
+#include "process.h"
+#include "regions.h"
+#include "seconds.h"
 
 int main(int argc, char **argv)
 {

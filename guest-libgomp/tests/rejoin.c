@@ -1,29 +1,12 @@
 /* The agent dies and comes back: the last team stays in force meanwhile, the process joins again, nothing leaks. */
-#include <dirent.h>
 #include <omp.h>
 #include <string.h>
 #include <sys/stat.h>
 
 #include "agent.h"
 #include "check.h"
-
-static int plain(void)
-{
-    int threads = 0;
-#pragma omp parallel reduction(+ : threads)
-    threads++;
-    return threads;
-}
-
-static int descriptors(void)
-{
-    int count = 0;
-    DIR *directory = opendir("/proc/self/fd");
-    while (readdir(directory))
-        count++;
-    closedir(directory);
-    return count;
-}
+#include "process.h"
+#include "regions.h"
 
 /* Mappings of test pages. */
 static int mappings(void)

@@ -5,17 +5,10 @@
 
 #include "agent.h"
 #include "check.h"
+#include "regions.h"
 
 extern void omp_set_dynamic_(const int32_t *);
 extern void omp_set_dynamic_8_(const int64_t *);
-
-static int plain(void)
-{
-    int threads = 0;
-#pragma omp parallel reduction(+ : threads)
-    threads++;
-    return threads;
-}
 
 int main(void)
 {

@@ -17,6 +17,7 @@
 
 #include "agent.h"
 #include "check.h"
+#include "seconds.h"
 #include "share_body.h"
 
 #define ALLOWANCE 4
@@ -32,20 +33,6 @@ static _Atomic unsigned sections[THREADS_MOST];
 static _Atomic int last_team[THREADS_MOST];
 static _Atomic bool resting[THREADS_MOST];
 static int bound;
-
-static double seconds(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
-}
-
-static void spin(double length)
-{
-    double end = seconds() + length;
-    while (seconds() < end)
-        ;
-}
 
 static void enter(int threads)
 {

@@ -4,19 +4,13 @@
 
 #include "agent.h"
 #include "check.h"
+#include "seconds.h"
 
 /* Many of about 1 ms, of which those that were interrupted are left out: a sample that is interrupted stands for all
  * instances that were not sampled before it, so it would take long until the mean settles where others want the CPU. */
 #define REPETITIONS 401
 
 static struct agent agent;
-
-static double seconds(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
-}
 
 static void busy(int rounds)
 {

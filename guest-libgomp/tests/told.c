@@ -3,14 +3,7 @@
 
 #include "agent.h"
 #include "check.h"
-
-static int plain(void)
-{
-    int threads = 0;
-#pragma omp parallel reduction(+ : threads)
-    threads++;
-    return threads;
-}
+#include "regions.h"
 
 int main(int argc, char **argv)
 {

@@ -9,22 +9,9 @@
 
 #include "agent.h"
 #include "check.h"
+#include "seconds.h"
 
 static struct agent agent;
-
-static double seconds(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
-}
-
-static void spin(double length)
-{
-    double end = seconds() + length;
-    while (seconds() < end)
-        ;
-}
 
 static void compute(unsigned rounds)
 {

@@ -1,38 +1,34 @@
-"""The `vscaf` command."""
+"""The `vscaf` command: the daemon, and what is asked of and told to one (in `commands`)."""
 
 import asyncio
-import json
 import logging
-import signal
 import sys
 from pathlib import Path
 
 import click
-from rich.console import Console
 
 from vscaf import __version__
-from vscaf.config import HELP, Config, load_config
-from vscaf.control import ControlServer, ask_status
-from vscaf.errors import UsageError, VscafError
-from vscaf.hypervisor.libvirt_host import LibvirtHost
-from vscaf.journal import Journal, host_boot_id
-from vscaf.loop import Daemon, configured_policy, pool_topology
-from vscaf.status import status as daemon_status
-from vscaf.status import table
-
-log = logging.getLogger("vscaf")
-
-USAGE_STATUS = 2
-DEFAULT_CONFIG = Path("/etc/vscaf/vscaf.toml")
+from vscaf.commands import COMMANDS, DEFAULT_CONFIG, one_line
+from vscaf.config import HELP, load_config
+from vscaf.errors import VscafError
+from vscaf.serve import check_host, serve
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(
+    context_settings={"help_option_names": ["-h", "--help"]},
+    epilog="Exit status: 0 done; 1 it could not be done, or not all of it; 2 what was asked for, or the configuration, "
+    "is wrong, and nothing was changed.",
+)
 @click.version_option(__version__, prog_name="vscaf")
 def main() -> None:
     """Shares this host's CPUs among virtual machines that run parallel programs, by measured speedup."""
 
 
-@main.command()
+for command in COMMANDS:
+    main.add_command(command)
+
+
+@main.command(short_help="Run the daemon in the foreground.")
 @click.option("--config", "path", type=click.Path(path_type=Path), default=DEFAULT_CONFIG, show_default=True)
 @click.option("--verbose", is_flag=True, help="Log what is decided in every period, not only what changes.")
 @click.option("--help-config", is_flag=True, help="Print every key of the configuration with its default, and exit.")
@@ -54,65 +50,26 @@ def daemon(path: Path, verbose: bool, help_config: bool) -> None:
     for library in ("asyncio", "aiohttp", "ThreadSafeEvents"):
         logging.getLogger(library).setLevel(logging.WARNING)
     try:
-        sys.exit(asyncio.run(_serve(load_config(path))))
+        sys.exit(asyncio.run(serve(load_config(path))))
     except VscafError as error:
-        click.echo(f"vscaf: {error}", err=True)
-        sys.exit(USAGE_STATUS)
+        click.echo(f"vscaf: {one_line(error)}", err=True)
+        sys.exit(2)
 
 
-async def _serve(config: Config) -> int:
-    journal: Journal | None = None
-    running: Daemon | None = None
-    control: ControlServer | None = None
-    host = LibvirtHost(config.uri, config.call_timeout_ms / 1000, lambda: running.wake() if running else None)
+@main.command("check-config", short_help="Say what is wrong with a configuration.")
+@click.argument("file", type=click.Path(path_type=Path), default=DEFAULT_CONFIG)
+def check_config(file: Path) -> None:
+    """Say whether the daemon would take the configuration FILE (default: /etc/vscaf/vscaf.toml).
+
+    Keys, values, groups and the policy with its options are checked. libvirt is not asked, so whether the pool's CPUs
+    and the domains exist is seen when the daemon starts.
+    """
     try:
-        await host.open()
-        cpus = await host.host_cpus()
-        for name in config.domains:
-            if not await host.defined(name):
-                raise UsageError(
-                    f"domain {name}: libvirt at {config.uri} has none of that name: see `virsh list --all`"
-                )
-        # All that can be refused is refused before anything is written.
-        configured_policy(config, len(pool_topology(config.pool_cpus, cpus).chunks[0]))
-        journal = Journal(Path(config.state_directory), host_boot_id())
-        running = Daemon(config, host, cpus, journal)
-        loop = asyncio.get_running_loop()
-        for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, running.stop)
-        control = ControlServer(Path(config.control_socket), lambda: daemon_status(running))
-        await control.start()
-        log.info(
-            "policy %s shares CPUs %s among %s", config.policy.name, config.pool, ", ".join(sorted(config.domains))
-        )
-        return 0 if await running.run() else 1
-    finally:
-        if control is not None:
-            await control.stop()
-        if running is not None:
-            await running.close()
-        if journal is not None:
-            journal.close()
-        await host.close()
-
-
-@main.command()
-@click.option(
-    "--socket",
-    type=click.Path(path_type=Path),
-    default=Path("/run/vscaf/control.sock"),
-    show_default=True,
-    help="The daemon's control socket (control_socket in its configuration).",
-)
-@click.option("--json", "as_json", is_flag=True, help="Print everything, as JSON.")
-def status(socket: Path, as_json: bool) -> None:
-    """Show what each domain has, wants and runs."""
-    try:
-        state = asyncio.run(ask_status(socket))
+        config = load_config(file)
+        check_host(config)
     except VscafError as error:
-        click.echo(f"vscaf: {error}", err=True)
-        sys.exit(1)
-    if as_json:
-        click.echo(json.dumps(state, indent=2))
-    else:
-        Console().print(table(state))
+        click.echo(f"vscaf: {one_line(error)}", err=True)
+        sys.exit(2)
+    named = ", ".join(sorted(config.domains)) or "none by name"
+    also = ", and those whose metadata say so" if config.metadata else ""
+    click.echo(f"{file}: good: pool {config.pool}, policy {config.policy.name}, domains: {named}{also}")

@@ -1,25 +1,33 @@
 """The daemon's configuration file (TOML): its keys, their defaults, and what is wrong with a bad one."""
 
+import ipaddress
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import Meta
 
-from vscaf.cpulist import parse_cpu_list
+from vscaf.cpulist import format_cpu_list, parse_cpu_list
 from vscaf.errors import UsageError
 
 Milliseconds = Annotated[int, Meta(ge=10, le=60_000)]
 Share = Annotated[str, Meta(pattern="^(reserve|share|keep)$")]
+GroupName = Annotated[str, Meta(min_length=1, max_length=256)]
 
 
 class DomainConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """What one domain may have. Bounds are pCPUs; an unset `maximum` is the domain's own vCPU maximum."""
+    """What one domain may have. Bounds are pCPUs; an unset `maximum` is the domain's own vCPU maximum.
+
+    Of several that cannot all have their minimum, those of the higher `priority` come first. `managed = false` is the
+    host's last word: the domain is left alone whatever its metadata say.
+    """
 
     minimum: Annotated[int, Meta(ge=1)] = 1
     maximum: Annotated[int, Meta(ge=1)] | None = None
     weight: Annotated[float, Meta(gt=0, le=1000)] = 1.0
+    priority: Annotated[int, Meta(ge=-1000, le=1000)] = 0
     rest: Share | None = None
+    managed: bool = True
 
 
 class PolicyConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -32,31 +40,64 @@ class PolicyConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
 class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """The whole file.
 
-    `pool` is a CPU list; every other table key is optional. `rest` says where resting domains run: on the host's CPUs
-    outside the pool ("reserve"), over the pool at `rest_weight_percent` of their weight ("share"), or not at all:
-    they keep their CPUs ("keep"). Unset: "reserve" where there is a reserve, else "share".
+    `pool` and `reserve` are CPU lists. `rest` says where resting domains run: on the reserve ("reserve"), over the pool
+    at `rest_weight_percent` of their weight ("share"), or not at all: they keep their CPUs ("keep"). Unset: "reserve"
+    where there is a reserve, else "share".
     """
 
     pool: str
-    domains: dict[str, DomainConfig]
+    reserve: str | None = None
+    domains: dict[str, DomainConfig] = {}
+    metadata: bool = True
     uri: str = "qemu:///system"
     state_directory: str = "/var/lib/vscaf"
     control_socket: str = "/run/vscaf/control.sock"
+    control_read_group: GroupName | None = None
+    control_write_group: GroupName | None = None
+    metrics_address: str | None = None
     period_ms: Milliseconds = 250
     deadline_ms: Milliseconds = 400
     call_timeout_ms: Milliseconds = 5000
     newcomer_ms: Milliseconds = 2000
     rest: Share | None = None
     rest_weight_percent: Annotated[int, Meta(ge=1, le=100)] = 100
+    emulator: Literal["reserve", "partition"] | None = None
+    smt: Literal["core-exclusive", "thread"] = "core-exclusive"
+    foreign_changes: Literal["mend", "respect"] = "mend"
+    unplug: bool = True
+    unplug_after_s: Annotated[int, Meta(ge=1, le=86_400)] = 600
     policy: PolicyConfig = PolicyConfig()
 
     @property
     def pool_cpus(self) -> frozenset[int]:
         return parse_cpu_list(self.pool)
 
+    def reserve_cpus(self, online: frozenset[int]) -> frozenset[int]:
+        """Where resting domains and emulators run, on a host with these pCPUs *online*. It may be empty.
+
+        By this file, or else everything outside the pool.
+        """
+        if self.reserve is None:
+            return online - self.pool_cpus
+        return parse_cpu_list(self.reserve) & online
+
+    def domain(self, name: str) -> DomainConfig:
+        """What this file says of domain *name*: its table, or else the defaults."""
+        return self.domains.get(name) or DomainConfig()
+
     def rest_of(self, name: str) -> str | None:
         """Where domain *name* rests by this file; None: by what the host has."""
-        return self.domains[name].rest or self.rest
+        return self.domain(name).rest or self.rest
+
+
+def parse_address(text: str) -> tuple[str, int]:
+    """Address and port of "127.0.0.1:9753" or "[::1]:9753". ValueError on anything else: a name could mean several."""
+    host, colon, port = text.rpartition(":")
+    if not colon or not (port.isascii() and port.isdigit()) or not 1 <= int(port) <= 65535:
+        raise ValueError(f"{text!r} has no port from 1 to 65535")
+    if host.startswith("[") and host.endswith("]"):
+        return str(ipaddress.IPv6Address(host[1:-1])), int(port)
+    return str(ipaddress.IPv4Address(host)), int(port)
 
 
 def load_config(path: Path) -> Config:
@@ -72,40 +113,83 @@ def load_config(path: Path) -> Config:
     except msgspec.DecodeError as error:
         raise UsageError(f"config {path}: not TOML: {error}: mend that line") from error
     try:
-        pool = config.pool_cpus
+        _check(config)
     except ValueError as error:
-        raise UsageError(f'config {path}: pool: {error}: write it like "2-7,10"') from error
-    if not pool:
-        raise UsageError(f'config {path}: pool names no CPU: write it like "2-7,10"')
-    for name, domain in config.domains.items():
-        if domain.maximum is not None and domain.minimum > domain.maximum:
-            raise UsageError(
-                f"config {path}: domain {name}: minimum {domain.minimum} is above maximum {domain.maximum}: "
-                "lower the one or raise the other"
-            )
+        raise UsageError(f"config {path}: {error}") from error
     return config
 
 
+def _check(config: Config) -> None:
+    """ValueError, naming the key and the mend, where keys do not go together or say nothing."""
+    if not config.uri:
+        raise ValueError('uri is empty: write one like "qemu:///system"')
+    pool = _cpus("pool", config.pool)
+    if config.reserve is not None:
+        both = pool & _cpus("reserve", config.reserve)
+        if both:
+            raise ValueError(f"reserve: CPU {format_cpu_list(both)} is in the pool too: take it out of one of them")
+    if config.metrics_address is not None:
+        try:
+            parse_address(config.metrics_address)
+        except ValueError as error:
+            raise ValueError(
+                f'metrics_address: {error}: write an address and a port, like "127.0.0.1:9753" or "[::1]:9753"'
+            ) from error
+    if not config.domains and not config.metadata:
+        raise ValueError("there is no [domains.NAME], and metadata is false: nothing to manage: set one of them")
+    for name, domain in config.domains.items():
+        if domain.maximum is not None and domain.minimum > domain.maximum:
+            raise ValueError(
+                f"domain {name}: minimum {domain.minimum} is above maximum {domain.maximum}: "
+                "lower the one or raise the other"
+            )
+
+
+def _cpus(key: str, text: str) -> frozenset[int]:
+    mend = 'write it like "2-7,10"'
+    try:
+        cpus = parse_cpu_list(text)
+    except ValueError as error:
+        raise ValueError(f"{key}: {error}: {mend}") from error
+    if not cpus:
+        raise ValueError(f"{key} names no CPU: {mend}")
+    return cpus
+
+
 HELP = """\
-# vscaf daemon configuration (TOML). Only `pool` and one [domains.NAME] are needed.
-pool = "2-7"                      # pCPUs to hand out, whole cores; the rest of the host is the reserve
+# vscaf daemon configuration (TOML). Only `pool` is needed. `vscaf check-config FILE` says what is wrong with one.
+pool = "2-7"                      # pCPUs to hand out, whole cores
+reserve = "0-1"                   # where resting domains and emulators run; unset: all of the host outside the pool
+metadata = true                   # also manage domains that say so in their own libvirt metadata
 uri = "qemu:///system"            # libvirt connection
 state_directory = "/var/lib/vscaf"          # the journal of what was found
-control_socket = "/run/vscaf/control.sock"  # `vscaf status` asks here
+control_socket = "/run/vscaf/control.sock"  # where `vscaf status`, `vscaf policy` and the like ask
+control_read_group = "vscaf"      # this group may look: status, events, policies, metrics; unset: root alone
+control_write_group = "vscaf-admin"  # this group may also change: policy, release, manage, off; unset: root alone
+metrics_address = "127.0.0.1:9753"   # Prometheus metrics over HTTP, to whoever can reach it; unset: off
+
 period_ms = 250                   # observe and decide this often
 deadline_ms = 400                 # a guest that has not shrunk by then is contained
 call_timeout_ms = 5000            # a libvirt call that takes longer is given up
 newcomer_ms = 2000                # a domain that starts computing gets an equal share this long
-rest_weight_percent = 100         # of its own CPU weight while it rests over the pool; less makes it slow to wake
+
 rest = "share"                    # reserve | share | keep; unset: reserve where the host has one, else share
+rest_weight_percent = 100         # of its own CPU weight while it rests over the pool; less makes it slow to wake
+emulator = "reserve"              # reserve | partition: where emulator and I/O threads run; unset: reserve if any
+smt = "core-exclusive"            # threads of one core never belong to two domains | thread: they may
+foreign_changes = "mend"          # pins or counts changed by others are put right | respect: that domain is left alone
+unplug = true                     # unplug vCPUs that were long unused; under KVM alone, elsewhere it never completes
+unplug_after_s = 600              # how long unused
 
 [policy]
 name = "max-speedup"              # unmanaged | static | equipartition | max-speedup | an installed plug-in
 options = {}                      # static: options.allocations = { NAME = CPUS }
 
-[domains.NAME]                    # a table for each domain that vscaf manages
+[domains.NAME]                    # a table for each domain; what its metadata say overrides the keys but `managed`
 minimum = 1                       # pCPUs it always has while it computes
 maximum = 4                       # pCPUs it never exceeds; unset: its own vCPU maximum
 weight = 1.0                      # how much its speedup counts
-rest = "keep"                     # overrides the rest above
+priority = 0                      # -1000 to 1000: who comes first where not all can have their minimum
+rest = "keep"                     # overrides the rest above; unset: that one
+managed = true                    # false: never touched, whatever its metadata say
 """

@@ -1,11 +1,15 @@
 """What was found of each domain before vscaf changed it, kept on disk so that it can be put back after any crash.
 
 The file is replaced as a whole and synced before the first change that it covers. Only what concerns the present boot
-of the host counts: after a reboot no run of a domain is left that could be put back.
+of the host can be put back: after a reboot no run of a domain is left. What was found of runs that have ended is kept
+for a while all the same: libvirt saves a domain with the pins that it has, so a domain that is restored, by hand or
+after a reboot, comes back with pins that vscaf gave it.
 """
 
 import fcntl
+import logging
 import os
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import IO
 
@@ -14,54 +18,84 @@ import msgspec
 from vscaf.errors import UsageError, VscafError
 from vscaf.hypervisor.values import DomainKey, DomainSettings
 
-JOURNAL_VERSION = 1
+log = logging.getLogger(__name__)
+
+JOURNAL_VERSION = 2
+READABLE_VERSIONS = (1, 2)  # 1 lacked what has a default below
+DEPARTED_MOST = 256
 
 
 class JournalError(VscafError):
     """The journal is there but cannot be used."""
 
 
+def _lists(pins: Mapping[int, frozenset[int]]) -> dict[int, list[int]]:
+    return {number: sorted(pins[number]) for number in sorted(pins)}
+
+
+def _sets(pins: Mapping[int, list[int]]) -> dict[int, frozenset[int]]:
+    return {number: frozenset(cpus) for number, cpus in pins.items()}
+
+
 class FoundSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """DomainSettings as it is written: sorted lists for sets."""
+    """DomainSettings as it is written: sorted lists for sets. Version 1 listed the pins of the vCPUs from 0 on."""
 
     vcpus: int
-    vcpu_pins: list[list[int]]
+    vcpu_pins: dict[int, list[int]] | list[list[int]]
     emulator_pin: list[int]
     cpu_shares: int | None
+    iothread_pins: dict[int, list[int]] = {}
+    unplugged_pins: dict[int, list[int]] = {}
 
     @classmethod
     def of(cls, settings: DomainSettings) -> "FoundSettings":
         """The written form of *settings*."""
         return cls(
             vcpus=settings.vcpus,
-            vcpu_pins=[sorted(settings.vcpu_pins[vcpu]) for vcpu in sorted(settings.vcpu_pins)],
+            vcpu_pins=_lists(settings.vcpu_pins),
             emulator_pin=sorted(settings.emulator_pin),
             cpu_shares=settings.cpu_shares,
+            iothread_pins=_lists(settings.iothread_pins),
+            unplugged_pins=_lists(settings.unplugged_pins),
         )
 
     def settings(self) -> DomainSettings:
         """The settings that were written."""
+        pins = self.vcpu_pins
         return DomainSettings(
             vcpus=self.vcpus,
-            vcpu_pins={vcpu: frozenset(cpus) for vcpu, cpus in enumerate(self.vcpu_pins)},
+            vcpu_pins=_sets(dict(enumerate(pins)) if isinstance(pins, list) else pins),
             emulator_pin=frozenset(self.emulator_pin),
             cpu_shares=self.cpu_shares,
+            iothread_pins=_sets(self.iothread_pins),
+            unplugged_pins=_sets(self.unplugged_pins),
         )
 
 
 class JournalEntry(msgspec.Struct, frozen=True, kw_only=True):
-    """One domain: what was found, and what vscaf last meant it to have (an empty partition: resting)."""
+    """One run of a domain: what was found, and what vscaf last meant it to have (an empty partition: resting).
+
+    `reach`: where it was meant to let the vCPUs run: the partition, or the area that it rests on.
+    """
 
     name: str
     uuid: str
     run_id: int
     found: FoundSettings
     partition: list[int]
-    sequence: int
+    reach: list[int] = []
 
     @property
     def key(self) -> DomainKey:
         return DomainKey(self.uuid, self.run_id)
+
+
+class LeftAlone(msgspec.Struct, frozen=True, kw_only=True):
+    """A domain that is not managed until somebody says so, and why."""
+
+    uuid: str
+    state: str
+    why: str
 
 
 class JournalFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -70,14 +104,23 @@ class JournalFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     version: int
     boot_id: str
     domains: list[JournalEntry]
+    departed: list[JournalEntry] = []
+    left_alone: list[LeftAlone] = []
 
 
 class Journal:
-    """The journal in *directory*. Opening takes a lock, so that two daemons never work on one journal."""
+    """The journal in *directory*. Opening takes a lock, so that two daemons never work on one journal.
+
+    `entries`: the runs that vscaf has changed. `departed`: by domain, the last run that ended while it was changed.
+    `left_alone`: by domain, those that are not to be managed.
+    """
 
     def __init__(self, directory: Path, boot_id: str) -> None:
         self.path = directory / "journal.json"
         self.entries: dict[DomainKey, JournalEntry] = {}
+        self.departed: dict[str, JournalEntry] = {}
+        self.left_alone: dict[str, LeftAlone] = {}
+        self._written: bytes | None = None
         self._boot_id = boot_id
         self._lock: IO[str] | None = None
         try:
@@ -109,25 +152,77 @@ class Journal:
             return
         except (OSError, msgspec.MsgspecError) as error:
             raise JournalError(f"journal {self.path}: {error}: move it away if no domain is pinned by vscaf") from error
-        if content.version != JOURNAL_VERSION:
+        if content.version not in READABLE_VERSIONS:
             raise JournalError(
                 f"journal {self.path}: version {content.version}, not {JOURNAL_VERSION}: "
                 "let the vscaf that wrote it put its domains back first"
             )
+        self.departed = {entry.uuid: entry for entry in content.departed}
+        self.left_alone = {one.uuid: one for one in content.left_alone}
         if content.boot_id == self._boot_id:
             self.entries = {entry.key: entry for entry in content.domains}
+        elif content.domains:
+            log.info(
+                "journal %s: of an earlier boot of this host: nothing is left to be put back of %s",
+                self.path,
+                ", ".join(sorted(entry.name for entry in content.domains)),
+            )
+            self._depart(content.domains)
 
-    def write(self, entries: dict[DomainKey, JournalEntry]) -> None:
-        """Makes *entries* the journal, durably, unless they are it already. OSError when the disk refuses."""
-        if entries == self.entries:
+    def write(self, entries: Mapping[DomainKey, JournalEntry], ended: Iterable[JournalEntry] = ()) -> None:
+        """Makes *entries* the journal, durably, unless it says so already; *ended* are runs that ended while changed.
+
+        OSError when the disk refuses: what is in memory is then as before.
+        """
+        departed = dict(self.departed)
+        self._depart(ended)
+        for entry in entries.values():
+            self.departed.pop(entry.uuid, None)
+        try:
+            self._replace(entries)
+        except OSError:
+            self.departed = departed
+            raise
+        self.entries = dict(entries)
+
+    def leave_alone(self, one: LeftAlone | None, uuid: str) -> None:
+        """Writes down that a domain is not to be managed, or (None) that it may be. OSError as write()."""
+        before = dict(self.left_alone)
+        self.left_alone.pop(uuid, None)
+        if one is not None:
+            self.left_alone[uuid] = one
+        try:
+            self._replace(self.entries)
+        except OSError:
+            self.left_alone = before
+            raise
+
+    def _depart(self, ended: Iterable[JournalEntry]) -> None:
+        for entry in ended:
+            self.departed.pop(entry.uuid, None)
+            self.departed[entry.uuid] = entry
+        for uuid in list(self.departed)[: max(0, len(self.departed) - DEPARTED_MOST)]:
+            del self.departed[uuid]
+
+    def _replace(self, entries: Mapping[DomainKey, JournalEntry]) -> None:
+        content = b""
+        if entries or self.departed or self.left_alone:
+            file_content = JournalFile(
+                version=JOURNAL_VERSION,
+                boot_id=self._boot_id,
+                domains=list(entries.values()),
+                departed=list(self.departed.values()),
+                left_alone=list(self.left_alone.values()),
+            )
+            content = msgspec.json.format(msgspec.json.encode(file_content)) + b"\n"
+        if content == self._written:
             return
-        if not entries:
+        if not content:
             self.path.unlink(missing_ok=True)
         else:
-            content = JournalFile(version=JOURNAL_VERSION, boot_id=self._boot_id, domains=list(entries.values()))
             scratch = self.path.with_suffix(".new")
             with scratch.open("wb") as file:
-                file.write(msgspec.json.format(msgspec.json.encode(content)) + b"\n")
+                file.write(content)
                 file.flush()
                 os.fsync(file.fileno())
             scratch.replace(self.path)
@@ -136,7 +231,7 @@ class Journal:
             os.fsync(directory)
         finally:
             os.close(directory)
-        self.entries = dict(entries)
+        self._written = content
 
 
 def host_boot_id() -> str:

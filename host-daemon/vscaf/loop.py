@@ -1,385 +1,623 @@
 """The daemon: observe -> model -> decide -> place -> plan -> act -> record, every period and on news.
 
 Everything between observe and act is a pure function from `core`; this module holds what lives longer than a period.
+It looks at the host once a period and when a guest's demand or a domain's state changes, and then sets the goals. It
+takes the next steps towards them whenever anything has happened: a call that ended, an acknowledgement, a deadline.
 """
 
 import asyncio
 import logging
 import time
-from collections.abc import Coroutine, Iterable, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
-from vscaf_policies import DomainState, Policy, PolicyError, PoolState, SpeedupPoint
+from vscaf_policies import DomainState, Policy, PolicyError, PoolState
 from vscaf_policies.registry import load_policy
 
-from vscaf.agentlink.messages import Report
-from vscaf.config import Config
+from vscaf.config import Config, PolicyConfig
 from vscaf.core.decide import DecideMemory, Decision, decide
-from vscaf.core.demand import HostUsage, infer_demand
+from vscaf.core.foreign import foreign_changes
 from vscaf.core.invariants import check_partitions
-from vscaf.core.model import discount, domain_weight, low_pass, scaf_weight
-from vscaf.core.placement import Topology, place
-from vscaf.core.plan import TransitionPlan, plan
+from vscaf.core.placement import place
+from vscaf.core.transition import (
+    Affinity,
+    Call,
+    Goal,
+    Look,
+    Standing,
+    Timing,
+    next_steps,
+)
 from vscaf.cpulist import format_cpu_list
-from vscaf.errors import DomainGone, HypervisorError, HypervisorUnreachable, UsageError
+from vscaf.errors import DomainGone, HypervisorError, UsageError
+from vscaf.eventlog import EventLog, Kind
 from vscaf.hypervisor.libvirt_host import LibvirtHost
 from vscaf.hypervisor.values import DomainKey, DomainSeen, HostCpus
-from vscaf.journal import Journal
+from vscaf.journal import Journal, LeftAlone
 from vscaf.managed import ManagedDomain, agent_link
+from vscaf.pool import HostPool
+from vscaf.rules import DomainRules, rules_for
+from vscaf.sight import infer
 
 log = logging.getLogger(__name__)
 
 HEARING_S = 1.0  # how long the first decision waits for agents that have not spoken yet
-USAGE_WINDOW_S = 0.2  # a shorter look at the vCPUs' time takes what our own orders cost for demand
+LOOK_GAP_S = 0.02  # between looks, however many guests have news
+AUDITS = 16  # domains whose pins are read each period where the host does not tell of changes
+AUDITS_TOLD = 1  # where it does: a call that gets lost is found all the same
+HOST_CPUS_S = 1.0  # between looks at which pCPUs are online
 
 
 class Daemon:
     """Shares the pool of *config* among its domains until stop(). `journal` is open and stays the caller's."""
 
-    def __init__(self, config: Config, host: LibvirtHost, cpus: HostCpus, journal: Journal) -> None:
+    def __init__(
+        self, config: Config, host: LibvirtHost, cpus: HostCpus, journal: Journal, events: EventLog | None = None
+    ) -> None:
         self.config = config
         self.managed: dict[DomainKey, ManagedDomain] = {}
-        self.policy_name = config.policy.name
+        self.events = events or EventLog()
+        self.policy = config.policy
+        self.former_policy: PolicyConfig | None = None
         self.transitions = 0
         self.violations: list[str] = []
         self.unknown_since_s: float | None = None
         self.decision: Decision | None = None
+        self.journal = journal
+        self.ended = asyncio.Event()
+        self.not_put_back: list[str] = []
+        self.pool = HostPool(config, cpus)
         self._host = host
-        self._journal = journal
-        self._pool = config.pool_cpus
-        self._reserve = cpus.online - self._pool
-        self._topology = pool_topology(self._pool, cpus)
-        self._chunk = len(self._topology.chunks[0])
-        self._policy = configured_policy(config, self._chunk)
+        self._cpus_at_s = time.monotonic()
+        self._policy = chosen_policy(config.policy, empty_pool(self.pool))
         self._memory = DecideMemory()
+        self._placed: tuple[object, ...] = ()
+        self._timing = Timing(config.deadline_ms / 1000, unplug_after_s=config.unplug_after_s)
         self._news = asyncio.Event()
+        self._look_wanted = True
+        self._look_begun_s = self._look_ended_s = float("-inf")
+        self._again_at_s = float("inf")
         self._stopping = False
         self._started_s = time.monotonic()
         self._said: dict[str, str] = {}
+        self._calls: set[asyncio.Task[object]] = set()
+        self._journal_turn = asyncio.Lock()
+        self._audit_turn = 0
+
+    @property
+    def policy_name(self) -> str:
+        """The policy that decides."""
+        return self.policy.name
+
+    @property
+    def policy_options(self) -> Mapping[str, Any]:
+        """Its options."""
+        return self.policy.options
+
+    @property
+    def policy_previous(self) -> str | None:
+        """The policy that a rollback goes back to; None: there is none."""
+        return self.former_policy.name if self.former_policy is not None else None
+
+    @property
+    def reserve(self) -> frozenset[int]:
+        """pCPUs for domains at rest and for emulators."""
+        return self.pool.reserve
+
+    @staticmethod
+    def check(config: Config, cpus: HostCpus) -> None:
+        """UsageError where a daemon of this configuration could not work on a host of these pCPUs."""
+        chosen_policy(config.policy, empty_pool(HostPool(config, cpus)))
 
     def wake(self) -> None:
-        """Lets the loop look again at once."""
+        """Lets the loop look at the host again at once."""
+        self._look_wanted = True
         self._news.set()
 
+    def tuned(self, key: DomainKey) -> None:
+        """Somebody, perhaps this daemon, has changed pins, weight or vCPUs of a domain: they are read soon."""
+        domain = self.managed.get(key)
+        if domain is not None:
+            domain.audit_due = True
+            self._news.set()
+
     def stop(self) -> None:
-        """Ends run() after the period under way."""
+        """Ends run() after what is under way."""
         self._stopping = True
         self._news.set()
 
     async def run(self) -> bool:
         """Runs until stop(); then puts everything back. False: something could not be, and the journal keeps it."""
-        period_s = self.config.period_ms / 1000
         while not self._stopping:
-            begun_s = time.monotonic()
+            if time.monotonic() >= self._look_due_s():
+                self._look_wanted = False
+                self._look_begun_s = time.monotonic()
+                await self._look()
+                self._look_ended_s = time.monotonic()
             self._news.clear()
-            await self._period()
+            self._step()
             try:
-                async with asyncio.timeout(max(0.0, begun_s + period_s - time.monotonic())):
+                async with asyncio.timeout(max(0.0, min(self._look_due_s(), self._again_at_s) - time.monotonic())):
                     await self._news.wait()
             except TimeoutError:
                 pass
-        return await self._give_all_back()
+        self.not_put_back = await self.give_back(self.managed.values())
+        self.ended.set()
+        return not self.not_put_back
+
+    def _look_due_s(self) -> float:
+        """A period after the last look began, or with news sooner; looks leave time for everything else."""
+        rest_s = self._look_ended_s + LOOK_GAP_S
+        return rest_s if self._look_wanted else max(rest_s, self._look_begun_s + self.config.period_ms / 1000)
 
     async def close(self) -> None:
-        """Ends the links to the guests."""
+        """Ends the links to the guests and what is under way."""
+        for call in self._calls:
+            call.cancel()
+        await asyncio.gather(*self._calls, return_exceptions=True)
         await asyncio.gather(*(one.link.stop() for one in self.managed.values() if one.link is not None))
+        self.events.close()
 
-    async def _period(self) -> None:
+    async def _look(self) -> None:
+        """Sees what there is and sets the goals."""
         try:
+            await self._look_at_cpus()
             seen = await self._host.observe()
         except HypervisorError as error:
             if self.unknown_since_s is None:
                 self.unknown_since_s = time.monotonic()
-                log.warning("what domains do is unknown, so nothing is changed: %s", error)
+                self.events.record(Kind.UNKNOWN, None, why=f"what domains do is unknown, nothing is changed: {error}")
             return
         if self.unknown_since_s is not None:
-            log.info("libvirt answers again after %.1f s", time.monotonic() - self.unknown_since_s)
+            silent_s = round(time.monotonic() - self.unknown_since_s, 1)
+            self.events.record(Kind.KNOWN, None, why=f"libvirt answers again after {silent_s} s")
             self.unknown_since_s = None
-        self._note(seen)
-        if not await self._adopt_left_over() or self._waiting_for_agents():
+            for domain in self.managed.values():
+                domain.audit_due = True
+        await self._note(seen)
+        self._audit()
+        self._adopt()
+        if self._waiting_for_agents():
             return
-        pool = self._observed()
+        pool = self.pool_state()
         try:
-            decision = decide(pool, self._policy, self.config.policy.options, self._memory)
-        except PolicyError as error:
-            self._say_once("policy", f"policy {self.policy_name}: {error}; allocations stay as they are")
+            decision = decide(pool, self._policy, self.policy.options, self._memory)
+        except Exception as error:  # noqa: BLE001  policies are other people's code
+            self.say_once("policy", f"policy {self.policy.name}: {error!r}; allocations stay as they are")
             return
+        self._said.pop("policy", None)
         self._memory = decision.memory
         self.decision = decision
         if decision.managed:
-            await self._bring_about(pool, decision)
-        elif self._journal.entries:
-            await self._give_all_back()
+            await self._set_goals(pool, decision)
+        elif any(domain.found is not None for domain in self.managed.values()):
+            await self.give_back(self.managed.values())
 
-    def _note(self, seen: Iterable[DomainSeen]) -> None:
-        """Keeps the records of running domains: new ones are linked, ended ones forgotten."""
+    async def _look_at_cpus(self) -> None:
+        """pCPUs that went offline leave the pool, those that are back come back: whole chunks of it."""
+        if time.monotonic() - self._cpus_at_s < HOST_CPUS_S:
+            return
+        self._cpus_at_s = time.monotonic()
+        version = self.pool.version
+        before = self.pool.renew(await self._host.host_cpus())
+        if before is not None:
+            was, now = format_cpu_list(before.cpus), format_cpu_list(self.pool.cpus)
+            self.events.record(Kind.POOL, None, before=was, after=now, why="pCPUs went offline or came back")
+        if self.pool.version != version:
+            for domain in self.managed.values():
+                self._renew_ways(domain)
+
+    async def _note(self, seen: Iterable[DomainSeen]) -> None:
+        """Keeps the records of active domains: new ones are linked, ended ones forgotten, others given back."""
         now_s = time.monotonic()
-        present = {one.key: one for one in seen if one.name in self.config.domains or one.key in self._journal.entries}
+        present: dict[DomainKey, tuple[DomainSeen, DomainRules | None]] = {}
+        for one in seen:
+            rules = rules_for(self.config, one.name, one.rules)
+            if rules is not None or one.key in self.journal.entries or one.key in self.managed:
+                present[one.key] = (one, rules)
         for key in [key for key in self.managed if key not in present]:
             gone = self.managed.pop(key)
-            log.info("domain %s: gone; its pCPUs are free", gone.name)
+            self.say_no_more(gone.name)
+            self.events.record(Kind.GONE, gone.name, before=format_cpu_list(gone.held) or None)
             if gone.link is not None:
-                asyncio.get_running_loop().create_task(gone.link.stop())
-        for key, one in present.items():
+                self._background(gone.link.stop())
+        for key, (one, rules) in present.items():
             if key not in self.managed:
-                link = agent_link(one, self.wake)
-                self.managed[key] = ManagedDomain(one, self._host, link, self.config.deadline_ms / 1000)
+                self._appear(one, rules or DomainRules())
             domain = self.managed[key]
-            domain.seen = one
-            total_s = sum(one.vcpu_time_s.values())
-            window_s = now_s - domain.vcpu_time_at_s
-            usage = None
-            if domain.vcpu_time_s is None:
-                domain.vcpu_time_s, domain.vcpu_time_at_s = total_s, now_s
-            elif window_s >= USAGE_WINDOW_S:
-                usage = HostUsage(max(0.0, total_s - domain.vcpu_time_s), window_s)
-                domain.vcpu_time_s, domain.vcpu_time_at_s = total_s, now_s
-            self._infer(domain, usage, now_s)
+            domain.listed = rules is not None
+            self._see(domain, one, rules or domain.rules, now_s)
+        await self._give_back_unlisted()
+        if any(key not in self.managed for key in self.journal.entries):
+            await self._write_journal()
 
-    def _infer(self, domain: ManagedDomain, usage: HostUsage | None, now_s: float) -> None:
-        """The domain's demand and model from what its agent says and what the host saw of it."""
-        agent = domain.agent_demand()
-        if usage is not None:
-            domain.busy_cpus = usage.busy_cpus
-            domain.busy_recently.append(usage.busy_cpus)
-            domain.usage_known = True
-        if usage is not None or agent is not None:
-            vcpus = self._maximum(domain) if agent is not None else domain.seen.vcpus
-            before = domain.demand
-            domain.demand, domain.demand_memory = infer_demand(
-                agent, usage, len(domain.held), vcpus, domain.demand_memory
-            )
-            if domain.demand and not before:
-                domain.demand_since_s = now_s
-            elif not domain.demand:
-                domain.demand_since_s = None
-        if usage is not None and domain.link is not None and domain.link.report is not None:
-            weight = reported_weight(domain.link.report, max(domain.busy_recently), len(domain.held))
-            if weight is not None:
-                domain.scaf_weight = low_pass(domain.scaf_weight, weight, usage.window_s)
+    def _appear(self, seen: DomainSeen, rules: DomainRules) -> None:
+        domain = self.managed[seen.key] = ManagedDomain(seen, rules, self._host, agent_link(seen, self._heard))
+        alone = self.journal.left_alone.get(seen.key.uuid)
+        if alone is not None:
+            domain.left_alone, domain.state = alone.why, alone.state
+        self.events.record(Kind.APPEARED, seen.name, vcpus=seen.vcpus, agent_channel=seen.agent_socket is not None)
 
-    def _maximum(self, domain: ManagedDomain) -> int:
-        """Most pCPUs the domain may have: its configured maximum, its vCPUs, the pool."""
-        configured = self.config.domains[domain.name].maximum if domain.name in self.config.domains else None
-        return min(configured or len(self._pool), domain.seen.vcpus_maximum, len(self._pool))
+    def _see(self, domain: ManagedDomain, seen: DomainSeen, rules: DomainRules, now_s: float) -> None:
+        if seen.agent_socket != domain.seen.agent_socket:  # its channel was plugged, unplugged or moved
+            if domain.link is not None:
+                self._background(domain.link.stop())
+            domain.relink(agent_link(seen, self._heard))
+            domain.audit_due = True
+        if seen.rules_error and seen.rules_error != domain.seen.rules_error:
+            self.say_once(f"rules {seen.name}", f"domain {seen.name}: {seen.rules_error}", seen.name)
+        domain.seen = seen
+        if rules != domain.rules:
+            self.events.record(Kind.RULES, seen.name, before=domain.rules.words(), after=rules.words())
+            domain.rules = rules
+            self._renew_ways(domain)
+        standing = domain.standing
+        if standing is not None and not standing.moving:
+            if standing.vcpus != seen.vcpus:
+                domain.standing = replace(standing, vcpus=seen.vcpus, affinity=None, vcpus_refused=None)
+                self._vcpus_changed(domain, standing.vcpus, seen.vcpus)
+            elif standing.vcpus_maximum != seen.vcpus_maximum:
+                domain.standing = replace(standing, vcpus_maximum=seen.vcpus_maximum)
+        infer(domain, self._maximum(domain), now_s)
 
-    async def _adopt_left_over(self) -> bool:
-        """Takes over domains that an earlier daemon left pinned; gives those back that are no longer configured.
+    def _vcpus_changed(self, domain: ManagedDomain, before: int, now: int) -> None:
+        """Another number of vCPUs was seen: that was asked for, and may come late, or somebody else did it."""
+        asked = domain.vcpus_asked == now
+        why = "as was asked for" if asked else "somebody else changed it"
+        self.events.record(Kind.VCPUS, domain.name, before=before, after=now, why=why)
+        if asked or domain.found is None:
+            return
+        domain.found = replace(domain.found, vcpus=now)  # the count to be put back is theirs
+        if self.config.foreign_changes == "respect":
+            why = f"somebody else changed its vCPUs from {before} to {now}"
+            domain.set_aside(why)
+            self._background(self.leave_alone(domain, "unmanaged", why))
 
-        False: not all could be, so nothing is decided yet.
-        """
-        for key, domain in list(self.managed.items()):
-            entry = self._journal.entries.get(key)
-            if domain.found is None and entry is not None and not await self._try(domain, domain.adopt(entry)):
-                return False
-            if domain.name not in self.config.domains:
-                log.info("domain %s: no longer in the configuration; it is given back", domain.name)
-                if not await self._try(domain, domain.give_back()):
-                    return False
-                self._journal.write({k: v for k, v in self._journal.entries.items() if k != key})
-                del self.managed[key]
+    async def _give_back_unlisted(self) -> None:
+        """Gives back domains that are neither in the configuration nor tagged by their metadata (any more)."""
+        unlisted = [domain for domain in self.managed.values() if not domain.listed and not domain.adopting]
+        await self.give_back(domain for domain in unlisted if domain.found is not None)
+        for domain in unlisted:
+            if domain.found is None and domain.seen.key not in self.journal.entries:
+                log.info("domain %s: neither configured nor tagged: it is not managed", domain.name)
+                del self.managed[domain.seen.key]
                 if domain.link is not None:
                     await domain.link.stop()
+
+    async def _write_journal(self) -> bool:
+        """Brings the journal to what it has to say now. False: it could not be written, and says what it said."""
+        async with self._journal_turn:
+            ended = [entry for key, entry in self.journal.entries.items() if key not in self.managed]
+            entries = {key: entry for key, entry in self.journal.entries.items() if key in self.managed}
+            for key, domain in self.managed.items():
+                if domain.given_back:
+                    entries.pop(key, None)
+                elif domain.found is not None and domain.goal is not None:
+                    entries[key] = domain.entry()
+            if entries == self.journal.entries:
+                return True
+            return await self._write(lambda: self.journal.write(entries, ended))
+
+    async def _write(self, work: Callable[[], None]) -> bool:
+        """Writes on a worker thread, since a disk may be slow. The journal's turn has been taken."""
+        try:
+            await asyncio.to_thread(work)
+        except OSError as error:
+            words = error.strerror or str(error)
+            words = f"journal {self.journal.path}: {words}: nothing is changed until it can be written"
+            self.say_once("journal", words)
+            return False
+        self.say_no_more("journal")
         return True
+
+    async def _write_left_alone(self, uuid: str, one: LeftAlone | None) -> None:
+        async with self._journal_turn:
+            await self._write(lambda: self.journal.leave_alone(one, uuid))
+
+    def _audit(self) -> None:
+        """Reads the pins of some domains again, to find what somebody else has changed."""
+        settled = [
+            domain
+            for domain in self.managed.values()
+            if domain.standing is not None and domain.standing.affinity is not None and not domain.standing.moving
+        ]
+        if not settled:
+            return
+        count = AUDITS_TOLD if self._host.tells_of_tuning else AUDITS
+        turn = self._audit_turn % len(settled)
+        self._audit_turn = turn + count
+        chosen = {domain.seen.key: domain for domain in (settled[turn:] + settled[:turn])[:count]}
+        chosen |= {domain.seen.key: domain for domain in settled if domain.audit_due}
+        for domain in chosen.values():
+            domain.audit_due = False
+            assert domain.standing is not None  # of the settled
+            domain.standing = replace(domain.standing, moving=True)
+            self._background(self._carry_out(domain, Look(domain.name), domain.standing))
+
+    def _adopt(self) -> None:
+        """Reads what domains have that take part from now on. A policy that manages nothing needs none of it."""
+        if self.decision is not None and not self.decision.managed:
+            return
+        for domain in self.managed.values():
+            if domain.standing is None and not domain.adopting and not domain.left_alone:
+                domain.adopting = True
+                self._background(self._adopt_one(domain))
+
+    async def _adopt_one(self, domain: ManagedDomain) -> None:
+        try:
+            entry = self.journal.entries.get(domain.seen.key)
+            departed = self.journal.departed.get(domain.seen.key.uuid)
+            await domain.adopt(entry, departed, self.pool)
+            self.say_no_more(domain.name)
+            if entry is not None:
+                where = "rests" if domain.standing and domain.standing.resting else format_cpu_list(domain.held)
+                self.events.record(Kind.ADOPTED, domain.name, after=where, why="as an earlier daemon left it")
+        except HypervisorError as error:
+            self._refused(domain, error)
+        finally:
+            domain.adopting = False
+        self.wake()
+
+    def _renew_ways(self, domain: ManagedDomain) -> None:
+        """Brings changed rules or pCPUs into how the domain is treated."""
+        if domain.standing is not None and domain.found is not None:
+            ways = self.pool.ways(domain.rules, domain.found, domain.seen.accelerated)
+            domain.standing = replace(domain.standing, ways=ways)
+
+    def _maximum(self, domain: ManagedDomain) -> int:
+        return self.pool.maximum(domain.rules, domain.seen.vcpus_maximum)
 
     def _waiting_for_agents(self) -> bool:
         """Whether the daemon has just started and some agent, or some domain's first vCPU time, is to come."""
         if time.monotonic() - self._started_s > HEARING_S:
             return False
-        return any(not one.usage_known or (one.link and not one.heard()) for one in self.managed.values())
+        return any(
+            domain.adopting or not domain.usage_known or (domain.link is not None and not domain.heard())
+            for domain in self.managed.values()
+            if not domain.left_alone and not domain.seen.paused
+        )
 
-    def _observed(self) -> PoolState:
+    def _taking_part(self) -> dict[str, ManagedDomain]:
+        return {one.name: one for one in self.managed.values() if one.standing is not None and one.listed}
+
+    def pool_state(self) -> PoolState:
+        """The pool and the domains that take part, as policies see them."""
         now_s = time.monotonic()
         return PoolState(
-            cpus=len(self._pool),
-            chunk=self._chunk,
+            cpus=len(self.pool.cpus),
+            chunk=self.pool.topology.chunk,
             time_s=now_s,
-            domains=tuple(self._state(domain, now_s) for domain in self.managed.values()),
+            domains=tuple(self._state(domain, now_s) for domain in self._taking_part().values()),
         )
 
     def _state(self, domain: ManagedDomain, now_s: float) -> DomainState:
-        config = self.config.domains[domain.name]
-        maximum = self._maximum(domain)
+        rules, maximum = domain.rules, self._maximum(domain)
+        has = domain.goal.partition if domain.goal is not None else domain.held & self.pool.cpus
         since_s = domain.demand_since_s
-        return DomainState(
+        state = DomainState(
             name=domain.name,
-            minimum=min(config.minimum, maximum),
+            minimum=min(rules.minimum, maximum),
             maximum=maximum,
-            weight=config.weight,
+            weight=rules.weight,
+            priority=rules.priority,
             demand=domain.demand,
-            allocation=len(domain.held & self._pool),
-            may_rest=self._rest_of(domain.name) != "keep",
+            allocation=len(has),
+            may_rest=self.pool.rest_of(rules) != "keep",
             scaf_weight=domain.scaf_weight,
             newcomer=since_s is not None and now_s - since_s < self.config.newcomer_ms / 1000,
-            points=reported_points(domain.link.report) if domain.link is not None and domain.link.report else (),
+            points=domain.points,
         )
+        if domain.goal is None or domain.standing is None or not self._stuck(domain.standing):
+            return state
+        # Nobody knows where it runs: it keeps what it was to have, and nobody else gets it.
+        return replace(state, minimum=max(1, len(has)), maximum=max(1, len(has)), demand=len(has), may_rest=not has)
 
-    def _rest_of(self, name: str) -> str:
-        return self.config.rest_of(name) or ("reserve" if self._reserve else "share")
+    @staticmethod
+    def _stuck(standing: Standing) -> bool:
+        """Whether calls on the domain have failed lately, or one has not come back for long."""
+        return standing.affinity is None and standing.failures > 1
 
-    def _rest_area(self, name: str) -> frozenset[int]:
-        return self._reserve if self._rest_of(name) == "reserve" and self._reserve else self._pool
-
-    def _emulator_area(self, partition: frozenset[int]) -> frozenset[int]:
-        return self._reserve or partition
-
-    async def _bring_about(self, pool: PoolState, decision: Decision) -> None:
-        """Places the decision, plans the way there, goes it, and records."""
-        by_name = {domain.name: domain for domain in self.managed.values()}
+    async def _set_goals(self, pool: PoolState, decision: Decision) -> None:
+        """Places the decision where anything about it is new, and writes the journal before it is brought about."""
+        by_name = self._taking_part()
+        competition = sum(1 for one in pool.domains if one.demand) > 1
+        homes = {name: one.seen.home_nodes for name, one in by_name.items() if one.seen.home_nodes}
+        placed = (decision.allocations, decision.sharing, self.pool.version, homes)
+        if placed != self._placed or any(domain.goal is None for domain in by_name.values()):
+            self._place(pool, decision, by_name, homes)
+            self._placed = placed
         for domain in by_name.values():
-            if domain.found is None and not await self._try(domain, domain.adopt(None)):
-                return
-        competing = sum(1 for one in pool.domains if one.demand) > 1
-        for domain in by_name.values():
-            domain.retell(self._maximum(domain), competing)
-        held = {name: domain.held for name, domain in by_name.items()}
-        target = place(self._topology, held, decision.allocations, decision.sharing)
-        bounds = {one.name: (one.minimum, one.maximum) for one in pool.domains}
-        self.violations = check_partitions(target, decision.allocations, bounds, self._topology, decision.sharing)
-        for violation in self.violations:
-            self._say_once("violation", f"the partition breaks a law, please report it: {violation}")
-        self._record(by_name, target)
-        await self._go(by_name, target, decision)
-        for name, domain in by_name.items():
-            await self._try(domain, domain.settle(self._rest_area(name), self._emulator_area(domain.held)))
+            assert domain.goal is not None  # placed above
+            domain.goal = replace(domain.goal, limit=self._maximum(domain), competition=competition)
+        await self._write_journal()
 
-    async def _go(
-        self, by_name: Mapping[str, ManagedDomain], target: Mapping[str, frozenset[int]], decision: Decision
-    ) -> None:
-        """Shrinks the losers, all at once; then grows those winners whose pCPUs nobody holds any more."""
-        held = {name: domain.held for name, domain in by_name.items()}
-        way = plan(held, target, decision.sharing)
-        to_rest = [name for name, cpus in target.items() if not cpus and not by_name[name].resting]
-        if not (way.shrinks or way.grows or to_rest):
-            return
-        self.transitions += 1
-        for name, domain in by_name.items():
-            if domain.held != target[name] or name in to_rest:
-                before, after = (format_cpu_list(cpus) or "rest" for cpus in (domain.held, target[name]))
-                log.info("domain %s: pCPUs %s -> %s (%s)", name, before, after, decision.reasons.get(name, "placement"))
-        leaving: list[Coroutine[Any, Any, bool]] = []
-        for shrink in way.shrinks:
-            domain = by_name[shrink.domain]
-            if shrink.keep or target[shrink.domain]:
-                if shrink.keep:
-                    leaving.append(self._try(domain, domain.shrink(shrink.keep)))
-            elif shrink.domain not in to_rest:
-                to_rest.append(shrink.domain)
-        for name in to_rest:
-            domain, area = by_name[name], self._rest_area(name)
-            weight_percent = self.config.rest_weight_percent if area == self._pool else 100
-            leaving.append(self._try(domain, domain.rest(area, weight_percent)))
-        await asyncio.gather(*leaving)
-        await self._grow(by_name, way, decision.sharing)
-
-    async def _grow(
+    def _place(
         self,
+        pool: PoolState,
+        decision: Decision,
         by_name: Mapping[str, ManagedDomain],
-        way: TransitionPlan,
-        sharing: frozenset[str],
+        homes: Mapping[str, frozenset[int]],
     ) -> None:
-        """Grows in the plan's order; what somebody still holds waits for the next period."""
-        arriving = []
-        for grow in way.grows:
-            name, cpus = grow.domain, grow.cpus
-            domain = by_name[name]
-            holders = [
-                other.name
-                for other in by_name.values()
-                if other is not domain
-                and other.held & cpus
-                and not {name, other.name} <= sharing
-                and other.name not in way.overlapping
-            ]
-            if holders:
-                log.info("domain %s: waits for pCPUs that %s still hold", name, ", ".join(holders))
-                continue
-            domain.held |= cpus  # nobody else may grow onto them while this one is on its way
-            arriving.append(self._try(domain, domain.grow(cpus, self._emulator_area(cpus))))
-        await asyncio.gather(*arriving)
+        held = {name: domain.held for name, domain in by_name.items()}
+        target = place(self.pool.topology, held, decision.allocations, decision.sharing, homes)
+        bounds = {one.name: (one.minimum, one.maximum) for one in pool.domains}
+        self.violations = check_partitions(target, decision.allocations, bounds, self.pool.topology, decision.sharing)
+        for violation in self.violations:
+            self.say_once(f"law {violation}", f"the partition breaks a law, please report it: {violation}")
+        news = False
+        for name, domain in by_name.items():
+            before = domain.goal.partition if domain.goal is not None else domain.held
+            if before != target[name] or (domain.goal is None and not target[name]):
+                news = True
+                words = [format_cpu_list(cpus) or "rest" for cpus in (before, target[name])]
+                why = decision.reasons.get(name, "placement")
+                self.events.record(Kind.ALLOCATION, name, before=words[0], after=words[1], why=why)
+            domain.goal = Goal(target[name], self._maximum(domain), False)
+        self.transitions += news
 
-    def _record(self, by_name: Mapping[str, ManagedDomain], target: Mapping[str, frozenset[int]]) -> None:
-        """Writes the journal before anything of it is brought about. OSError ends the daemon."""
-        self._journal.write({domain.seen.key: domain.entry(target[name]) for name, domain in by_name.items()})
+    def _step(self) -> None:
+        """Takes the steps that can be taken now."""
+        if self.unknown_since_s is not None or self.decision is None or not self.decision.managed:
+            self._again_at_s = float("inf")
+            return
+        # What is not in the journal is not touched.
+        by_name = {
+            name: domain
+            for name, domain in self._taking_part().items()
+            if domain.goal is not None and domain.seen.key in self.journal.entries
+        }
+        for domain in by_name.values():
+            domain.hear()
+        standings = {name: domain.standing for name, domain in by_name.items() if domain.standing is not None}
+        goals = {name: domain.goal for name, domain in by_name.items() if domain.goal is not None}
+        steps = next_steps(standings, goals, self.decision.sharing, time.monotonic(), self._timing)
+        self._again_at_s = steps.again_at_s
+        for name, domain in by_name.items():
+            domain.standing = steps.standings[name]
+            domain.enter(steps.states[name])
+        for tell in steps.tells:
+            by_name[tell.domain].tell(tell.told, tell.again, self._timing.deadline_s)
+        for call in steps.calls:
+            domain = by_name[call.domain]
+            assert domain.standing is not None
+            self._background(self._carry_out(domain, call, domain.standing))
+        for name, holders in steps.waits.items():
+            log.debug("domain %s: waits for pCPUs that %s still claim", name, ", ".join(holders))
 
-    async def _give_all_back(self) -> bool:
-        adopted = [domain for domain in self.managed.values() if domain.found is not None]
-        await asyncio.gather(*(self._try(domain, domain.give_back()) for domain in adopted))
-        left = {domain.seen.key for domain in adopted if domain.found is not None}
-        if left:
-            try:
-                left &= {one.key for one in await self._host.observe()}
-            except HypervisorError as error:
-                log.error("whether the rest still runs is unknown (%s); the journal keeps what was found", error)
-        self._journal.write({key: entry for key, entry in self._journal.entries.items() if key in left})
-        if adopted and not left:
-            log.info("everything is as it was found: %s", ", ".join(sorted(domain.name for domain in adopted)))
-        return not left
-
-    async def _try(self, domain: ManagedDomain, work: Coroutine[Any, Any, None]) -> bool:
-        """Runs *work* on *domain*; a refusal is said, and seen again at the next look at the domain."""
+    async def _carry_out(self, domain: ManagedDomain, call: Call, before: Standing) -> None:
+        """Makes a call; what comes of it is seen at the next step."""
         try:
-            await work
-        except DomainGone:
+            read = await domain.carry_out(call)
+        except HypervisorError as error:
+            self._refused(domain, error)
+        else:
+            self.say_no_more(domain.name)
+            if read is not None:
+                vcpus, affinity = read
+                if vcpus != before.vcpus:
+                    self._vcpus_changed(domain, before.vcpus, vcpus)
+                if before.affinity is not None:
+                    self._compare(domain, before.affinity, affinity)
+        self._news.set()
+
+    def _refused(self, domain: ManagedDomain, error: HypervisorError) -> None:
+        if isinstance(error, DomainGone):
             log.info("domain %s: went away while it was being changed", domain.name)
             self.wake()
+        else:
+            self.say_once(domain.name, f"domain {domain.name}: {error}", domain.name)
+
+    def _compare(self, domain: ManagedDomain, known: Affinity, read: Affinity) -> None:
+        """Somebody else's changes are put right by the next step, or respected: then the domain is not managed."""
+        changes = foreign_changes(known, read)
+        if not changes or domain.standing is None:
+            return
+        words = "; ".join(changes.values())
+        respected = self.config.foreign_changes == "respect"
+        what = "respected: not managed until `vscaf manage`" if respected else "put right"
+        self.events.record(Kind.FOREIGN, domain.name, why=f"somebody changed {words}: {what}")
+        if respected:
+            why = f"somebody changed {words}"
+            domain.set_aside(why)  # before the next step would put it right
+            self._background(self.leave_alone(domain, "unmanaged", why, frozenset(changes)))
+
+    async def leave_alone(self, domain: ManagedDomain, state: str, why: str, but: frozenset[str] = frozenset()) -> bool:
+        """Gives the domain back and manages it no more until manage(). False: something could not be put back."""
+        domain.set_aside(why)
+        one = LeftAlone(uuid=domain.seen.key.uuid, state=state, why=why)
+        await self._write_left_alone(one.uuid, one)
+        done = not await self.give_back([domain], but)
+        domain.enter(state)
+        self.events.record(Kind.RELEASED if state == "released" else Kind.UNMANAGED, domain.name, why=why)
+        self.wake()
+        return done
+
+    async def manage(self, domain: ManagedDomain) -> None:
+        """Undoes leave_alone."""
+        domain.left_alone, domain.state = "", "unmanaged"
+        await self._write_left_alone(domain.seen.key.uuid, None)
+        self.events.record(Kind.MANAGED, domain.name)
+        self.wake()
+
+    async def give_back(self, domains: Iterable[ManagedDomain], but: frozenset[str] = frozenset()) -> list[str]:
+        """Puts domains back as they were found; names of those that could not be. They are not managed any more.
+
+        A domain that has ended needs nothing put back. One that could not be keeps its entry in the journal.
+        """
+        changed = [domain for domain in domains if domain.found is not None]
+        outcomes = await asyncio.gather(*(self._give_back_one(domain, but) for domain in changed))
+        left = {domain.seen.key: domain.name for domain, done in zip(changed, outcomes, strict=True) if not done}
+        if left:
+            try:
+                active = {one.key for one in await self._host.observe()}
+                left = {key: name for key, name in left.items() if key in active}
+            except HypervisorError as error:
+                log.error("whether the rest still runs is unknown (%s); the journal keeps what was found", error)
+        for domain in changed:
+            domain.given_back |= domain.seen.key not in left
+        await self._write_journal()
+        self._placed = ()
+        return sorted(left.values())
+
+    async def _give_back_one(self, domain: ManagedDomain, but: frozenset[str]) -> bool:
+        try:
+            await domain.give_back(self._timing.deadline_s, but)
+        except HypervisorError as error:
+            self._refused(domain, error)
             return False
-        except (HypervisorUnreachable, HypervisorError) as error:
-            self._say_once(domain.name, f"domain {domain.name}: {error}")
-            return False
+        domain.enter("unmanaged")
+        if domain.seen.key in self.journal.entries:
+            self.events.record(Kind.GIVEN_BACK, domain.name)
         return True
 
-    def _say_once(self, about: str, words: str) -> None:
+    def use_policy(self, chosen: PolicyConfig, policy: Policy) -> None:
+        """Decides by *policy* from the next look on."""
+        self.events.record(Kind.POLICY, None, before=self.policy.name, after=chosen.name)
+        self.former_policy = self.policy
+        self.policy, self._policy, self._memory = chosen, policy, DecideMemory()
+        self.wake()
+
+    def _heard(self) -> None:
+        """A guest said something: demand is looked at, an acknowledgement takes the next step."""
+        for domain in self.managed.values():
+            self._look_wanted |= domain.news()
+        self._news.set()
+
+    def _background(self, work: Coroutine[Any, Any, object]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._calls.add(task)
+        task.add_done_callback(self._ended)
+
+    def _ended(self, task: asyncio.Task[object]) -> None:
+        self._calls.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            log.error("please report this: %r", error, exc_info=error)
+        self._news.set()
+
+    def say_once(self, about: str, words: str, domain: str | None = None) -> None:
+        """Warns, unless the last warning about this said the same."""
         if self._said.get(about) != words:
             self._said[about] = words
-            log.warning("%s", words)
+            self.events.record(Kind.REFUSED, domain, why=words)
+
+    def say_no_more(self, about: str) -> None:
+        """What was said about this is over."""
+        self._said.pop(about, None)
 
 
-def configured_policy(config: Config, chunk: int) -> Policy:
-    """The policy of *config*. UsageError where there is none of that name, or where it refuses its options."""
+def empty_pool(pool: HostPool) -> PoolState:
+    """The pool without a domain: to try a policy and its options on."""
+    return PoolState(len(pool.cpus), pool.topology.chunk, 0.0, ())
+
+
+def chosen_policy(chosen: PolicyConfig, pool: PoolState) -> Policy:
+    """The policy that *chosen* names, after it has shared *pool* once. UsageError where that cannot be."""
     try:
-        policy = load_policy(config.policy.name)
-        policy(PoolState(len(config.pool_cpus), chunk, 0.0, ()), config.policy.options)
+        policy = load_policy(chosen.name)
+        decide(pool, policy, chosen.options)
     except PolicyError as error:
         raise UsageError(str(error)) from error
+    except Exception as error:  # policies are other people's code: they may raise anything
+        raise UsageError(f"policy {chosen.name} failed on the pool as it is: {error!r}: mend it first") from error
     return policy
-
-
-def pool_topology(pool: frozenset[int], cpus: HostCpus) -> Topology:
-    """The pool's cores as chunks. UsageError where it lies outside the host or cuts a core in two."""
-    outside = pool - cpus.online
-    if outside:
-        raise UsageError(
-            f"pool: CPU {format_cpu_list(outside)} is not online on this host (it has {format_cpu_list(cpus.online)}): "
-            "name only CPUs that the host has"
-        )
-    chunks = tuple(core & pool for core in cpus.cores if core & pool)
-    for core in cpus.cores:
-        if core & pool and core - pool:
-            raise UsageError(
-                f"pool: CPU {format_cpu_list(core & pool)} shares a core with CPU {format_cpu_list(core - pool)}: "
-                "take both or neither, two domains never share a core"
-            )
-    if len({len(chunk) for chunk in chunks}) > 1:
-        raise UsageError("pool: its cores have different numbers of threads: name cores of one kind")
-    return Topology(chunks=chunks, node_of={cpu: cpus.node_of[cpu] for cpu in pool})
-
-
-def reported_points(report: Report) -> tuple[SpeedupPoint, ...]:
-    """The speedup points of all running processes of a report."""
-    return tuple(
-        SpeedupPoint(point.p, point.speedup, point.standard_error, point.samples)
-        for process in report.processes
-        if process.running
-        for point in process.points
-    )
-
-
-def reported_weight(report: Report, busy_cpus: float, cpus: int) -> float | None:
-    """SCAF's weight of a domain from its running processes, held against what the host saw; None: not known."""
-    weights = []
-    for process in report.processes:
-        if process.running:
-            points = [SpeedupPoint(one.p, one.speedup, one.standard_error, one.samples) for one in process.points]
-            weights.append(scaf_weight(discount(points, busy_cpus, cpus)))
-    return domain_weight(weights)

@@ -1,73 +1,107 @@
-"""One managed domain: what vscaf has done to it, and the levers on it (DESIGN section 7).
+"""One managed domain: what is known of it, the calls on it, and the words with its guest.
 
-Every lever ends within its deadline and leaves the domain inside its partition, whether or not the guest plays along.
+What to do and when is decided in core/transition.py; this carries it out. A call that fails leaves the domain's
+standing saying so; it is never repeated here.
 """
 
+import asyncio
 import logging
 import time
-from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
+from vscaf_policies import SpeedupPoint
+
 from vscaf.agentlink.link import AgentLink
 from vscaf.agentlink.messages import Allocate
 from vscaf.core.demand import AgentDemand, DemandMemory
-from vscaf.core.pins import vcpu_pins
-from vscaf.cpulist import format_cpu_list
-from vscaf.errors import DomainGone, HypervisorError, HypervisorUnreachable
+from vscaf.core.transition import (
+    Affinity,
+    Apply,
+    Call,
+    Goal,
+    Look,
+    Resize,
+    Standing,
+    State,
+    Told,
+    failed,
+    finished,
+    looked,
+)
+from vscaf.core.trust import DemandHistory, HostSight, believed_online
+from vscaf.errors import DomainGone, HypervisorError, NotSupported
 from vscaf.hypervisor.libvirt_host import LibvirtHost
 from vscaf.hypervisor.values import DomainSeen, DomainSettings
 from vscaf.journal import FoundSettings, JournalEntry
+from vscaf.pool import HostPool
+from vscaf.rules import DomainRules
 
 log = logging.getLogger(__name__)
 
-LEAST_SHARES = 2  # libvirt's "cpu_shares" is cgroup v1's shares, from 2 (default 1024), or v2's weight, from 1 (100)
-RESEND_S = 1.0
-BUSY_PERIODS = 8  # a claimed speedup is held against the busiest of so many: a serial phase is no lie
 STALE_REPORT_S = 1.5
 GUEST_DEADLINE_SHARE = 0.6  # of the deadline: the guest still has to offline CPUs after its sections have ended
 
 
 class ManagedDomain:
-    """A run of a domain, from when it is first seen until it ends or is given back.
+    """A run of a domain, from when it is first seen until it ends.
 
-    `held`: pCPUs that its vCPUs may compute on; empty while it rests. `found`: None until vscaf is about to change it.
+    `found`: what it had before the first change; None while nothing of it is changed. `standing`: what is known of it
+    while it is managed, else None. `goal`: what it is to come to; None: nothing is decided yet. `state`: in a word.
+    `left_alone`: why it is not managed although it could be; empty: it is. `listed`: the configuration or its metadata
+    want it managed. `given_back`: as found, and nothing of it is to stay in the journal. `vcpus_asked`: what was last
+    asked for of a plug or an unplug.
     """
 
-    def __init__(self, seen: DomainSeen, host: LibvirtHost, link: AgentLink | None, deadline_s: float) -> None:
+    def __init__(self, seen: DomainSeen, rules: DomainRules, host: LibvirtHost, link: AgentLink | None) -> None:
         self.seen = seen
+        self.rules = rules
         self.link = link
         self.found: DomainSettings | None = None
-        self.held: frozenset[int] = frozenset()
-        self.resting = False
+        self.standing: Standing | None = None
+        self.goal: Goal | None = None
+        self.state = "unmanaged"
+        self.left_alone = ""
+        self.listed = True
+        self.given_back = False
+        self.adopting = False
+        self.audit_due = False
+        self.vcpus_asked: int | None = None
+        self.lock = asyncio.Lock()
         self.demand_memory = DemandMemory()
         self.demand = 0
         self.demand_since_s: float | None = None
-        self.vcpu_time_s: float | None = None
+        self.noted: tuple[object, ...] = ()
+        self.demand_history = DemandHistory()
+        self.wanted_at_s: float | None = None
+        self.sight = HostSight()
+        self.points: tuple[SpeedupPoint, ...] = ()
+        self.distrusted = False
+        self.vcpu_time_s: Mapping[int, float] | None = None
         self.vcpu_time_at_s = 0.0
         self.usage_known = False
         self.busy_cpus = 0.0
-        self.busy_recently: deque[float] = deque(maxlen=BUSY_PERIODS)
         self.scaf_weight: float | None = None
-        self.limit = 0
-        self.competition = False
         self.sequence = 0
-        self.state = "found"
         self._host = host
-        self._deadline_s = deadline_s
-        self._cpus_told = 0
-        self._sent_at_s = float("-inf")
         self._sent_to = -1
-        self._pins: dict[int, frozenset[int]] = {}
-        self._emulator_pin: frozenset[int] | None = None
-        self._shares: int | None = None
         self._weightless_said = False
-        self._plug_refused = 0
+        self._spoke = asyncio.Event()
+        self._guest_told = False
 
     @property
     def name(self) -> str:
         return self.seen.name
+
+    @property
+    def held(self) -> frozenset[int]:
+        """The pCPUs that its vCPUs may compute on; empty while it rests or is not managed."""
+        return self.standing.claim if self.standing is not None else frozenset()
+
+    @property
+    def unmanaged_why(self) -> str:
+        return self.left_alone
 
     def agent_demand(self) -> AgentDemand | None:
         """What the agent last said it could use; None where nobody speaks for the guest."""
@@ -79,224 +113,265 @@ class ManagedDomain:
         """Whether the agent has reported since the channel was opened."""
         return self.link is not None and self.link.report is not None
 
-    async def adopt(self, entry: JournalEntry | None) -> None:
-        """Reads what is there. A journal *entry* of this very run says what was found first and what was meant last."""
-        now = await self._host.settings(self.seen.key)
-        self.found = entry.found.settings() if entry is not None else now
-        self._pins = dict(now.vcpu_pins)
-        self._emulator_pin = now.emulator_pin
-        self._shares = now.cpu_shares
-        self.resting = entry is not None and not entry.partition
-        self.held = frozenset() if self.resting else frozenset[int]().union(*now.vcpu_pins.values())
-        self.sequence = entry.sequence if entry is not None else 0
-        self._cpus_told = len(entry.partition) if entry is not None else 0
-        if entry is not None:
-            where = "rests" if self.resting else f"runs on pCPUs {format_cpu_list(self.held)}"
-            log.info("domain %s: taken over as an earlier daemon left it: it %s", self.name, where)
+    def set_aside(self, why: str) -> None:
+        """No more steps are taken for it. What was found is still to be given back."""
+        self.left_alone, self.standing, self.goal = why, None, None
 
-    def entry(self, partition: frozenset[int]) -> JournalEntry:
-        """What the journal has to say before *partition* (empty: rest) is brought about."""
-        assert self.found is not None
+    def distrust(self) -> None:
+        """Its guest says of vCPUs that compute that they are offline: it is contained until a new hello."""
+        self.distrusted = True
+        log.warning("domain %s: vCPUs that its agent calls offline compute: it is contained", self.name)
+
+    def relink(self, link: AgentLink | None) -> None:
+        """Its channel is another one: whoever is there has been told nothing."""
+        self.link, self._sent_to = link, -1
+
+    async def link_for_release(self, timeout_s: float) -> None:
+        """Links to the agent, where one answers in time, so that give_back() reaches the guest."""
+        self.relink(agent_link(self.seen, self._spoke.set))
+        await self._wait(lambda: self.link is None or self.link.connected, timeout_s)
+
+    async def _wait(self, truth: Callable[[], bool], timeout_s: float) -> bool:
+        """Waits until *truth* holds; it may become true when the guest says something. False: it does not in time."""
+        try:
+            async with asyncio.timeout(timeout_s):
+                while not truth():
+                    self._spoke.clear()
+                    await self._spoke.wait()
+        except TimeoutError:
+            return False
+        return True
+
+    def news(self) -> bool:
+        """Whether the guest said something since the last time that bears on what is decided, not only on the way."""
+        link = self.link
+        if link is None:
+            return False
+        report = link.report
+        self._spoke.set()
+        said = (link.connected, link.generation, report.demand if report is not None else None)
+        fresh = said != self.noted
+        self.noted = said
+        return fresh
+
+    def hear(self) -> None:
+        """Brings what the guest has said into the standing."""
+        standing, link = self.standing, self.link
+        if standing is None or link is None:
+            return
+        if link.generation != self._sent_to and standing.told is not None:
+            standing = replace(standing, told=None, acknowledged=False)  # hello starts over
+            self.distrusted = False
+        answers = link.connected and link.age_s() < STALE_REPORT_S
+        acknowledged = standing.told is not None and link.acknowledged == self.sequence
+        online = None if self.distrusted else believed_online(link.online, standing.vcpus)
+        if (answers, acknowledged, online) != (standing.answers, standing.acknowledged, standing.online):
+            standing = replace(standing, answers=answers, acknowledged=acknowledged, online=online)
+        self.standing = standing
+
+    def tell(self, told: Told, again: bool, deadline_s: float) -> None:
+        """Sends the guest its allocation, under a new number unless it is told again."""
+        if not again:
+            # Numbers go on across daemons without anything being kept, and no guest has a say in them.
+            self.sequence = max(self.sequence + 1, time.time_ns() // 1_000_000)
+        self._guest_told = True
+        if self.link is None:
+            return
+        self._sent_to = self.link.generation
+        self.link.send(
+            Allocate(
+                sequence=self.sequence,
+                cpus=told.cpus,
+                limit=told.limit,
+                competition=told.competition,
+                deadline_ms=int(deadline_s * 1000 * GUEST_DEADLINE_SHARE),
+            )
+        )
+
+    async def adopt(self, entry: JournalEntry | None, departed: JournalEntry | None, pool: HostPool) -> None:
+        """Reads what is there; the domain is managed from then on.
+
+        entry: what an earlier daemon wrote of this very run: what it found first and what it meant last. departed:
+        what was written of an earlier run of the domain, which may have been saved with the pins that vscaf gave it.
+        """
+        now = await self._host.settings(self.seen.key)
+        affinity = affinity_of(now)
+        resting = self.given_back = False
+        self.found = now
+        if entry is not None:
+            self.found = entry.found.settings()
+            resting, self._guest_told = not entry.partition, True
+        elif departed is not None and departed.reach and affinity.reach <= set(departed.reach):
+            self.found = departed.found.settings()
+            log.info("domain %s: came back with pins that vscaf gave it; what was found before stands", self.name)
+        self.standing = Standing(
+            name=self.name,
+            vcpus=now.vcpus,
+            vcpus_maximum=self.seen.vcpus_maximum,
+            ways=pool.ways(self.rules, self.found, self.seen.accelerated),
+            claim=frozenset() if resting else affinity.reach,
+            affinity=affinity,
+            resting=resting,
+        )
+
+    def entry(self) -> JournalEntry:
+        """What the journal has to say before the goal is brought about."""
+        assert self.found is not None and self.standing is not None and self.goal is not None
+        partition = self.goal.partition
         return JournalEntry(
             name=self.name,
             uuid=self.seen.key.uuid,
             run_id=self.seen.key.run_id,
             found=FoundSettings.of(self.found),
             partition=sorted(partition),
-            sequence=self.sequence,
+            reach=sorted(partition or self.standing.ways.rest_area),
         )
 
-    def cooperates(self) -> bool:
-        """Whether the agent has acknowledged the newest allocation and still reports."""
-        link = self.link
-        return (
-            link is not None
-            and link.connected
-            and link.acknowledged == self.sequence
-            and link.generation == self._sent_to
-            and link.age_s() < STALE_REPORT_S
-        )
+    async def carry_out(self, call: Call) -> tuple[int, Affinity] | None:
+        """Makes *call* and brings its outcome into the standing; a look returns what it read.
 
-    async def shrink(self, keep: frozenset[int]) -> None:
-        """Leaves all pCPUs but *keep*: the guest first; at the deadline it is contained by pinning."""
-        await self._tell(len(keep))
-        leaving = self.held - keep
-        present = self._emulator_pin or keep
-        await self._pin(keep, present if present.isdisjoint(leaving) else keep)
+        HypervisorError where it failed, after the standing says so.
+        """
+        async with self.lock:
+            if self.standing is None:  # given back meanwhile
+                return None
+            try:
+                if isinstance(call, Look):
+                    settings = await self._host.settings(self.seen.key)
+                    affinity = affinity_of(settings)
+                    self._now_known(lambda standing: looked(standing, settings.vcpus, affinity))
+                    return settings.vcpus, affinity
+                if isinstance(call, Apply):
+                    await self._apply(self.standing, call.affinity)
+                else:
+                    await self._resize(self.standing, call)
+                self._now_known(lambda standing: finished(standing, call))
+            except HypervisorError:
+                self._now_known(lambda standing: failed(standing, call, time.monotonic()))
+                raise
+        return None
 
-    async def rest(self, area: frozenset[int], weight_percent: int) -> None:
-        """Gives up all pCPUs: from now on the vCPUs run over *area*, at that much of their weight."""
-        assert self.found is not None
-        await self._weigh(max(LEAST_SHARES, (self.found.cpu_shares or 0) * weight_percent // 100))
-        self.resting = True
-        self.held = frozenset()
-        self._next_sequence(0)
-        self._send()
-        await self._apply_pins(vcpu_pins(area, self.seen.vcpus, None, cooperating=False), area)
-        self._enter("resting")
+    def _now_known(self, change: Callable[[Standing], Standing]) -> None:
+        if self.standing is not None:  # else it was set aside while the call was under way
+            self.standing = change(self.standing)
 
-    async def grow(self, partition: frozenset[int], emulator: frozenset[int]) -> None:
-        """Takes *partition*, which nobody else holds now: CPUs first, team sizes after."""
-        assert self.found is not None
-        if self.resting:
-            if self.found.cpu_shares is not None and self._shares != self.found.cpu_shares:
-                await self._weigh(self.found.cpu_shares)
-            self.resting = False
-        self.held = partition  # from here on, even where the next call fails half-way
-        await self._apply_pins(vcpu_pins(partition, self.seen.vcpus, None, cooperating=False), emulator)
-        await self._tell(len(partition))
-        await self._pin(partition, emulator)
+    async def _apply(self, standing: Standing, wanted: Affinity) -> None:
+        """From what is in force to *wanted*: only what differs. The weight first where it grows, else last."""
+        assert standing.affinity is not None  # the step was taken from it
+        now, key = standing.affinity, self.seen.key
+        rises = (wanted.shares or 0) > (now.shares or 0)
+        if rises:
+            await self._weigh(now.shares, wanted.shares)
+        pins = {vcpu: cpus for vcpu, cpus in wanted.vcpus.items() if now.vcpus.get(vcpu) != cpus}
+        if pins:
+            await self._host.pin_vcpus(key, pins)
+        if wanted.emulator != now.emulator:
+            await self._host.pin_emulator(key, wanted.emulator)
+        threads = {thread: cpus for thread, cpus in wanted.iothreads.items() if now.iothreads.get(thread) != cpus}
+        if threads:
+            await self._host.pin_iothreads(key, threads)
+        if not rises:
+            await self._weigh(now.shares, wanted.shares)
 
-    async def settle(self, area: frozenset[int], emulator: frozenset[int]) -> None:
-        """Brings pins and the guest to what is meant: an agent came back or fell silent, or CPUs changed."""
-        link = self.link
-        if not self.sequence:  # it has what it was found with, and its guest does not know yet
-            self._next_sequence(len(self.held))
-        if link is not None and link.connected and not self._told_newest(link):
-            due = time.monotonic() - self._sent_at_s >= RESEND_S
-            if due or link.generation != self._sent_to:
-                self._send()
-        if self.resting:
-            await self._apply_pins(vcpu_pins(area, self.seen.vcpus, None, cooperating=False), area)
-        elif self.held:
-            await self._plug()
-            if not (self.state == "cooperating" and self._answer_may_come()):
-                await self._pin(self.held, emulator)
-
-    def retell(self, cpus_limit: int, competition: bool) -> None:
-        """Lets the guest know that its limit or the competition changed, at its present allocation."""
-        if (cpus_limit, competition) != (self.limit, self.competition):
-            self.limit, self.competition = cpus_limit, competition
-            if self.sequence:
-                self._next_sequence(self._cpus_told)
-                self._send()
-
-    async def give_back(self) -> None:
-        """Puts everything back as it was found. HypervisorError where libvirt refuses."""
-        found = self.found
-        if found is None:
+    async def _weigh(self, now: int | None, wanted: int | None) -> None:
+        if wanted is None or now is None or wanted == now:
             return
-        now = await self._host.settings(self.seen.key)
-        self._pins, self._emulator_pin, self._shares = dict(now.vcpu_pins), now.emulator_pin, now.cpu_shares
-        self.resting = False
-        self.held = frozenset[int]().union(*found.vcpu_pins.values())
-        pins = {vcpu: found.vcpu_pins.get(vcpu, self.held) for vcpu in range(now.vcpus)}
-        await self._apply_pins(pins, found.emulator_pin)
-        if found.cpu_shares is not None:
-            await self._weigh(found.cpu_shares)
-        if self.sequence:
-            self.competition = False
-            await self._tell(found.vcpus)
-        if now.vcpus > found.vcpus:
-            if self.seen.accelerated:
-                await self._host.unplug(self.seen.key, found.vcpus)
-            else:
+        try:
+            await self._host.set_cpu_shares(self.seen.key, wanted)
+        except NotSupported as error:
+            if not self._weightless_said:
+                self._weightless_said = True
                 log.warning(
-                    "domain %s: keeps %d vCPUs instead of the %d found: without KVM an unplug never completes",
-                    self.name,
-                    now.vcpus,
-                    found.vcpus,
+                    "domain %s: its CPU weight cannot be set (%s): it rests at its full weight", self.name, error
                 )
-        self.found = None
-        self._enter("given back")
 
-    def _told_newest(self, link: AgentLink) -> bool:
-        return link.acknowledged == self.sequence and link.generation == self._sent_to
-
-    def _answer_may_come(self) -> bool:
-        """Whether the guest was told something that it still has time to acknowledge."""
-        link = self.link
-        return (
-            link is not None
-            and link.connected
-            and link.generation == self._sent_to
-            and not self._told_newest(link)
-            and time.monotonic() - self._sent_at_s < self._deadline_s
+    async def _resize(self, standing: Standing, call: Resize) -> None:
+        """Plugs or asks for an unplug; how many vCPUs came of it is read afterwards, whatever is said here."""
+        before, self.vcpus_asked = standing.vcpus, call.vcpus
+        if call.vcpus > before:
+            done = await self._host.plug(self.seen.key, call.vcpus, standing.claim or None)
+        else:
+            done = await self._host.unplug(self.seen.key, call.vcpus)
+        words = f" ({done.words})" if done.words else ""
+        log.info(
+            "domain %s: vCPUs %d -> %d: %s, %d there%s", self.name, before, call.vcpus, done.outcome, done.vcpus, words
         )
 
-    def _next_sequence(self, cpus: int) -> None:
-        applied = self.link.report.sequence if self.link is not None and self.link.report is not None else 0
-        self.sequence = max(self.sequence, applied) + 1
-        self._cpus_told = cpus
+    async def give_back(self, deadline_s: float, but: frozenset[str] = frozenset()) -> None:
+        """Puts everything back as it was found; the domain is not managed any more.
 
-    def _allocate(self) -> Allocate:
-        return Allocate(
-            sequence=self.sequence,
-            cpus=self._cpus_told,
-            limit=self.limit,
-            competition=self.competition,
-            deadline_ms=int(self._deadline_s * 1000 * GUEST_DEADLINE_SHARE),
-        )
+        deadline_s: the guest has so long to put all its CPUs to use again. but: parts (see core/foreign.py) that
+        somebody else has changed, and that are left as they are. HypervisorError where libvirt refuses; the domain
+        then still has `found`.
+        """
+        async with self.lock:
+            found, key = self.found, self.seen.key
+            if found is None:
+                self.standing = None
+                return
+            now = await self._host.settings(key)
+            anywhere = frozenset[int]().union(*found.vcpu_pins.values())
+            meant = {**found.unplugged_pins, **found.vcpu_pins}
+            pins = {vcpu: meant.get(vcpu, anywhere) for vcpu in now.vcpu_pins}
+            changed = {vcpu: cpus for vcpu, cpus in pins.items() if now.vcpu_pins.get(vcpu) != cpus}
+            if changed and "vcpus" not in but:
+                await self._host.pin_vcpus(key, changed)
+            if now.emulator_pin != found.emulator_pin and "emulator" not in but:
+                await self._host.pin_emulator(key, found.emulator_pin)
+            threads = {
+                thread: cpus
+                for thread, cpus in found.iothread_pins.items()
+                if thread in now.iothread_pins and now.iothread_pins[thread] != cpus
+            }
+            if threads and "iothreads" not in but:
+                await self._host.pin_iothreads(key, threads)
+            if "shares" not in but:
+                await self._weigh(now.cpu_shares, found.cpu_shares)
+            if self._guest_told:
+                await self._let_go(min(now.vcpus, found.vcpus), deadline_s)
+            if now.vcpus > found.vcpus:
+                await self._give_back_vcpus(now.vcpus, found.vcpus)
+            self.found = self.standing = self.goal = None
+            self.given_back = True
 
-    def _send(self) -> None:
-        if self.link is not None and self.link.connected:
-            self._sent_at_s = time.monotonic()
-            self._sent_to = self.link.generation
-            self.link.send(self._allocate())
-
-    async def _tell(self, cpus: int) -> None:
-        """Tells the guest its allocation, and waits until the deadline where it is known to answer."""
-        self._next_sequence(cpus)
+    async def _let_go(self, vcpus: int, deadline_s: float) -> None:
+        """Tells the guest that all its CPUs are its own, and waits a moment until it says so."""
+        self.tell(Told(vcpus, self.seen.vcpus_maximum, competition=False), False, deadline_s)
         link = self.link
         if link is None or not link.connected:
             return
-        if link.report is not None and link.age_s() > STALE_REPORT_S:
-            self._send()
-            return
-        self._sent_at_s = time.monotonic()
-        self._sent_to = link.generation
-        if await link.allocate(self._allocate(), self._deadline_s) is None:
-            log.info("domain %s: did not acknowledge %d CPUs in %.0f ms", self.name, cpus, self._deadline_s * 1000)
+        if not await self._wait(lambda: link.acknowledged == self.sequence or not link.connected, deadline_s):
+            log.info("domain %s: did not acknowledge its %d CPUs when it was given back", self.name, vcpus)
 
-    async def _pin(self, partition: frozenset[int], emulator: frozenset[int]) -> None:
-        cooperating = self.cooperates()
-        online = self.link.online if self.link is not None else None
-        cooperating = cooperating and online is not None and len(online) <= len(partition)
-        await self._apply_pins(vcpu_pins(partition, self.seen.vcpus, online, cooperating=cooperating), emulator)
-        self.held = partition
-        self._enter("cooperating" if cooperating else "contained")
-
-    async def _apply_pins(self, pins: Mapping[int, frozenset[int]], emulator: frozenset[int]) -> None:
-        changed = {vcpu: cpus for vcpu, cpus in pins.items() if self._pins.get(vcpu) != cpus}
-        if changed:
-            await self._host.pin_vcpus(self.seen.key, changed)
-            self._pins.update(changed)
-        if emulator != self._emulator_pin:
-            await self._host.pin_emulator(self.seen.key, emulator)
-            self._emulator_pin = emulator
-
-    async def _weigh(self, shares: int) -> None:
-        if self._shares is None:
-            if not self._weightless_said:
-                self._weightless_said = True
-                log.warning("domain %s: no cgroup CPU controller on this host: it rests at its full weight", self.name)
-            return
-        if shares != self._shares:
-            await self._host.set_cpu_shares(self.seen.key, shares)
-            self._shares = shares
-
-    async def _plug(self) -> None:
-        """Plugs vCPUs where the partition has more pCPUs than the domain has; a refusal is said once, not repeated."""
-        wanted = min(len(self.held), self.seen.vcpus_maximum)
-        if wanted <= self.seen.vcpus or wanted == self._plug_refused:
+    async def _give_back_vcpus(self, now: int, found: int) -> None:
+        """Unplugs what was plugged, where that works; that it does not is said, and is no failure."""
+        if not self.seen.accelerated:
+            log.warning(
+                "domain %s: keeps %d vCPUs instead of the %d found: without KVM an unplug never completes",
+                self.name,
+                now,
+                found,
+            )
             return
         try:
-            await self._host.plug(self.seen.key, wanted)
-            log.info("domain %s: vCPUs %d -> %d (plugged)", self.name, self.seen.vcpus, wanted)
-            # The new ones may run anywhere until they are pinned, so that comes at once, not at the next look.
-            now = await self._host.settings(self.seen.key)
-            self._pins = dict(now.vcpu_pins)
-            self.seen = replace(self.seen, vcpus=now.vcpus)
-        except (DomainGone, HypervisorUnreachable):
+            done = await self._host.unplug(self.seen.key, found)
+            if done.vcpus > found:
+                log.warning("domain %s: has %d vCPUs, %d were found: %s", self.name, done.vcpus, found, done.words)
+        except DomainGone:
             raise
         except HypervisorError as error:
-            self._plug_refused = wanted
-            log.warning("domain %s: no vCPU plugged (%s); it goes on with %d", self.name, error, self.seen.vcpus)
+            log.warning("domain %s: keeps %d vCPUs instead of the %d found: %s", self.name, now, found, error)
 
-    def _enter(self, state: str) -> None:
+    def enter(self, state: State | str) -> None:
+        """Notes the state, and says so where it is another."""
         if state != self.state:
             log.info("domain %s: %s -> %s", self.name, self.state, state)
-            self.state = state
+            self.state = str(state)
+
+
+def affinity_of(settings: DomainSettings) -> Affinity:
+    """The affinity in *settings*."""
+    return Affinity(settings.vcpu_pins, settings.emulator_pin, settings.iothread_pins, settings.cpu_shares)
 
 
 def agent_link(seen: DomainSeen, on_news: Callable[[], None]) -> AgentLink | None:

@@ -2,108 +2,234 @@
 
 import math
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, Protocol
 
 import msgspec
 from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
+from vscaf.agentlink.link import AgentLink
 from vscaf.agentlink.messages import ReportedProcess
+from vscaf.config import Config
+from vscaf.control.messages import DomainStatus, ProcessStatus, RulesStatus, SpeedupStatus, Status
+from vscaf.core.decide import Decision
 from vscaf.cpulist import format_cpu_list
-from vscaf.loop import Daemon
-from vscaf.managed import ManagedDomain
+from vscaf.hypervisor.values import DomainKey, DomainSeen
 
 LOSSES = ("inflation", "fork", "dispatch", "barrier", "steal")
+NOT_RUNNING = "not running"
+UNMANAGED = "unmanaged"
+LEFT_ALONE = frozenset({UNMANAGED, "released"})
+"""States in which a domain has no partition, because vscaf changes nothing of it."""
+NOTHING_DONE = frozenset({"found", "given back"})
+"""States of a domain of which nothing is changed yet, or any more: shown as unmanaged."""
 
 
-def status(daemon: Daemon) -> dict[str, Any]:
-    """The state of *daemon* and of each domain that it was told to manage."""
+class ShownRules(Protocol):
+    """The rules in force for a domain. None: nothing says."""
+
+    @property
+    def minimum(self) -> int | None: ...
+    @property
+    def maximum(self) -> int | None: ...
+    @property
+    def weight(self) -> float | None: ...
+    @property
+    def priority(self) -> int | None: ...
+    @property
+    def rest(self) -> str | None: ...
+
+
+class ShownDomain(Protocol):
+    """What the status shows of a running domain."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def state(self) -> str: ...
+    @property
+    def unmanaged_why(self) -> str: ...
+    @property
+    def held(self) -> frozenset[int]: ...
+    @property
+    def demand(self) -> int: ...
+    @property
+    def busy_cpus(self) -> float: ...
+    @property
+    def seen(self) -> DomainSeen: ...
+    @property
+    def link(self) -> AgentLink | None: ...
+    @property
+    def scaf_weight(self) -> float | None: ...
+    @property
+    def rules(self) -> ShownRules | None: ...
+
+
+class ShownDaemon(Protocol):
+    """What the status shows of the daemon. `reserve`: the pCPUs that rest and emulators have."""
+
+    @property
+    def config(self) -> Config: ...
+    @property
+    def policy_name(self) -> str: ...
+    @property
+    def policy_options(self) -> Mapping[str, Any]: ...
+    @property
+    def policy_previous(self) -> str | None: ...
+    @property
+    def reserve(self) -> frozenset[int]: ...
+    @property
+    def decision(self) -> Decision | None: ...
+    @property
+    def unknown_since_s(self) -> float | None: ...
+    @property
+    def transitions(self) -> int: ...
+    @property
+    def violations(self) -> list[str]: ...
+    @property
+    def managed(self) -> Mapping[DomainKey, ShownDomain]: ...
+
+
+def status(daemon: ShownDaemon) -> dict[str, Any]:
+    """The state of *daemon*, of each domain of its configuration, and of each other that it looks after: a Status."""
     running = {domain.name: domain for domain in daemon.managed.values()}
-    return {
-        "policy": daemon.policy_name,
-        "pool": daemon.config.pool,
-        "managing": daemon.decision.managed if daemon.decision is not None else None,
-        "unknown": daemon.unknown_since_s is not None,
-        "transitions": daemon.transitions,
-        "violations": list(daemon.violations),
-        "domains": [
-            _domain(running[name]) if name in running else {"name": name, "state": "not running"}
-            for name in sorted(daemon.config.domains)
+    shown = Status(
+        policy=daemon.policy_name,
+        policy_options=dict(daemon.policy_options),
+        policy_previous=daemon.policy_previous,
+        pool=daemon.config.pool,
+        reserve=format_cpu_list(daemon.reserve),
+        managing=daemon.decision.managed if daemon.decision is not None else None,
+        unknown=daemon.unknown_since_s is not None,
+        transitions=daemon.transitions,
+        violations=list(daemon.violations),
+        domains=[
+            domain_status(running[name]) if name in running else DomainStatus(name=name, state=NOT_RUNNING)
+            for name in sorted({*daemon.config.domains, *running})
         ],
-    }
+    )
+    builtins: dict[str, Any] = msgspec.to_builtins(shown)
+    return builtins
 
 
-def _domain(domain: ManagedDomain) -> dict[str, Any]:
+def domain_status(domain: ShownDomain) -> DomainStatus:
+    """The state of a running domain."""
     link = domain.link
     report = link.report if link is not None else None
-    agent = "no channel" if link is None else "connected" if link.connected else "silent"
-    return {
-        "name": domain.name,
-        "state": "unmanaged" if domain.found is None else domain.state,
-        "partition": format_cpu_list(domain.held) if domain.found is not None else None,
-        "allocation": len(domain.held) if domain.found is not None else None,
-        "demand": domain.demand,
-        "busy_cpus": round(domain.busy_cpus, 3),
-        "vcpus": domain.seen.vcpus,
-        "vcpus_maximum": domain.seen.vcpus_maximum,
-        "online": list(link.online) if link is not None and link.online is not None else None,
-        "agent": agent,
-        "report_age_s": round(link.age_s(), 3) if link is not None and math.isfinite(link.age_s()) else None,
-        "bad_lines": link.bad_lines if link is not None else 0,
-        "scaf_weight": domain.scaf_weight,
-        "processes": [process_status(process) for process in (report.processes if report is not None else [])],
-    }
+    state = UNMANAGED if domain.state in NOTHING_DONE else domain.state
+    left_alone = state in LEFT_ALONE
+    return DomainStatus(
+        name=domain.name,
+        state=state,
+        why=domain.unmanaged_why,
+        partition=None if left_alone else format_cpu_list(domain.held),
+        allocation=None if left_alone else len(domain.held),
+        demand=domain.demand,
+        busy_cpus=round(domain.busy_cpus, 3),
+        paused=domain.seen.paused,
+        vcpus=domain.seen.vcpus,
+        vcpus_maximum=domain.seen.vcpus_maximum,
+        online=list(link.online) if link is not None and link.online is not None else None,
+        agent="no channel" if link is None else "connected" if link.connected else "silent",
+        report_age_s=round(link.age_s(), 3) if link is not None and math.isfinite(link.age_s()) else None,
+        bad_lines=link.bad_lines if link is not None else 0,
+        scaf_weight=domain.scaf_weight,
+        rules=_rules_status(domain.rules) if domain.rules is not None else None,
+        processes=[_process(process) for process in (report.processes if report is not None else [])],
+    )
+
+
+def _rules_status(rules: ShownRules) -> RulesStatus:
+    return RulesStatus(
+        minimum=rules.minimum,
+        maximum=rules.maximum,
+        weight=rules.weight,
+        priority=rules.priority,
+        rest=rules.rest,
+    )
+
+
+def _process(process: ReportedProcess) -> ProcessStatus:
+    """What an agent reported of one process, but for the samples behind its points."""
+    return ProcessStatus(
+        pid=process.pid,
+        name=process.name,
+        team=process.team,
+        running=process.running,
+        malleable=process.malleable,
+        override=process.override,
+        long_section=process.long_section,
+        contained=process.contained,
+        points=[
+            SpeedupStatus(p=point.p, speedup=point.speedup, standard_error=point.standard_error)
+            for point in process.points
+        ],
+        learning=msgspec.to_builtins(process.learning),
+        decomposition=msgspec.to_builtins(process.decomposition),
+    )
 
 
 def process_status(process: ReportedProcess) -> dict[str, Any]:
-    """What an agent reported of one process, but for the samples behind its points."""
-    return {
-        "pid": process.pid,
-        "name": process.name,
-        "team": process.team,
-        "running": process.running,
-        "malleable": process.malleable,
-        "override": process.override,
-        "long_section": process.long_section,
-        "contained": process.contained,
-        "points": [
-            {"p": point.p, "speedup": point.speedup, "standard_error": point.standard_error} for point in process.points
-        ],
-        "learning": msgspec.to_builtins(process.learning),
-        "decomposition": msgspec.to_builtins(process.decomposition),
-    }
+    """As the status has it, in plain values."""
+    builtins: dict[str, Any] = msgspec.to_builtins(_process(process))
+    return builtins
+
+
+def printable(text: str) -> str:
+    """*text* without what a terminal would obey: guests choose names."""
+    return "".join(letter if letter.isprintable() else "\N{REPLACEMENT CHARACTER}" for letter in text)
 
 
 def table(state: Mapping[str, Any]) -> Group:
-    """The status as people read it: the domains, and below them the programs that run, where agents report any."""
+    """The status as people read it: the domains, why some are left alone, and the programs that agents report."""
+    parts: list[Any] = [_domains(state)]
+    for domain in state["domains"]:
+        if domain.get("why"):
+            parts.append(Text(printable(f"{domain['name']} is {domain['state']}: {domain['why']}")))
     programs = _programs(state["domains"])
-    return Group(_domains(state), programs) if programs.row_count > 0 else Group(_domains(state))
+    return Group(*parts, programs) if programs.row_count > 0 else Group(*parts)
 
 
 def _domains(state: Mapping[str, Any]) -> Table:
     heading = f"policy {state['policy']}, pool {state['pool']}, {state['transitions']} transitions"
     if state["unknown"]:
         heading += ", libvirt does not answer: everything below is old"
-    rows = Table(title=heading, title_justify="left")
-    for column in ("domain", "state", "pCPUs", "demand", "busy", "vCPUs", "agent", "C"):
+    rows = Table(title=Text(printable(heading)), title_justify="left")
+    for column in ("domain", "state", "pCPUs", "demand", "busy", "vCPUs", "agent", "C", "rules"):
         rows.add_column(column)
     for domain in state["domains"]:
-        if domain["state"] == "not running":
-            rows.add_row(domain["name"], "not running", *[""] * 6)
+        name = Text(printable(domain["name"]))
+        if domain["state"] == NOT_RUNNING:
+            rows.add_row(name, NOT_RUNNING, *[""] * 7)
             continue
         weight = domain["scaf_weight"]
         rows.add_row(
-            domain["name"],
-            domain["state"],
+            name,
+            domain["state"] + (", paused" if domain.get("paused") else ""),
             domain["partition"] or "-",
             str(domain["demand"]),
             f"{domain['busy_cpus']:.2f}",
             f"{domain['vcpus']}/{domain['vcpus_maximum']}",
             domain["agent"],
             "" if weight is None else f"{weight:.2f}",
+            _rules(domain.get("rules")),
         )
     return rows
+
+
+def _rules(rules: Mapping[str, Any] | None) -> str:
+    """Bounds in pCPUs, and what differs from the defaults."""
+    if rules is None:
+        return ""
+    parts = [f"{rules['minimum'] or 1}-{rules['maximum'] or ''}"]
+    if rules["weight"] not in (None, 1.0):
+        parts.append(f"weight {rules['weight']:g}")
+    if rules["priority"]:
+        parts.append(f"priority {rules['priority']}")
+    if rules["rest"]:
+        parts.append(f"rest {rules['rest']}")
+    return "\n".join(parts)
 
 
 def _programs(domains: Iterable[Mapping[str, Any]]) -> Table:
@@ -114,8 +240,8 @@ def _programs(domains: Iterable[Mapping[str, Any]]) -> Table:
         for process in domain.get("processes", []):
             if process["running"]:
                 rows.add_row(
-                    domain["name"],
-                    Text(process["name"]),  # the guest chose it: no markup
+                    Text(printable(domain["name"])),
+                    Text(printable(process["name"])),  # no markup either
                     str(process["team"]),
                     _malleability(process),
                     _speedup(process),

@@ -1,8 +1,9 @@
 """The bounds of a domain, in whole chunks, and a partition of the pool within them."""
 
+import math
 from collections.abc import Mapping
 
-from vscaf_policies.intpart import integer_partition
+from vscaf_policies.intpart import integer_partition, partition_chunks
 from vscaf_policies.state import DomainState, PoolState
 
 
@@ -26,20 +27,30 @@ def largest(domain: DomainState, chunk: int) -> int:
     return whole_chunks(min(domain.maximum, max(domain.demand, domain.minimum)), chunk)
 
 
+def limits(domain: DomainState, chunk: int) -> tuple[int, int]:
+    """smallest and largest in one, for those who ask for many domains often."""
+    minimum, maximum, demand = domain.minimum, domain.maximum, domain.demand
+    # A call of min or max takes as long as everything else here.
+    most = maximum if demand > maximum or minimum > maximum else demand if demand > minimum else minimum
+    least = maximum if minimum > maximum else minimum
+    low, high = -(-least // chunk) * chunk, -(-most // chunk) * chunk
+    return (low if low > 0 else chunk), (high if high > 0 else chunk)
+
+
 def bounded_partition(pool: PoolState, shares: Mapping[str, float]) -> dict[str, int]:
     """CPUs for every domain of the pool: those that compete split it by their shares within their bounds, the rest 0.
 
     shares must name every domain that competes. What one cannot use goes to the others by their shares.
     """
+    chunk, chunks = pool.chunk, pool.cpus // pool.chunk
     allocations = {domain.name: 0 for domain in pool.domains}
-    competing = [domain for domain in pool.domains if competes(domain)]
-    allocations.update(
-        integer_partition(
-            {domain.name: shares[domain.name] for domain in competing},
-            pool.cpus,
-            pool.chunk,
-            {domain.name: smallest(domain, pool.chunk) for domain in competing},
-            {domain.name: largest(domain, pool.chunk) for domain in competing},
-        )
-    )
+    bounds = {domain.name: limits(domain, chunk) for domain in pool.domains if domain.demand > 0 or not domain.may_rest}
+    names = sorted(bounds)
+    asked = [shares[name] for name in names]
+    if not names or len(names) > chunks or not all(map(math.isfinite, asked)) or min(asked) < 0:
+        allocations.update(integer_partition({name: shares[name] for name in names}, pool.cpus, chunk))
+        return allocations
+    low, high = ([bounds[name][which] // chunk for name in names] for which in (0, 1))
+    for name, part in zip(names, partition_chunks(asked, chunks, low, high), strict=True):
+        allocations[name] = part * chunk
     return allocations

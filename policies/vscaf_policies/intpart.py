@@ -5,7 +5,7 @@ leave nobody empty. Two things go beyond it: bounds for each part, and an answer
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 _LEAST_SHARE = 1e-9
 """Of the largest share. A share of zero counts as this much, so that what nobody else can use still finds a home."""
@@ -47,76 +47,100 @@ def integer_partition(
     if not names:
         return {}
 
-    low = {name: max(1, -(-(minimum or {}).get(name, 1) // chunk)) for name in names}
-    high = {name: min(chunks, max(1, -(-(maximum or {}).get(name, total) // chunk))) for name in names}
-    for name in names:
-        if maximum is not None and name in maximum and low[name] > max(1, -(-maximum[name] // chunk)):
-            raise ValueError(f"{name!r}: minimum above maximum {maximum[name]}: lower the minimum or raise the maximum")
-    low = _cut_minima({name: min(low[name], high[name]) for name in names}, chunks)
-    wanted = min(chunks, sum(high.values()))
-    exact = _exact_partition(_normal(shares), wanted, low, high)
-    parts = {name: min(high[name], max(low[name], math.floor(exact[name]))) for name in names}
-    # The error is rounded so that the noise of floating point does not decide a tie.
-    needy = sorted(names, key=lambda name: (-round(exact[name] - parts[name], 9), -shares[name], name))
-    remaining = wanted - sum(parts.values())
+    least, most = minimum or {}, maximum or {}
+    low = [max(1, -(-least.get(name, 1) // chunk)) for name in names]
+    high = [max(1, -(-most.get(name, total) // chunk)) for name in names]
+    for name, fewest, largest in zip(names, low, high, strict=True):
+        if fewest > largest and name in most:
+            raise ValueError(f"{name!r}: minimum above maximum {most[name]}: lower the minimum or raise the maximum")
+    parts = partition_chunks([shares[name] for name in names], chunks, low, high)
+    return {name: part * chunk for name, part in zip(names, parts, strict=True)}
+
+
+def partition_chunks(shares: Sequence[float], chunks: int, low: Sequence[int], high: Sequence[int]) -> list[int]:
+    """As integer_partition, in chunks, for parts in the order in which ties are decided.
+
+    low, high: bounds in chunks, >= 1; a bound above chunks is chunks, a low above its high is its high. There are at
+    least as many chunks as parts, and at least one part.
+    """
+    high = [chunks if most > chunks else most for most in high]
+    low = [most if fewest > most else fewest for fewest, most in zip(low, high, strict=True)]
+    if sum(low) > chunks:
+        low = _cut_minima(low, chunks)
+    wanted = min(chunks, sum(high))
+    if wanted == sum(high):
+        return high
+    exact, between = _exact_partition(_normal(shares), wanted, low, high)
+    parts = list(map(math.floor, exact))
+    remaining = wanted - sum(parts)
+    if remaining > len([part for part in between if parts[part] < high[part]]):
+        between = list(range(len(parts)))  # the noise of floating point put somebody at a bound
+    # Whoever is at a bound has no error. The error is rounded so that the noise of floating point decides no tie.
+    needy = sorted(between, key=lambda part: (-round(exact[part] - parts[part], 9), -shares[part], part))
     while remaining > 0:
-        for name in needy:
-            if remaining > 0 and parts[name] < high[name]:
-                parts[name] += 1
+        for part in needy:
+            if remaining > 0 and parts[part] < high[part]:
+                parts[part] += 1
                 remaining -= 1
-    return {name: parts[name] * chunk for name in names}
+    return parts
 
 
-def _normal(shares: Mapping[str, float]) -> dict[str, float]:
+def _normal(shares: Sequence[float]) -> list[float]:
     """Shares as fractions of the largest, none below _LEAST_SHARE: no overflow, no division by zero later."""
-    top = max(shares.values())
+    top = max(shares)
     if top == 0:
-        return dict.fromkeys(shares, 1.0)
-    return {name: max(share / top, _LEAST_SHARE) for name, share in shares.items()}
+        return [1.0] * len(shares)
+    return [fraction if (fraction := share / top) > _LEAST_SHARE else _LEAST_SHARE for share in shares]
 
 
-def _cut_minima(low: dict[str, int], chunks: int) -> dict[str, int]:
+def _cut_minima(low: Sequence[int], chunks: int) -> list[int]:
     """Minima, in chunks, cut level by level from the largest until their sum fits. There are >= 1 chunks for each."""
-    excess = sum(low.values()) - chunks
-    if excess <= 0:
-        return low
-    level = max(low.values())
+    low = list(low)
+    excess = sum(low) - chunks
+    level = max(low)
     while excess > 0:
-        above = [name for name in sorted(low) if low[name] == level]
-        next_level = max((value for value in low.values() if value < level), default=1)
+        above = [part for part, value in enumerate(low) if value == level]
+        next_level = max((value for value in low if value < level), default=1)
         depth = min(level - next_level, excess // len(above))
-        for name in above:
-            low[name] -= depth
+        for part in above:
+            low[part] -= depth
         excess -= depth * len(above)
-        if depth < level - next_level:  # less than one step each is left: the last names give one more
-            for name in above[len(above) - excess :]:
-                low[name] -= 1
+        if depth < level - next_level:  # less than one step each is left: the last ones give one more
+            for part in above[len(above) - excess :]:
+                low[part] -= 1
             return low
         level = next_level
     return low
 
 
 def _exact_partition(
-    shares: Mapping[str, float], wanted: int, low: Mapping[str, int], high: Mapping[str, int]
-) -> dict[str, float]:
+    shares: Sequence[float], wanted: int, low: Sequence[int], high: Sequence[int]
+) -> tuple[list[float], list[int]]:
     """Real-valued p_i = clamp(t share_i, low_i, high_i) that sums to wanted; sum(low) <= wanted <= sum(high).
 
-    Each round either ends or fixes at least one part at the bound where it must be in the solution.
+    Also which parts are not at a bound for certain. Each round either ends or fixes at least one part at the bound
+    where it must be in the solution: with t too large, those that even so are at their minimum; with t too small,
+    those that even so are at their maximum.
     """
-    exact: dict[str, float] = {}
-    free = sorted(shares)
+    exact = list(map(float, low))
+    free = list(range(len(shares)))
     rest = float(wanted)
     while free:
-        scale = rest / math.fsum(shares[name] for name in free)
-        below = [name for name in free if scale * shares[name] < low[name]]
-        above = [name for name in free if scale * shares[name] > high[name]]
+        scale = rest / math.fsum([shares[part] for part in free])
+        asked = [scale * shares[part] for part in free]
+        below = [part for part, cpus in zip(free, asked, strict=True) if cpus < low[part]]
+        above = [part for part, cpus in zip(free, asked, strict=True) if cpus > high[part]]
         if not below and not above:
-            exact.update({name: scale * shares[name] for name in free})
-            return exact
-        clamped = math.fsum(min(high[name], max(low[name], scale * shares[name])) for name in free)
-        fixed, bound = (below, low) if below and (clamped >= rest or not above) else (above, high)
-        exact.update({name: float(bound[name]) for name in fixed})
-        rest -= sum(bound[name] for name in fixed)
+            for part, cpus in zip(free, asked, strict=True):
+                exact[part] = cpus
+            break
+        # What all would have together, against the rest, which is the sum of asked.
+        raised = math.fsum([low[part] - scale * shares[part] for part in below])
+        cut = math.fsum([scale * shares[part] - high[part] for part in above])
+        fixed, bound = (below, low) if below and (raised >= cut or not above) else (above, high)
+        for part in fixed:
+            exact[part] = float(bound[part])
+        rest -= sum([bound[part] for part in fixed])
         gone = set(fixed)
-        free = [name for name in free if name not in gone]
-    return exact
+        free = [part for part in free if part not in gone]
+    return exact, free

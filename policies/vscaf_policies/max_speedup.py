@@ -2,7 +2,7 @@
 
 import math
 
-from vscaf_policies.bounds import bounded_partition, competes
+from vscaf_policies.bounds import bounded_partition
 from vscaf_policies.state import DomainState, Options, PoolState, refuse_unknown_options
 
 
@@ -22,15 +22,14 @@ def exact_shares(pool: PoolState) -> dict[str, float]:
     With domains' weights that are the sums of their processes' weights, an agent that splits a domain's share by its
     processes' weights gives each process what one flat machine would.
     """
-    competing = [domain for domain in pool.domains if competes(domain)]
+    competing = [domain for domain in pool.domains if domain.demand > 0 or not domain.may_rest]
     known = {domain.name: weight for domain in competing if (weight := _known_weight(domain)) is not None}
     weights = math.fsum(known.values())
     equal_share = pool.cpus / max(1, len(competing))
     remainder = equal_share * len(known)
-    return {
-        domain.name: remainder * known[domain.name] / weights if domain.name in known else equal_share
-        for domain in competing
-    }
+    shares = {domain.name: equal_share for domain in competing}
+    shares.update({name: remainder * weight / weights for name, weight in known.items()})
+    return shares
 
 
 def _known_weight(domain: DomainState) -> float | None:

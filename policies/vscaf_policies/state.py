@@ -30,6 +30,7 @@ class DomainState:
     demand: CPUs that the domain could use now, 0: none. allocation: what it has at present, 0: resting.
     may_rest: it may be given 0 while it has no demand. scaf_weight: C of S(p) = 1 + C ln p, None: not known yet.
     newcomer: its demand appeared less than the newcomer time ago. points: measured speedups, any order.
+    priority: the user's, higher comes first, 0 unless set; what that means is the policy's to say.
     """
 
     name: str
@@ -42,6 +43,23 @@ class DomainState:
     scaf_weight: float | None
     newcomer: bool
     points: tuple[SpeedupPoint, ...]
+    priority: int = 0
+
+    def knowing(self, scaf_weight: float | None, newcomer: bool, points: tuple[SpeedupPoint, ...]) -> "DomainState":
+        """The same domain with other knowledge of its speedup; what dataclasses.replace does, three times as fast."""
+        return DomainState(
+            self.name,
+            self.minimum,
+            self.maximum,
+            self.weight,
+            self.demand,
+            self.allocation,
+            self.may_rest,
+            scaf_weight,
+            newcomer,
+            points,
+            self.priority,
+        )
 
 
 @dataclass(frozen=True, slots=True)

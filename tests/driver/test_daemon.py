@@ -15,6 +15,7 @@ from vscaf.control import ControlServer, ask_status
 from vscaf.hypervisor.libvirt_host import LibvirtHost
 from vscaf.journal import Journal
 from vscaf.loop import Daemon
+from vscaf.operations import Operations
 from vscaf.status import status, table
 
 from .faults import Faults
@@ -23,8 +24,11 @@ from .node import write_node
 ALL = frozenset({0, 1, 2, 3})  # what the driver's domains are pinned to when they start on a node of four
 
 
-def configured(uri: str, tmp_path: Path, policy: str = "equipartition", **domains: DomainConfig) -> Config:
+def configured(
+    uri: str, tmp_path: Path, policy: str = "equipartition", foreign_changes: str = "mend", **domains: DomainConfig
+) -> Config:
     return Config(
+        foreign_changes=foreign_changes,  # type: ignore[arg-type]
         uri=uri,
         pool="0,2",
         state_directory=str(tmp_path / "state"),
@@ -154,9 +158,9 @@ def test_refused_pin_keeps_the_others_away(tmp_path: Path, loop_runner: asyncio.
     faults = Faults()
 
     async def work(host: LibvirtHost) -> None:
-        faults.inject("pinVcpu", times=None, error=libvirt.VIR_ERR_OPERATION_FAILED)
+        refused = faults.inject("pinVcpu", times=None, error=libvirt.VIR_ERR_OPERATION_FAILED)
         async with running(configured(uri, tmp_path), host) as daemon:
-            await until(lambda: daemon.transitions >= 3)
+            await until(lambda: refused.hits >= 3)
             assert {domain.held for domain in daemon.managed.values()} == {ALL}
             faults.clear()
             await until(lambda: set(partitions(daemon).values()) == {"0", "2"})
@@ -263,7 +267,7 @@ def test_status_is_read_over_the_control_socket_and_as_a_table(tmp_path: Path, l
     async def work(host: LibvirtHost) -> None:
         config = configured(uri, tmp_path)
         async with running(config, host) as daemon:
-            control = ControlServer(Path(config.control_socket), lambda: status(daemon))
+            control = ControlServer(Path(config.control_socket), Operations(daemon), daemon.events)
             await control.start()
             try:
                 assert mode_of(config.control_socket) == 0o600

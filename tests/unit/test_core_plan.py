@@ -102,6 +102,11 @@ def test_everyone_everywhere_is_only_shrunk():
     assert {shrink.keep for shrink in steps.shrinks} == {cpus(0, 1), cpus(2, 3)}
 
 
+def test_who_comes_to_share_a_chunk_needs_it_from_nobody_who_shares_it():
+    steps = plan({"a": cpus(0, 1)}, {"a": cpus(0), "b": cpus(0), "c": cpus(1)}, frozenset("ab"))
+    assert steps.grows == (Grow("b", cpus(0), cpus()), Grow("c", cpus(1), cpus(1)))
+
+
 NAMES = "abcde"
 
 
@@ -157,3 +162,20 @@ def test_without_a_domain_that_moves_entirely_nothing_overlaps_and_order_is_free
     steps = check((held, target, sharing), data)
     assert not steps.overlapping
     assert all(shrink.keep == held[shrink.domain] & target[shrink.domain] for shrink in steps.shrinks)
+
+
+@given(st.randoms(use_true_random=False), st.floats(0, 1))
+@settings(max_examples=30)
+def test_the_laws_hold_for_many_domains(random, moving):
+    """Sixty domains on 200 pCPUs; some stay, some change, some move entirely, in circles too."""
+    owners = [random.choice([*range(60), None, None]) for _ in range(200)]
+    targets = [random.choice([*range(60), None]) if random.random() < moving else owner for owner in owners]
+    held, target = (
+        {f"d{n:02}": frozenset(cpu for cpu, owner in enumerate(those) if owner == n) for n in range(60)}
+        for those in (owners, targets)
+    )
+    steps = plan(held, target)
+    shrinks = random.sample(steps.shrinks, len(steps.shrinks))
+    carry_out((held, target, frozenset()), steps, shrinks, random.choice)
+    changing = {name for name in held if held[name] != target[name]}
+    assert {step.domain for step in (*steps.shrinks, *steps.grows)} == changing

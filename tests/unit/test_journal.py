@@ -8,7 +8,7 @@ from vscaf.hypervisor.values import DomainSettings
 from vscaf.journal import FoundSettings, Journal, JournalEntry, JournalError
 
 FOUND = DomainSettings(2, {0: frozenset({0, 1}), 1: frozenset({1})}, frozenset({0, 1}), 1024)
-ENTRY = JournalEntry(name="a", uuid="u", run_id=3, found=FoundSettings.of(FOUND), partition=[1], sequence=7)
+ENTRY = JournalEntry(name="a", uuid="u", run_id=3, found=FoundSettings.of(FOUND), partition=[1], reach=[1])
 
 
 def test_reads_back_what_was_written(tmp_path: Path) -> None:
@@ -40,7 +40,7 @@ def test_one_daemon_at_a_time(tmp_path: Path) -> None:
     Journal(tmp_path, "boot").close()
 
 
-@pytest.mark.parametrize("content", ["", "{", '{"version":1}', '{"version":2,"boot_id":"boot","domains":[]}'])
+@pytest.mark.parametrize("content", ["", "{", '{"version":1}', '{"version":3,"boot_id":"boot","domains":[]}'])
 def test_a_bad_journal_is_never_taken_for_an_empty_one(tmp_path: Path, content: str) -> None:
     (tmp_path / "journal.json").write_text(content, encoding="utf-8")
     with pytest.raises(JournalError, match=r"journal\.json"):

@@ -1,13 +1,17 @@
 """What `vscaf status` shows of the programs that agents report."""
 
 import io
+from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
 import pytest
 from rich.console import Console
 from vscaf.agentlink.messages import ReportedProcess
-from vscaf.status import process_status, table
+from vscaf.config import DomainConfig
+from vscaf.control.messages import RulesStatus
+from vscaf.hypervisor.values import DomainKey, DomainSeen, RunState
+from vscaf.status import domain_status, process_status, table
 
 LEARNING = {"cost": 0.31, "budget": 0.01, "used": 0.0082, "metric": "rate", "counters": True}
 DECOMPOSITION = {
@@ -28,7 +32,7 @@ def process(**fields: Any) -> dict[str, Any]:
     return process_status(msgspec.convert(reported, ReportedProcess))
 
 
-def shown(*processes: dict[str, Any], width: int = 120) -> str:
+def shown(*processes: dict[str, Any], width: int = 120, **fields: Any) -> str:
     domain = {
         "name": "a",
         "state": "contained",
@@ -40,6 +44,7 @@ def shown(*processes: dict[str, Any], width: int = 120) -> str:
         "agent": "connected",
         "scaf_weight": 1.21,
         "processes": list(processes),
+        **fields,
     }
     state = {
         "policy": "max-speedup",
@@ -117,3 +122,66 @@ def test_where_the_time_goes() -> None:
 def test_a_guest_cannot_write_markup() -> None:
     text = shown(process(name="[/b][red]x"))
     assert text.count("[/b][red]x") == 1
+
+
+def test_a_guest_cannot_write_to_the_terminal() -> None:
+    text = shown(process(name="x\x1b]0;mine\x07\r\x9b2J"))
+    assert not any(letter in text for letter in "\x1b\x07\r\x9b")
+    assert "x\N{REPLACEMENT CHARACTER}]0;mine" in text
+
+
+def test_rules_in_force() -> None:
+    rules = {"minimum": 1, "maximum": None, "weight": 1.0, "priority": 0, "rest": None}
+    assert "│ 1-    │" in shown(rules=rules)
+    text = shown(rules={"minimum": 2, "maximum": 4, "weight": 2.5, "priority": -3, "rest": "keep"})
+    for words in ("2-4", "weight 2.5", "priority -3", "rest keep"):
+        assert words in text
+
+
+@pytest.mark.parametrize("state", ["unmanaged", "released"])
+def test_why_a_domain_is_left_alone(state: str) -> None:
+    text = shown(state=state, partition=None, why="somebody changed the pins of vCPU 0\x1b")
+    assert f"a is {state}: somebody changed the pins of vCPU 0\N{REPLACEMENT CHARACTER}" in text
+    assert "is released" not in shown() and "is unmanaged" not in shown()
+
+
+@pytest.mark.parametrize("state", ["cooperating", "shrinking", "contained", "growing", "resting", "unknown"])
+def test_states(state: str) -> None:
+    assert f"│ {state}" in shown(state=state)
+    assert f"{state}, paused" in shown(state=state, paused=True)
+
+
+@dataclass
+class Shown:
+    """A domain as the loop has it."""
+
+    name: str = "a"
+    state: str = "cooperating"
+    unmanaged_why: str = ""
+    held: frozenset[int] = frozenset({0, 2})
+    demand: int = 2
+    busy_cpus: float = 1.23456
+    seen: DomainSeen = field(
+        default_factory=lambda: DomainSeen(DomainKey("u", 1), "a", True, RunState.PAUSED, 2, 4, {})
+    )
+    link: None = None
+    scaf_weight: float | None = None
+    rules: DomainConfig = field(default_factory=lambda: DomainConfig(maximum=3))
+
+
+def test_the_status_of_a_domain() -> None:
+    got = domain_status(Shown())
+    assert (got.partition, got.allocation, got.demand, got.busy_cpus) == ("0,2", 2, 2, 1.235)
+    assert (got.paused, got.vcpus, got.vcpus_maximum, got.agent, got.online) == (True, 2, 4, "no channel", None)
+    assert got.rules == RulesStatus(minimum=1, maximum=3, weight=1.0, priority=0, rest=None)
+    resting = domain_status(Shown(state="resting", held=frozenset()))
+    assert (resting.partition, resting.allocation) == ("", 0), "none is not the same as not known"
+
+
+@pytest.mark.parametrize(
+    ("state", "shown_as"),
+    [("unmanaged", "unmanaged"), ("released", "released"), ("found", "unmanaged"), ("given back", "unmanaged")],
+)
+def test_what_is_left_alone_has_no_partition(state: str, shown_as: str) -> None:
+    got = domain_status(Shown(state=state, unmanaged_why="by request"))
+    assert (got.state, got.partition, got.allocation, got.why) == (shown_as, None, None, "by request")

@@ -4,7 +4,8 @@
  * the join socket. From then on each field has one writing side, named beside it. Neither side trusts the other:
  * the shim uses team sizes only after clamping them, the agent clamps every figure that it reads.
  *
- * The layout is frozen against VSCAF_PAGE_VERSION: whoever changes an offset below (they are asserted) changes the number.
+ * The layout is frozen against VSCAF_PAGE_VERSION: whoever changes an offset below (they are asserted) changes the
+ * number.
  */
 #ifndef VSCAF_PAGE_H
 #define VSCAF_PAGE_H
@@ -27,7 +28,7 @@
 /* Bits of vscaf_page.control. */
 #define VSCAF_CONTROL_LEARN 1u     /* somebody else wants CPUs: learning speedup is worth its cost */
 #define VSCAF_CONTROL_EXCLUSIVE 2u /* this guest's CPUs are its own, and are not about to leave */
-#define VSCAF_CONTROL_CALL 4u      /* the process is taken as idle: it is to call when it starts a section (vscaf_call) */
+#define VSCAF_CONTROL_CALL 4u      /* the process is taken as idle: it calls when it starts a section (vscaf_call) */
 /* The bits from here on, with VSCAF_CONTROL_CALL: the number of this setting. A process calls once for each. */
 #define VSCAF_CONTROL_CALL_SHIFT 8u
 
@@ -66,7 +67,7 @@ struct vscaf_point {
 /* One OpenMP parallel region, named by where its outlined function lies. */
 struct vscaf_section {
     _Atomic uint64_t build_id; /* first 8 bytes of the object's build-id, 0 where it has none */
-    _Atomic uint64_t offset;   /* of the outlined function from the object's load address; stored last, non-zero: in use */
+    _Atomic uint64_t offset;   /* of the outlined function from its object's load address; stored last, not 0: in use */
     struct vscaf_point points[VSCAF_POINTS];
     _Atomic uint64_t other_ns; /* wall time at team sizes for which no point was left */
 };
@@ -107,10 +108,10 @@ struct vscaf_page {
     uint8_t pad_control[88];
 
     /* The process. Written by the shim. Top-level sections in flight are
-     * (started + started_others) - (finished + finished_others): the thread that starts most of them has counters of its
-     * own, without locked instructions. A shim stores `started` before it loads team_size, in program order only. An
-     * agent that stores a team size and wants to know which sections may still use the old one has to put a barrier into
-     * the process (membarrier, MEMBARRIER_CMD_GLOBAL_EXPEDITED: the shim registers for it when it joins; or
+     * (started + started_others) - (finished + finished_others): the thread that starts most of them has counters of
+     * its own, without locked instructions. A shim stores `started` before it loads team_size, in program order only.
+     * An agent that stores a team size and wants to know which sections may still use the old one has to put a barrier
+     * into the process (membarrier, MEMBARRIER_CMD_GLOBAL_EXPEDITED: the shim registers for it when it joins; or
      * MEMBARRIER_CMD_GLOBAL) between its store and its loads of the counters, which come in the order finished
      * (acquire), started. */
     _Atomic uint64_t started;
@@ -127,8 +128,8 @@ struct vscaf_page {
     _Atomic uint32_t team_most;        /* the largest team that its rules still allow; 0: no bound but team_limit */
     uint8_t pad_process[56];
 
-    /* What the process learned. Written by the shim. The estimates are a seqlock: `estimates_sequence` is odd while they
-     * are being written, and has changed if they were. */
+    /* What the process learned. Written by the shim. The estimates are a seqlock: `estimates_sequence` is odd while
+     * they are being written, and has changed if they were. */
     _Atomic uint32_t estimates_sequence;
     _Atomic uint32_t estimates_used; /* 0: unknown */
     _Atomic uint32_t metric;         /* enum vscaf_metric */
@@ -181,8 +182,8 @@ struct vscaf_welcome {
 };
 
 /* What a process says when it starts a top-level section and its page has VSCAF_CONTROL_CALL set. Its CPUs were lent to
- * others; the agent takes it as running from now on. The section itself has the team size of the page, which is what the
- * process gets when it runs too. An agent that never sets the bit (one of before it) is never sent this. */
+ * others; the agent takes it as running from now on. The section itself has the team size of the page, which is what
+ * the process gets when it runs too. An agent that never sets the bit (one of before it) is never sent this. */
 #define VSCAF_CALL_MAGIC 0x4c4c4143u /* "CALL" */
 
 struct vscaf_call {

@@ -20,6 +20,7 @@
 
 #include "../agent.h"
 #include "../check.h"
+#include "../process.h"
 #include "calls.h"
 
 #define TOLD 4
@@ -285,12 +286,8 @@ int main(int argc, char **argv)
     agent_start(&agent, AGENT_JOINS);
     progress = mmap(NULL, sizeof *progress, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     CHECK(progress != MAP_FAILED);
-    pid_t parent = getpid(), child = fork();
-    CHECK(child >= 0);
+    pid_t child = fork_bound();
     if (child == 0) {
-        prctl(PR_SET_PDEATHSIG, SIGKILL);
-        if (getppid() != parent)
-            _exit(1);
         program(show);
         exit(0);
     }

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "../check.h"
+#include "../seconds.h"
 
 static void *sleep_on(void *unused)
 {
@@ -13,13 +14,6 @@ static void *sleep_on(void *unused)
     for (;;)
         pause();
     return NULL;
-}
-
-static double seconds(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
 
 int main(int argc, char **argv)

@@ -96,7 +96,6 @@ class AgentLink:
         self._unsent_since_s = float("inf")
         self._cut_off = False
         self._bad_line_logged = False
-        self._waiting: tuple[int, asyncio.Future[messages.Ack | None]] | None = None
 
     def start(self) -> None:
         """Starts to connect, and goes on until stop()."""
@@ -109,7 +108,6 @@ class AgentLink:
         """Ends the link. Harmless when called twice."""
         self._started = False
         self._close()
-        self._end_wait(None)
 
     def move(self, path: Path) -> None:
         """The channel's socket is at *path* from here on. Where that is news, the connection is opened anew."""
@@ -342,7 +340,6 @@ class AgentLink:
         self.acknowledged = None
         self._sent.clear()
         self._last_report_line = b""
-        self._end_wait(None)
         self._on_news()
 
     # What the guest says.
@@ -424,9 +421,7 @@ class AgentLink:
         self._online_reported = False
         news = self.acknowledged != ack.sequence == self._sent[-1]
         self.acknowledged = ack.sequence
-        if self._waiting is not None and self._waiting[0] == ack.sequence:
-            self._end_wait(ack)
-        elif news:
+        if news:
             self._on_news()
 
     def _count_bad(self, why: str) -> None:
@@ -438,29 +433,6 @@ class AgentLink:
                 self.name,
                 why,
             )
-
-    # Waiting for an answer.
-
-    async def allocate(self, allocate: messages.Allocate, timeout_s: float) -> messages.Ack | None:
-        """Sends *allocate* and waits for its acknowledgement; None when it does not come in time or cannot come.
-
-        One at a time: a second call ends the wait of the first.
-        """
-        self._end_wait(None)
-        if not self.connected or not self.send(allocate):
-            return None
-        future: asyncio.Future[messages.Ack | None] = asyncio.get_running_loop().create_future()
-        self._waiting = (allocate.sequence, future)
-        try:
-            async with asyncio.timeout(timeout_s):
-                return await future
-        except TimeoutError:
-            return None
-
-    def _end_wait(self, ack: messages.Ack | None) -> None:
-        if self._waiting is not None and not self._waiting[1].done():
-            self._waiting[1].set_result(ack)
-        self._waiting = None
 
 
 def condition_of(link: AgentLink | None) -> str:

@@ -3,48 +3,56 @@
 Needed only where held partitions overlap or cut through a chunk, as they may at start and after a crash.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 _NOBODY = ("", 0)
 
+MOST_CELLS = 2000
+"""Groups times chunks: above this, the search would hold up the loop."""
+
 
 def improve(
-    overlap: Mapping[str, list[int]], wanted: Mapping[str, int], kept: Mapping[str, frozenset[int]]
+    overlap: Mapping[str, Mapping[int, int]], wanted: Mapping[str, int], kept: Mapping[str, Collection[int]]
 ) -> dict[str, frozenset[int]]:
     """The chunks that each group keeps so that the pCPUs kept are the most there can be, starting from kept.
 
-    overlap: pCPUs of each chunk (by index) that a group holds. wanted: chunks it is to have. Among the best, as many
-    groups as possible keep at least one chunk. This is a transport problem: chunks to slots (the first chunk of a
-    group, its further ones, nobody). An assignment is optimal when no cycle of slots gains by handing one chunk each
-    to the next (Klein's cycle cancelling); every cancelled cycle gains at least one unit, so it ends.
+    overlap: pCPUs of each chunk that a group holds, those of which it holds none left out. wanted: chunks it is to
+    have. Among the best, as many groups as possible keep at least one chunk. This is a transport problem: chunks to
+    slots (the first chunk of a group, its further ones, nobody). An assignment is optimal when no cycle of slots gains
+    by handing one chunk each to the next (Klein's cycle cancelling); every cancelled cycle gains at least one unit, so
+    it ends. Where groups times chunks are more than MOST_CELLS this would take seconds, and kept is returned.
     """
-    chunk_count = len(next(iter(overlap.values())))
+    chunks = sorted(set().union(*overlap.values()))
+    if len(overlap) * len(chunks) > MOST_CELLS:
+        return {group: frozenset(kept[group]) for group in sorted(overlap)}
     # One pCPU more outweighs any number of first chunks.
     weight = len(overlap) + 1
     slots = [_NOBODY]
-    capacity = {_NOBODY: chunk_count}
-    values = {_NOBODY: [0] * chunk_count}
+    capacity = {_NOBODY: len(chunks)}
+    values = {_NOBODY: [0] * len(chunks)}
     for group in sorted(overlap):
         for rank, room, bonus in ((0, min(1, wanted[group]), 1), (1, wanted[group] - 1, 0)):
             if room > 0:
                 slots.append((group, rank))
                 capacity[group, rank] = room
-                values[group, rank] = [weight * count + bonus if count else 0 for count in overlap[group]]
+                counts = [overlap[group].get(chunk, 0) for chunk in chunks]
+                values[group, rank] = [weight * count + bonus if count else 0 for count in counts]
     # Empty places are filled with blank chunks that are worth nothing, so that every move is a cycle.
-    owner: list[tuple[str, int]] = [_NOBODY] * chunk_count
+    owner: list[tuple[str, int]] = [_NOBODY] * len(chunks)
+    place_of = {chunk: place for place, chunk in enumerate(chunks)}
     for group in sorted(kept):
-        for place, chunk in enumerate(sorted(kept[group])):
-            owner[chunk] = (group, min(place, 1))
+        for rank, chunk in enumerate(sorted(kept[group])):
+            owner[place_of[chunk]] = (group, min(rank, 1))
     for slot in slots[1:]:
         blanks = capacity[slot] - owner.count(slot)
         owner += [slot] * blanks
         for worth in values.values():
             worth.extend([0] * blanks)
     while cycle := _gaining_cycle(slots, values, owner):
-        for chunk, slot in cycle:
-            owner[chunk] = slot
+        for place, slot in cycle:
+            owner[place] = slot
     return {
-        group: frozenset(c for c in range(chunk_count) if owner[c][0] == group and overlap[group][c] > 0)
+        group: frozenset(chunk for chunk in overlap[group] if owner[place_of[chunk]][0] == group)
         for group in sorted(overlap)
     }
 

@@ -4,8 +4,8 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from vscaf_policies import DomainState, Options, Policy, PolicyError, PoolState, SpeedupPoint
-from vscaf_policies.bounds import competes, largest, smallest, whole_chunks
+from vscaf_policies import DomainState, Options, Policy, PolicyError, PoolState
+from vscaf_policies.bounds import limits
 from vscaf_policies.intpart import integer_partition
 
 from vscaf.core.model import predicted_speedup
@@ -19,24 +19,15 @@ class Damping:
 
 
 @dataclass(frozen=True, slots=True)
-class Knowledge:
-    """What had been learned of a domain when the present allocations were decided."""
-
-    scaf_weight: float | None
-    newcomer: bool
-    points: tuple[SpeedupPoint, ...]
-
-
-@dataclass(frozen=True, slots=True)
 class Circumstances:
     """What a change is always worth for, once it differs: the pool and each domain's bounds and demand, in CPUs.
 
-    bounds: (name, least, most it can be given) of each domain that competes, by name. newcomers: their names.
+    bounds: the least and the most it can be given, of each domain that competes. newcomers: their names.
     """
 
     cpus: int
     chunk: int
-    bounds: tuple[tuple[str, int, int], ...]
+    bounds: Mapping[str, tuple[int, int]]
     newcomers: frozenset[str]
 
     def same_as(self, former: "Circumstances | None") -> bool:
@@ -46,10 +37,13 @@ class Circumstances:
 
 @dataclass(frozen=True, slots=True)
 class DecideMemory:
-    """What decide hands to its next call. Empty: nothing was decided yet, and the next decision acts at once."""
+    """What decide hands to its next call. Empty: nothing was decided yet, and the next decision acts at once.
+
+    knowledge: the domains with what had been learned of them when the present allocations were decided.
+    """
 
     circumstances: Circumstances | None = None
-    knowledge: Mapping[str, Knowledge] = field(default_factory=dict)
+    knowledge: Mapping[str, DomainState] = field(default_factory=dict)
     target: Mapping[str, int] = field(default_factory=dict)
     sharing: frozenset[str] = frozenset()
 
@@ -94,29 +88,32 @@ def decide(
     """
     _check(pool)
     present = {domain.name: domain.allocation for domain in pool.domains}
-    competing = tuple(domain for domain in pool.domains if competes(domain))
+    competing = tuple(domain for domain in pool.domains if domain.demand > 0 or not domain.may_rest)
     answer = policy(replace(pool, domains=competing), options)
     if answer is None:
         return Decision(present, frozenset(), {}, False, DecideMemory())
 
-    target, sharing = _within_bounds(pool, competing, answer, memory.sharing)
     circumstances = _circumstances(pool, competing)
-    gain = _relative_gain(competing, present, target)
-    if (
-        target != present
-        and circumstances.same_as(memory.circumstances)
-        and _keeps_laws(pool, competing, present, target)
-    ):
-        former = policy(replace(pool, domains=tuple(_as_known(domain, memory) for domain in competing)), options)
-        only_learned = (
-            former is not None and _within_bounds(pool, competing, former, memory.sharing)[0] == memory.target
-        )
-        if only_learned and gain <= damping.threshold:
-            return Decision(present, frozenset(), {}, True, memory)
+    bounds = circumstances.bounds
+    target, sharing = _within_bounds(pool, competing, bounds, answer, memory.sharing)
+    gain = 0.0
+    if target != present:
+        gain = _relative_gain(competing, present, target)
+        if (
+            gain <= damping.threshold
+            and circumstances.same_as(memory.circumstances)
+            and _keeps_laws(pool, competing, bounds, present, target)
+        ):
+            former = policy(replace(pool, domains=tuple(_as_known(domain, memory) for domain in competing)), options)
+            if former is not None:
+                formerly, _ = _within_bounds(pool, competing, bounds, former, memory.sharing)
+                if formerly == memory.target:  # it would change only for what was learned, and that is worth too little
+                    return Decision(present, frozenset(), {}, True, memory)
 
-    knowledge = {domain.name: Knowledge(domain.scaf_weight, domain.newcomer, domain.points) for domain in competing}
+    knowledge = {domain.name: domain for domain in competing}
     decided = DecideMemory(circumstances, knowledge, target, sharing)
-    return Decision(target, sharing, _reasons(pool, target, memory, decided, gain), True, decided)
+    reasons = _reasons(pool, target, memory, decided, gain) if target != present or sharing != memory.sharing else {}
+    return Decision(target, sharing, reasons, True, decided)
 
 
 def _check(pool: PoolState) -> None:
@@ -129,68 +126,86 @@ def _check(pool: PoolState) -> None:
 
 
 def _circumstances(pool: PoolState, competing: tuple[DomainState, ...]) -> Circumstances:
-    chunks = pool.cpus // pool.chunk * pool.chunk
-    bounds = sorted(
-        (domain.name, smallest(domain, pool.chunk), min(chunks, largest(domain, pool.chunk))) for domain in competing
-    )
-    newcomers = frozenset(domain.name for domain in competing if domain.newcomer)
-    return Circumstances(pool.cpus, pool.chunk, tuple(bounds), newcomers)
+    cpus = pool.cpus // pool.chunk * pool.chunk
+    bounds = {domain.name: limits(domain, pool.chunk) for domain in competing}
+    above = {name: (low if low < cpus else cpus, cpus) for name, (low, high) in bounds.items() if high > cpus}
+    bounds.update(above)
+    newcomers = frozenset([domain.name for domain in competing if domain.newcomer])
+    return Circumstances(pool.cpus, pool.chunk, bounds, newcomers)
 
 
 def _within_bounds(
-    pool: PoolState, competing: tuple[DomainState, ...], answer: Mapping[str, int], sharing_before: frozenset[str]
+    pool: PoolState,
+    competing: tuple[DomainState, ...],
+    bounds: Mapping[str, tuple[int, int]],
+    answer: Mapping[str, int],
+    sharing_before: frozenset[str],
 ) -> tuple[dict[str, int], frozenset[str]]:
     """The policy's answer held to the laws: allocations of all domains, and who shares the last chunk."""
-    shares: dict[str, float] = {}
-    names = {domain.name for domain in pool.domains}
-    for name, cpus in answer.items():
-        if name not in names:
-            raise PolicyError(
-                f"the policy gave CPUs to {name!r}, which is not in the pool: return names of its domains"
-            )
-        if isinstance(cpus, bool) or not isinstance(cpus, int) or cpus < 0:
-            raise PolicyError(f"the policy gave {name!r} {cpus!r} CPUs: return a whole number >= 0")
-    for domain in competing:
-        shares[domain.name] = float(answer.get(domain.name, domain.allocation))
+    chunk, chunks = pool.chunk, pool.cpus // pool.chunk
     allocations = {domain.name: 0 for domain in pool.domains}
-    chunks = pool.cpus // pool.chunk
+    for name, cpus in answer.items():
+        if type(cpus) is not int or cpus < 0 or name not in allocations:
+            _check_answer(name, cpus, allocations)
     if len(competing) > chunks:
         # Who has a chunk of its own keeps it, so that nothing moves while nothing changes.
         order = sorted(
             competing,
-            key=lambda d: (-d.weight, d.name in sharing_before or d.allocation == 0, -shares[d.name], d.name),
+            key=lambda d: (
+                -d.weight,
+                d.name in sharing_before or d.allocation == 0,
+                -answer.get(d.name, d.allocation),
+                d.name,
+            ),
         )
-        allocations.update({domain.name: pool.chunk for domain in competing})
+        allocations.update({domain.name: chunk for domain in competing})
         return allocations, frozenset(domain.name for domain in order[chunks - 1 :])
-    low = {domain.name: smallest(domain, pool.chunk) for domain in competing}
-    high = {domain.name: largest(domain, pool.chunk) for domain in competing}
-    asked = {
-        name: min(high[name], max(low[name], whole_chunks(math.floor(share), pool.chunk)))
-        for name, share in shares.items()
-    }
-    if sum(asked.values()) <= chunks * pool.chunk:
-        # What the policy leaves over, it leaves over: it may save power, or hold a split that was set by hand.
-        allocations.update(asked)
-    else:
-        allocations.update(integer_partition(shares, pool.cpus, pool.chunk, low, high))
+    for domain in competing:
+        name = domain.name
+        cpus = answer.get(name, domain.allocation)
+        low, high = bounds[name]
+        if cpus <= low:
+            allocations[name] = low
+        elif cpus >= high:
+            allocations[name] = high
+        else:
+            allocations[name] = -(-cpus // chunk) * chunk
+    # What the policy leaves over, it leaves over: it may save power, or hold a split that was set by hand.
+    if sum(allocations.values()) > chunks * chunk:
+        shares = {domain.name: float(answer.get(domain.name, domain.allocation)) for domain in competing}
+        low_of = {name: low for name, (low, _high) in bounds.items()}
+        high_of = {name: high for name, (_low, high) in bounds.items()}
+        allocations.update(integer_partition(shares, pool.cpus, chunk, low_of, high_of))
     return allocations, frozenset()
 
 
+def _check_answer(name: str, cpus: object, allocations: Mapping[str, int]) -> None:
+    """Raise PolicyError unless the policy may have said this of a domain."""
+    if name not in allocations:
+        raise PolicyError(f"the policy gave CPUs to {name!r}, which is not in the pool: return names of its domains")
+    if isinstance(cpus, bool) or not isinstance(cpus, int) or cpus < 0:
+        raise PolicyError(f"the policy gave {name!r} {cpus!r} CPUs: return a whole number >= 0")
+
+
 def _keeps_laws(
-    pool: PoolState, competing: tuple[DomainState, ...], present: Mapping[str, int], target: Mapping[str, int]
+    pool: PoolState,
+    competing: tuple[DomainState, ...],
+    bounds: Mapping[str, tuple[int, int]],
+    present: Mapping[str, int],
+    target: Mapping[str, int],
 ) -> bool:
     """Whether the present allocations could stay: whole chunks, within bounds, no less used, nobody sharing."""
-    chunks = pool.cpus // pool.chunk
+    chunk, chunks = pool.chunk, pool.cpus // pool.chunk
     if len(competing) > chunks:
         return False
-    low = sum(smallest(domain, pool.chunk) for domain in competing)
-    minima_fit = low <= chunks * pool.chunk
-    for domain in competing:
-        least = smallest(domain, pool.chunk) if minima_fit else pool.chunk
-        if present[domain.name] % pool.chunk or not least <= present[domain.name] <= largest(domain, pool.chunk):
+    minima_fit = sum([low for low, _high in bounds.values()]) <= chunks * chunk
+    for name, (low, high) in bounds.items():
+        cpus = present[name]
+        if cpus % chunk or cpus > high or cpus < (low if minima_fit else chunk):
             return False
-    rests = all(present[domain.name] == 0 for domain in pool.domains if not competes(domain))
-    return rests and sum(target.values()) <= sum(present.values()) <= chunks * pool.chunk
+    if any(present[domain.name] for domain in pool.domains if domain.name not in bounds):
+        return False
+    return sum(target.values()) <= sum(present.values()) <= chunks * chunk
 
 
 def _as_known(domain: DomainState, memory: DecideMemory) -> DomainState:
@@ -198,14 +213,21 @@ def _as_known(domain: DomainState, memory: DecideMemory) -> DomainState:
     known = memory.knowledge.get(domain.name)
     if known is None:
         return domain
-    return replace(domain, scaf_weight=known.scaf_weight, newcomer=known.newcomer, points=known.points)
+    weight, newcomer, points = known.scaf_weight, known.newcomer, known.points
+    if domain.scaf_weight == weight and domain.newcomer == newcomer and domain.points == points:
+        return domain
+    return domain.knowing(weight, newcomer, points)
 
 
 def _relative_gain(competing: tuple[DomainState, ...], present: Mapping[str, int], target: Mapping[str, int]) -> float:
     """Gain of target over present in the predicted sum of speedups, relative to present; inf from nothing."""
-    before = math.fsum(predicted_speedup(domain.scaf_weight, present[domain.name]) for domain in competing)
-    after = math.fsum(predicted_speedup(domain.scaf_weight, target[domain.name]) for domain in competing)
-    return (after - before) / before if before > 0 else math.inf
+    before = math.fsum([predicted_speedup(domain.scaf_weight, present[domain.name]) for domain in competing])
+    gains = [
+        predicted_speedup(domain.scaf_weight, target[name]) - predicted_speedup(domain.scaf_weight, present[name])
+        for domain in competing
+        if target[name := domain.name] != present[name]
+    ]
+    return math.fsum(gains) / before if before > 0 else math.inf
 
 
 def _reasons(
@@ -214,9 +236,11 @@ def _reasons(
     """One phrase for each domain that changes. decided: the memory that the new decision leaves behind."""
     former, circumstances, sharing = memory.circumstances, decided.circumstances, decided.sharing
     assert circumstances is not None  # a decision was made
-    bounds_before = {name: (low, high) for name, low, high in former.bounds} if former else {}
-    bounds_now = {name: (low, high) for name, low, high in circumstances.bounds}
+    bounds_before = former.bounds if former else {}
+    bounds_now = circumstances.bounds
     moved = sorted(name for name in {*bounds_before, *bounds_now} if bounds_before.get(name) != bounds_now.get(name))
+    named = frozenset(moved)
+    of_others = f"demand or bounds changed of {', '.join(moved[:3])}{' and more' if len(moved) > 3 else ''}"
     reasons = {}
     for domain in pool.domains:
         name, before, after = domain.name, domain.allocation, target[domain.name]
@@ -235,10 +259,10 @@ def _reasons(
             why = "first decision"
         elif (former.cpus, former.chunk) != (circumstances.cpus, circumstances.chunk):
             why = f"the pool is now {circumstances.cpus} CPUs in chunks of {circumstances.chunk}"
-        elif name in moved:
+        elif name in named:
             why = f"it could now use {bounds_now[name][1]} (demand {domain.demand}, maximum {domain.maximum})"
         elif moved:
-            why = f"demand or bounds changed of {', '.join(moved[:3])}{' and more' if len(moved) > 3 else ''}"
+            why = of_others
         elif circumstances.newcomers - former.newcomers:
             why = f"equal shares for {', '.join(sorted(circumstances.newcomers - former.newcomers)[:3])}"
         else:

@@ -2,7 +2,9 @@
 
 from collections.abc import Mapping
 
-from vscaf.core.placement import Topology
+from vscaf.core.topology import Topology
+
+_NOTHING: frozenset[int] = frozenset()
 
 
 def check_partitions(
@@ -18,7 +20,47 @@ def check_partitions(
     domain, rounded up to chunks here; a domain without bounds has none, one that rests is exempt. Minima are not
     held against anyone where they do not fit into the pool together or where domains share a chunk.
     """
-    chunk = topology.chunk
+    chunk, chunk_of = topology.chunk, topology.chunk_of
+    violations = _doubles(target, sharing)
+    shared = {target.get(name, frozenset()) for name in sharing}
+    if len(shared) > 1:
+        violations.append(f"{', '.join(sorted(sharing))} share a chunk but have different partitions")
+    wrong: list[tuple[str, str]] = []
+    chunks = {name: -(-cpus // chunk) for name, cpus in allocations.items()}
+    for name in {**target, **allocations}:
+        partition = target.get(name, _NOTHING)
+        touched = set(map(chunk_of.get, partition))
+        whole = len(touched)
+        if whole * chunk != len(partition) or None in touched:
+            wrong.append((name, f"{name} holds {sorted(partition)}, which is not whole chunks of the pool"))
+            whole = sum(part <= partition for part in topology.chunks)
+        if whole != chunks.get(name, 0):
+            cpus = allocations.get(name, 0)
+            wrong.append((name, f"{name} is allocated {cpus} CPUs and holds {whole} chunks of {chunk}"))
+    violations += _sorted(wrong)
+    wrong = []
+    needed = sum([max(1, -(-minimum // chunk)) for name, (minimum, _maximum) in bounds.items() if chunks.get(name)])
+    minima_fit = needed <= len(topology.chunks) and not sharing
+    for name, (minimum, maximum) in bounds.items():
+        has = chunks.get(name, 0) * chunk
+        if has - chunk >= maximum and has > chunk:
+            wrong.append((name, f"{name} is allocated {allocations[name]} CPUs, above its maximum of {maximum}"))
+        if minima_fit and 0 < has < minimum:
+            wrong.append((name, f"{name} is allocated {allocations[name]} CPUs, below its minimum of {minimum}"))
+    return violations + _sorted(wrong)
+
+
+def _sorted(wrong: list[tuple[str, str]]) -> list[str]:
+    """The sentences, by the domain's name."""
+    return [sentence for _name, sentence in sorted(wrong, key=lambda one: one[0])]
+
+
+def _doubles(target: Mapping[str, frozenset[int]], sharing: frozenset[str]) -> list[str]:
+    """The pCPUs that belong to two domains, unless both share."""
+    alone = [cpus for name, cpus in target.items() if name not in sharing]
+    together = frozenset[int]().union(*[target.get(name, _NOTHING) for name in sharing])
+    if sum(map(len, alone)) + len(together) == len(together.union(*alone)):
+        return []
     violations = []
     owners: dict[int, str] = {}
     for name in sorted(target):
@@ -26,25 +68,4 @@ def check_partitions(
             owner = owners.setdefault(cpu, name)
             if owner != name and not (owner in sharing and name in sharing):
                 violations.append(f"pCPU {cpu} belongs to both {owner} and {name}")
-    shared = {target.get(name, frozenset()) for name in sharing}
-    if len(shared) > 1:
-        violations.append(f"{', '.join(sorted(sharing))} share a chunk but have different partitions")
-    for name in sorted({*target, *allocations}):
-        cpus, partition = allocations.get(name, 0), target.get(name, frozenset())
-        whole = [part for part in topology.chunks if part <= partition]
-        if partition != frozenset().union(*whole):
-            violations.append(f"{name} holds {sorted(partition)}, which is not whole chunks of the pool")
-        if len(whole) != topology.chunks_for(cpus):
-            violations.append(f"{name} is allocated {cpus} CPUs and holds {len(whole)} chunks of {chunk}")
-    needed = sum(topology.chunks_for(max(1, bounds[name][0])) for name in bounds if allocations.get(name, 0) > 0)
-    minima_fit = needed <= len(topology.chunks) and not sharing
-    for name in sorted(bounds):
-        minimum, maximum = bounds[name]
-        chunks = topology.chunks_for(allocations.get(name, 0))
-        if chunks == 0:
-            continue
-        if chunks > max(1, topology.chunks_for(maximum)):
-            violations.append(f"{name} is allocated {allocations[name]} CPUs, above its maximum of {maximum}")
-        if minima_fit and chunks < topology.chunks_for(minimum):
-            violations.append(f"{name} is allocated {allocations[name]} CPUs, below its minimum of {minimum}")
     return violations

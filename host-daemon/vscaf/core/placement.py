@@ -1,40 +1,32 @@
 """From allocations to partitions: which chunks each domain gets, moving as few pCPUs as possible."""
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 from vscaf.core.assignment import improve
+from vscaf.core.exchange import Party, exchange
+from vscaf.core.rooms import Rooms
+from vscaf.core.topology import Topology
+
+__all__ = ["Topology", "place"]
+
+_NOTHING: frozenset[int] = frozenset()
 
 
-@dataclass(frozen=True, slots=True)
-class Topology:
-    """The pool as placement sees it.
+@dataclass(slots=True)
+class _Group:
+    """A domain, or all that share one chunk: what it is to have and, by chunk, how many pCPUs of it it holds.
 
-    chunks: the pCPUs of each core within the pool, disjoint and not empty; normally all of one size.
-    node_of: NUMA node of each pCPU of the pool. Raises ValueError where these do not hold.
+    held: of members that hold the whole pool nothing is listed: whatever they get, they keep. kept: chunks of those
+    it holds that it goes on holding, None: not decided.
     """
 
-    chunks: tuple[frozenset[int], ...]
-    node_of: Mapping[int, int]
-
-    def __post_init__(self) -> None:
-        seen: set[int] = set()
-        for chunk in self.chunks:
-            if not chunk or seen & chunk:
-                raise ValueError(f"chunk {sorted(chunk)} is empty or overlaps another: each pCPU is in one chunk")
-            seen |= chunk
-        if missing := sorted(seen - self.node_of.keys()):
-            raise ValueError(f"pCPU {missing[0]} has no NUMA node: name one for each pCPU of the pool")
-
-    @property
-    def chunk(self) -> int:
-        """pCPUs in a chunk; in the largest where they differ."""
-        return max((len(chunk) for chunk in self.chunks), default=1)
-
-    def chunks_for(self, cpus: int) -> int:
-        """How many chunks an allocation of cpus takes."""
-        return -(-cpus // self.chunk)
+    name: str
+    wanted: int
+    held: Mapping[int, int]
+    home: frozenset[int]
+    kept: Collection[int] | None = None
 
 
 def place(
@@ -42,96 +34,230 @@ def place(
     held: Mapping[str, frozenset[int]],
     allocations: Mapping[str, int],
     sharing: frozenset[str] = frozenset(),
+    homes: Mapping[str, frozenset[int]] = {},
 ) -> dict[str, frozenset[int]]:
     """The partition of each domain in allocations, in whole chunks; empty for an allocation of 0.
 
     held: pCPUs that each domain has now; sets may overlap, cut through chunks and lie outside the pool. Partitions are
-    disjoint, but all of sharing get one and the same chunk. The number of pCPUs that change hands is minimal. Among
-    the placements that achieve it, as many domains as possible keep something of what they hold, and a partition is
-    on few NUMA nodes (greedily, the largest growth first). Raises ValueError where the allocations exceed the pool.
+    disjoint, but all of sharing get one and the same chunk. homes: the NUMA nodes where a domain's memory is; a
+    domain that is missing has it anywhere.
+
+    What is sought, in this order:
+    1. The number of pCPUs that change hands is minimal, and as many domains as possible keep something of what they
+       hold. Exact, but where so many held sets overlap that assignment.improve leaves the greedy answer as it is.
+    2. A domain that shrinks keeps, and one that grows takes, what is at its home first.
+    3. A partition is on few NUMA nodes that are near each other, then in few last-level caches. Greedy: who grows
+       most chooses first, the tightest room that holds it. Into an empty pool of equal nodes every partition without a
+       home is on at most one node more than it has to be.
+    4. What nobody holds is taken before what has to be released.
+
+    Raises ValueError where the allocations exceed the pool.
     """
-    groups: dict[str, tuple[str, ...]] = {
-        name: (name,) for name in sorted(allocations) if allocations[name] > 0 and name not in sharing
-    }
-    sharers = tuple(sorted(name for name in sharing if allocations.get(name, 0) > 0))
-    if sharers:
-        groups[sharers[0]] = sharers
-    wanted = {group: topology.chunks_for(allocations[group]) if group not in sharers else 1 for group in groups}
-    if sum(wanted.values()) > len(topology.chunks):
-        raise ValueError(
-            f"allocations take {sum(wanted.values())} chunks of a pool of {len(topology.chunks)}: lower them first"
-        )
-    overlap = {
-        group: [sum(len(chunk & held.get(name, frozenset())) for name in members) for chunk in topology.chunks]
-        for group, members in groups.items()
-    }
-    kept = _keep(topology, overlap, wanted)
-    contested = [sum(values[chunk] > 0 for values in overlap.values()) > 1 for chunk in range(len(topology.chunks))]
-    if any(contested):
-        kept = improve(overlap, wanted, kept)
-    owned = _grow(topology, wanted, kept, held)
-    partitions: dict[str, frozenset[int]] = {}
-    for name in allocations:
-        group = sharers[0] if name in sharers else name
-        partitions[name] = frozenset().union(*(topology.chunks[chunk] for chunk in owned.get(group, ())))
+    claims = _claims(topology, held, allocations, sharing, homes)
+    groups = claims.changing
+    if (wanted := sum(map(len, claims.staying.values())) + sum(group.wanted for group in groups)) > len(
+        topology.chunks
+    ):
+        raise ValueError(f"allocations take {wanted} chunks of a pool of {len(topology.chunks)}: lower them first")
+    partitions = dict.fromkeys(allocations, _NOTHING)
+    partitions.update({name: held[name] for name in claims.staying})
+    if groups:
+        _keep(topology, groups)
+        for name, mine in _grow(topology, claims).items():
+            partitions[name] = frozenset().union(*[topology.chunks[chunk] for chunk in mine])
+    if sharers := [name for name in allocations if name in sharing and allocations[name] > 0]:
+        partitions.update(dict.fromkeys(sharers, partitions[min(sharers)]))
     return partitions
 
 
-def _node(topology: Topology, chunk: int) -> int:
-    """NUMA node of a chunk."""
-    return topology.node_of[min(topology.chunks[chunk])]
+@dataclass(slots=True)
+class _Claims:
+    """staying: chunks by domain of those that hold just what they are to have, and nobody else holds any of it.
+
+    changing: all others that are to have something, by name; those of sharing as one, under the first of their names.
+    """
+
+    staying: dict[str, set[int]]
+    changing: list[_Group]
 
 
-def _keep(topology: Topology, overlap: Mapping[str, list[int]], wanted: Mapping[str, int]) -> dict[str, frozenset[int]]:
-    """Chunks (by index) that each group keeps of those it holds: the fullest, then those of its main NUMA nodes.
+def _claims(
+    topology: Topology,
+    held: Mapping[str, frozenset[int]],
+    allocations: Mapping[str, int],
+    sharing: frozenset[str],
+    homes: Mapping[str, frozenset[int]],
+) -> _Claims:
+    """Who is to have chunks, and what they hold."""
+    chunk, chunk_of, pool = topology.chunk, topology.chunk_of.get, len(topology.cpus)
+    staying: dict[str, set[int]] = {}
+    changing = []
+    for name, cpus in allocations.items():
+        if cpus <= 0 or name in sharing:
+            continue
+        mine, wanted = held.get(name, _NOTHING), -(-cpus // chunk)
+        if len(mine) >= pool and mine >= topology.cpus:
+            changing.append(_Group(name, wanted, {}, homes.get(name, _NOTHING)))
+            continue
+        touched = set(map(chunk_of, mine))
+        if len(touched) * chunk != len(mine) or None in touched:
+            changing.append(_Group(name, wanted, _overlap(topology, [mine]), homes.get(name, _NOTHING)))
+        elif len(touched) == wanted:
+            staying[name] = touched  # type: ignore[assignment]  # None was ruled out
+        else:
+            changing.append(_Group(name, wanted, dict.fromkeys(touched, chunk), homes.get(name, _NOTHING)))  # type: ignore[arg-type]
+    if sharers := sorted(name for name in sharing if allocations.get(name, 0) > 0):
+        home = frozenset[int]().union(*(homes.get(name, _NOTHING) for name in sharers))
+        overlap = _overlap(topology, [held.get(name, _NOTHING) for name in sharers])
+        changing.append(_Group(sharers[0], 1, overlap, home))
+    everything = [*staying.values(), *[group.held for group in changing]]
+    if len(set[int]().union(*everything)) < sum(map(len, everything)):
+        count = Counter(chunk for mine in everything for chunk in mine)
+        for name in [name for name, mine in staying.items() if any(count[chunk] > 1 for chunk in mine)]:
+            overlap = dict.fromkeys(staying.pop(name), chunk)
+            changing.append(_Group(name, len(overlap), overlap, homes.get(name, _NOTHING)))
+    changing.sort(key=lambda group: group.name)
+    return _Claims(staying, changing)
 
-    Who wants the fewest chunks chooses first; where no chunk is held by two this is already the best there is.
+
+def _overlap(topology: Topology, members: Iterable[frozenset[int]]) -> Mapping[int, int]:
+    """How many pCPUs of each chunk the members hold, those left out that hold the whole pool."""
+    counts: Counter[int] = Counter()
+    for mine in members:
+        if mine and not mine >= topology.cpus:
+            counts.update([topology.chunk_of[cpu] for cpu in mine if cpu in topology.chunk_of])
+    return counts
+
+
+def _keep(topology: Topology, groups: list[_Group]) -> None:
+    """Decide what each group keeps of what it holds: the most pCPUs, then its home, then few nodes and caches."""
+    claims: Counter[int] = Counter()
+    if len(set[int]().union(*[group.held for group in groups])) < sum([len(group.held) for group in groups]):
+        claims.update(chunk for group in groups for chunk in group.held)
+        contested = {chunk for chunk, count in claims.items() if count > 1}
+        _settle(topology, [group for group in groups if not contested.isdisjoint(group.held)], claims)
+    # Where it is all the same to a group, it leaves the node that others grow on.
+    pressure: Counter[int] = Counter()
+    shrinking = []
+    for group in groups:
+        missing = group.wanted - len(group.held)
+        if missing < 0:
+            shrinking.append(group)
+        elif missing > 0:
+            for node in set(map(topology.node_by_chunk.__getitem__, group.held)):
+                pressure[node] += missing
+    for group in groups:
+        if group.kept is None and len(group.held) <= group.wanted:
+            group.kept = group.held.keys()
+    for group in shrinking:
+        if group.kept is None:
+            group.kept = _best(topology, group, group.held.keys(), pressure, {})
+
+
+def _best(
+    topology: Topology, group: _Group, chunks: Iterable[int], pressure: Mapping[int, int], claims: Mapping[int, int]
+) -> list[int]:
+    """As many of these chunks, which the group holds, as it is to have, if there are so many: what it best keeps."""
+    nodes, caches, cores, held = topology.node_by_chunk, topology.cache_by_chunk, topology.core_by_chunk, group.held
+    mine = sorted(chunks)
+    on_node = Counter(map(nodes.__getitem__, mine))
+    rank = _node_ranks(on_node, group, pressure)
+    in_cache = Counter(map(caches.__getitem__, mine))
+    if len(rank) > 1 or len(in_cache) > 1 or claims or topology.cores or len(set(held.values())) > 1:
+        mine.sort(
+            key=lambda chunk: (
+                -held[chunk],
+                claims.get(chunk, 0),
+                rank[nodes[chunk]],
+                -in_cache[caches[chunk]],
+                caches[chunk],
+                cores[chunk],
+            )
+        )
+    return mine[: group.wanted]
+
+
+def _node_ranks(on_node: Mapping[int, int], group: _Group, pressure: Mapping[int, int]) -> dict[int, int]:
+    """In which order a group keeps the nodes it is on: home, then the fewest, then those that nobody grows on."""
+    if len(on_node) == 1:
+        return dict.fromkeys(on_node, 0)
+    rank: dict[int, int] = {}
+    missing = group.wanted
+    left = set(on_node)
+    while left:
+        near = left & group.home or left
+        enough = [node for node in near if on_node[node] >= missing]
+        node = min(
+            enough or near,
+            key=lambda node: (pressure.get(node, 0) if enough else 0, -on_node[node], pressure.get(node, 0), node),
+        )
+        rank[node] = len(rank)
+        missing -= on_node[node]
+        left.remove(node)
+    return rank
+
+
+def _settle(topology: Topology, rivals: list[_Group], claims: Mapping[int, int]) -> None:
+    """What groups keep that hold the same chunks.
+
+    Greedily, the one with the least choice first; that is the best there is where each keeps what it would alone.
     """
     taken: set[int] = set()
-    kept: dict[str, frozenset[int]] = {}
-    for group in sorted(wanted, key=lambda group: (wanted[group], group)):
-        values = overlap[group]
-        mine = [chunk for chunk, value in enumerate(values) if value > 0 and chunk not in taken]
-        on_node = Counter(_node(topology, chunk) for chunk in mine)
-        mine.sort(key=lambda c: (-values[c], -on_node[_node(topology, c)], _node(topology, c), min(topology.chunks[c])))
-        kept[group] = frozenset(mine[: wanted[group]])
-        taken |= kept[group]
-    return kept
+    best = True
+    for group in sorted(rivals, key=lambda group: (len(group.held) - group.wanted, group.wanted, group.name)):
+        kept = _best(topology, group, group.held.keys() - taken, {}, claims)
+        alone = sorted(group.held.values(), reverse=True)[: group.wanted]
+        best = best and sum(group.held[chunk] for chunk in kept) == sum(alone)
+        group.kept = kept
+        taken.update(kept)
+    if not best:
+        improved = improve(
+            {group.name: group.held for group in rivals},
+            {group.name: group.wanted for group in rivals},
+            {group.name: group.kept or _NOTHING for group in rivals},
+        )
+        for group in rivals:
+            group.kept = improved[group.name]
 
 
-def _grow(
-    topology: Topology,
-    wanted: Mapping[str, int],
-    kept: Mapping[str, frozenset[int]],
-    held: Mapping[str, frozenset[int]],
-) -> dict[str, frozenset[int]]:
-    """kept, filled up to wanted from the chunks that nobody keeps: on the nodes a group is on, else on one that fits.
+def _grow(topology: Topology, claims: _Claims) -> dict[str, Collection[int]]:
+    """The chunks of each group: what it keeps, and what it gets of the chunks that nobody keeps."""
+    groups = claims.changing
+    owned: dict[str, Collection[int]] = {group.name: group.kept or _NOTHING for group in groups}
+    growing = [group for group in groups if len(owned[group.name]) < group.wanted]
+    if not growing:
+        return owned
+    free = set(range(len(topology.chunks))).difference(*claims.staying.values(), *owned.values())
+    busy = frozenset[int]().union(*[group.held for group in groups])
+    rooms = Rooms(topology, free, busy)
+    in_place = {group.name for group in growing if rooms.has_room(owned[group.name], group.wanted)}
+    growing.sort(key=lambda group: (group.name not in in_place, len(owned[group.name]) - group.wanted, group.name))
+    empty_pool = not claims.staying and not any(owned.values()) and not any(group.home for group in groups)
+    for group in growing:
+        owned[group.name] = rooms.fill(owned[group.name], group.wanted, group.home)
+    if empty_pool:
+        # Everybody arrives at once: laid out along a line of nodes, each is on at most one node too many.
+        line = Rooms(topology, free, busy)
+        laid: dict[str, Collection[int]] = {group.name: line.lay(group.wanted) for group in growing}
+        owned = min(owned, laid, key=lambda way: _spread(topology, groups, way))
+    node_of = topology.node_by_chunk.__getitem__
+    split = [group.name for group in growing if len(set(map(node_of, owned[group.name]))) > 1]
+    if not split:
+        return owned
+    parties = {group.name: Party(group.held, group.home, set(owned[group.name])) for group in groups}
+    exchange(topology, parties, split, free.difference(*owned.values()))
+    return {name: party.owned for name, party in parties.items()}
 
-    A chunk that nobody holds goes before one that has to be released first.
-    """
-    free = set(range(len(topology.chunks))) - set().union(*kept.values())
-    busy = frozenset[int]().union(*held.values())
-    owned = dict(kept)
-    for group in sorted(wanted, key=lambda group: (len(kept[group]) - wanted[group], group)):
-        mine = set(kept[group])
-        while (missing := wanted[group] - len(mine)) > 0:
-            room = Counter(_node(topology, chunk) for chunk in free)
-            at_home = {_node(topology, chunk) for chunk in mine}
-            # A node it is on; else the tightest in which all that is missing fits; else the emptiest.
-            node = min(
-                room,
-                key=lambda n: (
-                    n not in at_home,
-                    room[n] < missing,
-                    room[n] if room[n] >= missing and n not in at_home else -room[n],
-                    n,
-                ),
-            )
-            there = [chunk for chunk in free if _node(topology, chunk) == node]
-            there.sort(
-                key=lambda c: (-len(topology.chunks[c]), bool(topology.chunks[c] & busy), min(topology.chunks[c]))
-            )
-            mine |= set(there[:missing])
-            free -= mine
-        owned[group] = frozenset(mine)
-    return owned
+
+def _spread(topology: Topology, groups: list[_Group], owned: Mapping[str, Collection[int]]) -> tuple[int, int]:
+    """How bad a placement is: by how many nodes at most a group has too many, and by how many all together."""
+    sizes = sorted(Counter(topology.node_by_chunk).values(), reverse=True)
+    excess = []
+    for group in groups:
+        least = 0
+        room = 0
+        while room < group.wanted:
+            room += sizes[least]
+            least += 1
+        excess.append(len({topology.node_by_chunk[chunk] for chunk in owned[group.name]}) - least)
+    return max(excess), sum(excess)

@@ -6,6 +6,8 @@ Shrink before grow: at every instant, whatever fails, no pCPU is held by two dom
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+_NOTHING: frozenset[int] = frozenset()
+
 
 @dataclass(frozen=True, slots=True)
 class Shrink:
@@ -69,36 +71,31 @@ def plan(
 
 
 class _Planner:
-    """The working state of one call of plan. between: what each domain holds after the shrinks."""
+    """The working state of one call of plan. between: what each domain holds after the shrinks.
+
+    names: the domains that change, sorted; the sets of the others are looked at only where one that changes needs a
+    place to wait. Partitions of the target are disjoint, so who stays within its own is in nobody's way.
+    """
 
     def __init__(
         self, held: Mapping[str, frozenset[int]], target: Mapping[str, frozenset[int]], sharing: frozenset[str]
     ) -> None:
-        self.names = sorted({*held, *target})
-        nothing: frozenset[int] = frozenset()
-        self.held = {name: held.get(name, nothing) for name in self.names}
-        self.target = {name: target.get(name, nothing) for name in self.names}
-        self.sharing = sharing
+        self.all_held, self.all_target, self.sharing = held, target, sharing
+        changing = {name for name, cpus in target.items() if cpus != held.get(name, _NOTHING)}
+        changing.update(name for name in held.keys() - target.keys() if held[name])
+        self.names = sorted(changing)
+        self.held = {name: held.get(name, _NOTHING) for name in self.names}
+        self.target = {name: target.get(name, _NOTHING) for name in self.names}
         self.between = {name: self.held[name] & self.target[name] for name in self.names}
         self.overlapping: set[str] = set()
-
-    def others(self, sets: Mapping[str, frozenset[int]], name: str) -> frozenset[int]:
-        """Union of the sets of all domains that may not overlap with this one."""
-        return frozenset().union(*(sets[other] for other in self.names if self.apart(name, other)))
-
-    def apart(self, name: str, other: str) -> bool:
-        """Whether the two must never hold the same pCPU."""
-        return name != other and not (name in self.sharing and other in self.sharing)
+        # Those that may at some time be on pCPUs of another's target: all that wait elsewhere than in their own.
+        self.waiting: set[str] = set()
 
     def plan(self) -> TransitionPlan:
         """Find each domain its place in between, then an order of the grows."""
         movers = [name for name in self.names if self.held[name] and self.target[name] and not self.between[name]]
-        waiting = [name for name in movers if not self.settle(name)]
-        for name in waiting:
-            if mine := self.held[name] - self.others(self.between, name):
-                self.between[name] = frozenset({min(mine)})
-            else:
-                self.park(name)
+        if movers:
+            self.find_places(movers)
         order = self.order()
         while order is None:
             # Leaving the circle at the first by name ends one circle; each domain is parked once, so this ends.
@@ -109,70 +106,123 @@ class _Planner:
             for name in self.names
             if self.held[name] and self.between[name] != self.held[name]
         )
-        grows = tuple(
-            Grow(name, self.target[name], self.needs(name)) for name in order if self.between[name] != self.target[name]
-        )
+        growing = [name for name in order if self.between[name] != self.target[name]]
+        needs = self.needs(growing)
+        grows = tuple(Grow(name, self.target[name], needs[name]) for name in growing)
         return TransitionPlan(shrinks, grows, frozenset(self.overlapping))
 
-    def settle(self, name: str) -> bool:
-        """Find a place for a mover where it is in nobody's way."""
-        taken = self.others(self.between, name)
-        unwanted = self.held[name] - self.others(self.target, name) - taken
-        direct = self.target[name] - self.others(self.held, name) - taken
-        place = sorted(unwanted)[: len(self.target[name])] or sorted(direct)
-        self.between[name] = frozenset(place)
-        return bool(place)
+    def find_places(self, movers: list[str]) -> None:
+        """A place in between for domains that move entirely."""
+        self.waiting.update(movers)
+        held, target = _Owners(self.all_held, self.sharing), _Owners(self.all_target, self.sharing)
+        between = _Owners({**self.all_target, **self.between}, self.sharing)
+        unsettled = []
+        for name in movers:
+            # Where it is in nobody's way.
+            unwanted = {cpu for cpu in self.held[name] if target.free_for(name, cpu) and between.free_for(name, cpu)}
+            direct = {cpu for cpu in self.target[name] if held.free_for(name, cpu) and between.free_for(name, cpu)}
+            place = frozenset(sorted(unwanted)[: len(self.target[name])] or direct)
+            if not place:
+                unsettled.append(name)
+            self.between[name] = place
+            between.add(name, place)
+        for name in unsettled:
+            mine = [cpu for cpu in self.held[name] if between.free_for(name, cpu)]
+            if mine:
+                self.between[name] = frozenset({min(mine)})
+            else:
+                self.park(name)
+            between.add(name, self.between[name])
 
     def park(self, name: str) -> None:
         """Send a mover to the smallest pCPU that nobody holds, or let it overlap where it is."""
-        known = frozenset().union(*self.held.values(), *self.target.values())
-        free = known - frozenset().union(*self.held.values()) - frozenset().union(*self.between.values())
+        held = frozenset[int]().union(*self.all_held.values())
+        known = held.union(*self.all_target.values())
+        free = known - held - frozenset[int]().union(*self.between.values())
         if free:
             self.between[name] = frozenset({min(free)})
         else:
             self.between[name] = frozenset({min(self.held[name])})
             self.overlapping.add(name)
 
-    def blockers(self, name: str) -> list[str]:
-        """Domains that hold something of this one's target until their own grow."""
-        return [
-            other
-            for other in self.names
-            if self.apart(name, other)
-            and other not in self.overlapping
-            and self.between[other] & self.target[name]
-            and self.between[other] != self.target[other]
-        ]
+    def blockers(self) -> dict[str, set[str]]:
+        """For each domain those that hold something of its target until their own grow; none: left out."""
+        found: dict[str, set[str]] = {}
+        wanted_by: dict[int, list[str]] = {}
+        waiting = [name for name in self.waiting - self.overlapping if self.between[name] != self.target[name]]
+        if not waiting:
+            return found
+        for name in self.names:
+            for cpu in self.target[name]:
+                wanted_by.setdefault(cpu, []).append(name)
+        for other in waiting:
+            for cpu in self.between[other]:
+                for name in wanted_by.get(cpu, ()):
+                    if name != other and not (name in self.sharing and other in self.sharing):
+                        found.setdefault(name, set()).add(other)
+        return found
 
     def order(self) -> list[str] | None:
         """Domains in an order in which each comes after its blockers; None: there is a circle."""
-        done: list[str] = []
-        blockers = {name: set(self.blockers(name)) for name in self.names}
-        while len(done) < len(self.names):
-            ready = [name for name in self.names if name not in done and blockers[name] <= set(done)]
+        blockers = self.blockers()
+        done: dict[str, None] = {}
+        left = self.names
+        while left:
+            ready = [name for name in left if name not in blockers or blockers[name] <= done.keys()]
             if not ready:
                 return None
-            done += ready
-        return done
+            done.update(dict.fromkeys(ready))
+            left = [name for name in left if name not in done]
+        return list(done)
 
     def in_circle(self) -> str:
         """The first by name of a circle of blockers."""
-        blockers = {name: self.blockers(name) for name in self.names}
+        blockers = self.blockers()
         # Whoever is left when all that are not blocked are taken away is in a circle or behind one: walk into it.
         left = set(self.names)
-        while free := {name for name in left if not left & set(blockers[name])}:
+        while free := {name for name in left if left.isdisjoint(blockers.get(name, ()))}:
             left -= free
         walk = [min(left)]
-        while (step := min(left & set(blockers[walk[-1]]))) not in walk:
+        while (step := min(left & blockers[walk[-1]])) not in walk:
             walk.append(step)
         return min(walk[walk.index(step) :])
 
-    def needs(self, name: str) -> frozenset[int]:
-        """What others hold of this one's target at the start or in between, but for what may overlap."""
-        away = {
-            other: self.held[other] - self.between[other]
-            if other in self.overlapping
-            else self.held[other] | self.between[other]
-            for other in self.names
+    def needs(self, growing: list[str]) -> dict[str, frozenset[int]]:
+        """What others hold of each one's target at the start or in between, but for what may overlap.
+
+        Nobody holds anything itself of what it needs: what it held of its target it has kept.
+        """
+        used: dict[bool, list[frozenset[int]]] = {True: [], False: []}
+        for name in self.names:
+            mine = self.held[name]
+            if name in self.overlapping:
+                mine -= self.between[name]
+            elif name in self.waiting:
+                mine |= self.between[name]
+            used[name in self.sharing].append(mine)
+        by_others = frozenset[int]().union(*used[False])
+        by_anyone = by_others.union(*used[True])
+        return {
+            name: (self.target[name] - self.between[name]) & (by_others if name in self.sharing else by_anyone)
+            for name in growing
         }
-        return (self.target[name] - self.between[name]) & self.others(away, name)
+
+
+class _Owners:
+    """Who holds each pCPU in some sets by domain. Domains of sharing are not in each other's way."""
+
+    def __init__(self, sets: Mapping[str, frozenset[int]], sharing: frozenset[str]) -> None:
+        self._sharing = sharing
+        self._owners: dict[int, list[str]] = {}
+        for name, cpus in sets.items():
+            self.add(name, cpus)
+
+    def add(self, name: str, cpus: frozenset[int]) -> None:
+        """The domain holds these as well."""
+        for cpu in cpus:
+            self._owners.setdefault(cpu, []).append(name)
+
+    def free_for(self, name: str, cpu: int) -> bool:
+        """Whether nobody holds it but this one and, if it shares, those it shares with."""
+        shares = name in self._sharing
+        return all(owner == name or (shares and owner in self._sharing) for owner in self._owners.get(cpu, ()))

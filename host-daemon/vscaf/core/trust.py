@@ -174,7 +174,7 @@ class DemandHistory:
 class DemandLimits:
     """A domain's demand may change `burst` times at once, and `per_second` on average; mean_s: memory of the mean."""
 
-    per_second: float = 0.25
+    per_second: float = 1.0
     burst: float = 8.0
     mean_s: float = 4.0
 

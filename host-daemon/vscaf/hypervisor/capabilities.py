@@ -1,4 +1,4 @@
-"""The host's pCPUs from libvirt's capabilities: cells, sockets, cores, their threads, last-level caches, distances."""
+"""The host's pCPUs from libvirt's capabilities: cells, sockets, cores with their threads, caches, distances."""
 
 from collections.abc import Mapping
 from xml.etree import ElementTree

@@ -22,9 +22,11 @@ class ThreadSafeEvents(libvirtaio.virEventAsyncIOImpl):  # type: ignore[misc]
         self._thread = threading.get_ident()
 
     def _on_loop(self, change: Callable[..., Any], *args: Any) -> None:
+        if self.loop.is_closed():  # a connection that outlives the loop is told nothing any more
+            return
         if threading.get_ident() == self._thread:
             change(*args)
-        elif not self.loop.is_closed():
+        else:
             self.loop.call_soon_threadsafe(change, *args)
 
     def _add_handle(self, fd: int, event: int, cb: Any, opaque: Any) -> int:

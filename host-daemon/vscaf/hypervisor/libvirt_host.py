@@ -28,6 +28,7 @@ DESCRIPTION_PATIENCE_S = 0.5  # then a domain is shown without what its descript
 LISTINGS = 2  # of each kind under way at once
 HUNG_MS = 1000  # a job of a domain that lasts longer holds up all that changes the domain
 PLUG_TIMEOUT_S = 30.0  # libvirt waits 5 s for each vCPU that the guest should let go
+BAD_CPUS = {libvirt.VIR_ERR_SYSTEM_ERROR, libvirt.VIR_ERR_INVALID_ARG}  # what a pin to CPUs that are not there may say
 NO_VCPU = 1_000_000  # the number of a vCPU that no domain has
 
 
@@ -55,12 +56,14 @@ class LibvirtHost:
         self._connections = Connections(uri, opener, self._register)
         self._descriptions = Descriptions()
         self._names: dict[DomainKey, str] = {}
+        self._plugged: dict[DomainKey, frozenset[int]] = {}
         self._lines: dict[DomainKey, Line] = {}
         self._host_line = Line("the host", lambda: None)
         self._listings: dict[bool, list[asyncio.Future[tuple[Row, ...]]]] = {True: [], False: []}
         self._reading: dict[DomainKey, asyncio.Task[None]] = {}
         self._capabilities: tuple[frozenset[int], HostCpus] | None = None
         self._slots = MonitorSlots()
+        self._told_of_tuning = False
         self._loop: asyncio.AbstractEventLoop | None = None
 
     async def open(self) -> None:
@@ -112,6 +115,10 @@ class LibvirtHost:
         """
         rows = await self._list()
         self._names = {row.key: row.name for row in rows}
+        before, self._plugged = self._plugged, {row.key: row.plugged for row in rows}
+        for key, plugged in self._plugged.items():  # libvirt has no event of a plug
+            if before.get(key, plugged) != plugged:
+                self._on_tuned(key)
         self._descriptions.keep(self._names)
         for key in [key for key, line in self._lines.items() if key not in self._names and not line.stuck]:
             del self._lines[key]
@@ -217,8 +224,8 @@ class LibvirtHost:
                 call.proceed()
                 try:
                     apply(domain, number, masks[number])
-                except libvirt.libvirtError:
-                    if cpus <= online:
+                except libvirt.libvirtError as error:
+                    if cpus <= online or error.get_error_code() not in BAD_CPUS:
                         raise
                     # The kernel may refuse a set with an offline CPU in it, such as one found before that went.
                     apply(domain, number, cpus_mask(cpus & online, width))
@@ -416,8 +423,14 @@ class LibvirtHost:
         self._descriptions.outdate(key.uuid)
         self._on_change()
 
+    @property
+    def tells_of_tuning(self) -> bool:
+        """Whether this driver has shown that it tells of changed pins; some take the registration and never do."""
+        return self._told_of_tuning
+
     def domain_tuned(self, key: DomainKey) -> None:
         """Of the events: called on the loop."""
+        self._told_of_tuning = True
         self._on_tuned(key)
 
 

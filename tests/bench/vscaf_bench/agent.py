@@ -19,7 +19,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from .report import Report, Result, median_interval
+from .report import Report, Result, median_interval, run_benchmark
 
 PROCESSES = 64
 PERIODS_A_SECOND = 4
@@ -221,32 +221,23 @@ def cpu(bench: Bench, report: Report) -> None:
                 "work_lost_percent_of_all_cpus": median_interval(lost),
                 "report_bytes": case.report_bytes,
             }
+            baseline, ours, theirs = "sections/s without it", case.work, case.work_without
             if case.machine:
                 added = [a - b for a, b in zip(case.machine, case.machine_without, strict=True)]
                 detail["machine_added_percent_of_one_core"] = median_interval(added)
-                result = Result(
-                    name,
-                    "%",
-                    value,
-                    low,
-                    high,
-                    len(case.own),
-                    "the machine without it, % of one core",
-                    statistics.median(case.machine_without),
-                    statistics.median(a / b for a, b in zip(case.machine, case.machine_without, strict=True)),
-                )
-            else:
-                result = Result(
-                    name,
-                    "%",
-                    value,
-                    low,
-                    high,
-                    len(case.own),
-                    "sections/s without it",
-                    statistics.median(case.work_without),
-                    statistics.median(a / b for a, b in zip(case.work, case.work_without, strict=True)),
-                )
+                baseline = "the machine without it, % of one core"
+                ours, theirs = case.machine, case.machine_without
+            result = Result(
+                name,
+                "%",
+                value,
+                low,
+                high,
+                len(case.own),
+                baseline,
+                statistics.median(theirs),
+                statistics.median(a / b for a, b in zip(ours, theirs, strict=True)),
+            )
             report.details[name] = detail
             report.add(result)
             results.append(result)
@@ -373,23 +364,14 @@ def latency(bench: Bench, report: Report) -> None:
 PARTS = {"cpu": cpu, "memory": memory, "latency": latency}
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(prog="bench-agent", description=__doc__)
-    parser.add_argument("--meson", type=Path, default=Path("build/meson"), help="where the C parts were built")
-    parser.add_argument("--output", type=Path, default=Path("build/bench"), help="where agent.json goes")
-    parser.add_argument("--quick", action="store_true", help="fewer repetitions, under a minute")
-    parser.add_argument("--only", choices=sorted(PARTS), action="append", help="this part alone; may be repeated")
-    options = parser.parse_args()
-    report = Report("agent")
+@contextmanager
+def prepared(options: argparse.Namespace) -> Iterator[Bench]:
     with tempfile.TemporaryDirectory(prefix="vscaf-") as directory:
-        bench = Bench(options.meson.resolve(), Path(directory), options.quick or os.environ.get("QUICK") == "1")
-        for name, part in PARTS.items():
-            if options.only and name not in options.only:
-                continue
-            print(f"bench-agent: {name} ...", flush=True)
-            part(bench, report)
-    print(report.table())
-    print(f"written to {report.write(options.output)}")
+        yield Bench(options.meson.resolve(), Path(directory), options.quick)
+
+
+def main() -> None:
+    run_benchmark("agent", __doc__, {"meson": ("build/meson", "where the C parts were built")}, prepared, PARTS)
 
 
 if __name__ == "__main__":

@@ -5,7 +5,6 @@ Every figure is taken side by side with what it is compared to, interleaved in o
 
 from __future__ import annotations
 
-import argparse
 import json
 import math
 import os
@@ -13,10 +12,11 @@ import statistics
 import subprocess
 import time
 from collections.abc import Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
-from .report import Report, Result, median_interval
+from .report import Report, Result, median_interval, run_benchmark
 
 # Fine-grained ones first: LU-like regions of some 10 us.
 ALONE = ("cg.A", "mg.W", "ssor.S")
@@ -155,6 +155,12 @@ def mean_interval(values: Sequence[float]) -> tuple[float, float]:
     return statistics.fmean(values), STUDENT_975[len(values) - 1] * deviation
 
 
+def speedup_of_two(bench: Bench, name: str, repeat: str) -> float:
+    """S(2) of a program by a run on one thread and one on two, one after the other."""
+    one, two = (bench.plain([bench.program(name)], threads, NPB_REPEAT=repeat)[0] for threads in (1, 2))
+    return one / two
+
+
 def estimates(bench: Bench, report: Report) -> None:
     """S(2) after 5 s of learning against S(2) from separate runs just before and after.
 
@@ -174,15 +180,11 @@ def estimates(bench: Bench, report: Report) -> None:
         ratios: list[float] = []
         told: list[dict[str, Any]] = []
 
-        def pair(program: str, repeat: str, ratios: list[float]) -> None:
-            one = bench.plain([program], 1, NPB_REPEAT=repeat)[0]
-            ratios.append(one / bench.plain([program], 2, NPB_REPEAT=repeat)[0])
-
         for _ in range(runs):
-            pair(bench.program(name), repeat_short, ratios)
+            ratios.append(speedup_of_two(bench, name, repeat_short))
             options = ["--team", "2", "--learn", "--estimate-after", str(after)]
             told.append(bench.shimmed([bench.program(name)], options, NPB_REPEAT=repeat)[0])
-            pair(bench.program(name), repeat_short, ratios)
+            ratios.append(speedup_of_two(bench, name, repeat_short))
         truth = statistics.median(ratios)
         _, half = mean_interval(ratios)
         for page in told:
@@ -262,21 +264,13 @@ PARTS = {"region": regions, "alone": alone, "estimate": estimates, "resize": res
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(prog="bench-libgomp", description=__doc__)
-    parser.add_argument("--meson", type=Path, default=Path("build/meson"), help="where the C parts were built")
-    parser.add_argument("--output", type=Path, default=Path("build/bench"), help="where libgomp.json goes")
-    parser.add_argument("--quick", action="store_true", help="fewer repetitions, under a minute")
-    parser.add_argument("--only", choices=sorted(PARTS), action="append", help="this part alone; may be repeated")
-    options = parser.parse_args()
-    bench = Bench(options.meson, options.quick or os.environ.get("QUICK") == "1")
-    report = Report("libgomp")
-    for name, part in PARTS.items():
-        if options.only and name not in options.only:
-            continue
-        print(f"bench-libgomp: {name} ...", flush=True)
-        part(bench, report)
-    print(report.table())
-    print(f"written to {report.write(options.output)}")
+    run_benchmark(
+        "libgomp",
+        __doc__,
+        {"meson": ("build/meson", "where the C parts were built")},
+        lambda options: nullcontext(Bench(options.meson, options.quick)),
+        PARTS,
+    )
 
 
 if __name__ == "__main__":

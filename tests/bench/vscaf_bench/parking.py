@@ -18,10 +18,19 @@ from pathlib import Path
 from vscaf_lab import Guest, PrivateLibvirt
 from vscaf_lab.agent_host import AgentHost
 
-from .report import Report, Result, median_interval
+from .report import Report, Result, median_interval, run_benchmark
 
 WAYS = ("cpuset", "offline")
 VCPUS, KEPT = 4, 2
+
+
+@dataclass(frozen=True)
+class Bench:
+    """The guest that all is measured in."""
+
+    guest: Guest
+    pcpus: int
+    quick: bool
 
 
 @dataclass
@@ -115,7 +124,15 @@ def add(report: Report, name: str, unit: str, values: list[float]) -> None:
     report.add(Result(name, unit, value, low, high, len(values)))
 
 
-def measure(guest: Guest, report: Report, rounds: int, seconds: float) -> None:
+def measure(bench: Bench, report: Report) -> None:
+    guest = bench.guest
+    rounds, seconds = (1, 4.0) if bench.quick else (6, 8.0)
+    report.details["guest"] = {
+        "vcpus": VCPUS,
+        "pcpus": bench.pcpus,
+        "accelerator": guest.domain_type,
+        "kernel": guest.run("uname -r").text.strip(),
+    }
     figures = {way: Figures() for way in WAYS}
     still: dict[str, dict[str, float]] = {way: {} for way in WAYS}
     for number in range(rounds):
@@ -160,16 +177,10 @@ def measure(guest: Guest, report: Report, rounds: int, seconds: float) -> None:
         report.details[f"{way}.worst_ms"] = {"shrink": max(found.shrink_ms), "grow": max(found.grow_ms)}
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(prog="bench-parking", description=__doc__)
-    parser.add_argument("--image", type=Path, default=Path("build/image/current"), help="the guest image")
-    parser.add_argument("--cache", type=Path, default=Path("build/lab/cache"), help="what the lab keeps between runs")
-    parser.add_argument("--output", type=Path, default=Path("build/bench"), help="where parking.json goes")
-    parser.add_argument("--quick", action="store_true", help="fewer repetitions, under a minute")
-    options = parser.parse_args()
-    quick = options.quick or os.environ.get("QUICK") == "1"
+@contextmanager
+def prepared(options: argparse.Namespace) -> Iterator[Bench]:
+    """A guest without an agent, on two pCPUs."""
     pool = sorted(os.sched_getaffinity(0))[:2]
-    report = Report("parking")
     with (
         tempfile.TemporaryDirectory(prefix="vscaf-bench-") as logs,
         PrivateLibvirt(logs=Path(logs), cache=options.cache.resolve()) as lab,
@@ -182,15 +193,15 @@ def main() -> None:
             kernel_arguments="vscaf.agent=off",
         ) as guest,
     ):
-        report.details["guest"] = {
-            "vcpus": VCPUS,
-            "pcpus": len(pool),
-            "accelerator": guest.domain_type,
-            "kernel": guest.run("uname -r").text.strip(),
-        }
-        measure(guest, report, 1 if quick else 6, 4.0 if quick else 8.0)
-    print(report.table())
-    print(f"written to {report.write(options.output)}")
+        yield Bench(guest, len(pool), options.quick)
+
+
+def main() -> None:
+    paths = {
+        "image": ("build/image/current", "the guest image"),
+        "cache": ("build/lab/cache", "what the lab keeps between runs"),
+    }
+    run_benchmark("parking", __doc__, paths, prepared, {"parking": measure})
 
 
 if __name__ == "__main__":

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import platform
 import statistics
 import subprocess
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TypeVar
+
+B = TypeVar("B")
 
 
 @dataclass(frozen=True)
@@ -167,3 +172,38 @@ def commit() -> str:
     head = _first_line(["git", "rev-parse", "HEAD"])
     changed = _first_line(["git", "status", "--porcelain", "--untracked-files=no"])
     return head if changed == "not there" else f"{head}+changes"
+
+
+def run_benchmark(
+    name: str,
+    about: str,
+    paths: Mapping[str, tuple[str, str]],
+    prepare: Callable[[argparse.Namespace], AbstractContextManager[B]],
+    parts: Mapping[str, Callable[[B, Report], None]],
+) -> None:
+    """A benchmark from its command line to its table and NAME.json.
+
+    *paths*: the options that are its own, by name: default and help. All have `--output`, `--quick` (or QUICK=1) and,
+    where there are several parts, `--only`. *prepare*: what the parts work with, from the options, while they run.
+    """
+    parser = argparse.ArgumentParser(prog=f"bench-{name}", description=about)
+    for option, (default, text) in paths.items():
+        parser.add_argument(f"--{option}", type=Path, default=Path(default), help=text)
+    parser.add_argument("--output", type=Path, default=Path("build/bench"), help=f"where {name}.json goes")
+    parser.add_argument(
+        "--quick", action="store_true", default=os.environ.get("QUICK") == "1", help="fewer repetitions"
+    )
+    if len(parts) > 1:
+        parser.add_argument("--only", choices=sorted(parts), action="append", help="this part alone; may be repeated")
+    else:
+        parser.set_defaults(only=None)
+    options = parser.parse_args()
+    report = Report(name)
+    with prepare(options) as bench:
+        for part, measure in parts.items():
+            if options.only and part not in options.only:
+                continue
+            print(f"bench-{name}: {part} ...", flush=True)
+            measure(bench, report)
+    print(report.table())
+    print(f"written to {report.write(options.output)}")

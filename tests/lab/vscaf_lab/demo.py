@@ -13,49 +13,35 @@ is half a second. The same figures by the clock are beside them in the report.
 
 from __future__ import annotations
 
-import json
 import os
-import shutil
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
-
-from rich.console import Console
 
 from vscaf_lab import Guest, LabError, PrivateLibvirt, Sampler, accelerator
 from vscaf_lab.daemon import DaemonProcess
 from vscaf_lab.measure import Run, overlap, parse_marks
-from vscaf_lab.pace import PaceMeter, full_pace
+from vscaf_lab.pace import PaceMeter
 from vscaf_lab.pairs import (
+    BIN_S,
+    MANAGED,
     NAMES,
     Alone,
     Pair,
     PolicyRun,
+    Report,
     Result,
     Watched,
     Words,
-    draw_last_round,
-    judge,
-    machine,
     read_command,
-    report_pair,
-    tables,
+    run_demo,
 )
 from vscaf_lab.runner import Command
 from vscaf_lab.timeline import track
 
-POLICIES = ("unmanaged", "static", "equipartition", "max-speedup")
-MANAGED = ("equipartition", "max-speedup")
 PROGRAM_DEADLINE_S = 300.0
-BIN_S = 0.1
-WORDS = Words("guests", "domain", "guest", "Two guests on two pCPUs")
-
-# What has to hold, by pair: sum of speedups under max-speedup against that under static and under unmanaged.
-BARS = {"cg": {"static": 0.95, "unmanaged": 1.3}, "ep": {"static": 0.95, "unmanaged": 0.95}}
-
-
+WORDS = Words("guests", "domain", "guest", "Two guests on two pCPUs", "which domain computed on which pCPU")
 PAIRS = (Pair("cg.A", 1, 5.0), Pair("ep.W", 2, 6.0))
 QUICK_PAIRS = (Pair("cg.W", 3, 2.0), Pair("ep.S", 2, 3.0))
 
@@ -78,46 +64,32 @@ def finished(guest: Guest, started: Command, run: int, alone_s: float) -> Result
 
 
 class Demo:
-    """One demo in a lab, for some pairs, policies and rounds."""
+    """One demo in a lab."""
 
-    def __init__(self, lab: PrivateLibvirt, image: Path, output: Path, console: Console) -> None:
+    def __init__(self, lab: PrivateLibvirt, image: Path, report: Report) -> None:
         self.lab = lab
         self.image = image
-        self.output = output
-        self.console = console
+        self.report = report
         cpus = sorted(os.sched_getaffinity(0))
         if len(cpus) < 2:
             raise LabError("the demo needs two CPUs: give this machine another one")
         self.pool = cpus[:2]
         self._runs = 0
 
-    def say(self, text: str) -> None:
-        self.console.print(f"[dim]{time.strftime('%H:%M:%S')}[/] {text}", highlight=False)
-
-    def pair(self, pair: Pair, policies: Sequence[str], rounds: int) -> dict[str, Any]:
-        """Runs a pair under each policy in turn, *rounds* times over; returns its part of the report."""
-        self.say(f"[bold]{pair.name}[/]: booting two guests of two vCPUs")
+    def pair(self, pair: Pair) -> None:
+        """Runs a pair in two guests and reports on it."""
+        self.report.say(f"[bold]{pair.name}[/]: booting two guests of two vCPUs")
         pinned = ",".join(map(str, self.pool))
-        runs: dict[str, list[PolicyRun]] = {policy: [] for policy in policies}
         with (
             Guest(self.lab, NAMES[0], self.image, vcpus=2, cpuset=pinned) as first,
             Guest(self.lab, NAMES[1], self.image, vcpus=2, cpuset=pinned) as second,
         ):
             guests = (first, second)
-            for number in range(1, rounds + 1):
-                alone = self.alone(guests, pair)
-                self.say(f"{pair.name}, round {number} of {rounds}: alone on one thread {alone.run.seconds:.1f} s")
-                for policy in policies:
-                    run = self.run(guests, pair, policy, alone)
-                    runs[policy].append(run)
-                    seconds = " and ".join(f"{guest.run.seconds:.1f} s" for guest in run.results)
-                    full_ns = full_pace([alone.watched.paces, run.watched.paces])
-                    self.say(
-                        f"{pair.name}, round {number} of {rounds}: {policy:13} {seconds}, sum of speedups "
-                        f"{run.sum_of_speedups(full_ns):.2f} (by the clock {run.sum_of_speedups(None):.2f})"
-                    )
-        self.draw(pair, runs)
-        return report_pair(pair, WORDS, runs)
+            self.report.run(
+                pair,
+                lambda: self.alone(guests, pair),
+                lambda policy, alone: self.run(guests, pair, policy, alone),
+            )
 
     def alone(self, guests: Sequence[Guest], pair: Pair) -> Alone:
         """The program alone on one thread of the first guest, the other idle."""
@@ -164,38 +136,20 @@ class Demo:
             raise LabError(f"{pair.name}: the two programs never computed at the same time: more repeats")
         return PolicyRun(results, alone, Watched(track(sampler.samples, BIN_S), meter.paces), transitions, window)
 
-    def draw(self, pair: Pair, runs: Mapping[str, Sequence[PolicyRun]]) -> None:
-        """The timeline of the last round."""
-        path = draw_last_round(self.output, pair, f"{pair.name}: which domain computed on which pCPU", runs)
-        self.say(f"{pair.name}: wrote {path}")
+
+def measure(report: Report) -> None:
+    """Runs all pairs in a lab of their own."""
+    image = Path(os.environ.get("VSCAF_IMAGE", "build/image/current"))
+    with PrivateLibvirt(logs=report.logs, cache=Path("build/lab/cache")) as lab:
+        report.machine["guests"] = accelerator.domain_type(image, lab.cache)
+        demo = Demo(lab, image, report)
+        for pair in QUICK_PAIRS if report.given.quick else PAIRS:
+            demo.pair(pair)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """The command. Exit status: 0 all bars met, 1 some bar missed or a verification failed, 2 it could not be run."""
-    given = read_command("make demo", __doc__.splitlines()[0], "build/demo", POLICIES, arguments)
-    console = Console(width=shutil.get_terminal_size((120, 40)).columns)
-    image = Path(os.environ.get("VSCAF_IMAGE", "build/image/current"))
-    output: Path = given.output
-    output.mkdir(parents=True, exist_ok=True)
-    started_s = time.monotonic()
-    report: dict[str, Any] = {"machine": machine(), "quick": given.quick, "rounds": given.rounds, "pairs": []}
-    try:
-        with PrivateLibvirt(logs=output / "logs", cache=Path("build/lab/cache")) as lab:
-            report["machine"]["guests"] = accelerator.domain_type(image, lab.cache)
-            demo = Demo(lab, image, output, console)
-            for pair in QUICK_PAIRS if given.quick else PAIRS:
-                report["pairs"].append(demo.pair(pair, given.policies, given.rounds))
-                (output / "report.json").write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")
-    except (LabError, TimeoutError) as error:
-        console.print(f"demo: {error}; the logs are in {output / 'logs'}", highlight=False, markup=False)
-        return 2
-    console.print(tables(report["pairs"], WORDS))
-    verdict = judge(report["pairs"], WORDS, BARS)
-    for good, text in verdict:
-        console.print(f"{'[green]met   [/]' if good else '[red]MISSED[/]'} {text}", highlight=False)
-    minutes = (time.monotonic() - started_s) / 60
-    console.print(f"{minutes:.1f} minutes; {output / 'report.json'}, pictures and logs beside it", highlight=False)
-    return 0 if all(good for good, _ in verdict) else 1
+    """The command; its exit status is run_demo's."""
+    return run_demo(read_command("make demo", __doc__.splitlines()[0], "build/demo", arguments), WORDS, measure)
 
 
 if __name__ == "__main__":

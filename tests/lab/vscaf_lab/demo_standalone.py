@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import subprocess
 import sys
 import time
@@ -21,40 +20,36 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from rich.console import Console
-
 from vscaf_lab.errors import LabError
 from vscaf_lab.measure import Run, overlap, parse_marks
-from vscaf_lab.pace import PaceMeter, full_pace
+from vscaf_lab.pace import PaceMeter
 from vscaf_lab.pairs import (
+    BIN_S,
+    MANAGED,
     NAMES,
     Alone,
     Pair,
     PolicyRun,
+    Report,
     Result,
     Watched,
     Words,
-    draw_last_round,
-    judge,
-    machine,
     read_command,
-    report_pair,
-    tables,
+    run_demo,
 )
 from vscaf_lab.processes import all_threads, end_child
 from vscaf_lab.sampler import Sampler
 from vscaf_lab.timeline import track
 
-POLICIES = ("unmanaged", "static", "equipartition", "max-speedup")
-MANAGED = ("equipartition", "max-speedup")
-WORDS = Words("programs", "name", "program", "Two programs on two CPUs of this machine")
+WORDS = Words(
+    "programs",
+    "name",
+    "program",
+    "Two programs on two CPUs of this machine",
+    "which program computed on which CPU",
+)
 DEADLINE_S = 300.0
-BIN_S = 0.1
 DELAY = 0.2  # of the time alone: at full speed on two CPUs the first has not done half of its work then
-
-# As in `make demo`, by pair: what max-speedup has to reach of static and of unmanaged. EP hardly has a barrier: there
-# nothing is to be gained on two CPUs, and nothing to be lost.
-BARS = {"cg": {"static": 0.95, "unmanaged": 1.3}, "ep": {"static": 0.95, "unmanaged": 0.95}}
 PROGRAMS = ("cg.A", "ep.W")
 ALONE_S, QUICK_ALONE_S = 6.0, 2.0  # what a program is repeated for, alone on one thread
 
@@ -134,11 +129,10 @@ class Started:
 
 
 class Demo:
-    """One demo, for some pairs, policies and rounds."""
+    """One demo on this machine."""
 
-    def __init__(self, output: Path, console: Console) -> None:
-        self.output = output
-        self.console = console
+    def __init__(self, report: Report) -> None:
+        self.report = report
         self.build = Path(os.environ.get("VSCAF_BUILD", "build/meson"))
         cpus = sorted(os.sched_getaffinity(0))
         if len(cpus) < 2:
@@ -146,9 +140,6 @@ class Demo:
         self.cpus = cpus[:2]
         os.sched_setaffinity(0, self.cpus)  # programs and agent inherit that
         self._runs = 0
-
-    def say(self, text: str) -> None:
-        self.console.print(f"[dim]{time.strftime('%H:%M:%S')}[/] {text}", highlight=False)
 
     def start(self, pair: Pair, policy: str, place: int, agent: Agent | None = None) -> Started:
         """Starts the pair's program as the policy has it, as the first or second."""
@@ -162,7 +153,7 @@ class Demo:
         if agent is not None:
             command = [self.build / "guest-libgomp" / "vscaf-run", *command]
             environment["VSCAF_SOCKET"] = str(agent.socket)
-        logs = self.output / "logs"
+        logs = self.report.logs
         name = f"{pair.program}-{policy}-{NAMES[place]}"
         marks = logs / f"{name}.marks"
         marks.unlink(missing_ok=True)
@@ -173,24 +164,9 @@ class Demo:
         once = self.start(Pair(program, 1, 0.0), "alone", 0).finish(program, 1.0).run.seconds
         return Pair(program, max(1, round(alone_s / once)), DELAY * alone_s)
 
-    def pair(self, pair: Pair, policies: Sequence[str], rounds: int) -> dict[str, Any]:
-        """Runs a pair under each policy in turn, *rounds* times over; returns its part of the report."""
-        runs: dict[str, list[PolicyRun]] = {policy: [] for policy in policies}
-        for number in range(1, rounds + 1):
-            alone = self.alone(pair)
-            prefix = f"{pair.name}, round {number} of {rounds}:"
-            self.say(f"{prefix} alone on one thread {alone.run.seconds:.1f} s")
-            for policy in policies:
-                run = self.run(pair, policy, alone)
-                runs[policy].append(run)
-                seconds = " and ".join(f"{one.run.seconds:.1f} s" for one in run.results)
-                full_ns = full_pace([alone.watched.paces, run.watched.paces])
-                self.say(
-                    f"{prefix} {policy:13} {seconds}, sum of speedups {run.sum_of_speedups(full_ns):.2f} "
-                    f"(by the clock {run.sum_of_speedups(None):.2f})"
-                )
-        self.draw(pair, runs)
-        return report_pair(pair, WORDS, runs)
+    def pair(self, pair: Pair) -> None:
+        """Runs a pair and reports on it."""
+        self.report.run(pair, lambda: self.alone(pair), lambda policy, alone: self.run(pair, policy, alone))
 
     def alone(self, pair: Pair) -> Alone:
         """The program alone on one thread."""
@@ -205,7 +181,7 @@ class Demo:
     def run(self, pair: Pair, policy: str, alone: Alone) -> PolicyRun:
         """One run of the pair under a policy."""
         if policy in MANAGED:
-            with Agent(self.build, self.output, policy) as agent:
+            with Agent(self.build, self.report.output, policy) as agent:
                 return self._both(pair, policy, alone, agent)
         return self._both(pair, policy, alone, None)
 
@@ -228,36 +204,18 @@ class Demo:
             raise LabError(f"{pair.name}: the two programs never computed at the same time: more repeats")
         return PolicyRun(results, alone, Watched(track(sampler.samples, BIN_S), meter.paces), 0, window)
 
-    def draw(self, pair: Pair, runs: Mapping[str, Sequence[PolicyRun]]) -> None:
-        """The timeline of the last round."""
-        path = draw_last_round(self.output, pair, f"{pair.name}: which program computed on which CPU", runs)
-        self.say(f"{pair.name}: wrote {path}")
+
+def measure(report: Report) -> None:
+    """Runs all pairs, with as much to do as keeps this machine busy for a while."""
+    demo = Demo(report)
+    for program in PROGRAMS:
+        demo.pair(demo.calibrate(program, QUICK_ALONE_S if report.given.quick else ALONE_S))
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """The command. Exit status: 0 all bars met, 1 some bar missed or a verification failed, 2 it could not be run."""
-    given = read_command("make demo-standalone", __doc__.splitlines()[0], "build/demo-standalone", POLICIES, arguments)
-    console = Console(width=shutil.get_terminal_size((120, 40)).columns)
-    output: Path = given.output
-    (output / "logs").mkdir(parents=True, exist_ok=True)
-    started_s = time.monotonic()
-    report: dict[str, Any] = {"machine": machine(), "quick": given.quick, "rounds": given.rounds, "pairs": []}
-    try:
-        demo = Demo(output, console)
-        for program in PROGRAMS:
-            pair = demo.calibrate(program, QUICK_ALONE_S if given.quick else ALONE_S)
-            report["pairs"].append(demo.pair(pair, given.policies, given.rounds))
-            (output / "report.json").write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")
-    except LabError as error:
-        console.print(f"demo: {error}; the logs are in {output / 'logs'}", highlight=False, markup=False)
-        return 2
-    console.print(tables(report["pairs"], WORDS))
-    verdict = judge(report["pairs"], WORDS, BARS)
-    for good, text in verdict:
-        console.print(f"{'[green]met   [/]' if good else '[red]MISSED[/]'} {text}", highlight=False)
-    minutes = (time.monotonic() - started_s) / 60
-    console.print(f"{minutes:.1f} minutes; {output / 'report.json'}, pictures and logs beside it", highlight=False)
-    return 0 if all(good for good, _ in verdict) else 1
+    """The command; its exit status is run_demo's."""
+    given = read_command("make demo-standalone", __doc__.splitlines()[0], "build/demo-standalone", arguments)
+    return run_demo(given, WORDS, measure)
 
 
 if __name__ == "__main__":

@@ -26,7 +26,9 @@ class Guest:
     `image`: directory with vmlinuz and initrd.img (build/image/current). `vcpus` are present at the start, at most
     `max_vcpus` can come (default: vcpus). `cpuset`: host CPUs for all of it from the start, as libvirt writes them
     ("0-1"); default: all. `kernel_arguments`: more of them, e.g. "vscaf.agent=off". `unpluggable`: vCPUs present at the
-    start may be unplugged (default: under KVM only; under TCG an unplug never completes).
+    start may be unplugged (default: under KVM only; under TCG an unplug never completes). `persistent`: libvirt knows
+    the domain while it does not run, and a reboot starts it again. `disk`: a qcow2 file, for snapshots. `elements`:
+    more of the domain's XML, e.g. a <cputune>.
     Raises LabError where the image is missing, TimeoutError where the guest does not answer in time.
     """
 
@@ -42,6 +44,9 @@ class Guest:
         cpuset: str | None = None,
         kernel_arguments: str = "",
         unpluggable: bool | None = None,
+        persistent: bool = False,
+        disk: Path | None = None,
+        elements: str = "",
     ) -> None:
         self.lab = lab
         self.name = name
@@ -51,6 +56,9 @@ class Guest:
         self.memory_mib = memory_mib
         self.cpuset = cpuset
         self.kernel_arguments = kernel_arguments
+        self.persistent = persistent
+        self.disk = disk
+        self.elements = elements
         self._unpluggable = unpluggable
         self._runner: Runner | None = None
         self._started = 0.0
@@ -89,11 +97,18 @@ class Guest:
                 for number in range(self.max_vcpus)
             ]
             each = f"<vcpus>{''.join(rows)}</vcpus>"
+        disk = ""
+        if self.disk is not None:
+            disk = (
+                "<disk type='file' device='disk'><driver name='qemu' type='qcow2'/>"
+                f"<source file={quoteattr(str(self.disk))}/><target dev='vda' bus='virtio'/></disk>"
+            )
         return f"""
 <domain type='{self.domain_type}'>
   <name>{escape(self.name)}</name>
   <memory unit='MiB'>{self.memory_mib}</memory>
   <vcpu placement='static'{cpuset} current='{self.vcpus}'>{self.max_vcpus}</vcpu>{each}
+  {self.elements}
   <os>
     <type arch='x86_64' machine='pc'>hvm</type>
     <kernel>{escape(str(self.image / "vmlinuz"))}</kernel>
@@ -104,7 +119,7 @@ class Guest:
   <cpu mode='{"host-passthrough" if kvm else "maximum"}' check='none'/>
   <clock offset='utc'/>
   <on_poweroff>destroy</on_poweroff>
-  <on_reboot>destroy</on_reboot>
+  <on_reboot>{"restart" if self.persistent else "destroy"}</on_reboot>
   <on_crash>destroy</on_crash>
   <devices>
     <emulator>{accelerator.emulator()}</emulator>
@@ -115,6 +130,7 @@ class Guest:
       <source path={quoteattr(str(self.console_log))} append='off'/>
       <target port='0'/>
     </serial>
+    {disk}
     {_channel(self.agent_socket, AGENT_CHANNEL)}
     {_channel(self._lab_socket, LAB_CHANNEL)}
   </devices>
@@ -147,7 +163,10 @@ class Guest:
         """Starts the domain; does not wait for the guest."""
         xml = self.xml  # the probe for KVM is no part of the boot
         self._started = time.monotonic()
-        self.lab.connection.createXML(xml, 0)
+        if self.persistent:
+            self.lab.connection.defineXML(xml).create()
+        else:
+            self.lab.connection.createXML(xml, 0)
         self._runner = Runner(self._lab_socket, self.name)
 
     def reconnect(self) -> None:
@@ -181,12 +200,18 @@ class Guest:
         self.stop()
 
     def stop(self) -> None:
-        """Ends the guest at once; nothing where it has ended."""
+        """Ends the guest at once; nothing where it has ended. A persistent one is undefined, too."""
         if self._runner is not None:
             self._runner.close()
             self._runner = None
         try:
-            self.domain.destroy()
+            domain = self.domain
+            if not self.persistent or domain.isActive():
+                domain.destroy()
+            if self.persistent:
+                domain.undefineFlags(
+                    libvirt.VIR_DOMAIN_UNDEFINE_MANAGED_SAVE | libvirt.VIR_DOMAIN_UNDEFINE_SNAPSHOTS_METADATA
+                )
         except libvirt.libvirtError as error:
             if error.get_error_code() != libvirt.VIR_ERR_NO_DOMAIN:
                 raise

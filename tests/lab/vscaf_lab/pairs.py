@@ -7,22 +7,34 @@ compute, each against itself alone on one thread, in steady seconds (vscaf_lab.p
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import platform
 import re
+import shutil
 import statistics
-from collections.abc import Iterable, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from rich.console import Console
 from rich.table import Table
 
+from vscaf_lab.errors import LabError
 from vscaf_lab.measure import Run
 from vscaf_lab.pace import Paces, full_pace, steady_seconds
 from vscaf_lab.timeline import Track, draw
 
 NAMES = ("first", "second")
+POLICIES = ("unmanaged", "static", "equipartition", "max-speedup")
+MANAGED = ("equipartition", "max-speedup")  # by vscaf: programs are started by `vscaf-run`
+BIN_S = 0.1  # of a timeline
+
+# What has to hold, by program: sum of speedups under max-speedup against that under static and under unmanaged. EP
+# hardly has a barrier: there nothing is to be gained on two CPUs, and nothing to be lost.
+BARS = {"cg": {"static": 0.95, "unmanaged": 1.3}, "ep": {"static": 0.95, "unmanaged": 0.95}}
 
 
 @dataclass(frozen=True)
@@ -33,6 +45,7 @@ class Words:
     name: str  # of one of them: "domain"
     column: str  # in the table: "guest"
     title: str  # of the table
+    picture: str  # what a timeline shows
 
 
 @dataclass(frozen=True)
@@ -103,17 +116,15 @@ class PolicyRun:
         return sum(self.both(one, full_ns) for one in self.results)
 
 
-def read_command(
-    program: str, about: str, output: str, policies: Sequence[str], arguments: Sequence[str] | None
-) -> argparse.Namespace:
-    """A demo's command line: `output`, `rounds`, `quick`, `policies` (all of *policies* where none are named). Exits
-    with 2 after saying what is wrong with it.
+def read_command(program: str, about: str, output: str, arguments: Sequence[str] | None) -> argparse.Namespace:
+    """A demo's command line: `output`, `rounds`, `quick`, `policies` (all of them where none are named). Exits with 2
+    after saying what is wrong with it.
     """
 
     def some_of(text: str) -> list[str]:
         named = text.split(",")
-        if unknown := sorted(set(named) - set(policies)):
-            raise argparse.ArgumentTypeError(f"{', '.join(unknown)}: policies are {', '.join(policies)}")
+        if unknown := sorted(set(named) - set(POLICIES)):
+            raise argparse.ArgumentTypeError(f"{', '.join(unknown)}: policies are {', '.join(POLICIES)}")
         return named
 
     def at_least_one(text: str) -> int:
@@ -125,7 +136,7 @@ def read_command(
     parser.add_argument("--output", type=Path, default=Path(output), help="where report, pictures and logs go")
     parser.add_argument("--rounds", type=at_least_one, default=2, help="rounds; medians are reported (default: 2)")
     parser.add_argument("--quick", action="store_true", help="little work, one round: a look at it, no measurement")
-    parser.add_argument("--policies", type=some_of, default=list(policies), help="some of them, separated by commas")
+    parser.add_argument("--policies", type=some_of, default=list(POLICIES), help="some of them, separated by commas")
     given = parser.parse_args(arguments)
     if given.quick:
         given.rounds = 1
@@ -239,19 +250,89 @@ def tables(pairs: Iterable[Mapping[str, Any]], words: Words) -> Table:
     return table
 
 
-def judge(
-    pairs: Iterable[Mapping[str, Any]], words: Words, bars: Mapping[str, Mapping[str, float]]
-) -> list[tuple[bool, str]]:
-    """Whether what has to hold holds, a line each. *bars*: by program, what max-speedup has to reach of others."""
+def judge(pairs: Iterable[Mapping[str, Any]], words: Words) -> list[tuple[bool, str]]:
+    """Whether what has to hold holds, a line each."""
     lines = []
     for pair in pairs:
         results = [one for result in pair["policies"].values() for one in result[words.members]]
         verified = all(one["verified"] for one in results)
         lines.append((verified, f"{pair['name']}: every verification successful"))
         result = pair["policies"].get("max-speedup", {})
-        for reference, bar in bars[pair["name"].split(".")[0]].items():
+        for reference, bar in BARS[pair["name"].split(".")[0]].items():
             ratio = result.get(f"ratio_to_{reference}")
             if ratio is not None:
                 text = f"{pair['name']}: sum of speedups, max-speedup to {reference}: {ratio:.2f} (at least {bar:.2f})"
                 lines.append((ratio >= bar, text))
     return lines
+
+
+class Report:
+    """What a demo has found so far: on the terminal, in `report.json`, and in a picture for each pair."""
+
+    def __init__(self, given: argparse.Namespace, words: Words, console: Console) -> None:
+        self.given = given
+        self.words = words
+        self.console = console
+        self.output: Path = given.output
+        self.logs = self.output / "logs"
+        self.path = self.output / "report.json"
+        self.machine = machine()
+        self.pairs: list[dict[str, Any]] = []
+
+    def say(self, text: str) -> None:
+        """A line of progress."""
+        self.console.print(f"[dim]{time.strftime('%H:%M:%S')}[/] {text}", highlight=False)
+
+    def run(self, pair: Pair, alone: Callable[[], Alone], under: Callable[[str, Alone], PolicyRun]) -> None:
+        """Runs a pair: in each round the program *alone*, then both *under* each policy in turn."""
+        runs: dict[str, list[PolicyRun]] = {policy: [] for policy in self.given.policies}
+        for number in range(1, self.given.rounds + 1):
+            reference = alone()
+            prefix = f"{pair.name}, round {number} of {self.given.rounds}:"
+            self.say(f"{prefix} alone on one thread {reference.run.seconds:.1f} s")
+            for policy in self.given.policies:
+                run = under(policy, reference)
+                runs[policy].append(run)
+                seconds = " and ".join(f"{one.run.seconds:.1f} s" for one in run.results)
+                full_ns = full_pace([reference.watched.paces, run.watched.paces])
+                self.say(
+                    f"{prefix} {policy:13} {seconds}, sum of speedups {run.sum_of_speedups(full_ns):.2f} "
+                    f"(by the clock {run.sum_of_speedups(None):.2f})"
+                )
+        path = draw_last_round(self.output, pair, f"{pair.name}: {self.words.picture}", runs)
+        self.say(f"{pair.name}: wrote {path}")
+        self.add(report_pair(pair, self.words, runs))
+
+    def add(self, pair: dict[str, Any]) -> None:
+        """Takes a pair's part and writes all that there is, so that a demo that is broken off leaves what it found."""
+        self.pairs.append(pair)
+        content = {
+            "machine": self.machine,
+            "quick": self.given.quick,
+            "rounds": self.given.rounds,
+            "pairs": self.pairs,
+        }
+        self.path.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
+
+
+def run_demo(given: argparse.Namespace, words: Words, measure: Callable[[Report], None]) -> int:
+    """A demo from its command line to its exit status; *measure* fills the report.
+
+    Exit status: 0 all bars met, 1 some bar missed or a verification failed, 2 it could not be run.
+    """
+    console = Console(width=shutil.get_terminal_size((120, 40)).columns)
+    report = Report(given, words, console)
+    report.logs.mkdir(parents=True, exist_ok=True)
+    started_s = time.monotonic()
+    try:
+        measure(report)
+    except (LabError, TimeoutError) as error:
+        console.print(f"demo: {error}; the logs are in {report.logs}", highlight=False, markup=False)
+        return 2
+    console.print(tables(report.pairs, words))
+    verdict = judge(report.pairs, words)
+    for good, text in verdict:
+        console.print(f"{'[green]met   [/]' if good else '[red]MISSED[/]'} {text}", highlight=False)
+    minutes = (time.monotonic() - started_s) / 60
+    console.print(f"{minutes:.1f} minutes; {report.path}, pictures and logs beside it", highlight=False)
+    return 0 if all(good for good, _ in verdict) else 1

@@ -143,10 +143,26 @@ class PrivateLibvirt:
     ) -> None:
         self._end()
 
-    def kill_libvirtd(self) -> None:
-        """kill -9 of libvirtd; the guests run on."""
-        daemon = self._daemons.pop("libvirtd")
-        daemon.kill()
+    @property
+    def virtlogd_pid(self) -> int:
+        """The pid of virtlogd."""
+        return self._daemons["virtlogd"].pid
+
+    def kill_libvirtd(self, number: int = signal.SIGKILL) -> None:
+        """Ends libvirtd with a signal (kill -9 by default); the guests run on."""
+        self._kill("libvirtd", number)
+
+    def kill_virtlogd(self) -> None:
+        """kill -9 of virtlogd; what the consoles print is lost until start_virtlogd and the next start of a guest."""
+        self._kill("virtlogd", signal.SIGKILL)
+
+    def start_virtlogd(self) -> None:
+        """Starts virtlogd again after kill_virtlogd."""
+        self._start("virtlogd", self.directory / "run" / "virtlogd-sock")
+
+    def _kill(self, name: str, number: int) -> None:
+        daemon = self._daemons.pop(name)
+        daemon.send_signal(number)
         daemon.wait()
 
     def start_libvirtd(self) -> None:

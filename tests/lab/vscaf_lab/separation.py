@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations, pairwise
 
-from vscaf_lab.sampler import INTERVAL_S, Sample
+from vscaf_lab.sampler import Sample
 
 Window = tuple[float, float]
 RAN_SHARE = 0.1  # of the time between two samples: less is an idle CPU's ticks, or the tail of a move
@@ -19,18 +19,13 @@ RAN_SHARE = 0.1  # of the time between two samples: less is an idle CPU's ticks,
 
 @dataclass(frozen=True, slots=True)
 class Overlap:
-    """Two domains that were not apart from *start_s* for *seconds*, and on which pCPUs.
-
-    `late_s`: by how much the samples of that time came late, in all. A machine that serves others, too, withholds as
-    much from everybody who acts every now and then.
-    """
+    """Two domains that were not apart from *start_s* for *seconds*, and on which pCPUs."""
 
     first: str
     second: str
     pcpus: frozenset[int]
     start_s: float
     seconds: float
-    late_s: float = 0.0
 
 
 def rounds(samples: Sequence[Sample]) -> list[list[Sample]]:
@@ -67,16 +62,13 @@ def ran_on(before: Sequence[Sample], after: Sequence[Sample]) -> dict[str, froze
     return dict(union)
 
 
-def overlaps(
-    samples: Sequence[Sample], computing: Mapping[str, Sequence[Window]], interval_s: float = INTERVAL_S
-) -> list[Overlap]:
-    """Every stretch in which two computing domains were not apart, however short. `interval_s`: of the samples."""
+def overlaps(samples: Sequence[Sample], computing: Mapping[str, Sequence[Window]]) -> list[Overlap]:
+    """Every stretch in which two computing domains were not apart, however short."""
     found: list[Overlap] = []
-    open_since: dict[tuple[str, str], tuple[float, frozenset[int], float]] = {}
-    last_s = late_s = 0.0
+    open_since: dict[tuple[str, str], tuple[float, frozenset[int]]] = {}
+    last_s = 0.0
     for before, after in pairwise(rounds(samples)):
         now_s = after[0].monotonic_s
-        late_s += max(0.0, now_s - before[0].monotonic_s - interval_s)
         active = {
             name for name, windows in computing.items() if any(start_s <= now_s <= end_s for start_s, end_s in windows)
         }
@@ -87,16 +79,13 @@ def overlaps(
                 ran.get(pair[0], nothing) & ran.get(pair[1], nothing)
             )
             if shared and active.issuperset(pair):
-                start_s, pcpus, late_before_s = open_since.get(pair, (now_s, nothing, late_s))
-                open_since[pair] = (start_s, pcpus | shared, late_before_s)
+                start_s, pcpus = open_since.get(pair, (now_s, nothing))
+                open_since[pair] = (start_s, pcpus | shared)
             elif pair in open_since:
-                start_s, pcpus, late_before_s = open_since.pop(pair)
-                found.append(Overlap(*pair, pcpus, start_s, now_s - start_s, late_s - late_before_s))
+                start_s, pcpus = open_since.pop(pair)
+                found.append(Overlap(*pair, pcpus, start_s, now_s - start_s))
         last_s = now_s
-    found += [
-        Overlap(*pair, pcpus, start_s, last_s - start_s, late_s - late_before_s)
-        for pair, (start_s, pcpus, late_before_s) in open_since.items()
-    ]
+    found += [Overlap(*pair, pcpus, start, last_s - start) for pair, (start, pcpus) in open_since.items()]
     return sorted(found, key=lambda one: one.start_s)
 
 

@@ -1,0 +1,343 @@
+"""Commands that ask a running daemon, or tell it; two of them also work where none runs."""
+
+import asyncio
+import json
+import logging
+import sys
+import tomllib
+from collections.abc import Callable, Coroutine, Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+from click.core import ParameterSource
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+from vscaf_policies import PolicyError
+from vscaf_policies.registry import load_policy, policy_names
+
+from vscaf.config import Config, load_config
+from vscaf.control import NoDaemon, ask, ask_status, follow, tell
+from vscaf.errors import UsageError, VscafError
+from vscaf.restore import restore_from_journal
+from vscaf.status import LEFT_ALONE, NOT_RUNNING, printable, table
+
+DEFAULT_CONFIG = Path("/etc/vscaf/vscaf.toml")
+DEFAULT_SOCKET = Path(Config(pool="0").control_socket)
+
+Answer = TypeVar("Answer")
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+def with_daemon(function: Function) -> Function:
+    """The options that say which daemon is meant."""
+    function = click.option(
+        "--config",
+        type=click.Path(path_type=Path),
+        default=DEFAULT_CONFIG,
+        show_default=True,
+        envvar="VSCAF_CONFIG",
+        help="The daemon's configuration: where its socket and its journal are.",
+    )(function)
+    return click.option(
+        "--socket",
+        type=click.Path(path_type=Path),
+        envvar="VSCAF_SOCKET",
+        help="The daemon's control socket; else the one in its configuration.",
+    )(function)
+
+
+def one_line(error: VscafError) -> str:
+    """Its words, whatever a library or a name put between them."""
+    return printable(" ".join(str(error).split()))
+
+
+def find_socket(socket: Path | None, config: Path) -> Path:
+    """--socket, else the configuration's; the default where that file cannot be read and was not asked for."""
+    if socket is not None:
+        return socket
+    asked_for = click.get_current_context().get_parameter_source("config") is not ParameterSource.DEFAULT
+    try:
+        return Path(load_config(config).control_socket)
+    except UsageError:
+        if asked_for:
+            raise
+        return DEFAULT_SOCKET
+
+
+def run(work: Callable[[], Coroutine[Any, Any, Answer]]) -> Answer:
+    """What *work* returns; its VscafError as one line, and exit status 2 for a UsageError, else 1."""
+    try:
+        return asyncio.run(work())
+    except VscafError as error:
+        click.echo(f"vscaf: {one_line(error)}", err=True)
+        sys.exit(2 if isinstance(error, UsageError) else 1)
+
+
+@click.command()
+@with_daemon
+@click.option("--json", "as_json", is_flag=True, help="Print everything, as JSON.")
+def status(socket: Path | None, config: Path, as_json: bool) -> None:
+    """Show what each domain has, wants and runs."""
+
+    async def work() -> Any:
+        return await ask_status(find_socket(socket, config))
+
+    state = run(work)
+    if as_json:
+        click.echo(json.dumps(state, indent=2))
+    else:
+        Console().print(table(state))
+
+
+@click.command(short_help="Show what the daemon did, and why.")
+@with_daemon
+@click.option(
+    "--follow", "-f", "following", is_flag=True, help="Go on with each event as it comes, until the daemon ends."
+)
+@click.option("--since", type=click.IntRange(min=0), default=0, help="Only events after this number.", metavar="NUMBER")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON, one event a line.")
+def events(socket: Path | None, config: Path, following: bool, since: int, as_json: bool) -> None:
+    """Show what the daemon did, and why: the newest thousand events, oldest first.
+
+    Numbers start at 1 with each daemon. An event "lost" stands for those that are no longer kept.
+    """
+
+    def show(event: Mapping[str, Any]) -> None:
+        click.echo(json.dumps(event) if as_json else event_line(event))
+
+    async def work() -> None:
+        path = find_socket(socket, config)
+        if following:
+            async for event in follow(path, since):
+                show(event)
+        else:
+            for event in await ask(path, f"/v1/events?since={since}"):
+                show(event)
+
+    try:
+        run(work)
+    except KeyboardInterrupt:
+        sys.exit(0)  # how a follower is ended
+
+
+def event_line(event: Mapping[str, Any]) -> str:
+    """An event as people read it."""
+    words = [str(event["number"]), event["time"], event["kind"]]
+    if event["domain"] is not None:
+        words.append(event["domain"])
+    if event["from"] is not None or event["to"] is not None:
+        words.append(" -> ".join("-" if one in (None, "") else str(one) for one in (event["from"], event["to"])))
+    words += [f"{key}={value}" for key, value in event["fields"].items()]
+    line = " ".join(words) + (f": {event['why']}" if event["why"] else "")
+    return printable(line)
+
+
+@click.group()
+def policy() -> None:
+    """See and set what decides how many CPUs each domain gets."""
+
+
+@policy.command("list")
+@with_daemon
+def policy_list(socket: Path | None, config: Path) -> None:
+    """List the installed policies. A star marks the one in use, where a daemon runs."""
+
+    async def work() -> tuple[list[str], str | None]:
+        try:
+            policies = await ask(find_socket(socket, config), "/v1/policies")
+        except NoDaemon:
+            return list(policy_names()), None
+        return policies["installed"], policies["current"]["name"]
+
+    names, current = run(work)
+    rows = Table(box=None, show_header=False)
+    for name in names:
+        rows.add_row("*" if name == current else "", Text(name), Text(_summary(name)))
+    Console().print(rows)
+
+
+def _summary(name: str) -> str:
+    """The first line of a policy's docstring."""
+    try:
+        return (load_policy(name).__doc__ or "").strip().split("\n")[0]
+    except PolicyError as error:
+        return str(error)
+
+
+@policy.command("show", short_help="Show the policy in use and its options.")
+@with_daemon
+def policy_show(socket: Path | None, config: Path) -> None:
+    """Show the policy in use, its options, and which one a rollback would bring back."""
+
+    async def work() -> Any:
+        return await ask(find_socket(socket, config), "/v1/policies")
+
+    policies = run(work)
+    click.echo(_choice(policies["current"]["name"], policies["current"]["options"]))
+    if policies["previous"] is not None:
+        click.echo(f"before it: {policies['previous']} (`vscaf policy rollback`)")
+
+
+def _choice(name: str, options: Mapping[str, Any]) -> str:
+    return "\n".join([f"policy {name}", *(f"  {key} = {json.dumps(value)}" for key, value in options.items())])
+
+
+@policy.command("set", short_help="Use another policy from now on.")
+@click.argument("name")
+@click.option(
+    "--param",
+    "params",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="An option of the policy, its value as TOML: 3, 0.5, true, '\"text\"', '{a = 2}'. KEY may be dotted.",
+)
+@with_daemon
+def policy_set(name: str, params: tuple[str, ...], socket: Path | None, config: Path) -> None:
+    """Use the policy NAME from now on, with the given options and no others.
+
+    It is validated first: refused, the policy in use stays. It holds until the daemon ends; the configuration file,
+    which the next daemon starts with, is not changed.
+
+    \b
+    Example:
+      vscaf policy set static --param allocations.cfd=2 --param allocations.chemistry=4
+    """
+
+    async def work() -> Any:
+        return await tell(find_socket(socket, config), "/v1/policy", {"name": name, "options": parse_params(params)})
+
+    chosen = run(work)
+    click.echo(_choice(chosen["name"], chosen["options"]))
+    click.echo("in use until the daemon ends; `vscaf policy rollback` brings back the one before")
+
+
+def parse_params(params: tuple[str, ...]) -> dict[str, Any]:
+    """Options from KEY=VALUE texts, VALUE in TOML. UsageError naming the one that is wrong."""
+    for param in params:
+        mend = f"--param {param}: write KEY=VALUE with a TOML value, text in quotes: --param 'favourite=\"cfd\"'"
+        if "\n" in param or "\r" in param:
+            raise UsageError(" ".join(mend.split()))
+        try:
+            one = tomllib.loads(param)
+            json.dumps(one, allow_nan=False)
+        except (tomllib.TOMLDecodeError, TypeError, ValueError, RecursionError) as error:
+            raise UsageError(f"{mend} ({error})") from error
+        if not one or param.lstrip().startswith("["):
+            raise UsageError(mend)
+    try:
+        return tomllib.loads("\n".join(params))
+    except tomllib.TOMLDecodeError as error:
+        raise UsageError(f"--param: {error}: give each key once, and no key below another's value") from error
+
+
+@policy.command("rollback", short_help="Go back to the policy before.")
+@with_daemon
+def policy_rollback(socket: Path | None, config: Path) -> None:
+    """Go back to the policy before the last one that was set."""
+
+    async def work() -> Any:
+        return await tell(find_socket(socket, config), "/v1/policy/rollback")
+
+    click.echo(f"policy {run(work)['name']} is in use again")
+
+
+@click.command(short_help="Give a domain back and leave it alone.")
+@click.argument("domain", required=False)
+@with_daemon
+def release(domain: str | None, socket: Path | None, config: Path) -> None:
+    """Give DOMAIN back as it was found, and leave it alone until `vscaf manage`. Without DOMAIN: all of them.
+
+    Where no daemon runs, what an earlier one left pinned is put back from its journal; the next daemon then manages
+    the domain again.
+    """
+
+    async def work() -> tuple[list[str], Path | None]:
+        path = find_socket(socket, config)
+        try:
+            answer = await tell(path, "/v1/release", {"domain": domain})
+        except NoDaemon as error:
+            return await _restore(config, domain, error), path
+        return answer["domains"], None
+
+    names, silent = run(work)
+    for name in names:
+        left_alone = f"; left alone until `vscaf manage {name}`" if silent is None else ""
+        click.echo(printable(f"{name}: as it was found{left_alone}"))
+    if silent is not None:
+        click.echo(_from_journal(names, silent))
+    elif not names:
+        click.echo(
+            "nothing was released: no domain is in vscaf's hands"
+            if domain is None
+            else f"{domain}: was released already"
+        )
+
+
+@click.command(short_help="Manage a released domain again.")
+@click.argument("domain", required=False)
+@with_daemon
+def manage(domain: str | None, socket: Path | None, config: Path) -> None:
+    """Manage DOMAIN again after `vscaf release`, or after somebody else changed it. Without DOMAIN: all of those."""
+
+    async def work() -> Any:
+        return await tell(find_socket(socket, config), "/v1/manage", {"domain": domain})
+
+    names = run(work)["domains"]
+    for name in names:
+        click.echo(f"{printable(name)}: managed again")
+    if not names:
+        click.echo("nothing to manage again: no domain was released or left alone")
+
+
+@click.command(short_help="Put everything back and end the daemon.")
+@with_daemon
+def off(socket: Path | None, config: Path) -> None:
+    """The safety valve: put everything back as it was found, and end the daemon.
+
+    Where no daemon runs, what an earlier one left pinned is put back from its journal.
+    """
+
+    async def work() -> tuple[list[str], Path | None]:
+        path = find_socket(socket, config)
+        try:
+            names = await _held(path)
+            await tell(path, "/v1/off")
+        except NoDaemon as error:
+            return await _restore(config, None, error), path
+        return names, None
+
+    names, silent = run(work)
+    for name in names:
+        click.echo(printable(f"{name}: as it was found"))
+    click.echo("the daemon has ended" if silent is None else _from_journal(names, silent))
+
+
+async def _held(path: Path) -> list[str]:
+    """Names of the domains that the daemon has changed; none where it does not say: off works without."""
+    try:
+        domains = (await ask_status(path))["domains"]
+    except NoDaemon:
+        raise
+    except VscafError:
+        return []
+    return [one["name"] for one in domains if one["state"] not in {NOT_RUNNING, *LEFT_ALONE}]
+
+
+def _from_journal(names: list[str], silent: Path) -> str:
+    if names:
+        return f"put back from the journal: no daemon answers at {silent}"
+    return f"nothing was put back: no daemon answers at {silent}, and the journal names no domain"
+
+
+async def _restore(config: Path, domain: str | None, no_daemon: NoDaemon) -> list[str]:
+    logging.basicConfig(level=logging.WARNING, format="vscaf: %(message)s", stream=sys.stderr)
+    try:
+        loaded = load_config(config)
+    except UsageError as error:
+        raise UsageError(f"no daemon answers ({no_daemon}); to put back from its journal: {error}") from error
+    return await restore_from_journal(loaded, domain)
+
+
+COMMANDS = (status, events, policy, release, manage, off)

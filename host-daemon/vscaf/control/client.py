@@ -1,0 +1,87 @@
+"""Asking a daemon over its control socket."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import msgspec
+
+from vscaf.control.messages import Failure
+from vscaf.errors import UsageError, VscafError
+
+LINE_LIMIT_BYTES = 65536
+
+
+class NoDaemon(VscafError):
+    """Nobody listens on the control socket."""
+
+
+async def ask(path: Path, what: str, timeout_s: float = 5.0) -> Any:
+    """The answer of the daemon at *path* to GET *what*. VscafError, in one line, where there is none."""
+    return await _converse(path, "GET", what, None, timeout_s)
+
+
+async def tell(path: Path, what: str, body: Any = None, timeout_s: float = 120.0) -> Any:
+    """The answer to POST *what* with *body*. UsageError where the daemon refuses it: then nothing was changed."""
+    return await _converse(path, "POST", what, msgspec.json.encode({} if body is None else body), timeout_s)
+
+
+async def ask_status(path: Path, timeout_s: float = 5.0) -> Any:
+    """The status of the daemon at *path*. VscafError, in one line, where none answers."""
+    return await ask(path, "/v1/status", timeout_s)
+
+
+async def follow(path: Path, since: int) -> AsyncIterator[dict[str, Any]]:
+    """Events after number *since*, and each as it comes, until the daemon ends. VscafError where it dies."""
+    async with _asked(path, "GET", f"/v1/events?follow=1&since={since}", None, None) as response:
+        async for line in response.content:
+            yield msgspec.json.decode(line)
+
+
+async def _converse(path: Path, method: str, what: str, body: bytes | None, timeout_s: float) -> Any:
+    async with _asked(path, method, what, body, timeout_s) as response:
+        text = await response.read()
+        if response.content_type == "application/json":
+            return msgspec.json.decode(text)
+        if response.content_type == "application/x-ndjson":
+            return [msgspec.json.decode(line) for line in text.splitlines()]
+        return text.decode()
+
+
+@asynccontextmanager
+async def _asked(
+    path: Path, method: str, what: str, body: bytes | None, timeout_s: float | None
+) -> AsyncIterator[aiohttp.ClientResponse]:
+    try:
+        async with (
+            aiohttp.ClientSession(
+                connector=aiohttp.UnixConnector(str(path)), timeout=aiohttp.ClientTimeout(total=timeout_s)
+            ) as session,
+            session.request(method, f"http://vscaf{what}", data=body) as response,
+        ):
+            if response.status != 200:
+                raise _refused(path, response.status, await response.read())
+            yield response
+    except (aiohttp.ClientError, TimeoutError, OSError, msgspec.MsgspecError) as error:
+        reason = error.os_error if isinstance(error, aiohttp.ClientConnectorError) else error
+        if isinstance(reason, TimeoutError):
+            raise VscafError(
+                f"control socket {path}: no answer in {timeout_s or 0:g} s: see the daemon's log; "
+                "where it hangs, kill -9 it, and `vscaf off` puts everything back from its journal"
+            ) from error
+        words = getattr(reason, "strerror", None) or str(reason) or type(reason).__name__
+        if isinstance(reason, FileNotFoundError | ConnectionRefusedError):
+            raise NoDaemon(f"control socket {path}: {words}: is `vscaf daemon` running?") from error
+        if isinstance(reason, PermissionError):
+            raise VscafError(f"control socket {path}: {words}: be root, or in control_read_group") from error
+        raise VscafError(f"control socket {path}: {words}: see the daemon's log") from error
+
+
+def _refused(path: Path, status: int, text: bytes) -> VscafError:
+    try:
+        words = msgspec.json.decode(text, type=Failure).error
+    except msgspec.MsgspecError:
+        words = f"control socket {path}: status {status}, no words: see the daemon's log"
+    return UsageError(words) if status == 400 else VscafError(words)

@@ -1,0 +1,315 @@
+"""The control socket's server: HTTP over a UNIX socket, access by the peer's credentials."""
+
+import asyncio
+import contextlib
+import logging
+import os
+import socket
+import stat
+from collections import Counter
+from collections.abc import Awaitable, Callable, Hashable, Mapping
+from pathlib import Path
+from typing import Any, Protocol, TypeVar
+
+import msgspec
+from aiohttp import web
+from aiohttp.typedefs import Handler
+from vscaf_policies.registry import policy_names
+
+from vscaf.control.messages import (
+    BODY_LIMIT_BYTES,
+    DomainRequest,
+    Domains,
+    Failure,
+    Nothing,
+    Policies,
+    PolicyChoice,
+    PolicyRequest,
+    RolledBack,
+)
+from vscaf.control.peers import Access, AccessRules, Peer, group_id, peer_of
+from vscaf.control.schema import schema
+from vscaf.doors import Admission, Door
+from vscaf.errors import UsageError, VscafError
+from vscaf.eventlog import EventLog
+
+log = logging.getLogger(__name__)
+
+CONNECTIONS_OF_A_USER = 32
+CONNECTIONS_OF_STRANGERS = 8
+STRANGER_S = 2.0  # how long one that may do nothing is listened to, so that it can be told so
+GRACE_S = 2.0  # for answers under way when the server stops
+
+Body = TypeVar("Body")
+
+
+class ControlTarget(Protocol):
+    """What the control API needs of the daemon. Refusals are VscafErrors; UsageError: nothing was changed."""
+
+    def status(self) -> dict[str, Any]:
+        """What `vscaf status --json` prints: a `messages.Status`."""
+
+    async def set_policy(self, name: str, options: Mapping[str, object]) -> None:
+        """Validates, then swaps."""
+
+    async def rollback_policy(self) -> str:
+        """The name of the policy that is in use again. UsageError where there is none before this one."""
+
+    async def release(self, domain: str | None) -> list[str]:
+        """Gives a domain (None: all) back as it was found, and leaves it alone until manage()."""
+
+    async def manage(self, domain: str | None) -> list[str]:
+        """Undoes release(), and "unmanaged" because of a foreign change."""
+
+    async def off(self) -> None:
+        """Everything as it was found; then the daemon ends. VscafError where something could not be put back."""
+
+
+class ControlServer:
+    """Serves the endpoints of `messages` at *path* from when start() returns until stop().
+
+    *read_group* and *write_group* are group names; without them root alone gets in. *metrics* makes the text for
+    GET /metrics. UsageError where a group does not exist.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        target: ControlTarget,
+        events: EventLog,
+        *,
+        read_group: str | None = None,
+        write_group: str | None = None,
+        metrics: Callable[[], bytes] = lambda: b"",
+    ) -> None:
+        self.path = path
+        self._target = target
+        self._events = events
+        self._metrics = metrics
+        self._rules = AccessRules(
+            os.geteuid(), group_id("control_read_group", read_group), group_id("control_write_group", write_group)
+        )
+        self._groups = {Access.READ: read_group or write_group, Access.WRITE: write_group}
+        self._runner: web.AppRunner | None = None
+        self._listener: asyncio.Server | None = None
+        self._inode: int | None = None
+        self._connections: Counter[Hashable] = Counter()
+        self._changing = asyncio.Lock()
+        self._changes: set[asyncio.Task[Any]] = set()
+
+    async def start(self) -> None:
+        """UsageError where the socket cannot be made. What an earlier daemon left there is replaced."""
+        application = web.Application(client_max_size=BODY_LIMIT_BYTES, middlewares=[self._guarded])
+        application.router.add_get("/v1/status", self._status, allow_head=False)
+        application.router.add_get("/v1/events", self._follow, allow_head=False)
+        application.router.add_get("/v1/policies", self._policies, allow_head=False)
+        application.router.add_post("/v1/policy", self._set_policy)
+        application.router.add_post("/v1/policy/rollback", self._rollback)
+        application.router.add_post("/v1/release", self._release)
+        application.router.add_post("/v1/manage", self._manage)
+        application.router.add_post("/v1/off", self._off)
+        application.router.add_get("/v1/schema", self._schema, allow_head=False)
+        application.router.add_get("/metrics", self._metrics_text, allow_head=False)
+        # A follower that goes away ends its handler; changes go on without who asked for them.
+        # Bodies are taken as they are: nobody gets a few bytes to unfold into many.
+        self._runner = web.AppRunner(
+            application,
+            access_log=None,
+            shutdown_timeout=GRACE_S,
+            handler_cancellation=True,
+            handle_signals=False,
+            auto_decompress=False,
+        )
+        await self._runner.setup()
+        mode, gid = self._rules.socket_mode
+        try:
+            listening = _listening_socket(self.path, mode, gid)
+            self._inode = self.path.stat().st_ino
+            self._listener = await asyncio.get_running_loop().create_unix_server(self._connected, sock=listening)
+        except OSError as error:
+            words = error.strerror or str(error)
+            raise UsageError(f"control socket {self.path}: {words}: give another path as control_socket") from error
+
+    async def stop(self) -> None:
+        """Ends the server, after the answers that are under way, and removes the socket if it is still this one's."""
+        if self._listener is not None:
+            self._listener.close()
+            self._listener = None
+        self._events.close()
+        if self._runner is not None:
+            await self._runner.cleanup()
+            self._runner = None
+        with contextlib.suppress(FileNotFoundError):
+            if self._inode is not None and self.path.stat().st_ino == self._inode:
+                self.path.unlink()
+        self._inode = None
+
+    def _connected(self) -> asyncio.Protocol:
+        assert self._runner is not None and self._runner.server is not None
+        return Door(self._runner.server(), self._admit, self._connections)
+
+    def _admit(self, transport: asyncio.BaseTransport) -> Admission:
+        peer = peer_of(transport.get_extra_info("socket"))
+        if self._rules.of(peer) is Access.NONE:
+            return Admission("strangers", CONNECTIONS_OF_STRANGERS, STRANGER_S)
+        return Admission(peer.uid, CONNECTIONS_OF_A_USER)
+
+    @web.middleware
+    async def _guarded(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        """Access first, then the handler; every refusal is a Failure."""
+        if request.transport is None:
+            return _failure(400, "the connection is gone")
+        peer = peer_of(request.transport.get_extra_info("socket"))
+        needed = Access.READ if request.method == "GET" else Access.WRITE
+        if self._rules.of(peer) < needed:
+            return _failure(403, self._refusal(peer, needed))
+        if needed is Access.WRITE:
+            log.info("control: %s by uid %d, pid %d", request.raw_path[:200], peer.uid, peer.pid)
+        try:
+            return await handler(request)
+        except UsageError as error:
+            return _failure(400, str(error))
+        except VscafError as error:
+            return _failure(503, str(error))
+        except web.HTTPException as error:
+            return _failure(error.status, f"{request.method} {request.path}: {error.reason}: GET /v1/schema lists all")
+
+    def _refusal(self, peer: Peer, needed: Access) -> str:
+        group = self._groups[needed]
+        key = "control_read_group" if needed is Access.READ else "control_write_group"
+        mend = f"be root or in group {group}" if group else f"be root, or set {key} in the configuration"
+        return f"uid {peer.uid} may not {needed.name.lower()} here: {mend}"
+
+    async def _status(self, request: web.Request) -> web.Response:
+        _query(request)
+        return _json(self._target.status())
+
+    async def _policies(self, request: web.Request) -> web.Response:
+        _query(request)
+        status = self._target.status()
+        installed = list(await asyncio.to_thread(policy_names))  # it reads every installed package's metadata
+        current = PolicyChoice(name=status["policy"], options=status["policy_options"])
+        return _json(Policies(current=current, previous=status["policy_previous"], installed=installed))
+
+    async def _set_policy(self, request: web.Request) -> web.Response:
+        wanted = await _body(request, PolicyRequest)
+        await self._change(self._target.set_policy(wanted.name, wanted.options))
+        return _json(PolicyChoice(name=wanted.name, options=wanted.options))
+
+    async def _rollback(self, request: web.Request) -> web.Response:
+        await _body(request, Nothing)
+        return _json(RolledBack(name=await self._change(self._target.rollback_policy())))
+
+    async def _release(self, request: web.Request) -> web.Response:
+        wanted = await _body(request, DomainRequest)
+        return _json(Domains(domains=await self._change(self._target.release(wanted.domain))))
+
+    async def _manage(self, request: web.Request) -> web.Response:
+        wanted = await _body(request, DomainRequest)
+        return _json(Domains(domains=await self._change(self._target.manage(wanted.domain))))
+
+    async def _off(self, request: web.Request) -> web.Response:
+        await _body(request, Nothing)
+        # The safety valve waits for no other change.
+        await self._to_the_end(self._target.off())
+        return _json(Nothing())
+
+    async def _schema(self, request: web.Request) -> web.Response:
+        _query(request)
+        return _json(schema())
+
+    async def _metrics_text(self, request: web.Request) -> web.Response:
+        _query(request)
+        return web.Response(body=self._metrics(), headers={"Content-Type": "text/plain; version=0.0.4; charset=utf-8"})
+
+    async def _follow(self, request: web.Request) -> web.StreamResponse:
+        query = _query(request, "since", "follow")
+        since = query.get("since", "0")
+        if not (since.isascii() and since.isdigit() and len(since) < 19):
+            raise UsageError(f"since={since}: give the number of an event, 0 or more")
+        if query.get("follow", "0") not in ("0", "1"):
+            raise UsageError(f"follow={query['follow']}: give 0 or 1")
+        response = web.StreamResponse(headers={"Content-Type": "application/x-ndjson"})
+        await response.prepare(request)
+        if query.get("follow") == "1":
+            async for event in self._events.follow(int(since)):
+                await response.write(msgspec.json.encode(event) + b"\n")
+        else:
+            for event in self._events.since(int(since)):
+                await response.write(msgspec.json.encode(event) + b"\n")
+        await response.write_eof()
+        return response
+
+    async def _change(self, work: Awaitable[Body]) -> Body:
+        """Does *work* after the changes before it, to its end even where the peer goes away."""
+
+        async def in_turn() -> Body:
+            async with self._changing:
+                return await work
+
+        return await self._to_the_end(in_turn())
+
+    async def _to_the_end(self, work: Awaitable[Body]) -> Body:
+        task = asyncio.ensure_future(work)
+        self._changes.add(task)
+        task.add_done_callback(self._changes.discard)
+        return await asyncio.shield(task)
+
+
+def _listening_socket(path: Path, mode: int, gid: int) -> socket.socket:
+    """A socket bound to *path*, never wider open than *mode*. UsageError where something lives there already."""
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o755)
+    try:
+        kind = path.lstat().st_mode
+    except FileNotFoundError:
+        pass
+    else:
+        if not stat.S_ISSOCK(kind):
+            raise UsageError(f"control socket {path}: it is no socket: give another path as control_socket")
+        with socket.socket(socket.AF_UNIX) as probe:
+            probe.settimeout(1.0)
+            try:
+                probe.connect(str(path))
+            except OSError:
+                path.unlink(missing_ok=True)
+            else:
+                raise UsageError(
+                    f"control socket {path}: another daemon listens there: stop it, or give another as control_socket"
+                )
+    listening = socket.socket(socket.AF_UNIX)
+    before = os.umask(0o177)
+    try:
+        listening.bind(str(path))
+        os.chown(path, -1, gid)
+        path.chmod(mode)
+    except OSError:
+        listening.close()
+        raise
+    finally:
+        os.umask(before)
+    return listening
+
+
+def _query(request: web.Request, *known: str) -> dict[str, str]:
+    unknown = sorted(set(request.query) - set(known))
+    if unknown or len(request.query) != len(set(request.query)):
+        takes = " and ".join(known) if known else "nothing"
+        raise UsageError(f"{request.path}: asked with {', '.join(unknown) or 'a key twice'}: it takes {takes}")
+    return dict(request.query)
+
+
+async def _body(request: web.Request, kind: type[Body]) -> Body:
+    _query(request)
+    text = await request.read()
+    try:
+        return msgspec.json.decode(text or b"{}", type=kind)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        raise UsageError(f"{request.path}: body: {error}: GET /v1/schema says what it takes") from error
+
+
+def _json(value: Any, status: int = 200) -> web.Response:
+    return web.Response(body=msgspec.json.encode(value), status=status, content_type="application/json")
+
+
+def _failure(status: int, words: str) -> web.Response:
+    return _json(Failure(error=" ".join(words.split())), status)

@@ -1,0 +1,136 @@
+"""The chunks that are free, by NUMA node and last-level cache, and how a growing partition takes from them."""
+
+from collections.abc import Collection, Iterable
+
+from vscaf.core.topology import Topology
+
+
+class Rooms:
+    """Chunks that nobody keeps. busy: those among them that have to be released by somebody first."""
+
+    def __init__(self, topology: Topology, free: Iterable[int], busy: Collection[int]) -> None:
+        self._topology = topology
+        self._node_of, self._cache_of = topology.node_by_chunk, topology.cache_by_chunk
+        self._nodes: dict[int, dict[int, list[int]]] = {}
+        # The best of a cache is last: what is not busy, then siblings next to each other, then by number.
+        core_of = topology.core_by_chunk
+        for chunk in sorted(free, key=lambda chunk: (chunk in busy, core_of[chunk], chunk), reverse=True):
+            self._nodes.setdefault(self._node_of[chunk], {}).setdefault(self._cache_of[chunk], []).append(chunk)
+        self._room = {node: sum(map(len, caches.values())) for node, caches in sorted(self._nodes.items())}
+
+    def has_room(self, kept: Collection[int], wanted: int) -> bool:
+        """Whether what is missing is free on the nodes of kept."""
+        at = set(map(self._node_of.__getitem__, kept))
+        return sum([self._room.get(node, 0) for node in at]) >= wanted - len(kept)
+
+    def fill(self, kept: Collection[int], wanted: int, home: frozenset[int]) -> list[int]:
+        """kept and as many free chunks as are missing, which are then no longer free. There are enough of them.
+
+        From its home, if it has one; from nodes it is on; else from the tightest that holds all that is missing, the
+        nearest before others; else from as few and as near ones as greedily found.
+        """
+        mine = list(kept)
+        if self._topology.cores and mine:
+            self._siblings(mine, wanted, home)
+        if home:
+            self._fill(mine, wanted, [node for node in self._room if node in home])
+        if len(mine) < wanted:
+            self._fill(mine, wanted, self._room)
+        return mine
+
+    def lay(self, wanted: int) -> list[int]:
+        """The next chunks along the line of nodes by number."""
+        mine: list[int] = []
+        for node in list(self._room):
+            if len(mine) < wanted:
+                self._take(node, min(wanted - len(mine), self._room[node]), mine)
+        return mine
+
+    def _siblings(self, mine: list[int], wanted: int, home: frozenset[int]) -> None:
+        """Takes what is free of the cores that it has a part of."""
+        core_of = self._topology.core_by_chunk
+        cores = {core_of[chunk] for chunk in mine}
+        for node, caches in self._nodes.items():
+            if home and node not in home:
+                continue
+            for chunks in caches.values():
+                for chunk in [chunk for chunk in reversed(chunks) if core_of[chunk] in cores]:
+                    if len(mine) < wanted:
+                        chunks.remove(chunk)
+                        self._room[node] -= 1
+                        mine.append(chunk)
+
+    def _fill(self, mine: list[int], wanted: int, nodes: Iterable[int]) -> None:
+        room = self._room
+        at = set(map(self._node_of.__getitem__, mine))
+        if at:
+            for node in sorted(at.intersection(nodes), key=lambda node: (-room.get(node, 0), node)):
+                self._take(node, min(wanted - len(mine), room.get(node, 0)), mine)
+        while (missing := wanted - len(mine)) > 0:
+            next_node = self._next_node(missing, at, [node for node in nodes if room[node] > 0])
+            if next_node is None:
+                return
+            self._take(next_node, min(missing, room[next_node]), mine)
+            at.add(next_node)
+
+    def _next_node(self, missing: int, at: set[int], nodes: list[int]) -> int | None:
+        """The node to go on with for one that is at some already; None: there is no room on any."""
+        room, distance = self._room, self._topology.distance
+        fitting = [node for node in nodes if room[node] >= missing]
+        if not at and fitting:
+            return min([(room[node], node) for node in fitting])[1]
+        if fitting:
+            return min(fitting, key=lambda node: (sum([distance(node, other) for other in at]), room[node], node))
+        # The emptiest first makes the fewest nodes; among equals the one with the most room near it.
+        most = max([room[node] for node in nodes], default=0)
+        return min(
+            [node for node in nodes if room[node] == most],
+            key=lambda node: (
+                sum([distance(node, other) for other in at]),
+                sum([distance(node, other) * room[other] for other in nodes]),
+                node,
+            ),
+            default=None,
+        )
+
+    def _take(self, node: int, count: int, mine: list[int]) -> None:
+        """Moves so many free chunks of a node to mine: from caches it is in, else from the tightest that fits."""
+        if count <= 0:
+            return
+        self._room[node] -= count
+        caches = self._nodes[node]
+        if mine and len(caches) > 1:
+            for cache in sorted({self._cache_of[chunk] for chunk in mine if self._node_of[chunk] == node}):
+                if part := min(count, len(caches.get(cache, ()))):
+                    count -= part
+                    self._move(caches[cache], part, mine)
+        while count > 0:
+            sizes = [(len(chunks), cache) for cache, chunks in caches.items() if chunks]
+            fitting = [size for size in sizes if size[0] >= count]
+            size, cache = min(fitting) if fitting else max(sizes)
+            part = min(count, size)
+            count -= part
+            self._move(caches[cache], part, mine)
+
+    def _move(self, chunks: list[int], count: int, mine: list[int]) -> None:
+        """The best so many of a cache's chunks to mine: the last of them."""
+        if self._topology.cores:
+            self._whole_cores_last(chunks, count)
+        mine += chunks[: -count - 1 : -1]
+        del chunks[-count:]
+
+    def _whole_cores_last(self, chunks: list[int], count: int) -> None:
+        """Orders a cache's chunks so that the last so many leave as few cores cut as can be."""
+        by_core: dict[int, list[int]] = {}
+        for chunk in reversed(chunks):
+            by_core.setdefault(self._topology.core_by_chunk[chunk], []).append(chunk)
+        chosen: list[int] = []
+        while by_core and len(chosen) < count:
+            missing = count - len(chosen)
+            # The largest that is used up; else, as one has to be cut, the smallest.
+            core = min(
+                by_core, key=lambda core: (len(by_core[core]) > missing, abs(missing - len(by_core[core])), core)
+            )
+            chosen += by_core.pop(core)
+        rest = [chunk for left in by_core.values() for chunk in left]
+        chunks[:] = [*reversed(rest), *reversed(chosen)]

@@ -1,0 +1,513 @@
+"""What to do next so that each domain comes to run on its partition and nowhere else (DESIGN section 7).
+
+There is no script that a transition follows. Whenever anything happens (a new decision, an acknowledgement, a call that
+ended or failed, a deadline), `next_steps` compares what is with what should be and says what can be done at once. So a
+transition may be interrupted at any point, by a decision or by a domain that leaves, and never has to be undone.
+
+The safety of it rests on one field, `Standing.claim`: every pCPU that a domain's vCPUs may compute on for all that is
+known. It grows before a call that widens pins and shrinks after one that narrowed them has succeeded. Nobody is let
+onto a pCPU that another domain claims.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+
+from vscaf.core.pins import vcpu_pins
+from vscaf.core.plan import plan
+
+RETRY_S = 0.25
+RETRY_MOST_S = 8.0
+
+
+class State(StrEnum):
+    """What a managed domain is doing, in a word."""
+
+    RESTING = "resting"
+    COOPERATING = "cooperating"
+    CONTAINED = "contained"
+    SHRINKING = "shrinking"
+    GROWING = "growing"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class Affinity:
+    """Where a domain's threads may run, and its CPU weight: all that is changed of it from the host's side.
+
+    vcpus: pins by vCPU. iothreads: pins by I/O thread. shares: cgroup weight; None: this host has no controller.
+    """
+
+    vcpus: Mapping[int, frozenset[int]]
+    emulator: frozenset[int]
+    iothreads: Mapping[int, frozenset[int]] = field(default_factory=dict)
+    shares: int | None = None
+
+    @property
+    def reach(self) -> frozenset[int]:
+        """The pCPUs that some vCPU may run on."""
+        return frozenset().union(*self.vcpus.values())
+
+
+@dataclass(frozen=True, slots=True)
+class Ways:
+    """How a domain is treated, by configuration and by what was found.
+
+    rest_area: pCPUs that its vCPUs float over while it rests. rest_shares, shares: its weight then and otherwise.
+    emulator_area: pCPUs of its emulator and I/O threads; empty: its partition. unplug: whether a vCPU that has been of
+    no use for long may be unplugged, down to vcpus_found.
+    """
+
+    rest_area: frozenset[int]
+    rest_shares: int | None
+    shares: int | None
+    emulator_area: frozenset[int]
+    vcpus_found: int
+    unplug: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What the guest was told last. limit: the most pCPUs that may ever come. competition: others want pCPUs."""
+
+    cpus: int
+    limit: int
+    competition: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """One domain, as far as is known.
+
+    claim: see above; empty only while it rests. affinity: as last read or set; None: unknown, and to be read before
+    anything else. vcpus, vcpus_maximum: plugged now, and at most. moving: a call is under way; nothing is begun
+    before it has ended. onto: the partition that this call brings it to, where it claims another now. answers: an
+    agent is there and reports. acknowledged: it has confirmed what it was told last. online: the guest's CPUs as its
+    agent says. told_at_s, sent_at_s: when it was told that first, and when last. leaving_since_s: since when it has had
+    pCPUs to leave. retiring: it was meant to rest and has had no partition since, so that vCPUs which are at
+    rest already claim nothing new. failures: in a row, so that no call is begun before retry_at_s. vcpus_refused: a
+    number of vCPUs that was asked for and has not come about. unused_since_s: since when it has had more vCPUs than
+    its partition has pCPUs.
+    """
+
+    name: str
+    vcpus: int
+    vcpus_maximum: int
+    ways: Ways
+    claim: frozenset[int]
+    affinity: Affinity | None
+    resting: bool = False
+    moving: bool = False
+    onto: frozenset[int] | None = None
+    answers: bool = False
+    acknowledged: bool = False
+    online: tuple[int, ...] | None = None
+    told: Told | None = None
+    told_at_s: float = float("-inf")
+    sent_at_s: float = float("-inf")
+    leaving_since_s: float | None = None
+    retiring: bool = False
+    failures: int = 0
+    retry_at_s: float = float("-inf")
+    vcpus_refused: int | None = None
+    unused_since_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Goal:
+    """What a domain should come to: its partition (empty: rest), and what its guest is to know beside its size."""
+
+    partition: frozenset[int]
+    limit: int
+    competition: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """deadline_s: a guest that has not left by then is contained. resend_s: what is not acknowledged is told again.
+
+    unplug_after_s: a vCPU that has been of no use for so long is unplugged, where that works.
+    """
+
+    deadline_s: float
+    resend_s: float = 1.0
+    unplug_after_s: float = 600.0
+
+
+@dataclass(frozen=True, slots=True)
+class Tell:
+    """Send the guest what it is to know. It takes no time and cannot fail: whoever does not hear is contained."""
+
+    domain: str
+    told: Told
+    again: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Apply:
+    """Bring `affinity` about; the domain then holds `partition` (empty: it rests)."""
+
+    domain: str
+    partition: frozenset[int]
+    affinity: Affinity
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """Read how many vCPUs and what affinity the domain has."""
+
+    domain: str
+
+
+@dataclass(frozen=True, slots=True)
+class Resize:
+    """Plug vCPUs, or unplug some, until there are `vcpus`."""
+
+    domain: str
+    vcpus: int
+
+
+Call = Apply | Look | Resize
+
+
+@dataclass(frozen=True, slots=True)
+class Steps:
+    """What to do now, at most one call a domain; what is known once it is begun; when to ask again at the latest.
+
+    waits: for each domain that cannot grow yet, those whose pCPUs it waits for.
+    """
+
+    tells: tuple[Tell, ...]
+    calls: tuple[Call, ...]
+    standings: Mapping[str, Standing]
+    states: Mapping[str, State]
+    waits: Mapping[str, tuple[str, ...]]
+    again_at_s: float
+
+
+def next_steps(
+    standings: Mapping[str, Standing],
+    goals: Mapping[str, Goal],
+    sharing: frozenset[str],
+    now_s: float,
+    timing: Timing,
+) -> Steps:
+    """The steps that can be taken now. Both mappings name the same domains.
+
+    goals: partitions that are disjoint, but for those of sharing. Order of things within a domain: a shrink tells the
+    guest, waits until it has confirmed or its deadline has passed, and narrows the pins; a grow widens the pins and
+    then tells the guest. Between domains: nobody grows onto a pCPU that another claims.
+
+    Laws: the claims of two domains are disjoint once they were and stay so, unless both are in sharing or the plan
+    has to let one overlap for want of a free pCPU (TransitionPlan.overlapping); a domain has left the pCPUs that its
+    goal lacks at the latest deadline_s after that, if the calls succeed; without news and failures all goals are
+    reached.
+    """
+    return _Stepper(standings, goals, sharing, now_s, timing).steps()
+
+
+def finished(standing: Standing, call: Apply | Resize) -> Standing:
+    """What is known after *call* succeeded. A resize is followed by a look: how many vCPUs came of it is read."""
+    standing = replace(standing, moving=False, onto=None, failures=0, retry_at_s=float("-inf"))
+    if isinstance(call, Resize):
+        # An unplug that libvirt has begun may never complete: asked for once, until a look shows that it came about.
+        return replace(standing, affinity=None, vcpus_refused=call.vcpus)
+    return replace(
+        standing,
+        claim=call.partition,
+        affinity=call.affinity,
+        resting=not call.partition,
+        retiring=False,
+        leaving_since_s=None,
+    )
+
+
+def looked(standing: Standing, vcpus: int, affinity: Affinity) -> Standing:
+    """What is known after a look: *affinity*, with the pins of all *vcpus*.
+
+    Who rests, or was on its way to, may run on its rest area without claiming it: it claims nothing new.
+    """
+    at_rest = standing.resting or standing.retiring
+    came_about = vcpus == standing.vcpus_refused or vcpus != standing.vcpus
+    return replace(
+        standing,
+        moving=False,
+        onto=None,
+        vcpus=vcpus,
+        affinity=affinity,
+        claim=affinity.reach & standing.claim if at_rest else affinity.reach,
+        vcpus_refused=None if came_about else standing.vcpus_refused,
+    )
+
+
+def failed(standing: Standing, call: Call, now_s: float) -> Standing:
+    """What is known after *call* failed: nothing of what it was to change, which may be done, in part or not at all.
+
+    The claim stays as wide as it was made when the call began. The next call waits, longer after each failure.
+    """
+    wait_s = min(RETRY_MOST_S, RETRY_S * 2.0 ** min(standing.failures, 16))
+    refused = call.vcpus if isinstance(call, Resize) else standing.vcpus_refused
+    return replace(
+        standing,
+        moving=False,
+        onto=None,
+        affinity=None,
+        failures=standing.failures + 1,
+        retry_at_s=now_s if isinstance(call, Resize) else now_s + wait_s,
+        vcpus_refused=refused,
+    )
+
+
+class _Stepper:
+    """The claims and standings on their way through one call of next_steps."""
+
+    def __init__(
+        self,
+        standings: Mapping[str, Standing],
+        goals: Mapping[str, Goal],
+        sharing: frozenset[str],
+        now_s: float,
+        timing: Timing,
+    ) -> None:
+        self.now = dict(standings)
+        self.goals = goals
+        self.sharing = sharing
+        self.now_s = now_s
+        self.timing = timing
+        self.tells: list[Tell] = []
+        self.calls: list[Call] = []
+        self.states: dict[str, State] = {}
+        self.waits: dict[str, tuple[str, ...]] = {}
+        self.again_at_s = float("inf")
+        target = {name: goal.partition for name, goal in goals.items()}
+        self.way = plan({name: one.claim for name, one in standings.items()}, target, sharing)
+
+    def steps(self) -> Steps:
+        keeps = {shrink.domain: shrink.keep for shrink in self.way.shrinks}
+        grows = [grow.domain for grow in self.way.grows]
+        growing = set(grows)
+        for name in sorted(self.now):
+            standing = self.now[name]
+            if standing.affinity is None or standing.vcpus != len(standing.affinity.vcpus):
+                self.look(name)
+            elif not self.goals[name].partition:
+                self.rest(name)
+            elif standing.onto == self.goals[name].partition:
+                self.arrive(name)
+            elif name in keeps:
+                self.shrink(name, keeps[name])
+            elif name not in growing:
+                self.settle(name)
+        for name in grows:
+            if name not in self.states:
+                self.grow(name)
+        for name, state in self.states.items():
+            self.forgive(name, state)
+        return Steps(tuple(self.tells), tuple(self.calls), self.now, self.states, self.waits, self.again_at_s)
+
+    def forgive(self, name: str, state: State) -> None:
+        """Forgets failures once there is nothing left to try again. A look that succeeds is not enough for that."""
+        standing = self.now[name]
+        idle = not standing.moving and self.now_s >= standing.retry_at_s
+        if standing.failures and idle and state in (State.RESTING, State.COOPERATING, State.CONTAINED):
+            self.now[name] = replace(standing, failures=0, retry_at_s=float("-inf"))
+
+    def look(self, name: str) -> None:
+        """Nothing is known of its pins: read them before anything else."""
+        self.states[name] = State.UNKNOWN
+        self.begin(Look(name))
+
+    def rest(self, name: str) -> None:
+        """It has no demand: its pCPUs are given up as soon as its vCPUs are elsewhere. There is nothing to wait for."""
+        standing = self.now[name]
+        self.states[name] = State.RESTING if standing.resting else State.SHRINKING
+        self.tell(name, 0)
+        standing = self.staying(name)
+        ways = standing.ways
+        assert standing.affinity is not None  # as steps() has seen
+        pins = vcpu_pins(ways.rest_area, standing.affinity.vcpus, None, cooperating=False)
+        wanted = self.affinity(standing, pins, ways.emulator_area or ways.rest_area, ways.rest_shares)
+        if not standing.resting or standing.affinity != wanted:
+            self.begin(Apply(name, frozenset(), wanted))
+        elif standing.claim and not standing.moving:
+            # All its vCPUs are known to be at rest: what a grow that failed had claimed is free again.
+            self.now[name] = replace(standing, claim=frozenset())
+
+    def shrink(self, name: str, keep: frozenset[int]) -> None:
+        """It has pCPUs to leave: its guest first, and at the deadline it is contained."""
+        self.states[name] = State.SHRINKING
+        standing = self.now[name]
+        if standing.leaving_since_s is None:
+            standing = self.now[name] = replace(standing, leaving_since_s=self.now_s)
+        # Where it moves on the way, what it keeps may be more than it has: of that it hears when it is there.
+        self.tell(name, min(len(keep), len(standing.claim)))
+        standing = self.now[name]
+        assert standing.leaving_since_s is not None  # set above
+        deadline_s = standing.leaving_since_s + self.timing.deadline_s
+        if standing.answers and not standing.acknowledged and self.now_s < deadline_s:
+            self.again(deadline_s)
+        elif holders := self.holders(name, keep - standing.claim):
+            self.waits[name] = holders
+        else:
+            self.begin(Apply(name, keep, self.placed(standing, keep)))
+
+    def grow(self, name: str) -> None:
+        """It gets pCPUs once nobody else claims them: pins first, the guest after."""
+        self.states[name] = State.GROWING
+        self.staying(name)
+        partition = self.goals[name].partition
+        if holders := self.holders(name, partition - self.now[name].claim):
+            self.waits[name] = holders
+            return
+        standing = self.now[name]
+        assert standing.affinity is not None  # as steps() has seen
+        pins = vcpu_pins(partition, standing.affinity.vcpus, None, cooperating=False)
+        emulator = standing.ways.emulator_area or partition
+        self.begin(Apply(name, partition, self.affinity(standing, pins, emulator, standing.ways.shares)))
+
+    def staying(self, name: str) -> Standing:
+        """It has nothing to leave, or is not waited for."""
+        if self.now[name].leaving_since_s is not None:
+            self.now[name] = replace(self.now[name], leaving_since_s=None)
+        return self.now[name]
+
+    def used(self, name: str) -> None:
+        """It has no vCPU more than it has use for."""
+        if self.now[name].unused_since_s is not None:
+            self.now[name] = replace(self.now[name], unused_since_s=None)
+
+    def arrive(self, name: str) -> None:
+        """It is being moved to its partition: its guest hears of more when it is there."""
+        self.states[name] = State.GROWING if self.now[name].leaving_since_s is None else State.SHRINKING
+
+    def settle(self, name: str) -> None:
+        """It claims its partition and nothing else: guest, pins and vCPUs come to fit it."""
+        goal = self.goals[name]
+        self.staying(name)
+        self.tell(name, len(goal.partition))
+        standing = self.now[name]
+        assert standing.affinity is not None  # as steps() has seen
+        wanted = self.placed(standing, goal.partition)
+        due_s = standing.told_at_s + self.timing.deadline_s
+        if standing.answers and not standing.acknowledged and self.now_s < due_s:
+            # Its answer may come: what it has fits it until then.
+            self.again(due_s)
+            own = vcpu_pins(goal.partition, standing.affinity.vcpus, standing.online, cooperating=True)
+            self.states[name] = State.COOPERATING if standing.affinity.vcpus == own else State.GROWING
+            if standing.resting or not standing.affinity.reach <= goal.partition:
+                self.begin(Apply(name, goal.partition, wanted))
+            return
+        self.states[name] = State.COOPERATING if _cooperates(standing, goal.partition) else State.CONTAINED
+        if standing.resting or standing.affinity != wanted:
+            self.begin(Apply(name, goal.partition, wanted))
+        else:
+            self.resize(name)
+
+    def resize(self, name: str) -> None:
+        """Plugs what the partition has room for; unplugs what has been of no use for long, where that works."""
+        standing = self.now[name]
+        room = len(self.goals[name].partition)
+        wanted = min(room, standing.vcpus_maximum)
+        if standing.vcpus < wanted:
+            self.used(name)
+            if wanted != standing.vcpus_refused:
+                self.begin(Resize(name, wanted))
+            return
+        fewest = max(room, standing.ways.vcpus_found)
+        if not standing.ways.unplug or standing.vcpus <= fewest:
+            self.used(name)
+            return
+        if standing.unused_since_s is None:
+            self.now[name] = replace(standing, unused_since_s=self.now_s)
+        due_s = (
+            self.now_s if standing.unused_since_s is None else standing.unused_since_s
+        ) + self.timing.unplug_after_s
+        if self.now_s < due_s:
+            self.again(due_s)
+        elif fewest != standing.vcpus_refused:
+            self.begin(Resize(name, fewest))
+
+    def tell(self, name: str, cpus: int) -> None:
+        """Tells the guest its size where that is news, or where it has not confirmed it for long."""
+        standing, goal = self.now[name], self.goals[name]
+        told = Told(cpus, goal.limit, goal.competition)
+        if standing.onto is not None and cpus > (standing.told.cpus if standing.told is not None else 0):
+            return  # more is for when its pins are there
+        again = told == standing.told
+        if again and (standing.acknowledged or not standing.answers):
+            return
+        if again and self.now_s < standing.sent_at_s + self.timing.resend_s:
+            self.again(standing.sent_at_s + self.timing.resend_s)
+            return
+        self.tells.append(Tell(name, told, again))
+        if standing.answers:
+            self.again(self.now_s + self.timing.resend_s)
+        told_at_s = standing.told_at_s if again else self.now_s
+        self.now[name] = replace(standing, told=told, told_at_s=told_at_s, sent_at_s=self.now_s, acknowledged=False)
+
+    def placed(self, standing: Standing, partition: frozenset[int]) -> Affinity:
+        """Its threads on *partition*: one vCPU a pCPU where it cooperates, else all of them over all of it."""
+        own = _cooperates(standing, partition)
+        assert standing.affinity is not None  # as steps() has seen
+        pins = vcpu_pins(partition, standing.affinity.vcpus, standing.online, cooperating=own)
+        return self.affinity(standing, pins, standing.ways.emulator_area or partition, standing.ways.shares)
+
+    @staticmethod
+    def affinity(
+        standing: Standing, pins: Mapping[int, frozenset[int]], emulator: frozenset[int], shares: int | None
+    ) -> Affinity:
+        assert standing.affinity is not None  # known before anything is planned
+        iothreads = dict.fromkeys(standing.affinity.iothreads, emulator)
+        return Affinity(pins, emulator, iothreads, None if standing.affinity.shares is None else shares)
+
+    def holders(self, name: str, cpus: frozenset[int]) -> tuple[str, ...]:
+        """Other domains that claim some of *cpus* and must leave them first."""
+        if not cpus:
+            return ()
+        return tuple(
+            other
+            for other in sorted(self.now)
+            if other != name
+            and not cpus.isdisjoint(self.now[other].claim)
+            and not {name, other} <= self.sharing
+            and other not in self.way.overlapping
+        )
+
+    def begin(self, call: Call) -> None:
+        """Begins *call*, unless one is under way or the last has failed just now."""
+        standing = self.now[call.domain]
+        if standing.moving:
+            return
+        if self.now_s < standing.retry_at_s:
+            self.again(standing.retry_at_s)
+            return
+        self.calls.append(call)
+        standing = replace(standing, moving=True)
+        if isinstance(call, Apply):
+            standing = replace(
+                standing,
+                claim=standing.claim | call.partition,
+                onto=call.partition if standing.resting or standing.claim != call.partition else None,
+                retiring=standing.retiring or not call.partition,
+            )
+        self.now[call.domain] = standing
+
+    def again(self, at_s: float) -> None:
+        self.again_at_s = min(self.again_at_s, at_s)
+
+
+def _cooperates(standing: Standing, partition: frozenset[int]) -> bool:
+    """Whether the guest has confirmed what it was told and has no more CPUs online than it has pCPUs."""
+    online = standing.online
+    return standing.answers and standing.acknowledged and online is not None and len(online) <= len(partition)
+
+
+def overlaps(claims: Mapping[str, frozenset[int]], apart: Iterable[str]) -> tuple[tuple[str, str], ...]:
+    """Pairs of the domains named by *apart* that claim a pCPU together."""
+    names = sorted(apart)
+    return tuple(
+        (one, other)
+        for place, one in enumerate(names)
+        for other in names[place + 1 :]
+        if not claims[one].isdisjoint(claims[other])
+    )

@@ -1,0 +1,207 @@
+"""What the daemon did and why, as structured events: kept in a bounded ring, logged one a line, and followed live."""
+
+import asyncio
+import json
+import logging
+import math
+import re
+from collections import Counter, deque
+from collections.abc import AsyncIterator, Callable
+from datetime import UTC, datetime
+from enum import StrEnum
+
+import msgspec
+
+log = logging.getLogger(__name__)
+
+Scalar = str | int | float | bool | None
+
+MOST_FIELDS = 16
+MOST_CHARACTERS = 500
+MOST_KINDS = 64
+_NO_NAME = re.compile(r"[^a-z0-9_]")
+_BARE = re.compile(r"[\w.,:+/%@()-]+", re.ASCII)
+
+
+class Kind(StrEnum):
+    """The kinds of events that the daemon records."""
+
+    STARTED = "started"
+    STOPPED = "stopped"
+    APPEARED = "appeared"
+    GONE = "gone"
+    ADOPTED = "adopted"
+    ALLOCATION = "allocation"
+    VCPUS = "vcpus"
+    RULES = "rules"
+    FOREIGN = "foreign"
+    UNMANAGED = "unmanaged"
+    MANAGED = "managed"
+    RELEASED = "released"
+    GIVEN_BACK = "given-back"
+    POLICY = "policy"
+    UNKNOWN = "unknown"
+    KNOWN = "known"
+    REFUSED = "refused"
+    POOL = "pool"
+    LOST = "lost"
+
+
+WARNINGS = frozenset({Kind.UNKNOWN, Kind.REFUSED, Kind.FOREIGN, Kind.UNMANAGED})
+"""What somebody should look at: logged as warnings."""
+
+
+class Event(msgspec.Struct, frozen=True, kw_only=True, rename={"before": "from", "after": "to"}):
+    """One thing that happened.
+
+    `number` rises by one from 1 since the daemon started. `domain` is None for what concerns no single one.
+    `before` and `after` (in JSON: `from`, `to`) are pCPU lists, states, counts or names, as the kind has it.
+    """
+
+    number: int
+    time: str
+    """UTC, ISO 8601, to the millisecond."""
+    kind: str
+    domain: str | None = None
+    before: Scalar = None
+    after: Scalar = None
+    why: str = ""
+    fields: dict[str, Scalar] = {}
+
+    def line(self) -> str:
+        """As the daemon's log has it: key=value, values with spaces or quotes as JSON strings; always one line."""
+        named: dict[str, Scalar] = {"event": self.kind, "number": self.number, "domain": self.domain}
+        named |= {"from": self.before, "to": self.after, **self.fields, "why": self.why or None}
+        return " ".join(f"{key}={_value(value)}" for key, value in named.items() if value is not None)
+
+
+class EventLog:
+    """The newest *capacity* events.
+
+    A follower holds one number and no event, so one that never reads costs nothing; what the ring has dropped meanwhile
+    it is told as one event of the kind "lost". Strings are cut at 500 characters, fields at 16: a guest's words cannot
+    grow it. For one loop's tasks only.
+    """
+
+    def __init__(self, capacity: int = 1000, now: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
+        self.capacity = capacity
+        self.counts: Counter[str] = Counter()
+        self._ring: deque[Event] = deque(maxlen=capacity)
+        self._now = now
+        self._last = 0
+        self._news = asyncio.Event()
+        self._closed = False
+
+    @property
+    def last(self) -> int:
+        """The newest event's number; 0: there is none yet."""
+        return self._last
+
+    def record(
+        self,
+        kind: str,
+        domain: str | None,
+        *,
+        before: object = None,
+        after: object = None,
+        why: str = "",
+        **fields: object,
+    ) -> Event:
+        """Adds an event, logs it, and wakes the followers. Values that are no scalars are kept as text."""
+        self._last += 1
+        event = Event(
+            number=self._last,
+            time=_iso(self._now()),
+            kind=_cut(str(kind)),
+            domain=None if domain is None else _cut(domain),
+            before=_scalar(before),
+            after=_scalar(after),
+            why=_cut(why),
+            fields={_NO_NAME.sub("_", key)[:40]: _scalar(fields[key]) for key in list(fields)[:MOST_FIELDS]},
+        )
+        self._ring.append(event)
+        self.counts[event.kind if event.kind in self.counts or len(self.counts) < MOST_KINDS else "other"] += 1
+        log.log(logging.WARNING if kind in WARNINGS else logging.INFO, "%s", event.line())
+        self._wake()
+        return event
+
+    def since(self, number: int) -> list[Event]:
+        """Events after *number*, oldest first; a first one of the kind "lost" where some of them are no longer kept.
+
+        A number that is still to come is one of an earlier daemon's: then all that are kept.
+        """
+        events = []
+        number = self._known(number)
+        while (event := self._after(number)) is not None:
+            events.append(event)
+            number = event.number
+        return events
+
+    async def follow(self, number: int) -> AsyncIterator[Event]:
+        """Events after *number*, and then each as it comes, until close()."""
+        number = self._known(number)
+        while True:
+            news = self._news
+            event = self._after(number)
+            if event is not None:
+                number = event.number
+                yield event
+            elif self._closed:
+                return
+            else:
+                await news.wait()
+
+    def _known(self, number: int) -> int:
+        return number if 0 <= number <= self._last else 0
+
+    def _after(self, number: int) -> Event | None:
+        """The event that a reader who has seen *number* gets next."""
+        if number >= self._last:
+            return None
+        first = self._last - len(self._ring) + 1
+        if number + 1 >= first:
+            return self._ring[number + 1 - first]
+        gone = first - 1 - number
+        return Event(
+            number=first - 1,
+            time=_iso(self._now()),
+            kind=Kind.LOST,
+            why=f"{gone} events from number {number + 1} on are no longer kept",
+            fields={"count": gone},
+        )
+
+    def close(self) -> None:
+        """Ends all followers once they have read what there is."""
+        self._closed = True
+        self._wake()
+
+    def _wake(self) -> None:
+        self._news.set()
+        self._news = asyncio.Event()
+
+
+def _iso(time: datetime) -> str:
+    return time.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def _cut(text: str) -> str:
+    text = text.encode("utf-8", "replace").decode()  # half a surrogate pair could not be sent as JSON
+    return text if len(text) <= MOST_CHARACTERS else text[: MOST_CHARACTERS - 1] + "…"
+
+
+def _scalar(value: object) -> Scalar:
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None  # JSON has neither
+    if value is None or isinstance(value, bool | int):
+        return value
+    if isinstance(value, set | frozenset):
+        value = sorted(value)
+    if isinstance(value, list | tuple):
+        value = ",".join(str(one) for one in value)
+    return _cut(str(value))
+
+
+def _value(value: Scalar) -> str:
+    if isinstance(value, bool) or not isinstance(value, str):
+        return json.dumps(value)
+    return value if _BARE.fullmatch(value) else json.dumps(value)

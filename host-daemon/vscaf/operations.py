@@ -1,0 +1,76 @@
+"""What an operator may ask of the running daemon. Each either does what it says or raises and changes nothing."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from vscaf.config import PolicyConfig
+from vscaf.errors import UsageError, VscafError
+from vscaf.loop import Daemon, chosen_policy
+from vscaf.managed import ManagedDomain
+from vscaf.status import status
+
+
+class Operations:
+    """The control API's side of *daemon*."""
+
+    def __init__(self, daemon: Daemon) -> None:
+        self._daemon = daemon
+
+    def status(self) -> dict[str, Any]:
+        """As `vscaf status --json` prints it."""
+        return status(self._daemon)
+
+    async def set_policy(self, name: str, options: Mapping[str, object]) -> None:
+        """Decides by another policy from now on, after it has shared the pool as it is once.
+
+        UsageError where there is none of that name, it refuses its options, or it fails. It lasts until the daemon
+        ends: then the configuration counts again.
+        """
+        chosen = PolicyConfig(name=name, options=dict(options))
+        self._daemon.use_policy(chosen, chosen_policy(chosen, self._daemon.pool_state()))
+
+    async def rollback_policy(self) -> str:
+        """Goes back to the policy before the last set_policy, and returns its name."""
+        former = self._daemon.former_policy
+        if former is None:
+            raise UsageError("no policy was set since the daemon started: there is none to go back to")
+        self._daemon.use_policy(former, chosen_policy(former, self._daemon.pool_state()))
+        return former.name
+
+    async def release(self, domain: str | None) -> list[str]:
+        """Gives a domain (None: every one) back as it was found, and manages it no more until manage().
+
+        The names of those released. VscafError where libvirt refuses to put something back.
+        """
+        chosen = [one for one in self._chosen(domain) if not one.left_alone or one.found is not None]
+        failed = [one.name for one in chosen if not await self._daemon.leave_alone(one, "released", "by request")]
+        if failed:
+            raise VscafError(f"domain {', '.join(failed)}: could not be put back as found: see the daemon's log")
+        return sorted(one.name for one in chosen)
+
+    async def manage(self, domain: str | None) -> list[str]:
+        """Manages a domain (None: every one) again that was released, or unmanaged for a foreign change; the names."""
+        chosen = [one for one in self._chosen(domain) if one.left_alone]
+        for one in chosen:
+            await self._daemon.manage(one)
+        return sorted(one.name for one in chosen)
+
+    async def off(self) -> None:
+        """Puts everything back as it was found and ends the daemon.
+
+        VscafError where something could not be put back; the daemon ends all the same, and the journal keeps it.
+        """
+        self._daemon.stop()
+        await self._daemon.ended.wait()
+        if self._daemon.not_put_back:
+            raise VscafError(
+                f"domain {', '.join(self._daemon.not_put_back)}: could not be put back as found: "
+                "run `vscaf release` when libvirt answers again"
+            )
+
+    def _chosen(self, name: str | None) -> list[ManagedDomain]:
+        present = [one for one in self._daemon.managed.values() if name is None or one.name == name]
+        if name is not None and not present:
+            known = ", ".join(sorted(one.name for one in self._daemon.managed.values())) or "none"
+            raise UsageError(f"domain {name}: does not run, or is not managed here (these are: {known})")
+        return present

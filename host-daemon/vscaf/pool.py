@@ -1,0 +1,68 @@
+"""The pool that the configuration names, on the host as it is now."""
+
+from vscaf.config import Config
+from vscaf.core.topology import SmtMode, Topology, pool_topology, remaining_topology
+from vscaf.core.transition import Ways
+from vscaf.hypervisor.values import DomainSettings, HostCpus
+from vscaf.rules import DomainRules
+
+LEAST_SHARES = 2  # libvirt's "cpu_shares" is cgroup v1's shares, from 2 (default 1024), or v2's weight, from 1 (100)
+
+
+class HostPool:
+    """Which pCPUs may be handed out, and where domains are that have none.
+
+    `topology`: the pool's chunks, as far as they are online. `version` grows whenever that changes. UsageError where
+    the pool cannot be used on this host at all.
+    """
+
+    def __init__(self, config: Config, cpus: HostCpus) -> None:
+        self._config = config
+        self._cpus = cpus
+        self._smt = SmtMode(config.smt)
+        self.topology = pool_topology(config.pool_cpus, cpus, self._smt)
+        self.version = 0
+
+    def renew(self, cpus: HostCpus) -> Topology | None:
+        """Takes the host's pCPUs as they are now; the topology that was, where it is another now, else None."""
+        if cpus == self._cpus:
+            return None
+        self._cpus = cpus
+        before, now = self.topology, remaining_topology(self._config.pool_cpus, cpus, self._smt)
+        self.topology = now
+        self.version += 1
+        return before if before.cpus != now.cpus else None
+
+    @property
+    def cpus(self) -> frozenset[int]:
+        """What can be handed out now."""
+        return self.topology.cpus
+
+    @property
+    def reserve(self) -> frozenset[int]:
+        """pCPUs for domains at rest and for emulators; may be empty."""
+        return self._config.reserve_cpus(self._cpus.online) - self._config.pool_cpus
+
+    def rest_of(self, rules: DomainRules) -> str:
+        """Where a domain rests: "reserve", "share" or "keep"."""
+        return rules.rest or ("reserve" if self.reserve else "share")
+
+    def maximum(self, rules: DomainRules, vcpus_maximum: int) -> int:
+        """Most pCPUs that a domain may have: its rules' maximum, its vCPUs, the pool."""
+        most = min(vcpus_maximum, len(self.cpus))
+        return max(1, most if rules.maximum is None else min(rules.maximum, most))
+
+    def ways(self, rules: DomainRules, found: DomainSettings, accelerated: bool) -> Ways:
+        """How a domain of these rules is treated."""
+        on_reserve = self.rest_of(rules) == "reserve" and bool(self.reserve)
+        rest_shares = found.cpu_shares
+        if rest_shares is not None and not on_reserve:
+            rest_shares = max(LEAST_SHARES, rest_shares * self._config.rest_weight_percent // 100)
+        return Ways(
+            rest_area=self.reserve if on_reserve else self.cpus,
+            rest_shares=rest_shares,
+            shares=found.cpu_shares,
+            emulator_area=self.reserve if self._config.emulator != "partition" else frozenset(),
+            vcpus_found=found.vcpus,
+            unplug=self._config.unplug and accelerated,
+        )

@@ -1,0 +1,49 @@
+"""What a domain may have: its own metadata, the configuration and the defaults, in this order."""
+
+from dataclasses import dataclass
+
+from vscaf.config import Config, DomainConfig
+from vscaf.hypervisor.values import Rules
+
+
+@dataclass(frozen=True, slots=True)
+class DomainRules:
+    """Bounds are pCPUs, maximum None: what the domain and the pool allow. rest None: by what the host has."""
+
+    minimum: int = 1
+    maximum: int | None = None
+    weight: float = 1.0
+    priority: int = 0
+    rest: str | None = None
+
+    def words(self) -> str:
+        """In one line, as the configuration would have it."""
+        said = {"minimum": self.minimum, "maximum": self.maximum, "weight": self.weight, "priority": self.priority}
+        return " ".join(f"{key}={value}" for key, value in {**said, "rest": self.rest}.items() if value is not None)
+
+
+def rules_for(config: Config, name: str, own: Rules | None) -> DomainRules | None:
+    """The rules in force for domain *name*; None: it is not managed.
+
+    own: what its metadata say, key by key above the configuration; None: nothing. A domain is managed when the
+    configuration names it, unless with `managed = false`, or when its metadata have the element at all. A maximum
+    below the minimum counts as the minimum.
+    """
+    listed = config.domains.get(name)
+    if listed is not None and not listed.managed:
+        return None
+    if not config.metadata:
+        own = None
+    if listed is None and own is None:
+        return None
+    said = listed or DomainConfig()
+    own = own or Rules()
+    minimum = own.minimum if own.minimum is not None else said.minimum
+    maximum = own.maximum if own.maximum is not None else said.maximum
+    return DomainRules(
+        minimum=minimum,
+        maximum=max(minimum, maximum) if maximum is not None else None,
+        weight=own.weight if own.weight is not None else said.weight,
+        priority=own.priority if own.priority is not None else said.priority,
+        rest=own.rest or said.rest or config.rest,
+    )

@@ -1,0 +1,99 @@
+"""The daemon's life: everything that it needs is opened, checked and closed here, in this order."""
+
+import asyncio
+import signal
+from pathlib import Path
+
+from vscaf_policies import PolicyError, PoolState
+from vscaf_policies.registry import load_policy
+
+from vscaf import __version__
+from vscaf.config import Config
+from vscaf.control import ControlServer
+from vscaf.control.peers import group_id
+from vscaf.errors import UsageError
+from vscaf.eventlog import EventLog, Kind
+from vscaf.hypervisor.libvirt_host import LibvirtHost
+from vscaf.hypervisor.values import DomainKey
+from vscaf.journal import Journal, host_boot_id
+from vscaf.loop import Daemon
+from vscaf.metrics import MetricsServer, MetricsText
+from vscaf.operations import Operations
+
+
+async def serve(config: Config) -> int:
+    """Runs the daemon until SIGTERM or SIGINT. The exit status: 0 when everything was put back, else 1.
+
+    UsageError where something cannot be used: then nothing was changed.
+    """
+    events = EventLog()
+    journal: Journal | None = None
+    metrics: MetricsServer | None = None
+    daemon: Daemon | None = None
+    control: ControlServer | None = None
+
+    def changed() -> None:
+        if daemon is not None:
+            daemon.wake()
+
+    def tuned(key: DomainKey) -> None:
+        if daemon is not None:
+            daemon.tuned(key)
+
+    host = LibvirtHost(config.uri, config.call_timeout_ms / 1000, changed, tuned)
+    try:
+        # All that can be refused is refused before anything is written.
+        check_host(config)
+        if config.metrics_address is not None:
+            metrics = MetricsServer(config.metrics_address)
+        await host.open()
+        for name in config.domains:
+            if not await host.defined(name):
+                raise UsageError(
+                    f"domain {name}: libvirt at {config.uri} has none of that name: see `virsh list --all`"
+                )
+        cpus = await host.host_cpus()
+        Daemon.check(config, cpus)
+        journal = Journal(Path(config.state_directory), host_boot_id())
+        daemon = Daemon(config, host, cpus, journal, events)
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, daemon.stop)
+        operations = Operations(daemon)
+        text = MetricsText(operations.status, lambda: events.counts)
+        control = ControlServer(
+            Path(config.control_socket),
+            operations,
+            events,
+            read_group=config.control_read_group,
+            write_group=config.control_write_group,
+            metrics=text,
+        )
+        await control.start()
+        if metrics is not None:
+            await metrics.start(text)
+        events.record(Kind.STARTED, None, pool=config.pool, policy=config.policy.name, version=__version__)
+        restored = await daemon.run()
+        why = "everything is as it was found" if restored else "something could not be put back; the journal keeps it"
+        events.record(Kind.STOPPED, None, why=why)
+        return 0 if restored else 1
+    finally:
+        if control is not None:
+            await control.stop()
+        if metrics is not None:
+            await metrics.stop()
+        if daemon is not None:
+            await daemon.close()
+        if journal is not None:
+            journal.close()
+        await host.close()
+
+
+def check_host(config: Config) -> None:
+    """UsageError where *config* names groups or a policy that this host does not have."""
+    group_id("control_read_group", config.control_read_group)
+    group_id("control_write_group", config.control_write_group)
+    try:
+        load_policy(config.policy.name)(PoolState(len(config.pool_cpus), 1, 0.0, ()), config.policy.options)
+    except PolicyError as error:
+        raise UsageError(str(error)) from error

@@ -1,0 +1,93 @@
+"""What a look at a domain tells: its demand and its model, from what its agent says and what the host sees."""
+
+import time
+
+from vscaf_policies import SpeedupPoint
+
+from vscaf.agentlink.messages import Report
+from vscaf.core.demand import HostUsage, infer_demand
+from vscaf.core.model import low_pass
+from vscaf.core.trust import (
+    believed_demand,
+    believed_points,
+    believed_weight,
+    keeps_its_word,
+    limited_demand,
+    look,
+)
+from vscaf.managed import ManagedDomain
+
+USAGE_WINDOW_S = 0.2  # a shorter look at the vCPUs' time takes what our own orders cost for demand
+SETTLING_S = 1.0  # after an allocation was told, vCPUs that go offline may still have used time
+
+
+def infer(domain: ManagedDomain, maximum: int, now_s: float) -> None:
+    """Brings what was just seen of *domain* into its demand and its model. maximum: pCPUs that it may have at most."""
+    usage = _usage(domain, now_s)
+    if domain.seen.paused:
+        domain.demand, domain.demand_since_s = 0, None
+        return
+    agent = domain.agent_demand()
+    held = len(domain.held)
+    if usage is not None:
+        domain.busy_cpus, domain.usage_known = usage.busy_cpus, True
+        domain.sight = look(domain.sight, held, usage.busy_cpus, usage.window_s, computing=domain.demand > 0)
+        report = domain.link.report if domain.link is not None else None
+        if report is not None:
+            vcpus = domain.seen.vcpus
+            processes = [points_of(report, index) for index, one in enumerate(report.processes) if one.running]
+            weight = believed_weight(processes, domain.sight, vcpus) if processes else None
+            if weight is not None:
+                domain.scaf_weight = low_pass(domain.scaf_weight, weight, usage.window_s)
+            points = [point for points in processes for point in points]
+            domain.points = believed_points(points, domain.sight, vcpus)
+        else:
+            domain.points = ()
+    if usage is not None or agent is not None:
+        vcpus = maximum if agent is not None else domain.seen.vcpus
+        wanted, domain.demand_memory = infer_demand(agent, usage, held, vcpus, domain.demand_memory)
+        if agent is not None:
+            wanted = believed_demand(wanted, domain.sight, held)
+        _want(domain, wanted, now_s)
+
+
+def _want(domain: ManagedDomain, wanted: int, now_s: float) -> None:
+    """Acts on what it wants as often as it may change its mind."""
+    dt_s = max(0.0, now_s - domain.wanted_at_s) if domain.wanted_at_s is not None else 0.0
+    domain.wanted_at_s = now_s
+    before = domain.demand
+    domain.demand, domain.demand_history = limited_demand(wanted, domain.rules.minimum, dt_s, domain.demand_history)
+    if domain.demand and not before:
+        domain.demand_since_s = now_s
+    elif not domain.demand:
+        domain.demand_since_s = None
+
+
+def _usage(domain: ManagedDomain, now_s: float) -> HostUsage | None:
+    """vCPU time since the last look that was long enough ago; None: too soon, or a first look."""
+    times = domain.seen.vcpu_time_s
+    before, window_s = domain.vcpu_time_s, now_s - domain.vcpu_time_at_s
+    if before is not None and window_s < USAGE_WINDOW_S:
+        return None
+    domain.vcpu_time_s, domain.vcpu_time_at_s = times, now_s
+    if before is None:
+        return None
+    used_s = {vcpu: max(0.0, time_s - before.get(vcpu, 0.0)) for vcpu, time_s in times.items()}
+    _hold_to_its_word(domain, {vcpu: one_s / window_s for vcpu, one_s in used_s.items()})
+    return HostUsage(sum(used_s.values()), window_s)
+
+
+def _hold_to_its_word(domain: ManagedDomain, busy_cpus: dict[int, float]) -> None:
+    """A guest whose vCPUs compute although it says that they are offline is contained until it speaks anew."""
+    link, standing = domain.link, domain.standing
+    if link is None or link.online is None or standing is None or standing.resting or not standing.acknowledged:
+        return
+    settled = time.monotonic() - standing.told_at_s > SETTLING_S
+    if settled and not domain.distrusted and not keeps_its_word(link.online, busy_cpus):
+        domain.distrust()
+
+
+def points_of(report: Report, index: int) -> list[SpeedupPoint]:
+    """The speedup points of one process of a report."""
+    points = report.processes[index].points
+    return [SpeedupPoint(one.p, one.speedup, one.standard_error, one.samples) for one in points]

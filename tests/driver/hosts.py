@@ -1,0 +1,69 @@
+"""A LibvirtHost on the test driver with faults, for tests of what it does alone."""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from vscaf.hypervisor.libvirt_host import LibvirtHost
+from vscaf.hypervisor.values import DomainKey, DomainSeen
+
+from .faults import Faults
+from .node import write_node
+
+TIMEOUT_S = 2.0
+ONLINE = frozenset({0, 2, 4})  # of the test driver's host, whatever its XML says
+
+
+@dataclass
+class Rig:
+    """What a test has: the host, the faults below it, and what it was told."""
+
+    host: LibvirtHost
+    faults: Faults
+    changes: int = 0
+    tuned: list[DomainKey] = field(default_factory=list)
+
+    async def seen(self, name: str) -> DomainSeen:
+        """The domain of that name, as it is observed now."""
+        return {one.name: one for one in await self.host.observe()}[name]
+
+    async def until(self, truth: Callable[[], Awaitable[bool]], deadline_s: float = 10.0) -> None:
+        """Waits until *truth*; AssertionError at the deadline."""
+        end_s = time.monotonic() + deadline_s
+        while not await truth():
+            assert time.monotonic() < end_s, "not true in time"
+            await asyncio.sleep(0.01)
+
+
+def with_host(
+    directory: Path,
+    runner: asyncio.Runner,
+    domains: dict[str, tuple[int, int]],
+    work: Callable[[Rig], Awaitable[Any]],
+    *,
+    cpus: int = 8,
+    timeout_s: float = TIMEOUT_S,
+) -> None:
+    """Runs *work* on a host of *cpus* CPUs with these running domains (name -> vCPUs, maximum)."""
+    faults = Faults()
+    tuned: list[DomainKey] = []
+
+    def changed() -> None:
+        rig.changes += 1
+
+    uri = write_node(directory, cpus, domains)
+    host = LibvirtHost(uri, timeout_s, changed, tuned.append, opener=faults.open)
+    rig = Rig(host, faults, tuned=tuned)
+
+    async def run() -> None:
+        await host.open()
+        try:
+            await work(rig)
+        finally:
+            faults.clear()
+            await host.close()
+
+    runner.run(run())

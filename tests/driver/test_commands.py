@@ -1,0 +1,228 @@
+"""Every command of an operator against a real daemon in a process of its own, on libvirt's own test driver."""
+
+import json
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from click.testing import CliRunner, Result
+from vscaf.cli import main
+from vscaf.control.messages import Status
+
+from .node import write_node
+
+CONFIG = """
+uri = "{uri}"
+pool = "0,2"
+state_directory = "{directory}/state"
+control_socket = "{directory}/control.sock"
+metrics_address = "127.0.0.1:{port}"
+period_ms = 20
+deadline_ms = 50
+[policy]
+name = "equipartition"
+[domains.a]
+[domains.b]
+minimum = 1
+maximum = 2
+weight = 2.0
+"""
+
+
+@dataclass
+class Site:
+    """A daemon and its configuration."""
+
+    directory: Path
+    port: int
+    process: subprocess.Popen[str]
+
+    @property
+    def config(self) -> Path:
+        return self.directory / "vscaf.toml"
+
+    def run(self, *words: str, find: str = "--config") -> Result:
+        """`vscaf words`, told of the daemon by its configuration or its socket."""
+        where = {"--config": self.config, "--socket": self.directory / "control.sock"}[find]
+        return CliRunner().invoke(main, [*words, find, str(where)])
+
+    def status(self) -> dict[str, Any]:
+        """`vscaf status --json`."""
+        done = self.run("status", "--json")
+        assert done.exit_code == 0, done.output
+        state: dict[str, Any] = json.loads(done.stdout)
+        return state
+
+    def states(self) -> dict[str, str]:
+        return {one["name"]: one["state"] for one in self.status()["domains"]}
+
+
+def free_port() -> int:
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        port: int = one.getsockname()[1]
+        return port
+
+
+def until(truth: Callable[[], bool], deadline_s: float = 20.0) -> None:
+    end_s = time.monotonic() + deadline_s
+    while not truth():
+        assert time.monotonic() < end_s, "not true in time"
+        time.sleep(0.05)
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Iterator[Site]:
+    uri = write_node(tmp_path, 4, {"a": (2, 2), "b": (2, 2)})
+    port = free_port()
+    (tmp_path / "vscaf.toml").write_text(CONFIG.format(uri=uri, directory=tmp_path, port=port), encoding="utf-8")
+    with (tmp_path / "log").open("w", encoding="utf-8") as log:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "vscaf", "daemon", "--config", str(tmp_path / "vscaf.toml")], text=True, stderr=log
+        )
+    site = Site(tmp_path, port, process)
+    try:
+        until((tmp_path / "control.sock").exists)
+        until(lambda: set(site.states().values()) == {"contained"})
+        yield site
+    finally:
+        if process.poll() is None:
+            process.send_signal(signal.SIGKILL)
+        process.wait()
+
+
+def test_status_policies_and_events(site: Site) -> None:
+    state = site.status()
+    assert msgspec.to_builtins(msgspec.convert(state, Status)) == state, "the daemon says what the schema says"
+    assert {one["partition"] for one in state["domains"]} == {"0", "2"}
+    assert state["domains"][1]["rules"]["maximum"] == 2 and state["reserve"] == "4"
+    shown = site.run("status", find="--socket").stdout
+    assert "policy equipartition, pool 0,2" in shown and "contained" in shown and "weight 2" in shown
+
+    listed = site.run("policy", "list").stdout.splitlines()
+    assert [line.split()[1] for line in listed if line.strip().startswith("*")] == ["equipartition"]
+    assert any(line.split()[0] == "max-speedup" for line in listed)
+
+    chosen = site.run("policy", "set", "static", "--param", "allocations.a=1", "--param", "allocations.b = 1")
+    assert chosen.exit_code == 0, chosen.output
+    assert chosen.stdout.startswith('policy static\n  allocations = {"a": 1, "b": 1}\n')
+    assert site.status()["policy_options"] == {"allocations": {"a": 1, "b": 1}}
+    shown = site.run("policy", "show").stdout
+    assert shown.startswith("policy static\n") and "before it: equipartition" in shown
+    back = site.run("policy", "rollback")
+    assert (back.exit_code, back.stdout) == (0, "policy equipartition is in use again\n")
+    assert site.status()["policy"] == "equipartition"
+
+    lines = [json.loads(line) for line in site.run("events", "--json").stdout.splitlines()]
+    assert [event["number"] for event in lines] == list(range(1, len(lines) + 1))
+    changes = [(event["from"], event["to"]) for event in lines if event["kind"] == "policy"]
+    assert changes == [("equipartition", "static"), ("static", "equipartition")]
+    allocations = [event for event in lines if event["kind"] == "allocation"]
+    assert {event["domain"] for event in allocations} == {"a", "b"} and all(event["why"] for event in allocations)
+    last = site.run("events", "--since", str(len(lines) - 1)).stdout
+    assert last.startswith(f"{len(lines)} ") and " policy static -> equipartition" in last
+    log = (site.directory / "log").read_text(encoding="utf-8")
+    assert f"event=policy number={len(lines)} from=static to=equipartition" in log
+
+
+def test_what_is_refused_changes_nothing_and_is_one_line(site: Site) -> None:
+    before = site.status()
+    for words, told, status in (
+        (["policy", "set", "best"], ["best", "equipartition"], 2),
+        (["policy", "set", "static"], ["allocations", "set it"], 2),
+        (["policy", "set", "static", "--param", "allocations"], ["--param allocations", "KEY=VALUE"], 2),
+        (["policy", "set", "static", "--param", "favourite=cfd"], ["--param favourite=cfd", "quotes"], 2),
+        (["policy", "rollback"], ["none to go back to"], 2),
+        (["release", "nobody"], ["domain nobody"], 2),
+        (["manage", "nobody"], ["domain nobody"], 2),
+    ):
+        done = site.run(*words)
+        assert (done.exit_code, done.stdout) == (status, ""), words
+        assert done.stderr.startswith("vscaf: ") and done.stderr.count("\n") == 1, done.stderr
+        for word in told:
+            assert word in done.stderr
+    after = site.status()
+    assert (after["policy"], after["policy_previous"]) == (before["policy"], None)
+    assert site.states() == {"a": "contained", "b": "contained"}
+
+
+def test_release_manage_and_off(site: Site) -> None:
+    done = site.run("release", "b")
+    assert (done.exit_code, done.stdout) == (0, "b: as it was found; left alone until `vscaf manage b`\n")
+    (b,) = [one for one in site.status()["domains"] if one["name"] == "b"]
+    assert (b["state"], b["partition"], b["allocation"], b["why"]) == ("released", None, None, "by request")
+    assert "b is released: by request" in site.run("status").stdout
+    again = site.run("release", "b")
+    assert again.exit_code == 0 and again.stdout == "b: was released already\n"
+    assert site.run("manage").stdout == "b: managed again\n"
+    assert site.run("manage").stdout.startswith("nothing to manage again")
+    until(lambda: site.states() == {"a": "contained", "b": "contained"})
+    follower = subprocess.Popen(
+        [sys.executable, "-m", "vscaf", "events", "--follow", "--config", str(site.config)],
+        text=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    try:
+        assert follower.stdout is not None
+        assert follower.stdout.readline().startswith("1 ")
+        off = site.run("off")
+        assert (off.exit_code, off.stdout) == (0, "a: as it was found\nb: as it was found\nthe daemon has ended\n")
+        assert site.process.wait(20) == 0
+        rest, errors = follower.communicate(timeout=20)
+        assert errors == "" and follower.returncode == 0
+        assert " stopped" in rest.splitlines()[-1], "a follower sees the end"
+    finally:
+        follower.kill()
+        follower.wait()
+    assert not (site.directory / "control.sock").exists()
+
+
+def test_metrics_on_both_doors(site: Site) -> None:
+    with urllib.request.urlopen(f"http://127.0.0.1:{site.port}/metrics", timeout=10) as answer:
+        text = answer.read().decode()
+    assert 'vscaf_domain_allocation_cpus{domain="a"} 1.0' in text
+    assert 'vscaf_events_total{kind="started"} 1.0' in text
+
+
+def test_a_second_daemon_with_the_same_metrics_address_changes_nothing(site: Site) -> None:
+    other = site.directory / "other.toml"
+    text = site.config.read_text(encoding="utf-8").replace("/state", "/other").replace("/control.sock", "/other.sock")
+    other.write_text(text, encoding="utf-8")
+    done = subprocess.run(
+        [sys.executable, "-m", "vscaf", "daemon", "--config", str(other)],
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=False,
+    )
+    assert done.returncode == 2
+    assert done.stderr.count("\n") == 1 and "metrics_address" in done.stderr and "in use" in done.stderr
+    assert not (site.directory / "other").exists() and not (site.directory / "other.sock").exists()
+
+
+def test_a_follower_of_a_daemon_that_is_killed(site: Site) -> None:
+    follower = subprocess.Popen(
+        [sys.executable, "-m", "vscaf", "events", "-f", "--config", str(site.config)],
+        text=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    try:
+        assert follower.stdout is not None
+        assert follower.stdout.readline().startswith("1 ")
+        site.process.kill()
+        _, errors = follower.communicate(timeout=20)
+    finally:
+        follower.kill()
+        follower.wait()
+    assert follower.returncode == 1 and errors.count("\n") == 1 and "control socket" in errors

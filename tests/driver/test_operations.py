@@ -1,0 +1,296 @@
+"""What operators and other people do to a daemon and its domains, on libvirt's own test driver."""
+
+import asyncio
+import json
+import time
+from pathlib import Path
+
+import libvirt
+import pytest
+from vscaf.config import DomainConfig, PolicyConfig
+from vscaf.errors import HypervisorError, UsageError
+from vscaf.hypervisor.libvirt_host import LibvirtHost
+from vscaf.hypervisor.values import Rules
+from vscaf.loop import Daemon
+from vscaf.operations import Operations
+from vscaf.restore import restore_from_journal
+from vscaf.rules import DomainRules, rules_for
+
+from .faults import Faults
+from .node import write_node
+from .test_daemon import (
+    ALL,
+    configured,
+    on_host,
+    partitions,
+    pins_of,
+    running,
+    separated_by_a_daemon_that_is_killed,
+    until,
+)
+
+TWO = {"a": (2, 2), "b": (2, 2)}
+
+
+def separated(daemon: Daemon) -> bool:
+    return set(partitions(daemon).values()) == {"0", "2"}
+
+
+def domain_of(daemon: Daemon, name: str):  # type: ignore[no-untyped-def]
+    return next(one for one in daemon.managed.values() if one.name == name)
+
+
+def pin_by_hand(faults: Faults, name: str, vcpu: int, *cpus: int) -> None:
+    """As `virsh vcpupin` does it: not the daemon's business."""
+    connection = faults.real
+    width = connection.getCPUMap()[0]
+    connection.lookupByName(name).pinVcpu(vcpu, tuple(cpu in cpus for cpu in range(width)))
+
+
+async def becomes(host: LibvirtHost, name: str, pins: list[frozenset[int]]) -> None:
+    end_s = time.monotonic() + 10
+    while (now := await pins_of(host, name)) != pins:
+        assert time.monotonic() < end_s, now
+        await asyncio.sleep(0.01)
+
+
+def test_a_release_gives_back_one_and_manage_takes_it_again(tmp_path: Path, loop_runner: asyncio.Runner) -> None:
+    uri = write_node(tmp_path, 4, TWO)
+
+    async def work(host: LibvirtHost) -> None:
+        config = configured(uri, tmp_path)
+        async with running(config, host) as daemon:
+            operations = Operations(daemon)
+            await until(lambda: separated(daemon))
+            assert await operations.release("b") == ["b"]
+            assert await pins_of(host, "b") == [ALL] * 2
+            assert domain_of(daemon, "b").state == "released"
+            await until(lambda: domain_of(daemon, "a").held == {0, 2})  # what it had is free
+            assert await operations.release("b") == []
+            assert await operations.manage("b") == ["b"]
+            await until(lambda: separated(daemon))
+            with pytest.raises(UsageError, match="nobody"):
+                await operations.release("nobody")
+            assert await operations.release(None) == ["a", "b"]
+            assert await pins_of(host, "a") == await pins_of(host, "b") == [ALL] * 2
+
+    on_host(uri, loop_runner, work)
+
+
+def test_who_was_released_stays_so_when_the_daemon_is_restarted(tmp_path: Path, loop_runner: asyncio.Runner) -> None:
+    uri = write_node(tmp_path, 4, TWO)
+
+    async def work(host: LibvirtHost) -> None:
+        config = configured(uri, tmp_path)
+        async with running(config, host) as daemon:
+            await until(lambda: separated(daemon))
+            await Operations(daemon).release("b")
+        async with running(config, host) as daemon:
+            await until(lambda: daemon.transitions > 0)
+            assert domain_of(daemon, "b").state == "released"
+            assert await pins_of(host, "b") == [ALL] * 2
+            await Operations(daemon).manage(None)
+            await until(lambda: separated(daemon))
+
+    on_host(uri, loop_runner, work)
+
+
+def test_off_leaves_everything_as_found(tmp_path: Path, loop_runner: asyncio.Runner) -> None:
+    uri = write_node(tmp_path, 4, TWO)
+
+    async def work(host: LibvirtHost) -> None:
+        async with running(configured(uri, tmp_path), host) as daemon:
+            await until(lambda: separated(daemon))
+            await Operations(daemon).off()
+            assert await pins_of(host, "a") == await pins_of(host, "b") == [ALL] * 2
+            assert not (tmp_path / "state" / "journal.json").exists()
+
+    on_host(uri, loop_runner, work)
+
+
+def test_release_without_a_daemon_restores_from_the_journal(tmp_path: Path, loop_runner: asyncio.Runner) -> None:
+    """The test driver's domains live in one connection, so the host of this test is the one that is restored on."""
+    uri = write_node(tmp_path, 4, TWO)
+
+    async def work(host: LibvirtHost) -> None:
+        config = configured(uri, tmp_path)
+        await separated_by_a_daemon_that_is_killed(config, host)
+        assert await pins_of(host, "a") != [ALL] * 2
+        monkey = pytest.MonkeyPatch()
+        with monkey.context() as patched:
+            patched.setattr("vscaf.restore.LibvirtHost", lambda *_: host)
+            patched.setattr("vscaf.restore.host_boot_id", lambda: "boot")
+            patched.setattr(host, "close", lambda: asyncio.sleep(0))
+            with pytest.raises(UsageError, match="nothing to be put back"):
+                await restore_from_journal(config, "nobody")
+            assert await restore_from_journal(config, "a") == ["a"]
+            assert await pins_of(host, "a") == [ALL] * 2 != await pins_of(host, "b")
+            assert await restore_from_journal(config, None) == ["b"]
+            assert await restore_from_journal(config, None) == []
+        assert await pins_of(host, "b") == [ALL] * 2
+
+    on_host(uri, loop_runner, work)
+
+
+def test_foreign_pins_are_put_right(tmp_path: Path, loop_runner: asyncio.Runner) -> None:
+    faults = Faults()
+    uri = write_node(tmp_path, 4, TWO)
+
+    async def work(host: LibvirtHost) -> None:
+        async with running(configured(uri, tmp_path), host) as daemon:
+            await until(lambda: separated(daemon))
+            own = domain_of(daemon, "a").held
+            pin_by_hand(faults, "a", 1, 0, 1, 2, 3)
+            await becomes(host, "a", [own] * 2)
+            assert any(event.kind == "foreign" and "vCPU 1" in event.why for event in daemon.events.since(0))
+            assert separated(daemon)
+
+    on_host(uri, loop_runner, work, faults)
+
+
+def test_foreign_pins_are_respected_where_the_configuration_says_so(
+    tmp_path: Path, loop_runner: asyncio.Runner
+) -> None:
+    faults = Faults()
+    uri = write_node(tmp_path, 4, TWO)
+
+    async def work(host: LibvirtHost) -> None:
+        config = configured(uri, tmp_path, foreign_changes="respect")
+        async with running(config, host) as daemon:
+            await until(lambda: separated(daemon))
+            pin_by_hand(faults, "a", 1, 3)
+            await until(lambda: domain_of(daemon, "a").state == "unmanaged")
+            assert "vCPU 1" in domain_of(daemon, "a").unmanaged_why
+            assert (await pins_of(host, "a"))[1] == {3}
+            await until(lambda: domain_of(daemon, "b").held == {0, 2})
+        assert (await pins_of(host, "a"))[1] == {3}
+
+    on_host(uri, loop_runner, work, faults)
+
+
+def test_vcpus_plugged_by_hand_are_kept_inside_and_stay(tmp_path: Path, loop_runner: asyncio.Runner) -> None:
+    faults = Faults()
+    uri = write_node(tmp_path, 4, {"a": (1, 4), "b": (2, 2)})
+
+    async def work(host: LibvirtHost) -> None:
+        async with running(configured(uri, tmp_path), host) as daemon:
+            await until(lambda: separated(daemon))
+            faults.real.lookupByName("a").setVcpusFlags(3, libvirt.VIR_DOMAIN_AFFECT_LIVE)
+            await until(lambda: domain_of(daemon, "a").standing.vcpus == 3)
+            await becomes(host, "a", [domain_of(daemon, "a").held] * 3)
+            assert separated(daemon)
+        (a,) = [one for one in await host.observe() if one.name == "a"]
+        assert a.vcpus == 3  # it was not vscaf that plugged them
+
+    on_host(uri, loop_runner, work, faults)
+
+
+def test_a_policy_is_set_live_and_rolled_back(tmp_path: Path, loop_runner: asyncio.Runner) -> None:
+    uri = write_node(tmp_path, 4, TWO)
+
+    async def work(host: LibvirtHost) -> None:
+        async with running(configured(uri, tmp_path), host) as daemon:
+            operations = Operations(daemon)
+            await until(lambda: separated(daemon))
+            with pytest.raises(UsageError, match="no policy was set"):
+                await operations.rollback_policy()
+            for name, options in (("best", {}), ("static", {}), ("equipartition", {"colour": 1})):
+                with pytest.raises(UsageError):
+                    await operations.set_policy(name, options)
+            assert daemon.policy_name == "equipartition" and separated(daemon)
+            await operations.set_policy("unmanaged", {})
+            await until(lambda: partitions(daemon) == {"a": None, "b": None})
+            await becomes(host, "a", [ALL] * 2)
+            assert await operations.rollback_policy() == "equipartition"
+            await until(lambda: separated(daemon))
+
+    on_host(uri, loop_runner, work)
+
+
+def test_a_policy_that_raises_changes_nothing(
+    tmp_path: Path, loop_runner: asyncio.Runner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    uri = write_node(tmp_path, 4, TWO)
+
+    async def work(host: LibvirtHost) -> None:
+        async with running(configured(uri, tmp_path), host) as daemon:
+            await until(lambda: separated(daemon))
+
+            def broken(pool: object, options: object) -> dict[str, int]:
+                raise ZeroDivisionError("what a policy may do")
+
+            monkeypatch.setattr("vscaf.loop.load_policy", lambda name: broken)
+            with pytest.raises(UsageError, match="ZeroDivisionError"):
+                await Operations(daemon).set_policy("broken", {})
+            daemon.use_policy(PolicyConfig(name="broken"), broken)
+            await until(lambda: any("ZeroDivisionError" in event.why for event in daemon.events.since(0)))
+            assert separated(daemon)
+
+    on_host(uri, loop_runner, work)
+
+
+def test_a_domain_that_cannot_be_read_stops_nobody_else(tmp_path: Path, loop_runner: asyncio.Runner) -> None:
+    """The third domain's pins cannot be read: the others are shared out without it, and it is let in once they can."""
+    uri = write_node(tmp_path, 4, {"a": (2, 2), "b": (2, 2), "c": (2, 2)})
+
+    async def work(host: LibvirtHost) -> None:
+        real = LibvirtHost.settings
+
+        async def unreadable(self: LibvirtHost, key):  # type: ignore[no-untyped-def]
+            (name,) = [one.name for one in await self.observe() if one.key == key]
+            if name == "c":
+                raise HypervisorError("made up")
+            return await real(self, key)
+
+        monkey = pytest.MonkeyPatch()
+        config = configured(uri, tmp_path, a=DomainConfig(), b=DomainConfig(), c=DomainConfig())
+        with monkey.context() as patched:
+            patched.setattr(LibvirtHost, "settings", unreadable)
+            async with running(config, host) as daemon:
+                await until(lambda: {partitions(daemon)[name] for name in "ab"} == {"0", "2"})
+                patched.setattr(LibvirtHost, "settings", real)
+                await until(
+                    lambda: len(set(partitions(daemon).values())) == 2 and None not in partitions(daemon).values()
+                )
+
+    on_host(uri, loop_runner, work)
+
+
+def test_what_was_found_stands_for_a_domain_that_comes_back_with_pins_of_vscaf(
+    tmp_path: Path, loop_runner: asyncio.Runner
+) -> None:
+    """As a saved domain does: libvirt restores it with the pins that it was saved with."""
+    faults = Faults()
+    uri = write_node(tmp_path, 4, TWO)
+
+    async def work(host: LibvirtHost) -> None:
+        config = configured(uri, tmp_path)
+        async with running(config, host) as daemon:
+            await until(lambda: separated(daemon))
+            libvirt_domain = faults.real.lookupByName("b")
+            libvirt_domain.destroy()
+            await until(lambda: partitions(daemon)["b"] is None)
+            journal = json.loads((tmp_path / "state" / "journal.json").read_text())
+            (departed,) = journal["departed"]
+            assert departed["name"] == "b"
+            libvirt_domain.create()
+            for vcpu in range(2):
+                pin_by_hand(faults, "b", vcpu, *departed["reach"])
+            daemon.wake()
+            await until(lambda: separated(daemon))
+        assert await pins_of(host, "b") == [ALL] * 2
+
+    on_host(uri, loop_runner, work, faults)
+
+
+def test_rules_are_the_domains_own_before_the_configurations(tmp_path: Path) -> None:
+    config = configured(
+        "test:///none", tmp_path, a=DomainConfig(minimum=2, maximum=4, weight=3.0), b=DomainConfig(managed=False)
+    )
+    assert rules_for(config, "c", None) is None
+    assert rules_for(config, "c", Rules()) == DomainRules()
+    assert rules_for(config, "b", Rules(minimum=1)) is None
+    own = rules_for(config, "a", Rules(maximum=3, rest="keep"))
+    assert own == DomainRules(minimum=2, maximum=3, weight=3.0, rest="keep")
+    low = rules_for(config, "a", Rules(maximum=1))
+    assert low is not None and (low.minimum, low.maximum) == (2, 2)

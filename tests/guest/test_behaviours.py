@@ -1,0 +1,585 @@
+"""What libvirt's own test suite checks of vCPU hot-plug and pinning, with real guests under a real daemon.
+
+The numbers are those of tests/behaviours.md. Where QEMU emulates (TCG), an unplug never completes: what is shown of
+it is that vscaf does not begin one, and that an operator's does no harm.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import signal
+import struct
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import libvirt
+import pytest
+from vscaf_lab import Guest, PrivateLibvirt, Sampler
+from vscaf_lab.daemon import DaemonProcess
+from vscaf_lab.guest import AGENT_CHANNEL
+from vscaf_lab.runner import Command
+from vscaf_lab.separation import affinities, rounds
+
+from .conftest import CACHE, IMAGE, POOL, POOL_LIST, Pair, enough, over_and_over
+
+pytestmark = pytest.mark.guest
+
+DEADLINE_S = 60.0
+LIVE = libvirt.VIR_DOMAIN_AFFECT_LIVE
+PROGRAM = over_and_over("NPB_REPEAT=3 vscaf-run cg.S")
+EVERYWHERE = frozenset(POOL)
+
+
+def until(truth: Callable[[], object], what: str, deadline_s: float = DEADLINE_S) -> None:
+    end_s = time.monotonic() + deadline_s
+    while not truth():
+        assert time.monotonic() < end_s, f"not within {deadline_s:g} s: {what}"
+        time.sleep(0.02)
+
+
+def verified(command: Command) -> bool:
+    status, output = command.wait(2 * DEADLINE_S)
+    return status == 0 and b"SUCCESSFUL" in output and b"UNSUCCESSFUL" not in output
+
+
+def mask(*cpus: int) -> tuple[bool, ...]:
+    return tuple(cpu in cpus for cpu in range(max(POOL) + 1))
+
+
+def affinity(guest: Guest) -> dict[int, frozenset[int]]:
+    """Where each vCPU thread may run, by the kernel."""
+    return {vcpu: frozenset(os.sched_getaffinity(thread)) for vcpu, thread in guest.vcpu_threads.items()}
+
+
+def where(guest: Guest) -> frozenset[int]:
+    return frozenset[int]().union(*affinity(guest).values())
+
+
+def apart(one: Guest, other: Guest) -> bool:
+    return not where(one) & where(other)
+
+
+def run_s(guest: Guest) -> float:
+    """CPU seconds of the guest's vCPUs so far."""
+    pid = guest.qemu_pid
+    paths = [Path(f"/proc/{pid}/task/{thread}/schedstat") for thread in guest.vcpu_threads.values()]
+    return sum(int(path.read_text().split()[0]) for path in paths) / 1e9
+
+
+def counts(guest: Guest) -> dict[str, int]:
+    """The number of vCPUs by everybody who has an opinion."""
+    domain = guest.domain
+    described = ElementTree.fromstring(domain.XMLDesc())
+    vcpu = described.find("vcpu")
+    assert vcpu is not None
+    present = guest.run("cat /sys/devices/system/cpu/present").text.strip()
+    return {
+        "count": domain.vcpusFlags(LIVE),
+        "vcpuinfo": len(domain.vcpus()[0]),
+        "pins": len(domain.vcpuPinInfo(LIVE)),
+        "xml": int(vcpu.get("current", vcpu.text or "")),
+        "threads": len(guest.vcpu_threads),
+        "guest": int(present.rpartition("-")[2]) + 1,
+    }
+
+
+def all_say(guest: Guest, number: int) -> bool:
+    return set(counts(guest).values()) == {number}
+
+
+def order(guest: Guest) -> list[tuple[str | None, ...]]:
+    """The domain's vCPUs one by one: number, enabled, hotpluggable, order."""
+    rows = ElementTree.fromstring(guest.domain.XMLDesc()).iterfind("./vcpus/vcpu")
+    return [tuple(row.get(key) for key in ("id", "enabled", "hotpluggable", "order")) for row in rows]
+
+
+def daemon_for(lab: PrivateLibvirt, name: str, *guests: Guest, **options: Any) -> DaemonProcess:
+    return DaemonProcess(lab, POOL_LIST, {guest.name: {} for guest in guests}, name=name, **options)
+
+
+def connected(*guests: Guest) -> Callable[[dict[str, dict[str, Any]]], bool]:
+    return lambda domains: all(domains[guest.name].get("agent") == "connected" for guest in guests)
+
+
+def cooperating(guest: Guest, cpus: int) -> Callable[[dict[str, dict[str, Any]]], bool]:
+    return lambda domains: (
+        domains[guest.name].get("state") == "cooperating" and domains[guest.name].get("allocation") == cpus
+    )
+
+
+def said(daemon: DaemonProcess) -> str:
+    return daemon.log.read_text(encoding="utf-8")
+
+
+@contextlib.contextmanager
+def grown(lab: PrivateLibvirt, name: str, max_vcpus: int = 4, **options: Any) -> Iterator[tuple[Guest, DaemonProcess]]:
+    """A guest of one vCPU whose program wants more: vscaf has plugged the second."""
+    with (
+        Guest(lab, name, IMAGE, vcpus=1, max_vcpus=max_vcpus, memory_mib=256, cpuset=POOL_LIST, **options) as guest,
+        daemon_for(lab, name, guest) as daemon,
+    ):
+        daemon.wait(connected(guest), DEADLINE_S)
+        guest.start(PROGRAM)
+        daemon.wait(lambda domains: domains[name]["vcpus"] == 2 and domains[name]["online"] == [0, 1], DEADLINE_S)
+        daemon.wait(cooperating(guest, 2), DEADLINE_S)
+        yield guest, daemon
+
+
+def test_behaviour_01_05_12_plugged_one_after_the_other(shared_lab: PrivateLibvirt) -> None:
+    """2 by vscaf, 3 and 4 by an operator: everybody agrees after every step, and the new one is inside the partition at
+    once. Nothing but the agent onlines what is plugged. At the end nothing is unplugged where that never completes."""
+    with grown(shared_lab, "plugged") as (guest, daemon):
+        assert guest.run("pidof udevd systemd-udevd mdev").status != 0
+        assert all_say(guest, 2), counts(guest)
+        for number in (3, 4):
+            guest.domain.setVcpusFlags(number, LIVE)
+            until(lambda number=number: all_say(guest, number), f"{number} vCPUs: {counts(guest)}")
+            daemon.wait(lambda domains, number=number: domains[guest.name]["vcpus"] == number, DEADLINE_S)
+            until(lambda: where(guest) <= EVERYWHERE, "all vCPUs in the pool")
+            online = guest.run("cat /sys/devices/system/cpu/online").text.strip()
+            # vscaf gave it two pCPUs, so the agent leaves the rest offline.
+            assert online == "0-1", online
+        assert daemon.domain(guest.name)["allocation"] == 2
+        assert daemon.stop() == 0
+        assert all_say(guest, 4), counts(guest)
+        if guest.domain_type == "qemu":
+            assert "without KVM an unplug never completes" in said(daemon)
+        assert where(guest) == EVERYWHERE
+
+
+def test_behaviour_02_vcpus_of_the_boot_stay(shared_lab: PrivateLibvirt, pair: Pair) -> None:
+    """libvirt refuses to unplug them; vscaf takes pCPUs from them without trying."""
+    one, other = pair
+    with pytest.raises(libvirt.libvirtError):
+        one.domain.setVcpusFlags(1, LIVE)
+    with daemon_for(shared_lab, "boot-vcpus", one, other) as daemon:
+        daemon.wait(connected(one, other), DEADLINE_S)
+        commands = [guest.start(PROGRAM) for guest in pair]
+        for guest in pair:
+            daemon.wait(cooperating(guest, 1), DEADLINE_S)
+        for guest in pair:
+            assert all_say(guest, 2), counts(guest)
+            assert daemon.domain(guest.name)["online"] == [0]
+        for guest in pair:
+            enough(guest)
+        assert all(verified(command) for command in commands)
+        assert "unplug" not in said(daemon)
+
+
+def test_behaviour_03_04_an_unplug_that_does_not_come_about(shared_lab: PrivateLibvirt) -> None:
+    """An operator's unplug hangs for seconds and fails: the daemon reads the count again and goes on."""
+    with grown(shared_lab, "refused", unpluggable=True) as (guest, daemon):
+        if guest.domain_type == "kvm":
+            pytest.skip("under KVM an unplug completes")
+        before_s = run_s(guest)
+        with pytest.raises(libvirt.libvirtError):
+            guest.domain.setVcpusFlags(1, LIVE)
+        assert run_s(guest) - before_s > 0.2, "the guest computed meanwhile"
+        said_by_libvirt = guest.domain.vcpusFlags(LIVE)
+        daemon.wait(lambda domains: domains[guest.name]["vcpus"] == said_by_libvirt, DEADLINE_S)
+        assert not daemon.status()["unknown"]
+        assert daemon.domain(guest.name)["allocation"] >= 1
+        assert where(guest) <= EVERYWHERE
+        now_s = run_s(guest)
+        until(lambda: run_s(guest) - now_s > 0.2, "the guest computes on")
+
+
+def test_behaviour_09_many_in_one_go_under_load(shared_lab: PrivateLibvirt) -> None:
+    """From 2 to 16 at once, while the guest computes: none of them ever outside the pool, and the count is right."""
+    with grown(shared_lab, "many", 16) as (guest, daemon), Sampler({guest.name: guest.qemu_pid}) as sampler:
+        guest.domain.setVcpusFlags(16, LIVE)
+        until(lambda: all_say(guest, 16), "16 vCPUs")
+        daemon.wait(lambda domains: domains[guest.name]["vcpus"] == 16, DEADLINE_S)
+        daemon.wait(cooperating(guest, 2), DEADLINE_S)
+        assert guest.run("cat /sys/devices/system/cpu/online").text.strip() == "0-1"
+        until(lambda: len({one.vcpu for one in sampler.samples}) == 16, "a look at all of them")
+        assert all(one.affinity <= EVERYWHERE for one in sampler.samples)
+        last = rounds(sampler.samples)[-1]
+        assert affinities(last)[guest.name] == EVERYWHERE
+
+
+def test_behaviour_10_11_18_what_was_plugged_outlives_all(shared_lab: PrivateLibvirt) -> None:
+    """Suspend, libvirtd's and the daemon's death, managed save and reboot after a plug: counts, order and pins hold."""
+    with grown(shared_lab, "outlives", persistent=True) as (guest, daemon):
+        plugged = order(guest)
+        domain = guest.domain
+        domain.suspend()
+        daemon.wait(lambda domains: domains[guest.name]["vcpus"] == 2, DEADLINE_S)
+        domain.resume()
+        daemon.wait(cooperating(guest, 2), DEADLINE_S)
+        assert all_say(guest, 2), counts(guest)
+        pins = affinity(guest)
+
+        shared_lab.restart_libvirtd()
+        assert all_say(guest, 2), counts(guest)
+        assert (affinity(guest), order(guest)) == (pins, plugged)
+        until(lambda: not daemon.status()["unknown"], "libvirt answers the daemon again")
+
+        daemon.kill()
+        assert (affinity(guest), order(guest)) == (pins, plugged)
+        daemon.start()
+        daemon.wait(cooperating(guest, 2), DEADLINE_S)
+        assert order(guest) == plugged
+
+        guest.domain.managedSave()
+        daemon.wait(lambda domains: domains[guest.name]["state"] == "not running", DEADLINE_S)
+        guest.domain.create()
+        guest.reconnect()
+        daemon.wait(cooperating(guest, 2), DEADLINE_S)
+        assert all_say(guest, 2), counts(guest)
+        assert order(guest) == plugged
+
+        guest.domain.reset()
+        until(lambda: answers(guest), "the guest boots again")
+        daemon.wait(connected(guest), DEADLINE_S)
+        assert all_say(guest, 2), counts(guest)
+        command = guest.start(PROGRAM)
+        daemon.wait(cooperating(guest, 2), DEADLINE_S)
+        enough(guest)
+        assert verified(command)
+
+
+def answers(guest: Guest) -> bool:
+    try:
+        guest.runner.clock(2.0)
+    except TimeoutError:
+        return False
+    return True
+
+
+def test_behaviour_22_a_pin_set_before_the_plug(shared_lab: PrivateLibvirt) -> None:
+    """It is in force when the vCPU comes; the daemon then decides, and puts back what the operator had set."""
+    pin = f"<cputune><vcpupin vcpu='2' cpuset='{POOL[1]}'/></cputune>"
+    with Guest(
+        shared_lab, "pinned", IMAGE, vcpus=2, max_vcpus=3, memory_mib=256, cpuset=POOL_LIST, elements=pin
+    ) as guest:
+        with daemon_for(shared_lab, "pinned", guest) as daemon:
+            daemon.wait(connected(guest), DEADLINE_S)
+            guest.domain.setVcpusFlags(3, LIVE)
+            daemon.wait(lambda domains: domains[guest.name]["vcpus"] == 3, DEADLINE_S)
+            command = guest.start(PROGRAM)
+            daemon.wait(cooperating(guest, 2), DEADLINE_S)
+            assert where(guest) == EVERYWHERE
+            enough(guest)
+            assert verified(command)
+        assert {vcpu: cpus for vcpu, cpus in affinity(guest).items() if vcpu < 2} == {0: EVERYWHERE, 1: EVERYWHERE}
+        assert affinity(guest)[2] == frozenset({POOL[1]})
+
+
+def test_behaviour_19_a_guest_that_misses_a_vcpu(shared_lab: PrivateLibvirt, pair: Pair) -> None:
+    """The host believes in two, the guest's kernel took one: it is served by that, and CPU 0 never goes."""
+    other = pair[0]
+    with (
+        Guest(
+            shared_lab, "misses", IMAGE, vcpus=2, memory_mib=256, cpuset=POOL_LIST, kernel_arguments="nr_cpus=1"
+        ) as guest,
+        daemon_for(shared_lab, "misses", guest, other) as daemon,
+    ):
+        daemon.wait(connected(guest, other), DEADLINE_S)
+        commands = [one.start(PROGRAM) for one in (guest, other)]
+        until(lambda: apart(guest, other), "both have a pCPU")
+        daemon.wait(cooperating(other, 1), DEADLINE_S)
+        assert daemon.domain(guest.name)["online"] == [0]
+        assert daemon.domain(guest.name)["vcpus"] == 2
+        before_s = [run_s(one) for one in (guest, other)]
+        until(lambda: all(run_s(one) - s > 0.2 for one, s in zip((guest, other), before_s, strict=True)), "both go on")
+        assert apart(guest, other)
+        for one in (guest, other):
+            assert one.run("cat /sys/devices/system/cpu/online").text.strip() == "0"
+            enough(one)
+        assert all(verified(command) for command in commands)
+
+
+def channel(guest: Guest) -> str:
+    found = re.findall(r"<channel .*?</channel>", guest.domain.XMLDesc(), re.DOTALL)
+    return next((one for one in found if AGENT_CHANNEL in one), "")
+
+
+def test_behaviour_28_channel_away_and_back_under_the_daemon(shared_lab: PrivateLibvirt, pair: Pair) -> None:
+    """Suspended and resumed; unplugged, and back under another socket path: contained meanwhile, then cooperating."""
+    one, other = pair
+    with daemon_for(shared_lab, "channel", one, other) as daemon:
+        daemon.wait(connected(one, other), DEADLINE_S)
+        commands = [guest.start(PROGRAM) for guest in pair]
+        daemon.wait(cooperating(one, 1), DEADLINE_S)
+        one.domain.suspend()
+        daemon.wait(cooperating(other, 2), DEADLINE_S)
+        one.domain.resume()
+        until(lambda: apart(one, other), "both have a pCPU")
+        daemon.wait(cooperating(one, 1), DEADLINE_S)
+
+        xml = channel(one)
+        moved = shared_lab.socket_path(f"{one.name}.moved")
+        try:
+            one.domain.detachDeviceFlags(xml, LIVE)
+            until(lambda: not channel(one), "the channel is gone")
+            daemon.wait(lambda domains: domains[one.name]["agent"] != "connected", DEADLINE_S)
+            daemon.wait(lambda domains: domains[one.name]["state"] == "contained", DEADLINE_S)
+            assert apart(one, other)
+            one.domain.attachDeviceFlags(xml.replace(str(one.agent_socket), str(moved)), LIVE)
+            daemon.wait(connected(one), DEADLINE_S)
+            daemon.wait(cooperating(one, 1), DEADLINE_S)
+            assert apart(one, other)
+        finally:
+            # The other tests' guest has its channel where they look for it.
+            if there := channel(one):
+                one.domain.detachDeviceFlags(there, LIVE)
+                until(lambda: not channel(one), "the channel is gone")
+            one.domain.attachDeviceFlags(xml, LIVE)
+        for guest in pair:
+            enough(guest)
+        assert all(verified(command) for command in commands)
+
+
+REPORT = '{"v":1,"type":"report","sequence":%s,"online":%s,"demand":%s,"busy":%s,"processes":[]}'
+NONSENSE = [
+    REPORT % ("99999999999999999999", "[0,1]", "2", "1"),  # beyond 64 bits
+    REPORT % ("9223372036854775808", "[0,1]", "2", "1"),  # beyond 63
+    REPORT % ("1", "[0,1]", "1e400", "1"),
+    REPORT % ("1", "[0,1]", "2", "1e400"),
+    REPORT % ("1", "[0,1]", "2", "-1"),
+    REPORT % ("1", "[0,1]", "2.5", "1"),  # a part of a CPU
+    REPORT % ("1.5", "[0,1]", "2", "1"),
+    REPORT % ("1", "[0,0]", "2", "1"),
+    REPORT % ("1", "[-1]", "2", "1"),
+    REPORT % ("1", "[99999999999999999999]", "2", "1"),
+    REPORT % ("1", '"all"', "2", "1"),
+    REPORT % ("NaN", "[0,1]", "2", "1"),
+    '{"v":1,"type":"report","sequence":1}',
+    '{"v":1,"type":"ack","sequence":99999999999999999999,"online":[0],"sections_ended":true}',
+    '{"v":1,"type":"hello"}',
+]
+
+
+def test_behaviour_29_numbers_that_are_none_from_a_guest(shared_lab: PrivateLibvirt, pair: Pair) -> None:
+    """Each is refused and counted; a claim of thousands of CPUs that is well-formed gets what the guest has."""
+    rude, polite = pair
+    port = "/dev/virtio-ports/org.vscaf.agent.0"
+    with daemon_for(shared_lab, "nonsense", rude, polite) as daemon:
+        daemon.wait(connected(rude, polite), DEADLINE_S)
+        command = polite.start(PROGRAM)
+        daemon.wait(cooperating(polite, 2), DEADLINE_S)
+        gone = "while pidof vscaf-agent > /dev/null; do usleep 10000; done"
+        assert rude.run(f"touch /run/vscaf/agent.off; kill -9 $(pidof vscaf-agent) && {gone}").status == 0
+        before = daemon.domain(rude.name)["bad_lines"]
+        for line in NONSENSE:
+            assert rude.run(f"printf '%s\\n' '{line}' > {port}").status == 0
+        daemon.wait(lambda domains: domains[rude.name]["bad_lines"] == before + len(NONSENSE), DEADLINE_S)
+        greedy = REPORT % ("0", "[0,1]", "4096", "4096")
+        assert rude.run(f"printf '%s\\n' '{greedy}' > {port}").status == 0
+        time.sleep(1.0)  # four periods, in which it might be believed
+        domains = {one["name"]: one for one in daemon.status()["domains"]}
+        assert domains[rude.name]["bad_lines"] == before + len(NONSENSE)
+        assert (domains[rude.name]["allocation"] or 0) + domains[polite.name]["allocation"] <= len(POOL)
+        assert domains[polite.name]["allocation"] >= 1
+        assert rude.run("rm /run/vscaf/agent.off").status == 0
+        daemon.wait(cooperating(polite, 2), DEADLINE_S)
+        enough(polite)
+        assert verified(command)
+
+
+def test_behaviour_30_qemu_stopped(shared_lab: PrivateLibvirt, pair: Pair) -> None:
+    """SIGSTOP: libvirt calls it running, and calls on it hang. The daemon answers, serves the other, and has both apart
+    soon after it goes on."""
+    one, other = pair
+    with daemon_for(shared_lab, "stopped", one, other) as daemon:
+        daemon.wait(connected(one, other), DEADLINE_S)
+        commands = [guest.start(PROGRAM) for guest in pair]
+        for guest in pair:
+            daemon.wait(cooperating(guest, 1), DEADLINE_S)
+        os.kill(one.qemu_pid, signal.SIGSTOP)
+        try:
+            daemon.wait(cooperating(other, 2), DEADLINE_S)
+            asked_s = time.monotonic()
+            daemon.status()
+            assert time.monotonic() - asked_s < 5.0
+        finally:
+            os.kill(one.qemu_pid, signal.SIGCONT)
+        until(lambda: apart(one, other), "apart again", 10.0)
+        for guest in pair:
+            daemon.wait(cooperating(guest, 1), DEADLINE_S)
+        for guest in pair:
+            enough(guest)
+        assert all(verified(command) for command in commands)
+
+
+def test_behaviour_30_qemu_ended_by_a_signal(shared_lab: PrivateLibvirt, pair: Pair) -> None:
+    """However QEMU ends, its pCPUs go to who can use them, and the domain is managed when it is there again."""
+    other = pair[0]
+    guest = Guest(shared_lab, "ends", IMAGE, vcpus=2, memory_mib=256, cpuset=POOL_LIST, persistent=True)
+    try:
+        guest.launch()
+        with daemon_for(shared_lab, "ends", guest, other) as daemon:
+            daemon.wait(connected(other), DEADLINE_S)
+            command = other.start(PROGRAM)
+            for number in (signal.SIGTERM, signal.SIGABRT, signal.SIGKILL):
+                # It boots, so it computes; what it has to say is not waited for.
+                until(lambda: apart(guest, other), "the guest that boots has a pCPU of its own")
+                os.kill(guest.qemu_pid, number)
+                daemon.wait(lambda domains: domains[guest.name]["state"] == "not running", DEADLINE_S)
+                daemon.wait(cooperating(other, 2), DEADLINE_S)
+                assert where(other) == EVERYWHERE
+                until(lambda: not guest.domain.isActive(), "libvirt knows")
+                guest.domain.create()
+            enough(other)
+            assert verified(command)
+    finally:
+        guest.stop()
+
+
+def test_behaviour_30_libvirtd_ended_by_a_signal(shared_lab: PrivateLibvirt, pair: Pair) -> None:
+    """By any: the guests compute on where they were, their state is the same after it, and the daemon is back."""
+    with daemon_for(shared_lab, "libvirtd", *pair) as daemon:
+        daemon.wait(connected(*pair), DEADLINE_S)
+        commands = [guest.start(PROGRAM) for guest in pair]
+        for guest in pair:
+            daemon.wait(cooperating(guest, 1), DEADLINE_S)
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGQUIT, signal.SIGABRT, signal.SIGSEGV, signal.SIGKILL):
+            before = [(affinity(guest), guest.qemu_pid, guest.domain.XMLDesc()) for guest in pair]
+            shared_lab.kill_libvirtd(number)
+            until(lambda: daemon.status()["unknown"], f"the daemon misses libvirtd after {number.name}")
+            assert [affinity(guest) for guest in pair] == [pins for pins, *_ in before]
+            shared_lab.start_libvirtd()
+            after = [(affinity(guest), guest.qemu_pid, guest.domain.XMLDesc()) for guest in pair]
+            assert after == before, number.name
+            until(lambda: not daemon.status()["unknown"], f"the daemon has libvirtd again after {number.name}")
+        assert apart(*pair)
+        for guest in pair:
+            enough(guest)
+        assert all(verified(command) for command in commands)
+
+
+OVER = "/tmp/over"
+
+
+def test_behaviour_31_moved_out_and_in_while_managed(tmp_path: Path, shared_lab: PrivateLibvirt, pair: Pair) -> None:
+    """With a plugged vCPU. Its pCPUs are the other's while it is away; back, it is managed and apart again."""
+    other = pair[0]
+    with (
+        PrivateLibvirt(logs=tmp_path / "logs", cache=CACHE, hostname="elsewhere") as elsewhere,
+        Guest(
+            shared_lab, "moves", IMAGE, vcpus=1, max_vcpus=2, memory_mib=256, cpuset=POOL_LIST, persistent=True
+        ) as guest,
+        daemon_for(shared_lab, "moves", guest, other) as daemon,
+    ):
+        daemon.wait(connected(guest, other), DEADLINE_S)
+        # Not by a command that we wait for: it goes on where we lose sight of the guest.
+        loop = f"{PROGRAM} > /tmp/output; touch {OVER}"
+        assert guest.run(f"setsid sh -c '{loop}' > /dev/null 2>&1 &").status == 0
+        daemon.wait(lambda domains: domains[guest.name]["vcpus"] == 2, DEADLINE_S)
+        steady = other.start(PROGRAM)
+        for one in (guest, other):
+            daemon.wait(cooperating(one, 1), DEADLINE_S)
+        there = move(guest, elsewhere)
+        daemon.wait(lambda domains: domains[guest.name]["state"] == "not running", DEADLINE_S)
+        daemon.wait(cooperating(other, 2), DEADLINE_S)
+        assert all_say(there, 2), counts(there)
+        back = move(there, shared_lab)
+        daemon.wait(cooperating(guest, 1), DEADLINE_S)
+        assert all_say(back, 2), counts(back)
+        until(lambda: apart(back, other), "both have a pCPU", 10.0)
+        enough(back)
+        until(lambda: back.run(f"ls {OVER}").status == 0, "the last run", 2 * DEADLINE_S)
+        output = back.run("cat /tmp/output").text
+        assert output.count("Verification") == output.count(" SUCCESSFUL") > 0, output
+        back.runner.close()
+        enough(other)
+        assert verified(steady)
+
+
+def move(guest: Guest, target: PrivateLibvirt) -> Guest:
+    """Moves the running guest to another libvirtd; it is not defined any more where it was."""
+    there = Guest(target, guest.name, IMAGE, vcpus=guest.vcpus, max_vcpus=guest.max_vcpus, memory_mib=guest.memory_mib)
+    xml = guest.domain.XMLDesc(libvirt.VIR_DOMAIN_XML_MIGRATABLE)
+    xml = xml.replace(str(guest.lab.directory), str(target.directory)).replace(str(guest.lab.logs), str(target.logs))
+    parameters = {
+        libvirt.VIR_MIGRATE_PARAM_URI: f"unix://{target.directory}/move.sock",
+        libvirt.VIR_MIGRATE_PARAM_DEST_XML: xml,
+    }
+    guest.domain.migrate3(target.connection, parameters, libvirt.VIR_MIGRATE_LIVE)
+    guest.runner.close()
+    there.reconnect()
+    return there
+
+
+def qcow2(path: Path, size: int = 1 << 30) -> Path:
+    """An empty image, for QEMU to keep a snapshot in: there is no qemu-img here."""
+    cluster = 1 << 16
+    header = struct.pack(
+        ">4sIQIIQIIQQIIQQQQII", b"QFI\xfb", 3, 0, 0, 16, size, 0, 2, 3 * cluster, cluster, 1, 0, 0, 0, 0, 0, 4, 104
+    )
+    table = struct.pack(">Q", 2 * cluster)
+    counted = struct.pack(">HHHH", 1, 1, 1, 1)
+    path.write_bytes(b"".join(part.ljust(cluster, b"\0") for part in (header, table, counted, b"")))
+    return path
+
+
+def test_behaviour_34_a_snapshot_from_before_the_plug(shared_lab: PrivateLibvirt) -> None:
+    """Reverting brings the earlier count back; the daemon sees it and goes on from there."""
+    with (
+        Guest(
+            shared_lab,
+            "reverts",
+            IMAGE,
+            vcpus=1,
+            max_vcpus=2,
+            memory_mib=256,
+            cpuset=POOL_LIST,
+            persistent=True,
+            disk=qcow2(shared_lab.directory / "snapshot.qcow2"),
+        ) as guest,
+    ):
+        flags = order(guest)
+        snapshot = guest.domain.snapshotCreateXML("<domainsnapshot><name>before</name></domainsnapshot>")
+        with daemon_for(shared_lab, "reverts", guest) as daemon:
+            daemon.wait(connected(guest), DEADLINE_S)
+            guest.start(PROGRAM)
+            daemon.wait(lambda domains: domains[guest.name]["vcpus"] == 2, DEADLINE_S)
+            guest.domain.revertToSnapshot(snapshot)
+            guest.reconnect()
+            until(lambda: answers(guest), "the guest is as it was")
+            assert guest.domain.vcpusFlags(LIVE) == 1
+            assert order(guest) == flags
+            daemon.wait(lambda domains: domains[guest.name].get("vcpus") == 1, DEADLINE_S)
+            daemon.wait(connected(guest), DEADLINE_S)
+            # It computes again, and gets its second vCPU again.
+            guest.start(PROGRAM)
+            daemon.wait(lambda domains: domains[guest.name]["vcpus"] == 2, DEADLINE_S)
+            daemon.wait(cooperating(guest, 2), DEADLINE_S)
+            assert all_say(guest, 2), counts(guest)
+
+
+def test_behaviour_35_quota_and_period_stay(shared_lab: PrivateLibvirt, pair: Pair) -> None:
+    """What an operator set of them is neither used nor changed, whatever else changes."""
+    one, other = pair
+    names = ("vcpu_quota", "vcpu_period", "emulator_quota", "emulator_period", "global_quota", "global_period")
+
+    def bandwidth() -> dict[str, int]:
+        found = one.domain.schedulerParametersFlags(LIVE)
+        return {name: found[name] for name in names}
+
+    found = bandwidth()
+    meant = {"vcpu_quota": 90_000, "vcpu_period": 100_000, "emulator_quota": 80_000, "emulator_period": 90_000}
+    one.domain.setSchedulerParametersFlags(meant, LIVE)
+    try:
+        set_by_hand = bandwidth()
+        assert set_by_hand == {**found, **meant}
+        with daemon_for(shared_lab, "quota", one, other, settings={"rest_weight_percent": 50}) as daemon:
+            daemon.wait(connected(one, other), DEADLINE_S)
+            commands = [guest.start(PROGRAM) for guest in pair]
+            for guest in pair:
+                daemon.wait(cooperating(guest, 1), DEADLINE_S)
+            assert bandwidth() == set_by_hand
+            for guest in pair:
+                enough(guest)
+            assert all(verified(command) for command in commands)
+            daemon.wait(lambda domains: all(domain["state"] == "resting" for domain in domains.values()), DEADLINE_S)
+            assert bandwidth() == set_by_hand
+        assert bandwidth() == set_by_hand
+    finally:
+        one.domain.setSchedulerParametersFlags({name: found[name] for name in meant}, LIVE)

@@ -1,0 +1,341 @@
+"""LibvirtHost on a real libvirtd with real QEMUs: what the test driver cannot show."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import threading
+import time
+from collections.abc import Awaitable, Callable, Coroutine, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import libvirt
+import pytest
+from vscaf.errors import HypervisorError, HypervisorUnreachable, NotSupported, UsageError
+from vscaf.hypervisor.libvirt_host import LibvirtHost
+from vscaf.hypervisor.metadata import NAMESPACE
+from vscaf.hypervisor.values import DomainKey, DomainSeen, Rules, RunState
+from vscaf_lab import Guest, PrivateLibvirt
+
+from .conftest import IMAGE, POOL
+
+pytestmark = pytest.mark.guest
+
+LIVE = libvirt.VIR_DOMAIN_AFFECT_LIVE
+FIRST, LAST = frozenset({POOL[0]}), frozenset({POOL[1]})
+TIMEOUT_S = 5.0
+
+
+class LoopThread:
+    """A loop that runs from the first of these tests until the process ends.
+
+    libvirt's events are bound to one loop a process, and from then on libvirtd expects every connection of the process,
+    also those of other tests, to answer its keepalives: which takes a loop that runs.
+    """
+
+    def __init__(self) -> None:
+        self.loop = asyncio.new_event_loop()
+        threading.Thread(target=self.loop.run_forever, name="libvirt events", daemon=True).start()
+
+    def run(self, work: Coroutine[Any, Any, None]) -> None:
+        asyncio.run_coroutine_threadsafe(work, self.loop).result()
+
+
+@pytest.fixture(scope="session")
+def runner() -> LoopThread:
+    """Runs coroutines where libvirt's events come."""
+    return LoopThread()
+
+
+@pytest.fixture(scope="module")
+def guests(shared_lab: PrivateLibvirt) -> Iterator[dict[str, Guest]]:
+    """Three domains that only have to be there; what runs in them does not matter, but for one that is asked."""
+    made = {
+        name: Guest(shared_lab, name, IMAGE, vcpus=1, max_vcpus=4, memory_mib=256)
+        for name in ("steady", "hanging", "hung")
+    }
+    try:
+        for guest in made.values():
+            guest.launch()
+        made["steady"].wait_ready()
+        yield made
+    finally:
+        for guest in made.values():
+            guest.stop()
+
+
+@dataclass
+class Rig:
+    """The host and what it told."""
+
+    host: LibvirtHost
+    changes: int = 0
+    tuned: list[DomainKey] = field(default_factory=list)
+
+    async def seen(self, name: str) -> DomainSeen:
+        return {one.name: one for one in await self.host.observe()}[name]
+
+    async def until(self, truth: Callable[[], Awaitable[bool]], deadline_s: float = 20.0) -> None:
+        end_s = time.monotonic() + deadline_s
+        while not await truth():
+            assert time.monotonic() < end_s, "not true in time"
+            await asyncio.sleep(0.02)
+
+
+def with_host(lab: PrivateLibvirt, runner: LoopThread, work: Callable[[Rig], Awaitable[None]]) -> None:
+    async def run() -> None:
+        def changed() -> None:
+            rig.changes += 1
+
+        tuned: list[DomainKey] = []
+        rig = Rig(LibvirtHost(lab.uri, TIMEOUT_S, changed, tuned.append), tuned=tuned)
+        await rig.host.open()
+        try:
+            await work(rig)
+        finally:
+            await rig.host.close()
+
+    runner.run(run())
+
+
+def test_behaviour_22_a_plugged_vcpu_is_pinned_from_its_first_moment(
+    shared_lab: PrivateLibvirt, guests: dict[str, Guest], runner: LoopThread
+) -> None:
+    """libvirt keeps the pin of an absent vCPU, and sets it before the plug is answered; the guest comes later."""
+    guest = guests["steady"]
+
+    async def work(rig: Rig) -> None:
+        seen = await rig.seen("steady")
+        await rig.host.pin_emulator(seen.key, LAST)
+        await rig.host.pin_vcpus(seen.key, {0: FIRST})
+        await rig.host.pin_vcpus(seen.key, {1: LAST, 3: FIRST})
+        settings = await rig.host.settings(seen.key)
+        assert (settings.vcpu_pins, settings.unplugged_pins) == ({0: FIRST}, {1: LAST, 3: FIRST})
+        wandered: list[frozenset[int]] = []
+        plug = asyncio.create_task(rig.host.plug(seen.key, 3, LAST))
+        while not plug.done():
+            for number, thread in guest.vcpu_threads.items():
+                try:
+                    allowed = frozenset(os.sched_getaffinity(thread))
+                except ProcessLookupError:
+                    continue
+                if number and allowed != LAST:
+                    wandered.append(allowed)
+            await asyncio.sleep(0)
+        assert (await plug).vcpus == 3
+        assert wandered == []
+        assert {os.sched_getaffinity(thread).pop() for one, thread in guest.vcpu_threads.items() if one} == set(LAST)
+        settings = await rig.host.settings(seen.key)
+        assert settings.vcpu_pins == {0: FIRST, 1: LAST, 2: LAST}
+        seen = await rig.seen("steady")
+        assert (seen.vcpus, seen.plugged, set(seen.vcpu_time_s)) == (3, frozenset({0, 1, 2}), {0, 1, 2})
+        assert rig.tuned[-1] == seen.key
+
+    with_host(shared_lab, runner, work)
+
+
+def test_behaviour_16_a_vcpu_enabled_alone(
+    shared_lab: PrivateLibvirt, guests: dict[str, Guest], runner: LoopThread
+) -> None:
+    """vCPU 3 without 1 and 2: its own number is told and pinned, and a plug fills the gap with pinned ones."""
+
+    async def work(rig: Rig) -> None:
+        guests["hung"].domain.setVcpu("3", 1, LIVE)
+        seen = await rig.seen("hung")
+        assert (seen.vcpus, seen.plugged) == (2, frozenset({0, 3}))
+        await rig.host.pin_vcpus(seen.key, {0: FIRST, 3: LAST})
+        assert (await rig.host.settings(seen.key)).vcpu_pins == {0: FIRST, 3: LAST}
+        assert (await rig.host.plug(seen.key, 3, LAST)).vcpus == 3
+        settings = await rig.host.settings(seen.key)
+        assert len(settings.vcpu_pins) == 3
+        assert settings.vcpu_pins[0] == FIRST
+        assert {pin for vcpu, pin in settings.vcpu_pins.items() if vcpu} == {LAST}
+
+    with_host(shared_lab, runner, work)
+
+
+def test_behaviour_30_qemus_that_are_stopped_hold_up_nobody(
+    shared_lab: PrivateLibvirt, guests: dict[str, Guest], runner: LoopThread
+) -> None:
+    """SIGSTOP of two QEMUs: listings, and calls to the third, go on; calls to the two fail, then work again."""
+    stopped = [guests[name].qemu_pid for name in ("hanging", "hung")]
+
+    async def work(rig: Rig) -> None:
+        seen = {one.name: one for one in await rig.host.observe()}
+        assert {seen[name].state for name in guests} == {RunState.RUNNING}
+        for pid in stopped:
+            os.kill(pid, signal.SIGSTOP)
+        for number in range(8):
+            looked = {one.name: one for one in await rig.host.observe()}
+            assert {looked[name].state for name in guests} == {RunState.RUNNING}
+            assert looked["steady"].vcpu_time_s.keys() == looked["steady"].plugged
+            where = (FIRST, LAST)[number % 2]
+            await rig.host.pin_vcpus(seen["steady"].key, {0: where})
+            assert (await rig.host.settings(seen["steady"].key)).vcpu_pins[0] == where
+        # A plug waits for its QEMU; it is given up in the end, and until it comes back nothing else is tried.
+        with pytest.raises(HypervisorUnreachable, match="still waiting"):
+            await asyncio.wait_for(rig.host.plug(seen["hanging"].key, 2), 60)
+        with pytest.raises(HypervisorUnreachable, match="still waiting"):
+            await rig.host.pin_vcpus(seen["hanging"].key, {0: FIRST})
+        await rig.host.pin_vcpus(seen["steady"].key, {0: FIRST})
+        for pid in stopped:
+            os.kill(pid, signal.SIGCONT)
+
+        async def answers() -> bool:
+            try:
+                await rig.host.pin_vcpus(seen["hanging"].key, {0: LAST})
+                await rig.host.pin_vcpus(seen["hung"].key, {0: LAST})
+            except HypervisorUnreachable:
+                return False
+            return True
+
+        await rig.until(answers)
+        for name in ("hanging", "hung"):
+            assert (await rig.host.settings(seen[name].key)).vcpu_pins[0] == LAST
+
+    try:
+        with_host(shared_lab, runner, work)
+    finally:
+        for pid in stopped:
+            os.kill(pid, signal.SIGCONT)
+
+
+def test_behaviour_7_a_read_only_socket(
+    shared_lab: PrivateLibvirt, guests: dict[str, Guest], runner: LoopThread
+) -> None:
+    async def work() -> None:
+        host = LibvirtHost(shared_lab.uri.replace("libvirt-sock", "libvirt-sock-ro"), TIMEOUT_S)
+        try:
+            with pytest.raises(UsageError, match="does not let vscaf write"):
+                await host.open()
+        finally:
+            await host.close()
+
+    before = guests["steady"].domain.XMLDesc()
+    runner.run(work())
+    assert guests["steady"].domain.XMLDesc() == before
+
+
+def test_what_anybody_changes_is_told_at_once(
+    shared_lab: PrivateLibvirt, guests: dict[str, Guest], runner: LoopThread
+) -> None:
+    """Behaviours 28 and 32: pins, weight, vCPUs, metadata, and the agent's channel unplugged and plugged again."""
+    domain = guests["hanging"].domain
+    channel = (
+        f"<channel type='unix'><source mode='bind' path='{guests['hanging'].agent_socket}'/>"
+        "<target type='virtio' name='org.vscaf.agent.0'/></channel>"
+    )
+
+    async def work(rig: Rig) -> None:
+        seen = await rig.seen("hanging")
+        assert seen.agent_socket == str(guests["hanging"].agent_socket)
+        everywhere = tuple(cpu in POOL for cpu in range(max(POOL) + 1))
+        for change in (
+            lambda: domain.pinVcpu(0, everywhere),
+            lambda: domain.pinEmulator(everywhere, LIVE),
+            lambda: domain.setSchedulerParametersFlags({"cpu_shares": 700}, LIVE),
+        ):
+            rig.tuned.clear()
+            change()
+            await rig.until(lambda: _equal(seen.key in rig.tuned))
+        rig.tuned.clear()
+        domain.setVcpusFlags(seen.vcpus + 1, LIVE)  # libvirt has no event of that: the next look tells
+
+        async def counted() -> bool:
+            return (await rig.seen("hanging")).vcpus == seen.vcpus + 1
+
+        await rig.until(counted)
+        assert seen.key in rig.tuned
+        domain.setMetadata(
+            libvirt.VIR_DOMAIN_METADATA_ELEMENT, '<partition min="1" priority="7"/>', "vscaf", NAMESPACE, LIVE
+        )
+
+        async def ruled() -> bool:
+            return (await rig.seen("hanging")).rules == Rules(minimum=1, priority=7)
+
+        await rig.until(ruled)
+        domain.detachDeviceFlags(channel, LIVE)
+
+        async def without() -> bool:
+            return (await rig.seen("hanging")).agent_socket is None
+
+        await rig.until(without)
+        domain.attachDeviceFlags(channel, LIVE)
+
+        async def back() -> bool:
+            return (await rig.seen("hanging")).agent_socket == seen.agent_socket
+
+        await rig.until(back)
+
+    with_host(shared_lab, runner, work)
+
+
+async def _equal(truth: bool) -> bool:
+    return truth
+
+
+def test_behaviours_25_and_35_io_threads_and_weight(shared_lab: PrivateLibvirt, runner: LoopThread) -> None:
+    """I/O threads are pinned one by one; a weight leaves quota and period alone; an unplug under TCG is refused."""
+    guest = Guest(shared_lab, "threads", IMAGE, vcpus=2, max_vcpus=2, memory_mib=256)
+    xml = guest.xml.replace("<devices>", "<iothreads>2</iothreads><devices>", 1)
+    domain = shared_lab.connection.createXML(xml, 0)
+
+    async def work(rig: Rig) -> None:
+        seen = await rig.seen("threads")
+        assert seen.iothreads == 2
+        found = await rig.host.settings(seen.key)
+        before = domain.schedulerParametersFlags(LIVE)
+        await rig.host.pin_iothreads(seen.key, {2: LAST})
+        await rig.host.set_cpu_shares(seen.key, 512)
+        now = await rig.host.settings(seen.key)
+        assert now.iothread_pins == {1: found.iothread_pins[1], 2: LAST}
+        assert now.cpu_shares == 512
+        assert domain.schedulerParametersFlags(LIVE) == {**before, "cpu_shares": 512}
+        with pytest.raises(HypervisorError, match="domain threads"):
+            await rig.host.pin_iothreads(seen.key, {9: LAST})
+        with pytest.raises(NotSupported, match="more than its maximum"):
+            await rig.host.plug(seen.key, 3)
+        if not seen.accelerated:
+            with pytest.raises(NotSupported, match="without KVM"):
+                await rig.host.unplug(seen.key, 1)
+        await rig.host.pin_iothreads(seen.key, found.iothread_pins)
+        await rig.host.set_cpu_shares(seen.key, found.cpu_shares or 0)
+        assert await rig.host.settings(seen.key) == found
+
+    try:
+        with_host(shared_lab, runner, work)
+    finally:
+        domain.destroy()
+
+
+def test_behaviour_11_libvirtd_restarts(
+    shared_lab: PrivateLibvirt, guests: dict[str, Guest], runner: LoopThread
+) -> None:
+    """kill -9 and a new one: unknown meanwhile, then the same runs with the same pins and counts, and events again."""
+
+    async def work(rig: Rig) -> None:
+        seen = await rig.seen("steady")
+        await rig.host.pin_vcpus(seen.key, {0: LAST})
+        found = await rig.host.settings(seen.key)
+        shared_lab.kill_libvirtd()
+        with pytest.raises(HypervisorUnreachable):
+            await rig.host.observe()
+        with pytest.raises(HypervisorUnreachable):
+            await rig.host.pin_vcpus(seen.key, {0: FIRST})
+        await asyncio.get_running_loop().run_in_executor(None, shared_lab.start_libvirtd)
+
+        async def known() -> bool:
+            try:
+                return (await rig.seen("steady")).key == seen.key
+            except HypervisorUnreachable:
+                return False
+
+        await rig.until(known)
+        assert await rig.host.settings(seen.key) == found
+        rig.tuned.clear()
+        guests["steady"].domain.pinVcpu(0, tuple(cpu in FIRST for cpu in range(max(POOL) + 1)))
+        await rig.until(lambda: _equal(seen.key in rig.tuned))
+
+    with_host(shared_lab, runner, work)

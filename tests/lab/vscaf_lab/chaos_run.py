@@ -1,0 +1,438 @@
+"""The chaos test itself: real guests that compute, a real daemon, and what the seed makes happen to them.
+
+    python -m vscaf_lab.chaos_run --seconds 300 --seed 7
+
+Processes are killed and stopped by the pids of this lab, never by name.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import os
+import random
+import signal
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, TextIO
+
+import libvirt
+
+from vscaf_lab import processes
+from vscaf_lab.chaos import DAEMON, LIBVIRTD, QUIET_S, VIRTLOGD, Burst, Failure, Law, Verdict, judge, schedule
+from vscaf_lab.daemon import DaemonProcess
+from vscaf_lab.errors import LabError
+from vscaf_lab.guest import AGENT_CHANNEL, Guest
+from vscaf_lab.private_libvirt import PrivateLibvirt
+from vscaf_lab.sampler import Sampler
+from vscaf_lab.separation import Window
+
+COMPUTING = ("left", "right")
+IDLE = ("idle",)
+PROGRAM = "cg.W"
+RUNS = "/tmp/runs"
+INTERVAL_S = 0.05
+PATIENCE_S = 60.0  # for what has to come about in the end: a boot, a restart, the end of a run
+RETRY_S = 0.05
+WARM_UP_S = 3.0  # of a program that was just started: it loads, and its guest asks for CPUs
+RIGHT, DONE = " SUCCESSFUL", "Verification"
+
+
+class ChaosError(LabError):
+    """Something that the test itself needed did not come about."""
+
+
+def insist(what: str, attempt: Callable[[], object], deadline_s: float = PATIENCE_S) -> None:
+    """Tries until it is true: what one asks of libvirt may fail while libvirtd or QEMU is away, and works later."""
+    end_s = time.monotonic() + deadline_s
+    last: Exception | None = None
+    while True:
+        try:
+            if attempt():
+                return
+        except (libvirt.libvirtError, LabError, OSError, TimeoutError) as error:
+            last = error
+        if time.monotonic() > end_s:
+            raise ChaosError(f"{what}: not within {deadline_s:g} s ({last})")
+        time.sleep(RETRY_S)
+
+
+@contextlib.contextmanager
+def stopped(pid: int) -> Iterator[None]:
+    """A process between SIGSTOP and SIGCONT. One that was killed meanwhile is left alone."""
+    started = processes.start_time(pid)
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        if processes.start_time(pid) == started:
+            os.kill(pid, signal.SIGCONT)
+
+
+class GuestWithProgram:
+    """A guest that runs a verified program over and over, and what came of it."""
+
+    def __init__(self, guest: Guest, program: str | None) -> None:
+        self.guest = guest
+        self.program = program
+        self.windows: list[Window] = []  # when it had to be computing
+        self.outputs: list[str] = []  # of earlier lives of the guest
+        self._since_s: float | None = None
+
+    def start(self) -> None:
+        """Starts the runs; they go on where we lose sight of the guest."""
+        if self.program is None:
+            return
+        loop = f"while [ ! -e {RUNS}/enough ]; do vscaf-run {self.program} || break; done > {RUNS}/output 2>&1"
+        command = f"rm -rf {RUNS}; mkdir {RUNS}; setsid sh -c '{loop}; touch {RUNS}/over' > /dev/null 2>&1 &"
+        insist(f"programs in {self.guest.name}", lambda: self.guest.run(command, 10.0).status == 0)
+        self.goes_on(WARM_UP_S)
+
+    def goes_on(self, after_s: float = 0.0) -> None:
+        """From now on it has to compute."""
+        self._since_s = time.monotonic() + after_s
+
+    def may_stand_still(self) -> None:
+        """Something is about to happen to the guest itself."""
+        if self._since_s is not None:
+            self.windows.append((self._since_s, time.monotonic()))
+        self._since_s = None
+
+    def harvest(self) -> None:
+        """Keeps what its programs printed, before the guest is lost; nothing where it does not answer."""
+        if self.program is not None:
+            with contextlib.suppress(TimeoutError, LabError):
+                self.outputs.append(self.guest.run(f"cat {RUNS}/output", 3.0).text)
+
+    def finish(self) -> None:
+        """Ends the runs. Raises ChaosError where one failed or none was verified since the guest last started."""
+        if self.program is None:
+            return
+        self.may_stand_still()
+        guest = self.guest
+        if guest.run(f"touch {RUNS}/enough; ls {RUNS}/over").status == 0:
+            raise ChaosError(f"{guest.name}: a run of {self.program} failed: {guest.run(f'cat {RUNS}/output').text}")
+        insist(f"the last run in {guest.name}", lambda: guest.run(f"ls {RUNS}/over").status == 0, 2 * PATIENCE_S)
+        text = guest.run(f"cat {RUNS}/output").text
+        if not 0 < text.count(DONE) == text.count(RIGHT):
+            raise ChaosError(f"{guest.name}: not every run of {self.program} was right: {text}")
+        for text in self.outputs:
+            if text.count(DONE) > text.count(RIGHT) + 1 or "UNSUCCESSFUL" in text:  # the last line may be cut off
+                raise ChaosError(f"{guest.name}: a run of {self.program} was wrong: {text}")
+
+
+class Storm:
+    """The parts of a lab, and what is done to them. Each failure runs in a thread of its own: calls hang meanwhile."""
+
+    def __init__(
+        self, lab: PrivateLibvirt, daemon: DaemonProcess, guests: Mapping[str, GuestWithProgram], log: TextIO
+    ) -> None:
+        self.outages: dict[str, list[Window]] = {DAEMON: [], LIBVIRTD: []}
+        self.errors: list[str] = []
+        self.sampler = Sampler({name: one.guest.qemu_pid for name, one in guests.items()}, INTERVAL_S)
+        self._lab = lab
+        self._daemon = daemon
+        self._guests = guests
+        self._log = log
+        self._lock = threading.Lock()
+        self._began_s = time.monotonic()
+
+    def say(self, **fields: object) -> None:
+        """One line of the log of events: JSON, with the seconds since the begin."""
+        with self._lock:
+            self._log.write(json.dumps({"at_s": round(time.monotonic() - self._began_s, 3), **fields}) + "\n")
+            self._log.flush()
+
+    def burst(self, number: int, failures: list[Failure]) -> Burst:
+        """Lets a burst happen, and waits for the quiet after it."""
+        ended_s: list[float] = []
+        begin_s = time.monotonic()
+
+        def one(failure: Failure) -> None:
+            time.sleep(max(0.0, begin_s + failure.delay_s - time.monotonic()))
+            self.say(burst=number, what="begin", part=failure.part, kind=failure.kind, away_s=failure.away_s)
+            try:
+                after = self._happen(failure)
+                ended_s.append(time.monotonic())
+                self.say(burst=number, what="end", part=failure.part, kind=failure.kind)
+                after()
+            except Exception as error:  # noqa: BLE001  a thread cannot raise: it is said, and the run is no good
+                self.say(burst=number, what="failed", part=failure.part, kind=failure.kind, error=str(error))
+                self.errors.append(f"burst {number}: {failure.kind} of {failure.part}: {error!r}")
+
+        threads = [threading.Thread(target=one, args=(failure,), name=failure.kind) for failure in failures]
+        for thread in threads:
+            thread.start()
+        # The quiet begins when the last failure is over; a guest that boots meanwhile has to come back within it.
+        while len(ended_s) < len(failures) and not self.errors:
+            time.sleep(0.02)
+        end_s = max(ended_s, default=time.monotonic())
+        time.sleep(max(0.0, end_s + QUIET_S - time.monotonic()))
+        for thread in threads:
+            thread.join()
+        return Burst(number, begin_s, end_s, end_s + QUIET_S)
+
+    def _happen(self, failure: Failure) -> Callable[[], None]:
+        """One failure, from its begin to its end. Returns what there is to do before the next burst."""
+        if failure.part in (DAEMON, LIBVIRTD, VIRTLOGD):
+            since_s = time.monotonic()
+            self._of_the_host(failure)
+            if failure.part in self.outages:
+                self.outages[failure.part].append((since_s, min(time.monotonic(), since_s + failure.away_s)))
+            return lambda: None
+        return self._of_a_guest(self._guests[failure.part], failure)
+
+    def _of_the_host(self, failure: Failure) -> None:
+        lab, daemon = self._lab, self._daemon
+        if failure.kind == "stop":
+            pid = {DAEMON: lambda: daemon.pid, LIBVIRTD: lambda: lab.libvirtd_pid, VIRTLOGD: lambda: lab.virtlogd_pid}
+            with stopped(pid[failure.part]()):
+                time.sleep(failure.away_s)
+            return
+        kill, start = {
+            DAEMON: (daemon.kill, self._start_daemon),
+            LIBVIRTD: (lab.kill_libvirtd, lab.start_libvirtd),
+            VIRTLOGD: (lab.kill_virtlogd, lab.start_virtlogd),
+        }[failure.part]
+        kill()
+        time.sleep(failure.away_s)
+        start()
+
+    def _start_daemon(self) -> None:
+        """As a service manager does: again and again, where libvirtd is not there to answer it."""
+
+        def attempt() -> bool:
+            try:
+                self._daemon.start()
+            except LabError:
+                with contextlib.suppress(AssertionError, ProcessLookupError):
+                    self._daemon.kill()
+                raise
+            return True
+
+        insist("a start of the daemon", attempt)
+
+    @contextlib.contextmanager
+    def _domain(self, name: str) -> Iterator[libvirt.virDomain]:
+        """By a connection of its own: another's may hang, or be gone with its libvirtd."""
+        connection = libvirt.open(self._lab.uri)
+        try:
+            yield connection.lookupByName(name)
+        finally:
+            with contextlib.suppress(libvirt.libvirtError):
+                connection.close()
+
+    def _insist_on_state(self, name: str, state: int, action: Callable[[libvirt.virDomain], object]) -> None:
+        def attempt() -> bool:
+            with self._domain(name) as domain:
+                if domain.state()[0] != state:
+                    action(domain)
+                return bool(domain.state()[0] == state)
+
+        insist(f"state {state} of domain {name}", attempt)
+
+    def _of_a_guest(self, one: GuestWithProgram, failure: Failure) -> Callable[[], None]:
+        guest, away_s = one.guest, failure.away_s
+        if failure.kind == "agent-kill":
+            gone = f"touch /run/vscaf/agent.off; kill -9 $(pidof vscaf-agent); sleep {away_s}; rm /run/vscaf/agent.off"
+            guest.run(gone, PATIENCE_S)
+        elif failure.kind == "agent-stop":
+            guest.run(f"pid=$(pidof vscaf-agent); kill -STOP $pid; sleep {away_s}; kill -CONT $pid", PATIENCE_S)
+        elif failure.kind == "channel":
+            self._unplug_channel(guest.name, away_s)
+        elif failure.kind == "qemu-stop":
+            one.may_stand_still()
+            with stopped(guest.qemu_pid):
+                time.sleep(away_s)
+            one.goes_on(1.0)
+        elif failure.kind == "pause":
+            one.may_stand_still()
+            self._insist_on_state(guest.name, libvirt.VIR_DOMAIN_PAUSED, lambda domain: domain.suspend())
+            time.sleep(away_s)
+            self._insist_on_state(guest.name, libvirt.VIR_DOMAIN_RUNNING, lambda domain: domain.resume())
+            one.goes_on(1.0)
+        elif failure.kind == "save":
+            one.may_stand_still()
+            self._insist_on_state(guest.name, libvirt.VIR_DOMAIN_SHUTOFF, lambda domain: domain.managedSave())
+            time.sleep(away_s)
+            self._start_domain(guest)
+            guest.reconnect()
+            one.goes_on(1.0)
+        elif failure.kind == "reboot":
+            one.harvest()
+            one.may_stand_still()
+            insist(f"a reset of {guest.name}", lambda: self._reset(guest.name))
+            return lambda: self._wait_booted(one)
+        elif failure.kind == "qemu-kill":
+            one.harvest()
+            one.may_stand_still()
+            os.kill(guest.qemu_pid, signal.SIGKILL)
+            time.sleep(away_s)
+            self._start_domain(guest)
+            guest.reconnect()
+            return lambda: self._wait_booted(one)
+        else:
+            raise ChaosError(f"no such failure: {failure.kind}")
+        return lambda: None
+
+    def _reset(self, name: str) -> bool:
+        with self._domain(name) as domain:
+            domain.reset()
+        return True
+
+    def _start_domain(self, guest: Guest) -> None:
+        self._insist_on_state(guest.name, libvirt.VIR_DOMAIN_RUNNING, lambda domain: domain.create())
+        insist(f"the pid of {guest.name}", lambda: guest.qemu_pid)
+        self.sampler.add(guest.name, guest.qemu_pid)
+
+    def _wait_booted(self, one: GuestWithProgram) -> None:
+        """Until a guest that starts anew answers; what it is asked before is lost with its former life."""
+        insist(f"the boot of {one.guest.name}", lambda: one.guest.runner.clock(2.0))
+        one.start()
+
+    def _unplug_channel(self, name: str, away_s: float) -> None:
+        found: list[str] = []
+
+        def channel(domain: libvirt.virDomain) -> list[str]:
+            pieces = [f"<channel {piece}" for piece in domain.XMLDesc().split("<channel ")[1:]]
+            return [piece.split("</channel>")[0] + "</channel>" for piece in pieces if AGENT_CHANNEL in piece]
+
+        def away() -> bool:
+            with self._domain(name) as domain:
+                there = channel(domain)
+                found.extend(there)
+                if there:
+                    domain.detachDeviceFlags(there[0], libvirt.VIR_DOMAIN_AFFECT_LIVE)
+                return bool(found) and not channel(domain)
+
+        def back() -> bool:
+            with self._domain(name) as domain:
+                if not channel(domain):
+                    domain.attachDeviceFlags(found[0], libvirt.VIR_DOMAIN_AFFECT_LIVE)
+                return bool(channel(domain))
+
+        insist(f"the unplug of {name}'s channel", away)
+        time.sleep(away_s)
+        insist(f"the plug of {name}'s channel", back)
+
+
+def run(image: Path, cache: Path, logs: Path, *, seed: int, seconds: float, policy: str = "max-speedup") -> Verdict:
+    """A whole run in a lab of its own; `logs` gets its logs and events.jsonl. `policy`: the daemon's ("unmanaged" has
+    to be found wanting).
+
+    Raises LabError where the test itself could not go on.
+    """
+    pool = sorted(os.sched_getaffinity(0))[:2]
+    names = COMPUTING + IDLE
+    logs.mkdir(parents=True, exist_ok=True)
+    with (
+        (logs / "events.jsonl").open("w", encoding="utf-8") as log,
+        PrivateLibvirt(logs=logs, cache=cache) as lab,
+        contextlib.ExitStack() as stack,
+    ):
+        guests = {
+            name: Guest(lab, name, image, vcpus=2, memory_mib=256, cpuset=",".join(map(str, pool)), persistent=True)
+            for name in names
+        }
+        for guest in guests.values():
+            stack.callback(guest.stop)
+            guest.launch()
+        for guest in guests.values():
+            guest.wait_ready()
+        programs = {
+            name: GuestWithProgram(guest, PROGRAM if name in COMPUTING else None) for name, guest in guests.items()
+        }
+        daemon = DaemonProcess(lab, ",".join(map(str, pool)), {name: {} for name in names}, policy=policy, name="chaos")
+        stack.enter_context(daemon)
+        storm = Storm(lab, daemon, programs, log)
+        storm.say(what="seed", seed=seed, seconds=seconds)
+        with storm.sampler:
+            for one in programs.values():
+                one.start()
+            time.sleep(WARM_UP_S)
+            bursts = []
+            for number, failures in enumerate(schedule(seed, seconds, COMPUTING, IDLE), 1):
+                bursts.append(storm.burst(number, failures))
+                if storm.errors:
+                    break
+            storm.say(what="status", status=_status(daemon))
+            for one in programs.values():
+                try:
+                    one.finish()
+                except (LabError, TimeoutError) as error:
+                    storm.errors.append(str(error))
+        verdict = judge(
+            storm.sampler.samples,
+            Law(frozenset(pool), dict.fromkeys(names, 1)),
+            bursts,
+            {name: one.windows for name, one in programs.items() if one.program is not None},
+            storm.outages,
+            interval_s=INTERVAL_S,
+        )
+        verdict.violations = storm.errors + verdict.violations + _left_behind(daemon, guests, frozenset(pool))
+        storm.say(what="verdict", violations=verdict.violations, recovery_s=verdict.recovery_s)
+        return verdict
+
+
+def _status(daemon: DaemonProcess) -> Any:
+    try:
+        return daemon.status()
+    except LabError as error:
+        return str(error)
+
+
+def _left_behind(daemon: DaemonProcess, guests: Mapping[str, Guest], pool: frozenset[int]) -> list[str]:
+    """Ends the daemon: what it did not put back."""
+    left = [] if (status := daemon.stop()) == 0 else [f"the daemon ended with status {status}"]
+    for name, guest in guests.items():
+        for vcpu, thread in guest.vcpu_threads.items():
+            if (where := frozenset(os.sched_getaffinity(thread))) != pool:
+                left.append(f"{name}: vCPU {vcpu} was left on pCPUs {sorted(where)}")
+    return left
+
+
+def summary(verdict: Verdict, logs: Path) -> str:
+    """What happened and what came of it, for people."""
+    lines = []
+    for line in (logs / "events.jsonl").read_text(encoding="utf-8").splitlines():
+        fields = json.loads(line)
+        if fields["what"] in ("begin", "failed"):
+            lines.append(
+                f"  {fields['at_s']:7.2f} s  burst {fields['burst']:2}  {fields['part']}: {fields['kind']} "
+                f"{fields.get('away_s', '')} {fields.get('error', '')}"
+            )
+        elif fields["what"] == "status" and verdict.violations:
+            lines.append(f"  last status: {json.dumps(fields['status'])}")
+    times = ", ".join(f"{seconds:.1f}" for seconds in verdict.recovery_s.values())
+    lines.append(f"right again after each burst within (s): {times}")
+    lines += [f"VIOLATION: {one}" for one in verdict.violations]
+    return "\n".join(lines)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="chaos", description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--seconds", type=float, default=300.0, help="how long failures happen (default: 300)")
+    parser.add_argument("--seed", type=int, help="what happens and when follows from it (default: drawn, printed)")
+    parser.add_argument("--policy", default="max-speedup", help="the daemon's (unmanaged: the judge has to object)")
+    parser.add_argument("--image", type=Path, default=Path(os.environ.get("VSCAF_IMAGE", "build/image/current")))
+    parser.add_argument("--cache", type=Path, default=Path("build/lab/cache"), help="what the lab keeps between runs")
+    parser.add_argument("--output", type=Path, default=Path("build/chaos"), help="where the logs of the run go")
+    options = parser.parse_args()
+    seed = random.SystemRandom().randrange(10**6) if options.seed is None else options.seed
+    options.output.mkdir(parents=True, exist_ok=True)
+    logs = Path(tempfile.mkdtemp(prefix=f"seed-{seed}-", dir=options.output))
+    print(f"chaos: seed {seed}, {options.seconds:g} s, logs in {logs}", flush=True)
+    verdict = run(
+        options.image, options.cache.resolve(), logs, seed=seed, seconds=options.seconds, policy=options.policy
+    )
+    print(summary(verdict, logs))
+    sys.exit(1 if verdict.violations else 0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,118 @@
+"""A daemon made for tests of the control API, and a server before it."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import msgspec
+from vscaf.control import ControlServer
+from vscaf.control.messages import DomainStatus, Status
+from vscaf.errors import UsageError, VscafError
+from vscaf.eventlog import EventLog
+
+
+class Recorder:
+    """A daemon of two domains that notes what it is told."""
+
+    def __init__(self) -> None:
+        self.told: list[tuple[Any, ...]] = []
+        self.waiting = False
+        self.go_on = asyncio.Event()
+        self.go_on.set()
+        self.policies: list[tuple[str, dict[str, Any]]] = [("max-speedup", {})]
+
+    def status(self) -> dict[str, Any]:
+        name, options = self.policies[-1]
+        shown = Status(
+            policy=name,
+            policy_options=options,
+            policy_previous=self.policies[-2][0] if len(self.policies) > 1 else None,
+            pool="0-3",
+            reserve="",
+            managing=True,
+            unknown=False,
+            transitions=7,
+            violations=[],
+            domains=[DomainStatus(name="a", state="cooperating", partition="0-1", allocation=2)],
+        )
+        builtins: dict[str, Any] = msgspec.to_builtins(shown)
+        return builtins
+
+    async def set_policy(self, name: str, options: Mapping[str, object]) -> None:
+        self.waiting = True
+        await self.go_on.wait()
+        if name == "best":
+            raise UsageError("no policy is named 'best':\nchoose another")
+        self.policies.append((name, dict(options)))
+
+    async def rollback_policy(self) -> str:
+        if len(self.policies) == 1:
+            raise UsageError("there is no policy before max-speedup")
+        self.policies.pop()
+        return self.policies[-1][0]
+
+    async def release(self, domain: str | None) -> list[str]:
+        self.told.append(("release", domain))
+        return ["a", "b"] if domain is None else [domain]
+
+    async def manage(self, domain: str | None) -> list[str]:
+        self.told.append(("manage", domain))
+        return []
+
+    async def off(self) -> None:
+        self.told.append(("off",))
+        if "b" in {one[-1] for one in self.told}:
+            raise VscafError("domain b could not be put back: see the log")
+
+
+async def until(truth: Callable[[], bool], deadline_s: float = 20.0, step_s: float = 0.01) -> None:
+    """Returns once *truth* holds."""
+    end_s = time.monotonic() + deadline_s
+    while not truth():
+        assert time.monotonic() < end_s, "not true in time"
+        await asyncio.sleep(step_s)
+
+
+def mode_of(path: Path) -> int:
+    """Permissions of *path*."""
+    return path.stat().st_mode & 0o777
+
+
+def group_of(path: Path) -> int:
+    """The group of *path*."""
+    return path.stat().st_gid
+
+
+@asynccontextmanager
+async def serving(path: Path, **groups: str | None) -> AsyncIterator[tuple[ControlServer, Recorder, EventLog]]:
+    target, events = Recorder(), EventLog(capacity=100)
+    server = ControlServer(path, target, events, metrics=lambda: b"vscaf_up 1\n", **groups)  # type: ignore[arg-type]
+    await server.start()
+    try:
+        yield server, target, events
+    finally:
+        async with asyncio.timeout(20):
+            await server.stop()
+
+
+def on_server(
+    directory: Path, work: Callable[[Path, Recorder, EventLog], Awaitable[None]], **groups: str | None
+) -> None:
+    async def main() -> None:
+        async with serving(directory / "s", **groups) as (_, target, events), asyncio.timeout(30):
+            await work(directory / "s", target, events)
+
+    asyncio.run(main())
+
+
+async def raw(path: Path, method: str, what: str, body: bytes = b"") -> tuple[int, Any]:
+    async with (
+        aiohttp.ClientSession(connector=aiohttp.UnixConnector(str(path))) as session,
+        session.request(method, f"http://vscaf{what}", data=body) as response,
+    ):
+        text = await response.read()
+        return response.status, msgspec.json.decode(text) if response.content_type == "application/json" else text

@@ -1,0 +1,189 @@
+"""The commands where no daemon runs, and how they find one."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+from hypothesis import given
+from hypothesis import strategies as st
+from vscaf import commands
+from vscaf.cli import main
+from vscaf.commands import event_line, parse_params
+from vscaf.config import Config
+from vscaf.errors import UsageError, VscafError
+
+COMMANDS = [["status"], ["events"], ["policy", "show"], ["policy", "set", "x"], ["policy", "rollback"], ["manage"]]
+
+
+def vscaf(*words: str, **environment: str) -> Result:
+    return CliRunner().invoke(main, list(words), env={"VSCAF_CONFIG": None, "VSCAF_SOCKET": None, **environment})
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> Path:
+    path = tmp_path / "vscaf.toml"
+    text = f'pool = "0"\nstate_directory = "{tmp_path}/state"\ncontrol_socket = "{tmp_path}/mine.sock"\n'
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+@pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
+def test_no_daemon(words: list[str], config: Path, tmp_path: Path) -> None:
+    done = vscaf(*words, "--config", str(config))
+    assert done.exit_code == 1 and done.stdout == ""
+    assert done.stderr.count("\n") == 1 and "is `vscaf daemon` running" in done.stderr
+    assert f"{tmp_path}/mine.sock" in done.stderr
+
+
+@pytest.mark.parametrize("words", [*COMMANDS, ["release"], ["off"]], ids=" ".join)
+def test_all_find_the_daemon_alike(words: list[str], config: Path, tmp_path: Path) -> None:
+    """--socket before --config, options before the environment."""
+    mine = ["--config", str(config)]
+    for options, environment, where in (
+        (["--socket", "/x/s", *mine], {}, "/x/s"),
+        (["--socket", "/x/s", *mine], {"VSCAF_SOCKET": "/x/e"}, "/x/s"),
+        (mine, {"VSCAF_SOCKET": "/x/e"}, "/x/e"),
+        (mine, {"VSCAF_CONFIG": "/x/absent"}, f"{tmp_path}/mine.sock"),
+        ([], {"VSCAF_CONFIG": str(config)}, f"{tmp_path}/mine.sock"),
+    ):
+        done = vscaf(*words, *options, **environment)
+        assert where in done.output, done.output
+
+
+@pytest.mark.parametrize("words", [*COMMANDS, ["release"], ["off"], ["policy", "list"]], ids=" ".join)
+def test_a_configuration_that_was_asked_for_has_to_be_readable(words: list[str], tmp_path: Path) -> None:
+    done = vscaf(*words, "--config", f"{tmp_path}/absent")
+    assert (done.exit_code, done.stdout) == (2, "") and "No such file" in done.stderr
+
+
+def test_the_policies_can_be_listed_without_a_daemon(config: Path) -> None:
+    done = vscaf("policy", "list", "--config", str(config))
+    assert done.exit_code == 0
+    names = [line.split()[0] for line in done.stdout.splitlines()]
+    assert {"equipartition", "max-speedup", "static", "unmanaged"} <= set(names)
+    assert "equipartition  Equal shares" not in done.stdout and "As many CPUs" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "domain"), [(["release"], None), (["release", "a"], "a"), (["off"], None)], ids=["all", "one", "off"]
+)
+def test_release_and_off_without_a_daemon(
+    words: list[str], domain: str | None, config: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[tuple[str, str | None]] = []
+    outcome: list[Any] = [["a", "b"]]
+
+    async def restore(config: Config, domain: str | None) -> list[str]:
+        asked.append((config.control_socket, domain))
+        if isinstance(outcome[0], Exception):
+            raise outcome[0]
+        return outcome[0]  # type: ignore[no-any-return]
+
+    monkeypatch.setattr(commands, "restore_from_journal", restore)
+    done = vscaf(*words, "--config", str(config))
+    assert done.exit_code == 0 and "a: as it was found" in done.stdout and "no daemon answers at" in done.stdout
+    assert asked == [(f"{config.parent}/mine.sock", domain)]
+    outcome[0] = []
+    done = vscaf(*words, "--config", str(config))
+    assert done.exit_code == 0 and "nothing was put back" in done.stdout
+    outcome[0] = VscafError("domain a: libvirt\nrefuses")
+    done = vscaf(*words, "--config", str(config))
+    assert (done.exit_code, done.stdout, done.stderr) == (1, "", "vscaf: domain a: libvirt refuses\n")
+    outcome[0] = UsageError("another vscaf daemon uses it")
+    assert vscaf(*words, "--config", str(config)).exit_code == 2
+
+
+def test_off_really_asks_the_journal(config: Path) -> None:
+    """No daemon, no journal: nothing to do, and no libvirt is needed to say so."""
+    done = vscaf("off", "--config", str(config))
+    assert (done.exit_code, done.stderr) == (0, "")
+    assert done.stdout.startswith(f"nothing was put back: no daemon answers at {config.parent}/mine.sock")
+
+
+def test_check_config(config: Path, tmp_path: Path) -> None:
+    good = vscaf("check-config", str(config))
+    assert good.exit_code == 0
+    assert good.stdout == (
+        f"{config}: good: pool 0, policy max-speedup, domains: none by name, and those whose metadata say so\n"
+    )
+    for text, words in {
+        'pool = "0"\ncolour = 1\n': ["colour", "--help-config"],
+        'pool = "0"\ncontrol_read_group = "no-such"\n': ["control_read_group", "no-such", "groupadd"],
+        'pool = "0"\n[policy]\nname = "best"\n': ["best", "max-speedup"],
+        'pool = "0"\n[policy]\nname = "static"\n': ["allocations", "set it"],
+        'pool = "0"\nmetrics_address = "here"\n': ["metrics_address", "127.0.0.1:9753"],
+    }.items():
+        bad = tmp_path / "bad.toml"
+        bad.write_text(text, encoding="utf-8")
+        done = vscaf("check-config", str(bad))
+        assert (done.exit_code, done.stdout) == (2, "") and done.stderr.count("\n") == 1
+        for word in words:
+            assert word in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("params", "options"),
+    [
+        ((), {}),
+        (("a=1",), {"a": 1}),
+        (("a = 0.5", "b=true", "c='x'", 'd="y z"'), {"a": 0.5, "b": True, "c": "x", "d": "y z"}),
+        (("t.a=1", "t.b=2"), {"t": {"a": 1, "b": 2}}),
+        (("t={a=1}",), {"t": {"a": 1}}),
+        (('t."my guest"=1', "l=[1, 2]"), {"t": {"my guest": 1}, "l": [1, 2]}),
+    ],
+)
+def test_params(params: tuple[str, ...], options: dict[str, Any]) -> None:
+    assert parse_params(params) == options
+
+
+@pytest.mark.parametrize(
+    "params",
+    [
+        ("a",),
+        ("a=",),
+        ("=1",),
+        ("a=b",),
+        ("a=1\nb=2",),
+        ("[a]",),
+        ("[a]\nb=1",),
+        ("",),
+        ("#a=1",),
+        ("a=nan",),
+        ("a=1979-05-27",),
+        ("a=1", "a=2"),
+        ("a=1", "a.b=2"),
+        ("x=1", "a=b"),
+    ],
+)
+def test_params_that_are_none(params: tuple[str, ...]) -> None:
+    with pytest.raises(UsageError) as refused:
+        parse_params(params)
+    assert "--param" in str(refused.value) and "\n" not in str(refused.value)
+
+
+@given(st.lists(st.text(max_size=30), max_size=3))
+def test_any_params_are_options_or_refused(params: list[str]) -> None:
+    try:
+        options = parse_params(tuple(params))
+    except UsageError:
+        return
+    json.dumps(options, allow_nan=False)
+
+
+def test_an_event_as_a_line() -> None:
+    event: dict[str, Any] = {"number": 3, "time": "T", "kind": "allocation", "domain": "a\x1b]0;x\x07", "fields": {}}
+    event |= {"from": "0-1", "to": "", "why": "b computes"}
+    line = event_line(event)
+    assert line == "3 T allocation a\N{REPLACEMENT CHARACTER}]0;x\N{REPLACEMENT CHARACTER} 0-1 -> -: b computes"
+
+
+@pytest.mark.parametrize("words", [[], ["policy"], *COMMANDS, ["release"], ["off"], ["check-config"]], ids=" ".join)
+def test_help_is_there_and_names_the_exit_status(words: list[str]) -> None:
+    done = vscaf(*words, "--help")
+    assert done.exit_code == 0 and done.stdout.startswith("Usage: ")
+    assert "..." not in done.stdout.replace("[ARGS]...", ""), "a summary that is cut"
+    if not words:
+        assert "Exit status: 0 done" in done.stdout
+    assert vscaf("no-such-command").exit_code == 2

@@ -1,0 +1,247 @@
+"""The control API over a real UNIX socket: what it answers, what it refuses, and followers of events."""
+
+import asyncio
+import gzip
+import json
+import socket
+from pathlib import Path
+
+import aiohttp
+import jsonschema
+import msgspec
+import pytest
+from control_recorder import Recorder, on_server, raw, serving, until
+from hypothesis import given
+from hypothesis import strategies as st
+from vscaf.control import ask, ask_status, follow, tell
+from vscaf.control import server as server_module
+from vscaf.control.messages import BODY_LIMIT_BYTES, ENDPOINTS, Status
+from vscaf.control.schema import schema, schema_text
+from vscaf.errors import UsageError, VscafError
+from vscaf.eventlog import EventLog, Kind
+
+SCHEMA_FILE = Path(__file__).parents[2] / "host-daemon/schema/control.json"
+
+
+def test_what_may_be_asked(directory: Path) -> None:
+    async def work(path: Path, target: Recorder, events: EventLog) -> None:
+        assert await ask_status(path) == target.status()
+        assert msgspec.convert(await ask_status(path), Status).domains[0].name == "a"
+        assert (await ask(path, "/v1/policies"))["current"] == {"name": "max-speedup", "options": {}}
+        assert "equipartition" in (await ask(path, "/v1/policies"))["installed"]
+        assert await ask(path, "/v1/schema") == json.loads(SCHEMA_FILE.read_text(encoding="utf-8"))
+        assert await ask(path, "/metrics") == "vscaf_up 1\n"
+        events.record(Kind.STARTED, None)
+        events.record("state", "a", before="growing", after="cooperating", why="it acknowledged")
+        (event,) = await ask(path, "/v1/events?since=1")
+        assert (event["number"], event["from"], event["to"]) == (2, "growing", "cooperating")
+
+    on_server(directory, work)
+
+
+def test_what_may_be_told(directory: Path) -> None:
+    async def work(path: Path, target: Recorder, _: EventLog) -> None:
+        chosen = {"name": "static", "options": {"allocations": {"a": 2}}}
+        assert await tell(path, "/v1/policy", chosen) == chosen
+        assert (await ask(path, "/v1/policies"))["previous"] == "max-speedup"
+        assert await tell(path, "/v1/policy/rollback") == {"name": "max-speedup"}
+        assert await tell(path, "/v1/release", {"domain": None}) == {"domains": ["a", "b"]}
+        assert await tell(path, "/v1/release", {"domain": "a"}) == {"domains": ["a"]}
+        assert await tell(path, "/v1/manage", {"domain": "a"}) == {"domains": []}
+        assert await tell(path, "/v1/off") == {}
+        assert target.told == [("release", None), ("release", "a"), ("manage", "a"), ("off",)]
+
+    on_server(directory, work)
+
+
+def test_every_answer_is_what_the_schema_says(directory: Path) -> None:
+    async def work(path: Path, _: Recorder, events: EventLog) -> None:
+        events.record(Kind.ALLOCATION, "a", before="0", after="0-1", why="it computes", gain=0.5)
+        await tell(path, "/v1/policy", {"name": "equipartition"})
+        bodies = {"/v1/policy": {"name": "static", "options": {}}, "/v1/release": {"domain": None}}
+        bodies["/v1/manage"] = bodies["/v1/release"]
+        described = schema()
+        for endpoint in described["endpoints"]:
+            body = bodies.get(endpoint["path"], {})
+            if endpoint["method"] == "POST":
+                jsonschema.validate(body, {**endpoint["body"], "$defs": described["$defs"]})
+                answers = [await tell(path, endpoint["path"], body)]
+            else:
+                answer = await ask(path, endpoint["path"])
+                answers = answer if endpoint["format"] == "JSON lines" else [answer]
+            assert answers
+            for answer in answers if endpoint["answer"] else []:
+                jsonschema.validate(answer, {**endpoint["answer"], "$defs": described["$defs"]})
+
+    on_server(directory, work)
+
+
+def test_the_schema_in_the_repository_is_what_the_code_makes() -> None:
+    assert SCHEMA_FILE.read_text(encoding="utf-8") == schema_text(), (
+        "make it anew: python -c 'from vscaf.control.schema import schema_text; print(schema_text(), end=str())'"
+    )
+    assert [(one["method"], one["path"]) for one in schema()["endpoints"]] == [(e.method, e.path) for e in ENDPOINTS]
+
+
+BAD = {
+    "no such thing": ("GET", "/v1/nothing", b"", 404, ["/v1/nothing", "/v1/schema"]),
+    "not this way": ("GET", "/v1/off", b"", 405, ["/v1/off", "/v1/schema"]),
+    "no JSON": ("POST", "/v1/release", b"{", 400, ["/v1/release", "body"]),
+    "not even text": ("POST", "/v1/release", b'{"domain": "\xff"}', 400, ["body"]),
+    "a field too many": ("POST", "/v1/release", b'{"domain": "a", "force": true}', 400, ["force"]),
+    "a field too few": ("POST", "/v1/release", b"", 400, ["domain"]),
+    "a number for a name": ("POST", "/v1/policy", b'{"name": 1}', 400, ["name", "str"]),
+    "no options": ("POST", "/v1/policy", b'{"name": "x", "options": []}', 400, ["options"]),
+    "deep": ("POST", "/v1/policy", b'{"name": "x", "options": ' + b"[" * 30000, 400, ["body"]),
+    "words where none go": ("POST", "/v1/off", b'{"now": true}', 400, ["now"]),
+    "large": ("POST", "/v1/release", b" " * (BODY_LIMIT_BYTES + 1), 413, ["/v1/release"]),
+    "a query": ("POST", "/v1/off?force=1", b"", 400, ["force", "nothing"]),
+    "another query": ("GET", "/v1/status?since=1", b"", 400, ["since", "nothing"]),
+    "since what": ("GET", "/v1/events?since=-1", b"", 400, ["since=-1", "0 or more"]),
+    "since twice": ("GET", "/v1/events?since=1&since=2", b"", 400, ["twice"]),
+    "since when": ("GET", "/v1/events?since=" + "9" * 4000, b"", 400, ["since"]),
+    "follow what": ("GET", "/v1/events?follow=yes", b"", 400, ["follow=yes", "0 or 1"]),
+    "a policy that is refused": ("POST", "/v1/policy", b'{"name": "best"}', 400, ["best", "choose another"]),
+    "nothing before": ("POST", "/v1/policy/rollback", b"", 400, ["no policy before"]),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_refused_in_one_line_of_words(case: str, directory: Path) -> None:
+    method, what, body, status, words = BAD[case]
+
+    async def work(path: Path, target: Recorder, _: EventLog) -> None:
+        got, answer = await raw(path, method, what, body)
+        assert got == status, answer
+        assert set(answer) == {"error"} and "\n" not in answer["error"]
+        for word in words:
+            assert word in answer["error"]
+        assert target.told == [] and len(target.policies) == 1
+        assert (await raw(path, "GET", "/v1/status"))[0] == 200
+
+    on_server(directory, work)
+
+
+def test_a_body_is_not_unfolded(directory: Path) -> None:
+    """A megabyte in a thousand bytes is a bad body of a thousand bytes."""
+
+    async def work(path: Path, _: Recorder, __: EventLog) -> None:
+        async with (
+            aiohttp.ClientSession(connector=aiohttp.UnixConnector(str(path))) as session,
+            session.post(
+                "http://vscaf/v1/release",
+                data=gzip.compress(b'{"domain": "a"}' + b" " * 1_000_000),
+                headers={"Content-Encoding": "gzip"},
+            ) as response,
+        ):
+            assert response.status == 400
+            assert "body" in (await response.json())["error"]
+
+    on_server(directory, work)
+
+
+@given(st.binary(max_size=200))
+def test_no_body_gets_past_the_types(body: bytes) -> None:
+    """Whatever is sent, it is decoded as the type or refused; nothing else is raised."""
+    try:
+        decoded = msgspec.json.decode(body, type=server_module.DomainRequest)
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        return
+    assert decoded.domain is None or 1 <= len(decoded.domain) <= 1024
+
+
+def test_what_could_not_be_done_is_told_from_what_is_refused(directory: Path) -> None:
+    async def work(path: Path, _: Recorder, __: EventLog) -> None:
+        await tell(path, "/v1/release", {"domain": "b"})
+        assert (await raw(path, "POST", "/v1/off"))[0] == 503
+        with pytest.raises(VscafError, match="could not be put back") as failed:
+            await tell(path, "/v1/off")
+        assert not isinstance(failed.value, UsageError)
+        with pytest.raises(UsageError, match="choose another"):
+            await tell(path, "/v1/policy", {"name": "best"})
+
+    on_server(directory, work)
+
+
+def test_off_waits_for_no_other_change_and_changes_wait_for_each_other(directory: Path) -> None:
+    async def work(path: Path, target: Recorder, _: EventLog) -> None:
+        target.go_on.clear()
+        first = asyncio.create_task(tell(path, "/v1/policy", {"name": "static"}))
+        await until(lambda: target.waiting)
+        second = asyncio.create_task(tell(path, "/v1/release", {"domain": "a"}))
+        await tell(path, "/v1/off")
+        assert target.told == [("off",)] and not second.done()
+        target.go_on.set()
+        await asyncio.gather(first, second)
+        assert target.told == [("off",), ("release", "a")]
+
+    on_server(directory, work)
+
+
+def test_a_change_goes_on_when_who_asked_for_it_is_gone(directory: Path) -> None:
+    async def work(path: Path, target: Recorder, _: EventLog) -> None:
+        target.go_on.clear()
+        asked = asyncio.create_task(tell(path, "/v1/policy", {"name": "static"}))
+        await until(lambda: target.waiting)
+        asked.cancel()
+        await asyncio.gather(asked, return_exceptions=True)
+        await asyncio.sleep(0.1)
+        target.go_on.set()
+        await until(lambda: target.policies[-1][0] == "static")
+
+    on_server(directory, work)
+
+
+def test_a_follower_gets_each_event_as_it_comes_and_the_end(directory: Path) -> None:
+    async def main() -> None:
+        got: list[int] = []
+
+        async def read() -> None:
+            async for event in follow(directory / "s", 0):
+                got.append(event["number"])
+
+        async with serving(directory / "s") as (_, __, events), asyncio.timeout(30):
+            events.record(Kind.STARTED, None)
+            reader = asyncio.create_task(read())
+            for number in range(1, 6):
+                await until(lambda number=number: len(got) >= number)  # type: ignore[misc]
+                events.record("state", "a")
+        async with asyncio.timeout(10):
+            await reader
+        assert got == [1, 2, 3, 4, 5, 6]
+
+    asyncio.run(main())
+
+
+def test_a_follower_that_never_reads_is_waited_for_at_no_cost(directory: Path) -> None:
+    """Its socket fills up, no more is sent, others are served, and the server can still end."""
+
+    async def main() -> None:
+        async with serving(directory / "s") as (_, __, events):
+            deaf = socket.socket(socket.AF_UNIX)
+            deaf.connect(str(directory / "s"))
+            deaf.sendall(b"GET /v1/events?follow=1 HTTP/1.1\r\nHost: vscaf\r\n\r\n")
+            for _round in range(50):
+                for _ in range(100):
+                    events.record("state", "a", why="w" * 400)
+                await asyncio.sleep(0)
+            assert (await ask_status(directory / "s"))["policy"] == "max-speedup"
+            assert len(events._ring) == 100
+        deaf.close()
+
+    asyncio.run(main())
+
+
+def test_a_follower_that_goes_leaves_nothing(directory: Path) -> None:
+    async def main() -> None:
+        async with serving(directory / "s") as (server, _, __), asyncio.timeout(30):
+            before = len(asyncio.all_tasks())
+            for _round in range(100):  # more than one user may have at once
+                with socket.socket(socket.AF_UNIX) as one:
+                    one.connect(str(directory / "s"))
+                    one.sendall(b"GET /v1/events?follow=1 HTTP/1.1\r\nHost: vscaf\r\n\r\n")
+                    one.setblocking(False)
+                    await asyncio.get_running_loop().sock_recv(one, 1)
+            await until(lambda: not server._connections and len(asyncio.all_tasks()) <= before)
+
+    asyncio.run(main())

@@ -1,0 +1,228 @@
+"""Metrics: what a scrape says, that nothing is left of who has gone, and that nobody can spoil or overload it."""
+
+import asyncio
+import socket
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import pytest
+from control_recorder import until
+from hypothesis import given
+from hypothesis import strategies as st
+from prometheus_client.parser import text_string_to_metric_families
+from vscaf import metrics as metrics_module
+from vscaf.errors import UsageError
+from vscaf.metrics import KEPT_S, MOST_DOMAINS, MetricsServer, MetricsText
+
+README = Path(__file__).parents[2] / "host-daemon/README.md"
+
+
+def domain(name: str, **fields: Any) -> dict[str, Any]:
+    return {
+        "name": name,
+        "state": "cooperating",
+        "why": "",
+        "partition": "0-1",
+        "allocation": 2,
+        "demand": 3,
+        "busy_cpus": 1.5,
+        "paused": False,
+        "vcpus": 2,
+        "vcpus_maximum": 4,
+        "online": [0, 1],
+        "agent": "connected",
+        "report_age_s": 0.125,
+        "bad_lines": 7,
+        "scaf_weight": None,
+        "rules": {"minimum": 1, "maximum": None, "weight": 1.0, "priority": 0, "rest": None},
+        "processes": [{"name": 'evil"} 1\n', "running": True}, {"name": "b", "running": False}],
+        **fields,
+    }
+
+
+def absent(name: str) -> dict[str, Any]:
+    nothing = dict.fromkeys(domain(name))
+    return {**nothing, "name": name, "state": "not running", "why": "", "bad_lines": 0, "processes": []}
+
+
+def status(*domains: dict[str, Any], **fields: Any) -> dict[str, Any]:
+    return {
+        "policy": "max-speedup",
+        "pool": "0-3,8",
+        "managing": True,
+        "unknown": False,
+        "transitions": 12,
+        "violations": [],
+        "domains": list(domains),
+        **fields,
+    }
+
+
+def scraped(state: dict[str, Any], counts: dict[str, int] | None = None) -> dict[tuple[str, ...], float]:
+    """Every sample of a scrape: (name, label values...) -> value; each there once."""
+    text = MetricsText(lambda: state, lambda: counts or {})().decode()
+    samples: dict[tuple[str, ...], float] = {}
+    for family in text_string_to_metric_families(text):
+        for sample in family.samples:
+            key = (sample.name, *sample.labels.values())
+            assert key not in samples, f"{key} twice"
+            samples[key] = sample.value
+    return samples
+
+
+def test_a_scrape() -> None:
+    parked = domain(
+        "b", state="released", partition=None, allocation=None, demand=0, agent="no channel", report_age_s=None
+    )
+    got = scraped(status(domain("a", scaf_weight=1.25), parked, absent("c")), {"allocation": 3, "state": 5})
+    for key, value in {
+        ("vscaf_pool_cpus",): 5,
+        ("vscaf_pool_cpus_held",): 2,
+        ("vscaf_managing",): 1,
+        ("vscaf_unknown",): 0,
+        ("vscaf_violations",): 0,
+        ("vscaf_transitions_total",): 12,
+        ("vscaf_events_total", "allocation"): 3,
+        ("vscaf_events_total", "state"): 5,
+        ("vscaf_domains", "cooperating"): 1,
+        ("vscaf_domains", "released"): 1,
+        ("vscaf_domains", "not running"): 1,
+        ("vscaf_domains", "resting"): 0,
+        ("vscaf_domain_state", "a", "cooperating"): 1,
+        ("vscaf_domain_state", "b", "released"): 1,
+        ("vscaf_domain_allocation_cpus", "a"): 2,
+        ("vscaf_domain_demand_cpus", "a"): 3,
+        ("vscaf_domain_busy_cpus", "a"): 1.5,
+        ("vscaf_domain_vcpus", "a"): 2,
+        ("vscaf_domain_vcpus_maximum", "a"): 4,
+        ("vscaf_domain_paused", "a"): 0,
+        ("vscaf_domain_agent_connected", "a"): 1,
+        ("vscaf_domain_agent_connected", "b"): 0,
+        ("vscaf_domain_report_age_seconds", "a"): 0.125,
+        ("vscaf_domain_scaf_weight", "a"): 1.25,
+        ("vscaf_domain_programs", "a"): 1,
+        ("vscaf_domain_minimum_cpus", "a"): 1,
+        ("vscaf_domain_bad_lines_total", "a"): 7,
+    }.items():
+        assert got[key] == value, key
+    for key in (
+        ("vscaf_domain_allocation_cpus", "b"),  # nothing of it is vscaf's: no allocation is not an allocation of 0
+        ("vscaf_domain_report_age_seconds", "b"),
+        ("vscaf_domain_scaf_weight", "b"),
+        ("vscaf_domain_maximum_cpus", "a"),
+        ("vscaf_domain_vcpus", "c"),
+    ):
+        assert key not in got
+    assert any(name.startswith("vscaf_daemon_process_") for name, *_ in got)
+    assert not any("evil" in part for key in got for part in key), "what a guest chooses is in no label"
+
+
+def test_who_has_gone_leaves_no_series() -> None:
+    now: list[dict[str, Any]] = [domain("a"), domain("b")]
+    clock = [0.0]
+    text = MetricsText(lambda: status(*now), dict, lambda: clock[0])
+    assert b'"b"' in text()
+    now.pop()
+    clock[0] += KEPT_S
+    assert b'"b"' not in text() and b'"a"' in text()
+
+
+def test_scrapes_in_a_row_cost_one() -> None:
+    asked: list[int] = []
+    clock = [0.0]
+
+    def state() -> dict[str, Any]:
+        asked.append(1)
+        return status(domain("a"))
+
+    text = MetricsText(state, dict, lambda: clock[0])
+    assert len({text() for _ in range(100)}) == 1
+    assert len(asked) == 1
+    clock[0] += KEPT_S
+    text()
+    assert len(asked) == 2
+
+
+@given(st.lists(st.text(min_size=1, max_size=300), min_size=1, max_size=8, unique=True))
+def test_any_names_make_a_scrape_with_a_series_for_each(names: list[str]) -> None:
+    got = scraped(status(*(domain(name) for name in names)))
+    shown = [key for key in got if key[0] == "vscaf_domain_vcpus"]
+    assert len(shown) == len(names)
+    assert all(len(key[1]) < 140 and key[1].isprintable() for key in shown)
+
+
+def test_no_more_series_than_were_agreed() -> None:
+    got = scraped(status(*(domain(f"d{number}") for number in range(MOST_DOMAINS + 50))))
+    assert sum(1 for key in got if key[0] == "vscaf_domain_vcpus") == MOST_DOMAINS
+    assert got["vscaf_domains", "cooperating"] == MOST_DOMAINS + 50
+
+
+def free_port() -> int:
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        port: int = one.getsockname()[1]
+        return port
+
+
+def test_over_http_and_nothing_else_there() -> None:
+    async def main() -> None:
+        port = free_port()
+        server = MetricsServer(f"127.0.0.1:{port}")
+        await server.start(lambda: b"vscaf_up 1\n")
+        try:
+            async with aiohttp.ClientSession() as session:
+                async with session.get(f"http://127.0.0.1:{port}/metrics") as response:
+                    assert (response.status, await response.text()) == (200, "vscaf_up 1\n")
+                    assert response.headers["Content-Type"].startswith("text/plain; version=0.0.4")
+                for method, path in (("POST", "/metrics"), ("GET", "/v1/status"), ("POST", "/v1/off")):
+                    async with session.request(method, f"http://127.0.0.1:{port}{path}") as response:
+                        assert response.status == 404
+        finally:
+            async with asyncio.timeout(20):
+                await server.stop()
+
+    asyncio.run(main())
+
+
+def test_idle_connections_are_few_and_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(metrics_module, "SCRAPE_S", 0.5)
+
+    async def main() -> None:
+        port = free_port()
+        server = MetricsServer(f"127.0.0.1:{port}")
+        await server.start(lambda: b"")
+        held = [socket.create_connection(("127.0.0.1", port)) for _ in range(100)]
+        try:
+            await until(lambda: server._connections["all"] > 0)
+            assert server._connections["all"] <= metrics_module.CONNECTIONS
+            await until(lambda: not server._connections["all"])
+        finally:
+            for one in held:
+                one.close()
+            await server.stop()
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("address", ["192.0.2.1:9753", "[2001:db8::1]:9753"])
+def test_an_address_that_is_not_this_hosts(address: str) -> None:
+    with pytest.raises(UsageError) as refused:
+        MetricsServer(address)
+    assert f"metrics_address {address}: " in str(refused.value) and "free port" in str(refused.value)
+
+
+def test_a_port_that_is_taken() -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        with pytest.raises(UsageError, match=r"metrics_address .*in use.*free port"):
+            MetricsServer(f"127.0.0.1:{taken.getsockname()[1]}")
+
+
+def test_two_that_were_started_at_once() -> None:
+    port = free_port()
+    first = MetricsServer(f"127.0.0.1:{port}")
+    with pytest.raises(UsageError, match=r"metrics_address .*in use"):
+        MetricsServer(f"127.0.0.1:{port}")
+    asyncio.run(first.stop())

@@ -1,0 +1,67 @@
+"""Bounds of domains in whole chunks: the quick ways say what the plain ones do."""
+
+from dataclasses import fields, replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from vscaf_policies import DomainState, PoolState, SpeedupPoint, competes, integer_partition, largest, smallest
+from vscaf_policies.bounds import bounded_partition, limits
+
+domain_states = st.builds(
+    DomainState,
+    name=st.text("abcdef", min_size=1, max_size=2),
+    minimum=st.integers(0, 12),
+    maximum=st.integers(0, 20),
+    weight=st.floats(0.1, 4),
+    demand=st.integers(0, 24),
+    allocation=st.integers(0, 8),
+    may_rest=st.booleans(),
+    scaf_weight=st.none() | st.floats(0.05, 8),
+    newcomer=st.booleans(),
+    points=st.just(()),
+    priority=st.integers(-3, 3),
+)
+
+
+@given(domain_states, st.integers(1, 4))
+def test_limits_are_the_smallest_and_the_largest(domain, chunk):
+    assert limits(domain, chunk) == (smallest(domain, chunk), largest(domain, chunk))
+
+
+@given(domain_states)
+def test_other_knowledge_changes_nothing_else(domain):
+    points = (SpeedupPoint(2, 1.5, 0.1, 3),)
+    known = domain.knowing(2.5, not domain.newcomer, points)
+    assert known == replace(domain, scaf_weight=2.5, newcomer=not domain.newcomer, points=points)
+    assert {field.name for field in fields(domain) if getattr(known, field.name) != getattr(domain, field.name)} <= {
+        "scaf_weight",
+        "newcomer",
+        "points",
+    }
+
+
+@given(st.lists(domain_states, unique_by=lambda one: one.name, max_size=7), st.integers(1, 40), st.integers(1, 3))
+def test_a_bounded_partition_is_the_integer_partition_of_those_that_compete(domains, cpus, chunk):
+    pool = PoolState(cpus, chunk, 0.0, tuple(domains))
+    shares = {domain.name: domain.weight for domain in domains}
+    there = [domain for domain in domains if competes(domain)]
+    expected = dict.fromkeys(shares, 0) | integer_partition(
+        {domain.name: shares[domain.name] for domain in there},
+        cpus,
+        chunk,
+        {domain.name: smallest(domain, chunk) for domain in there},
+        {domain.name: largest(domain, chunk) for domain in there},
+    )
+    assert bounded_partition(pool, shares) == expected
+
+
+def test_a_share_that_means_nothing_is_refused_by_name():
+    pool = PoolState(8, 1, 0.0, (DomainState("a", 1, 4, 1.0, 4, 0, True, None, False, ()),))
+    for share in (-1.0, float("nan"), float("inf")):
+        with pytest.raises(ValueError, match="'a'"):
+            bounded_partition(pool, {"a": share})
+
+
+def test_a_domain_has_priority_0_unless_set():
+    assert DomainState("a", 1, 4, 1.0, 4, 0, True, None, False, ()).priority == 0

@@ -1,0 +1,629 @@
+"""A host on which transitions happen: what is true of each domain beside what is known, and laws that tie the two.
+
+Whatever is left to chance is asked of a function `choose(n) -> 0..n-1`, so that a property test or a seed can drive it.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cache
+
+from vscaf.core.decide import DecideMemory, Decision, decide
+from vscaf.core.placement import Topology, place
+from vscaf.core.plan import plan
+from vscaf.core.transition import (
+    RETRY_MOST_S,
+    Affinity,
+    Apply,
+    Call,
+    Goal,
+    Look,
+    Resize,
+    Standing,
+    State,
+    Tell,
+    Timing,
+    Told,
+    Ways,
+    failed,
+    finished,
+    looked,
+    next_steps,
+)
+from vscaf_policies import DomainState, PoolState
+from vscaf_policies.bounds import largest, smallest
+from vscaf_policies.registry import load_policy
+
+Choose = Callable[[int], int]
+
+TIMING = Timing(deadline_s=0.5, resend_s=4.0, unplug_after_s=3.0)
+CALL_S = 0.01
+MOST_DOMAINS = 5
+POLICIES = tuple(load_policy(name) for name in ("equipartition", "max-speedup"))
+NOWHERE: frozenset[int] = frozenset()
+
+# Where the pins of a vCPU come from. FOREIGN: from elsewhere, and no look has shown it yet; SEEN: one has.
+PARTITION, REST, FOREIGN, SEEN = "partition", "rest", "foreign", "seen"
+
+
+@dataclass
+class Pinned:
+    """The pins that a vCPU really has."""
+
+    cpus: frozenset[int]
+    origin: str
+
+
+@dataclass
+class Flight:
+    """A call under way. left: what has not taken effect. claimed: when it began. read: what a look has seen so far."""
+
+    call: Call
+    left: list[object]
+    claimed: frozenset[int]
+    read: tuple[int, Affinity] | None = None
+    shown: list["Pinned"] = field(default_factory=list)
+
+
+@dataclass
+class Guest:
+    """manner: good (acknowledges when it comes to it), mute, gone (no agent)."""
+
+    manner: str = "good"
+    told: list[Told] = field(default_factory=list)
+    online: tuple[int, ...] = (0,)
+
+
+@dataclass
+class Domain:
+    """One running domain. The affinity is the real one."""
+
+    name: str
+    vcpus_maximum: int
+    pins: dict[int, Pinned]
+    emulator: frozenset[int]
+    iothreads: dict[int, frozenset[int]]
+    shares: int | None
+    minimum: int
+    maximum: int
+    may_rest: bool
+    on_reserve: bool
+    found_vcpus: int
+    unplug: bool
+    unplug_works: bool
+    plug_limit: int
+    demand: int = 1
+    paused: bool = False
+    newcomer: bool = True
+    weight: float | None = None
+    guest: Guest = field(default_factory=Guest)
+    flight: Flight | None = None
+    noticed: bool = False
+
+    def affinity(self) -> Affinity:
+        pins = {vcpu: pinned.cpus for vcpu, pinned in sorted(self.pins.items())}
+        return Affinity(pins, self.emulator, dict(self.iothreads), self.shares)
+
+
+class World:
+    """The host, its domains, and a daemon that does as vscaf's loop does. Law broken: AssertionError."""
+
+    def __init__(self, cpus: int, chunk: int, reserve: int) -> None:
+        self.chunk = chunk
+        self.all_chunks = tuple(frozenset(range(cpu, cpu + chunk)) for cpu in range(0, cpus, chunk))
+        self.offline: set[int] = set()
+        self.reserve = frozenset(range(cpus, cpus + reserve))
+        self.everywhere = frozenset(range(cpus)) | self.reserve
+        self.now_s = 1000.0
+        self.policy = POLICIES[0]
+        self.domains: dict[str, Domain] = {}
+        self.standings: dict[str, Standing] = {}
+        self.goals: dict[str, Goal] = {}
+        self.memory = DecideMemory()
+        self.sharing: frozenset[str] = frozenset()
+        self.placed: object = None
+        self.again_at_s = float("inf")
+        self.excused: set[frozenset[str]] = set()
+        self.leaving_since_s: dict[str, float] = {}
+        self.counts: Counter[str] = Counter()
+        self.numbered = 0
+        self.last_told_s: dict[str, float] = {}
+
+    # The host
+
+    @property
+    def topology(self) -> Topology:
+        chunks = tuple(chunk for place, chunk in enumerate(self.all_chunks) if place not in self.offline)
+        return Topology(chunks, {cpu: cpu // (4 * self.chunk) for chunk in chunks for cpu in chunk})
+
+    @property
+    def pool(self) -> frozenset[int]:
+        return NOWHERE.union(*self.topology.chunks)
+
+    def some_cpus(self, choose: Choose) -> frozenset[int]:
+        """All, one, or any; pins may name pCPUs that are offline."""
+        cpus = sorted(self.everywhere)
+        kind = choose(3)
+        if kind == 0:
+            return self.everywhere
+        first = cpus[choose(len(cpus))]
+        return frozenset({first}) if kind == 1 else frozenset({first, cpus[choose(len(cpus))], cpus[choose(len(cpus))]})
+
+    def offline_some(self, choose: Choose) -> None:
+        """A chunk of the pool goes offline or comes back; one always stays."""
+        place = choose(len(self.all_chunks))
+        if place in self.offline:
+            self.offline.discard(place)
+        elif len(self.offline) < len(self.all_chunks) - 1:
+            self.offline.add(place)
+        for name, standing in self.standings.items():
+            self.standings[name] = replace(standing, ways=self.ways(self.domains[name]))
+
+    def ways(self, domain: Domain) -> Ways:
+        at_reserve = domain.on_reserve and bool(self.reserve)
+        return Ways(
+            rest_area=self.reserve if at_reserve else self.pool,
+            rest_shares=domain.shares if at_reserve or domain.shares is None else 2,
+            shares=None if domain.shares is None else 100,
+            emulator_area=self.reserve,
+            vcpus_found=domain.found_vcpus,
+            unplug=domain.unplug,
+        )
+
+    # Domains come, change and go
+
+    def arrive(self, choose: Choose) -> None:
+        """A domain is there, with whatever pins, and is looked at for the first time."""
+        if len(self.domains) >= MOST_DOMAINS:
+            return
+        self.numbered += 1
+        name = f"{'abcde'[choose(5)]}{self.numbered}"
+        vcpus = 1 + choose(3)
+        same = self.some_cpus(choose)
+        pins = {vcpu: Pinned(same if choose(3) else self.some_cpus(choose), FOREIGN) for vcpu in range(vcpus)}
+        maximum = 1 + choose(len(self.everywhere))
+        domain = Domain(
+            name=name,
+            vcpus_maximum=vcpus + choose(3),
+            pins=pins,
+            emulator=self.everywhere,
+            iothreads={1: self.everywhere} if choose(2) else {},
+            shares=100 if choose(4) else None,
+            minimum=1 + choose(maximum),
+            maximum=maximum,
+            may_rest=choose(5) > 0,
+            on_reserve=choose(2) == 0,
+            found_vcpus=1 + choose(vcpus),
+            unplug=choose(2) == 0,
+            unplug_works=choose(2) == 0,
+            plug_limit=1 + choose(6),
+            demand=choose(5),
+        )
+        domain.guest.manner = ("good", "mute", "gone")[choose(3)]
+        self.domains[name] = domain
+        self.standings[name] = Standing(
+            name, vcpus, domain.vcpus_maximum, self.ways(domain), domain.affinity().reach, domain.affinity()
+        )
+        for pinned in pins.values():
+            pinned.origin = SEEN
+        if domain.guest.manner != "gone":
+            self.hello(domain)
+        self.excuse(name)
+        self.decide()
+
+    def leave(self, choose: Choose) -> None:
+        """Destroyed, whatever is under way with it."""
+        if domain := self.any_domain(choose):
+            del self.domains[domain.name], self.standings[domain.name]
+            self.goals.pop(domain.name, None)
+            self.leaving_since_s.pop(domain.name, None)
+            self.decide()
+
+    def any_domain(self, choose: Choose) -> Domain | None:
+        names = sorted(self.domains)
+        return self.domains[names[choose(len(names))]] if names else None
+
+    def change_demand(self, choose: Choose) -> None:
+        if domain := self.any_domain(choose):
+            domain.demand = choose(6)
+            domain.newcomer = choose(3) == 0
+            domain.weight = (None, 0.1, 0.5, 2.0)[choose(4)]
+
+    def pause(self, choose: Choose) -> None:
+        if domain := self.any_domain(choose):
+            domain.paused = not domain.paused
+
+    def change_policy(self, choose: Choose) -> None:
+        self.policy = POLICIES[choose(len(POLICIES))]
+
+    def repin(self, choose: Choose) -> None:
+        """Somebody else pins vCPUs."""
+        if domain := self.any_domain(choose):
+            cpus = self.some_cpus(choose)
+            for vcpu in list(domain.pins)[choose(2) :]:
+                domain.pins[vcpu] = Pinned(cpus, FOREIGN)
+            if choose(2):
+                self.notice(domain)
+
+    def recount(self, choose: Choose) -> None:
+        """Somebody else plugs a vCPU, or unplugs one."""
+        if domain := self.any_domain(choose):
+            if choose(2) and len(domain.pins) < domain.vcpus_maximum:
+                domain.pins[len(domain.pins)] = Pinned(self.some_cpus(choose), FOREIGN)
+            elif len(domain.pins) > 1:
+                del domain.pins[max(domain.pins)]
+            domain.plug_limit = 1 + choose(6)
+
+    def notice(self, domain: Domain) -> None:
+        """The hypervisor tells of somebody's change, or a count is seen: it is read after what is under way."""
+        domain.noticed = True
+
+    def read_notices(self) -> None:
+        for name, domain in self.domains.items():
+            standing = self.standings[name]
+            if not standing.moving and standing.vcpus != len(domain.pins):
+                self.standings[name] = replace(standing, vcpus=len(domain.pins))
+            elif domain.noticed and not standing.moving and standing.affinity is not None:
+                domain.noticed = False
+                self.standings[name] = replace(standing, moving=True)
+                self.begin(Look(name), standing.claim)
+
+    # Guests
+
+    def hello(self, domain: Domain) -> None:
+        """An agent says hello: whatever it was told is forgotten."""
+        standing = self.standings[domain.name]
+        domain.guest.told.clear()
+        self.standings[domain.name] = replace(
+            standing, answers=True, told=None, acknowledged=False, online=domain.guest.online
+        )
+
+    def turn(self, choose: Choose) -> None:
+        """An agent comes, goes, restarts, falls mute."""
+        if domain := self.any_domain(choose):
+            domain.guest.manner = ("good", "mute", "gone")[choose(3)]
+            if domain.guest.manner != "gone":
+                self.hello(domain)
+            else:
+                self.standings[domain.name] = replace(
+                    self.standings[domain.name], answers=False, acknowledged=choose(2) == 0
+                )
+
+    def claim_online(self, choose: Choose) -> None:
+        """It may say what it likes."""
+        if domain := self.any_domain(choose):
+            domain.guest.online = tuple(sorted({choose(6) for _ in range(1 + choose(4))}))
+            standing = self.standings[domain.name]
+            if standing.answers:
+                self.standings[domain.name] = replace(standing, online=domain.guest.online)
+
+    def acknowledge(self, domain: Domain, honest: bool = True) -> None:
+        """It confirms the first of what it was told; what is no longer the newest counts for nothing."""
+        guest, standing = domain.guest, self.standings[domain.name]
+        if guest.manner != "good" or not guest.told or not standing.answers:
+            return
+        heard = guest.told.pop(0)
+        if honest:
+            guest.online = tuple(range(max(1, min(heard.cpus, standing.vcpus))))
+        confirms = not guest.told and heard == standing.told
+        self.standings[domain.name] = replace(
+            standing, online=guest.online, acknowledged=confirms or standing.acknowledged
+        )
+
+    # The daemon: looks, decides, steps
+
+    def decide(self) -> None:
+        """As the loop does: goals are placed where the decision is another, from what is claimed."""
+        states = []
+        for name, domain in sorted(self.domains.items()):
+            standing, goal = self.standings[name], self.goals.get(name)
+            has = goal.partition if goal is not None else standing.claim & self.pool
+            maximum = max(1, min(domain.maximum, domain.vcpus_maximum, len(self.pool)))
+            state = DomainState(
+                name=name,
+                minimum=min(domain.minimum, maximum),
+                maximum=maximum,
+                weight=1.0,
+                demand=0 if domain.paused else min(domain.demand, maximum),
+                allocation=len(has),
+                may_rest=domain.may_rest,
+                scaf_weight=domain.weight,
+                newcomer=domain.newcomer,
+                points=(),
+            )
+            if goal is not None and standing.affinity is None and standing.failures > 1:
+                least = max(1, len(has))
+                state = replace(state, minimum=least, maximum=least, demand=len(has), may_rest=not has)
+            states.append(state)
+        pool = PoolState(len(self.pool), self.chunk, self.now_s, tuple(states))
+        decision = decide(pool, self.policy, {}, self.memory)
+        self.memory = decision.memory
+        placed = (decision.allocations, decision.sharing, frozenset(self.offline))
+        if placed != self.placed or any(name not in self.goals for name in self.domains):
+            self.place(decision, pool)
+            self.placed = placed
+
+    def place(self, decision: Decision, pool: PoolState) -> None:
+        held = {name: standing.claim for name, standing in self.standings.items()}
+        target = place(self.topology, held, decision.allocations, decision.sharing)
+        competition = sum(1 for one in pool.domains if one.demand) > 1
+        self.goals = {
+            one.name: Goal(target[one.name], whole(largest(one, self.chunk), self.chunk), competition)
+            for one in pool.domains
+        }
+        self.sharing = decision.sharing
+        for one in pool.domains:
+            goal = self.goals[one.name].partition
+            assert len(goal) <= largest(one, self.chunk), "more than its maximum"
+            assert bool(goal) == bool(decision.allocations[one.name])
+            if goal and not self.sharing and sum(smallest(each, self.chunk) for each in pool.domains) <= pool.cpus:
+                assert len(goal) >= smallest(one, self.chunk), "less than its minimum"
+        self.counts["placed"] += 1
+
+    def step(self) -> None:
+        """Takes the next steps until there is nothing left to do, which is soon."""
+        self.read_notices()
+        for _ in range(len(self.domains) + 2):
+            if not self.ask():
+                return
+        raise AssertionError("nothing has changed and there is always more to do")
+
+    def ask(self) -> bool:
+        """Takes the next steps and holds them to the laws. False: there were none."""
+        before = self.standings
+        steps = next_steps(before, self.goals, self.sharing, self.now_s, TIMING)
+        assert steps.standings.keys() == steps.states.keys() == before.keys()
+        self.standings = dict(steps.standings)
+        self.again_at_s = steps.again_at_s
+        assert self.again_at_s > self.now_s, "it would ask again at once, for ever"
+        for tell in steps.tells:
+            assert self.standings[tell.domain].told == tell.told
+            self.check_told(tell, before[tell.domain].told)
+            if tell.again:
+                assert self.now_s - self.last_told_s[tell.domain] >= TIMING.resend_s - 1e-6
+            self.last_told_s[tell.domain] = self.now_s
+            if self.standings[tell.domain].answers:
+                self.domains[tell.domain].guest.told.append(tell.told)
+            self.counts["tell"] += 1
+        for call in steps.calls:
+            self.begin(call, before[call.domain].claim)
+        overlapping = self.nowhere_to_wait(before)
+        self.check_overlaps(overlapping)
+        self.check_deadlines(steps.states, overlapping)
+        return bool(steps.tells or steps.calls)
+
+    # Calls
+
+    def begin(self, call: Call, claimed: frozenset[int]) -> None:
+        domain, standing = self.domains[call.domain], self.standings[call.domain]
+        assert domain.flight is None, "a second call while one is under way"
+        assert standing.moving
+        left: list[object] = []
+        if isinstance(call, Apply):
+            known, wanted = standing.affinity, call.affinity
+            assert known is not None, "it changes what it does not know"
+            assert call.partition <= standing.claim
+            if call.partition:
+                goal = self.goals[call.domain].partition
+                assert len(call.partition) <= max(1, len(goal)), "more than was decided"
+                assert wanted.reach <= call.partition
+            else:
+                assert wanted.reach <= standing.ways.rest_area
+            left = [vcpu for vcpu, cpus in wanted.vcpus.items() if known.vcpus.get(vcpu) != cpus]
+            left += [
+                part for part in ("emulator", "iothreads", "shares") if getattr(wanted, part) != getattr(known, part)
+            ]
+            changes = standing.resting == bool(call.partition) or standing.claim != call.partition
+            assert left or changes or standing.retiring, "a call that changes nothing"
+        elif isinstance(call, Look):
+            left = ["read"]
+        else:
+            assert standing.vcpus != call.vcpus <= standing.vcpus_maximum
+            left = ["resize"]
+        domain.flight = Flight(call, left, claimed)
+        self.counts[type(call).__name__] += 1
+
+    def in_flight(self, choose: Choose) -> Domain | None:
+        flying = [domain for _, domain in sorted(self.domains.items()) if domain.flight is not None]
+        return flying[choose(len(flying))] if flying else None
+
+    def take_effect(self, domain: Domain, choose: Choose) -> bool:
+        """The next part of a call under way becomes true. False: it cannot."""
+        flight = domain.flight
+        assert flight is not None
+        call, standing = flight.call, self.standings[domain.name]
+        part = flight.left.pop(choose(len(flight.left)))
+        if isinstance(call, Apply):
+            if isinstance(part, int):
+                if part not in domain.pins:
+                    return False
+                domain.pins[part] = Pinned(call.affinity.vcpus[part], PARTITION if call.partition else REST)
+            elif part == "iothreads":
+                domain.iothreads = dict(call.affinity.iothreads)
+            else:
+                setattr(domain, str(part), getattr(call.affinity, str(part)))
+        elif isinstance(call, Look):
+            flight.read = (len(domain.pins), domain.affinity())
+            flight.shown = [pinned for pinned in domain.pins.values() if pinned.origin == FOREIGN]
+        else:
+            return self.resize(domain, call, standing, choose)
+        return True
+
+    def resize(self, domain: Domain, call: Resize, standing: Standing, choose: Choose) -> bool:
+        """A plug may be refused in part; an unplug may come about late or never, although it was accepted."""
+        goal = self.goals[domain.name].partition or self.everywhere
+        while len(domain.pins) < min(call.vcpus, domain.plug_limit) and call.vcpus > standing.vcpus:
+            domain.pins[len(domain.pins)] = Pinned(goal if choose(2) else self.everywhere, FOREIGN)
+        if call.vcpus < standing.vcpus and domain.unplug_works:
+            while len(domain.pins) > call.vcpus:
+                del domain.pins[max(domain.pins)]
+        return len(domain.pins) >= call.vcpus
+
+    def succeed(self, domain: Domain, choose: Choose) -> None:
+        """The call under way takes effect, all of it, and ends."""
+        flight = domain.flight
+        assert flight is not None
+        while flight.left:
+            if not self.take_effect(domain, choose):
+                self.fail(domain)
+                return
+        domain.flight = None
+        call, standing = flight.call, self.standings[domain.name]
+        if isinstance(call, Look):
+            assert flight.read is not None
+            self.standings[domain.name] = looked(standing, *flight.read)
+            for pinned in flight.shown:
+                pinned.origin = SEEN
+            if flight.shown:
+                self.excuse(domain.name)
+        else:
+            if isinstance(call, Apply):
+                for vcpu, pinned in domain.pins.items():
+                    if pinned.origin != FOREIGN and call.affinity.vcpus.get(vcpu) == pinned.cpus:
+                        pinned.origin = PARTITION if call.partition else REST
+            self.standings[domain.name] = finished(standing, call)
+            self.leaving_since_s.pop(domain.name, None)
+
+    def fail(self, domain: Domain) -> None:
+        """The call under way ends with an error; what has taken effect of it, has."""
+        flight = domain.flight
+        assert flight is not None
+        domain.flight = None
+        self.standings[domain.name] = failed(self.standings[domain.name], flight.call, self.now_s)
+        self.counts["failed"] += 1
+
+    # Laws
+
+    def pairs(self) -> list[frozenset[str]]:
+        """Pairs of domains whose claims overlap."""
+        names = sorted(self.standings)
+        return [
+            frozenset({one, other})
+            for place, one in enumerate(names)
+            for other in names[place + 1 :]
+            if self.standings[one].claim & self.standings[other].claim
+        ]
+
+    def excuse(self, name: str) -> None:
+        """What was found of a domain, or what somebody else did to it, may overlap until it is put right."""
+        self.excused |= {pair for pair in self.pairs() if name in pair}
+
+    def nowhere_to_wait(self, before: dict[str, Standing]) -> Callable[[], frozenset[str]]:
+        """Which domains may overlap for want of a free pCPU, by the plan from what was claimed *before*."""
+
+        @cache
+        def overlapping() -> frozenset[str]:
+            targets = {name: goal.partition for name, goal in self.goals.items()}
+            return plan({name: one.claim for name, one in before.items()}, targets, self.sharing).overlapping
+
+        return overlapping
+
+    def check_overlaps(self, overlapping: Callable[[], frozenset[str]] = frozenset) -> None:
+        pairs = self.pairs()
+        for pair in pairs:
+            allowed = pair in self.excused or pair <= self.sharing
+            if not allowed and pair & overlapping():
+                allowed = True
+                self.counts["overlapping"] += 1
+            assert allowed, f"{sorted(pair)} were apart and claim a pCPU together"
+        self.excused = set(pairs)
+
+    def check_truth(self) -> None:
+        """Nobody computes outside its claim, but for what is at rest, and what nobody can know of yet."""
+        for name, domain in self.domains.items():
+            standing = self.standings[name]
+            assert standing.moving == (domain.flight is not None)
+            assert standing.claim or standing.resting or standing.retiring
+            at_rest = standing.resting or standing.retiring
+            for vcpu, pinned in domain.pins.items():
+                if pinned.origin == FOREIGN or (at_rest and pinned.origin in (REST, SEEN)):
+                    continue
+                assert pinned.cpus <= standing.claim, f"vCPU {vcpu} of {name} runs where it claims nothing"
+
+    def check_told(self, tell: Tell, before: Told | None) -> None:
+        """A guest hears of more only where its pins are there already."""
+        domain = self.domains[tell.domain]
+        most = before.cpus if before else 0
+        had = self.standings[tell.domain].claim if domain.flight is None else domain.flight.claimed
+        most = max(most, len(had))
+        assert tell.told.cpus <= most, "told of more before its pins are there"
+
+    def check_deadlines(self, states: Mapping[str, State], overlapping: Callable[[], frozenset[str]]) -> None:
+        """Whoever has had a pCPU to leave for as long as a guest is waited for is being moved off it."""
+        for name, standing in self.standings.items():
+            goal = self.goals[name].partition
+            late = standing.claim - goal
+            if not late or standing.claim.isdisjoint(goal) or states[name] == State.UNKNOWN or name in overlapping():
+                self.leaving_since_s.pop(name, None)
+                continue
+            since_s = self.leaving_since_s.setdefault(name, self.now_s)
+            if self.now_s - since_s >= TIMING.deadline_s:
+                assert standing.moving or self.now_s < standing.retry_at_s, f"{name} is not contained in time"
+            elif not standing.moving:
+                assert self.again_at_s <= max(since_s + TIMING.deadline_s, standing.retry_at_s), "nobody will see to it"
+        for name, standing in self.standings.items():
+            told = standing.told is not None and standing.answers and not standing.acknowledged
+            if told and not standing.moving and states[name] in (State.RESTING, State.COOPERATING, State.CONTAINED):
+                assert self.again_at_s <= standing.sent_at_s + TIMING.resend_s, f"nobody will tell {name} again"
+
+    # All is well from here on
+
+    def come_to_rest(self, choose: Choose, decide_again: bool) -> None:
+        """No failure, no news: every goal is reached in bounded time, and then nothing goes on for ever."""
+        for domain in self.domains.values():
+            self.notice(domain)
+        chain_s = (len(self.domains) + 2) * (TIMING.deadline_s + 4 * CALL_S)
+        in_time_s = self.now_s + RETRY_MOST_S + chain_s
+        quiet_s = in_time_s + TIMING.unplug_after_s + 1.0
+        end_s = quiet_s + 5.0
+        rounds = 0
+        busy_at_s: dict[str, float] = {}
+        while self.now_s < end_s:
+            rounds += 1
+            assert rounds < 600, "it never comes to rest"
+            if decide_again and self.now_s < in_time_s - chain_s:
+                self.decide()
+            calls = self.counts["Apply"] + self.counts["Look"] + self.counts["Resize"]
+            self.step()
+            if calls != self.counts["Apply"] + self.counts["Look"] + self.counts["Resize"]:
+                busy_at_s["call"] = self.now_s
+            self.check_truth()
+            flying = [domain for domain in self.domains.values() if domain.flight is not None]
+            heard = [domain for domain in self.domains.values() if domain.guest.manner == "good" and domain.guest.told]
+            for domain in flying:
+                self.succeed(domain, choose)
+            for domain in heard:
+                self.acknowledge(domain)
+            self.check_truth()
+            self.check_overlaps()
+            if flying or heard:
+                self.now_s += CALL_S
+            elif self.again_at_s == float("inf"):
+                break
+            else:
+                self.now_s = max(self.again_at_s, self.now_s)
+            if self.now_s >= in_time_s:
+                self.check_reached()
+        self.check_reached()
+        assert busy_at_s.get("call", 0.0) < quiet_s, "calls go on and on"
+        for name, domain in self.domains.items():
+            if domain.guest.manner == "good":
+                assert self.standings[name].acknowledged
+            if domain.guest.manner == "gone":
+                assert self.last_told_s.get(name, 0.0) < quiet_s
+
+    def check_reached(self) -> None:
+        for name, domain in self.domains.items():
+            standing, goal = self.standings[name], self.goals[name]
+            assert standing.claim == goal.partition, f"{name} has not come to its goal"
+            assert standing.resting == (not goal.partition)
+            assert standing.failures == 0 or domain.flight is not None
+            where = goal.partition or standing.ways.rest_area
+            if standing.affinity is not None and standing.vcpus == len(domain.pins) and domain.flight is None:
+                assert domain.affinity() == standing.affinity
+                assert domain.affinity().reach <= where
+
+
+def whole(cpus: int, chunk: int) -> int:
+    """Rounded up to chunks."""
+    return -(-cpus // chunk) * chunk
