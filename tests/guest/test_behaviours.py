@@ -32,7 +32,7 @@ pytestmark = pytest.mark.guest
 
 DEADLINE_S = 60.0
 LIVE = libvirt.VIR_DOMAIN_AFFECT_LIVE
-PROGRAM = over_and_over("NPB_REPEAT=3 vscaf-run cg.S")
+PROGRAM = over_and_over("vscaf-run cg.W")
 EVERYWHERE = frozenset(POOL)
 
 
