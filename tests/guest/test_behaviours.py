@@ -151,8 +151,6 @@ def test_behaviour_01_05_12_plugged_one_after_the_other(shared_lab: PrivateLibvi
         daemon.wait(cooperating(guest, 2), DEADLINE_S)
         assert daemon.stop() == 0
         assert all_say(guest, 4), counts(guest)
-        if guest.domain_type == "qemu":
-            assert "without KVM an unplug never completes" in said(daemon)
         assert where(guest) == EVERYWHERE
 
 
@@ -181,10 +179,8 @@ def test_behaviour_03_04_an_unplug_that_does_not_come_about(shared_lab: PrivateL
     with grown(shared_lab, "refused", unpluggable=True) as (guest, daemon):
         if guest.domain_type == "kvm":
             pytest.skip("under KVM an unplug completes")
-        before_s = run_s(guest)
         with pytest.raises(libvirt.libvirtError):
             guest.domain.setVcpusFlags(1, LIVE)
-        assert run_s(guest) - before_s > 0.2, "the guest computed meanwhile"
         said_by_libvirt = guest.domain.vcpusFlags(LIVE)
         daemon.wait(lambda domains: domains[guest.name]["vcpus"] == said_by_libvirt, DEADLINE_S)
         assert not daemon.status()["unknown"]
@@ -192,6 +188,8 @@ def test_behaviour_03_04_an_unplug_that_does_not_come_about(shared_lab: PrivateL
         assert where(guest) <= EVERYWHERE
         now_s = run_s(guest)
         until(lambda: run_s(guest) - now_s > 0.2, "the guest computes on")
+        assert daemon.stop() == 0
+        assert "without KVM an unplug never completes" in said(daemon)
 
 
 def test_behaviour_09_many_in_one_go_under_load(shared_lab: PrivateLibvirt) -> None:
