@@ -80,8 +80,8 @@ class ManagedDomain:
         self.modelled_at_s = float("-inf")
         self.modelled_processes = 0
         self.distrusted = False
-        self.vcpu_time_s: Mapping[int, float] | None = None
-        self.vcpu_time_at_s = 0.0
+        self.vcpu_seen: tuple[Mapping[int, float], Mapping[int, float]] | None = None
+        self.vcpu_seen_at_s = 0.0
         self.usage_known = False
         self.busy_cpus = 0.0
         self.scaf_weight: float | None = None

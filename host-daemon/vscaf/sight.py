@@ -1,6 +1,7 @@
 """What a look at a domain tells: its demand and its model, from what its agent says and what the host sees."""
 
 import time
+from collections.abc import Mapping
 
 from vscaf_policies import SpeedupPoint
 
@@ -31,7 +32,7 @@ def infer(domain: ManagedDomain, maximum: int, now_s: float) -> None:
     agent = domain.agent_demand()
     held = len(domain.held)
     if usage is not None:
-        domain.busy_cpus, domain.usage_known = usage.busy_cpus, True
+        domain.usage_known = True
         domain.sight = look(domain.sight, held, usage.busy_cpus, usage.window_s, computing=domain.demand > 0)
         _model(domain, now_s)
     if usage is not None or agent is not None:
@@ -70,17 +71,26 @@ def _want(domain: ManagedDomain, wanted: int, now_s: float) -> None:
 
 
 def _usage(domain: ManagedDomain, now_s: float) -> HostUsage | None:
-    """vCPU time since the last look that was long enough ago; None: too soon, or a first look."""
-    times = domain.seen.vcpu_time_s
-    before, window_s = domain.vcpu_time_s, now_s - domain.vcpu_time_at_s
+    """What its vCPUs used, or would have, since the last look that was long enough ago; None: too soon, or a first one.
+
+    Ready without a pCPU counts as use: a vCPU that others keep from running has no less to do.
+    """
+    times_s, delays_s = domain.seen.vcpu_time_s, domain.seen.vcpu_delay_s
+    before, window_s = domain.vcpu_seen, now_s - domain.vcpu_seen_at_s
     if before is not None and window_s < USAGE_WINDOW_S:
         return None
-    domain.vcpu_time_s, domain.vcpu_time_at_s = times, now_s
+    domain.vcpu_seen, domain.vcpu_seen_at_s = (times_s, delays_s), now_s
     if before is None:
         return None
-    used_s = {vcpu: max(0.0, time_s - before.get(vcpu, 0.0)) for vcpu, time_s in times.items()}
+    used_s, waited_s = _since(times_s, before[0]), _since(delays_s, before[1])
+    domain.busy_cpus = sum(used_s.values()) / window_s
     _hold_to_its_word(domain, {vcpu: one_s / window_s for vcpu, one_s in used_s.items()})
-    return HostUsage(sum(used_s.values()), window_s)
+    return HostUsage(sum(used_s.values()) + sum(waited_s.values()), window_s)
+
+
+def _since(now_s: Mapping[int, float], before_s: Mapping[int, float]) -> dict[int, float]:
+    """By vCPU; one that was not counted before is left out, whatever it brought along."""
+    return {vcpu: max(0.0, time_s - before_s[vcpu]) for vcpu, time_s in now_s.items() if vcpu in before_s}
 
 
 def _hold_to_its_word(domain: ManagedDomain, busy_cpus: dict[int, float]) -> None:
