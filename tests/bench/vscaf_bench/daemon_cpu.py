@@ -22,7 +22,6 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import cast
 
 from vscaf.agentlink import messages
 from vscaf.agentlink.link import CONNECTED, AgentLink
@@ -88,8 +87,7 @@ async def run_daemon(directory: Path, guests: int, host: LibvirtHost | Simulated
     )
     await host.open()
     journal = Journal(Path(config.state_directory), "bench")
-    # The daemon asks no more of its host than interface.Hypervisor, whatever it says.
-    daemon = Daemon(config, cast(LibvirtHost, host), await host.host_cpus(), journal)
+    daemon = Daemon(config, host, await host.host_cpus(), journal)
     running = asyncio.create_task(daemon.run())
     links = [domain.link for domain in daemon.managed.values() if domain.link is not None]
     while sum(link.connected and link.report is not None for link in links) < guests:
