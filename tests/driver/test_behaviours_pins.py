@@ -7,7 +7,7 @@ from typing import Any
 
 import libvirt
 import pytest
-from vscaf.errors import HypervisorError, NotSupported
+from vscaf.errors import HypervisorError, HypervisorUnreachable, NotSupported
 
 from .hosts import ONLINE, Rig, with_host
 
@@ -154,6 +154,26 @@ def test_behaviour_24_pins_outside_the_cpuset_are_an_error_and_the_connection_li
                 await use()
             assert type(refused.value) is HypervisorError
         assert await rig.host.settings(a.key) == found
+
+    with_host(tmp_path, loop_runner, TWO, work)
+
+
+def test_one_vcpu_that_cannot_be_pinned_leaves_no_other_where_it_was(
+    tmp_path: Path, loop_runner: asyncio.Runner
+) -> None:
+    """After an unplug that never ended libvirt may hold a vCPU whose thread is dead."""
+
+    async def work(rig: Rig) -> None:
+        a, _b = await rig.host.observe()
+        rig.faults.inject("pinVcpu", "a", error=libvirt.VIR_ERR_SYSTEM_ERROR, words="No such process")
+        with pytest.raises(HypervisorError, match="No such process"):
+            await rig.host.pin_vcpus(a.key, {0: frozenset({0}), 1: frozenset({2})})
+        assert (await rig.host.settings(a.key)).vcpu_pins == {0: EVERYWHERE, 1: frozenset({2})}
+        before = rig.faults.called["pinVcpu"]
+        rig.faults.inject("pinVcpu", "a", error=libvirt.VIR_ERR_RPC)
+        with pytest.raises(HypervisorUnreachable):
+            await rig.host.pin_vcpus(a.key, {0: frozenset({0}), 1: frozenset({0})})
+        assert rig.faults.called["pinVcpu"] == before + 1  # there is nobody to ask
 
     with_host(tmp_path, loop_runner, TWO, work)
 

@@ -10,7 +10,7 @@ import libvirt
 from vscaf.errors import DomainGone, HypervisorError, HypervisorUnreachable, NotSupported, UsageError
 from vscaf.hypervisor.calls import Call, Line, start
 from vscaf.hypervisor.capabilities import parse_capabilities
-from vscaf.hypervisor.connection import NOT_PERMITTED, NOT_SUPPORTED, Connections
+from vscaf.hypervisor.connection import NOT_PERMITTED, NOT_SUPPORTED, UNREACHABLE, Connections
 from vscaf.hypervisor.descriptions import Descriptions
 from vscaf.hypervisor.domain_events import register_domain_events
 from vscaf.hypervisor.domain_xml import parse_description
@@ -220,15 +220,23 @@ class LibvirtHost:
                     raise HypervisorError(
                         f"domain {domain.name()}: not one of the CPUs {sorted(cpus)} is online: pin to others"
                     )
+            failed: libvirt.libvirtError | None = None
             for number, cpus in pins.items():
                 call.proceed()
                 try:
-                    apply(domain, number, masks[number])
+                    try:
+                        apply(domain, number, masks[number])
+                    except libvirt.libvirtError as error:
+                        if cpus <= online or error.get_error_code() not in BAD_CPUS:
+                            raise
+                        # The kernel may refuse a set with an offline CPU in it, such as one found before that went.
+                        apply(domain, number, cpus_mask(cpus & online, width))
                 except libvirt.libvirtError as error:
-                    if cpus <= online or error.get_error_code() not in BAD_CPUS:
+                    if error.get_error_code() in UNREACHABLE | {libvirt.VIR_ERR_NO_DOMAIN}:
                         raise
-                    # The kernel may refuse a set with an offline CPU in it, such as one found before that went.
-                    apply(domain, number, cpus_mask(cpus & online, width))
+                    failed = failed or error  # a vCPU whose thread is dead must not leave the others where they were
+            if failed is not None:
+                raise failed
 
         await self._on_domain(key, what, pin, acts=True)
 
