@@ -13,6 +13,11 @@ class Hypervisor(Protocol):
     NotSupported: this host or domain can never do it. ValueError: a pin to no pCPU.
     """
 
+    @property
+    def tells_of_tuning(self) -> bool:
+        """Whether it has shown that it tells when somebody changes pins."""
+        ...
+
     async def open(self) -> None:
         """Connects."""
         ...
