@@ -28,6 +28,7 @@ from vscaf.core.transition import (
     Told,
     failed,
     finished,
+    left_behind,
     looked,
 )
 from vscaf.core.trust import DemandHistory, HostSight, believed_online
@@ -199,11 +200,11 @@ class ManagedDomain:
         """
         now = await self._host.settings(self.seen.key)
         affinity = affinity_of(now)
-        resting = self.given_back = False
+        meant_to_rest = self.given_back = False
         self.found = now
         if entry is not None:
             self.found = entry.found.settings()
-            resting, self._guest_told = not entry.partition, True
+            meant_to_rest, self._guest_told = not entry.partition, True
         elif departed is not None and departed.reach and affinity.reach <= set(departed.reach):
             self.found = departed.found.settings()
             log.info("domain %s: came back with pins that vscaf gave it; what was found before stands", self.name)
@@ -212,10 +213,11 @@ class ManagedDomain:
             vcpus=now.vcpus,
             vcpus_maximum=self.seen.vcpus_maximum,
             ways=pool.ways(self.rules, self.found, self.seen.accelerated),
-            claim=frozenset() if resting else affinity.reach,
+            claim=affinity.reach,
             affinity=affinity,
-            resting=resting,
         )
+        if meant_to_rest:
+            self.standing = left_behind(self.standing)
 
     def entry(self) -> JournalEntry:
         """What the journal has to say before the goal is brought about."""
