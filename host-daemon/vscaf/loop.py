@@ -436,7 +436,11 @@ class Daemon:
             limit = self._maximum(domain)
             if (domain.goal.limit, domain.goal.competition) != (limit, competition):
                 domain.goal = replace(domain.goal, limit=limit, competition=competition)
-        await self._write_journal()
+        if all(domain.seen.key in self.journal.entries for domain in by_name.values()):
+            # What was found is on disk. What is meant now may come later: whoever takes over looks at the pins too.
+            self._background(self._write_journal())
+        else:
+            await self._write_journal()
 
     def _place(
         self,

@@ -1,0 +1,73 @@
+"""Two hundred domains on one small host: of every kind, coming and going, more of them than there are pCPUs."""
+
+import asyncio
+from pathlib import Path
+
+import libvirt
+from vscaf.config import DomainConfig
+from vscaf.hypervisor.libvirt_host import LibvirtHost
+from vscaf.loop import Daemon
+from vscaf.status import status
+
+from .faults import Faults
+from .node import write_node
+from .test_daemon import ALL, configured, on_host, running, until
+
+DOMAINS = 200
+PATIENCE_S = 60.0
+
+
+def test_two_hundred_domains(tmp_path: Path, loop_runner: asyncio.Runner) -> None:
+    """With one vCPU, with more than the pool has pCPUs, paused, gone, unreadable: nobody is in the way of another."""
+    faults = Faults()
+    vcpus = {f"d{number:03}": (1 + number % 8, 8) for number in range(DOMAINS)}
+    uri = write_node(tmp_path, 4, vcpus)
+
+    async def work(host: LibvirtHost) -> None:
+        found = {name: await pins(host, name) for name in ("d000", "d007", "d100")}
+        domains = {name: DomainConfig(weight=5.0 if name == "d000" else 1.0) for name in vcpus}
+        config = configured(uri, tmp_path, **domains)
+        for number in range(0, DOMAINS, 10):
+            faults.real.lookupByName(f"d{number + 1:03}").suspend()
+        faults.inject("vcpuPinInfo", "d033", times=None, error=libvirt.VIR_ERR_OPERATION_FAILED)
+        async with running(config, host) as daemon:
+            await until(lambda: settled(daemon), PATIENCE_S)
+            state = {one["name"]: one for one in status(daemon)["domains"]}
+            assert len(state) == DOMAINS
+            assert status(daemon)["violations"] == []
+            # The heaviest has a pCPU of its own; all others that compute share the last one, and say so.
+            own = state["d000"]["partition"]
+            assert own in {"0", "2"}
+            others = {one["partition"] for name, one in state.items() if one["allocation"] and name != "d000"}
+            assert others == {"0", "2"} - {own}
+            assert {state[f"d{number + 1:03}"]["allocation"] for number in range(0, DOMAINS, 10)} == {0}  # paused
+            assert state["d033"]["partition"] is None  # nobody knows its pins, so nothing is changed of it
+            for name in vcpus:
+                if name not in {"d000", "d001"}:
+                    faults.real.lookupByName(name).destroy()
+            await until(lambda: len(daemon.managed) == 2, PATIENCE_S)
+            faults.real.lookupByName("d001").resume()
+            await until(lambda: {one.held for one in daemon.managed.values()} == {frozenset({0}), frozenset({2})})
+        assert await pins(host, "d000") == found["d000"]
+        assert await pins(host, "d001") == [ALL] * 2
+
+    on_host(uri, loop_runner, work, faults)
+
+
+def settled(daemon: Daemon) -> bool:
+    """Whether all that can be managed came to what it is to have."""
+    standings = [one.standing for one in daemon.managed.values() if one.standing is not None]
+    return (
+        len(daemon.managed) == DOMAINS
+        and len(standings) == DOMAINS - 1
+        and all(
+            one.goal is not None and one.goal.partition == one.held for one in daemon.managed.values() if one.standing
+        )
+        and not any(one.moving for one in standings)
+    )
+
+
+async def pins(host: LibvirtHost, name: str) -> list[frozenset[int]]:
+    (key,) = [one.key for one in await host.observe() if one.name == name]
+    settings = await host.settings(key)
+    return [settings.vcpu_pins[vcpu] for vcpu in sorted(settings.vcpu_pins)]
