@@ -7,6 +7,7 @@ takes the next steps towards them whenever anything has happened: a call that en
 
 import asyncio
 import logging
+import operator
 import time
 from collections.abc import Callable, Coroutine, Iterable, Mapping
 from dataclasses import replace
@@ -32,7 +33,7 @@ from vscaf.core.transition import (
 from vscaf.cpulist import format_cpu_list
 from vscaf.errors import DomainGone, HypervisorError, UsageError
 from vscaf.eventlog import EventLog, Kind
-from vscaf.hypervisor.libvirt_host import LibvirtHost
+from vscaf.hypervisor.interface import Hypervisor
 from vscaf.hypervisor.values import DomainKey, DomainSeen, HostCpus
 from vscaf.journal import Journal, LeftAlone
 from vscaf.managed import ManagedDomain, agent_link
@@ -46,6 +47,7 @@ HEARING_S = 1.0  # how long the first decision waits for agents that have not sp
 LOOK_GAP_S = 0.02  # between looks, however many guests have news
 AUDITS = 16  # domains whose pins are read each period where the host does not tell of changes
 AUDITS_TOLD = 1  # where it does: a call that gets lost is found all the same
+STEPS_MOST = 8  # that follow from one another at once; the rest waits for the next turn
 HOST_CPUS_S = 1.0  # between looks at which pCPUs are online
 
 
@@ -53,7 +55,7 @@ class Daemon:
     """Shares the pool of *config* among its domains until stop(). `journal` is open and stays the caller's."""
 
     def __init__(
-        self, config: Config, host: LibvirtHost, cpus: HostCpus, journal: Journal, events: EventLog | None = None
+        self, config: Config, host: Hypervisor, cpus: HostCpus, journal: Journal, events: EventLog | None = None
     ) -> None:
         self.config = config
         self.managed: dict[DomainKey, ManagedDomain] = {}
@@ -84,6 +86,8 @@ class Daemon:
         self._calls: set[asyncio.Task[object]] = set()
         self._journal_turn = asyncio.Lock()
         self._audit_turn = 0
+        self._stepped: list[object] = []
+        self._stepped_sharing: frozenset[str] = frozenset()
 
     @property
     def policy_name(self) -> str:
@@ -429,7 +433,9 @@ class Daemon:
             self._placed = placed
         for domain in by_name.values():
             assert domain.goal is not None  # placed above
-            domain.goal = replace(domain.goal, limit=self._maximum(domain), competition=competition)
+            limit = self._maximum(domain)
+            if (domain.goal.limit, domain.goal.competition) != (limit, competition):
+                domain.goal = replace(domain.goal, limit=limit, competition=competition)
         await self._write_journal()
 
     def _place(
@@ -459,7 +465,7 @@ class Daemon:
     def _step(self) -> None:
         """Takes the steps that can be taken now."""
         if self.unknown_since_s is not None or self.decision is None or not self.decision.managed:
-            self._again_at_s = float("inf")
+            self._again_at_s, self._stepped = float("inf"), []
             return
         # What is not in the journal is not touched.
         by_name = {
@@ -471,7 +477,26 @@ class Daemon:
             domain.hear()
         standings = {name: domain.standing for name, domain in by_name.items() if domain.standing is not None}
         goals = {name: domain.goal for name, domain in by_name.items() if domain.goal is not None}
-        steps = next_steps(standings, goals, self.decision.sharing, time.monotonic(), self._timing)
+        about = [*standings.values(), *goals.values()]
+        same = len(about) == len(self._stepped) and all(map(operator.is_, about, self._stepped))
+        if same and self.decision.sharing == self._stepped_sharing and time.monotonic() < self._again_at_s:
+            return
+        for _ in range(STEPS_MOST):
+            if not self._step_once(by_name, standings, goals, self.decision.sharing):
+                break
+            standings = {name: domain.standing for name, domain in by_name.items() if domain.standing is not None}
+        self._stepped = [*(domain.standing for domain in by_name.values()), *goals.values()]
+        self._stepped_sharing = self.decision.sharing
+
+    def _step_once(
+        self,
+        by_name: Mapping[str, ManagedDomain],
+        standings: Mapping[str, Standing],
+        goals: Mapping[str, Goal],
+        sharing: frozenset[str],
+    ) -> bool:
+        """Takes steps; whether there were any."""
+        steps = next_steps(standings, goals, sharing, time.monotonic(), self._timing)
         self._again_at_s = steps.again_at_s
         for name, domain in by_name.items():
             domain.standing = steps.standings[name]
@@ -484,6 +509,7 @@ class Daemon:
             self._background(self._carry_out(domain, call, domain.standing))
         for name, holders in steps.waits.items():
             log.debug("domain %s: waits for pCPUs that %s still claim", name, ", ".join(holders))
+        return bool(steps.tells or steps.calls)
 
     async def _carry_out(self, domain: ManagedDomain, call: Call, before: Standing) -> None:
         """Makes a call; what comes of it is seen at the next step."""

@@ -28,11 +28,12 @@ from vscaf.core.transition import (
     Told,
     failed,
     finished,
+    left_behind,
     looked,
 )
 from vscaf.core.trust import DemandHistory, HostSight, believed_online
 from vscaf.errors import DomainGone, HypervisorError, NotSupported
-from vscaf.hypervisor.libvirt_host import LibvirtHost
+from vscaf.hypervisor.interface import Hypervisor
 from vscaf.hypervisor.values import DomainSeen, DomainSettings
 from vscaf.journal import FoundSettings, JournalEntry
 from vscaf.pool import HostPool
@@ -54,7 +55,7 @@ class ManagedDomain:
     asked for of a plug or an unplug.
     """
 
-    def __init__(self, seen: DomainSeen, rules: DomainRules, host: LibvirtHost, link: AgentLink | None) -> None:
+    def __init__(self, seen: DomainSeen, rules: DomainRules, host: Hypervisor, link: AgentLink | None) -> None:
         self.seen = seen
         self.rules = rules
         self.link = link
@@ -77,9 +78,11 @@ class ManagedDomain:
         self.wanted_at_s: float | None = None
         self.sight = HostSight()
         self.points: tuple[SpeedupPoint, ...] = ()
+        self.modelled_at_s = float("-inf")
+        self.modelled_processes = 0
         self.distrusted = False
-        self.vcpu_time_s: Mapping[int, float] | None = None
-        self.vcpu_time_at_s = 0.0
+        self.vcpu_seen: tuple[Mapping[int, float], Mapping[int, float]] | None = None
+        self.vcpu_seen_at_s = 0.0
         self.usage_known = False
         self.busy_cpus = 0.0
         self.scaf_weight: float | None = None
@@ -87,6 +90,7 @@ class ManagedDomain:
         self._host = host
         self._sent_to = -1
         self._weightless_said = False
+        self._entry: tuple[tuple[object, ...], JournalEntry] | None = None
         self._spoke = asyncio.Event()
         self._guest_told = False
 
@@ -196,11 +200,11 @@ class ManagedDomain:
         """
         now = await self._host.settings(self.seen.key)
         affinity = affinity_of(now)
-        resting = self.given_back = False
+        meant_to_rest = self.given_back = False
         self.found = now
         if entry is not None:
             self.found = entry.found.settings()
-            resting, self._guest_told = not entry.partition, True
+            meant_to_rest, self._guest_told = not entry.partition, True
         elif departed is not None and departed.reach and affinity.reach <= set(departed.reach):
             self.found = departed.found.settings()
             log.info("domain %s: came back with pins that vscaf gave it; what was found before stands", self.name)
@@ -209,23 +213,27 @@ class ManagedDomain:
             vcpus=now.vcpus,
             vcpus_maximum=self.seen.vcpus_maximum,
             ways=pool.ways(self.rules, self.found, self.seen.accelerated),
-            claim=frozenset() if resting else affinity.reach,
+            claim=affinity.reach,
             affinity=affinity,
-            resting=resting,
         )
+        if meant_to_rest:
+            self.standing = left_behind(self.standing)
 
     def entry(self) -> JournalEntry:
         """What the journal has to say before the goal is brought about."""
         assert self.found is not None and self.standing is not None and self.goal is not None
-        partition = self.goal.partition
-        return JournalEntry(
-            name=self.name,
-            uuid=self.seen.key.uuid,
-            run_id=self.seen.key.run_id,
-            found=FoundSettings.of(self.found),
-            partition=sorted(partition),
-            reach=sorted(partition or self.standing.ways.rest_area),
-        )
+        about = (self.name, self.found, self.goal.partition, self.standing.ways.rest_area)
+        if self._entry is None or self._entry[0] != about:
+            entry = JournalEntry(
+                name=self.name,
+                uuid=self.seen.key.uuid,
+                run_id=self.seen.key.run_id,
+                found=FoundSettings.of(self.found),
+                partition=sorted(self.goal.partition),
+                reach=sorted(self.goal.partition or self.standing.ways.rest_area),
+            )
+            self._entry = (about, entry)
+        return self._entry[1]
 
     async def carry_out(self, call: Call) -> tuple[int, Affinity] | None:
         """Makes *call* and brings its outcome into the standing; a look returns what it read.

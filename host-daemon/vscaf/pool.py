@@ -12,36 +12,31 @@ LEAST_SHARES = 2  # libvirt's "cpu_shares" is cgroup v1's shares, from 2 (defaul
 class HostPool:
     """Which pCPUs may be handed out, and where domains are that have none.
 
-    `topology`: the pool's chunks, as far as they are online. `version` grows whenever that changes. UsageError where
-    the pool cannot be used on this host at all.
+    `topology`: the pool's chunks, as far as they are online; `cpus`: all of them; `reserve`: pCPUs for domains at rest
+    and for emulators, may be empty. `version` grows whenever these change. UsageError where the pool cannot be used on
+    this host at all.
     """
 
     def __init__(self, config: Config, cpus: HostCpus) -> None:
         self._config = config
         self._cpus = cpus
         self._smt = SmtMode(config.smt)
-        self.topology = pool_topology(config.pool_cpus, cpus, self._smt)
+        self._wanted = config.pool_cpus
+        self.topology = pool_topology(self._wanted, cpus, self._smt)
         self.version = 0
+        self.cpus = self.topology.cpus
+        self.reserve = config.reserve_cpus(cpus.online) - self._wanted
 
     def renew(self, cpus: HostCpus) -> Topology | None:
         """Takes the host's pCPUs as they are now; the topology that was, where it is another now, else None."""
         if cpus == self._cpus:
             return None
         self._cpus = cpus
-        before, now = self.topology, remaining_topology(self._config.pool_cpus, cpus, self._smt)
-        self.topology = now
+        before, now = self.topology, remaining_topology(self._wanted, cpus, self._smt)
+        self.topology, self.cpus = now, now.cpus
+        self.reserve = self._config.reserve_cpus(cpus.online) - self._wanted
         self.version += 1
         return before if before.cpus != now.cpus else None
-
-    @property
-    def cpus(self) -> frozenset[int]:
-        """What can be handed out now."""
-        return self.topology.cpus
-
-    @property
-    def reserve(self) -> frozenset[int]:
-        """pCPUs for domains at rest and for emulators; may be empty."""
-        return self._config.reserve_cpus(self._cpus.online) - self._config.pool_cpus
 
     def rest_of(self, rules: DomainRules) -> str:
         """Where a domain rests: "reserve", "share" or "keep"."""

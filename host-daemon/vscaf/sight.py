@@ -1,10 +1,11 @@
 """What a look at a domain tells: its demand and its model, from what its agent says and what the host sees."""
 
 import time
+from collections.abc import Mapping
 
 from vscaf_policies import SpeedupPoint
 
-from vscaf.agentlink.messages import Report
+from vscaf.agentlink.messages import ReportedProcess
 from vscaf.core.demand import HostUsage, infer_demand
 from vscaf.core.model import low_pass
 from vscaf.core.trust import (
@@ -18,6 +19,7 @@ from vscaf.core.trust import (
 from vscaf.managed import ManagedDomain
 
 USAGE_WINDOW_S = 0.2  # a shorter look at the vCPUs' time takes what our own orders cost for demand
+MODEL_PERIOD_S = 1.0  # the model's own low pass takes four times as long
 SETTLING_S = 1.0  # after an allocation was told, vCPUs that go offline may still have used time
 
 
@@ -30,25 +32,30 @@ def infer(domain: ManagedDomain, maximum: int, now_s: float) -> None:
     agent = domain.agent_demand()
     held = len(domain.held)
     if usage is not None:
-        domain.busy_cpus, domain.usage_known = usage.busy_cpus, True
+        domain.usage_known = True
         domain.sight = look(domain.sight, held, usage.busy_cpus, usage.window_s, computing=domain.demand > 0)
-        report = domain.link.report if domain.link is not None else None
-        if report is not None:
-            vcpus = domain.seen.vcpus
-            processes = [points_of(report, index) for index, one in enumerate(report.processes) if one.running]
-            weight = believed_weight(processes, domain.sight, vcpus) if processes else None
-            if weight is not None:
-                domain.scaf_weight = low_pass(domain.scaf_weight, weight, usage.window_s)
-            points = [point for points in processes for point in points]
-            domain.points = believed_points(points, domain.sight, vcpus)
-        else:
-            domain.points = ()
+        _model(domain, now_s)
     if usage is not None or agent is not None:
         vcpus = maximum if agent is not None else domain.seen.vcpus
         wanted, domain.demand_memory = infer_demand(agent, usage, held, vcpus, domain.demand_memory)
         if agent is not None:
             wanted = believed_demand(wanted, domain.sight, held)
         _want(domain, wanted, now_s)
+
+
+def _model(domain: ManagedDomain, now_s: float) -> None:
+    """What its running programs report of their speedup, as far as it is believed: once a second, or for new ones."""
+    report = domain.link.report if domain.link is not None else None
+    running = [] if report is None else [one for one in report.processes if one.running]
+    dt_s = now_s - domain.modelled_at_s
+    if dt_s < MODEL_PERIOD_S and len(running) == domain.modelled_processes:
+        return
+    domain.modelled_at_s, domain.modelled_processes = now_s, len(running)
+    processes = [points_of(one) for one in running]
+    domain.points = believed_points([one for points in processes for one in points], domain.sight, domain.seen.vcpus)
+    weight = believed_weight(processes, domain.sight, domain.seen.vcpus) if processes else None
+    if weight is not None:
+        domain.scaf_weight = low_pass(domain.scaf_weight, weight, min(dt_s, MODEL_PERIOD_S))
 
 
 def _want(domain: ManagedDomain, wanted: int, now_s: float) -> None:
@@ -64,17 +71,26 @@ def _want(domain: ManagedDomain, wanted: int, now_s: float) -> None:
 
 
 def _usage(domain: ManagedDomain, now_s: float) -> HostUsage | None:
-    """vCPU time since the last look that was long enough ago; None: too soon, or a first look."""
-    times = domain.seen.vcpu_time_s
-    before, window_s = domain.vcpu_time_s, now_s - domain.vcpu_time_at_s
+    """What its vCPUs used, or would have, since the last look that was long enough ago; None: too soon, or a first one.
+
+    Ready without a pCPU counts as use: a vCPU that others keep from running has no less to do.
+    """
+    times_s, delays_s = domain.seen.vcpu_time_s, domain.seen.vcpu_delay_s
+    before, window_s = domain.vcpu_seen, now_s - domain.vcpu_seen_at_s
     if before is not None and window_s < USAGE_WINDOW_S:
         return None
-    domain.vcpu_time_s, domain.vcpu_time_at_s = times, now_s
+    domain.vcpu_seen, domain.vcpu_seen_at_s = (times_s, delays_s), now_s
     if before is None:
         return None
-    used_s = {vcpu: max(0.0, time_s - before.get(vcpu, 0.0)) for vcpu, time_s in times.items()}
+    used_s, waited_s = _since(times_s, before[0]), _since(delays_s, before[1])
+    domain.busy_cpus = sum(used_s.values()) / window_s
     _hold_to_its_word(domain, {vcpu: one_s / window_s for vcpu, one_s in used_s.items()})
-    return HostUsage(sum(used_s.values()), window_s)
+    return HostUsage(sum(used_s.values()) + sum(waited_s.values()), window_s)
+
+
+def _since(now_s: Mapping[int, float], before_s: Mapping[int, float]) -> dict[int, float]:
+    """By vCPU; one that was not counted before is left out, whatever it brought along."""
+    return {vcpu: max(0.0, time_s - before_s[vcpu]) for vcpu, time_s in now_s.items() if vcpu in before_s}
 
 
 def _hold_to_its_word(domain: ManagedDomain, busy_cpus: dict[int, float]) -> None:
@@ -87,7 +103,6 @@ def _hold_to_its_word(domain: ManagedDomain, busy_cpus: dict[int, float]) -> Non
         domain.distrust()
 
 
-def points_of(report: Report, index: int) -> list[SpeedupPoint]:
+def points_of(process: ReportedProcess) -> list[SpeedupPoint]:
     """The speedup points of one process of a report."""
-    points = report.processes[index].points
-    return [SpeedupPoint(one.p, one.speedup, one.standard_error, one.samples) for one in points]
+    return [SpeedupPoint(one.p, one.speedup, one.standard_error, one.samples) for one in process.points]

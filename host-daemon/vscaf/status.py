@@ -197,7 +197,7 @@ def _domains(state: Mapping[str, Any]) -> Table:
         heading += ", libvirt does not answer: everything below is old"
     rows = Table(title=Text(printable(heading)), title_justify="left")
     for column in ("domain", "state", "pCPUs", "demand", "busy", "vCPUs", "agent", "C", "rules"):
-        rows.add_column(column)
+        rows.add_column(column, no_wrap=column in ("state", "rules"))
     for domain in state["domains"]:
         name = Text(printable(domain["name"]))
         if domain["state"] == NOT_RUNNING:

@@ -8,6 +8,7 @@ import sys
 import time
 import urllib.request
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -82,9 +83,19 @@ def until(truth: Callable[[], bool], deadline_s: float = 20.0) -> None:
 
 @pytest.fixture
 def site(tmp_path: Path) -> Iterator[Site]:
+    with a_site(tmp_path, CONFIG) as site:
+        until(lambda: set(site.states().values()) == {"contained"})
+        yield site
+
+
+@contextmanager
+def a_site(tmp_path: Path, config: str, change: Callable[[str], str] = lambda xml: xml) -> Iterator[Site]:
+    """A daemon that answers; its two domains' XML is what *change* makes of it."""
     uri = write_node(tmp_path, 4, {"a": (2, 2), "b": (2, 2)})
+    node = tmp_path / "node.xml"
+    node.write_text(change(node.read_text(encoding="utf-8")), encoding="utf-8")
     port = free_port()
-    (tmp_path / "vscaf.toml").write_text(CONFIG.format(uri=uri, directory=tmp_path, port=port), encoding="utf-8")
+    (tmp_path / "vscaf.toml").write_text(config.format(uri=uri, directory=tmp_path, port=port), encoding="utf-8")
     with (tmp_path / "log").open("w", encoding="utf-8") as log:
         process = subprocess.Popen(
             [sys.executable, "-m", "vscaf", "daemon", "--config", str(tmp_path / "vscaf.toml")], text=True, stderr=log
@@ -92,7 +103,6 @@ def site(tmp_path: Path) -> Iterator[Site]:
     site = Site(tmp_path, port, process)
     try:
         until((tmp_path / "control.sock").exists)
-        until(lambda: set(site.states().values()) == {"contained"})
         yield site
     finally:
         if process.poll() is None:
@@ -226,3 +236,33 @@ def test_a_follower_of_a_daemon_that_is_killed(site: Site) -> None:
         follower.kill()
         follower.wait()
     assert follower.returncode == 1 and errors.count("\n") == 1 and "control socket" in errors
+
+
+METADATA = """<name>a</name><metadata>
+<vscaf:partition xmlns:vscaf="https://vscaf.org/xmlns/partition/1" min="1" max="2" weight="3" priority="5" rest="keep"/>
+</metadata>"""
+
+
+def tagged(xml: str) -> str:
+    return xml.replace("<name>a</name>", METADATA)
+
+
+def test_a_domain_that_its_own_metadata_tag_needs_no_configuration(tmp_path: Path) -> None:
+    with a_site(tmp_path, CONFIG.split("[domains.a]", maxsplit=1)[0], tagged) as site:
+        until(lambda: site.states() == {"a": "contained"})  # b is nobody's business
+        (a,) = site.status()["domains"]
+        assert a["rules"] == {"minimum": 1, "maximum": 2, "weight": 3.0, "priority": 5, "rest": "keep"}
+        assert "rest keep" in site.run("status").stdout
+
+
+def test_what_metadata_say_counts_above_the_configuration_and_its_managed_above_them(tmp_path: Path) -> None:
+    text = CONFIG.replace("[domains.a]", "[domains.a]\nweight = 9.0\nmanaged = false").replace(
+        "[domains.b]", "[domains.b]\npriority = -4\nrest = 'share'"
+    )
+    with a_site(
+        tmp_path, text, lambda xml: tagged(xml).replace("<name>b</name>", METADATA.replace(">a<", ">b<"))
+    ) as site:
+        until(lambda: site.states().get("b") == "contained")
+        a, b = site.status()["domains"]
+        assert b["rules"] == {"minimum": 1, "maximum": 2, "weight": 3.0, "priority": 5, "rest": "keep"}
+        assert (a["name"], a["partition"]) == ("a", None)

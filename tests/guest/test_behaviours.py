@@ -20,6 +20,7 @@ from xml.etree import ElementTree
 import libvirt
 import pytest
 from vscaf_lab import Guest, PrivateLibvirt, Sampler
+from vscaf_lab.chaos_run import stopped
 from vscaf_lab.daemon import DaemonProcess
 from vscaf_lab.guest import AGENT_CHANNEL
 from vscaf_lab.runner import Command
@@ -31,7 +32,7 @@ pytestmark = pytest.mark.guest
 
 DEADLINE_S = 60.0
 LIVE = libvirt.VIR_DOMAIN_AFFECT_LIVE
-PROGRAM = over_and_over("NPB_REPEAT=3 vscaf-run cg.S")
+PROGRAM = over_and_over("vscaf-run cg.W")
 EVERYWHERE = frozenset(POOL)
 
 
@@ -92,6 +93,10 @@ def all_say(guest: Guest, number: int) -> bool:
     return set(counts(guest).values()) == {number}
 
 
+def online(guest: Guest) -> str:
+    return guest.run("cat /sys/devices/system/cpu/online").text.strip()
+
+
 def order(guest: Guest) -> list[tuple[str | None, ...]]:
     """The domain's vCPUs one by one: number, enabled, hotpluggable, order."""
     rows = ElementTree.fromstring(guest.domain.XMLDesc()).iterfind("./vcpus/vcpu")
@@ -141,14 +146,11 @@ def test_behaviour_01_05_12_plugged_one_after_the_other(shared_lab: PrivateLibvi
             until(lambda number=number: all_say(guest, number), f"{number} vCPUs: {counts(guest)}")
             daemon.wait(lambda domains, number=number: domains[guest.name]["vcpus"] == number, DEADLINE_S)
             until(lambda: where(guest) <= EVERYWHERE, "all vCPUs in the pool")
-            online = guest.run("cat /sys/devices/system/cpu/online").text.strip()
-            # vscaf gave it two pCPUs, so the agent leaves the rest offline.
-            assert online == "0-1", online
-        assert daemon.domain(guest.name)["allocation"] == 2
+            # vscaf gives it two pCPUs, so the agent leaves the rest offline.
+            until(lambda: online(guest) == "0-1", "two of them online")
+        daemon.wait(cooperating(guest, 2), DEADLINE_S)
         assert daemon.stop() == 0
         assert all_say(guest, 4), counts(guest)
-        if guest.domain_type == "qemu":
-            assert "without KVM an unplug never completes" in said(daemon)
         assert where(guest) == EVERYWHERE
 
 
@@ -161,10 +163,11 @@ def test_behaviour_02_vcpus_of_the_boot_stay(shared_lab: PrivateLibvirt, pair: P
         daemon.wait(connected(one, other), DEADLINE_S)
         commands = [guest.start(PROGRAM) for guest in pair]
         for guest in pair:
-            daemon.wait(cooperating(guest, 1), DEADLINE_S)
-        for guest in pair:
+            daemon.wait(
+                lambda domains, name=guest.name: domains[name]["allocation"] == 1 and domains[name]["online"] == [0],
+                DEADLINE_S,
+            )
             assert all_say(guest, 2), counts(guest)
-            assert daemon.domain(guest.name)["online"] == [0]
         for guest in pair:
             enough(guest)
         assert all(verified(command) for command in commands)
@@ -176,17 +179,17 @@ def test_behaviour_03_04_an_unplug_that_does_not_come_about(shared_lab: PrivateL
     with grown(shared_lab, "refused", unpluggable=True) as (guest, daemon):
         if guest.domain_type == "kvm":
             pytest.skip("under KVM an unplug completes")
-        before_s = run_s(guest)
         with pytest.raises(libvirt.libvirtError):
             guest.domain.setVcpusFlags(1, LIVE)
-        assert run_s(guest) - before_s > 0.2, "the guest computed meanwhile"
         said_by_libvirt = guest.domain.vcpusFlags(LIVE)
         daemon.wait(lambda domains: domains[guest.name]["vcpus"] == said_by_libvirt, DEADLINE_S)
         assert not daemon.status()["unknown"]
-        assert daemon.domain(guest.name)["allocation"] >= 1
+        daemon.wait(lambda domains: bool(domains[guest.name]["allocation"]), DEADLINE_S)
         assert where(guest) <= EVERYWHERE
         now_s = run_s(guest)
         until(lambda: run_s(guest) - now_s > 0.2, "the guest computes on")
+        assert daemon.stop() == 0
+        assert "without KVM an unplug never completes" in said(daemon)
 
 
 def test_behaviour_09_many_in_one_go_under_load(shared_lab: PrivateLibvirt) -> None:
@@ -196,11 +199,10 @@ def test_behaviour_09_many_in_one_go_under_load(shared_lab: PrivateLibvirt) -> N
         until(lambda: all_say(guest, 16), "16 vCPUs")
         daemon.wait(lambda domains: domains[guest.name]["vcpus"] == 16, DEADLINE_S)
         daemon.wait(cooperating(guest, 2), DEADLINE_S)
-        assert guest.run("cat /sys/devices/system/cpu/online").text.strip() == "0-1"
+        until(lambda: online(guest) == "0-1", "two of them online")
         until(lambda: len({one.vcpu for one in sampler.samples}) == 16, "a look at all of them")
         assert all(one.affinity <= EVERYWHERE for one in sampler.samples)
-        last = rounds(sampler.samples)[-1]
-        assert affinities(last)[guest.name] == EVERYWHERE
+        until(lambda: affinities(rounds(sampler.samples[-200:])[-1])[guest.name] == EVERYWHERE, "both pCPUs in use")
 
 
 def test_behaviour_10_11_18_what_was_plugged_outlives_all(shared_lab: PrivateLibvirt) -> None:
@@ -213,15 +215,15 @@ def test_behaviour_10_11_18_what_was_plugged_outlives_all(shared_lab: PrivateLib
         domain.resume()
         daemon.wait(cooperating(guest, 2), DEADLINE_S)
         assert all_say(guest, 2), counts(guest)
-        pins = affinity(guest)
-
-        shared_lab.restart_libvirtd()
-        assert all_say(guest, 2), counts(guest)
-        assert (affinity(guest), order(guest)) == (pins, plugged)
+        with stopped(daemon.pid):  # so that nobody changes pins meanwhile
+            pins = affinity(guest)
+            shared_lab.restart_libvirtd()
+            assert all_say(guest, 2), counts(guest)
+            assert (affinity(guest), order(guest)) == (pins, plugged)
         until(lambda: not daemon.status()["unknown"], "libvirt answers the daemon again")
 
         daemon.kill()
-        assert (affinity(guest), order(guest)) == (pins, plugged)
+        assert all_say(guest, 2), counts(guest)
         daemon.start()
         daemon.wait(cooperating(guest, 2), DEADLINE_S)
         assert order(guest) == plugged
@@ -264,7 +266,7 @@ def test_behaviour_22_a_pin_set_before_the_plug(shared_lab: PrivateLibvirt) -> N
             daemon.wait(lambda domains: domains[guest.name]["vcpus"] == 3, DEADLINE_S)
             command = guest.start(PROGRAM)
             daemon.wait(cooperating(guest, 2), DEADLINE_S)
-            assert where(guest) == EVERYWHERE
+            until(lambda: where(guest) == EVERYWHERE, "both pCPUs in use")
             enough(guest)
             assert verified(command)
         assert {vcpu: cpus for vcpu, cpus in affinity(guest).items() if vcpu < 2} == {0: EVERYWHERE, 1: EVERYWHERE}
@@ -288,9 +290,9 @@ def test_behaviour_19_a_guest_that_misses_a_vcpu(shared_lab: PrivateLibvirt, pai
         assert daemon.domain(guest.name)["vcpus"] == 2
         before_s = [run_s(one) for one in (guest, other)]
         until(lambda: all(run_s(one) - s > 0.2 for one, s in zip((guest, other), before_s, strict=True)), "both go on")
-        assert apart(guest, other)
+        until(lambda: apart(guest, other), "both have a pCPU still")
+        assert online(guest) == "0"
         for one in (guest, other):
-            assert one.run("cat /sys/devices/system/cpu/online").text.strip() == "0"
             enough(one)
         assert all(verified(command) for command in commands)
 
@@ -320,11 +322,11 @@ def test_behaviour_28_channel_away_and_back_under_the_daemon(shared_lab: Private
             until(lambda: not channel(one), "the channel is gone")
             daemon.wait(lambda domains: domains[one.name]["agent"] != "connected", DEADLINE_S)
             daemon.wait(lambda domains: domains[one.name]["state"] == "contained", DEADLINE_S)
-            assert apart(one, other)
+            until(lambda: apart(one, other), "both have a pCPU")
             one.domain.attachDeviceFlags(xml.replace(str(one.agent_socket), str(moved)), LIVE)
             daemon.wait(connected(one), DEADLINE_S)
             daemon.wait(cooperating(one, 1), DEADLINE_S)
-            assert apart(one, other)
+            until(lambda: apart(one, other), "both have a pCPU")
         finally:
             # The other tests' guest has its channel where they look for it.
             if there := channel(one):
@@ -375,8 +377,8 @@ def test_behaviour_29_numbers_that_are_none_from_a_guest(shared_lab: PrivateLibv
         time.sleep(1.0)  # four periods, in which it might be believed
         domains = {one["name"]: one for one in daemon.status()["domains"]}
         assert domains[rude.name]["bad_lines"] == before + len(NONSENSE)
-        assert (domains[rude.name]["allocation"] or 0) + domains[polite.name]["allocation"] <= len(POOL)
-        assert domains[polite.name]["allocation"] >= 1
+        assert sum(domain["allocation"] or 0 for domain in domains.values()) <= len(POOL)
+        daemon.wait(lambda domains: bool(domains[polite.name]["allocation"]), DEADLINE_S)
         assert rude.run("rm /run/vscaf/agent.off").status == 0
         daemon.wait(cooperating(polite, 2), DEADLINE_S)
         enough(polite)
@@ -423,7 +425,7 @@ def test_behaviour_30_qemu_ended_by_a_signal(shared_lab: PrivateLibvirt, pair: P
                 os.kill(guest.qemu_pid, number)
                 daemon.wait(lambda domains: domains[guest.name]["state"] == "not running", DEADLINE_S)
                 daemon.wait(cooperating(other, 2), DEADLINE_S)
-                assert where(other) == EVERYWHERE
+                until(lambda: where(other) == EVERYWHERE, "the other has all pCPUs")
                 until(lambda: not guest.domain.isActive(), "libvirt knows")
                 guest.domain.create()
             enough(other)
@@ -440,15 +442,16 @@ def test_behaviour_30_libvirtd_ended_by_a_signal(shared_lab: PrivateLibvirt, pai
         for guest in pair:
             daemon.wait(cooperating(guest, 1), DEADLINE_S)
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGQUIT, signal.SIGABRT, signal.SIGSEGV, signal.SIGKILL):
-            before = [(affinity(guest), guest.qemu_pid, guest.domain.XMLDesc()) for guest in pair]
-            shared_lab.kill_libvirtd(number)
+            with stopped(daemon.pid):  # so that nobody changes pins meanwhile
+                before = [(affinity(guest), guest.qemu_pid, guest.domain.XMLDesc()) for guest in pair]
+                shared_lab.kill_libvirtd(number)
             until(lambda: daemon.status()["unknown"], f"the daemon misses libvirtd after {number.name}")
-            assert [affinity(guest) for guest in pair] == [pins for pins, *_ in before]
-            shared_lab.start_libvirtd()
-            after = [(affinity(guest), guest.qemu_pid, guest.domain.XMLDesc()) for guest in pair]
-            assert after == before, number.name
+            with stopped(daemon.pid):
+                shared_lab.start_libvirtd()
+                after = [(affinity(guest), guest.qemu_pid, guest.domain.XMLDesc()) for guest in pair]
+                assert after == before, number.name
             until(lambda: not daemon.status()["unknown"], f"the daemon has libvirtd again after {number.name}")
-        assert apart(*pair)
+        until(lambda: apart(*pair), "both have a pCPU")
         for guest in pair:
             enough(guest)
         assert all(verified(command) for command in commands)

@@ -52,6 +52,11 @@ def test_both_hold_one_and_one_holds_more():
     assert place(topology(4), held, {"a": 2, "b": 2}) == {"a": cpus(1, 2), "b": cpus(0, 3)}
 
 
+def test_nobody_is_moved_off_all_it_has_so_that_another_is_on_one_node():
+    held = {"b": cpus(0), "c": cpus(0, 1)}
+    assert place(topology(3, per_node=2), held, {"b": 1, "c": 2}) == {"b": cpus(0), "c": cpus(1, 2)}
+
+
 def test_a_chunk_cut_in_two_goes_where_most_is_kept():
     """c0 is cut between a and b, c1 is a's by half: greedily a takes c0 and b is left with nothing."""
     topo = Topology((cpus(0, 1), cpus(2, 3), cpus(4, 5)), dict.fromkeys(range(6), 0))

@@ -19,6 +19,7 @@ from vscaf.core.transition import (
     Ways,
     failed,
     finished,
+    left_behind,
     looked,
     next_steps,
     overlaps,
@@ -353,6 +354,17 @@ def test_who_retires_half_way_keeps_its_claim_but_not_its_rest_area():
     (back,) = (steps := ask([seen], {"a": goal(0)}, 11.0)).calls
     broken = failed(steps.standings["a"], back, 11.0)
     assert looked(broken, 2, half).claim == cpus(0), "it does not claim the pool by what it runs on at rest"
+
+
+def test_who_an_earlier_daemon_meant_to_rest_claims_what_it_still_runs_on():
+    seen = left_behind(on(0, 1, affinity=floating(RESERVE)))
+    assert (seen.claim, seen.resting) == (cpus(), True)
+    half = replace(floating(RESERVE), vcpus={0: RESERVE, 1: cpus(0)})
+    seen = left_behind(on(0, 1, affinity=half))
+    assert (seen.claim, seen.resting) == (cpus(0), False)
+    steps = ask([seen, resting("b")], {"a": goal(), "b": goal(0)})
+    assert steps.waits == {"b": ("a",)}
+    assert steps.calls == (Apply("a", cpus(), floating(RESERVE)),)
 
 
 def test_a_grow_from_rest_that_fails_and_is_not_wanted_any_more_blocks_nobody():

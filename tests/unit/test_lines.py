@@ -28,6 +28,7 @@ def test_lines_do_not_depend_on_how_the_stream_is_cut(stream: bytes, cuts: list[
     *complete, tail = stream.split(b"\n")
     assert lines == [line for line in complete if len(line) < LIMIT]
     assert splitter.oversize == sum(len(line) >= LIMIT for line in [*complete, tail])
+    assert splitter.amid_line == bool(tail)
 
 
 @given(st.lists(st.binary(max_size=50), max_size=30))

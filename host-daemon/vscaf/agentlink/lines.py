@@ -39,6 +39,11 @@ class LineSplitter:
         return None
 
     @property
+    def amid_line(self) -> bool:
+        """Whether what comes next is not the beginning of a line."""
+        return self._skipping or self._start < len(self._data)
+
+    @property
     def held_bytes(self) -> int:
         """How much of the stream it holds."""
         return len(self._data) - self._start

@@ -71,6 +71,7 @@ class AgentLink:
         self._on_news = on_news
         self._hub = hub
         self._online: tuple[int, ...] | None = None
+        self._online_reported = False  # it is what the last report says
         self._socket: socket.socket | None = None
         self._started = False
         self._unreachable = "not tried yet"
@@ -80,8 +81,12 @@ class AgentLink:
         self._timer: asyncio.TimerHandle | None = None  # to connect, or to greet
         self._resumer: asyncio.TimerHandle | None = None
         self._lines = LineSplitter(messages.LINE_LIMIT_BYTES)
-        self._oversize = 0  # of those lines, counted as bad
-        self._work = TokenBucket(WORK_PER_SECOND, WORK_AT_ONCE)
+        self._more = False  # it may hold whole lines
+        self._amid_line = False  # it holds, or has thrown away, the beginning of one
+        self._oversize = 0  # of its lines, counted as bad
+        # What it may still send, in units of work: a token bucket that is filled when it is found empty.
+        self._allowance = WORK_AT_ONCE
+        self._refilled_s = time.monotonic()
         self._news = TokenBucket(NEWS_PER_SECOND, NEWS_AT_ONCE)
         self._words = TokenBucket(WORDS_PER_SECOND, WORDS_AT_ONCE)
         self._first_line = True
@@ -163,30 +168,48 @@ class AgentLink:
 
     def serve(self, now_s: float, most: float) -> tuple[float, bool]:
         """Reads once unless it still holds lines, and takes lines up to *most* units of work, a little more at most."""
-        work, lines = 0.0, self._lines
-        line = lines.pop()
-        if line is None:
+        if self._more:
+            work = self._take_held(now_s, most, 0.0)
+        else:
             data = self._receive()
-            if not data:
-                return 1.0, False
-            lines.push(data)
             work = len(data) / BYTES_OF_WORK
+            if not self._amid_line and data.find(b"\n") == len(data) - 1 >= 0:  # one whole line, as nearly always
+                work += 1.0
+                self._take(data[:-1], now_s)
+            else:
+                self._lines.push(data)
+                work = self._take_held(now_s, most, work)
+        if self._socket is None:
+            return work, False
+        self._allowance -= work
+        if self._allowance < 0.0:
+            self._refill(now_s)
+        return work, self._more and not self.paused
+
+    def _take_held(self, now_s: float, most: float, work: float) -> float:
+        lines = self._lines
+        self._more = True
+        while work < most:
             line = lines.pop()
-        while line is not None:
+            if line is None:
+                self._more = False
+                break
             work += 1.0
             self._take(line, now_s)
-            if self._socket is None or work >= most:
-                break
-            line = lines.pop()
+            if self._socket is None:
+                return work
+        self._amid_line = lines.amid_line
         while self._oversize < lines.oversize:
             self._oversize += 1
             self._count_bad("a line of 64 KiB or more")
-        if self._socket is None:
-            return work, False
-        wait_s = self._work.wait_s(now_s, work)
-        if wait_s > 0.0:
-            self._pause(wait_s)
-        return work, line is not None and not self.paused
+        return max(work, 1.0)
+
+    def _refill(self, now_s: float) -> None:
+        """What it may send grows with the time; where that is not enough, it is left unread for so long."""
+        self._allowance = min(WORK_AT_ONCE, self._allowance + (now_s - self._refilled_s) * WORK_PER_SECOND)
+        self._refilled_s = now_s
+        if self._allowance < 0.0:
+            self._pause(-self._allowance / WORK_PER_SECOND)
 
     def flush(self) -> None:
         """Sends what could not be sent before."""
@@ -221,6 +244,7 @@ class AgentLink:
         self._first_line = True
         self._lines = LineSplitter(messages.LINE_LIMIT_BYTES)
         self._oversize = 0
+        self._more = self._amid_line = False
         self._hello_retry_s = HELLO_RETRY_S
         self._hub.add(channel.fileno(), self)
         # A daemon that died in mid-line left a half line in the guest: end it, or the hello would stick to it.
@@ -364,19 +388,28 @@ class AgentLink:
 
     def _take_report(self, report: messages.Report, line: bytes, now_s: float) -> None:
         before = self.report
-        online = tuple(report.online)
         acknowledged = report.sequence if report.sequence in self._sent else None
+        self.report = report
+        self.report_at_s = now_s
+        self._last_report_line = line
+        if (
+            before is not None
+            and before.demand == report.demand
+            and self.acknowledged == acknowledged
+            and before.online == report.online
+            and self._online_reported
+        ):
+            return
+        online = tuple(report.online)
         changed = (
             before is None
             or before.demand != report.demand
-            or self._online != online
             or self.acknowledged != acknowledged
+            or self._online != online
         )
-        self.report = report
-        self.report_at_s = now_s
         self.acknowledged = acknowledged
         self._online = online
-        self._last_report_line = line
+        self._online_reported = True
         if changed and self._news.allows(now_s):
             self._on_news()
 
@@ -385,6 +418,7 @@ class AgentLink:
             return  # of nobody's allocation, or of one before its hello
         self._last_report_line = b""
         self._online = tuple(ack.online)
+        self._online_reported = False
         news = self.acknowledged != ack.sequence == self._sent[-1]
         self.acknowledged = ack.sequence
         if news:

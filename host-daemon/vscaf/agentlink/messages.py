@@ -1,7 +1,7 @@
 """The wire's messages as typed values. The contract is guest-agent/wire/README.md; both sides test its golden lines."""
 
 import re
-from typing import Annotated, Literal, TypeVar
+from typing import Annotated, Literal
 
 import msgspec
 from msgspec import Meta
@@ -23,7 +23,7 @@ SectionMs = Annotated[float, Meta(ge=0, le=1e9)]
 Words = Annotated[str, Meta(max_length=1024)]
 
 
-class Message(msgspec.Struct, tag_field="type", frozen=True, kw_only=True):
+class Message(msgspec.Struct, tag_field="type", frozen=True, kw_only=True, gc=False):
     """Every message: its version, and its type as the tag."""
 
     v: Literal[1] = 1
@@ -45,7 +45,7 @@ class GuestCpus(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         _each_once(self.online)
 
 
-class GuestHello(Message, tag="hello", frozen=True, kw_only=True):
+class GuestHello(Message, tag="hello", frozen=True, kw_only=True, gc=False):
     """The agent is there, or has restarted."""
 
     agent: Words
@@ -93,7 +93,7 @@ class Decomposition(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Mean wall time of a section. 0: unknown."""
 
 
-class ReportedProcess(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class ReportedProcess(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """A process that joined the agent. pid 0: the agent cannot see its number."""
 
     pid: Annotated[int, Meta(ge=0, lt=2**31)]
@@ -112,7 +112,7 @@ class ReportedProcess(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
     decomposition: Decomposition | None = None
 
 
-class Report(Message, tag="report", frozen=True, kw_only=True):
+class Report(Message, tag="report", frozen=True, kw_only=True, gc=False):
     """The guest's state over the last period."""
 
     sequence: Whole
@@ -125,7 +125,7 @@ class Report(Message, tag="report", frozen=True, kw_only=True):
         _each_once(self.online)
 
 
-class Ack(Message, tag="ack", frozen=True, kw_only=True):
+class Ack(Message, tag="ack", frozen=True, kw_only=True, gc=False):
     """The newest allocate has been carried out; `online` is what is."""
 
     sequence: Whole
@@ -136,13 +136,13 @@ class Ack(Message, tag="ack", frozen=True, kw_only=True):
         _each_once(self.online)
 
 
-class WireError(Message, tag="error", frozen=True, kw_only=True):
+class WireError(Message, tag="error", frozen=True, kw_only=True, gc=False):
     """Words for a person, from either side."""
 
     message: Words
 
 
-class HostHello(Message, tag="hello", frozen=True, kw_only=True):
+class HostHello(Message, tag="hello", frozen=True, kw_only=True, gc=False):
     """The daemon is there, or has restarted."""
 
     daemon: Words
@@ -150,7 +150,7 @@ class HostHello(Message, tag="hello", frozen=True, kw_only=True):
     """Versions of the wire that it speaks."""
 
 
-class Allocate(Message, tag="allocate", frozen=True, kw_only=True):
+class Allocate(Message, tag="allocate", frozen=True, kw_only=True, gc=False):
     """How many CPUs the guest has from now on (0: rest), and by when it should have shrunk to them."""
 
     sequence: Whole
@@ -178,7 +178,6 @@ _anything = msgspec.json.Decoder()
 _NUL = re.compile(rb"(?<!\\)(?:\\\\)*\\u0000")
 _ESCAPED_COLON = re.compile(rb"\\u003a", re.IGNORECASE)
 _encoder = msgspec.json.Encoder()
-T = TypeVar("T")
 
 
 class BadLine(ValueError):
@@ -191,32 +190,32 @@ class BadLine(ValueError):
 
 def decode_from_guest(line: bytes) -> FromGuest:
     """The message in *line* (no line end). BadLine where it is none."""
-    return _decode(_from_guest, line)
+    try:
+        message = _from_guest.decode(line)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        raise _refusal(line, error) from error
+    # What msgspec skips, it does not look at: unknown fields, and all but the last of those of one name. Each name has
+    # its colon, so a report that has its version and no more colons than known names has neither.
+    if (
+        type(message) is Report
+        and line.startswith(b'{"v":1,')
+        and b"\\" not in line
+        and len(line) < LINE_LIMIT_BYTES
+        and line.count(b":") == _names(message)
+    ):
+        return message
+    _look_closer(line)
+    return message
 
 
 def decode_from_host(line: bytes) -> FromHost:
     """As decode_from_guest, for the other direction: for tests and stand-in guests."""
-    return _decode(_from_host, line)
-
-
-def _decode(decoder: msgspec.json.Decoder[T], line: bytes) -> T:
-    if len(line) >= LINE_LIMIT_BYTES:
-        raise BadLine(f"a line of {len(line)} bytes")
-    if b"\\u0000" in line and _NUL.search(line):
-        raise BadLine("a NUL in a string")
     try:
-        message = decoder.decode(line)
-        # What msgspec skips, it does not look at: unknown fields, and all but the last of those of one name. Each name
-        # has its colon, so a report that has its version and no more colons than known names has neither.
-        plain = isinstance(message, Report) and line.startswith(b'{"v":1,') and line.count(b":") == _names(message)
-        if not plain:
-            _look_closer(line)
-        return message
+        message = _from_host.decode(line)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        version = _claimed_version(line)
-        if version is not None and version != WIRE_VERSION:
-            raise BadLine(f"version {version} of the wire, not {WIRE_VERSION}", version) from error
-        raise BadLine(str(error)) from error
+        raise _refusal(line, error) from error
+    _look_closer(line)
+    return message
 
 
 def _names(report: Report) -> int:
@@ -229,24 +228,37 @@ def _names(report: Report) -> int:
 
 
 def _look_closer(line: bytes) -> None:
-    """Raises BadLine or a decoder's error where a line that decodes breaks a rule in what was skipped.
+    """Raises BadLine where a line that decodes breaks a rule in what was skipped.
 
     In a dictionary a name is once, so a line that loses colons on the way through one has some name twice.
     """
+    if len(line) >= LINE_LIMIT_BYTES:
+        raise BadLine(f"a line of {len(line)} bytes")
     if b"\\" in line:
+        if _NUL.search(line):
+            raise BadLine("a NUL in a string")
         line = _ESCAPED_COLON.sub(rb"\\ue000", line)
-    everything = _anything.decode(line)
+    try:
+        everything = _anything.decode(line)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        raise BadLine(str(error)) from error
     if "v" not in everything:
         raise BadLine("no version field `v`")
     if _encoder.encode(everything).count(b":") != line.count(b":"):
         raise BadLine("a field is given twice")
 
 
-def _claimed_version(line: bytes) -> int | None:
+def _refusal(line: bytes, error: Exception) -> BadLine:
+    """Why *line*, which does not decode, is no message."""
+    if len(line) >= LINE_LIMIT_BYTES:
+        return BadLine(f"a line of {len(line)} bytes")
     try:
-        return _versioned.decode(line).v
+        version = _versioned.decode(line).v
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-        return None
+        return BadLine(str(error))
+    if version != WIRE_VERSION:
+        return BadLine(f"version {version} of the wire, not {WIRE_VERSION}", version)
+    return BadLine(str(error))
 
 
 def encode(message: Message) -> bytes:

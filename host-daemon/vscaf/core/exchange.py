@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 
 from vscaf.core.topology import Topology
 
-MOST_LOOKS = 1000
-"""Chunks that are looked at in one call at most, so that it takes a fraction of a millisecond.
+MOST_CHUNKS = 1000
+"""Chunks, free or of those that change, that exchange is good for, so that it takes a fraction of a millisecond.
 
 Where more change at once there is little to exchange: there is choice enough to begin with.
 """
@@ -30,8 +30,7 @@ def exchange(topology: Topology, parties: Mapping[str, Party], split: Iterable[s
     free: chunks that are nobody's. No swap lets more pCPUs change hands, takes anybody from home, or puts another on
     more nodes. owned is changed.
     """
-    if sum([len(party.owned) for party in parties.values()]) + len(free) <= MOST_LOOKS:
-        _Exchange(topology, parties, free).run(split)
+    _Exchange(topology, parties, free).run(split)
 
 
 class _Exchange:
@@ -47,7 +46,7 @@ class _Exchange:
             party.on_node = Counter([self.node_of[chunk] for chunk in party.owned])
         for chunk in sorted({*self.owner, *free}):
             self.chunks_on.setdefault(self.node_of[chunk], []).append(chunk)
-        self.looks = MOST_LOOKS
+        self.looks = 4 * MOST_CHUNKS
 
     def run(self, split: Iterable[str]) -> None:
         """Each of split in turn, from the node where it has the fewest chunks."""
@@ -83,7 +82,7 @@ class _Exchange:
         node, other = self.node_of[give], self.node_of[take]
         if theirs is mine or (theirs.home and other in theirs.home and node not in theirs.home):
             return False
-        if theirs.held.get(take, 0) > theirs.held.get(give, 0) + mine.held.get(take, 0):
+        if theirs.held.get(take, 0) > theirs.held.get(give, 0):
             return False
         # It is there already, or leaves the other node for this one, with its only chunk there.
         return theirs.on_node[node] > 0 or theirs.on_node[other] == 1

@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 from vscaf.core.assignment import improve
-from vscaf.core.exchange import Party, exchange
+from vscaf.core.exchange import MOST_CHUNKS, Party, exchange
 from vscaf.core.rooms import Rooms
 from vscaf.core.topology import Topology
 
@@ -160,10 +160,15 @@ def _best(
     """As many of these chunks, which the group holds, as it is to have, if there are so many: what it best keeps."""
     nodes, caches, cores, held = topology.node_by_chunk, topology.cache_by_chunk, topology.core_by_chunk, group.held
     mine = sorted(chunks)
-    on_node = Counter(map(nodes.__getitem__, mine))
-    rank = _node_ranks(on_node, group, pressure)
-    in_cache = Counter(map(caches.__getitem__, mine))
-    if len(rank) > 1 or len(in_cache) > 1 or claims or topology.cores or len(set(held.values())) > 1:
+    if (
+        claims
+        or topology.cores
+        or len(set(map(caches.__getitem__, mine))) > 1
+        or len(set(map(nodes.__getitem__, mine))) > 1
+        or len(set(held.values())) > 1
+    ):
+        rank = _node_ranks(Counter(map(nodes.__getitem__, mine)), group, pressure)
+        in_cache = Counter(map(caches.__getitem__, mine))
         mine.sort(
             key=lambda chunk: (
                 -held[chunk],
@@ -242,7 +247,7 @@ def _grow(topology: Topology, claims: _Claims) -> dict[str, Collection[int]]:
         owned = min(owned, laid, key=lambda way: _spread(topology, groups, way))
     node_of = topology.node_by_chunk.__getitem__
     split = [group.name for group in growing if len(set(map(node_of, owned[group.name]))) > 1]
-    if not split:
+    if not split or len(free) + sum(map(len, owned.values())) > MOST_CHUNKS:
         return owned
     parties = {group.name: Party(group.held, group.home, set(owned[group.name])) for group in groups}
     exchange(topology, parties, split, free.difference(*owned.values()))

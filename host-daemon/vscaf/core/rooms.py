@@ -60,12 +60,12 @@ class Rooms:
                         self._room[node] -= 1
                         mine.append(chunk)
 
-    def _fill(self, mine: list[int], wanted: int, nodes: Iterable[int]) -> None:
+    def _fill(self, mine: list[int], wanted: int, nodes: Collection[int]) -> None:
         room = self._room
         at = set(map(self._node_of.__getitem__, mine))
-        if at:
-            for node in sorted(at.intersection(nodes), key=lambda node: (-room.get(node, 0), node)):
-                self._take(node, min(wanted - len(mine), room.get(node, 0)), mine)
+        for node in at if len(at) < 2 else sorted(at, key=lambda node: (-room.get(node, 0), node)):
+            if node in nodes and room.get(node):
+                self._take(node, min(wanted - len(mine), room[node]), mine)
         while (missing := wanted - len(mine)) > 0:
             next_node = self._next_node(missing, at, [node for node in nodes if room[node] > 0])
             if next_node is None:

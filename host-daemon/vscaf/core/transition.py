@@ -206,6 +206,17 @@ def next_steps(
     return _Stepper(standings, goals, sharing, now_s, timing).steps()
 
 
+def left_behind(standing: Standing) -> Standing:
+    """What is known of a domain that an earlier daemon meant to rest. It may not have come to that, or not wholly.
+
+    A vCPU with other pins than those at rest computes on them for all that is known, so they are claimed.
+    """
+    assert standing.affinity is not None  # it was read just now
+    pins = standing.affinity.vcpus.values()
+    astray = frozenset[int]().union(*(cpus for cpus in pins if cpus != standing.ways.rest_area))
+    return replace(standing, claim=astray, resting=not astray, retiring=True)
+
+
 def finished(standing: Standing, call: Apply | Resize) -> Standing:
     """What is known after *call* succeeded. A resize is followed by a look: how many vCPUs came of it is read."""
     standing = replace(standing, moving=False, onto=None, failures=0, retry_at_s=float("-inf"))

@@ -13,6 +13,11 @@ class Hypervisor(Protocol):
     NotSupported: this host or domain can never do it. ValueError: a pin to no pCPU.
     """
 
+    @property
+    def tells_of_tuning(self) -> bool:
+        """Whether on_tuned is called for changes of pins, weight and vCPUs, so that they need not be looked for."""
+        ...
+
     async def open(self) -> None:
         """Connects."""
         ...

@@ -277,6 +277,7 @@ class LibvirtHost:
                 vcpus=row.vcpus,
                 vcpus_maximum=row.vcpus_maximum,
                 vcpu_time_s=row.vcpu_time_s,
+                vcpu_delay_s=row.vcpu_delay_s,
                 plugged=row.plugged,
                 rules_error="the domain's description could not be read yet",
             )
@@ -288,6 +289,7 @@ class LibvirtHost:
             vcpus=row.vcpus,
             vcpus_maximum=row.vcpus_maximum,
             vcpu_time_s=row.vcpu_time_s,
+            vcpu_delay_s=row.vcpu_delay_s,
             plugged=row.plugged,
             agent_socket=described.agent_socket,
             home_nodes=described.home_nodes,

@@ -40,6 +40,7 @@ class Row:
     vcpus_maximum: int
     plugged: frozenset[int]
     vcpu_time_s: Mapping[int, float] = field(default_factory=dict)
+    vcpu_delay_s: Mapping[int, float] = field(default_factory=dict)
 
 
 def list_domains(connection: Any, call: Call, *, ask_qemu: bool) -> tuple[Row, ...]:
@@ -74,11 +75,7 @@ def _statistics(connection: Any, *, ask_qemu: bool) -> list[tuple[Any, dict[str,
 
 
 def _row(domain: Any, fields: Mapping[str, Any], *, one_by_one: bool) -> Row | None:
-    times = {
-        int(name.split(".")[1]): value / 1e9
-        for name, value in fields.items()
-        if name.startswith("vcpu.") and name.endswith(".time")
-    }
+    times, delays = _seconds(fields, ".time"), _seconds(fields, ".delay")
     if "vcpu.current" in fields:
         vcpus, maximum = int(fields["vcpu.current"]), int(fields["vcpu.maximum"])
     else:
@@ -98,7 +95,17 @@ def _row(domain: Any, fields: Mapping[str, Any], *, one_by_one: bool) -> Row | N
         vcpus_maximum=maximum,
         plugged=frozenset(times) if len(times) == vcpus else counted,
         vcpu_time_s=times,
+        vcpu_delay_s=delays,
     )
+
+
+def _seconds(fields: Mapping[str, Any], ending: str) -> dict[int, float]:
+    """A statistic of nanoseconds, by vCPU."""
+    return {
+        int(name.split(".")[1]): value / 1e9
+        for name, value in fields.items()
+        if name.startswith("vcpu.") and name.endswith(ending)
+    }
 
 
 def _times(domain: Any) -> dict[int, float]:

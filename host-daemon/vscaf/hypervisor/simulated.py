@@ -171,6 +171,11 @@ class SimulatedHost:
 
     # What the daemon asks.
 
+    @property
+    def tells_of_tuning(self) -> bool:
+        """Always: every change is told of."""
+        return True
+
     async def open(self) -> None:
         """Nothing to connect to."""
 

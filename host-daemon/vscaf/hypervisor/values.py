@@ -47,7 +47,8 @@ class DomainSeen:
     `agent_socket` is the host end of the channel org.vscaf.agent.0, None where the domain has none.
     `plugged` are the numbers of its `vcpus` vCPUs: 0 and up, but for domains whose vCPUs were enabled one by one.
     `vcpu_time_s` is the CPU time of each plugged vCPU since the domain started; where libvirt gives none for single
-    vCPUs that of all stands under 0, and vCPUs whose time cannot be read are missing.
+    vCPUs that of all stands under 0, and vCPUs whose time cannot be read are missing. `vcpu_delay_s` is the time that
+    each was ready to run and had no pCPU; empty where libvirt does not tell.
     `home_nodes` are the NUMA nodes that its memory is bound to or preferred on; empty: anywhere.
     `iothreads` is how many I/O threads it has.
     `rules` are those of its metadata, None where it has none. Where what they say now is wrong, `rules_error` says so,
@@ -67,6 +68,7 @@ class DomainSeen:
     iothreads: int = 0
     rules: Rules | None = None
     rules_error: str | None = None
+    vcpu_delay_s: Mapping[int, float] = field(default_factory=dict)
 
     @property
     def paused(self) -> bool:

@@ -22,7 +22,6 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import cast
 
 from vscaf.agentlink import messages
 from vscaf.agentlink.link import CONNECTED, AgentLink
@@ -88,11 +87,10 @@ async def run_daemon(directory: Path, guests: int, host: LibvirtHost | Simulated
     )
     await host.open()
     journal = Journal(Path(config.state_directory), "bench")
-    # The daemon asks no more of its host than interface.Hypervisor, whatever it says.
-    daemon = Daemon(config, cast(LibvirtHost, host), await host.host_cpus(), journal)
+    daemon = Daemon(config, host, await host.host_cpus(), journal)
     running = asyncio.create_task(daemon.run())
     links = [domain.link for domain in daemon.managed.values() if domain.link is not None]
-    while sum(link.connected and link.report is not None for link in links) < guests:
+    while sum(link.connected and link.report is not None for link in links) < guests and not running.done():
         await asyncio.sleep(0.1)
         links = [domain.link for domain in daemon.managed.values() if domain.link is not None]
     transitions = -1
@@ -108,7 +106,10 @@ async def run_daemon(directory: Path, guests: int, host: LibvirtHost | Simulated
         profiler.disable()
         profiler.dump_stats(profile)
     print("ready", flush=True)
-    await told_to_end()
+    await asyncio.wait([running, asyncio.create_task(told_to_end())], return_when=asyncio.FIRST_COMPLETED)
+    if running.done():  # it ended by itself, and says why
+        running.result()
+        raise SystemExit("the daemon ended by itself")
     state = {**state_of(links), "transitions": daemon.transitions - transitions, "violations": daemon.violations}
     print(json.dumps(state), flush=True)
     # What is asked is what it costs, not how it ends.

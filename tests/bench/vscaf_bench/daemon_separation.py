@@ -33,6 +33,7 @@ APART_S = 0.1  # so long they have to stay apart
 BURST_S = 1.5
 BETWEEN_S = 0.25  # a period: bursts begin anywhere in one
 PATIENCE_S = 30.0
+STEADY_PROGRAM = "while :; do vscaf-run cg.W || exit 1; done"
 STEADY, BURSTY = "steady", "bursty"
 STEPS = ("decided", "left", "pinned")
 
@@ -121,6 +122,7 @@ class Bench:
         self.guests = guests
         self.pool = pool
         self.repeat = 1
+        self.environment = ""  # of the programs
         self._dice = random.Random(1)
 
     def burst(self, log: Path | None) -> Measured:
@@ -130,7 +132,7 @@ class Bench:
         log_offset = log.stat().st_size if log is not None else 0
         with Sampler({name: one.qemu_pid for name, one in self.guests.items()}, INTERVAL_S) as sampler:
             asked_s = time.monotonic()
-            status, output = guest.start(f"NPB_REPEAT={self.repeat} vscaf-run cg.S").wait(120)
+            status, output = guest.start(f"{self.environment} NPB_REPEAT={self.repeat} vscaf-run cg.S").wait(120)
             ended_s = time.monotonic()
         if status != 0 or b"UNSUCCESSFUL" in output or b"SUCCESSFUL" not in output:
             raise SystemExit(f"bench-daemon: a program of the bursts failed: {output.decode(errors='replace')}")
@@ -155,16 +157,17 @@ class Bench:
         )
 
     def bursts(self, number: int, daemon: DaemonProcess | None, settled: Callable[[], bool]) -> list[Measured]:
-        """So many, after one that only finds out how long a program has to be."""
-        measured = []
-        for turn in range(number + 1):
+        """So many; the very first ones only find out how long a program has to be."""
+        measured: list[Measured] = []
+        while len(measured) < number:
             end_s = time.monotonic() + PATIENCE_S
             while not settled():
                 if time.monotonic() > end_s:
                     raise SystemExit("bench-daemon: the steady guest does not get all pCPUs between bursts")
                 time.sleep(0.02)
+            repeat = self.repeat
             one = self.burst(daemon.log if daemon is not None else None)
-            if turn:
+            if measured or repeat == self.repeat:
                 measured.append(one)
         return measured
 
@@ -200,11 +203,15 @@ def measure(report: Report, quick: bool) -> None:
         Guest(lab, BURSTY, image, vcpus=2, memory_mib=256, cpuset=",".join(map(str, pool))) as bursty,
     ):
         bench = Bench(lab, {STEADY: steady, BURSTY: bursty}, pool)
-        program = steady.start("while :; do vscaf-run cg.W || exit 1; done")
+        program = steady.start(STEADY_PROGRAM)
         print(f"bench-daemon: separation, {number} bursts ...", flush=True)
         ours, log = _under_daemon(bench, "max-speedup", number)
         print("bench-daemon: the same without vscaf, and with pins by hand ...", flush=True)
         theirs, _ = _under_daemon(bench, "unmanaged", aside)
+        # Who pins by hand starts programs with as many threads as pCPUs: more would spin for each other on one.
+        program.kill()
+        bench.environment = "OMP_NUM_THREADS=1"
+        program = steady.start(f"export OMP_NUM_THREADS=1; {STEADY_PROGRAM}")
         bench.pin({STEADY: [pool[0]], BURSTY: [pool[1]]})
         by_hand = bench.bursts(aside, None, lambda: True)
         if program.done():

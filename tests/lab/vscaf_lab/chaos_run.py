@@ -37,7 +37,8 @@ IDLE = ("idle",)
 PROGRAM = "cg.W"
 RUNS = "/tmp/runs"
 INTERVAL_S = 0.05
-PATIENCE_S = 60.0  # for what has to come about in the end: a boot, a restart, the end of a run
+PATIENCE_S = 60.0  # for what has to come about in the end: a restart, a plug
+BOOT_PATIENCE_S = 150.0  # emulated vCPUs that boot on one pCPU beside others that compute take their time
 RETRY_S = 0.05
 WARM_UP_S = 3.0  # of a program that was just started: it loads, and its guest asks for CPUs
 RIGHT, DONE = " SUCCESSFUL", "Verification"
@@ -292,7 +293,7 @@ class Storm:
 
     def _wait_booted(self, one: GuestWithProgram) -> None:
         """Until a guest that starts anew answers; what it is asked before is lost with its former life."""
-        insist(f"the boot of {one.guest.name}", lambda: one.guest.runner.clock(2.0))
+        insist(f"the boot of {one.guest.name}", lambda: one.guest.runner.clock(2.0), BOOT_PATIENCE_S)
         one.start()
 
     def _unplug_channel(self, name: str, away_s: float) -> None:
