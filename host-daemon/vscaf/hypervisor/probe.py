@@ -26,11 +26,22 @@ def refuse_unusable(connection: Any, uri: str) -> None:
     except libvirt.libvirtError as error:
         _refuse(error, uri, "show the host's CPUs and what its domains do", NOT_PERMITTED | NOT_SUPPORTED)
         raise
-    for domain in connection.listAllDomains(libvirt.VIR_CONNECT_LIST_DOMAINS_ACTIVE)[:1]:
+    for domain in connection.listAllDomains(libvirt.VIR_CONNECT_LIST_DOMAINS_ACTIVE):
+        if not _idle(domain):  # a domain that hangs would keep the daemon from starting
+            continue
         try:
             domain.pinVcpu(NO_VCPU, (True,))
         except libvirt.libvirtError as error:
             _refuse(error, uri, "pin vCPUs", NOT_PERMITTED | NOT_SUPPORTED)
+        break
+
+
+def _idle(domain: Any) -> bool:
+    """Whether no job holds the domain; False also where that cannot be told."""
+    try:
+        return bool(domain.controlInfo()[0] == libvirt.VIR_DOMAIN_CONTROL_OK)
+    except libvirt.libvirtError as error:
+        return error.get_error_code() in NOT_SUPPORTED
 
 
 def _refuse(error: libvirt.libvirtError, uri: str, what: str, codes: set[int]) -> None:
