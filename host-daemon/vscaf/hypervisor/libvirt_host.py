@@ -207,7 +207,7 @@ class LibvirtHost:
                 raise HypervisorUnreachable(f"libvirt at {self.uri} still does not answer: look at libvirtd's log")
             waiting.add(self._begin_listing(ask_qemu=False))
             await asyncio.wait(waiting, timeout=self._call_timeout_s, return_when=asyncio.FIRST_COMPLETED)
-        answered = [future for future in waiting if future.done()]
+        answered = sorted((one for one in waiting if one.done()), key=lambda one: one.exception() is not None)
         if not answered:
             raise HypervisorUnreachable(
                 f"libvirt at {self.uri} did not answer within {self._call_timeout_s:g} s: look at libvirtd's log"
