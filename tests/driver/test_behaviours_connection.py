@@ -65,6 +65,24 @@ def test_behaviour_7_what_the_probe_asks_changes_nothing(tmp_path: Path, loop_ru
     with_host(tmp_path, loop_runner, TWO, work)
 
 
+def test_a_domain_that_hangs_does_not_keep_the_daemon_from_starting(
+    tmp_path: Path, loop_runner: asyncio.Runner
+) -> None:
+    uri = write_node(tmp_path, 8, TWO)
+    faults = Faults()
+    busy = [libvirt.VIR_DOMAIN_CONTROL_OCCUPIED, 0, 5]
+    faults.inject("controlInfo", "a", times=None, result=lambda _idle: busy)
+    faults.inject("controlInfo", "b", error=libvirt.VIR_ERR_NO_DOMAIN)  # and one that ends just then
+
+    async def work() -> None:
+        host = LibvirtHost(uri, 2.0, opener=faults.open)
+        await host.open()
+        assert faults.called["pinVcpu"] == 0
+        await host.close()
+
+    loop_runner.run(work())
+
+
 def test_libvirt_that_is_not_there_is_unreachable(tmp_path: Path, loop_runner: asyncio.Runner) -> None:
     faults = Faults()
     faults.inject("open", error=libvirt.VIR_ERR_SYSTEM_ERROR)

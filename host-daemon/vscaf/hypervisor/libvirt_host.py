@@ -7,17 +7,20 @@ from typing import Any, TypeVar
 
 import libvirt
 
-from vscaf.errors import DomainGone, HypervisorError, HypervisorUnreachable, NotSupported, UsageError
+from vscaf.errors import DomainGone, HypervisorError, HypervisorUnreachable, NotSupported
 from vscaf.hypervisor.calls import Call, Line, start
 from vscaf.hypervisor.capabilities import parse_capabilities
-from vscaf.hypervisor.connection import NOT_PERMITTED, NOT_SUPPORTED, UNREACHABLE, Connections
+from vscaf.hypervisor.connection import NOT_SUPPORTED, Connections
 from vscaf.hypervisor.descriptions import Descriptions
 from vscaf.hypervisor.domain_events import register_domain_events
 from vscaf.hypervisor.domain_xml import parse_description
 from vscaf.hypervisor.events import register_events
 from vscaf.hypervisor.listing import LIVE, Row, list_domains
 from vscaf.hypervisor.masks import cpus_mask, mask_cpus
+from vscaf.hypervisor.pinning import set_pins
 from vscaf.hypervisor.plugging import MonitorSlots, plug_vcpus, unplug_vcpus
+from vscaf.hypervisor.probe import refuse_unusable
+from vscaf.hypervisor.settings import read_settings
 from vscaf.hypervisor.values import DomainKey, DomainSeen, DomainSettings, HostCpus, Plugged
 
 log = logging.getLogger(__name__)
@@ -28,8 +31,6 @@ DESCRIPTION_PATIENCE_S = 0.5  # then a domain is shown without what its descript
 LISTINGS = 2  # of each kind under way at once
 HUNG_MS = 1000  # a job of a domain that lasts longer holds up all that changes the domain
 PLUG_TIMEOUT_S = 30.0  # libvirt waits 5 s for each vCPU that the guest should let go
-BAD_CPUS = {libvirt.VIR_ERR_SYSTEM_ERROR, libvirt.VIR_ERR_INVALID_ARG}  # what a pin to CPUs that are not there may say
-NO_VCPU = 1_000_000  # the number of a vCPU that no domain has
 
 
 class LibvirtHost:
@@ -71,7 +72,7 @@ class LibvirtHost:
         register_events()
         self._loop = asyncio.get_running_loop()
         await self._on_host("connect", lambda connection: None)
-        await self._on_host("try what may be done", self._probe)
+        await self._on_host("try what may be done", lambda connection: refuse_unusable(connection, self.uri))
 
     async def close(self) -> None:
         """Ends the connections. Harmless when called twice."""
@@ -128,28 +129,7 @@ class LibvirtHost:
     async def settings(self, key: DomainKey) -> DomainSettings:
         """Everything that vscaf may change of the domain, as it is now. Asks no QEMU, so a stopped one answers too."""
 
-        def read(domain: Any, _call: Call) -> DomainSettings:
-            vcpus = domain.vcpusFlags(LIVE)
-            described = parse_description(domain.XMLDesc())
-            listed = [mask_cpus(mask) for mask in domain.vcpuPinInfo(LIVE)]
-            emulator = mask_cpus(domain.emulatorPinInfo(LIVE))
-            plugged = described.enabled or frozenset(range(vcpus))
-            if plugged == frozenset(range(vcpus)):
-                pins = dict(enumerate(listed[:vcpus]))
-            else:  # the list above goes by position and leaves out the last ones
-                each, masks = domain.vcpus()
-                pins = {one[0]: mask_cpus(mask) for one, mask in zip(each, masks, strict=True)}
-            everywhere = described.cpuset or frozenset(range(domain.connect().getCPUMap()[0]))
-            return DomainSettings(
-                vcpus=vcpus,
-                vcpu_pins=pins,
-                emulator_pin=emulator,
-                cpu_shares=_cpu_shares(domain),
-                iothread_pins={one: pin or everywhere for one, pin in described.iothread_pins.items()},
-                unplugged_pins={vcpu: pin for vcpu, pin in described.vcpu_pins.items() if vcpu not in plugged},
-            )
-
-        return await self._on_domain(key, "read its settings", read)
+        return await self._on_domain(key, "read its settings", lambda domain, _call: read_settings(domain))
 
     async def pin_vcpus(self, key: DomainKey, pins: Mapping[int, frozenset[int]]) -> None:
         """Lets each vCPU run on its pCPUs alone. ValueError for an empty set, which libvirt's drivers may accept.
@@ -212,31 +192,7 @@ class LibvirtHost:
         apply: Callable[[Any, int, tuple[bool, ...]], object],
     ) -> None:
         def pin(domain: Any, call: Call) -> None:
-            width, online_map, _online = domain.connect().getCPUMap()
-            online = mask_cpus(online_map)
-            masks = {number: cpus_mask(cpus, width) for number, cpus in pins.items()}  # all are good, or none is set
-            for cpus in pins.values():
-                if not cpus & online:
-                    raise HypervisorError(
-                        f"domain {domain.name()}: not one of the CPUs {sorted(cpus)} is online: pin to others"
-                    )
-            failed: libvirt.libvirtError | None = None
-            for number, cpus in pins.items():
-                call.proceed()
-                try:
-                    try:
-                        apply(domain, number, masks[number])
-                    except libvirt.libvirtError as error:
-                        if cpus <= online or error.get_error_code() not in BAD_CPUS:
-                            raise
-                        # The kernel may refuse a set with an offline CPU in it, such as one found before that went.
-                        apply(domain, number, cpus_mask(cpus & online, width))
-                except libvirt.libvirtError as error:
-                    if error.get_error_code() in UNREACHABLE | {libvirt.VIR_ERR_NO_DOMAIN}:
-                        raise
-                    failed = failed or error  # a vCPU whose thread is dead must not leave the others where they were
-            if failed is not None:
-                raise failed
+            set_pins(domain, call, pins, apply)
 
         await self._on_domain(key, what, pin, acts=True)
 
@@ -251,7 +207,7 @@ class LibvirtHost:
                 raise HypervisorUnreachable(f"libvirt at {self.uri} still does not answer: look at libvirtd's log")
             waiting.add(self._begin_listing(ask_qemu=False))
             await asyncio.wait(waiting, timeout=self._call_timeout_s, return_when=asyncio.FIRST_COMPLETED)
-        answered = [future for future in waiting if future.done()]
+        answered = sorted((one for one in waiting if one.done()), key=lambda one: one.exception() is not None)
         if not answered:
             raise HypervisorUnreachable(
                 f"libvirt at {self.uri} did not answer within {self._call_timeout_s:g} s: look at libvirtd's log"
@@ -392,32 +348,6 @@ class LibvirtHost:
         except libvirt.libvirtError as error:
             raise self._connections.translated(error, subject) from error
 
-    def _probe(self, connection: Any) -> None:
-        """Finds out what this connection cannot do, by calls that change nothing. UsageError, one line."""
-        try:
-            connection.domainXMLToNative("vscaf-asks-whether-it-may-write", "<domain/>", 0)
-        except libvirt.libvirtError as error:
-            self._refuse_unusable(error, "write", NOT_PERMITTED)
-        try:
-            connection.getCPUMap()
-            connection.getAllDomainStats(libvirt.VIR_DOMAIN_STATS_STATE, 0)
-            connection.listDomainsID()
-        except libvirt.libvirtError as error:
-            self._refuse_unusable(error, "show the host's CPUs and what its domains do", NOT_PERMITTED | NOT_SUPPORTED)
-            raise
-        for domain in connection.listAllDomains(libvirt.VIR_CONNECT_LIST_DOMAINS_ACTIVE)[:1]:
-            try:
-                domain.pinVcpu(NO_VCPU, (True,))
-            except libvirt.libvirtError as error:
-                self._refuse_unusable(error, "pin vCPUs", NOT_PERMITTED | NOT_SUPPORTED)
-
-    def _refuse_unusable(self, error: libvirt.libvirtError, what: str, codes: set[int]) -> None:
-        if error.get_error_code() in codes:
-            raise UsageError(
-                f"libvirt at {self.uri} does not let vscaf {what} ({error.get_error_message()}): "
-                "give the uri of a connection that may, to a driver that can, such as qemu:///system as root"
-            ) from error
-
     def _register(self, connection: Any) -> None:
         complete = register_domain_events(connection, self)
         if self._loop is not None:
@@ -457,15 +387,3 @@ def _refuse_hung(domain: Any, subject: str) -> None:
             f"{subject}: still waiting for its QEMU or for a job such as a migration, for {since_ms / 1000:.1f} s: "
             "see `virsh domcontrol` and `virsh domjobinfo`"
         )
-
-
-def _cpu_shares(domain: Any) -> int | None:
-    try:
-        return int(domain.schedulerParametersFlags(LIVE)["cpu_shares"])
-    except KeyError:
-        return None
-    except libvirt.libvirtError as error:
-        refusals = NOT_SUPPORTED | {libvirt.VIR_ERR_OPERATION_INVALID, libvirt.VIR_ERR_INVALID_ARG}
-        if error.get_error_code() in refusals and domain.isActive():
-            return None
-        raise

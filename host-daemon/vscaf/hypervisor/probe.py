@@ -1,0 +1,52 @@
+"""What a connection cannot do, found out at the start by calls that change nothing."""
+
+from typing import Any
+
+import libvirt
+
+from vscaf.errors import UsageError
+from vscaf.hypervisor.connection import NOT_PERMITTED, NOT_SUPPORTED
+
+NO_VCPU = 1_000_000  # the number of a vCPU that no domain has
+
+
+def refuse_unusable(connection: Any, uri: str) -> None:
+    """UsageError, one line, where *connection* may only read, or its driver has not what vscaf needs.
+
+    A format that no driver knows, and a vCPU that no domain has, are refused for that reason where writing is allowed.
+    """
+    try:
+        connection.domainXMLToNative("vscaf-asks-whether-it-may-write", "<domain/>", 0)
+    except libvirt.libvirtError as error:
+        _refuse(error, uri, "write", NOT_PERMITTED)
+    try:
+        connection.getCPUMap()
+        connection.getAllDomainStats(libvirt.VIR_DOMAIN_STATS_STATE, 0)
+        connection.listDomainsID()
+    except libvirt.libvirtError as error:
+        _refuse(error, uri, "show the host's CPUs and what its domains do", NOT_PERMITTED | NOT_SUPPORTED)
+        raise
+    for domain in connection.listAllDomains(libvirt.VIR_CONNECT_LIST_DOMAINS_ACTIVE):
+        if not _idle(domain):  # a domain that hangs would keep the daemon from starting
+            continue
+        try:
+            domain.pinVcpu(NO_VCPU, (True,))
+        except libvirt.libvirtError as error:
+            _refuse(error, uri, "pin vCPUs", NOT_PERMITTED | NOT_SUPPORTED)
+        break
+
+
+def _idle(domain: Any) -> bool:
+    """Whether no job holds the domain; False also where that cannot be told."""
+    try:
+        return bool(domain.controlInfo()[0] == libvirt.VIR_DOMAIN_CONTROL_OK)
+    except libvirt.libvirtError as error:
+        return error.get_error_code() in NOT_SUPPORTED
+
+
+def _refuse(error: libvirt.libvirtError, uri: str, what: str, codes: set[int]) -> None:
+    if error.get_error_code() in codes:
+        raise UsageError(
+            f"libvirt at {uri} does not let vscaf {what} ({error.get_error_message()}): "
+            "give the uri of a connection that may, to a driver that can, such as qemu:///system as root"
+        ) from error

@@ -1,0 +1,45 @@
+"""What vscaf may change of a domain, read without asking its QEMU."""
+
+from typing import Any
+
+import libvirt
+
+from vscaf.hypervisor.connection import NOT_SUPPORTED
+from vscaf.hypervisor.domain_xml import parse_description
+from vscaf.hypervisor.listing import LIVE
+from vscaf.hypervisor.masks import mask_cpus
+from vscaf.hypervisor.values import DomainSettings
+
+
+def read_settings(domain: Any) -> DomainSettings:
+    """The settings of a running domain. libvirtError as libvirt says, HypervisorError for XML that cannot be read."""
+    vcpus = domain.vcpusFlags(LIVE)
+    described = parse_description(domain.XMLDesc())
+    listed = [mask_cpus(mask) for mask in domain.vcpuPinInfo(LIVE)]
+    plugged = described.enabled or frozenset(range(vcpus))
+    if plugged == frozenset(range(vcpus)):
+        pins = dict(enumerate(listed[:vcpus]))
+    else:  # the list above goes by position and leaves out the last ones
+        each, masks = domain.vcpus()
+        pins = {one[0]: mask_cpus(mask) for one, mask in zip(each, masks, strict=True)}
+    everywhere = described.cpuset or frozenset(range(domain.connect().getCPUMap()[0]))
+    return DomainSettings(
+        vcpus=vcpus,
+        vcpu_pins=pins,
+        emulator_pin=mask_cpus(domain.emulatorPinInfo(LIVE)),
+        cpu_shares=_cpu_shares(domain),
+        iothread_pins={one: pin or everywhere for one, pin in described.iothread_pins.items()},
+        unplugged_pins={vcpu: pin for vcpu, pin in described.vcpu_pins.items() if vcpu not in plugged},
+    )
+
+
+def _cpu_shares(domain: Any) -> int | None:
+    try:
+        return int(domain.schedulerParametersFlags(LIVE)["cpu_shares"])
+    except KeyError:
+        return None
+    except libvirt.libvirtError as error:
+        refusals = NOT_SUPPORTED | {libvirt.VIR_ERR_OPERATION_INVALID, libvirt.VIR_ERR_INVALID_ARG}
+        if error.get_error_code() in refusals and domain.isActive():
+            return None
+        raise
