@@ -87,14 +87,23 @@ def speedup_limit(sight: HostSight, p: int, vcpus: int) -> float:
     at small p. Super-linear speedup takes fewer CPU seconds than T; it is believed, up to MOST_EFFICIENCY, of a domain
     that uses all it has. A program that is both super-linear and serial for a good part of its time loses the former.
     """
-    if sight.known is None:
-        return math.inf
-    cpus, busy_cpus = sight.known
-    cpus = min(cpus, vcpus)  # more CPUs than vCPUs cannot be used
+    held = _held_against(sight, vcpus)
+    return math.inf if held is None else _limit(p, *held)
+
+
+def _held_against(sight: HostSight, vcpus: int) -> tuple[int, float, float] | None:
+    """CPUs, mean use of them, and the efficiency that this use bears; None: nothing is known."""
+    known = sight.known
+    if known is None:
+        return None
+    cpus, busy_cpus = min(known[0], vcpus), known[1]  # more CPUs than vCPUs cannot be used
     if cpus < 1:
-        return 1.0
+        return 1, 0.0, 1.0
     full = (busy_cpus / cpus - NEARLY_FULL) / (FULL_USE - NEARLY_FULL)
-    efficiency = 1.0 + (MOST_EFFICIENCY - 1.0) * min(1.0, max(0.0, full))
+    return cpus, busy_cpus, 1.0 + (MOST_EFFICIENCY - 1.0) * min(1.0, max(0.0, full))
+
+
+def _limit(p: int, cpus: int, busy_cpus: float, efficiency: float) -> float:
     seen = min(float(p), busy_cpus) if p <= cpus else p * busy_cpus / cpus
     return max(1.0, efficiency * seen)
 
@@ -104,11 +113,12 @@ def believed_points(points: Sequence[SpeedupPoint], sight: HostSight, vcpus: int
 
     A speedup that is no number becomes its limit, or is left out where there is none.
     """
+    held = _held_against(sight, vcpus)
     believed = []
     for point in points:
         if not 1 <= point.cpus <= vcpus:
             continue
-        limit = speedup_limit(sight, point.cpus, vcpus)
+        limit = math.inf if held is None else _limit(point.cpus, *held)
         if point.speedup <= limit:
             believed.append(point)
         elif math.isfinite(limit):
