@@ -181,8 +181,8 @@ def test_behaviour_02_vcpus_of_the_boot_stay(shared_lab: PrivateLibvirt, pair: P
 
 
 def test_behaviour_03_04_an_unplug_that_does_not_come_about(shared_lab: PrivateLibvirt) -> None:
-    """An operator's unplug hangs for seconds and fails, and libvirt believes in a vCPU whose thread is gone, until it is
-    restarted: the daemon reads the count again, and the guest computes on where it may."""
+    """An operator's unplug hangs for seconds and fails, and until its restart libvirt believes in a vCPU whose thread
+    is gone: the daemon reads the count again, and the guest computes on where it may."""
     with grown(shared_lab, "refused", unpluggable=True) as (guest, daemon):
         if guest.domain_type == "kvm":
             pytest.skip("under KVM an unplug completes")
