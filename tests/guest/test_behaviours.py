@@ -141,6 +141,12 @@ def test_behaviour_01_05_12_plugged_one_after_the_other(shared_lab: PrivateLibvi
     with grown(shared_lab, "plugged") as (guest, daemon):
         assert guest.run("pidof udevd systemd-udevd mdev").status != 0
         assert all_say(guest, 2), counts(guest)
+        assert daemon.stop() == 0
+        if guest.domain_type == "qemu":
+            assert "without KVM an unplug never completes" in said(daemon)
+            assert all_say(guest, 2), counts(guest)
+        daemon.start()
+        daemon.wait(cooperating(guest, 2), DEADLINE_S)
         for number in (3, 4):
             guest.domain.setVcpusFlags(number, LIVE)
             until(lambda number=number: all_say(guest, number), f"{number} vCPUs: {counts(guest)}")
@@ -175,7 +181,8 @@ def test_behaviour_02_vcpus_of_the_boot_stay(shared_lab: PrivateLibvirt, pair: P
 
 
 def test_behaviour_03_04_an_unplug_that_does_not_come_about(shared_lab: PrivateLibvirt) -> None:
-    """An operator's unplug hangs for seconds and fails: the daemon reads the count again and goes on."""
+    """An operator's unplug hangs for seconds and fails, and until its restart libvirt believes in a vCPU whose thread
+    is gone: the daemon reads the count again, and the guest computes on where it may."""
     with grown(shared_lab, "refused", unpluggable=True) as (guest, daemon):
         if guest.domain_type == "kvm":
             pytest.skip("under KVM an unplug completes")
@@ -184,12 +191,20 @@ def test_behaviour_03_04_an_unplug_that_does_not_come_about(shared_lab: PrivateL
         said_by_libvirt = guest.domain.vcpusFlags(LIVE)
         daemon.wait(lambda domains: domains[guest.name]["vcpus"] == said_by_libvirt, DEADLINE_S)
         assert not daemon.status()["unknown"]
-        daemon.wait(lambda domains: bool(domains[guest.name]["allocation"]), DEADLINE_S)
         assert where(guest) <= EVERYWHERE
         now_s = run_s(guest)
         until(lambda: run_s(guest) - now_s > 0.2, "the guest computes on")
+        enough(guest)  # QEMU 7.2 crashes where a vCPU comes again: nothing may want one
+        daemon.wait(lambda domains: domains[guest.name]["demand"] == 0, DEADLINE_S)
+        shared_lab.restart_libvirtd()
+        until(lambda: guest.domain.vcpusFlags(LIVE) == len(guest.vcpu_threads), "libvirt counts again")
+        daemon.wait(
+            lambda domains: (
+                domains[guest.name]["vcpus"] == len(guest.vcpu_threads) and domains[guest.name]["state"] == "resting"
+            ),
+            DEADLINE_S,
+        )
         assert daemon.stop() == 0
-        assert "without KVM an unplug never completes" in said(daemon)
 
 
 def test_behaviour_09_many_in_one_go_under_load(shared_lab: PrivateLibvirt) -> None:
