@@ -18,8 +18,8 @@ GroupName = Annotated[str, Meta(min_length=1, max_length=256)]
 class DomainConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """What one domain may have. Bounds are pCPUs; an unset `maximum` is the domain's own vCPU maximum.
 
-    Of several that cannot all have their minimum, those of the higher `priority` come first. `managed = false` is the
-    host's last word: the domain is left alone whatever its metadata say.
+    Where more compute than there are chunks, those of the higher `priority` keep one of their own. `managed = false` is
+    the host's last word: the domain is left alone whatever its metadata say.
     """
 
     minimum: Annotated[int, Meta(ge=1)] = 1
@@ -189,7 +189,7 @@ options = {}                      # static: options.allocations = { NAME = CPUS 
 minimum = 1                       # pCPUs it always has while it computes
 maximum = 4                       # pCPUs it never exceeds; unset: its own vCPU maximum
 weight = 1.0                      # how much its speedup counts
-priority = 0                      # -1000 to 1000: who comes first where not all can have their minimum
+priority = 0                      # -1000 to 1000: who keeps pCPUs of its own where more compute than there are chunks
 rest = "keep"                     # overrides the rest above; unset: that one
 managed = true                    # false: never touched, whatever its metadata say
 """

@@ -111,6 +111,11 @@ def test_more_domains_than_chunks_share_the_last_one_the_same_every_time():
     assert alone.reasons["a"] == "2 -> 2: there is a chunk of its own again"
 
 
+def test_the_higher_priority_has_a_chunk_of_its_own():
+    state = pool(4, domain("a", weight=9.0), domain("b", priority=1), domain("c", priority=-1), chunk=2)
+    assert decide(state, equipartition, {}).sharing == {"a", "c"}
+
+
 def test_who_has_a_chunk_of_its_own_keeps_it_when_more_come():
     state = pool(2, domain("m"), domain("n"))
     first = decide(state, equipartition, {})

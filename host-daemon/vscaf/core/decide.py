@@ -76,7 +76,7 @@ def decide(
     Laws, whatever the policy says: a domain without demand that may rest has 0; every other is within its bounds in
     whole chunks (bounds rounded up to chunks); the sum is at most the pool. An answer that obeys this stands, also
     where it leaves chunks over. Minima that do not fit are cut, the largest first, to one chunk; where even that does
-    not fit, the domains of least weight share the last chunk.
+    not fit, the domains of least priority, then weight, share the last chunk.
 
     Damping: the present allocations stay while they obey the laws, the circumstances (bounds, demand, newcomers,
     pool) are those they were decided in, and the policy would only change them for what was learned since, unless
@@ -152,6 +152,7 @@ def _within_bounds(
         order = sorted(
             competing,
             key=lambda d: (
+                -d.priority,
                 -d.weight,
                 d.name in sharing_before or d.allocation == 0,
                 -answer.get(d.name, d.allocation),
