@@ -180,6 +180,7 @@ class Daemon:
             for domain in self.managed.values():
                 domain.audit_due = True
         await self._note(seen)
+        self._step()  # first: where reading takes longer than a period, it would keep everything else from being begun
         self._audit()
         self._adopt()
         if self._waiting_for_agents():
@@ -233,6 +234,7 @@ class Daemon:
             domain.listed = rules is not None
             self._see(domain, one, rules or domain.rules, now_s)
         await self._give_back_unlisted()
+        self._give_back_left_alone()
         if any(key not in self.managed for key in self.journal.entries):
             await self._write_journal()
 
@@ -289,6 +291,12 @@ class Daemon:
                 if domain.link is not None:
                     await domain.link.stop()
 
+    def _give_back_left_alone(self) -> None:
+        """Tries again for who is left alone and could not be put back as found."""
+        for domain in self.managed.values():
+            if domain.left_alone and domain.found is not None and not domain.lock.locked():
+                self._background(self.give_back([domain], domain.spared))
+
     async def _write_journal(self) -> bool:
         """Brings the journal to what it has to say now. False: it could not be written, and says what it said."""
         async with self._journal_turn:
@@ -344,7 +352,9 @@ class Daemon:
         if self.decision is not None and not self.decision.managed:
             return
         for domain in self.managed.values():
-            if domain.standing is None and not domain.adopting and not domain.left_alone:
+            # Who is left alone is read too where an earlier daemon could not give it back.
+            due = domain.found is None and not domain.given_back and domain.seen.key in self.journal.entries
+            if domain.standing is None and not domain.adopting and (due or not domain.left_alone):
                 domain.adopting = True
                 self._background(self._adopt_one(domain))
 
@@ -354,6 +364,8 @@ class Daemon:
             departed = self.journal.departed.get(domain.seen.key.uuid)
             await domain.adopt(entry, departed, self.pool)
             self.say_no_more(domain.name)
+            if domain.left_alone:  # since before, or meanwhile
+                domain.set_aside(domain.left_alone)
             if entry is not None:
                 where = "rests" if domain.standing and domain.standing.resting else format_cpu_list(domain.held)
                 self.events.record(Kind.ADOPTED, domain.name, after=where, why="as an earlier daemon left it")
@@ -555,6 +567,7 @@ class Daemon:
     async def leave_alone(self, domain: ManagedDomain, state: str, why: str, but: frozenset[str] = frozenset()) -> bool:
         """Gives the domain back and manages it no more until manage(). False: something could not be put back."""
         domain.set_aside(why)
+        domain.spared = but
         one = LeftAlone(uuid=domain.seen.key.uuid, state=state, why=why)
         await self._write_left_alone(one.uuid, one)
         done = not await self.give_back([domain], but)

@@ -51,8 +51,8 @@ class ManagedDomain:
     `found`: what it had before the first change; None while nothing of it is changed. `standing`: what is known of it
     while it is managed, else None. `goal`: what it is to come to; None: nothing is decided yet. `state`: in a word.
     `left_alone`: why it is not managed although it could be; empty: it is. `listed`: the configuration or its metadata
-    want it managed. `given_back`: as found, and nothing of it is to stay in the journal. `vcpus_asked`: what was last
-    asked for of a plug or an unplug.
+    want it managed. `given_back`: as found, and nothing of it is to stay in the journal. `spared`: parts that are not
+    to be put back, see give_back(). `vcpus_asked`: what was last asked for of a plug or an unplug.
     """
 
     def __init__(self, seen: DomainSeen, rules: DomainRules, host: Hypervisor, link: AgentLink | None) -> None:
@@ -66,6 +66,7 @@ class ManagedDomain:
         self.left_alone = ""
         self.listed = True
         self.given_back = False
+        self.spared: frozenset[str] = frozenset()
         self.adopting = False
         self.audit_due = False
         self.vcpus_asked: int | None = None

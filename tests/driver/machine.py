@@ -1,0 +1,526 @@
+"""A daemon on libvirt's test driver to which anything happens at random, held to its laws after every step it takes."""
+
+import asyncio
+import contextlib
+import json
+import random
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import libvirt
+from vscaf.agentlink import messages
+from vscaf.config import Config, DomainConfig, PolicyConfig
+from vscaf.core.plan import plan
+from vscaf.errors import HypervisorError, VscafError
+from vscaf.hypervisor.libvirt_host import LibvirtHost
+from vscaf.hypervisor.values import DomainSeen
+from vscaf.journal import Journal
+from vscaf.loop import Daemon
+from vscaf.managed import ManagedDomain
+from vscaf.operations import Operations
+
+from .faults import Fault, Faults
+from .node import write_node
+
+CPUS = 5  # the test driver's host has 0, 2 and 4 of them online
+POOL = "0,2,4"
+PERIOD_MS = 50
+CALL_TIMEOUT_S = 1.0
+LIVE = libvirt.VIR_DOMAIN_AFFECT_LIVE
+READS = ("XMLDesc", "vcpuPinInfo", "emulatorPinInfo", "vcpusFlags", "getAllDomainStats", "listDomainsID", "getCPUMap")
+ACTS = ("pinVcpu", "pinVcpu", "pinVcpu", "pinEmulator", "setVcpusFlags", "setSchedulerParametersFlags")
+CODES = (
+    libvirt.VIR_ERR_INTERNAL_ERROR,
+    libvirt.VIR_ERR_OPERATION_FAILED,
+    libvirt.VIR_ERR_OPERATION_INVALID,
+    libvirt.VIR_ERR_OPERATION_TIMEOUT,
+    libvirt.VIR_ERR_NO_DOMAIN,
+    libvirt.VIR_ERR_RPC,
+    libvirt.VIR_ERR_SYSTEM_ERROR,
+    libvirt.VIR_ERR_AGENT_UNRESPONSIVE,
+)
+
+
+class Agent:
+    """A guest's agent behind a UNIX socket. manner: good, mute (never acknowledges), liar, silent (says nothing)."""
+
+    def __init__(self, path: Path, cpus: int) -> None:
+        self.path, self.cpus = path, cpus
+        self.manner, self.demand = "good", cpus
+        self.online = list(range(cpus))
+        self.sequence = 0
+        self._server: asyncio.Server | None = None
+        self._writers: set[asyncio.StreamWriter] = set()
+
+    async def start(self) -> None:
+        self._server = await asyncio.start_unix_server(self._serve, self.path)
+
+    async def stop(self) -> None:
+        self.hang_up()
+        if self._server is not None:
+            self._server.close()
+
+    def hang_up(self) -> None:
+        for writer in self._writers:
+            writer.close()
+        self._writers.clear()
+
+    def report(self) -> None:
+        if self.manner == "silent":
+            return
+        self._say(type="report", sequence=self.sequence, online=self.online, demand=self.demand, busy=0.0, processes=[])
+
+    def _say(self, **fields: Any) -> None:
+        for writer in self._writers:
+            writer.write(json.dumps({"v": 1, **fields}).encode() + b"\n")
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._writers.add(writer)
+        try:
+            while line := await reader.readline():
+                if line != b"\n":
+                    self._answer(messages.decode_from_host(line))
+        except ConnectionError:
+            pass
+        finally:
+            self._writers.discard(writer)
+            writer.close()
+
+    def _answer(self, message: messages.FromHost) -> None:
+        if self.manner == "silent":
+            return
+        if isinstance(message, messages.HostHello):
+            cpus = {"possible": self.cpus, "present": self.cpus, "online": self.online}
+            self._say(type="hello", agent="stand-in", boot_id="x", cpus=cpus, capabilities=[])
+            self.report()
+        elif isinstance(message, messages.Allocate) and self.manner != "mute":
+            self.sequence = message.sequence
+            self.online = list(range(max(1, min(self.cpus, message.cpus))))
+            if self.manner == "liar":
+                self.online = [0]
+            self._say(type="ack", sequence=message.sequence, online=self.online, sections_ended=True)
+
+
+class BusyHost(LibvirtHost):
+    """A real connection whose domains have agents and use the CPU time that `busy` says."""
+
+    agents: dict[str, Agent]
+    busy: dict[str, float]
+
+    async def observe(self) -> tuple[DomainSeen, ...]:
+        return tuple(self._lively(one) for one in await super().observe())
+
+    def _lively(self, one: DomainSeen) -> DomainSeen:
+        agent = self.agents.get(one.name)
+        # A counter that only grows, whatever `busy` was before.
+        used_s = self._used.get(one.name, 0.0) + self.busy.get(one.name, 0.0) * (time.monotonic() - self._at_s)
+        return replace(
+            one, vcpu_time_s={0: used_s}, agent_socket=str(agent.path) if agent is not None else one.agent_socket
+        )
+
+    def be_busy(self, name: str, cpus: float) -> None:
+        now_s = time.monotonic()
+        for each, busy in self.busy.items():
+            self._used[each] = self._used.get(each, 0.0) + busy * (now_s - self._at_s)
+        self._at_s = now_s
+        self.busy[name] = cpus
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self.agents, self.busy = {}, {}
+        self._used: dict[str, float] = {}
+        self._at_s = time.monotonic()
+
+
+class CheckedDaemon(Daemon):
+    """Calls `check` after each step, with what was claimed before it."""
+
+    check: Callable[[dict[str, frozenset[int]]], None]
+
+    def _step(self) -> None:
+        before = {one.name: one.held for one in self.managed.values() if one.standing is not None}
+        super()._step()
+        self.check(before)
+
+
+@dataclass
+class History:
+    """One random history. Everything that happened is in `log`, for the message when a law is broken."""
+
+    seed: int
+    directory: Path
+    log: list[str] = field(default_factory=list)
+    broken: list[str] = field(default_factory=list)
+    foreign: set[str] = field(default_factory=set)
+    leaving: set[str] = field(default_factory=set)
+    excused: set[frozenset[str]] = field(default_factory=set)
+    known: dict[str, object] = field(default_factory=dict)
+    found: dict[str, list[list[frozenset[int]]]] = field(default_factory=dict)
+    hung: list[Fault] = field(default_factory=list)
+    checks: int = 0
+
+    def __post_init__(self) -> None:
+        self.chance = random.Random(self.seed)
+        shapes = [(2, 2), (3, 3), (1, 1), (1, 2), (4, 4)]
+        self.domains = {name: self.chance.choice(shapes) for name in "abcd"[: self.chance.randint(2, 4)]}
+        self.gone: set[str] = set()
+        self.faults = Faults()
+        self.uri = write_node(self.directory, CPUS, self.domains)
+        self.config = Config(
+            uri=self.uri,
+            pool=POOL if self.chance.random() < 0.6 else "2,4",
+            state_directory=str(self.directory / "state"),
+            control_socket=str(self.directory / "control.sock"),
+            period_ms=PERIOD_MS,
+            deadline_ms=50,
+            foreign_changes="mend",
+            domains={name: DomainConfig() for name in self.domains},
+            policy=PolicyConfig(name="equipartition"),
+        )
+        self.agents = {
+            name: Agent(self.directory / f"{name}.sock", most)
+            for name, (_now, most) in self.domains.items()
+            if self.chance.random() < 0.6
+        }
+
+    # The daemon
+
+    async def start(self) -> None:
+        self.host = BusyHost(
+            self.uri,
+            CALL_TIMEOUT_S,
+            lambda: self.daemon.wake(),
+            lambda key: self.daemon.tuned(key),
+            opener=self.faults.open,
+        )
+        self.host.agents = self.agents
+        await self.host.open()
+        for name in self.domains:
+            self.host.be_busy(name, self.agents[name].demand if name in self.agents else 1.0)
+        self.journal = Journal(Path(self.config.state_directory), "boot")
+        self.daemon = CheckedDaemon(self.config, self.host, await self.host.host_cpus(), self.journal)
+        self.daemon.check = self.check
+        self.known.clear()
+        self.leaving.clear()
+        self.task = asyncio.create_task(self.daemon.run())
+
+    async def kill(self) -> None:
+        """Nothing is restored; what libvirt is doing for it, libvirt does to the end."""
+        self.faults.clear()
+        self.task.cancel()
+        await asyncio.gather(self.task, return_exceptions=True)
+        await self.daemon.close()
+        await self.host.close()
+        self.journal.close()
+        await asyncio.sleep(0.05)
+
+    # What there is
+
+    def real_pins(self, name: str) -> list[frozenset[int]] | None:
+        """The pins of the domain's vCPUs by libvirt itself; None: it does not run."""
+        try:
+            masks = self.faults.real.lookupByName(name).vcpuPinInfo(LIVE)
+        except libvirt.libvirtError:
+            return None
+        return [frozenset(cpu for cpu, there in enumerate(mask) if there) for mask in masks]
+
+    def check(self, before: dict[str, frozenset[int]]) -> None:
+        """The laws of DESIGN sections 7 and 8, after a step. What breaks one is kept, not raised into the daemon."""
+        self.checks += 1
+        standing = {one.name: one for one in self.daemon.managed.values() if one.standing is not None}
+        for name, one in standing.items():
+            if self.known.get(name) is not one.found:  # it has just been adopted, as found
+                self.known[name] = one.found
+                self.excused |= {frozenset({name, other}) for other in standing if other != name}
+        for name in self.known.keys() - standing.keys():
+            del self.known[name]
+        self.leaving &= standing.keys()
+        self.check_overlaps(standing, before)
+        for name, one in standing.items():
+            self.check_domain(name, one)
+
+    def check_domain(self, name: str, one: ManagedDomain) -> None:
+        standing = one.standing
+        pins = self.real_pins(name)
+        assert standing is not None
+        if pins is None or name in self.leaving:
+            return
+        at_rest = standing.resting or standing.retiring
+        allowed = standing.claim | (standing.ways.rest_area if at_rest else frozenset())
+        outside = frozenset().union(*pins) - allowed
+        known = standing.affinity is not None and dict(enumerate(pins)) == dict(standing.affinity.vcpus)
+        if name in self.foreign:
+            if known and not outside and not standing.moving:
+                self.foreign.discard(name)
+        elif outside and len(pins) == standing.vcpus:
+            self.law(f"{name} may run on {sorted(outside)} beside what it claims, {sorted(standing.claim)}")
+
+    def check_overlaps(self, standing: dict[str, ManagedDomain], before: dict[str, frozenset[int]]) -> None:
+        names = sorted(standing)
+        pairs = {
+            frozenset({one, other})
+            for place, one in enumerate(names)
+            for other in names[place + 1 :]
+            if standing[one].held & standing[other].held
+        }
+        sharing = self.daemon.decision.sharing if self.daemon.decision is not None else frozenset()
+        for pair in pairs - self.excused:
+            if pair <= sharing or pair & self.foreign:
+                continue
+            goals = {name: one.goal.partition for name, one in standing.items() if one.goal is not None}
+            if not pair & plan({name: before.get(name, frozenset()) for name in goals}, goals, sharing).overlapping:
+                self.law(f"{sorted(pair)} were apart and claim a pCPU together")
+        self.excused = pairs
+
+    def law(self, words: str) -> None:
+        self.broken.append(f"after {len(self.log)} events: {words}")
+
+    # What happens
+
+    async def run(self, events: int) -> None:
+        """The whole history: *events* at random, then peace, then the end."""
+        for agent in self.agents.values():
+            await agent.start()
+        await self.start()
+        for name in self.domains:
+            self.found[name] = [self.pins_or_fail(name)]
+        try:
+            for _ in range(events):
+                await self.one_event()
+                await asyncio.sleep(self.chance.choice((0.0, 0.01, 0.03, 0.1)))
+                assert not self.broken, self.broken[0]
+                assert not self.task.done(), "the daemon has ended"
+            await self.peace()
+            await self.end()
+        finally:
+            self.faults.clear()
+            if not self.task.done():
+                await self.kill()
+            for agent in self.agents.values():
+                await agent.stop()
+
+    def pins_or_fail(self, name: str) -> list[frozenset[int]]:
+        pins = self.real_pins(name)
+        assert pins is not None
+        return pins
+
+    async def one_event(self) -> None:
+        kinds = {
+            self.domain_stops_or_starts: 3,
+            self.domain_pauses: 2,
+            self.domain_is_undefined: 0.3,
+            self.demand_changes: 8,
+            self.agent_changes: 4,
+            self.call_fails: 8,
+            self.call_hangs: 2,
+            self.listing_is_partial: 1,
+            self.faults_end: 3,
+            self.somebody_pins: 3,
+            self.daemon_is_killed: 1,
+            self.policy_changes: 1,
+            self.released_or_managed: 2,
+            self.time_passes: 3,
+        }
+        (kind,) = self.chance.choices(list(kinds), list(kinds.values()))
+        await kind()
+
+    def note(self, words: str) -> None:
+        self.log.append(f"{len(self.log)}. {words}")
+
+    def some_domain(self) -> str:
+        return self.chance.choice(sorted(self.domains.keys() - self.gone) or ["a"])
+
+    def raw(self, name: str) -> Any:
+        return self.faults.real.lookupByName(name)
+
+    async def domain_stops_or_starts(self) -> None:
+        name = self.some_domain()
+        if name in self.gone:
+            return
+        if self.raw(name).isActive():
+            self.note(f"destroy {name}")
+            if not self.raw(name).isPersistent():
+                self.gone.add(name)
+            self.raw(name).destroy()
+            if name in self.agents:
+                self.agents[name].hang_up()
+        else:
+            self.note(f"start {name}")
+            self.raw(name).create()
+            self.found[name] = [self.pins_or_fail(name)]
+            self.foreign.discard(name)
+
+    async def domain_pauses(self) -> None:
+        name = self.some_domain()
+        if self.real_pins(name) is not None:
+            paused = self.raw(name).info()[0] == libvirt.VIR_DOMAIN_PAUSED
+            self.note(f"{'resume' if paused else 'suspend'} {name}")
+            (self.raw(name).resume if paused else self.raw(name).suspend)()
+
+    async def domain_is_undefined(self) -> None:
+        name = self.some_domain()
+        if self.real_pins(name) is not None and self.raw(name).isPersistent():
+            self.note(f"undefine {name}")
+            self.raw(name).undefine()
+
+    async def demand_changes(self) -> None:
+        name, cpus = self.some_domain(), self.chance.choice((0, 1, 2, 3))
+        self.note(f"{name} uses {cpus}")
+        self.host.be_busy(name, cpus)
+        if name in self.agents:
+            self.agents[name].demand = min(cpus, self.agents[name].cpus)
+            self.agents[name].report()
+
+    async def agent_changes(self) -> None:
+        if self.agents:
+            name = self.chance.choice(sorted(self.agents))
+            self.agents[name].manner = self.chance.choice(("good", "good", "mute", "liar", "silent"))
+            self.note(f"agent of {name}: {self.agents[name].manner}")
+            if self.chance.random() < 0.5:
+                self.agents[name].hang_up()
+            else:
+                self.agents[name].report()
+
+    async def call_fails(self) -> None:
+        method = self.chance.choice(ACTS if self.chance.random() < 0.7 else READS)
+        options: dict[str, Any] = {
+            "times": self.chance.choice((1, 1, 2, 4)),
+            "skip": self.chance.choice((0, 0, 1, 2)),
+            "error": self.chance.choice(CODES),
+            "acts": self.chance.random() < 0.4,
+        }
+        self.note(f"{method} fails: {options}")
+        self.faults.inject(method, **options)
+
+    async def call_hangs(self) -> None:
+        method = self.chance.choice(ACTS + READS[:5])
+        acts = self.chance.random() < 0.5
+        self.note(f"{method} hangs, acts {'before' if acts else 'after'}")
+        self.hung.append(self.faults.inject(method, hang=True, acts=acts))
+
+    async def listing_is_partial(self) -> None:
+        times = self.chance.choice((1, 2, 3))
+        self.note(f"the next {times} listings leave out domains")
+        self.faults.inject("getAllDomainStats", times=times, result=lambda rows: rows[:1])
+
+    async def faults_end(self) -> None:
+        self.note("no more faults")
+        self.faults.clear()
+
+    async def somebody_pins(self) -> None:
+        name = self.some_domain()
+        pins = self.real_pins(name)
+        if pins is None:
+            return
+        cpus = frozenset(self.chance.choice(((0,), (2,), (4,), (0, 2), (0, 2, 4))))
+        vcpu = self.chance.randrange(len(pins))
+        self.note(f"somebody pins vCPU {vcpu} of {name} to {sorted(cpus)}")
+        self.foreign.add(name)
+        self.raw(name).pinVcpu(vcpu, tuple(cpu in cpus for cpu in range(8)))
+        one = next((one for one in self.daemon.managed.values() if one.name == name), None)
+        journaled = one is not None and one.seen.key in self.journal.entries and one.found is not None
+        if not journaled or name in self.leaving:
+            # Nothing was changed yet, or it is being given back just now: then this may be what was found.
+            self.found[name].append(self.pins_or_fail(name))
+
+    async def daemon_is_killed(self) -> None:
+        self.note("the daemon is killed, another one starts")
+        await self.kill()
+        await self.start()
+
+    async def policy_changes(self) -> None:
+        name = self.chance.choice(("equipartition", "max-speedup", "rollback", "nonsense"))
+        self.note(f"policy {name}")
+        operations = Operations(self.daemon)
+        with contextlib.suppress(VscafError):
+            if name == "rollback":
+                await operations.rollback_policy()
+            else:
+                await operations.set_policy(name, {})
+
+    async def released_or_managed(self) -> None:
+        name = self.some_domain()
+        one = next((one for one in self.daemon.managed.values() if one.name == name), None)
+        operations = Operations(self.daemon)
+        with contextlib.suppress(VscafError):
+            if one is not None and one.left_alone:
+                self.note(f"manage {name}")
+                await operations.manage(name)
+            else:
+                self.note(f"release {name}")
+                self.leaving.add(name)
+                await operations.release(name)
+
+    async def time_passes(self) -> None:
+        await asyncio.sleep(0.3)
+
+    # All is well from here on
+
+    async def peace(self) -> None:
+        """No more trouble: every domain that is managed comes to its goal."""
+        self.note("peace")
+        self.faults.clear()
+        for agent in self.agents.values():
+            agent.manner = "good"
+            agent.report()
+        end_s = time.monotonic() + 15.0
+        while late := self.not_settled():
+            assert not self.broken, self.broken[0]
+            assert not self.task.done(), "the daemon has ended"
+            assert time.monotonic() < end_s, f"in peace, but {late}"
+            for agent in self.agents.values():
+                agent.report()
+            await asyncio.sleep(0.05)
+
+    def not_settled(self) -> str:
+        managed = {one.name: one for one in self.daemon.managed.values()}
+        for name in self.domains:
+            pins = self.real_pins(name)
+            if pins is None:
+                if name in managed:
+                    return f"{name} does not run, and is managed"
+                continue
+            one = managed.get(name)
+            if one is None:
+                return f"{name} is not managed"
+            if one.left_alone:
+                continue
+            standing, goal = one.standing, one.goal
+            if standing is None or goal is None or standing.claim != goal.partition or standing.moving:
+                return f"{name} is not at its goal: {goal}, {standing}"
+            outside = frozenset().union(*pins) - (goal.partition or standing.ways.rest_area)
+            if outside:
+                return f"{name} runs on {sorted(outside)} too"
+        return ""
+
+    async def end(self) -> None:
+        """The daemon stops: everything is as it was found."""
+        for name in self.domains:
+            self.leaving.add(name)
+        self.daemon.stop()
+        assert await self.task, f"not put back: {self.daemon.not_put_back}"
+        for name in self.domains:
+            pins = self.real_pins(name)
+            if pins is not None:
+                now, _most = self.domains[name]
+                found = [each[:now] for each in self.found[name]]
+                assert pins[:now] in found, f"{name} is left with {pins}; it was found with one of {found}"
+        assert not self.journal.entries, f"the journal keeps what was put back: {self.journal.entries}"
+        await self.daemon.close()
+        await self.host.close()
+        self.journal.close()
+        assert not self.broken, self.broken[0]
+
+
+async def live(seed: int, directory: Path, events: int) -> History:
+    """Runs a history; AssertionError names its seed and tells what happened."""
+    history = History(seed, directory)
+    try:
+        await history.run(events)
+    except (AssertionError, HypervisorError) as error:
+        told = "\n  ".join(history.log)
+        raise AssertionError(f"history {seed} of {history.domains}: {error}\n  {told}") from error
+    return history
