@@ -34,7 +34,7 @@ BURST_S = 1.5
 BETWEEN_S = 0.25  # a period: bursts begin anywhere in one
 PATIENCE_S = 30.0
 STEADY_PROGRAM = "while :; do vscaf-run cg.W || exit 1; done"
-STEADY, BURSTY = "steady", "bursty"
+STEADY, BURSTY = "bench-steady", "bench-bursty"
 STEPS = ("decided", "left", "pinned")
 
 

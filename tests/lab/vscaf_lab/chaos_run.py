@@ -32,8 +32,10 @@ from vscaf_lab.private_libvirt import PrivateLibvirt
 from vscaf_lab.sampler import Sampler
 from vscaf_lab.separation import Window
 
-COMPUTING = ("left", "right")
-IDLE = ("idle",)
+# Names of their own: without systemd libvirt names a domain's cgroups by its name and number alone, so that domains of
+# two labs that have both in common would share them, and each other's pins.
+COMPUTING = ("chaos-left", "chaos-right")
+IDLE = ("chaos-idle",)
 PROGRAM = "cg.W"
 RUNS = "/tmp/runs"
 INTERVAL_S = 0.05
