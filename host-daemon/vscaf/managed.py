@@ -248,6 +248,11 @@ class ManagedDomain:
                 if isinstance(call, Look):
                     settings = await self._host.settings(self.seen.key)
                     affinity = affinity_of(settings)
+                    if len(affinity.vcpus) != settings.vcpus:
+                        raise HypervisorError(
+                            f"libvirt tells of {len(affinity.vcpus)} vCPUs' pins and of {settings.vcpus} vCPUs: "
+                            "see `virsh vcpuinfo`; it may take a restart of libvirtd"
+                        )
                     self._now_known(lambda standing: looked(standing, settings.vcpus, affinity))
                     return settings.vcpus, affinity
                 if isinstance(call, Apply):

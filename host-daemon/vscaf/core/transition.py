@@ -9,7 +9,7 @@ known. It grows before a call that widens pins and shrinks after one that narrow
 onto a pCPU that another domain claims.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
@@ -511,14 +511,3 @@ def _cooperates(standing: Standing, partition: frozenset[int]) -> bool:
     """Whether the guest has confirmed what it was told and has no more CPUs online than it has pCPUs."""
     online = standing.online
     return standing.answers and standing.acknowledged and online is not None and len(online) <= len(partition)
-
-
-def overlaps(claims: Mapping[str, frozenset[int]], apart: Iterable[str]) -> tuple[tuple[str, str], ...]:
-    """Pairs of the domains named by *apart* that claim a pCPU together."""
-    names = sorted(apart)
-    return tuple(
-        (one, other)
-        for place, one in enumerate(names)
-        for other in names[place + 1 :]
-        if not claims[one].isdisjoint(claims[other])
-    )
