@@ -192,8 +192,8 @@ class History:
         self.host = BusyHost(
             self.uri,
             CALL_TIMEOUT_S,
-            lambda: self.daemon.wake(),
-            lambda key: self.daemon.tuned(key),
+            lambda: self.daemon.wake(),  # noqa: PLW0108  the daemon is another one after it was killed
+            lambda key: self.daemon.tuned(key),  # noqa: PLW0108
             opener=self.faults.open,
         )
         self.host.agents = self.agents

@@ -1,4 +1,4 @@
-"""Random histories of the real daemon on libvirt's test driver: its laws hold after every step, and at the end all is as found.
+"""Random histories of the real daemon on libvirt's test driver: its laws hold after every step, all is as found.
 
 VSCAF_EXPLORE=N lives through N others.
 """

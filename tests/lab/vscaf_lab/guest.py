@@ -87,7 +87,8 @@ class Guest:
         """The domain's definition."""
         kvm = self.domain_type == "kvm"
         # Under TCG the kernel would mistrust the TSC and read a device instead, at 10 us and a global lock a time.
-        arguments = f"console=ttyS0 quiet panic=-1 {'' if kvm else 'tsc=reliable no_timer_check '}{self.kernel_arguments}".strip()
+        emulated = "" if kvm else "tsc=reliable no_timer_check "
+        arguments = f"console=ttyS0 quiet panic=-1 {emulated}{self.kernel_arguments}".strip()
         cpuset = f" cpuset={quoteattr(self.cpuset)}" if self.cpuset else ""
         each = ""
         if kvm if self._unpluggable is None else self._unpluggable:
