@@ -16,6 +16,7 @@ from typing import Any
 from vscaf_policies import DomainState, Policy, PolicyError, PoolState
 from vscaf_policies.registry import load_policy
 
+from vscaf.agentlink.link import AgentLink
 from vscaf.config import Config, PolicyConfig
 from vscaf.core.decide import DecideMemory, Decision, decide
 from vscaf.core.foreign import foreign_changes
@@ -86,6 +87,7 @@ class Daemon:
         self._calls: set[asyncio.Task[object]] = set()
         self._journal_turn = asyncio.Lock()
         self._audit_turn = 0
+        self._hear_all = False
         self._stepped: list[object] = []
         self._stepped_sharing: frozenset[str] = frozenset()
 
@@ -138,6 +140,7 @@ class Daemon:
                 self._look_wanted = False
                 self._look_begun_s = time.monotonic()
                 await self._look()
+                self._hear_all = True
                 self._look_ended_s = time.monotonic()
             self._news.clear()
             self._step()
@@ -239,7 +242,7 @@ class Daemon:
             await self._write_journal()
 
     def _appear(self, seen: DomainSeen, rules: DomainRules) -> None:
-        domain = self.managed[seen.key] = ManagedDomain(seen, rules, self._host, agent_link(seen, self._heard))
+        domain = self.managed[seen.key] = ManagedDomain(seen, rules, self._host, self._link(seen))
         alone = self.journal.left_alone.get(seen.key.uuid)
         if alone is not None:
             domain.left_alone, domain.state = alone.why, alone.state
@@ -249,7 +252,7 @@ class Daemon:
         if seen.agent_socket != domain.seen.agent_socket:  # its channel was plugged, unplugged or moved
             if domain.link is not None:
                 self._background(domain.link.stop())
-            domain.relink(agent_link(seen, self._heard))
+            domain.relink(self._link(seen))
             domain.audit_due = True
         if seen.rules_error and seen.rules_error != domain.seen.rules_error:
             self.say_once(f"rules {seen.name}", f"domain {seen.name}: {seen.rules_error}", seen.name)
@@ -489,8 +492,10 @@ class Daemon:
             for name, domain in self._taking_part().items()
             if domain.goal is not None and domain.seen.key in self.journal.entries
         }
-        for domain in by_name.values():
-            domain.hear()
+        if self._hear_all:  # who fell silent says nothing of it
+            self._hear_all = False
+            for domain in by_name.values():
+                domain.hear()
         standings = {name: domain.standing for name, domain in by_name.items() if domain.standing is not None}
         goals = {name: domain.goal for name, domain in by_name.items() if domain.goal is not None}
         about = [*standings.values(), *goals.values()]
@@ -621,11 +626,16 @@ class Daemon:
         self.policy, self._policy, self._memory = chosen, policy, DecideMemory()
         self.wake()
 
-    def _heard(self) -> None:
+    def _link(self, seen: DomainSeen) -> AgentLink | None:
+        return agent_link(seen, lambda: self._heard(seen.key))
+
+    def _heard(self, key: DomainKey) -> None:
         """A guest said something: demand is looked at, an acknowledgement takes the next step."""
-        for domain in self.managed.values():
+        domain = self.managed.get(key)
+        if domain is not None:
             self._look_wanted |= domain.news()
-        self._news.set()
+            domain.hear()
+            self._news.set()
 
     def _background(self, work: Coroutine[Any, Any, object]) -> None:
         task = asyncio.get_running_loop().create_task(work)

@@ -1,6 +1,7 @@
 """The daemon's life: everything that it needs is opened, checked and closed here, in this order."""
 
 import asyncio
+import gc
 import signal
 from pathlib import Path
 
@@ -73,6 +74,8 @@ async def serve(config: Config) -> int:
         if metrics is not None:
             await metrics.start(text)
         events.record(Kind.STARTED, None, pool=config.pool, policy=config.policy.name, version=__version__)
+        gc.collect()
+        gc.freeze()  # what is there now stays: it need not be looked through again and again
         restored = await daemon.run()
         why = "everything is as it was found" if restored else "something could not be put back; the journal keeps it"
         events.record(Kind.STOPPED, None, why=why)

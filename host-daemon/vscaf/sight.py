@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from vscaf_policies import SpeedupPoint
 
 from vscaf.agentlink.messages import ReportedProcess
-from vscaf.core.demand import HostUsage, infer_demand
+from vscaf.core.demand import AgentDemand, DemandMemory, DemandThresholds, HostUsage, infer_demand
 from vscaf.core.model import low_pass
 from vscaf.core.trust import (
     believed_demand,
@@ -20,6 +20,7 @@ from vscaf.managed import ManagedDomain
 
 USAGE_WINDOW_S = 0.2  # a shorter look at the vCPUs' time takes what our own orders cost for demand
 MODEL_PERIOD_S = 1.0  # the model's own low pass takes four times as long
+THRESHOLDS = DemandThresholds()
 SETTLING_S = 1.0  # after an allocation was told, vCPUs that go offline may still have used time
 
 
@@ -35,12 +36,22 @@ def infer(domain: ManagedDomain, maximum: int, now_s: float) -> None:
         domain.usage_known = True
         domain.sight = look(domain.sight, held, usage.busy_cpus, usage.window_s, computing=domain.demand > 0)
         _model(domain, now_s)
-    if usage is not None or agent is not None:
+    if agent is not None and usage is not None and _steady(domain, agent, usage):
+        _want(domain, believed_demand(agent.demand, domain.sight, held), now_s)
+    elif usage is not None or agent is not None:
         vcpus = maximum if agent is not None else domain.seen.vcpus
         wanted, domain.demand_memory = infer_demand(agent, usage, held, vcpus, domain.demand_memory)
         if agent is not None:
             wanted = believed_demand(wanted, domain.sight, held)
         _want(domain, wanted, now_s)
+
+
+def _steady(domain: ManagedDomain, agent: AgentDemand, usage: HostUsage) -> bool:
+    """Whether infer_demand would say the same again: the agent does, and what the host sees fits it."""
+    memory = domain.demand_memory
+    if agent.age_s > THRESHOLDS.stale_s or memory != DemandMemory(agent.demand):
+        return False
+    return usage.busy_cpus >= THRESHOLDS.threshold_off if agent.demand else usage.busy_cpus <= THRESHOLDS.threshold_off
 
 
 def _model(domain: ManagedDomain, now_s: float) -> None:
@@ -60,10 +71,13 @@ def _model(domain: ManagedDomain, now_s: float) -> None:
 
 def _want(domain: ManagedDomain, wanted: int, now_s: float) -> None:
     """Acts on what it wants as often as it may change its mind."""
-    dt_s = max(0.0, now_s - domain.wanted_at_s) if domain.wanted_at_s is not None else 0.0
+    before, history, minimum = domain.demand, domain.demand_history, domain.rules.minimum
+    if wanted == before and history.tokens is not None:
+        return  # the time until it wants something else is made up for then
+    if domain.wanted_at_s is not None:
+        _same, history = limited_demand(before, minimum, max(0.0, now_s - domain.wanted_at_s), history)
     domain.wanted_at_s = now_s
-    before = domain.demand
-    domain.demand, domain.demand_history = limited_demand(wanted, domain.rules.minimum, dt_s, domain.demand_history)
+    domain.demand, domain.demand_history = limited_demand(wanted, minimum, 0.0, history)
     if domain.demand and not before:
         domain.demand_since_s = now_s
     elif not domain.demand:
