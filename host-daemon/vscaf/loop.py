@@ -295,7 +295,12 @@ class Daemon:
         """Tries again for who is left alone and could not be put back as found."""
         for domain in self.managed.values():
             if domain.left_alone and domain.found is not None and not domain.lock.locked():
-                self._background(self.give_back([domain], domain.spared))
+                self._background(self._give_back_again(domain))
+
+    async def _give_back_again(self, domain: ManagedDomain) -> None:
+        alone = self.journal.left_alone.get(domain.seen.key.uuid)
+        if not await self.give_back([domain], domain.spared) and alone is not None:
+            domain.enter(alone.state)
 
     async def _write_journal(self) -> bool:
         """Brings the journal to what it has to say now. False: it could not be written, and says what it said."""
