@@ -19,7 +19,16 @@ from vscaf.operations import Operations
 from .faults import Faults
 from .machine import live
 from .node import write_node
-from .test_daemon import ALL, configured, on_host, partitions, pins_of, running, until
+from .test_daemon import (
+    ALL,
+    configured,
+    on_host,
+    partitions,
+    pins_of,
+    running,
+    separated_by_a_daemon_that_is_killed,
+    until,
+)
 
 EXPLORE = os.environ.get("VSCAF_EXPLORE")
 HISTORIES = int(EXPLORE or 120)
@@ -93,6 +102,41 @@ def test_who_cannot_be_given_back_when_released_is_tried_again(
         async with running(config, host) as second:
             await becomes_as_found(host)
             await until(lambda: {one.name: one.state for one in second.managed.values()}["b"] == "released")
+        assert await pins_of(host, "a") == await pins_of(host, "b") == [ALL] * 2
+
+    on_host(uri, loop_runner, work, faults)
+
+
+def test_stopped_before_it_has_seen_anything_it_keeps_what_an_earlier_one_found(
+    tmp_path: Path, loop_runner: asyncio.Runner
+) -> None:
+    faults = Faults()
+    uri = write_node(tmp_path, 4, {"a": (2, 2), "b": (2, 2)})
+
+    async def work(host: LibvirtHost) -> None:
+        config = configured(uri, tmp_path)
+        await separated_by_a_daemon_that_is_killed(config, host)
+        faults.inject("getAllDomainStats", times=None, error=libvirt.VIR_ERR_INTERNAL_ERROR)
+        journal = Journal(Path(config.state_directory), "boot")
+        blind = Daemon(config, host, await host.host_cpus(), journal)
+        task = asyncio.create_task(blind.run())
+        await until(lambda: blind.unknown_since_s is not None)
+        blind.stop()
+        assert not await task
+        assert blind.not_put_back == ["a", "b"]
+        assert {entry.name for entry in journal.entries.values()} == {"a", "b"}
+        await blind.close()
+        journal.close()
+        faults.clear()
+        # The next one is stopped as soon as it has seen the domains: that is enough.
+        journal = Journal(Path(config.state_directory), "boot")
+        hasty = Daemon(config, host, await host.host_cpus(), journal)
+        task = asyncio.create_task(hasty.run())
+        await until(lambda: len(hasty.managed) == 2)
+        hasty.stop()
+        assert await task
+        await hasty.close()
+        journal.close()
         assert await pins_of(host, "a") == await pins_of(host, "b") == [ALL] * 2
 
     on_host(uri, loop_runner, work, faults)
