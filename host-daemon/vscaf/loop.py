@@ -79,6 +79,7 @@ class Daemon:
         self._timing = Timing(config.deadline_ms / 1000, unplug_after_s=config.unplug_after_s)
         self._news = asyncio.Event()
         self._look_wanted = True
+        self._seen_any = False
         self._look_begun_s = self._look_ended_s = float("-inf")
         self._again_at_s = float("inf")
         self._stopping = False
@@ -149,9 +150,23 @@ class Daemon:
                     await self._news.wait()
             except TimeoutError:
                 pass
-        self.not_put_back = await self.give_back(self.managed.values())
+        self.not_put_back = await self._give_all_back()
         self.ended.set()
         return not self.not_put_back
+
+    async def _give_all_back(self) -> list[str]:
+        """Puts everything back, also what an earlier daemon has changed and this one has not read yet; as give_back."""
+        unread = [
+            domain
+            for domain in self.managed.values()
+            if domain.found is None and not domain.given_back and domain.seen.key in self.journal.entries
+        ]
+        await asyncio.gather(*(self._adopt_one(domain) for domain in unread))
+        left = set(await self.give_back(self.managed.values()))
+        left |= {domain.name for domain in unread if not domain.given_back}
+        if not self._seen_any:
+            left |= {entry.name for entry in self.journal.entries.values()}
+        return sorted(left)
 
     def _look_due_s(self) -> float:
         """A period after the last look began, or with news sooner; looks leave time for everything else."""
@@ -182,6 +197,7 @@ class Daemon:
             self.unknown_since_s = None
             for domain in self.managed.values():
                 domain.audit_due = True
+        self._seen_any = True
         await self._note(seen)
         self._step()  # first: where reading takes longer than a period, it would keep everything else from being begun
         self._audit()
@@ -298,10 +314,17 @@ class Daemon:
         """Tries again for who is left alone and could not be put back as found."""
         for domain in self.managed.values():
             if domain.left_alone and domain.found is not None and not domain.lock.locked():
-                self._background(self.give_back([domain], domain.spared))
+                self._background(self._give_back_again(domain))
+
+    async def _give_back_again(self, domain: ManagedDomain) -> None:
+        alone = self.journal.left_alone.get(domain.seen.key.uuid)
+        if not await self.give_back([domain], domain.spared) and alone is not None:
+            domain.enter(alone.state)
 
     async def _write_journal(self) -> bool:
         """Brings the journal to what it has to say now. False: it could not be written, and says what it said."""
+        if not self._seen_any:  # who has ended is not known yet
+            return True
         async with self._journal_turn:
             ended = [entry for key, entry in self.journal.entries.items() if key not in self.managed]
             entries = {key: entry for key, entry in self.journal.entries.items() if key in self.managed}
