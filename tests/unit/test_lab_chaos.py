@@ -28,8 +28,11 @@ PROGRAMS = {"a": [(0.0, END_S)], "b": [(0.0, END_S)]}
 STEP_S = 0.1
 
 
-def samples(allowed, runs=lambda name, at_s: True, thread=lambda name, at_s: 11 if name == "a" else 22):
-    """One vCPU of each of two domains over the whole run; `allowed(name, at_s)`: where it may run."""
+def samples(
+    allowed, runs=lambda name, at_s: True, thread=lambda name, at_s: 11 if name == "a" else 22, waits=lambda name: 0
+):
+    """One vCPU of each of two domains over the whole run; `allowed(name, at_s)`: where it may run; `waits(name)`: that
+    share of its time it is ready and does not run."""
     run_ns = {"a": 0, "b": 0}
     made = []
     for number in range(round(END_S / STEP_S) + 1):
@@ -37,7 +40,8 @@ def samples(allowed, runs=lambda name, at_s: True, thread=lambda name, at_s: 11 
         for name in ("a", "b"):
             run_ns[name] += round(STEP_S * 1e9) * runs(name, at_s)
             cpus = allowed(name, at_s)
-            made.append(Sample(at_s, name, 0, thread(name, at_s), cpus, min(cpus), run_ns[name], 0))
+            wait_ns = round(waits(name) * at_s * 1e9)
+            made.append(Sample(at_s, name, 0, thread(name, at_s), cpus, min(cpus), run_ns[name], wait_ns))
     return made
 
 
@@ -112,6 +116,16 @@ def test_a_survivor_that_stands_still_is_found():
     assert any("a did not compute after it" in one for one in found.violations)
 
 
+def test_a_domain_that_a_busy_machine_hardly_serves_computes_all_the_same():
+    def starved(name, at_s):
+        return name == "b" or round(at_s / STEP_S) % 10 == 0
+
+    served = samples(own, runs=starved, waits=lambda name: 0.9 if name == "a" else 0)
+    assert verdict(served).violations == []
+    clashing = samples(overlapping(3.0, END_S), runs=starved, waits=lambda name: 0.9 if name == "a" else 0)
+    assert any("are not apart" in one for one in verdict(clashing).violations)
+
+
 def test_a_guest_whose_program_is_not_due_may_stand_still_for_a_while():
     stands = samples(own, runs=lambda name, at_s: name == "b" or not 3.0 < at_s < 9.0)
     programs = {"a": [(0.0, 2.9), (10.5, END_S)], "b": [(0.0, END_S)]}
@@ -147,6 +161,11 @@ def test_what_was_under_way_may_arrive():
 def test_a_guest_that_starts_meanwhile_may_be_anywhere():
     born = samples(overlapping(4.0, 7.0), thread=lambda name, at_s: 33 if name == "a" and at_s >= 4.0 else ord(name))
     assert verdict(born, outages=OUTAGE).violations == []
+
+
+def test_an_order_that_waited_for_a_stopped_guest_may_arrive():
+    disturbed = {"a": [(0.0, 3.0), (5.0, END_S)], "b": [(0.0, END_S)]}
+    assert verdict(samples(overlapping(4.0, 7.0)), outages=OUTAGE, programs=disturbed).violations == []
 
 
 def test_busy_time_is_of_the_last_second():
