@@ -177,8 +177,9 @@ def test_vcpus_plugged_by_hand_are_kept_inside_and_stay(tmp_path: Path, loop_run
             await until(lambda: separated(daemon))
             faults.real.lookupByName("a").setVcpusFlags(3, libvirt.VIR_DOMAIN_AFFECT_LIVE)
             await until(lambda: domain_of(daemon, "a").standing.vcpus == 3)
-            await becomes(host, "a", [domain_of(daemon, "a").held] * 3)
-            assert separated(daemon)
+            (own,) = [goal.partition for one in daemon.managed.values() if one.name == "a" and (goal := one.goal)]
+            await becomes(host, "a", [own] * 3)
+            await until(lambda: separated(daemon))
         (a,) = [one for one in await host.observe() if one.name == "a"]
         assert a.vcpus == 3  # it was not vscaf that plugged them
 
@@ -269,7 +270,7 @@ def test_what_was_found_stands_for_a_domain_that_comes_back_with_pins_of_vscaf(
             await until(lambda: separated(daemon))
             libvirt_domain = faults.real.lookupByName("b")
             libvirt_domain.destroy()
-            await until(lambda: partitions(daemon)["b"] is None)
+            await until(lambda: partitions(daemon)["b"] is None and bool(daemon.journal.departed))
             journal = json.loads((tmp_path / "state" / "journal.json").read_text())
             (departed,) = journal["departed"]
             assert departed["name"] == "b"
