@@ -31,7 +31,7 @@ from .test_daemon import (
 )
 
 EXPLORE = os.environ.get("VSCAF_EXPLORE")
-HISTORIES = int(EXPLORE or 120)
+HISTORIES = int(EXPLORE or 200)
 AT_ONCE = 20  # most of a history is waiting
 EVENTS = 25
 

@@ -22,7 +22,6 @@ from vscaf.core.transition import (
     left_behind,
     looked,
     next_steps,
-    overlaps,
 )
 
 TIMING = Timing(deadline_s=0.5, resend_s=1.0, unplug_after_s=600.0)
@@ -514,9 +513,3 @@ def test_steps_change_nothing_of_what_they_are_given():
     before = dict(standings)
     next_steps(standings, {"a": goal(0)}, frozenset(), 10.0, TIMING)
     assert standings == before
-
-
-def test_overlaps_of_those_named():
-    claims = {"a": cpus(0, 1), "b": cpus(1), "c": cpus(1)}
-    assert overlaps(claims, ["a", "b"]) == (("a", "b"),)
-    assert overlaps(claims, []) == ()
