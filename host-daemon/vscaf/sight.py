@@ -37,13 +37,16 @@ def infer(domain: ManagedDomain, maximum: int, now_s: float) -> None:
         domain.sight = look(domain.sight, held, usage.busy_cpus, usage.window_s, computing=domain.demand > 0)
         _model(domain, now_s)
     if agent is not None and usage is not None and _steady(domain, agent, usage):
-        _want(domain, believed_demand(agent.demand, domain.sight, held), now_s)
+        wanted = agent.demand
     elif usage is not None or agent is not None:
         vcpus = maximum if agent is not None else domain.seen.vcpus
         wanted, domain.demand_memory = infer_demand(agent, usage, held, vcpus, domain.demand_memory)
-        if agent is not None:
-            wanted = believed_demand(wanted, domain.sight, held)
-        _want(domain, wanted, now_s)
+    else:
+        return
+    if agent is not None and domain.goal is not None and domain.goal.competition:
+        # A claim takes nothing from anybody while nobody else wants it.
+        wanted = believed_demand(wanted, domain.sight, held)
+    _want(domain, wanted, now_s)
 
 
 def _steady(domain: ManagedDomain, agent: AgentDemand, usage: HostUsage) -> bool:
