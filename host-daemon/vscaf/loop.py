@@ -8,6 +8,7 @@ takes the next steps towards them whenever anything has happened: a call that en
 import asyncio
 import logging
 import operator
+import re
 import time
 from collections.abc import Callable, Coroutine, Iterable, Mapping
 from dataclasses import replace
@@ -48,6 +49,7 @@ HEARING_S = 1.0  # how long the first decision waits for agents that have not sp
 LOOK_GAP_S = 0.02  # between looks, however many guests have news
 AUDITS = 16  # domains whose pins are read each period where the host does not tell of changes
 AUDITS_TOLD = 1  # where it does: a call that gets lost is found all the same
+FIGURES = re.compile(r"[0-9.]+")
 STEPS_MOST = 8  # that follow from one another at once; the rest waits for the next turn
 HOST_CPUS_S = 1.0  # between looks at which pCPUs are online
 
@@ -673,8 +675,9 @@ class Daemon:
 
     def say_once(self, about: str, words: str, domain: str | None = None) -> None:
         """Warns, unless the last warning about this said the same."""
-        if self._said.get(about) != words:
-            self._said[about] = words
+        said = FIGURES.sub("#", words)  # what differs in a figure only says the same again
+        if self._said.get(about) != said:
+            self._said[about] = said
             self.events.record(Kind.REFUSED, domain, why=words)
 
     def say_no_more(self, about: str) -> None:

@@ -206,7 +206,9 @@ class ManagedDomain:
         if entry is not None:
             self.found = entry.found.settings()
             meant_to_rest, self._guest_told = not entry.partition, True
-        elif departed is not None and departed.reach and affinity.reach <= set(departed.reach):
+        elif departed is not None and (
+            departed.key == self.seen.key or (departed.reach and affinity.reach <= set(departed.reach))
+        ):  # it was overlooked once, or saved and restored
             self.found = departed.found.settings()
             log.info("domain %s: came back with pins that vscaf gave it; what was found before stands", self.name)
         self.standing = Standing(
@@ -260,7 +262,7 @@ class ManagedDomain:
                 else:
                     await self._resize(self.standing, call)
                 self._now_known(lambda standing: finished(standing, call))
-            except HypervisorError:
+            except Exception:  # whatever went wrong, the call has ended; whoever asked hears of it
                 self._now_known(lambda standing: failed(standing, call, time.monotonic()))
                 raise
         return None
