@@ -47,6 +47,7 @@ log = logging.getLogger(__name__)
 
 HEARING_S = 1.0  # how long the first decision waits for agents that have not spoken yet
 LOOK_GAP_S = 0.02  # between looks, however many guests have news
+IDLE_S = 60.0  # the longest wait for anything
 AUDITS = 16  # domains whose pins are read each period where the host does not tell of changes
 AUDITS_TOLD = 1  # where it does: a call that gets lost is found all the same
 FIGURES = re.compile(r"[0-9.]+")
@@ -89,6 +90,7 @@ class Daemon:
         self._said: dict[str, str] = {}
         self._calls: set[asyncio.Task[object]] = set()
         self._journal_turn = asyncio.Lock()
+        self._looking: asyncio.Task[None] | None = None
         self._audit_turn = 0
         self._hear_all = False
         self._stepped: list[object] = []
@@ -138,23 +140,44 @@ class Daemon:
 
     async def run(self) -> bool:
         """Runs until stop(); then puts everything back. False: something could not be, and the journal keeps it."""
-        while not self._stopping:
-            if time.monotonic() >= self._look_due_s():
-                self._look_wanted = False
-                self._look_begun_s = time.monotonic()
-                await self._look()
-                self._hear_all = True
-                self._look_ended_s = time.monotonic()
-            self._news.clear()
-            self._step()
-            try:
-                async with asyncio.timeout(max(0.0, min(self._look_due_s(), self._again_at_s) - time.monotonic())):
-                    await self._news.wait()
-            except TimeoutError:
-                pass
+        try:
+            await self._until_stopped()
+        finally:
+            if self._looking is not None:
+                self._looking.cancel()
         self.not_put_back = await self._give_all_back()
         self.ended.set()
         return not self.not_put_back
+
+    async def _until_stopped(self) -> None:
+        while not self._stopping:
+            if self._looking is not None and self._looking.done():
+                self._looking.result()
+                self._looking = None
+            if self._looking is None and time.monotonic() >= self._look_due_s():
+                self._looking = asyncio.create_task(self._look_once())
+            # Steps do not wait for a look: libvirt may take its time, and guests that answer would wait with it.
+            self._news.clear()
+            self._step()
+            due_s = self._again_at_s if self._looking is not None else min(self._look_due_s(), self._again_at_s)
+            try:
+                async with asyncio.timeout(min(IDLE_S, max(0.0, due_s - time.monotonic()))):
+                    await self._news.wait()
+            except TimeoutError:
+                pass
+        if self._looking is not None:
+            await self._looking
+            self._looking = None
+
+    async def _look_once(self) -> None:
+        self._look_wanted = False
+        self._look_begun_s = time.monotonic()
+        try:
+            await self._look()
+        finally:
+            self._hear_all = True
+            self._look_ended_s = time.monotonic()
+            self._news.set()
 
     async def _give_all_back(self) -> list[str]:
         """Puts everything back, also what an earlier daemon has changed and this one has not read yet; as give_back."""
