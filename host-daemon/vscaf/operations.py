@@ -3,9 +3,10 @@
 from collections.abc import Mapping
 from typing import Any
 
+from vscaf.choice import chosen_policy
 from vscaf.config import PolicyConfig
 from vscaf.errors import UsageError, VscafError
-from vscaf.loop import Daemon, chosen_policy
+from vscaf.loop import Daemon
 from vscaf.managed import ManagedDomain
 from vscaf.status import status
 
@@ -43,7 +44,9 @@ class Operations:
         The names of those released. VscafError where libvirt refuses to put something back.
         """
         chosen = [one for one in self._chosen(domain) if not one.left_alone or one.found is not None]
-        failed = [one.name for one in chosen if not await self._daemon.leave_alone(one, "released", "by request")]
+        failed = [
+            one.name for one in chosen if not await self._daemon.roster.leave_alone(one, "released", "by request")
+        ]
         if failed:
             raise VscafError(f"domain {', '.join(failed)}: could not be put back as found: see the daemon's log")
         return sorted(one.name for one in chosen)
@@ -52,7 +55,7 @@ class Operations:
         """Manages a domain (None: every one) again that was released, or unmanaged for a foreign change; the names."""
         chosen = [one for one in self._chosen(domain) if one.left_alone]
         for one in chosen:
-            await self._daemon.manage(one)
+            await self._daemon.roster.manage(one)
         return sorted(one.name for one in chosen)
 
     async def off(self) -> None:

@@ -1,0 +1,67 @@
+"""What is written down: the journal, in turns, and warnings, once."""
+
+import asyncio
+import logging
+import re
+from collections.abc import Callable, Mapping
+
+from vscaf.eventlog import EventLog, Kind
+from vscaf.hypervisor.values import DomainKey
+from vscaf.journal import Journal, LeftAlone
+from vscaf.managed import ManagedDomain
+
+log = logging.getLogger(__name__)
+
+FIGURES = re.compile(r"[0-9.]+")
+
+
+class Records:
+    """The journal and the events of one daemon. Both stay their makers' to close."""
+
+    def __init__(self, journal: Journal, events: EventLog) -> None:
+        self.journal = journal
+        self.events = events
+        self._said: dict[str, str] = {}
+        self._turn = asyncio.Lock()
+
+    async def write_journal(self, managed: Mapping[DomainKey, ManagedDomain]) -> bool:
+        """Brings the journal to what it has to say of all active domains. False: it could not be, and is as it was."""
+        async with self._turn:
+            ended = [entry for key, entry in self.journal.entries.items() if key not in managed]
+            entries = {key: entry for key, entry in self.journal.entries.items() if key in managed}
+            for key, domain in managed.items():
+                if domain.given_back:
+                    entries.pop(key, None)
+                elif domain.found is not None and domain.goal is not None:
+                    entries[key] = domain.entry()
+            if entries == self.journal.entries:
+                return True
+            return await self._write(lambda: self.journal.write(entries, ended))
+
+    async def _write(self, work: Callable[[], None]) -> bool:
+        """Writes on a worker thread, since a disk may be slow. The journal's turn has been taken."""
+        try:
+            await asyncio.to_thread(work)
+        except OSError as error:
+            words = error.strerror or str(error)
+            words = f"journal {self.journal.path}: {words}: nothing is changed until it can be written"
+            self.say_once("journal", words)
+            return False
+        self.say_no_more("journal")
+        return True
+
+    async def write_left_alone(self, uuid: str, one: LeftAlone | None) -> None:
+        """Writes down that a domain is not to be managed, or (None) that it may be."""
+        async with self._turn:
+            await self._write(lambda: self.journal.leave_alone(one, uuid))
+
+    def say_once(self, about: str, words: str, domain: str | None = None) -> None:
+        """Warns, unless the last warning about this said the same."""
+        said = FIGURES.sub("#", words)  # what differs in a figure only says the same again
+        if self._said.get(about) != said:
+            self._said[about] = said
+            self.events.record(Kind.REFUSED, domain, why=words)
+
+    def say_no_more(self, about: str) -> None:
+        """What was said about this is over."""
+        self._said.pop(about, None)

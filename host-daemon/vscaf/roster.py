@@ -1,0 +1,352 @@
+"""The domains that are looked after: who is there, what is read of them, what is asked for them, what is given back.
+
+Calls run in the background; whatever ends is told to the loop, which takes the next steps.
+"""
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Coroutine, Iterable
+from dataclasses import replace
+from typing import Any
+
+from vscaf.agentlink.link import AgentLink
+from vscaf.config import Config
+from vscaf.core.foreign import foreign_changes
+from vscaf.core.transition import Affinity, Call, Look, Standing
+from vscaf.cpulist import format_cpu_list
+from vscaf.errors import DomainGone, HypervisorError
+from vscaf.eventlog import Kind
+from vscaf.hypervisor.interface import Hypervisor
+from vscaf.hypervisor.values import DomainKey, DomainSeen
+from vscaf.journal import LeftAlone
+from vscaf.managed import ManagedDomain, agent_link
+from vscaf.pool import HostPool
+from vscaf.records import Records
+from vscaf.rules import DomainRules, rules_for
+from vscaf.sight import infer
+
+log = logging.getLogger(__name__)
+
+AUDITS = 16  # domains whose pins are read each period where the host does not tell of changes
+LAST_TRIES, LAST_TRIES_GAP_S = 20, 0.1  # at the end, for what libvirt refuses or does not answer just now
+AUDITS_TOLD = 1  # where it does: a call that gets lost is found all the same
+
+
+class Roster:
+    """The domains of *pool*. `on_news`: something has happened; `on_change`: so that the host is to be looked at too.
+
+    `domains`: those of the configuration, those that are tagged, and those that an earlier daemon has changed.
+    """
+
+    def __init__(  # noqa: PLR0917 (what a loop has)
+        self,
+        config: Config,
+        host: Hypervisor,
+        pool: HostPool,
+        records: Records,
+        on_news: Callable[[], None],
+        on_change: Callable[[], None],
+    ) -> None:
+        self.domains: dict[DomainKey, ManagedDomain] = {}
+        self._config = config
+        self._host = host
+        self._pool = pool
+        self._records = records
+        self._on_news = on_news
+        self._on_change = on_change
+        self._seen_any = False
+        self._audit_turn = 0
+        self._tasks: set[asyncio.Task[object]] = set()
+
+    async def close(self) -> None:
+        """Ends the links to the guests and what is under way."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await asyncio.gather(*(one.link.stop() for one in self.domains.values() if one.link is not None))
+
+    def taking_part(self) -> dict[str, ManagedDomain]:
+        """By name, those whose pCPUs are decided."""
+        return {one.name: one for one in self.domains.values() if one.standing is not None and one.listed}
+
+    def maximum(self, domain: ManagedDomain) -> int:
+        """Most pCPUs that the domain may have."""
+        return self._pool.maximum(domain.rules, domain.seen.vcpus_maximum)
+
+    async def write_journal(self) -> None:
+        """Brings the journal to what it has to say; nothing before the first look: who has ended is not known yet."""
+        if self._seen_any:
+            await self._records.write_journal(self.domains)
+
+    async def note(self, seen: Iterable[DomainSeen]) -> None:
+        """Keeps the records of active domains: new ones are linked, ended ones forgotten, others given back."""
+        self._seen_any = True
+        now_s = time.monotonic()
+        present: dict[DomainKey, tuple[DomainSeen, DomainRules | None]] = {}
+        for one in seen:
+            rules = rules_for(self._config, one.name, one.rules)
+            if rules is not None or one.key in self._records.journal.entries or one.key in self.domains:
+                present[one.key] = (one, rules)
+        for key in [key for key in self.domains if key not in present]:
+            gone = self.domains.pop(key)
+            self._records.say_no_more(gone.name)
+            self._records.events.record(Kind.GONE, gone.name, before=format_cpu_list(gone.held) or None)
+            if gone.link is not None:
+                self.background(gone.link.stop())
+        for key, (one, rules) in present.items():
+            if key not in self.domains:
+                self._appear(one, rules or DomainRules())
+            domain = self.domains[key]
+            domain.listed = rules is not None
+            self._see(domain, one, rules or domain.rules, now_s)
+        await self._give_back_unlisted()
+        self._give_back_left_alone()
+        if any(key not in self.domains for key in self._records.journal.entries):
+            await self.write_journal()
+
+    def _appear(self, seen: DomainSeen, rules: DomainRules) -> None:
+        domain = self.domains[seen.key] = ManagedDomain(seen, rules, self._host, self._link(seen))
+        alone = self._records.journal.left_alone.get(seen.key.uuid)
+        if alone is not None:
+            domain.left_alone, domain.state = alone.why, alone.state
+        self._records.events.record(
+            Kind.APPEARED, seen.name, vcpus=seen.vcpus, agent_channel=seen.agent_socket is not None
+        )
+
+    def _see(self, domain: ManagedDomain, seen: DomainSeen, rules: DomainRules, now_s: float) -> None:
+        if seen.agent_socket != domain.seen.agent_socket:  # its channel was plugged, unplugged or moved
+            if domain.link is not None:
+                self.background(domain.link.stop())
+            domain.relink(self._link(seen))
+            domain.audit_due = True
+        if seen.rules_error and seen.rules_error != domain.seen.rules_error:
+            self._records.say_once(f"rules {seen.name}", f"domain {seen.name}: {seen.rules_error}", seen.name)
+        domain.seen = seen
+        if rules != domain.rules:
+            self._records.events.record(Kind.RULES, seen.name, before=domain.rules.words(), after=rules.words())
+            domain.rules = rules
+            self.renew_ways(domain)
+        standing = domain.standing
+        if standing is not None and not standing.moving:
+            if standing.vcpus != seen.vcpus:
+                domain.standing = replace(standing, vcpus=seen.vcpus, affinity=None, vcpus_refused=None)
+                self._vcpus_changed(domain, standing.vcpus, seen.vcpus)
+            elif standing.vcpus_maximum != seen.vcpus_maximum:
+                domain.standing = replace(standing, vcpus_maximum=seen.vcpus_maximum)
+        infer(domain, self.maximum(domain), now_s)
+
+    def _vcpus_changed(self, domain: ManagedDomain, before: int, now: int) -> None:
+        """Another number of vCPUs was seen: that was asked for, and may come late, or somebody else did it."""
+        asked = domain.vcpus_asked == now
+        why = "as was asked for" if asked else "somebody else changed it"
+        self._records.events.record(Kind.VCPUS, domain.name, before=before, after=now, why=why)
+        if asked or domain.found is None:
+            return
+        domain.found = replace(domain.found, vcpus=now)  # the count to be put back is theirs
+        if self._config.foreign_changes == "respect":
+            why = f"somebody else changed its vCPUs from {before} to {now}"
+            domain.set_aside(why)
+            self.background(self.leave_alone(domain, "unmanaged", why))
+
+    async def _give_back_unlisted(self) -> None:
+        """Gives back domains that are neither in the configuration nor tagged by their metadata (any more)."""
+        unlisted = [domain for domain in self.domains.values() if not domain.listed and not domain.adopting]
+        await self.give_back(domain for domain in unlisted if domain.found is not None)
+        for domain in unlisted:
+            if domain.found is None and domain.seen.key not in self._records.journal.entries:
+                log.info("domain %s: neither configured nor tagged: it is not managed", domain.name)
+                del self.domains[domain.seen.key]
+                if domain.link is not None:
+                    await domain.link.stop()
+
+    def _give_back_left_alone(self) -> None:
+        """Tries again for who is left alone and could not be put back as found."""
+        for domain in self.domains.values():
+            if domain.left_alone and domain.found is not None and not domain.lock.locked():
+                self.background(self._give_back_again(domain))
+
+    async def _give_back_again(self, domain: ManagedDomain) -> None:
+        alone = self._records.journal.left_alone.get(domain.seen.key.uuid)
+        if not await self.give_back([domain], domain.spared) and alone is not None:
+            domain.enter(alone.state)
+
+    def audit(self) -> None:
+        """Reads the pins of some domains again, to find what somebody else has changed."""
+        settled = [
+            domain
+            for domain in self.domains.values()
+            if domain.standing is not None and domain.standing.affinity is not None and not domain.standing.moving
+        ]
+        if not settled:
+            return
+        count = AUDITS_TOLD if self._host.tells_of_tuning else AUDITS
+        turn = self._audit_turn % len(settled)
+        self._audit_turn = turn + count
+        chosen = {domain.seen.key: domain for domain in (settled[turn:] + settled[:turn])[:count]}
+        chosen |= {domain.seen.key: domain for domain in settled if domain.audit_due}
+        for domain in chosen.values():
+            domain.audit_due = False
+            assert domain.standing is not None  # of the settled
+            domain.standing = replace(domain.standing, moving=True)
+            self.background(self.carry_out(domain, Look(domain.name), domain.standing))
+
+    def adopt(self) -> None:
+        """Reads what domains have that take part from now on."""
+        for domain in self.domains.values():
+            # Who is left alone is read too where an earlier daemon could not give it back.
+            due = domain.found is None and not domain.given_back and domain.seen.key in self._records.journal.entries
+            if domain.standing is None and not domain.adopting and (due or not domain.left_alone):
+                domain.adopting = True
+                self.background(self._adopt_one(domain))
+
+    async def _adopt_one(self, domain: ManagedDomain) -> None:
+        try:
+            entry = self._records.journal.entries.get(domain.seen.key)
+            departed = self._records.journal.departed.get(domain.seen.key.uuid)
+            await domain.adopt(entry, departed, self._pool)
+            self._records.say_no_more(domain.name)
+            if domain.left_alone:  # since before, or meanwhile
+                domain.set_aside(domain.left_alone)
+            if entry is not None:
+                where = "rests" if domain.standing and domain.standing.resting else format_cpu_list(domain.held)
+                self._records.events.record(Kind.ADOPTED, domain.name, after=where, why="as an earlier daemon left it")
+        except HypervisorError as error:
+            self._refused(domain, error)
+        finally:
+            domain.adopting = False
+        self._on_change()
+
+    def renew_ways(self, domain: ManagedDomain) -> None:
+        """Brings changed rules or pCPUs into how the domain is treated."""
+        if domain.standing is not None and domain.found is not None:
+            ways = self._pool.ways(domain.rules, domain.found, domain.seen.accelerated)
+            domain.standing = replace(domain.standing, ways=ways)
+
+    async def carry_out(self, domain: ManagedDomain, call: Call, before: Standing) -> None:
+        """Makes a call; what comes of it is seen at the next step."""
+        try:
+            read = await domain.carry_out(call)
+        except HypervisorError as error:
+            self._refused(domain, error)
+        else:
+            self._records.say_no_more(domain.name)
+            if read is not None:
+                vcpus, affinity = read
+                if vcpus != before.vcpus:
+                    self._vcpus_changed(domain, before.vcpus, vcpus)
+                if before.affinity is not None:
+                    self._compare(domain, before.affinity, affinity)
+        self._on_news()
+
+    def _refused(self, domain: ManagedDomain, error: HypervisorError) -> None:
+        if isinstance(error, DomainGone):
+            log.info("domain %s: went away while it was being changed", domain.name)
+            self._on_change()
+        else:
+            self._records.say_once(domain.name, str(error), domain.name)
+
+    def _compare(self, domain: ManagedDomain, known: Affinity, read: Affinity) -> None:
+        """Somebody else's changes are put right by the next step, or respected: then the domain is not managed."""
+        changes = foreign_changes(known, read)
+        if not changes or domain.standing is None:
+            return
+        words = "; ".join(changes.values())
+        respected = self._config.foreign_changes == "respect"
+        what = "respected: not managed until `vscaf manage`" if respected else "put right"
+        self._records.events.record(Kind.FOREIGN, domain.name, why=f"somebody changed {words}: {what}")
+        if respected:
+            why = f"somebody changed {words}"
+            domain.set_aside(why)  # before the next step would put it right
+            self.background(self.leave_alone(domain, "unmanaged", why, frozenset(changes)))
+
+    async def leave_alone(self, domain: ManagedDomain, state: str, why: str, but: frozenset[str] = frozenset()) -> bool:
+        """Gives the domain back and manages it no more until manage(). False: something could not be put back."""
+        domain.set_aside(why)
+        domain.spared = but
+        one = LeftAlone(uuid=domain.seen.key.uuid, state=state, why=why)
+        await self._records.write_left_alone(one.uuid, one)
+        done = not await self.give_back([domain], but)
+        domain.enter(state)
+        self._records.events.record(Kind.RELEASED if state == "released" else Kind.UNMANAGED, domain.name, why=why)
+        self._on_change()
+        return done
+
+    async def manage(self, domain: ManagedDomain) -> None:
+        """Undoes leave_alone."""
+        domain.left_alone, domain.state = "", "unmanaged"
+        await self._records.write_left_alone(domain.seen.key.uuid, None)
+        self._records.events.record(Kind.MANAGED, domain.name)
+        self._on_change()
+
+    async def give_back(self, domains: Iterable[ManagedDomain], but: frozenset[str] = frozenset()) -> list[str]:
+        """Puts domains back as they were found; names of those that could not be. They are not managed any more.
+
+        A domain that has ended needs nothing put back. One that could not be keeps its entry in the journal.
+        """
+        changed = [domain for domain in domains if domain.found is not None]
+        outcomes = await asyncio.gather(*(self._give_back_one(domain, but) for domain in changed))
+        left = {domain.seen.key: domain.name for domain, done in zip(changed, outcomes, strict=True) if not done}
+        if left:
+            try:
+                active = {one.key for one in await self._host.observe()}
+                left = {key: name for key, name in left.items() if key in active}
+            except HypervisorError as error:
+                log.error("whether the rest still runs is unknown (%s); the journal keeps what was found", error)
+        for domain in changed:
+            domain.given_back |= domain.seen.key not in left
+        await self.write_journal()
+        return sorted(left.values())
+
+    async def _give_back_one(self, domain: ManagedDomain, but: frozenset[str]) -> bool:
+        try:
+            await domain.give_back(self._config.deadline_ms / 1000, but)
+        except HypervisorError as error:
+            self._refused(domain, error)
+            return False
+        domain.enter("unmanaged")
+        if domain.seen.key in self._records.journal.entries:
+            self._records.events.record(Kind.GIVEN_BACK, domain.name)
+        return True
+
+    async def give_all_back(self) -> list[str]:
+        """Puts everything back, also what an earlier daemon has changed and this one has not read yet; as give_back."""
+        unread = [
+            domain
+            for domain in self.domains.values()
+            if domain.found is None and not domain.given_back and domain.seen.key in self._records.journal.entries
+        ]
+        await asyncio.gather(*(self._adopt_one(domain) for domain in unread))
+        left = set(await self.give_back(self.domains.values()))
+        for _ in range(LAST_TRIES):
+            if not left:
+                break
+            await asyncio.sleep(LAST_TRIES_GAP_S)
+            left = set(await self.give_back(self.domains.values()))
+        left |= {domain.name for domain in unread if not domain.given_back}
+        if not self._seen_any:
+            left |= {entry.name for entry in self._records.journal.entries.values()}
+        return sorted(left)
+
+    def _link(self, seen: DomainSeen) -> AgentLink | None:
+        return agent_link(seen, lambda: self._heard(seen.key))
+
+    def _heard(self, key: DomainKey) -> None:
+        """A guest said something: demand is looked at, an acknowledgement takes the next step."""
+        domain = self.domains.get(key)
+        if domain is not None:
+            fresh = domain.news()
+            domain.hear()
+            (self._on_change if fresh else self._on_news)()
+
+    def background(self, work: Coroutine[Any, Any, object]) -> None:
+        """Runs *work* beside everything else; an error that nobody has thought of is logged."""
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._ended)
+
+    def _ended(self, task: asyncio.Task[object]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            log.error("please report this: %r", error, exc_info=error)
+        self._on_news()
