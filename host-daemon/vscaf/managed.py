@@ -42,6 +42,7 @@ from vscaf.rules import DomainRules
 log = logging.getLogger(__name__)
 
 STALE_REPORT_S = 1.5
+DISTRUSTED_PERIODS, TRUSTED_PERIODS = 8, 20
 GUEST_DEADLINE_SHARE = 0.6  # of the deadline: the guest still has to offline CPUs after its sections have ended
 
 
@@ -82,6 +83,7 @@ class ManagedDomain:
         self.modelled_at_s = float("-inf")
         self.modelled_processes = 0
         self.distrusted = False
+        self._kept = self._broken = 0
         self.vcpu_seen: tuple[Mapping[int, float], Mapping[int, float]] | None = None
         self.vcpu_seen_at_s = 0.0
         self.usage_known = False
@@ -122,10 +124,18 @@ class ManagedDomain:
         """No more steps are taken for it. What was found is still to be given back."""
         self.left_alone, self.standing, self.goal = why, None, None
 
-    def distrust(self) -> None:
-        """Its guest says of vCPUs that compute that they are offline: it is contained until a new hello."""
-        self.distrusted = True
-        log.warning("domain %s: vCPUs that its agent calls offline compute: it is contained", self.name)
+    def judge(self, kept: bool) -> None:
+        """Hears whether the vCPUs that the guest calls offline were, in the last period; if not, it is contained.
+
+        A vCPU that comes or goes computes for a moment, so it takes several periods in a row, either way.
+        """
+        self._kept, self._broken = (self._kept + 1, 0) if kept else (0, self._broken + 1)
+        if not self.distrusted and self._broken >= DISTRUSTED_PERIODS:
+            self.distrusted = True
+            log.warning("domain %s: vCPUs that its agent calls offline compute: it is contained", self.name)
+        elif self.distrusted and self._kept >= TRUSTED_PERIODS:
+            self.distrusted = False
+            log.info("domain %s: vCPUs that its agent calls offline are: it is believed again", self.name)
 
     def relink(self, link: AgentLink | None) -> None:
         """Its channel is another one: whoever is there has been told nothing."""

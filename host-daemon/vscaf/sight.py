@@ -110,14 +110,13 @@ def _since(now_s: Mapping[int, float], before_s: Mapping[int, float]) -> dict[in
     return {vcpu: max(0.0, time_s - before_s[vcpu]) for vcpu, time_s in now_s.items() if vcpu in before_s}
 
 
-def _hold_to_its_word(domain: ManagedDomain, busy_cpus: dict[int, float]) -> None:
-    """A guest whose vCPUs compute although it says that they are offline is contained until it speaks anew."""
+def _hold_to_its_word(domain: ManagedDomain, busy_cpus: Mapping[int, float]) -> None:
+    """Holds what the guest says of its CPUs against what its vCPUs used."""
     link, standing = domain.link, domain.standing
     if link is None or link.online is None or standing is None or standing.resting or not standing.acknowledged:
         return
-    settled = time.monotonic() - standing.told_at_s > SETTLING_S
-    if settled and not domain.distrusted and not keeps_its_word(link.online, busy_cpus):
-        domain.distrust()
+    if time.monotonic() - standing.told_at_s > SETTLING_S:
+        domain.judge(keeps_its_word(link.online, busy_cpus))
 
 
 def points_of(process: ReportedProcess) -> list[SpeedupPoint]:
