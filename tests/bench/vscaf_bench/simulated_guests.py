@@ -91,7 +91,8 @@ class Guest:
 
     def say(self, data: bytes) -> None:
         assert self.channel is not None
-        with contextlib.suppress(BlockingIOError):  # an agent whose host does not read drops its reports
+        # An agent whose host does not read drops its reports; that the host is gone is heard next.
+        with contextlib.suppress(BlockingIOError, BrokenPipeError, ConnectionResetError):
             self.channel.send(data)
 
     def report(self, rng: random.Random) -> None:
