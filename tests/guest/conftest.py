@@ -75,3 +75,26 @@ def pair(booted_pair: Pair) -> Pair:
             guest.domain.pinVcpu(vcpu, everywhere)
         guest.domain.pinEmulator(everywhere, libvirt.VIR_DOMAIN_AFFECT_LIVE)
     return booted_pair
+
+
+def move(guest: Guest, target: PrivateLibvirt) -> Guest:
+    """Moves the running guest to another libvirtd, as to another machine's: QEMU, sockets and logs are new ones."""
+    there = Guest(
+        target,
+        guest.name,
+        IMAGE,
+        vcpus=guest.vcpus,
+        max_vcpus=guest.max_vcpus,
+        memory_mib=guest.memory_mib,
+        cpuset=guest.cpuset,
+    )
+    xml = guest.domain.XMLDesc(libvirt.VIR_DOMAIN_XML_MIGRATABLE)
+    xml = xml.replace(str(guest.lab.directory), str(target.directory)).replace(str(guest.lab.logs), str(target.logs))
+    parameters = {
+        libvirt.VIR_MIGRATE_PARAM_URI: f"unix://{target.directory}/move.sock",
+        libvirt.VIR_MIGRATE_PARAM_DEST_XML: xml,
+    }
+    guest.domain.migrate3(target.connection, parameters, libvirt.VIR_MIGRATE_LIVE)
+    guest.runner.close()
+    there.reconnect()
+    return there

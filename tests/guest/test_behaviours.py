@@ -26,7 +26,7 @@ from vscaf_lab.guest import AGENT_CHANNEL
 from vscaf_lab.runner import Command
 from vscaf_lab.separation import affinities, rounds
 
-from .conftest import CACHE, IMAGE, POOL, POOL_LIST, Pair, enough, over_and_over
+from .conftest import CACHE, IMAGE, POOL, POOL_LIST, Pair, enough, move, over_and_over
 
 pytestmark = pytest.mark.guest
 
@@ -519,21 +519,6 @@ def test_behaviour_31_moved_out_and_in_while_managed(tmp_path: Path, shared_lab:
         back.runner.close()
         enough(other)
         assert verified(steady)
-
-
-def move(guest: Guest, target: PrivateLibvirt) -> Guest:
-    """Moves the running guest to another libvirtd; it is not defined any more where it was."""
-    there = Guest(target, guest.name, IMAGE, vcpus=guest.vcpus, max_vcpus=guest.max_vcpus, memory_mib=guest.memory_mib)
-    xml = guest.domain.XMLDesc(libvirt.VIR_DOMAIN_XML_MIGRATABLE)
-    xml = xml.replace(str(guest.lab.directory), str(target.directory)).replace(str(guest.lab.logs), str(target.logs))
-    parameters = {
-        libvirt.VIR_MIGRATE_PARAM_URI: f"unix://{target.directory}/move.sock",
-        libvirt.VIR_MIGRATE_PARAM_DEST_XML: xml,
-    }
-    guest.domain.migrate3(target.connection, parameters, libvirt.VIR_MIGRATE_LIVE)
-    guest.runner.close()
-    there.reconnect()
-    return there
 
 
 def qcow2(path: Path, size: int = 1 << 30) -> Path:

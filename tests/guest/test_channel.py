@@ -18,7 +18,7 @@ from vscaf_lab.daemon import DaemonProcess
 from vscaf_lab.guest import AGENT_CHANNEL
 from vscaf_lab.runner import Command
 
-from .conftest import CACHE, IMAGE, POOL_LIST, Pair
+from .conftest import CACHE, IMAGE, POOL_LIST, Pair, move
 
 pytestmark = pytest.mark.guest
 
@@ -280,21 +280,6 @@ def test_channel_unplugged_and_plugged_in_again(one: tuple[Guest, Host]) -> None
         assert host.allocate(2)["online"] == [0, 1]
     assert agent_pid(guest) == pid, "it is the same agent"
     program.kill()
-
-
-def move(guest: Guest, target: PrivateLibvirt) -> Guest:
-    """Moves the running guest to another libvirtd, as to another machine's: QEMU, sockets and logs are new ones."""
-    there = Guest(target, guest.name, IMAGE, vcpus=guest.vcpus, memory_mib=guest.memory_mib, cpuset=guest.cpuset)
-    xml = guest.domain.XMLDesc(libvirt.VIR_DOMAIN_XML_MIGRATABLE)
-    xml = xml.replace(str(guest.lab.directory), str(target.directory)).replace(str(guest.lab.logs), str(target.logs))
-    parameters = {
-        libvirt.VIR_MIGRATE_PARAM_URI: f"unix://{target.directory}/move.sock",
-        libvirt.VIR_MIGRATE_PARAM_DEST_XML: xml,
-    }
-    guest.domain.migrate3(target.connection, parameters, libvirt.VIR_MIGRATE_LIVE)
-    guest.runner.close()
-    there.reconnect()
-    return there
 
 
 def test_moved_while_it_runs(tmp_path: Path, shared_lab: PrivateLibvirt, lone_guest: Guest) -> None:

@@ -33,7 +33,7 @@ def part(name: str) -> Callable[[Report, bool], None] | None:
 def main() -> None:
     parser = argparse.ArgumentParser(prog="bench-daemon", description=__doc__)
     parser.add_argument("--output", type=Path, default=Path("build/bench"), help="where daemon.json goes")
-    parser.add_argument("--quick", action="store_true", help="fewer repetitions, under a minute")
+    parser.add_argument("--quick", action="store_true", help="fewer repetitions")
     parser.add_argument("--only", choices=sorted(PARTS), action="append", help="this part alone; may be repeated")
     options = parser.parse_args()
     quick = options.quick or os.environ.get("QUICK") == "1"
