@@ -328,7 +328,7 @@ async def _held(path: Path) -> list[str]:
 def _from_journal(names: list[str], silent: Path) -> str:
     if names:
         return f"put back from the journal: no daemon answers at {silent}"
-    return f"nothing was put back: no daemon answers at {silent}, and the journal names no domain"
+    return f"nothing was put back: no daemon answers at {silent}, and the journal names no domain that runs"
 
 
 async def _restore(config: Path, domain: str | None, no_daemon: NoDaemon) -> list[str]:

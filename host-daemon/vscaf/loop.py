@@ -20,12 +20,8 @@ from vscaf.config import Config, PolicyConfig
 from vscaf.core.decide import DecideMemory, Decision, decide
 from vscaf.core.invariants import check_partitions
 from vscaf.core.placement import place
-from vscaf.core.transition import (
-    Goal,
-    Standing,
-    Timing,
-    next_steps,
-)
+from vscaf.core.standing import Standing
+from vscaf.core.transition import Goal, Timing, next_steps
 from vscaf.cpulist import format_cpu_list
 from vscaf.errors import HypervisorError
 from vscaf.eventlog import EventLog, Kind
@@ -228,15 +224,18 @@ class Daemon:
         self._cpus_at_s = time.monotonic()
         version = self.pool.version
         before = self.pool.renew(await self._host.host_cpus())
+        if self.pool.gone:
+            self._records.say_once(
+                "pool", f"no pCPU of the pool {self.config.pool} is online: partitions stay as they are"
+            )
+        else:
+            self._records.say_no_more("pool")
         if before is not None:
             was, now = format_cpu_list(before.cpus), format_cpu_list(self.pool.cpus)
             self.events.record(Kind.POOL, None, before=was, after=now, why="pCPUs went offline or came back")
         if self.pool.version != version:
             for domain in self.managed.values():
                 self.roster.renew_ways(domain)
-
-    def _maximum(self, domain: ManagedDomain) -> int:
-        return self.pool.maximum(domain.rules, domain.seen.vcpus_maximum)
 
     def _waiting_for_agents(self) -> bool:
         """Whether the daemon has just started and some agent, or some domain's first vCPU time, is to come."""
@@ -247,9 +246,6 @@ class Daemon:
             for domain in self.managed.values()
             if not domain.left_alone and not domain.seen.paused
         )
-
-    def _taking_part(self) -> dict[str, ManagedDomain]:
-        return {one.name: one for one in self.managed.values() if one.standing is not None and one.listed}
 
     def pool_state(self) -> PoolState:
         """The pool and the domains that take part, as policies see them."""
@@ -278,15 +274,10 @@ class Daemon:
             newcomer=since_s is not None and now_s - since_s < self.config.newcomer_ms / 1000,
             points=domain.points,
         )
-        if domain.goal is None or domain.standing is None or not self._stuck(domain.standing):
+        if domain.goal is None or domain.standing is None or not domain.standing.lost:
             return state
         # Nobody knows where it runs: it keeps what it was to have, and nobody else gets it.
         return replace(state, minimum=max(1, len(has)), maximum=max(1, len(has)), demand=len(has), may_rest=not has)
-
-    @staticmethod
-    def _stuck(standing: Standing) -> bool:
-        """Whether calls on the domain have failed lately, or one has not come back for long."""
-        return standing.affinity is None and standing.failures > 1
 
     async def _set_goals(self, pool: PoolState, decision: Decision) -> None:
         """Places the decision where anything about it is new, and writes the journal before it is brought about."""
@@ -295,7 +286,7 @@ class Daemon:
         homes = {name: one.seen.home_nodes for name, one in by_name.items() if one.seen.home_nodes}
         placed = (decision.allocations, decision.sharing, self.pool.version, homes)
         if placed != self._placed or any(domain.goal is None for domain in by_name.values()):
-            self._place(pool, decision, by_name, homes)
+            self._place(pool, decision, by_name, homes, competition)
             self._placed = placed
         for domain in by_name.values():
             assert domain.goal is not None  # placed above
@@ -314,6 +305,7 @@ class Daemon:
         decision: Decision,
         by_name: Mapping[str, ManagedDomain],
         homes: Mapping[str, frozenset[int]],
+        competition: bool,
     ) -> None:
         held = {name: domain.held for name, domain in by_name.items()}
         target = place(self.pool.topology, held, decision.allocations, decision.sharing, homes)
@@ -329,7 +321,7 @@ class Daemon:
                 words = [format_cpu_list(cpus) or "rest" for cpus in (before, target[name])]
                 why = decision.reasons.get(name, "placement")
                 self.events.record(Kind.ALLOCATION, name, before=words[0], after=words[1], why=why)
-            domain.goal = Goal(target[name], self.roster.maximum(domain), False)
+            domain.goal = Goal(target[name], self.roster.maximum(domain), competition)
         self.transitions += news
 
     def _step(self) -> None:

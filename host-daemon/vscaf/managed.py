@@ -13,14 +13,13 @@ from pathlib import Path
 
 from vscaf_policies import SpeedupPoint
 
-from vscaf.agentlink.link import AgentLink
+from vscaf.agentlink.link import STALE_REPORT_S, AgentLink
 from vscaf.agentlink.messages import Allocate
 from vscaf.core.demand import AgentDemand, DemandMemory
-from vscaf.core.transition import (
+from vscaf.core.standing import (
     Affinity,
     Apply,
     Call,
-    Goal,
     Look,
     Resize,
     Standing,
@@ -31,7 +30,8 @@ from vscaf.core.transition import (
     left_behind,
     looked,
 )
-from vscaf.core.trust import DemandHistory, HostSight, believed_online
+from vscaf.core.transition import Goal
+from vscaf.core.trust import DemandHistory, HostSight, WordHistory, believed_online, judged
 from vscaf.errors import DomainGone, HypervisorError, NotSupported
 from vscaf.hypervisor.interface import Hypervisor
 from vscaf.hypervisor.values import DomainSeen, DomainSettings
@@ -41,8 +41,6 @@ from vscaf.rules import DomainRules
 
 log = logging.getLogger(__name__)
 
-STALE_REPORT_S = 1.5
-DISTRUSTED_PERIODS, TRUSTED_PERIODS = 8, 20
 GUEST_DEADLINE_SHARE = 0.6  # of the deadline: the guest still has to offline CPUs after its sections have ended
 
 
@@ -82,8 +80,7 @@ class ManagedDomain:
         self.points: tuple[SpeedupPoint, ...] = ()
         self.modelled_at_s = float("-inf")
         self.modelled_processes = 0
-        self.distrusted = False
-        self._kept = self._broken = 0
+        self.word = WordHistory()
         self.vcpu_seen: tuple[Mapping[int, float], Mapping[int, float]] | None = None
         self.vcpu_seen_at_s = 0.0
         self.usage_known = False
@@ -125,16 +122,11 @@ class ManagedDomain:
         self.left_alone, self.standing, self.goal = why, None, None
 
     def judge(self, kept: bool) -> None:
-        """Hears whether the vCPUs that the guest calls offline were, in the last period; if not, it is contained.
-
-        A vCPU that comes or goes computes for a moment, so it takes several periods in a row, either way.
-        """
-        self._kept, self._broken = (self._kept + 1, 0) if kept else (0, self._broken + 1)
-        if not self.distrusted and self._broken >= DISTRUSTED_PERIODS:
-            self.distrusted = True
+        """Hears whether the vCPUs that the guest calls offline were, in the last period; if not for long: contained."""
+        before, self.word = self.word, judged(self.word, kept=kept)
+        if self.word.distrusted and not before.distrusted:
             log.warning("domain %s: vCPUs that its agent calls offline compute: it is contained", self.name)
-        elif self.distrusted and self._kept >= TRUSTED_PERIODS:
-            self.distrusted = False
+        elif before.distrusted and not self.word.distrusted:
             log.info("domain %s: vCPUs that its agent calls offline are: it is believed again", self.name)
 
     def relink(self, link: AgentLink | None) -> None:
@@ -176,10 +168,10 @@ class ManagedDomain:
             return
         if link.generation != self._sent_to and standing.told is not None:
             standing = replace(standing, told=None, acknowledged=False)  # hello starts over
-            self.distrusted = False
+            self.word = WordHistory()
         answers = link.connected and link.age_s() < STALE_REPORT_S
         acknowledged = standing.told is not None and link.acknowledged == self.sequence
-        online = None if self.distrusted else believed_online(link.online, standing.vcpus)
+        online = None if self.word.distrusted else believed_online(link.online, standing.vcpus)
         if (answers, acknowledged, online) != (standing.answers, standing.acknowledged, standing.online):
             standing = replace(standing, answers=answers, acknowledged=acknowledged, online=online)
         self.standing = standing

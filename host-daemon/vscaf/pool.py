@@ -1,8 +1,8 @@
 """The pool that the configuration names, on the host as it is now."""
 
 from vscaf.config import Config
+from vscaf.core.standing import Ways
 from vscaf.core.topology import SmtMode, Topology, pool_topology, remaining_topology
-from vscaf.core.transition import Ways
 from vscaf.hypervisor.values import DomainSettings, HostCpus
 from vscaf.rules import DomainRules
 
@@ -13,8 +13,8 @@ class HostPool:
     """Which pCPUs may be handed out, and where domains are that have none.
 
     `topology`: the pool's chunks, as far as they are online; `cpus`: all of them; `reserve`: pCPUs for domains at rest
-    and for emulators, may be empty. `version` grows whenever these change. UsageError where the pool cannot be used on
-    this host at all.
+    and for emulators, may be empty. `version` grows whenever these change. `gone`: no chunk of the pool is online, and
+    all is as it was before. UsageError where the pool cannot be used on this host at all.
     """
 
     def __init__(self, config: Config, cpus: HostCpus) -> None:
@@ -24,6 +24,7 @@ class HostPool:
         self._wanted = config.pool_cpus
         self.topology = pool_topology(self._wanted, cpus, self._smt)
         self.version = 0
+        self.gone = False
         self.cpus = self.topology.cpus
         self.reserve = config.reserve_cpus(cpus.online) - self._wanted
 
@@ -33,6 +34,9 @@ class HostPool:
             return None
         self._cpus = cpus
         before, now = self.topology, remaining_topology(self._wanted, cpus, self._smt)
+        self.gone = not now.chunks
+        if self.gone:  # there is nowhere to be moved to: who runs there has stopped, or runs where the kernel lets it
+            return None
         self.topology, self.cpus = now, now.cpus
         self.reserve = self._config.reserve_cpus(cpus.online) - self._wanted
         self.version += 1

@@ -6,7 +6,7 @@ from pathlib import Path
 from vscaf.config import Config
 from vscaf.errors import DomainGone, HypervisorError, UsageError, VscafError
 from vscaf.hypervisor.libvirt_host import LibvirtHost
-from vscaf.journal import Journal, host_boot_id
+from vscaf.journal import Journal, JournalEntry, host_boot_id
 from vscaf.managed import ManagedDomain
 from vscaf.pool import HostPool
 from vscaf.rules import DomainRules
@@ -20,7 +20,8 @@ GUEST_DEADLINE_S = 2.0
 async def restore_from_journal(config: Config, domain: str | None) -> list[str]:
     """Gives back the domains in the journal (only the one named *domain*, where given); the names of those given back.
 
-    For when no daemon runs: the journal's lock is taken. UsageError where a daemon holds it, or where *domain* is not
+    What has ended is not among them: the journal keeps it as it does for a daemon, for when it is restored. This is
+    for when no daemon runs: the journal's lock is taken. UsageError where a daemon holds it, or where *domain* is not
     in the journal; VscafError where something could not be put back: the journal then keeps it.
     """
     journal = Journal(Path(config.state_directory), host_boot_id())
@@ -41,27 +42,40 @@ async def restore_from_journal(config: Config, domain: str | None) -> list[str]:
 
 async def _restore(journal: Journal, host: LibvirtHost, pool: HostPool, name: str | None) -> list[str]:
     active = {one.key: one for one in await host.observe()}
-    done, failed = [], []
+    done, failed, ended = [], [], []
     left = dict(journal.entries)
     for key, entry in journal.entries.items():
         if name is not None and entry.name != name:
             continue
         try:
             if key in active:
-                domain = ManagedDomain(active[key], DomainRules(), host, None)
-                await domain.adopt(entry, None, pool)
-                await domain.link_for_release(HEARING_S)
-                await domain.give_back(GUEST_DEADLINE_S)
-                if domain.link is not None:
-                    await domain.link.stop()
+                await _give_back(ManagedDomain(active[key], DomainRules(), host, None), entry, pool)
+                done.append(entry.name)
+            else:
+                ended.append(entry)
         except DomainGone:
-            log.info("domain %s: has ended: nothing is left to be put back", entry.name)
+            ended.append(entry)
         except HypervisorError as error:
             failed.append(f"domain {entry.name}: {error}")
             continue
-        done.append(entry.name)
         del left[key]
-    journal.write(left)
+    for entry in ended:
+        log.info("domain %s: has ended: nothing is left to be put back", entry.name)
+    try:
+        journal.write(left, ended)
+    except OSError as error:
+        words = f"journal {journal.path}: {error.strerror or error}: it still names what was put back, run this again"
+        failed.append(words)
     if failed:
         raise VscafError("; ".join(failed))
     return sorted(done)
+
+
+async def _give_back(domain: ManagedDomain, entry: JournalEntry, pool: HostPool) -> None:
+    try:
+        await domain.adopt(entry, None, pool)
+        await domain.link_for_release(HEARING_S)
+        await domain.give_back(GUEST_DEADLINE_S)
+    finally:
+        if domain.link is not None:
+            await domain.link.stop()

@@ -13,7 +13,7 @@ from typing import Any
 from vscaf.agentlink.link import AgentLink
 from vscaf.config import Config
 from vscaf.core.foreign import foreign_changes
-from vscaf.core.transition import Affinity, Call, Look, Standing
+from vscaf.core.standing import Affinity, Call, Look, Standing
 from vscaf.cpulist import format_cpu_list
 from vscaf.errors import DomainGone, HypervisorError
 from vscaf.eventlog import Kind

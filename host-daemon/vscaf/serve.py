@@ -5,10 +5,10 @@ import gc
 import signal
 from pathlib import Path
 
-from vscaf_policies import PolicyError, PoolState
-from vscaf_policies.registry import load_policy
+from vscaf_policies import PoolState
 
 from vscaf import __version__
+from vscaf.choice import chosen_policy
 from vscaf.config import Config
 from vscaf.control import ControlServer
 from vscaf.control.peers import group_id
@@ -96,7 +96,4 @@ def check_host(config: Config) -> None:
     """UsageError where *config* names groups or a policy that this host does not have."""
     group_id("control_read_group", config.control_read_group)
     group_id("control_write_group", config.control_write_group)
-    try:
-        load_policy(config.policy.name)(PoolState(len(config.pool_cpus), 1, 0.0, ()), config.policy.options)
-    except PolicyError as error:
-        raise UsageError(str(error)) from error
+    chosen_policy(config.policy, PoolState(len(config.pool_cpus), 1, 0.0, ()))

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from vscaf_policies import SpeedupPoint
 
 from vscaf.agentlink.messages import ReportedProcess
-from vscaf.core.demand import AgentDemand, DemandMemory, DemandThresholds, HostUsage, infer_demand
+from vscaf.core.demand import HostUsage, infer_demand, says_the_same
 from vscaf.core.model import low_pass
 from vscaf.core.trust import (
     believed_demand,
@@ -20,7 +20,6 @@ from vscaf.managed import ManagedDomain
 
 USAGE_WINDOW_S = 0.2  # a shorter look at the vCPUs' time takes what our own orders cost for demand
 MODEL_PERIOD_S = 1.0  # the model's own low pass takes four times as long
-THRESHOLDS = DemandThresholds()
 SETTLING_S = 1.0  # after an allocation was told, vCPUs that go offline may still have used time
 
 
@@ -36,7 +35,7 @@ def infer(domain: ManagedDomain, maximum: int, now_s: float) -> None:
         domain.usage_known = True
         domain.sight = look(domain.sight, held, usage.busy_cpus, usage.window_s, computing=domain.demand > 0)
         _model(domain, now_s)
-    if agent is not None and usage is not None and _steady(domain, agent, usage):
+    if agent is not None and usage is not None and says_the_same(agent, usage, domain.demand_memory):
         wanted = agent.demand
     elif usage is not None or agent is not None:
         vcpus = maximum if agent is not None else domain.seen.vcpus
@@ -47,14 +46,6 @@ def infer(domain: ManagedDomain, maximum: int, now_s: float) -> None:
         # A claim takes nothing from anybody while nobody else wants it.
         wanted = believed_demand(wanted, domain.sight, held)
     _want(domain, wanted, now_s)
-
-
-def _steady(domain: ManagedDomain, agent: AgentDemand, usage: HostUsage) -> bool:
-    """Whether infer_demand would say the same again: the agent does, and what the host sees fits it."""
-    memory = domain.demand_memory
-    if agent.age_s > THRESHOLDS.stale_s or memory != DemandMemory(agent.demand):
-        return False
-    return usage.busy_cpus >= THRESHOLDS.threshold_off if agent.demand else usage.busy_cpus <= THRESHOLDS.threshold_off
 
 
 def _model(domain: ManagedDomain, now_s: float) -> None:

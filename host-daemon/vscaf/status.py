@@ -9,7 +9,7 @@ from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
-from vscaf.agentlink.link import AgentLink
+from vscaf.agentlink.link import AgentLink, condition_of
 from vscaf.agentlink.messages import ReportedProcess
 from vscaf.config import Config
 from vscaf.control.messages import DomainStatus, ProcessStatus, RulesStatus, SpeedupStatus, Status
@@ -22,8 +22,6 @@ NOT_RUNNING = "not running"
 UNMANAGED = "unmanaged"
 LEFT_ALONE = frozenset({UNMANAGED, "released"})
 """States in which a domain has no partition, because vscaf changes nothing of it."""
-NOTHING_DONE = frozenset({"found", "given back"})
-"""States of a domain of which nothing is changed yet, or any more: shown as unmanaged."""
 
 
 class ShownRules(Protocol):
@@ -117,11 +115,10 @@ def domain_status(domain: ShownDomain) -> DomainStatus:
     """The state of a running domain."""
     link = domain.link
     report = link.report if link is not None else None
-    state = UNMANAGED if domain.state in NOTHING_DONE else domain.state
-    left_alone = state in LEFT_ALONE
+    left_alone = domain.state in LEFT_ALONE
     return DomainStatus(
         name=domain.name,
-        state=state,
+        state=domain.state,
         why=domain.unmanaged_why,
         partition=None if left_alone else format_cpu_list(domain.held),
         allocation=None if left_alone else len(domain.held),
@@ -131,12 +128,12 @@ def domain_status(domain: ShownDomain) -> DomainStatus:
         vcpus=domain.seen.vcpus,
         vcpus_maximum=domain.seen.vcpus_maximum,
         online=list(link.online) if link is not None and link.online is not None else None,
-        agent="no channel" if link is None else "connected" if link.connected else "silent",
+        agent=condition_of(link),
         report_age_s=round(link.age_s(), 3) if link is not None and math.isfinite(link.age_s()) else None,
         bad_lines=link.bad_lines if link is not None else 0,
         scaf_weight=domain.scaf_weight,
         rules=_rules_status(domain.rules) if domain.rules is not None else None,
-        processes=[_process(process) for process in (report.processes if report is not None else [])],
+        processes=[process_status(process) for process in (report.processes if report is not None else [])],
     )
 
 
@@ -150,7 +147,7 @@ def _rules_status(rules: ShownRules) -> RulesStatus:
     )
 
 
-def _process(process: ReportedProcess) -> ProcessStatus:
+def process_status(process: ReportedProcess) -> ProcessStatus:
     """What an agent reported of one process, but for the samples behind its points."""
     return ProcessStatus(
         pid=process.pid,
@@ -168,12 +165,6 @@ def _process(process: ReportedProcess) -> ProcessStatus:
         learning=msgspec.to_builtins(process.learning),
         decomposition=msgspec.to_builtins(process.decomposition),
     )
-
-
-def process_status(process: ReportedProcess) -> dict[str, Any]:
-    """As the status has it, in plain values."""
-    builtins: dict[str, Any] = msgspec.to_builtins(_process(process))
-    return builtins
 
 
 def printable(text: str) -> str:

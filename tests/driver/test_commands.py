@@ -66,6 +66,23 @@ class Site:
     def states(self) -> dict[str, str]:
         return {one["name"]: one["state"] for one in self.status()["domains"]}
 
+    @contextmanager
+    def follower(self, option: str) -> Iterator[subprocess.Popen[str]]:
+        """`vscaf events OPTION`, after it has shown the first event."""
+        process = subprocess.Popen(
+            [sys.executable, "-m", "vscaf", "events", option, "--config", str(self.config)],
+            text=True,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
+        try:
+            assert process.stdout is not None
+            assert process.stdout.readline().startswith("1 ")
+            yield process
+        finally:
+            process.kill()
+            process.wait()
+
 
 def free_port() -> int:
     with socket.socket() as one:
@@ -176,24 +193,13 @@ def test_release_manage_and_off(site: Site) -> None:
     assert site.run("manage").stdout == "b: managed again\n"
     assert site.run("manage").stdout.startswith("nothing to manage again")
     until(lambda: site.states() == {"a": "contained", "b": "contained"})
-    follower = subprocess.Popen(
-        [sys.executable, "-m", "vscaf", "events", "--follow", "--config", str(site.config)],
-        text=True,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-    )
-    try:
-        assert follower.stdout is not None
-        assert follower.stdout.readline().startswith("1 ")
+    with site.follower("--follow") as follower:
         off = site.run("off")
         assert (off.exit_code, off.stdout) == (0, "a: as it was found\nb: as it was found\nthe daemon has ended\n")
         assert site.process.wait(20) == 0
         rest, errors = follower.communicate(timeout=20)
         assert errors == "" and follower.returncode == 0
         assert " stopped" in rest.splitlines()[-1], "a follower sees the end"
-    finally:
-        follower.kill()
-        follower.wait()
     assert not (site.directory / "control.sock").exists()
 
 
@@ -221,20 +227,9 @@ def test_a_second_daemon_with_the_same_metrics_address_changes_nothing(site: Sit
 
 
 def test_a_follower_of_a_daemon_that_is_killed(site: Site) -> None:
-    follower = subprocess.Popen(
-        [sys.executable, "-m", "vscaf", "events", "-f", "--config", str(site.config)],
-        text=True,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-    )
-    try:
-        assert follower.stdout is not None
-        assert follower.stdout.readline().startswith("1 ")
+    with site.follower("-f") as follower:
         site.process.kill()
         _, errors = follower.communicate(timeout=20)
-    finally:
-        follower.kill()
-        follower.wait()
     assert follower.returncode == 1 and errors.count("\n") == 1 and "control socket" in errors
 
 

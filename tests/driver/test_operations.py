@@ -1,16 +1,20 @@
 """What operators and other people do to a daemon and its domains, on libvirt's own test driver."""
 
 import asyncio
+import contextlib
+import errno
 import json
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import libvirt
 import pytest
 from vscaf.config import DomainConfig, PolicyConfig
-from vscaf.errors import HypervisorError, UsageError
+from vscaf.errors import HypervisorError, UsageError, VscafError
 from vscaf.hypervisor.libvirt_host import LibvirtHost
 from vscaf.hypervisor.values import Rules
+from vscaf.journal import Journal
 from vscaf.loop import Daemon
 from vscaf.operations import Operations
 from vscaf.restore import restore_from_journal
@@ -108,19 +112,24 @@ def test_off_leaves_everything_as_found(tmp_path: Path, loop_runner: asyncio.Run
     on_host(uri, loop_runner, work)
 
 
+@contextlib.contextmanager
+def restoring_on(host: LibvirtHost) -> Iterator[pytest.MonkeyPatch]:
+    """The test driver's domains live in one connection, so what restores from a journal is given *host*."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr("vscaf.restore.LibvirtHost", lambda *_: host)
+        patched.setattr("vscaf.restore.host_boot_id", lambda: "boot")
+        patched.setattr(host, "close", lambda: asyncio.sleep(0))
+        yield patched
+
+
 def test_release_without_a_daemon_restores_from_the_journal(tmp_path: Path, loop_runner: asyncio.Runner) -> None:
-    """The test driver's domains live in one connection, so the host of this test is the one that is restored on."""
     uri = write_node(tmp_path, 4, TWO)
 
     async def work(host: LibvirtHost) -> None:
         config = configured(uri, tmp_path)
         await separated_by_a_daemon_that_is_killed(config, host)
         assert await pins_of(host, "a") != [ALL] * 2
-        monkey = pytest.MonkeyPatch()
-        with monkey.context() as patched:
-            patched.setattr("vscaf.restore.LibvirtHost", lambda *_: host)
-            patched.setattr("vscaf.restore.host_boot_id", lambda: "boot")
-            patched.setattr(host, "close", lambda: asyncio.sleep(0))
+        with restoring_on(host):
             with pytest.raises(UsageError, match="nothing to be put back"):
                 await restore_from_journal(config, "nobody")
             assert await restore_from_journal(config, "a") == ["a"]
@@ -130,6 +139,43 @@ def test_release_without_a_daemon_restores_from_the_journal(tmp_path: Path, loop
         assert await pins_of(host, "b") == [ALL] * 2
 
     on_host(uri, loop_runner, work)
+
+
+def test_a_disk_that_is_full_while_restoring_is_said(tmp_path: Path, loop_runner: asyncio.Runner) -> None:
+    uri = write_node(tmp_path, 4, TWO)
+
+    def no_space(_descriptor: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    async def work(host: LibvirtHost) -> None:
+        config = configured(uri, tmp_path)
+        await separated_by_a_daemon_that_is_killed(config, host)
+        with restoring_on(host) as patched:
+            with patched.context() as full:
+                full.setattr("vscaf.journal.os.fsync", no_space)
+                with pytest.raises(VscafError, match=r"journal .*: No space left on device: it still names"):
+                    await restore_from_journal(config, "a")
+            assert await pins_of(host, "a") == [ALL] * 2
+            assert await restore_from_journal(config, "a") == ["a"], "once more does no harm"
+
+    on_host(uri, loop_runner, work)
+
+
+def test_what_has_ended_is_not_called_put_back(tmp_path: Path, loop_runner: asyncio.Runner) -> None:
+    faults = Faults()
+    uri = write_node(tmp_path, 4, TWO)
+
+    async def work(host: LibvirtHost) -> None:
+        config = configured(uri, tmp_path)
+        await separated_by_a_daemon_that_is_killed(config, host)
+        faults.real.lookupByName("a").destroy()
+        with restoring_on(host):
+            assert await restore_from_journal(config, None) == ["b"]
+        journal = Journal(tmp_path / "state", "boot")
+        assert not journal.entries and {one.name for one in journal.departed.values()} == {"a"}
+        journal.close()
+
+    on_host(uri, loop_runner, work, faults)
 
 
 def test_foreign_pins_are_put_right(tmp_path: Path, loop_runner: asyncio.Runner) -> None:

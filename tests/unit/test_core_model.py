@@ -1,11 +1,11 @@
-"""SCAF's model: the fit, the filter, the domain's weight, the discount."""
+"""SCAF's model: the fit, the filter, the domain's weight."""
 
 import math
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from vscaf.core.model import LEAST_WEIGHT, discount, domain_weight, low_pass, predicted_speedup, scaf_weight
+from vscaf.core.model import LEAST_WEIGHT, domain_weight, low_pass, predicted_speedup, scaf_weight
 from vscaf_policies import SpeedupPoint
 
 
@@ -70,15 +70,3 @@ def test_low_pass_is_the_rc_filter_of_the_thesis():
     assert low_pass(1.0, 0.0, 0.25) == pytest.approx(4 / 4.25)
     with pytest.raises(ValueError, match="dt_s"):
         low_pass(1.0, 0.0, -1.0)
-
-
-def test_a_claim_above_the_used_time_is_cut_to_it():
-    points = (point(1, 1.0), point(4, 3.9), point(8, 7.8))
-    assert [p.speedup for p in discount(points, 2.0, 4)] == [1.0, 2.0, 4.0]
-    assert discount(points, 4.0, 4) == points
-    assert [p.speedup for p in discount((point(4, math.inf), point(2, math.nan)), 4.0, 4)] == [4.0, 2.0]
-
-
-def test_nothing_is_discounted_below_one_nor_without_an_allocation():
-    assert [p.speedup for p in discount((point(4, 3.0),), 0.0, 4)] == [1.0]
-    assert discount((point(4, 3.0),), 0.0, 0) == (point(4, 3.0),)

@@ -3,26 +3,23 @@
 from dataclasses import replace
 
 import pytest
-from vscaf.core.transition import (
+from vscaf.core.standing import (
     RETRY_MOST_S,
     RETRY_S,
     Affinity,
     Apply,
-    Goal,
     Look,
     Resize,
     Standing,
     State,
-    Tell,
-    Timing,
     Told,
     Ways,
     failed,
     finished,
     left_behind,
     looked,
-    next_steps,
 )
+from vscaf.core.transition import Goal, Tell, Timing, next_steps
 
 TIMING = Timing(deadline_s=0.5, resend_s=1.0, unplug_after_s=600.0)
 RESERVE = frozenset({8, 9})

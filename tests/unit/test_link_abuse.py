@@ -412,7 +412,9 @@ def test_conditions_in_words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
         with listening(path) as server:  # plugged again
             await until(lambda: link.condition == NO_ANSWER)
             server.accept()[0].close()
-        link.move(tmp_path / ("long" * 40))
+        await link.stop()
+        link = AgentLink("a", tmp_path / ("long" * 40), lambda: None)
+        link.start()
         assert link.condition == "not reachable: AF_UNIX path too long"
         await link.stop()
 
@@ -454,27 +456,6 @@ def test_a_guest_that_reads_nothing_is_called_deaf(tmp_path: Path, monkeypatch: 
         assert link.condition != DEAF
         await link.stop()
         guest.close()
-
-    asyncio.run(work())
-
-
-def test_a_moved_channel_is_opened_anew(tmp_path: Path) -> None:
-    async def work() -> None:
-        link, guest, news = await spoken(tmp_path / "old", line(REPORT))
-        await until(lambda: link.report is not None)
-        before = news.count
-        with listening(tmp_path / "new") as server:
-            link.move(tmp_path / "new")
-            assert link.report is None and link.online is None and news.count == before + 1
-            moved = server.accept()[0]
-        moved.sendall(line(HELLO))
-        await until(lambda: link.connected and link.generation == 2)
-        assert guest.recv(4096)  # hello
-        guest.setblocking(True)
-        assert guest.recv(4096) == b""  # and the end
-        await link.stop()
-        guest.close()
-        moved.close()
 
     asyncio.run(work())
 

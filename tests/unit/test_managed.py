@@ -1,8 +1,9 @@
 """What one domain's record makes of what it hears."""
 
+from vscaf.core.trust import DISTRUSTED_PERIODS, TRUSTED_PERIODS
 from vscaf.hypervisor.simulated import SimulatedHost
 from vscaf.hypervisor.values import DomainKey, DomainSeen, HostCpus, RunState
-from vscaf.managed import DISTRUSTED_PERIODS, TRUSTED_PERIODS, ManagedDomain
+from vscaf.managed import ManagedDomain
 from vscaf.rules import DomainRules
 
 SEEN = DomainSeen(
@@ -21,16 +22,16 @@ def test_a_vcpu_that_comes_or_goes_is_no_broken_word() -> None:
         for _ in range(DISTRUSTED_PERIODS - 1):
             one.judge(kept=False)
         one.judge(kept=True)
-    assert not one.distrusted
+    assert not one.word.distrusted
 
 
 def test_a_broken_word_is_remembered_until_it_is_kept_for_long() -> None:
     one = domain()
     for _ in range(DISTRUSTED_PERIODS):
         one.judge(kept=False)
-    assert one.distrusted
+    assert one.word.distrusted
     for _ in range(TRUSTED_PERIODS - 1):
         one.judge(kept=True)
-    assert one.distrusted
+    assert one.word.distrusted
     one.judge(kept=True)
-    assert not one.distrusted
+    assert not one.word.distrusted

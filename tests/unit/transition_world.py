@@ -11,25 +11,22 @@ from functools import cache
 from vscaf.core.decide import DecideMemory, Decision, decide
 from vscaf.core.placement import Topology, place
 from vscaf.core.plan import plan
-from vscaf.core.transition import (
+from vscaf.core.standing import (
     RETRY_MOST_S,
     Affinity,
     Apply,
     Call,
-    Goal,
     Look,
     Resize,
     Standing,
     State,
-    Tell,
-    Timing,
     Told,
     Ways,
     failed,
     finished,
     looked,
-    next_steps,
 )
+from vscaf.core.transition import Goal, Tell, Timing, next_steps
 from vscaf_policies import DomainState, PoolState
 from vscaf_policies.bounds import largest, smallest
 from vscaf_policies.registry import load_policy

@@ -109,16 +109,6 @@ class AgentLink:
         self._started = False
         self._close()
 
-    def move(self, path: Path) -> None:
-        """The channel's socket is at *path* from here on. Where that is news, the connection is opened anew."""
-        if path != self.path:
-            self.path = path
-            if self._started:
-                self._reconnect_s = RECONNECT_S
-                self._close()
-                self._forget()
-                self._connect()
-
     @property
     def connected(self) -> bool:
         """Whether the agent has answered since the channel was opened."""

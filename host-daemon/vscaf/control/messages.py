@@ -117,7 +117,7 @@ class DomainStatus(msgspec.Struct, frozen=True, kw_only=True):
     vcpus_maximum: int | None = None
     online: list[int] | None = None
     agent: str | None = None
-    """"connected", "silent" or "no channel"."""
+    """"connected", "stale", "does not read", "no agent answers", "not reachable: WHY" or "no channel"."""
     report_age_s: float | None = None
     bad_lines: int = 0
     scaf_weight: float | None = None

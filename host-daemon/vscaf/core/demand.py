@@ -88,6 +88,20 @@ def infer_demand(  # noqa: PLR0917 (six facts, each of its own type)
     return demand, replace(memory, demand=demand)
 
 
+def says_the_same(
+    agent: AgentDemand,
+    usage: HostUsage,
+    memory: DemandMemory,
+    thresholds: DemandThresholds = DemandThresholds(),
+) -> bool:
+    """Whether infer_demand would surely say `agent.demand` again and remember the same: a glance saves the work."""
+    if agent.age_s > thresholds.stale_s or memory != DemandMemory(agent.demand):
+        return False
+    if agent.demand > 0:
+        return usage.busy_cpus >= thresholds.threshold_off
+    return usage.busy_cpus <= thresholds.threshold_off
+
+
 def _from_agent(  # noqa: PLR0917 (as its caller)
     agent: AgentDemand,
     usage: HostUsage | None,

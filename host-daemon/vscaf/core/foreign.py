@@ -1,6 +1,6 @@
 """What somebody else has changed of a domain's host side."""
 
-from vscaf.core.transition import Affinity
+from vscaf.core.standing import Affinity
 
 
 def foreign_changes(known: Affinity, read: Affinity) -> dict[str, str]:

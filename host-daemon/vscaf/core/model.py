@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 
 from vscaf_policies import SpeedupPoint
 
@@ -70,23 +69,3 @@ def low_pass(previous: float | None, sample: float, dt_s: float, rc_s: float = 4
         return sample
     alpha = dt_s / (rc_s + dt_s)
     return alpha * sample + (1.0 - alpha) * previous
-
-
-def discount(points: Sequence[SpeedupPoint], host_busy_cpus: float, cpus: int) -> tuple[SpeedupPoint, ...]:
-    """The guest's points, held against what the host sees: nobody speeds up by more CPU time than was used.
-
-    host_busy_cpus: vCPU seconds per second over the window in which the domain computed on cpus pCPUs. A claim at
-    p = cpus is limited to host_busy_cpus; at another p, which the host cannot see now, to the same utilisation,
-    p host_busy_cpus / cpus. Never below 1. Speedup above p from larger caches is lost by this: the price of not
-    having to trust. A claim that is not finite becomes its limit. Without an allocation nothing was seen, and the
-    points are returned as they are.
-    """
-    if cpus < 1:
-        return tuple(points)
-    utilisation = max(0.0, host_busy_cpus) / cpus
-    held = []
-    for point in points:
-        limit = max(1.0, point.cpus * utilisation)
-        speedup = limit if not point.speedup <= limit else point.speedup
-        held.append(point if speedup == point.speedup else replace(point, speedup=speedup))
-    return tuple(held)

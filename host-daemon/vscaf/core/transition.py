@@ -10,107 +10,11 @@ onto a pCPU that another domain claims.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
-from enum import StrEnum
+from dataclasses import dataclass, replace
 
 from vscaf.core.pins import vcpu_pins
 from vscaf.core.plan import plan
-
-RETRY_S = 0.25
-RETRY_MOST_S = 8.0
-
-
-class State(StrEnum):
-    """What a managed domain is doing, in a word."""
-
-    RESTING = "resting"
-    COOPERATING = "cooperating"
-    CONTAINED = "contained"
-    SHRINKING = "shrinking"
-    GROWING = "growing"
-    UNKNOWN = "unknown"
-
-
-@dataclass(frozen=True, slots=True)
-class Affinity:
-    """Where a domain's threads may run, and its CPU weight: all that is changed of it from the host's side.
-
-    vcpus: pins by vCPU. iothreads: pins by I/O thread. shares: cgroup weight; None: this host has no controller.
-    """
-
-    vcpus: Mapping[int, frozenset[int]]
-    emulator: frozenset[int]
-    iothreads: Mapping[int, frozenset[int]] = field(default_factory=dict)
-    shares: int | None = None
-
-    @property
-    def reach(self) -> frozenset[int]:
-        """The pCPUs that some vCPU may run on."""
-        return frozenset().union(*self.vcpus.values())
-
-
-@dataclass(frozen=True, slots=True)
-class Ways:
-    """How a domain is treated, by configuration and by what was found.
-
-    rest_area: pCPUs that its vCPUs float over while it rests. rest_shares, shares: its weight then and otherwise.
-    emulator_area: pCPUs of its emulator and I/O threads; empty: its partition. unplug: whether a vCPU that has been of
-    no use for long may be unplugged, down to vcpus_found.
-    """
-
-    rest_area: frozenset[int]
-    rest_shares: int | None
-    shares: int | None
-    emulator_area: frozenset[int]
-    vcpus_found: int
-    unplug: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Told:
-    """What the guest was told last. limit: the most pCPUs that may ever come. competition: others want pCPUs."""
-
-    cpus: int
-    limit: int
-    competition: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Standing:
-    """One domain, as far as is known.
-
-    claim: see above; empty only while it rests. affinity: as last read or set; None: unknown, and to be read before
-    anything else. vcpus, vcpus_maximum: plugged now, and at most. moving: a call is under way; nothing is begun
-    before it has ended. onto: the partition that this call brings it to, where it claims another now. answers: an
-    agent is there and reports. acknowledged: it has confirmed what it was told last. online: the guest's CPUs as its
-    agent says. told_at_s, sent_at_s: when it was told that first, and when last. leaving_since_s: since when it has had
-    pCPUs to leave. retiring: it was meant to rest and has had no partition since, so that vCPUs which are at
-    rest already claim nothing new. failures: in a row, so that no call is begun before retry_at_s. vcpus_refused: a
-    number of vCPUs that was asked for and has not come about. unused_since_s: since when it has had more vCPUs than
-    its partition has pCPUs.
-    """
-
-    name: str
-    vcpus: int
-    vcpus_maximum: int
-    ways: Ways
-    claim: frozenset[int]
-    affinity: Affinity | None
-    resting: bool = False
-    moving: bool = False
-    onto: frozenset[int] | None = None
-    answers: bool = False
-    acknowledged: bool = False
-    online: tuple[int, ...] | None = None
-    told: Told | None = None
-    told_at_s: float = float("-inf")
-    sent_at_s: float = float("-inf")
-    leaving_since_s: float | None = None
-    retiring: bool = False
-    failures: int = 0
-    retry_at_s: float = float("-inf")
-    vcpus_refused: int | None = None
-    unused_since_s: float | None = None
+from vscaf.core.standing import Affinity, Apply, Call, Look, Resize, Standing, State, Told
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,33 +45,6 @@ class Tell:
     domain: str
     told: Told
     again: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Apply:
-    """Bring `affinity` about; the domain then holds `partition` (empty: it rests)."""
-
-    domain: str
-    partition: frozenset[int]
-    affinity: Affinity
-
-
-@dataclass(frozen=True, slots=True)
-class Look:
-    """Read how many vCPUs and what affinity the domain has."""
-
-    domain: str
-
-
-@dataclass(frozen=True, slots=True)
-class Resize:
-    """Plug vCPUs, or unplug some, until there are `vcpus`."""
-
-    domain: str
-    vcpus: int
-
-
-Call = Apply | Look | Resize
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,69 +81,6 @@ def next_steps(
     reached.
     """
     return _Stepper(standings, goals, sharing, now_s, timing).steps()
-
-
-def left_behind(standing: Standing) -> Standing:
-    """What is known of a domain that an earlier daemon meant to rest. It may not have come to that, or not wholly.
-
-    A vCPU with other pins than those at rest computes on them for all that is known, so they are claimed.
-    """
-    assert standing.affinity is not None  # it was read just now
-    pins = standing.affinity.vcpus.values()
-    astray = frozenset[int]().union(*(cpus for cpus in pins if cpus != standing.ways.rest_area))
-    return replace(standing, claim=astray, resting=not astray, retiring=True)
-
-
-def finished(standing: Standing, call: Apply | Resize) -> Standing:
-    """What is known after *call* succeeded. A resize is followed by a look: how many vCPUs came of it is read."""
-    standing = replace(standing, moving=False, onto=None, failures=0, retry_at_s=float("-inf"))
-    if isinstance(call, Resize):
-        # An unplug that libvirt has begun may never complete: asked for once, until a look shows that it came about.
-        return replace(standing, affinity=None, vcpus_refused=call.vcpus)
-    return replace(
-        standing,
-        claim=call.partition,
-        affinity=call.affinity,
-        resting=not call.partition,
-        retiring=False,
-        leaving_since_s=None,
-    )
-
-
-def looked(standing: Standing, vcpus: int, affinity: Affinity) -> Standing:
-    """What is known after a look: *affinity*, with the pins of all *vcpus*.
-
-    Who rests, or was on its way to, may run on its rest area without claiming it: it claims nothing new.
-    """
-    at_rest = standing.resting or standing.retiring
-    came_about = vcpus == standing.vcpus_refused or vcpus != standing.vcpus
-    return replace(
-        standing,
-        moving=False,
-        onto=None,
-        vcpus=vcpus,
-        affinity=affinity,
-        claim=affinity.reach & standing.claim if at_rest else affinity.reach,
-        vcpus_refused=None if came_about else standing.vcpus_refused,
-    )
-
-
-def failed(standing: Standing, call: Call, now_s: float) -> Standing:
-    """What is known after *call* failed: nothing of what it was to change, which may be done, in part or not at all.
-
-    The claim stays as wide as it was made when the call began. The next call waits, longer after each failure.
-    """
-    wait_s = min(RETRY_MOST_S, RETRY_S * 2.0 ** min(standing.failures, 16))
-    refused = call.vcpus if isinstance(call, Resize) else standing.vcpus_refused
-    return replace(
-        standing,
-        moving=False,
-        onto=None,
-        affinity=None,
-        failures=standing.failures + 1,
-        retry_at_s=now_s if isinstance(call, Resize) else now_s + wait_s,
-        vcpus_refused=refused,
-    )
 
 
 class _Stepper:
@@ -408,7 +222,7 @@ class _Stepper:
             if standing.resting or not standing.affinity.reach <= goal.partition:
                 self.begin(Apply(name, goal.partition, wanted))
             return
-        self.states[name] = State.COOPERATING if _cooperates(standing, goal.partition) else State.CONTAINED
+        self.states[name] = State.COOPERATING if standing.cooperates(goal.partition) else State.CONTAINED
         if standing.resting or standing.affinity != wanted:
             self.begin(Apply(name, goal.partition, wanted))
         else:
@@ -458,7 +272,7 @@ class _Stepper:
 
     def placed(self, standing: Standing, partition: frozenset[int]) -> Affinity:
         """Its threads on *partition*: one vCPU a pCPU where it cooperates, else all of them over all of it."""
-        own = _cooperates(standing, partition)
+        own = standing.cooperates(partition)
         assert standing.affinity is not None  # as steps() has seen
         pins = vcpu_pins(partition, standing.affinity.vcpus, standing.online, cooperating=own)
         return self.affinity(standing, pins, standing.ways.emulator_area or partition, standing.ways.shares)
@@ -505,9 +319,3 @@ class _Stepper:
 
     def again(self, at_s: float) -> None:
         self.again_at_s = min(self.again_at_s, at_s)
-
-
-def _cooperates(standing: Standing, partition: frozenset[int]) -> bool:
-    """Whether the guest has confirmed what it was told and has no more CPUs online than it has pCPUs."""
-    online = standing.online
-    return standing.answers and standing.acknowledged and online is not None and len(online) <= len(partition)

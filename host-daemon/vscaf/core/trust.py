@@ -30,6 +30,10 @@ up to MOST_EFFICIENCY times that, as caches give it; in between proportionally."
 AWAKE_CPUS = 0.2
 """A vCPU that uses more than this is not offline; interrupts and a last look of the scheduler use less."""
 
+DISTRUSTED_PERIODS, TRUSTED_PERIODS = 8, 20
+"""A guest that breaks its word for the first number of periods in a row is believed no more, until it has kept it for
+the second."""
+
 HALF_USED, WELL_USED, COMFORTABLE = 0.5, 0.75, 0.7
 """Of an allocation: below the first it is more than is of use; above the second there may be use for more; the third is
 what is left of it in use where it is cut."""
@@ -231,3 +235,24 @@ def keeps_its_word(online: Collection[int], vcpu_busy_cpus: Mapping[int, float])
     Not to be asked about the period in which the CPUs went.
     """
     return all(busy <= AWAKE_CPUS for vcpu, busy in vcpu_busy_cpus.items() if vcpu not in online)
+
+
+@dataclass(frozen=True, slots=True)
+class WordHistory:
+    """Periods in a row in which a guest kept its word on its CPUs, and did not; whether it is believed no more."""
+
+    kept_periods: int = 0
+    broken_periods: int = 0
+    distrusted: bool = False
+
+
+def judged(history: WordHistory, *, kept: bool) -> WordHistory:
+    """*history* after one more period.
+
+    A vCPU that comes or goes computes for a moment, so it takes several periods in a row, either way.
+    """
+    kept_periods = history.kept_periods + 1 if kept else 0
+    broken_periods = 0 if kept else history.broken_periods + 1
+    if history.distrusted:
+        return WordHistory(kept_periods, broken_periods, kept_periods < TRUSTED_PERIODS)
+    return WordHistory(kept_periods, broken_periods, broken_periods >= DISTRUSTED_PERIODS)
