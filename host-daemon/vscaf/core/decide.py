@@ -97,13 +97,9 @@ def decide(
     bounds = circumstances.bounds
     target, sharing = _within_bounds(pool, competing, bounds, answer, memory.sharing)
     gain = 0.0
-    if target != present:
+    if target != present and circumstances.same_as(memory.circumstances):  # else the gain is no reason for anything
         gain = _relative_gain(competing, present, target)
-        if (
-            gain <= damping.threshold
-            and circumstances.same_as(memory.circumstances)
-            and _keeps_laws(pool, competing, bounds, present, target)
-        ):
+        if gain <= damping.threshold and _keeps_laws(pool, competing, bounds, present, target):
             former = policy(replace(pool, domains=tuple(_as_known(domain, memory) for domain in competing)), options)
             if former is not None:
                 formerly, _ = _within_bounds(pool, competing, bounds, former, memory.sharing)

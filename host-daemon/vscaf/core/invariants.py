@@ -20,7 +20,7 @@ def check_partitions(
     domain, rounded up to chunks here; a domain without bounds has none, one that rests is exempt. Minima are not
     held against anyone where they do not fit into the pool together or where domains share a chunk.
     """
-    chunk, chunk_of = topology.chunk, topology.chunk_of
+    chunk = topology.chunk
     violations = _doubles(target, sharing)
     shared = {target.get(name, frozenset()) for name in sharing}
     if len(shared) > 1:
@@ -29,9 +29,10 @@ def check_partitions(
     chunks = {name: -(-cpus // chunk) for name, cpus in allocations.items()}
     for name in {**target, **allocations}:
         partition = target.get(name, _NOTHING)
-        touched = set(map(chunk_of.get, partition))
-        whole = len(touched)
-        if whole * chunk != len(partition) or None in touched:
+        touched = topology.whole_chunks(partition)
+        if touched is not None:
+            whole = len(touched)
+        else:
             wrong.append((name, f"{name} holds {sorted(partition)}, which is not whole chunks of the pool"))
             whole = sum(part <= partition for part in topology.chunks)
         if whole != chunks.get(name, 0):

@@ -77,7 +77,7 @@ class _Claims:
     changing: all others that are to have something, by name; those of sharing as one, under the first of their names.
     """
 
-    staying: dict[str, set[int]]
+    staying: dict[str, frozenset[int]]
     changing: list[_Group]
 
 
@@ -89,8 +89,8 @@ def _claims(
     homes: Mapping[str, frozenset[int]],
 ) -> _Claims:
     """Who is to have chunks, and what they hold."""
-    chunk, chunk_of, pool = topology.chunk, topology.chunk_of.get, len(topology.cpus)
-    staying: dict[str, set[int]] = {}
+    chunk, pool = topology.chunk, len(topology.cpus)
+    staying: dict[str, frozenset[int]] = {}
     changing = []
     for name, cpus in allocations.items():
         if cpus <= 0 or name in sharing:
@@ -99,13 +99,13 @@ def _claims(
         if len(mine) >= pool and mine >= topology.cpus:
             changing.append(_Group(name, wanted, {}, homes.get(name, _NOTHING)))
             continue
-        touched = set(map(chunk_of, mine))
-        if len(touched) * chunk != len(mine) or None in touched:
+        touched = topology.whole_chunks(mine)
+        if touched is None:
             changing.append(_Group(name, wanted, _overlap(topology, [mine]), homes.get(name, _NOTHING)))
         elif len(touched) == wanted:
-            staying[name] = touched  # type: ignore[assignment]  # None was ruled out
+            staying[name] = touched
         else:
-            changing.append(_Group(name, wanted, dict.fromkeys(touched, chunk), homes.get(name, _NOTHING)))  # type: ignore[arg-type]
+            changing.append(_Group(name, wanted, dict.fromkeys(touched, chunk), homes.get(name, _NOTHING)))
     if sharers := sorted(name for name in sharing if allocations.get(name, 0) > 0):
         home = frozenset[int]().union(*(homes.get(name, _NOTHING) for name in sharers))
         overlap = _overlap(topology, [held.get(name, _NOTHING) for name in sharers])

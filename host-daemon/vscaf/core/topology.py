@@ -71,6 +71,9 @@ class Topology:
     cache_by_chunk: tuple[int, ...] = field(init=False, repr=False, compare=False)
     core_by_chunk: tuple[int, ...] = field(init=False, repr=False, compare=False)
     chunk: int = field(init=False, repr=False, compare=False)
+    _whole: dict[frozenset[int], frozenset[int] | None] = field(
+        init=False, repr=False, compare=False, default_factory=dict
+    )
 
     def __post_init__(self) -> None:
         chunk_of: dict[int, int] = {}
@@ -100,6 +103,22 @@ class Topology:
     def chunks_for(self, cpus: int) -> int:
         """How many chunks an allocation of cpus takes."""
         return -(-cpus // self.chunk)
+
+    def whole_chunks(self, cpus: frozenset[int]) -> frozenset[int] | None:
+        """The chunks that together are *cpus*; None where it is not just whole chunks of the pool.
+
+        Kept by set, since most partitions are the same from one look to the next.
+        """
+        try:
+            return self._whole[cpus]
+        except KeyError:
+            pass
+        touched = frozenset(map(self.chunk_of.get, cpus))
+        whole = None if None in touched or len(touched) * self.chunk != len(cpus) else touched
+        if len(self._whole) >= 2 * len(self.chunks):  # a pool never has more partitions at one time than chunks
+            self._whole.clear()
+        self._whole[cpus] = whole  # type: ignore[assignment]  # None was ruled out
+        return whole  # type: ignore[return-value]
 
     def distance(self, node: int, other: int) -> int:
         """From one NUMA node to another."""
