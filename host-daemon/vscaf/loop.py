@@ -7,7 +7,6 @@ takes the next steps towards them whenever anything has happened: a call that en
 
 import asyncio
 import logging
-import operator
 import time
 from collections.abc import Mapping
 from dataclasses import replace
@@ -77,7 +76,6 @@ class Daemon:
         self._looking: asyncio.Task[None] | None = None
         self._hear_all = False
         self._stepped: list[object] = []
-        self._stepped_sharing: frozenset[str] = frozenset()
 
     @property
     def managed(self) -> Mapping[DomainKey, ManagedDomain]:
@@ -258,7 +256,7 @@ class Daemon:
         )
 
     def _state(self, domain: ManagedDomain, now_s: float) -> DomainState:
-        rules, maximum = domain.rules, self.roster.maximum(domain)
+        rules, maximum = domain.rules, domain.maximum
         has = domain.goal.partition if domain.goal is not None else domain.held & self.pool.cpus
         since_s = domain.demand_since_s
         state = DomainState(
@@ -290,9 +288,11 @@ class Daemon:
             self._placed = placed
         for domain in by_name.values():
             assert domain.goal is not None  # placed above
-            limit = self.roster.maximum(domain)
+            limit = domain.maximum
             if (domain.goal.limit, domain.goal.competition) != (limit, competition):
                 domain.goal = replace(domain.goal, limit=limit, competition=competition)
+        if not self._records.stale(self.managed):
+            return
         if all(domain.seen.key in self.journal.entries for domain in by_name.values()):
             # What was found is on disk. What is meant now may come later: whoever takes over looks at the pins too.
             self.roster.background(self.roster.write_journal())
@@ -321,7 +321,7 @@ class Daemon:
                 words = [format_cpu_list(cpus) or "rest" for cpus in (before, target[name])]
                 why = decision.reasons.get(name, "placement")
                 self.events.record(Kind.ALLOCATION, name, before=words[0], after=words[1], why=why)
-            domain.goal = Goal(target[name], self.roster.maximum(domain), competition)
+            domain.goal = Goal(target[name], domain.maximum, competition)
         self.transitions += news
 
     def _step(self) -> None:
@@ -329,28 +329,32 @@ class Daemon:
         if self.unknown_since_s is not None or self.decision is None or not self.decision.managed:
             self._again_at_s, self._stepped = float("inf"), []
             return
+        if self._hear_all:  # who fell silent says nothing of it
+            self._hear_all = False
+            for domain in self.managed.values():
+                domain.hear()
+        if self._about_steps(self.decision) == self._stepped and time.monotonic() < self._again_at_s:
+            return
         # What is not in the journal is not touched.
         by_name = {
             name: domain
             for name, domain in self.roster.taking_part().items()
             if domain.goal is not None and domain.seen.key in self.journal.entries
         }
-        if self._hear_all:  # who fell silent says nothing of it
-            self._hear_all = False
-            for domain in by_name.values():
-                domain.hear()
         standings = {name: domain.standing for name, domain in by_name.items() if domain.standing is not None}
         goals = {name: domain.goal for name, domain in by_name.items() if domain.goal is not None}
-        about = [*standings.values(), *goals.values()]
-        same = len(about) == len(self._stepped) and all(map(operator.is_, about, self._stepped))
-        if same and self.decision.sharing == self._stepped_sharing and time.monotonic() < self._again_at_s:
-            return
         for _ in range(STEPS_MOST):
             if not self._step_once(by_name, standings, goals, self.decision.sharing):
                 break
             standings = {name: domain.standing for name, domain in by_name.items() if domain.standing is not None}
-        self._stepped = [*(domain.standing for domain in by_name.values()), *goals.values()]
-        self._stepped_sharing = self.decision.sharing
+        self._stepped = self._about_steps(self.decision)
+
+    def _about_steps(self, decision: Decision) -> list[object]:
+        """All that the next steps depend on but for the time. Quick to compare: what is not new is the same object."""
+        about: list[object] = [self.journal.entries, decision.sharing]
+        for domain in self.managed.values():
+            about += (domain.seen.name, domain.listed, domain.standing, domain.goal)
+        return about
 
     def _step_once(
         self,

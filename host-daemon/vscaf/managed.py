@@ -51,7 +51,8 @@ class ManagedDomain:
     while it is managed, else None. `goal`: what it is to come to; None: nothing is decided yet. `state`: in a word.
     `left_alone`: why it is not managed although it could be; empty: it is. `listed`: the configuration or its metadata
     want it managed. `given_back`: as found, and nothing of it is to stay in the journal. `spared`: parts that are not
-    to be put back, see give_back(). `vcpus_asked`: what was last asked for of a plug or an unplug.
+    to be put back, see give_back(). `maximum`: the most pCPUs that it may have. `vcpus_asked`: what was last asked for
+    of a plug or an unplug.
     """
 
     def __init__(self, seen: DomainSeen, rules: DomainRules, host: Hypervisor, link: AgentLink | None) -> None:
@@ -68,6 +69,7 @@ class ManagedDomain:
         self.spared: frozenset[str] = frozenset()
         self.adopting = False
         self.audit_due = False
+        self.maximum = 1
         self.vcpus_asked: int | None = None
         self.lock = asyncio.Lock()
         self.demand_memory = DemandMemory()
@@ -83,6 +85,7 @@ class ManagedDomain:
         self.word = WordHistory()
         self.vcpu_seen: tuple[Mapping[int, float], Mapping[int, float]] | None = None
         self.vcpu_seen_at_s = 0.0
+        self.held_at_look = -1
         self.usage_known = False
         self.busy_cpus = 0.0
         self.scaf_weight: float | None = None

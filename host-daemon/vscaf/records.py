@@ -22,11 +22,17 @@ class Records:
         self.journal = journal
         self.events = events
         self._said: dict[str, str] = {}
+        self._written: list[object] | None = None
         self._turn = asyncio.Lock()
+
+    def stale(self, managed: Mapping[DomainKey, ManagedDomain]) -> bool:
+        """Whether anything that the journal says may be another than when it was written last."""
+        return _about(managed) != self._written
 
     async def write_journal(self, managed: Mapping[DomainKey, ManagedDomain]) -> bool:
         """Brings the journal to what it has to say of all active domains. False: it could not be, and is as it was."""
         async with self._turn:
+            about, self._written = _about(managed), None
             ended = [entry for key, entry in self.journal.entries.items() if key not in managed]
             entries = {key: entry for key, entry in self.journal.entries.items() if key in managed}
             for key, domain in managed.items():
@@ -34,9 +40,10 @@ class Records:
                     entries.pop(key, None)
                 elif domain.found is not None and domain.goal is not None:
                     entries[key] = domain.entry()
-            if entries == self.journal.entries:
-                return True
-            return await self._write(lambda: self.journal.write(entries, ended))
+            done = entries == self.journal.entries or await self._write(lambda: self.journal.write(entries, ended))
+            if done:
+                self._written = about
+            return done
 
     async def _write(self, work: Callable[[], None]) -> bool:
         """Writes on a worker thread, since a disk may be slow. The journal's turn has been taken."""
@@ -65,3 +72,18 @@ class Records:
     def say_no_more(self, about: str) -> None:
         """What was said about this is over."""
         self._said.pop(about, None)
+
+
+def _about(managed: Mapping[DomainKey, ManagedDomain]) -> list[object]:
+    """All that the journal's entries are made of. Quick to compare: what is not new is the same object."""
+    about: list[object] = []
+    for domain in managed.values():
+        goal, standing = domain.goal, domain.standing
+        about += (
+            domain.seen.name,
+            domain.found,
+            domain.given_back,
+            goal and goal.partition,
+            standing and standing.ways,
+        )
+    return about

@@ -18,7 +18,7 @@ from vscaf.cpulist import format_cpu_list
 from vscaf.errors import DomainGone, HypervisorError
 from vscaf.eventlog import Kind
 from vscaf.hypervisor.interface import Hypervisor
-from vscaf.hypervisor.values import DomainKey, DomainSeen
+from vscaf.hypervisor.values import DomainKey, DomainSeen, Rules
 from vscaf.journal import LeftAlone
 from vscaf.managed import ManagedDomain, agent_link
 from vscaf.pool import HostPool
@@ -30,7 +30,7 @@ log = logging.getLogger(__name__)
 
 AUDITS = 16  # domains whose pins are read each period where the host does not tell of changes
 LAST_TRIES, LAST_TRIES_GAP_S = 20, 0.1  # at the end, for what libvirt refuses or does not answer just now
-AUDITS_TOLD = 1  # where it does: a call that gets lost is found all the same
+AUDIT_GAP_S = 1.0  # between single audits where it does: a call that gets lost is found all the same
 
 
 class Roster:
@@ -57,6 +57,8 @@ class Roster:
         self._on_change = on_change
         self._seen_any = False
         self._audit_turn = 0
+        self._audited_at_s = float("-inf")
+        self._rules: dict[str, tuple[Rules | None, DomainRules | None]] = {}
         self._tasks: set[asyncio.Task[object]] = set()
 
     async def close(self) -> None:
@@ -70,10 +72,6 @@ class Roster:
         """By name, those whose pCPUs are decided."""
         return {one.name: one for one in self.domains.values() if one.standing is not None and one.listed}
 
-    def maximum(self, domain: ManagedDomain) -> int:
-        """Most pCPUs that the domain may have."""
-        return self._pool.maximum(domain.rules, domain.seen.vcpus_maximum)
-
     async def write_journal(self) -> None:
         """Brings the journal to what it has to say; nothing before the first look: who has ended is not known yet."""
         if self._seen_any:
@@ -84,8 +82,12 @@ class Roster:
         self._seen_any = True
         now_s = time.monotonic()
         present: dict[DomainKey, tuple[DomainSeen, DomainRules | None]] = {}
+        known, self._rules = self._rules, {}
         for one in seen:
-            rules = rules_for(self._config, one.name, one.rules)
+            own, rules = known.get(one.name, (None, None))
+            if one.name not in known or own != one.rules:
+                rules = rules_for(self._config, one.name, one.rules)
+            self._rules[one.name] = (one.rules, rules)
             if rules is not None or one.key in self._records.journal.entries or one.key in self.domains:
                 present[one.key] = (one, rules)
         for key in [key for key in self.domains if key not in present]:
@@ -134,7 +136,8 @@ class Roster:
                 self._vcpus_changed(domain, standing.vcpus, seen.vcpus)
             elif standing.vcpus_maximum != seen.vcpus_maximum:
                 domain.standing = replace(standing, vcpus_maximum=seen.vcpus_maximum)
-        infer(domain, self.maximum(domain), now_s)
+        domain.maximum = self._pool.maximum(rules, seen.vcpus_maximum)
+        infer(domain, now_s)
 
     def _vcpus_changed(self, domain: ManagedDomain, before: int, now: int) -> None:
         """Another number of vCPUs was seen: that was asked for, and may come late, or somebody else did it."""
@@ -152,6 +155,8 @@ class Roster:
     async def _give_back_unlisted(self) -> None:
         """Gives back domains that are neither in the configuration nor tagged by their metadata (any more)."""
         unlisted = [domain for domain in self.domains.values() if not domain.listed and not domain.adopting]
+        if not unlisted:
+            return
         await self.give_back(domain for domain in unlisted if domain.found is not None)
         for domain in unlisted:
             if domain.found is None and domain.seen.key not in self._records.journal.entries:
@@ -180,7 +185,11 @@ class Roster:
         ]
         if not settled:
             return
-        count = AUDITS_TOLD if self._host.tells_of_tuning else AUDITS
+        now_s, count = time.monotonic(), AUDITS
+        if self._host.tells_of_tuning:
+            count = 1 if now_s - self._audited_at_s >= AUDIT_GAP_S else 0
+        if count:
+            self._audited_at_s = now_s
         turn = self._audit_turn % len(settled)
         self._audit_turn = turn + count
         chosen = {domain.seen.key: domain for domain in (settled[turn:] + settled[:turn])[:count]}

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from vscaf_policies import SpeedupPoint
 
 from vscaf.agentlink.messages import ReportedProcess
-from vscaf.core.demand import HostUsage, infer_demand, says_the_same
+from vscaf.core.demand import AgentDemand, DemandThresholds, HostUsage, infer_demand, repeats_itself, says_the_same
 from vscaf.core.model import low_pass
 from vscaf.core.trust import (
     believed_demand,
@@ -19,26 +19,35 @@ from vscaf.core.trust import (
 from vscaf.managed import ManagedDomain
 
 USAGE_WINDOW_S = 0.2  # a shorter look at the vCPUs' time takes what our own orders cost for demand
+STEADY_WINDOW_S = 1.0  # where nothing is in doubt
+ASLEEP_CPUS = DemandThresholds().threshold_off
 MODEL_PERIOD_S = 1.0  # the model's own low pass takes four times as long
 SETTLING_S = 1.0  # after an allocation was told, vCPUs that go offline may still have used time
 
 
-def infer(domain: ManagedDomain, maximum: int, now_s: float) -> None:
-    """Brings what was just seen of *domain* into its demand and its model. maximum: pCPUs that it may have at most."""
-    usage = _usage(domain, now_s)
+def infer(domain: ManagedDomain, now_s: float) -> None:
+    """Brings what was just seen of *domain* into its demand and its model."""
+    agent, held = domain.agent_demand(), len(domain.held)
+    undoubted = agent is not None and _undoubted(domain, agent, held)
+    if undoubted and domain.demand == 0 and _sleeps(domain, now_s):
+        return
+    steady = undoubted and domain.demand > 0
+    usage = _usage(domain, now_s, STEADY_WINDOW_S if steady else USAGE_WINDOW_S)
     if domain.seen.paused:
         domain.demand, domain.demand_since_s = 0, None
         return
-    agent = domain.agent_demand()
-    held = len(domain.held)
     if usage is not None:
         domain.usage_known = True
-        domain.sight = look(domain.sight, held, usage.busy_cpus, usage.window_s, computing=domain.demand > 0)
+        if domain.held_at_look == held:  # else it is of two allocations
+            domain.sight = look(domain.sight, held, usage.busy_cpus, usage.window_s, computing=domain.demand > 0)
+        domain.held_at_look = held
         _model(domain, now_s)
+    elif steady:
+        return
     if agent is not None and usage is not None and says_the_same(agent, usage, domain.demand_memory):
         wanted = agent.demand
     elif usage is not None or agent is not None:
-        vcpus = maximum if agent is not None else domain.seen.vcpus
+        vcpus = domain.maximum if agent is not None else domain.seen.vcpus
         wanted, domain.demand_memory = infer_demand(agent, usage, held, vcpus, domain.demand_memory)
     else:
         return
@@ -46,6 +55,37 @@ def infer(domain: ManagedDomain, maximum: int, now_s: float) -> None:
         # A claim takes nothing from anybody while nobody else wants it.
         wanted = believed_demand(wanted, domain.sight, held)
     _want(domain, wanted, now_s)
+
+
+def _undoubted(domain: ManagedDomain, agent: AgentDemand, held: int) -> bool:
+    """Whether it says what it has said for long and what was acted on, so that a look would only say so again."""
+    return (
+        agent.demand == domain.demand
+        and repeats_itself(agent, domain.demand_memory)
+        and held == domain.held_at_look
+        and not domain.word.doubted
+        and not domain.seen.paused
+    )
+
+
+def _sleeps(domain: ManagedDomain, now_s: float) -> bool:
+    """Whether its vCPUs used nothing to speak of since the last look, and nothing is left to be learned of it.
+
+    Said of most domains at most looks, so all its vCPUs are added up and nothing else is made of them.
+    """
+    before, window_s = domain.vcpu_seen, now_s - domain.vcpu_seen_at_s
+    times_s, delays_s = domain.seen.vcpu_time_s, domain.seen.vcpu_delay_s
+    if before is None or domain.modelled_processes or times_s.keys() != before[0].keys():
+        return False
+    used_s = sum(times_s.values()) - sum(before[0].values())
+    if delays_s:
+        used_s += sum(delays_s.values()) - sum(before[1].values())
+    if not 0.0 <= used_s <= ASLEEP_CPUS * window_s:
+        return False
+    if window_s >= USAGE_WINDOW_S:
+        domain.vcpu_seen, domain.vcpu_seen_at_s = (times_s, delays_s), now_s
+        domain.busy_cpus = used_s / window_s
+    return True
 
 
 def _model(domain: ManagedDomain, now_s: float) -> None:
@@ -78,14 +118,14 @@ def _want(domain: ManagedDomain, wanted: int, now_s: float) -> None:
         domain.demand_since_s = None
 
 
-def _usage(domain: ManagedDomain, now_s: float) -> HostUsage | None:
-    """What its vCPUs used, or would have, since the last look that was long enough ago; None: too soon, or a first one.
+def _usage(domain: ManagedDomain, now_s: float, least_s: float) -> HostUsage | None:
+    """What its vCPUs used, or would have, since the last look at least_s ago or more; None: too soon, or a first one.
 
     Ready without a pCPU counts as use: a vCPU that others keep from running has no less to do.
     """
     times_s, delays_s = domain.seen.vcpu_time_s, domain.seen.vcpu_delay_s
     before, window_s = domain.vcpu_seen, now_s - domain.vcpu_seen_at_s
-    if before is not None and window_s < USAGE_WINDOW_S:
+    if before is not None and window_s < least_s:
         return None
     domain.vcpu_seen, domain.vcpu_seen_at_s = (times_s, delays_s), now_s
     if before is None:

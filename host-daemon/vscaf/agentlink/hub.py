@@ -1,8 +1,9 @@
 """All channels to guests on one asyncio loop, served together.
 
 A wake-up of the loop costs more than a message does. So the channels have an epoll set of their own, which the loop
-watches as one descriptor: when something comes, all that is there is taken, and then nobody looks for HOLD_OFF_S. With
-a hundred guests that is a turn every HOLD_OFF_S, however many messages there are, and none waits longer than that.
+watches as one descriptor: when something comes, all that is there is taken, and then nobody looks for a while. The
+more links there are, the longer: a few guests are heard at once, and with a hundred there are some twenty turns a
+second, however many messages there are.
 
 What one turn does is bounded, for all links together and for each. The unit of work is a short line, or 4 KiB of bytes.
 So guests that flood get their turns one after the other, and whoever else runs on the loop runs in between.
@@ -14,7 +15,8 @@ import time
 from typing import Protocol
 from weakref import WeakKeyDictionary
 
-HOLD_OFF_S = 0.02
+HOLD_OFF_A_LINK_S = 0.0005
+HOLD_OFF_MOST_S = 0.05
 WORK_A_TURN = 256.0
 WORK_A_LINK = 16.0  # in one turn
 EVENTS_A_TURN = 256
@@ -122,7 +124,8 @@ class AgentHub:
         self.turns += 1
         self.most_work = max(self.most_work, work)
         if self._epoll is not None:
-            self._next_turn(HOLD_OFF_S if events or self._due else None)
+            hold_off_s = min(HOLD_OFF_MOST_S, len(self._links) * HOLD_OFF_A_LINK_S)
+            self._next_turn(hold_off_s if events or self._due else None)
 
     def _other_event(self, descriptor: int, mask: int) -> None:
         link = self._links.get(descriptor)

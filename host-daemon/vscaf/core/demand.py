@@ -88,6 +88,11 @@ def infer_demand(  # noqa: PLR0917 (six facts, each of its own type)
     return demand, replace(memory, demand=demand)
 
 
+def repeats_itself(agent: AgentDemand, memory: DemandMemory, thresholds: DemandThresholds = DemandThresholds()) -> bool:
+    """Whether a fresh report says what was believed at the last call, and nothing was held against it."""
+    return agent.age_s <= thresholds.stale_s and memory == DemandMemory(agent.demand)
+
+
 def says_the_same(
     agent: AgentDemand,
     usage: HostUsage,
@@ -95,7 +100,7 @@ def says_the_same(
     thresholds: DemandThresholds = DemandThresholds(),
 ) -> bool:
     """Whether infer_demand would surely say `agent.demand` again and remember the same: a glance saves the work."""
-    if agent.age_s > thresholds.stale_s or memory != DemandMemory(agent.demand):
+    if not repeats_itself(agent, memory, thresholds):
         return False
     if agent.demand > 0:
         return usage.busy_cpus >= thresholds.threshold_off

@@ -245,6 +245,11 @@ class WordHistory:
     broken_periods: int = 0
     distrusted: bool = False
 
+    @property
+    def doubted(self) -> bool:
+        """Whether it is to be watched closely."""
+        return self.distrusted or self.broken_periods > 0
+
 
 def judged(history: WordHistory, *, kept: bool) -> WordHistory:
     """*history* after one more period.

@@ -3,10 +3,10 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import NamedTuple
 
 
-@dataclass(frozen=True, slots=True)
-class DomainKey:
+class DomainKey(NamedTuple):
     """One run of one domain: a domain that was stopped and started again is another key."""
 
     uuid: str
