@@ -64,11 +64,6 @@ async def spoken(path: Path, *sayings: bytes, hub: AgentHub | None = None) -> tu
     return link, guest, news
 
 
-async def turned(hub: AgentHub, turns: int = 3) -> None:
-    before = hub.turns
-    await until(lambda: hub.turns >= before + turns)
-
-
 def flood(guest: socket.socket, data: bytes, stop: threading.Event, total: int | None = None) -> int:
     """Sends *data* again and again from a thread; returns the bytes that went out."""
     guest.settimeout(0.1)

@@ -1,0 +1,98 @@
+"""What looks at a domain, period by period, make of its agent's word and of its vCPUs' time."""
+
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from vscaf.agentlink.link import AgentLink
+from vscaf.agentlink.messages import Report
+from vscaf.core.standing import Affinity, Standing, Ways
+from vscaf.hypervisor.simulated import SimulatedHost
+from vscaf.hypervisor.values import DomainKey, DomainSeen, HostCpus, RunState
+from vscaf.managed import ManagedDomain
+from vscaf.rules import DomainRules
+from vscaf.sight import infer
+
+PERIOD_S = 0.25
+CPUS = 4
+
+
+class Watched:
+    """A domain with an agent, of which a look is taken each period."""
+
+    def __init__(self) -> None:
+        numbers = frozenset(range(CPUS))
+        host = SimulatedHost(HostCpus(numbers, tuple(frozenset({cpu}) for cpu in numbers), dict.fromkeys(numbers, 0)))
+        seen = DomainSeen(DomainKey("u", 1), "a", True, RunState.RUNNING, CPUS, CPUS, dict.fromkeys(numbers, 0.0))
+        self.domain = ManagedDomain(seen, DomainRules(), host, AgentLink("a", Path("/nowhere"), lambda: None))
+        self.domain.maximum = CPUS
+        self.now_s = time.monotonic()
+        self.claim(0)
+
+    def claim(self, cpus: int) -> None:
+        held = frozenset(range(cpus))
+        pins = dict.fromkeys(range(CPUS), held)
+        self.domain.standing = Standing(
+            "a", CPUS, CPUS, Ways(held, None, None, held, CPUS), held, Affinity(pins, held), resting=not held
+        )
+
+    def look(self, demand: int, busy: float, periods: int = 1) -> None:
+        """The agent says *demand*, the host sees *busy* CPUs in use."""
+        link = self.domain.link
+        assert link is not None
+        for _ in range(periods):
+            self.now_s += PERIOD_S
+            times = {vcpu: used + busy * PERIOD_S / CPUS for vcpu, used in self.domain.seen.vcpu_time_s.items()}
+            self.domain.seen = replace(self.domain.seen, vcpu_time_s=times)
+            link.report = Report(sequence=0, online=list(range(CPUS)), demand=demand, busy=busy, processes=[])
+            link.report_at_s = time.monotonic()
+            infer(self.domain, self.now_s)
+
+
+def test_a_program_that_starts_is_seen_at_the_next_look() -> None:
+    watched = Watched()
+    watched.look(demand=0, busy=0.01, periods=40)
+    assert watched.domain.demand == 0
+    watched.look(demand=0, busy=0.9)
+    assert watched.domain.demand > 0, "before its agent knows it, however long it slept"
+
+
+def test_a_sleeper_that_wakes_slowly_is_not_averaged_away() -> None:
+    watched = Watched()
+    watched.look(demand=0, busy=0.0, periods=40)
+    watched.look(demand=0, busy=0.04)  # within what a sleeper uses
+    watched.look(demand=0, busy=0.4)
+    assert watched.domain.busy_cpus == pytest.approx(0.4), "of the last period alone"
+
+
+def test_who_computes_as_it_says_is_looked_at_once_a_second() -> None:
+    watched = Watched()
+    watched.claim(CPUS)
+    watched.look(demand=CPUS, busy=3.9, periods=8)
+    looks = set()
+    for _ in range(12):
+        watched.look(demand=CPUS, busy=3.9)
+        looks.add(watched.domain.vcpu_seen_at_s)
+    assert 3 <= len(looks) <= 4
+    assert watched.domain.demand == CPUS
+
+
+def test_who_claims_and_is_idle_is_found_out_in_time() -> None:
+    watched = Watched()
+    watched.claim(CPUS)
+    watched.look(demand=CPUS, busy=3.9, periods=8)
+    watched.look(demand=CPUS, busy=0.0, periods=16)
+    assert watched.domain.demand == 0
+
+
+def test_a_look_that_spans_two_allocations_says_nothing_of_either() -> None:
+    watched = Watched()
+    watched.claim(CPUS)
+    watched.look(demand=CPUS, busy=3.8, periods=20)
+    assert watched.domain.sight.known == (CPUS, pytest.approx(3.8))
+    watched.claim(2)
+    watched.look(demand=CPUS, busy=3.8)
+    assert watched.domain.sight.cpus == CPUS
+    watched.look(demand=CPUS, busy=1.9, periods=8)
+    assert watched.domain.sight.known == (2, pytest.approx(1.9))
