@@ -222,7 +222,7 @@ def measure_messages(report: Report, quick: bool) -> None:
     report.details["messages.decoded"] = {"report_bytes": len(lines[0])}
 
 
-def measure(report: Report, quick: bool) -> None:
+def measure(quick: bool, report: Report) -> None:
     """messages.decoded; daemon.cpu.100_guests and, as details, the same on the test driver and with changes."""
     measure_messages(report, quick)
     seconds = 5 if quick else 20

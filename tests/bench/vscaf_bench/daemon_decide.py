@@ -173,7 +173,7 @@ def history(domains: int, cpus: int, case: str, periods: int) -> Iterator[Period
         pool = CASES[case](pool, chance)
 
 
-def measure(report: Report, quick: bool) -> None:
+def measure(quick: bool, report: Report) -> None:
     """Adds for each size the worst of the ordinary cases, and the case in which every domain changes by itself.
 
     decide.DOMAINSxCPUS: the median of a period in the slowest of ORDINARY; decide.DOMAINSxCPUS.all_change. The growth

@@ -190,7 +190,7 @@ def _under_daemon(bench: Bench, policy: str, number: int) -> tuple[list[Measured
         return bench.bursts(number, daemon, bench.alone), daemon.log.read_text(errors="replace")
 
 
-def measure(report: Report, quick: bool) -> None:
+def measure(quick: bool, report: Report) -> None:
     """Adds `separation.*` to the report. Needs root and build/image/current (or VSCAF_IMAGE)."""
     image = Path(os.environ.get("VSCAF_IMAGE", "build/image/current"))
     cache = Path("build/lab/cache").resolve()
