@@ -91,11 +91,12 @@ class JournalEntry(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LeftAlone(msgspec.Struct, frozen=True, kw_only=True):
-    """A domain that is not managed until somebody says so, and why."""
+    """A domain that is not managed until somebody says so, and why. `spared`: what is not to be put back of it."""
 
     uuid: str
     state: str
     why: str
+    spared: list[str] = []
 
 
 class JournalFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

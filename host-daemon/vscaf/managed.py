@@ -50,9 +50,9 @@ class ManagedDomain:
     `found`: what it had before the first change; None while nothing of it is changed. `standing`: what is known of it
     while it is managed, else None. `goal`: what it is to come to; None: nothing is decided yet. `state`: in a word.
     `left_alone`: why it is not managed although it could be; empty: it is. `listed`: the configuration or its metadata
-    want it managed. `given_back`: as found, and nothing of it is to stay in the journal. `spared`: parts that are not
-    to be put back, see give_back(). `maximum`: the most pCPUs that it may have. `vcpus_asked`: what was last asked for
-    of a plug or an unplug.
+    want it managed. `given_back`: as found, and nothing of it is to stay in the journal. `spared`: parts (see
+    core/foreign.py) that somebody else has changed, and that are left as they are. `maximum`: the most pCPUs that it
+    may have. `vcpus_asked`: what was last asked for of a plug or an unplug.
     """
 
     def __init__(self, seen: DomainSeen, rules: DomainRules, host: Hypervisor, link: AgentLink | None) -> None:
@@ -318,12 +318,11 @@ class ManagedDomain:
             "domain %s: vCPUs %d -> %d: %s, %d there%s", self.name, before, call.vcpus, done.outcome, done.vcpus, words
         )
 
-    async def give_back(self, deadline_s: float, but: frozenset[str] = frozenset()) -> None:
-        """Puts everything back as it was found; the domain is not managed any more.
+    async def give_back(self, deadline_s: float) -> None:
+        """Puts everything back as it was found, but for what is `spared`; the domain is not managed any more.
 
-        deadline_s: the guest has so long to put all its CPUs to use again. but: parts (see core/foreign.py) that
-        somebody else has changed, and that are left as they are. HypervisorError where libvirt refuses; the domain
-        then still has `found`.
+        deadline_s: the guest has so long to put all its CPUs to use again. HypervisorError where libvirt refuses; the
+        domain then still has `found`.
         """
         async with self.lock:
             found, key = self.found, self.seen.key
@@ -335,18 +334,18 @@ class ManagedDomain:
             meant = {**found.unplugged_pins, **found.vcpu_pins}
             pins = {vcpu: meant.get(vcpu, anywhere) for vcpu in now.vcpu_pins}
             changed = {vcpu: cpus for vcpu, cpus in pins.items() if now.vcpu_pins.get(vcpu) != cpus}
-            if changed and "vcpus" not in but:
+            if changed and "vcpus" not in self.spared:
                 await self._host.pin_vcpus(key, changed)
-            if now.emulator_pin != found.emulator_pin and "emulator" not in but:
+            if now.emulator_pin != found.emulator_pin and "emulator" not in self.spared:
                 await self._host.pin_emulator(key, found.emulator_pin)
             threads = {
                 thread: cpus
                 for thread, cpus in found.iothread_pins.items()
                 if thread in now.iothread_pins and now.iothread_pins[thread] != cpus
             }
-            if threads and "iothreads" not in but:
+            if threads and "iothreads" not in self.spared:
                 await self._host.pin_iothreads(key, threads)
-            if "shares" not in but:
+            if "shares" not in self.spared:
                 await self._weigh(now.cpu_shares, found.cpu_shares)
             if self._guest_told:
                 await self._let_go(min(now.vcpus, found.vcpus), deadline_s)

@@ -49,7 +49,9 @@ async def _restore(journal: Journal, host: LibvirtHost, pool: HostPool, name: st
             continue
         try:
             if key in active:
-                await _give_back(ManagedDomain(active[key], DomainRules(), host, None), entry, pool)
+                alone = journal.left_alone.get(key.uuid)
+                spared = frozenset(alone.spared if alone is not None else ())
+                await _give_back(ManagedDomain(active[key], DomainRules(), host, None), entry, spared, pool)
                 done.append(entry.name)
             else:
                 ended.append(entry)
@@ -71,7 +73,8 @@ async def _restore(journal: Journal, host: LibvirtHost, pool: HostPool, name: st
     return sorted(done)
 
 
-async def _give_back(domain: ManagedDomain, entry: JournalEntry, pool: HostPool) -> None:
+async def _give_back(domain: ManagedDomain, entry: JournalEntry, spared: frozenset[str], pool: HostPool) -> None:
+    domain.spared = spared
     try:
         await domain.adopt(entry, None, pool)
         await domain.link_for_release(HEARING_S)

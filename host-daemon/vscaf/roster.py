@@ -111,7 +111,7 @@ class Roster:
         domain = self.domains[seen.key] = ManagedDomain(seen, rules, self._host, self._link(seen))
         alone = self._records.journal.left_alone.get(seen.key.uuid)
         if alone is not None:
-            domain.left_alone, domain.state = alone.why, alone.state
+            domain.left_alone, domain.state, domain.spared = alone.why, alone.state, frozenset(alone.spared)
         self._records.events.record(
             Kind.APPEARED, seen.name, vcpus=seen.vcpus, agent_channel=seen.agent_socket is not None
         )
@@ -173,7 +173,7 @@ class Roster:
 
     async def _give_back_again(self, domain: ManagedDomain) -> None:
         alone = self._records.journal.left_alone.get(domain.seen.key.uuid)
-        if not await self.give_back([domain], domain.spared) and alone is not None:
+        if not await self.give_back([domain]) and alone is not None:
             domain.enter(alone.state)
 
     def audit(self) -> None:
@@ -273,9 +273,9 @@ class Roster:
         """Gives the domain back and manages it no more until manage(). False: something could not be put back."""
         domain.set_aside(why)
         domain.spared = but
-        one = LeftAlone(uuid=domain.seen.key.uuid, state=state, why=why)
+        one = LeftAlone(uuid=domain.seen.key.uuid, state=state, why=why, spared=sorted(but))
         await self._records.write_left_alone(one.uuid, one)
-        done = not await self.give_back([domain], but)
+        done = not await self.give_back([domain])
         domain.enter(state)
         self._records.events.record(Kind.RELEASED if state == "released" else Kind.UNMANAGED, domain.name, why=why)
         self._on_change()
@@ -283,18 +283,18 @@ class Roster:
 
     async def manage(self, domain: ManagedDomain) -> None:
         """Undoes leave_alone."""
-        domain.left_alone, domain.state = "", "unmanaged"
+        domain.left_alone, domain.state, domain.spared = "", "unmanaged", frozenset()
         await self._records.write_left_alone(domain.seen.key.uuid, None)
         self._records.events.record(Kind.MANAGED, domain.name)
         self._on_change()
 
-    async def give_back(self, domains: Iterable[ManagedDomain], but: frozenset[str] = frozenset()) -> list[str]:
+    async def give_back(self, domains: Iterable[ManagedDomain]) -> list[str]:
         """Puts domains back as they were found; names of those that could not be. They are not managed any more.
 
         A domain that has ended needs nothing put back. One that could not be keeps its entry in the journal.
         """
         changed = [domain for domain in domains if domain.found is not None]
-        outcomes = await asyncio.gather(*(self._give_back_one(domain, but) for domain in changed))
+        outcomes = await asyncio.gather(*(self._give_back_one(domain) for domain in changed))
         left = {domain.seen.key: domain.name for domain, done in zip(changed, outcomes, strict=True) if not done}
         if left:
             try:
@@ -307,9 +307,9 @@ class Roster:
         await self.write_journal()
         return sorted(left.values())
 
-    async def _give_back_one(self, domain: ManagedDomain, but: frozenset[str]) -> bool:
+    async def _give_back_one(self, domain: ManagedDomain) -> bool:
         try:
-            await domain.give_back(self._config.deadline_ms / 1000, but)
+            await domain.give_back(self._config.deadline_ms / 1000)
         except HypervisorError as error:
             self._refused(domain, error)
             return False

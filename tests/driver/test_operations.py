@@ -214,6 +214,34 @@ def test_foreign_pins_are_respected_where_the_configuration_says_so(
     on_host(uri, loop_runner, work, faults)
 
 
+def test_what_is_respected_stays_so_where_it_is_given_back_later(tmp_path: Path, loop_runner: asyncio.Runner) -> None:
+    """Libvirt refuses at first, the daemon is killed, and the next one gives back the rest."""
+    faults = Faults()
+    uri = write_node(tmp_path, 4, TWO)
+
+    async def work(host: LibvirtHost) -> None:
+        config = configured(uri, tmp_path, foreign_changes="respect")
+        journal = Journal(tmp_path / "state", "boot")
+        killed = Daemon(config, host, await host.host_cpus(), journal)
+        task = asyncio.create_task(killed.run())
+        await until(lambda: separated(killed))
+        faults.inject("pinEmulator", "a", times=None, error=libvirt.VIR_ERR_OPERATION_FAILED)
+        pin_by_hand(faults, "a", 1, 3)
+        await until(lambda: domain_of(killed, "a").state == "unmanaged")
+        assert domain_of(killed, "a").found is not None, "its emulator could not be put back"
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        journal.close()
+        faults.clear()
+        async with running(config, host) as daemon:
+            await until(lambda: "a" not in {entry.name for entry in daemon.journal.entries.values()})
+            assert domain_of(daemon, "a").state == "unmanaged"
+            assert (await pins_of(host, "a"))[1] == {3}
+        assert (await pins_of(host, "a"))[1] == {3}
+
+    on_host(uri, loop_runner, work, faults)
+
+
 def test_vcpus_plugged_by_hand_are_kept_inside_and_stay(tmp_path: Path, loop_runner: asyncio.Runner) -> None:
     faults = Faults()
     uri = write_node(tmp_path, 4, {"a": (1, 4), "b": (2, 2)})
