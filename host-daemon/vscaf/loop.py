@@ -20,7 +20,7 @@ from vscaf.core.decide import DecideMemory, Decision, decide
 from vscaf.core.invariants import check_partitions
 from vscaf.core.placement import place
 from vscaf.core.standing import Standing
-from vscaf.core.transition import Goal, Timing, next_steps
+from vscaf.core.transition import Goal, Still, Timing, next_steps
 from vscaf.cpulist import format_cpu_list
 from vscaf.errors import HypervisorError
 from vscaf.eventlog import EventLog, Kind
@@ -76,6 +76,7 @@ class Daemon:
         self._looking: asyncio.Task[None] | None = None
         self._hear_all = False
         self._stepped: list[object] = []
+        self._still: Mapping[str, Still] = {}
 
     @property
     def managed(self) -> Mapping[DomainKey, ManagedDomain]:
@@ -364,8 +365,8 @@ class Daemon:
         sharing: frozenset[str],
     ) -> bool:
         """Takes steps; whether there were any."""
-        steps = next_steps(standings, goals, sharing, time.monotonic(), self._timing)
-        self._again_at_s = steps.again_at_s
+        steps = next_steps(standings, goals, sharing, time.monotonic(), self._timing, self._still)
+        self._again_at_s, self._still = steps.again_at_s, steps.still
         for name, domain in by_name.items():
             domain.standing = steps.standings[name]
             domain.enter(steps.states[name])

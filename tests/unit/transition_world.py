@@ -26,7 +26,7 @@ from vscaf.core.standing import (
     finished,
     looked,
 )
-from vscaf.core.transition import Goal, Tell, Timing, next_steps
+from vscaf.core.transition import Goal, Still, Tell, Timing, next_steps
 from vscaf_policies import DomainState, PoolState
 from vscaf_policies.bounds import largest, smallest
 from vscaf_policies.registry import load_policy
@@ -120,6 +120,7 @@ class World:
         self.sharing: frozenset[str] = frozenset()
         self.placed: object = None
         self.again_at_s = float("inf")
+        self.still: Mapping[str, Still] = {}
         self.excused: set[frozenset[str]] = set()
         self.leaving_since_s: dict[str, float] = {}
         self.counts: Counter[str] = Counter()
@@ -368,7 +369,10 @@ class World:
     def ask(self) -> bool:
         """Takes the next steps and holds them to the laws. False: there were none."""
         before = self.standings
-        steps = next_steps(before, self.goals, self.sharing, self.now_s, TIMING)
+        steps = next_steps(before, self.goals, self.sharing, self.now_s, TIMING, self.still)
+        again = next_steps(before, self.goals, self.sharing, self.now_s, TIMING)
+        assert steps == again, "what was still is no other than what is looked at again"
+        self.still = steps.still
         assert steps.standings.keys() == steps.states.keys() == before.keys()
         self.standings = dict(steps.standings)
         self.again_at_s = steps.again_at_s

@@ -51,7 +51,7 @@ class Tell:
 class Steps:
     """What to do now, at most one call a domain; what is known once it is begun; when to ask again at the latest.
 
-    waits: for each domain that cannot grow yet, those whose pCPUs it waits for.
+    waits: for each domain that cannot grow yet, those whose pCPUs it waits for. still: see next_steps.
     """
 
     tells: tuple[Tell, ...]
@@ -60,16 +60,30 @@ class Steps:
     states: Mapping[str, State]
     waits: Mapping[str, tuple[str, ...]]
     again_at_s: float
+    still: "Mapping[str, Still]"
 
 
-def next_steps(
+@dataclass(frozen=True, slots=True)
+class Still:
+    """A domain for which nothing is to be done, and nothing will be until one of these is another object."""
+
+    standing: Standing
+    goal: Goal
+    state: State
+
+
+def next_steps(  # noqa: PLR0917 (what a step depends on)
     standings: Mapping[str, Standing],
     goals: Mapping[str, Goal],
     sharing: frozenset[str],
     now_s: float,
     timing: Timing,
+    still: Mapping[str, Still] = {},
 ) -> Steps:
     """The steps that can be taken now. Both mappings name the same domains.
+
+    still: what the last call with this timing returned; it changes nothing of the answer. On a large host nearly all
+    domains are where they should be at nearly all times, and are then passed over.
 
     goals: partitions that are disjoint, but for those of sharing. Order of things within a domain: a shrink tells the
     guest, waits until it has confirmed or its deadline has passed, and narrows the pins; a grow widens the pins and
@@ -80,7 +94,7 @@ def next_steps(
     goal lacks at the latest deadline_s after that, if the calls succeed; without news and failures all goals are
     reached.
     """
-    return _Stepper(standings, goals, sharing, now_s, timing).steps()
+    return _Stepper(standings, goals, sharing, now_s, timing).steps(still)
 
 
 class _Stepper:
@@ -104,31 +118,43 @@ class _Stepper:
         self.states: dict[str, State] = {}
         self.waits: dict[str, tuple[str, ...]] = {}
         self.again_at_s = float("inf")
+        self.begun = 0
+        """Tells, calls and times to ask again."""
         target = {name: goal.partition for name, goal in goals.items()}
         self.way = plan({name: one.claim for name, one in standings.items()}, target, sharing)
 
-    def steps(self) -> Steps:
+    def steps(self, still: Mapping[str, Still]) -> Steps:
         keeps = {shrink.domain: shrink.keep for shrink in self.way.shrinks}
         grows = [grow.domain for grow in self.way.grows]
         growing = set(grows)
+        stills: dict[str, Still] = {}
         for name in sorted(self.now):
-            standing = self.now[name]
+            standing, goal = self.now[name], self.goals[name]
+            known, begun = still.get(name), self.begun
+            if known is not None and known.standing is standing and known.goal is goal:
+                self.states[name], stills[name] = known.state, known
+                continue
             if standing.affinity is None or standing.vcpus != len(standing.affinity.vcpus):
                 self.look(name)
-            elif not self.goals[name].partition:
+            elif not goal.partition:
                 self.rest(name)
-            elif standing.onto == self.goals[name].partition:
+            elif standing.onto == goal.partition:
                 self.arrive(name)
             elif name in keeps:
                 self.shrink(name, keeps[name])
             elif name not in growing:
                 self.settle(name)
+            # All that was asked of it so far concerns itself alone: as long as it claims what it is to have, no other
+            # domain bears on it.
+            there = standing.claim == goal.partition
+            if there and self.begun == begun and self.now[name] is standing:
+                stills[name] = Still(standing, goal, self.states[name])
         for name in grows:
             if name not in self.states:
                 self.grow(name)
         for name, state in self.states.items():
             self.forgive(name, state)
-        return Steps(tuple(self.tells), tuple(self.calls), self.now, self.states, self.waits, self.again_at_s)
+        return Steps(tuple(self.tells), tuple(self.calls), self.now, self.states, self.waits, self.again_at_s, stills)
 
     def forgive(self, name: str, state: State) -> None:
         """Forgets failures once there is nothing left to try again. A look that succeeds is not enough for that."""
@@ -264,6 +290,7 @@ class _Stepper:
         if again and self.now_s < standing.sent_at_s + self.timing.resend_s:
             self.again(standing.sent_at_s + self.timing.resend_s)
             return
+        self.begun += 1
         self.tells.append(Tell(name, told, again))
         if standing.answers:
             self.again(self.now_s + self.timing.resend_s)
@@ -306,6 +333,7 @@ class _Stepper:
         if self.now_s < standing.retry_at_s:
             self.again(standing.retry_at_s)
             return
+        self.begun += 1
         self.calls.append(call)
         standing = replace(standing, moving=True)
         if isinstance(call, Apply):
@@ -318,4 +346,5 @@ class _Stepper:
         self.now[call.domain] = standing
 
     def again(self, at_s: float) -> None:
+        self.begun += 1
         self.again_at_s = min(self.again_at_s, at_s)
