@@ -184,6 +184,7 @@ class History:
             domains={name: DomainConfig() for name in self.domains},
             policy=PolicyConfig(name="equipartition"),
         )
+        self.daemon: Any = None  # a CheckedDaemon, once it is started
         self.agents = {
             name: Agent(self.directory / f"{name}.sock", most)
             for name, (_now, most) in self.domains.items()
@@ -212,10 +213,12 @@ class History:
         self.task = asyncio.create_task(self.daemon.run())
 
     def wake(self) -> None:
-        self.daemon.wake()
+        if self.daemon is not None:
+            self.daemon.wake()
 
     def tuned(self, key: DomainKey) -> None:
-        self.daemon.tuned(key)
+        if self.daemon is not None:
+            self.daemon.tuned(key)
 
     async def kill(self) -> None:
         """Nothing is restored; what libvirt is doing for it, libvirt does to the end."""
@@ -252,11 +255,15 @@ class History:
         for name, one in standing.items():
             self.check_domain(name, one)
 
+    def is_over(self, one: ManagedDomain) -> bool:
+        """Whether this run of the domain has ended, which the daemon may not know yet: it runs nowhere any more."""
+        return self.real_pins(one.name) is None or self.raw(one.name).ID() != one.seen.key.run_id
+
     def check_domain(self, name: str, one: ManagedDomain) -> None:
         standing = one.standing
         pins = self.real_pins(name)
         assert standing is not None
-        if pins is None or name in self.leaving or self.raw(name).ID() != one.seen.key.run_id:
+        if pins is None or name in self.leaving or self.is_over(one):
             return
         at_rest = standing.resting or standing.retiring
         allowed = standing.claim | (standing.ways.rest_area if at_rest else frozenset())
@@ -282,7 +289,7 @@ class History:
         }
         sharing = self.daemon.decision.sharing if self.daemon.decision is not None else frozenset()
         for pair in pairs - self.excused:
-            if pair <= sharing or pair & self.foreign:
+            if pair <= sharing or pair & self.foreign or any(self.is_over(standing[name]) for name in pair):
                 continue
             goals = {name: one.goal.partition for name, one in standing.items() if one.goal is not None}
             if not pair & plan({name: before.get(name, frozenset()) for name in goals}, goals, sharing).overlapping:
