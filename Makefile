@@ -11,6 +11,10 @@ ARGS :=
 ROOT := $(if $(filter 0,$(shell id -u)),,sudo --preserve-env=PATH,PIP_CERT)
 SAY := printf 'vscaf: %s\n'
 ENV := VSCAF_BUILD=$(CURDIR)/$(BUILD)/meson VSCAF_IMAGE=$(CURDIR)/$(BUILD)/image/current
+# Most of these tests wait for an agent, a daemon or a clock: three or four at a time keep two CPUs busy. Every test has a
+# directory, names and sockets of its own. JOBS=0: one after the other.
+JOBS := 4
+SIDE_BY_SIDE = -n $(JOBS) --dist worksteal
 
 # Builds the fuzz targets and runs them. $(1): options of run.py
 define fuzz-agent
@@ -48,15 +52,15 @@ test-c: setup venv ## build the C parts with gcc, clang and sanitizers without a
 	@tests/build-c $(BUILD)/sanitized gcc sanitized --test
 	@tests/build-c $(BUILD)/threads gcc threads --test
 	@$(SAY) 'agent tests (plain and sanitized) ...'
-	@$(ENV) $(BIN)/python -m pytest -q guest-agent/tests $(ARGS)
-	@VSCAF_BUILD=$(CURDIR)/$(BUILD)/sanitized $(BIN)/python -m pytest -q guest-agent/tests $(ARGS)
+	@$(ENV) $(BIN)/python -m pytest -q $(SIDE_BY_SIDE) guest-agent/tests $(ARGS)
+	@VSCAF_BUILD=$(CURDIR)/$(BUILD)/sanitized $(BIN)/python -m pytest -q $(SIDE_BY_SIDE) guest-agent/tests $(ARGS)
 	$(call fuzz-agent)
 	@$(SAY) 'shim test with a wheel ...'
 	@$(ENV) $(BIN)/python -m pytest -q guest-libgomp/tests $(ARGS)
 
 test-unit: programs venv ## tests without guests
 	@$(SAY) 'unit, property and driver tests ...'
-	@$(ENV) $(BIN)/python -m pytest -q tests/unit tests/driver $(ARGS)
+	@$(ENV) $(BIN)/python -m pytest -q $(SIDE_BY_SIDE) tests/unit tests/driver $(ARGS)
 
 test-guest: image ## tests with real guests (root)
 	@$(SAY) 'tests with real guests ...'

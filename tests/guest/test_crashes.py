@@ -78,9 +78,9 @@ def test_daemon_killed_in_a_transition(shared_lab: PrivateLibvirt, pair: Pair) -
     daemon.start()
     try:
         daemon.wait(agents_connected)
-        one = a.start(over_and_over("NPB_REPEAT=2 vscaf-run cg.W"))
+        one = a.start(over_and_over("vscaf-run cg.W"))
         daemon.wait(lambda domains: domains[a.name]["allocation"] == 2)
-        two = b.start(over_and_over("NPB_REPEAT=2 vscaf-run cg.W"))
+        two = b.start(over_and_over("vscaf-run cg.W"))
 
         def separation_is_meant() -> bool:
             meant = {one["name"]: one["partition"] for one in json.loads(journal.read_text())["domains"]}
@@ -123,7 +123,7 @@ def test_agent_killed_and_back(shared_lab: PrivateLibvirt, pair: Pair) -> None:
     a, b = pair
     with DaemonProcess(shared_lab, POOL_LIST, {a.name: {}, b.name: {}}, name="agents") as daemon:
         daemon.wait(agents_connected)
-        one, two = (guest.start(over_and_over("NPB_REPEAT=2 vscaf-run cg.W")) for guest in (a, b))
+        one, two = (guest.start(over_and_over("vscaf-run cg.W")) for guest in (a, b))
         daemon.wait(lambda domains: all(one["state"] == "cooperating" for one in domains.values()))
         kill_agent(a)
         daemon.wait(lambda domains: domains[a.name]["state"] == "contained")

@@ -16,9 +16,7 @@ import libvirt
 import pytest
 from vscaf_lab import Guest, LabError, PrivateLibvirt, Sampler, cgroups, processes
 
-REPOSITORY = Path(__file__).resolve().parents[2]
-IMAGE = Path(os.environ.get("VSCAF_IMAGE", REPOSITORY / "build" / "image" / "current"))
-CACHE = REPOSITORY / "build" / "lab" / "cache"
+from .conftest import CACHE, IMAGE, Pair
 
 
 @pytest.fixture
@@ -58,29 +56,30 @@ def test_a_guest_boots_computes_and_leaves_no_trace(tmp_path: Path) -> None:
     assert wait_until_gone(lab.directory, pids, "lab-whole", 5) == []
 
 
-def test_commands_run_side_by_side_and_are_told_apart(lab: PrivateLibvirt) -> None:
-    with Guest(lab, "lab-runs", IMAGE) as guest:
-        waiting = guest.start("while [ ! -e /tmp/go ]; do usleep 10000; done; echo went; exit 7")
-        every_byte = guest.run('i=0; while [ $i -lt 256 ]; do printf "\\\\$(printf %03o $i)"; i=$((i+1)); done')
-        assert every_byte == (0, bytes(range(256)))
-        assert len(guest.run("head -c 300000 /dev/zero").output) == 300000
-        assert not waiting.done()
-        assert guest.run("touch /tmp/go; echo error >&2") == (0, b"error\n")
-        assert waiting.wait(10) == (7, b"went\n")
-        endless = guest.start("echo started; sleep 1000")
-        with pytest.raises(TimeoutError, match="sleep 1000"):
-            endless.wait(0.5)
-        endless.kill(signal.SIGTERM)
-        assert endless.wait(10) == (128 + signal.SIGTERM, b"started\n")
+def test_commands_run_side_by_side_and_are_told_apart(pair: Pair) -> None:
+    guest, _ = pair
+    guest.run("rm -f /tmp/go")
+    waiting = guest.start("while [ ! -e /tmp/go ]; do usleep 10000; done; echo went; exit 7")
+    every_byte = guest.run('i=0; while [ $i -lt 256 ]; do printf "\\\\$(printf %03o $i)"; i=$((i+1)); done')
+    assert every_byte == (0, bytes(range(256)))
+    assert len(guest.run("head -c 300000 /dev/zero").output) == 300000
+    assert not waiting.done()
+    assert guest.run("touch /tmp/go; echo error >&2") == (0, b"error\n")
+    assert waiting.wait(10) == (7, b"went\n")
+    endless = guest.start("echo started; sleep 1000")
+    with pytest.raises(TimeoutError, match="sleep 1000"):
+        endless.wait(0.5)
+    endless.kill(signal.SIGTERM)
+    assert endless.wait(10) == (128 + signal.SIGTERM, b"started\n")
 
 
-def test_clock_offset_is_steady(lab: PrivateLibvirt) -> None:
-    with Guest(lab, "lab-clock", IMAGE, vcpus=1) as guest:
-        first, second = guest.clock_offset(), guest.clock_offset()
-        uptime_s = float(guest.run("cat /proc/uptime").text.split()[0])
-        assert first.uncertainty_s < 0.02
-        assert abs(first.seconds - second.seconds) <= first.uncertainty_s + second.uncertainty_s + 1e-4
-        assert abs(time.monotonic() + first.seconds - uptime_s) < 1
+def test_clock_offset_is_steady(pair: Pair) -> None:
+    guest, _ = pair
+    first, second = guest.clock_offset(), guest.clock_offset()
+    uptime_s = float(guest.run("cat /proc/uptime").text.split()[0])
+    assert first.uncertainty_s < 0.02
+    assert abs(first.seconds - second.seconds) <= first.uncertainty_s + second.uncertainty_s + 1e-4
+    assert abs(time.monotonic() + first.seconds - uptime_s) < 1
 
 
 def test_sampler_agrees_with_the_pins(lab: PrivateLibvirt) -> None:
@@ -216,18 +215,18 @@ def wait_for_agent(guest: Guest, other_than: str, deadline_s: float) -> str:
     return pid
 
 
-def test_the_image_keeps_an_agent_running_unless_told_not_to(lab: PrivateLibvirt) -> None:
-    with Guest(lab, "lab-agent", IMAGE) as guest:
-        first = wait_for_agent(guest, "", 10)
-        guest.run(f"kill -9 {first}")
-        second = wait_for_agent(guest, first, 10)
-        guest.run(f"touch /run/vscaf/agent.off; kill -9 {second}")
-        guest.run("sleep 1")
-        assert agent_pid(guest) == ""
-        guest.run("rm /run/vscaf/agent.off")
-        wait_for_agent(guest, second, 10)
-        result = guest.run("OMP_NUM_THREADS=2 vscaf-run cg.S", 60)
-        assert result.status == 0 and "SUCCESSFUL" in result.text, result.text
+def test_the_image_keeps_an_agent_running_unless_told_not_to(pair: Pair) -> None:
+    guest, _ = pair
+    first = wait_for_agent(guest, "", 10)
+    guest.run(f"kill -9 {first}")
+    second = wait_for_agent(guest, first, 10)
+    guest.run(f"touch /run/vscaf/agent.off; kill -9 {second}")
+    guest.run("sleep 1")
+    assert agent_pid(guest) == ""
+    guest.run("rm /run/vscaf/agent.off")
+    wait_for_agent(guest, second, 10)
+    result = guest.run("OMP_NUM_THREADS=2 vscaf-run cg.S", 60)
+    assert result.status == 0 and "SUCCESSFUL" in result.text, result.text
 
 
 def test_the_kernel_command_line_turns_the_agent_off(lab: PrivateLibvirt) -> None:
