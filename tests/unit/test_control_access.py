@@ -5,6 +5,7 @@ import grp
 import os
 import socket
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -180,6 +181,35 @@ def test_a_dead_daemons_socket_is_replaced_and_a_living_ones_is_not(directory: P
         assert not (directory / "s").exists()
 
     asyncio.run(main())
+
+
+def test_a_socket_that_is_there_can_be_connected_to(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever waits for the socket to appear, as scripts do, is not refused."""
+    path = directory / "s"
+    seen = []
+
+    def connect_if_there(*_arguments: object) -> None:
+        if path.exists():
+            with socket.socket(socket.AF_UNIX) as probe:
+                probe.connect(str(path))
+                seen.append(mode_of(path))
+
+    for step in ("chown", "chmod", "rename"):
+        real = getattr(os, step)
+
+        def watched(*arguments: object, real: Callable[..., None] = real, **named: object) -> None:
+            connect_if_there()
+            real(*arguments, **named)
+            connect_if_there()
+
+        monkeypatch.setattr(os, step, watched)
+
+    async def work(_path: Path, _: Recorder, __: EventLog) -> None:
+        connect_if_there()
+
+    on_server(directory, work)
+    assert seen and set(seen) == {0o600}
+    assert [one.name for one in directory.iterdir()] == []
 
 
 def test_a_file_that_is_no_socket_is_kept(directory: Path) -> None:

@@ -257,7 +257,10 @@ class ControlServer:
 
 
 def _listening_socket(path: Path, mode: int, gid: int) -> socket.socket:
-    """A socket bound to *path*, never wider open than *mode*. UsageError where something lives there already."""
+    """A socket that listens at *path*, never wider open than *mode*. UsageError where something lives there already.
+
+    It gets its name once it listens: whoever sees it may connect.
+    """
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o755)
     try:
         kind = path.lstat().st_mode
@@ -276,14 +279,21 @@ def _listening_socket(path: Path, mode: int, gid: int) -> socket.socket:
                 raise UsageError(
                     f"control socket {path}: another daemon listens there: stop it, or give another as control_socket"
                 )
+    scratch = path.with_name(
+        path.name[:-1] + ("~" if path.name[-1] != "~" else "#")
+    )  # no longer: sockets' paths end soon
+    scratch.unlink(missing_ok=True)
     listening = socket.socket(socket.AF_UNIX)
     before = os.umask(0o177)
     try:
-        listening.bind(str(path))
-        os.chown(path, -1, gid)
-        path.chmod(mode)
+        listening.bind(str(scratch))
+        os.chown(scratch, -1, gid)
+        scratch.chmod(mode)
+        listening.listen()
+        scratch.rename(path)
     except OSError:
         listening.close()
+        scratch.unlink(missing_ok=True)
         raise
     finally:
         os.umask(before)
