@@ -24,8 +24,8 @@ Pair = tuple[Guest, Guest]
 
 
 def over_and_over(command: str) -> str:
-    """The command again and again, until `enough`: it lasts, however fast the machine is."""
-    return f"while [ ! -e {ENOUGH} ]; do {command} || exit 1; done"
+    """The command again and again, and once at least, until `enough`: it lasts, however fast the machine is."""
+    return f"while {command} || exit 1; [ ! -e {ENOUGH} ]; do :; done"
 
 
 def enough(guest: Guest) -> None:

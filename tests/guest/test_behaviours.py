@@ -45,6 +45,7 @@ def until(truth: Callable[[], object], what: str, deadline_s: float = DEADLINE_S
 
 def verified(command: Command) -> bool:
     status, output = command.wait(2 * DEADLINE_S)
+    print(f"{command.text}: {status}, {output.decode(errors='replace')}")  # shown where a test fails
     return status == 0 and b"SUCCESSFUL" in output and b"UNSUCCESSFUL" not in output
 
 
@@ -115,6 +116,11 @@ def cooperating(guest: Guest, cpus: int) -> Callable[[dict[str, dict[str, Any]]]
     return lambda domains: (
         domains[guest.name].get("state") == "cooperating" and domains[guest.name].get("allocation") == cpus
     )
+
+
+def computes(domain: dict[str, Any]) -> bool:
+    """Whether its agent says that a program runs in it."""
+    return any(process["running"] for process in domain.get("processes", []))
 
 
 def serves(guest: Guest) -> Callable[[dict[str, dict[str, Any]]], bool]:
@@ -262,6 +268,9 @@ def test_behaviour_10_11_18_what_was_plugged_outlives_all(shared_lab: PrivateLib
         daemon.wait(connected(guest), DEADLINE_S)
         assert all_say(guest, 2), counts(guest)
         command = guest.start(PROGRAM)
+        daemon.wait(
+            lambda domains: computes(domains[guest.name]), DEADLINE_S
+        )  # what it was before the reset is no news
         daemon.wait(cooperating(guest, 2), DEADLINE_S)
         enough(guest)
         assert verified(command)
