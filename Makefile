@@ -11,8 +11,9 @@ ARGS :=
 ROOT := $(if $(filter 0,$(shell id -u)),,sudo --preserve-env=PATH,PIP_CERT)
 SAY := printf 'vscaf: %s\n'
 ENV := VSCAF_BUILD=$(CURDIR)/$(BUILD)/meson VSCAF_IMAGE=$(CURDIR)/$(BUILD)/image/current
-# Most of these tests wait for an agent, a daemon or a clock: three or four at a time keep two CPUs busy. Every test has a
-# directory, names and sockets of its own. JOBS=0: one after the other.
+# The agent's tests wait for an agent or a clock most of the time: four at once keep two CPUs busy. Every test has a
+# directory, names and sockets of its own. JOBS=0: one after the other. (The daemon's tests keep a CPU busy themselves,
+# and hold it to times.)
 JOBS := 4
 SIDE_BY_SIDE = -n $(JOBS) --dist worksteal
 
@@ -60,7 +61,7 @@ test-c: setup venv ## build the C parts with gcc, clang and sanitizers without a
 
 test-unit: programs venv ## tests without guests
 	@$(SAY) 'unit, property and driver tests ...'
-	@$(ENV) $(BIN)/python -m pytest -q $(SIDE_BY_SIDE) tests/unit tests/driver $(ARGS)
+	@$(ENV) $(BIN)/python -m pytest -q tests/unit tests/driver $(ARGS)
 
 test-guest: image ## tests with real guests (root)
 	@$(SAY) 'tests with real guests ...'

@@ -250,7 +250,7 @@ def test_more_domains_than_pcpus_share_the_last_one(tmp_path: Path, loop_runner:
         found = {name: await pins_of(host, name) for name in "abc"}
         config = configured(uri, tmp_path, a=DomainConfig(weight=2.0), b=DomainConfig(), c=DomainConfig())
         async with running(config, host) as daemon:
-            await until(lambda: len(set(partitions(daemon).values())) == 2)
+            await until(lambda: len(partitions(daemon)) == 3 and set(partitions(daemon).values()) == {"0", "2"})
             where = partitions(daemon)
             assert where["b"] == where["c"] != where["a"]
             assert status(daemon)["violations"] == []
