@@ -215,6 +215,8 @@ class Daemon:
             await self._set_goals(pool, decision)
         elif any(domain.found is not None for domain in self.managed.values()):
             await self.roster.give_back(self.managed.values())
+        elif self._records.stale(self.managed):  # what was given back could not be written down then
+            await self.roster.write_journal()
 
     async def _look_at_cpus(self) -> None:
         """pCPUs that went offline leave the pool, those that are back come back: whole chunks of it."""

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from vscaf_policies import SpeedupPoint
 
 from vscaf.agentlink.messages import ReportedProcess
-from vscaf.core.demand import AgentDemand, DemandThresholds, HostUsage, infer_demand, repeats_itself, says_the_same
+from vscaf.core.demand import AgentDemand, HostUsage, infer_demand, repeats_itself, says_the_same
 from vscaf.core.model import low_pass
 from vscaf.core.trust import (
     believed_demand,
@@ -20,7 +20,6 @@ from vscaf.managed import ManagedDomain
 
 USAGE_WINDOW_S = 0.2  # a shorter look at the vCPUs' time takes what our own orders cost for demand
 STEADY_WINDOW_S = 1.0  # where nothing is in doubt
-ASLEEP_CPUS = DemandThresholds().threshold_off
 MODEL_PERIOD_S = 1.0  # the model's own low pass takes four times as long
 SETTLING_S = 1.0  # after an allocation was told, vCPUs that go offline may still have used time
 
@@ -29,7 +28,7 @@ def infer(domain: ManagedDomain, now_s: float) -> None:
     """Brings what was just seen of *domain* into its demand and its model."""
     agent, held = domain.agent_demand(), len(domain.held)
     undoubted = agent is not None and _undoubted(domain, agent, held)
-    if undoubted and domain.demand == 0 and _sleeps(domain, now_s):
+    if agent is not None and undoubted and domain.demand == 0 and _sleeps(domain, agent, now_s):
         return
     steady = undoubted and domain.demand > 0
     usage = _usage(domain, now_s, STEADY_WINDOW_S if steady else USAGE_WINDOW_S)
@@ -68,7 +67,7 @@ def _undoubted(domain: ManagedDomain, agent: AgentDemand, held: int) -> bool:
     )
 
 
-def _sleeps(domain: ManagedDomain, now_s: float) -> bool:
+def _sleeps(domain: ManagedDomain, agent: AgentDemand, now_s: float) -> bool:
     """Whether its vCPUs used nothing to speak of since the last look, and nothing is left to be learned of it.
 
     Said of most domains at most looks, so all its vCPUs are added up and nothing else is made of them.
@@ -80,11 +79,12 @@ def _sleeps(domain: ManagedDomain, now_s: float) -> bool:
     used_s = sum(times_s.values()) - sum(before[0].values())
     if delays_s:
         used_s += sum(delays_s.values()) - sum(before[1].values())
-    if not 0.0 <= used_s <= ASLEEP_CPUS * window_s:
+    usage = HostUsage(used_s, window_s)
+    if used_s < 0.0 or not says_the_same(agent, usage, domain.demand_memory):
         return False
     if window_s >= USAGE_WINDOW_S:
         domain.vcpu_seen, domain.vcpu_seen_at_s = (times_s, delays_s), now_s
-        domain.busy_cpus = used_s / window_s
+        domain.busy_cpus = usage.busy_cpus
     return True
 
 

@@ -112,6 +112,10 @@ def test_off_leaves_everything_as_found(tmp_path: Path, loop_runner: asyncio.Run
     on_host(uri, loop_runner, work)
 
 
+def no_space(*_arguments: object, **_options: object) -> None:
+    raise OSError(errno.ENOSPC, "No space left on device")
+
+
 @contextlib.contextmanager
 def restoring_on(host: LibvirtHost) -> Iterator[pytest.MonkeyPatch]:
     """The test driver's domains live in one connection, so what restores from a journal is given *host*."""
@@ -143,9 +147,6 @@ def test_release_without_a_daemon_restores_from_the_journal(tmp_path: Path, loop
 
 def test_a_disk_that_is_full_while_restoring_is_said(tmp_path: Path, loop_runner: asyncio.Runner) -> None:
     uri = write_node(tmp_path, 4, TWO)
-
-    def no_space(_descriptor: int) -> None:
-        raise OSError(errno.ENOSPC, "No space left on device")
 
     async def work(host: LibvirtHost) -> None:
         config = configured(uri, tmp_path)
@@ -242,6 +243,30 @@ def test_what_is_respected_stays_so_where_it_is_given_back_later(tmp_path: Path,
     on_host(uri, loop_runner, work, faults)
 
 
+def test_a_pool_with_no_pcpu_online_keeps_everything_as_it_is(tmp_path: Path, loop_runner: asyncio.Runner) -> None:
+    faults = Faults()
+    uri = write_node(tmp_path, 4, TWO)
+
+    def without_the_pool(real: tuple[int, list[bool], int]) -> tuple[int, list[bool], int]:
+        count, online, _number = real
+        left = [on and cpu not in {0, 2} for cpu, on in enumerate(online)]
+        return count, left, sum(left)
+
+    async def work(host: LibvirtHost) -> None:
+        async with running(configured(uri, tmp_path), host) as daemon:
+            await until(lambda: separated(daemon))
+            before = partitions(daemon)
+            faults.inject("getCPUMap", times=None, result=without_the_pool)
+            await until(lambda: daemon.pool.gone)
+            assert "no pCPU of the pool" in next(one.why for one in daemon.events.since(0) if one.kind == "refused")
+            assert partitions(daemon) == before
+            faults.clear()
+            await until(lambda: not daemon.pool.gone)
+            assert partitions(daemon) == before
+
+    on_host(uri, loop_runner, work, faults)
+
+
 def test_vcpus_plugged_by_hand_are_kept_inside_and_stay(tmp_path: Path, loop_runner: asyncio.Runner) -> None:
     faults = Faults()
     uri = write_node(tmp_path, 4, {"a": (1, 4), "b": (2, 2)})
@@ -258,6 +283,28 @@ def test_vcpus_plugged_by_hand_are_kept_inside_and_stay(tmp_path: Path, loop_run
         assert a.vcpus == 3  # it was not vscaf that plugged them
 
     on_host(uri, loop_runner, work, faults)
+
+
+def test_what_is_given_back_is_written_down_as_soon_as_it_can_be(
+    tmp_path: Path, loop_runner: asyncio.Runner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Under a policy that leaves everything alone too: an entry that stays would be put back again some day."""
+    uri = write_node(tmp_path, 4, TWO)
+    file = tmp_path / "state" / "journal.json"
+
+    async def work(host: LibvirtHost) -> None:
+        async with running(configured(uri, tmp_path), host) as daemon:
+            await until(lambda: separated(daemon))
+            with monkeypatch.context() as full:
+                full.setattr("vscaf.journal.os.fsync", no_space)
+                full.setattr("vscaf.journal.Path.unlink", no_space)
+                await Operations(daemon).set_policy("unmanaged", {})
+                await until(lambda: all(one.given_back for one in daemon.managed.values()))
+                await until(lambda: daemon.events.counts["refused"] > 0)
+                assert {entry.name for entry in daemon.journal.entries.values()} == {"a", "b"}
+            await until(lambda: not file.exists())
+
+    on_host(uri, loop_runner, work)
 
 
 def test_a_policy_is_set_live_and_rolled_back(tmp_path: Path, loop_runner: asyncio.Runner) -> None:

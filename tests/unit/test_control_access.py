@@ -212,8 +212,10 @@ def test_a_socket_that_is_there_can_be_connected_to(directory: Path, monkeypatch
     assert [one.name for one in directory.iterdir()] == []
 
 
-def test_a_file_that_is_no_socket_is_kept(directory: Path) -> None:
-    (directory / "s").write_text("precious", encoding="utf-8")
+@pytest.mark.parametrize("name", ["s", "~"])
+def test_a_file_that_is_no_socket_is_kept(directory: Path, name: str) -> None:
+    """At the socket's path, and beside it where it is made."""
+    (directory / name).write_text("precious", encoding="utf-8")
 
     async def main() -> None:
         server = ControlServer(directory / "s", Recorder(), EventLog())
@@ -222,7 +224,7 @@ def test_a_file_that_is_no_socket_is_kept(directory: Path) -> None:
         await server.stop()
 
     asyncio.run(main())
-    assert (directory / "s").read_text(encoding="utf-8") == "precious"
+    assert (directory / name).read_text(encoding="utf-8") == "precious"
 
 
 def test_a_socket_that_cannot_be_made(directory: Path) -> None:

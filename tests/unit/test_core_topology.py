@@ -168,3 +168,16 @@ def test_what_is_left_is_always_whole_equal_chunks_within_the_pool(made, smt):
         assert topology.cpus == pool
     except UsageError:
         assert topology.cpus != pool
+
+
+@given(hosts(), st.sampled_from(SmtMode), st.data())
+def test_whole_chunks_are_found_however_often_they_are_asked_for(made, smt, data):
+    host, pool = made
+    topology = remaining_topology(pool, host, smt)
+    everything = sorted(host.online | pool)
+    parts = st.sets(st.sampled_from(topology.chunks)).map(lambda chunks: frozenset().union(*chunks))
+    sets = st.lists(parts | st.frozensets(st.sampled_from(everything)), max_size=30) if topology.chunks else st.just([])
+    for cpus in data.draw(sets):
+        inside = frozenset(index for index, chunk in enumerate(topology.chunks) if chunk <= cpus)
+        whole = frozenset().union(*(topology.chunks[index] for index in inside)) == cpus
+        assert topology.whole_chunks(cpus) == topology.whole_chunks(cpus) == (inside if whole else None)

@@ -262,42 +262,48 @@ def _listening_socket(path: Path, mode: int, gid: int) -> socket.socket:
     It gets its name once it listens: whoever sees it may connect.
     """
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o755)
-    try:
-        kind = path.lstat().st_mode
-    except FileNotFoundError:
-        pass
-    else:
-        if not stat.S_ISSOCK(kind):
-            raise UsageError(f"control socket {path}: it is no socket: give another path as control_socket")
-        with socket.socket(socket.AF_UNIX) as probe:
-            probe.settimeout(1.0)
-            try:
-                probe.connect(str(path))
-            except OSError:
-                path.unlink(missing_ok=True)
-            else:
-                raise UsageError(
-                    f"control socket {path}: another daemon listens there: stop it, or give another as control_socket"
-                )
-    scratch = path.with_name(
-        path.name[:-1] + ("~" if path.name[-1] != "~" else "#")
-    )  # no longer: sockets' paths end soon
-    scratch.unlink(missing_ok=True)
+    # Beside it, and no longer: the path of a socket may not be long.
+    unfinished = path.with_name(path.name[:-1] + ("#" if path.name.endswith("~") else "~"))
+    for place in (path, unfinished):
+        _remove_dead_socket(place)
     listening = socket.socket(socket.AF_UNIX)
     before = os.umask(0o177)
     try:
-        listening.bind(str(scratch))
-        os.chown(scratch, -1, gid)
-        scratch.chmod(mode)
-        listening.listen()
-        scratch.rename(path)
+        listening.bind(str(unfinished))
+        try:
+            os.chown(unfinished, -1, gid)
+            unfinished.chmod(mode)
+            listening.listen()
+            unfinished.rename(path)
+        except OSError:
+            unfinished.unlink(missing_ok=True)
+            raise
     except OSError:
         listening.close()
-        scratch.unlink(missing_ok=True)
         raise
     finally:
         os.umask(before)
     return listening
+
+
+def _remove_dead_socket(path: Path) -> None:
+    """Makes way at *path*. UsageError where there is something else than the socket of a daemon that is gone."""
+    try:
+        kind = path.lstat().st_mode
+    except FileNotFoundError:
+        return
+    if not stat.S_ISSOCK(kind):
+        raise UsageError(f"control socket {path}: it is no socket: give another path as control_socket")
+    with socket.socket(socket.AF_UNIX) as probe:
+        probe.settimeout(1.0)
+        try:
+            probe.connect(str(path))
+        except OSError:
+            path.unlink(missing_ok=True)
+        else:
+            raise UsageError(
+                f"control socket {path}: another daemon listens there: stop it, or give another as control_socket"
+            )
 
 
 def _query(request: web.Request, *known: str) -> dict[str, str]:

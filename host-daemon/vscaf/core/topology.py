@@ -109,16 +109,16 @@ class Topology:
 
         Kept by set, since most partitions are the same from one look to the next.
         """
-        try:
+        if cpus in self._whole:
             return self._whole[cpus]
-        except KeyError:
-            pass
-        touched = frozenset(map(self.chunk_of.get, cpus))
-        whole = None if None in touched or len(touched) * self.chunk != len(cpus) else touched
+        whole = None
+        if cpus <= self.cpus:
+            touched = frozenset(map(self.chunk_of.__getitem__, cpus))
+            whole = touched if len(touched) * self.chunk == len(cpus) else None
         if len(self._whole) >= 2 * len(self.chunks):  # a pool never has more partitions at one time than chunks
             self._whole.clear()
-        self._whole[cpus] = whole  # type: ignore[assignment]  # None was ruled out
-        return whole  # type: ignore[return-value]
+        self._whole[cpus] = whole
+        return whole
 
     def distance(self, node: int, other: int) -> int:
         """From one NUMA node to another."""
