@@ -253,16 +253,21 @@ def test_a_pool_with_no_pcpu_online_keeps_everything_as_it_is(tmp_path: Path, lo
         return count, left, sum(left)
 
     async def work(host: LibvirtHost) -> None:
-        async with running(configured(uri, tmp_path), host) as daemon:
+        config = configured(uri, tmp_path, a=DomainConfig(), b=DomainConfig(rest="share"))
+        async with running(config, host) as daemon:
             await until(lambda: separated(daemon))
-            before = partitions(daemon)
+            faults.real.lookupByName("b").suspend()
+            await until(lambda: domain_of(daemon, "b").state == "resting")  # on the pool
+            meant = {one.name: one.goal.partition for one in daemon.managed.values()}
             faults.inject("getCPUMap", times=None, result=without_the_pool)
             await until(lambda: daemon.pool.gone)
-            assert "no pCPU of the pool" in next(one.why for one in daemon.events.since(0) if one.kind == "refused")
-            assert partitions(daemon) == before
+            looked = faults.called["getCPUMap"]
+            await until(lambda: faults.called["getCPUMap"] > looked)  # the daemon goes on
+            assert any("no pCPU of the pool" in one.why for one in daemon.events.since(0) if one.kind == "refused")
+            assert {one.name: one.goal.partition for one in daemon.managed.values()} == meant
             faults.clear()
             await until(lambda: not daemon.pool.gone)
-            assert partitions(daemon) == before
+            await until(lambda: {one.name: one.held for one in daemon.managed.values()} == meant)
 
     on_host(uri, loop_runner, work, faults)
 

@@ -276,12 +276,18 @@ class Storm:
             one.may_stand_still()
             os.kill(guest.qemu_pid, signal.SIGKILL)
             time.sleep(away_s)
+            # libvirt may say for seconds that it runs: what is started before that is over would not be started at all.
+            insist(f"the end of {guest.name}", lambda: not self._runs(guest.name))
             self._start_domain(guest)
             guest.reconnect()
             return lambda: self._wait_booted(one)
         else:
             raise ChaosError(f"no such failure: {failure.kind}")
         return lambda: None
+
+    def _runs(self, name: str) -> bool:
+        with self._domain(name) as domain:
+            return bool(domain.isActive())
 
     def _reset(self, name: str) -> bool:
         with self._domain(name) as domain:
@@ -393,7 +399,12 @@ def _left_behind(daemon: DaemonProcess, guests: Mapping[str, Guest], pool: froze
     """Ends the daemon: what it did not put back."""
     left = [] if (status := daemon.stop()) == 0 else [f"the daemon ended with status {status}"]
     for name, guest in guests.items():
-        for vcpu, thread in guest.vcpu_threads.items():
+        try:
+            threads = guest.vcpu_threads
+        except LabError as error:
+            left.append(str(error))
+            continue
+        for vcpu, thread in threads.items():
             if (where := frozenset(os.sched_getaffinity(thread))) != pool:
                 left.append(f"{name}: vCPU {vcpu} was left on pCPUs {sorted(where)}")
     return left
