@@ -7,13 +7,14 @@ takes the next steps towards them whenever anything has happened: a call that en
 
 import asyncio
 import logging
-import time
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
 from vscaf_policies import DomainState, Policy, PoolState
 
+from vscaf import clock
+from vscaf.agentlink.interface import LinkMaker
 from vscaf.choice import chosen_policy, empty_pool
 from vscaf.config import Config, PolicyConfig
 from vscaf.core.decide import DecideMemory, Decision, decide
@@ -27,7 +28,7 @@ from vscaf.eventlog import EventLog, Kind
 from vscaf.hypervisor.interface import Hypervisor
 from vscaf.hypervisor.values import DomainKey, HostCpus
 from vscaf.journal import Journal
-from vscaf.managed import ManagedDomain
+from vscaf.managed import ManagedDomain, agent_link
 from vscaf.pool import HostPool
 from vscaf.records import Records
 from vscaf.roster import Roster
@@ -42,10 +43,20 @@ HOST_CPUS_S = 1.0  # between looks at which pCPUs are online
 
 
 class Daemon:
-    """Shares the pool of *config* among its domains until stop(). `journal` is open and stays the caller's."""
+    """Shares the pool of *config* among its domains until stop(). `journal` is open and stays the caller's.
+
+    `links` makes the channels to guests.
+    """
 
     def __init__(
-        self, config: Config, host: Hypervisor, cpus: HostCpus, journal: Journal, events: EventLog | None = None
+        self,
+        config: Config,
+        host: Hypervisor,
+        cpus: HostCpus,
+        journal: Journal,
+        events: EventLog | None = None,
+        *,
+        links: LinkMaker = agent_link,
     ) -> None:
         self.config = config
         self.events = events or EventLog()
@@ -60,9 +71,9 @@ class Daemon:
         self.not_put_back: list[str] = []
         self.pool = HostPool(config, cpus)
         self._records = Records(journal, self.events)
-        self.roster = Roster(config, host, self.pool, self._records, self._on_news, self.wake)
+        self.roster = Roster(config, host, self.pool, self._records, self._on_news, self.wake, links)
         self._host = host
-        self._cpus_at_s = time.monotonic()
+        self._cpus_at_s = clock.now_s()
         self._policy = chosen_policy(config.policy, empty_pool(self.pool))
         self._memory = DecideMemory()
         self._placed: tuple[object, ...] = ()
@@ -72,7 +83,7 @@ class Daemon:
         self._look_begun_s = self._look_ended_s = float("-inf")
         self._again_at_s = float("inf")
         self._stopping = False
-        self._started_s = time.monotonic()
+        self._started_s = clock.now_s()
         self._looking: asyncio.Task[None] | None = None
         self._hear_all = False
         self._stepped: list[object] = []
@@ -144,14 +155,14 @@ class Daemon:
             if self._looking is not None and self._looking.done():
                 self._looking.result()
                 self._looking = None
-            if self._looking is None and time.monotonic() >= self._look_due_s():
+            if self._looking is None and clock.now_s() >= self._look_due_s():
                 self._looking = asyncio.create_task(self._look_once())
             # Steps do not wait for a look: libvirt may take its time, and guests that answer would wait with it.
             self._news.clear()
             self._step()
             due_s = self._again_at_s if self._looking is not None else min(self._look_due_s(), self._again_at_s)
             try:
-                async with asyncio.timeout(min(IDLE_S, max(0.0, due_s - time.monotonic()))):
+                async with asyncio.timeout(min(IDLE_S, max(0.0, due_s - clock.now_s()))):
                     await self._news.wait()
             except TimeoutError:
                 pass
@@ -161,12 +172,12 @@ class Daemon:
 
     async def _look_once(self) -> None:
         self._look_wanted = False
-        self._look_begun_s = time.monotonic()
+        self._look_begun_s = clock.now_s()
         try:
             await self._look()
         finally:
             self._hear_all = True
-            self._look_ended_s = time.monotonic()
+            self._look_ended_s = clock.now_s()
             self._news.set()
 
     def _look_due_s(self) -> float:
@@ -186,11 +197,11 @@ class Daemon:
             seen = await self._host.observe()
         except HypervisorError as error:
             if self.unknown_since_s is None:
-                self.unknown_since_s = time.monotonic()
+                self.unknown_since_s = clock.now_s()
                 self.events.record(Kind.UNKNOWN, None, why=f"what domains do is unknown, nothing is changed: {error}")
             return
         if self.unknown_since_s is not None:
-            silent_s = round(time.monotonic() - self.unknown_since_s, 1)
+            silent_s = round(clock.now_s() - self.unknown_since_s, 1)
             self.events.record(Kind.KNOWN, None, why=f"libvirt answers again after {silent_s} s")
             self.unknown_since_s = None
             for domain in self.managed.values():
@@ -220,9 +231,9 @@ class Daemon:
 
     async def _look_at_cpus(self) -> None:
         """pCPUs that went offline leave the pool, those that are back come back: whole chunks of it."""
-        if time.monotonic() - self._cpus_at_s < HOST_CPUS_S:
+        if clock.now_s() - self._cpus_at_s < HOST_CPUS_S:
             return
-        self._cpus_at_s = time.monotonic()
+        self._cpus_at_s = clock.now_s()
         version = self.pool.version
         before = self.pool.renew(await self._host.host_cpus())
         if self.pool.gone:
@@ -240,7 +251,7 @@ class Daemon:
 
     def _waiting_for_agents(self) -> bool:
         """Whether the daemon has just started and some agent, or some domain's first vCPU time, is to come."""
-        if time.monotonic() - self._started_s > HEARING_S:
+        if clock.now_s() - self._started_s > HEARING_S:
             return False
         return any(
             domain.adopting or not domain.usage_known or (domain.link is not None and not domain.heard())
@@ -250,7 +261,7 @@ class Daemon:
 
     def pool_state(self) -> PoolState:
         """The pool and the domains that take part, as policies see them."""
-        now_s = time.monotonic()
+        now_s = clock.now_s()
         return PoolState(
             cpus=len(self.pool.cpus),
             chunk=self.pool.topology.chunk,
@@ -336,7 +347,7 @@ class Daemon:
             self._hear_all = False
             for domain in self.managed.values():
                 domain.hear()
-        if self._about_steps(self.decision) == self._stepped and time.monotonic() < self._again_at_s:
+        if self._about_steps(self.decision) == self._stepped and clock.now_s() < self._again_at_s:
             return
         # What is not in the journal is not touched.
         by_name = {
@@ -367,7 +378,7 @@ class Daemon:
         sharing: frozenset[str],
     ) -> bool:
         """Takes steps; whether there were any."""
-        steps = next_steps(standings, goals, sharing, time.monotonic(), self._timing, self._still)
+        steps = next_steps(standings, goals, sharing, clock.now_s(), self._timing, self._still)
         self._again_at_s, self._still = steps.again_at_s, steps.still
         for name, domain in by_name.items():
             domain.standing = steps.standings[name]

@@ -13,6 +13,8 @@ from pathlib import Path
 
 from vscaf_policies import SpeedupPoint
 
+from vscaf import clock
+from vscaf.agentlink.interface import Link
 from vscaf.agentlink.link import STALE_REPORT_S, AgentLink
 from vscaf.agentlink.messages import Allocate
 from vscaf.core.demand import AgentDemand, DemandMemory
@@ -55,7 +57,7 @@ class ManagedDomain:
     may have. `vcpus_asked`: what was last asked for of a plug or an unplug.
     """
 
-    def __init__(self, seen: DomainSeen, rules: DomainRules, host: Hypervisor, link: AgentLink | None) -> None:
+    def __init__(self, seen: DomainSeen, rules: DomainRules, host: Hypervisor, link: Link | None) -> None:
         self.seen = seen
         self.rules = rules
         self.link = link
@@ -132,7 +134,7 @@ class ManagedDomain:
         elif before.distrusted and not self.word.distrusted:
             log.info("domain %s: vCPUs that its agent calls offline are: it is believed again", self.name)
 
-    def relink(self, link: AgentLink | None) -> None:
+    def relink(self, link: Link | None) -> None:
         """Its channel is another one: whoever is there has been told nothing."""
         self.link, self._sent_to = link, -1
 
@@ -268,7 +270,7 @@ class ManagedDomain:
                     await self._resize(self.standing, call)
                 self._now_known(lambda standing: finished(standing, call))
             except Exception:  # whatever went wrong, the call has ended; whoever asked hears of it
-                self._now_known(lambda standing: failed(standing, call, time.monotonic()))
+                self._now_known(lambda standing: failed(standing, call, clock.now_s()))
                 raise
         return None
 

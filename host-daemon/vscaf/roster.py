@@ -5,12 +5,12 @@ Calls run in the background; whatever ends is told to the loop, which takes the 
 
 import asyncio
 import logging
-import time
 from collections.abc import Callable, Coroutine, Iterable
 from dataclasses import replace
 from typing import Any
 
-from vscaf.agentlink.link import AgentLink
+from vscaf import clock
+from vscaf.agentlink.interface import Link, LinkMaker
 from vscaf.config import Config
 from vscaf.core.foreign import foreign_changes
 from vscaf.core.standing import Affinity, Call, Look, Standing
@@ -20,7 +20,7 @@ from vscaf.eventlog import Kind
 from vscaf.hypervisor.interface import Hypervisor
 from vscaf.hypervisor.values import DomainKey, DomainSeen, Rules
 from vscaf.journal import LeftAlone
-from vscaf.managed import ManagedDomain, agent_link
+from vscaf.managed import ManagedDomain
 from vscaf.pool import HostPool
 from vscaf.records import Records
 from vscaf.rules import DomainRules, rules_for
@@ -35,6 +35,7 @@ AUDIT_GAP_S = 1.0  # between single audits where it does: a call that gets lost 
 
 class Roster:
     """The domains of *pool*. `on_news`: something has happened; `on_change`: so that the host is to be looked at too.
+    `links`: makes the channels to guests.
 
     `domains`: those of the configuration, those that are tagged, and those that an earlier daemon has changed.
     """
@@ -47,6 +48,7 @@ class Roster:
         records: Records,
         on_news: Callable[[], None],
         on_change: Callable[[], None],
+        links: LinkMaker,
     ) -> None:
         self.domains: dict[DomainKey, ManagedDomain] = {}
         self._config = config
@@ -55,6 +57,7 @@ class Roster:
         self._records = records
         self._on_news = on_news
         self._on_change = on_change
+        self._links = links
         self._seen_any = False
         self._audit_turn = 0
         self._audited_at_s = float("-inf")
@@ -80,7 +83,7 @@ class Roster:
     async def note(self, seen: Iterable[DomainSeen]) -> None:
         """Keeps the records of active domains: new ones are linked, ended ones forgotten, others given back."""
         self._seen_any = True
-        now_s = time.monotonic()
+        now_s = clock.now_s()
         present: dict[DomainKey, tuple[DomainSeen, DomainRules | None]] = {}
         known, self._rules = self._rules, {}
         for one in seen:
@@ -185,7 +188,7 @@ class Roster:
         ]
         if not settled:
             return
-        now_s, count = time.monotonic(), AUDITS
+        now_s, count = clock.now_s(), AUDITS
         if self._host.tells_of_tuning:
             count = 1 if now_s - self._audited_at_s >= AUDIT_GAP_S else 0
         if count:
@@ -337,8 +340,8 @@ class Roster:
             left |= {entry.name for entry in self._records.journal.entries.values()}
         return sorted(left)
 
-    def _link(self, seen: DomainSeen) -> AgentLink | None:
-        return agent_link(seen, lambda: self._heard(seen.key))
+    def _link(self, seen: DomainSeen) -> Link | None:
+        return self._links(seen, lambda: self._heard(seen.key))
 
     def _heard(self, key: DomainKey) -> None:
         """A guest said something: demand is looked at, an acknowledgement takes the next step."""

@@ -1,10 +1,10 @@
 """What a look at a domain tells: its demand and its model, from what its agent says and what the host sees."""
 
-import time
 from collections.abc import Mapping
 
 from vscaf_policies import SpeedupPoint
 
+from vscaf import clock
 from vscaf.agentlink.messages import ReportedProcess
 from vscaf.core.demand import AgentDemand, HostUsage, infer_demand, repeats_itself, says_the_same
 from vscaf.core.model import low_pass
@@ -146,7 +146,7 @@ def _hold_to_its_word(domain: ManagedDomain, busy_cpus: Mapping[int, float]) -> 
     link, standing = domain.link, domain.standing
     if link is None or link.online is None or standing is None or standing.resting or not standing.acknowledged:
         return
-    if time.monotonic() - standing.told_at_s > SETTLING_S:
+    if clock.now_s() - standing.told_at_s > SETTLING_S:
         domain.judge(keeps_its_word(link.online, busy_cpus))
 
 

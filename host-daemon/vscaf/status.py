@@ -9,7 +9,8 @@ from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
-from vscaf.agentlink.link import AgentLink, condition_of
+from vscaf.agentlink.interface import Link
+from vscaf.agentlink.link import condition_of
 from vscaf.agentlink.messages import ReportedProcess
 from vscaf.config import Config
 from vscaf.control.messages import DomainStatus, ProcessStatus, RulesStatus, SpeedupStatus, Status
@@ -57,7 +58,7 @@ class ShownDomain(Protocol):
     @property
     def seen(self) -> DomainSeen: ...
     @property
-    def link(self) -> AgentLink | None: ...
+    def link(self) -> Link | None: ...
     @property
     def scaf_weight(self) -> float | None: ...
     @property

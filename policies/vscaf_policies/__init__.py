@@ -3,9 +3,10 @@
 from vscaf_policies.bounds import competes, largest, smallest
 from vscaf_policies.intpart import integer_partition
 from vscaf_policies.registry import load_policy, policy_names
-from vscaf_policies.state import DomainState, Options, Policy, PolicyError, PoolState, SpeedupPoint
+from vscaf_policies.state import Answer, DomainState, Options, Policy, PolicyError, PoolState, SpeedupPoint
 
 __all__ = [
+    "Answer",
     "DomainState",
     "Options",
     "Policy",

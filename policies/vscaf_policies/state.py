@@ -13,13 +13,14 @@ class SpeedupPoint:
     """One measured point of a speedup curve.
 
     cpus: team size that was measured. speedup: S(cpus), against one CPU. standard_error: of the speedup, same unit.
-    samples: how many measurements are behind it.
+    samples: how many measurements are behind it. age_s: seconds since the last of them, 0: it holds now.
     """
 
     cpus: int
     speedup: float
     standard_error: float
     samples: int
+    age_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +31,8 @@ class DomainState:
     demand: CPUs that the domain could use now, 0: none. allocation: what it has at present, 0: resting.
     may_rest: it may be given 0 while it has no demand. scaf_weight: C of S(p) = 1 + C ln p, None: not known yet.
     newcomer: its demand appeared less than the newcomer time ago. points: measured speedups, any order.
-    priority: the user's, higher comes first, 0 unless set; what that means is the policy's to say.
+    priority: the user's, higher comes first, 0 unless set; what that means is the policy's to say. ipc: instructions
+    per cycle and CPU at the present allocation, None: nobody counts them.
     """
 
     name: str
@@ -44,6 +46,7 @@ class DomainState:
     newcomer: bool
     points: tuple[SpeedupPoint, ...]
     priority: int = 0
+    ipc: float | None = None
 
     def knowing(self, scaf_weight: float | None, newcomer: bool, points: tuple[SpeedupPoint, ...]) -> "DomainState":
         """The same domain with other knowledge of its speedup; what dataclasses.replace does, three times as fast."""
@@ -59,6 +62,7 @@ class DomainState:
             newcomer,
             points,
             self.priority,
+            self.ipc,
         )
 
 
@@ -79,7 +83,21 @@ class PoolState:
 Options = Mapping[str, object]
 """The user's options for one policy, as the configuration gives them."""
 
-Policy = Callable[[PoolState, Options], Mapping[str, int] | None]
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a policy says that does more than split the pool: CPUs by name, and who gets none although it wants some.
+
+    queued: domains that are not admitted now; they rest until they are. suspended: domains that do not run at all now.
+    Both are out of the split: what `cpus` says of them does not count. A domain that may not rest cannot be queued.
+    """
+
+    cpus: Mapping[str, int]
+    queued: frozenset[str] = frozenset()
+    suspended: frozenset[str] = frozenset()
+
+
+Policy = Callable[[PoolState, Options], Mapping[str, int] | Answer | None]
 """CPUs for each domain by name; None: leave everything alone. Pure: the same arguments give the same answer."""
 
 

@@ -11,9 +11,10 @@ So guests that flood get their turns one after the other, and whoever else runs 
 
 import asyncio
 import select
-import time
 from typing import Protocol
 from weakref import WeakKeyDictionary
+
+from vscaf import clock
 
 HOLD_OFF_A_LINK_S = 0.0005
 HOLD_OFF_MOST_S = 0.05
@@ -103,7 +104,7 @@ class AgentHub:
 
     def _turn(self) -> None:
         assert self._epoll is not None
-        now_s = time.monotonic()
+        now_s = clock.now_s()
         events = self._epoll.poll(0, EVENTS_A_TURN)
         for descriptor, mask in events:
             if mask == select.EPOLLIN:

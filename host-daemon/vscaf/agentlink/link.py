@@ -8,14 +8,14 @@ import asyncio
 import logging
 import math
 import socket
-import time
 from collections import deque
 from collections.abc import Callable
 from pathlib import Path
 
-from vscaf import __version__
+from vscaf import __version__, clock
 from vscaf.agentlink import messages
 from vscaf.agentlink.hub import AgentHub, running_hub
+from vscaf.agentlink.interface import Link
 from vscaf.agentlink.lines import LineSplitter, TokenBucket
 
 log = logging.getLogger(__name__)
@@ -86,7 +86,7 @@ class AgentLink:
         self._oversize = 0  # of its lines, counted as bad
         # What it may still send, in units of work: a token bucket that is filled when it is found empty.
         self._allowance = WORK_AT_ONCE
-        self._refilled_s = time.monotonic()
+        self._refilled_s = clock.now_s()
         self._news = TokenBucket(NEWS_PER_SECOND, NEWS_AT_ONCE)
         self._words = TokenBucket(WORDS_PER_SECOND, WORDS_AT_ONCE)
         self._first_line = True
@@ -123,7 +123,7 @@ class AgentLink:
         """
         if self._socket is None and not self._cut_off:
             return f"not reachable: {self._unreachable}"
-        now_s = time.monotonic()
+        now_s = clock.now_s()
         if self._cut_off or now_s - self._unsent_since_s > UNREAD_S:
             return DEAF
         if self.hello is None:
@@ -137,7 +137,7 @@ class AgentLink:
 
     def age_s(self) -> float:
         """Seconds since the last report."""
-        return time.monotonic() - self.report_at_s
+        return clock.now_s() - self.report_at_s
 
     def send(self, message: messages.HostHello | messages.Allocate | messages.WireError) -> bool:
         """Sends without waiting; False when the guest does not read or is not there."""
@@ -228,7 +228,7 @@ class AgentLink:
             return
         self._socket = channel
         self._unreachable = ""
-        self._opened_at_s = time.monotonic()
+        self._opened_at_s = clock.now_s()
         # What was in flight when the channel was opened may begin in the middle of a line: ended here, and not held
         # against the guest.
         self._first_line = True
@@ -281,7 +281,7 @@ class AgentLink:
                 return
         self._unsent += data
         if bool(self._unsent) != was_unsent:
-            self._unsent_since_s = time.monotonic() if self._unsent else math.inf
+            self._unsent_since_s = clock.now_s() if self._unsent else math.inf
             self._watch()
 
     def _watch(self) -> None:
@@ -425,6 +425,6 @@ class AgentLink:
             )
 
 
-def condition_of(link: AgentLink | None) -> str:
+def condition_of(link: Link | None) -> str:
     """The condition of a domain's link; None: the domain has no channel for an agent."""
     return NO_CHANNEL if link is None else link.condition

@@ -4,7 +4,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from vscaf_policies import DomainState, Options, Policy, PolicyError, PoolState
+from vscaf_policies import Answer, DomainState, Options, Policy, PolicyError, PoolState
 from vscaf_policies.bounds import limits
 from vscaf_policies.intpart import integer_partition
 
@@ -22,13 +22,16 @@ class Damping:
 class Circumstances:
     """What a change is always worth for, once it differs: the pool and each domain's bounds and demand, in CPUs.
 
-    bounds: the least and the most it can be given, of each domain that competes. newcomers: their names.
+    bounds: the least and the most it can be given, of each domain that competes. newcomers: their names. queued,
+    suspended: those that the policy gives none although they compete; they are not in bounds.
     """
 
     cpus: int
     chunk: int
     bounds: Mapping[str, tuple[int, int]]
     newcomers: frozenset[str]
+    queued: frozenset[str] = frozenset()
+    suspended: frozenset[str] = frozenset()
 
     def same_as(self, former: "Circumstances | None") -> bool:
         """Whether nothing calls for action since: a newcomer that is none any more does not."""
@@ -53,7 +56,8 @@ class Decision:
     """allocations: CPUs by name, whole chunks, 0: rests; every domain of the pool is named.
 
     sharing: domains that share one chunk by time because there are more that compete than chunks; each is said to
-    have that chunk, so it counts once in the sum. reasons: for each domain that changes, "from -> to: why".
+    have that chunk, so it counts once in the sum. queued, suspended: domains with demand that have 0 by the policy's
+    word, until they are admitted, or run again. reasons: for each domain that changes, "from -> to: why".
     managed: False where the policy leaves everything alone; allocations are then the present ones.
     """
 
@@ -62,6 +66,8 @@ class Decision:
     reasons: Mapping[str, str]
     managed: bool
     memory: DecideMemory
+    queued: frozenset[str] = frozenset()
+    suspended: frozenset[str] = frozenset()
 
 
 def decide(
@@ -73,10 +79,11 @@ def decide(
 ) -> Decision:
     """Ask the policy and hold its answer to the bounds. DomainState.allocation is what each domain has at present.
 
-    Laws, whatever the policy says: a domain without demand that may rest has 0; every other is within its bounds in
-    whole chunks (bounds rounded up to chunks); the sum is at most the pool. An answer that obeys this stands, also
-    where it leaves chunks over. Minima that do not fit are cut, the largest first, to one chunk; where even that does
-    not fit, the domains of least priority, then weight, share the last chunk.
+    Laws, whatever the policy says: a domain without demand that may rest has 0, as has one that the policy queues or
+    suspends; every other is within its bounds in whole chunks (bounds rounded up to chunks); the sum is at most the
+    pool. An answer that obeys this stands, also where it leaves chunks over. Minima that do not fit are cut, the
+    largest first, to one chunk; where even that does not fit, the domains of least priority, then weight, share the
+    last chunk.
 
     Damping: the present allocations stay while they obey the laws, the circumstances (bounds, demand, newcomers,
     pool) are those they were decided in, and the policy would only change them for what was learned since, unless
@@ -88,28 +95,30 @@ def decide(
     """
     _check(pool)
     present = {domain.name: domain.allocation for domain in pool.domains}
-    competing = tuple(domain for domain in pool.domains if domain.demand > 0 or not domain.may_rest)
-    answer = policy(replace(pool, domains=competing), options)
-    if answer is None:
+    asking = tuple(domain for domain in pool.domains if domain.demand > 0 or not domain.may_rest)
+    said = policy(replace(pool, domains=asking), options)
+    if said is None:
         return Decision(present, frozenset(), {}, False, DecideMemory())
+    answer, queued, suspended = _taken_apart(said, asking)
+    competing = tuple(one for one in asking if one.name not in queued | suspended) if queued or suspended else asking
 
-    circumstances = _circumstances(pool, competing)
+    circumstances = replace(_circumstances(pool, competing), queued=queued, suspended=suspended)
     bounds = circumstances.bounds
     target, sharing = _within_bounds(pool, competing, bounds, answer, memory.sharing)
     gain = 0.0
     if target != present and circumstances.same_as(memory.circumstances):  # else the gain is no reason for anything
         gain = _relative_gain(competing, present, target)
         if gain <= damping.threshold and _keeps_laws(pool, competing, bounds, present, target):
-            former = policy(replace(pool, domains=tuple(_as_known(domain, memory) for domain in competing)), options)
+            former = policy(replace(pool, domains=tuple(_as_known(domain, memory) for domain in asking)), options)
             if former is not None:
-                formerly, _ = _within_bounds(pool, competing, bounds, former, memory.sharing)
+                formerly, _ = _within_bounds(pool, competing, bounds, _taken_apart(former, asking)[0], memory.sharing)
                 if formerly == memory.target:  # it would change only for what was learned, and that is worth too little
-                    return Decision(present, frozenset(), {}, True, memory)
+                    return Decision(present, frozenset(), {}, True, memory, queued, suspended)
 
     knowledge = {domain.name: domain for domain in competing}
     decided = DecideMemory(circumstances, knowledge, target, sharing)
     reasons = _reasons(pool, target, memory, decided, gain) if target != present or sharing != memory.sharing else {}
-    return Decision(target, sharing, reasons, True, decided)
+    return Decision(target, sharing, reasons, True, decided, queued, suspended)
 
 
 def _check(pool: PoolState) -> None:
@@ -119,6 +128,22 @@ def _check(pool: PoolState) -> None:
     doubles = sorted({name for name in names if names.count(name) > 1}) if len(set(names)) < len(names) else []
     if doubles:
         raise ValueError(f"domain {doubles[0]!r} is in the pool twice: name each domain once")
+
+
+def _taken_apart(
+    said: Mapping[str, int] | Answer, asking: tuple[DomainState, ...]
+) -> tuple[Mapping[str, int], frozenset[str], frozenset[str]]:
+    """The policy's CPUs by name, and whom it queues and suspends. PolicyError where that cannot be."""
+    if not isinstance(said, Answer):
+        return said, frozenset(), frozenset()
+    may_rest = {domain.name: domain.may_rest for domain in asking}
+    for name in sorted({*said.queued, *said.suspended}):
+        if name not in may_rest:
+            raise PolicyError(f"the policy keeps {name!r} waiting, which is not in the pool: name its domains")
+        if name in said.queued and not may_rest[name]:
+            raise PolicyError(f"the policy queues {name!r}, which may not rest: give it CPUs, or suspend it")
+    suspended = frozenset(said.suspended)
+    return said.cpus, frozenset(said.queued) - suspended, suspended
 
 
 def _circumstances(pool: PoolState, competing: tuple[DomainState, ...]) -> Circumstances:

@@ -1,0 +1,47 @@
+"""What the daemon asks of a channel to a guest's agent, whichever is behind it: a socket, or a simulated guest."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Protocol
+
+from vscaf.agentlink import messages
+from vscaf.hypervisor.values import DomainSeen
+
+
+class Link(Protocol):
+    """The channel to one guest's agent, as AgentLink describes it."""
+
+    @property
+    def report(self) -> messages.Report | None: ...
+
+    @property
+    def online(self) -> tuple[int, ...] | None: ...
+
+    @property
+    def connected(self) -> bool: ...
+
+    @property
+    def condition(self) -> str: ...
+
+    @property
+    def acknowledged(self) -> int | None: ...
+
+    @property
+    def generation(self) -> int: ...
+
+    @property
+    def bad_lines(self) -> int: ...
+
+    def age_s(self) -> float: ...
+
+    def send(self, message: messages.HostHello | messages.Allocate | messages.WireError) -> bool: ...
+
+    async def stop(self) -> None: ...
+
+
+LinkMaker = Callable[[DomainSeen, Callable[[], None]], Link | None]
+"""A started link to the agent of a domain, which calls the second argument on news; None: it has no channel."""
+
+if TYPE_CHECKING:
+    from vscaf.agentlink.link import AgentLink
+
+    LINKS: tuple[type[Link], ...] = (AgentLink,)
