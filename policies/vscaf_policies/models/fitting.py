@@ -21,7 +21,7 @@ from vscaf_policies.models.points import (
 from vscaf_policies.models.shapefree import fit_free, mixture, monotone, sizes
 from vscaf_policies.state import SpeedupPoint
 
-PRIOR = {"log": 0.4, "amdahl": 0.2, "usl": 0.1, "downey": 0.1, "monotone": 0.15, "free": 0.05}
+PRIOR = {"log": 0.4, "amdahl": 0.2, "usl": 0.15, "downey": 0.15, "monotone": 0.08, "free": 0.02}
 """Probability of each model before any point. Simpler ones first; SCAF's is what decides while one point is known."""
 
 MODELS = tuple(PRIOR)
@@ -93,7 +93,7 @@ def _fits(points: tuple[UsablePoint, ...], data: Data, cpus: Array, models: tupl
     free = fit_free(data, cpus) if _SHAPEFREE & set(models) else None
     for name in models:
         if name in FAMILIES:
-            fits[name] = fit_family(FAMILIES[name], data, cpus)
+            fits[name] = fit_family(name, data, cpus)
         elif name == "log":
             fits[name] = fit_log(points, data, cpus)
         elif free is not None:
