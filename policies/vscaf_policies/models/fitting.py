@@ -90,7 +90,7 @@ _SHAPEFREE = frozenset({"monotone", "free"})
 
 def _fits(points: tuple[UsablePoint, ...], data: Data, cpus: Array, models: tuple[str, ...]) -> dict[str, Fit]:
     fits: dict[str, Fit] = {}
-    free = fit_free(data, cpus) if _SHAPEFREE & set(models) else None
+    free = fit_free(data, int(cpus[-1])) if _SHAPEFREE & set(models) else None
     for name in models:
         if name in FAMILIES:
             fits[name] = fit_family(name, data, cpus)

@@ -8,7 +8,6 @@ points, knees and dips included; far from them it goes back to the plain curves 
 
 import itertools
 import math
-from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
@@ -23,85 +22,81 @@ _PLAIN_PRIOR = np.array([first * second for (_, first), (_, second) in itertools
 _PLAIN_PRIOR /= _PLAIN_PRIOR.sum()
 """The plain curves: (sigma, kappa) of Gunther's law, and the prior probability of each."""
 
-_LEAST_PROBABILITY = 1e-3
+_LEAST_PROBABILITY = 5e-3
 
 
-@dataclass(frozen=True, slots=True)
-class Kernel:
-    """Covariance of r: amplitude (of ln S), length (in ln p), and whether it may have knees and steps at every p."""
+_KERNELS = np.array(
+    [
+        # amplitude (of ln S), length (in ln p), rough, prior probability
+        (0.08, 1.5, 0.0, 0.3),
+        (0.15, 0.5, 0.0, 0.2),
+        (0.4, 0.8, 0.0, 0.2),
+        (0.1, 1.0, 1.0, 0.15),
+        (0.5, 1.0, 1.0, 0.15),
+    ]
+)
+"""Covariances of r: the exponential kernel where rough (knees and steps at any p), else Matern's with 3/2."""
 
-    amplitude: float
-    length: float
-    rough: bool
-    prior: float
 
-    def stationary(self, first: Array, second: Array) -> Array:
-        """Exponential kernel where rough, else Matern 3/2."""
-        distance = np.abs(first[:, None] - second) / self.length
-        if self.rough:
-            return self.amplitude**2 * np.exp(-distance)
-        distance *= math.sqrt(3.0)
-        return self.amplitude**2 * (1.0 + distance) * np.exp(-distance)
+def _covariance(kernels: Array, first: Array, second: Array) -> Array:
+    """Covariance of r between first and second (ln p), a matrix for each row of kernels, given that r(0) = 0."""
+    scale = np.where(kernels[:, 2] > 0.0, 1.0, math.sqrt(3.0)) / kernels[:, 1]
+    bend = np.where(kernels[:, 2] > 0.0, 0.0, scale)
 
-    def covariance(self, first: Array, second: Array) -> Array:
-        """The same, given that r(0) = 0: S(1) = 1 is exact."""
-        zero = np.zeros(1)
-        to_zero = self.stationary(first, zero) @ self.stationary(zero, second)
-        result: Array = self.stationary(first, second) - to_zero / self.amplitude**2
+    def correlation(distance: Array) -> Array:
+        columns = (slice(None),) + (None,) * distance.ndim
+        result: Array = (1.0 + bend[columns] * distance) * np.exp(-scale[columns] * distance)
         return result
 
-
-KERNELS = (
-    Kernel(0.08, 1.5, False, 0.25),
-    Kernel(0.08, 0.5, False, 0.15),
-    Kernel(0.3, 1.5, False, 0.15),
-    Kernel(0.3, 0.5, False, 0.15),
-    Kernel(0.1, 1.0, True, 0.15),
-    Kernel(0.4, 1.0, True, 0.1),
-    Kernel(1.0, 1.0, True, 0.05),
-)
+    to_zero = correlation(first)[:, :, None] * correlation(second)[:, None, :]
+    result: Array = (correlation(np.abs(first[:, None] - second)) - to_zero) * np.square(kernels[:, 0])[:, None, None]
+    return result
 
 
-def fit_free(data: Data, cpus: Array) -> Fit:
-    """The shape-free model against the data; mean and variance of ln S at each of cpus."""
-    x = data.x
-    noise = np.diag(data.error**2)
-    covariances = np.stack([kernel.covariance(x, x) for kernel in KERNELS]) + noise
-    precisions = np.linalg.inv(covariances)
-    _, log_determinants = np.linalg.slogdet(covariances)
-    misfits = data.y - usl(_PLAIN, np.exp(x))
-    explained = misfits @ precisions  # kernel, plain curve, point
-    chi_squared = np.einsum("kcp,cp->kc", explained, misfits)
+@lru_cache(maxsize=64)
+def _at_sizes(at: bytes) -> tuple[Array, Array]:
+    """What does not depend on the measured figures: covariances among the sizes (ln p), and the plain curves there."""
+    x = np.frombuffer(at)
+    return _covariance(_KERNELS, x, x), usl(_PLAIN, np.exp(x))
+
+
+@lru_cache(maxsize=32)
+def _at_question(most: int) -> tuple[Array, Array]:
+    """At the sizes of the question: variance of r without a point for each kernel, and the plain curves."""
+    at = np.log(sizes(most))
+    own = np.stack([np.diag(matrix) for matrix in _covariance(_KERNELS, at, at)])
+    return own, usl(_PLAIN, sizes(most))
+
+
+def fit_free(data: Data, most: int) -> Fit:
+    """The shape-free model against the data; mean and variance of ln S at each of sizes(most)."""
+    covariances, plain_there = _at_sizes(data.x.tobytes())
+    covariances = covariances + np.diag(np.square(data.error))
+    factors = np.linalg.cholesky(covariances)
     # The likelihood of the parametric models leaves out ln det of the noise: it is the same for all of them.
-    log_determinants -= 2.0 * np.log(data.error).sum()
-    log_joint = (
-        np.log([kernel.prior for kernel in KERNELS])[:, None]
-        + np.log(_PLAIN_PRIOR)
-        - 0.5 * (chi_squared + log_determinants[:, None])
-    )
+    diagonals = np.diagonal(factors, axis1=1, axis2=2) / data.error
+    log_determinants = 2.0 * np.log(diagonals).sum(axis=1)
+    precisions = np.linalg.inv(covariances)
+    misfits = data.y - plain_there
+    chi_squared = np.einsum("kcp,cp->kc", misfits @ precisions, misfits)  # kernel, plain curve, point
+    log_joint = np.log(_KERNELS[:, 3:]) + np.log(_PLAIN_PRIOR) - 0.5 * (chi_squared + log_determinants[:, None])
     best = log_joint.max()
     probability = np.exp(log_joint - best)
     log_evidence = float(best + math.log(probability.sum()))
-    probability /= probability.sum()
 
-    at = np.log(cpus)
-    plain = usl(_PLAIN, cpus)
-    means, variances, shares = [], [], []
-    for index, kernel in enumerate(KERNELS):
-        share = float(probability[index].sum())
-        if share < _LEAST_PROBABILITY:
-            continue
-        kept = probability[index] >= _LEAST_PROBABILITY * probability[index].max()
-        within = probability[index, kept] / probability[index, kept].sum()
-        across = kernel.covariance(at, x)
-        gain = across @ precisions[index]
-        own = kernel.amplitude**2 * (1.0 - np.square(kernel.stationary(at, np.zeros(1))[:, 0] / kernel.amplitude**2))
-        curves = plain[kept] + misfits[kept] @ gain.T
-        mean = within @ curves
-        means.append(mean)
-        variances.append(within @ (curves - mean) ** 2 + np.maximum(own - np.einsum("ij,ij->i", gain, across), 0.0))
-        shares.append(share)
-    mean, variance = mixture(np.array(shares), np.array(means), np.array(variances))
+    shares = probability.sum(axis=1)
+    kept = np.flatnonzero(shares >= _LEAST_PROBABILITY * shares.max())
+    curves = np.flatnonzero(probability.max(axis=0) >= _LEAST_PROBABILITY * probability.max())
+    within = probability[np.ix_(kept, curves)]
+    within /= within.sum(axis=1, keepdims=True)
+    own, plain = _at_question(most)
+    across = _covariance(_KERNELS[kept], np.log(sizes(most)), data.x)
+    gains = across @ precisions[kept]
+    explained = np.maximum(own[kept] - np.einsum("kpx,kpx->kp", gains, across), 0.0)
+    lines = plain[curves] + misfits[curves] @ gains.transpose(0, 2, 1)
+    means = np.einsum("kc,kcp->kp", within, lines)
+    spread = np.einsum("kc,kcp->kp", within, np.square(lines - means[:, None]))
+    mean, variance = mixture(shares[kept], means, explained + spread)
     return Fit(mean, variance, log_evidence)
 
 
