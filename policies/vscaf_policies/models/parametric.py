@@ -14,11 +14,13 @@ from functools import lru_cache
 
 import numpy as np
 
-from vscaf_policies.models.logarithmic import log_weight
+from vscaf_policies.models.logarithmic import LEAST_WEIGHT, log_weight
 from vscaf_policies.models.points import Array, Data, UsablePoint
 
 _STEPS = 16
 _DIFFERENCE = 1e-5
+"""Most steps of the search for the best parameters, and the distance at which derivatives are taken."""
+
 _LEAST_PROBABILITY = 1e-2
 """Of the most probable one: curves below are left out of means and errors."""
 
@@ -92,15 +94,17 @@ class Family:
 
 
 def _amdahl_parameters(unit: Array) -> Array:
-    return np.expm1(unit * _SERIAL_LOG) * _SERIAL_FLOOR
+    parameters: Array = np.expm1(unit * _SERIAL_LOG) * _SERIAL_FLOOR
+    return parameters
 
 
 def _usl_parameters(unit: Array) -> Array:
-    return np.expm1(unit * _USL_LOGS) * _USL_FLOORS
+    parameters: Array = np.expm1(unit * _USL_LOGS) * _USL_FLOORS
+    return parameters
 
 
 def _downey_parameters(unit: Array) -> Array:
-    parameters = unit * _DOWNEY_SCALES
+    parameters: Array = unit * _DOWNEY_SCALES
     parameters[:, 0] = np.exp(parameters[:, 0])
     return parameters
 
@@ -139,7 +143,7 @@ def _standard_grid(dimensions: int) -> tuple[Array, float]:
     return grid, float(steps[1] - steps[0])
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=64)
 def _whole_curves(name: str, sizes: bytes) -> tuple[Array, Array]:
     """ln S of the family's whole range at the sizes (float64, as bytes), and its square.
 
@@ -221,7 +225,7 @@ def _best(family: Family, start: Array, data: Data, sizes: Array) -> tuple[Array
 def _root_of_inverse(precision: Array) -> Array:
     """Lower triangular L with L L^T = precision^-1, written out."""
     if len(precision) == 1:
-        return 1.0 / np.sqrt(precision)
+        return np.array([[1.0 / math.sqrt(precision[0, 0])]])
     (first, cross), (_, second) = precision.tolist()
     determinant = first * second - cross * cross
     corner = math.sqrt(second / determinant)
@@ -232,12 +236,12 @@ def _solved(normal: Array, slopes: Array, damping: float) -> Array:
     """(normal + damping diag(normal) + a little)^-1 slopes, written out: for one and two dimensions that is faster."""
     more = 1.0 + damping
     if len(slopes) == 1:
-        return slopes / (normal[0] * more + 1.0)
+        return np.divide(slopes, normal[0] * more + 1.0)
     (first, cross), (_, second) = normal.tolist()
     first, second = first * more + 1.0, second * more + 1.0
     one, other = slopes.tolist()
     determinant = first * second - cross * cross
-    return np.array([second * one - cross * other, first * other - cross * one]) / determinant
+    return np.array([(second * one - cross * other) / determinant, (first * other - cross * one) / determinant])
 
 
 def _summary(family: Family, parameters: Array, probability: Array, log_evidence: float, cpus: Array) -> Fit:
@@ -253,15 +257,12 @@ def _summary(family: Family, parameters: Array, probability: Array, log_evidence
     return Fit(mean, variance, log_evidence, tuple(zip(family.names, values, strict=True)))
 
 
-def fit_log(points: Sequence[UsablePoint], data: Data, cpus: Array) -> Fit | None:
+def fit_log(points: Sequence[UsablePoint], data: Data, cpus: Array) -> Fit:
     """SCAF's model: C as published; the evidence around it. Prior of C: even in ln C from 0.05 to 30."""
-    fitted = log_weight(points)
-    if fitted is None:
-        return None
-    weight, error = fitted
+    weight, error = log_weight(points)
     logs = np.log(cpus)
     speedups = 1.0 + weight * logs
     misfit = (np.log1p(weight * data.x) - data.y) / data.error
-    width = min(1.0, math.sqrt(2.0 * math.pi) * error / (weight * math.log(_MOST_LOG_WEIGHT / 0.05)))
+    width = min(1.0, math.sqrt(2.0 * math.pi) * error / (weight * math.log(_MOST_LOG_WEIGHT / LEAST_WEIGHT)))
     log_evidence = float(math.log(width) - 0.5 * misfit @ misfit)
     return Fit(np.log(speedups), (error * logs / speedups) ** 2, log_evidence, (("weight", weight),))

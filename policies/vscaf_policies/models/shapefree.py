@@ -15,11 +15,10 @@ import numpy as np
 from vscaf_policies.models.parametric import Fit, usl
 from vscaf_policies.models.points import Array, Data
 
-_SERIAL = ((0.0, 0.1), (0.003, 0.1), (0.01, 0.13), (0.03, 0.17), (0.06, 0.15), (0.12, 0.13), (0.25, 0.1), (0.5, 0.07), (1.0, 0.05))
-_COHERENCE = ((0.0, 0.7), (1e-4, 0.15), (1e-3, 0.1), (1e-2, 0.05))
-_PLAIN = np.array([(serial, coherence) for (serial, _), (coherence, _) in itertools.product(_SERIAL, _COHERENCE)])
-_PLAIN_PRIOR = np.array([first * second for (_, first), (_, second) in itertools.product(_SERIAL, _COHERENCE)])
-_PLAIN_PRIOR /= _PLAIN_PRIOR.sum()
+_SERIAL = {0.0: 0.1, 0.003: 0.1, 0.01: 0.13, 0.03: 0.17, 0.06: 0.15, 0.12: 0.13, 0.25: 0.1, 0.5: 0.07, 1.0: 0.05}
+_COHERENCE = {0.0: 0.7, 1e-4: 0.15, 1e-3: 0.1, 1e-2: 0.05}
+_PLAIN = np.array(list(itertools.product(_SERIAL, _COHERENCE)))
+_PLAIN_PRIOR = np.outer(list(_SERIAL.values()), list(_COHERENCE.values())).ravel()
 """The plain curves: (sigma, kappa) of Gunther's law, and the prior probability of each."""
 
 _LEAST_PROBABILITY = 5e-3
@@ -38,18 +37,20 @@ _KERNELS = np.array(
 """Covariances of r: the exponential kernel where rough (knees and steps at any p), else Matern's with 3/2."""
 
 
-def _covariance(kernels: Array, first: Array, second: Array) -> Array:
-    """Covariance of r between first and second (ln p), a matrix for each row of kernels, given that r(0) = 0."""
+def _correlation(kernels: Array, distance: Array) -> Array:
+    """Correlation of r over a distance in ln p, for each row of kernels, before r(0) = 0 is taken into account."""
     scale = np.where(kernels[:, 2] > 0.0, 1.0, math.sqrt(3.0)) / kernels[:, 1]
     bend = np.where(kernels[:, 2] > 0.0, 0.0, scale)
+    columns = (slice(None),) + (None,) * distance.ndim
+    result: Array = (1.0 + bend[columns] * distance) * np.exp(-scale[columns] * distance)
+    return result
 
-    def correlation(distance: Array) -> Array:
-        columns = (slice(None),) + (None,) * distance.ndim
-        result: Array = (1.0 + bend[columns] * distance) * np.exp(-scale[columns] * distance)
-        return result
 
-    to_zero = correlation(first)[:, :, None] * correlation(second)[:, None, :]
-    result: Array = (correlation(np.abs(first[:, None] - second)) - to_zero) * np.square(kernels[:, 0])[:, None, None]
+def _covariance(kernels: Array, first: Array, second: Array) -> Array:
+    """Covariance of r between first and second (ln p), a matrix for each row of kernels, given that r(0) = 0."""
+    result = _correlation(kernels, np.abs(first[:, None] - second))
+    result -= _correlation(kernels, first)[:, :, None] * _correlation(kernels, second)[:, None, :]
+    result *= np.square(kernels[:, 0])[:, None, None]
     return result
 
 
@@ -63,9 +64,9 @@ def _at_sizes(at: bytes) -> tuple[Array, Array]:
 @lru_cache(maxsize=32)
 def _at_question(most: int) -> tuple[Array, Array]:
     """At the sizes of the question: variance of r without a point for each kernel, and the plain curves."""
-    at = np.log(sizes(most))
-    own = np.stack([np.diag(matrix) for matrix in _covariance(_KERNELS, at, at)])
-    return own, usl(_PLAIN, sizes(most))
+    cpus = sizes(most)
+    own = np.square(_KERNELS[:, :1]) * (1.0 - np.square(_correlation(_KERNELS, np.log(cpus))))
+    return own, usl(_PLAIN, cpus)
 
 
 def fit_free(data: Data, most: int) -> Fit:
