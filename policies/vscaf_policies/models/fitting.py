@@ -22,7 +22,7 @@ from vscaf_policies.models.points import (
 from vscaf_policies.models.shapefree import fit_free, mixture, monotone, sizes
 from vscaf_policies.state import SpeedupPoint
 
-PRIOR = {"log": 0.4, "amdahl": 0.2, "usl": 0.15, "downey": 0.15, "monotone": 0.08, "free": 0.02}
+PRIOR = {"log": 0.5, "amdahl": 0.2, "usl": 0.1, "downey": 0.1, "monotone": 0.08, "free": 0.02}
 """Probability of each model before any point. Simpler ones first; SCAF's is what decides while one point is known."""
 
 MODELS = tuple(PRIOR)

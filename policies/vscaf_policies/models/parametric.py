@@ -25,13 +25,14 @@ _LEAST_PROBABILITY = 1e-2
 """Of the most probable one: curves below are left out of means and errors."""
 
 _SERIAL_FLOOR, _COHERENCE_FLOOR = 1e-4, 1e-6
-_SERIAL_LOG, _COHERENCE_LOG = math.log1p(1.0 / _SERIAL_FLOOR), math.log1p(1.0 / _COHERENCE_FLOOR)
-"""Serial fractions and coherence costs go from 0 to 1: evenly below the floor, in equal ratios above it."""
+_SERIAL_LOG, _COHERENCE_LOG = math.log1p(1.0 / _SERIAL_FLOOR), math.log1p(10.0 / _COHERENCE_FLOOR)
+"""Serial fractions go from 0 to 1, coherence costs to 10: evenly below the floor, in equal ratios above it. A coherence
+cost above 1 is a collapse: a team that is ten times slower than one thread."""
 
 _USL_FLOORS, _USL_LOGS = np.array([_SERIAL_FLOOR, _COHERENCE_FLOOR]), np.array([_SERIAL_LOG, _COHERENCE_LOG])
 
-_DOWNEY_SCALES = np.array([math.log(1 << 14), 3.0])
-"""Average parallelism A from 1 to 16,384 in equal ratios; sigma evenly from 0 to 3 (Downey saw 0 to 2)."""
+_DOWNEY_SCALES = np.array([math.log(1 << 14), 2.0])
+"""Average parallelism A from 1 to 16,384 in equal ratios; sigma evenly from 0 to 2, both halves being a regime of their own."""
 
 _MOST_LOG_WEIGHT = 30.0
 """C of a program with S = 2p on 64 CPUs."""
@@ -85,9 +86,10 @@ def downey(parameters: Array, cpus: Array) -> Array:
 @dataclass(frozen=True, slots=True)
 class Family:
     """A model with a formula. `natural` turns rows of numbers in 0 ... 1, where the grid lives, into parameters;
-    `log_prior` is the logarithm of their prior density there."""
+    `log_prior` is the logarithm of their prior density there; `cells` is how finely the whole range is looked at."""
 
     names: tuple[str, ...]
+    cells: tuple[int, ...]
     curves: Callable[[Array, Array], Array]
     natural: Callable[[Array], Array]
     log_prior: Callable[[Array], Array]
@@ -114,24 +116,24 @@ def _even(unit: Array) -> Array:
 
 
 def _little_coherence(unit: Array) -> Array:
-    """Density 3 (1 - v)^2: half of the prior is below kappa = 0.00002, nine tenths below 0.002."""
-    return math.log(3.0) + 2.0 * np.log1p(-np.minimum(unit[:, 1], 1.0 - 1e-9))
+    """Density 0.95 x 3 (1 - v)^2 + 0.05: half of the prior is below kappa = 0.00003, nine tenths below 0.008."""
+    result: Array = np.log(2.85 * np.square(1.0 - unit[:, 1]) + 0.05)
+    return result
 
 
 FAMILIES = {
-    "amdahl": Family(("serial",), amdahl, _amdahl_parameters, _even),
-    "usl": Family(("sigma", "kappa"), usl, _usl_parameters, _little_coherence),
-    "downey": Family(("parallelism", "sigma"), downey, _downey_parameters, _even),
+    "amdahl": Family(("serial",), (48,), amdahl, _amdahl_parameters, _even),
+    "usl": Family(("sigma", "kappa"), (16, 16), usl, _usl_parameters, _little_coherence),
+    "downey": Family(("parallelism", "sigma"), (36, 10), downey, _downey_parameters, _even),
 }
 
 
 @lru_cache(maxsize=8)
-def _whole_range(dimensions: int) -> tuple[Array, float]:
-    """Middles of the cells that fill 0 ... 1 in each direction, and their distance."""
-    count = 48 if dimensions == 1 else 16
-    middles = (np.arange(count) + 0.5) / count
-    grid = np.stack(np.meshgrid(*[middles] * dimensions, indexing="ij"), axis=-1).reshape(-1, dimensions)
-    return grid, 1.0 / count
+def _whole_range(cells: tuple[int, ...]) -> tuple[Array, float]:
+    """Middles of that many cells from 0 to 1 in each direction, and ln of the volume of one."""
+    middles = [(np.arange(count) + 0.5) / count for count in cells]
+    grid = np.stack(np.meshgrid(*middles, indexing="ij"), axis=-1).reshape(-1, len(cells))
+    return grid, -math.log(math.prod(cells))
 
 
 @lru_cache(maxsize=8)
@@ -149,7 +151,7 @@ def _whole_curves(name: str, sizes: bytes) -> tuple[Array, Array]:
 
     The same programs ask for the same sizes again and again.
     """
-    unit, _ = _whole_range(len(FAMILIES[name].names))
+    unit, _ = _whole_range(FAMILIES[name].cells)
     curves = FAMILIES[name].curves(FAMILIES[name].natural(unit), np.frombuffer(sizes))
     return curves, curves * curves
 
@@ -157,7 +159,7 @@ def _whole_curves(name: str, sizes: bytes) -> tuple[Array, Array]:
 @lru_cache(maxsize=8)
 def _whole_prior(name: str) -> Array:
     """ln of the prior density over the whole range."""
-    return FAMILIES[name].log_prior(_whole_range(len(FAMILIES[name].names))[0])
+    return FAMILIES[name].log_prior(_whole_range(FAMILIES[name].cells)[0])
 
 
 def fit_family(name: str, data: Data, cpus: Array) -> Fit:
@@ -165,8 +167,7 @@ def fit_family(name: str, data: Data, cpus: Array) -> Fit:
     family = FAMILIES[name]
     dimensions = len(family.names)
     sizes = np.exp(data.x)
-    unit, step = _whole_range(dimensions)
-    log_volume = dimensions * math.log(step)
+    unit, log_volume = _whole_range(family.cells)
     curves, squares = _whole_curves(name, sizes.tobytes())
     weights = 1.0 / (data.error * data.error)
     weighted = weights * data.y
@@ -175,9 +176,14 @@ def fit_family(name: str, data: Data, cpus: Array) -> Fit:
     log_density += _whole_prior(name)
     best = log_density.argmax()
     probability = np.exp(log_density - log_density[best])
-    # The number of grid points that share the probability. Few: the likelihood is narrower than the grid.
-    if probability.sum() ** 2 < 5.0 * dimensions * (probability @ probability):
-        middle, precision = _best(family, unit[best], data, sizes)
+    if _too_narrow(probability.reshape(family.cells)):
+        chi_squared, middle, precision = _best(family, unit[best], data, sizes)
+        if chi_squared > len(sizes) + 4.0 * math.sqrt(len(sizes)):
+            # More than noise: Downey's formula has a second optimum in its other regime.
+            other = np.where((unit[:, -1] > 0.5) != (unit[best, -1] > 0.5), log_density, -math.inf).argmax()
+            chi_squared, middle, precision = min(
+                (chi_squared, middle, precision), _best(family, unit[other], data, sizes), key=lambda found: found[0]
+            )
         turned = _root_of_inverse(precision)
         unit, step = _standard_grid(dimensions)
         unit = middle + unit @ turned.T
@@ -191,8 +197,24 @@ def fit_family(name: str, data: Data, cpus: Array) -> Fit:
     return _summary(family, family.natural(unit), probability, log_evidence, cpus)
 
 
-def _best(family: Family, start: Array, data: Data, sizes: Array) -> tuple[Array, Array]:
-    """The best parameters, on the scale 0 ... 1, and their precision matrix; Levenberg and Marquardt's method.
+def _too_narrow(probability: Array) -> bool:
+    """Whether the probability is shared by too few cells of the whole range, in any direction or altogether."""
+    if probability.ndim == 1:
+        return _shared_by(probability) < 4.0
+    return (
+        _shared_by(probability.ravel()) < 10.0
+        or _shared_by(probability.sum(axis=0)) < 3.0
+        or _shared_by(probability.sum(axis=1)) < 3.0
+    )
+
+
+def _shared_by(probability: Array) -> float:
+    """1 / sum p^2: the number of cells, were they equally probable."""
+    return float(probability.sum() ** 2 / (probability @ probability))
+
+
+def _best(family: Family, start: Array, data: Data, sizes: Array) -> tuple[float, Array, Array]:
+    """The least chi^2, where on the scale 0 ... 1, and the precision matrix there; Levenberg and Marquardt's method.
 
     The derivative is a difference: Downey's formula has kinks. The precision holds that of the even prior, 12 in each
     direction, so that a parameter of which the points say nothing has a finite one.
@@ -219,7 +241,7 @@ def _best(family: Family, start: Array, data: Data, sizes: Array) -> tuple[Array
             if damping > 1e4:
                 break
         here = np.minimum(np.maximum(kept - _solved(normal, slopes, damping), 0.0), 1.0)
-    return kept, normal + 12.0 * identity
+    return best, kept, normal + 12.0 * identity
 
 
 def _root_of_inverse(precision: Array) -> Array:
@@ -236,7 +258,7 @@ def _solved(normal: Array, slopes: Array, damping: float) -> Array:
     """(normal + damping diag(normal) + a little)^-1 slopes, written out: for one and two dimensions that is faster."""
     more = 1.0 + damping
     if len(slopes) == 1:
-        return np.divide(slopes, normal[0] * more + 1.0)
+        return np.array([slopes[0] / (normal[0, 0] * more + 1.0)])
     (first, cross), (_, second) = normal.tolist()
     first, second = first * more + 1.0, second * more + 1.0
     one, other = slopes.tolist()
