@@ -32,7 +32,7 @@ cost above 1 is a collapse: a team that is ten times slower than one thread."""
 _USL_FLOORS, _USL_LOGS = np.array([_SERIAL_FLOOR, _COHERENCE_FLOOR]), np.array([_SERIAL_LOG, _COHERENCE_LOG])
 
 _DOWNEY_SCALES = np.array([math.log(1 << 14), 2.0])
-"""Average parallelism A from 1 to 16,384 in equal ratios; sigma evenly from 0 to 2, both halves being a regime of their own."""
+"""Average parallelism A from 1 to 16,384 in equal ratios; sigma evenly from 0 to 2, each half a regime."""
 
 _MOST_LOG_WEIGHT = 30.0
 """C of a program with S = 2p on 64 CPUs."""
@@ -86,13 +86,15 @@ def downey(parameters: Array, cpus: Array) -> Array:
 @dataclass(frozen=True, slots=True)
 class Family:
     """A model with a formula. `natural` turns rows of numbers in 0 ... 1, where the grid lives, into parameters;
-    `log_prior` is the logarithm of their prior density there; `cells` is how finely the whole range is looked at."""
+    `log_prior` is the logarithm of their prior density there; `cells` is how finely the whole range is looked at;
+    `two_optima`: the likelihood may have one in each half of the last parameter."""
 
     names: tuple[str, ...]
     cells: tuple[int, ...]
     curves: Callable[[Array, Array], Array]
     natural: Callable[[Array], Array]
     log_prior: Callable[[Array], Array]
+    two_optima: bool = False
 
 
 def _amdahl_parameters(unit: Array) -> Array:
@@ -124,7 +126,7 @@ def _little_coherence(unit: Array) -> Array:
 FAMILIES = {
     "amdahl": Family(("serial",), (48,), amdahl, _amdahl_parameters, _even),
     "usl": Family(("sigma", "kappa"), (16, 16), usl, _usl_parameters, _little_coherence),
-    "downey": Family(("parallelism", "sigma"), (36, 10), downey, _downey_parameters, _even),
+    "downey": Family(("parallelism", "sigma"), (36, 10), downey, _downey_parameters, _even, True),
 }
 
 
@@ -145,56 +147,72 @@ def _standard_grid(dimensions: int) -> tuple[Array, float]:
     return grid, float(steps[1] - steps[0])
 
 
-@lru_cache(maxsize=64)
-def _whole_curves(name: str, sizes: bytes) -> tuple[Array, Array]:
-    """ln S of the family's whole range at the sizes (float64, as bytes), and its square.
-
-    The same programs ask for the same sizes again and again.
-    """
-    unit, _ = _whole_range(FAMILIES[name].cells)
-    curves = FAMILIES[name].curves(FAMILIES[name].natural(unit), np.frombuffer(sizes))
-    return curves, curves * curves
-
-
 @lru_cache(maxsize=8)
 def _whole_prior(name: str) -> Array:
     """ln of the prior density over the whole range."""
     return FAMILIES[name].log_prior(_whole_range(FAMILIES[name].cells)[0])
 
 
+def _whole_curves(name: str, sizes: bytes) -> Array:
+    """ln S at the sizes (float64, as bytes), a row for each cell of the family's whole range."""
+    unit, _ = _whole_range(FAMILIES[name].cells)
+    return FAMILIES[name].curves(FAMILIES[name].natural(unit), np.frombuffer(sizes))
+
+
+# The same programs ask for the same sizes again and again; and all of them for those of the same few questions.
+_curves_at_points = lru_cache(maxsize=64)(_whole_curves)
+_curves_at_question = lru_cache(maxsize=24)(_whole_curves)
+
+
 def fit_family(name: str, data: Data, cpus: Array) -> Fit:
     """The family of that name against the data; mean and variance of ln S at each of cpus."""
     family = FAMILIES[name]
-    dimensions = len(family.names)
-    sizes = np.exp(data.x)
     unit, log_volume = _whole_range(family.cells)
-    curves, squares = _whole_curves(name, sizes.tobytes())
-    weights = 1.0 / (data.error * data.error)
-    weighted = weights * data.y
-    log_density = curves @ weighted
-    log_density -= 0.5 * (squares @ weights + weighted @ data.y)
-    log_density += _whole_prior(name)
+    sizes = np.exp(data.x)
+    log_density = _log_likelihood(_curves_at_points(name, sizes.tobytes()), data) + _whole_prior(name)
     best = log_density.argmax()
     probability = np.exp(log_density - log_density[best])
-    if _too_narrow(probability.reshape(family.cells)):
-        chi_squared, middle, precision = _best(family, unit[best], data, sizes)
-        if chi_squared > len(sizes) + 4.0 * math.sqrt(len(sizes)):
-            # More than noise: Downey's formula has a second optimum in its other regime.
-            other = np.where((unit[:, -1] > 0.5) != (unit[best, -1] > 0.5), log_density, -math.inf).argmax()
-            chi_squared, middle, precision = min(
-                (chi_squared, middle, precision), _best(family, unit[other], data, sizes), key=lambda found: found[0]
-            )
-        turned = _root_of_inverse(precision)
-        unit, step = _standard_grid(dimensions)
-        unit = middle + unit @ turned.T
-        unit = unit[(np.abs(unit - 0.5) <= 0.5).all(axis=1)]
-        log_volume = math.log(np.prod(np.diag(turned))) + dimensions * math.log(step)
-        misfit = (family.curves(family.natural(unit), sizes) - data.y) / data.error
-        log_density = family.log_prior(unit) - 0.5 * np.einsum("ij,ij->i", misfit, misfit)
+    narrow = _too_narrow(probability.reshape(family.cells))
+    if narrow:
+        start = unit[best]
+        chi_squared, middle, precision = _best(family, start, data, sizes)
+        if family.two_optima and chi_squared > len(sizes) + 4.0 * math.sqrt(len(sizes)):  # more than noise
+            elsewhere = (unit[:, -1] > 0.5) != (start[-1] > 0.5)
+            other = _best(family, unit[np.where(elsewhere, log_density, -math.inf).argmax()], data, sizes)
+            if other[0] < chi_squared:
+                _, middle, precision = other
+        unit, log_volume = _grid_around(middle, precision)
+        log_density = _log_likelihood(family.curves(family.natural(unit), sizes), data) + family.log_prior(unit)
         best = log_density.argmax()
         probability = np.exp(log_density - log_density[best])
     log_evidence = float(log_density[best]) + math.log(probability.sum()) + log_volume
-    return _summary(family, family.natural(unit), probability, log_evidence, cpus)
+
+    kept = np.flatnonzero(probability >= _LEAST_PROBABILITY)
+    probability = probability[kept] / probability[kept].sum()
+    parameters = family.natural(unit[kept])
+    curves = family.curves(parameters, cpus) if narrow else _curves_at_question(name, cpus.tobytes())[kept]
+    mean = probability @ curves
+    curves -= mean
+    curves *= curves
+    values = (probability @ parameters).tolist()
+    return Fit(mean, probability @ curves, log_evidence, tuple(zip(family.names, values, strict=True)))
+
+
+def _log_likelihood(curves: Array, data: Data) -> Array:
+    """Of each row of curves, up to a constant that is the same for all models."""
+    misfit = curves - data.y
+    misfit /= data.error
+    result: Array = -0.5 * np.einsum("ij,ij->i", misfit, misfit)
+    return result
+
+
+def _grid_around(middle: Array, precision: Array) -> tuple[Array, float]:
+    """A grid over the ellipse of that precision, as far as it is inside 0 ... 1, and ln of the volume of a cell."""
+    turned = _root_of_inverse(precision)
+    standard, step = _standard_grid(len(middle))
+    unit = middle + standard @ turned.T
+    unit = unit[(np.abs(unit - 0.5) <= 0.5).all(axis=1)]
+    return unit, math.log(np.prod(np.diag(turned)) * step ** len(middle))
 
 
 def _too_narrow(probability: Array) -> bool:
@@ -264,19 +282,6 @@ def _solved(normal: Array, slopes: Array, damping: float) -> Array:
     one, other = slopes.tolist()
     determinant = first * second - cross * cross
     return np.array([(second * one - cross * other) / determinant, (first * other - cross * one) / determinant])
-
-
-def _summary(family: Family, parameters: Array, probability: Array, log_evidence: float, cpus: Array) -> Fit:
-    kept = np.flatnonzero(probability >= _LEAST_PROBABILITY * probability.max())
-    parameters, probability = parameters[kept], probability[kept]
-    probability /= probability.sum()
-    curves = family.curves(parameters, cpus)
-    mean = probability @ curves
-    curves -= mean
-    curves *= curves
-    variance = probability @ curves
-    values = (probability @ parameters).tolist()
-    return Fit(mean, variance, log_evidence, tuple(zip(family.names, values, strict=True)))
 
 
 def fit_log(points: Sequence[UsablePoint], data: Data, cpus: Array) -> Fit:
