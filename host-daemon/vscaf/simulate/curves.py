@@ -190,7 +190,7 @@ def _load(path: Path) -> SpeedupCurve:
     if threads[:1] != [1.0] or content.points[0][1] != 1.0:
         raise UsageError(f"{where}: points: the first is not [1, 1.0]: speedups are against one thread: add it")
     for key, numbers in (("points", threads), ("assumed_points", [point[0] for point in content.assumed_points])):
-        if any(later <= earlier for earlier, later in zip(numbers, numbers[1:], strict=False)):
+        if any(later <= earlier for earlier, later in itertools.pairwise(numbers)):
             raise UsageError(f"{where}: {key}: threads do not rise from one to the next: sort them, each once")
     both = sorted(set(threads) & {point[0] for point in content.assumed_points})
     if both:
