@@ -7,7 +7,7 @@ from typing import Any
 from vscaf import __version__
 from vscaf.simulate.result import GuestResult, Moment, Run
 from vscaf.simulate.scenario import Scenario
-from vscaf.simulate.summary import Oracle, Ratios, ratios
+from vscaf.simulate.summary import Oracle, Ratios, finished_s, guest_speedups, ratios
 from vscaf.simulate.sweep import Failure, Outcome
 
 DIGITS = 6
@@ -16,10 +16,10 @@ DIGITS = 6
 
 @dataclass(frozen=True, slots=True)
 class Outcomes:
-    """What came of one scenario. oracle: None where nobody knows the best split."""
+    """What came of one scenario. oracles: by seed, those that are known."""
 
     scenario: Scenario
-    oracle: Oracle | None
+    oracles: Mapping[int, Oracle]
     outcomes: tuple[Outcome, ...]
 
     @property
@@ -46,10 +46,15 @@ def _scenario(one: Outcomes) -> dict[str, Any]:
         "source": scenario.source,
         "seconds": scenario.seconds,
         "pcpus": scenario.host.pcpus,
-        "oracle": None
-        if one.oracle is None
-        else {"split": dict(one.oracle.split), "sum_of_speedups": _rounded(one.oracle.sum_of_speedups)},
-        "runs": [_run(run, ratio) for run, ratio in zip(runs, ratios(runs, one.oracle), strict=True)],
+        "oracles": [
+            {
+                "seed": seed,
+                "sum_of_speedups": _rounded(oracle.sum_of_speedups),
+                "split": None if oracle.split is None else dict(oracle.split),
+            }
+            for seed, oracle in sorted(one.oracles.items())
+        ],
+        "runs": [_run(run, ratio) for run, ratio in zip(runs, ratios(scenario, runs, one.oracles), strict=True)],
         "failures": [{"policy": bad.policy, "seed": bad.seed, "why": bad.why} for bad in one.failures],
     }
 
@@ -59,9 +64,11 @@ def _run(run: Run, ratio: Ratios) -> dict[str, Any]:
         "policy": run.policy,
         "seed": run.seed,
         "sum_of_speedups": _rounded(run.sum_of_speedups),
+        "sum_of_guest_speedups": _rounded(guest_speedups(run)),
         "efficiency": _rounded(run.efficiency),
         "to_equipartition": _rounded(ratio.to_equipartition),
         "to_oracle": _rounded(ratio.to_oracle),
+        "finished_s": _rounded(finished_s(run)),
         "converged_periods": run.converged_periods,
         "decisions": run.decisions,
         "transitions": run.transitions,

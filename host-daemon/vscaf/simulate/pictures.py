@@ -12,7 +12,7 @@ from vscaf.errors import UsageError
 from vscaf.simulate.document import Outcomes
 from vscaf.simulate.result import Run
 from vscaf.simulate.scenario import Scenario
-from vscaf.simulate.summary import quantile
+from vscaf.simulate.summary import measure, quantile
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -77,7 +77,7 @@ def allocations_figure(scenario: Scenario, runs: Sequence[Run]) -> Figure:
             _stacked(axes[0], run, names)
         else:
             _quantiles(axes, run)
-        axes[0].set_title(_heading(run), loc="left", fontsize=10)
+        axes[0].set_title(_heading(scenario, run), loc="left", fontsize=10)
         axes[0].set_ylabel("CPUs")
     unit = "hours" if scenario.seconds > LONG_S else "seconds"
     for axis in rows[-1]:
@@ -115,8 +115,8 @@ def plain(text: str) -> str:
     return text.replace("$", r"\$")
 
 
-def _heading(run: Run) -> str:
-    words = f"{run.policy}: sum of speedups {run.sum_of_speedups:.1f}, {run.transitions} transitions"
+def _heading(scenario: Scenario, run: Run) -> str:
+    words = f"{run.policy}: sum of speedups {measure(scenario, run):.1f}, {run.transitions} transitions"
     if run.exploration_cost:
         words += f", exploring cost {run.exploration_cost:.1%}"
     return plain(words)

@@ -21,11 +21,14 @@ from vscaf.errors import UsageError, VscafError
 from vscaf.simulate.command import DEFAULT_POLICIES
 from vscaf.simulate.document import Outcomes, document
 from vscaf.simulate.named_policy import find_policy, options_for
-from vscaf.simulate.oracle import best_static
+from vscaf.simulate.oracle import BestDynamic, best_dynamic
 from vscaf.simulate.scenario import Scenario, load_scenario, shipped_scenarios
 from vscaf.simulate.summary import Oracle
 from vscaf.simulate.sweep import Job, run_all, usable_cpus
 from vscaf.simulate.table import table
+
+LARGEST_ORACLE = 20_000
+"""Guests times pCPUs: beyond, the best split at every instant takes minutes and more."""
 
 WIDE = 200
 """Columns of a table that does not go to a terminal."""
@@ -73,18 +76,13 @@ def run(asked: Asked) -> int:
     draw = _draws(asked)
     if asked.output is not None:
         _make(asked.output)
-    jobs = [
-        Job(scenario, policy, first + number)
-        for scenario in scenarios
-        for first in [scenario.seed if asked.seed is None else asked.seed]
-        for number in range(asked.seeds)
-        for policy in policies
-    ]
+    seeds = {one.name: _seeds(one, asked) for one in scenarios}
+    jobs = [Job(one, policy, seed) for one in scenarios for seed in seeds[one.name] for policy in policies]
     with _progress(len(jobs)) as tell:
         outcomes = run_all(jobs, asked.processes or usable_cpus(), tell)
     each = len(outcomes) // len(scenarios)
     found = [
-        Outcomes(scenario, _oracle(scenario), outcomes[number * each : (number + 1) * each])
+        Outcomes(scenario, _oracles(scenario, seeds[scenario.name]), outcomes[number * each : (number + 1) * each])
         for number, scenario in enumerate(scenarios)
     ]
     _show(found, asked, draw)
@@ -100,6 +98,11 @@ def _scenarios(files: Sequence[str]) -> list[Scenario]:
             same = [file for file, one in zip(files, scenarios, strict=True) if one.name == name]
             raise UsageError(f"{' and '.join(same)} are both named {name}: give each file a name of its own")
     return scenarios
+
+
+def _seeds(scenario: Scenario, asked: Asked) -> range:
+    first = scenario.seed if asked.seed is None else asked.seed
+    return range(first, first + asked.seeds)
 
 
 def _try(policy: str, scenario: Scenario) -> None:
@@ -139,10 +142,21 @@ def _make(directory: Path) -> None:
         raise UsageError(f"--output {directory}: {error.strerror}: give a directory that can be written") from error
 
 
-def _oracle(scenario: Scenario) -> Oracle | None:
-    """The best static split, where it can be told."""
-    found = best_static(scenario)
-    return None if found is None else Oracle(found[0], found[1])
+def _oracles(scenario: Scenario, seeds: Sequence[int]) -> dict[int, Oracle]:
+    """What the best splits would come to, by seed: none where that cannot be told, or would take hours."""
+    guests = len(scenario.expanded())
+    if guests * scenario.host.pcpus > LARGEST_ORACLE:
+        return {}
+    drawn = seeds if scenario.arrivals else seeds[:1]
+    best = {seed: best_dynamic(scenario, seed) for seed in drawn}
+    found = {seed: _oracle(scenario, one) for seed, one in best.items() if one.exact}
+    return found if scenario.arrivals else dict.fromkeys(seeds, found[seeds[0]]) if found else {}
+
+
+def _oracle(scenario: Scenario, best: BestDynamic) -> Oracle:
+    splits = [stretch.split for stretch in best.stretches if stretch.end_s > scenario.settle_s]
+    same = all(split == splits[0] for split in splits)
+    return Oracle(best.sum_of_speedups, splits[0] if same else None)
 
 
 def _show(found: Sequence[Outcomes], asked: Asked, draw: bool) -> None:

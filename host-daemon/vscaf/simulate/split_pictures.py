@@ -14,7 +14,7 @@ from vscaf.simulate.document import Outcomes
 from vscaf.simulate.pictures import colours, plain, title
 from vscaf.simulate.result import Run
 from vscaf.simulate.scenario import GuestPlan, Scenario
-from vscaf.simulate.summary import Split, usual_split
+from vscaf.simulate.summary import Split, measure, usual_split
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -39,7 +39,7 @@ def splits_figure(one: Outcomes, runs: Sequence[Run]) -> Figure | None:
         return None
     if any(len(plan.phases) > 1 or plan.phases[0].curve != plan.curve or plan.phases[0].serial for plan in plans):
         return None
-    choices = [_choice(run, plans) for run in runs]
+    choices = [_choice(one.scenario, run, plans) for run in runs]
     figure = _of_two(one, plans, choices) if len(plans) == 2 else _of_three(one, plans, choices)
     title(figure, "Sum of speedups over splits", one.scenario, runs)
     return figure
@@ -55,16 +55,17 @@ def speedup_of(plan: GuestPlan, cpus: int) -> float:
     return plan.curve.speedup(min(cpus, plan.vcpus))
 
 
-def _choice(run: Run, plans: Sequence[GuestPlan]) -> Choice:
+def _choice(scenario: Scenario, run: Run, plans: Sequence[GuestPlan]) -> Choice:
     split = usual_split(run, [plan.name for plan in plans])
-    return Choice(run.policy, split, run.sum_of_speedups if split is None else value_of(plans, split.cpus))
+    return Choice(run.policy, split, measure(scenario, run) if split is None else value_of(plans, split.cpus))
 
 
-def _best(plans: Sequence[GuestPlan], scenario: Scenario) -> tuple[tuple[int, ...], float]:
-    return max(((cpus, value_of(plans, cpus)) for cpus in _splits(len(plans), scenario)), key=lambda one: one[1])
+def best_split(plans: Sequence[GuestPlan], scenario: Scenario) -> tuple[tuple[int, ...], float]:
+    """Of all splits of the whole pool the best by the true curves, and its sum of speedups."""
+    return max(((cpus, value_of(plans, cpus)) for cpus in all_splits(len(plans), scenario)), key=lambda one: one[1])
 
 
-def _splits(guests: int, scenario: Scenario) -> list[tuple[int, ...]]:
+def all_splits(guests: int, scenario: Scenario) -> list[tuple[int, ...]]:
     """All ways to give away the whole pool in whole cores, a core at least for each of two or three guests."""
     chunk, pool = scenario.host.threads_per_core, scenario.host.pcpus
     firsts = range(chunk, pool, chunk)
@@ -79,7 +80,7 @@ def _of_two(one: Outcomes, plans: Sequence[GuestPlan], choices: Sequence[Choice]
     height = 0.5 + 0.32 * (len(choices) + 1)
     figure = Figure(figsize=(11, 5.6 + height), layout="constrained")
     above, below = figure.subplots(2, 1, sharex=True, height_ratios=[4.6, height])
-    splits = _splits(2, one.scenario)
+    splits = all_splits(2, one.scenario)
     firsts = [cpus[0] for cpus in splits]
     dark, light = colours(5)[0], colours(5)[2]
     names = [plain(plan.name) for plan in plans]
@@ -101,7 +102,7 @@ def _of_two(one: Outcomes, plans: Sequence[GuestPlan], choices: Sequence[Choice]
         linestyle="-.",
         label=f"{names[1]} ({plain(plans[1].curve.name)})",
     )
-    best, most = _best(plans, one.scenario)
+    best, most = best_split(plans, one.scenario)
     above.plot([best[0]], [most], "*", color="gold", markeredgecolor="black", markersize=17, label="oracle", zorder=3)
     for choice, marker in zip(choices, MARKERS * len(choices), strict=False):
         _mark(above, choice, marker)
@@ -166,12 +167,12 @@ def _of_three(one: Outcomes, plans: Sequence[GuestPlan], choices: Sequence[Choic
     chunk, pool = one.scenario.host.threads_per_core, one.scenario.host.pcpus
     figure = Figure(figsize=(11, 7.6), layout="constrained")
     axis = figure.subplots()
-    sums = {(cpus[0], cpus[1]): value_of(plans, cpus) for cpus in _splits(3, one.scenario)}
+    sums = {(cpus[0], cpus[1]): value_of(plans, cpus) for cpus in all_splits(3, one.scenario)}
     sizes = list(range(chunk, pool - chunk, chunk))
     values = [[sums.get((first, second), math.nan) for first in sizes] for second in sizes]
     edges = [size - chunk / 2 for size in [*sizes, sizes[-1] + chunk]]
     image = axis.pcolormesh(edges, edges, values, cmap="cividis")
-    best, most = _best(plans, one.scenario)
+    best, most = best_split(plans, one.scenario)
     axis.plot(
         [best[0]],
         [best[1]],

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from statistics import median
 
 from vscaf.simulate.result import Run
+from vscaf.simulate.scenario import Scenario
 
 EQUIPARTITION = "equipartition"
 """The policy that the others are held against, as in Creech 2015, chapter 7."""
@@ -14,10 +15,13 @@ EQUIPARTITION = "equipartition"
 
 @dataclass(frozen=True, slots=True)
 class Oracle:
-    """The best split that stays as it is: CPUs by guest, and the sum of speedups that it gives."""
+    """The largest sum of speedups that a split, or one after the other, gives by the true curves.
 
-    split: Mapping[str, int]
+    split: CPUs by guest where one and the same is the best all the time, else None.
+    """
+
     sum_of_speedups: float
+    split: Mapping[str, int] | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +35,10 @@ class Spread:
 
 @dataclass(frozen=True, slots=True)
 class Ratios:
-    """A run's sum of speedups over that of equipartition with the same seed, and over the oracle's. None: no such."""
+    """A run's sum of speedups over that of equipartition with the same seed, and over the oracle's. None: no such.
+
+    The sum is that of `measure`.
+    """
 
     to_equipartition: float | None
     to_oracle: float | None
@@ -41,7 +48,8 @@ class Ratios:
 class Summary:
     """What one policy did on one scenario, over its seeds. None: no run has such a figure.
 
-    unsettled: runs that did not converge; `converged_periods` is of the others. violations: in all runs together.
+    sum_of_speedups: that of `measure`. finished_s: when the last guest ended, of the runs in which all did. unsettled:
+    runs that did not converge; `converged_periods` is of the others. violations: in all runs together.
     """
 
     policy: str
@@ -49,6 +57,7 @@ class Summary:
     sum_of_speedups: Spread
     to_equipartition: Spread | None
     to_oracle: Spread | None
+    finished_s: Spread | None
     converged_periods: Spread | None
     unsettled: int
     transitions: Spread
@@ -65,26 +74,54 @@ def spread(values: Iterable[float | None]) -> Spread | None:
     return Spread(median(there), min(there), max(there)) if there else None
 
 
-def ratios(runs: Sequence[Run], oracle: Oracle | None) -> list[Ratios]:
-    """For each of the runs of one scenario, in their order."""
-    equal = {run.seed: run.sum_of_speedups for run in runs if run.policy == EQUIPARTITION}
-    best = oracle.sum_of_speedups if oracle is not None else None
-    return [Ratios(_ratio(run, equal.get(run.seed)), _ratio(run, best)) for run in runs]
+def has_end(scenario: Scenario) -> bool:
+    """Whether it is about guests that do their work and end: then a mean over time says when, and not how well."""
+    return any(guest.work_s is not None for guest in scenario.guests)
 
 
-def _ratio(run: Run, other: float | None) -> float | None:
-    return run.sum_of_speedups / other if other else None
+def measure(scenario: Scenario, run: Run) -> float:
+    """The sum of speedups that policies are compared by.
+
+    The mean over the averaging window of the sum; where guests do their work and end, the sum of each guest's own
+    speedup, as in Creech 2015, Table 7.2.
+    """
+    return guest_speedups(run) if has_end(scenario) else run.sum_of_speedups
 
 
-def summaries(runs: Sequence[Run], oracle: Oracle | None) -> list[Summary]:
+def guest_speedups(run: Run) -> float:
+    """The sum of the guests' speedups, each over the time in which it was there."""
+    return sum(guest.speedup for guest in run.guests)
+
+
+def finished_s(run: Run) -> float | None:
+    """When the last guest ended; None where one did not."""
+    ends = [guest.end_s for guest in run.guests if guest.end_s is not None]
+    return max(ends) if ends and len(ends) == len(run.guests) else None
+
+
+def ratios(scenario: Scenario, runs: Sequence[Run], oracles: Mapping[int, Oracle]) -> list[Ratios]:
+    """For each of the runs of one scenario, in their order. oracles: by seed."""
+    equal = {run.seed: measure(scenario, run) for run in runs if run.policy == EQUIPARTITION}
+    best = {seed: oracle.sum_of_speedups for seed, oracle in oracles.items()}
+    return [
+        Ratios(_ratio(measure(scenario, run), equal.get(run.seed)), _ratio(measure(scenario, run), best.get(run.seed)))
+        for run in runs
+    ]
+
+
+def _ratio(mine: float, other: float | None) -> float | None:
+    return mine / other if other else None
+
+
+def summaries(scenario: Scenario, runs: Sequence[Run], oracles: Mapping[int, Oracle]) -> list[Summary]:
     """For each policy that is in *runs*, all of one scenario, in the order in which they come first."""
     of_policy: dict[str, list[tuple[Run, Ratios]]] = defaultdict(list)
-    for run, ratio in zip(runs, ratios(runs, oracle), strict=True):
+    for run, ratio in zip(runs, ratios(scenario, runs, oracles), strict=True):
         of_policy[run.policy].append((run, ratio))
-    return [_summary(policy, some) for policy, some in of_policy.items()]
+    return [_summary(scenario, policy, some) for policy, some in of_policy.items()]
 
 
-def _summary(policy: str, some: Sequence[tuple[Run, Ratios]]) -> Summary:
+def _summary(scenario: Scenario, policy: str, some: Sequence[tuple[Run, Ratios]]) -> Summary:
     runs = [run for run, _ in some]
     speedups: dict[str, list[float]] = defaultdict(list)
     for run in runs:
@@ -93,9 +130,10 @@ def _summary(policy: str, some: Sequence[tuple[Run, Ratios]]) -> Summary:
     return Summary(
         policy,
         len(runs),
-        _full(run.sum_of_speedups for run in runs),
+        _full(measure(scenario, run) for run in runs),
         spread(ratio.to_equipartition for _, ratio in some),
         spread(ratio.to_oracle for _, ratio in some),
+        spread(finished_s(run) for run in runs),
         spread(run.converged_periods for run in runs),
         sum(run.converged_periods is None for run in runs),
         _full(run.transitions for run in runs),

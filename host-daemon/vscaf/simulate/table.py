@@ -7,7 +7,7 @@ from rich.table import Table
 from rich.text import Text
 
 from vscaf.simulate.document import Outcomes
-from vscaf.simulate.summary import Spread, Summary, quantile, summaries
+from vscaf.simulate.summary import Oracle, Spread, Summary, has_end, quantile, summaries
 from vscaf.status import printable
 
 FEW_GUESTS = 6
@@ -20,13 +20,11 @@ def table(one: Outcomes) -> Group:
     """The table of one scenario, and what went wrong, in lines below it."""
     scenario, runs = one.scenario, one.runs
     parts: list[Table | Text] = []
-    found = summaries(runs, one.oracle)
+    found = summaries(scenario, runs, one.oracles)
     if found:
         parts.append(_rows(one, found))
-    if one.oracle is not None:
-        split = one.oracle.split
-        shown = ": " + ", ".join(f"{name} {cpus}" for name, cpus in split.items()) if len(split) <= FEW_GUESTS else ""
-        parts.append(Text(printable(f"oracle: {one.oracle.sum_of_speedups:.2f} with the best static split{shown}")))
+    if one.oracles:
+        parts.append(Text(printable(_oracle(next(iter(one.oracles.values()))))))
     for run in runs:
         for violation in run.violations[:3]:
             parts.append(Text(printable(f"violation: {run.policy}, seed {run.seed}: {violation}"), style="bold red"))
@@ -35,6 +33,14 @@ def table(one: Outcomes) -> Group:
     if not parts:
         parts.append(Text(printable(f"{scenario.name}: no run")))
     return Group(*parts)
+
+
+def _oracle(oracle: Oracle) -> str:
+    words = f"oracle: {oracle.sum_of_speedups:.2f} with the best split "
+    if oracle.split is None:
+        return words + "at every instant"
+    shown = ": " + ", ".join(f"{name} {cpus}" for name, cpus in oracle.split.items())
+    return words + "all the time" + (shown if len(oracle.split) <= FEW_GUESTS else "")
 
 
 def _rows(one: Outcomes, found: list[Summary]) -> Table:
@@ -48,6 +54,8 @@ def _rows(one: Outcomes, found: list[Summary]) -> Table:
     rows = Table(title=Text(printable(title)), title_justify="left")
     rows.add_column("policy", no_wrap=True)
     columns = ["sum of speedups", *(names if few else [f"S {name}" for name in QUANTILES])]
+    ends = has_end(scenario)
+    columns += ["finished s"] if ends else []
     columns += ["/ equal", "/ oracle", "periods", "transitions", "moved", "explored", "wall s"]
     for column in columns:
         rows.add_column(Text(printable(column)), justify="right")
@@ -56,6 +64,7 @@ def _rows(one: Outcomes, found: list[Summary]) -> Table:
             Text(printable(summary.policy)),
             _shown(summary.sum_of_speedups, ".2f"),
             *(_guests(summary.guests, names) if few else _quantiles(summary.guests)),
+            *([_shown(summary.finished_s, ".1f")] if ends else []),
             _shown(summary.to_equipartition, ".3f"),
             _shown(summary.to_oracle, ".3f"),
             _periods(summary),
