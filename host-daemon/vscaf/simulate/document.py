@@ -89,6 +89,7 @@ def _guest(guest: GuestResult) -> dict[str, Any]:
         "end_s": _rounded(guest.end_s),
         "work_s": _rounded(guest.work_s),
         "speedup": _rounded(guest.speedup),
+        "claimed": _rounded(guest.claimed),
     }
 
 

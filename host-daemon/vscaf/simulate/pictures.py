@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 FEW_GUESTS = 8
 """So many have an area each in a picture of allocations; of more, totals and quantiles are drawn."""
 
+LONGEST_SOURCE = 220
+"""Letters of a scenario's source above a picture; the rest is in its file."""
+
 LONG_S = 3 * 3600.0
 """From here on times are in hours."""
 
@@ -106,8 +109,9 @@ def title(figure: Figure, what: str, scenario: Scenario, runs: Sequence[Run]) ->
     first = f"{what}: {scenario.name} ({host}, seed {runs[0].seed})"
     lines = [first, *textwrap.wrap(scenario.title, 110)]
     if scenario.source:
-        lines += textwrap.wrap(f"Source: {scenario.source}", 110)
-    figure.suptitle("\n".join(plain(line) for line in lines), x=0.01, ha="left", fontsize=11)
+        source = textwrap.shorten(f"Source: {scenario.source}", LONGEST_SOURCE, placeholder=" ...")
+        lines += textwrap.wrap(source, 110)
+    figure.suptitle("\n".join(plain(line) for line in lines), x=0.01, ha="left", fontsize=10)
 
 
 def plain(text: str) -> str:
