@@ -178,7 +178,7 @@ def usual_split(run: Run, names: Sequence[str]) -> Split | None:
     None where it never did: the policy leaves the CPUs alone, or the guests were not there together.
     """
     moments = run.moments
-    ends = [moment.time_s for moment in moments[1:]] + [run.seconds]
+    ends = [*(moment.time_s for moment in moments[1:]), run.seconds][: len(moments)]
     stretches = [
         (moment.time_s, min(end_s, run.seconds), tuple(moment.allocations.get(name, 0) for name in names))
         for moment, end_s in zip(moments, ends, strict=True)
