@@ -14,17 +14,14 @@ class CrowdedHost(SimulatedHost):
     """SimulatedHost in virtual time, whose CPU time is shared out anew only among those that a change concerns.
 
     After a change, and before any time passes, `on_rates` is called for each domain that the change concerns: its pins,
-    its vCPUs, its state or what it gets may be others. `looks` counts how often the host was looked at.
+    its vCPUs, its state or what it gets may be others. `on_change` and `on_tuned` may be set later.
 
     Domains that may run on a common pCPU, and want to, are one crowd (transitively); each crowd is shared out by
     SimulatedHost's own rules. CPU time is booked for a domain when it changes, and for all when somebody looks.
     """
 
-    def __init__(
-        self, cpus: HostCpus, on_rates: Callable[[DomainKey], None], latencies: Latencies = Latencies()
-    ) -> None:
+    def __init__(self, cpus: HostCpus, on_rates: Callable[[DomainKey], None], latencies: Latencies) -> None:
         loop = asyncio.get_running_loop()
-        self.looks = 0
         self.on_change: Callable[[], None] = lambda: None
         self.on_tuned: Callable[[DomainKey], None] = lambda key: None
         self._loop = loop
@@ -41,7 +38,7 @@ class CrowdedHost(SimulatedHost):
         self._looking = 0
         super().__init__(
             cpus,
-            lambda: self.on_change(),
+            self._changed,
             self._tuned,
             clock=loop.time,
             sleep=asyncio.sleep,
@@ -83,12 +80,14 @@ class CrowdedHost(SimulatedHost):
 
     async def observe(self) -> tuple[DomainSeen, ...]:
         """As SimulatedHost.observe."""
-        self.looks += 1
         self._looking += 1
         try:
             return await super().observe()
         finally:
             self._looking -= 1
+
+    def _changed(self) -> None:
+        self.on_change()
 
     def _tuned(self, key: DomainKey) -> None:
         self._mark(key)

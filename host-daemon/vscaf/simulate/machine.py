@@ -67,7 +67,7 @@ class SpeedModel:
         self._node_of = cpus.node_of
         self._core_of = {cpu: number for number, core in enumerate(cpus.cores) for cpu in core}
 
-    def speed(
+    def speed(  # noqa: PLR0917 (what speed depends on)
         self,
         computing: Computing,
         wanted: Mapping[int, float],

@@ -1,11 +1,13 @@
 """What is written down of a run while it goes on: decisions, broken laws, and what they come to at the end."""
 
+import itertools
 import logging
+import math
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 
+from vscaf.core.decide import Decision
 from vscaf.core.standing import State
-from vscaf.cpulist import parse_cpu_list
 from vscaf.eventlog import Event, EventLog, Kind
 from vscaf.hypervisor.values import DomainKey
 from vscaf.managed import ManagedDomain
@@ -28,20 +30,20 @@ _SETTLED = frozenset({State.COOPERATING, State.CONTAINED})
 class Diary(EventLog):
     """The daemon's events, of which only what a run's result is made of is kept.
 
-    `violations`: broken laws and refusals, each once. Allocations as they are decided, from the events.
+    `violations`: broken laws and refusals, each once. `allocations`: as they were decided last.
     """
 
     def __init__(self, now_s: Callable[[], float], seconds: float, guests: int, chunk: int) -> None:
         super().__init__(capacity=1, now=lambda: _EPOCH)
         self.violations: dict[str, None] = {}
-        self.transitions = 0
+        self.decisions = 0
         self.moved_cpus = 0
         self.allocations: dict[str, int] = {}
         self._now_s = now_s
         self._gap_s = 0.0 if guests <= FEW_GUESTS else seconds / MOST_MOMENTS
         self._chunk = chunk
         self._moments: list[Moment] = []
-        self._changed_s = -1.0
+        self._changed_s = math.inf
         self._came_or_went_s = 0.0
         self._since: dict[str, list[tuple[float, int]]] = {}
 
@@ -55,12 +57,25 @@ class Diary(EventLog):
         why: str = "",
         **fields: object,
     ) -> Event:
-        """Notes allocations and refusals; nothing is logged."""
-        if kind == Kind.ALLOCATION and domain is not None:
-            self._allocated(domain, 0 if after == "rest" else len(parse_cpu_list(str(after))))
-        elif kind == Kind.REFUSED:
+        """Notes refusals; nothing is logged."""
+        if kind == Kind.REFUSED:
             self.violate(why)
         return _NO_EVENT
+
+    def decided(self, decision: Decision) -> None:
+        """Notes the allocations that were decided just now."""
+        self.decisions += 1
+        before, after = self.allocations, decision.allocations
+        if not decision.managed or after == before:
+            return
+        now_s = self._now_s()
+        self._note(now_s)  # what was before this moment is complete
+        self._changed_s = now_s
+        self.allocations = dict(after)
+        for name, cpus in after.items():
+            if before.get(name) != cpus:
+                self.moved_cpus += max(0, cpus - before.get(name, 0))
+                self._since.setdefault(name, [(self._came_or_went_s, 0)]).append((now_s, cpus))
 
     def violate(self, words: str) -> None:
         """Notes a broken law, once."""
@@ -70,36 +85,23 @@ class Diary(EventLog):
     def came_or_went(self, name: str, *, gone: bool) -> None:
         """A guest has arrived or is gone: allocations have to converge anew."""
         now_s = self._now_s()
-        if gone and self.allocations.pop(name, None) is not None:
+        if gone and name in self.allocations:
             self._note(now_s)
+            self._changed_s = now_s
+            self.allocations = {one: cpus for one, cpus in self.allocations.items() if one != name}
         self._came_or_went_s = now_s
         self._since = {one: [(now_s, cpus)] for one, cpus in self.allocations.items()}
 
-    def _allocated(self, name: str, cpus: int) -> None:
-        now_s = self._now_s()
-        before = self.allocations.get(name)
-        if cpus == before:
-            return
-        self.moved_cpus += max(0, cpus - (before or 0))
-        if now_s != self._changed_s:
-            self.transitions += 1
-        self._note(now_s)  # what was before this moment is complete
-        self._changed_s = now_s
-        self.allocations[name] = cpus
-        self._since.setdefault(name, [(self._came_or_went_s, 0)]).append((now_s, cpus))
-
     def _note(self, now_s: float) -> None:
         """Writes the last change down, if it is over."""
-        if self._changed_s < 0.0 or now_s == self._changed_s:
-            return
-        if not self._moments or self._changed_s - self._moments[-1].time_s >= self._gap_s:
-            self._moments.append(Moment(self._changed_s, dict(self.allocations)))
+        if self._changed_s < now_s and (not self._moments or self._changed_s - self._moments[-1].time_s >= self._gap_s):
+            self._moments.append(Moment(self._changed_s, self.allocations))
 
     def moments(self) -> tuple[Moment, ...]:
         """All changes so far."""
         last = self._moments[-1] if self._moments else None
-        if self.allocations and (last is None or last.allocations != self.allocations):
-            return (*self._moments, Moment(max(0.0, self._changed_s), dict(self.allocations)))
+        if self._changed_s < math.inf and (last is None or last.time_s < self._changed_s):
+            return (*self._moments, Moment(self._changed_s, self.allocations))
         return tuple(self._moments)
 
     def converged_s(self, present: Iterable[str], until_s: float) -> float | None:
@@ -112,7 +114,7 @@ class Diary(EventLog):
                 continue
             final = changes[-1][1]
             close = max(self._chunk, CLOSE_SHARE * final)
-            for (_at_s, cpus), (until, _next) in zip(changes, changes[1:], strict=False):
+            for (_at_s, cpus), (until, _next) in itertools.pairwise(changes):
                 if abs(cpus - final) > close:
                     settled_s = max(settled_s, until)
         if settled_s > since_s and until_s - settled_s < CLOSING_SHARE * (until_s - since_s):
@@ -121,11 +123,12 @@ class Diary(EventLog):
 
 
 class Laws:
-    """What must hold of a host at every change, looked at from outside."""
+    """What must hold of a host at every change, looked at from outside, until it is `over`."""
 
     def __init__(self, host: CrowdedHost, pool: frozenset[int], diary: Diary) -> None:
         self.managed: Callable[[], dict[DomainKey, ManagedDomain]] = dict
         self.sharing: Callable[[], frozenset[str]] = frozenset
+        self.over = False
         self._host = host
         self._pool = pool
         self._diary = diary
@@ -134,7 +137,7 @@ class Laws:
         """A domain that is where it should be runs on pCPUs of the pool, where no other such domain runs."""
         managed = self.managed()
         reach = self._reach(managed.get(key))
-        if reach is None:
+        if reach is None or self.over:
             return
         name = managed[key].name
         if not reach <= self._pool:

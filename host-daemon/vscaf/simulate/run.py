@@ -71,10 +71,19 @@ class MemoryJournal(Journal):
         """What would be written is forgotten."""
 
 
+class WatchedDaemon(Daemon):
+    """The daemon, with somebody who is told of each decision."""
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        super().__setattr__(name, value)
+        if name == "decision" and value is not None and isinstance(self.events, Diary):
+            self.events.decided(value)
+
+
 class _Simulation:
     """One run. To be made on the loop that it is to run on."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0917 (what a run is made of)
         self,
         scenario: Scenario,
         plans: tuple[GuestPlan, ...],
@@ -105,7 +114,7 @@ class _Simulation:
             deadline_ms=scenario.deadline_ms,
             policy=policy if function is None else PolicyConfig(name="unmanaged"),
         )
-        self._daemon = Daemon(config, self._host, cpus, journal, self._diary, links=self._link)
+        self._daemon = WatchedDaemon(config, self._host, cpus, journal, self._diary, links=self._link)
         if function is not None:
             self._daemon.use_policy(policy, function)
         self._laws.managed = lambda: self._daemon.roster.domains
@@ -151,6 +160,7 @@ class _Simulation:
                 on_progress(step / PROGRESS_STEPS)
             self._host.settle()
             result = self._result()
+            self._laws.over = True  # the daemon gives everybody back what they had
             self._daemon.stop()
             await daemon
             await self._daemon.close()
@@ -199,10 +209,10 @@ class _Simulation:
             pcpus=scenario.host.pcpus,
             guests=tuple(results),
             moments=diary.moments(),
-            decisions=self._host.looks,
+            decisions=diary.decisions,
             sum_of_speedups=sum_of_speedups,
             efficiency=sum_of_speedups / scenario.host.pcpus,
-            transitions=diary.transitions,
+            transitions=self._daemon.transitions,
             moved_cpus=diary.moved_cpus,
             exploration_cost=0.0,
             converged_periods=None if converged_s is None else math.ceil(converged_s * 1000 / scenario.period_ms),

@@ -53,7 +53,7 @@ class VirtualTimeLoop(asyncio.BaseEventLoop):
             future.set_exception(error)
         return future
 
-    def call_soon_threadsafe(
+    def call_soon_threadsafe(  # type: ignore[override]  # the same, said more simply
         self, callback: Callable[..., object], *args: Any, context: contextvars.Context | None = None
     ) -> asyncio.Handle:
         """As call_soon: there is no other thread."""
