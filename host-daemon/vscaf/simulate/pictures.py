@@ -21,7 +21,10 @@ if TYPE_CHECKING:
 FEW_GUESTS = 8
 """So many have an area each in a picture of allocations; of more, totals and quantiles are drawn."""
 
-LONGEST_SOURCE = 220
+LINE = 115
+"""Letters in a line above a picture: what is left of its width beside the legend."""
+
+LONGEST_SOURCE = 210
 """Letters of a scenario's source above a picture; the rest is in its file."""
 
 LONG_S = 3 * 3600.0
@@ -107,10 +110,10 @@ def title(figure: Figure, what: str, scenario: Scenario, runs: Sequence[Run]) ->
     if scenario.noise.speedup:
         host += f", {scenario.noise.speedup:.0%} noise"
     first = f"{what}: {scenario.name} ({host}, seed {runs[0].seed})"
-    lines = [first, *textwrap.wrap(scenario.title, 110)]
+    lines = [first, *textwrap.wrap(scenario.title, LINE)]
     if scenario.source:
         source = textwrap.shorten(f"Source: {scenario.source}", LONGEST_SOURCE, placeholder=" ...")
-        lines += textwrap.wrap(source, 110)
+        lines += textwrap.wrap(source, LINE)
     figure.suptitle("\n".join(plain(line) for line in lines), x=0.01, ha="left", fontsize=10)
 
 

@@ -203,6 +203,8 @@ def _of_three(one: Outcomes, plans: Sequence[GuestPlan], choices: Sequence[Choic
     axis.set_xlabel(f"CPUs of {names[0]}")
     axis.set_ylabel(f"CPUs of {names[1]}")
     axis.set_aspect("equal")
+    axis.set_xlim(0, pool)
+    axis.set_ylim(0, pool)
     figure.colorbar(image, ax=axis, label=f"sum of speedups; {names[2]} has the rest of {pool}", shrink=0.85)
     axis.legend(loc="upper right", fontsize=9, framealpha=0.95, title="split, sum of speedups (of the oracle's)")
     return figure
