@@ -221,7 +221,7 @@ def test_a_policy_from_a_file_with_options_of_the_scenario(tmp_path: Path, own: 
         final: dict[str, int] = {}
         for moment in runs[0]["moments"]:
             final.update(moment["allocations"])
-        assert final == {"one": 7, "two": 1}  # 6 to 1, and nothing is left over
+        assert final == {"one": 6, "two": 1}
     bad = vscaf(written(tmp_path, "bad", "[policy_options.halves]\nleast = 6"), "--policy", f"{own}:halves")
     assert bad.exit_code == 2 and "unknown option" in bad.stderr
 
