@@ -1,8 +1,9 @@
 """Against equal shares: wins, even pairs and losses, as in Table 7.1 of Creech 2015.
 
-The thesis's protocol (section 7.1): one program starts, 10 s later another; each has some work to do, and its speedup is
-that work (its time alone on one CPU) by its time from start to end. All pairs of the nine shipped curves, on machines of
-several sizes, with 10% noise. A win: the sum of speedups is above 1.05 times that under equal shares; a loss: below 0.95.
+The thesis's protocol (section 7.1): one program starts, 10 s later another; each has some work to do, and its speedup
+is that work (its time alone on one CPU) by its time from start to end. All pairs of the nine shipped curves, on
+machines of several sizes, with 10% noise. A win: the sum of speedups is above 1.05 times that under equal shares; a
+loss: below 0.95.
 """
 
 from __future__ import annotations
