@@ -12,7 +12,8 @@ from vscaf_policies.registry import policy_names
 
 EXPECTED = {
     "cg-lu", "three-way", "oracle-sp-lu", "oracle-cg-ft", "oracle-lu-bt", "oracle-ft-lu", "thatcher-lm",
-    "thatcher-lsss", "thatcher-lmmm", "thatcher-llll", "hpx-hierarchy", "liar", "silent", "crash", "numa", "smt", "fleet-day",
+    "thatcher-lsss", "thatcher-lmmm", "thatcher-llll", "hpx-hierarchy", "liar", "silent", "crash",
+    "numa", "smt", "fleet-day",
 }  # fmt: skip
 NINE = ("bt", "cg", "ep", "ft", "is", "lu", "mg", "sp", "ua")
 

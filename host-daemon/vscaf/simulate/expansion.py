@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from vscaf.errors import UsageError
 from vscaf.simulate.curves import Curve
-from vscaf.simulate.scenario import Arrivals, Guest, GuestPlan, Phase, PhasePlan, Scenario, curve_of
+from vscaf.simulate.scenario import LOSS, Arrivals, Guest, GuestPlan, Phase, PhasePlan, Scenario, curve_of
 
 HOUR_S = 3600.0
 TURNS = 16
@@ -49,11 +49,14 @@ def _counted(guest: Guest, scenario: Scenario) -> Iterator[GuestPlan]:
         phases = tuple(_phase(phase, curve) for phase in guest.phases) or (PhasePlan(None, None, curve),)
     except UsageError as error:
         raise UsageError(f"{where}: {error}") from error
+    if guest.home_node is not None and guest.home_node >= scenario.host.nodes:
+        raise UsageError(f"{where}: home_node {guest.home_node}: the host has {scenario.host.nodes} nodes: lower it")
+    vcpus = guest.vcpus or min(4096, scenario.host.pcpus)
     for number in range(guest.count):
         yield GuestPlan(
             name=guest.name if guest.count == 1 else f"{guest.name}-{number}",
             curve=curve,
-            vcpus=guest.vcpus or min(4096, scenario.host.pcpus),
+            vcpus=vcpus,
             start_s=guest.start_s,
             end_s=guest.end_s,
             work_s=guest.work_s,
@@ -66,7 +69,10 @@ def _counted(guest: Guest, scenario: Scenario) -> Iterator[GuestPlan]:
             crash_s=guest.crash_s,
             rigid=guest.rigid,
             granularity=guest.granularity,
+            loss=guest.loss or LOSS[guest.granularity],
             spins=guest.granularity == "fine" if guest.spins is None else guest.spins,
+            vcpus_at_start=min(guest.vcpus_at_start or vcpus, vcpus),
+            home_node=guest.home_node,
             phases=phases,
         )
 
@@ -102,10 +108,11 @@ def _arriving(arrivals: Arrivals, scenario: Scenario, rng: random.Random) -> Ite
         work_s = None
         if arrivals.work_median_s is not None:
             work_s = _lognormal(rng, arrivals.work_median_s, arrivals.work_sigma)
+        vcpus = rng.choice(arrivals.vcpus)
         yield GuestPlan(
             name=f"{arrivals.name}-{number}",
             curve=curve,
-            vcpus=rng.choice(arrivals.vcpus),
+            vcpus=vcpus,
             start_s=start_s,
             end_s=None,
             work_s=work_s,
@@ -118,7 +125,10 @@ def _arriving(arrivals: Arrivals, scenario: Scenario, rng: random.Random) -> Ite
             crash_s=None,
             rigid=False,
             granularity=arrivals.granularity,
+            loss=LOSS[arrivals.granularity],
             spins=arrivals.granularity == "fine",
+            vcpus_at_start=vcpus,
+            home_node=None,
             phases=tuple(_turns(arrivals, curve, rng)),
         )
 
