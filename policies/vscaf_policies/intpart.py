@@ -63,10 +63,7 @@ def partition_chunks(shares: Sequence[float], chunks: int, low: Sequence[int], h
     low, high: bounds in chunks, >= 1; a bound above chunks is chunks, a low above its high is its high. There are at
     least as many chunks as parts, and at least one part.
     """
-    high = [chunks if most > chunks else most for most in high]
-    low = [most if fewest > most else fewest for fewest, most in zip(low, high, strict=True)]
-    if sum(low) > chunks:
-        low = _cut_minima(low, chunks)
+    low, high = feasible_bounds(low, high, chunks)
     wanted = min(chunks, sum(high))
     if wanted == sum(high):
         return high
@@ -83,6 +80,14 @@ def partition_chunks(shares: Sequence[float], chunks: int, low: Sequence[int], h
                 parts[part] += 1
                 remaining -= 1
     return parts
+
+
+def feasible_bounds(low: Sequence[int], high: Sequence[int], chunks: int) -> tuple[list[int], list[int]]:
+    """Bounds in chunks that can all be kept: none above chunks, no low above its high, the sum of the low at most
+    chunks; minima that do not fit are cut, the largest first. There are at least as many chunks as parts."""
+    most = [chunks if one > chunks else one for one in high]
+    least = [top if fewest > top else fewest for fewest, top in zip(low, most, strict=True)]
+    return (least if sum(least) <= chunks else _cut_minima(least, chunks)), most
 
 
 def _normal(shares: Sequence[float]) -> list[float]:
