@@ -7,6 +7,8 @@ leave nobody empty. Two things go beyond it: bounds for each part, and an answer
 import math
 from collections.abc import Mapping, Sequence
 
+import numpy as np
+
 _LEAST_SHARE = 1e-9
 """Of the largest share. A share of zero counts as this much, so that what nobody else can use still finds a home."""
 
@@ -63,10 +65,7 @@ def partition_chunks(shares: Sequence[float], chunks: int, low: Sequence[int], h
     low, high: bounds in chunks, >= 1; a bound above chunks is chunks, a low above its high is its high. There are at
     least as many chunks as parts, and at least one part.
     """
-    high = [chunks if most > chunks else most for most in high]
-    low = [most if fewest > most else fewest for fewest, most in zip(low, high, strict=True)]
-    if sum(low) > chunks:
-        low = _cut_minima(low, chunks)
+    low, high = feasible_bounds(low, high, chunks)
     wanted = min(chunks, sum(high))
     if wanted == sum(high):
         return high
@@ -85,6 +84,14 @@ def partition_chunks(shares: Sequence[float], chunks: int, low: Sequence[int], h
     return parts
 
 
+def feasible_bounds(low: Sequence[int], high: Sequence[int], chunks: int) -> tuple[list[int], list[int]]:
+    """Bounds in chunks that can all be kept: none above chunks, no low above its high, the sum of the low at most
+    chunks; minima that do not fit are cut, the largest first. There are at least as many chunks as parts."""
+    most = [chunks if one > chunks else one for one in high]
+    least = [top if fewest > top else fewest for fewest, top in zip(low, most, strict=True)]
+    return (least if sum(least) <= chunks else _cut_minima(least, chunks)), most
+
+
 def _normal(shares: Sequence[float]) -> list[float]:
     """Shares as fractions of the largest, none below _LEAST_SHARE: no overflow, no division by zero later."""
     top = max(shares)
@@ -94,23 +101,18 @@ def _normal(shares: Sequence[float]) -> list[float]:
 
 
 def _cut_minima(low: Sequence[int], chunks: int) -> list[int]:
-    """Minima, in chunks, cut level by level from the largest until their sum fits. There are >= 1 chunks for each."""
-    low = list(low)
-    excess = sum(low) - chunks
-    level = max(low)
-    while excess > 0:
-        above = [part for part, value in enumerate(low) if value == level]
-        next_level = max((value for value in low if value < level), default=1)
-        depth = min(level - next_level, excess // len(above))
-        for part in above:
-            low[part] -= depth
-        excess -= depth * len(above)
-        if depth < level - next_level:  # less than one step each is left: the last ones give one more
-            for part in above[len(above) - excess :]:
-                low[part] -= 1
-            return low
-        level = next_level
-    return low
+    """Minima, in chunks, cut to the highest level at which their sum fits; the first of those above it get what is
+    left, one chunk each. There are >= 1 chunks for each."""
+    minima = np.array(low)
+    rising = np.sort(minima)
+    kept = np.concatenate(([0], np.cumsum(rising)))
+    # The sum if the first `below` keep theirs and all the others are at the next one's level.
+    below = int(np.searchsorted(kept[:-1] + rising * np.arange(rising.size, 0, -1), chunks, side="right"))
+    level = int(chunks - kept[below]) // (rising.size - below)
+    cut = np.minimum(minima, level)
+    above = np.flatnonzero(minima > level)
+    cut[above[: chunks - int(cut.sum())]] += 1
+    return [int(one) for one in cut]
 
 
 def _exact_partition(
@@ -118,29 +120,22 @@ def _exact_partition(
 ) -> tuple[list[float], list[int]]:
     """Real-valued p_i = clamp(t share_i, low_i, high_i) that sums to wanted; sum(low) <= wanted <= sum(high).
 
-    Also which parts are not at a bound for certain. Each round either ends or fixes at least one part at the bound
-    where it must be in the solution: with t too large, those that even so are at their minimum; with t too small,
-    those that even so are at their maximum.
+    Also which parts are not at a bound for certain. The sum rises with t and bends where a part leaves its minimum or
+    reaches its maximum; which parts are in between is found by halving the list of those places.
     """
-    exact = list(map(float, low))
-    free = list(range(len(shares)))
-    rest = float(wanted)
-    while free:
-        scale = rest / math.fsum([shares[part] for part in free])
-        asked = [scale * shares[part] for part in free]
-        below = [part for part, cpus in zip(free, asked, strict=True) if cpus < low[part]]
-        above = [part for part, cpus in zip(free, asked, strict=True) if cpus > high[part]]
-        if not below and not above:
-            for part, cpus in zip(free, asked, strict=True):
-                exact[part] = cpus
-            break
-        # What all would have together, against the rest, which is the sum of asked.
-        raised = math.fsum([low[part] - scale * shares[part] for part in below])
-        cut = math.fsum([scale * shares[part] - high[part] for part in above])
-        fixed, bound = (below, low) if below and (raised >= cut or not above) else (above, high)
-        for part in fixed:
-            exact[part] = float(bound[part])
-        rest -= sum([bound[part] for part in fixed])
-        gone = set(fixed)
-        free = [part for part in free if part not in gone]
-    return exact, free
+    share, least, most = np.array(shares), np.array(low, dtype=np.float64), np.array(high, dtype=np.float64)
+    leaves, arrives = least / share, most / share
+    bends = np.sort(np.concatenate((leaves, arrives)))
+    first, last = 0, bends.size - 1  # sum at first <= wanted, at or beyond last >= wanted
+    while last - first > 1:
+        middle = (first + last) // 2
+        if np.clip(bends[middle] * share, least, most).sum() <= wanted:
+            first = middle
+        else:
+            last = middle
+    free = np.flatnonzero((leaves <= bends[first]) & (arrives > bends[first]))
+    exact = np.where(leaves > bends[first], least, most)
+    if free.size:
+        rest = wanted - float(exact.sum() - exact[free].sum())
+        exact[free] = rest / math.fsum(share[free].tolist()) * share[free]
+    return exact.tolist(), free.tolist()
