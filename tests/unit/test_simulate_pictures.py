@@ -220,3 +220,25 @@ def test_names_with_dollars_are_drawn(tmp_path: Path) -> None:
     run = a_run("mine$", {"a$b": 1.0, "c$^{": 1.0}, {0.0: {"a$b": 8, "c$^{": 8}})
     one = Outcomes(two_guests(guests=guests), {1: Oracle(1.0, None)}, (run,))
     assert len(write_pictures(one, tmp_path)) == 2
+
+
+def test_long_names_leave_room_for_the_picture(tmp_path: Path) -> None:
+    """Nothing is drawn over something else: what is said beside a mark stays within its axes."""
+    names = ("a guest with quite a long name, one", "a guest with quite a long name, two")
+    guests = tuple(Guest(name=name, curve=Log(weight=1.0)) for name in names)
+    policies = ("mine/of/plug-ins/file.py:allocate", "other/of/plug-ins/file.py:allocate", "short")
+    runs = [a_run(policy, dict.fromkeys(names, 1.0), {0.0: dict.fromkeys(names, 8)}) for policy in policies]
+    one = Outcomes(two_guests(guests=guests), {}, tuple(runs))
+    write_pictures(one, tmp_path)
+    figure = splits_figure(one, runs)
+    assert figure is not None and len(set(legend(figure))) == len(legend(figure))
+    figure.savefig(tmp_path / "drawn.png", dpi=120)
+    above, below = figure.axes
+    assert below.get_window_extent().width > 0.55 * figure.get_window_extent().width
+    inside = below.get_window_extent()
+    for text in below.texts:
+        box = text.get_window_extent()
+        assert inside.x0 <= box.x0 and box.x1 <= inside.x1, text.get_text()
+    title = figure._suptitle  # type: ignore[attr-defined]
+    assert not title.get_window_extent().overlaps(figure.legends[0].get_window_extent())
+    assert not title.get_window_extent().overlaps(above.get_window_extent())

@@ -15,7 +15,7 @@ from vscaf import __version__
 from vscaf.simulate.document import Outcomes, document
 from vscaf.simulate.result import Moment
 from vscaf.simulate.scenario import Amdahl, Guest
-from vscaf.simulate.summary import Oracle, Split, Spread, quantile, ratios, summaries, usual_split
+from vscaf.simulate.summary import Oracle, Split, Spread, quantile, ratios, short_names, summaries, usual_split
 from vscaf.simulate.sweep import Failure
 from vscaf.simulate.table import FEW_GUESTS, table
 
@@ -160,3 +160,12 @@ def test_quantiles_lie_within_and_rise(values: list[float], one: float, other: f
 def test_quantile_of_nothing() -> None:
     assert math.isnan(quantile([], 0.5))
     assert quantile([1.0, 2.0], 0.5) == pytest.approx(1.5)
+
+
+def test_policies_of_ones_own_are_called_by_their_functions() -> None:
+    assert short_names(["static", "a/own.py:mine", "b.c:other"]) == {
+        "static": "static",
+        "a/own.py:mine": "mine",
+        "b.c:other": "other",
+    }
+    assert short_names(["a.py:mine", "b.py:mine"]) == {"a.py:mine": "a.py:mine", "b.py:mine": "b.py:mine"}

@@ -12,7 +12,7 @@ from vscaf.errors import UsageError
 from vscaf.simulate.document import Outcomes
 from vscaf.simulate.result import Run
 from vscaf.simulate.scenario import Scenario
-from vscaf.simulate.summary import measure, quantile
+from vscaf.simulate.summary import measure, quantile, short_names
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -21,10 +21,13 @@ if TYPE_CHECKING:
 FEW_GUESTS = 8
 """So many have an area each in a picture of allocations; of more, totals and quantiles are drawn."""
 
-LINE = 115
+WIDEST = 28
+"""Letters of a name beside a picture."""
+
+LINE = 98
 """Letters in a line above a picture: what is left of its width beside the legend."""
 
-LONGEST_SOURCE = 210
+LONGEST_SOURCE = 185
 """Letters of a scenario's source above a picture; the rest is in its file."""
 
 LONG_S = 3 * 3600.0
@@ -78,12 +81,13 @@ def allocations_figure(scenario: Scenario, runs: Sequence[Run]) -> Figure:
     names = list(dict.fromkeys(guest.name for run in runs for guest in run.guests))
     few = len(names) <= FEW_GUESTS
     figure, rows = _grid(len(runs), 1 if few else 3)
+    short = short_names(run.policy for run in runs)
     for run, axes in zip(runs, rows, strict=True):
         if few:
             _stacked(axes[0], run, names)
         else:
             _quantiles(axes, run)
-        axes[0].set_title(_heading(scenario, run), loc="left", fontsize=10)
+        axes[0].set_title(_heading(scenario, run, narrow(short[run.policy])), loc="left", fontsize=10)
         axes[0].set_ylabel("CPUs")
     unit = "hours" if scenario.seconds > LONG_S else "seconds"
     for axis in rows[-1]:
@@ -122,11 +126,22 @@ def plain(text: str) -> str:
     return text.replace("$", r"\$")
 
 
-def _heading(scenario: Scenario, run: Run) -> str:
-    words = f"{run.policy}: sum of speedups {measure(scenario, run):.1f}, {run.transitions} transitions"
+def narrow(text: str) -> str:
+    """As `plain`, with the middle left out of what would take too much room."""
+    return plain(text if len(text) <= WIDEST else f"{text[: WIDEST // 2 - 2]}...{text[-(WIDEST // 2 - 1) :]}")
+
+
+def legend_text(name: str, curve: str) -> str:
+    """A guest and its curve, in one line or two."""
+    together = f"{narrow(name)} ({narrow(curve)})"
+    return together if len(together) <= WIDEST else together.replace(" (", "\n(", 1)
+
+
+def _heading(scenario: Scenario, run: Run, name: str) -> str:
+    words = f"{name}: sum of speedups {measure(scenario, run):.1f}, {run.transitions} transitions"
     if run.exploration_cost:
         words += f", exploring cost {run.exploration_cost:.1%}"
-    return plain(words)
+    return words
 
 
 def colours(count: int) -> list[Any]:
@@ -189,7 +204,7 @@ def _guest_handles(runs: Sequence[Run], names: Sequence[str]) -> list[Any]:
 
     curve = {guest.name: guest.curve for run in runs for guest in run.guests}
     patches = [
-        Patch(color=colour, label=plain("\n".join(textwrap.wrap(f"{name} ({curve[name]})", 28))))
+        Patch(color=colour, label=legend_text(name, curve[name]))
         for name, colour in zip(names, colours(len(names)), strict=True)
     ]
     patches.reverse()  # as they are stacked: the first at the bottom

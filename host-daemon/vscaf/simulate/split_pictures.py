@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from vscaf.simulate.document import Outcomes
-from vscaf.simulate.pictures import colours, plain, title
+from vscaf.simulate.pictures import colours, legend_text, narrow, title
 from vscaf.simulate.result import Run
 from vscaf.simulate.scenario import GuestPlan, Scenario
-from vscaf.simulate.summary import Split, measure, usual_split
+from vscaf.simulate.summary import Split, measure, short_names, usual_split
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -25,7 +25,10 @@ MARKERS = "osDP^vX<>h"
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """What a policy chose, and the true sum of speedups there. split None: it gives nobody CPUs of their own."""
+    """What a policy chose, and the true sum of speedups there. split None: it gives nobody CPUs of their own.
+
+    policy: its name as it is drawn.
+    """
 
     policy: str
     split: Split | None
@@ -39,7 +42,8 @@ def splits_figure(one: Outcomes, runs: Sequence[Run]) -> Figure | None:
         return None
     if any(len(plan.phases) > 1 or plan.phases[0].curve != plan.curve or plan.phases[0].serial for plan in plans):
         return None
-    choices = [_choice(one.scenario, run, plans) for run in runs]
+    short = short_names(run.policy for run in runs)
+    choices = [_choice(one.scenario, run, plans, narrow(short[run.policy])) for run in runs]
     figure = _of_two(one, plans, choices) if len(plans) == 2 else _of_three(one, plans, choices)
     title(figure, "Sum of speedups over splits", one.scenario, runs)
     return figure
@@ -55,9 +59,9 @@ def speedup_of(plan: GuestPlan, cpus: int) -> float:
     return plan.curve.speedup(min(cpus, plan.vcpus))
 
 
-def _choice(scenario: Scenario, run: Run, plans: Sequence[GuestPlan]) -> Choice:
+def _choice(scenario: Scenario, run: Run, plans: Sequence[GuestPlan], name: str) -> Choice:
     split = usual_split(run, [plan.name for plan in plans])
-    return Choice(run.policy, split, measure(scenario, run) if split is None else value_of(plans, split.cpus))
+    return Choice(name, split, measure(scenario, run) if split is None else value_of(plans, split.cpus))
 
 
 def best_split(plans: Sequence[GuestPlan], scenario: Scenario) -> tuple[tuple[int, ...], float]:
@@ -83,7 +87,7 @@ def _of_two(one: Outcomes, plans: Sequence[GuestPlan], choices: Sequence[Choice]
     splits = all_splits(2, one.scenario)
     firsts = [cpus[0] for cpus in splits]
     dark, light = colours(5)[0], colours(5)[2]
-    names = [plain(plan.name) for plan in plans]
+    names = [narrow(plan.name) for plan in plans]
     sums = [value_of(plans, cpus) for cpus in splits]
     above.plot(firsts, sums, color="black", linewidth=2.2, label="sum of both")
     above.plot(
@@ -92,7 +96,7 @@ def _of_two(one: Outcomes, plans: Sequence[GuestPlan], choices: Sequence[Choice]
         color=dark,
         linewidth=1.5,
         linestyle="--",
-        label=f"{names[0]} ({plain(plans[0].curve.name)})",
+        label=legend_text(plans[0].name, plans[0].curve.name),
     )
     above.plot(
         firsts,
@@ -100,7 +104,7 @@ def _of_two(one: Outcomes, plans: Sequence[GuestPlan], choices: Sequence[Choice]
         color=light,
         linewidth=1.5,
         linestyle="-.",
-        label=f"{names[1]} ({plain(plans[1].curve.name)})",
+        label=legend_text(plans[1].name, plans[1].curve.name),
     )
     best, most = best_split(plans, one.scenario)
     above.plot([best[0]], [most], "*", color="gold", markeredgecolor="black", markersize=17, label="oracle", zorder=3)
@@ -119,7 +123,7 @@ def _of_two(one: Outcomes, plans: Sequence[GuestPlan], choices: Sequence[Choice]
 
 def _mark(axis: Axes, choice: Choice, marker: str) -> None:
     look: dict[str, Any] = {"markeredgecolor": "black", "markerfacecolor": "white", "markersize": 8, "zorder": 4}
-    label = plain(choice.policy)
+    label = choice.policy
     if choice.split is None:
         axis.axhline(choice.value, color="0.45", linewidth=1.2, linestyle=":", label=f"{label} (measured sum)")
     else:
@@ -140,7 +144,7 @@ def _strip(axis: Axes, choices: Sequence[Choice], oracle: tuple[tuple[int, ...],
         axis.plot([least, utmost], [row, row], color="0.5", linewidth=3, zorder=1)
         axis.plot([first], [row], marker, markeredgecolor="black", markerfacecolor="white", markersize=8)
         _say(axis, row, f"{first}:{second}, {figures}", scenario, right=utmost, left=least)
-    axis.set_yticks(range(len(choices) + 1), ["oracle", *(plain(choice.policy) for choice in choices)])
+    axis.set_yticks(range(len(choices) + 1), ["oracle", *(choice.policy for choice in choices)])
     axis.set_ylim(len(choices) + 0.6, -0.6)
     axis.grid(axis="x", color="0.9")
     axis.set_title("splits: marker, in force longest; bar, all that were in the later half", fontsize=9, loc="left")
@@ -184,7 +188,7 @@ def _of_three(one: Outcomes, plans: Sequence[GuestPlan], choices: Sequence[Choic
         label=f"oracle: {_split(best)}, {most:.1f}",
     )
     for choice, marker in zip(choices, MARKERS * len(choices), strict=False):
-        name = plain(choice.policy)
+        name = choice.policy
         share = f"{choice.value:.1f} ({choice.value / most:.1%})"
         if choice.split is None:
             axis.plot([], [], linestyle="none", label=f"{name}: no split, {share}")
@@ -199,7 +203,7 @@ def _of_three(one: Outcomes, plans: Sequence[GuestPlan], choices: Sequence[Choic
             linestyle="none",
             label=f"{name}: {_split(choice.split.cpus)}, {share}",
         )
-    names = [plain(f"{plan.name} ({plan.curve.name})") for plan in plans]
+    names = [f"{narrow(plan.name)} ({narrow(plan.curve.name)})" for plan in plans]
     axis.set_xlabel(f"CPUs of {names[0]}")
     axis.set_ylabel(f"CPUs of {names[1]}")
     axis.set_aspect("equal")

@@ -1,7 +1,7 @@
 """What runs come to: spreads over seeds, and ratios to other runs and to the oracle. Pure."""
 
 import math
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
@@ -150,6 +150,13 @@ def _full(values: Iterable[float]) -> Spread:
     found = spread(values)
     assert found is not None
     return found
+
+
+def short_names(policies: Iterable[str]) -> dict[str, str]:
+    """What to call each policy in a narrow place: of `file.py:function` the function, where no other has its name."""
+    names = {policy: policy.rpartition(":")[2] for policy in policies}
+    shared = Counter(names.values())
+    return {policy: short if shared[short] == 1 else policy for policy, short in names.items()}
 
 
 def quantile(values: Sequence[float], share: float) -> float:

@@ -7,7 +7,7 @@ from rich.table import Table
 from rich.text import Text
 
 from vscaf.simulate.document import Outcomes
-from vscaf.simulate.summary import Oracle, Spread, Summary, has_end, quantile, summaries
+from vscaf.simulate.summary import Oracle, Spread, Summary, has_end, quantile, short_names, summaries
 from vscaf.status import printable
 
 FEW_GUESTS = 6
@@ -59,9 +59,10 @@ def _rows(one: Outcomes, found: list[Summary]) -> Table:
     columns += ["/ equal", "/ oracle", "periods", "transitions", "moved", "explored", "wall s"]
     for column in columns:
         rows.add_column(Text(printable(column)), justify="right")
+    short = short_names(summary.policy for summary in found)
     for summary in found:
         rows.add_row(
-            Text(printable(summary.policy)),
+            Text(printable(short[summary.policy])),
             _shown(summary.sum_of_speedups, ".2f"),
             *(_guests(summary.guests, names) if few else _quantiles(summary.guests)),
             *([_shown(summary.finished_s, ".1f")] if ends else []),
