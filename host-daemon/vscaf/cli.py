@@ -12,6 +12,7 @@ from vscaf.commands import COMMANDS, DEFAULT_CONFIG, one_line
 from vscaf.config import HELP, load_config
 from vscaf.errors import VscafError
 from vscaf.serve import check_host, serve
+from vscaf.simulate.command import simulate
 
 
 @click.group(
@@ -24,7 +25,7 @@ def main() -> None:
     """Shares this host's CPUs among virtual machines that run parallel programs, by measured speedup."""
 
 
-for command in COMMANDS:
+for command in (*COMMANDS, simulate):
     main.add_command(command)
 
 
