@@ -30,7 +30,9 @@ def pool(cpus, *domains, chunk=1):
 
 
 def test_the_higher_priority_is_admitted_first_and_who_does_not_fit_waits():
-    state = pool(8, domain("low", minimum=4), domain("high", minimum=4, priority=2), domain("top", minimum=4, priority=3))
+    state = pool(
+        8, domain("low", minimum=4), domain("high", minimum=4, priority=2), domain("top", minimum=4, priority=3)
+    )
     answer = priority(state, {})
     assert answer.cpus == {"top": 4, "high": 4, "low": 0}
     assert answer.queued == {"low"} and not answer.suspended
@@ -82,9 +84,19 @@ def test_the_core_says_why_a_domain_waits():
     assert decision.allocations == {"a": 0, "b": 4} and decision.queued == {"a"}
     assert decision.reasons["a"] == "4 -> 0: queued: there is no room for its minimum of 3"
     first = decide(pool(4, domain("a", minimum=3, allocation=4)), priority, {})
-    later = decide(replace(state, domains=(domain("a", minimum=3, allocation=4), domain("b", minimum=3))), priority, {}, first.memory)
+    later = decide(
+        replace(state, domains=(domain("a", minimum=3, allocation=4), domain("b", minimum=3))),
+        priority,
+        {},
+        first.memory,
+    )
     assert later.reasons["b"] == "0 -> 0: queued: there is no room for its minimum of 3", "it has had none before, too"
-    again = decide(replace(state, domains=(domain("a", minimum=3, allocation=4), domain("b", minimum=3))), priority, {}, later.memory)
+    again = decide(
+        replace(state, domains=(domain("a", minimum=3, allocation=4), domain("b", minimum=3))),
+        priority,
+        {},
+        later.memory,
+    )
     assert again.reasons == {}, "it is said once"
 
 
@@ -142,12 +154,12 @@ def test_who_is_admitted_has_its_minimum_and_who_is_not_could_not(state, options
 def test_what_is_decided_is_decided_again(state, options):
     """Asked with what it gave, it gives the same: through the core too, which holds it to the bounds."""
     answer = priority(state, options)
-    settled = replace(
-        state, domains=tuple(replace(one, allocation=answer.cpus[one.name]) for one in state.domains)
-    )
+    settled = replace(state, domains=tuple(replace(one, allocation=answer.cpus[one.name]) for one in state.domains))
     assert priority(settled, options) == answer
     decision = decide(state, priority, options)
-    assert decision.queued == answer.queued and not decision.sharing - {one.name for one in state.domains if not one.may_rest}
+    assert decision.queued == answer.queued and not decision.sharing - {
+        one.name for one in state.domains if not one.may_rest
+    }
     after = replace(
         state, domains=tuple(replace(one, allocation=decision.allocations[one.name]) for one in state.domains)
     )

@@ -117,7 +117,9 @@ def decide(
 
     knowledge = {domain.name: domain for domain in competing}
     decided = DecideMemory(circumstances, knowledge, target, sharing)
-    changed = target != present or sharing != memory.sharing or _waiting(circumstances) != _waiting(memory.circumstances)
+    changed = (
+        target != present or sharing != memory.sharing or _waiting(circumstances) != _waiting(memory.circumstances)
+    )
     reasons = _reasons(pool, target, memory, decided, gain) if changed else {}
     return Decision(target, sharing, reasons, True, decided, queued, suspended)
 
