@@ -215,7 +215,7 @@ class _Stepper:
         self.states[name] = State.GROWING
         standing, partition = self.now[name], self.goals[name].partition
         wanted = self.placed(standing, partition)
-        if standing.affinity != wanted or standing.dormant or standing.resting or standing.retiring:
+        if standing.affinity != wanted or standing.resting or standing.retiring:
             self.begin(Apply(name, partition, wanted))
         else:
             self.begin(Resume(name))
@@ -269,7 +269,12 @@ class _Stepper:
         standing = self.now[name]
         assert standing.affinity is not None  # as steps() has seen
         if standing.frozen:  # its guest will be as it was
-            self.begin(Apply(name, partition, self.placed(standing, partition)))
+            wanted = self.placed(standing, partition)
+            if standing.affinity != wanted or standing.resting or standing.retiring:
+                self.begin(Apply(name, partition, wanted))
+            else:
+                self.now[name] = replace(standing, claim=partition, dormant=frozenset())
+                self.begin(Resume(name))
             return
         pins = vcpu_pins(partition, standing.affinity.vcpus, None, cooperating=False)
         emulator = standing.ways.emulator_area or partition
@@ -409,7 +414,7 @@ class _Stepper:
         elif isinstance(call, Suspend):
             standing = replace(standing, ours=True)
         elif isinstance(call, Resume):
-            standing = replace(standing, frozen=False)
+            standing = replace(standing, frozen=False, dormant=frozenset())  # its pins are where it claims
         self.now[call.domain] = standing
 
     def again(self, at_s: float) -> None:
