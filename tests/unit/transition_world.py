@@ -630,7 +630,8 @@ class World:
                 assert not standing.dormant
             at_rest = standing.resting or standing.retiring
             for vcpu, pinned in domain.pins.items():
-                if pinned.origin == FOREIGN or (at_rest and pinned.origin in (REST, SEEN)):
+                its_rest = pinned.origin in (REST, SEEN) or pinned.cpus == standing.ways.rest_area
+                if pinned.origin == FOREIGN or (at_rest and its_rest):
                     continue
                 assert pinned.cpus <= standing.claim | standing.dormant, (
                     f"vCPU {vcpu} of {name} runs where it claims nothing"
@@ -718,7 +719,7 @@ class World:
         self.check_reached()
         assert busy_at_s.get("call", 0.0) < quiet_s, "calls go on and on"
         for name, domain in self.domains.items():
-            if domain.guest.manner == "good" and domain.stopped_by != US:
+            if domain.guest.manner == "good" and not self.goals[name].suspended:
                 assert self.standings[name].acknowledged
             if domain.guest.manner == "gone":
                 assert self.last_told_s.get(name, 0.0) < quiet_s

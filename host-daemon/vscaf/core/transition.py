@@ -203,11 +203,9 @@ class _Stepper:
         if standing.frozen:
             self.states[name] = State.SUSPENDED
             return
-        begun = self.begun
         if standing.failures:
             self.rest(name)
-        if begun == self.begun:
-            self.begin(Suspend(name, standing.ours))
+        self.begin(Suspend(name, standing.ours))
         self.states[name] = State.SHRINKING
 
     def wake(self, name: str) -> None:
