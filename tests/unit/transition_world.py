@@ -733,7 +733,7 @@ class World:
             if goal.suspended:
                 continue
             assert domain.stopped_by != US and standing.resting == (not goal.partition)
-            assert standing.failures == 0 or domain.flight is not None
+            assert standing.failures == 0 or domain.flight is not None or self.now_s < standing.retry_at_s
             where = goal.partition or standing.ways.rest_area
             if standing.affinity is not None and standing.vcpus == len(domain.pins) and domain.flight is None:
                 assert domain.affinity() == standing.affinity
