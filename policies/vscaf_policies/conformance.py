@@ -104,7 +104,7 @@ def ask(policy: Policy, state: PoolState, options: Options) -> Said:
         return _taken_apart(policy(state, options))
     except PolicyError as error:
         return Said("refused", f"PolicyError: {_one_line(error)}")
-    except Exception as error:  # noqa: BLE001  policies are other people's code: they may raise anything
+    except (Exception, SystemExit) as error:  # noqa: BLE001  policies are other people's code: they may raise anything
         return Said("raised", f"{type(error).__name__}: {_one_line(error)}")
 
 
@@ -276,7 +276,7 @@ class _Trial:
         self._note("time", Verdict.SLOW if max(times.values()) > SLOW_S else Verdict.PASSED, words)
 
 
-def _one_line(error: Exception) -> str:
+def _one_line(error: BaseException) -> str:
     return " ".join(str(error).split())[:300]
 
 

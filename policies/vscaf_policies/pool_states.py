@@ -193,11 +193,14 @@ def _smaller(state: PoolState) -> Iterator[PoolState]:
     for cpus in (state.cpus // 2, state.cpus - 1):
         if cpus >= state.chunk:
             yield replace(state, cpus=cpus)
-    if len(domains) > 50:
-        return  # a change of each would take too long
-    plain = {"points": (), "scaf_weight": None, "ipc": None, "newcomer": False, "priority": 0, "weight": 1.0}
+    plain: Changes = {"points": (), "scaf_weight": None, "ipc": None, "newcomer": False, "priority": 0, "weight": 1.0}
     most = max([domain.maximum for domain in domains], default=0)
     plain |= {"may_rest": True, "minimum": 1, "maximum": most, "demand": most, "allocation": state.chunk}
+    all_plain = tuple(replace(domain, **plain) for domain in domains)  # type: ignore[arg-type]
+    if domains != all_plain:
+        yield replace(state, domains=all_plain)
+    if len(domains) > 50:
+        return  # a change of each would take too long
     for index, domain in enumerate(domains):
         for key, value in plain.items():
             if getattr(domain, key) != value:
