@@ -137,19 +137,21 @@ class _Trial:
         said = self._ask(NO_DOMAIN)
         if said.kind not in ("answer", "nothing"):
             mend = "give it options that it takes" if said.kind == "refused" else "return an empty answer"
-            self._note("options", Verdict.FAILED, f"{said} on a pool without domains, so vscaf does not use it: {mend}")
+            words = f"of a pool without domains, with which vscaf tries it first: {said}; {mend}"
+            self._note("options", Verdict.FAILED, words)
             return  # there is nothing else to try
         self._note("options", Verdict.PASSED, "taken")
         self._unknown_option()
         self._explores()
-        self._first = [self._ask(state) for state in self._states]
+        self._first = [self._ask(deepcopy(state)) for state in self._states]  # who changes it must not change ours
         self._try("raises", _what_it_raises, "nothing on any state")
         self._try("refuses", _what_it_refuses, "no state", Verdict.NOTED)
         self._leave_out("raised", "refused")
         nothing = {said.kind for said in self._first} == {"nothing"}
         self._try("answer", _wrong_answer, "always None: it leaves everything alone" if nothing else "CPUs by name")
         self._leave_out("wrong")
-        self._try("arguments", self._arguments_changed, "left as they are")
+        if not self._try("arguments", self._arguments_changed, "left as they are"):
+            return  # the states are no longer what they were
         # A policy that says now this, now that of one question would fail the rest for the same reason.
         if self._try("repeated", self._changes_its_mind, "asked twice, and with a copy, it says the same"):
             self._try("order-of-domains", self._depends_on_order, "does not matter")
@@ -161,7 +163,7 @@ class _Trial:
         self._found.append(Finding(check, verdict, words, example))
 
     def _ask(self, state: PoolState, options: Options | None = None) -> Said:
-        self._asking = (state, self._options if options is None else options)
+        self._asking = (state, deepcopy(dict(self._options)) if options is None else options)
         return ask(self._policy, *self._asking)
 
     def _hangs(self, state: PoolState) -> bool:
@@ -176,12 +178,16 @@ class _Trial:
         for state, said in zip(self._states, self._first, strict=True):
             words = fault(state, said)
             if words:
-                smallest = shrink(state, lambda smaller: bool(fault(smaller, self._ask(smaller))))
+                smallest = self._smallest(state, fault, _mend(words))
                 words = fault(smallest, self._ask(smallest)) or words
                 self._note(check, bad, words, as_python(smallest, self._options))
                 return False
         self._note(check, Verdict.PASSED, good if self._states else "not tried: there is no usable answer")
         return True
+
+    def _smallest(self, state: PoolState, fault: Fault, mend: str) -> PoolState:
+        """A smaller state with the same fault."""
+        return shrink(state, lambda one: _mend(fault(one, self._ask(deepcopy(one)))) == mend)
 
     def _leave_out(self, *kinds: str) -> None:
         """No longer use states of which such was said."""
@@ -221,7 +227,7 @@ class _Trial:
         first, second = self._ask(state), self._ask(state)
         if first != second:
             return f"asked twice, it says {first}, then {second}: let it be a pure function"
-        third = self._ask(deepcopy(state), deepcopy(dict(self._options)))
+        third = self._ask(deepcopy(state))
         return "" if second == third else f"it says {second}, but {third} of an equal copy: go by values alone"
 
     def _depends_on_order(self, state: PoolState, said: Said) -> str:
@@ -278,6 +284,11 @@ class _Trial:
 
 def _one_line(error: BaseException) -> str:
     return " ".join(str(error).split())[:300]
+
+
+def _mend(words: str) -> str:
+    """What follows the last colon: the same for the same fault of another state."""
+    return words.rpartition(": ")[2]
 
 
 def _alike(domains: Sequence[DomainState]) -> bool:

@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import fields, replace
+from functools import lru_cache
 from random import Random
 
 from vscaf_policies.state import DomainState, Options, PoolState, SpeedupPoint
@@ -14,6 +15,7 @@ _OPTIONAL = {"priority": 0, "ipc": None}
 """Fields of DomainState that have a default, which is left out of what is to be pasted."""
 
 
+@lru_cache(maxsize=2)
 def pool_states(seed: int = 0) -> tuple[PoolState, ...]:
     """Valid pool states of every kind that vscaf may show a policy; the same for the same seed, in any process.
 
@@ -34,6 +36,7 @@ def pool_states(seed: int = 0) -> tuple[PoolState, ...]:
     return tuple(states)
 
 
+@lru_cache(maxsize=16)
 def sized_pool(domains: int, seed: int = 0) -> PoolState:
     """A mixed pool of that many domains and about four CPUs for each."""
     return _pool(Random(f"{domains} {seed}"), 4 * domains, 2, domains, KINDS)
@@ -190,8 +193,9 @@ def _smaller(state: PoolState) -> Iterator[PoolState]:
         size //= 2
     if state.time_s:
         yield replace(state, time_s=0.0)
+    held = min(state.cpus, sum([domain.allocation for domain in domains]))
     for cpus in (state.cpus // 2, state.cpus - 1):
-        if cpus >= state.chunk:
+        if cpus >= max(state.chunk, held):
             yield replace(state, cpus=cpus)
     plain: Changes = {"points": (), "scaf_weight": None, "ipc": None, "newcomer": False, "priority": 0, "weight": 1.0}
     most = max([domain.maximum for domain in domains], default=0)
