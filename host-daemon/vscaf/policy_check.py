@@ -8,7 +8,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import IO, Any
 
 import click
@@ -20,10 +20,13 @@ from vscaf_policies.pool_states import as_python, pool_states
 
 from vscaf.commands import one_line, parse_params
 from vscaf.errors import UsageError
-from vscaf.policy_trial import CALLS_S, Request
+from vscaf.policy_trial import Request
 from vscaf.status import printable
 
 STYLES = {Verdict.PASSED: "green", Verdict.FAILED: "bold red", Verdict.SLOW: "yellow", Verdict.NOTED: "cyan"}
+CALLS = 10
+"""All together may take as long as so many calls at their limit."""
+
 LONGEST_EXAMPLE = 24
 """Lines of an example that are shown; --json has them all."""
 
@@ -46,7 +49,7 @@ IMPURE = frozenset({"options", "repeated", "later", "order-of-calls", "returns"}
     "--limit",
     "call_s",
     type=click.FloatRange(min=0.1, max=3600),
-    default=5.0,
+    default=20.0,
     show_default=True,
     help="Seconds that one decision may take; longer counts as never.",
 )
@@ -65,7 +68,8 @@ def check(target: str, params: tuple[str, ...], seed: int, call_s: float, as_jso
     """
     try:
         options = parse_params(params)
-        findings = found(Request("check", target, options, seed, call_s))
+        with Console(stderr=True).status(f"trying {printable(target)} ..."):
+            findings = found(Request("check", target, options, seed, call_s, CALLS * call_s))
     except UsageError as error:
         click.echo(f"vscaf: {one_line(error)}", err=True)
         sys.exit(2)
@@ -96,7 +100,7 @@ def _same_in_other_processes(request: Request) -> Finding:
     """Two fresh processes whose sets of texts have different orders must say the same."""
     answers = []
     for hash_seed in (1, 2):
-        again = Request("answers", request.target, request.options, request.seed, request.call_s)
+        again = replace(request, mode="answers")
         result, _printed = run_trial(again, hash_seed)
         if isinstance(result, Finding):
             return result
@@ -121,7 +125,7 @@ def run_trial(request: Request, hash_seed: int | None = None) -> tuple[Mapping[s
             command, stdin=subprocess.DEVNULL, stdout=output, stderr=printed, env=environment, start_new_session=True
         )
         try:
-            status = process.wait(CALLS_S * request.call_s + 10.0)
+            status = process.wait(request.total_s + 10.0)
         except subprocess.TimeoutExpired:
             status = None
         finally:
@@ -151,7 +155,7 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 def _ended_early(status: int | None, printed: str, request: Request) -> Finding:
     """What to say of a process that ended without a result. printed: where it was, if the interpreter could tell."""
     if status is None or "Timeout (" in printed:
-        how = f"it was not done within {CALLS_S * request.call_s:g} s: it hangs, where it is loaded or in a call"
+        how = f"it was not done within {request.total_s:g} s: it hangs, where it is loaded or in a call"
     else:
         how = f"it ends the process ({f'signal {-status}' if status < 0 else f'exit status {status}'})"
     return Finding("returns", Verdict.FAILED, f"{how}: in the daemon it would stop everything for good", printed)

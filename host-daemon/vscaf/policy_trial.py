@@ -25,13 +25,10 @@ from vscaf_policies import Answer, Options, Policy, PoolState, load_policy, poli
 from vscaf_policies.conformance import DidNotReturn, Finding, Verdict, ask, check_policy
 from vscaf_policies.pool_states import pool_states
 
-CALLS_S = 24
-"""The whole may take as long as that many calls at their limit."""
-
 _OUTSIDE = ("os.", "socket.", "subprocess.", "shutil.", "tempfile.", "urllib.", "http.", "sqlite3.", "time.sleep")
 """How audit events begin by which a policy gives itself away, besides `open`. (`time.sleep`: since Python 3.13.)"""
 
-LONGEST_OUTPUT = 64 * 2**20
+LONGEST_OUTPUT = 16 * 2**20
 """Bytes that it may print, or write to any file."""
 
 
@@ -41,13 +38,17 @@ class CannotLoad(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What to do: mode `check` prints findings, `answers` what is said of each of pool_states(seed), as texts."""
+    """What to do: mode `check` gives findings, `answers` what is said of each of pool_states(seed).
+
+    call_s: seconds after which a call counts as one that does not return. total_s: after which the process ends.
+    """
 
     mode: str
     target: str
     options: Mapping[str, Any]
     seed: int
     call_s: float
+    total_s: float
 
 
 def load_target(target: str) -> Policy:
@@ -131,7 +132,7 @@ class Watched:
         sys.addaudithook(self._audit)
 
     def __call__(self, pool: PoolState, options: Options) -> Mapping[str, int] | Answer | None:
-        signal.setitimer(signal.ITIMER_REAL, self._call_s)
+        signal.setitimer(signal.ITIMER_REAL, self._call_s, self._call_s)  # again, should it catch the first one
         self._active = True
         try:
             return self._policy(pool, options)
@@ -184,7 +185,7 @@ def main(text: str, output: TextIO) -> None:
     request = Request(**json.loads(text))
     resource.setrlimit(resource.RLIMIT_FSIZE, (LONGEST_OUTPUT, LONGEST_OUTPUT))
     faulthandler.enable()
-    faulthandler.dump_traceback_later(CALLS_S * request.call_s, exit=True)
+    faulthandler.dump_traceback_later(request.total_s, exit=True)
     json.dump(tried(request), output)
     output.flush()
     os._exit(0)  # threads and exit handlers that the policy left behind are not waited for

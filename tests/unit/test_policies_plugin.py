@@ -40,7 +40,7 @@ def installed(package: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_readme_shows_these_very_files() -> None:
-    shown = {name: text for name, text in re.findall(r"^`([^`\n]+)`:\n\n```\w+\n(.*?)```$", README, re.M | re.S)}
+    shown = dict(re.findall(r"^`([^`\n]+)`:\n\n```\w+\n(.*?)```$", README, re.M | re.S))
     files = {path.name: path.read_text(encoding="utf-8") for path in EXAMPLE.iterdir() if path.is_file()}
     assert shown == files
     assert len(files["half_and_rest.py"].splitlines()) <= 20

@@ -23,7 +23,7 @@ def good(pool, options):
     refuse_unknown_options("good", options, frozenset({"factor"}))
     return bounded_partition(pool, {domain.name: 1.0 for domain in pool.domains})
 """
-QUICK = ["--seed", "3", "--limit", "2"]
+QUICK = ["--seed", "3", "--limit", "10"]
 
 
 @pytest.fixture(autouse=True)
@@ -40,10 +40,10 @@ def written(directory: Path, text: str, name: str = "mine.py") -> str:
     return str(directory / name)
 
 
-def of(directory: Path, body: str, call_s: float = 2.0) -> dict[str, Finding]:
+def of(directory: Path, body: str, call_s: float = 5.0, total_s: float = 60.0) -> dict[str, Finding]:
     """What was found of a policy with *body* before it answers rightly; all that did not pass."""
     text = GOOD.replace("    return", f"{body}\n    return")
-    findings = found(Request("check", written(directory, text), {}, 0, call_s))
+    findings = found(Request("check", written(directory, text), {}, 0, call_s, total_s))
     return {one.check: one for one in findings if one.verdict not in (Verdict.PASSED, Verdict.SLOW)}
 
 
@@ -98,7 +98,7 @@ def test_where_it_is_looked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     written(tmp_path, GOOD.replace("\n\n", "\nimport neighbour\n\n", 1), "json.py")  # as the standard library's
     monkeypatch.chdir(tmp_path)
     for target in ("package.policy:good", "package.policy", "json.py", "json.py:good", "max-speedup"):
-        result, _printed = run_trial(Request("answers", target, {}, 0, 5.0))
+        result, _printed = run_trial(Request("answers", target, {}, 0, 5.0, 60.0))
         assert not isinstance(result, Finding) and len(result["answers"]) > 100, (target, result)
 
 
@@ -114,8 +114,8 @@ def test_what_it_does_besides(tmp_path: Path) -> None:
     (tmp_path / "late.py").write_text("import fractions, colorsys\n", encoding="utf-8")
     for body, words in {
         "    open('/etc/hostname').close()": "open('/etc/hostname') at mine.py:6",
-        "    import os; os.system('true')": "os.system(b'true') at mine.py:6",
-        "    import os; os.fork()": "os.fork at mine.py:6",
+        "    import os; pool.domains or os.system('true')": "os.system(b'true') at mine.py:6",
+        "    import os; pool.domains or os.fork()": "os.fork at mine.py:6",
         "    import socket; socket.socket().close()": "socket.__new__",
         "    from pathlib import Path; Path('/').is_dir(); list(Path('/').iterdir())": "listdir",
     }.items():
@@ -146,16 +146,16 @@ def test_one_that_hangs_is_told(tmp_path: Path) -> None:
     ("body", "words"),
     [
         (
-            "    while len(pool.domains) > 1:\n        try:\n            while True: pass\n        except: pass",
+            "    import itertools\n    sum(itertools.repeat(len(pool.domains[1:])))",
             "not done",
-        ),
+        ),  # no signal gets in there
         ("    import os\n    if pool.domains: os._exit(0)", "ends the process (exit status 0)"),
         ("    import os\n    if pool.domains: os.kill(os.getpid(), 9)", "ends the process (signal 9)"),
     ],
     ids=["for good", "leaves", "killed"],
 )
 def test_one_that_nothing_stops(tmp_path: Path, body: str, words: str) -> None:
-    findings = of(tmp_path, body, call_s=0.1)
+    findings = of(tmp_path, body, total_s=4.0)
     assert set(findings) == {"returns"}
     assert words in findings["returns"].words
     if words == "not done":
@@ -163,7 +163,7 @@ def test_one_that_nothing_stops(tmp_path: Path, body: str, words: str) -> None:
 
 
 def test_one_that_hangs_where_it_is_loaded(tmp_path: Path) -> None:
-    findings = found(Request("check", written(tmp_path, "while True: pass\n"), {}, 0, 0.1))
+    findings = found(Request("check", written(tmp_path, "while True: pass\n"), {}, 0, 0.5, 2.0))
     assert [one.check for one in findings] == ["returns"] and "where it is loaded" in findings[0].words
 
 
@@ -178,7 +178,7 @@ def policy(pool, options):
     return None
 """
     start_s = time.monotonic()
-    run_trial(Request("answers", written(tmp_path, text), {}, 0, 2.0))
+    run_trial(Request("answers", written(tmp_path, text), {}, 0, 2.0, 60.0))
     assert time.monotonic() - start_s < 30
     time.sleep(0.1)
     state = Path(f"/proc/{note.read_text()}/stat")
@@ -186,7 +186,7 @@ def policy(pool, options):
 
 
 def test_output_without_end_is_cut(tmp_path: Path) -> None:
-    findings = of(tmp_path, "    if pool.domains: print('x' * 2**26)")
+    findings = of(tmp_path, "    if pool.domains: print('x' * 2**20)")
     assert set(findings) <= {"raises", "prints", "returns"} and findings, findings
 
 
@@ -199,4 +199,4 @@ def test_no_libvirt_is_needed(tmp_path: Path) -> None:
 
 def test_a_refusal_is_a_usage_error() -> None:
     with pytest.raises(UsageError, match="no such policy"):
-        found(Request("check", "no-such", {}, 0, 5.0))
+        found(Request("check", "no-such", {}, 0, 5.0, 60.0))
