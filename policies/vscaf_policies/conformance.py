@@ -97,7 +97,8 @@ def check_policy(
     the pools that decisions are timed on.
     Nothing is raised, whatever the policy raises; a policy that does not return is waited for.
     """
-    return _Trial(policy, options, pool_states(seed) if states is None else states, seed, delay_s, sizes).findings()
+    states = pool_states(seed) if states is None else states
+    return _Trial(policy, options, states=states, seed=seed, delay_s=delay_s, sizes=sizes).findings()
 
 
 def ask(policy: Policy, state: PoolState, options: Options) -> Said:
@@ -115,6 +116,7 @@ class _Trial:
         self,
         policy: Policy,
         options: Options,
+        *,
         states: Sequence[PoolState],
         seed: int,
         delay_s: float,
