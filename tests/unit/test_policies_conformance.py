@@ -428,9 +428,10 @@ def test_what_is_to_be_pasted_is_the_same_state() -> None:
 
 def test_shrinking_ends_in_time() -> None:
     state = sized_pool(1000)
-    start_s = time.monotonic()
-    smaller = shrink(state, lambda one: time.sleep(0.01) is None and len(one.domains) >= 900, seconds=0.5)
-    assert 900 <= len(smaller.domains) < 1000 and time.monotonic() - start_s < 2
+    for least in (900, 1001):  # some smaller state fails, or none
+        start_s = time.monotonic()
+        smaller = shrink(state, lambda one: time.sleep(0.01) is None and len(one.domains) >= least, seconds=0.5)  # noqa: B023
+        assert min(least, 1000) <= len(smaller.domains) <= 1000 and time.monotonic() - start_s < 3
 
 
 def test_nothing_is_found_where_nothing_is_wrong() -> None:
