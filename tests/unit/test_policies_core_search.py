@@ -44,6 +44,8 @@ def check(parts, price, spare):
 @example([{3: 0.0}, {-2: 0.0}], 4.0, 1)  # above what fits, and back
 @example([{-2: 0.0}, {3: 0.0}], 4.0, 1)
 @example([{3: 1.0}, {-2: 1.0}], 2.0, 1)
+@example([{1: 0.0, 3: 8.0}, {1: 2.0}], 6.0, 3)  # as good as the best before, with fewer chunks
+@example([{1: 0.0, 3: 12.0}], 6.0, 3)
 @example([{2: 4.0}, {1: 2.0}], 2.0, 2)  # as good as nothing at all, which takes fewer chunks
 @example([{1: 0.0}, {2: 2.0, 1: 1.0}], 2.0, 3)
 def test_is_the_best_of_all_sets_of_changes(parts, price, spare):
