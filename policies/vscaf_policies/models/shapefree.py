@@ -8,7 +8,6 @@ points, knees and dips included; far from them it goes back to the plain curves 
 
 import itertools
 import math
-from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
@@ -16,92 +15,105 @@ import numpy as np
 from vscaf_policies.models.parametric import Fit, usl
 from vscaf_policies.models.points import Array, Data
 
-_SERIAL = ((0.0, 0.1), (0.003, 0.1), (0.01, 0.13), (0.03, 0.17), (0.06, 0.15), (0.12, 0.13), (0.25, 0.1), (0.5, 0.07), (1.0, 0.05))
-_COHERENCE = ((0.0, 0.7), (1e-4, 0.15), (1e-3, 0.1), (1e-2, 0.05))
-_PLAIN = np.array([(serial, coherence) for (serial, _), (coherence, _) in itertools.product(_SERIAL, _COHERENCE)])
-_PLAIN_PRIOR = np.array([first * second for (_, first), (_, second) in itertools.product(_SERIAL, _COHERENCE)])
-_PLAIN_PRIOR /= _PLAIN_PRIOR.sum()
+_SERIAL = {0.0: 0.1, 0.003: 0.1, 0.01: 0.13, 0.03: 0.17, 0.06: 0.15, 0.12: 0.13, 0.25: 0.1, 0.5: 0.07, 1.0: 0.05}
+_COHERENCE = {0.0: 0.68, 1e-4: 0.15, 1e-3: 0.1, 1e-2: 0.05, 0.1: 0.01, 3.0: 0.01}
+_PLAIN = np.array(list(itertools.product(_SERIAL, _COHERENCE)))
+_PLAIN_PRIOR = np.outer(list(_SERIAL.values()), list(_COHERENCE.values())).ravel()
 """The plain curves: (sigma, kappa) of Gunther's law, and the prior probability of each."""
 
-_LEAST_PROBABILITY = 1e-3
+_ROUGHNESS = 0.015
+"""Relative difference of S from any smooth curve at each p by itself: loops divide well by one p and badly by the next.
+So a precise point is followed at its own p, however smooth the rest is."""
+
+_LEAST_PROBABILITY = 5e-3
 
 
-@dataclass(frozen=True, slots=True)
-class Kernel:
-    """Covariance of r: amplitude (of ln S), length (in ln p), and whether it may have knees and steps at every p."""
-
-    amplitude: float
-    length: float
-    rough: bool
-    prior: float
-
-    def stationary(self, first: Array, second: Array) -> Array:
-        """Exponential kernel where rough, else Matern 3/2."""
-        distance = np.abs(first[:, None] - second) / self.length
-        if self.rough:
-            return self.amplitude**2 * np.exp(-distance)
-        distance *= math.sqrt(3.0)
-        return self.amplitude**2 * (1.0 + distance) * np.exp(-distance)
-
-    def covariance(self, first: Array, second: Array) -> Array:
-        """The same, given that r(0) = 0: S(1) = 1 is exact."""
-        zero = np.zeros(1)
-        to_zero = self.stationary(first, zero) @ self.stationary(zero, second)
-        result: Array = self.stationary(first, second) - to_zero / self.amplitude**2
-        return result
-
-
-KERNELS = (
-    Kernel(0.08, 1.5, False, 0.25),
-    Kernel(0.08, 0.5, False, 0.15),
-    Kernel(0.3, 1.5, False, 0.15),
-    Kernel(0.3, 0.5, False, 0.15),
-    Kernel(0.1, 1.0, True, 0.15),
-    Kernel(0.4, 1.0, True, 0.1),
-    Kernel(1.0, 1.0, True, 0.05),
+_KERNELS = np.array(
+    [
+        # smooth amplitude (of ln S), its length (in ln p), rough amplitude, prior probability
+        (0.08, 1.5, 0.0, 0.25),
+        (0.15, 0.5, 0.03, 0.2),
+        (0.4, 0.8, 0.05, 0.2),
+        (0.08, 1.5, 0.15, 0.2),
+        (0.4, 0.8, 0.5, 0.15),
+    ]
 )
+"""Covariances of r: Matern's with 3/2 for what bends, and the exponential one of length 1 for knees and steps."""
 
 
-def fit_free(data: Data, cpus: Array) -> Fit:
-    """The shape-free model against the data; mean and variance of ln S at each of cpus."""
-    x = data.x
-    noise = np.diag(data.error**2)
-    covariances = np.stack([kernel.covariance(x, x) for kernel in KERNELS]) + noise
-    precisions = np.linalg.inv(covariances)
-    _, log_determinants = np.linalg.slogdet(covariances)
-    misfits = data.y - usl(_PLAIN, np.exp(x))
-    explained = misfits @ precisions  # kernel, plain curve, point
-    chi_squared = np.einsum("kcp,cp->kc", explained, misfits)
+def _covariance(kernels: Array, first: Array, second: Array) -> Array:
+    """Covariance of r between first and second (ln p), a matrix for each row of kernels, given that r(0) = 0."""
+    result = _stationary(kernels, np.abs(first[:, None] - second))
+    from_zero, to_zero = _stationary(kernels, first), _stationary(kernels, second)
+    result -= from_zero[:, :, None] * (to_zero / _variance(kernels)[:, None])[:, None, :]
+    return result
+
+
+def _variance(kernels: Array) -> Array:
+    """Variance of r far from p = 1, for each row of kernels."""
+    result: Array = np.square(kernels[:, 0]) + np.square(kernels[:, 2])
+    return result
+
+
+def _stationary(kernels: Array, distance: Array) -> Array:
+    """Covariance over a distance in ln p, for each row of kernels, before r(0) = 0 is taken into account."""
+    columns = (slice(None),) + (None,) * distance.ndim
+    scaled = (math.sqrt(3.0) / kernels[:, 1])[columns] * distance
+    result: Array = np.exp(-scaled)
+    scaled += 1.0
+    result *= scaled
+    result *= np.square(kernels[:, 0])[columns]
+    result += np.square(kernels[:, 2])[columns] * np.exp(-distance)
+    return result
+
+
+@lru_cache(maxsize=64)
+def _at_sizes(at: bytes) -> tuple[Array, Array]:
+    """What does not depend on the measured figures: covariances among the sizes (ln p), and the plain curves there."""
+    x = np.frombuffer(at)
+    return _covariance(_KERNELS, x, x), usl(_PLAIN, np.exp(x))
+
+
+@lru_cache(maxsize=32)
+def _at_question(most: int) -> tuple[Array, Array]:
+    """At the sizes of the question: variance of r without a point for each kernel, and the plain curves."""
+    cpus = sizes(most)
+    variance = _variance(_KERNELS)[:, None]
+    own = variance - np.square(_stationary(_KERNELS, np.log(cpus))) / variance + _ROUGHNESS**2
+    return own, usl(_PLAIN, cpus)
+
+
+def fit_free(data: Data, most: int) -> Fit:
+    """The shape-free model against the data; mean and variance of ln S at each of sizes(most)."""
+    covariances, plain_there = _at_sizes(data.x.tobytes())
+    covariances = covariances + np.diag(np.square(data.error) + _ROUGHNESS**2)
+    factors = np.linalg.cholesky(covariances)
     # The likelihood of the parametric models leaves out ln det of the noise: it is the same for all of them.
-    log_determinants -= 2.0 * np.log(data.error).sum()
-    log_joint = (
-        np.log([kernel.prior for kernel in KERNELS])[:, None]
-        + np.log(_PLAIN_PRIOR)
-        - 0.5 * (chi_squared + log_determinants[:, None])
-    )
+    diagonals = np.diagonal(factors, axis1=1, axis2=2) / data.error
+    log_determinants = 2.0 * np.log(diagonals).sum(axis=1)
+    precisions = np.linalg.inv(covariances)
+    misfits = data.y - plain_there
+    chi_squared = np.einsum("kcp,cp->kc", misfits @ precisions, misfits)  # kernel, plain curve, point
+    log_joint = np.log(_KERNELS[:, 3:]) + np.log(_PLAIN_PRIOR) - 0.5 * (chi_squared + log_determinants[:, None])
     best = log_joint.max()
     probability = np.exp(log_joint - best)
     log_evidence = float(best + math.log(probability.sum()))
-    probability /= probability.sum()
 
-    at = np.log(cpus)
-    plain = usl(_PLAIN, cpus)
-    means, variances, shares = [], [], []
-    for index, kernel in enumerate(KERNELS):
-        share = float(probability[index].sum())
-        if share < _LEAST_PROBABILITY:
-            continue
-        kept = probability[index] >= _LEAST_PROBABILITY * probability[index].max()
-        within = probability[index, kept] / probability[index, kept].sum()
-        across = kernel.covariance(at, x)
-        gain = across @ precisions[index]
-        own = kernel.amplitude**2 * (1.0 - np.square(kernel.stationary(at, np.zeros(1))[:, 0] / kernel.amplitude**2))
-        curves = plain[kept] + misfits[kept] @ gain.T
-        mean = within @ curves
-        means.append(mean)
-        variances.append(within @ (curves - mean) ** 2 + np.maximum(own - np.einsum("ij,ij->i", gain, across), 0.0))
-        shares.append(share)
-    mean, variance = mixture(np.array(shares), np.array(means), np.array(variances))
+    shares = probability.sum(axis=1)
+    kept = np.flatnonzero(shares >= _LEAST_PROBABILITY * shares.max())
+    curves = np.flatnonzero(probability.max(axis=0) >= _LEAST_PROBABILITY * probability.max())
+    within = probability[np.ix_(kept, curves)]
+    within /= within.sum(axis=1, keepdims=True)
+    own, plain = _at_question(most)
+    at = np.log(sizes(most))
+    across = _covariance(_KERNELS[kept], at, data.x)
+    across += _ROUGHNESS**2 * (np.abs(at[:, None] - data.x) < 1e-9)
+    gains = across @ precisions[kept]
+    explained = np.maximum(own[kept] - np.einsum("kpx,kpx->kp", gains, across), 0.0)
+    lines = plain[curves] + misfits[curves] @ gains.transpose(0, 2, 1)
+    means = np.einsum("kc,kcp->kp", within, lines)
+    spread = np.einsum("kc,kcp->kp", within, np.square(lines - means[:, None]))
+    mean, variance = mixture(shares[kept], means, explained + spread)
     return Fit(mean, variance, log_evidence)
 
 
