@@ -24,9 +24,10 @@ def split_by_worth(
 
     Domains that do not compete get 0. Domains whose worth is not known get the equal share, within their bounds, and
     the others split the remainder; what makes nothing better for those stays free, or goes to the unknown ones
-    (lend_to_unknown). Where all are unknown this is equipartition. least_cpus: minimum of every domain whose worth is known, up to
-    its maximum and as far as the pool allows. Domains count by name, in whatever order they are given. More of them than chunks: the first by weight,
-    then by name, get a chunk each.
+    (lend_to_unknown). Where all are unknown this is equipartition. least_cpus: what every domain whose worth is known
+    has at least, up to its maximum and as far as the pool allows. Domains count by name, in whatever order they are
+    given. More of them than chunks: the first by weight, then by name, get a chunk each. Curves that are not concave
+    may be solved short of the optimum, by a known bound, so that a decision stays quick (best_partition_bounded).
     """
     chunk, chunks = pool.chunk, pool.cpus // pool.chunk
     domains = sorted((domain for domain in pool.domains if competes(domain)), key=lambda domain: domain.name)
