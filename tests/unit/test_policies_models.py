@@ -396,7 +396,7 @@ def test_questions_that_make_no_sense_are_refused(most, models, named):
 
 
 def test_a_fit_is_fast_and_remembered():
-    """Generous bounds: the machines of tests are busy. A fit of 20 points takes about 2 ms, 5 ms for 4,096 CPUs."""
+    """Generous bounds: the machines of tests are busy."""
 
     def best_ms(most):
         times = []
