@@ -121,9 +121,9 @@ def test_downeys_formula_in_one_expression_is_his_three_regimes(average, sigma):
     assert computed == pytest.approx([downey(average, sigma)(p) for p in sizes])
 
 
-@pytest.mark.parametrize(("average", "sigma"), [(51.4, 0.31), (1.7, 1.5), (3, 1.9), (200, 0.1), (2.0, 0.0)])
+@pytest.mark.parametrize(("average", "sigma"), [(51.4, 0.31), (1.24, 0.61), (3, 1.9), (200, 0.1), (2.0, 0.0)])
 def test_downeys_optimum_is_found_in_either_regime_and_on_the_plateau(average, sigma):
-    """The first has an optimum in the other regime too; the second is all plateau: A says all there, sigma nothing."""
+    """The second is all plateau: there A says all and sigma nothing."""
     curve = downey(average, sigma)
     estimate = fit_curve(points_of(curve, range(2, 58), 0.01, 22), MOST, models=("downey",))
     assert worst(estimate, curve, range(2, MOST + 1)) < 0.02
@@ -396,7 +396,7 @@ def test_questions_that_make_no_sense_are_refused(most, models, named):
 
 
 def test_a_fit_is_fast_and_remembered():
-    """Generous bounds: the machines of tests are busy. A fit of 20 points takes about 2 ms, 5 ms for 4,096 CPUs."""
+    """Generous bounds: the machines of tests are busy."""
 
     def best_ms(most):
         times = []
