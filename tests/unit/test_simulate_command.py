@@ -310,7 +310,8 @@ def test_as_a_program(short: Path, tmp_path: Path) -> None:
     assert json.loads((out / "results.json").read_text(encoding="utf-8"))["scenarios"][0]["name"] == "short"
 
 
-def test_ctrl_c_ends_it_and_its_workers(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("how", "status"), [(signal.SIGINT, 130), (signal.SIGKILL, -signal.SIGKILL)])
+def test_its_workers_end_with_it(how: signal.Signals, status: int, tmp_path: Path) -> None:
     path = written(tmp_path, "long")
     path.write_text(path.read_text(encoding="utf-8").replace("seconds = 6.0", "seconds = 90000.0"), encoding="utf-8")
     process = subprocess.Popen(
@@ -321,13 +322,18 @@ def test_ctrl_c_ends_it_and_its_workers(tmp_path: Path) -> None:
         deadline_s = time.monotonic() + 60
         while len(busy_in_session(process.pid)) < 3 and time.monotonic() < deadline_s:
             time.sleep(0.2)
-        os.killpg(process.pid, signal.SIGINT)  # as a terminal does
-        _, stderr = process.communicate(timeout=30)
-        assert (process.returncode, stderr) == (130, "vscaf: interrupted: nothing of it is kept\n")
+        if how is signal.SIGINT:
+            os.killpg(process.pid, how)  # as a terminal does
+        else:
+            process.kill()
+        assert process.wait(timeout=30) == status
         deadline_s = time.monotonic() + 10
         while busy_in_session(process.pid) and time.monotonic() < deadline_s:
             time.sleep(0.1)
         assert busy_in_session(process.pid) == []
+        assert process.stderr is not None
+        if how is signal.SIGINT:
+            assert process.stderr.read() == "vscaf: interrupted: nothing of it is kept\n"
     finally:
         if process.poll() is None:
             os.killpg(process.pid, signal.SIGKILL)
