@@ -22,10 +22,10 @@ Fraction = Annotated[float, Meta(ge=0, le=1)]
 class SpeedupCurve:
     """Published points of a speedup curve, and how to go from one to the next.
 
-    points: (threads, speedup) by rising threads, the first (1, 1.0). between: linear in the logarithm of the threads,
-    linear in the threads, or a monotone cubic (Fritsch and Butland 1984) in the logarithm. Beyond the last point the
-    curve is flat. assumed: what of the shape nobody has published; empty: nothing. ipc: instructions per cycle and
-    thread alone, None: not known.
+    points: (threads, speedup) by rising threads, the first (1, 1.0). assumed_points: more of them that nobody has
+    published; the curve goes through both. between: linear in the logarithm of the threads, linear in the threads, or a
+    monotone cubic (Fritsch and Butland 1984) in the logarithm. Beyond the last point the curve is flat. assumed: what
+    of the shape nobody has published; empty: nothing. ipc: instructions per cycle and thread alone, None: not known.
     """
 
     name: str
@@ -35,6 +35,7 @@ class SpeedupCurve:
     points: tuple[tuple[float, float], ...]
     between: Between = "monotone"
     ipc: float | None = None
+    assumed_points: tuple[tuple[float, float], ...] = ()
 
     def speedup(self, cpus: float) -> float:
         """S(cpus) against one CPU. Less than one CPU is a share of one: S(p) = p."""
@@ -44,7 +45,7 @@ class SpeedupCurve:
 
     @cached_property
     def _shape(self) -> "_Shape":
-        return _Shape(self.points, self.between)
+        return _Shape(tuple(sorted(self.points + self.assumed_points)), self.between)
 
 
 @dataclass(frozen=True)
@@ -145,6 +146,7 @@ class _CurveFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
     name: str
     source: str
     points: list[tuple[Annotated[float, Meta(ge=1)], Positive]]
+    assumed_points: list[tuple[Annotated[float, Meta(ge=1)], Positive]] = []
     title: str = ""
     assumed: str = ""
     between: Between = "monotone"
@@ -187,12 +189,16 @@ def _load(path: Path) -> SpeedupCurve:
     threads = [point[0] for point in content.points]
     if threads[:1] != [1.0] or content.points[0][1] != 1.0:
         raise UsageError(f"{where}: points: the first is not [1, 1.0]: speedups are against one thread: add it")
-    if any(later <= earlier for earlier, later in itertools.pairwise(threads)):
-        raise UsageError(f"{where}: points: threads do not rise from one to the next: sort them, each once")
+    for key, numbers in (("points", threads), ("assumed_points", [point[0] for point in content.assumed_points])):
+        if any(later <= earlier for earlier, later in itertools.pairwise(numbers)):
+            raise UsageError(f"{where}: {key}: threads do not rise from one to the next: sort them, each once")
+    both = sorted(set(threads) & {point[0] for point in content.assumed_points})
+    if both:
+        raise UsageError(f"{where}: assumed_points: {both[0]:g} threads are in points too: remove it from one of them")
     gaps = threads != [float(number) for number in range(1, len(threads) + 1)]
-    if gaps and not content.assumed:
+    if (gaps or content.assumed_points) and not content.assumed:
         raise UsageError(
-            f"{where}: assumed: is missing although not every number of threads has a point: say in a "
+            f"{where}: assumed: is missing although not every number of threads has a published point: say in a "
             "sentence what is assumed in between"
         )
     return SpeedupCurve(
@@ -203,6 +209,7 @@ def _load(path: Path) -> SpeedupCurve:
         tuple(content.points),
         content.between,
         content.ipc,
+        tuple(content.assumed_points),
     )
 
 
