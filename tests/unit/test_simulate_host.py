@@ -89,6 +89,20 @@ def test_everybody_gets_what_the_simulated_host_gives(steps: list[tuple[str, int
             assert mine == pytest.approx(theirs, abs=1e-9)
 
 
+def test_what_leaves_late_leaves_at_its_time_though_nobody_looks() -> None:
+    async def main() -> None:
+        host = CrowdedHost(CPUS, lambda key: None, Latencies(unplug_s=2.0))
+        key = host.start("a", 1, 2)
+        await host.plug(key, 2)
+        host.compute(key, {0: 1.0, 1: 1.0})
+        await host.unplug(key, 1)
+        await asyncio.sleep(10.0)
+        assert (await host.observe())[0].vcpus == 1
+        assert host.domains[key].vcpu_time_s == {0: pytest.approx(10.0), 1: pytest.approx(2.0)}
+
+    run_virtual(main())
+
+
 def test_who_is_concerned_by_a_change_is_told_and_nobody_else() -> None:
     told: list[DomainKey] = []
 
