@@ -50,6 +50,8 @@ class ShownDomain(Protocol):
     @property
     def unmanaged_why(self) -> str: ...
     @property
+    def ours(self) -> bool: ...
+    @property
     def held(self) -> frozenset[int]: ...
     @property
     def demand(self) -> int: ...
@@ -126,6 +128,7 @@ def domain_status(domain: ShownDomain) -> DomainStatus:
         demand=domain.demand,
         busy_cpus=round(domain.busy_cpus, 3),
         paused=domain.seen.paused,
+        suspended=domain.ours,
         vcpus=domain.seen.vcpus,
         vcpus_maximum=domain.seen.vcpus_maximum,
         online=list(link.online) if link is not None and link.online is not None else None,
@@ -198,7 +201,7 @@ def _domains(state: Mapping[str, Any]) -> Table:
         weight = domain["scaf_weight"]
         rows.add_row(
             name,
-            domain["state"] + (", paused" if domain.get("paused") else ""),
+            domain["state"] + (", paused" if domain.get("paused") and not domain.get("suspended") else ""),
             domain["partition"] or "-",
             str(domain["demand"]),
             f"{domain['busy_cpus']:.2f}",

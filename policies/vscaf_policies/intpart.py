@@ -8,9 +8,13 @@ import math
 from collections.abc import Mapping, Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 _LEAST_SHARE = 1e-9
 """Of the largest share. A share of zero counts as this much, so that what nobody else can use still finds a home."""
+
+_STEPS = 1e9
+"""In a chunk. Errors of rounding that differ by less are the same."""
 
 
 def integer_partition(
@@ -69,13 +73,17 @@ def partition_chunks(shares: Sequence[float], chunks: int, low: Sequence[int], h
     wanted = min(chunks, sum(high))
     if wanted == sum(high):
         return high
-    exact, between = _exact_partition(_normal(shares), wanted, low, high)
-    parts = list(map(math.floor, exact))
+    exact, free = _exact_partition(np.array(_normal(shares)), wanted, np.array(low), np.array(high))
+    whole = np.floor(exact)
+    parts = [int(part) for part in whole.tolist()]
     remaining = wanted - sum(parts)
-    if remaining > len([part for part in between if parts[part] < high[part]]):
-        between = list(range(len(parts)))  # the noise of floating point put somebody at a bound
+    if remaining == 0:
+        return parts
+    if remaining > int((whole[free] < np.array(high)[free]).sum()):
+        free = np.arange(len(parts))  # the noise of floating point put somebody at a bound
     # Whoever is at a bound has no error. The error is rounded so that the noise of floating point decides no tie.
-    needy = sorted(between, key=lambda part: (-round(exact[part] - parts[part], 9), -shares[part], part))
+    error = np.rint((exact[free] - whole[free]) * _STEPS)
+    needy = free[np.lexsort((free, -np.array(shares)[free], -error))].tolist()
     while remaining > 0:
         for part in needy:
             if remaining > 0 and parts[part] < high[part]:
@@ -116,26 +124,25 @@ def _cut_minima(low: Sequence[int], chunks: int) -> list[int]:
 
 
 def _exact_partition(
-    shares: Sequence[float], wanted: int, low: Sequence[int], high: Sequence[int]
-) -> tuple[list[float], list[int]]:
+    share: NDArray[np.float64], wanted: int, low: NDArray[np.int64], high: NDArray[np.int64]
+) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
     """Real-valued p_i = clamp(t share_i, low_i, high_i) that sums to wanted; sum(low) <= wanted <= sum(high).
 
     Also which parts are not at a bound for certain. The sum rises with t and bends where a part leaves its minimum or
-    reaches its maximum; which parts are in between is found by halving the list of those places.
+    reaches its maximum; between which of those places t is, is found by halving.
     """
-    share, least, most = np.array(shares), np.array(low, dtype=np.float64), np.array(high, dtype=np.float64)
-    leaves, arrives = least / share, most / share
+    leaves, arrives = low / share, high / share
     bends = np.sort(np.concatenate((leaves, arrives)))
-    first, last = 0, bends.size - 1  # sum at first <= wanted, at or beyond last >= wanted
+    first, last = 0, bends.size - 1  # the sum at the first is <= wanted, at the last >= wanted
     while last - first > 1:
         middle = (first + last) // 2
-        if np.clip(bends[middle] * share, least, most).sum() <= wanted:
+        if np.minimum(np.maximum(bends[middle] * share, low), high).sum() <= wanted:
             first = middle
         else:
             last = middle
     free = np.flatnonzero((leaves <= bends[first]) & (arrives > bends[first]))
-    exact = np.where(leaves > bends[first], least, most)
+    exact = np.where(leaves > bends[first], low, high).astype(np.float64)
     if free.size:
         rest = wanted - float(exact.sum() - exact[free].sum())
         exact[free] = rest / math.fsum(share[free].tolist()) * share[free]
-    return exact.tolist(), free.tolist()
+    return exact, free

@@ -82,7 +82,7 @@ def test_one_daemon_at_a_time(tmp_path: Path) -> None:
     Journal(tmp_path, "boot").close()
 
 
-@pytest.mark.parametrize("content", ["", "{", '{"version":1}', '{"version":3,"boot_id":"boot","domains":[]}'])
+@pytest.mark.parametrize("content", ["", "{", '{"version":1}', '{"version":4,"boot_id":"boot","domains":[]}'])
 def test_a_bad_journal_is_never_taken_for_an_empty_one(tmp_path: Path, content: str) -> None:
     (tmp_path / "journal.json").write_text(content, encoding="utf-8")
     with pytest.raises(JournalError, match=r"journal\.json"):

@@ -151,6 +151,7 @@ def test_why_a_domain_is_left_alone(state: str) -> None:
 def test_states(state: str) -> None:
     assert f"│ {state}" in shown(state=state)
     assert f"{state}, paused" in shown(state=state, paused=True)
+    assert "suspended, paused" not in shown(state="suspended", paused=True, suspended=True)
 
 
 @dataclass
@@ -160,6 +161,7 @@ class Shown:
     name: str = "a"
     state: str = "cooperating"
     unmanaged_why: str = ""
+    ours: bool = False
     held: frozenset[int] = frozenset({0, 2})
     demand: int = 2
     busy_cpus: float = 1.23456

@@ -1,13 +1,11 @@
 """The simulated host for many domains: what one change costs does not grow with the domains that it leaves alone."""
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from vscaf.hypervisor.simulated import LEAST, Latencies, SimulatedHost, _areas, _balance, _Crowd, _crowds
 from vscaf.hypervisor.values import DomainKey, DomainSeen, HostCpus, Plugged, RunState
-
-_NOBODY: frozenset[DomainKey] = frozenset()
 
 
 class CrowdedHost(SimulatedHost):
@@ -36,6 +34,8 @@ class CrowdedHost(SimulatedHost):
         self._everybody = False
         self._due = False
         self._looking = 0
+        self._leaving: set[DomainKey] = set()
+        self._loads: dict[tuple[frozenset[int], ...], float] = {}
         super().__init__(
             cpus,
             self._changed,
@@ -74,6 +74,7 @@ class CrowdedHost(SimulatedHost):
         plugged = await super().unplug(key, vcpus)
         domain = self.domains[key]
         if domain.leaving is not None:
+            self._leaving.add(key)
             self._loop.call_at(domain.leaving[0], self._count)
         self._mark(key)
         return plugged
@@ -111,10 +112,14 @@ class CrowdedHost(SimulatedHost):
 
     def _count(self) -> None:
         now_s = self._loop.time()
-        for domain in self.domains.values():
-            if domain.leaving is not None and domain.leaving[0] <= now_s:
+        for key in sorted(self._leaving):
+            domain = self.domains.get(key)
+            if domain is None or domain.leaving is None:
+                self._leaving.discard(key)
+            elif domain.leaving[0] <= now_s:
                 domain.vcpus, domain.leaving = min(domain.vcpus, domain.leaving[1]), None
-                self._mark(domain.key)
+                self._leaving.discard(key)
+                self._mark(key)
         if self._looking:
             for key in self.domains:
                 self._book_one(key, now_s)
@@ -134,14 +139,18 @@ class CrowdedHost(SimulatedHost):
         return self._now.get(key, {})
 
     def load_cpus(self, key: DomainKey) -> float:
-        """CPUs in use by all domains that may run where this one may."""
-        users = {user for place in self._places.get(key, ()) for user in self._users[place]}
-        return sum([sum(self._now[user].values()) for user in sorted(users) if user in self._now])
+        """CPUs in use by all domains that may run just where this one may."""
+        places = self._places.get(key, ())
+        load = self._loads.get(places)
+        if load is None:
+            users = {user for place in places for user in self._users[place]}
+            load = sum([sum(self._now[user].values()) for user in sorted(users) if user in self._now])
+            self._loads[places] = load
+        return load
 
     def neighbours(self, key: DomainKey) -> frozenset[DomainKey]:
         """Other domains that want CPU time on a pCPU on which this one does."""
-        users = self._beside(self._places.get(key, ()))
-        return frozenset(users - {key})
+        return frozenset(self._beside(self._places.get(key, ())) - {key})
 
     def settle(self) -> None:
         """Shares CPU time out anew among those that have changed and those beside them."""
@@ -153,10 +162,11 @@ class CrowdedHost(SimulatedHost):
         if not self._dirty:
             return
         dirty, self._dirty = self._dirty, {}
-        concerned: dict[DomainKey, None] = dict(dirty)
+        left = {place for key in dirty for place in self._places.get(key, ())}
+        concerned = self._beside(left) | dirty.keys()
         for key in dirty:
-            concerned.update(dict.fromkeys(self._beside(self._places.get(key, ()))))
             self._move(key)
+        self._loads.clear()
         done: set[DomainKey] = set()
         now_s = self._loop.time()
         for key in sorted(concerned):
@@ -194,10 +204,10 @@ class CrowdedHost(SimulatedHost):
                     self._on_cpu.setdefault(cpu, set()).add(place)
             self._users[place].add(key)
 
-    def _beside(self, places: tuple[frozenset[int], ...]) -> set[DomainKey]:
+    def _beside(self, places: Iterable[frozenset[int]]) -> set[DomainKey]:
         """Who wants CPU time on a pCPU of these."""
         near = {other for place in places for cpu in place for other in self._on_cpu.get(cpu, ())}
-        return {user for place in near for user in self._users[place]}
+        return set().union(*[self._users[place] for place in near])
 
     def _crowd(self, key: DomainKey) -> set[DomainKey]:
         crowd, seen = {key}, set[frozenset[int]]()
@@ -213,20 +223,26 @@ class CrowdedHost(SimulatedHost):
         return crowd
 
     def _share_out(self, crowd: list[DomainKey], now_s: float) -> None:
-        parts: list[_Crowd] = []
+        """By SimulatedHost's rules; vCPUs of the same pins and weight are taken together, as they get the same."""
+        parts: dict[tuple[frozenset[int], float], _Crowd] = {}
+        shares: list[tuple[_Crowd, _Crowd]] = []
         for key in crowd:
             self._book_one(key, now_s)
             self._now.pop(key, None)
             if key not in self.domains:
                 self._booked_s.pop(key, None)
             elif key in self._places:
-                parts += _crowds(self.domains[key])
-        _balance(parts, _areas(parts, self.cpus.online))
-        for part in parts:
-            total, got = sum(part.wanted.values()), sum(part.got)
-            self._now.setdefault(part.key, {}).update(
-                {vcpu: got * wanted / total for vcpu, wanted in part.wanted.items()}
-            )
+                for part in _crowds(self.domains[key]):
+                    whole = parts.setdefault((part.pins, part.weight), _Crowd(key, part.weight, part.pins, {}))
+                    # Only the sum of what a crowd wants counts, whichever vCPUs want it.
+                    whole.wanted[0] = whole.wanted.get(0, 0.0) + sum(part.wanted.values())
+                    shares.append((part, whole))
+        wholes = list(parts.values())
+        _balance(wholes, _areas(wholes, self.cpus.online))
+        got = {id(whole): sum(whole.got) / whole.wanted[0] for whole in wholes}
+        for part, whole in shares:
+            each = got[id(whole)]
+            self._now.setdefault(part.key, {}).update({vcpu: each * one for vcpu, one in part.wanted.items()})
 
     def _book_one(self, key: DomainKey, now_s: float) -> None:
         passed_s = now_s - self._booked_s.get(key, now_s)

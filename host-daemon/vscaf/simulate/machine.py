@@ -12,6 +12,9 @@ from vscaf.simulate.scenario import Host
 REMOTE_DISTANCE = 21
 """Between NUMA nodes, 10 being local: what firmware of two-socket machines commonly says."""
 
+MOST_PLACES = 8192
+"""Sets of pCPUs of which it is remembered where they lie."""
+
 
 def host_cpus(host: Host) -> HostCpus:
     """The pCPUs of *host*: the pool's from 0 on, then the reserve's; each node has a last-level cache and a socket.
@@ -65,6 +68,7 @@ class SpeedModel:
         self._yield = host.smt_yield
         self._remote_penalty = host.remote_penalty if host.nodes > 1 else 0.0
         self._node_of = cpus.node_of
+        self._places: dict[frozenset[int], tuple[frozenset[int], int]] = {}
         self._core_of = {cpu: number for number, core in enumerate(cpus.cores) for cpu in core}
 
     def speed(  # noqa: PLR0917 (what speed depends on)
@@ -94,7 +98,7 @@ class SpeedModel:
         if crowding > 1.0 + 1e-9:
             speed /= crowding ** (1.0 + math.log2(computing.loss))
         if self._remote_penalty:
-            nodes = {self._node_of[cpu] for vcpu in wanted for cpu in pins[vcpu]}
+            nodes = frozenset[int]().union(*[self._where(place)[0] for place in {pins[vcpu] for vcpu in wanted}])
             if nodes != {home} if home is not None else len(nodes) > 1:
                 speed *= 1.0 - self._remote_penalty
         return speed
@@ -109,11 +113,22 @@ class SpeedModel:
             return sum([self._core(float(min(self._threads, count))) for count in busy.values()]) / max(
                 1, sum(busy.values())
             )
-        cores = {self._core_of[cpu] for place in dict.fromkeys(places) for cpu in place}
-        each = min(float(self._threads), max(1.0, load_cpus / len(cores)))
+        distinct = set(places)
+        cores = sum([self._where(place)[1] for place in distinct])
+        each = min(float(self._threads), max(1.0, load_cpus / cores))
         return self._core(each) / each
 
     def _core(self, busy: float) -> float:
         """Throughput of a core of which so many threads are busy, linear from one to all of them."""
         whole = self._threads * self._yield
         return 1.0 + (busy - 1.0) * (whole - 1.0) / (self._threads - 1)
+
+    def _where(self, place: frozenset[int]) -> tuple[frozenset[int], int]:
+        """The nodes of these pCPUs, and how many cores they are on."""
+        known = self._places.get(place)
+        if known is None:
+            if len(self._places) >= MOST_PLACES:
+                self._places.clear()
+            nodes = frozenset(self._node_of[cpu] for cpu in place)
+            known = self._places[place] = (nodes, len({self._core_of[cpu] for cpu in place}))
+        return known
