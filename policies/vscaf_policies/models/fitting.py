@@ -1,7 +1,8 @@
 """From points to an estimate: fit each model, weigh them by evidence, say how sure the result is."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
@@ -21,10 +22,11 @@ from vscaf_policies.models.points import (
 from vscaf_policies.models.shapefree import fit_free, mixture, monotone, sizes
 from vscaf_policies.state import SpeedupPoint
 
-PRIOR = {"log": 0.4, "amdahl": 0.2, "usl": 0.15, "downey": 0.15, "monotone": 0.08, "free": 0.02}
+PRIOR = {"log": 0.5, "amdahl": 0.2, "usl": 0.1, "downey": 0.1, "monotone": 0.08, "free": 0.02}
 """Probability of each model before any point. Simpler ones first; SCAF's is what decides while one point is known."""
 
 MODELS = tuple(PRIOR)
+_SHAPEFREE = frozenset({"monotone", "free"})
 
 UNFORESEEN_PER_E_FOLD = 0.12
 """Relative error of every model for each factor of e between p and the nearest size measured: no program follows a
@@ -57,16 +59,43 @@ def fit_curve(
         names = f"unknown models {', '.join(unknown)}" if unknown else f"{len(models)} models, most = {most}"
         raise ValueError(f"fit of a speedup curve: {names}: most must be >= 1 and models some of {', '.join(MODELS)}")
     asked = tuple(name for name in MODELS if name in models)
-    return _fit(usable_points(points, drift_per_s), most, asked)
+    return _estimate(usable_points(points, drift_per_s), most, asked)
+
+
+@lru_cache(maxsize=256)
+def _estimate(points: tuple[UsablePoint, ...], most: int, models: tuple[str, ...]) -> SpeedupEstimate:
+    """From ln S at some sizes to S at every size; in between, linear in ln p."""
+    belief = _belief(points, most, models)
+    mean, variance = belief.mean, belief.variance
+    if len(mean) < most:
+        at, every = np.log(sizes(most)), np.log(np.arange(1.0, most + 1.0))
+        mean, variance = np.interp(every, at, mean), np.interp(every, at, variance)
+    speedups = np.exp(mean)
+    errors = speedups * np.sqrt(variance)
+    speedups[0], errors[0] = 1.0, 0.0
+    return SpeedupEstimate(
+        belief.model, tuple(speedups.tolist()), tuple(errors.tolist()), belief.weights, belief.parameters
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Belief:
+    """An estimate in ln S at sizes(most) alone: small, whatever most is, so that many of them can be remembered."""
+
+    model: str
+    mean: Array
+    variance: Array
+    weights: tuple[tuple[str, float], ...] = ()
+    parameters: tuple[tuple[str, float], ...] = ()
 
 
 @lru_cache(maxsize=4096)
-def _fit(points: tuple[UsablePoint, ...], most: int, models: tuple[str, ...]) -> SpeedupEstimate:
+def _belief(points: tuple[UsablePoint, ...], most: int, models: tuple[str, ...]) -> _Belief:
     data = as_data(points)
     cpus = sizes(most)
     if data is None:
         at = np.log(cpus)
-        return _estimate("unknown", cpus, UNKNOWN_EXPONENT * at, (UNKNOWN_ERROR * at) ** 2, (), ())
+        return _Belief("unknown", UNKNOWN_EXPONENT * at, np.square(UNKNOWN_ERROR * at))
     fits = _fits(points, data, cpus, models)
     names = list(fits)
     scores = np.array([math.log(PRIOR[name]) + fits[name].log_evidence for name in names])
@@ -78,14 +107,10 @@ def _fit(points: tuple[UsablePoint, ...], most: int, models: tuple[str, ...]) ->
         np.array([fits[name].variance + (0.0 if name in _SHAPEFREE else MISFIT**2) for name in names]),
     )
     variance += np.square(UNFORESEEN_PER_E_FOLD * _distance(np.log(cpus), data.x))
-    if names != ["log"]:
+    if names != ["log"]:  # SCAF's model alone is left as published: it may well be superlinear on few CPUs
         mean = np.clip(mean, math.log(LEAST_SPEEDUP), np.log(MOST_EFFICIENCY * cpus))
     chosen = names[int(np.argmax(weights))]
-    shares = tuple(zip(names, weights.tolist(), strict=True))
-    return _estimate(chosen, cpus, mean, variance, shares, fits[chosen].parameters)
-
-
-_SHAPEFREE = frozenset({"monotone", "free"})
+    return _Belief(chosen, mean, variance, tuple(zip(names, weights.tolist(), strict=True)), fits[chosen].parameters)
 
 
 def _fits(points: tuple[UsablePoint, ...], data: Data, cpus: Array, models: tuple[str, ...]) -> dict[str, Fit]:
@@ -107,22 +132,3 @@ def _distance(at: Array, measured: Array) -> Array:
     after = np.minimum(np.searchsorted(known, at), len(known) - 1)
     distances: Array = np.minimum(np.abs(at - known[after]), np.abs(at - known[np.maximum(after - 1, 0)]))
     return distances
-
-
-def _estimate(
-    model: str,
-    cpus: Array,
-    mean: Array,
-    variance: Array,
-    weights: tuple[tuple[str, float], ...],
-    parameters: tuple[tuple[str, float], ...],
-) -> SpeedupEstimate:
-    """From ln S at some sizes to S at every size; in between, linear in ln p."""
-    most = int(cpus[-1])
-    if len(cpus) < most:
-        every = np.log(np.arange(1.0, most + 1.0))
-        mean, variance = (np.interp(every, np.log(cpus), values) for values in (mean, variance))
-    speedups = np.exp(mean)
-    errors = speedups * np.sqrt(variance)
-    speedups[0], errors[0] = 1.0, 0.0
-    return SpeedupEstimate(model, tuple(speedups.tolist()), tuple(errors.tolist()), weights, parameters)

@@ -21,6 +21,9 @@ MOST_EFFICIENCY = 2.0
 LEAST_SPEEDUP = 0.01
 """ln S must exist. A program that is a hundred times slower than on one CPU is not distinguished from a worse one."""
 
+MOST_RELATIVE_ERROR = 10.0
+"""Of the speedup. A point that may be wrong by more says nothing."""
+
 DRIFT_PER_S = 0.001
 """Relative error that a second of age adds: after 100 s a point is no better than 10%. Programs change their phases
 within tens of seconds to minutes; a point of an hour ago says nothing (360%)."""
@@ -73,7 +76,7 @@ def usable_points(points: Iterable[SpeedupPoint], drift_per_s: float = DRIFT_PER
 
 
 def as_data(points: Iterable[UsablePoint]) -> Data | None:
-    """The points as ln S over ln p, one for each size; None without a point whose weight counts.
+    """The points as ln S over ln p, one for each size; None where no error is below MOST_RELATIVE_ERROR.
 
     In ln S a relative error is the same everywhere and an error in proportion to S does not bias the fit. Points of
     one size are combined by 1 / error^2; where they disagree by more than their errors allow, the error of the
@@ -81,10 +84,12 @@ def as_data(points: Iterable[UsablePoint]) -> Data | None:
     """
     listed = list(points)
     cpus = np.array([point.cpus for point in listed], dtype=np.float64)
-    speedups = np.maximum([point.speedup for point in listed], LEAST_SPEEDUP)
+    errors = np.array([point.standard_error for point in listed], dtype=np.float64)
+    # 0 +- 0.4 says that S is hardly above 0.4, so it stands for 0.2 +- 0.4: ln 0 would say that it is far below.
+    speedups = np.maximum([point.speedup for point in listed], np.clip(errors / 2.0, LEAST_SPEEDUP, 0.5))
     y = np.log(speedups)
-    weights = (speedups / np.array([point.standard_error for point in listed], dtype=np.float64)) ** 2
-    counted = weights > 1e-8  # an error of 10,000 times the speedup says nothing, and its weight would be noise
+    weights = np.square(speedups / errors)
+    counted = speedups * MOST_RELATIVE_ERROR >= errors
     cpus, y, weights = cpus[counted], y[counted], weights[counted]
     if not len(cpus):
         return None

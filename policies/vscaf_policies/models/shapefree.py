@@ -15,41 +15,55 @@ import numpy as np
 from vscaf_policies.models.parametric import Fit, usl
 from vscaf_policies.models.points import Array, Data
 
-_SERIAL = ((0.0, 0.1), (0.003, 0.1), (0.01, 0.13), (0.03, 0.17), (0.06, 0.15), (0.12, 0.13), (0.25, 0.1), (0.5, 0.07), (1.0, 0.05))
-_COHERENCE = ((0.0, 0.7), (1e-4, 0.15), (1e-3, 0.1), (1e-2, 0.05))
-_PLAIN = np.array([(serial, coherence) for (serial, _), (coherence, _) in itertools.product(_SERIAL, _COHERENCE)])
-_PLAIN_PRIOR = np.array([first * second for (_, first), (_, second) in itertools.product(_SERIAL, _COHERENCE)])
-_PLAIN_PRIOR /= _PLAIN_PRIOR.sum()
+_SERIAL = {0.0: 0.1, 0.003: 0.1, 0.01: 0.13, 0.03: 0.17, 0.06: 0.15, 0.12: 0.13, 0.25: 0.1, 0.5: 0.07, 1.0: 0.05}
+_COHERENCE = {0.0: 0.68, 1e-4: 0.15, 1e-3: 0.1, 1e-2: 0.05, 0.1: 0.01, 3.0: 0.01}
+_PLAIN = np.array(list(itertools.product(_SERIAL, _COHERENCE)))
+_PLAIN_PRIOR = np.outer(list(_SERIAL.values()), list(_COHERENCE.values())).ravel()
 """The plain curves: (sigma, kappa) of Gunther's law, and the prior probability of each."""
+
+_ROUGHNESS = 0.015
+"""Relative difference of S from any smooth curve at each p by itself: loops divide well by one p and badly by the next.
+So a precise point is followed at its own p, however smooth the rest is."""
 
 _LEAST_PROBABILITY = 5e-3
 
 
 _KERNELS = np.array(
     [
-        # amplitude (of ln S), length (in ln p), rough, prior probability
-        (0.08, 1.5, 0.0, 0.3),
-        (0.15, 0.5, 0.0, 0.2),
-        (0.4, 0.8, 0.0, 0.2),
-        (0.1, 1.0, 1.0, 0.15),
-        (0.5, 1.0, 1.0, 0.15),
+        # smooth amplitude (of ln S), its length (in ln p), rough amplitude, prior probability
+        (0.08, 1.5, 0.0, 0.25),
+        (0.15, 0.5, 0.03, 0.2),
+        (0.4, 0.8, 0.05, 0.2),
+        (0.08, 1.5, 0.15, 0.2),
+        (0.4, 0.8, 0.5, 0.15),
     ]
 )
-"""Covariances of r: the exponential kernel where rough (knees and steps at any p), else Matern's with 3/2."""
+"""Covariances of r: Matern's with 3/2 for what bends, and the exponential one of length 1 for knees and steps."""
 
 
 def _covariance(kernels: Array, first: Array, second: Array) -> Array:
     """Covariance of r between first and second (ln p), a matrix for each row of kernels, given that r(0) = 0."""
-    scale = np.where(kernels[:, 2] > 0.0, 1.0, math.sqrt(3.0)) / kernels[:, 1]
-    bend = np.where(kernels[:, 2] > 0.0, 0.0, scale)
+    result = _stationary(kernels, np.abs(first[:, None] - second))
+    from_zero, to_zero = _stationary(kernels, first), _stationary(kernels, second)
+    result -= from_zero[:, :, None] * (to_zero / _variance(kernels)[:, None])[:, None, :]
+    return result
 
-    def correlation(distance: Array) -> Array:
-        columns = (slice(None),) + (None,) * distance.ndim
-        result: Array = (1.0 + bend[columns] * distance) * np.exp(-scale[columns] * distance)
-        return result
 
-    to_zero = correlation(first)[:, :, None] * correlation(second)[:, None, :]
-    result: Array = (correlation(np.abs(first[:, None] - second)) - to_zero) * np.square(kernels[:, 0])[:, None, None]
+def _variance(kernels: Array) -> Array:
+    """Variance of r far from p = 1, for each row of kernels."""
+    result: Array = np.square(kernels[:, 0]) + np.square(kernels[:, 2])
+    return result
+
+
+def _stationary(kernels: Array, distance: Array) -> Array:
+    """Covariance over a distance in ln p, for each row of kernels, before r(0) = 0 is taken into account."""
+    columns = (slice(None),) + (None,) * distance.ndim
+    scaled = (math.sqrt(3.0) / kernels[:, 1])[columns] * distance
+    result: Array = np.exp(-scaled)
+    scaled += 1.0
+    result *= scaled
+    result *= np.square(kernels[:, 0])[columns]
+    result += np.square(kernels[:, 2])[columns] * np.exp(-distance)
     return result
 
 
@@ -63,15 +77,16 @@ def _at_sizes(at: bytes) -> tuple[Array, Array]:
 @lru_cache(maxsize=32)
 def _at_question(most: int) -> tuple[Array, Array]:
     """At the sizes of the question: variance of r without a point for each kernel, and the plain curves."""
-    at = np.log(sizes(most))
-    own = np.stack([np.diag(matrix) for matrix in _covariance(_KERNELS, at, at)])
-    return own, usl(_PLAIN, sizes(most))
+    cpus = sizes(most)
+    variance = _variance(_KERNELS)[:, None]
+    own = variance - np.square(_stationary(_KERNELS, np.log(cpus))) / variance + _ROUGHNESS**2
+    return own, usl(_PLAIN, cpus)
 
 
 def fit_free(data: Data, most: int) -> Fit:
     """The shape-free model against the data; mean and variance of ln S at each of sizes(most)."""
     covariances, plain_there = _at_sizes(data.x.tobytes())
-    covariances = covariances + np.diag(np.square(data.error))
+    covariances = covariances + np.diag(np.square(data.error) + _ROUGHNESS**2)
     factors = np.linalg.cholesky(covariances)
     # The likelihood of the parametric models leaves out ln det of the noise: it is the same for all of them.
     diagonals = np.diagonal(factors, axis1=1, axis2=2) / data.error
@@ -90,7 +105,9 @@ def fit_free(data: Data, most: int) -> Fit:
     within = probability[np.ix_(kept, curves)]
     within /= within.sum(axis=1, keepdims=True)
     own, plain = _at_question(most)
-    across = _covariance(_KERNELS[kept], np.log(sizes(most)), data.x)
+    at = np.log(sizes(most))
+    across = _covariance(_KERNELS[kept], at, data.x)
+    across += _ROUGHNESS**2 * (np.abs(at[:, None] - data.x) < 1e-9)
     gains = across @ precisions[kept]
     explained = np.maximum(own[kept] - np.einsum("kpx,kpx->kp", gains, across), 0.0)
     lines = plain[curves] + misfits[curves] @ gains.transpose(0, 2, 1)
