@@ -22,6 +22,9 @@ from numpy.typing import NDArray
 from vscaf_policies.core_search import Changes, search
 from vscaf_policies.intpart import feasible_bounds
 
+Curve = Sequence[float] | NDArray[np.float64]
+"""What 1, 2, 3, ... chunks are worth."""
+
 WORK = 200_000_000
 """Steps of the dynamic programme, each a sum and a comparison: about a second."""
 
@@ -41,9 +44,7 @@ class Partition:
     bound: float
 
 
-def best_partition(
-    values: Sequence[Sequence[float]], low: Sequence[int], high: Sequence[int], chunks: int
-) -> list[int]:
+def best_partition(values: Sequence[Curve], low: Sequence[int], high: Sequence[int], chunks: int) -> list[int]:
     """Chunks for each part such that the sum of values[i][chunks of i - 1] is as large as it can be.
 
     values: what 1, 2, 3, ... chunks are worth to each part: any finite numbers, rising or not, tuples or arrays;
@@ -61,7 +62,7 @@ def best_partition(
 
 
 def best_partition_bounded(
-    values: Sequence[Sequence[float]],
+    values: Sequence[Curve],
     low: Sequence[int],
     high: Sequence[int],
     chunks: int,
@@ -94,9 +95,7 @@ def best_partition_bounded(
 class _Curves:
     """The curves between their bounds, one after the other in flat arrays."""
 
-    def __init__(
-        self, values: Sequence[Sequence[float]], fewest: Sequence[int], most: Sequence[int], free: int
-    ) -> None:
+    def __init__(self, values: Sequence[Curve], fewest: Sequence[int], most: Sequence[int], free: int) -> None:
         rows = []
         for part, (curve, least, largest) in enumerate(zip(values, fewest, most, strict=True)):
             if len(curve) == 0:
@@ -144,12 +143,13 @@ class _Curves:
 
     def noise(self, price: float) -> NDArray[np.float64]:
         """Of each curve: losses up to this are none."""
-        return _NOISE * (self.sizes + price * self.lengths)
+        noise: NDArray[np.float64] = _NOISE * (self.sizes + price * self.lengths)
+        return noise
 
     def losses(self, price: float) -> NDArray[np.float64]:
         """How far each point is below the best point of its curve at that price of a chunk, >= 0."""
         net = self.values - price * self.added
-        losses = np.repeat(np.maximum.reduceat(net, self.starts), self.lengths) - net
+        losses: NDArray[np.float64] = np.repeat(np.maximum.reduceat(net, self.starts), self.lengths) - net
         losses[losses <= np.repeat(self.noise(price), self.lengths)] = 0.0
         return losses
 
