@@ -22,6 +22,7 @@ from vscaf_policies.gang import gang
 from vscaf_policies.priority import priority
 
 from .faults import Faults
+from .machine import Agent, BusyHost
 from .node import write_node
 from .test_daemon import ALL, configured, on_host, pins_of, until
 from .test_operations import domain_of, restoring_on
@@ -435,3 +436,50 @@ def test_a_newcomer_waits_for_a_round_at_most(tmp_path: Path, loop_runner: async
             assert time.monotonic() - begun_s < 3 * 0.5 + 0.5
 
     on_host(uri, loop_runner, work, faults)
+
+
+def test_guests_that_cooperate_are_as_they_were_in_each_slice(
+    tmp_path: Path, loop_runner: asyncio.Runner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Their silence meanwhile, longer than what is called stale, is not held against them: no pin is moved."""
+    monkeypatch.setattr("vscaf.managed.STALE_REPORT_S", 0.3)
+    faults = Faults()
+    uri = write_node(tmp_path, 4, TWO)
+
+    async def work() -> None:
+        host = BusyHost(uri, 5.0, opener=faults.open)
+        host.agents = {name: Agent(tmp_path / f"{name}.sock", 2) for name in "ab"}
+        for name, agent in host.agents.items():
+            await agent.start()
+            host.be_busy(name, 2.0)
+        await host.open()
+
+        async def speak_while_they_run() -> None:
+            while True:
+                for name, agent in host.agents.items():
+                    agent.manner = "good" if runs(faults, name) else "silent"
+                    agent.report()
+                await asyncio.sleep(0.02)
+
+        speaking = asyncio.create_task(speak_while_they_run())
+        try:
+            async with ganging(configured(uri, tmp_path), host, slice_s=0.7) as daemon:
+                await in_turn(daemon, 2)
+                pinned = faults.called["pinVcpu"]
+                assert pinned, "each vCPU has had its pCPU"
+                states: set[str] = set()
+                turning = asyncio.create_task(in_turn(daemon, 2))
+                while not turning.done():
+                    states |= {one.state for one in daemon.managed.values()}
+                    await asyncio.sleep(0.005)
+                await turning
+                assert faults.called["pinVcpu"] == pinned
+                assert "cooperating" in states and "contained" not in states
+                assert all(one["agent"] == "connected" for one in status(daemon)["domains"])
+        finally:
+            speaking.cancel()
+            for agent in host.agents.values():
+                await agent.stop()
+            await host.close()
+
+    loop_runner.run(work())

@@ -138,3 +138,13 @@ def test_a_look_at_a_frozen_domain_claims_nothing():
     assert woken(seen).claim == cpus(0, 5)
     at_rest = looked(frozen(0, 1, resting=True, dormant=cpus()), 2, floating({8, 9}))
     assert at_rest.dormant == cpus()
+
+
+def test_pins_that_are_elsewhere_come_first_although_the_partition_is_claimed():
+    """As after a call that failed: it claims where it goes and is pinned where it was."""
+    stood = frozen(0, 1, claim=cpus(2, 3))
+    (call,) = ask([stood], {"a": goal(2, 3)}).calls
+    assert call == Apply("a", cpus(2, 3), floating({2, 3}))
+    assert [type(call) for call in ask([frozen(2, 3, retiring=True, claim=cpus(2, 3))], {"a": goal(2, 3)}).calls] == [
+        Apply
+    ]
