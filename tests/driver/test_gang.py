@@ -380,6 +380,48 @@ def test_who_is_paused_by_others_at_the_last_moment_stays_theirs(tmp_path: Path,
     on_host(uri, loop_runner, work, faults)
 
 
+def test_a_look_that_began_before_a_switch_says_nothing_of_it(tmp_path: Path, loop_runner: asyncio.Runner) -> None:
+    faults = Faults()
+    uri = write_node(tmp_path, 4, TWO)
+
+    async def work(host: LibvirtHost) -> None:
+        async with ganging(configured(uri, tmp_path), host, slice_s=0.5) as daemon:
+            await in_turn(daemon, 1)
+            faults.inject("getAllDomainStats", times=None, acts=True, late_s=0.1)
+            turning = asyncio.create_task(in_turn(daemon, 2))
+            while not turning.done():
+                assert all(one.demand == 2 for one in daemon.managed.values())
+                await asyncio.sleep(0.005)
+            await turning
+            assert not any(event.kind == "foreign" for event in daemon.events.since(0))
+
+    on_host(uri, loop_runner, work, faults)
+
+
+def test_who_was_saved_while_it_was_suspended_runs_when_it_is_back(tmp_path: Path, loop_runner: asyncio.Runner) -> None:
+    faults = Faults()
+    uri = write_node(tmp_path, 4, TWO)
+
+    async def work(host: LibvirtHost) -> None:
+        config = configured(uri, tmp_path)
+        async with ganging(config, host, slice_s=60.0, killed=True) as daemon:
+            await until(lambda: any(one.held == {0, 2} and runs(faults, one.name) for one in daemon.managed.values()))
+            (frozen,) = [one.name for one in daemon.managed.values() if one.state == "suspended"]
+            pins = raw(faults, frozen).vcpuPinInfo(LIVE)
+            raw(faults, frozen).destroy()
+            await until(lambda: len(daemon.managed) == 1 and bool(daemon.journal.departed))
+        # As libvirt restores a domain that was saved: paused, with the pins that it had.
+        raw(faults, frozen).create()
+        for vcpu, mask in enumerate(pins):
+            raw(faults, frozen).pinVcpu(vcpu, mask)
+        raw(faults, frozen).suspend()
+        async with ganging(config, host, load_policy("equipartition")):
+            await until(lambda: runs(faults, frozen))
+        assert await pins_of(host, "a") == await pins_of(host, "b") == [ALL] * 2
+
+    on_host(uri, loop_runner, work, faults)
+
+
 def test_an_io_error_is_not_resumed(tmp_path: Path, loop_runner: asyncio.Runner) -> None:
     faults = Faults()
     uri = write_node(tmp_path, 4, TWO)
