@@ -7,8 +7,14 @@ leave nobody empty. Two things go beyond it: bounds for each part, and an answer
 import math
 from collections.abc import Mapping, Sequence
 
+import numpy as np
+from numpy.typing import NDArray
+
 _LEAST_SHARE = 1e-9
 """Of the largest share. A share of zero counts as this much, so that what nobody else can use still finds a home."""
+
+_STEPS = 1e9
+"""In a chunk. Errors of rounding that differ by less are the same."""
 
 
 def integer_partition(
@@ -63,26 +69,35 @@ def partition_chunks(shares: Sequence[float], chunks: int, low: Sequence[int], h
     low, high: bounds in chunks, >= 1; a bound above chunks is chunks, a low above its high is its high. There are at
     least as many chunks as parts, and at least one part.
     """
-    high = [chunks if most > chunks else most for most in high]
-    low = [most if fewest > most else fewest for fewest, most in zip(low, high, strict=True)]
-    if sum(low) > chunks:
-        low = _cut_minima(low, chunks)
+    low, high = feasible_bounds(low, high, chunks)
     wanted = min(chunks, sum(high))
     if wanted == sum(high):
         return high
-    exact, between = _exact_partition(_normal(shares), wanted, low, high)
-    parts = list(map(math.floor, exact))
+    exact, free = _exact_partition(np.array(_normal(shares)), wanted, np.array(low), np.array(high))
+    whole = np.floor(exact)
+    parts = [int(part) for part in whole.tolist()]
     remaining = wanted - sum(parts)
-    if remaining > len([part for part in between if parts[part] < high[part]]):
-        between = list(range(len(parts)))  # the noise of floating point put somebody at a bound
+    if remaining == 0:
+        return parts
+    if remaining > int((whole[free] < np.array(high)[free]).sum()):
+        free = np.arange(len(parts))  # the noise of floating point put somebody at a bound
     # Whoever is at a bound has no error. The error is rounded so that the noise of floating point decides no tie.
-    needy = sorted(between, key=lambda part: (-round(exact[part] - parts[part], 9), -shares[part], part))
+    error = np.rint((exact[free] - whole[free]) * _STEPS)
+    needy = free[np.lexsort((free, -np.array(shares)[free], -error))].tolist()
     while remaining > 0:
         for part in needy:
             if remaining > 0 and parts[part] < high[part]:
                 parts[part] += 1
                 remaining -= 1
     return parts
+
+
+def feasible_bounds(low: Sequence[int], high: Sequence[int], chunks: int) -> tuple[list[int], list[int]]:
+    """Bounds in chunks that can all be kept: none above chunks, no low above its high, the sum of the low at most
+    chunks; minima that do not fit are cut, the largest first. There are at least as many chunks as parts."""
+    most = [chunks if one > chunks else one for one in high]
+    least = [top if fewest > top else fewest for fewest, top in zip(low, most, strict=True)]
+    return (least if sum(least) <= chunks else _cut_minima(least, chunks)), most
 
 
 def _normal(shares: Sequence[float]) -> list[float]:
@@ -94,53 +109,40 @@ def _normal(shares: Sequence[float]) -> list[float]:
 
 
 def _cut_minima(low: Sequence[int], chunks: int) -> list[int]:
-    """Minima, in chunks, cut level by level from the largest until their sum fits. There are >= 1 chunks for each."""
-    low = list(low)
-    excess = sum(low) - chunks
-    level = max(low)
-    while excess > 0:
-        above = [part for part, value in enumerate(low) if value == level]
-        next_level = max((value for value in low if value < level), default=1)
-        depth = min(level - next_level, excess // len(above))
-        for part in above:
-            low[part] -= depth
-        excess -= depth * len(above)
-        if depth < level - next_level:  # less than one step each is left: the last ones give one more
-            for part in above[len(above) - excess :]:
-                low[part] -= 1
-            return low
-        level = next_level
-    return low
+    """Minima, in chunks, cut to the highest level at which their sum fits; the first of those above it get what is
+    left, one chunk each. There are >= 1 chunks for each."""
+    minima = np.array(low)
+    rising = np.sort(minima)
+    kept = np.concatenate(([0], np.cumsum(rising)))
+    # The sum if the first `below` keep theirs and all the others are at the next one's level.
+    below = int(np.searchsorted(kept[:-1] + rising * np.arange(rising.size, 0, -1), chunks, side="right"))
+    level = int(chunks - kept[below]) // (rising.size - below)
+    cut = np.minimum(minima, level)
+    above = np.flatnonzero(minima > level)
+    cut[above[: chunks - int(cut.sum())]] += 1
+    return [int(one) for one in cut]
 
 
 def _exact_partition(
-    shares: Sequence[float], wanted: int, low: Sequence[int], high: Sequence[int]
-) -> tuple[list[float], list[int]]:
+    share: NDArray[np.float64], wanted: int, low: NDArray[np.int64], high: NDArray[np.int64]
+) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
     """Real-valued p_i = clamp(t share_i, low_i, high_i) that sums to wanted; sum(low) <= wanted <= sum(high).
 
-    Also which parts are not at a bound for certain. Each round either ends or fixes at least one part at the bound
-    where it must be in the solution: with t too large, those that even so are at their minimum; with t too small,
-    those that even so are at their maximum.
+    Also which parts are not at a bound for certain. The sum rises with t and bends where a part leaves its minimum or
+    reaches its maximum; between which of those places t is, is found by halving.
     """
-    exact = list(map(float, low))
-    free = list(range(len(shares)))
-    rest = float(wanted)
-    while free:
-        scale = rest / math.fsum([shares[part] for part in free])
-        asked = [scale * shares[part] for part in free]
-        below = [part for part, cpus in zip(free, asked, strict=True) if cpus < low[part]]
-        above = [part for part, cpus in zip(free, asked, strict=True) if cpus > high[part]]
-        if not below and not above:
-            for part, cpus in zip(free, asked, strict=True):
-                exact[part] = cpus
-            break
-        # What all would have together, against the rest, which is the sum of asked.
-        raised = math.fsum([low[part] - scale * shares[part] for part in below])
-        cut = math.fsum([scale * shares[part] - high[part] for part in above])
-        fixed, bound = (below, low) if below and (raised >= cut or not above) else (above, high)
-        for part in fixed:
-            exact[part] = float(bound[part])
-        rest -= sum([bound[part] for part in fixed])
-        gone = set(fixed)
-        free = [part for part in free if part not in gone]
+    leaves, arrives = low / share, high / share
+    bends = np.sort(np.concatenate((leaves, arrives)))
+    first, last = 0, bends.size - 1  # the sum at the first is <= wanted, at the last >= wanted
+    while last - first > 1:
+        middle = (first + last) // 2
+        if np.minimum(np.maximum(bends[middle] * share, low), high).sum() <= wanted:
+            first = middle
+        else:
+            last = middle
+    free = np.flatnonzero((leaves <= bends[first]) & (arrives > bends[first]))
+    exact = np.where(leaves > bends[first], low, high).astype(np.float64)
+    if free.size:
+        rest = wanted - float(exact.sum() - exact[free].sum())
+        exact[free] = rest / math.fsum(share[free].tolist()) * share[free]
     return exact, free

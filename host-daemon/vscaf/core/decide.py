@@ -1,6 +1,5 @@
 """From the state of the pool to allocations: the policy's answer within the bounds, changed only for a gain."""
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
@@ -8,14 +7,9 @@ from vscaf_policies import Answer, DomainState, Options, Policy, PolicyError, Po
 from vscaf_policies.bounds import limits
 from vscaf_policies.intpart import integer_partition
 
-from vscaf.core.model import predicted_speedup
+from vscaf.core.damping import Damping, Turnover, change, fitted, keeping, learns, logarithmic, nearest
 
-
-@dataclass(frozen=True, slots=True)
-class Damping:
-    """threshold: relative gain in the predicted sum of speedups that pays for a change (0.03: 3%)."""
-
-    threshold: float = 0.03
+__all__ = ["Circumstances", "Damping", "DecideMemory", "Decision", "decide"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +43,7 @@ class DecideMemory:
     knowledge: Mapping[str, DomainState] = field(default_factory=dict)
     target: Mapping[str, int] = field(default_factory=dict)
     sharing: frozenset[str] = frozenset()
+    turnover: Turnover = Turnover()
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,8 +82,10 @@ def decide(
 
     Damping: the present allocations stay while they obey the laws, the circumstances (bounds, demand, newcomers,
     pool) are those they were decided in, and the policy would only change them for what was learned since, unless
-    that is worth damping.threshold. A policy that changes its mind for another reason (its options, the time) acts
-    at once; to tell, it is asked a second time with the former knowledge: it has to be pure.
+    that pays (core/damping.py). A policy that changes its mind for another reason (its options, the time) acts
+    at once; to tell, it is asked a second time with the former knowledge: it has to be pure. Where circumstances did
+    change, the answer of a policy that goes by fitted curves is carried out as far as it concerns those whose
+    circumstances they are, and beyond that as far as it pays.
 
     Raises PolicyError where the policy refuses its options or answers with something else than CPUs by name;
     ValueError for a pool without one whole chunk or with two domains of one name.
@@ -105,18 +102,29 @@ def decide(
     circumstances = replace(_circumstances(pool, competing), queued=queued, suspended=suspended)
     bounds = circumstances.bounds
     target, sharing = _within_bounds(pool, competing, bounds, answer, memory.sharing)
-    gain = 0.0
-    if target != present and circumstances.same_as(memory.circumstances):  # else the gain is no reason for anything
-        gain = _relative_gain(competing, present, target)
-        if gain <= damping.threshold and _keeps_laws(pool, competing, bounds, present, target):
+    answered = target
+    gain, same = 0.0, circumstances.same_as(memory.circumstances)
+    turnover = memory.turnover
+    if memory.circumstances is not None and not same:
+        turnover = turnover.after(pool.time_s, changed=True)
+    if target != present and same:  # else the gain is no reason for anything
+        by_curves = learns(policy)
+        speedup_of = fitted(pool) if by_curves else logarithmic
+        change_now = change(pool, competing, present, target, speedup_of)
+        gain = change_now.gain
+        horizon_s = turnover.after(pool.time_s, changed=False).horizon_s(damping.horizon_s)
+        pays = change_now.pays(damping.threshold_fitted if by_curves else damping.threshold, horizon_s, damping)
+        if not pays and _keeps_laws(pool, competing, bounds, present, target):
             former = policy(replace(pool, domains=tuple(_as_known(domain, memory) for domain in asking)), options)
             if former is not None:
                 formerly, _ = _within_bounds(pool, competing, bounds, _taken_apart(former, asking)[0], memory.sharing)
                 if formerly == memory.target:  # it would change only for what was learned, and that is worth too little
                     return Decision(present, frozenset(), {}, True, memory, queued, suspended)
+    elif target != present and learns(policy) and memory.circumstances is not None and not sharing:
+        target = _as_far_as_it_pays(pool, competing, circumstances, memory, target, damping, turnover)
 
     knowledge = {domain.name: domain for domain in competing}
-    decided = DecideMemory(circumstances, knowledge, target, sharing)
+    decided = DecideMemory(circumstances, knowledge, answered, sharing, turnover)
     changed = (
         target != present or sharing != memory.sharing or _waiting(circumstances) != _waiting(memory.circumstances)
     )
@@ -235,24 +243,35 @@ def _keeps_laws(
 
 def _as_known(domain: DomainState, memory: DecideMemory) -> DomainState:
     """The domain with what was known of it when the present allocations were decided."""
-    known = memory.knowledge.get(domain.name)
-    if known is None:
-        return domain
-    weight, newcomer, points = known.scaf_weight, known.newcomer, known.points
-    if domain.scaf_weight == weight and domain.newcomer == newcomer and domain.points == points:
-        return domain
-    return domain.knowing(weight, newcomer, points)
+    return keeping(domain, memory.knowledge.get(domain.name))
 
 
-def _relative_gain(competing: tuple[DomainState, ...], present: Mapping[str, int], target: Mapping[str, int]) -> float:
-    """Gain of target over present in the predicted sum of speedups, relative to present; inf from nothing."""
-    before = math.fsum([predicted_speedup(domain.scaf_weight, present[domain.name]) for domain in competing])
-    gains = [
-        predicted_speedup(domain.scaf_weight, target[name]) - predicted_speedup(domain.scaf_weight, present[name])
-        for domain in competing
-        if target[name := domain.name] != present[name]
-    ]
-    return math.fsum(gains) / before if before > 0 else math.inf
+def _as_far_as_it_pays(
+    pool: PoolState,
+    competing: tuple[DomainState, ...],
+    circumstances: Circumstances,
+    memory: DecideMemory,
+    target: dict[str, int],
+    damping: Damping,
+    turnover: Turnover,
+) -> dict[str, int]:
+    """The target, or the nearest to what is in which those whose circumstances have changed have their part of it."""
+    assert memory.circumstances is not None  # there was a decision before
+    former, chunk = memory.circumstances, pool.chunk
+    new = circumstances.newcomers ^ former.newcomers
+    present = {domain.name: domain.allocation for domain in pool.domains}
+    settled = frozenset(
+        name
+        for name, (low, high) in circumstances.bounds.items()
+        if name not in new
+        and former.bounds.get(name) == (low, high)
+        and low <= present[name] <= high
+        and present[name] % chunk == 0
+    )
+    near = nearest(present, target, settled)
+    extra = change(pool, competing, near, target, fitted(pool))
+    horizon_s = turnover.horizon_s(damping.horizon_s)
+    return target if near == target or extra.pays(damping.threshold_fitted, horizon_s, damping) else near
 
 
 def _waiting(circumstances: Circumstances | None) -> frozenset[tuple[str, str]]:

@@ -1,0 +1,233 @@
+"""What is remembered of a domain's speedup curve: a point for each size at which it was measured.
+
+An agent tells of the sizes that its programs have now. What it told of other sizes before is kept here, older and older,
+until the program shows that it has become another one.
+
+Trust (DESIGN section 8). What is remembered was believed first (core/trust.believed_points), and only of sizes that the
+domain really had: a claim about a size that it never had is dropped, so a lie about what it could do elsewhere has no
+effect. What is left to a liar is its claim at the sizes that it has had. Where its programs wait without spinning, S
+is at most the CPU time that it used, so the claim is cut to what work of no overhead would show: for Amdahl's law that
+is the truth, and nothing is gained. Where they spin, or do work that is of no use, CPU time tells nothing, and a claim
+of S(p) = p is believed; its gain then ends where an honest program with S(p) = p would have ended. No host can tell
+the two apart from the outside; bounds (`maximum`) and weights are the answer to that.
+"""
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from vscaf_policies import SpeedupPoint
+
+from vscaf.core.model import LEAST_RELATIVE_ERROR
+
+MOST_SIZES = 64
+"""Sizes that are remembered of one domain; the one measured longest ago goes first."""
+
+MEMORY_S = 60.0
+"""What was measured at a size counts 1/e of what is measured there so long after."""
+
+INDEPENDENT_S = 1.5
+"""Reports of a guest overlap: one that comes sooner after the last counts only for so much of a whole one as time went
+by. The shim's own averages reach back some seconds, weighed towards the present."""
+
+MOST_REPORTS = 25.0
+"""Reports that one size is ever the mean of, in effect: the standard error stays above a fifth of one report's, for
+what all reports of a program have in common (its input, its neighbours, its measuring) does not average out."""
+
+CONTRADICTION = 3.0
+"""Standard errors between a report and what is known of its size, beyond which it contradicts."""
+
+CONTRADICTIONS = 3
+"""Reports in a row that contradict, all upwards or all downwards: the program has become another one."""
+
+ERROR_SHARE = 0.25
+"""Of a new report in the mean error of reports."""
+
+_SAME_ERRORS, _SAME_RATIO, _SAME_AGE_S = 0.33, 1.2, 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class KnownSize:
+    """What is known of one size. information: 1 / variance of speedup at the time measured_at_s, in seconds.
+
+    report_error: standard error of one report there. samples: of all reports. doubts: reports in a row that
+    contradicted; above zero upwards, below downwards. doubt_sum: the sum of what they said.
+    """
+
+    cpus: int
+    speedup: float
+    information: float
+    report_error: float
+    samples: int
+    measured_at_s: float
+    reported: tuple[float, int] = (0.0, 0)
+    doubts: int = 0
+    doubt_sum: float = 0.0
+
+    @property
+    def standard_error(self) -> float:
+        """Of the speedup, of what was measured; age is another matter."""
+        return 1.0 / math.sqrt(self.information)
+
+
+@dataclass(frozen=True, slots=True)
+class CurveMemory:
+    """What remember hands to its next call for the same domain. sizes: sorted, at most MOST_SIZES.
+
+    largest: the largest allocation that the domain ever had while it was remembered, in CPUs. phases: how often its
+    curve was found to be another one.
+    """
+
+    sizes: tuple[KnownSize, ...] = ()
+    largest: int = 0
+    phases: int = 0
+
+
+def domain_points(processes: Sequence[tuple[int, Sequence[SpeedupPoint]]]) -> tuple[SpeedupPoint, ...]:
+    """The points of a domain from (team size, points) of each running process.
+
+    One process: its points as they are. Several: the one size that they have together now, S = sum of S_i(team_i) at
+    sum of team_i CPUs, errors added as independent ones. A process of one thread has S = 1. While one of them has no
+    point at its team size, nothing is known of the whole: no points.
+    """
+    if len(processes) == 1:
+        return tuple(processes[0][1])
+    cpus, speedup, variance, samples = 0, 0.0, 0.0, 0
+    for team, points in processes:
+        cpus += max(1, team)
+        if team <= 1:
+            speedup += 1.0
+            continue
+        point = next((one for one in points if one.cpus == team), None)
+        if point is None or not _usable(point):
+            return ()
+        speedup += point.speedup
+        variance += point.standard_error**2
+        samples = min(samples, point.samples) if samples else point.samples
+    return (SpeedupPoint(cpus, speedup, math.sqrt(variance), max(1, samples)),) if processes else ()
+
+
+def remember(
+    memory: CurveMemory, points: Iterable[SpeedupPoint], now_s: float, allocation: int
+) -> CurveMemory:
+    """*memory* with what was reported at the time now_s, while the domain had *allocation* CPUs (0: it rests).
+
+    points: of the domain, as far as they are believed. Points above the largest allocation that it ever had, at one
+    CPU (S(1) = 1 by definition), without samples, and such that say what the last report said are left out. The same
+    size again: the mean of both by their information, where the former forgets with MEMORY_S. A report that contradicts
+    is kept apart; CONTRADICTIONS of them in a row at one size make everything else forgotten at once.
+    """
+    largest = max(memory.largest, allocation)
+    known = {one.cpus: one for one in memory.sizes}
+    phases, changed = memory.phases, largest != memory.largest
+    for point in points:
+        if not 1 < point.cpus <= largest or not _usable(point):
+            continue
+        before = known.get(point.cpus)
+        if before is not None and before.reported == (point.speedup, point.samples):
+            continue  # the same measurement told again
+        now = _first(point, now_s) if before is None else _again(before, point, now_s)
+        if abs(now.doubts) >= CONTRADICTIONS:
+            known, phases, now = {}, phases + 1, _anew(now, now_s)
+        known[point.cpus], changed = now, True
+    if not changed:
+        return memory
+    kept = sorted(known.values(), key=lambda one: -one.measured_at_s)[:MOST_SIZES]
+    return CurveMemory(tuple(sorted(kept, key=lambda one: one.cpus)), largest, phases)
+
+
+def forget(memory: CurveMemory) -> CurveMemory:
+    """Nothing but the allocations that it had: other programs run now."""
+    return CurveMemory(largest=memory.largest, phases=memory.phases + 1) if memory.sizes else memory
+
+
+def recall(memory: CurveMemory, now_s: float) -> tuple[SpeedupPoint, ...]:
+    """What is known at the time now_s, sorted by size. The errors are those of the measurements, whatever their age."""
+    return tuple(
+        [
+            SpeedupPoint(
+                one.cpus, one.speedup, one.standard_error, one.samples, max(0.0, now_s - one.measured_at_s)
+            )
+            for one in memory.sizes
+        ]
+    )
+
+
+def renewed(before: tuple[SpeedupPoint, ...], fresh: tuple[SpeedupPoint, ...]) -> tuple[SpeedupPoint, ...]:
+    """*before* where *fresh* says nothing new in substance, else *fresh*.
+
+    What is fitted is kept for as long as the points are the same ones, and most reports say again what is known.
+    """
+    if len(before) != len(fresh):
+        return fresh
+    for old, new in zip(before, fresh, strict=True):
+        if (
+            old.cpus != new.cpus
+            or abs(new.speedup - old.speedup) > _SAME_ERRORS * new.standard_error
+            or not 1 / _SAME_RATIO < new.standard_error / old.standard_error < _SAME_RATIO
+            or abs(new.age_s - old.age_s) > _SAME_AGE_S + 0.5 * old.age_s
+        ):
+            return fresh
+    return before
+
+
+def _usable(point: SpeedupPoint) -> bool:
+    return point.samples > 0 and math.isfinite(point.speedup) and 0 <= point.standard_error < math.inf
+
+
+def _error(point: SpeedupPoint) -> float:
+    """Of one report; none is better than LEAST_RELATIVE_ERROR, and a claimed zero is no reason to know for ever."""
+    return max(point.standard_error, LEAST_RELATIVE_ERROR * max(1.0, point.speedup))
+
+
+def _first(point: SpeedupPoint, now_s: float) -> KnownSize:
+    error = _error(point)
+    reported = (point.speedup, point.samples)
+    return KnownSize(point.cpus, point.speedup, error**-2, error, point.samples, now_s, reported)
+
+
+def _again(before: KnownSize, point: SpeedupPoint, now_s: float) -> KnownSize:
+    """What is known of a size after one more report of it."""
+    # The mean error of reports and not this one's: where it goes with the speedup, low ones would count for more.
+    error = before.report_error + ERROR_SHARE * (_error(point) - before.report_error)
+    elapsed_s = max(0.0, now_s - before.measured_at_s)
+    off = point.speedup - before.speedup
+    reported = (point.speedup, point.samples)
+    if abs(off) > CONTRADICTION * math.hypot(error, before.standard_error):
+        same_way = before.doubts * off > 0
+        doubts = (abs(before.doubts) if same_way else 0) + 1
+        doubt_sum = (before.doubt_sum if same_way else 0.0) + point.speedup
+        return replace(
+            before,
+            doubts=doubts if off > 0 else -doubts,
+            doubt_sum=doubt_sum,
+            reported=reported,
+            report_error=error,
+        )
+    fraction = min(1.0, elapsed_s / INDEPENDENT_S)
+    old = before.information * math.exp(-elapsed_s / MEMORY_S)
+    new = fraction * error**-2
+    most = MOST_REPORTS * error**-2
+    return KnownSize(
+        point.cpus,
+        before.speedup + new / (old + new) * off,
+        min(max(old + new, error**-2), most),
+        error,
+        before.samples + point.samples,
+        now_s,
+        reported,
+    )
+
+
+def _anew(contradicted: KnownSize, now_s: float) -> KnownSize:
+    """A size whose reports contradicted what was known of it: what they said counts."""
+    reports = abs(contradicted.doubts)
+    return replace(
+        contradicted,
+        speedup=contradicted.doubt_sum / reports,
+        information=reports / 2 * contradicted.report_error**-2,
+        samples=reports,
+        measured_at_s=now_s,
+        doubts=0,
+        doubt_sum=0.0,
+    )

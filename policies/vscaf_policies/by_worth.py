@@ -1,0 +1,82 @@
+"""A split of the pool by what CPUs are worth to each domain; those of which nothing is known get the equal share."""
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vscaf_policies.bounds import bounded_partition, competes, limits
+from vscaf_policies.intpart import partition_chunks
+from vscaf_policies.models import fit_curve
+from vscaf_policies.optimum import Curve, best_partition_bounded
+from vscaf_policies.state import DomainState, Options, PolicyError, PoolState
+
+WorthOf = Callable[[DomainState, int], Curve | None]
+"""What 1, 2, ..., so many chunks are worth to the domain; None: not known."""
+
+
+def split_by_worth(
+    pool: PoolState, worth_of: WorthOf, least_cpus: int = 1, lend_to_unknown: bool = True
+) -> dict[str, int]:
+    """CPUs for every domain of the pool: the largest sum of worth within the bounds, in whole chunks.
+
+    Domains that do not compete get 0. Domains whose worth is not known get the equal share, within their bounds, and
+    the others split the remainder; what makes nothing better for those stays free, or goes to the unknown ones
+    (lend_to_unknown). Where all are unknown this is equipartition. least_cpus: minimum of every domain, up to its
+    maximum. Domains count by name, in whatever order they are given. More of them than chunks: the first by weight,
+    then by name, get a chunk each.
+    """
+    chunk, chunks = pool.chunk, pool.cpus // pool.chunk
+    domains = sorted((domain for domain in pool.domains if competes(domain)), key=lambda domain: domain.name)
+    if len(domains) > chunks:
+        return bounded_partition(pool, {domain.name: domain.weight for domain in domains})
+    bounds = {domain.name: [cpus // chunk for cpus in limits(domain, chunk)] for domain in domains}
+    worth = {domain.name: worth_of(domain, min(bounds[domain.name][1], chunks)) for domain in domains}
+    known = [domain.name for domain in domains if worth[domain.name] is not None]
+    unknown = [domain.name for domain in domains if worth[domain.name] is None]
+    allocations = bounded_partition(pool, {domain.name: 1.0 for domain in domains})
+    if not known:
+        return allocations
+
+    rest = chunks - sum(allocations[name] // chunk for name in unknown)
+    least = -(-least_cpus // chunk)
+    low = [max(bounds[name][0], min(least, bounds[name][1])) for name in known]
+    curves = [curve for name in known if (curve := worth[name]) is not None]
+    parts = best_partition_bounded(curves, low, [bounds[name][1] for name in known], rest).parts
+    allocations.update({name: part * chunk for name, part in zip(known, parts, strict=True)})
+    if unknown and lend_to_unknown:
+        share = [allocations[name] // chunk for name in unknown]
+        most = [max(part, bounds[name][1]) for name, part in zip(unknown, share, strict=True)]
+        lent = partition_chunks([1.0] * len(unknown), sum(share) + rest - sum(parts), share, most)
+        allocations.update({name: part * chunk for name, part in zip(unknown, lent, strict=True)})
+    return allocations
+
+
+def estimated_speedups(domain: DomainState, chunk: int, chunks: int) -> NDArray[np.float64] | None:
+    """S of 1, 2, ..., chunks chunks, each of `chunk` CPUs, as fitted to the domain's points; None: not known.
+
+    Without a point that can be used: S(p) = 1 + C ln p (Creech 2015, eq. 4.2) with the domain's scaf_weight. A
+    newcomer's first figures count as nothing known.
+    """
+    if domain.newcomer:
+        return None
+    cpus = chunk * np.arange(1, chunks + 1)
+    if domain.points:
+        # The answers of fit_curve are remembered: demand that moves a little asks for the same ones.
+        estimate = fit_curve(domain.points, 1 << (chunk * chunks - 1).bit_length())
+        if estimate.model != "unknown":
+            return np.asarray(estimate.mean)[cpus - 1]
+    weight = domain.scaf_weight
+    if weight is None or not math.isfinite(weight) or weight <= 0:
+        return None
+    speedups: NDArray[np.float64] = 1.0 + weight * np.log(cpus)
+    return speedups
+
+
+def number_option(policy: str, options: Options, name: str, default: float, most: float) -> float:
+    """A number from 0 to most out of a policy's options. Raises PolicyError for anything else."""
+    value = options.get(name, default)
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value <= most:
+        raise PolicyError(f"policy {policy}: option {name} is {value!r}: give a number from 0 to {most:g}")
+    return float(value)

@@ -1,0 +1,24 @@
+"""SCAF's model, exactly as published: S(p) = 1 + C ln p (Creech 2015, eq. 4.2)."""
+
+import math
+from collections.abc import Sequence
+
+from vscaf_policies.models.points import UsablePoint
+
+LEAST_WEIGHT = 0.05
+"""C is never believed below this: a program measured while it ran badly must be able to show that it got better."""
+
+
+def log_weight(points: Sequence[UsablePoint]) -> tuple[float, float]:
+    """C and its standard error, by least squares through (1, 1), each point weighted by 1 / standard_error^2.
+
+    With one point this is eq. 4.2, C = (E p' - 1) / ln p'. There is at least one point. C is the figure that vscaf's
+    host daemon gives to `max-speedup` as `scaf_weight`, where no point has an age.
+    """
+    products = squares = 0.0
+    for point in points:
+        log_cpus = math.log(point.cpus)
+        weight = (1.0 / point.standard_error) ** 2
+        products += log_cpus * (point.speedup - 1.0) * weight
+        squares += log_cpus * log_cpus * weight
+    return max(LEAST_WEIGHT, products / squares), math.sqrt(1.0 / squares)

@@ -1,0 +1,295 @@
+"""Models with a formula: their curves over a grid of parameters, weighed by likelihood and prior.
+
+A fit is not one curve but all curves of the family, each with its probability given the points. The integral over the
+parameters is a sum over a grid that follows the likelihood: it starts on the whole range and turns, moves and shrinks
+until it covers what the points leave open. So parameters at the edge of their range (no serial part, no contention)
+and ridges, where one parameter makes up for another, need no special case, and the evidence is the integral itself
+and not an approximation around the best fit.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+
+from vscaf_policies.models.logarithmic import LEAST_WEIGHT, log_weight
+from vscaf_policies.models.points import Array, Data, UsablePoint
+
+_STEPS = 16
+_DIFFERENCE = 1e-5
+"""Most steps of the search for the best parameters, and the distance at which derivatives are taken."""
+
+_LEAST_PROBABILITY = 1e-2
+"""Of the most probable one: curves below are left out of means and errors."""
+
+_SERIAL_FLOOR, _COHERENCE_FLOOR = 1e-4, 1e-6
+_SERIAL_LOG, _COHERENCE_LOG = math.log1p(1.0 / _SERIAL_FLOOR), math.log1p(10.0 / _COHERENCE_FLOOR)
+"""Serial fractions go from 0 to 1, coherence costs to 10: evenly below the floor, in equal ratios above it. A coherence
+cost above 1 is a collapse: a team that is ten times slower than one thread."""
+
+_USL_FLOORS, _USL_LOGS = np.array([_SERIAL_FLOOR, _COHERENCE_FLOOR]), np.array([_SERIAL_LOG, _COHERENCE_LOG])
+
+_DOWNEY_SCALES = np.array([math.log(1 << 14), 2.0])
+"""Average parallelism A from 1 to 16,384 in equal ratios; sigma evenly from 0 to 2, each half a regime."""
+
+_MOST_LOG_WEIGHT = 30.0
+"""C of a program with S = 2p on 64 CPUs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fit:
+    """What one model makes of the points: ln S at each size asked for, its variance, and how well it explains them.
+
+    log_evidence: ln of the marginal likelihood, up to a constant that is the same for all models of one data.
+    """
+
+    mean: Array
+    variance: Array
+    log_evidence: float
+    parameters: tuple[tuple[str, float], ...] = ()
+
+
+def amdahl(parameters: Array, cpus: Array) -> Array:
+    """ln S with S = 1 / (f + (1 - f) / p). parameters: rows of (f,)."""
+    inverse = 1.0 / cpus
+    return -np.log(inverse + parameters * (1.0 - inverse))
+
+
+def usl(parameters: Array, cpus: Array) -> Array:
+    """ln S with S = p / (1 + sigma (p - 1) + kappa p (p - 1)). parameters: rows of (sigma, kappa)."""
+    slowdown = parameters[:, 1:] * cpus
+    slowdown += parameters[:, :1]
+    slowdown *= cpus - 1.0
+    return np.log(cpus) - np.log1p(slowdown)
+
+
+def downey(parameters: Array, cpus: Array) -> Array:
+    """ln S of Downey's model. parameters: rows of (A, sigma), A >= 1 and sigma >= 0.
+
+    sigma <= 1: S = A p / (A + sigma/2 (p - 1)) up to p = A, A p / (sigma (A - 1/2) + p (1 - sigma/2)) up to 2A - 1, A
+    above. sigma >= 1: S = p A (sigma + 1) / (sigma (p + A - 1) + A) up to p = A + A sigma - sigma, A above.
+    """
+    most, sigma = parameters[:, :1], parameters[:, 1:]
+    # Each regime is S = A p / divisor, and the divisor that holds is the largest: that of S = A is p, and the one
+    # between them lies below the first where it does not hold, for sigma >= 1 everywhere.
+    rising = most + np.where(sigma <= 1.0, 0.5 * sigma, sigma / (1.0 + sigma)) * (cpus - 1.0)
+    half = np.minimum(0.5 * sigma, 0.5)
+    bending = (1.0 - half) * cpus
+    bending += 2.0 * half * (most - 0.5)
+    np.maximum(rising, bending, out=rising)
+    np.maximum(rising, cpus, out=rising)
+    return np.log(most * cpus / rising)
+
+
+@dataclass(frozen=True, slots=True)
+class Family:
+    """A model with a formula. `natural` turns rows of numbers in 0 ... 1, where the grid lives, into parameters;
+    `log_prior` is the logarithm of their prior density there; `cells` is how finely the whole range is looked at;
+    `two_optima`: the likelihood may have one in each half of the last parameter."""
+
+    names: tuple[str, ...]
+    cells: tuple[int, ...]
+    curves: Callable[[Array, Array], Array]
+    natural: Callable[[Array], Array]
+    log_prior: Callable[[Array], Array]
+    two_optima: bool = False
+
+
+def _amdahl_parameters(unit: Array) -> Array:
+    parameters: Array = np.expm1(unit * _SERIAL_LOG) * _SERIAL_FLOOR
+    return parameters
+
+
+def _usl_parameters(unit: Array) -> Array:
+    parameters: Array = np.expm1(unit * _USL_LOGS) * _USL_FLOORS
+    return parameters
+
+
+def _downey_parameters(unit: Array) -> Array:
+    parameters: Array = unit * _DOWNEY_SCALES
+    parameters[:, 0] = np.exp(parameters[:, 0])
+    return parameters
+
+
+def _even(unit: Array) -> Array:
+    return np.zeros(len(unit))
+
+
+def _little_coherence(unit: Array) -> Array:
+    """Density 0.95 x 3 (1 - v)^2 + 0.05: half of the prior is below kappa = 0.00003, nine tenths below 0.008."""
+    result: Array = np.log(2.85 * np.square(1.0 - unit[:, 1]) + 0.05)
+    return result
+
+
+FAMILIES = {
+    "amdahl": Family(("serial",), (48,), amdahl, _amdahl_parameters, _even),
+    "usl": Family(("sigma", "kappa"), (16, 16), usl, _usl_parameters, _little_coherence),
+    "downey": Family(("parallelism", "sigma"), (36, 10), downey, _downey_parameters, _even, True),
+}
+
+
+@lru_cache(maxsize=8)
+def _whole_range(cells: tuple[int, ...]) -> tuple[Array, float]:
+    """Middles of that many cells from 0 to 1 in each direction, and ln of the volume of one."""
+    middles = [(np.arange(count) + 0.5) / count for count in cells]
+    grid = np.stack(np.meshgrid(*middles, indexing="ij"), axis=-1).reshape(-1, len(cells))
+    return grid, -math.log(math.prod(cells))
+
+
+@lru_cache(maxsize=8)
+def _standard_grid(dimensions: int) -> tuple[Array, float]:
+    """Points from -3 to 3 standard deviations in each direction, and their distance."""
+    count = 17 if dimensions == 1 else 9
+    steps = np.linspace(-3.0, 3.0, count)
+    grid = np.stack(np.meshgrid(*[steps] * dimensions, indexing="ij"), axis=-1).reshape(-1, dimensions)
+    return grid, float(steps[1] - steps[0])
+
+
+@lru_cache(maxsize=8)
+def _whole_prior(name: str) -> Array:
+    """ln of the prior density over the whole range."""
+    return FAMILIES[name].log_prior(_whole_range(FAMILIES[name].cells)[0])
+
+
+def _whole_curves(name: str, sizes: bytes) -> Array:
+    """ln S at the sizes (float64, as bytes), a row for each cell of the family's whole range."""
+    unit, _ = _whole_range(FAMILIES[name].cells)
+    return FAMILIES[name].curves(FAMILIES[name].natural(unit), np.frombuffer(sizes))
+
+
+# The same programs ask for the same sizes again and again; and all of them for those of the same few questions.
+_curves_at_points = lru_cache(maxsize=64)(_whole_curves)
+_curves_at_question = lru_cache(maxsize=24)(_whole_curves)
+
+
+def fit_family(name: str, data: Data, cpus: Array) -> Fit:
+    """The family of that name against the data; mean and variance of ln S at each of cpus."""
+    family = FAMILIES[name]
+    unit, log_volume = _whole_range(family.cells)
+    sizes = np.exp(data.x)
+    log_density = _log_likelihood(_curves_at_points(name, sizes.tobytes()), data) + _whole_prior(name)
+    best = log_density.argmax()
+    probability = np.exp(log_density - log_density[best])
+    narrow = _too_narrow(probability.reshape(family.cells))
+    if narrow:
+        start = unit[best]
+        chi_squared, middle, precision = _best(family, start, data, sizes)
+        if family.two_optima and chi_squared > len(sizes) + 4.0 * math.sqrt(len(sizes)):  # more than noise
+            elsewhere = (unit[:, -1] > 0.5) != (start[-1] > 0.5)
+            other = _best(family, unit[np.where(elsewhere, log_density, -math.inf).argmax()], data, sizes)
+            if other[0] < chi_squared:
+                _, middle, precision = other
+        unit, log_volume = _grid_around(middle, precision)
+        log_density = _log_likelihood(family.curves(family.natural(unit), sizes), data) + family.log_prior(unit)
+        best = log_density.argmax()
+        probability = np.exp(log_density - log_density[best])
+    log_evidence = float(log_density[best]) + math.log(probability.sum()) + log_volume
+
+    kept = np.flatnonzero(probability >= _LEAST_PROBABILITY)
+    probability = probability[kept] / probability[kept].sum()
+    parameters = family.natural(unit[kept])
+    curves = family.curves(parameters, cpus) if narrow else _curves_at_question(name, cpus.tobytes())[kept]
+    mean = probability @ curves
+    curves -= mean
+    curves *= curves
+    values = (probability @ parameters).tolist()
+    return Fit(mean, probability @ curves, log_evidence, tuple(zip(family.names, values, strict=True)))
+
+
+def _log_likelihood(curves: Array, data: Data) -> Array:
+    """Of each row of curves, up to a constant that is the same for all models."""
+    misfit = curves - data.y
+    misfit /= data.error
+    result: Array = -0.5 * np.einsum("ij,ij->i", misfit, misfit)
+    return result
+
+
+def _grid_around(middle: Array, precision: Array) -> tuple[Array, float]:
+    """A grid over the ellipse of that precision, as far as it is inside 0 ... 1, and ln of the volume of a cell."""
+    turned = _root_of_inverse(precision)
+    standard, step = _standard_grid(len(middle))
+    unit = middle + standard @ turned.T
+    unit = unit[(np.abs(unit - 0.5) <= 0.5).all(axis=1)]
+    return unit, math.log(np.prod(np.diag(turned)) * step ** len(middle))
+
+
+def _too_narrow(probability: Array) -> bool:
+    """Whether the probability is shared by too few cells of the whole range, in any direction or altogether."""
+    if probability.ndim == 1:
+        return _shared_by(probability) < 4.0
+    return (
+        _shared_by(probability.ravel()) < 10.0
+        or _shared_by(probability.sum(axis=0)) < 3.0
+        or _shared_by(probability.sum(axis=1)) < 3.0
+    )
+
+
+def _shared_by(probability: Array) -> float:
+    """1 / sum p^2: the number of cells, were they equally probable."""
+    return float(probability.sum() ** 2 / (probability @ probability))
+
+
+def _best(family: Family, start: Array, data: Data, sizes: Array) -> tuple[float, Array, Array]:
+    """The least chi^2, where on the scale 0 ... 1, and the precision matrix there; Levenberg and Marquardt's method.
+
+    The derivative is a difference: Downey's formula has kinks. The precision holds that of the even prior, 12 in each
+    direction, so that a parameter of which the points say nothing has a finite one.
+    """
+    dimensions = len(start)
+    identity = np.eye(dimensions)
+    here = kept = start
+    best, damping = math.inf, 1e-2
+    normal, slopes = identity, start
+    for _ in range(_STEPS):
+        shift = np.where(here > 0.5, -_DIFFERENCE, _DIFFERENCE)
+        around = np.concatenate([here[None], here + identity * shift])
+        misfits = (family.curves(family.natural(around), sizes) - data.y) / data.error
+        chi_squared = float(misfits[0] @ misfits[0])
+        gained = best - chi_squared
+        if gained > 0.0:
+            kept, best, damping = here, chi_squared, damping * 0.1
+            slope = (misfits[1:] - misfits[0]) / shift[:, None]
+            normal, slopes = slope @ slope.T, slope @ misfits[0]
+            if gained < 1e-2:
+                break
+        else:
+            damping *= 20.0
+            if damping > 1e4:
+                break
+        here = np.minimum(np.maximum(kept - _solved(normal, slopes, damping), 0.0), 1.0)
+    return best, kept, normal + 12.0 * identity
+
+
+def _root_of_inverse(precision: Array) -> Array:
+    """Lower triangular L with L L^T = precision^-1, written out."""
+    if len(precision) == 1:
+        return np.array([[1.0 / math.sqrt(precision[0, 0])]])
+    (first, cross), (_, second) = precision.tolist()
+    determinant = first * second - cross * cross
+    corner = math.sqrt(second / determinant)
+    return np.array([[corner, 0.0], [-cross / determinant / corner, 1.0 / math.sqrt(second)]])
+
+
+def _solved(normal: Array, slopes: Array, damping: float) -> Array:
+    """(normal + damping diag(normal) + a little)^-1 slopes, written out: for one and two dimensions that is faster."""
+    more = 1.0 + damping
+    if len(slopes) == 1:
+        return np.array([slopes[0] / (normal[0, 0] * more + 1.0)])
+    (first, cross), (_, second) = normal.tolist()
+    first, second = first * more + 1.0, second * more + 1.0
+    one, other = slopes.tolist()
+    determinant = first * second - cross * cross
+    return np.array([(second * one - cross * other) / determinant, (first * other - cross * one) / determinant])
+
+
+def fit_log(points: Sequence[UsablePoint], data: Data, cpus: Array) -> Fit:
+    """SCAF's model: C as published; the evidence around it. Prior of C: even in ln C from 0.05 to 30."""
+    weight, error = log_weight(points)
+    logs = np.log(cpus)
+    speedups = 1.0 + weight * logs
+    misfit = (np.log1p(weight * data.x) - data.y) / data.error
+    width = min(1.0, math.sqrt(2.0 * math.pi) * error / (weight * math.log(_MOST_LOG_WEIGHT / LEAST_WEIGHT)))
+    log_evidence = float(math.log(width) - 0.5 * misfit @ misfit)
+    return Fit(np.log(speedups), (error * logs / speedups) ** 2, log_evidence, (("weight", weight),))

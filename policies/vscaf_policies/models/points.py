@@ -1,0 +1,108 @@
+"""From measured points to data that a fit can use: what is left out, clamped, aged and combined."""
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vscaf_policies.state import SpeedupPoint
+
+Array = NDArray[np.float64]
+
+LEAST_RELATIVE_ERROR = 0.01
+"""Of the speedup. No measurement is better; it also keeps a claimed error of zero from outweighing all others."""
+
+MOST_EFFICIENCY = 2.0
+"""E = S/p is never believed above this (Creech 2015, section 5.2.2)."""
+
+LEAST_SPEEDUP = 0.01
+"""ln S must exist. A program that is a hundred times slower than on one CPU is not distinguished from a worse one."""
+
+MOST_RELATIVE_ERROR = 10.0
+"""Of the speedup. A point that may be wrong by more says nothing."""
+
+DRIFT_PER_S = 0.001
+"""Relative error that a second of age adds: after 100 s a point is no better than 10%. Programs change their phases
+within tens of seconds to minutes; a point of an hour ago says nothing (360%)."""
+
+MOST_CPUS = 1 << 20
+"""A point above this many CPUs is garbage."""
+
+MOST_SIZES = 96
+"""More distinct sizes than this are combined with their neighbours: the fit costs their number cubed."""
+
+
+class UsablePoint(NamedTuple):
+    """A point above one CPU whose figures can be used; the error is what age has made of it."""
+
+    cpus: int
+    speedup: float
+    standard_error: float
+
+
+@dataclass(frozen=True, slots=True)
+class Data:
+    """Points in the space of the fit, by increasing size: x = ln p, y = ln S and the standard error of y."""
+
+    x: Array
+    y: Array
+    error: Array
+
+
+def usable_points(points: Iterable[SpeedupPoint], drift_per_s: float = DRIFT_PER_S) -> tuple[UsablePoint, ...]:
+    """The points that say something, sorted, so that their order does not matter.
+
+    Left out: p <= 1 (S(1) = 1 is exact), p above MOST_CPUS, no samples, a speedup, error or age that is not finite.
+    Clamped: the speedup to 0 ... MOST_EFFICIENCY p; an age below zero to zero. A point above the CPUs of the question
+    stays: the curve passes there too. Error: at least LEAST_RELATIVE_ERROR of max(S, 1), and
+    error^2 + (drift_per_s age_s S)^2. The age is rounded to two digits, so that a fit is not made anew each second.
+    """
+    usable = []
+    for point in points:
+        figures = (point.speedup, point.standard_error, point.age_s)
+        if not 1 < point.cpus <= MOST_CPUS or point.samples < 1 or not all(map(math.isfinite, figures)):
+            continue
+        speedup = min(max(point.speedup, 0.0), MOST_EFFICIENCY * point.cpus)
+        scale = max(speedup, 1.0)
+        age_s = float(f"{point.age_s:.2g}") if point.age_s > 0 else 0.0
+        error = max(abs(point.standard_error), LEAST_RELATIVE_ERROR * scale)
+        error = math.hypot(error, drift_per_s * age_s * scale)
+        if math.isfinite(error):
+            usable.append(UsablePoint(point.cpus, speedup, error))
+    return tuple(sorted(usable))
+
+
+def as_data(points: Iterable[UsablePoint]) -> Data | None:
+    """The points as ln S over ln p, one for each size; None where no error is below MOST_RELATIVE_ERROR.
+
+    In ln S a relative error is the same everywhere and an error in proportion to S does not bias the fit. Points of
+    one size are combined by 1 / error^2; where they disagree by more than their errors allow, the error of the
+    combination grows by the square root of chi^2 per degree of freedom, so that a contradiction is not precision.
+    """
+    listed = list(points)
+    cpus = np.array([point.cpus for point in listed], dtype=np.float64)
+    errors = np.array([point.standard_error for point in listed], dtype=np.float64)
+    # 0 +- 0.4 says that S is hardly above 0.4, so it stands for 0.2 +- 0.4: ln 0 would say that it is far below.
+    speedups = np.maximum([point.speedup for point in listed], np.clip(errors / 2.0, LEAST_SPEEDUP, 0.5))
+    y = np.log(speedups)
+    weights = np.square(speedups / errors)
+    counted = speedups * MOST_RELATIVE_ERROR >= errors
+    cpus, y, weights = cpus[counted], y[counted], weights[counted]
+    if not len(cpus):
+        return None
+    x = np.log(cpus)
+    bins = cpus
+    if len(cpus) > MOST_SIZES and len(np.unique(cpus)) > MOST_SIZES:
+        bins = np.floor(x * ((MOST_SIZES - 1) / x[-1]))
+    starts = np.flatnonzero(np.diff(bins, prepend=-1.0))
+    if len(starts) == len(cpus):
+        return Data(x, y, 1.0 / np.sqrt(weights))
+    total = np.add.reduceat(weights, starts)
+    members = np.diff(starts, append=len(cpus))
+    middle_x, middle_y = (np.add.reduceat(weights * values, starts) / total for values in (x, y))
+    chi_squared = np.add.reduceat(weights * (y - np.repeat(middle_y, members)) ** 2, starts)
+    inflation = np.maximum(1.0, chi_squared / np.maximum(members - 1, 1))
+    return Data(middle_x, middle_y, np.sqrt(inflation / total))

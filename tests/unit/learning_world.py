@@ -1,0 +1,166 @@
+"""A small closed loop: true curves -> noisy reports -> memory -> policy -> exploration -> decision, four times a second."""
+
+import math
+import random
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from itertools import combinations_with_replacement
+
+from vscaf.core.curve import CurveMemory, recall, remember, renewed
+from vscaf.core.decide import DecideMemory, decide
+from vscaf.core.explore import ExploreMemory, ExploreSettings, explore, unvaried
+from vscaf_policies import DomainState, Policy, PoolState, SpeedupPoint
+from vscaf_policies.max_speedup_fitted import max_speedup_fitted
+
+PERIOD_S, REPORT_S, ARRIVAL_S = 0.25, 1.0, 0.5
+
+Curve = Callable[[float], float]
+
+
+def amdahl(serial: float) -> Curve:
+    return lambda p: 1.0 / (serial + (1.0 - serial) / p)
+
+
+def logarithmic(weight: float) -> Curve:
+    return lambda p: 1.0 + weight * math.log(p)
+
+
+def usl(contention: float, coherence: float) -> Curve:
+    return lambda p: p / (1.0 + contention * (p - 1) + coherence * p * (p - 1))
+
+
+def knee(at: float, after: float) -> Curve:
+    """Linear up to *at*, from there on *after* for each CPU more."""
+    return lambda p: p if p <= at else max(0.5, at + after * (p - at))
+
+
+def through(*points: tuple[float, float]) -> Curve:
+    """Straight lines between points."""
+
+    def curve(p: float) -> float:
+        for (left, low), (right, high) in zip(points, points[1:], strict=False):
+            if p <= right:
+                return low + (high - low) * (p - left) / (right - left)
+        return points[-1][1]
+
+    return curve
+
+
+CURVES: dict[str, Curve] = {
+    "linear": lambda p: 0.95 * p if p > 1 else 1.0,
+    "amdahl-3%": amdahl(0.03),
+    "amdahl-15%": amdahl(0.15),
+    "log-6": logarithmic(6.0),
+    "log-2": logarithmic(2.0),
+    "usl-peak-20": usl(0.03, 0.0024),
+    "knee-12-flat": knee(12, 0.0),
+    "knee-12-falls": knee(12, -0.2),
+    "cg": through((1, 1.0), (4, 4.0), (18, 17.0), (27, 23.2), (36, 28.9), (64, 40.0)),
+    "lu": through((1, 1.0), (9, 8.0), (18, 12.0), (32, 20.0), (36, 22.4), (64, 28.0)),
+    "slower-on-8": through((1, 1.0), (4, 3.2), (8, 2.6), (16, 7.0), (32, 12.0), (64, 16.0)),
+}
+
+
+def best_split(curves: Mapping[str, Curve], cpus: int) -> float:
+    """The largest sum of speedups of a static split, where CPUs may be left over."""
+    best = [0.0] + [-math.inf] * cpus
+    for curve in curves.values():
+        values = [0.0] + [curve(p) for p in range(1, cpus + 1)]
+        best = [max((best[c - k] + values[k] for k in range(1, c + 1)), default=-math.inf) for c in range(cpus + 1)]
+    return max(best)
+
+
+@dataclass
+class Outcome:
+    """sums: true sum of speedups in each period. decided: of the decided split. allocations: of each period."""
+
+    sums: list[float]
+    decided: list[float]
+    allocations: list[dict[str, int]]
+    memory: ExploreMemory
+    best: float
+
+    def gap(self, from_s: float, to_s: float = math.inf) -> float:
+        """Of the mean sum in a window, against the best static split."""
+        window = self.sums[int(from_s / PERIOD_S) : int(min(to_s, 1e9) / PERIOD_S)]
+        return 1.0 - sum(window) / len(window) / self.best
+
+    def transitions(self, from_s: float = 0.0) -> int:
+        window = self.allocations[int(from_s / PERIOD_S) :]
+        return sum(1 for before, after in zip(window, window[1:], strict=False) if before != after)
+
+
+def run(
+    curves: Mapping[str, Curve],
+    cpus: int,
+    *,
+    seconds: float = 40.0,
+    seed: int = 1,
+    noise: float = 0.10,
+    policy: Policy = max_speedup_fitted,
+    settings: ExploreSettings | None = ExploreSettings(),
+    newcomer_s: float = 2.0,
+) -> Outcome:
+    """Domains that all start at 0 s and compute all the time. settings: None: nothing is explored."""
+    chance = random.Random(seed)
+    names = sorted(curves)
+    memories = dict.fromkeys(names, CurveMemory())
+    points: dict[str, tuple[SpeedupPoint, ...]] = dict.fromkeys(names, ())
+    has = dict.fromkeys(names, 0)
+    arrived: dict[str, tuple[float, int, int]] = dict.fromkeys(names, (0.0, 0, 0))  # when, before, now
+    decided, explored = DecideMemory(), ExploreMemory()
+    outcome = Outcome([], [], [], explored, best_split(curves, cpus))
+    for period in range(int(seconds / PERIOD_S)):
+        now_s = period * PERIOD_S
+        if period % round(REPORT_S / PERIOD_S) == 2:
+            for name in names:
+                since_s, _before, size = arrived[name]
+                if size > 1 and now_s - since_s >= ARRIVAL_S:
+                    said = max(0.05, curves[name](size) * (1.0 + chance.gauss(0.0, noise)))
+                    report = SpeedupPoint(size, said, max(noise, 0.01) * said, 8)
+                    memories[name] = remember(memories[name], (report,), now_s, size)
+                    points[name] = renewed(points[name], recall(memories[name], now_s))
+        pool = PoolState(
+            cpus,
+            1,
+            now_s,
+            tuple(
+                DomainState(
+                    name=name, minimum=1, maximum=cpus, weight=1.0, demand=cpus, allocation=has[name], may_rest=True,
+                    scaf_weight=None, newcomer=now_s < newcomer_s, points=points[name],
+                )
+                for name in names
+            ),
+        )  # fmt: skip
+        base = unvaried(pool, explored)
+        decision = decide(base, policy, {}, decided)
+        decided = decision.memory
+        allocations = dict(decision.allocations)
+        if settings is not None:
+            base = replace(base, domains=tuple(replace(d, allocation=allocations[d.name]) for d in base.domains))
+            exploration = explore(base, decision, explored, settings)
+            explored, allocations = exploration.memory, dict(exploration.allocations)
+        assert sum(allocations.values()) <= cpus
+        for name in names:
+            if allocations[name] != has[name]:
+                arrived[name] = (now_s, has[name], allocations[name])
+        has = allocations
+        speeds = 0.0
+        for name in names:
+            since_s, before, size = arrived[name]
+            cpus_now = size if now_s - since_s >= ARRIVAL_S or not before else min(before, size)
+            speeds += curves[name](cpus_now)
+        outcome.sums.append(speeds)
+        outcome.decided.append(sum(curves[name](decision.allocations[name]) for name in names))
+        outcome.allocations.append(allocations)
+    outcome.memory = explored
+    return outcome
+
+
+def pairs() -> list[tuple[str, str]]:
+    return list(combinations_with_replacement(sorted(CURVES), 2))
+
+
+def named(*names: str) -> dict[str, Curve]:
+    """Curves under names of their own."""
+    return {f"{number}-{name}": CURVES[name] for number, name in enumerate(names)}
