@@ -68,7 +68,3 @@ def test_refuses_other_options_by_name():
 def test_ties_go_to_the_first_by_name_in_whatever_order_they_come():
     a, b = domain("a", ipc=1.0), domain("b", ipc=1.0)
     assert max_ipc(pool(12, a, b), {}) == max_ipc(pool(12, b, a), {}) == {"a": 8, "b": 4}
-
-
-def test_what_the_known_cannot_use_is_lent_to_the_unknown():
-    assert max_ipc(pool(12, domain("a", ipc=1.0, maximum=2), domain("b"), domain("c")), {}) == {"a": 2, "b": 5, "c": 5}
