@@ -122,6 +122,8 @@ def test_weights_count():
 def test_a_program_that_is_slower_on_more_gets_no_more_than_its_best():
     hierarchy = measured((2, 1.9), (4, 3.4), (8, 2.8), (16, 2.0))
     assert fair(pool(16, domain("hierarchy", points=hierarchy)), {})["hierarchy"] < 8
+    beside = fair(pool(16, domain("hierarchy", points=hierarchy), domain("unknown")), {})
+    assert beside["hierarchy"] < 8 and sum(beside.values()) == 16, "what it leaves is lent to whom nobody knows"
 
 
 def test_with_nobody_known_is_equipartition():

@@ -63,3 +63,8 @@ def test_refuses_a_least_that_is_none(value):
 def test_refuses_other_options_by_name():
     with pytest.raises(PolicyError, match="'least'"):
         max_ipc(pool(2, domain("a")), {"least": 1})
+
+
+def test_ties_go_to_the_first_by_name_in_whatever_order_they_come():
+    a, b = domain("a", ipc=1.0), domain("b", ipc=1.0)
+    assert max_ipc(pool(12, a, b), {}) == max_ipc(pool(12, b, a), {}) == {"a": 8, "b": 4}
