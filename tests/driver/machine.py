@@ -461,7 +461,8 @@ class History:
         self.foreign.add(name)
         self.raw(name).pinVcpu(vcpu, tuple(cpu in cpus for cpu in range(8)))
         one = next((one for one in self.daemon.managed.values() if one.name == name), None)
-        journaled = one is not None and one.seen.key in self.journal.entries and one.found is not None
+        known = one is not None and not self.is_over(one)  # and no earlier run of it
+        journaled = known and one.seen.key in self.journal.entries and one.found is not None
         if not journaled or name in self.leaving or (one is not None and one.left_alone):
             # Nothing was changed yet, or it is being given back just now: then this may be what was found.
             self.found[name].append(self.pins_or_fail(name))

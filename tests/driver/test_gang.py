@@ -22,6 +22,7 @@ from vscaf_policies.gang import gang
 from vscaf_policies.priority import priority
 
 from .faults import Faults
+from .machine import Agent, BusyHost
 from .node import write_node
 from .test_daemon import ALL, configured, on_host, pins_of, until
 from .test_operations import domain_of, restoring_on
@@ -160,7 +161,7 @@ def test_who_cannot_be_written_down_is_not_suspended(
                 daemon.use_policy(PolicyConfig(name="gang", options={"slice_s": SLICE_S}), gang)
                 await asyncio.sleep(3 * SLICE_S)
                 assert faults.called["suspend"] == 0 and all(runs(faults, name) for name in "ab")
-                assert not any(one.ours for one in daemon.managed.values())
+                await until(lambda: not any(one.ours for one in daemon.managed.values()))
             await in_turn(daemon, 1)
 
     on_host(uri, loop_runner, work, faults)
@@ -379,6 +380,48 @@ def test_who_is_paused_by_others_at_the_last_moment_stays_theirs(tmp_path: Path,
     on_host(uri, loop_runner, work, faults)
 
 
+def test_a_look_that_began_before_a_switch_says_nothing_of_it(tmp_path: Path, loop_runner: asyncio.Runner) -> None:
+    faults = Faults()
+    uri = write_node(tmp_path, 4, TWO)
+
+    async def work(host: LibvirtHost) -> None:
+        async with ganging(configured(uri, tmp_path), host, slice_s=0.5) as daemon:
+            await in_turn(daemon, 1)
+            faults.inject("getAllDomainStats", times=None, acts=True, late_s=0.1)
+            turning = asyncio.create_task(in_turn(daemon, 2))
+            while not turning.done():
+                assert all(one.demand for one in daemon.managed.values())
+                await asyncio.sleep(0.005)
+            await turning
+            assert not any(event.kind == "foreign" for event in daemon.events.since(0))
+
+    on_host(uri, loop_runner, work, faults)
+
+
+def test_who_was_saved_while_it_was_suspended_runs_when_it_is_back(tmp_path: Path, loop_runner: asyncio.Runner) -> None:
+    faults = Faults()
+    uri = write_node(tmp_path, 4, TWO)
+
+    async def work(host: LibvirtHost) -> None:
+        config = configured(uri, tmp_path)
+        async with ganging(config, host, slice_s=60.0, killed=True) as daemon:
+            await until(lambda: any(one.held == {0, 2} and runs(faults, one.name) for one in daemon.managed.values()))
+            (frozen,) = [one.name for one in daemon.managed.values() if one.state == "suspended"]
+            pins = raw(faults, frozen).vcpuPinInfo(LIVE)
+            raw(faults, frozen).destroy()
+            await until(lambda: len(daemon.managed) == 1 and bool(daemon.journal.departed))
+        # As libvirt restores a domain that was saved: paused, with the pins that it had.
+        raw(faults, frozen).create()
+        for vcpu, mask in enumerate(pins):
+            raw(faults, frozen).pinVcpu(vcpu, mask)
+        raw(faults, frozen).suspend()
+        async with ganging(config, host, load_policy("equipartition")):
+            await until(lambda: runs(faults, frozen))
+        assert await pins_of(host, "a") == await pins_of(host, "b") == [ALL] * 2
+
+    on_host(uri, loop_runner, work, faults)
+
+
 def test_an_io_error_is_not_resumed(tmp_path: Path, loop_runner: asyncio.Runner) -> None:
     faults = Faults()
     uri = write_node(tmp_path, 4, TWO)
@@ -435,3 +478,52 @@ def test_a_newcomer_waits_for_a_round_at_most(tmp_path: Path, loop_runner: async
             assert time.monotonic() - begun_s < 3 * 0.5 + 0.5
 
     on_host(uri, loop_runner, work, faults)
+
+
+def test_guests_that_cooperate_are_as_they_were_in_each_slice(
+    tmp_path: Path, loop_runner: asyncio.Runner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Their silence meanwhile, longer than what is called stale, is not held against them: no pin is moved."""
+    monkeypatch.setattr("vscaf.managed.STALE_REPORT_S", 0.6)
+    faults = Faults()
+    uri = write_node(tmp_path, 4, TWO)
+
+    async def work() -> None:
+        host = BusyHost(uri, 5.0, opener=faults.open)
+        host.agents = {name: Agent(tmp_path / f"{name}.sock", 2) for name in "ab"}
+        for name, agent in host.agents.items():
+            await agent.start()
+            host.be_busy(name, 2.0)
+        await host.open()
+
+        async def speak_while_they_run() -> None:
+            while True:
+                for name, agent in host.agents.items():
+                    agent.manner = "good" if runs(faults, name) else "silent"
+                    agent.report()
+                await asyncio.sleep(0.02)
+
+        speaking = asyncio.create_task(speak_while_they_run())
+        try:
+            async with ganging(configured(uri, tmp_path), host, slice_s=1.0) as daemon:
+                await in_turn(daemon, 1)
+                for name in "ab":
+                    await until(lambda name=name: domain_of(daemon, name).state == "cooperating")  # type: ignore[misc]
+                pinned = faults.called["pinVcpu"]
+                assert pinned, "each vCPU has had its pCPU"
+                states: set[str] = set()
+                turning = asyncio.create_task(in_turn(daemon, 2))
+                while not turning.done():
+                    states |= {one.state for one in daemon.managed.values()}
+                    await asyncio.sleep(0.005)
+                await turning
+                assert faults.called["pinVcpu"] == pinned
+                assert "cooperating" in states and "contained" not in states
+                assert all(one["agent"] == "connected" for one in status(daemon)["domains"])
+        finally:
+            speaking.cancel()
+            for agent in host.agents.values():
+                await agent.stop()
+            await host.close()
+
+    loop_runner.run(work())

@@ -180,6 +180,11 @@ def test_the_status_of_a_domain() -> None:
     assert got.rules == RulesStatus(minimum=1, maximum=3, weight=1.0, priority=0, rest=None)
     unheard = domain_status(Shown(link=AgentLink("a", Path("/nowhere"), lambda: None)))
     assert unheard.agent == "not reachable: not tried yet", "in the link's own words"
+    link = AgentLink("a", Path("/nowhere"), lambda: None)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(AgentLink, "condition", "stale")
+        assert domain_status(Shown(link=link)).agent == "stale"
+        assert domain_status(Shown(link=link, ours=True)).agent == "connected", "it cannot speak"
     resting = domain_status(Shown(state="resting", held=frozenset()))
     assert (resting.partition, resting.allocation) == ("", 0), "none is not the same as not known"
 

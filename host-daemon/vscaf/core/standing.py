@@ -75,17 +75,18 @@ class Told:
 class Standing:
     """One domain, as far as is known.
 
-    claim: see core/transition.py; empty only while it rests or is frozen. affinity: as last read or set; None: unknown,
-    and to be read before anything else. vcpus, vcpus_maximum: plugged now, and at most. moving: a call is under way;
-    nothing is begun before it has ended. onto: the partition that this call brings it to, where it claims another now.
-    answers: an agent is there and reports. acknowledged: it has confirmed what it was told last. online: the guest's CPUs as its
-    agent says. told_at_s, sent_at_s: when it was told that first, and when last. leaving_since_s: since when it has had
-    pCPUs to leave. retiring: it was meant to rest and has had no partition since, so that vCPUs which are at
-    rest already claim nothing new. failures: in a row, so that no call is begun before retry_at_s. vcpus_refused: a
-    number of vCPUs that was asked for and has not come about. unused_since_s: since when it has had more vCPUs than
-    its partition has pCPUs. ours: vscaf has begun to suspend it and has not seen it resumed since, so that it is for
-    vscaf to resume. frozen: it is ours and was seen paused, and no call has been begun to let it run. dormant: while it
-    is frozen, the pCPUs beside its claim that its vCPUs are pinned to for all that is known.
+    claim: see core/transition.py; empty only while it rests or is frozen. affinity: as last read or set; None:
+    unknown, and to be read before anything else. vcpus, vcpus_maximum: plugged now, and at most. moving: a call is
+    under way; nothing is begun before it has ended. onto: the partition that this call brings it to, where it claims
+    another now. answers: an agent is there and reports. acknowledged: it has confirmed what it was told last. online:
+    the guest's CPUs as its agent says. told_at_s, sent_at_s: when it was told that first, and when last.
+    leaving_since_s: since when it has had pCPUs to leave. retiring: it was meant to rest and has had no partition
+    since, so that vCPUs which are at rest already claim nothing new. failures: in a row, so that no call is begun
+    before retry_at_s. vcpus_refused: a number of vCPUs that was asked for and has not come about. unused_since_s:
+    since when it has had more vCPUs than its partition has pCPUs. ours: vscaf has begun to suspend it and has not seen
+    it resumed since, so that it is for vscaf to resume. frozen: it is ours and was seen paused, and no call has been
+    begun to let it run. dormant: while it is frozen, the pCPUs beside its claim that its vCPUs are pinned to for all
+    that is known.
     """
 
     name: str
