@@ -149,7 +149,8 @@ def legend_text(name: str, curve: str) -> str:
 
 
 def _heading(scenario: Scenario, run: Run, name: str) -> str:
-    words = f"{name}: sum of speedups {measure(scenario, run):.1f}, {run.transitions} transition{'' if run.transitions == 1 else 's'}"
+    changes = f"{run.transitions} transition" + ("" if run.transitions == 1 else "s")
+    words = f"{name}: sum of speedups {measure(scenario, run):.1f}, {changes}"
     if run.exploration_cost:
         words += f", exploring cost {run.exploration_cost:.1%}"
     return words
