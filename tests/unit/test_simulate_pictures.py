@@ -113,6 +113,9 @@ def test_many_guests_are_drawn_by_totals_and_quantiles() -> None:
     total, count, each = figure.axes
     assert not any("guest-" in words for words in legend(figure)) and "10% to 90%" in legend(figure)
     assert list(count.lines[0].get_ydata()) == [9, 8, 8]  # who has none does not count
+    fewer = replace(run, policy="fewer", moments=run.moments[1:])
+    for order in ([run, fewer], [fewer, run]):  # nothing is cut off, whichever is drawn first
+        assert allocations_figure(two_guests(), order).axes[1].get_ylim() == pytest.approx((0.0, 9.72))
     assert list(each.lines[0].get_ydata()) == [1.0, 4.5, 4.5]  # the median of those who have some
     assert max(point[1] for point in total.collections[0].get_paths()[0].vertices) == 36  # 0 + 1 + ... + 8
 

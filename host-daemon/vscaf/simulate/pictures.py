@@ -89,6 +89,9 @@ def allocations_figure(scenario: Scenario, runs: Sequence[Run]) -> Figure:
             _quantiles(axes, run)
         axes[0].set_title(_heading(scenario, run, narrow(short[run.policy])), loc="left", fontsize=10)
         axes[0].set_ylabel("CPUs")
+    if not few:
+        counts = [sum(cpus > 0 for cpus in one.values()) for run in runs for one in steps(run)[1]]
+        rows[0][1].set_ylim(0, 1.08 * max([1, *counts]))  # all share it
     unit = "hours" if scenario.seconds > LONG_S else "seconds"
     for axis in rows[-1]:
         axis.set_xlabel(f"time ({unit})")
@@ -146,7 +149,8 @@ def legend_text(name: str, curve: str) -> str:
 
 
 def _heading(scenario: Scenario, run: Run, name: str) -> str:
-    words = f"{name}: sum of speedups {measure(scenario, run):.1f}, {run.transitions} transitions"
+    changes = f"{run.transitions} transition" + ("" if run.transitions == 1 else "s")
+    words = f"{name}: sum of speedups {measure(scenario, run):.1f}, {changes}"
     if run.exploration_cost:
         words += f", exploring cost {run.exploration_cost:.1%}"
     return words
@@ -234,7 +238,6 @@ def _quantiles(axes: Sequence[Axes], run: Run) -> None:
     total.axhline(run.pcpus, color="black", linestyle="--", linewidth=0.8)
     total.set_ylim(0, run.pcpus * 1.1)
     count.step(times, [len(one) for one in held], where="post", color="black", linewidth=1.0)
-    count.set_ylim(bottom=0)
     count.set_ylabel("guests with CPUs")
     low, middle, high = ([quantile(one, share) for one in held] for share in (0.1, 0.5, 0.9))
     each.fill_between(times, low, high, step="post", color="#c9c9c9", linewidth=0)
