@@ -27,6 +27,8 @@ from vscaf.simulate.scenario import GuestPlan, Scenario
 from vscaf.simulate.virtual_time import run_virtual
 
 PROGRESS_STEPS = 100
+NEWS_PERIOD_MS = 1000
+"""With a longer period, demand and ends are seen at the next look: a fleet's looks are then as many as its periods."""
 
 
 def simulate(
@@ -103,7 +105,8 @@ class _Simulation:
         self._host = CrowdedHost(cpus, self._changed, Latencies(latencies.call_s, latencies.plug_s, latencies.unplug_s))
         self._laws = Laws(self._host, self._pool, self._diary)
         model = SpeedModel(machine, cpus)
-        world = World(self._host, model, latencies, scenario.noise, self._pool, self._ended)
+        at_once = self._host.tells_of_ends = scenario.period_ms <= NEWS_PERIOD_MS
+        world = World(self._host, model, latencies, scenario.noise, self._pool, at_once, self._ended)
         self._guests = [Guest(plan, world, seed) for plan in plans]
         self._by_key: dict[DomainKey, Guest] = {}
         self._before: dict[str, Tally] = {}
@@ -130,7 +133,7 @@ class _Simulation:
         self._by_key[guest.key] = guest
         self._diary.came_or_went(guest.plan.name, gone=False)
 
-    def _ended(self, guest: Guest, _of_itself: bool) -> None:
+    def _ended(self, guest: Guest) -> None:
         self._diary.came_or_went(guest.plan.name, gone=True)
 
     def _changed(self, key: DomainKey) -> None:
