@@ -127,8 +127,9 @@ class GuestLink:
         if self.connected:
             self._on_news()
 
-    def close(self) -> None:
-        """The other end is gone."""
+    def close(self, *, heard: bool = True) -> None:
+        """The other end is gone, and whether that is heard at once."""
         if self.connected:
             self.connected = False
-            self._on_news()
+            if heard:
+                self._on_news()

@@ -117,7 +117,7 @@ class Guest:
                 timer.cancel()
         self._host.end(self.key)
         if self._link is not None:
-            self._link.close()
+            self._link.close(heard=self._world.news_at_once)
         self._world.on_end(self)
 
     @property

@@ -148,6 +148,7 @@ class _Simulation:
         handler = ErrorWords(self._diary)
         logger = logging.getLogger("vscaf")
         logger.addHandler(handler)
+        loop.set_exception_handler(lambda _loop, about: self._diary.violate(f"{about.get('exception', about)!r}"))
         try:
             for guest in self._guests:
                 if guest.plan.start_s <= 0.0:
