@@ -268,6 +268,12 @@ def test_a_policy_function_decides_in_place_of_an_installed_one() -> None:
         simulate(scene, "mine")
 
 
+def test_programs_whose_curves_say_it_have_instructions_per_cycle() -> None:
+    guests = (Guest(name="a", curve=Perfect(ipc=0.3)), Guest(name="b", curve=Amdahl(serial=0.05, ipc=0.6)))
+    result = run(scenario(*guests, host=Host(pcpus=16)), "max-ipc")
+    assert result.moments[-1].allocations == {"a": 4, "b": 12}
+
+
 def test_a_policy_that_fails_is_said() -> None:
     def broken(pool: PoolState, options: Any) -> dict[str, int]:
         raise RuntimeError("no idea")

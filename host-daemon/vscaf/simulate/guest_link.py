@@ -127,9 +127,8 @@ class GuestLink:
         if self.connected:
             self._on_news()
 
-    def close(self, *, heard: bool = True) -> None:
-        """The other end is gone, and whether that is heard at once."""
+    def close(self) -> None:
+        """The other end is gone."""
         if self.connected:
             self.connected = False
-            if heard:
-                self._on_news()
+            self._on_news()

@@ -117,7 +117,7 @@ class Guest:
                 timer.cancel()
         self._host.end(self.key)
         if self._link is not None:
-            self._link.close(heard=self._world.news_at_once)
+            self._link.close()
         self._world.on_end(self)
 
     @property
@@ -129,6 +129,14 @@ class Guest:
     def wants(self) -> bool:
         """Whether its program has something to do."""
         return self._phase.plan.curve is not None
+
+    @property
+    def ipc(self) -> float | None:
+        """Instructions per cycle and CPU of its program now; None: its curve does not say, or it does not compute."""
+        curve = self._phase.plan.curve
+        if curve is None or curve.ipc is None or self.team < 1:
+            return None
+        return curve.ipc * curve.speedup(self.team) / self.team
 
     def update(self) -> None:
         """Counts what was done since the last change, at the speed that held."""
@@ -145,7 +153,7 @@ class Guest:
         self._learn(now_s)
 
     def changed(self) -> None:
-        """Its pins, vCPUs or state may be others, or what its vCPUs get: from here on it has another speed."""
+        """Its pins, vCPUs or state may be others, or what it gets: from here on it has another speed."""
         assert self.key is not None  # it runs
         domain = self._host.domains[self.key]
         self.update()

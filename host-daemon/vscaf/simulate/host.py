@@ -25,8 +25,6 @@ class CrowdedHost(SimulatedHost):
         loop = asyncio.get_running_loop()
         self.on_change: Callable[[], None] = lambda: None
         self.on_tuned: Callable[[DomainKey], None] = lambda key: None
-        self.tells_of_ends = True
-        self._ending = False
         self._loop = loop
         self._on_rates = on_rates
         self._now: dict[DomainKey, dict[int, float]] = {}
@@ -61,10 +59,8 @@ class CrowdedHost(SimulatedHost):
         return key
 
     def end(self, key: DomainKey) -> None:
-        """As SimulatedHost.end; on_change is called only where `tells_of_ends`."""
-        self._ending = True
+        """As SimulatedHost.end."""
         super().end(key)
-        self._ending = False
         self._mark(key)
 
     def set_online(self, online: frozenset[int]) -> None:
@@ -101,8 +97,7 @@ class CrowdedHost(SimulatedHost):
             self._looking -= 1
 
     def _changed(self) -> None:
-        if self.tells_of_ends or not self._ending:
-            self.on_change()
+        self.on_change()
 
     def _tuned(self, key: DomainKey) -> None:
         self._mark(key)
