@@ -157,6 +157,7 @@ def test_threads_of_one_core_share_it() -> None:
     assert speed(smt, 2, 1.0, [{0}, {2}]) == pytest.approx(2.0)
     assert speed(smt, 2, 1.0, [{0, 1, 2, 3}] * 2, load=2.0) == pytest.approx(2.0)
     assert speed(smt, 2, 1.0, [{0, 1, 2, 3}] * 2, load=4.0) == pytest.approx(1.2)
+    assert speed(smt, 1, 1.0, [{0, 1, 2, 3}], load=1.0) == pytest.approx(1.0)
 
 
 def test_memory_that_is_far_costs() -> None:

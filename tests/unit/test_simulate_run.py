@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from vscaf.errors import UsageError
 from vscaf.simulate.curves import Amdahl, Log, Perfect
+from vscaf.simulate.guests import Guest as GuestOfRun
 from vscaf.simulate.result import Run
 from vscaf.simulate.run import simulate
 from vscaf.simulate.scenario import Arrivals, Guest, Host, LatencySeconds, Noise, Phase, Scenario, WeightedCurve
@@ -190,6 +191,29 @@ def test_an_idle_guest_lends_its_cpus_and_has_them_back() -> None:
     assert (4, 4) in states and states.index((0, 8)) > states.index((4, 4)) and states[-1] == (4, 4)
 
 
+def test_a_short_pause_costs_nobody_their_cpus() -> None:
+    breather = Guest(name="a", curve=PERFECT, phases=(Phase(seconds=1.0), Phase(seconds=0.3, idle=True)))
+    result = run(scenario(breather, Guest(name="b", curve=PERFECT), host=Host(pcpus=8, reserve=2), settle_s=3.0))
+    assert result.moments[-1].allocations == {"a": 4, "b": 4} and result.moments[-1].time_s < 2.0
+
+
+def test_what_goes_wrong_in_a_timer_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(self: object) -> None:
+        raise RuntimeError("broken")
+
+    monkeypatch.setattr(GuestOfRun, "_work_done", broken)
+    said = simulate(scenario(Guest(name="a", curve=PERFECT, work_s=8.0)), "unmanaged").violations
+    assert said == ("RuntimeError('broken')",)
+
+
+def test_with_a_long_period_ends_wait_for_it() -> None:
+    guests = (Guest(name="a", curve=PERFECT), Guest(name="b", curve=PERFECT, end_s=50.0))
+    result = run(scenario(*guests, period_ms=20_000, seconds=100.0))
+    grown = [moment.time_s for moment in result.moments if moment.allocations == {"a": 8}]
+    assert 55.0 < grown[-1] < 70.0
+    assert result.decisions < 12
+
+
 def test_a_rigid_guest_keeps_its_team() -> None:
     scene = scenario(Guest(name="a", curve=PERFECT, rigid=True), Guest(name="b", curve=PERFECT), settle_s=4.0)
     result = run(scene)
@@ -242,6 +266,12 @@ def test_a_policy_function_decides_in_place_of_an_installed_one() -> None:
     assert result.moments[-1].allocations == {"a": 7, "b": 1}
     with pytest.raises(UsageError, match="no policy is named 'mine'"):
         simulate(scene, "mine")
+
+
+def test_programs_whose_curves_say_it_have_instructions_per_cycle() -> None:
+    guests = (Guest(name="a", curve=Perfect(ipc=0.3)), Guest(name="b", curve=Amdahl(serial=0.05, ipc=0.6)))
+    result = run(scenario(*guests, host=Host(pcpus=16)), "max-ipc")
+    assert result.moments[-1].allocations == {"a": 4, "b": 12}
 
 
 def test_a_policy_that_fails_is_said() -> None:

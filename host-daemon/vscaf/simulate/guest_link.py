@@ -19,10 +19,14 @@ MEMORY = 40
 
 
 class Agent(Protocol):
-    """What a link needs of a guest. about: what its report depends on. silent_s: seconds since it could speak."""
+    """What a link needs of a guest. about: what its report depends on, all of it the same in the same moment().
+
+    silent_s: seconds since it could speak.
+    """
 
     online: int
 
+    def moment(self) -> tuple[float, int]: ...
     def about(self) -> tuple[object, ...]: ...
     def made_report(self, sequence: int) -> messages.Report: ...
     def silent_s(self) -> float: ...
@@ -78,12 +82,17 @@ class GuestLink:
         self._on_news = on_news
         self._report: messages.Report | None = None
         self._about: tuple[object, ...] = ()
+        self._moment: tuple[float, int] | None = None
 
     @property
     def report(self) -> messages.Report | None:
         """The report that the agent would send now."""
         if not self.connected:
             return None
+        now = self._guest.moment()
+        if now == self._moment:
+            return self._report
+        self._moment = now
         about = self._guest.about()
         if about != self._about or self._report is None:
             self._about, self._report = about, self._guest.made_report(self.acknowledged or 0)
@@ -110,7 +119,7 @@ class GuestLink:
 
     def acknowledge(self, sequence: int) -> None:
         """The guest has carried out the allocation of that number."""
-        self.acknowledged = sequence
+        self.acknowledged, self._moment = sequence, None
         self.news()
 
     def news(self) -> None:

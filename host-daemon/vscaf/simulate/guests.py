@@ -25,15 +25,15 @@ MOMENT_S = 1e-8
 
 @dataclass(frozen=True, slots=True)
 class World:
-    """What guests have in common."""
+    """What guests have in common. news_at_once: a change of demand is heard before the daemon's next look."""
 
     host: CrowdedHost
     model: SpeedModel
     latencies: LatencySeconds
     noise: Noise
     pool: frozenset[int]
-    on_end: Callable[["Guest", bool], None]
-    """A guest has ended; whether it did so of itself."""
+    news_at_once: bool
+    on_end: Callable[["Guest"], None]
 
 
 @dataclass(slots=True)
@@ -83,6 +83,7 @@ class Guest:
         self._learned = Learned(self.team, 0.0)
         self._point: messages.ReportedPoint | None = None
         self._looked_s = -math.inf
+        self._changes = 0
         self._paused_s: float | None = None
 
     # Its life.
@@ -102,12 +103,10 @@ class Guest:
         )
         domain = self._host.domains[self.key]
         domain.pins.update(dict.fromkeys(domain.pins, self._world.pool))
-        for at_s, of_itself in ((plan.end_s, True), (plan.crash_s, False)):
-            if at_s is not None:
-                self._timers.append(loop.call_at(at_s, self.end, of_itself))
+        self._timers += [loop.call_at(at_s, self.end) for at_s in (plan.end_s, plan.crash_s) if at_s is not None]
         self._next_phase()
 
-    def end(self, of_itself: bool = True) -> None:
+    def end(self) -> None:
         """The domain ends. What it has done is counted up to now."""
         if self.key is None or self.ended_s is not None:
             return
@@ -119,7 +118,7 @@ class Guest:
         self._host.end(self.key)
         if self._link is not None:
             self._link.close()
-        self._world.on_end(self, of_itself)
+        self._world.on_end(self)
 
     @property
     def running(self) -> bool:
@@ -130,6 +129,14 @@ class Guest:
     def wants(self) -> bool:
         """Whether its program has something to do."""
         return self._phase.plan.curve is not None
+
+    @property
+    def ipc(self) -> float | None:
+        """Instructions per cycle and CPU of its program now; None: its curve does not say, or it does not compute."""
+        curve = self._phase.plan.curve
+        if curve is None or curve.ipc is None or self.team < 1:
+            return None
+        return curve.ipc * curve.speedup(self.team) / self.team
 
     def update(self) -> None:
         """Counts what was done since the last change, at the speed that held."""
@@ -146,13 +153,14 @@ class Guest:
         self._learn(now_s)
 
     def changed(self) -> None:
-        """Its pins, vCPUs or state may be others, or what its vCPUs get: from here on it has another speed."""
+        """Its pins, vCPUs or state may be others, or what it gets: from here on it has another speed."""
         assert self.key is not None  # it runs
         domain = self._host.domains[self.key]
         self.update()
         running = domain.state is RunState.RUNNING
         if running != (self._paused_s is None):
             self._paused_s = None if running else self._loop.time()
+            self._changes += 1
             if running and self._link is not None:
                 self._loop.call_soon(self._link.news)
         if domain.vcpus != self.plugged:
@@ -225,6 +233,7 @@ class Guest:
 
     def _compute(self) -> None:
         """Says which vCPUs its program would use now, and how much of them."""
+        self._changes += 1
         assert self.key is not None  # it has started
         curve = self._phase.plan.curve
         if curve is None:
@@ -318,13 +327,15 @@ class Guest:
             self._timers.append(self._loop.call_later(IDLE_S, self._say_idle, self._turn))
             return
         self._demand = demand
-        if self._link is not None:
+        self._changes += 1
+        if self._link is not None and self._world.news_at_once:
             self._loop.call_soon(self._link.news)
 
     def _say_idle(self, turn: int) -> None:
         if turn == self._turn and self._could_use() == 0:
             self._demand = 0
-            if self._link is not None:
+            self._changes += 1
+            if self._link is not None and self._world.news_at_once:
                 self._link.news()
 
     def _could_use(self) -> int:
@@ -337,6 +348,10 @@ class Guest:
         return min(most, plan.vcpus_at_start) if plan.rigid else most
 
     # What its agent says.
+
+    def moment(self) -> tuple[float, int]:
+        """Now: the time, and how often something of it has changed."""
+        return self._loop.time(), self._changes
 
     def about(self) -> tuple[object, ...]:
         """What a report depends on; equal: it would say the same."""

@@ -10,8 +10,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from vscaf_policies import Policy
+from vscaf_policies import Answer, Options, Policy, PoolState
+from vscaf_policies.registry import load_policy
 
+from vscaf import clock
 from vscaf.agentlink.interface import Link
 from vscaf.config import Config, PolicyConfig
 from vscaf.hypervisor.simulated import DEFAULT_SHARES, Latencies
@@ -27,6 +29,11 @@ from vscaf.simulate.scenario import GuestPlan, Scenario
 from vscaf.simulate.virtual_time import run_virtual
 
 PROGRESS_STEPS = 100
+NEWS_PERIOD_MS = 1000
+"""With a longer period, demand and ends are seen at the next look: a fleet's looks are then as many as its periods."""
+
+ARRIVAL_S = 1.0
+"""For so long after a guest has come, looks are made at once all the same: it is adopted and gets its share."""
 
 
 def simulate(
@@ -72,7 +79,16 @@ class MemoryJournal(Journal):
 
 
 class WatchedDaemon(Daemon):
-    """The daemon, with somebody who is told of each decision."""
+    """The daemon, with somebody who is told of each decision. After `heeds_until_s` it looks once a period, no more."""
+
+    heeds_until_s = math.inf
+
+    def wake(self) -> None:
+        """Looks at the host at once; later on, only goes on with what it does."""
+        if clock.now_s() <= self.heeds_until_s:
+            super().wake()
+        else:
+            self._on_news()
 
     def __setattr__(self, name: str, value: Any) -> None:
         super().__setattr__(name, value)
@@ -103,7 +119,8 @@ class _Simulation:
         self._host = CrowdedHost(cpus, self._changed, Latencies(latencies.call_s, latencies.plug_s, latencies.unplug_s))
         self._laws = Laws(self._host, self._pool, self._diary)
         model = SpeedModel(machine, cpus)
-        world = World(self._host, model, latencies, scenario.noise, self._pool, self._ended)
+        self._at_once = scenario.period_ms <= NEWS_PERIOD_MS
+        world = World(self._host, model, latencies, scenario.noise, self._pool, self._at_once, self._ended)
         self._guests = [Guest(plan, world, seed) for plan in plans]
         self._by_key: dict[DomainKey, Guest] = {}
         self._before: dict[str, Tally] = {}
@@ -115,22 +132,35 @@ class _Simulation:
             policy=policy if function is None else PolicyConfig(name="unmanaged"),
         )
         self._daemon = WatchedDaemon(config, self._host, cpus, journal, self._diary, links=self._link)
-        if function is not None:
-            self._daemon.use_policy(policy, function)
+        counted = any(plan.curve.ipc is not None for plan in plans)
+        if function is not None or counted:
+            self._daemon.use_policy(policy, self._with_counters(function or load_policy(policy.name)))
         self._laws.managed = lambda: self._daemon.roster.domains
         self._laws.sharing = lambda: self._daemon.decision.sharing if self._daemon.decision else frozenset()
         self._host.on_change, self._host.on_tuned = self._daemon.wake, self._daemon.tuned
+
+    def _with_counters(self, policy: Policy) -> Policy:
+        """*policy*, told the instructions per cycle of programs whose curves say them, which no agent reports."""
+
+        def told(pool: PoolState, options: Options) -> Mapping[str, int] | Answer | None:
+            ipc = {guest.plan.name: guest.ipc for guest in self._by_key.values() if guest.running}
+            domains = tuple(replace(domain, ipc=ipc.get(domain.name)) for domain in pool.domains)
+            return policy(replace(pool, domains=domains), options)
+
+        return told
 
     def _link(self, seen: DomainSeen, on_news: Callable[[], None]) -> Link | None:
         return self._by_key[seen.key].link(on_news) if seen.agent_socket is not None else None
 
     def _start(self, guest: Guest) -> None:
+        if not self._at_once:
+            self._daemon.heeds_until_s = self._loop.time() + ARRIVAL_S
         guest.start()
         assert guest.key is not None  # it has started
         self._by_key[guest.key] = guest
         self._diary.came_or_went(guest.plan.name, gone=False)
 
-    def _ended(self, guest: Guest, _of_itself: bool) -> None:
+    def _ended(self, guest: Guest) -> None:
         self._diary.came_or_went(guest.plan.name, gone=True)
 
     def _changed(self, key: DomainKey) -> None:
@@ -145,6 +175,7 @@ class _Simulation:
         handler = ErrorWords(self._diary)
         logger = logging.getLogger("vscaf")
         logger.addHandler(handler)
+        loop.set_exception_handler(lambda _loop, about: self._diary.violate(f"{about.get('exception', about)!r}"))
         try:
             for guest in self._guests:
                 if guest.plan.start_s <= 0.0:
@@ -161,6 +192,7 @@ class _Simulation:
             self._host.settle()
             result = self._result()
             self._laws.over = True  # the daemon gives everybody back what they had
+            self._daemon.heeds_until_s = math.inf
             self._daemon.stop()
             await daemon
             await self._daemon.close()

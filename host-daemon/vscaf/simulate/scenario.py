@@ -187,7 +187,7 @@ class Scenario(_Table, frozen=True, kw_only=True):
     """The whole file; made directly, its curves are names, paths or formulas all the same.
 
     seconds: how long it lasts. settle_s: speedups are averaged from then on. period_ms, newcomer_ms and deadline_ms: as
-    in the daemon's own configuration.
+    in the daemon's own configuration; with a period above 1000, changes of demand and ends of guests wait for it.
     """
 
     name: str
