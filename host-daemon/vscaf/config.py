@@ -59,6 +59,7 @@ class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     deadline_ms: Milliseconds = 400
     call_timeout_ms: Milliseconds = 5000
     newcomer_ms: Milliseconds = 2000
+    exploration_percent: Annotated[float, Meta(ge=0, le=10)] = 1.0
     rest: Share | None = None
     rest_weight_percent: Annotated[int, Meta(ge=1, le=100)] = 100
     emulator: Literal["reserve", "partition"] | None = None
@@ -172,6 +173,7 @@ period_ms = 250                   # observe and decide this often
 deadline_ms = 400                 # a guest that has not shrunk by then is contained
 call_timeout_ms = 5000            # a libvirt call that takes longer is given up
 newcomer_ms = 2000                # a domain that starts computing gets an equal share this long
+exploration_percent = 1.0         # of the sum of speedups that trying other splits may cost on average; 0: none
 
 rest = "share"                    # reserve | share | keep; unset: reserve where the host has one, else share
 rest_weight_percent = 100         # of its own CPU weight while it rests over the pool; less makes it slow to wake

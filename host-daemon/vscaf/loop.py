@@ -17,7 +17,7 @@ from vscaf import clock
 from vscaf.agentlink.interface import LinkMaker
 from vscaf.choice import chosen_policy, empty_pool
 from vscaf.config import Config, PolicyConfig
-from vscaf.core.decide import DecideMemory, Decision, decide
+from vscaf.core.decide import DecideMemory, Decision
 from vscaf.core.invariants import check_partitions
 from vscaf.core.placement import place
 from vscaf.core.standing import Standing
@@ -28,6 +28,7 @@ from vscaf.eventlog import EventLog, Kind
 from vscaf.hypervisor.interface import Hypervisor
 from vscaf.hypervisor.values import DomainKey, HostCpus
 from vscaf.journal import Journal
+from vscaf.learner import Learner
 from vscaf.managed import ManagedDomain, agent_link
 from vscaf.pool import HostPool
 from vscaf.records import Records
@@ -76,6 +77,7 @@ class Daemon:
         self._cpus_at_s = clock.now_s()
         self._policy = chosen_policy(config.policy, empty_pool(self.pool))
         self._memory = DecideMemory()
+        self.learner = Learner(config.exploration_percent / 100)
         self._placed: tuple[object, ...] = ()
         self._timing = Timing(config.deadline_ms / 1000, unplug_after_s=config.unplug_after_s)
         self._news = asyncio.Event()
@@ -216,7 +218,7 @@ class Daemon:
             return
         pool = self.pool_state()
         try:
-            decision = decide(pool, self._policy, self.policy.options, self._memory)
+            decision = self.learner.decide(pool, self._policy, self.policy.options, self._memory)
         except Exception as error:  # noqa: BLE001  policies are other people's code
             self._records.say_once("policy", f"policy {self.policy.name}: {error!r}; allocations stay as they are")
             return
@@ -337,6 +339,7 @@ class Daemon:
                 self.events.record(Kind.QUEUED, name, why=domain.waiting)
             if before != target[name] or (domain.goal is None and not target[name]):
                 news = True
+                self.learner.begun(name, clock.now_s())
                 words = [format_cpu_list(cpus) or "rest" for cpus in (before, target[name])]
                 why = decision.reasons.get(name, "placement")
                 self.events.record(Kind.ALLOCATION, name, before=words[0], after=words[1], why=why)
@@ -388,6 +391,7 @@ class Daemon:
         for name, domain in by_name.items():
             domain.standing = steps.standings[name]
             domain.enter(steps.states[name])
+        self.learner.seen(steps.states, clock.now_s())
         for tell in steps.tells:
             by_name[tell.domain].tell(tell.told, tell.again, self._timing.deadline_s)
         for call in steps.calls:
@@ -403,4 +407,5 @@ class Daemon:
         self.events.record(Kind.POLICY, None, before=self.policy.name, after=chosen.name)
         self.former_policy = self.policy
         self.policy, self._policy, self._memory = chosen, policy, DecideMemory()
+        self.learner.forget()
         self.wake()

@@ -17,6 +17,7 @@ from vscaf import clock
 from vscaf.agentlink.interface import Link
 from vscaf.agentlink.link import STALE_REPORT_S, AgentLink
 from vscaf.agentlink.messages import Allocate
+from vscaf.core.curve import Curves
 from vscaf.core.demand import AgentDemand, DemandMemory
 from vscaf.core.standing import (
     Affinity,
@@ -92,6 +93,7 @@ class ManagedDomain:
         self.demand_history = DemandHistory()
         self.wanted_at_s: float | None = None
         self.sight = HostSight()
+        self.curves = Curves()
         self.points: tuple[SpeedupPoint, ...] = ()
         self.modelled_at_s = float("-inf")
         self.modelled_processes = 0

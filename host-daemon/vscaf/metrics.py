@@ -83,11 +83,19 @@ class StatusCollector(Collector):
             "vscaf_pool_cpus_held": ("pCPUs of the pool that are in some domain's partition", len(pool & held)),
             "vscaf_managing": ("0: the policy leaves everything alone", bool(status["managing"])),
             "vscaf_unknown": ("1: libvirt does not answer", bool(status["unknown"])),
+            "vscaf_transition_seconds": ("Mean time of a domain's way to a new partition", status["transition_s"]),
+            "vscaf_exploration_cost_ratio": (
+                "Share of the predicted sum of speedups that trying other splits has cost on average",
+                status["exploration_cost"],
+            ),
+            "vscaf_exploring_domains": ("Domains whose allocation is varied on purpose", len(status["exploring"])),
             "vscaf_violations": ("Laws that the present partition breaks", len(status["violations"])),
         }
         for name, (words, value) in gauges.items():
             yield GaugeMetricFamily(name, words, float(value))
         yield CounterMetricFamily("vscaf_transitions", "Changes of the partition", float(status["transitions"]))
+        words = "Seconds of the whole predicted sum of speedups that trying other splits has cost"
+        yield CounterMetricFamily("vscaf_exploration_lost_seconds", words, float(status["exploration_lost_s"]))
         counts = CounterMetricFamily("vscaf_events", "Events by kind", labels=["kind"])
         for kind, count in self._events().items():
             counts.add_metric([_label(kind)], float(count))

@@ -6,6 +6,7 @@ from vscaf_policies import SpeedupPoint
 
 from vscaf import clock
 from vscaf.agentlink.messages import ReportedProcess
+from vscaf.core.curve import domain_points, recall, remember, renewed
 from vscaf.core.demand import AgentDemand, HostUsage, infer_demand, repeats_itself, says_the_same
 from vscaf.core.model import low_pass
 from vscaf.core.trust import (
@@ -101,7 +102,14 @@ def _model(domain: ManagedDomain, now_s: float) -> None:
         return
     domain.modelled_at_s, domain.modelled_processes = now_s, len(running)
     processes = [points_of(one) for one in running]
-    domain.points = believed_points([one for points in processes for one in points], domain.sight, domain.seen.vcpus)
+    if running:
+        # One curve for each set of programs: what another program did tells nothing of this one.
+        known, others = domain.curves.of(tuple(sorted([one.name for one in running])))
+        teams = [(one.team, points) for one, points in zip(running, processes, strict=True)]
+        said = believed_points(domain_points(teams), domain.sight, domain.seen.vcpus)
+        known = remember(known, said, now_s, len(domain.held))
+        domain.curves = others.holding(known)
+        domain.points = renewed(domain.points, recall(known, now_s))
     weight = believed_weight(processes, domain.sight, domain.seen.vcpus) if processes else None
     if weight is not None:
         domain.scaf_weight = low_pass(domain.scaf_weight, weight, min(dt_s, MODEL_PERIOD_S))

@@ -67,6 +67,19 @@ class ShownDomain(Protocol):
     def rules(self) -> ShownRules | None: ...
 
 
+class ShownLearner(Protocol):
+    """What the status shows of what the daemon tries and learns."""
+
+    @property
+    def transition_s(self) -> float: ...
+    @property
+    def exploring(self) -> frozenset[str]: ...
+    @property
+    def cost(self) -> float: ...
+    @property
+    def lost_s(self) -> float: ...
+
+
 class ShownDaemon(Protocol):
     """What the status shows of the daemon. `reserve`: the pCPUs that rest and emulators have."""
 
@@ -87,6 +100,8 @@ class ShownDaemon(Protocol):
     @property
     def transitions(self) -> int: ...
     @property
+    def learner(self) -> ShownLearner: ...
+    @property
     def violations(self) -> list[str]: ...
     @property
     def managed(self) -> Mapping[DomainKey, ShownDomain]: ...
@@ -104,6 +119,10 @@ def status(daemon: ShownDaemon) -> dict[str, Any]:
         managing=daemon.decision.managed if daemon.decision is not None else None,
         unknown=daemon.unknown_since_s is not None,
         transitions=daemon.transitions,
+        transition_s=round(daemon.learner.transition_s, 4),
+        exploring=sorted(daemon.learner.exploring),
+        exploration_cost=round(daemon.learner.cost, 6),
+        exploration_lost_s=round(daemon.learner.lost_s, 4),
         violations=list(daemon.violations),
         domains=[
             domain_status(running[name]) if name in running else DomainStatus(name=name, state=NOT_RUNNING)

@@ -36,6 +36,10 @@ class Recorder:
             managing=True,
             unknown=False,
             transitions=7,
+            transition_s=0.1,
+            exploring=[],
+            exploration_cost=0.0,
+            exploration_lost_s=0.0,
             violations=[],
             domains=[DomainStatus(name="a", state="cooperating", partition="0-1", allocation=2)],
         )

@@ -149,8 +149,8 @@ def test_the_threshold_is_the_relative_gain_in_the_sum_of_speedups():
     drifted = applied(state, first, a={"scaf_weight": 1.2})
     before = 2 + 1.2 * math.log(8) + math.log(8)
     gain = (2 + 1.2 * math.log(9) + math.log(7)) / before - 1
-    assert decide(drifted, max_speedup, {}, first.memory, Damping(gain * 1.01)).allocations["a"] == 8
-    assert decide(drifted, max_speedup, {}, first.memory, Damping(gain * 0.99)).allocations["a"] == 9
+    assert decide(drifted, max_speedup, {}, first.memory, Damping(gain * 1.01, transition_s=0.0)).allocations["a"] == 8
+    assert decide(drifted, max_speedup, {}, first.memory, Damping(gain * 0.99, transition_s=0.0)).allocations["a"] == 9
 
 
 def test_the_end_of_being_new_alone_changes_nothing_that_does_not_pay():

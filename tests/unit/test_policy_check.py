@@ -111,18 +111,24 @@ def test_another_process_that_says_something_else(tmp_path: Path) -> None:
 
 
 def test_what_it_does_besides(tmp_path: Path) -> None:
-    (tmp_path / "late.py").write_text("import fractions, colorsys\n", encoding="utf-8")
-    for body, words in {
-        "    open('/etc/hostname').close()": "open('/etc/hostname') at mine.py:6",
-        "    import os; pool.domains or os.system('true')": "os.system(b'true') at mine.py:6",
-        "    import os; pool.domains or os.fork()": "os.fork at mine.py:6",
-        "    import socket; socket.socket().close()": "socket.__new__",
-        "    from pathlib import Path; Path('/').is_dir(); list(Path('/').iterdir())": "listdir",
-    }.items():
-        findings = of(tmp_path, body)
-        assert set(findings) == {"io"} and findings["io"].verdict is Verdict.FAILED, (body, findings)
+    body = """    if not pool.domains:
+        import os, socket
+        from pathlib import Path
+        open("/etc/hosts").close()
+        os.system("true")
+        os.fork()
+        socket.socket().close()
+        list(Path("/").iterdir())"""
+    findings = of(tmp_path, body)
+    assert set(findings) == {"io"} and findings["io"].verdict is Verdict.FAILED
+    for words in ("open('/etc/hosts') at mine.py:9;", "os.system(b'true') at mine.py:10;", "os.fork at mine.py:11;"):
         assert words in findings["io"].words
-    assert of(tmp_path, "    import late") == {}, "an import is no I/O"
+    assert "socket.__new__(" in findings["io"].words and "dir('/') at" in findings["io"].words
+
+
+def test_an_import_at_the_first_call_is_no_io(tmp_path: Path) -> None:
+    written(tmp_path, "import colorsys\n", "late.py")
+    assert of(tmp_path, "    import late") == {}
 
 
 def test_what_it_prints(tmp_path: Path) -> None:
@@ -187,7 +193,7 @@ def policy(pool, options):
 
 def test_output_without_end_is_cut(tmp_path: Path) -> None:
     findings = of(tmp_path, "    if pool.domains: print('x' * 2**20)")
-    assert set(findings) <= {"raises", "prints", "returns"} and findings, findings
+    assert set(findings) == {"raises", "prints"} and "File too large" in findings["raises"].words
 
 
 def test_no_libvirt_is_needed(tmp_path: Path) -> None:

@@ -177,9 +177,9 @@ def test_list() -> None:
     [
         ([], ["no scenario", "--list"]),
         (["nowhere"], ["nowhere", "cg-lu"]),
-        (["{short}", "--policy", "nowhere"], ["nowhere", "equipartition", "file.py:function"]),
-        (["{short}", "--policy", "nowhere:x"], ["nowhere", "does not load", "mend it"]),
-        (["{short}", "--policy", "{own}:nothing"], ["nothing", "halves", "FUNCTION"]),
+        (["{short}", "--policy", "nowhere"], ["policy nowhere", "equipartition", "FILE.py"]),
+        (["{short}", "--policy", "nowhere:x"], ["policy nowhere:x", "MODULE:FUNCTION"]),
+        (["{short}", "--policy", "{own}:nothing"], ["nothing", "halves", "give one of its functions"]),
         (["{short}", "--policy", "absent.py:x"], ["absent.py", "No such file"]),
         (["{short}", "--policy", "{own}:broken"], ["broken", "ZeroDivisionError", "mend it first"]),
         (["{short}", "--pictures"], ["--pictures", "--output"]),
@@ -226,13 +226,16 @@ def test_a_policy_from_a_file_with_options_of_the_scenario(tmp_path: Path, own: 
     assert bad.exit_code == 2 and "unknown option" in bad.stderr
 
 
-def test_find_policy_by_module_and_options_by_name() -> None:
+def test_find_policy_by_module_and_options_by_name(tmp_path: Path) -> None:
     equal = find_policy("equipartition")
     assert find_policy("vscaf_policies.equipartition:equipartition") is equal
-    options = {"static": {"a": 1}, "half-and-rest": {"b": 2}, "x.py:f": {"c": 3}}
+    options = {"static": {"a": 1}, "half-and-rest": {"b": 2}, "max-speedup": {"c": 3}}
+    (tmp_path / "half.py").write_text("def half_and_rest(pool, options):\n    return {}\n", encoding="utf-8")
     assert options_for("static", options) == {"a": 1}
-    assert options_for("own/half.py:half_and_rest", options) == {"b": 2}
-    assert options_for("x.py:f", options) == {"c": 3} and options_for("other", options) == {}
+    assert options_for(f"{tmp_path}/half.py:half_and_rest", options) == {"b": 2}
+    assert options_for(f"{tmp_path}/half.py", options) == {"b": 2}  # its only function
+    assert options_for("vscaf_policies.max_speedup:max_speedup", options) == {"c": 3}
+    assert options_for("unmanaged", options) == {}
 
 
 def test_two_files_of_one_name_are_two_policies(tmp_path: Path) -> None:
@@ -307,7 +310,8 @@ def test_as_a_program(short: Path, tmp_path: Path) -> None:
     assert json.loads((out / "results.json").read_text(encoding="utf-8"))["scenarios"][0]["name"] == "short"
 
 
-def test_ctrl_c_ends_it_and_its_workers(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("how", "status"), [(signal.SIGINT, 130), (signal.SIGKILL, -signal.SIGKILL)])
+def test_its_workers_end_with_it(how: signal.Signals, status: int, tmp_path: Path) -> None:
     path = written(tmp_path, "long")
     path.write_text(path.read_text(encoding="utf-8").replace("seconds = 6.0", "seconds = 90000.0"), encoding="utf-8")
     process = subprocess.Popen(
@@ -318,13 +322,18 @@ def test_ctrl_c_ends_it_and_its_workers(tmp_path: Path) -> None:
         deadline_s = time.monotonic() + 60
         while len(busy_in_session(process.pid)) < 3 and time.monotonic() < deadline_s:
             time.sleep(0.2)
-        os.killpg(process.pid, signal.SIGINT)  # as a terminal does
-        _, stderr = process.communicate(timeout=30)
-        assert (process.returncode, stderr) == (130, "vscaf: interrupted: nothing of it is kept\n")
+        if how is signal.SIGINT:
+            os.killpg(process.pid, how)  # as a terminal does
+        else:
+            process.kill()
+        assert process.wait(timeout=30) == status
         deadline_s = time.monotonic() + 10
         while busy_in_session(process.pid) and time.monotonic() < deadline_s:
             time.sleep(0.1)
         assert busy_in_session(process.pid) == []
+        assert process.stderr is not None
+        if how is signal.SIGINT:
+            assert process.stderr.read() == "vscaf: interrupted: nothing of it is kept\n"
     finally:
         if process.poll() is None:
             os.killpg(process.pid, signal.SIGKILL)
@@ -345,7 +354,7 @@ def busy_in_session(session: int) -> list[int]:
 
 
 def test_other_commands_do_not_load_it() -> None:
-    heavy = ["vscaf.simulate.session", "vscaf.simulate.run", "matplotlib", "numpy", "concurrent.futures.process"]
+    heavy = ["vscaf.simulate.session", "vscaf.simulate.run", "matplotlib"]
     code = f"import sys, vscaf.cli; print([name for name in {heavy} if name in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"

@@ -22,6 +22,7 @@ from vscaf.simulate.pictures import (
     file_name,
     first_seed,
     need_matplotlib,
+    shown_s,
     steps,
     write_pictures,
 )
@@ -242,3 +243,10 @@ def test_long_names_leave_room_for_the_picture(tmp_path: Path) -> None:
     title = figure._suptitle  # type: ignore[attr-defined]
     assert not title.get_window_extent().overlaps(figure.legends[0].get_window_extent())
     assert not title.get_window_extent().overlaps(above.get_window_extent())
+
+
+def test_time_is_shown_for_as_long_as_something_happens() -> None:
+    done = a_run("equipartition", {"one": 1.0}, {0.0: {"one": 8}}, end_s=10.0)
+    late = a_run("fitted", {"one": 1.0}, {0.0: {"one": 8}}, end_s=20.0)
+    assert shown_s([done, late]) == 21.0 and shown_s([done, EQUAL]) == 40.0
+    assert allocations_figure(two_guests(), [done, late]).axes[0].get_xlim() == (0.0, 21.0)

@@ -22,10 +22,11 @@ from vscaf.simulate.table import FEW_GUESTS, table
 GOLDEN = Path(__file__).parent / "golden_simulate.json"
 
 
-def text(one: Outcomes) -> str:
-    out = io.StringIO()
-    Console(file=out, width=200).print(table(one))
-    return out.getvalue()
+def text(one: Outcomes, width: int = 200) -> str:
+    console = Console(file=io.StringIO(), width=width)
+    console.print(table(one, console))
+    assert isinstance(console.file, io.StringIO)
+    return console.file.getvalue()
 
 
 def cells(shown: str, policy: str) -> list[str]:
@@ -169,3 +170,11 @@ def test_policies_of_ones_own_are_called_by_their_functions() -> None:
         "b.c:other": "other",
     }
     assert short_names(["a.py:mine", "b.py:mine"]) == {"a.py:mine": "a.py:mine", "b.py:mine": "b.py:mine"}
+
+
+def test_a_narrow_terminal_has_a_column_for_each_policy() -> None:
+    shown = text(outcomes(), width=80)
+    assert "…" not in shown and max(map(len, shown.splitlines())) <= 80
+    assert cells(shown, "sum of speedups") == ["sum of speedups", "6.00", "11.00", "12.50"]
+    assert cells(shown, "/ oracle") == ["/ oracle", "0.471", "0.863", "0.980"]
+    assert "policy" in shown and "equipartition" in shown

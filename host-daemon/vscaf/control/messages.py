@@ -132,6 +132,9 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
 
     `managing`: false while the policy leaves everything alone, null before the first decision. `unknown`: libvirt does
     not answer, so all below is old. `violations`: laws that the present partition breaks; there should be none.
+    `exploring`: the domains whose allocation is varied on purpose now, to learn their speedup; `exploration_cost`: the
+    share of the predicted sum of speedups that this has cost on average under the present policy, and
+    `exploration_lost_s` the same in seconds of all. `transition_s`: how long a domain is on its way to a new partition.
     """
 
     policy: str
@@ -142,6 +145,10 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     managing: bool | None
     unknown: bool
     transitions: int
+    transition_s: float
+    exploring: list[str]
+    exploration_cost: float
+    exploration_lost_s: float
     violations: list[str]
     domains: list[DomainStatus]
 

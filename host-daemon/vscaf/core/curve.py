@@ -83,6 +83,30 @@ class CurveMemory:
     phases: int = 0
 
 
+MOST_PROGRAMS = 4
+"""Sets of programs whose curves are remembered of one domain; the one that ran longest ago goes first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Curves:
+    """The curve memories of a domain, by the names of the programs that ran together; the present one last."""
+
+    known: tuple[tuple[tuple[str, ...], CurveMemory], ...] = ()
+
+    def of(self, programs: tuple[str, ...]) -> tuple[CurveMemory, "Curves"]:
+        """The memory of these programs, and the curves with these as the present ones."""
+        if self.known and self.known[-1][0] == programs:
+            return self.known[-1][1], self
+        memory = next((memory for names, memory in self.known if names == programs), CurveMemory())
+        others = [one for one in self.known if one[0] != programs][-(MOST_PROGRAMS - 1) :]
+        return memory, Curves((*others, (programs, memory)))
+
+    def holding(self, memory: CurveMemory) -> "Curves":
+        """The same with another memory of the present programs."""
+        programs, before = self.known[-1]
+        return self if memory is before else Curves((*self.known[:-1], (programs, memory)))
+
+
 def domain_points(processes: Sequence[tuple[int, Sequence[SpeedupPoint]]]) -> tuple[SpeedupPoint, ...]:
     """The points of a domain from (team size, points) of each running process.
 
@@ -132,11 +156,6 @@ def remember(memory: CurveMemory, points: Iterable[SpeedupPoint], now_s: float, 
         return memory
     kept = sorted(known.values(), key=lambda one: -one.measured_at_s)[:MOST_SIZES]
     return CurveMemory(tuple(sorted(kept, key=lambda one: one.cpus)), largest, phases)
-
-
-def forget(memory: CurveMemory) -> CurveMemory:
-    """Nothing but the allocations that it had: other programs run now."""
-    return CurveMemory(largest=memory.largest, phases=memory.phases + 1) if memory.sizes else memory
 
 
 def recall(memory: CurveMemory, now_s: float) -> tuple[SpeedupPoint, ...]:

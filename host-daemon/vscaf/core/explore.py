@@ -20,6 +20,9 @@ from vscaf.core.decide import Decision
 
 Numbers = NDArray[np.float64]
 
+ALIKE = 1.0
+"""Errors of two sizes are of the same kind, the less the further they are apart: 1/e at this distance in ln p."""
+
 NOBODY = ""
 """Whom CPUs come from that are left over, and go to that are to be: there are programs that more CPUs make slower."""
 
@@ -39,11 +42,13 @@ class ExploreSettings:
     steady_most_s: float = 0.3
     startup_s: float = 1.5
     startup_again_s: float = 60.0
-    least_gain: float = 0.003
+    least_gain: float = 0.001
     step: float = 2.0
     dwell_s: float = 2.5
-    horizon_s: float = 20.0
+    horizon_s: float = 60.0
     transition_s: float = 0.5
+    measurement_error: float = 0.06
+    unforeseen: float = 0.25
     domains: int = 16
 
 
@@ -51,8 +56,7 @@ class ExploreSettings:
 class ExploreMemory:
     """What explore hands to its next call. Empty: nothing was varied yet.
 
-    base: the decided allocations of the domains that are varied now, and varied: what they have instead, by name, in
-    CPUs; both empty: nothing is varied. since_s: from when on. account_s: what may still be lost, in seconds of the
+    base: the decision that is varied now, and varied: what some have instead, CPUs by name; empty: nothing is varied. since_s: from when on. account_s: what may still be lost, in seconds of the
     whole sum. granted_at_s: of the last start-up allowance. competing: whose circumstances it was for. lost_s: what
     exploring has cost so far, watched_s: in how long, and charged_s: for the present variation. futile: the
     knowledge in which nothing was found worth trying.
@@ -127,10 +131,10 @@ def explore(
         return _varied(decision, replace(memory, futile=knowledge), {})
     giver, taker, cpus, gain = move
     ways = {giver: -cpus, taker: cpus}
-    base = {name: decision.allocations[name] for name in ways if name != NOBODY}
-    varied = {name: base[name] + ways[name] for name in base}
+    base = dict(decision.allocations)
+    varied = {name: base[name] + cpus for name, cpus in ways.items() if name != NOBODY}
     why = f"exploring, it could gain {gain:.1%} of the sum of speedups"
-    reasons = {name: f"{base[name]} -> {varied[name]}: {why}" for name in base}
+    reasons = {name: f"{base[name]} -> {cpus}: {why}" for name, cpus in varied.items()}
     moved_s = 2 * settings.transition_s * cpus / pool.cpus
     memory = replace(
         memory,
@@ -189,7 +193,7 @@ def _passed(
         watched_s=memory.watched_s + elapsed_s,
         charged_s=memory.charged_s + lost_s,
     )
-    if memory.varied and any(decision.allocations.get(name) != cpus for name, cpus in memory.base.items()):
+    if memory.varied and memory.base != decision.allocations:
         return replace(memory, base={}, varied={})
     return memory
 
@@ -284,10 +288,14 @@ def _differences(
         sizes = np.arange(size - 1, reach - 1, -1)
     if len(sizes) == 0 or size > len(known.expected):
         return np.zeros(0), np.zeros(0)
-    expected, error = np.array(known.expected), np.array(known.error)
+    expected = np.array(known.expected)
+    error = np.hypot(known.error, settings.unforeseen * np.array(known.distance) * expected)
     change = weight * (expected[sizes - 1] - expected[size - 1])
-    variance = weight**2 * (error[sizes - 1] ** 2 + error[size - 1] ** 2)
-    return change, variance
+    here, there = error[size - 1], error[sizes - 1]
+    alike = np.exp(-np.abs(np.log(sizes / size)) / ALIKE)
+    variance = (there - here) ** 2 + 2 * here * there * (1 - alike)
+    told = variance + (settings.measurement_error * expected[sizes - 1]) ** 2
+    return change, weight**2 * variance * np.divide(variance, told, out=np.zeros_like(told), where=told > 0)
 
 
 def _expected_improvement(change: Numbers, error: Numbers) -> Numbers:

@@ -19,7 +19,7 @@ DEFAULT_POLICIES = ("unmanaged", "equipartition", "max-speedup", "max-speedup-fi
     "policies",
     multiple=True,
     metavar="A,B,...",
-    help="Policies to try: installed names, module:function, or file.py:function. "
+    help="Policies to try: installed names, or your own as FILE.py or MODULE, with :FUNCTION where it has several. "
     f"Default: {', '.join(DEFAULT_POLICIES)}, those that are installed.",
 )
 @click.option("--jobs", type=click.IntRange(min=1), metavar="N", help="Runs at once. Default: one for each CPU.")

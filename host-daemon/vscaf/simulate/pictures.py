@@ -12,7 +12,7 @@ from vscaf.errors import UsageError
 from vscaf.simulate.document import Outcomes
 from vscaf.simulate.result import Run
 from vscaf.simulate.scenario import Scenario
-from vscaf.simulate.summary import measure, quantile, short_names
+from vscaf.simulate.summary import finished_s, measure, quantile, short_names
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -92,12 +92,20 @@ def allocations_figure(scenario: Scenario, runs: Sequence[Run]) -> Figure:
     unit = "hours" if scenario.seconds > LONG_S else "seconds"
     for axis in rows[-1]:
         axis.set_xlabel(f"time ({unit})")
+        axis.set_xlim(0, shown_s(runs) / _unit_s(runs[0]))  # all share it
     if few:
         figure.legend(handles=_guest_handles(runs, names), loc="outside right upper", fontsize=9, frameon=False)
     else:
         figure.legend(handles=_quantile_handles(), loc="outside lower center", ncols=6, fontsize=9, frameon=False)
     title(figure, "Allocations over time", scenario, runs)
     return figure
+
+
+def shown_s(runs: Sequence[Run]) -> float:
+    """As far as something happens: the whole time, or until a little after the last guest has ended in every run."""
+    ends = [finished_s(run) for run in runs]
+    last_s = max((end_s for end_s in ends if end_s is not None), default=0.0)
+    return runs[0].seconds if None in ends else min(runs[0].seconds, 1.05 * last_s)
 
 
 def _grid(rows: int, columns: int) -> tuple[Figure, list[list[Axes]]]:
@@ -182,7 +190,6 @@ def _stacked(axis: Axes, run: Run, names: Sequence[str]) -> None:
         axis.text(0.5, 0.5, words, transform=axis.transAxes, ha="center", va="center", fontsize=10)
     axis.axhline(run.pcpus, color="black", linestyle="--", linewidth=0.8)
     axis.set_ylim(0, run.pcpus * 1.14)
-    axis.set_xlim(0, run.seconds / unit_s)
     of_guest = dict(zip(names, colours(len(names)), strict=True))
     for guest in run.guests:
         for time_s, marker in ((guest.start_s, "^"), (guest.end_s, "v")):
@@ -226,7 +233,6 @@ def _quantiles(axes: Sequence[Axes], run: Run) -> None:
     total.fill_between(times, [sum(one) for one in held], step="post", color="#7f9fbf", linewidth=0)
     total.axhline(run.pcpus, color="black", linestyle="--", linewidth=0.8)
     total.set_ylim(0, run.pcpus * 1.1)
-    total.set_xlim(0, run.seconds / unit_s)
     count.step(times, [len(one) for one in held], where="post", color="black", linewidth=1.0)
     count.set_ylim(bottom=0)
     count.set_ylabel("guests with CPUs")

@@ -166,7 +166,7 @@ def _show(found: Sequence[Outcomes], asked: Asked, draw: bool) -> None:
     else:
         console = _console()
         for one in found:
-            console.print(table(one))
+            console.print(table(one, console))
     if asked.output is None:
         return
     written = [asked.output / "results.json"]

@@ -3,12 +3,14 @@
 import multiprocessing
 import os
 import signal
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from ctypes import c_double
 from dataclasses import dataclass
+from multiprocessing import connection
 from typing import Protocol
 
 from vscaf.simulate.named_policy import find_policy, options_for
@@ -130,6 +132,15 @@ def _start_worker(shares: Shares) -> None:
     global _done_in_worker  # noqa: PLW0603  (the one way to hand shared memory to a pool's functions)
     _done_in_worker = shares
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches all; the parent ends the workers
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+
+
+def _end_with_parent() -> None:
+    """A parent that was killed ends nobody: a worker would go on for as long as its run takes."""
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        connection.wait([parent.sentinel])
+        os._exit(1)
 
 
 def _in_worker(number: int, job: Job) -> Outcome:

@@ -10,10 +10,11 @@ import gc
 import math
 import multiprocessing
 import random
+import resource
 import time
-import tracemalloc
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 import numpy as np
 from vscaf.core.decide import DecideMemory, decide
@@ -29,14 +30,14 @@ SIZES = ((10, 64), (100, 512), (1000, 4096), (10_000, 65_536))
 
 POLICIES = (FITTED, SCAF, EQUAL)
 POINTS = 6  # measured sizes of each domain
-STUDENT = 4.303  # 97.5% of Student's t with two degrees of freedom: four sizes, two parameters
+STUDENT = {1: 12.706, 2: 4.303}  # 97.5% of Student's t by degrees of freedom: sizes less two parameters
 
 
 @dataclass(frozen=True)
 class Measured:
     """Milliseconds of each decision, by case, by the clock and of CPU time; of the first one; and its memory.
 
-    memory_mb: the most that Python's allocator gave out for a first decision, with what the policy keeps.
+    memory_mb: by how much the first decision made the process grow, with what the policy keeps of it.
     """
 
     times_ms: dict[str, list[float]]
@@ -83,35 +84,35 @@ CASES = {"steady": nothing_changes, "dozen_change": dozen_learned}
 def measure_one(domains: int, cpus: int, policy_name: str, periods: int) -> Measured:
     """In a process of its own."""
     policy = load_policy(policy_name)
-    times: dict[str, list[float]] = {}
-    cpu_times: dict[str, list[float]] = {}
-    first_ms = 0.0
+    chance = random.Random(f"{domains} {cpus}")
+    pool, memory = state(domains, cpus, chance), DecideMemory()
+    times: dict[str, list[float]] = {case: [] for case in CASES}
+    cpu_times: dict[str, list[float]] = {case: [] for case in CASES}
+    gc.collect()
+    before, begun = resident_mb(), time.perf_counter()
+    memory = decide(pool, policy, {}, memory).memory
+    first_ms, memory_mb = 1e3 * (time.perf_counter() - begun), resident_mb() - before
     for case, change in CASES.items():
-        chance = random.Random(f"{domains} {cpus} {case}")
-        pool, memory = state(domains, cpus, chance), DecideMemory()
-        gc.collect()
-        for number in range(periods + 2):
-            begun_cpu, begun = time.thread_time(), time.perf_counter()
-            decision = decide(pool, policy, {}, memory)
-            took_ms, cpu_ms = 1e3 * (time.perf_counter() - begun), 1e3 * (time.thread_time() - begun_cpu)
-            if number >= 2:  # the first decides everything, the second settles
-                times.setdefault(case, []).append(took_ms)
-                cpu_times.setdefault(case, []).append(cpu_ms)
-            first_ms = first_ms or took_ms
-            memory = decision.memory
-            allocations = decision.allocations
+        for number in range(periods + 1):
             pool = replace(
                 pool,
                 time_s=pool.time_s + 0.25,
-                domains=tuple(replace(one, allocation=allocations[one.name]) for one in pool.domains),
+                domains=tuple(replace(one, allocation=memory.target.get(one.name, 0)) for one in pool.domains),
             )
-            pool = change(pool, chance)
-    pool = state(domains, cpus, random.Random(f"{domains} {cpus} memory"))  # of which nothing is remembered
-    tracemalloc.start()
-    decision = decide(pool, policy, {})
-    peak = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
-    return Measured(times, cpu_times, first_ms, peak / 2**20)
+            if number:  # before the first of a case it settles
+                pool = change(pool, chance)
+            begun_cpu, begun = time.thread_time(), time.perf_counter()
+            decision = decide(pool, policy, {}, memory)
+            if number:
+                times[case].append(1e3 * (time.perf_counter() - begun))
+                cpu_times[case].append(1e3 * (time.thread_time() - begun_cpu))
+            memory = decision.memory
+    return Measured(times, cpu_times, first_ms, memory_mb)
+
+
+def resident_mb() -> float:
+    """Of this process."""
+    return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize() / 2**20
 
 
 def measure(bench: Bench, report: Report) -> None:
@@ -121,10 +122,11 @@ def measure(bench: Bench, report: Report) -> None:
     """
     context = multiprocessing.get_context("spawn")
     medians: dict[str, list[float]] = {}
-    for domains, cpus in SIZES:
+    sizes = SIZES[:-1] if bench.quick else SIZES
+    for domains, cpus in sizes:
         results: dict[str, Measured] = {}
         for policy in POLICIES:
-            periods = max(3, (20 if bench.quick else 100) // max(1, domains // 500))
+            periods = max(5, (20 if bench.quick else 100) // max(1, domains // 500))
             with ProcessPoolExecutor(1, mp_context=context) as alone:
                 results[policy] = alone.submit(measure_one, domains, cpus, policy, periods).result()
             took = results[policy]
@@ -145,8 +147,9 @@ def measure(bench: Bench, report: Report) -> None:
                 "steady_ms": median_interval(took.times_ms["steady"])[0],
             }
     for policy, values in medians.items():
-        slope, error = growth([size for size, _cpus in SIZES], values)
-        low, high = slope - STUDENT * error, slope + STUDENT * error
+        slope, error = growth([size for size, _cpus in sizes], values)
+        half = STUDENT[len(sizes) - 2] * error
+        low, high = slope - half, slope + half
         report.add(Result(f"decide.growth.{policy}", "exponent", slope, low, high, len(values)))
 
 

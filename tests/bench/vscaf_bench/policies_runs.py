@@ -65,7 +65,9 @@ def run_all(bench: Bench, cases: Sequence[Case], what: str) -> dict[tuple[object
     try:
         for future in as_completed(waiting):
             runs[waiting[future].key] = future.result()
-            _say(f"   {what}: {len(runs)} of {len(cases)} runs, {time.monotonic() - begun:.0f} s")
+            _say(
+                f"   {what}: {len(runs)} of {len(cases)} runs, {time.monotonic() - begun:.0f} s", len(runs), len(cases)
+            )
     finally:
         for future in waiting:
             future.cancel()
@@ -75,9 +77,12 @@ def run_all(bench: Bench, cases: Sequence[Case], what: str) -> dict[tuple[object
     return runs
 
 
-def _say(line: str) -> None:
+def _say(line: str, done: int, of: int) -> None:
+    """On one line of a terminal; elsewhere a line for each fifth."""
     if sys.stdout.isatty():
         print(f"\r{line}", end="", flush=True)
+    elif 5 * done // of > 5 * (done - 1) // of and done < of:
+        print(line, flush=True)
 
 
 def mean_result(name: str, unit: str, values: Sequence[float], **more: object) -> Result:

@@ -1,0 +1,89 @@
+"""Decisions with what the daemon learns by them: what changes cost, and what it is worth trying something else."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from vscaf_policies import Policy, PoolState
+
+from vscaf.core.damping import Damping, learns, with_allocations
+from vscaf.core.decide import DecideMemory, Decision, decide
+from vscaf.core.explore import ExploreMemory, ExploreSettings, explore, unvaried
+from vscaf.core.standing import State
+
+FIRST_TRANSITION_S = 0.5
+"""What a transition is taken to last before one was seen."""
+
+TRANSITION_SHARE = 0.1
+"""Of a transition that was seen in the mean of all."""
+
+MOST_TRANSITION_S = 10.0
+"""One that takes longer waits for something else: a guest that does not answer, a call that fails."""
+
+ARRIVED = frozenset({State.COOPERATING, State.CONTAINED, State.RESTING})
+
+
+class Learner:
+    """What lives longer than a period of exploring and of what transitions take. steady: see ExploreSettings."""
+
+    def __init__(self, steady: float) -> None:
+        self._settings = ExploreSettings(steady=steady) if steady > 0 else None
+        self._memory = ExploreMemory()
+        self._under_way: dict[str, float] = {}
+        self.transition_s = FIRST_TRANSITION_S
+
+    @property
+    def cost(self) -> float:
+        """Share of the predicted sum of speedups that exploring cost on average, under the present policy."""
+        return self._memory.cost
+
+    @property
+    def lost_s(self) -> float:
+        """The same as seconds of the whole sum."""
+        return self._memory.lost_s
+
+    @property
+    def exploring(self) -> frozenset[str]:
+        """Whose allocation is varied on purpose now."""
+        return frozenset(self._memory.varied)
+
+    def forget(self) -> None:
+        """Another policy decides from now on."""
+        self._memory = ExploreMemory()
+
+    def decide(self, pool: PoolState, policy: Policy, options: Mapping[str, Any], memory: DecideMemory) -> Decision:
+        """As core.decide, with the allocations that are varied on purpose where the policy wants that."""
+        base = unvaried(pool, self._memory)
+        damping = Damping(transition_s=self.transition_s)
+        decision = decide(base, policy, options, memory, damping)
+        if self._settings is None or not learns(policy):
+            return decision
+        before = self._memory.varied
+        settings = replace(self._settings, transition_s=self.transition_s)
+        exploration = explore(with_allocations(base, decision.allocations), decision, self._memory, settings)
+        self._memory = exploration.memory
+        if not before and not exploration.memory.varied:
+            return decision
+        now = exploration.allocations
+        back = {
+            name: f"{cpus} -> {now[name]}: it was explored"
+            for name, cpus in before.items()
+            if now.get(name, cpus) != cpus and name not in decision.reasons
+        }
+        return replace(decision, allocations=now, reasons={**back, **decision.reasons, **exploration.reasons})
+
+    def begun(self, name: str, now_s: float) -> None:
+        """A domain has another partition to come to."""
+        self._under_way[name] = now_s
+
+    def seen(self, states: Mapping[str, State], now_s: float) -> None:
+        """The states of all domains after a step: who has arrived says how long transitions take."""
+        if not self._under_way:
+            return
+        for name, begun_s in list(self._under_way.items()):
+            if name in states and states[name] not in ARRIVED and now_s - begun_s < MOST_TRANSITION_S:
+                continue
+            del self._under_way[name]
+            took_s = now_s - begun_s
+            if name in states and took_s < MOST_TRANSITION_S:
+                self.transition_s += TRANSITION_SHARE * (took_s - self.transition_s)
