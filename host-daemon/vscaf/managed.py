@@ -40,7 +40,8 @@ from vscaf.core.standing import (
 )
 from vscaf.core.transition import Goal
 from vscaf.core.trust import DemandHistory, HostSight, WordHistory, believed_online, judged
-from vscaf.errors import DomainGone, HypervisorError, NotSupported
+from vscaf.errors import HypervisorError, NotSupported
+from vscaf.giving_back import put_pins_back, unplug_again
 from vscaf.hypervisor.interface import Hypervisor
 from vscaf.hypervisor.values import DomainSeen, DomainSettings
 from vscaf.journal import FoundSettings, JournalEntry
@@ -387,39 +388,18 @@ class ManagedDomain:
                 self.standing = None
                 return
             try:
-                now = await self._put_back(self.found)
+                now = await put_pins_back(self._host, self.seen.key, self.found, self.spared)
+                if "shares" not in self.spared:
+                    await self._weigh(now.cpu_shares, self.found.cpu_shares)
             finally:  # whatever is left of it is less than a domain that nobody ever resumes
                 await self._let_run()
             if self._guest_told:
                 await self._let_go(min(now.vcpus, self.found.vcpus), deadline_s)
             if now.vcpus > self.found.vcpus:
-                await self._give_back_vcpus(now.vcpus, self.found.vcpus)
+                await unplug_again(self._host, self.seen, now.vcpus, self.found.vcpus)
             self.found = self.standing = self.goal = None
             self.waiting = ""
             self.given_back = True
-
-    async def _put_back(self, found: DomainSettings) -> DomainSettings:
-        """Pins and weight as they were found; what there was before."""
-        key = self.seen.key
-        now = await self._host.settings(key)
-        anywhere = frozenset[int]().union(*found.vcpu_pins.values())
-        meant = {**found.unplugged_pins, **found.vcpu_pins}
-        pins = {vcpu: meant.get(vcpu, anywhere) for vcpu in now.vcpu_pins}
-        changed = {vcpu: cpus for vcpu, cpus in pins.items() if now.vcpu_pins.get(vcpu) != cpus}
-        if changed and "vcpus" not in self.spared:
-            await self._host.pin_vcpus(key, changed)
-        if now.emulator_pin != found.emulator_pin and "emulator" not in self.spared:
-            await self._host.pin_emulator(key, found.emulator_pin)
-        threads = {
-            thread: cpus
-            for thread, cpus in found.iothread_pins.items()
-            if thread in now.iothread_pins and now.iothread_pins[thread] != cpus
-        }
-        if threads and "iothreads" not in self.spared:
-            await self._host.pin_iothreads(key, threads)
-        if "shares" not in self.spared:
-            await self._weigh(now.cpu_shares, found.cpu_shares)
-        return now
 
     async def _let_run(self) -> None:
         """Resumes what vscaf has suspended."""
@@ -436,25 +416,6 @@ class ManagedDomain:
             return
         if not await self._wait(lambda: link.acknowledged == self.sequence or not link.connected, deadline_s):
             log.info("domain %s: did not acknowledge its %d CPUs when it was given back", self.name, vcpus)
-
-    async def _give_back_vcpus(self, now: int, found: int) -> None:
-        """Unplugs what was plugged, where that works; that it does not is said, and is no failure."""
-        if not self.seen.accelerated:
-            log.warning(
-                "domain %s: keeps %d vCPUs instead of the %d found: without KVM an unplug never completes",
-                self.name,
-                now,
-                found,
-            )
-            return
-        try:
-            done = await self._host.unplug(self.seen.key, found)
-            if done.vcpus > found:
-                log.warning("domain %s: has %d vCPUs, %d were found: %s", self.name, done.vcpus, found, done.words)
-        except DomainGone:
-            raise
-        except HypervisorError as error:
-            log.warning("domain %s: keeps %d vCPUs instead of the %d found: %s", self.name, now, found, error)
 
     def wait(self, waits: bool, reason: str) -> None:
         """Notes whether the policy keeps it waiting, and why: *reason* ("from -> to: why"), where that is news."""

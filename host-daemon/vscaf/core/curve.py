@@ -131,9 +131,7 @@ def domain_points(processes: Sequence[tuple[int, Sequence[SpeedupPoint]]]) -> tu
     return (SpeedupPoint(cpus, speedup, math.sqrt(variance), max(1, samples)),) if processes else ()
 
 
-def remember(
-    memory: CurveMemory, points: Iterable[SpeedupPoint], now_s: float, allocation: int
-) -> CurveMemory:
+def remember(memory: CurveMemory, points: Iterable[SpeedupPoint], now_s: float, allocation: int) -> CurveMemory:
     """*memory* with what was reported at the time now_s, while the domain had *allocation* CPUs (0: it rests).
 
     points: of the domain, as far as they are believed. Points above the largest allocation that it ever had, at one
@@ -164,9 +162,7 @@ def recall(memory: CurveMemory, now_s: float) -> tuple[SpeedupPoint, ...]:
     """What is known at the time now_s, sorted by size. The errors are those of the measurements, whatever their age."""
     return tuple(
         [
-            SpeedupPoint(
-                one.cpus, one.speedup, one.standard_error, one.samples, max(0.0, now_s - one.measured_at_s)
-            )
+            SpeedupPoint(one.cpus, one.speedup, one.standard_error, one.samples, max(0.0, now_s - one.measured_at_s))
             for one in memory.sizes
         ]
     )

@@ -121,7 +121,9 @@ def explore(
         memory = _settled(pool, curves, memory, settings)
     if len(curves) < 2 or decision.sharing or not decision.managed:
         return _varied(decision, memory, {})
-    knowledge = tuple((name, domain_points, decision.allocations[name]) for name, (_w, _b, domain_points) in curves.items())
+    knowledge = tuple(
+        (name, domain_points, decision.allocations[name]) for name, (_w, _b, domain_points) in curves.items()
+    )
     if memory.futile == knowledge or memory.account_s <= 0.0:
         return _varied(decision, memory, {})
     move = _best_move(pool, decision, curves, memory.account_s, settings)
@@ -237,8 +239,7 @@ def _best_move(
     weights = {domain.name: domain.weight for domain in pool.domains}
     sizes = {name: decision.allocations[name] // pool.chunk for name in curves}
     whole = math.fsum(
-        weights[name] * curves[name][0].expected[min(sizes[name], len(curves[name][0].expected)) - 1]
-        for name in curves
+        weights[name] * curves[name][0].expected[min(sizes[name], len(curves[name][0].expected)) - 1] for name in curves
     )
     if whole <= 0:
         return None
@@ -248,7 +249,7 @@ def _best_move(
     best: tuple[float, str, str, int, float] | None = None
     spare = sum(pool.cpus - cpus for cpus in [sum(decision.allocations.values())]) // pool.chunk
     anything = pool.cpus // pool.chunk
-    for name, chunks in ((NOBODY, anything), ) :
+    for name, chunks in ((NOBODY, anything),):
         gains[name] = (np.zeros(chunks), np.zeros(chunks))
     losses[NOBODY] = (np.zeros(max(0, spare)), np.zeros(max(0, spare)))
     for giver in (*names, NOBODY):
