@@ -305,6 +305,8 @@ class History:
         for pair in pairs - self.excused:
             if pair <= sharing or pair & self.foreign or any(self.is_over(standing[name]) for name in pair):
                 continue
+            if any(standing[name].goal is None for name in pair):  # it is as it was found until it is decided about
+                continue
             goals = {name: one.goal.partition for name, one in standing.items() if one.goal is not None}
             if not pair & plan({name: before.get(name, frozenset()) for name in goals}, goals, sharing).overlapping:
                 self.law(f"{sorted(pair)} were apart and claim a pCPU together")

@@ -405,6 +405,7 @@ def test_who_was_saved_while_it_was_suspended_runs_when_it_is_back(tmp_path: Pat
     async def work(host: LibvirtHost) -> None:
         config = configured(uri, tmp_path)
         async with ganging(config, host, slice_s=60.0, killed=True) as daemon:
+            await until(lambda: sum(one.state == "suspended" for one in daemon.managed.values()) == 1)
             await until(lambda: any(one.held == {0, 2} and runs(faults, one.name) for one in daemon.managed.values()))
             (frozen,) = [one.name for one in daemon.managed.values() if one.state == "suspended"]
             pins = raw(faults, frozen).vcpuPinInfo(LIVE)
