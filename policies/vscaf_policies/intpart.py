@@ -4,11 +4,15 @@ After SCAF's `intpart` (Creech 2015, section 5.5, Algorithm 4): truncate, hand w
 leave nobody empty. Two things go beyond it: bounds for each part, and an answer for more parts than chunks.
 """
 
+from __future__ import annotations
+
 import math
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
-import numpy as np
-from numpy.typing import NDArray
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 _LEAST_SHARE = 1e-9
 """Of the largest share. A share of zero counts as this much, so that what nobody else can use still finds a home."""
@@ -69,6 +73,8 @@ def partition_chunks(shares: Sequence[float], chunks: int, low: Sequence[int], h
     low, high: bounds in chunks, >= 1; a bound above chunks is chunks, a low above its high is its high. There are at
     least as many chunks as parts, and at least one part.
     """
+    import numpy as np  # noqa: PLC0415  (who only names policies does without)
+
     low, high = feasible_bounds(low, high, chunks)
     wanted = min(chunks, sum(high))
     if wanted == sum(high):
@@ -111,6 +117,8 @@ def _normal(shares: Sequence[float]) -> list[float]:
 def _cut_minima(low: Sequence[int], chunks: int) -> list[int]:
     """Minima, in chunks, cut to the highest level at which their sum fits; the first of those above it get what is
     left, one chunk each. There are >= 1 chunks for each."""
+    import numpy as np  # noqa: PLC0415  (who only names policies does without)
+
     minima = np.array(low)
     rising = np.sort(minima)
     kept = np.concatenate(([0], np.cumsum(rising)))
@@ -131,6 +139,8 @@ def _exact_partition(
     Also which parts are not at a bound for certain. The sum rises with t and bends where a part leaves its minimum or
     reaches its maximum; between which of those places t is, is found by halving.
     """
+    import numpy as np  # noqa: PLC0415  (who only names policies does without)
+
     leaves, arrives = low / share, high / share
     bends = np.sort(np.concatenate((leaves, arrives)))
     first, last = 0, bends.size - 1  # the sum at the first is <= wanted, at the last >= wanted
