@@ -1,7 +1,7 @@
 """What is remembered of a domain's speedup curve: a point for each size at which it was measured.
 
-An agent tells of the sizes that its programs have now. What it told of other sizes before is kept here, older and older,
-until the program shows that it has become another one.
+An agent tells of the sizes that its programs have now. What it told of other sizes before is kept here, older and
+older, until the program shows that it has become another one.
 
 Trust (DESIGN section 8). What is remembered was believed first (core/trust.believed_points), and only of sizes that the
 domain really had: a claim about a size that it never had is dropped, so a lie about what it could do elsewhere has no

@@ -43,7 +43,7 @@ class ExploreSettings:
 
     steady: float = 0.01
     steady_most_s: float = 0.3
-    startup_s: float = 1.5
+    startup_s: float = 2.0
     startup_again_s: float = 60.0
     least_gain: float = 0.001
     step: float = 4.0
@@ -251,7 +251,7 @@ class _Move:
     worth_s: float
 
 
-def _begun(
+def _begun(  # noqa: PLR0917 (what it depends on)
     pool: PoolState,
     decision: Decision,
     move: _Move,
@@ -278,7 +278,7 @@ def _begun(
     return _exploration(decision, memory, reasons)
 
 
-def _best_move(
+def _best_move(  # noqa: PLR0917 (what it depends on)
     pool: PoolState,
     decision: Decision,
     curves: list[_Curve],
