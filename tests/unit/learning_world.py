@@ -1,4 +1,4 @@
-"""A small closed loop: true curves -> noisy reports -> memory -> policy -> exploration -> decision, four times a second."""
+"""A small closed loop, four times a second: true curves, noisy reports, memory, policy, exploration, decision."""
 
 import math
 import random

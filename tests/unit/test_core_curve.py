@@ -25,10 +25,10 @@ def point(cpus, speedup, error=0.1, samples=8):
     return SpeedupPoint(cpus, speedup, error, samples)
 
 
-def told(memory, cpus, speedups, error, from_s=0.0, allocation=None):
+def told(memory, cpus, speedups, error, *, from_s=0.0):
     """The memory after a report of one size each second."""
     for second, speedup in enumerate(speedups):
-        memory = remember(memory, [point(cpus, speedup, error)], from_s + second, allocation or cpus)
+        memory = remember(memory, [point(cpus, speedup, error)], from_s + second, cpus)
     return memory
 
 

@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from vscaf.core.damping import with_allocations
-from vscaf.core.decide import Decision, DecideMemory
+from vscaf.core.decide import DecideMemory, Decision
 from vscaf.core.explore import ExploreMemory, ExploreSettings, expected_improvement, explore, unvaried
 from vscaf_policies import DomainState, PoolState, SpeedupPoint
 from vscaf_policies.bounds import limits
 
 CPUS = 36
-SETTINGS = ExploreSettings()
+SETTINGS, NEW = ExploreSettings(), ExploreMemory()
 
 
 def known(name, allocation, *points, **changes):
@@ -39,7 +39,7 @@ def decided(state, sharing=frozenset(), managed=True):
     return Decision({d.name: d.allocation for d in state.domains}, sharing, {}, managed, DecideMemory())
 
 
-def explored(state, memory=ExploreMemory(), **changes):
+def explored(state, memory=NEW, **changes):
     return explore(state, decided(state), memory, replace(SETTINGS, **changes))
 
 

@@ -51,7 +51,7 @@ class ExploreSettings:
     horizon_s: float = 60.0
     transition_s: float = 0.5
     measurement_error: float = 0.06
-    unforeseen: float = 0.25
+    unforeseen: float = 0.4
     domains: int = 16
     consider_s: float = 0.5
 
