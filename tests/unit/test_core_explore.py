@@ -113,7 +113,7 @@ def test_an_empty_account_ends_it_and_time_fills_it():
 
 
 def test_the_allowance_for_a_start_is_not_given_twice_in_a_minute():
-    state, memory = pool(*UNSURE), ExploreMemory()
+    memory = ExploreMemory()
     granted = 0.0
     for second in range(60):
         names = ("a", "b", "c") if second % 2 else ("a", "b")

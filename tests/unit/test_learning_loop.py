@@ -1,4 +1,4 @@
-"""The closed loop against the best static split: knees, dips and extreme splits, with 10% noise on every measurement."""
+"""The closed loop against the best static split: knees, dips, extreme splits, 10% noise on every measurement."""
 
 from statistics import mean
 
