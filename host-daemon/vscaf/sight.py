@@ -98,7 +98,7 @@ def _model(domain: ManagedDomain, now_s: float) -> None:
         return
     domain.modelled_at_s, domain.modelled_processes = now_s, len(running)
     processes = [points_of(one) for one in running]
-    if running:
+    if running and domain.sight.known is not None:  # else there is nothing yet to hold claims against
         # One curve for each set of programs: what another program did tells nothing of this one.
         known, others = domain.curves.of(tuple(sorted([one.name for one in running])))
         teams = [(one.team, points) for one, points in zip(running, processes, strict=True)]

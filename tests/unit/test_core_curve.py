@@ -59,6 +59,12 @@ def test_the_same_measurement_told_again_is_no_second_one():
     assert remember(once, [point(8, 5.0)], 7.0, 8) is once
 
 
+def test_a_report_that_contradicts_in_the_same_words_is_still_heard():
+    memory = told(CurveMemory(), 8, [7.0, 7.1, 6.9], 0.1)
+    cut = told(memory, 8, [3.5, 3.5, 3.5], 0.1, from_s=3.0)
+    assert recall(cut, 6.0)[0].speedup == pytest.approx(3.5)
+
+
 def test_reports_that_come_faster_do_not_say_more():
     fast, slow = CurveMemory(), CurveMemory()
     for number in range(12):

@@ -146,7 +146,7 @@ def remember(memory: CurveMemory, points: Iterable[SpeedupPoint], now_s: float, 
         if not 1 < point.cpus <= largest or not _usable(point):
             continue
         before = known.get(point.cpus)
-        if before is not None and before.reported == (point.speedup, point.samples):
+        if before is not None and not before.doubts and before.reported == (point.speedup, point.samples):
             continue  # the same measurement told again
         now = _first(point, now_s) if before is None else _again(before, point, now_s)
         if abs(now.doubts) >= CONTRADICTIONS:
