@@ -140,7 +140,7 @@ class Roster:
             elif standing.vcpus_maximum != seen.vcpus_maximum:
                 domain.standing = replace(standing, vcpus_maximum=seen.vcpus_maximum)
         domain.maximum = self._pool.maximum(rules, seen.vcpus_maximum)
-        infer(domain, now_s)
+        infer(domain, now_s, len(self.domains))
 
     def _vcpus_changed(self, domain: ManagedDomain, before: int, now: int) -> None:
         """Another number of vCPUs was seen: that was asked for, and may come late, or somebody else did it."""
