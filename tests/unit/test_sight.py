@@ -29,6 +29,7 @@ class Watched:
         self.domain = ManagedDomain(seen, DomainRules(), host, AgentLink("a", Path("/nowhere"), lambda: None))
         self.domain.maximum = CPUS
         self.now_s = time.monotonic()
+        self.domains = 1
         self.claim(0)
 
     def claim(self, cpus: int) -> None:
@@ -50,7 +51,7 @@ class Watched:
                 sequence=0, online=list(range(CPUS)), demand=demand, busy=busy, processes=list(processes)
             )
             link.report_at_s = time.monotonic()
-            infer(self.domain, self.now_s)
+            infer(self.domain, self.now_s, self.domains)
 
 
 def test_a_program_that_starts_is_seen_at_the_next_look() -> None:
@@ -125,3 +126,14 @@ def test_what_its_cpu_time_does_not_bear_is_not_remembered() -> None:
     watched.look(demand=4, busy=2.0, periods=40, processes=[program("liar", 4, 4.0)])
     (point,) = watched.domain.points
     assert point.speedup < 2.6
+
+
+def test_among_many_domains_each_is_fitted_less_often() -> None:
+    watched = Watched()
+    watched.domains = 500
+    watched.claim(4)
+    seen = set()
+    for number in range(80):
+        watched.look(demand=4, busy=3.9, processes=[program("cg", 4, 2.0 + number / 40)])
+        seen.add(watched.domain.points)
+    assert 2 <= len(seen) <= 4, "of 20 seconds"
