@@ -119,6 +119,22 @@ def test_a_newcomer_takes_its_share_from_few_while_much_comes_and_goes():
     assert changes <= 20 * 2, "two of three at most each time"
 
 
+@pytest.mark.parametrize("per_second", [0.0, 2.0])
+def test_when_one_comes_the_others_change_no_more_than_it_pays(per_second):
+    """Present 18 + 18, where much more for one would be better: done at once in quiet times, else as far as needed."""
+    before = pool(domain("a", 0.0, 18), domain("b", 0.5, 18))
+    decided = decide(before, lambda *_: {"a": 18, "b": 18}, {}).memory
+    memory = replace(decided, turnover=Turnover(per_second, 0.0))
+    now = replace(before, domains=(*before.domains, domain("new", 0.1, newcomer=True)))
+    split = decide(now, max_speedup_fitted, {}, memory, Damping(transition_s=0.5)).allocations
+    assert split["new"] == 12
+    if per_second:
+        assert split == {"a": 18, "b": 6, "new": 12}
+    else:
+        assert split == max_speedup_fitted(now, {})
+        assert split["a"] > 20
+
+
 def test_when_it_is_quiet_again_what_was_put_off_is_done():
     state = pool(domain("a", 0.02), domain("b", 0.3))
     memory = DecideMemory(turnover=Turnover(2.0, 0.0))

@@ -136,7 +136,8 @@ def test_what_was_lost_is_counted_by_what_is_known_at_the_end():
         )
         for d in state.domains
     )
-    after = explore(pool(*learned, time_s=102.5), decided(state), first.memory, replace(SETTINGS, least_gain=math.inf))
+    during = explored(replace(state, time_s=102.4), first.memory)
+    after = explore(pool(*learned, time_s=102.5), decided(state), during.memory, replace(SETTINGS, least_gain=math.inf))
     assert after.allocations == decided(state).allocations
     assert after.memory.lost_s - first.memory.lost_s > 2.5 * 0.2, "most of the smaller half was lost for its dwell"
     assert after.cost == pytest.approx(after.memory.lost_s / 2.5)
