@@ -24,7 +24,7 @@ define fuzz-agent
 endef
 
 .PHONY: help setup venv programs image lint test-c test-unit test-guest test-systemd fuzz chaos check demo \
-    demo-standalone bench bench-agent bench-daemon bench-libgomp bench-parking clean
+    demo-standalone bench bench-agent bench-daemon bench-libgomp bench-parking bench-policies clean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 24
@@ -87,7 +87,7 @@ demo: image ## two guests share two CPUs: table, build/demo/report.json, build/d
 demo-standalone: programs venv ## two programs share two CPUs of this machine, without guests; ARGS=--quick
 	@$(ENV) $(BIN)/python -m vscaf_lab.demo_standalone --output $(BUILD)/demo-standalone $(ARGS)
 
-bench: bench-libgomp bench-parking bench-agent bench-daemon ## all benchmarks
+bench: bench-libgomp bench-parking bench-agent bench-daemon bench-policies ## all benchmarks
 
 bench-agent: programs venv ## what the guest agent costs and how fast it serves; ARGS=--quick
 	@PYTHONPATH=tests/bench $(BIN)/python -m vscaf_bench.agent --meson $(BUILD)/meson --output $(BUILD)/bench $(ARGS)
@@ -100,6 +100,9 @@ bench-libgomp: programs venv ## what the shim costs and how well it learns; ARGS
 
 bench-parking: image ## what parking and offlining vCPUs cost in a real guest (root); ARGS=--quick
 	@$(ROOT) env PYTHONPATH=tests/bench $(ENV) $(BIN)/python -m vscaf_bench.parking --output $(BUILD)/bench $(ARGS)
+
+bench-policies: venv ## how good the policies are, in the simulator, and what a decision costs; ARGS=--quick
+	@PYTHONPATH=tests/bench $(BIN)/python -m vscaf_bench.policies --output $(BUILD)/bench $(ARGS)
 
 clean: ## remove everything that was built
 	rm -rf $(BUILD)

@@ -8,10 +8,11 @@ from pathlib import Path
 import click
 
 from vscaf import __version__
-from vscaf.commands import COMMANDS, DEFAULT_CONFIG, one_line
+from vscaf.commands import COMMANDS, DEFAULT_CONFIG, one_line, policy
 from vscaf.config import HELP, load_config
 from vscaf.errors import VscafError
-from vscaf.serve import check_host, serve
+from vscaf.policy_check import check
+from vscaf.simulate.command import simulate
 
 
 @click.group(
@@ -24,8 +25,9 @@ def main() -> None:
     """Shares this host's CPUs among virtual machines that run parallel programs, by measured speedup."""
 
 
-for command in COMMANDS:
+for command in (*COMMANDS, simulate):
     main.add_command(command)
+policy.add_command(check)
 
 
 @main.command(short_help="Run the daemon in the foreground.")
@@ -41,6 +43,8 @@ def daemon(path: Path, verbose: bool, help_config: bool) -> None:
     if help_config:
         click.echo(HELP, nl=False)
         return
+    from vscaf.serve import serve  # noqa: PLC0415  (needs libvirt, which other commands do without)
+
     logging.basicConfig(
         level=logging.DEBUG if verbose else logging.INFO,
         format="%(asctime)s.%(msecs)03d %(levelname)s %(message)s",
@@ -64,6 +68,8 @@ def check_config(file: Path) -> None:
     Keys, values, groups and the policy with its options are checked. libvirt is not asked, so whether the pool's CPUs
     and the domains exist is seen when the daemon starts.
     """
+    from vscaf.serve import check_host  # noqa: PLC0415  (as above)
+
     try:
         config = load_config(file)
         check_host(config)

@@ -20,7 +20,6 @@ from vscaf_policies.registry import load_policy, policy_names
 from vscaf.config import Config, load_config
 from vscaf.control import NoDaemon, ask, ask_status, follow, tell
 from vscaf.errors import UsageError, VscafError
-from vscaf.restore import restore_from_journal
 from vscaf.status import LEFT_ALONE, NOT_RUNNING, printable, table
 
 DEFAULT_CONFIG = Path("/etc/vscaf/vscaf.toml")
@@ -329,6 +328,13 @@ def _from_journal(names: list[str], silent: Path) -> str:
     if names:
         return f"put back from the journal: no daemon answers at {silent}"
     return f"nothing was put back: no daemon answers at {silent}, and the journal names no domain that runs"
+
+
+async def restore_from_journal(config: Config, domain: str | None) -> list[str]:
+    """As vscaf.restore's, which needs libvirt; other commands do without."""
+    from vscaf import restore  # noqa: PLC0415  (as said)
+
+    return await restore.restore_from_journal(config, domain)
 
 
 async def _restore(config: Path, domain: str | None, no_daemon: NoDaemon) -> list[str]:

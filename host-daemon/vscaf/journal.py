@@ -20,8 +20,8 @@ from vscaf.hypervisor.values import DomainKey, DomainSettings
 
 log = logging.getLogger(__name__)
 
-JOURNAL_VERSION = 2
-READABLE_VERSIONS = (1, 2)  # 1 lacked what has a default below
+JOURNAL_VERSION = 3
+READABLE_VERSIONS = (1, 2, 3)  # earlier ones lacked what has a default below
 DEPARTED_MOST = 256
 
 
@@ -30,7 +30,8 @@ class JournalError(VscafError):
 
 
 def _lists(pins: Mapping[int, frozenset[int]]) -> dict[int, list[int]]:
-    return {number: sorted(pins[number]) for number in sorted(pins)}
+    lists = {cpus: sorted(cpus) for cpus in set(pins.values())}  # many have the same: each is sorted once
+    return {number: lists[pins[number]] for number in sorted(pins)}
 
 
 def _sets(pins: Mapping[int, list[int]]) -> dict[int, frozenset[int]]:
@@ -75,7 +76,8 @@ class FoundSettings(msgspec.Struct, frozen=True, kw_only=True):
 class JournalEntry(msgspec.Struct, frozen=True, kw_only=True):
     """One run of a domain: what was found, and what vscaf last meant it to have (an empty partition: resting).
 
-    `reach`: where it was meant to let the vCPUs run: the partition, or the area that it rests on.
+    `reach`: where it was meant to let the vCPUs run: the partition, or the area that it rests on. `suspended`: vscaf
+    has suspended it, or was about to, and nothing is known of its having been resumed.
     """
 
     name: str
@@ -84,6 +86,7 @@ class JournalEntry(msgspec.Struct, frozen=True, kw_only=True):
     found: FoundSettings
     partition: list[int]
     reach: list[int] = []
+    suspended: bool = False
 
     @property
     def key(self) -> DomainKey:

@@ -196,6 +196,7 @@ class Daemon:
         """Sees what there is and sets the goals."""
         try:
             await self._look_at_cpus()
+            asked_at_s = clock.now_s()
             seen = await self._host.observe()
         except HypervisorError as error:
             if self.unknown_since_s is None:
@@ -208,7 +209,7 @@ class Daemon:
             self.unknown_since_s = None
             for domain in self.managed.values():
                 domain.audit_due = True
-        await self.roster.note(seen)
+        await self.roster.note(seen, asked_at_s)
         self._step()  # first: where reading takes longer than a period, it would keep everything else from being begun
         self.roster.audit()
         if self.decision is None or self.decision.managed:  # a policy that manages nothing needs nothing read
@@ -298,7 +299,8 @@ class Daemon:
         by_name = self.roster.taking_part()
         competition = sum(1 for one in pool.domains if one.demand) > 1
         homes = {name: one.seen.home_nodes for name, one in by_name.items() if one.seen.home_nodes}
-        placed = (decision.allocations, decision.sharing, self.pool.version, homes)
+        waiting = (decision.queued, decision.suspended)
+        placed = (decision.allocations, decision.sharing, waiting, self.pool.version, homes)
         if placed != self._placed or any(domain.goal is None for domain in by_name.values()):
             self._place(pool, decision, by_name, homes, competition)
             self._placed = placed
@@ -332,13 +334,16 @@ class Daemon:
         news = False
         for name, domain in by_name.items():
             before = domain.goal.partition if domain.goal is not None else domain.held
+            domain.wait(name in decision.queued or name in decision.suspended, decision.reasons.get(name, ""))
+            if name in decision.queued and name in decision.reasons:
+                self.events.record(Kind.QUEUED, name, why=domain.waiting)
             if before != target[name] or (domain.goal is None and not target[name]):
                 news = True
                 self.learner.begun(name, clock.now_s())
                 words = [format_cpu_list(cpus) or "rest" for cpus in (before, target[name])]
                 why = decision.reasons.get(name, "placement")
                 self.events.record(Kind.ALLOCATION, name, before=words[0], after=words[1], why=why)
-            domain.goal = Goal(target[name], domain.maximum, competition)
+            domain.goal = Goal(target[name], domain.maximum, competition, name in decision.suspended)
         self.transitions += news
 
     def _step(self) -> None:

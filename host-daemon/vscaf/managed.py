@@ -25,17 +25,23 @@ from vscaf.core.standing import (
     Call,
     Look,
     Resize,
+    Resume,
     Standing,
     State,
+    Suspend,
     Told,
     failed,
     finished,
     left_behind,
     looked,
+    resumed,
+    suspended,
+    woken,
 )
 from vscaf.core.transition import Goal
 from vscaf.core.trust import DemandHistory, HostSight, WordHistory, believed_online, judged
-from vscaf.errors import DomainGone, HypervisorError, NotSupported
+from vscaf.errors import HypervisorError, NotSupported
+from vscaf.giving_back import put_pins_back, unplug_again
 from vscaf.hypervisor.interface import Hypervisor
 from vscaf.hypervisor.values import DomainSeen, DomainSettings
 from vscaf.journal import FoundSettings, JournalEntry
@@ -44,6 +50,7 @@ from vscaf.rules import DomainRules
 
 log = logging.getLogger(__name__)
 
+QUEUED = "queued"
 GUEST_DEADLINE_SHARE = 0.6  # of the deadline: the guest still has to offline CPUs after its sections have ended
 
 
@@ -55,7 +62,8 @@ class ManagedDomain:
     `left_alone`: why it is not managed although it could be; empty: it is. `listed`: the configuration or its metadata
     want it managed. `given_back`: as found, and nothing of it is to stay in the journal. `spared`: parts (see
     core/foreign.py) that somebody else has changed, and that are left as they are. `maximum`: the most pCPUs that it
-    may have. `vcpus_asked`: what was last asked for of a plug or an unplug.
+    may have. `vcpus_asked`: what was last asked for of a plug or an unplug. `waiting`: why it gets no pCPU although it
+    has demand; empty: it does, or has none. `switched_at_s`: when it was last suspended or resumed.
     """
 
     def __init__(self, seen: DomainSeen, rules: DomainRules, host: Hypervisor, link: Link | None) -> None:
@@ -74,6 +82,9 @@ class ManagedDomain:
         self.audit_due = False
         self.maximum = 1
         self.vcpus_asked: int | None = None
+        self.waiting = ""
+        self.switched_at_s = float("-inf")
+        self._ours_aside = False
         self.lock = asyncio.Lock()
         self.demand_memory = DemandMemory()
         self.demand = 0
@@ -114,13 +125,24 @@ class ManagedDomain:
 
     @property
     def unmanaged_why(self) -> str:
-        return self.left_alone
+        return self.left_alone or self.waiting
+
+    @property
+    def ours(self) -> bool:
+        """Whether vscaf has suspended it, for all that is known, so that vscaf has to resume it."""
+        return self.standing.ours if self.standing is not None else self._ours_aside
+
+    def silence_s(self) -> float:
+        """Seconds for which the agent has said nothing although it could: while it is suspended it cannot."""
+        if self.link is None or self.ours:
+            return 0.0
+        return max(0.0, min(self.link.age_s(), clock.now_s() - self.switched_at_s))
 
     def agent_demand(self) -> AgentDemand | None:
         """What the agent last said it could use; None where nobody speaks for the guest."""
         if self.link is None or self.link.report is None:
             return None
-        return AgentDemand(demand=self.link.report.demand, busy=self.link.report.busy, age_s=self.link.age_s())
+        return AgentDemand(demand=self.link.report.demand, busy=self.link.report.busy, age_s=self.silence_s())
 
     def heard(self) -> bool:
         """Whether the agent has reported since the channel was opened."""
@@ -128,7 +150,8 @@ class ManagedDomain:
 
     def set_aside(self, why: str) -> None:
         """No more steps are taken for it. What was found is still to be given back."""
-        self.left_alone, self.standing, self.goal = why, None, None
+        self._ours_aside = self.ours
+        self.left_alone, self.standing, self.goal, self.waiting = why, None, None, ""
 
     def judge(self, kept: bool) -> None:
         """Hears whether the vCPUs that the guest calls offline were, in the last period; if not for long: contained."""
@@ -178,7 +201,7 @@ class ManagedDomain:
         if link.generation != self._sent_to and standing.told is not None:
             standing = replace(standing, told=None, acknowledged=False)  # hello starts over
             self.word = WordHistory()
-        answers = link.connected and link.age_s() < STALE_REPORT_S
+        answers = link.connected and link.report is not None and self.silence_s() < STALE_REPORT_S
         acknowledged = standing.told is not None and link.acknowledged == self.sequence
         online = None if self.word.distrusted else believed_online(link.online, standing.vcpus)
         if (answers, acknowledged, online) != (standing.answers, standing.acknowledged, standing.online):
@@ -216,11 +239,12 @@ class ManagedDomain:
         self.found = now
         if entry is not None:
             self.found = entry.found.settings()
-            meant_to_rest, self._guest_told = not entry.partition, True
+            meant_to_rest, self._guest_told = not entry.partition and not entry.suspended, True
         elif departed is not None and (
             departed.key == self.seen.key or (departed.reach and affinity.reach <= set(departed.reach))
         ):  # it was overlooked once, or saved and restored
             self.found = departed.found.settings()
+            entry = departed if departed.suspended and self.seen.paused else None  # it was saved while it was suspended
             log.info("domain %s: came back with pins that vscaf gave it; what was found before stands", self.name)
         self.standing = Standing(
             name=self.name,
@@ -229,6 +253,7 @@ class ManagedDomain:
             ways=pool.ways(self.rules, self.found, self.seen.accelerated),
             claim=affinity.reach,
             affinity=affinity,
+            ours=entry is not None and entry.suspended,
         )
         if meant_to_rest:
             self.standing = left_behind(self.standing)
@@ -236,15 +261,18 @@ class ManagedDomain:
     def entry(self) -> JournalEntry:
         """What the journal has to say before the goal is brought about."""
         assert self.found is not None and self.standing is not None and self.goal is not None
-        about = (self.name, self.found, self.goal.partition, self.standing.ways.rest_area)
+        ways, partition = self.standing.ways, self.goal.partition
+        astray = self.standing.claim | self.standing.dormant if self.goal.suspended else frozenset[int]()
+        about = (self.name, self.found, partition, ways.rest_area, self.standing.ours, astray)
         if self._entry is None or self._entry[0] != about:
             entry = JournalEntry(
                 name=self.name,
                 uuid=self.seen.key.uuid,
                 run_id=self.seen.key.run_id,
                 found=FoundSettings.of(self.found),
-                partition=sorted(self.goal.partition),
-                reach=sorted(self.goal.partition or self.standing.ways.rest_area),
+                partition=sorted(partition),
+                reach=sorted(partition or astray or ways.rest_area),
+                suspended=self.standing.ours,
             )
             self._entry = (about, entry)
         return self._entry[1]
@@ -268,6 +296,9 @@ class ManagedDomain:
                         )
                     self._now_known(lambda standing: looked(standing, settings.vcpus, affinity))
                     return settings.vcpus, affinity
+                if isinstance(call, Suspend | Resume):
+                    await self._switch(call)
+                    return None
                 if isinstance(call, Apply):
                     await self._apply(self.standing, call.affinity)
                 else:
@@ -277,6 +308,30 @@ class ManagedDomain:
                 self._now_known(lambda standing: failed(standing, call, clock.now_s()))
                 raise
         return None
+
+    async def _switch(self, call: Suspend | Resume) -> None:
+        """Stops the domain or lets it run."""
+        if isinstance(call, Suspend):
+            stopped = await self._host.suspend(self.seen.key)
+            self.switched_at_s = clock.now_s()
+            if not stopped and not call.again:
+                self._now_known(lambda standing: replace(standing, ours=False))
+                raise HypervisorError(f"domain {self.name}: somebody else has paused it: vscaf leaves that to them")
+            self._now_known(suspended)
+            return
+        runs = await self._host.resume(self.seen.key)
+        self.switched_at_s = now_s = clock.now_s()
+        if not runs:
+            log.warning("domain %s: is paused for another reason than vscaf's: it stays so", self.name)
+        self._now_known(lambda standing: resumed(standing, now_s))
+
+    def not_begun(self, call: Suspend) -> None:
+        """The suspend was not even tried."""
+        self._now_known(lambda standing: failed(replace(standing, ours=call.again), call, clock.now_s()))
+
+    def wake_up(self) -> None:
+        """It was seen to run although vscaf had suspended it: from here on it claims what it runs on."""
+        self._now_known(woken)
 
     def _now_known(self, change: Callable[[Standing], Standing]) -> None:
         if self.standing is not None:  # else it was set aside while the call was under way
@@ -331,34 +386,29 @@ class ManagedDomain:
         domain then still has `found`.
         """
         async with self.lock:
-            found, key = self.found, self.seen.key
-            if found is None:
+            if self.found is None:
                 self.standing = None
                 return
-            now = await self._host.settings(key)
-            anywhere = frozenset[int]().union(*found.vcpu_pins.values())
-            meant = {**found.unplugged_pins, **found.vcpu_pins}
-            pins = {vcpu: meant.get(vcpu, anywhere) for vcpu in now.vcpu_pins}
-            changed = {vcpu: cpus for vcpu, cpus in pins.items() if now.vcpu_pins.get(vcpu) != cpus}
-            if changed and "vcpus" not in self.spared:
-                await self._host.pin_vcpus(key, changed)
-            if now.emulator_pin != found.emulator_pin and "emulator" not in self.spared:
-                await self._host.pin_emulator(key, found.emulator_pin)
-            threads = {
-                thread: cpus
-                for thread, cpus in found.iothread_pins.items()
-                if thread in now.iothread_pins and now.iothread_pins[thread] != cpus
-            }
-            if threads and "iothreads" not in self.spared:
-                await self._host.pin_iothreads(key, threads)
-            if "shares" not in self.spared:
-                await self._weigh(now.cpu_shares, found.cpu_shares)
+            try:
+                now = await put_pins_back(self._host, self.seen.key, self.found, self.spared)
+                if "shares" not in self.spared:
+                    await self._weigh(now.cpu_shares, self.found.cpu_shares)
+            finally:  # whatever is left of it is less than a domain that nobody ever resumes
+                await self._let_run()
             if self._guest_told:
-                await self._let_go(min(now.vcpus, found.vcpus), deadline_s)
-            if now.vcpus > found.vcpus:
-                await self._give_back_vcpus(now.vcpus, found.vcpus)
+                await self._let_go(min(now.vcpus, self.found.vcpus), deadline_s)
+            if now.vcpus > self.found.vcpus:
+                await unplug_again(self._host, self.seen, now.vcpus, self.found.vcpus)
             self.found = self.standing = self.goal = None
+            self.waiting = ""
             self.given_back = True
+
+    async def _let_run(self) -> None:
+        """Resumes what vscaf has suspended."""
+        if not self.ours:
+            return
+        await self._switch(Resume(self.name))
+        self._ours_aside = False
 
     async def _let_go(self, vcpus: int, deadline_s: float) -> None:
         """Tells the guest that all its CPUs are its own, and waits a moment until it says so."""
@@ -369,27 +419,14 @@ class ManagedDomain:
         if not await self._wait(lambda: link.acknowledged == self.sequence or not link.connected, deadline_s):
             log.info("domain %s: did not acknowledge its %d CPUs when it was given back", self.name, vcpus)
 
-    async def _give_back_vcpus(self, now: int, found: int) -> None:
-        """Unplugs what was plugged, where that works; that it does not is said, and is no failure."""
-        if not self.seen.accelerated:
-            log.warning(
-                "domain %s: keeps %d vCPUs instead of the %d found: without KVM an unplug never completes",
-                self.name,
-                now,
-                found,
-            )
-            return
-        try:
-            done = await self._host.unplug(self.seen.key, found)
-            if done.vcpus > found:
-                log.warning("domain %s: has %d vCPUs, %d were found: %s", self.name, done.vcpus, found, done.words)
-        except DomainGone:
-            raise
-        except HypervisorError as error:
-            log.warning("domain %s: keeps %d vCPUs instead of the %d found: %s", self.name, now, found, error)
+    def wait(self, waits: bool, reason: str) -> None:
+        """Notes whether the policy keeps it waiting, and why: *reason* ("from -> to: why"), where that is news."""
+        self.waiting = (reason.partition(": ")[2] or self.waiting) if waits else ""
 
     def enter(self, state: State | str) -> None:
-        """Notes the state, and says so where it is another."""
+        """Notes the state, and says so where it is another. Who rests because it is queued is in the state "queued"."""
+        if state == State.RESTING and self.waiting:
+            state = QUEUED
         if state != self.state:
             log.info("domain %s: %s -> %s", self.name, self.state, state)
             self.state = str(state)

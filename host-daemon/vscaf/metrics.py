@@ -29,7 +29,18 @@ NAME_CHARACTERS = 128
 KEPT_S = 1.0  # scrapes within this long get the same text, so that nobody can keep the daemon busy by scraping
 CONNECTIONS = 32
 SCRAPE_S = 10.0
-STATES = ("cooperating", "shrinking", "contained", "growing", "resting", "unknown", "unmanaged", "released")
+STATES = (
+    "cooperating",
+    "shrinking",
+    "contained",
+    "growing",
+    "resting",
+    "queued",
+    "suspended",
+    "unknown",
+    "unmanaged",
+    "released",
+)
 
 
 def _programs(domain: Mapping[str, Any]) -> int:
@@ -43,6 +54,7 @@ DOMAIN_GAUGES: tuple[tuple[str, str, Callable[[Mapping[str, Any]], Any]], ...] =
     ("vcpus", "vCPUs plugged", lambda domain: domain["vcpus"]),
     ("vcpus_maximum", "vCPUs that can be plugged", lambda domain: domain["vcpus_maximum"]),
     ("paused", "1: it is not running now", lambda domain: domain["paused"]),
+    ("suspended", "1: vscaf has suspended it until its slice of time comes", lambda domain: domain["suspended"]),
     ("agent_connected", "1: its agent is connected", lambda domain: domain["agent"] == "connected"),
     ("report_age_seconds", "Age of its agent's last report", lambda domain: domain["report_age_s"]),
     ("scaf_weight", "C of its speedup model S(p) = 1 + C ln p", lambda domain: domain["scaf_weight"]),

@@ -5,6 +5,8 @@ import logging
 import re
 from collections.abc import Callable, Mapping
 
+import msgspec
+
 from vscaf.eventlog import EventLog, Kind
 from vscaf.hypervisor.values import DomainKey
 from vscaf.journal import Journal, LeftAlone
@@ -40,6 +42,8 @@ class Records:
                     entries.pop(key, None)
                 elif domain.found is not None and domain.goal is not None:
                     entries[key] = domain.entry()
+                elif key in entries and entries[key].suspended and domain.found is not None and not domain.ours:
+                    entries[key] = msgspec.structs.replace(entries[key], suspended=False)
             done = entries == self.journal.entries or await self._write(lambda: self.journal.write(entries, ended))
             if done:
                 self._written = about
@@ -84,6 +88,8 @@ def _about(managed: Mapping[DomainKey, ManagedDomain]) -> list[object]:
             domain.found,
             domain.given_back,
             goal and goal.partition,
+            goal and goal.suspended,
             standing and standing.ways,
+            domain.ours,
         )
     return about

@@ -13,7 +13,7 @@ from vscaf import clock
 from vscaf.agentlink.interface import Link, LinkMaker
 from vscaf.config import Config
 from vscaf.core.foreign import foreign_changes
-from vscaf.core.standing import Affinity, Call, Look, Standing
+from vscaf.core.standing import Affinity, Call, Look, Resume, Standing, Suspend
 from vscaf.cpulist import format_cpu_list
 from vscaf.errors import DomainGone, HypervisorError
 from vscaf.eventlog import Kind
@@ -80,8 +80,11 @@ class Roster:
         if self._seen_any:
             await self._records.write_journal(self.domains)
 
-    async def note(self, seen: Iterable[DomainSeen]) -> None:
-        """Keeps the records of active domains: new ones are linked, ended ones forgotten, others given back."""
+    async def note(self, seen: Iterable[DomainSeen], asked_at_s: float) -> None:
+        """Keeps the records of active domains: new ones are linked, ended ones forgotten, others given back.
+
+        asked_at_s: when the look began that has seen them; what was suspended or resumed since may look otherwise.
+        """
         self._seen_any = True
         now_s = clock.now_s()
         present: dict[DomainKey, tuple[DomainSeen, DomainRules | None]] = {}
@@ -105,6 +108,9 @@ class Roster:
             domain = self.domains[key]
             domain.listed = rules is not None
             self._see(domain, one, rules or domain.rules, now_s)
+            if asked_at_s > domain.switched_at_s:
+                self._look_for_waking(domain)
+                infer(domain, now_s, len(self.domains))
         await self._give_back_unlisted()
         self._give_back_left_alone()
         if any(key not in self.domains for key in self._records.journal.entries):
@@ -140,7 +146,20 @@ class Roster:
             elif standing.vcpus_maximum != seen.vcpus_maximum:
                 domain.standing = replace(standing, vcpus_maximum=seen.vcpus_maximum)
         domain.maximum = self._pool.maximum(rules, seen.vcpus_maximum)
-        infer(domain, now_s, len(self.domains))
+
+    def _look_for_waking(self, domain: ManagedDomain) -> None:
+        """Somebody else may have resumed what vscaf has suspended: it is suspended again, or that is respected."""
+        standing = domain.standing
+        if standing is None or not standing.frozen or domain.seen.paused:
+            return
+        domain.wake_up()
+        why = "somebody resumed it"
+        respected = self._config.foreign_changes == "respect"
+        what = "respected: not managed until `vscaf manage`" if respected else "put right"
+        self._records.events.record(Kind.FOREIGN, domain.name, why=f"{why}: {what}")
+        if respected:
+            domain.set_aside(why)
+            self.background(self.leave_alone(domain, "unmanaged", why))
 
     def _vcpus_changed(self, domain: ManagedDomain, before: int, now: int) -> None:
         """Another number of vCPUs was seen: that was asked for, and may come late, or somebody else did it."""
@@ -238,11 +257,18 @@ class Roster:
     async def carry_out(self, domain: ManagedDomain, call: Call, before: Standing) -> None:
         """Makes a call; what comes of it is seen at the next step."""
         try:
+            if isinstance(call, Suspend) and not await self._written_down(domain):
+                domain.not_begun(call)
+                self._on_news()
+                return
             read = await domain.carry_out(call)
         except HypervisorError as error:
             self._refused(domain, error)
+            if isinstance(call, Suspend) and not domain.ours:  # it is somebody else's, and no later daemon's to resume
+                await self.write_journal()
         else:
             self._records.say_no_more(domain.name)
+            self._say_switched(domain, call, before)
             if read is not None:
                 vcpus, affinity = read
                 if vcpus != before.vcpus:
@@ -250,6 +276,19 @@ class Roster:
                 if before.affinity is not None:
                     self._compare(domain, before.affinity, affinity)
         self._on_news()
+
+    async def _written_down(self, domain: ManagedDomain) -> bool:
+        """Whether the journal says that the domain is suspended: whoever comes after a crash has to resume it."""
+        await self.write_journal()
+        entry = self._records.journal.entries.get(domain.seen.key)
+        return entry is not None and entry.suspended
+
+    def _say_switched(self, domain: ManagedDomain, call: Call, before: Standing) -> None:
+        if isinstance(call, Suspend) and domain.ours:
+            held = format_cpu_list(before.claim) or None
+            self._records.events.record(Kind.SUSPENDED, domain.name, before=held, why=domain.waiting)
+        elif isinstance(call, Resume):
+            self._records.events.record(Kind.RESUMED, domain.name, after=format_cpu_list(before.claim) or None)
 
     def _refused(self, domain: ManagedDomain, error: HypervisorError) -> None:
         if isinstance(error, DomainGone):

@@ -34,6 +34,10 @@ def infer(domain: ManagedDomain, now_s: float, domains: int = 1) -> None:
         return
     steady = undoubted and domain.demand > 0
     usage = _usage(domain, now_s, STEADY_WINDOW_S if steady else USAGE_WINDOW_S)
+    if domain.seen.paused and domain.ours:
+        # It wants what it wanted before, and cannot say otherwise. Its time begins anew when it runs again.
+        domain.vcpu_seen, domain.busy_cpus = None, 0.0
+        return
     if domain.seen.paused:
         domain.demand, domain.demand_since_s = 0, None
         return

@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from vscaf.agentlink.interface import Link
-from vscaf.agentlink.link import condition_of
+from vscaf.agentlink.link import CONNECTED, STALE, condition_of
 from vscaf.agentlink.messages import ReportedProcess
 from vscaf.config import Config
 from vscaf.control.messages import DomainStatus, ProcessStatus, RulesStatus, SpeedupStatus, Status
@@ -49,6 +49,8 @@ class ShownDomain(Protocol):
     def state(self) -> str: ...
     @property
     def unmanaged_why(self) -> str: ...
+    @property
+    def ours(self) -> bool: ...
     @property
     def held(self) -> frozenset[int]: ...
     @property
@@ -145,16 +147,23 @@ def domain_status(domain: ShownDomain) -> DomainStatus:
         demand=domain.demand,
         busy_cpus=round(domain.busy_cpus, 3),
         paused=domain.seen.paused,
+        suspended=domain.ours,
         vcpus=domain.seen.vcpus,
         vcpus_maximum=domain.seen.vcpus_maximum,
         online=list(link.online) if link is not None and link.online is not None else None,
-        agent=condition_of(link),
+        agent=_condition(domain),
         report_age_s=round(link.age_s(), 3) if link is not None and math.isfinite(link.age_s()) else None,
         bad_lines=link.bad_lines if link is not None else 0,
         scaf_weight=domain.scaf_weight,
         rules=_rules_status(domain.rules) if domain.rules is not None else None,
         processes=[process_status(process) for process in (report.processes if report is not None else [])],
     )
+
+
+def _condition(domain: ShownDomain) -> str:
+    """How it is with the agent; that it is silent while vscaf has its domain suspended is as it has to be."""
+    condition = condition_of(domain.link)
+    return CONNECTED if domain.ours and condition == STALE else condition
 
 
 def _rules_status(rules: ShownRules) -> RulesStatus:
@@ -217,7 +226,7 @@ def _domains(state: Mapping[str, Any]) -> Table:
         weight = domain["scaf_weight"]
         rows.add_row(
             name,
-            domain["state"] + (", paused" if domain.get("paused") else ""),
+            domain["state"] + (", paused" if domain.get("paused") and not domain.get("suspended") else ""),
             domain["partition"] or "-",
             str(domain["demand"]),
             f"{domain['busy_cpus']:.2f}",

@@ -1,9 +1,18 @@
 """Allocation policies of vscaf, and the values that a policy is given and returns."""
 
-from vscaf_policies.bounds import competes, largest, smallest
+from vscaf_policies.bounds import bounded_partition, competes, largest, smallest
 from vscaf_policies.intpart import integer_partition
 from vscaf_policies.registry import load_policy, policy_names
-from vscaf_policies.state import Answer, DomainState, Options, Policy, PolicyError, PoolState, SpeedupPoint
+from vscaf_policies.state import (
+    Answer,
+    DomainState,
+    Options,
+    Policy,
+    PolicyError,
+    PoolState,
+    SpeedupPoint,
+    refuse_unknown_options,
+)
 
 __all__ = [
     "Answer",
@@ -13,10 +22,12 @@ __all__ = [
     "PolicyError",
     "PoolState",
     "SpeedupPoint",
+    "bounded_partition",
     "competes",
     "integer_partition",
     "largest",
     "load_policy",
     "policy_names",
+    "refuse_unknown_options",
     "smallest",
 ]

@@ -1,6 +1,7 @@
 """A split of the pool by what CPUs are worth to each domain; those of which nothing is known get the equal share."""
 
 import math
+from bisect import bisect_right
 from collections.abc import Callable
 
 import numpy as np
@@ -23,9 +24,10 @@ def split_by_worth(
 
     Domains that do not compete get 0. Domains whose worth is not known get the equal share, within their bounds, and
     the others split the remainder; what makes nothing better for those stays free, or goes to the unknown ones
-    (lend_to_unknown). Where all are unknown this is equipartition. least_cpus: minimum of every domain, up to its
-    maximum. Domains count by name, in whatever order they are given. More of them than chunks: the first by weight,
-    then by name, get a chunk each.
+    (lend_to_unknown). Where all are unknown this is equipartition. least_cpus: what every domain whose worth is known
+    has at least, up to its maximum and as far as the pool allows. Domains count by name, in whatever order they are
+    given. More of them than chunks: the first by weight, then by name, get a chunk each. Curves that are not concave
+    may be solved short of the optimum, by a known bound, so that a decision stays quick (best_partition_bounded).
     """
     chunk, chunks = pool.chunk, pool.cpus // pool.chunk
     domains = sorted((domain for domain in pool.domains if competes(domain)), key=lambda domain: domain.name)
@@ -40,8 +42,12 @@ def split_by_worth(
         return allocations
 
     rest = chunks - sum(allocations[name] // chunk for name in unknown)
-    least = -(-least_cpus // chunk)
-    low = [max(bounds[name][0], min(least, bounds[name][1])) for name in known]
+
+    def raised(level: int) -> list[int]:
+        return [max(bounds[name][0], min(level, bounds[name][1])) for name in known]
+
+    # As far as it fits: what is asked for everybody must not cut anybody's own minimum.
+    low = raised(bisect_right(range(1, -(-least_cpus // chunk) + 1), rest, key=lambda level: sum(raised(level))))
     curves = [curve for name in known if (curve := worth[name]) is not None]
     parts = best_partition_bounded(curves, low, [bounds[name][1] for name in known], rest).parts
     allocations.update({name: part * chunk for name, part in zip(known, parts, strict=True)})

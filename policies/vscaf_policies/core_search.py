@@ -122,8 +122,9 @@ class _States:
         with np.errstate(invalid="ignore"):  # inf for nothing that can give chunks back, times 0 of them
             to_come = np.where(missing >= 0, rate_more * missing, rate_fewer * -missing)
         possible = self.losses + np.maximum(to_come, least)
-        # A set that loses as much as the best one but leaves more chunks free has changes that lose less than it.
-        alive = (possible <= self._gap + self._noise) & (self.losses + least < self._gap - self._noise)
+        # What can only get as good as the best set is not needed either: to do so with fewer chunks in all, it would
+        # have to leave more of them free, at the full price, and then it is as good as it stands.
+        alive = possible < self._gap - self._noise
         ends = np.flatnonzero(alive)
         first, last = (int(ends[0]), int(ends[-1]) + 1) if ends.size else (0, 0)
         self.losses = np.where(alive, self.losses, inf)[first:last]

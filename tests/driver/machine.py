@@ -21,6 +21,7 @@ from vscaf.journal import Journal
 from vscaf.loop import Daemon
 from vscaf.managed import ManagedDomain
 from vscaf.operations import Operations
+from vscaf_policies.gang import gang
 
 from .faults import Fault, Faults
 from .node import write_node
@@ -29,9 +30,13 @@ CPUS = 5  # the test driver's host has 0, 2 and 4 of them online
 POOL = "0,2,4"
 PERIOD_MS = 50
 CALL_TIMEOUT_S = 1.0
+GANGS = (PolicyConfig(name="gang", options={"slice_s": 0.3}), gang)
 LIVE = libvirt.VIR_DOMAIN_AFFECT_LIVE
 READS = ("XMLDesc", "vcpuPinInfo", "emulatorPinInfo", "vcpusFlags", "getAllDomainStats", "listDomainsID", "getCPUMap")
-ACTS = ("pinVcpu", "pinVcpu", "pinVcpu", "pinEmulator", "setVcpusFlags", "setSchedulerParametersFlags")
+ACTS = (
+    *("pinVcpu", "pinVcpu", "pinVcpu", "pinEmulator", "setVcpusFlags", "setSchedulerParametersFlags"),
+    *("suspend", "suspend", "resume", "resume"),
+)
 CODES = (
     libvirt.VIR_ERR_INTERNAL_ERROR,
     libvirt.VIR_ERR_OPERATION_FAILED,
@@ -164,6 +169,7 @@ class History:
     found: dict[str, list[list[frozenset[int]]]] = field(default_factory=dict)
     counted: dict[str, int] = field(default_factory=dict)
     hung: list[Fault] = field(default_factory=list)
+    paused: set[str] = field(default_factory=set)
     checks: int = 0
 
     def __post_init__(self) -> None:
@@ -208,6 +214,8 @@ class History:
         self.journal = Journal(Path(self.config.state_directory), "boot")
         self.daemon = CheckedDaemon(self.config, self.host, await self.host.host_cpus(), self.journal)
         self.daemon.check = self.check
+        if self.chance.random() < 0.5:
+            self.daemon.use_policy(*GANGS)
         self.known.clear()
         self.leaving.clear()
         self.task = asyncio.create_task(self.daemon.run())
@@ -255,6 +263,10 @@ class History:
         for name, one in standing.items():
             self.check_domain(name, one)
 
+    def runs(self, name: str) -> bool:
+        """Whether its vCPUs may compute, by libvirt itself."""
+        return bool(self.raw(name).state()[0] != libvirt.VIR_DOMAIN_PAUSED)
+
     def is_over(self, one: ManagedDomain) -> bool:
         """Whether this run of the domain has ended, which the daemon may not know yet: it runs nowhere any more."""
         return self.real_pins(one.name) is None or self.raw(one.name).ID() != one.seen.key.run_id
@@ -264,6 +276,8 @@ class History:
         pins = self.real_pins(name)
         assert standing is not None
         if pins is None or name in self.leaving or self.is_over(one):
+            return
+        if standing.frozen and not self.runs(name):
             return
         at_rest = standing.resting or standing.retiring
         allowed = standing.claim | (standing.ways.rest_area if at_rest else frozenset())
@@ -290,6 +304,8 @@ class History:
         sharing = self.daemon.decision.sharing if self.daemon.decision is not None else frozenset()
         for pair in pairs - self.excused:
             if pair <= sharing or pair & self.foreign or any(self.is_over(standing[name]) for name in pair):
+                continue
+            if any(standing[name].goal is None for name in pair):  # it is as it was found until it is decided about
                 continue
             goals = {name: one.goal.partition for name, one in standing.items() if one.goal is not None}
             if not pair & plan({name: before.get(name, frozenset()) for name in goals}, goals, sharing).overlapping:
@@ -370,6 +386,7 @@ class History:
                 self.agents[name].hang_up()
         else:
             self.note(f"start {name}")
+            self.paused.discard(name)
             self.raw(name).create()
             self.found[name] = [self.pins_or_fail(name)]
             self.foreign.discard(name)
@@ -379,6 +396,9 @@ class History:
         if self.real_pins(name) is not None:
             paused = self.raw(name).info()[0] == libvirt.VIR_DOMAIN_PAUSED
             self.note(f"{'resume' if paused else 'suspend'} {name}")
+            (self.paused.discard if paused else self.paused.add)(name)
+            if paused:  # nobody can know of it before a look
+                self.foreign.add(name)
             (self.raw(name).resume if paused else self.raw(name).suspend)()
 
     async def domain_is_undefined(self) -> None:
@@ -443,7 +463,8 @@ class History:
         self.foreign.add(name)
         self.raw(name).pinVcpu(vcpu, tuple(cpu in cpus for cpu in range(8)))
         one = next((one for one in self.daemon.managed.values() if one.name == name), None)
-        journaled = one is not None and one.seen.key in self.journal.entries and one.found is not None
+        known = one is not None and not self.is_over(one)  # and no earlier run of it
+        journaled = known and one.seen.key in self.journal.entries and one.found is not None
         if not journaled or name in self.leaving or (one is not None and one.left_alone):
             # Nothing was changed yet, or it is being given back just now: then this may be what was found.
             self.found[name].append(self.pins_or_fail(name))
@@ -454,12 +475,14 @@ class History:
         await self.start()
 
     async def policy_changes(self) -> None:
-        name = self.chance.choice(("equipartition", "max-speedup", "rollback", "nonsense"))
+        name = self.chance.choice(("equipartition", "max-speedup", "gang", "gang", "rollback", "nonsense"))
         self.note(f"policy {name}")
         operations = Operations(self.daemon)
         with contextlib.suppress(VscafError):
             if name == "rollback":
                 await operations.rollback_policy()
+            elif name == "gang":
+                self.daemon.use_policy(*GANGS)
             else:
                 await operations.set_policy(name, {})
 
@@ -513,6 +536,12 @@ class History:
             standing, goal = one.standing, one.goal
             if standing is None or goal is None or standing.claim != goal.partition or standing.moving:
                 return f"{name} is not at its goal: {goal}, {standing}"
+            if goal.suspended != standing.frozen or standing.ours != standing.frozen:
+                return f"{name} is not where it should be: {goal}, {standing}"
+            if not self.runs(name) and name not in self.paused and not standing.ours:
+                return f"{name} is suspended, and nobody will resume it"
+            if standing.frozen:
+                continue
             outside = frozenset().union(*pins) - (goal.partition or standing.ways.rest_area)
             if outside:
                 return f"{name} runs on {sorted(outside)} too"
@@ -530,6 +559,7 @@ class History:
                 now, _most = self.domains[name]
                 found = [each[:now] for each in self.found[name]]
                 assert pins[:now] in found, f"{name} is left with {pins}; it was found with one of {found}"
+                assert self.runs(name) or name in self.paused, f"{name} is left suspended"
         assert not self.journal.entries, f"the journal keeps what was put back: {self.journal.entries}"
         await self.daemon.close()
         await self.host.close()

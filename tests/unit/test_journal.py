@@ -82,7 +82,7 @@ def test_one_daemon_at_a_time(tmp_path: Path) -> None:
     Journal(tmp_path, "boot").close()
 
 
-@pytest.mark.parametrize("content", ["", "{", '{"version":1}', '{"version":3,"boot_id":"boot","domains":[]}'])
+@pytest.mark.parametrize("content", ["", "{", '{"version":1}', '{"version":4,"boot_id":"boot","domains":[]}'])
 def test_a_bad_journal_is_never_taken_for_an_empty_one(tmp_path: Path, content: str) -> None:
     (tmp_path / "journal.json").write_text(content, encoding="utf-8")
     with pytest.raises(JournalError, match=r"journal\.json"):
@@ -96,4 +96,22 @@ def test_a_crash_while_writing_leaves_the_old_one(tmp_path: Path) -> None:
     journal.close()
     again = Journal(tmp_path, "boot")
     assert again.entries == {ENTRY.key: ENTRY}
+    again.close()
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_before_version_3_nobody_was_suspended(tmp_path: Path, version: int) -> None:
+    found = {"vcpus": 2, "vcpu_pins": [[0, 1], [1]], "emulator_pin": [0, 1], "cpu_shares": 1024}
+    entry = {"name": "a", "uuid": "u", "run_id": 3, "found": found, "partition": [], "reach": [4]}
+    content = {"version": version, "boot_id": "boot", "domains": [entry]}
+    (tmp_path / "journal.json").write_text(json.dumps(content), encoding="utf-8")
+    journal = Journal(tmp_path, "boot")
+    (read,) = journal.entries.values()
+    assert not read.suspended
+    suspended = msgspec.structs.replace(read, suspended=True)
+    journal.write({read.key: suspended})
+    journal.close()
+    again = Journal(tmp_path, "boot")
+    assert again.entries == {read.key: suspended}
+    assert json.loads(again.path.read_text(encoding="utf-8"))["version"] == 3
     again.close()

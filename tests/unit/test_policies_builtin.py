@@ -3,7 +3,6 @@
 import ast
 import math
 import re
-import subprocess
 import sys
 from pathlib import Path
 
@@ -129,34 +128,5 @@ def test_the_package_imports_nothing_but_itself_numpy_and_the_standard_library()
             names += [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
             for name in names:
                 top = str(name).split(".")[0]
-                assert top in {"vscaf_policies", "numpy"} or top in sys.stdlib_module_names, f"{source.name} imports {name}"
-
-
-def test_the_example_of_the_readme_is_found_as_a_plug_in_and_works(tmp_path):
-    """The README's files, laid out as it says, are a policy that load_policy finds."""
-    readme = (Path(__file__).parents[2] / "policies" / "README.md").read_text(encoding="utf-8")
-    code = re.search(r"```python\n(.*?)```", readme, re.S).group(1)
-    config = re.search(r"```ini\n(.*?)```", readme, re.S).group(1)
-    (tmp_path / "half_and_rest.py").write_text(code, encoding="utf-8")
-    info = tmp_path / "half_and_rest-1.0.dist-info"
-    info.mkdir()
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: half-and-rest\nVersion: 1.0\n", encoding="utf-8")
-    group, entry = re.search(r"\[options\.entry_points\]\n(\S+) =\n +(.+)\n", config).groups()
-    (info / "entry_points.txt").write_text(f"[{group}]\n{entry}\n", encoding="utf-8")
-    check = """
-from vscaf_policies import DomainState, PolicyError, PoolState, load_policy
-policy = load_policy("half-and-rest")
-def domain(name):
-    return DomainState(name, 1, 8, 1.0, 8, 1, True, None, False, ())
-state = PoolState(8, 1, 0.0, (domain("a"), domain("b"), domain("c")))
-assert policy(state, {"favourite": "b"}) == {"a": 2, "b": 4, "c": 2}, policy(state, {"favourite": "b"})
-try:
-    policy(state, {})
-except PolicyError as error:
-    assert "favourite" in str(error)
-else:
-    raise AssertionError("options not checked")
-"""
-    command = [sys.executable, "-c", f"import sys; sys.path.insert(0, {str(tmp_path)!r})\n{check}"]
-    result = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
-    assert result.returncode == 0, result.stderr
+                known = top in {"vscaf_policies", "numpy"} or top in sys.stdlib_module_names
+                assert known, f"{source.name} imports {name}"

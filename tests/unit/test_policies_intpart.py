@@ -50,6 +50,8 @@ def test_minima_that_do_not_fit_are_cut_from_the_largest():
     minimum = {"a": 10, "b": 3, "c": 1}
     assert integer_partition(dict.fromkeys(minimum, 1), 8, minimum=minimum) == {"a": 4, "b": 3, "c": 1}
     assert integer_partition(dict.fromkeys(minimum, 1), 4, minimum=minimum) == {"a": 2, "b": 1, "c": 1}
+    minimum = {"a": 2, "b": 5, "c": 5}
+    assert integer_partition(dict.fromkeys(minimum, 1), 7, minimum=minimum) == {"a": 2, "b": 3, "c": 2}
 
 
 def test_what_one_part_cannot_use_goes_to_the_others():

@@ -11,7 +11,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from vscaf.core.model import scaf_weight
 from vscaf_policies import SpeedupPoint
-from vscaf_policies.models import DRIFT_PER_S, MODELS, SpeedupEstimate, fit_curve, parametric
+from vscaf_policies.models import DRIFT_PER_S, MODELS, SpeedupEstimate, fit_curve, parametric, shapefree
 from vscaf_policies.models.points import MOST_SIZES, as_data, usable_points
 from vscaf_policies.models.shapefree import isotonic
 
@@ -121,6 +121,21 @@ def test_downeys_formula_in_one_expression_is_his_three_regimes(average, sigma):
     assert computed == pytest.approx([downey(average, sigma)(p) for p in sizes])
 
 
+@pytest.mark.parametrize(("average", "sigma"), [(51.4, 0.31), (1.24, 0.61), (3, 1.9), (200, 0.1), (2.0, 0.0)])
+def test_downeys_optimum_is_found_in_either_regime_and_on_the_plateau(average, sigma):
+    """The second is all plateau: there A says all and sigma nothing."""
+    curve = downey(average, sigma)
+    estimate = fit_curve(points_of(curve, range(2, 58), 0.01, 22), MOST, models=("downey",))
+    assert worst(estimate, curve, range(2, MOST + 1)) < 0.02
+
+
+@pytest.mark.parametrize("precision", [[[4.0]], [[4.0, 1.0], [1.0, 9.0]], [[100.0, -19.0], [-19.0, 4.0]]])
+def test_the_root_of_an_inverse_is_one(precision):
+    root = parametric._root_of_inverse(np.array(precision))
+    assert root @ root.T == pytest.approx(np.linalg.inv(precision))
+    assert root == pytest.approx(np.tril(root))
+
+
 RECOVERED = [
     ("amdahl", amdahl(0.2), {"serial": 0.2}),
     ("amdahl", amdahl(0.004), {"serial": 0.004}),
@@ -189,9 +204,31 @@ def test_a_curve_that_falls_needs_evidence():
     assert weight_of(estimate, "free") < 0.1
 
 
-def test_the_monotone_model_never_falls():
+def test_the_monotone_model_never_falls_and_says_how_far_that_takes_it_from_the_points():
     estimate = fit_curve(points_of(HPX.__getitem__, tuple(HPX), 0.03), 40, models=("monotone",))
     assert np.all(np.diff(estimate.mean) >= -1e-12)
+    for p, speedup in HPX.items():
+        assert abs(estimate.speedup(p) - speedup) <= 2 * estimate.uncertainty(p)
+
+
+def test_a_rising_curve_that_no_formula_explains_is_monotone_rather_than_free():
+    estimate = fit_curve(points_of(KNEES["kink"], range(2, MOST + 1)), MOST)
+    assert estimate.model == "monotone"
+    assert weight_of(estimate, "free") < weight_of(estimate, "monotone")
+
+
+def test_the_process_is_zero_at_one_cpu():
+    """So the shape-free model has S(1) = 1 in its covariances and not by decree."""
+    at = np.log(np.arange(1.0, 9.0))
+    for matrix in shapefree._covariance(shapefree._KERNELS, at, at):
+        assert matrix[0] == pytest.approx(np.zeros(8), abs=1e-12)
+        assert np.linalg.eigvalsh(matrix).min() > -1e-12
+
+
+def test_a_formula_is_never_believed_altogether():
+    estimate = fit_curve(points_of(amdahl(0.05), range(2, MOST + 1)), MOST)
+    assert estimate.model == "amdahl"
+    assert all(estimate.uncertainty(p) >= 0.01 * estimate.speedup(p) for p in range(2, MOST + 1))
 
 
 @given(st.lists(st.tuples(st.floats(-10, 10), st.floats(0.1, 10)), min_size=1, max_size=12))
@@ -359,7 +396,7 @@ def test_questions_that_make_no_sense_are_refused(most, models, named):
 
 
 def test_a_fit_is_fast_and_remembered():
-    """Generous bounds: the machines of tests are busy. A fit of 20 points takes about 2 ms, 5 ms for 4,096 CPUs."""
+    """Generous bounds: the machines of tests are busy."""
 
     def best_ms(most):
         times = []

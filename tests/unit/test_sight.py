@@ -39,6 +39,11 @@ class Watched:
             "a", CPUS, CPUS, Ways(held, None, None, held, CPUS), held, Affinity(pins, held), resting=not held
         )
 
+    def suspend(self, stands: bool) -> None:
+        assert self.domain.standing is not None
+        self.domain.standing = replace(self.domain.standing, ours=stands, frozen=stands)
+        self.domain.seen = replace(self.domain.seen, state=RunState.PAUSED if stands else RunState.RUNNING)
+
     def look(self, demand: int, busy: float, periods: int = 1, processes: Sequence[ReportedProcess] = ()) -> None:
         """The agent says *demand* and *processes*, the host sees *busy* CPUs in use."""
         link = self.domain.link
@@ -137,3 +142,53 @@ def test_among_many_domains_each_is_fitted_less_often() -> None:
         watched.look(demand=4, busy=3.9, processes=[program("cg", 4, 2.0 + number / 40)])
         seen.add(watched.domain.points)
     assert 2 <= len(seen) <= 4, "of 20 seconds"
+
+
+def test_a_domain_that_vscaf_has_suspended_wants_what_it_wanted() -> None:
+    watched = Watched()
+    watched.claim(CPUS)
+    watched.look(demand=3, busy=2.9, periods=8)
+    assert (watched.domain.demand, watched.domain.standing is not None) == (3, True)
+    sight = watched.domain.sight
+    watched.suspend(True)
+    watched.look(demand=3, busy=0.0, periods=40)
+    assert watched.domain.demand == 3 and watched.domain.busy_cpus == 0.0
+    assert watched.domain.sight == sight, "that it used nothing is not held against it"
+    watched.suspend(False)
+    watched.look(demand=3, busy=2.9)
+    assert watched.domain.sight == sight, "nor is a look that began while it stood"
+    watched.look(demand=3, busy=2.9, periods=8)
+    assert watched.domain.demand == 3
+
+
+def test_a_domain_that_others_have_paused_wants_nothing() -> None:
+    watched = Watched()
+    watched.claim(CPUS)
+    watched.look(demand=3, busy=2.9, periods=8)
+    watched.domain.seen = replace(watched.domain.seen, state=RunState.PAUSED)
+    watched.look(demand=3, busy=0.0)
+    assert watched.domain.demand == 0
+
+
+def test_silence_while_suspended_is_not_held_against_an_agent(monkeypatch: pytest.MonkeyPatch) -> None:
+    watched = Watched()
+    watched.claim(CPUS)
+    watched.look(demand=3, busy=2.9)
+    link, domain = watched.domain.link, watched.domain
+    assert link is not None and domain.standing is not None
+    monkeypatch.setattr(AgentLink, "connected", True)
+    domain.hear()
+    assert domain.standing.answers
+    link.report_at_s = time.monotonic() - 60.0
+    watched.suspend(True)
+    domain.hear()
+    assert domain.standing.answers and domain.silence_s() == 0.0, "it cannot speak"
+    watched.suspend(False)
+    domain.switched_at_s = time.monotonic()
+    domain.hear()
+    assert domain.standing.answers and domain.silence_s() < 1.0, "it has not had the time to"
+    demand = domain.agent_demand()
+    assert demand is not None and demand.age_s < 1.0
+    domain.switched_at_s = time.monotonic() - 10.0
+    domain.hear()
+    assert not domain.standing.answers

@@ -199,3 +199,23 @@ def test_faults_come_before_anything_happens_and_changes_are_told() -> None:
             run(call)
     assert world.host.domains[key].pins[0] == {0}
     assert changes == ["change"] and tuned == [key]
+
+
+def test_a_suspended_domain_uses_nothing_and_is_resumed() -> None:
+    world = World()
+    a, b = world.host.start("a", 1), world.host.start("b", 1)
+    for key in (a, b):
+        world.host.compute(key, {0: 1.0})
+        world.pin(key, v0={2})
+    assert run(lambda: world.host.suspend(a))
+    assert not run(lambda: world.host.suspend(a)), "it was paused already"
+    assert world.used(a, 1.0) == {0: 0.0} and world.used(b, 1.0) == {0: pytest.approx(1.0)}
+    world.pin(a, v0={3})  # its pins can be set meanwhile
+    assert run(lambda: world.host.resume(a)) and run(lambda: world.host.resume(a)), "it runs already"
+    assert world.used(a, 1.0) == {0: pytest.approx(1.0)}
+    world.host.set_state(a, RunState.CRASHED)
+    assert not run(lambda: world.host.resume(a))
+    world.host.end(a)
+    for call in (world.host.suspend, world.host.resume):
+        with pytest.raises(DomainGone):
+            run(lambda call=call: call(a))  # type: ignore[misc]

@@ -151,6 +151,7 @@ def test_why_a_domain_is_left_alone(state: str) -> None:
 def test_states(state: str) -> None:
     assert f"│ {state}" in shown(state=state)
     assert f"{state}, paused" in shown(state=state, paused=True)
+    assert "suspended, paused" not in shown(state="suspended", paused=True, suspended=True)
 
 
 @dataclass
@@ -160,6 +161,7 @@ class Shown:
     name: str = "a"
     state: str = "cooperating"
     unmanaged_why: str = ""
+    ours: bool = False
     held: frozenset[int] = frozenset({0, 2})
     demand: int = 2
     busy_cpus: float = 1.23456
@@ -178,6 +180,11 @@ def test_the_status_of_a_domain() -> None:
     assert got.rules == RulesStatus(minimum=1, maximum=3, weight=1.0, priority=0, rest=None)
     unheard = domain_status(Shown(link=AgentLink("a", Path("/nowhere"), lambda: None)))
     assert unheard.agent == "not reachable: not tried yet", "in the link's own words"
+    link = AgentLink("a", Path("/nowhere"), lambda: None)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(AgentLink, "condition", "stale")
+        assert domain_status(Shown(link=link)).agent == "stale"
+        assert domain_status(Shown(link=link, ours=True)).agent == "connected", "it cannot speak"
     resting = domain_status(Shown(state="resting", held=frozenset()))
     assert (resting.partition, resting.allocation) == ("", 0), "none is not the same as not known"
 

@@ -12,7 +12,8 @@ import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
-from transition_world import TIMING, World
+from transition_world import POLICIES, TIMING, World
+from vscaf_policies import Policy
 
 EXPLORE = os.environ.get("VSCAF_EXPLORE")
 HISTORIES = int(EXPLORE or 100)
@@ -31,9 +32,12 @@ class Transitions(RuleBasedStateMachine):
     def chance(self, data: Any) -> Any:
         return lambda n: data.draw(st.integers(0, n - 1)) if n > 1 else 0
 
-    @initialize(shape=st.sampled_from(SHAPES), domains=st.integers(1, 4), data=st.data())
-    def begin(self, shape: tuple[int, int, int], domains: int, data: Any) -> None:
+    @initialize(
+        shape=st.sampled_from(SHAPES), policy=st.sampled_from(POLICIES), domains=st.integers(1, 4), data=st.data()
+    )
+    def begin(self, shape: tuple[int, int, int], policy: Policy, domains: int, data: Any) -> None:
         self.world = World(*shape)
+        self.world.policy = policy
         for _ in range(domains):
             self.world.arrive(self.chance(data))
         self.world.step()
@@ -102,8 +106,8 @@ WALK = Counter(
     leave=2,
     turn=4,
     offline_some=2,
-    pause=1,
-    change_policy=1,
+    pause=3,
+    change_policy=2,
     change_demand=10,
     repin=3,
     recount=3,
@@ -157,6 +161,7 @@ def act(world: World, what: str, choose: Any) -> None:
 def walk(seed: int) -> World:
     chance = random.Random(seed)
     world = World(*chance.choice(SHAPES))
+    world.policy = chance.choice(POLICIES)
     kinds, weights = list(WALK), list(WALK.values())
     for _ in range(chance.randint(1, 4)):
         world.arrive(chance.randrange)

@@ -18,17 +18,24 @@ from vscaf.core.standing import (
     Call,
     Look,
     Resize,
+    Resume,
     Standing,
     State,
+    Suspend,
     Told,
     Ways,
     failed,
     finished,
     looked,
+    resumed,
+    suspended,
+    woken,
 )
 from vscaf.core.transition import Goal, Still, Tell, Timing, next_steps
-from vscaf_policies import DomainState, PoolState
+from vscaf_policies import DomainState, Options, Policy, PoolState
 from vscaf_policies.bounds import largest, smallest
+from vscaf_policies.gang import gang
+from vscaf_policies.priority import priority
 from vscaf_policies.registry import load_policy
 
 Choose = Callable[[int], int]
@@ -36,11 +43,26 @@ Choose = Callable[[int], int]
 TIMING = Timing(deadline_s=0.5, resend_s=4.0, unplug_after_s=3.0)
 CALL_S = 0.01
 MOST_DOMAINS = 5
-POLICIES = tuple(load_policy(name) for name in ("equipartition", "max-speedup"))
+
+
+def short_slices(pool: PoolState, options: Options) -> object:
+    """Gangs that change as often as anything here does."""
+    return gang(pool, {"slice_s": 0.3})
+
+
+POLICIES: tuple[Policy, ...] = (
+    *(load_policy(name) for name in ("equipartition", "max-speedup")),
+    short_slices,  # type: ignore[arg-type]
+    short_slices,  # type: ignore[arg-type]
+    priority,
+)
 NOWHERE: frozenset[int] = frozenset()
 
 # Where the pins of a vCPU come from. FOREIGN: from elsewhere, and no look has shown it yet; SEEN: one has.
 PARTITION, REST, FOREIGN, SEEN = "partition", "rest", "foreign", "seen"
+
+# Who has stopped a domain. FAULT: an I/O error, a migration. RUNS: nobody.
+RUNS, US, OTHERS, FAULT = "", "us", "others", "fault"
 
 
 @dataclass
@@ -53,13 +75,17 @@ class Pinned:
 
 @dataclass
 class Flight:
-    """A call under way. left: what has not taken effect. claimed: when it began. read: what a look has seen so far."""
+    """A call under way. left: what has not taken effect. claimed: when it began. read: what a look has seen so far.
+
+    said: what a suspend or a resume returns.
+    """
 
     call: Call
     left: list[object]
     claimed: frozenset[int]
     read: tuple[int, Affinity] | None = None
     shown: list["Pinned"] = field(default_factory=list)
+    said: bool = False
 
 
 @dataclass
@@ -73,7 +99,11 @@ class Guest:
 
 @dataclass
 class Domain:
-    """One running domain. The affinity is the real one."""
+    """One running domain. The affinity is the real one.
+
+    stopped_by: who has paused it. woken: somebody has resumed it, and no look has shown it yet. doubtful: it may have
+    been vscaf that paused it, for all that anybody can know: a suspend of it has failed, or it was woken unseen.
+    """
 
     name: str
     vcpus_maximum: int
@@ -90,7 +120,9 @@ class Domain:
     unplug_works: bool
     plug_limit: int
     demand: int = 1
-    paused: bool = False
+    stopped_by: str = RUNS
+    woken: bool = False
+    doubtful: bool = False
     newcomer: bool = True
     weight: float | None = None
     guest: Guest = field(default_factory=Guest)
@@ -228,8 +260,26 @@ class World:
             domain.weight = (None, 0.1, 0.5, 2.0)[choose(4)]
 
     def pause(self, choose: Choose) -> None:
+        """Somebody pauses what runs, or resumes what is paused, whoever did that."""
         if domain := self.any_domain(choose):
-            domain.paused = not domain.paused
+            if domain.stopped_by == RUNS:
+                domain.stopped_by = (OTHERS, OTHERS, FAULT)[choose(3)]
+                domain.doubtful |= domain.woken
+            elif domain.stopped_by == US:
+                domain.stopped_by, domain.woken = RUNS, self.standings[domain.name].frozen
+                self.counts["woken"] += domain.woken
+            else:
+                domain.stopped_by = RUNS
+
+    def see_states(self) -> None:
+        """A look shows who runs."""
+        for name, domain in self.domains.items():
+            if self.standings[name].frozen and domain.stopped_by == RUNS:
+                self.standings[name] = woken(self.standings[name])
+                self.excuse(name)
+                domain.woken = False
+                if domain.flight is not None:
+                    domain.flight.claimed = self.standings[name].claim
 
     def change_policy(self, choose: Choose) -> None:
         self.policy = POLICIES[choose(len(POLICIES))]
@@ -298,7 +348,7 @@ class World:
     def acknowledge(self, domain: Domain, honest: bool = True) -> None:
         """It confirms the first of what it was told; what is no longer the newest counts for nothing."""
         guest, standing = domain.guest, self.standings[domain.name]
-        if guest.manner != "good" or not guest.told or not standing.answers:
+        if domain.stopped_by == US or guest.manner != "good" or not guest.told or not standing.answers:
             return
         heard = guest.told.pop(0)
         if honest:
@@ -312,6 +362,7 @@ class World:
 
     def decide(self) -> None:
         """As the loop does: goals are placed where the decision is another, from what is claimed."""
+        self.see_states()
         states = []
         for name, domain in sorted(self.domains.items()):
             standing, goal = self.standings[name], self.goals.get(name)
@@ -322,7 +373,7 @@ class World:
                 minimum=min(domain.minimum, maximum),
                 maximum=maximum,
                 weight=1.0,
-                demand=0 if domain.paused else min(domain.demand, maximum),
+                demand=0 if domain.stopped_by != RUNS and not standing.ours else min(domain.demand, maximum),
                 allocation=len(has),
                 may_rest=domain.may_rest,
                 scaf_weight=domain.weight,
@@ -336,7 +387,7 @@ class World:
         pool = PoolState(len(self.pool), self.chunk, self.now_s, tuple(states))
         decision = decide(pool, self.policy, {}, self.memory)
         self.memory = decision.memory
-        placed = (decision.allocations, decision.sharing, frozenset(self.offline))
+        placed = (decision.allocations, decision.sharing, decision.suspended, frozenset(self.offline))
         if placed != self.placed or any(name not in self.goals for name in self.domains):
             self.place(decision, pool)
             self.placed = placed
@@ -346,7 +397,12 @@ class World:
         target = place(self.topology, held, decision.allocations, decision.sharing)
         competition = sum(1 for one in pool.domains if one.demand) > 1
         self.goals = {
-            one.name: Goal(target[one.name], whole(largest(one, self.chunk), self.chunk), competition)
+            one.name: Goal(
+                target[one.name],
+                whole(largest(one, self.chunk), self.chunk),
+                competition,
+                one.name in decision.suspended,
+            )
             for one in pool.domains
         }
         self.sharing = decision.sharing
@@ -379,6 +435,7 @@ class World:
         assert self.again_at_s > self.now_s, "it would ask again at once, for ever"
         for tell in steps.tells:
             assert self.standings[tell.domain].told == tell.told
+            assert self.domains[tell.domain].stopped_by != US, "told while it does not run"
             self.check_told(tell, before[tell.domain].told)
             if tell.again:
                 assert self.now_s - self.last_told_s[tell.domain] >= TIMING.resend_s - 1e-6
@@ -418,6 +475,15 @@ class World:
             assert left or changes or standing.retiring, "a call that changes nothing"
         elif isinstance(call, Look):
             left = ["read"]
+        elif isinstance(call, Suspend):
+            assert self.goals[call.domain].suspended, "nobody wants it stopped"
+            assert standing.ours and not standing.frozen
+            left = ["suspend"]
+        elif isinstance(call, Resume):
+            goal = self.goals[call.domain]
+            assert not goal.suspended and standing.ours and not standing.frozen
+            assert standing.claim == goal.partition and standing.resting == (not goal.partition)
+            left = ["resume"]
         else:
             assert standing.vcpus != call.vcpus <= standing.vcpus_maximum
             left = ["resize"]
@@ -446,6 +512,13 @@ class World:
         elif isinstance(call, Look):
             flight.read = (len(domain.pins), domain.affinity())
             flight.shown = [pinned for pinned in domain.pins.values() if pinned.origin == FOREIGN]
+        elif isinstance(call, Suspend):
+            flight.said = domain.stopped_by == RUNS
+            domain.stopped_by = domain.stopped_by or US
+        elif isinstance(call, Resume):
+            assert domain.stopped_by != OTHERS or domain.doubtful, "somebody else has paused it, and vscaf resumes it"
+            flight.said = domain.stopped_by != FAULT
+            domain.stopped_by = RUNS if flight.said else FAULT
         else:
             return self.resize(domain, call, standing, choose)
         return True
@@ -477,6 +550,14 @@ class World:
                 pinned.origin = SEEN
             if flight.shown:
                 self.excuse(domain.name)
+        elif isinstance(call, Suspend) and not flight.said and not call.again:
+            self.standings[domain.name] = failed(replace(standing, ours=False), call, self.now_s)
+        elif isinstance(call, Suspend):
+            self.standings[domain.name] = suspended(standing)
+            domain.woken = domain.stopped_by == RUNS
+        elif isinstance(call, Resume):
+            self.standings[domain.name] = resumed(standing, self.now_s)
+            domain.doubtful = domain.woken = False
         else:
             if isinstance(call, Apply):
                 for vcpu, pinned in domain.pins.items():
@@ -490,6 +571,7 @@ class World:
         flight = domain.flight
         assert flight is not None
         domain.flight = None
+        domain.doubtful |= isinstance(flight.call, Suspend)
         self.standings[domain.name] = failed(self.standings[domain.name], flight.call, self.now_s)
         self.counts["failed"] += 1
 
@@ -515,7 +597,11 @@ class World:
         @cache
         def overlapping() -> frozenset[str]:
             targets = {name: goal.partition for name, goal in self.goals.items()}
-            return plan({name: one.claim for name, one in before.items()}, targets, self.sharing).overlapping
+            claims = {
+                name: one.claim & targets[name] if one.frozen and not one.moving else one.claim
+                for name, one in before.items()
+            }
+            return plan(claims, targets, self.sharing).overlapping
 
         return overlapping
 
@@ -534,12 +620,22 @@ class World:
         for name, domain in self.domains.items():
             standing = self.standings[name]
             assert standing.moving == (domain.flight is not None)
-            assert standing.claim or standing.resting or standing.retiring
+            assert standing.claim or standing.resting or standing.retiring or standing.frozen
+            assert domain.stopped_by != US or standing.ours, f"{name} is suspended, and nobody will resume it"
+            if standing.frozen:
+                assert standing.ours and (domain.stopped_by != RUNS or domain.woken), (
+                    f"{name} is said to stand and runs"
+                )
+            else:
+                assert not standing.dormant
             at_rest = standing.resting or standing.retiring
             for vcpu, pinned in domain.pins.items():
-                if pinned.origin == FOREIGN or (at_rest and pinned.origin in (REST, SEEN)):
+                its_rest = pinned.origin in (REST, SEEN) or pinned.cpus == standing.ways.rest_area
+                if pinned.origin == FOREIGN or (at_rest and its_rest):
                     continue
-                assert pinned.cpus <= standing.claim, f"vCPU {vcpu} of {name} runs where it claims nothing"
+                assert pinned.cpus <= standing.claim | standing.dormant, (
+                    f"vCPU {vcpu} of {name} runs where it claims nothing"
+                )
 
     def check_told(self, tell: Tell, before: Told | None) -> None:
         """A guest hears of more only where its pins are there already."""
@@ -563,6 +659,9 @@ class World:
             elif not standing.moving:
                 assert self.again_at_s <= max(since_s + TIMING.deadline_s, standing.retry_at_s), "nobody will see to it"
         for name, standing in self.standings.items():
+            if self.goals[name].suspended and not standing.frozen and states[name] != State.UNKNOWN:
+                assert standing.moving or self.now_s < standing.retry_at_s, f"nobody suspends {name}"
+                assert standing.moving or self.again_at_s <= standing.retry_at_s
             told = standing.told is not None and standing.answers and not standing.acknowledged
             if told and not standing.moving and states[name] in (State.RESTING, State.COOPERATING, State.CONTAINED):
                 assert self.again_at_s <= standing.sent_at_s + TIMING.resend_s, f"nobody will tell {name} again"
@@ -573,8 +672,10 @@ class World:
         """No failure, no news: every goal is reached in bounded time, and then nothing goes on for ever."""
         for domain in self.domains.values():
             self.notice(domain)
-        chain_s = (len(self.domains) + 2) * (TIMING.deadline_s + 4 * CALL_S)
+        chain_s = (len(self.domains) + 2) * (TIMING.deadline_s + 8 * CALL_S)
         in_time_s = self.now_s + RETRY_MOST_S + chain_s
+        if any(domain.stopped_by != RUNS for domain in self.domains.values()):
+            in_time_s += RETRY_MOST_S  # a suspend may yet find that it is not vscaf's to make
         quiet_s = in_time_s + TIMING.unplug_after_s + 1.0
         end_s = quiet_s + 5.0
         rounds = 0
@@ -584,13 +685,23 @@ class World:
             assert rounds < 600, "it never comes to rest"
             if decide_again and self.now_s < in_time_s - chain_s:
                 self.decide()
+            elif any(
+                self.goals[name].suspended and domain.stopped_by != RUNS and not self.standings[name].ours
+                for name, domain in self.domains.items()
+            ):
+                self.decide()  # as the next look would: it has no demand
+            self.see_states()
             calls = self.counts["Apply"] + self.counts["Look"] + self.counts["Resize"]
             self.step()
             if calls != self.counts["Apply"] + self.counts["Look"] + self.counts["Resize"]:
                 busy_at_s["call"] = self.now_s
             self.check_truth()
             flying = [domain for domain in self.domains.values() if domain.flight is not None]
-            heard = [domain for domain in self.domains.values() if domain.guest.manner == "good" and domain.guest.told]
+            heard = [
+                domain
+                for domain in self.domains.values()
+                if domain.guest.manner == "good" and domain.guest.told and domain.stopped_by != US
+            ]
             for domain in flying:
                 self.succeed(domain, choose)
             for domain in heard:
@@ -608,7 +719,7 @@ class World:
         self.check_reached()
         assert busy_at_s.get("call", 0.0) < quiet_s, "calls go on and on"
         for name, domain in self.domains.items():
-            if domain.guest.manner == "good":
+            if domain.guest.manner == "good" and not self.goals[name].suspended:
                 assert self.standings[name].acknowledged
             if domain.guest.manner == "gone":
                 assert self.last_told_s.get(name, 0.0) < quiet_s
@@ -617,8 +728,12 @@ class World:
         for name, domain in self.domains.items():
             standing, goal = self.standings[name], self.goals[name]
             assert standing.claim == goal.partition, f"{name} has not come to its goal"
-            assert standing.resting == (not goal.partition)
-            assert standing.failures == 0 or domain.flight is not None
+            assert standing.ours == standing.frozen == goal.suspended
+            assert domain.stopped_by != RUNS or not standing.frozen
+            if goal.suspended:
+                continue
+            assert domain.stopped_by != US and standing.resting == (not goal.partition)
+            assert standing.failures == 0 or domain.flight is not None or self.now_s < standing.retry_at_s
             where = goal.partition or standing.ways.rest_area
             if standing.affinity is not None and standing.vcpus == len(domain.pins) and domain.flight is None:
                 assert domain.affinity() == standing.affinity

@@ -107,12 +107,14 @@ class DomainStatus(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     state: str
     why: str = ""
-    """Why it is unmanaged or released."""
+    """Why it is unmanaged, released, queued or suspended."""
     partition: str | None = None
     allocation: int | None = None
     demand: int | None = None
     busy_cpus: float | None = None
     paused: bool | None = None
+    suspended: bool | None = None
+    """Whether vscaf has suspended it, or is about to, until its slice of time comes."""
     vcpus: int | None = None
     vcpus_maximum: int | None = None
     online: list[int] | None = None

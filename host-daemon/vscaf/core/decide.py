@@ -127,7 +127,10 @@ def decide(
 
     knowledge = {domain.name: domain for domain in competing}
     decided = DecideMemory(circumstances, knowledge, answered, sharing, turnover)
-    reasons = _reasons(pool, target, memory, decided, gain) if target != present or sharing != memory.sharing else {}
+    changed = (
+        target != present or sharing != memory.sharing or _waiting(circumstances) != _waiting(memory.circumstances)
+    )
+    reasons = _reasons(pool, target, memory, decided, gain) if changed else {}
     return Decision(target, sharing, reasons, True, decided, queued, suspended)
 
 
@@ -273,10 +276,18 @@ def _as_far_as_it_pays(  # noqa: PLR0917 (what it depends on)
     return target if near == target or extra.pays(damping.threshold_fitted, horizon_s, damping) else near
 
 
+def _waiting(circumstances: Circumstances | None) -> frozenset[tuple[str, str]]:
+    """Those that the policy keeps waiting, each with the way it does."""
+    if circumstances is None:
+        return frozenset()
+    queued = [("queued", name) for name in circumstances.queued]
+    return frozenset([*queued, *(("suspended", name) for name in circumstances.suspended)])
+
+
 def _reasons(
     pool: PoolState, target: Mapping[str, int], memory: DecideMemory, decided: DecideMemory, gain: float
 ) -> dict[str, str]:
-    """One phrase for each domain that changes. decided: the memory that the new decision leaves behind."""
+    """One phrase for each domain that changes, or begins to wait. decided: the memory that the decision leaves."""
     former, circumstances, sharing = memory.circumstances, decided.circumstances, decided.sharing
     assert circumstances is not None  # a decision was made
     bounds_before = former.bounds if former else {}
@@ -284,18 +295,27 @@ def _reasons(
     moved = sorted(name for name in {*bounds_before, *bounds_now} if bounds_before.get(name) != bounds_now.get(name))
     named = frozenset(moved)
     of_others = f"demand or bounds changed of {', '.join(moved[:3])}{' and more' if len(moved) > 3 else ''}"
+    begin_to_wait = {name for _way, name in _waiting(circumstances) - _waiting(former)}
     reasons = {}
     for domain in pool.domains:
         name, before, after = domain.name, domain.allocation, target[domain.name]
         was_sharing, is_sharing = name in memory.sharing, name in sharing
-        if before == after and was_sharing == is_sharing:
+        if before == after and was_sharing == is_sharing and name not in begin_to_wait:
             continue
-        if after == 0:
+        if name in circumstances.queued:
+            why = f"queued: there is no room for its minimum of {domain.minimum}"
+        elif name in circumstances.suspended:
+            why = "suspended: others have this slice of time"
+        elif after == 0:
             why = "no demand, it rests"
         elif is_sharing:
             why = f"more domains than chunks, it shares the last one with {len(sharing) - 1} more"
         elif was_sharing:
             why = "there is a chunk of its own again"
+        elif former is not None and name in former.queued:
+            why = f"admitted: there is room for its minimum of {domain.minimum}"
+        elif former is not None and name in former.suspended:
+            why = "it has this slice of time"
         elif before == 0:
             why = f"it shows demand for {domain.demand}"
         elif former is None:

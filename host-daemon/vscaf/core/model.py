@@ -30,8 +30,8 @@ def scaf_weight(points: Sequence[SpeedupPoint]) -> float | None:
         speedup = min(max(point.speedup, 0.0), MOST_EFFICIENCY * point.cpus)
         error = max(abs(error), LEAST_RELATIVE_ERROR * max(speedup, 1.0))
         log_cpus = math.log(point.cpus)
-        products += log_cpus * (speedup - 1.0) / error**2
-        squares += log_cpus**2 / error**2
+        products += log_cpus * (speedup - 1.0) / (error * error)
+        squares += log_cpus**2 / (error * error)
     if squares == 0.0:  # no point, or errors so large that their weights vanish
         return None
     return max(LEAST_WEIGHT, products / squares)

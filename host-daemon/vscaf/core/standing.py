@@ -1,7 +1,10 @@
 """What is known of one domain's way to its partition, and what a call on it that ended adds to that.
 
-The calls themselves (`Apply`, `Look`, `Resize`) are plain values: `core.transition` says which to make, and whoever
-makes them brings what came of it back by `finished`, `looked` or `failed`.
+The calls themselves (`Apply`, `Look`, `Resize`, `Suspend`, `Resume`) are plain values: `core.transition` says which to
+make, and whoever makes them brings what came of it back by `finished`, `looked`, `suspended`, `resumed` or `failed`.
+
+A domain that vscaf has suspended computes nowhere, so it claims nothing: what it would compute on if somebody resumed
+it is kept as `dormant`, and becomes its claim again the moment that somebody does.
 """
 
 from collections.abc import Mapping
@@ -20,6 +23,7 @@ class State(StrEnum):
     CONTAINED = "contained"
     SHRINKING = "shrinking"
     GROWING = "growing"
+    SUSPENDED = "suspended"
     UNKNOWN = "unknown"
 
 
@@ -38,7 +42,7 @@ class Affinity:
     @property
     def reach(self) -> frozenset[int]:
         """The pCPUs that some vCPU may run on."""
-        return frozenset().union(*self.vcpus.values())
+        return frozenset().union(*set(self.vcpus.values()))  # many have the same: each is gone through once
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,15 +75,18 @@ class Told:
 class Standing:
     """One domain, as far as is known.
 
-    claim: see above; empty only while it rests. affinity: as last read or set; None: unknown, and to be read before
-    anything else. vcpus, vcpus_maximum: plugged now, and at most. moving: a call is under way; nothing is begun
-    before it has ended. onto: the partition that this call brings it to, where it claims another now. answers: an
-    agent is there and reports. acknowledged: it has confirmed what it was told last. online: the guest's CPUs as its
-    agent says. told_at_s, sent_at_s: when it was told that first, and when last. leaving_since_s: since when it has had
-    pCPUs to leave. retiring: it was meant to rest and has had no partition since, so that vCPUs which are at
-    rest already claim nothing new. failures: in a row, so that no call is begun before retry_at_s. vcpus_refused: a
-    number of vCPUs that was asked for and has not come about. unused_since_s: since when it has had more vCPUs than
-    its partition has pCPUs.
+    claim: see core/transition.py; empty only while it rests or is frozen. affinity: as last read or set; None:
+    unknown, and to be read before anything else. vcpus, vcpus_maximum: plugged now, and at most. moving: a call is
+    under way; nothing is begun before it has ended. onto: the partition that this call brings it to, where it claims
+    another now. answers: an agent is there and reports. acknowledged: it has confirmed what it was told last. online:
+    the guest's CPUs as its agent says. told_at_s, sent_at_s: when it was told that first, and when last.
+    leaving_since_s: since when it has had pCPUs to leave. retiring: it was meant to rest and has had no partition
+    since, so that vCPUs which are at rest already claim nothing new. failures: in a row, so that no call is begun
+    before retry_at_s. vcpus_refused: a number of vCPUs that was asked for and has not come about. unused_since_s:
+    since when it has had more vCPUs than its partition has pCPUs. ours: vscaf has begun to suspend it and has not seen
+    it resumed since, so that it is for vscaf to resume. frozen: it is ours and was seen paused, and no call has been
+    begun to let it run. dormant: while it is frozen, the pCPUs beside its claim that its vCPUs are pinned to for all
+    that is known.
     """
 
     name: str
@@ -103,6 +110,9 @@ class Standing:
     retry_at_s: float = float("-inf")
     vcpus_refused: int | None = None
     unused_since_s: float | None = None
+    ours: bool = False
+    frozen: bool = False
+    dormant: frozenset[int] = frozenset()
 
     @property
     def lost(self) -> bool:
@@ -139,7 +149,22 @@ class Resize:
     vcpus: int
 
 
-Call = Apply | Look | Resize
+@dataclass(frozen=True, slots=True)
+class Suspend:
+    """Stop all vCPUs. again: an earlier try may have come about, so that one who is paused was paused by vscaf."""
+
+    domain: str
+    again: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Resume:
+    """Let the domain run that vscaf has suspended."""
+
+    domain: str
+
+
+Call = Apply | Look | Resize | Suspend | Resume
 
 
 def left_behind(standing: Standing) -> Standing:
@@ -166,7 +191,44 @@ def finished(standing: Standing, call: Apply | Resize) -> Standing:
         resting=not call.partition,
         retiring=False,
         leaving_since_s=None,
+        dormant=frozenset(),
     )
+
+
+def suspended(standing: Standing) -> Standing:
+    """What is known after a Suspend, once the domain was seen paused and no other pause can be meant."""
+    return relinquished(
+        replace(
+            standing,
+            moving=False,
+            onto=None,
+            failures=0,
+            retry_at_s=float("-inf"),
+            leaving_since_s=None,
+            ours=True,
+            frozen=True,
+        ),
+        frozenset(),
+    )
+
+
+def relinquished(standing: Standing, keep: frozenset[int]) -> Standing:
+    """A frozen domain that claims *keep* at most: it runs nowhere, so it has left the rest."""
+    return replace(standing, claim=standing.claim & keep, dormant=standing.dormant | (standing.claim - keep))
+
+
+def resumed(standing: Standing, now_s: float) -> Standing:
+    """What is known after a Resume: the domain runs, or it is paused for a reason that is not vscaf's.
+
+    Its guest could not answer before, so what it was told counts as told now.
+    """
+    return replace(standing, moving=False, onto=None, failures=0, retry_at_s=float("-inf"), ours=False, told_at_s=now_s)
+
+
+def woken(standing: Standing) -> Standing:
+    """What is known once a frozen domain was seen to run: somebody else has resumed it, and it computes."""
+    claim = standing.claim | standing.dormant
+    return replace(standing, ours=False, frozen=False, claim=claim, dormant=frozenset())
 
 
 def looked(standing: Standing, vcpus: int, affinity: Affinity) -> Standing:
@@ -175,6 +237,11 @@ def looked(standing: Standing, vcpus: int, affinity: Affinity) -> Standing:
     Who rests, or was on its way to, may run on its rest area without claiming it: it claims nothing new.
     """
     at_rest = standing.resting or standing.retiring
+    if standing.frozen:
+        astray = affinity.reach & standing.dormant if at_rest else affinity.reach
+        claim, dormant = standing.claim, astray - standing.claim
+    else:
+        claim, dormant = affinity.reach & standing.claim if at_rest else affinity.reach, frozenset[int]()
     came_about = vcpus == standing.vcpus_refused or vcpus != standing.vcpus
     return replace(
         standing,
@@ -182,7 +249,8 @@ def looked(standing: Standing, vcpus: int, affinity: Affinity) -> Standing:
         onto=None,
         vcpus=vcpus,
         affinity=affinity,
-        claim=affinity.reach & standing.claim if at_rest else affinity.reach,
+        claim=claim,
+        dormant=dormant,
         vcpus_refused=None if came_about else standing.vcpus_refused,
     )
 
@@ -192,7 +260,14 @@ def failed(standing: Standing, call: Call, now_s: float) -> Standing:
 
     The claim stays as wide as it was made when the call began. The next call waits, longer after each failure.
     """
-    wait_s = min(RETRY_MOST_S, RETRY_S * 2.0 ** min(standing.failures, 16))
+    if isinstance(call, Suspend | Resume):  # neither changes what is known of its pins
+        return replace(
+            standing,
+            moving=False,
+            onto=None,
+            failures=standing.failures + 1,
+            retry_at_s=now_s + _wait_s(standing.failures),
+        )
     refused = call.vcpus if isinstance(call, Resize) else standing.vcpus_refused
     return replace(
         standing,
@@ -200,6 +275,10 @@ def failed(standing: Standing, call: Call, now_s: float) -> Standing:
         onto=None,
         affinity=None,
         failures=standing.failures + 1,
-        retry_at_s=now_s if isinstance(call, Resize) else now_s + wait_s,
+        retry_at_s=now_s if isinstance(call, Resize) else now_s + _wait_s(standing.failures),
         vcpus_refused=refused,
     )
+
+
+def _wait_s(failures: int) -> float:
+    return min(RETRY_MOST_S, RETRY_S * 2.0 ** min(failures, 16))

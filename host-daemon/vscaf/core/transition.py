@@ -6,7 +6,8 @@ transition may be interrupted at any point, by a decision or by a domain that le
 
 The safety of it rests on one field, `Standing.claim`: every pCPU that a domain's vCPUs may compute on for all that is
 known. It grows before a call that widens pins and shrinks after one that narrowed them has succeeded. Nobody is let
-onto a pCPU that another domain claims.
+onto a pCPU that another domain claims. A domain that vscaf has suspended, and that was seen paused since, claims
+nothing; it claims its partition again, and has its pins there, before it is resumed.
 """
 
 from collections.abc import Mapping
@@ -14,16 +15,32 @@ from dataclasses import dataclass, replace
 
 from vscaf.core.pins import vcpu_pins
 from vscaf.core.plan import plan
-from vscaf.core.standing import Affinity, Apply, Call, Look, Resize, Standing, State, Told
+from vscaf.core.standing import (
+    Affinity,
+    Apply,
+    Call,
+    Look,
+    Resize,
+    Resume,
+    Standing,
+    State,
+    Suspend,
+    Told,
+    relinquished,
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Goal:
-    """What a domain should come to: its partition (empty: rest), and what its guest is to know beside its size."""
+    """What a domain should come to: its partition (empty: rest), and what its guest is to know beside its size.
+
+    suspended: its partition is empty, and it does not rest: it is not to run at all.
+    """
 
     partition: frozenset[int]
     limit: int
     competition: bool
+    suspended: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +104,8 @@ def next_steps(  # noqa: PLR0917 (what a step depends on)
 
     goals: partitions that are disjoint, but for those of sharing. Order of things within a domain: a shrink tells the
     guest, waits until it has confirmed or its deadline has passed, and narrows the pins; a grow widens the pins and
-    then tells the guest. Between domains: nobody grows onto a pCPU that another claims.
+    then tells the guest; a suspend asks nobody; a resume comes after the pins, and the guest hears of its size when it
+    runs. Between domains: nobody grows onto a pCPU that another claims.
 
     Laws: the claims of two domains are disjoint once they were and stay so, unless both are in sharing or the plan
     has to let one overlap for want of a free pCPU (TransitionPlan.overlapping); a domain has left the pCPUs that its
@@ -95,6 +113,9 @@ def next_steps(  # noqa: PLR0917 (what a step depends on)
     reached.
     """
     return _Stepper(standings, goals, sharing, now_s, timing).steps(still)
+
+
+_ARRIVED = frozenset({State.RESTING, State.COOPERATING, State.CONTAINED, State.SUSPENDED})
 
 
 class _Stepper:
@@ -108,7 +129,13 @@ class _Stepper:
         now_s: float,
         timing: Timing,
     ) -> None:
-        self.now = dict(standings)
+        # Who is frozen has left a pCPU the moment that it is not to run there.
+        self.now = {
+            name: relinquished(one, goals[name].partition)
+            if one.frozen and not one.moving and not one.claim <= goals[name].partition
+            else one
+            for name, one in standings.items()
+        }
         self.goals = goals
         self.sharing = sharing
         self.now_s = now_s
@@ -121,7 +148,7 @@ class _Stepper:
         self.begun = 0
         """Tells, calls and times to ask again."""
         target = {name: goal.partition for name, goal in goals.items()}
-        self.way = plan({name: one.claim for name, one in standings.items()}, target, sharing)
+        self.way = plan({name: one.claim for name, one in self.now.items()}, target, sharing)
 
     def steps(self, still: Mapping[str, Still]) -> Steps:
         keeps = {shrink.domain: shrink.keep for shrink in self.way.shrinks}
@@ -136,6 +163,8 @@ class _Stepper:
                 continue
             if standing.affinity is None or standing.vcpus != len(standing.affinity.vcpus):
                 self.look(name)
+            elif goal.suspended:
+                self.freeze(name)
             elif not goal.partition:
                 self.rest(name)
             elif standing.onto == goal.partition:
@@ -160,7 +189,7 @@ class _Stepper:
         """Forgets failures once there is nothing left to try again. A look that succeeds is not enough for that."""
         standing = self.now[name]
         idle = not standing.moving and self.now_s >= standing.retry_at_s
-        if standing.failures and idle and state in (State.RESTING, State.COOPERATING, State.CONTAINED):
+        if standing.failures and idle and state in _ARRIVED:
             self.now[name] = replace(standing, failures=0, retry_at_s=float("-inf"))
 
     def look(self, name: str) -> None:
@@ -168,10 +197,33 @@ class _Stepper:
         self.states[name] = State.UNKNOWN
         self.begin(Look(name))
 
+    def freeze(self, name: str) -> None:
+        """It is not to run: no guest is asked, since none has anything to say to it. Where that fails, it rests."""
+        standing = self.staying(name)
+        if standing.frozen:
+            self.states[name] = State.SUSPENDED
+            return
+        if standing.failures:
+            self.rest(name)
+        self.begin(Suspend(name, standing.ours))
+        self.states[name] = State.SHRINKING
+
+    def wake(self, name: str) -> None:
+        """It claims its partition, and runs once its pins are there. While it is stopped its guest is told nothing."""
+        self.states[name] = State.GROWING
+        standing, partition = self.now[name], self.goals[name].partition
+        wanted = self.placed(standing, partition)
+        if standing.affinity != wanted or standing.resting or standing.retiring:
+            self.begin(Apply(name, partition, wanted))
+        else:
+            self.begin(Resume(name))
+
     def rest(self, name: str) -> None:
         """It has no demand: its pCPUs are given up as soon as its vCPUs are elsewhere. There is nothing to wait for."""
         standing = self.now[name]
         self.states[name] = State.RESTING if standing.resting else State.SHRINKING
+        if standing.ours:
+            self.states[name] = State.GROWING
         self.tell(name, 0)
         standing = self.staying(name)
         ways = standing.ways
@@ -180,6 +232,8 @@ class _Stepper:
         wanted = self.affinity(standing, pins, ways.emulator_area or ways.rest_area, ways.rest_shares)
         if not standing.resting or standing.affinity != wanted:
             self.begin(Apply(name, frozenset(), wanted))
+        elif standing.ours and not self.goals[name].suspended:
+            self.begin(Resume(name))
         elif standing.claim and not standing.moving:
             # All its vCPUs are known to be at rest: what a grow that failed had claimed is free again.
             self.now[name] = replace(standing, claim=frozenset())
@@ -212,6 +266,14 @@ class _Stepper:
             return
         standing = self.now[name]
         assert standing.affinity is not None  # as steps() has seen
+        if standing.frozen:  # its guest will be as it was
+            wanted = self.placed(standing, partition)
+            if standing.affinity != wanted or standing.resting or standing.retiring:
+                self.begin(Apply(name, partition, wanted))
+            else:
+                self.now[name] = replace(standing, claim=partition, dormant=frozenset())
+                self.begin(Resume(name))
+            return
         pins = vcpu_pins(partition, standing.affinity.vcpus, None, cooperating=False)
         emulator = standing.ways.emulator_area or partition
         self.begin(Apply(name, partition, self.affinity(standing, pins, emulator, standing.ways.shares)))
@@ -234,7 +296,9 @@ class _Stepper:
     def settle(self, name: str) -> None:
         """It claims its partition and nothing else: guest, pins and vCPUs come to fit it."""
         goal = self.goals[name]
-        self.staying(name)
+        if self.staying(name).ours:
+            self.wake(name)
+            return
         self.tell(name, len(goal.partition))
         standing = self.now[name]
         assert standing.affinity is not None  # as steps() has seen
@@ -282,6 +346,8 @@ class _Stepper:
         """Tells the guest its size where that is news, or where it has not confirmed it for long."""
         standing, goal = self.now[name], self.goals[name]
         told = Told(cpus, goal.limit, goal.competition)
+        if standing.ours:
+            return  # it does not run, or may not
         if standing.onto is not None and cpus > (standing.told.cpus if standing.told is not None else 0):
             return  # more is for when its pins are there
         again = told == standing.told
@@ -343,6 +409,10 @@ class _Stepper:
                 onto=call.partition if standing.resting or standing.claim != call.partition else None,
                 retiring=standing.retiring or not call.partition,
             )
+        elif isinstance(call, Suspend):
+            standing = replace(standing, ours=True)
+        elif isinstance(call, Resume):
+            standing = replace(standing, frozen=False, dormant=frozenset())  # its pins are where it claims
         self.now[call.domain] = standing
 
     def again(self, at_s: float) -> None:

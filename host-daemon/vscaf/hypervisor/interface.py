@@ -66,6 +66,17 @@ class Hypervisor(Protocol):
         """Asks for vCPUs to be unplugged until *vcpus* are left. Late, partial and refused are normal outcomes."""
         ...
 
+    async def suspend(self, key: DomainKey) -> bool:
+        """Stops all vCPUs of the domain, and returns once they are seen stopped. False: it was paused already."""
+        ...
+
+    async def resume(self, key: DomainKey) -> bool:
+        """Lets the domain run that suspend() stopped, and returns once it is seen to run; True where it runs already.
+
+        False: it is paused for a reason that is not a request to pause it (an I/O error, a migration), and stays so.
+        """
+        ...
+
 
 if TYPE_CHECKING:
     from vscaf.hypervisor.libvirt_host import LibvirtHost

@@ -21,6 +21,7 @@ from vscaf.hypervisor.pinning import set_pins
 from vscaf.hypervisor.plugging import MonitorSlots, plug_vcpus, unplug_vcpus
 from vscaf.hypervisor.probe import refuse_unusable
 from vscaf.hypervisor.settings import read_settings
+from vscaf.hypervisor.suspending import resume_domain, suspend_domain
 from vscaf.hypervisor.values import DomainKey, DomainSeen, DomainSettings, HostCpus, Plugged
 
 log = logging.getLogger(__name__)
@@ -183,6 +184,14 @@ class LibvirtHost:
                 return unplug_vcpus(domain, call, vcpus)
 
         return await self._on_domain(key, "unplug vCPUs", unplug, acts=True, timeout_s=PLUG_TIMEOUT_S)
+
+    async def suspend(self, key: DomainKey) -> bool:
+        """Stops all vCPUs of the domain, and returns once they are seen stopped. False: it was paused already."""
+        return await self._on_domain(key, "suspend it", suspend_domain, acts=True)
+
+    async def resume(self, key: DomainKey) -> bool:
+        """Lets a suspended domain run, and returns once it is seen to. False: its pause was nobody's request."""
+        return await self._on_domain(key, "resume it", resume_domain, acts=True)
 
     async def _pin(
         self,

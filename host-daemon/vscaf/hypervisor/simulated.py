@@ -289,6 +289,21 @@ class SimulatedHost:
             return Plugged(PlugOutcome.LATE, domain.vcpus, "the guest has not let go yet")
         return Plugged(PlugOutcome.DONE if left == vcpus else PlugOutcome.PARTIAL, domain.vcpus)
 
+    async def suspend(self, key: DomainKey) -> bool:
+        """Its vCPUs stop. False: it did not run."""
+        domain = await self._domain("suspend", key)
+        if domain.state is not RunState.RUNNING:
+            return False
+        self.set_state(key, RunState.PAUSED)
+        return True
+
+    async def resume(self, key: DomainKey) -> bool:
+        """A paused domain runs again; every pause here counts as one by request."""
+        domain = await self._domain("resume", key)
+        if domain.state is RunState.PAUSED:
+            self.set_state(key, RunState.RUNNING)
+        return domain.state is RunState.RUNNING
+
     # How it comes about.
 
     async def _called(self, call: str, key: DomainKey | None) -> None:

@@ -86,15 +86,13 @@ def downey(parameters: Array, cpus: Array) -> Array:
 @dataclass(frozen=True, slots=True)
 class Family:
     """A model with a formula. `natural` turns rows of numbers in 0 ... 1, where the grid lives, into parameters;
-    `log_prior` is the logarithm of their prior density there; `cells` is how finely the whole range is looked at;
-    `two_optima`: the likelihood may have one in each half of the last parameter."""
+    `log_prior` is the logarithm of their prior density there; `cells` is how finely the whole range is looked at."""
 
     names: tuple[str, ...]
     cells: tuple[int, ...]
     curves: Callable[[Array, Array], Array]
     natural: Callable[[Array], Array]
     log_prior: Callable[[Array], Array]
-    two_optima: bool = False
 
 
 def _amdahl_parameters(unit: Array) -> Array:
@@ -126,7 +124,7 @@ def _little_coherence(unit: Array) -> Array:
 FAMILIES = {
     "amdahl": Family(("serial",), (48,), amdahl, _amdahl_parameters, _even),
     "usl": Family(("sigma", "kappa"), (16, 16), usl, _usl_parameters, _little_coherence),
-    "downey": Family(("parallelism", "sigma"), (36, 10), downey, _downey_parameters, _even, True),
+    "downey": Family(("parallelism", "sigma"), (36, 10), downey, _downey_parameters, _even),
 }
 
 
@@ -174,13 +172,7 @@ def fit_family(name: str, data: Data, cpus: Array) -> Fit:
     probability = np.exp(log_density - log_density[best])
     narrow = _too_narrow(probability.reshape(family.cells))
     if narrow:
-        start = unit[best]
-        chi_squared, middle, precision = _best(family, start, data, sizes)
-        if family.two_optima and chi_squared > len(sizes) + 4.0 * math.sqrt(len(sizes)):  # more than noise
-            elsewhere = (unit[:, -1] > 0.5) != (start[-1] > 0.5)
-            other = _best(family, unit[np.where(elsewhere, log_density, -math.inf).argmax()], data, sizes)
-            if other[0] < chi_squared:
-                _, middle, precision = other
+        middle, precision = _best(family, unit[best], data, sizes)
         unit, log_volume = _grid_around(middle, precision)
         log_density = _log_likelihood(family.curves(family.natural(unit), sizes), data) + family.log_prior(unit)
         best = log_density.argmax()
@@ -231,8 +223,8 @@ def _shared_by(probability: Array) -> float:
     return float(probability.sum() ** 2 / (probability @ probability))
 
 
-def _best(family: Family, start: Array, data: Data, sizes: Array) -> tuple[float, Array, Array]:
-    """The least chi^2, where on the scale 0 ... 1, and the precision matrix there; Levenberg and Marquardt's method.
+def _best(family: Family, start: Array, data: Data, sizes: Array) -> tuple[Array, Array]:
+    """The best parameters, on the scale 0 ... 1, and the precision matrix there; Levenberg and Marquardt's method.
 
     The derivative is a difference: Downey's formula has kinks. The precision holds that of the even prior, 12 in each
     direction, so that a parameter of which the points say nothing has a finite one.
@@ -259,7 +251,7 @@ def _best(family: Family, start: Array, data: Data, sizes: Array) -> tuple[float
             if damping > 1e4:
                 break
         here = np.minimum(np.maximum(kept - _solved(normal, slopes, damping), 0.0), 1.0)
-    return best, kept, normal + 12.0 * identity
+    return kept, normal + 12.0 * identity
 
 
 def _root_of_inverse(precision: Array) -> Array:

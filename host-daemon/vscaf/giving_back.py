@@ -1,0 +1,55 @@
+"""A domain as it was found: its pins, its vCPUs. The order of things is managed.py's."""
+
+import logging
+
+from vscaf.errors import DomainGone, HypervisorError
+from vscaf.hypervisor.interface import Hypervisor
+from vscaf.hypervisor.values import DomainKey, DomainSeen, DomainSettings
+
+log = logging.getLogger(__name__)
+
+
+async def put_pins_back(
+    host: Hypervisor, key: DomainKey, found: DomainSettings, spared: frozenset[str]
+) -> DomainSettings:
+    """Puts the pins of all threads back as *found*, but for the parts that are *spared*; what there was before.
+
+    HypervisorError where the host refuses one; those after it are then not put back either.
+    """
+    now = await host.settings(key)
+    anywhere = frozenset[int]().union(*found.vcpu_pins.values())
+    meant = {**found.unplugged_pins, **found.vcpu_pins}
+    pins = {vcpu: meant.get(vcpu, anywhere) for vcpu in now.vcpu_pins}
+    changed = {vcpu: cpus for vcpu, cpus in pins.items() if now.vcpu_pins.get(vcpu) != cpus}
+    if changed and "vcpus" not in spared:
+        await host.pin_vcpus(key, changed)
+    if now.emulator_pin != found.emulator_pin and "emulator" not in spared:
+        await host.pin_emulator(key, found.emulator_pin)
+    threads = {
+        thread: cpus
+        for thread, cpus in found.iothread_pins.items()
+        if thread in now.iothread_pins and now.iothread_pins[thread] != cpus
+    }
+    if threads and "iothreads" not in spared:
+        await host.pin_iothreads(key, threads)
+    return now
+
+
+async def unplug_again(host: Hypervisor, seen: DomainSeen, now: int, found: int) -> None:
+    """Unplugs what was plugged, where that works; that it does not is said, and is no failure. DomainGone."""
+    if not seen.accelerated:
+        log.warning(
+            "domain %s: keeps %d vCPUs instead of the %d found: without KVM an unplug never completes",
+            seen.name,
+            now,
+            found,
+        )
+        return
+    try:
+        done = await host.unplug(seen.key, found)
+        if done.vcpus > found:
+            log.warning("domain %s: has %d vCPUs, %d were found: %s", seen.name, done.vcpus, found, done.words)
+    except DomainGone:
+        raise
+    except HypervisorError as error:
+        log.warning("domain %s: keeps %d vCPUs instead of the %d found: %s", seen.name, now, found, error)

@@ -1,0 +1,186 @@
+"""`vscaf policy check`: tries somebody's policy in a process of its own, and shows what was found."""
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, replace
+from typing import IO, Any
+
+import click
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+from vscaf_policies.conformance import Finding, Verdict
+from vscaf_policies.pool_states import as_python, pool_states
+
+from vscaf.commands import one_line, parse_params
+from vscaf.errors import UsageError
+from vscaf.policy_trial import Request
+from vscaf.status import printable
+
+STYLES = {Verdict.PASSED: "green", Verdict.FAILED: "bold red", Verdict.SLOW: "yellow", Verdict.NOTED: "cyan"}
+CALLS = 10
+"""All together may take as long as so many calls at their limit."""
+
+LONGEST_EXAMPLE = 24
+"""Lines of an example that are shown; --json has them all."""
+
+IMPURE = frozenset({"options", "repeated", "later", "order-of-calls", "returns"})
+"""A policy that fails one of these would answer differently in another process for the same reason."""
+
+
+@click.command("check", short_help="Try a policy of your own on many states of a pool.")
+@click.argument("target", metavar="MODULE")
+@click.option(
+    "--option",
+    "--param",
+    "params",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="An option of the policy, its value as TOML, as in `vscaf policy set`.",
+)
+@click.option("--seed", type=int, default=0, show_default=True, help="Of the states that it is tried on.")
+@click.option(
+    "--limit",
+    "call_s",
+    type=click.FloatRange(min=0.1, max=3600),
+    default=20.0,
+    show_default=True,
+    help="Seconds that one decision may take; longer counts as never.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print everything, as JSON.")
+def check(target: str, params: tuple[str, ...], seed: int, call_s: float, as_json: bool) -> None:
+    """Try the policy MODULE on many states of a pool, and say which parts of the contract it breaks.
+
+    MODULE is FILE.py or package.module, with :FUNCTION where it has more than one, or the name of an installed policy.
+    No daemon is asked, and the policy runs in a process of its own: one that hangs is told, not waited for.
+
+    Exit status: 0 nothing failed; 1 something did; 2 it cannot be loaded.
+
+    \b
+    Example:
+      vscaf policy check half_and_rest.py --option 'favourite="cfd"'
+    """
+    try:
+        options = parse_params(params)
+        with Console(stderr=True).status(f"trying {printable(target)} ..."):
+            findings = found(Request("check", target, options, seed, call_s, CALLS * call_s))
+    except UsageError as error:
+        click.echo(f"vscaf: {one_line(error)}", err=True)
+        sys.exit(2)
+    passed = all(one.verdict is not Verdict.FAILED for one in findings)
+    if as_json:
+        values = {"policy": target, "options": options, "seed": seed, "passed": passed}
+        click.echo(json.dumps(values | {"findings": [asdict(one) for one in findings]}, indent=2))
+    else:
+        show(target, findings, Console())
+    sys.exit(0 if passed else 1)
+
+
+def found(request: Request) -> tuple[Finding, ...]:
+    """What all checks found. UsageError where the policy cannot be loaded."""
+    result, printed = run_trial(request)
+    if isinstance(result, Finding):
+        return (result,)
+    findings = [Finding(**one | {"verdict": Verdict(one["verdict"])}) for one in result["findings"]]
+    if not any(one.check in IMPURE and one.verdict is Verdict.FAILED for one in findings):
+        findings.append(_same_in_other_processes(request))
+    if printed:
+        words = f"it prints {printed.splitlines()[0]!r:.100}: the daemon's log gets that with every decision"
+        findings.append(Finding("prints", Verdict.NOTED, words))
+    return tuple(findings)
+
+
+def _same_in_other_processes(request: Request) -> Finding:
+    """Two fresh processes whose sets of texts have different orders must say the same."""
+    answers = []
+    for hash_seed in (1, 2):
+        again = replace(request, mode="answers")
+        result, _printed = run_trial(again, hash_seed)
+        if isinstance(result, Finding):
+            return result
+        answers.append(result["answers"])
+    for state, one, other in zip(pool_states(request.seed), *answers, strict=True):
+        if one != other:
+            words = "it says something else in another process: sort what comes from a set, and use no hash() or id()"
+            return Finding("fresh-process", Verdict.FAILED, words, as_python(state, request.options))
+    return Finding("fresh-process", Verdict.PASSED, "the same in other processes, whatever PYTHONHASHSEED is")
+
+
+def run_trial(request: Request, hash_seed: int | None = None) -> tuple[Mapping[str, Any] | Finding, str]:
+    """What the process printed as its result, or how it failed to; and what else it printed.
+
+    UsageError where the policy cannot be loaded.
+    """
+    environment = dict(os.environ) | ({} if hash_seed is None else {"PYTHONHASHSEED": str(hash_seed)})
+    command = [sys.executable, "-P", "-m", "vscaf.policy_trial", json.dumps(asdict(request))]
+    # Files, not pipes: a process that the policy started must not keep us waiting for the end of its output.
+    with tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as printed:
+        process = subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, stdout=output, stderr=printed, env=environment, start_new_session=True
+        )
+        try:
+            status = process.wait(request.total_s + 10.0)
+        except subprocess.TimeoutExpired:
+            status = None
+        finally:
+            _end(process)
+        said, also = _end_of(output), printable_lines(_end_of(printed, 20_000))
+    try:
+        result: dict[str, Any] = json.loads(said)
+    except json.JSONDecodeError:
+        return _ended_early(status, also, request), also
+    if "refused" in result:
+        raise UsageError(result["refused"])
+    return result, also
+
+
+def _end_of(file: IO[bytes], most: int = 2**30) -> str:
+    file.seek(max(0, file.seek(0, os.SEEK_END) - most))
+    return file.read().decode("utf-8", "replace")
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """End it and whatever it started, if there is any left."""
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+
+
+def _ended_early(status: int | None, printed: str, request: Request) -> Finding:
+    """What to say of a process that ended without a result. printed: where it was, if the interpreter could tell."""
+    if status is None or "Timeout (" in printed:
+        how = f"it was not done within {request.total_s:g} s: it hangs, where it is loaded or in a call"
+    else:
+        how = f"it ends the process ({f'signal {-status}' if status < 0 else f'exit status {status}'})"
+    return Finding("returns", Verdict.FAILED, f"{how}: in the daemon it would stop everything for good", printed)
+
+
+def printable_lines(text: str) -> str:
+    return "\n".join(printable(line) for line in text.splitlines())
+
+
+def show(target: str, findings: Sequence[Finding], console: Console) -> None:
+    """A table, below it the states that show what was found, and the verdict."""
+    table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
+    table.add_column(no_wrap=True)
+    table.add_column(no_wrap=True)
+    table.add_column(overflow="fold")
+    for one in findings:
+        table.add_row(Text(one.check), Text(one.verdict, STYLES[one.verdict]), Text(printable(one.words)))
+    console.print(table)
+    for one in findings:
+        lines = one.example.splitlines()
+        if lines:
+            console.print(Text(f"\n# {one.check}: this shows it"), soft_wrap=True)
+            cut = [f"# ... and {len(lines) - LONGEST_EXAMPLE} lines more: --json has them"]
+            shown = lines if len(lines) <= LONGEST_EXAMPLE else lines[:LONGEST_EXAMPLE] + cut
+            console.print(Text(printable_lines("\n".join(shown))), soft_wrap=True)
+    counts = {verdict: sum(one.verdict is verdict for one in findings) for verdict in Verdict}
+    said = [f"{count} {verdict}" for verdict, count in counts.items() if count]
+    console.print(Text(f"\n{printable(target)}: {', '.join(said)}"), soft_wrap=True)

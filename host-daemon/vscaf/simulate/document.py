@@ -1,0 +1,112 @@
+"""The JSON document of `vscaf simulate`: plain values with keys that stay. README.md beside this file describes it."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from vscaf import __version__
+from vscaf.simulate.result import GuestResult, Moment, Run
+from vscaf.simulate.scenario import Scenario
+from vscaf.simulate.summary import Oracle, Ratios, finished_s, guest_speedups, ratios
+from vscaf.simulate.sweep import Failure, Outcome
+
+DIGITS = 6
+"""After the point: what is below a microsecond or a millionth is of no interest, and would differ by machine."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcomes:
+    """What came of one scenario. oracles: by seed, those that are known."""
+
+    scenario: Scenario
+    oracles: Mapping[int, Oracle]
+    outcomes: tuple[Outcome, ...]
+
+    @property
+    def runs(self) -> list[Run]:
+        """Those that came to their end, in the order asked for."""
+        return [one for one in self.outcomes if isinstance(one, Run)]
+
+    @property
+    def failures(self) -> list[Failure]:
+        """Those that did not."""
+        return [one for one in self.outcomes if isinstance(one, Failure)]
+
+
+def document(all_of_them: Iterable[Outcomes]) -> dict[str, Any]:
+    """Everything about the runs of some scenarios."""
+    return {"vscaf": __version__, "scenarios": [_scenario(one) for one in all_of_them]}
+
+
+def _scenario(one: Outcomes) -> dict[str, Any]:
+    scenario, runs = one.scenario, one.runs
+    return {
+        "name": scenario.name,
+        "title": scenario.title,
+        "source": scenario.source,
+        "seconds": scenario.seconds,
+        "pcpus": scenario.host.pcpus,
+        "oracles": [
+            {
+                "seed": seed,
+                "sum_of_speedups": _rounded(oracle.sum_of_speedups),
+                "split": None if oracle.split is None else dict(oracle.split),
+            }
+            for seed, oracle in sorted(one.oracles.items())
+        ],
+        "runs": [_run(run, ratio) for run, ratio in zip(runs, ratios(scenario, runs, one.oracles), strict=True)],
+        "failures": [{"policy": bad.policy, "seed": bad.seed, "why": bad.why} for bad in one.failures],
+    }
+
+
+def _run(run: Run, ratio: Ratios) -> dict[str, Any]:
+    return {
+        "policy": run.policy,
+        "seed": run.seed,
+        "sum_of_speedups": _rounded(run.sum_of_speedups),
+        "sum_of_guest_speedups": _rounded(guest_speedups(run)),
+        "efficiency": _rounded(run.efficiency),
+        "to_equipartition": _rounded(ratio.to_equipartition),
+        "to_oracle": _rounded(ratio.to_oracle),
+        "finished_s": _rounded(finished_s(run)),
+        "converged_periods": run.converged_periods,
+        "decisions": run.decisions,
+        "transitions": run.transitions,
+        "moved_cpus": run.moved_cpus,
+        "exploration_cost": _rounded(run.exploration_cost),
+        "violations": list(run.violations),
+        "wall_s": _rounded(run.wall_s),
+        "guests": [_guest(guest) for guest in run.guests],
+        "moments": _changes(run.moments),
+    }
+
+
+def _guest(guest: GuestResult) -> dict[str, Any]:
+    return {
+        "name": guest.name,
+        "curve": guest.curve,
+        "start_s": _rounded(guest.start_s),
+        "end_s": _rounded(guest.end_s),
+        "work_s": _rounded(guest.work_s),
+        "speedup": _rounded(guest.speedup),
+        "claimed": _rounded(guest.claimed),
+    }
+
+
+def _changes(moments: Sequence[Moment]) -> list[dict[str, Any]]:
+    """Only what differs from the moment before, 0 for who has none any more: the rest would be guests x changes."""
+    changes: list[dict[str, Any]] = []
+    before: Mapping[str, int] = {}
+    for moment in moments:
+        after = {name: cpus for name, cpus in moment.allocations.items() if cpus > 0}
+        changed = {
+            name: after.get(name, 0) for name in sorted({*before, *after}) if before.get(name) != after.get(name)
+        }
+        if changed:
+            changes.append({"time_s": _rounded(moment.time_s), "allocations": changed})
+        before = after
+    return changes
+
+
+def _rounded(value: float | None) -> float | None:
+    return None if value is None else round(value, DIGITS)

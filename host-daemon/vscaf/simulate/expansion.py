@@ -1,0 +1,160 @@
+"""From a scenario to its guests: counts and arrivals resolved, deterministic by the seed."""
+
+import math
+import random
+from collections import Counter
+from collections.abc import Iterator
+
+from vscaf.errors import UsageError
+from vscaf.simulate.curves import Curve
+from vscaf.simulate.scenario import LOSS, Arrivals, Guest, GuestPlan, Phase, PhasePlan, Scenario, curve_of
+
+HOUR_S = 3600.0
+TURNS = 16
+"""Stretches of computing and idling that are drawn for a guest of [[arrivals]] before they repeat."""
+
+
+def expanded(scenario: Scenario, seed: int) -> tuple[GuestPlan, ...]:
+    """All guests of *scenario*, by start and then as written. UsageError where keys contradict each other."""
+    plans = [plan for guest in scenario.guests for plan in _counted(guest, scenario)]
+    for arrivals in scenario.arrivals:
+        plans += _arriving(arrivals, scenario, random.Random(f"{seed} {arrivals.name}"))
+    if not plans:
+        raise UsageError("there is no [[guest]] and no [[arrivals]]: add one")
+    if scenario.settle_s >= scenario.seconds:
+        raise UsageError(f"settle_s {scenario.settle_s:g} leaves nothing of the {scenario.seconds:g} seconds: lower it")
+    threads, nodes = scenario.host.threads_per_core, scenario.host.nodes
+    if scenario.host.pcpus % threads:
+        raise UsageError(f"host.pcpus {scenario.host.pcpus} are not whole cores of {threads} threads: change one")
+    if nodes * threads > scenario.host.pcpus:
+        raise UsageError(f"host.nodes {nodes}: there are fewer cores than that: lower it")
+    twice = [name for name, count in Counter(plan.name for plan in plans).items() if count > 1]
+    if twice:
+        raise UsageError(f"guest {twice[0]}: there are two of that name: rename one")
+    return tuple(sorted(plans, key=lambda plan: plan.start_s))
+
+
+def _counted(guest: Guest, scenario: Scenario) -> Iterator[GuestPlan]:
+    where = f"guest {guest.name}"
+    if guest.end_s is not None and guest.end_s <= guest.start_s:
+        raise UsageError(f"{where}: end_s {guest.end_s:g} is not after start_s {guest.start_s:g}: raise it")
+    if (guest.behaviour == "crashes") != (guest.crash_s is not None):
+        raise UsageError(f'{where}: behaviour = "crashes" and crash_s go together: give both or neither')
+    if guest.crash_s is not None and guest.crash_s <= guest.start_s:
+        raise UsageError(f"{where}: crash_s {guest.crash_s:g} is not after start_s {guest.start_s:g}: raise it")
+    if guest.maximum is not None and guest.maximum < guest.minimum:
+        raise UsageError(f"{where}: maximum {guest.maximum} is below minimum {guest.minimum}: raise it")
+    try:
+        curve = curve_of(guest.curve)
+        phases = tuple(_phase(phase, curve) for phase in guest.phases) or (PhasePlan(None, None, curve),)
+    except UsageError as error:
+        raise UsageError(f"{where}: {error}") from error
+    if guest.home_node is not None and guest.home_node >= scenario.host.nodes:
+        raise UsageError(f"{where}: home_node {guest.home_node}: the host has {scenario.host.nodes} nodes: lower it")
+    vcpus = guest.vcpus or min(4096, scenario.host.pcpus)
+    for number in range(guest.count):
+        yield GuestPlan(
+            name=guest.name if guest.count == 1 else f"{guest.name}-{number}",
+            curve=curve,
+            vcpus=vcpus,
+            start_s=guest.start_s,
+            end_s=guest.end_s,
+            work_s=guest.work_s,
+            minimum=guest.minimum,
+            maximum=guest.maximum,
+            weight=guest.weight,
+            priority=guest.priority,
+            behaviour=guest.behaviour,
+            claims=guest.claims,
+            crash_s=guest.crash_s,
+            rigid=guest.rigid,
+            granularity=guest.granularity,
+            loss=guest.loss or LOSS[guest.granularity],
+            spins=guest.granularity == "fine" if guest.spins is None else guest.spins,
+            vcpus_at_start=min(guest.vcpus_at_start or vcpus, vcpus),
+            home_node=guest.home_node,
+            phases=phases,
+        )
+
+
+def _phase(phase: Phase, curve: Curve) -> PhasePlan:
+    if (phase.seconds is None) == (phase.work_s is None):
+        raise UsageError("phases: one has not just one of seconds and work_s: give the one that ends it")
+    if phase.idle and (phase.serial or phase.curve is not None or phase.seconds is None):
+        raise UsageError("phases: an idle one has seconds and nothing else: remove the rest")
+    if phase.serial and phase.curve is not None:
+        raise UsageError("phases: a serial one has no curve: remove it")
+    own = None if phase.idle else curve if phase.curve is None else curve_of(phase.curve)
+    return PhasePlan(phase.seconds, phase.work_s, own, phase.serial)
+
+
+def _arriving(arrivals: Arrivals, scenario: Scenario, rng: random.Random) -> Iterator[GuestPlan]:
+    where = f"arrivals {arrivals.name}"
+    if not arrivals.curves or not arrivals.vcpus:
+        raise UsageError(f"{where}: curves and vcpus need one entry at least: add it")
+    hourly = arrivals.per_hour if isinstance(arrivals.per_hour, tuple) else (arrivals.per_hour,) * 24
+    if len(hourly) != 24:
+        raise UsageError(f"{where}: per_hour has {len(hourly)} numbers: give one, or 24")
+    if (arrivals.busy_median_s is None) != (arrivals.idle_median_s is None):
+        raise UsageError(f"{where}: busy_median_s and idle_median_s go together: give both or neither")
+    try:
+        curves = [curve_of(one.curve) for one in arrivals.curves]
+    except UsageError as error:
+        raise UsageError(f"{where}: {error}") from error
+    weights = [one.weight for one in arrivals.curves]
+    starts = [0.0] * arrivals.at_start + list(_starts(arrivals, scenario.seconds, hourly, rng))
+    for number, start_s in enumerate(starts):
+        curve = rng.choices(curves, weights)[0]
+        work_s = None
+        if arrivals.work_median_s is not None:
+            work_s = _lognormal(rng, arrivals.work_median_s, arrivals.work_sigma)
+        vcpus = rng.choice(arrivals.vcpus)
+        yield GuestPlan(
+            name=f"{arrivals.name}-{number}",
+            curve=curve,
+            vcpus=vcpus,
+            start_s=start_s,
+            end_s=None,
+            work_s=work_s,
+            minimum=arrivals.minimum,
+            maximum=None,
+            weight=arrivals.weight,
+            priority=arrivals.priority,
+            behaviour="honest",
+            claims=1.0,
+            crash_s=None,
+            rigid=False,
+            granularity=arrivals.granularity,
+            loss=LOSS[arrivals.granularity],
+            spins=arrivals.granularity == "fine",
+            vcpus_at_start=vcpus,
+            home_node=None,
+            phases=tuple(_turns(arrivals, curve, rng)),
+        )
+
+
+def _starts(arrivals: Arrivals, seconds: float, hourly: tuple[float, ...], rng: random.Random) -> Iterator[float]:
+    """A Poisson process whose rate changes by the hour, by thinning (Lewis and Shedler 1979)."""
+    most = max(hourly)
+    now_s, until_s = arrivals.from_s, min(seconds, math.inf if arrivals.until_s is None else arrivals.until_s)
+    while most > 0.0:
+        now_s += rng.expovariate(most / HOUR_S)
+        if now_s >= until_s:
+            return
+        if rng.random() * most < hourly[int(now_s // HOUR_S) % 24]:
+            yield now_s
+
+
+def _turns(arrivals: Arrivals, curve: Curve, rng: random.Random) -> Iterator[PhasePlan]:
+    if arrivals.busy_median_s is None or arrivals.idle_median_s is None:
+        yield PhasePlan(None, None, curve)
+        return
+    busy_first = rng.random() < 0.5
+    for turn in range(TURNS):
+        busy = (turn % 2 == 0) == busy_first
+        median_s = arrivals.busy_median_s if busy else arrivals.idle_median_s
+        yield PhasePlan(_lognormal(rng, median_s, arrivals.work_sigma), None, curve if busy else None)
+
+
+def _lognormal(rng: random.Random, median: float, sigma: float) -> float:
+    return median * math.exp(rng.gauss(0.0, sigma))

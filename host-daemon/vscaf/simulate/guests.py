@@ -1,0 +1,424 @@
+"""A simulated guest: a program with a speedup curve, the agent that resizes it, and what the agent says."""
+
+import asyncio
+import math
+import random
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from vscaf.agentlink import messages
+from vscaf.hypervisor.values import DomainKey, Rules, RunState
+from vscaf.simulate.guest_link import LEAST_ERROR, MEMORY, GuestLink, Learned
+from vscaf.simulate.host import CrowdedHost
+from vscaf.simulate.machine import Computing, SpeedModel
+from vscaf.simulate.scenario import GuestPlan, LatencySeconds, Noise, PhasePlan
+
+IDLE_S = 0.5
+"""An agent's demand falls to none after two idle periods of 0.25 s."""
+
+REPORT_S = 0.25
+"""What a program has learned is looked at so often, as the agent does; everything else in a report is of now."""
+
+MOMENT_S = 1e-8
+"""Work that would take no longer than this is done."""
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    """What guests have in common. news_at_once: a change of demand is heard before the daemon's next look."""
+
+    host: CrowdedHost
+    model: SpeedModel
+    latencies: LatencySeconds
+    noise: Noise
+    pool: frozenset[int]
+    news_at_once: bool
+    on_end: Callable[["Guest"], None]
+
+
+@dataclass(slots=True)
+class Tally:
+    """What a guest came to: work in seconds on one CPU; seconds in which it wanted to compute."""
+
+    work_s: float = 0.0
+    wanting_s: float = 0.0
+
+
+@dataclass(slots=True)
+class _Phase:
+    plan: PhasePlan
+    work_s: float = 0.0
+    timer: asyncio.TimerHandle | None = None
+    done: asyncio.TimerHandle | None = None
+
+
+class Guest:
+    """One guest from its start to its end.
+
+    `tally`: what it has done up to update(). `online`: how many guest CPUs are online (0 and up). `team`: threads of
+    its program's team. `started_s`, `ended_s`: when; None: not yet.
+    """
+
+    def __init__(self, plan: GuestPlan, world: World, seed: int) -> None:
+        self.plan = plan
+        self.tally = Tally()
+        self.started_s: float | None = None
+        self.ended_s: float | None = None
+        self.key: DomainKey | None = None
+        self.team = self.online = self.plugged = plan.vcpus_at_start
+        self.claimed: float | None = None
+        self.speed = 0.0
+        self._world = world
+        self._host = world.host
+        self._loop = asyncio.get_running_loop()
+        self._rng = random.Random(f"{seed} {plan.name}")
+        self._updated_s = 0.0
+        self._turn = -1
+        self._phase = _Phase(plan.phases[0])
+        self._link: GuestLink | None = None
+        self._told: messages.Allocate | None = None
+        self._steps: list[asyncio.TimerHandle] = []
+        self._timers: list[asyncio.TimerHandle] = []
+        self._demand = 0
+        self._learned = Learned(self.team, 0.0)
+        self._point: messages.ReportedPoint | None = None
+        self._looked_s = -math.inf
+        self._changes = 0
+        self._paused_s: float | None = None
+
+    # Its life.
+
+    def start(self) -> None:
+        """It boots, and its program starts."""
+        plan, loop = self.plan, self._loop
+        self.started_s = self._updated_s = loop.time()
+        home = frozenset() if plan.home_node is None else frozenset({plan.home_node})
+        self.key = self._host.start(
+            plan.name,
+            plan.vcpus_at_start,
+            plan.vcpus,
+            agent_socket=None if plan.behaviour == "silent" else f"simulated {plan.name}",
+            home_nodes=home,
+            rules=rules_of(plan),
+        )
+        domain = self._host.domains[self.key]
+        domain.pins.update(dict.fromkeys(domain.pins, self._world.pool))
+        self._timers += [loop.call_at(at_s, self.end) for at_s in (plan.end_s, plan.crash_s) if at_s is not None]
+        self._next_phase()
+
+    def end(self) -> None:
+        """The domain ends. What it has done is counted up to now."""
+        if self.key is None or self.ended_s is not None:
+            return
+        self.update()
+        self.ended_s, self.speed = self._loop.time(), 0.0
+        for timer in (*self._timers, *self._steps, self._phase.timer, self._phase.done):
+            if timer is not None:
+                timer.cancel()
+        self._host.end(self.key)
+        if self._link is not None:
+            self._link.close()
+        self._world.on_end(self)
+
+    @property
+    def running(self) -> bool:
+        """Whether it has started and not ended."""
+        return self.started_s is not None and self.ended_s is None
+
+    @property
+    def wants(self) -> bool:
+        """Whether its program has something to do."""
+        return self._phase.plan.curve is not None
+
+    @property
+    def ipc(self) -> float | None:
+        """Instructions per cycle and CPU of its program now; None: its curve does not say, or it does not compute."""
+        curve = self._phase.plan.curve
+        if curve is None or curve.ipc is None or self.team < 1:
+            return None
+        return curve.ipc * curve.speedup(self.team) / self.team
+
+    def update(self) -> None:
+        """Counts what was done since the last change, at the speed that held."""
+        now_s = self._loop.time()
+        passed_s = now_s - self._updated_s
+        if passed_s <= 0.0 or not self.running:
+            return
+        self._updated_s = now_s
+        work_s = self.speed * passed_s
+        self.tally.work_s += work_s
+        self._phase.work_s += work_s
+        if self.wants:
+            self.tally.wanting_s += passed_s
+        self._learn(now_s)
+
+    def changed(self) -> None:
+        """Its pins, vCPUs or state may be others, or what it gets: from here on it has another speed."""
+        assert self.key is not None  # it runs
+        domain = self._host.domains[self.key]
+        self.update()
+        running = domain.state is RunState.RUNNING
+        if running != (self._paused_s is None):
+            self._paused_s = None if running else self._loop.time()
+            self._changes += 1
+            if running and self._link is not None:
+                self._loop.call_soon(self._link.news)
+        if domain.vcpus != self.plugged:
+            self.plugged = domain.vcpus
+            if self.online > self.plugged:
+                self.online = self.plugged
+                self._compute()
+            self._follow()
+        self.speed = self._speed()
+        self._expect()
+
+    def _speed(self) -> float:
+        assert self.key is not None  # it runs
+        domain, curve = self._host.domains[self.key], self._phase.plan.curve
+        if curve is None or domain.state is not RunState.RUNNING:
+            return 0.0
+        threads = 1 if self._phase.plan.serial else self.team
+        computing = Computing(curve, threads, self.plan.loss, self.plan.granularity == "fine")
+        wanted = {vcpu: one for vcpu, one in domain.wanted.items() if one > 0.0 and vcpu < domain.vcpus}
+        return self._world.model.speed(
+            computing,
+            wanted,
+            self._host.rates_of(self.key),
+            domain.pins,
+            self._host.load_cpus(self.key) if self._world.model.heeds_load else 0.0,
+            self.plan.home_node,
+        )
+
+    # Its phases.
+
+    def _next_phase(self) -> None:
+        self.update()
+        for timer in (self._phase.timer, self._phase.done):
+            if timer is not None:
+                timer.cancel()
+        self._turn += 1
+        plan = self.plan.phases[self._turn % len(self.plan.phases)]
+        self._phase = _Phase(plan)
+        if plan.seconds is not None:
+            self._phase.timer = self._loop.call_later(plan.seconds, self._next_phase)
+        self._compute()
+        self._say_demand()
+
+    def _expect(self) -> None:
+        """Sets the timer for when its phase's work, or all its work, will be done at this speed."""
+        phase = self._phase
+        if phase.done is not None:
+            phase.done.cancel()
+            phase.done = None
+        if self.speed <= 0.0:
+            return
+        lefts = []
+        if phase.plan.work_s is not None:
+            lefts.append(phase.plan.work_s - phase.work_s)
+        if self.plan.work_s is not None:
+            lefts.append(self.plan.work_s - self.tally.work_s)
+        if lefts:
+            phase.done = self._loop.call_later(max(0.0, min(lefts)) / self.speed, self._work_done)
+
+    def _work_done(self) -> None:
+        self.update()
+        plan, phase = self.plan, self._phase
+        step = self.speed * MOMENT_S
+        if plan.work_s is not None and plan.work_s - self.tally.work_s <= step:
+            self.end()
+        elif phase.plan.work_s is not None and phase.plan.work_s - phase.work_s <= step:
+            self._next_phase()
+        else:
+            self._expect()
+
+    def _compute(self) -> None:
+        """Says which vCPUs its program would use now, and how much of them."""
+        self._changes += 1
+        assert self.key is not None  # it has started
+        curve = self._phase.plan.curve
+        if curve is None:
+            wanted = {}
+        elif self._phase.plan.serial:
+            wanted = {0: 1.0}
+        else:
+            each = 1.0 if self.plan.spins else min(1.0, curve.speedup(self.team) / self.team)
+            # Threads that share a vCPU use all of it together.
+            each = min(1.0, each * max(1.0, self.team / self.online))
+            wanted = dict.fromkeys(range(min(self.team, self.online)), each)
+        self._host.compute(self.key, wanted)
+
+    # Its agent.
+
+    def link(self, on_news: Callable[[], None]) -> GuestLink:
+        """A new channel to its agent, for the daemon."""
+        self._link = GuestLink(self, on_news)
+        return self._link
+
+    def silent_s(self) -> float:
+        """Seconds since its agent could speak."""
+        return 0.0 if self._paused_s is None else self._loop.time() - self._paused_s
+
+    def hear(self, message: messages.Allocate) -> None:
+        """An allocation: the newest counts."""
+        self.update()
+        self._told = message
+        self._follow()
+        self._say_demand()
+
+    def _follow(self) -> None:
+        """Team first and CPUs after where it shrinks, the other way round where it grows; then it says so."""
+        told = self._told
+        if told is None:
+            return
+        for step in self._steps:
+            step.cancel()
+        self._steps = []
+        if told.cpus == 0:
+            self._later(0.0, told, team=1)
+            return
+        online = min(told.cpus, self.plugged)
+        team = self.plan.vcpus_at_start if self.plan.rigid else online
+        resize_s = self._world.latencies.resize_s if team != self.team else 0.0
+        online_s = self._world.latencies.online_s if online != self.online else 0.0
+        if online < self.online:
+            self._later(resize_s, None, team=team)
+            self._later(resize_s + online_s, told, online=online)
+        else:
+            self._later(online_s, None, online=online)
+            self._later(online_s + resize_s, told, team=team)
+
+    def _later(
+        self, delay_s: float, said: messages.Allocate | None, *, team: int | None = None, online: int | None = None
+    ) -> None:
+        """Resizes the team, or switches CPUs, after a while, and acknowledges what was *said*."""
+
+        def step() -> None:
+            if team is not None:
+                self._resize(team)
+            if online is not None:
+                self._switch(online)
+            if said is not None and self._link is not None:
+                self._link.acknowledge(said.sequence)
+
+        self._steps.append(self._loop.call_later(delay_s, step))
+
+    def _resize(self, team: int) -> None:
+        if team == self.team or (self.plan.rigid and team == 1):
+            return
+        self.update()
+        self.team = team
+        self._learned = Learned(team, self._loop.time())
+        self._compute()
+
+    def _switch(self, online: int) -> None:
+        online = min(online, self.plugged)
+        if online != self.online:
+            self.update()
+            self.online = online
+            self._compute()
+
+    def _say_demand(self) -> None:
+        """Demand is said as soon as there is some; that there is none any more, a moment later."""
+        demand = self._could_use()
+        if demand == self._demand:
+            return
+        if demand == 0:
+            self._timers = [timer for timer in self._timers if timer.when() > self._loop.time()]
+            self._timers.append(self._loop.call_later(IDLE_S, self._say_idle, self._turn))
+            return
+        self._demand = demand
+        self._changes += 1
+        if self._link is not None and self._world.news_at_once:
+            self._loop.call_soon(self._link.news)
+
+    def _say_idle(self, turn: int) -> None:
+        if turn == self._turn and self._could_use() == 0:
+            self._demand = 0
+            self._changes += 1
+            if self._link is not None and self._world.news_at_once:
+                self._link.news()
+
+    def _could_use(self) -> int:
+        plan = self.plan
+        most = plan.vcpus if self._told is None else min(plan.vcpus, self._told.limit)
+        if plan.behaviour == "lies":
+            return most
+        if not self.wants:
+            return 0
+        return min(most, plan.vcpus_at_start) if plan.rigid else most
+
+    # What its agent says.
+
+    def moment(self) -> tuple[float, int]:
+        """Now: the time, and how often something of it has changed."""
+        return self._loop.time(), self._changes
+
+    def about(self) -> tuple[object, ...]:
+        """What a report depends on; equal: it would say the same."""
+        now_s = self._loop.time()
+        if now_s >= self._looked_s + REPORT_S and self._paused_s is None:
+            self._looked_s = now_s
+            self._look()
+        acknowledged = self._link.acknowledged if self._link is not None else None
+        return (acknowledged, self.online, self._demand, self.team, self._point, self.wants)
+
+    def _look(self) -> None:
+        """The agent reads what its program's shim has published."""
+        if self.plan.behaviour == "lies":
+            speedup = self.plan.claims * self.team
+            error = LEAST_ERROR * speedup
+            self._point = messages.ReportedPoint(p=self.team, speedup=speedup, standard_error=error, samples=MEMORY)
+            self.claimed = speedup
+            return
+        self.update()
+        estimate = self._learned.estimate(self._world.noise)
+        if estimate is not None:
+            speedup, error, samples = estimate
+            self.claimed = speedup
+            self._point = messages.ReportedPoint(
+                p=self._learned.threads, speedup=speedup, standard_error=error, samples=samples
+            )
+
+    def _learn(self, now_s: float) -> None:
+        """A program learns while others want CPUs, its team has two threads or more, and it may be resized."""
+        learned = self._learned
+        if (
+            self.speed <= 0.0
+            or self.team < 2
+            or learned.threads != self.team
+            or self.plan.rigid
+            or self._told is None
+            or not self._told.competition
+        ):
+            learned.since_s = now_s
+            return
+        learned.learn(self.speed, now_s, self._world.noise, self._rng)
+
+    def made_report(self, sequence: int) -> messages.Report:
+        """A report of now."""
+        points = []
+        if self._point is not None:
+            one = messages.ReportedPoint(p=1, speedup=1.0, standard_error=0.0, samples=self._point.samples)
+            points = [one, self._point] if self._point.p > 1 else [one]
+        rates = self._host.rates_of(self.key) if self.key is not None else {}
+        running = self.wants or self.plan.behaviour == "lies"
+        process = messages.ReportedProcess(
+            pid=1,
+            name=self.plan.name,
+            team=self.team if running else 1,
+            malleable="rigid" if self.plan.rigid else "full",
+            running=running,
+            points=points,
+        )
+        return messages.Report(
+            sequence=sequence,
+            online=list(range(self.online)),
+            demand=self._demand,
+            busy=sum(rates.values()),
+            processes=[process],
+        )
+
+
+def rules_of(plan: GuestPlan) -> Rules:
+    """What a guest's metadata say."""
+    return Rules(minimum=plan.minimum, maximum=plan.maximum, weight=plan.weight, priority=plan.priority)

@@ -1,0 +1,134 @@
+"""What a machine makes of the CPUs that a program gets: cores with several threads, NUMA nodes, crowds."""
+
+import math
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from vscaf.hypervisor.values import HostCpus
+from vscaf.simulate.curves import Curve
+from vscaf.simulate.scenario import Host
+
+REMOTE_DISTANCE = 21
+"""Between NUMA nodes, 10 being local: what firmware of two-socket machines commonly says."""
+
+MOST_PLACES = 8192
+"""Sets of pCPUs of which it is remembered where they lie."""
+
+
+def host_cpus(host: Host) -> HostCpus:
+    """The pCPUs of *host*: the pool's from 0 on, then the reserve's; each node has a last-level cache and a socket.
+
+    Cores are numbered thread by thread; nodes have equally many cores, the first ones the rest.
+    """
+    threads = host.threads_per_core
+    cores = [frozenset(range(first, first + threads)) for first in range(0, host.pcpus, threads)]
+    node_of: dict[int, int] = {}
+    for number, core in enumerate(cores):
+        node_of.update(dict.fromkeys(core, number * host.nodes // len(cores)))
+    for cpu in range(host.pcpus, host.pcpus + host.reserve):
+        cores.append(frozenset({cpu}))
+        node_of[cpu] = host.nodes - 1
+    online = frozenset(node_of)
+    caches = tuple(frozenset(cpu for cpu in online if node_of[cpu] == node) for node in range(host.nodes))
+    distances = {
+        (one, other): 10 if one == other else REMOTE_DISTANCE
+        for one in range(host.nodes)
+        for other in range(host.nodes)
+    }
+    return HostCpus(online, tuple(cores), node_of, dict(node_of), caches, distances)
+
+
+@dataclass(frozen=True, slots=True)
+class Computing:
+    """What a program does that computes: a team of `threads` on `curve`, and how it takes being crowded.
+
+    loss: see scenario.LOSS. fine: its threads wait for the slowest of them.
+    """
+
+    curve: Curve
+    threads: int
+    loss: float
+    fine: bool
+
+
+class SpeedModel:
+    """The true speed of a program by what its vCPUs get of *host*'s pCPUs *cpus*. Speed 1: one CPU alone.
+
+    The team has as many effective CPUs as it has threads, less what they lose where they share cores (`smt_yield`). On
+    a curve S its speed is S(effective CPUs), as long as each thread has a CPU. With x threads for each CPU of time that
+    they get it is 1/x of that, and the team waits for threads that do not run: another 1/x^k, k = log2(loss). For x = 2
+    that is just `loss`, which was measured (see scenario.LOSS); beyond, it is an extrapolation. A partition on several
+    nodes, or away from its memory, loses `remote_penalty` of the speed. heeds_load: whether load_cpus matters.
+    """
+
+    def __init__(self, host: Host, cpus: HostCpus) -> None:
+        self.heeds_load = host.threads_per_core > 1 and host.smt_yield < 1.0
+        self._threads = host.threads_per_core
+        self._yield = host.smt_yield
+        self._remote_penalty = host.remote_penalty if host.nodes > 1 else 0.0
+        self._node_of = cpus.node_of
+        self._places: dict[frozenset[int], tuple[frozenset[int], int]] = {}
+        self._core_of = {cpu: number for number, core in enumerate(cpus.cores) for cpu in core}
+
+    def speed(  # noqa: PLR0917 (what speed depends on)
+        self,
+        computing: Computing,
+        wanted: Mapping[int, float],
+        got: Mapping[int, float],
+        pins: Mapping[int, frozenset[int]],
+        load_cpus: float,
+        home: int | None = None,
+    ) -> float:
+        """By vCPU: what is wanted, what it gets of it, and the pCPUs that it may run on.
+
+        load_cpus: CPUs in use, by it and others, on all pCPUs that it may run on. home: node of its memory, None: where
+        it runs.
+        """
+        if not wanted:
+            return 0.0
+        if computing.fine:
+            share = min([got.get(vcpu, 0.0) / one for vcpu, one in wanted.items()])
+        else:
+            share = sum([got.get(vcpu, 0.0) for vcpu in wanted]) / sum(wanted.values())
+        if share <= 0.0:
+            return 0.0
+        speed = computing.curve.speedup(computing.threads * self._throughput(wanted, pins, load_cpus))
+        crowding = computing.threads / (len(wanted) * share)
+        if crowding > 1.0 + 1e-9:
+            speed /= crowding ** (1.0 + math.log2(computing.loss))
+        if self._remote_penalty:
+            nodes = frozenset[int]().union(*[self._where(place)[0] for place in {pins[vcpu] for vcpu in wanted}])
+            if nodes != {home} if home is not None else len(nodes) > 1:
+                speed *= 1.0 - self._remote_penalty
+        return speed
+
+    def _throughput(self, wanted: Mapping[int, float], pins: Mapping[int, frozenset[int]], load_cpus: float) -> float:
+        """Of one busy thread, against one that has its core to itself."""
+        if not self.heeds_load:
+            return 1.0
+        places = [pins[vcpu] for vcpu in wanted]
+        if all(len(place) == 1 for place in places):
+            busy = Counter(self._core_of[cpu] for place in places for cpu in place)
+            return sum([self._core(float(min(self._threads, count))) for count in busy.values()]) / max(
+                1, sum(busy.values())
+            )
+        distinct = set(places)
+        cores = sum([self._where(place)[1] for place in distinct])
+        each = min(float(self._threads), max(1.0, load_cpus / cores))
+        return self._core(each) / each
+
+    def _core(self, busy: float) -> float:
+        """Throughput of a core of which so many threads are busy, linear from one to all of them."""
+        whole = self._threads * self._yield
+        return 1.0 + (busy - 1.0) * (whole - 1.0) / (self._threads - 1)
+
+    def _where(self, place: frozenset[int]) -> tuple[frozenset[int], int]:
+        """The nodes of these pCPUs, and how many cores they are on."""
+        known = self._places.get(place)
+        if known is None:
+            if len(self._places) >= MOST_PLACES:
+                self._places.clear()
+            nodes = frozenset(self._node_of[cpu] for cpu in place)
+            known = self._places[place] = (nodes, len({self._core_of[cpu] for cpu in place}))
+        return known

@@ -1,0 +1,175 @@
+"""What is written down of a run while it goes on: decisions, broken laws, and what they come to at the end."""
+
+import itertools
+import logging
+import math
+from collections.abc import Callable, Iterable
+from datetime import UTC, datetime
+
+from vscaf.core.decide import Decision
+from vscaf.core.standing import State
+from vscaf.eventlog import Event, EventLog, Kind
+from vscaf.hypervisor.values import DomainKey
+from vscaf.managed import ManagedDomain
+from vscaf.simulate.host import CrowdedHost
+from vscaf.simulate.result import Moment
+
+FEW_GUESTS, MOST_MOMENTS = 32, 1000
+"""With more guests than the former, changes are written down at most so often in a run."""
+
+MOST_VIOLATIONS = 100
+
+CLOSE_SHARE, CLOSING_SHARE = 0.05, 0.1
+"""An allocation has converged within the former of its final value, and not just in the last tenth of the time."""
+
+_EPOCH = datetime(2000, 1, 1, tzinfo=UTC)
+_NO_EVENT = Event(number=0, time="", kind="")
+_SETTLED = frozenset({State.COOPERATING, State.CONTAINED})
+
+
+class Diary(EventLog):
+    """The daemon's events, of which only what a run's result is made of is kept.
+
+    `violations`: broken laws and refusals, each once. `allocations`: as they were decided last.
+    """
+
+    def __init__(self, now_s: Callable[[], float], seconds: float, guests: int, chunk: int) -> None:
+        super().__init__(capacity=1, now=lambda: _EPOCH)
+        self.violations: dict[str, None] = {}
+        self.decisions = 0
+        self.moved_cpus = 0
+        self.allocations: dict[str, int] = {}
+        self._now_s = now_s
+        self._gap_s = 0.0 if guests <= FEW_GUESTS else seconds / MOST_MOMENTS
+        self._chunk = chunk
+        self._moments: list[Moment] = []
+        self._changed_s = math.inf
+        self._came_or_went_s = 0.0
+        self._since: dict[str, list[tuple[float, int]]] = {}
+
+    def record(
+        self,
+        kind: str,
+        domain: str | None,
+        *,
+        before: object = None,
+        after: object = None,
+        why: str = "",
+        **fields: object,
+    ) -> Event:
+        """Notes refusals; nothing is logged."""
+        if kind == Kind.REFUSED:
+            self.violate(why)
+        return _NO_EVENT
+
+    def decided(self, decision: Decision) -> None:
+        """Notes the allocations that were decided just now."""
+        self.decisions += 1
+        before, after = self.allocations, decision.allocations
+        if not decision.managed or after == before:
+            return
+        now_s = self._now_s()
+        self._note(now_s)  # what was before this moment is complete
+        self._changed_s = now_s
+        self.allocations = dict(after)
+        for name, cpus in after.items():
+            if before.get(name) != cpus:
+                self.moved_cpus += max(0, cpus - before.get(name, 0))
+                self._since.setdefault(name, [(self._came_or_went_s, 0)]).append((now_s, cpus))
+
+    def violate(self, words: str) -> None:
+        """Notes a broken law, once."""
+        if len(self.violations) < MOST_VIOLATIONS:
+            self.violations.setdefault(words)
+
+    def came_or_went(self, name: str, *, gone: bool) -> None:
+        """A guest has arrived or is gone: allocations have to converge anew."""
+        now_s = self._now_s()
+        if gone and name in self.allocations:
+            self._note(now_s)
+            self._changed_s = now_s
+            self.allocations = {one: cpus for one, cpus in self.allocations.items() if one != name}
+        self._came_or_went_s = now_s
+        self._since = {one: [(now_s, cpus)] for one, cpus in self.allocations.items()}
+
+    def _note(self, now_s: float) -> None:
+        """Writes the last change down, if it is over."""
+        if self._changed_s < now_s and (not self._moments or self._changed_s - self._moments[-1].time_s >= self._gap_s):
+            self._moments.append(Moment(self._changed_s, self.allocations))
+
+    def moments(self) -> tuple[Moment, ...]:
+        """All changes so far."""
+        last = self._moments[-1] if self._moments else None
+        if self._changed_s < math.inf and (last is None or last.time_s < self._changed_s):
+            return (*self._moments, Moment(self._changed_s, self.allocations))
+        return tuple(self._moments)
+
+    def converged_s(self, present: Iterable[str], until_s: float) -> float | None:
+        """Seconds from the last coming and going until all allocations stay close to what they end at; None: never."""
+        since_s = self._came_or_went_s
+        settled_s = since_s
+        for name in present:
+            changes = self._since.get(name, [])
+            if not changes:
+                continue
+            final = changes[-1][1]
+            close = max(self._chunk, CLOSE_SHARE * final)
+            for (_at_s, cpus), (until, _next) in itertools.pairwise(changes):
+                if abs(cpus - final) > close:
+                    settled_s = max(settled_s, until)
+        if settled_s > since_s and until_s - settled_s < CLOSING_SHARE * (until_s - since_s):
+            return None
+        return settled_s - since_s
+
+
+class Laws:
+    """What must hold of a host at every change, looked at from outside, until it is `over`."""
+
+    def __init__(self, host: CrowdedHost, pool: frozenset[int], diary: Diary) -> None:
+        self.managed: Callable[[], dict[DomainKey, ManagedDomain]] = dict
+        self.sharing: Callable[[], frozenset[str]] = frozenset
+        self.over = False
+        self._host = host
+        self._pool = pool
+        self._diary = diary
+
+    def check(self, key: DomainKey) -> None:
+        """A domain that is where it should be runs on pCPUs of the pool, where no other such domain runs."""
+        managed = self.managed()
+        reach = self._reach(managed.get(key))
+        if reach is None or self.over:
+            return
+        name = managed[key].name
+        if not reach <= self._pool:
+            self._diary.violate(f"{name} runs outside the pool, on {sorted(reach - self._pool)}")
+        claim = managed[key].held
+        if not reach <= claim:
+            self._diary.violate(f"{name} runs on {sorted(reach - claim)}, which it does not hold")
+        sharing = self.sharing()
+        for other in self._host.neighbours(key):
+            theirs = self._reach(managed.get(other))
+            if theirs is not None and not reach.isdisjoint(theirs):
+                names = sorted((name, managed[other].name))
+                if not sharing.issuperset(names):
+                    self._diary.violate(f"{names[0]} and {names[1]} run on the same pCPUs")
+
+    def _reach(self, domain: ManagedDomain | None) -> frozenset[int] | None:
+        """Where the vCPUs of a domain may run that is where it should be; None of any other."""
+        if domain is None or domain.state not in _SETTLED or domain.standing is None or domain.standing.moving:
+            return None
+        simulated = self._host.domains.get(domain.seen.key)
+        if simulated is None:
+            return None
+        return frozenset().union(*{simulated.pins[vcpu] for vcpu in range(simulated.vcpus)})
+
+
+class ErrorWords(logging.Handler):
+    """Notes what the daemon logs as an error."""
+
+    def __init__(self, diary: Diary) -> None:
+        super().__init__(logging.ERROR)
+        self._diary = diary
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """A record is a broken law: nothing goes wrong in a simulation."""
+        self._diary.violate(record.getMessage())

@@ -1,0 +1,31 @@
+"""A policy by what the user calls it: an installed name, or one of their own as `vscaf policy check` takes it."""
+
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Any
+
+from vscaf_policies import Policy
+
+from vscaf.errors import UsageError
+from vscaf.policy_trial import CannotLoad, load_target
+
+
+@lru_cache(maxsize=64)
+def find_policy(name: str) -> Policy:
+    """The policy that *name* means: an installed one, `FILE.py[:FUNCTION]` or `MODULE[:FUNCTION]`.
+
+    UsageError, naming the mend, where there is none or it does not load.
+    """
+    try:
+        return load_target(name)
+    except CannotLoad as error:
+        raise UsageError(f"policy {error}") from error
+
+
+def options_for(name: str, policy_options: Mapping[str, Mapping[str, Any]]) -> Mapping[str, Any]:
+    """The scenario's options for the policy *name*: those under that very name, else under its function's name."""
+    function_name = getattr(find_policy(name), "__name__", name)
+    for key in (name, function_name, function_name.replace("_", "-")):
+        if key in policy_options:
+            return policy_options[key]
+    return {}

@@ -1,0 +1,222 @@
+"""What the best split would come to for somebody who knows every true curve: the measure of a policy.
+
+`best_static` is exact: one split of the pool for good, by dynamic programming over the true curves (max-plus
+convolution), whatever their shape. `best_dynamic` solves that anew whenever a guest comes or goes or enters another
+phase, and changes over at no cost: no policy has more at any instant while the guests that compute are the same. Both
+leave out what a machine takes away (siblings of a core, nodes), so on such hosts they are upper bounds only.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vscaf.simulate.scenario import GuestPlan, PhasePlan, Scenario
+
+Values = NDArray[np.float64]
+
+
+class HasSpeedup(Protocol):
+    """A curve, or what looks like one."""
+
+    def speedup(self, cpus: float) -> float:
+        """S(cpus) against one CPU."""
+
+
+_SMALLEST_STEP_S = 1e-9
+"""Two events closer than this are one."""
+
+
+def best_static(
+    curves: Sequence[HasSpeedup],
+    chunks: int,
+    chunk: int = 1,
+    bounds: Sequence[tuple[int, int]] | None = None,
+) -> tuple[tuple[int, ...], float]:
+    """The split of chunks * chunk CPUs with the largest sum of true speedups, in CPUs, and that sum.
+
+    bounds: the least and the most CPUs of each, rounded up to whole chunks; absent: one chunk and everything. CPUs
+    that would only harm are left over. Of equal sums the one that gives the earlier guests less. ValueError where the
+    minima do not fit, or are above the maxima.
+    """
+    if not curves:
+        return (), 0.0
+    limits = [(1, chunks)] * len(curves)
+    if bounds is not None:
+        limits = [(max(1, -(-low // chunk)), min(chunks, -(-high // chunk))) for low, high in bounds]
+    if len(limits) != len(curves):
+        raise ValueError(f"{len(limits)} bounds for {len(curves)} curves: give one for each")
+    if any(low > high for low, high in limits) or sum(low for low, _high in limits) > chunks:
+        raise ValueError(f"minima of {[low for low, _high in limits]} chunks in {chunks}: they do not fit: lower them")
+    best = np.zeros(chunks + 1)
+    choices = []
+    for curve, (low, high) in zip(curves, limits, strict=True):
+        values = speedups(curve, high * chunk)[::chunk][1:]
+        best, choice = _with_one_more(best, values, low)
+        choices.append(choice)
+    left, split = chunks, []
+    for choice in reversed(choices):
+        part = int(choice[left])
+        split.append(part * chunk)
+        left -= part
+    return tuple(reversed(split)), float(best[chunks])
+
+
+def speedups(curve: HasSpeedup, most: int) -> Values:
+    """The true speedup on 0, 1, ... *most* CPUs."""
+    return np.array([curve.speedup(cpus) for cpus in range(most + 1)])
+
+
+def _with_one_more(best: Values, values: Values, low: int) -> tuple[Values, NDArray[np.int64]]:
+    """The best sums by chunks handed out at most, with one more guest, and how many of them it has then.
+
+    values[k]: what k + 1 chunks are worth to it; it has at least *low*.
+    """
+    size = len(best)
+    sums = np.full(size, -np.inf)
+    choice = np.zeros(size, dtype=np.int64)
+    for part in range(low, min(len(values), size - 1) + 1):
+        candidate = best[: size - part] + values[part - 1]
+        better = candidate > sums[part:]
+        sums[part:][better] = candidate[better]
+        choice[part:][better] = part
+    return sums, choice
+
+
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """From start_s to end_s the same guests compute: the best split among them, in CPUs, and its sum of speedups."""
+
+    start_s: float
+    end_s: float
+    split: dict[str, int]
+    sum_of_speedups: float
+
+
+@dataclass(frozen=True, slots=True)
+class BestDynamic:
+    """The best split at every instant. sum_of_speedups: its mean over the scenario's averaging window.
+
+    exact: no guest's coming and going depends on how fast it was served. Only then is the mean an upper bound; else
+    another history, in which some end earlier, may have a larger mean.
+    """
+
+    stretches: tuple[Stretch, ...]
+    sum_of_speedups: float
+    exact: bool
+
+
+@dataclass(slots=True)
+class _Life:
+    """Where a guest is in its phases."""
+
+    plan: GuestPlan
+    ends_s: float
+    work_left_s: float
+    phase: int = 0
+    seconds_left: float = np.inf
+    phase_work_left_s: float = np.inf
+
+    def enter(self, number: int) -> None:
+        self.phase = number % len(self.plan.phases)
+        seconds, work_s = self.now.seconds, self.now.work_s
+        self.seconds_left = np.inf if seconds is None else seconds
+        self.phase_work_left_s = np.inf if work_s is None else work_s
+
+    @property
+    def now(self) -> PhasePlan:
+        return self.plan.phases[self.phase]
+
+
+def best_dynamic(scenario: Scenario, seed: int | None = None) -> BestDynamic:
+    """The best split of *scenario*'s guests at each instant, by their true curves, changed over in no time."""
+    waiting = list(scenario.expanded(seed))
+    there: list[_Life] = []
+    stretches: list[Stretch] = []
+    chunk, now_s = scenario.host.threads_per_core, 0.0
+    while now_s < scenario.seconds:
+        while waiting and waiting[0].start_s <= now_s + _SMALLEST_STEP_S:
+            there.append(_born(waiting.pop(0)))
+        busy = [life for life in there if life.now.curve is not None]
+        split, total = _split(busy, scenario.host.pcpus // chunk, chunk)
+        speeds = {life.plan.name: _speed(life, cpus) for life, cpus in zip(busy, split, strict=True)}
+        steps = [scenario.seconds - now_s, *(one.start_s - now_s for one in waiting[:1])]
+        for life in there:
+            speed = speeds.get(life.plan.name, 0.0)
+            steps += [life.ends_s - now_s, life.seconds_left]
+            if speed > 0.0:
+                steps.append(min(life.work_left_s, life.phase_work_left_s) / speed)
+        step = max(_SMALLEST_STEP_S, min(steps))
+        names = [life.plan.name for life in busy]
+        stretches.append(Stretch(now_s, now_s + step, dict(zip(names, split, strict=True)), total))
+        now_s += step
+        there = [life for life in there if _goes_on(life, now_s, step, speeds.get(life.plan.name, 0.0))]
+    plans = scenario.expanded(seed)
+    exact = all(
+        plan.work_s is None and all(phase.work_s is None or len(plan.phases) == 1 for phase in plan.phases)
+        for plan in plans
+    )
+    return BestDynamic(tuple(stretches), _mean(stretches, scenario), exact)
+
+
+def _born(plan: GuestPlan) -> _Life:
+    ends = [end for end in (plan.end_s, plan.crash_s) if end is not None]
+    life = _Life(plan, min(ends, default=np.inf), np.inf if plan.work_s is None else plan.work_s)
+    life.enter(0)
+    return life
+
+
+def _split(busy: Sequence[_Life], chunks: int, chunk: int) -> tuple[tuple[int, ...], float]:
+    """The best among those that compute; where they are more than the chunks, the first ones have one each."""
+    among = busy[:chunks]
+    values = [_PhaseCurve(life) for life in among]
+    # One chunk each is an upper bound where minima do not fit; the daemon cuts them too.
+    low = [life.plan.minimum for life in among]
+    if sum(-(-one // chunk) for one in low) > chunks:
+        low = [1] * len(among)
+    most = chunks * chunk
+    bounds = [
+        (least, max(least, min(most, life.plan.vcpus, life.plan.maximum or most)))
+        for least, life in zip(low, among, strict=True)
+    ]
+    split, total = best_static(values, chunks, chunk, bounds)
+    return split + (0,) * (len(busy) - len(among)), total
+
+
+class _PhaseCurve:
+    """What CPUs are worth to a guest in its present phase."""
+
+    def __init__(self, life: _Life) -> None:
+        self._life = life
+
+    def speedup(self, cpus: float) -> float:
+        return _speed(self._life, cpus)
+
+
+def _speed(life: _Life, cpus: float) -> float:
+    phase = life.now
+    usable = min(cpus, life.plan.vcpus, 1.0 if phase.serial else np.inf)
+    return 0.0 if phase.curve is None else phase.curve.speedup(usable)
+
+
+def _goes_on(life: _Life, now_s: float, step_s: float, speed: float) -> bool:
+    """Moves *life* on by *step_s*; whether it is still there."""
+    work_s = speed * step_s
+    life.work_left_s -= work_s
+    life.phase_work_left_s -= work_s
+    life.seconds_left -= step_s
+    if life.ends_s <= now_s + _SMALLEST_STEP_S or life.work_left_s <= _SMALLEST_STEP_S:
+        return False
+    if life.seconds_left <= _SMALLEST_STEP_S or life.phase_work_left_s <= _SMALLEST_STEP_S:
+        life.enter(life.phase + 1)
+    return True
+
+
+def _mean(stretches: Sequence[Stretch], scenario: Scenario) -> float:
+    total = 0.0
+    for stretch in stretches:
+        overlap_s = min(stretch.end_s, scenario.seconds) - max(stretch.start_s, scenario.settle_s)
+        total += max(0.0, overlap_s) * stretch.sum_of_speedups
+    return total / (scenario.seconds - scenario.settle_s)

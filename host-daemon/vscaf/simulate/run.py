@@ -1,0 +1,272 @@
+"""Runs a scenario under a policy: the daemon's own loop on a simulated host, in virtual time."""
+
+import asyncio
+import gc
+import logging
+import math
+import tempfile
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from vscaf_policies import Answer, Options, Policy, PoolState
+from vscaf_policies.registry import load_policy
+
+from vscaf import clock
+from vscaf.agentlink.interface import Link
+from vscaf.config import Config, PolicyConfig
+from vscaf.hypervisor.simulated import DEFAULT_SHARES, Latencies
+from vscaf.hypervisor.values import DomainKey, DomainSeen
+from vscaf.journal import Journal
+from vscaf.loop import Daemon
+from vscaf.simulate.guests import Guest, Tally, World
+from vscaf.simulate.host import CrowdedHost
+from vscaf.simulate.machine import SpeedModel, host_cpus
+from vscaf.simulate.measure import Diary, ErrorWords, Laws
+from vscaf.simulate.result import GuestResult, Run
+from vscaf.simulate.scenario import GuestPlan, Scenario
+from vscaf.simulate.virtual_time import run_virtual
+
+PROGRESS_STEPS = 100
+GC_THRESHOLDS = (100_000, 50, 1000)
+"""While a simulation runs: a fleet's many objects stay, and looking through them all each time takes a fifth of it."""
+
+NEWS_PERIOD_MS = 1000
+"""With a longer period, demand and ends are seen at the next look: a fleet's looks are then as many as its periods."""
+
+ARRIVAL_S = 1.0
+"""For so long after a guest has come, looks are made at once all the same: it is adopted and gets its share."""
+
+
+def simulate(
+    scenario: Scenario,
+    policy: str,
+    *,
+    seed: int | None = None,
+    options: Mapping[str, Any] | None = None,
+    on_progress: Callable[[float], None] | None = None,
+    policy_function: Policy | None = None,
+) -> Run:
+    """What *scenario* comes to under *policy*, one that is installed, or *policy_function* under that name.
+
+    seed: of the noise and of generated guests, None: the scenario's. options: of the policy, None: those that the
+    scenario has for it. on_progress: told the share of the time that is over. UsageError where the scenario or the
+    policy cannot be used; nothing else of this process is touched, but no event loop may run in the thread.
+    """
+    begun_s = time.perf_counter()
+    seed = scenario.seed if seed is None else seed
+    plans = scenario.expanded(seed)
+    if options is None:
+        options = scenario.policy_options.get(policy, {})
+    chosen = PolicyConfig(name=policy, options=dict(options))
+
+    async def run() -> Run:
+        simulation = _Simulation(scenario, plans, chosen, policy_function, seed, journal)
+        return await simulation.run(on_progress or (lambda share: None))
+
+    with tempfile.TemporaryDirectory(prefix="vscaf-simulate-") as directory:
+        journal = MemoryJournal(Path(directory), "simulated")
+        thresholds = gc.get_threshold()
+        gc.set_threshold(*GC_THRESHOLDS)
+        try:
+            result = run_virtual(run())
+        finally:
+            gc.set_threshold(*thresholds)
+            journal.close()
+    return replace(result, wall_s=time.perf_counter() - begun_s)
+
+
+class MemoryJournal(Journal):
+    """A journal that is never written out."""
+
+    def _replace(self, *args: Any, **options: Any) -> None:
+        """What would be written is forgotten."""
+
+
+class WatchedDaemon(Daemon):
+    """The daemon, with somebody who is told of each decision. After `heeds_until_s` it looks once a period, no more."""
+
+    heeds_until_s = math.inf
+
+    def wake(self) -> None:
+        """Looks at the host at once; later on, only goes on with what it does."""
+        if clock.now_s() <= self.heeds_until_s:
+            super().wake()
+        else:
+            self._on_news()
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        super().__setattr__(name, value)
+        if name == "decision" and value is not None and isinstance(self.events, Diary):
+            self.events.decided(value)
+
+
+class _Simulation:
+    """One run. To be made on the loop that it is to run on."""
+
+    def __init__(  # noqa: PLR0917 (what a run is made of)
+        self,
+        scenario: Scenario,
+        plans: tuple[GuestPlan, ...],
+        policy: PolicyConfig,
+        function: Policy | None,
+        seed: int,
+        journal: Journal,
+    ) -> None:
+        self._scenario = scenario
+        self._seed = seed
+        self._policy_name = policy.name
+        self._loop = asyncio.get_running_loop()
+        machine, latencies = scenario.host, scenario.latencies
+        cpus = host_cpus(machine)
+        self._pool = frozenset(range(machine.pcpus))
+        self._diary = Diary(self._loop.time, scenario.seconds, len(plans), machine.threads_per_core)
+        self._host = CrowdedHost(cpus, self._changed, Latencies(latencies.call_s, latencies.plug_s, latencies.unplug_s))
+        self._laws = Laws(self._host, self._pool, self._diary)
+        model = SpeedModel(machine, cpus)
+        self._at_once = scenario.period_ms <= NEWS_PERIOD_MS
+        world = World(self._host, model, latencies, scenario.noise, self._pool, self._at_once, self._ended)
+        self._guests = [Guest(plan, world, seed) for plan in plans]
+        self._by_key: dict[DomainKey, Guest] = {}
+        self._before: dict[str, Tally] = {}
+        config = Config(
+            pool=f"0-{machine.pcpus - 1}",
+            period_ms=scenario.period_ms,
+            newcomer_ms=scenario.newcomer_ms,
+            deadline_ms=scenario.deadline_ms,
+            policy=policy if function is None else PolicyConfig(name="unmanaged"),
+        )
+        self._daemon = WatchedDaemon(config, self._host, cpus, journal, self._diary, links=self._link)
+        counted = any(plan.curve.ipc is not None for plan in plans)
+        if function is not None or counted:
+            self._daemon.use_policy(policy, self._with_counters(function or load_policy(policy.name)))
+        self._laws.managed = lambda: self._daemon.roster.domains
+        self._laws.sharing = lambda: self._daemon.decision.sharing if self._daemon.decision else frozenset()
+        self._host.on_change, self._host.on_tuned = self._daemon.wake, self._daemon.tuned
+
+    def _with_counters(self, policy: Policy) -> Policy:
+        """*policy*, told the instructions per cycle of programs whose curves say them, which no agent reports."""
+
+        def told(pool: PoolState, options: Options) -> Mapping[str, int] | Answer | None:
+            ipc = {guest.plan.name: guest.ipc for guest in self._by_key.values() if guest.running}
+            domains = tuple(replace(domain, ipc=ipc.get(domain.name)) for domain in pool.domains)
+            return policy(replace(pool, domains=domains), options)
+
+        return told
+
+    def _link(self, seen: DomainSeen, on_news: Callable[[], None]) -> Link | None:
+        return self._by_key[seen.key].link(on_news) if seen.agent_socket is not None else None
+
+    def _start(self, guest: Guest) -> None:
+        if not self._at_once:
+            self._daemon.heeds_until_s = self._loop.time() + ARRIVAL_S
+        guest.start()
+        assert guest.key is not None  # it has started
+        self._by_key[guest.key] = guest
+        self._diary.came_or_went(guest.plan.name, gone=False)
+
+    def _ended(self, guest: Guest) -> None:
+        self._diary.came_or_went(guest.plan.name, gone=True)
+
+    def _changed(self, key: DomainKey) -> None:
+        guest = self._by_key[key]
+        if guest.running:
+            guest.changed()
+            self._laws.check(key)
+
+    async def run(self, on_progress: Callable[[float], None]) -> Run:
+        """Runs it to its end, and then has the daemon put everything back."""
+        scenario, loop = self._scenario, self._loop
+        handler = ErrorWords(self._diary)
+        logger = logging.getLogger("vscaf")
+        logger.addHandler(handler)
+        loop.set_exception_handler(lambda _loop, about: self._diary.violate(f"{about.get('exception', about)!r}"))
+        try:
+            for guest in self._guests:
+                if guest.plan.start_s <= 0.0:
+                    self._start(guest)
+                elif guest.plan.start_s < scenario.seconds:
+                    loop.call_at(guest.plan.start_s, self._start, guest)
+            loop.call_at(scenario.settle_s, self._begin_window)
+            daemon = loop.create_task(self._daemon.run())
+            for step in range(1, PROGRESS_STEPS + 1):
+                await asyncio.sleep(max(0.0, scenario.seconds * step / PROGRESS_STEPS - loop.time()))
+                if daemon.done():
+                    break  # it failed: awaiting it below says how
+                on_progress(step / PROGRESS_STEPS)
+            self._host.settle()
+            result = self._result()
+            self._laws.over = True  # the daemon gives everybody back what they had
+            self._daemon.heeds_until_s = math.inf
+            self._daemon.stop()
+            await daemon
+            await self._daemon.close()
+            self._check_put_back()
+            return replace(result, violations=tuple(self._diary.violations))
+        finally:
+            logger.removeHandler(handler)
+
+    def _begin_window(self) -> None:
+        """From here on speedups are averaged."""
+        for guest in self._guests:
+            guest.update()
+            self._before[guest.plan.name] = replace(guest.tally)
+
+    def _result(self) -> Run:
+        scenario, diary = self._scenario, self._diary
+        started = [guest for guest in self._guests if guest.started_s is not None]
+        window_s = scenario.seconds - scenario.settle_s
+        results, window_work_s = [], 0.0
+        for guest in started:
+            guest.update()
+            if guest.running and guest.key is not None:
+                self._laws.check(guest.key)
+            before = self._before.get(guest.plan.name, Tally())
+            work_s, wanting_s = guest.tally.work_s - before.work_s, guest.tally.wanting_s - before.wanting_s
+            window_work_s += work_s
+            results.append(
+                GuestResult(
+                    name=guest.plan.name,
+                    curve=guest.plan.curve.name,
+                    start_s=guest.started_s or 0.0,
+                    end_s=guest.ended_s,
+                    work_s=guest.tally.work_s,
+                    speedup=work_s / wanting_s if wanting_s > 0.0 else 0.0,
+                    claimed=guest.claimed,
+                )
+            )
+        present = [guest.plan.name for guest in started if guest.running]
+        converged_s = diary.converged_s(present, scenario.seconds)
+        sum_of_speedups = window_work_s / window_s
+        return Run(
+            scenario=scenario.name,
+            policy=self._policy_name,
+            seed=self._seed,
+            seconds=scenario.seconds,
+            pcpus=scenario.host.pcpus,
+            guests=tuple(results),
+            moments=diary.moments(),
+            decisions=diary.decisions,
+            sum_of_speedups=sum_of_speedups,
+            efficiency=sum_of_speedups / scenario.host.pcpus,
+            transitions=self._daemon.transitions,
+            moved_cpus=diary.moved_cpus,
+            exploration_cost=float(getattr(getattr(self._daemon, "learner", None), "cost", 0.0)),
+            converged_periods=None if converged_s is None else math.ceil(converged_s * 1000 / scenario.period_ms),
+            violations=(),
+            wall_s=0.0,
+        )
+
+    def _check_put_back(self) -> None:
+        """After the daemon has ended, everything is as it was when it began."""
+        for name in self._daemon.not_put_back:
+            self._diary.violate(f"{name} was not put back as it was found")
+        for guest in self._guests:
+            domain = self._host.domains.get(guest.key) if guest.key is not None else None
+            if domain is None:
+                continue
+            pins = {domain.pins[vcpu] for vcpu in range(domain.vcpus)}
+            if pins != {self._pool} or domain.cpu_shares != DEFAULT_SHARES:
+                self._diary.violate(f"{domain.name} has other pins or another weight than it was found with")

@@ -1,0 +1,215 @@
+"""What `vscaf simulate` does: load what was asked for, run it, and show and write what came of it."""
+
+import json
+import sys
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.table import Table
+from rich.text import Text
+from vscaf_policies import PolicyError, PoolState
+from vscaf_policies.registry import policy_names
+
+from vscaf.errors import UsageError, VscafError
+from vscaf.simulate.command import DEFAULT_POLICIES
+from vscaf.simulate.document import Outcomes, document
+from vscaf.simulate.named_policy import find_policy, options_for
+from vscaf.simulate.oracle import BestDynamic, best_dynamic
+from vscaf.simulate.scenario import Scenario, load_scenario, shipped_scenarios
+from vscaf.simulate.summary import Oracle
+from vscaf.simulate.sweep import Job, run_all, usable_cpus
+from vscaf.simulate.table import table
+
+LARGEST_ORACLE = 20_000
+"""Guests times pCPUs: beyond, the best split at every instant takes minutes and more."""
+
+WIDE = 200
+"""Columns of a table that does not go to a terminal."""
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What the user asks for; see the options of `vscaf simulate`. policies empty: the default ones."""
+
+    files: tuple[str, ...]
+    policies: tuple[str, ...] = ()
+    processes: int | None = None
+    seed: int | None = None
+    seeds: int = 1
+    output: Path | None = None
+    as_json: bool = False
+    pictures: bool | None = None
+
+
+def list_scenarios(as_json: bool) -> None:
+    """Print names, titles and sources of the shipped scenarios."""
+    found = {name: load_scenario(name) for name in shipped_scenarios()}
+    if as_json:
+        click.echo(
+            json.dumps(
+                [{"name": name, "title": one.title, "source": one.source} for name, one in found.items()], indent=2
+            )
+        )
+        return
+    rows = Table(box=None)
+    for column in ("name", "title", "source"):
+        rows.add_column(column, no_wrap=column == "name")
+    for name, one in found.items():
+        rows.add_row(Text(name), Text(one.title), Text(one.source))
+    _console().print(rows)
+
+
+def run(asked: Asked) -> int:
+    """Do it; the exit status. UsageError before the first run where what is asked for is wrong."""
+    scenarios = _scenarios(asked.files)
+    policies = asked.policies or tuple(name for name in DEFAULT_POLICIES if name in policy_names())
+    for scenario in scenarios:
+        for policy in policies:
+            _try(policy, scenario)
+    draw = _draws(asked)
+    if asked.output is not None:
+        _make(asked.output)
+    seeds = {one.name: _seeds(one, asked) for one in scenarios}
+    jobs = [Job(one, policy, seed) for one in scenarios for seed in seeds[one.name] for policy in policies]
+    with _progress(len(jobs)) as tell:
+        outcomes = run_all(jobs, asked.processes or usable_cpus(), tell)
+    each = len(outcomes) // len(scenarios)
+    found = [
+        Outcomes(scenario, _oracles(scenario, seeds[scenario.name]), outcomes[number * each : (number + 1) * each])
+        for number, scenario in enumerate(scenarios)
+    ]
+    _show(found, asked, draw)
+    good = all(not one.failures and not any(run.violations for run in one.runs) for one in found)
+    return 0 if good else 1
+
+
+def _scenarios(files: Sequence[str]) -> list[Scenario]:
+    """UsageError where one cannot be used, or two have one name."""
+    scenarios = [load_scenario(name) for name in files]
+    for name, count in Counter(scenario.name for scenario in scenarios).items():
+        if count > 1:
+            same = [file for file, one in zip(files, scenarios, strict=True) if one.name == name]
+            raise UsageError(f"{' and '.join(same)} are both named {name}: give each file a name of its own")
+    return scenarios
+
+
+def _seeds(scenario: Scenario, asked: Asked) -> range:
+    first = scenario.seed if asked.seed is None else asked.seed
+    return range(first, first + asked.seeds)
+
+
+def _try(policy: str, scenario: Scenario) -> None:
+    """UsageError where the policy, or its options of the scenario, cannot be used: asked of a pool without guests."""
+    options = options_for(policy, scenario.policy_options)
+    try:
+        find_policy(policy)(PoolState(scenario.host.pcpus, scenario.host.threads_per_core, 0.0, ()), options)
+    except PolicyError as error:
+        raise UsageError(f"scenario {scenario.name}: {error}") from error
+    except VscafError:
+        raise
+    except Exception as error:  # policies are other people's code: they may raise anything
+        why = f"{type(error).__name__}: {error}"
+        raise UsageError(f"policy {policy} fails on a pool without guests ({why}): mend it first") from error
+
+
+def _draws(asked: Asked) -> bool:
+    """Whether there will be pictures. UsageError where they were asked for and cannot be drawn."""
+    if asked.output is None or asked.pictures is False:
+        return False
+    from vscaf.simulate.pictures import need_matplotlib  # noqa: PLC0415  (only where there are pictures)
+
+    try:
+        need_matplotlib()
+    except UsageError as error:
+        if asked.pictures:
+            raise
+        click.echo(f"vscaf: no pictures: {error}", err=True)
+        return False
+    return True
+
+
+def _make(directory: Path) -> None:
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UsageError(f"--output {directory}: {error.strerror}: give a directory that can be written") from error
+
+
+def _oracles(scenario: Scenario, seeds: Sequence[int]) -> dict[int, Oracle]:
+    """What the best splits would come to, by seed: none where that cannot be told, or would take hours."""
+    guests = len(scenario.expanded())
+    if guests * scenario.host.pcpus > LARGEST_ORACLE:
+        return {}
+    drawn = seeds if scenario.arrivals else seeds[:1]
+    best = {seed: best_dynamic(scenario, seed) for seed in drawn}
+    found = {seed: _oracle(scenario, one) for seed, one in best.items() if one.exact}
+    return found if scenario.arrivals else dict.fromkeys(seeds, found[seeds[0]]) if found else {}
+
+
+def _oracle(scenario: Scenario, best: BestDynamic) -> Oracle:
+    splits = [stretch.split for stretch in best.stretches if stretch.end_s > scenario.settle_s]
+    same = all(split == splits[0] for split in splits)
+    return Oracle(best.sum_of_speedups, splits[0] if same else None)
+
+
+def _show(found: Sequence[Outcomes], asked: Asked, draw: bool) -> None:
+    content = document(found)
+    if asked.as_json:
+        click.echo(_text(content), nl=False)
+    else:
+        console = _console()
+        for one in found:
+            console.print(table(one, console))
+    if asked.output is None:
+        return
+    written = [asked.output / "results.json"]
+    try:
+        written[0].write_text(_text(content), encoding="utf-8")
+        if draw:
+            from vscaf.simulate.pictures import write_pictures  # noqa: PLC0415  (it takes matplotlib with it)
+
+            for one in found:
+                written += write_pictures(one, asked.output)
+    except OSError as error:
+        raise VscafError(f"--output {asked.output}: {error.strerror}: make room, or give another directory") from error
+    for path in written:
+        click.echo(f"wrote {path}", err=asked.as_json)
+
+
+def _text(content: Mapping[str, Any]) -> str:
+    return json.dumps(content, indent=2, allow_nan=False) + "\n"
+
+
+def _console() -> Console:
+    """Standard output; wide where no terminal says how wide it is, so that figures are not broken into lines."""
+    return Console() if sys.stdout.isatty() else Console(width=WIDE)
+
+
+@contextmanager
+def _progress(runs: int) -> "Iterator[Any]":
+    """A bar on standard error while the runs go on, if that is a terminal; yields what is told the runs done."""
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        yield None
+        return
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=console, transient=True) as bar:
+        task = bar.add_task("runs", total=runs)
+
+        def tell(done: float) -> None:
+            bar.update(task, completed=done)
+
+        yield tell

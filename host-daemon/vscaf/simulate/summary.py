@@ -1,0 +1,205 @@
+"""What runs come to: spreads over seeds, and ratios to other runs and to the oracle. Pure."""
+
+import math
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import median
+
+from vscaf.simulate.result import Run
+from vscaf.simulate.scenario import Scenario
+
+EQUIPARTITION = "equipartition"
+"""The policy that the others are held against, as in Creech 2015, chapter 7."""
+
+
+@dataclass(frozen=True, slots=True)
+class Oracle:
+    """The largest sum of speedups that a split, or one after the other, gives by the true curves.
+
+    split: CPUs by guest where one and the same is the best all the time, else None.
+    """
+
+    sum_of_speedups: float
+    split: Mapping[str, int] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """The median of some values, the least and the most of them."""
+
+    middle: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True, slots=True)
+class Ratios:
+    """A run's sum of speedups over that of equipartition with the same seed, and over the oracle's. None: no such.
+
+    The sum is that of `measure`.
+    """
+
+    to_equipartition: float | None
+    to_oracle: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """What one policy did on one scenario, over its seeds. None: no run has such a figure.
+
+    sum_of_speedups: that of `measure`. finished_s: when the last guest ended, of the runs in which all did. unsettled:
+    runs that did not converge; `converged_periods` is of the others. violations: in all runs together.
+    """
+
+    policy: str
+    runs: int
+    sum_of_speedups: Spread
+    to_equipartition: Spread | None
+    to_oracle: Spread | None
+    finished_s: Spread | None
+    converged_periods: Spread | None
+    unsettled: int
+    transitions: Spread
+    moved_cpus: Spread
+    exploration_cost: Spread
+    wall_s: Spread
+    violations: int
+    guests: Mapping[str, Spread]
+
+
+def spread(values: Iterable[float | None]) -> Spread | None:
+    """Over the values that are there; None where there is none."""
+    there = [float(value) for value in values if value is not None]
+    return Spread(median(there), min(there), max(there)) if there else None
+
+
+def has_end(scenario: Scenario) -> bool:
+    """Whether it is about guests that do their work and end: then a mean over time says when, and not how well."""
+    return any(guest.work_s is not None for guest in scenario.guests)
+
+
+def measure(scenario: Scenario, run: Run) -> float:
+    """The sum of speedups that policies are compared by.
+
+    The mean over the averaging window of the sum; where guests do their work and end, the sum of each guest's own
+    speedup, as in Creech 2015, Table 7.2.
+    """
+    return guest_speedups(run) if has_end(scenario) else run.sum_of_speedups
+
+
+def guest_speedups(run: Run) -> float:
+    """The sum of the guests' speedups, each over the time in which it was there."""
+    return sum(guest.speedup for guest in run.guests)
+
+
+def finished_s(run: Run) -> float | None:
+    """When the last guest ended; None where one did not."""
+    ends = [guest.end_s for guest in run.guests if guest.end_s is not None]
+    return max(ends) if ends and len(ends) == len(run.guests) else None
+
+
+def ratios(scenario: Scenario, runs: Sequence[Run], oracles: Mapping[int, Oracle]) -> list[Ratios]:
+    """For each of the runs of one scenario, in their order. oracles: by seed."""
+    equal = {run.seed: measure(scenario, run) for run in runs if run.policy == EQUIPARTITION}
+    best = {seed: oracle.sum_of_speedups for seed, oracle in oracles.items()}
+    return [
+        Ratios(_ratio(measure(scenario, run), equal.get(run.seed)), _ratio(measure(scenario, run), best.get(run.seed)))
+        for run in runs
+    ]
+
+
+def _ratio(mine: float, other: float | None) -> float | None:
+    return mine / other if other else None
+
+
+def summaries(scenario: Scenario, runs: Sequence[Run], oracles: Mapping[int, Oracle]) -> list[Summary]:
+    """For each policy that is in *runs*, all of one scenario, in the order in which they come first."""
+    of_policy: dict[str, list[tuple[Run, Ratios]]] = defaultdict(list)
+    for run, ratio in zip(runs, ratios(scenario, runs, oracles), strict=True):
+        of_policy[run.policy].append((run, ratio))
+    return [_summary(scenario, policy, some) for policy, some in of_policy.items()]
+
+
+def _summary(scenario: Scenario, policy: str, some: Sequence[tuple[Run, Ratios]]) -> Summary:
+    runs = [run for run, _ in some]
+    speedups: dict[str, list[float]] = defaultdict(list)
+    for run in runs:
+        for guest in run.guests:
+            speedups[guest.name].append(guest.speedup)
+    return Summary(
+        policy,
+        len(runs),
+        _full(measure(scenario, run) for run in runs),
+        spread(ratio.to_equipartition for _, ratio in some),
+        spread(ratio.to_oracle for _, ratio in some),
+        spread(finished_s(run) for run in runs),
+        spread(run.converged_periods for run in runs),
+        sum(run.converged_periods is None for run in runs),
+        _full(run.transitions for run in runs),
+        _full(run.moved_cpus for run in runs),
+        _full(run.exploration_cost for run in runs),
+        _full(run.wall_s for run in runs),
+        sum(len(run.violations) for run in runs),
+        {name: _full(values) for name, values in speedups.items()},
+    )
+
+
+def _full(values: Iterable[float]) -> Spread:
+    """The spread of values of which there is one at least."""
+    found = spread(values)
+    assert found is not None
+    return found
+
+
+def short_names(policies: Iterable[str]) -> dict[str, str]:
+    """What to call each policy in a narrow place: of `file.py:function` the function, where no other has its name."""
+    names = {policy: policy.rpartition(":")[2] for policy in policies}
+    shared = Counter(names.values())
+    return {policy: short if shared[short] == 1 else policy for policy, short in names.items()}
+
+
+def quantile(values: Sequence[float], share: float) -> float:
+    """The value that *share* of the values are below, linear between two of them. NaN of none."""
+    if not values:
+        return math.nan
+    ordered = sorted(values)
+    at = share * (len(ordered) - 1)
+    below = math.floor(at)
+    above = min(below + 1, len(ordered) - 1)
+    return ordered[below] + (at - below) * (ordered[above] - ordered[below])
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """The split that was in force longest in a stretch of time, and the least and most that each guest had in it."""
+
+    cpus: tuple[int, ...]
+    least: tuple[int, ...]
+    most: tuple[int, ...]
+
+
+def usual_split(run: Run, names: Sequence[str]) -> Split | None:
+    """How the run split the pool among *names* in the later half of the time in which it gave CPUs to all of them.
+
+    None where it never did: the policy leaves the CPUs alone, or the guests were not there together.
+    """
+    moments = run.moments
+    ends = [*(moment.time_s for moment in moments[1:]), run.seconds][: len(moments)]
+    stretches = [
+        (moment.time_s, min(end_s, run.seconds), tuple(moment.allocations.get(name, 0) for name in names))
+        for moment, end_s in zip(moments, ends, strict=True)
+    ]
+    together = [one for one in stretches if min(one[2]) > 0 and one[1] > one[0]]
+    if not together:
+        return None
+    left_s = sum(end_s - start_s for start_s, end_s, _ in together) / 2
+    lasted: dict[tuple[int, ...], float] = defaultdict(float)
+    for start_s, end_s, cpus in reversed(together):
+        lasted[cpus] += min(left_s, end_s - start_s)
+        left_s -= end_s - start_s
+        if left_s <= 0:
+            break
+    longest = max(lasted, key=lambda cpus: (lasted[cpus], cpus))
+    by_guest = list(zip(*lasted, strict=True))
+    return Split(longest, tuple(min(some) for some in by_guest), tuple(max(some) for some in by_guest))

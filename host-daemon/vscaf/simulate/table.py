@@ -1,0 +1,130 @@
+"""What came of a scenario as people read it: a row for each policy."""
+
+from collections.abc import Mapping
+
+from rich.console import Console, Group
+from rich.table import Table
+from rich.text import Text
+
+from vscaf.simulate.document import Outcomes
+from vscaf.simulate.summary import Oracle, Spread, Summary, has_end, quantile, short_names, summaries
+from vscaf.status import printable
+
+FEW_GUESTS = 6
+"""So many have a column each; of more, quantiles are shown."""
+
+WIDEST = 1000
+"""Columns of a terminal that any table fits into."""
+
+QUANTILES = {"min": 0.0, "10%": 0.1, "median": 0.5, "90%": 0.9, "max": 1.0}
+
+
+def table(one: Outcomes, console: Console) -> Group:
+    """The table of one scenario as *console* has room for it, and what went wrong, in lines below it.
+
+    Where a row for each policy is too wide, there is a column for each.
+    """
+    scenario, runs = one.scenario, one.runs
+    parts: list[Table | Text] = []
+    found = summaries(scenario, runs, one.oracles)
+    if found:
+        title, columns, rows = _cells(one, found)
+        upright = _table(title, columns, rows)
+        wide = console.measure(upright, options=console.options.update(width=WIDEST)).maximum
+        parts.append(upright if wide <= console.width else _table(title, *_turned(columns, rows)))
+    if one.oracles:
+        parts.append(Text(printable(_oracle(next(iter(one.oracles.values()))))))
+    for run in runs:
+        for violation in run.violations[:3]:
+            parts.append(Text(printable(f"violation: {run.policy}, seed {run.seed}: {violation}"), style="bold red"))
+    for bad in one.failures:
+        parts.append(Text(printable(f"failed: {bad.policy}, seed {bad.seed}: {bad.why}"), style="bold red"))
+    if not parts:
+        parts.append(Text(printable(f"{scenario.name}: no run")))
+    return Group(*parts)
+
+
+def _oracle(oracle: Oracle) -> str:
+    words = f"oracle: {oracle.sum_of_speedups:.2f} with the best split "
+    if oracle.split is None:
+        return words + "at every instant"
+    shown = ": " + ", ".join(f"{name} {cpus}" for name, cpus in oracle.split.items())
+    return words + "all the time" + (shown if len(oracle.split) <= FEW_GUESTS else "")
+
+
+def _table(title: str, columns: list[str], rows: list[list[str]]) -> Table:
+    shown = Table(title=Text(printable(title)), title_justify="left")
+    shown.add_column(Text(printable(columns[0])), no_wrap=True)
+    for column in columns[1:]:
+        shown.add_column(Text(printable(column)), justify="right")
+    for row in rows:
+        shown.add_row(*(Text(_printable_lines(cell)) for cell in row))
+    return shown
+
+
+def _turned(columns: list[str], rows: list[list[str]]) -> tuple[list[str], list[list[str]]]:
+    """Rows as columns."""
+    first, *others = zip(columns, *rows, strict=True)
+    return list(first), [list(row) for row in others]
+
+
+def _cells(one: Outcomes, found: list[Summary]) -> tuple[str, list[str], list[list[str]]]:
+    """The title, the columns, and a row for each policy."""
+    scenario = one.scenario
+    seeds = max(summary.runs for summary in found)
+    title = f"{scenario.name}: {scenario.host.pcpus} pCPUs, {scenario.seconds:g} s"
+    if seeds > 1:
+        title += f", {seeds} seeds: median (least to most)"
+    names = list(dict.fromkeys(name for summary in found for name in summary.guests))
+    few = len(names) <= FEW_GUESTS
+    columns = ["policy", "sum of speedups", *(names if few else [f"S {name}" for name in QUANTILES])]
+    ends = has_end(scenario)
+    columns += ["finished s"] if ends else []
+    columns += ["/ equal", "/ oracle", "periods", "transitions", "moved", "explored", "wall s"]
+    short = short_names(summary.policy for summary in found)
+    rows = [
+        [
+            short[summary.policy],
+            _shown(summary.sum_of_speedups, ".2f"),
+            *(_guests(summary.guests, names) if few else _quantiles(summary.guests)),
+            *([_shown(summary.finished_s, ".1f")] if ends else []),
+            _shown(summary.to_equipartition, ".3f"),
+            _shown(summary.to_oracle, ".3f"),
+            _periods(summary),
+            _shown(summary.transitions, ".0f"),
+            _shown(summary.moved_cpus, ".0f"),
+            _shown(summary.exploration_cost, ".2%"),
+            _shown(summary.wall_s, ".1f"),
+        ]
+        for summary in found
+    ]
+    return title, columns, rows
+
+
+def _guests(guests: Mapping[str, Spread], names: list[str]) -> list[str]:
+    return [_shown(guests.get(name), ".2f") for name in names]
+
+
+def _quantiles(guests: Mapping[str, Spread]) -> list[str]:
+    speedups = [guest.middle for guest in guests.values()]
+    return [f"{quantile(speedups, share):.2f}" for share in QUANTILES.values()]
+
+
+def _periods(summary: Summary) -> str:
+    if summary.unsettled == 0:
+        return _shown(summary.converged_periods, ".0f")
+    if summary.unsettled == summary.runs:
+        return "never"
+    return f"{_shown(summary.converged_periods, '.0f')}, {summary.unsettled} never"
+
+
+def _printable_lines(text: str) -> str:
+    """Each line of *text*, printable."""
+    return "\n".join(printable(line) for line in text.split("\n"))
+
+
+def _shown(value: Spread | None, form: str) -> str:
+    if value is None:
+        return "-"
+    middle, low, high = (format(one, form) for one in (value.middle, value.low, value.high))
+    return middle if low == high else f"{middle}\n({low} to {high})"

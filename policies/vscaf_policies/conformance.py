@@ -1,0 +1,374 @@
+"""Does a policy keep the contract? For those who write one: tries it on many pool states and says what it breaks."""
+
+import inspect
+import time
+from collections.abc import Callable, Mapping, Sequence, Set
+from copy import deepcopy
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from random import Random
+from statistics import median
+from typing import cast
+
+from vscaf_policies.bounds import competes, limits
+from vscaf_policies.pool_states import as_python, pool_states, shrink, sized_pool
+from vscaf_policies.state import Answer, DomainState, Options, Policy, PolicyError, PoolState
+
+SLOW_S = 0.05
+"""A decision that takes longer is slow: a fifth of the period of 250 ms, and a policy may be asked twice in one."""
+
+SIZES = (10, 100, 1000)
+"""Domains in the pools that decisions are timed on."""
+
+UNKNOWN_OPTION = "no-such-option"
+NO_DOMAIN = PoolState(4, 1, 0.0, ())
+
+
+class Verdict(StrEnum):
+    """failed: the contract is broken. slow, noted: vscaf can live with it, and so may you. passed: nothing found."""
+
+    PASSED = "passed"
+    FAILED = "failed"
+    SLOW = "slow"
+    NOTED = "noted"
+
+
+class DidNotReturn(BaseException):
+    """Raised inside a policy by a caller of check_policy that limits the time of each call. It ends the checks.
+
+    No Exception: a policy that catches those must not catch this.
+    """
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What one check found.
+
+    words: what, and the mend. example: Python that makes the smallest `pool` found that shows it, and the `options`,
+    ready to paste; empty where none is needed.
+    """
+
+    check: str
+    verdict: Verdict
+    words: str
+    example: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """What a policy did, as values that can be compared later.
+
+    kind: answer, nothing (None), wrong (no answer at all), refused (PolicyError) or raised. words: what was wrong.
+    """
+
+    kind: str
+    words: str = ""
+    cpus: Mapping[str, int] = field(default_factory=dict)
+    queued: frozenset[str] = frozenset()
+    suspended: frozenset[str] = frozenset()
+
+    def __str__(self) -> str:
+        """For people, cut where it is long."""
+        if self.kind != "answer":
+            return self.words or "None"
+        shown = sorted(self.cpus.items())
+        text = ", ".join(f"{name}: {cpus}" for name, cpus in shown[:6]) + (", ..." if len(shown) > 6 else "")
+        waiting = sorted(self.queued | self.suspended)[:6]
+        return "{" + text + "}" + (f" while {', '.join(waiting)} wait" if waiting else "")
+
+
+Fault = Callable[[PoolState, Said], str]
+"""What is wrong with a state and what was said of it, in words; empty: nothing."""
+
+
+def check_policy(
+    policy: Policy,
+    options: Options,
+    *,
+    seed: int = 0,
+    states: Sequence[PoolState] | None = None,
+    delay_s: float = 1.1,
+    sizes: Sequence[int] = SIZES,
+) -> tuple[Finding, ...]:
+    """Try the policy with these options on states (default: pool_states(seed)); what was found, check by check.
+
+    It keeps the contract where no finding has the verdict failed. delay_s: how long is waited before it is asked
+    again, to find one that reads a clock: what changes once a second is seen after more than that. sizes: domains in
+    the pools that decisions are timed on.
+    Nothing is raised, whatever the policy raises; a policy that does not return is waited for.
+    """
+    states = pool_states(seed) if states is None else states
+    return _Trial(policy, options, states=states, seed=seed, delay_s=delay_s, sizes=sizes).findings()
+
+
+def ask(policy: Policy, state: PoolState, options: Options) -> Said:
+    """What the policy says of the state, whatever that is."""
+    try:
+        return _taken_apart(policy(state, options))
+    except PolicyError as error:
+        return Said("refused", f"PolicyError: {_one_line(error)}")
+    except (Exception, SystemExit) as error:  # noqa: BLE001  policies are other people's code: they may raise anything
+        return Said("raised", f"{type(error).__name__}: {_one_line(error)}")
+
+
+class _Trial:
+    def __init__(
+        self,
+        policy: Policy,
+        options: Options,
+        *,
+        states: Sequence[PoolState],
+        seed: int,
+        delay_s: float,
+        sizes: Sequence[int],
+    ) -> None:
+        self._policy = policy
+        self._options = options
+        self._states = sorted(states, key=lambda state: len(state.domains))  # what fails first is small already
+        self._first: list[Said] = []
+        self._seed = seed
+        self._delay_s = delay_s
+        self._sizes = sizes
+        self._asking: tuple[PoolState, Options] = (NO_DOMAIN, options)
+        self._found: list[Finding] = []
+
+    def findings(self) -> tuple[Finding, ...]:
+        try:
+            self._all_checks()
+        except DidNotReturn as error:
+            state, options = self._asking
+            smallest = shrink(state, self._hangs, seconds=10.0)
+            words = f"{error}: in the daemon it would stop everything for good"
+            self._note("returns", Verdict.FAILED, words, as_python(smallest, options))
+        else:
+            self._note("returns", Verdict.PASSED, "every call")
+        return tuple(self._found)
+
+    def _all_checks(self) -> None:
+        said = self._ask(NO_DOMAIN)
+        if said.kind not in ("answer", "nothing"):
+            mend = "give it options that it takes" if said.kind == "refused" else "return an empty answer"
+            words = f"of a pool without domains, with which vscaf tries it first: {said}; {mend}"
+            self._note("options", Verdict.FAILED, words)
+            return  # there is nothing else to try
+        self._note("options", Verdict.PASSED, "taken")
+        self._unknown_option()
+        self._explores()
+        self._first = [self._ask(deepcopy(state)) for state in self._states]  # who changes it must not change ours
+        self._try("raises", _what_it_raises, "nothing on any state")
+        self._try("refuses", _what_it_refuses, "no state", Verdict.NOTED)
+        self._leave_out("raised", "refused")
+        nothing = {said.kind for said in self._first} == {"nothing"}
+        self._try("answer", _wrong_answer, "always None: it leaves everything alone" if nothing else "CPUs by name")
+        self._leave_out("wrong")
+        if not self._try("arguments", self._arguments_changed, "left as they are"):
+            return  # the states are no longer what they were
+        # A policy that says now this, now that of one question would fail the rest for the same reason.
+        if self._try("repeated", self._changes_its_mind, "asked twice, and with a copy, it says the same"):
+            self._try("order-of-domains", self._depends_on_order, "does not matter")
+            self._time_and_order_of_calls()
+        self._try("bounds", _outside_bounds, "within bounds and pool by itself", Verdict.NOTED)
+        self._how_long()
+
+    def _note(self, check: str, verdict: Verdict, words: str, example: str = "") -> None:
+        self._found.append(Finding(check, verdict, words, example))
+
+    def _ask(self, state: PoolState, options: Options | None = None) -> Said:
+        self._asking = (state, deepcopy(dict(self._options)) if options is None else options)
+        return ask(self._policy, *self._asking)
+
+    def _hangs(self, state: PoolState) -> bool:
+        try:
+            ask(self._policy, state, self._asking[1])
+        except DidNotReturn:
+            return True
+        return False
+
+    def _try(self, check: str, fault: Fault, good: str, bad: Verdict = Verdict.FAILED) -> bool:
+        """Note the first state on which there is a fault, made smaller; whether there was none."""
+        for state, said in zip(self._states, self._first, strict=True):
+            words = fault(state, said)
+            if words:
+                smallest = self._smallest(state, fault, _mend(words))
+                words = fault(smallest, self._ask(smallest)) or words
+                self._note(check, bad, words, as_python(smallest, self._options))
+                return False
+        self._note(check, Verdict.PASSED, good if self._states else "not tried: there is no usable answer")
+        return True
+
+    def _smallest(self, state: PoolState, fault: Fault, mend: str) -> PoolState:
+        """A smaller state with the same fault."""
+        return shrink(state, lambda one: _mend(fault(one, self._ask(deepcopy(one)))) == mend)
+
+    def _leave_out(self, *kinds: str) -> None:
+        """No longer use states of which such was said."""
+        kept = [(state, said) for state, said in zip(self._states, self._first, strict=True) if said.kind not in kinds]
+        self._states, self._first = [state for state, _ in kept], [said for _, said in kept]
+
+    def _unknown_option(self) -> None:
+        said = self._ask(NO_DOMAIN, {**self._options, UNKNOWN_OPTION: 1})
+        mend = "raise PolicyError (refuse_unknown_options does), so that a misspelt option is noticed"
+        if said.kind == "refused" and UNKNOWN_OPTION in said.words:
+            self._note("unknown-option", Verdict.PASSED, "refused by name")
+        elif said.kind == "refused":
+            self._note("unknown-option", Verdict.NOTED, f"refused, but not by name ({said.words}): name it")
+        else:
+            did = "is taken without a word" if said.kind in ("answer", "nothing") else f"gives {said}"
+            self._note("unknown-option", Verdict.FAILED, f"an unknown option {did}: {mend}")
+
+    def _explores(self) -> None:
+        explores = getattr(self._policy, "explores", False)
+        if isinstance(explores, bool):
+            words = "vscaf may vary its allocations a little" if explores else "vscaf gives what it says"
+            self._note("explores", Verdict.PASSED, words)
+        else:
+            words = f"its attribute `explores` is {explores!r}: set it to True, or leave it out"
+            self._note("explores", Verdict.FAILED, words)
+
+    def _arguments_changed(self, state: PoolState, said: Said) -> str:
+        given, options = deepcopy(state), deepcopy(dict(self._options))
+        self._ask(given, options)
+        if options != self._options:
+            return f"it changes its options, to {options!r}: work on a copy"
+        return "" if given == state else "it changes the pool that it is given: work on a copy"
+
+    def _changes_its_mind(self, state: PoolState, said: Said) -> str:
+        first, second = self._ask(state), self._ask(state)
+        if first != second:
+            return f"asked twice, it says {first}, then {second}: let it be a pure function"
+        third = self._ask(deepcopy(state))
+        return "" if second == third else f"it says {second}, but {third} of an equal copy: go by values alone"
+
+    def _depends_on_order(self, state: PoolState, said: Said) -> str:
+        by_name = tuple(sorted(state.domains, key=lambda domain: domain.name))
+        first = self._ask(replace(state, domains=by_name))
+        shuffled = list(by_name)
+        Random(self._seed).shuffle(shuffled)
+        for order in (state.domains, by_name[::-1], tuple(shuffled)):
+            other = self._ask(replace(state, domains=order))
+            if other != first:
+                names = ", ".join(domain.name for domain in order[:4]) + (", ..." if len(order) > 4 else "")
+                mend = "let names decide ties" if _alike(state.domains) else "sort the domains by name first"
+                return f"it says {first}, but {other} where their order in the pool is {names}: {mend}"
+        return ""
+
+    def _time_and_order_of_calls(self) -> None:
+        """What it says of a state must depend neither on the clock nor on what it was asked about before."""
+        before = [self._ask(state) for state in self._states]
+        time.sleep(self._delay_s)
+        later = [self._ask(state) for state in self._states]
+        mend = "it goes by a clock, or keeps something from call to call; the time is pool.time_s"
+        if self._same("later", before, later, f"the same {self._delay_s:g} s later", mend):
+            backwards = [self._ask(state) for state in reversed(self._states)][::-1]
+            mend = "it depends on what it was asked before; let it keep nothing from call to call"
+            self._same("order-of-calls", before, backwards, "does not matter", mend)
+
+    def _same(self, check: str, before: list[Said], after: list[Said], good: str, mend: str) -> bool:
+        for state, one, other in zip(self._states, before, after, strict=True):
+            if one != other:
+                words = f"it says {one}, and another time {other}: {mend}"
+                self._note(check, Verdict.FAILED, words, as_python(state, self._options))
+                return False
+        self._note(check, Verdict.PASSED, good)
+        return True
+
+    def _how_long(self) -> None:
+        """The median over pools that it has not seen: what it remembers of others does not count."""
+        times = {}
+        self._ask(sized_pool(self._sizes[0], self._seed - 1))
+        for size in self._sizes:
+            taken_s = []
+            for number in range(3):
+                state = sized_pool(size, self._seed + 1 + number)
+                start_s = time.perf_counter()
+                self._ask(state)
+                taken_s.append(time.perf_counter() - start_s)
+                if taken_s[0] > 20 * SLOW_S:
+                    break  # slow it is; three times would not say more
+            times[size] = median(taken_s)
+        words = ", ".join(f"{_milliseconds(seconds)} for {size} domains" for size, seconds in times.items())
+        if max(times.values()) > SLOW_S:
+            words += f": above {1000 * SLOW_S:g} ms it holds up the daemon"
+        self._note("time", Verdict.SLOW if max(times.values()) > SLOW_S else Verdict.PASSED, words)
+
+
+def _milliseconds(seconds: float) -> str:
+    return f"{1000 * seconds:.0f} ms" if seconds > 0.01 else f"{1000 * seconds:.2g} ms"
+
+
+def _one_line(error: BaseException) -> str:
+    return " ".join(str(error).split())[:300]
+
+
+def _mend(words: str) -> str:
+    """What follows the last colon: the same for the same fault of another state."""
+    return words.rpartition(": ")[2]
+
+
+def _alike(domains: Sequence[DomainState]) -> bool:
+    """Whether two of them differ in nothing but their names."""
+    return len({replace(domain, name="") for domain in domains}) < len(domains)
+
+
+def _taken_apart(answer: object) -> Said:
+    if answer is None:
+        return Said("nothing")
+    whole = answer if isinstance(answer, Answer) else Answer(cast(Mapping[str, int], answer))
+    answer, queued, suspended = whole.cpus, whole.queued, whole.suspended
+    if inspect.iscoroutine(answer):
+        answer.close()
+        return Said("wrong", "it returns a coroutine: write def, not async def")
+    if not isinstance(answer, Mapping):
+        return Said("wrong", f"it returns {type(answer).__name__}: return CPUs by domain name, an Answer, or None")
+    if not isinstance(queued, Set) or not isinstance(suspended, Set):
+        return Said("wrong", "it names who waits in something that is no set: give Answer frozensets of names")
+    for name, cpus in answer.items():
+        if not isinstance(name, str):
+            return Said("wrong", f"it names {name!r} ({type(name).__name__}): name domains by their names")
+        if type(cpus) is not int or cpus < 0:
+            of_type = "" if type(cpus) is int else f" ({type(cpus).__name__})"
+            return Said("wrong", f"it gives {name} {cpus!r}{of_type} CPUs: give whole numbers >= 0, made with int()")
+    return Said("answer", "", dict(answer), frozenset(queued), frozenset(suspended))
+
+
+_STANDSTILL = "vscaf then leaves everything as it is, whoever comes or goes"
+
+
+def _what_it_raises(state: PoolState, said: Said) -> str:
+    return f"{said.words}: {_STANDSTILL}" if said.kind == "raised" else ""
+
+
+def _what_it_refuses(state: PoolState, said: Said) -> str:
+    return f"{said.words}: {_STANDSTILL}; PolicyError is for options" if said.kind == "refused" else ""
+
+
+def _wrong_answer(state: PoolState, said: Said) -> str:
+    if said.kind == "wrong":
+        return said.words
+    may_rest = {domain.name: domain.may_rest for domain in state.domains}
+    for what, names in (("gives CPUs to", said.cpus), ("queues", said.queued), ("suspends", said.suspended)):
+        strangers = sorted(repr(name) for name in names if name not in may_rest)
+        if strangers:
+            return f"it {what} {strangers[0]}, which is not in the pool: name domains of the pool alone"
+    kept = sorted(name for name in said.queued if not may_rest[name])
+    return f"it queues {kept[0]}, which may not rest: give it CPUs, or suspend it" if kept else ""
+
+
+def _outside_bounds(state: PoolState, said: Said) -> str:
+    """How vscaf would have to mend the answer. Who waits or rests does not count: vscaf does not give them any."""
+    if said.kind != "answer":
+        return ""
+    counted = [one for one in state.domains if competes(one) and one.name not in said.queued | said.suspended]
+    given = {domain.name: said.cpus.get(domain.name, domain.allocation) for domain in counted}
+    whole = state.cpus // state.chunk * state.chunk
+    if sum(given.values()) > whole:
+        return f"it gives {sum(given.values())} CPUs of {whole}: vscaf cuts that down in the ratio of the answer"
+    bounds = {domain.name: limits(domain, state.chunk) for domain in counted}
+    if sum(low for low, _high in bounds.values()) > whole:
+        return ""  # not everybody can be kept within the bounds
+    for name, (low, high) in bounds.items():
+        if not low <= given[name] <= high:
+            return f"it gives {name} {given[name]} CPUs, and its bounds are {low} to {high}: vscaf keeps it within them"
+        if given[name] % state.chunk:
+            return f"it gives {name} {given[name]} CPUs in chunks of {state.chunk}: vscaf gives whole chunks"
+    return ""

@@ -1,0 +1,78 @@
+"""Gangs: a few domains at a time have the pool, whole, and the others do not run at all until their turn."""
+
+import math
+from collections.abc import Sequence
+
+from vscaf_policies.bounds import competes, largest, smallest
+from vscaf_policies.intpart import integer_partition
+from vscaf_policies.state import Answer, DomainState, Options, PolicyError, PoolState, refuse_unknown_options
+
+SLICE_S = 2.0
+LEAST_SLICE_S = 0.1
+"""A suspend and a resume take some milliseconds each: a shorter slice would be spent on them."""
+
+
+def gang(pool: PoolState, options: Options) -> Answer:
+    """Coarse time slices (gang scheduling, Ousterhout 1982; compared in Creech 2015, section 4.4).
+
+    The domains that compete are packed into gangs, each as many as fit with all that they can use
+    (min(maximum, demand), in chunks); one that can use more than the pool is a gang of its own. The gangs have the
+    pool in turn, for `slice_s` seconds each (option, default 2), and the domains of the others are suspended. With one
+    gang nobody is. A domain that may not rest is in every slice, and is never suspended: it has its minimum, and of
+    what the gang leaves over what it can use; the gangs have the pool without those minima.
+
+    The slice is floor(time_s / slice_s) modulo the number of gangs, so that a newcomer waits for one round at most,
+    (k - 1) x slice_s with k gangs, once those that compete stay the same. The price is latency: for so long a
+    suspended domain answers nobody, neither its network nor its timers nor its console. Programs that compute are all
+    that should be ganged.
+
+    Raises PolicyError for a slice_s that is no number >= 0.1, and for another option.
+    """
+    slice_s = _slice_s(options)
+    chunk, room = pool.chunk, pool.cpus // pool.chunk
+    competing = sorted((domain for domain in pool.domains if competes(domain)), key=lambda one: one.name)
+    fixed = [domain for domain in competing if not domain.may_rest]
+    kept = sum(smallest(domain, chunk) // chunk for domain in fixed)
+    free = max(1, room - kept)
+    sizes = {one.name: min(free, largest(one, chunk) // chunk) for one in competing if one.may_rest}
+    gangs = _packed(sizes, free)
+    cpus = {domain.name: 0 for domain in pool.domains}
+    running = gangs[math.floor(pool.time_s / slice_s) % len(gangs)] if gangs else ()
+    cpus.update({name: sizes[name] * chunk for name in running})
+    left = (room - sum(sizes[name] for name in running)) * chunk
+    cpus.update(_shared(fixed, left, chunk))
+    return Answer(cpus, suspended=frozenset(sizes) - frozenset(running))
+
+
+def _slice_s(options: Options) -> float:
+    refuse_unknown_options("gang", options, frozenset({"slice_s"}))
+    slice_s = options.get("slice_s", SLICE_S)
+    if isinstance(slice_s, bool) or not isinstance(slice_s, int | float) or not LEAST_SLICE_S <= slice_s < math.inf:
+        raise PolicyError(f"policy gang: option slice_s is {slice_s!r}: give seconds, at least {LEAST_SLICE_S:g}")
+    return float(slice_s)
+
+
+def _packed(sizes: dict[str, int], free: int) -> list[tuple[str, ...]]:
+    """First fit, the largest first, then by name: at most 11/9 of the fewest gangs that could be, and one more."""
+    gangs: list[tuple[str, ...]] = []
+    lefts: list[int] = []
+    for name in sorted(sizes, key=lambda one: (-sizes[one], one)):
+        place = next((number for number, left in enumerate(lefts) if left >= sizes[name]), None)
+        if place is None:
+            gangs.append((name,))
+            lefts.append(free - sizes[name])
+        else:
+            gangs[place] += (name,)
+            lefts[place] -= sizes[name]
+    return gangs
+
+
+def _shared(fixed: Sequence[DomainState], cpus: int, chunk: int) -> dict[str, int]:
+    """What those have that are in every slice: equal parts of *cpus* within their bounds, their minima at least."""
+    return integer_partition(
+        {domain.name: 1.0 for domain in fixed},
+        max(cpus, sum(smallest(domain, chunk) for domain in fixed)),
+        chunk,
+        {domain.name: smallest(domain, chunk) for domain in fixed},
+        {domain.name: largest(domain, chunk) for domain in fixed},
+    )

@@ -1,0 +1,161 @@
+"""How long a decision takes and what memory it needs, against domains and pCPUs.
+
+A decision is the policy and what holds its answer to the bounds and damps it, not where the CPUs lie. Each size and
+policy has a process of its own, so that nothing is there but its own memory.
+"""
+
+from __future__ import annotations
+
+import gc
+import math
+import multiprocessing
+import random
+import resource
+import time
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+from vscaf.core.decide import DecideMemory, decide
+from vscaf_policies import DomainState, PoolState, SpeedupPoint
+from vscaf_policies.registry import load_policy
+
+from .daemon_decide import dozen_change, first_state, nothing_changes
+from .policies_runs import EQUAL, FITTED, SCAF, Bench
+from .report import Report, Result, median_interval
+
+SIZES = ((10, 64), (100, 512), (1000, 4096), (10_000, 65_536))
+"""Domains and pCPUs."""
+
+POLICIES = (FITTED, SCAF, EQUAL)
+POINTS = 6  # measured sizes of each domain
+STUDENT = {1: 12.706, 2: 4.303}  # 97.5% of Student's t by degrees of freedom: sizes less two parameters
+
+
+@dataclass(frozen=True)
+class Measured:
+    """Milliseconds of each decision, by case, by the clock and of CPU time; of the first one; and its memory.
+
+    memory_mb: by how much the first decision made the process grow, with what the policy keeps of it.
+    """
+
+    times_ms: dict[str, list[float]]
+    cpu_ms: dict[str, list[float]]
+    first_ms: float
+    memory_mb: float
+
+
+def measured_points(domain: DomainState, chance: random.Random) -> tuple[SpeedupPoint, ...]:
+    """What is known of a domain whose speedup is known: some sizes around what it could have, with noise."""
+    if domain.scaf_weight is None:
+        return ()
+    most = max(4, min(domain.maximum, 2 * max(domain.demand, 2)))
+    sizes = sorted({chance.randrange(2, most + 1) for _ in range(POINTS)})
+    return tuple(
+        SpeedupPoint(cpus, speedup, 0.1 * speedup, 4)
+        for cpus in sizes
+        for speedup in (min(cpus, (1.0 + domain.scaf_weight * math.log(cpus)) * chance.gauss(1.0, 0.1)),)
+    )
+
+
+def state(domains: int, cpus: int, chance: random.Random) -> PoolState:
+    """The pool of bench-daemon's `decide`, with measured points."""
+    pool = first_state(domains, cpus, chance)
+    return replace(pool, domains=tuple(replace(one, points=measured_points(one, chance)) for one in pool.domains))
+
+
+def dozen_learned(pool: PoolState, chance: random.Random) -> PoolState:
+    """A dozen domains start, stop or change what they could use, and of another dozen something new is learned."""
+    pool = dozen_change(pool, chance)
+    chosen = set(chance.sample(range(len(pool.domains)), min(12, len(pool.domains))))
+    return replace(
+        pool,
+        domains=tuple(
+            replace(one, points=measured_points(one, chance)) if index in chosen else one
+            for index, one in enumerate(pool.domains)
+        ),
+    )
+
+
+CASES = {"steady": nothing_changes, "dozen_change": dozen_learned}
+
+
+def measure_one(domains: int, cpus: int, policy_name: str, periods: int) -> Measured:
+    """In a process of its own."""
+    policy = load_policy(policy_name)
+    chance = random.Random(f"{domains} {cpus}")
+    pool, memory = state(domains, cpus, chance), DecideMemory()
+    times: dict[str, list[float]] = {case: [] for case in CASES}
+    cpu_times: dict[str, list[float]] = {case: [] for case in CASES}
+    gc.collect()
+    before, begun = resident_mb(), time.perf_counter()
+    memory = decide(pool, policy, {}, memory).memory
+    first_ms, memory_mb = 1e3 * (time.perf_counter() - begun), resident_mb() - before
+    for case, change in CASES.items():
+        for number in range(periods + 1):
+            pool = replace(
+                pool,
+                time_s=pool.time_s + 0.25,
+                domains=tuple(replace(one, allocation=memory.target.get(one.name, 0)) for one in pool.domains),
+            )
+            if number:  # before the first of a case it settles
+                pool = change(pool, chance)
+            begun_cpu, begun = time.thread_time(), time.perf_counter()
+            decision = decide(pool, policy, {}, memory)
+            if number:
+                times[case].append(1e3 * (time.perf_counter() - begun))
+                cpu_times[case].append(1e3 * (time.thread_time() - begun_cpu))
+            memory = decision.memory
+    return Measured(times, cpu_times, first_ms, memory_mb)
+
+
+def resident_mb() -> float:
+    """Of this process."""
+    return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize() / 2**20
+
+
+def measure(bench: Bench, report: Report) -> None:
+    """Adds decide.DOMAINSxPCPUS for the policy to recommend, the same for the others, and the growth exponents.
+
+    The figure is that of a period in which a dozen domains change; baseline: equal shares at the same size.
+    """
+    context = multiprocessing.get_context("spawn")
+    medians: dict[str, list[float]] = {}
+    sizes = SIZES[:-1] if bench.quick else SIZES
+    for domains, cpus in sizes:
+        results: dict[str, Measured] = {}
+        for policy in POLICIES:
+            periods = max(5, (20 if bench.quick else 100) // max(1, domains // 500))
+            with ProcessPoolExecutor(1, mp_context=context) as alone:
+                results[policy] = alone.submit(measure_one, domains, cpus, policy, periods).result()
+            took = results[policy]
+            median = median_interval(took.times_ms["dozen_change"])[0]
+            medians.setdefault(policy, []).append(median)
+            print(f"   decide {domains}x{cpus} {policy}: {median:.3g} ms, {took.memory_mb:.0f} MB", flush=True)
+        equal_ms = medians[EQUAL][-1]
+        for policy, took in results.items():
+            suffix = "" if policy == FITTED else f".{policy}"
+            name = f"decide.{domains}x{cpus}{suffix}"
+            times = took.times_ms["dozen_change"]
+            value, low, high = median_interval(times)
+            report.add(Result(name, "ms", value, low, high, len(times), EQUAL, equal_ms, value / equal_ms))
+            report.details[name] = {
+                "memory_mb": took.memory_mb,
+                "first_ms": took.first_ms,
+                "cpu_ms": median_interval(took.cpu_ms["dozen_change"])[0],
+                "steady_ms": median_interval(took.times_ms["steady"])[0],
+            }
+    for policy, values in medians.items():
+        slope, error = growth([size for size, _cpus in sizes], values)
+        half = STUDENT[len(sizes) - 2] * error
+        low, high = slope - half, slope + half
+        report.add(Result(f"decide.growth.{policy}", "exponent", slope, low, high, len(values)))
+
+
+def growth(domains: list[int], times: list[float]) -> tuple[float, float]:
+    """The exponent b of time = a domains^b by least squares of the logarithms, and its standard error."""
+    x, y = np.log(domains), np.log(times)
+    slope, intercept = np.polyfit(x, y, 1)
+    residual = float(np.sum((y - slope * x - intercept) ** 2))
+    return float(slope), math.sqrt(residual / (len(x) - 2) / float(np.sum((x - x.mean()) ** 2)))

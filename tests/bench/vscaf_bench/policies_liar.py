@@ -1,0 +1,109 @@
+"""What a guest gains by claiming that it speeds up perfectly (E = 1), whatever it does.
+
+The same guest is run honest and lying among the same partners. Its gain is in CPUs, against what it has honest; and in
+true speedup, which is all that a lie could be good for. `spinning` is serial too, but its threads burn all they are
+given, which the host cannot tell from work.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from vscaf.simulate.scenario import Amdahl, Guest, Host, Noise, Scenario
+
+from .policies_runs import FITTED, SCAF, Bench, Case, allocations_between, run_all
+from .report import Report, Result, median_interval
+
+PCPUS = 64
+SETTLE_S, SECONDS = 40.0, 80.0
+NOISE = 0.05
+SEEDS, QUICK_SEEDS = 3, 1
+BAR = 10.0  # %
+
+LIARS: dict[str, Guest] = {
+    "serial": Guest(name="liar", curve=Amdahl(serial=1.0), granularity="coarse"),
+    "half-serial": Guest(name="liar", curve=Amdahl(serial=0.5), granularity="coarse"),
+    "saturating": Guest(name="liar", curve="mg-t2"),
+    "falling": Guest(name="liar", curve="is-t2"),
+    "spinning": Guest(name="liar", curve=Amdahl(serial=1.0), spins=True),
+}
+PARTNERS: tuple[tuple[str, ...], ...] = (("cg-t2", "lu-t2", "mg-t2"), ("ep-t2", "sp-t2", "ua-t2"))
+
+
+def scenario_of(liar: Guest, partners: Sequence[str], *, lies: bool) -> Scenario:
+    """The guest among honest ones, all from the start."""
+    from msgspec.structs import replace  # noqa: PLC0415  (dataclasses' replace is another one)
+
+    return Scenario(
+        name="liar",
+        seconds=SECONDS,
+        settle_s=SETTLE_S,
+        host=Host(pcpus=PCPUS),
+        noise=Noise(speedup=NOISE),
+        guests=(
+            replace(liar, behaviour="lies" if lies else "honest", claims=1.0),
+            *(Guest(name=name, curve=name) for name in partners),
+        ),
+    )
+
+
+def measure(bench: Bench, report: Report) -> None:
+    """Adds liar.gain, the worst of all under the policies that go by speedups, and the worst of each policy."""
+    seeds = range(1, 1 + (QUICK_SEEDS if bench.quick else SEEDS))
+    kinds = ("serial", "spinning") if bench.quick else tuple(LIARS)
+    companies = PARTNERS[:1] if bench.quick else PARTNERS
+    cases = [
+        Case((policy, kind, partners, lies, seed), scenario_of(LIARS[kind], partners, lies=lies), policy, seed)
+        for policy in (FITTED, SCAF)
+        for kind in kinds
+        for partners in companies
+        for lies in (False, True)
+        for seed in seeds
+    ]
+    runs = run_all(bench, cases, "liar")
+    in_cpus: dict[tuple[str, str, tuple[str, ...]], Result] = {}
+    in_speedup: dict[tuple[str, str, tuple[str, ...]], float] = {}
+    table = []
+    for policy in (FITTED, SCAF):
+        for kind in kinds:
+            for partners in companies:
+                cpus, speeds = {}, {}
+                for lies in (False, True):
+                    chosen = [runs[policy, kind, partners, lies, seed] for seed in seeds]
+                    cpus[lies] = [allocations_between(run, "liar", SETTLE_S, SECONDS)[0] for run in chosen]
+                    speeds[lies] = [
+                        next(guest.speedup for guest in run.guests if guest.name == "liar") for run in chosen
+                    ]
+                gains = [100.0 * (after / before - 1.0) for before, after in zip(cpus[False], cpus[True], strict=True)]
+                key = (policy, kind, partners)
+                honest = median_interval(cpus[False])[0]
+                in_cpus[key] = Result(
+                    "liar.gain", "%", *median_interval(gains), len(gains), "honest (CPUs)", honest, bar=f"<= {BAR:g}"
+                )
+                in_speedup[key] = 100.0 * (sum(speeds[True]) / sum(speeds[False]) - 1.0)
+                table.append(
+                    {
+                        "policy": policy,
+                        "liar": kind,
+                        "partners": " ".join(partners),
+                        "cpus_honest": round(honest, 2),
+                        "cpus_lying": round(median_interval(cpus[True])[0], 2),
+                        "gain_cpus": round(in_cpus[key].value, 1),
+                        "gain_speedup": round(in_speedup[key], 1),
+                    }
+                )
+    worst = max(in_cpus, key=lambda key: in_cpus[key].value)
+    report.add(in_cpus[worst])
+    for policy in (FITTED, SCAF):
+        own = {key: one for key, one in in_cpus.items() if key[0] == policy}
+        _add_worst(report, own, f"liar.gain.{policy}")
+        unseen = {key: one for key, one in own.items() if key[1] != "spinning"}
+        _add_worst(report, unseen, f"liar.gain.{policy}.not_spinning")
+        speedup = max(gain for key, gain in in_speedup.items() if key[0] == policy)
+        report.add(Result(f"liar.gain.{policy}.speedup", "%", speedup, speedup, speedup, len(own)))
+    report.details["liar"] = table
+
+
+def _add_worst(report: Report, gains: dict[tuple[str, str, tuple[str, ...]], Result], name: str) -> None:
+    worst = max(gains.values(), key=lambda one: one.value)
+    report.add(Result(**{**worst.__dict__, "name": name}))

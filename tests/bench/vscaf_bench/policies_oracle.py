@@ -1,0 +1,159 @@
+"""How far each policy stays below the best static split that knows every true curve.
+
+All pairs and triples of the nine shipped NPB-like curves on 64 pCPUs, with 10% noise on every measurement, in the real
+loop; the sum of true speedups once it has had time to settle, with what trying out costs. Equal shares need no run.
+And the four pairs of Creech 2015, section 7.3, beside the gaps that SCAF had there.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+
+import msgspec
+from vscaf.simulate.curves import load_curve
+from vscaf.simulate.oracle import best_static
+from vscaf.simulate.result import Run
+from vscaf.simulate.scenario import Guest, Host, Noise, Scenario, load_scenario
+from vscaf_policies.intpart import integer_partition
+
+from .policies_runs import EQUAL, FITTED, SCAF, Bench, Case, mean_result, run_all, worst_result
+from .report import Report, Result, median_interval
+
+NINE = tuple(f"{name}-t2" for name in ("bt", "cg", "ep", "ft", "is", "lu", "mg", "sp", "ua"))
+PCPUS = 64
+NOISE = 0.1
+SETTLE_S, SECONDS = 90.0, 150.0
+MEAN_BAR, WORST_BAR = 2.0, 5.0  # %
+
+PUBLISHED = {"oracle-sp-lu": 6.0, "oracle-cg-ft": 9.0, "oracle-lu-bt": 0.0, "oracle-ft-lu": 3.0}
+"""SCAF's gaps in %, section 7.3."""
+
+
+def combinations(quick: bool) -> list[tuple[str, ...]]:
+    """36 pairs and 84 triples; every twentieth of them where it has to be quick."""
+    every = [*itertools.combinations(NINE, 2), *itertools.combinations(NINE, 3)]
+    return every[::20] if quick else every
+
+
+def scenario_of(curves: Sequence[str], pcpus: int = PCPUS) -> Scenario:
+    """Guests that start at once and stay."""
+    return Scenario(
+        name="+".join(curves),
+        seconds=SECONDS,
+        settle_s=SETTLE_S,
+        host=Host(pcpus=pcpus),
+        noise=Noise(speedup=NOISE),
+        guests=tuple(Guest(name=curve, curve=curve) for curve in curves),
+    )
+
+
+def gap(run_sum: float, best: float) -> float:
+    """How much is missing, in %."""
+    return 100.0 * (1.0 - run_sum / best)
+
+
+def measure(bench: Bench, report: Report) -> None:
+    """Adds oracle.gap.mean and .worst, those of the other policies, oracle.converged_periods and the thesis's pairs."""
+    chosen = combinations(bench.quick)
+    cases = [
+        Case((policy, curves), scenario_of(curves), policy, 1 + number)
+        for number, curves in enumerate(chosen)
+        for policy in (FITTED, SCAF)
+    ]
+    thesis = {name: msgspec.structs.replace(load_scenario(name), noise=Noise(speedup=NOISE)) for name in PUBLISHED}
+    if bench.quick:
+        thesis = {}
+    cases += [Case((policy, name), one, policy, 1) for name, one in thesis.items() for policy in (FITTED, SCAF)]
+    runs = run_all(bench, cases, "oracle")
+
+    gaps: dict[str, list[float]] = {FITTED: [], SCAF: [], EQUAL: []}
+    table = []
+    for curves in chosen:
+        loaded = [load_curve(name) for name in curves]
+        split, best = best_static(loaded, PCPUS)
+        equal = integer_partition(dict.fromkeys(curves, 1.0), PCPUS)
+        sums = {policy: runs[policy, curves].sum_of_speedups for policy in (FITTED, SCAF)}
+        sums[EQUAL] = sum(one.speedup(equal[name]) for name, one in zip(curves, loaded, strict=True))
+        for policy, total in sums.items():
+            gaps[policy].append(gap(total, best))
+        table.append(_row(curves, split, best, sums, runs[FITTED, curves]))
+    for policy in (FITTED, SCAF, EQUAL):
+        suffix = "" if policy == FITTED else f".{policy}"
+        bars = (f"<= {MEAN_BAR:g}", f"<= {WORST_BAR:g}") if policy == FITTED else ("", "")
+        scaf = gaps[SCAF]
+        report.add(
+            mean_result(
+                f"oracle.gap.mean{suffix}",
+                "%",
+                gaps[policy],
+                baseline_name=SCAF,
+                baseline_value=sum(scaf) / len(scaf),
+                bar=bars[0],
+            )
+        )
+        report.add(
+            worst_result(
+                f"oracle.gap.worst{suffix}",
+                "%",
+                gaps[policy],
+                baseline_name=SCAF,
+                baseline_value=max(scaf),
+                bar=bars[1],
+            )
+        )
+    _converged(report, runs, chosen)
+    costs = [100.0 * runs[FITTED, curves].exploration_cost for curves in chosen]
+    report.add(mean_result("oracle.exploration_cost", "%", costs))
+    report.details["oracle"] = sorted(table, key=lambda row: -float(str(row["gap"])))
+    for name, scenario in thesis.items():
+        _thesis_pair(report, name, scenario, runs)
+
+
+def _row(
+    curves: Sequence[str], split: Sequence[int], best: float, sums: dict[str, float], run: Run
+) -> dict[str, object]:
+    return {
+        "curves": " ".join(curve.removesuffix("-t2") for curve in curves),
+        "best_split": list(split),
+        "best": round(best, 2),
+        "gap": round(gap(sums[FITTED], best), 2),
+        "gap_scaf": round(gap(sums[SCAF], best), 2),
+        "gap_equal": round(gap(sums[EQUAL], best), 2),
+        "ends_at": list(run.moments[-1].allocations.values()),
+        "converged_periods": run.converged_periods,
+        "exploration_cost": round(100 * run.exploration_cost, 2),
+        "transitions": run.transitions,
+    }
+
+
+def _converged(report: Report, runs: dict[tuple[object, ...], Run], chosen: Sequence[tuple[str, ...]]) -> None:
+    """Periods until the allocations stay; those runs in which they do not count as the whole run."""
+    for policy in (FITTED, SCAF):
+        found = [runs[policy, curves].converged_periods for curves in chosen]
+        periods = [float(runs[policy, chosen[0]].decisions if one is None else one) for one in found]
+        value, low, high = median_interval(periods)
+        suffix = "" if policy == FITTED else f".{policy}"
+        report.add(Result(f"oracle.converged_periods{suffix}", "periods", value, low, high, len(periods)))
+        report.details[f"oracle.never_converged{suffix}"] = found.count(None)
+
+
+def _thesis_pair(report: Report, name: str, scenario: Scenario, runs: dict[tuple[object, ...], Run]) -> None:
+    chunk = scenario.host.threads_per_core
+    curves = [plan.curve for plan in scenario.expanded()]
+    best = best_static(curves, scenario.host.pcpus // chunk, chunk)[1]
+    finest = best_static(curves, scenario.host.pcpus)[1]
+    ours, scaf = (runs[policy, name].sum_of_speedups for policy in (FITTED, SCAF))
+    report.add(
+        Result(
+            f"{name.replace('-', '.', 1)}.gap",
+            "%",
+            gap(ours, finest),
+            gap(ours, finest),
+            gap(ours, finest),
+            1,
+            "SCAF, section 7.3",
+            PUBLISHED[name],
+        )
+    )
+    report.details[name] = {"best": finest, "best_in_chunks": best, FITTED: ours, SCAF: scaf}

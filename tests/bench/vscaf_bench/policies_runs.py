@@ -1,0 +1,131 @@
+"""Many simulated runs side by side, and the statistics of what they come to."""
+
+from __future__ import annotations
+
+import math
+import multiprocessing
+import os
+import sys
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import numpy as np
+from vscaf.simulate.result import Run
+from vscaf.simulate.run import simulate
+from vscaf.simulate.scenario import Scenario
+
+from .report import Result
+
+FITTED, SCAF, EQUAL = "max-speedup-fitted", "max-speedup", "equipartition"
+RESAMPLES = 2000
+
+
+@dataclass(frozen=True)
+class Bench:
+    """What all parts share: whether fewer repetitions do, and the workers."""
+
+    quick: bool
+    pool: ProcessPoolExecutor
+
+
+@dataclass(frozen=True)
+class Case:
+    """One run to be made. key: whatever tells it from the others."""
+
+    key: tuple[object, ...]
+    scenario: Scenario
+    policy: str
+    seed: int
+
+
+@contextmanager
+def worker_pool() -> Iterator[ProcessPoolExecutor]:
+    """As many worker processes as CPUs; fresh interpreters, so that no run depends on what ran before the pool."""
+    workers = len(os.sched_getaffinity(0))
+    with ProcessPoolExecutor(workers, mp_context=multiprocessing.get_context("spawn")) as pool:
+        yield pool
+
+
+def run_case(case: Case) -> Run:
+    """In a worker. A run that breaks a law is a failure of the benchmark."""
+    run = simulate(case.scenario, case.policy, seed=case.seed)
+    if run.violations:
+        raise RuntimeError(f"{case.scenario.name} under {case.policy}, seed {case.seed}: {run.violations[0]}")
+    return run
+
+
+def run_all(bench: Bench, cases: Sequence[Case], what: str) -> dict[tuple[object, ...], Run]:
+    """Each case's run by its key, with the progress on one line."""
+    runs: dict[tuple[object, ...], Run] = {}
+    begun = time.monotonic()
+    waiting = {bench.pool.submit(run_case, case): case for case in cases}
+    try:
+        for future in as_completed(waiting):
+            runs[waiting[future].key] = future.result()
+            _say(
+                f"   {what}: {len(runs)} of {len(cases)} runs, {time.monotonic() - begun:.0f} s", len(runs), len(cases)
+            )
+    finally:
+        for future in waiting:
+            future.cancel()
+        if sys.stdout.isatty():
+            print(flush=True)
+    print(f"   {what}: {len(runs)} runs in {time.monotonic() - begun:.0f} s", flush=True)
+    return runs
+
+
+def _say(line: str, done: int, of: int) -> None:
+    """On one line of a terminal; elsewhere a line for each fifth."""
+    if sys.stdout.isatty():
+        print(f"\r{line}", end="", flush=True)
+    elif 5 * done // of > 5 * (done - 1) // of and done < of:
+        print(line, flush=True)
+
+
+def mean_result(name: str, unit: str, values: Sequence[float], **more: object) -> Result:
+    """The mean of *values* and its 95% interval by bootstrap."""
+    return _bootstrapped(name, unit, values, np.mean, more)
+
+
+def worst_result(name: str, unit: str, values: Sequence[float], **more: object) -> Result:
+    """The largest of *values*; the interval is that of the largest of as many drawn from them."""
+    return _bootstrapped(name, unit, values, np.max, more)
+
+
+def _bootstrapped(name: str, unit: str, values: Sequence[float], figure: object, more: dict[str, object]) -> Result:
+    array = np.asarray(values, dtype=float)
+    drawn = np.random.default_rng(1).choice(array, (RESAMPLES, len(array)))
+    assert callable(figure)
+    low, high = np.quantile(figure(drawn, axis=1), (0.025, 0.975))
+    return Result(name, unit, float(figure(array)), float(low), float(high), len(array), **more)  # type: ignore[arg-type]
+
+
+def share_result(name: str, hits: int, n: int, **more: object) -> Result:
+    """*hits* of *n* in percent, with Wilson's 95% interval (1927)."""
+    z, share = 1.96, hits / n
+    middle = (share + z * z / (2 * n)) / (1 + z * z / n)
+    half = z / (1 + z * z / n) * math.sqrt(share * (1 - share) / n + z * z / (4 * n * n))
+    return Result(name, "%", 100 * share, 100 * (middle - half), 100 * (middle + half), n, **more)  # type: ignore[arg-type]
+
+
+def allocations_between(run: Run, name: str, from_s: float, to_s: float) -> tuple[float, int, int]:
+    """CPUs of the guest of that name from from_s to to_s: the time-weighted mean, the least and the most."""
+    spans = []
+    for moment, end_s in zip(run.moments, [*(one.time_s for one in run.moments[1:]), run.seconds], strict=True):
+        length = min(end_s, to_s) - max(moment.time_s, from_s)
+        if length > 0.0:
+            spans.append((length, moment.allocations.get(name, 0)))
+    total = math.fsum(length for length, _cpus in spans)
+    if total <= 0.0:
+        raise ValueError(f"{run.scenario}: no allocation is known from {from_s:g} s to {to_s:g} s")
+    cpus = [cpus for _length, cpus in spans]
+    return math.fsum(length * one for length, one in spans) / total, min(cpus), max(cpus)
+
+
+def geometric_mean(values: Iterable[float]) -> float:
+    """Of ratios."""
+    listed = list(values)
+    return math.exp(math.fsum(map(math.log, listed)) / len(listed))

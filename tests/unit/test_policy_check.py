@@ -1,0 +1,208 @@
+"""`vscaf policy check`: what it loads, what only another process can tell, and how it ends."""
+
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+from vscaf.cli import main
+from vscaf.errors import UsageError
+from vscaf.policy_check import found, run_trial
+from vscaf.policy_trial import Request
+from vscaf_policies.conformance import Finding, Verdict
+
+GOOD = """
+from vscaf_policies import bounded_partition, refuse_unknown_options
+
+def good(pool, options):
+    refuse_unknown_options("good", options, frozenset({"factor"}))
+    return bounded_partition(pool, {domain.name: 1.0 for domain in pool.domains})
+"""
+QUICK = ["--seed", "3", "--limit", "10"]
+
+
+@pytest.fixture(autouse=True)
+def path(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHONPATH", ":".join(filter(None, sys.path)))
+
+
+def check(*words: str) -> Result:
+    return CliRunner().invoke(main, ["policy", "check", *words])
+
+
+def written(directory: Path, text: str, name: str = "mine.py") -> str:
+    (directory / name).write_text(text, encoding="utf-8")
+    return str(directory / name)
+
+
+def of(directory: Path, body: str, call_s: float = 5.0, total_s: float = 60.0) -> dict[str, Finding]:
+    """What was found of a policy with *body* before it answers rightly; all that did not pass."""
+    text = GOOD.replace("    return", f"{body}\n    return")
+    findings = found(Request("check", written(directory, text), {}, 0, call_s, total_s))
+    return {one.check: one for one in findings if one.verdict not in (Verdict.PASSED, Verdict.SLOW)}
+
+
+def test_a_good_one(tmp_path: Path) -> None:
+    done = check(written(tmp_path, GOOD), "--option", "factor=0.5", *QUICK, "--json")
+    said = json.loads(done.stdout)
+    assert done.exit_code == 0 and said["passed"] and said["options"] == {"factor": 0.5} and said["seed"] == 3
+    checks = [one["check"] for one in said["findings"]]
+    assert checks[-2:] == ["io", "fresh-process"] and len(set(checks)) == len(checks) == 16
+
+
+def test_a_bad_one_is_shown(tmp_path: Path) -> None:
+    text = GOOD.replace("1.0 for", "1.0 / (2 - len(pool.domains)) for")
+    done = check(written(tmp_path, text), *QUICK)
+    assert done.exit_code == 1 and "ZeroDivisionError" in done.output
+    shown: dict[str, Any] = {}
+    exec(done.output.split("# raises: this shows it\n")[1].rsplit("\n\n", 1)[0], shown)
+    assert len(shown["pool"].domains) == 2
+    assert done.output.endswith("1 failed\n") or ", 1 failed" in done.output.splitlines()[-1]
+
+
+def test_what_cannot_be_loaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    two = written(tmp_path, GOOD + "\ndef other(pool, options):\n    return None\nnumber = 3\n", "two.py")
+    for target, words in {
+        "no-such": "give MODULE:FUNCTION, FILE.py or the name of an installed policy",
+        "no_such.module:function": "there is no such policy",
+        str(tmp_path / "absent.py"): "No such file",
+        two: f"say which function: {two}:FUNCTION (good, other)",
+        f"{two}:third": "has no third: give one of its functions (good, other)",
+        f"{two}:number": "no function of (pool, options)",
+        written(tmp_path, "def x(:\n", "syntax.py"): "SyntaxError",
+        written(tmp_path, "1 / 0\n", "zero.py"): "ZeroDivisionError",
+        written(tmp_path, "import sys\nsys.exit(0)\n", "leaves.py"): "SystemExit",
+        written(tmp_path, "import no_such_thing\n", "lacks.py"): "No module named 'no_such_thing': install it",
+        written(tmp_path, "x = 1\n", "empty.py"): "it has none that is public",
+        "": "mend it",
+    }.items():
+        done = check(target)
+        assert (done.exit_code, done.stdout) == (2, ""), (target, done.output)
+        assert done.stderr.count("\n") == 1 and words in done.stderr, done.stderr
+    assert check(two, "--option", "a").exit_code == 2
+
+
+def test_where_it_is_looked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "package").mkdir()
+    written(tmp_path / "package", "", "__init__.py")
+    written(tmp_path / "package", "FACTOR = 1.0\n", "beside.py")
+    text = GOOD.replace("\n\n", "\nfrom .beside import FACTOR\n\n", 1).replace("1.0 for", "FACTOR for")
+    written(tmp_path / "package", text, "policy.py")
+    written(tmp_path, "FACTOR = 1.0\n", "neighbour.py")
+    written(tmp_path, GOOD.replace("\n\n", "\nimport neighbour\n\n", 1), "json.py")  # as the standard library's
+    monkeypatch.chdir(tmp_path)
+    for target in ("package.policy:good", "package.policy", "json.py", "json.py:good", "max-speedup"):
+        result, _printed = run_trial(Request("answers", target, {}, 0, 5.0, 60.0))
+        assert not isinstance(result, Finding) and len(result["answers"]) > 100, (target, result)
+
+
+def test_another_process_that_says_something_else(tmp_path: Path) -> None:
+    body = "    return bounded_partition(pool, {one.name: 1.0 + hash(one.name) % 97 for one in pool.domains})"
+    findings = of(tmp_path, body)
+    assert set(findings) == {"fresh-process"}
+    one = findings["fresh-process"]
+    assert one.verdict is Verdict.FAILED and "PoolState(" in one.example and "hash()" in one.words
+
+
+def test_what_it_does_besides(tmp_path: Path) -> None:
+    body = """    if not pool.domains:
+        import os, socket
+        from pathlib import Path
+        open("/etc/hosts").close()
+        os.system("true")
+        os.fork()
+        socket.socket().close()
+        list(Path("/").iterdir())"""
+    findings = of(tmp_path, body)
+    assert set(findings) == {"io"} and findings["io"].verdict is Verdict.FAILED
+    for words in ("open('/etc/hosts') at mine.py:9;", "os.system(b'true') at mine.py:10;", "os.fork at mine.py:11;"):
+        assert words in findings["io"].words
+    assert "socket.__new__(" in findings["io"].words and "dir('/') at" in findings["io"].words
+
+
+def test_an_import_at_the_first_call_is_no_io(tmp_path: Path) -> None:
+    written(tmp_path, "import colorsys\n", "late.py")
+    assert of(tmp_path, "    import late") == {}
+
+
+def test_what_it_prints(tmp_path: Path) -> None:
+    findings = of(tmp_path, "    print('hello')")
+    assert set(findings) == {"prints"} and findings["prints"].verdict is Verdict.NOTED
+    assert "'hello'" in findings["prints"].words
+
+
+def test_one_that_hangs_is_told(tmp_path: Path) -> None:
+    start_s = time.monotonic()
+    findings = of(tmp_path, "    while len(pool.domains) > 1: pass", call_s=0.3)
+    assert set(findings) == {"returns"} and time.monotonic() - start_s < 40
+    one = findings["returns"]
+    assert "did not return within 0.3 s (mine.py:6)" in one.words
+    shown: dict[str, Any] = {}
+    exec(one.example, shown)
+    assert len(shown["pool"].domains) == 2
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        (
+            "    import itertools\n    sum(itertools.repeat(len(pool.domains[1:])))",
+            "not done",
+        ),  # no signal gets in there
+        ("    import os\n    if pool.domains: os._exit(0)", "ends the process (exit status 0)"),
+        ("    import os\n    if pool.domains: os.kill(os.getpid(), 9)", "ends the process (signal 9)"),
+    ],
+    ids=["for good", "leaves", "killed"],
+)
+def test_one_that_nothing_stops(tmp_path: Path, body: str, words: str) -> None:
+    findings = of(tmp_path, body, total_s=4.0)
+    assert set(findings) == {"returns"}
+    assert words in findings["returns"].words
+    if words == "not done":
+        assert "mine.py" in findings["returns"].example, "where it was"
+
+
+def test_one_that_hangs_where_it_is_loaded(tmp_path: Path) -> None:
+    findings = found(Request("check", written(tmp_path, "while True: pass\n"), {}, 0, 0.5, 2.0))
+    assert [one.check for one in findings] == ["returns"] and "where it is loaded" in findings[0].words
+
+
+def test_what_it_started_ends_with_it(tmp_path: Path) -> None:
+    note = tmp_path / "pid"
+    text = f"""
+import subprocess
+from pathlib import Path
+process = subprocess.Popen(["sleep", "600"])
+Path({str(note)!r}).write_text(str(process.pid))
+def policy(pool, options):
+    return None
+"""
+    start_s = time.monotonic()
+    run_trial(Request("answers", written(tmp_path, text), {}, 0, 2.0, 60.0))
+    assert time.monotonic() - start_s < 30
+    time.sleep(0.1)
+    state = Path(f"/proc/{note.read_text()}/stat")
+    assert not state.exists() or state.read_text().split()[2] == "Z"
+
+
+def test_output_without_end_is_cut(tmp_path: Path) -> None:
+    findings = of(tmp_path, "    if pool.domains: print('x' * 2**20)")
+    assert set(findings) == {"raises", "prints"} and "File too large" in findings["raises"].words
+
+
+def test_no_libvirt_is_needed(tmp_path: Path) -> None:
+    code = "import sys; sys.modules['libvirt'] = sys.modules['libvirtaio'] = None; from vscaf.cli import main; main()"
+    command = [sys.executable, "-c", code, "policy", "check", "equipartition"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, env=dict(os.environ))
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_refusal_is_a_usage_error() -> None:
+    with pytest.raises(UsageError, match="no such policy"):
+        found(Request("check", "no-such", {}, 0, 5.0, 60.0))

@@ -1,0 +1,96 @@
+"""What a simulated guest says: claims with honest errors, and a link that is of now."""
+
+import math
+import random
+from typing import Any
+
+import pytest
+from vscaf.agentlink import messages
+from vscaf.agentlink.interface import Link
+from vscaf.simulate.guest_link import LEAST_ERROR, GuestLink, Learned
+from vscaf.simulate.scenario import Noise
+
+
+def test_claims_miss_the_truth_by_what_they_say() -> None:
+    noise = Noise(speedup=0.2, per_s=4.0)
+    for seconds in (2.0, 5.0, 30.0):
+        misses = []
+        for seed in range(400):
+            learned = Learned(8, 0.0)
+            for look in range(1, int(seconds * 4) + 1):
+                learned.learn(6.0, look / 4, noise, random.Random(f"{seed} {look}"))
+            estimate = learned.estimate(noise)
+            assert estimate is not None and estimate[2] == int(seconds * 4)
+            misses.append((estimate[0] - 6.0) / estimate[1])
+        assert abs(math.fsum(misses) / len(misses)) < 0.2
+        spread = math.sqrt(math.fsum(miss**2 for miss in misses) / len(misses))
+        assert 0.5 < spread < 1.1
+
+
+def test_nothing_is_known_before_four_comparisons_and_never_better_than_the_shim_can() -> None:
+    learned, noise = Learned(4, 10.0), Noise()
+    rng = random.Random(1)
+    learned.learn(3.0, 10.9, noise, rng)
+    assert learned.estimate(noise) is None
+    learned.learn(3.0, 11.0, noise, rng)
+    assert learned.estimate(noise) == (3.0, pytest.approx(LEAST_ERROR * 3.0), 4)
+
+
+def test_phases_make_an_estimate_uncertain() -> None:
+    learned, noise = Learned(4, 0.0), Noise()
+    rng = random.Random(1)
+    for second in range(1, 9):
+        learned.learn(1.0 if second % 2 else 3.0, float(second), noise, rng)
+    estimate = learned.estimate(noise)
+    assert estimate is not None
+    assert estimate[0] == pytest.approx(2.0)
+    assert estimate[1] == pytest.approx(math.sqrt(31 / 29 / 32))
+
+
+class Speaker:
+    """An agent that says what it is told to."""
+
+    def __init__(self) -> None:
+        self.online = 2
+        self.changes = 0
+        self.demand = 1
+        self.made = 0
+        self.heard: list[messages.Allocate] = []
+
+    def moment(self) -> tuple[float, int]:
+        return 0.0, self.changes
+
+    def about(self) -> tuple[object, ...]:
+        return (self.demand, self.online)
+
+    def made_report(self, sequence: int) -> messages.Report:
+        self.made += 1
+        return messages.Report(sequence=sequence, online=[0, 1], demand=self.demand, busy=0.0, processes=[])
+
+    def silent_s(self) -> float:
+        return 3.0
+
+    def hear(self, message: messages.Allocate) -> None:
+        self.heard.append(message)
+
+
+def allocate(sequence: int) -> messages.Allocate:
+    return messages.Allocate(sequence=sequence, cpus=2, limit=4, competition=True, deadline_ms=100)
+
+
+def test_a_link_speaks_until_it_is_closed() -> None:
+    agent, news = Speaker(), []
+    link = GuestLink(agent, lambda: news.append(1))
+    as_the_daemon_sees_it: Link = link
+    assert as_the_daemon_sees_it.report is as_the_daemon_sees_it.report
+    assert agent.made == 1 and link.online == (0, 1) and link.age_s() == 3.0
+    agent.demand, agent.changes = 0, 1
+    report: Any = link.report
+    assert report.demand == 0 and agent.made == 2
+    assert link.send(allocate(7)) and [one.sequence for one in agent.heard] == [7]
+    link.acknowledge(7)
+    assert link.acknowledged == 7 and news == [1]
+    link.close()
+    assert (link.report, link.online, link.connected, news) == (None, None, False, [1, 1])
+    assert link.age_s() == math.inf
+    assert not link.send(allocate(8)) and len(agent.heard) == 1

@@ -1,0 +1,136 @@
+"""The oracle: exhaustive search says the same on small pools."""
+
+import itertools
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from vscaf.simulate.curves import load_curve
+from vscaf.simulate.oracle import best_dynamic, best_static
+from vscaf.simulate.scenario import Guest, Host, Phase, Scenario, load_scenario
+
+
+class Listed:
+    """A curve by its values on 1, 2, ... CPUs."""
+
+    def __init__(self, values: list[float]) -> None:
+        self._values = values
+
+    def speedup(self, cpus: float) -> float:
+        return self._values[int(cpus) - 1] if cpus >= 1 else 0.0
+
+
+def exhaustive(curves: list[Listed], chunks: int, chunk: int, bounds: list[tuple[int, int]]) -> float:
+    ranges = [range(-(-low // chunk), min(chunks, -(-high // chunk)) + 1) for low, high in bounds]
+    return max(
+        math.fsum(curve.speedup(part * chunk) for curve, part in zip(curves, parts, strict=True))
+        for parts in itertools.product(*ranges)
+        if sum(parts) <= chunks
+    )
+
+
+@st.composite
+def cases(draw: st.DrawFn) -> tuple[list[Listed], int, int, list[tuple[int, int]]]:
+    chunk, chunks = draw(st.integers(1, 3)), draw(st.integers(3, 9))
+    curves, bounds = [], []
+    for _ in range(draw(st.integers(1, 3))):
+        curves.append(Listed(draw(st.lists(st.floats(0.0, 50.0), min_size=chunk * chunks, max_size=chunk * chunks))))
+        low = draw(st.integers(1, chunk))
+        bounds.append((low, draw(st.integers(low, chunk * chunks + 2))))
+    return curves, chunks, chunk, bounds
+
+
+@given(cases())
+def test_exhaustive_search_finds_nothing_better(case: tuple[list[Listed], int, int, list[tuple[int, int]]]) -> None:
+    curves, chunks, chunk, bounds = case
+    split, total = best_static(curves, chunks, chunk, bounds)
+    assert total == pytest.approx(exhaustive(curves, chunks, chunk, bounds))
+    assert total == pytest.approx(sum(curve.speedup(cpus) for curve, cpus in zip(curves, split, strict=True)))
+    assert sum(split) <= chunks * chunk
+    for cpus, (low, high) in zip(split, bounds, strict=True):
+        assert cpus % chunk == 0
+        assert low <= cpus < high + chunk
+
+
+def test_what_would_only_harm_is_left_over() -> None:
+    falling = Listed([1.0, 1.8, 1.5, 1.2, 1.1, 1.0])
+    assert best_static([falling, falling], 6) == ((2, 2), 3.6)
+
+
+def test_minima_that_do_not_fit_are_refused() -> None:
+    flat = Listed([1.0] * 4)
+    with pytest.raises(ValueError, match="do not fit"):
+        best_static([flat, flat], 4, 1, [(3, 4), (2, 4)])
+
+
+@pytest.mark.parametrize(
+    ("scenario", "split", "total"),
+    [
+        ("oracle-sp-lu", (5, 31), 26.7),
+        ("oracle-cg-ft", (35, 1), 28.0),
+        ("oracle-lu-bt", (10, 6), 10.1),
+    ],
+)
+def test_the_thesis_best_splits_are_best(scenario: str, split: tuple[int, int], total: float) -> None:
+    """Creech 2015, section 7.3."""
+    loaded = load_scenario(scenario)
+    curves = [plan.curve for plan in loaded.expanded()]
+    found, best = best_static(curves, loaded.host.pcpus)
+    assert found == split
+    assert best == pytest.approx(total, abs=0.02)
+
+
+def test_the_thesis_best_split_of_ft_and_lu_needs_odd_threads() -> None:
+    """Creech 2015, section 7.3.2: 3 + 13 has 10.6; in chunks of two 6 + 10, with 10.3, is best."""
+    curves = [load_curve("ft-opteron16-with-lu"), load_curve("lu-opteron16-with-ft")]
+    assert best_static(curves, 16) == ((3, 13), pytest.approx(10.6))
+    assert best_static(curves, 8, 2) == ((6, 10), pytest.approx(10.3))
+
+
+def test_the_dynamic_best_follows_arrivals_departures_and_phases() -> None:
+    scenario = Scenario(
+        name="turns",
+        seconds=40.0,
+        host=Host(pcpus=8),
+        guests=(
+            Guest(
+                name="turning",
+                curve="uts-desktop8",
+                phases=(Phase(seconds=10.0, serial=True), Phase(seconds=10.0, idle=True)),
+            ),
+            Guest(name="steady", curve="hpx-abp16", start_s=5.0, end_s=25.0),
+        ),
+    )
+    best = best_dynamic(scenario)
+    assert best.exact
+    stretches = {(one.start_s, one.end_s): one for one in best.stretches}
+    assert set(stretches) == {(0.0, 5.0), (5.0, 10.0), (10.0, 20.0), (20.0, 25.0), (25.0, 30.0), (30.0, 40.0)}
+    assert stretches[0.0, 5.0].split == {"turning": 1}
+    # Serial, it has no use for a second CPU.
+    assert stretches[5.0, 10.0].split["turning"] == 1
+    assert stretches[5.0, 10.0].sum_of_speedups == pytest.approx(1.0 + load_curve("hpx-abp16").speedup(7))
+    assert stretches[10.0, 20.0].split == {"steady": 8}
+    assert stretches[30.0, 40.0].split == {}
+    total = sum((one.end_s - one.start_s) * one.sum_of_speedups for one in best.stretches)
+    assert best.sum_of_speedups == pytest.approx(total / 40.0)
+
+
+def test_a_guest_with_so_much_work_ends_when_it_is_done() -> None:
+    scenario = Scenario(
+        name="work", seconds=30.0, host=Host(pcpus=8), guests=(Guest(name="one", curve="uts-desktop8", work_s=50.0),)
+    )
+    best = best_dynamic(scenario)
+    assert not best.exact  # how long it is there is a matter of how it is served
+    assert [(one.start_s, one.end_s) for one in best.stretches] == [(0.0, 10.0), (10.0, 30.0)]
+
+
+def test_more_guests_than_chunks_have_one_each_as_far_as_it_goes() -> None:
+    scenario = Scenario(
+        name="many",
+        seconds=10.0,
+        host=Host(pcpus=4, threads_per_core=2),
+        guests=(Guest(name="g", curve="hpx-abp16", count=3),),
+    )
+    (stretch,) = best_dynamic(scenario).stretches
+    assert stretch.split == {"g-0": 2, "g-1": 2, "g-2": 0}

@@ -1,0 +1,343 @@
+"""Laws of simulated runs: what a scenario comes to is what its curves say, the same each time, by the rules."""
+
+import math
+import os
+import subprocess
+import sys
+from dataclasses import replace
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from vscaf.errors import UsageError
+from vscaf.simulate.curves import Amdahl, Log, Perfect
+from vscaf.simulate.guests import Guest as GuestOfRun
+from vscaf.simulate.result import Run
+from vscaf.simulate.run import simulate
+from vscaf.simulate.scenario import Arrivals, Guest, Host, LatencySeconds, Noise, Phase, Scenario, WeightedCurve
+from vscaf_policies import PoolState
+from vscaf_policies.equipartition import equipartition
+
+PERFECT = Perfect()
+AMDAHL = Amdahl(serial=0.02)
+
+
+def scenario(*guests: Guest, **keys: Any) -> Scenario:
+    keys.setdefault("host", Host(pcpus=8))
+    keys.setdefault("seconds", 12.0)
+    return Scenario(name="test", guests=guests, **keys)
+
+
+def run(scene: Scenario, policy: str = "equipartition", **options: Any) -> Run:
+    result = simulate(scene, policy, **options)
+    assert result.violations == ()
+    return result
+
+
+def work_s(result: Run) -> dict[str, float]:
+    return {guest.name: guest.work_s for guest in result.guests}
+
+
+def test_nobody_loses_time_when_alone() -> None:
+    result = run(scenario(Guest(name="a", curve=AMDAHL)))
+    assert result.guests[0].speedup == pytest.approx(AMDAHL.speedup(8))
+    assert result.sum_of_speedups == pytest.approx(AMDAHL.speedup(8))
+    assert result.efficiency == pytest.approx(AMDAHL.speedup(8) / 8)
+    assert [moment.allocations for moment in result.moments] == [{"a": 8}]
+
+
+def test_two_guests_of_perfect_curves_get_half_each() -> None:
+    result = run(scenario(Guest(name="a", curve=PERFECT), Guest(name="b", curve=PERFECT), settle_s=3.0))
+    assert {guest.name: guest.speedup for guest in result.guests} == {
+        "a": pytest.approx(4.0),
+        "b": pytest.approx(4.0),
+    }
+    assert result.moments[-1].allocations == {"a": 4, "b": 4}
+    assert result.converged_periods is not None and result.converged_periods <= 12
+
+
+def test_the_same_seed_gives_an_equal_run_and_another_seed_another() -> None:
+    scene = scenario(
+        Guest(name="a", curve=AMDAHL, count=2, phases=(Phase(seconds=0.7), Phase(seconds=0.4, idle=True))),
+        Guest(name="b", curve=Log(weight=1.5), behaviour="silent", start_s=1.0, end_s=9.0),
+        noise=Noise(speedup=0.2),
+        arrivals=(
+            Arrivals(name="c", curves=(WeightedCurve(curve=AMDAHL),), vcpus=(2, 4), per_hour=2000.0, work_median_s=3.0),
+        ),
+    )
+    first, again, other = (run(scene, "max-speedup", seed=seed) for seed in (3, 3, 4))
+    assert replace(first, wall_s=0.0) == replace(again, wall_s=0.0)
+    assert replace(first, wall_s=0.0) != replace(other, wall_s=0.0, seed=3)
+
+
+def test_a_run_is_the_same_in_every_process() -> None:
+    code = (
+        "from vscaf.simulate.run import simulate; from vscaf.simulate.scenario import load_scenario; import msgspec;"
+        "s = msgspec.structs.replace(load_scenario('cg-lu'), seconds=14.0, settle_s=11.0);"
+        "r = simulate(s, 'max-speedup'); print(r.guests, r.moments, r.sum_of_speedups)"
+    )
+    said = {
+        subprocess.run(
+            [sys.executable, "-c", code],
+            check=True,
+            capture_output=True,
+            text=True,
+            env={**os.environ, "PYTHONHASHSEED": seed},
+        ).stdout
+        for seed in ("1", "2")
+    }
+    assert len(said) == 1
+
+
+def test_work_is_conserved() -> None:
+    """What is done in all windows together is what is done in the whole, and the guests' sum is the run's."""
+    scene = scenario(
+        Guest(name="a", curve=AMDAHL, phases=(Phase(work_s=3.0), Phase(seconds=0.5, serial=True))),
+        Guest(name="b", curve=Log(weight=2.0), start_s=2.5),
+    )
+    whole = run(scene)
+    assert sum(work_s(whole).values()) == pytest.approx(whole.sum_of_speedups * scene.seconds)
+    late = run(msgspec.structs.replace(scene, settle_s=5.0))
+    assert work_s(late) == work_s(whole)
+    early = run(msgspec.structs.replace(scene, seconds=5.0))
+    assert late.sum_of_speedups * 7.0 + early.sum_of_speedups * 5.0 == pytest.approx(whole.sum_of_speedups * 12.0)
+
+
+def test_a_guest_ends_when_its_work_is_done() -> None:
+    result = run(scenario(Guest(name="a", curve=PERFECT, work_s=40.0), Guest(name="b", curve=PERFECT, vcpus=2)))
+    done = result.guests[0]
+    assert done.work_s == pytest.approx(40.0)
+    assert done.end_s is not None and 40.0 / 8 < done.end_s < 40.0 / 4
+    assert result.moments[-1].allocations == {"b": 2}
+
+
+def test_a_crash_frees_the_cpus_within_a_period() -> None:
+    scene = scenario(
+        Guest(name="a", curve=PERFECT), Guest(name="b", curve=PERFECT, behaviour="crashes", crash_s=6.1), seconds=8.0
+    )
+    result = run(scene)
+    assert result.guests[1].end_s == 6.1
+    after = [moment for moment in result.moments if moment.allocations.get("a") == 8 and moment.time_s > 6.0]
+    assert after and after[0].time_s <= 6.1 + scene.period_ms / 1000
+    assert result.converged_periods is not None and result.converged_periods <= 1
+
+
+def test_a_silent_guest_is_contained() -> None:
+    """It floats with all its vCPUs over its half, and harms nobody but itself."""
+    scene = scenario(Guest(name="a", curve=PERFECT), Guest(name="b", curve=PERFECT, behaviour="silent"), settle_s=4.0)
+    result = run(scene)
+    good, silent = result.guests
+    assert good.speedup == pytest.approx(4.0)
+    assert silent.speedup == pytest.approx(8.0 / 2 / 2.4)
+    assert silent.claimed is None
+
+
+def test_a_guest_that_lies_says_what_it_claims_and_gains_no_true_speed() -> None:
+    poor = Amdahl(serial=0.5)
+    scene = scenario(
+        Guest(name="a", curve=poor, behaviour="lies"), Guest(name="b", curve=PERFECT), settle_s=4.0, seconds=14.0
+    )
+    liar = run(scene).guests[0]
+    assert liar.claimed == 4.0
+    assert liar.speedup == pytest.approx(poor.speedup(4))
+
+
+@pytest.mark.parametrize(("granularity", "least"), [("fine", 2.2), ("coarse", 0.95)])
+def test_unmanaged_is_slower_where_the_work_is_fine_grained(granularity: Any, least: float) -> None:
+    scene = scenario(
+        Guest(name="a", curve=PERFECT, granularity=granularity),
+        Guest(name="b", curve=PERFECT, granularity=granularity),
+        settle_s=4.0,
+    )
+    ratio = run(scene).sum_of_speedups / run(scene, "unmanaged").sum_of_speedups
+    assert least <= ratio <= 1.1 * least + 0.05
+
+
+def test_max_speedup_learns_who_scales() -> None:
+    scene = scenario(
+        Guest(name="good", curve=PERFECT),
+        Guest(name="bad", curve=Amdahl(serial=0.6)),
+        noise=Noise(speedup=0.05),
+        host=Host(pcpus=16),
+        seconds=40.0,
+        settle_s=30.0,
+    )
+    result = run(scene, "max-speedup")
+    assert result.moments[-1].allocations["good"] > 12
+    assert result.guests[0].claimed == pytest.approx(result.guests[0].speedup, rel=0.1)
+    assert result.sum_of_speedups > run(scene).sum_of_speedups
+
+
+def test_claims_are_as_uncertain_as_the_scenario_says() -> None:
+    """Mean and standard error of claims over many seeds: honest, neither too sure nor too shy."""
+    scene = scenario(
+        Guest(name="a", curve=AMDAHL), Guest(name="b", curve=AMDAHL), noise=Noise(speedup=0.2), seconds=6.0
+    )
+    claims = [claim for seed in range(12) for guest in run(scene, seed=seed).guests if (claim := guest.claimed)]
+    true = AMDAHL.speedup(4)
+    assert len(claims) == 24
+    mean = math.fsum(claims) / len(claims)
+    spread = math.sqrt(sum((claim - mean) ** 2 for claim in claims) / (len(claims) - 1))
+    assert mean == pytest.approx(true, rel=0.05)
+    assert 0.02 < spread / true < 0.1  # some 18 comparisons at 20%: 0.047
+
+
+def test_an_idle_guest_lends_its_cpus_and_has_them_back() -> None:
+    sleeper = Guest(name="a", curve=PERFECT, phases=(Phase(seconds=4.0), Phase(seconds=4.0, idle=True)))
+    result = run(scenario(sleeper, Guest(name="b", curve=PERFECT), host=Host(pcpus=8, reserve=2), seconds=11.0))
+    states = [tuple(moment.allocations.get(name) for name in "ab") for moment in result.moments]
+    assert (4, 4) in states and states.index((0, 8)) > states.index((4, 4)) and states[-1] == (4, 4)
+
+
+def test_a_short_pause_costs_nobody_their_cpus() -> None:
+    breather = Guest(name="a", curve=PERFECT, phases=(Phase(seconds=1.0), Phase(seconds=0.3, idle=True)))
+    result = run(scenario(breather, Guest(name="b", curve=PERFECT), host=Host(pcpus=8, reserve=2), settle_s=3.0))
+    assert result.moments[-1].allocations == {"a": 4, "b": 4} and result.moments[-1].time_s < 2.0
+
+
+def test_what_goes_wrong_in_a_timer_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(self: object) -> None:
+        raise RuntimeError("broken")
+
+    monkeypatch.setattr(GuestOfRun, "_work_done", broken)
+    said = simulate(scenario(Guest(name="a", curve=PERFECT, work_s=8.0)), "unmanaged").violations
+    assert said == ("RuntimeError('broken')",)
+
+
+def test_with_a_long_period_ends_wait_for_it() -> None:
+    guests = (Guest(name="a", curve=PERFECT), Guest(name="b", curve=PERFECT, end_s=50.0))
+    result = run(scenario(*guests, period_ms=20_000, seconds=100.0))
+    grown = [moment.time_s for moment in result.moments if moment.allocations == {"a": 8}]
+    assert 55.0 < grown[-1] < 70.0
+    assert result.decisions < 12
+
+
+def test_a_rigid_guest_keeps_its_team() -> None:
+    scene = scenario(Guest(name="a", curve=PERFECT, rigid=True), Guest(name="b", curve=PERFECT), settle_s=4.0)
+    result = run(scene)
+    assert result.guests[0].speedup == pytest.approx(4.0 / 2.4)
+    assert result.guests[1].speedup == pytest.approx(4.0)
+    assert result.guests[0].claimed is None
+
+
+def test_vcpus_are_plugged_where_a_guest_can_use_more() -> None:
+    result = run(scenario(Guest(name="a", curve=PERFECT, vcpus_at_start=2), settle_s=4.0))
+    assert result.guests[0].speedup == pytest.approx(8.0)
+
+
+def test_latencies_cost_time() -> None:
+    slow = LatencySeconds(resize_s=1.0, online_s=1.0)
+    guests = [Guest(name="a", curve=PERFECT, work_s=16.0), Guest(name="b", curve=PERFECT)]
+    fast = run(scenario(*guests))
+    late = run(scenario(*guests, latencies=slow))
+    assert work_s(late)["b"] < work_s(fast)["b"] - 4.0
+
+
+def test_smt_and_numa_take_their_part() -> None:
+    smt = run(scenario(Guest(name="a", curve=PERFECT), host=Host(pcpus=8, threads_per_core=2, smt_yield=0.65)))
+    assert smt.guests[0].speedup == pytest.approx(8 * 0.65)
+    numa = Host(pcpus=8, nodes=2, remote_penalty=0.25)
+    wide = run(scenario(Guest(name="a", curve=PERFECT), host=numa))
+    assert wide.guests[0].speedup == pytest.approx(6.0)
+    pair = run(scenario(Guest(name="a", curve=PERFECT), Guest(name="b", curve=PERFECT), host=numa, settle_s=4.0))
+    assert pair.sum_of_speedups == pytest.approx(8.0)
+
+
+def test_a_long_period_makes_no_report_stale() -> None:
+    guests = [Guest(name="a", curve=PERFECT), Guest(name="b", curve=Amdahl(serial=0.6))]
+    scene = scenario(*guests, host=Host(pcpus=16), period_ms=60_000, seconds=3600.0, settle_s=1800.0)
+    result = run(scene, "max-speedup")
+    assert result.decisions < 100
+    assert result.moments[-1].allocations["a"] > 12
+    assert result.guests[0].speedup == pytest.approx(result.moments[-1].allocations["a"])
+
+
+def test_a_policy_function_decides_in_place_of_an_installed_one() -> None:
+    def all_but_one(pool: PoolState, options: Any) -> dict[str, int]:
+        shares = equipartition(pool, {})
+        assert shares is not None and options == {"to": "a"}
+        return {name: 7 if name == "a" else 1 for name in shares}
+
+    scene = scenario(Guest(name="a", curve=PERFECT), Guest(name="b", curve=PERFECT))
+    result = run(scene, "mine", policy_function=all_but_one, options={"to": "a"})
+    assert result.policy == "mine"
+    assert result.moments[-1].allocations == {"a": 7, "b": 1}
+    with pytest.raises(UsageError, match="no policy is named 'mine'"):
+        simulate(scene, "mine")
+
+
+def test_programs_whose_curves_say_it_have_instructions_per_cycle() -> None:
+    guests = (Guest(name="a", curve=Perfect(ipc=0.3)), Guest(name="b", curve=Amdahl(serial=0.05, ipc=0.6)))
+    result = run(scenario(*guests, host=Host(pcpus=16)), "max-ipc")
+    assert result.moments[-1].allocations == {"a": 4, "b": 12}
+
+
+def test_a_policy_that_fails_is_said() -> None:
+    def broken(pool: PoolState, options: Any) -> dict[str, int]:
+        raise RuntimeError("no idea")
+
+    result = simulate(scenario(Guest(name="a", curve=PERFECT)), "broken", policy_function=broken)
+    assert any("no idea" in words for words in result.violations)
+
+
+def test_progress_is_told() -> None:
+    told: list[float] = []
+    run(scenario(Guest(name="a", curve=PERFECT)), on_progress=told.append)
+    assert told == sorted(told) and told[-1] == 1.0
+
+
+curves = st.sampled_from([PERFECT, AMDAHL, Amdahl(serial=0.4), Log(weight=0.5)])
+phases = st.sampled_from(
+    [
+        (),
+        (Phase(seconds=0.9), Phase(seconds=0.8, idle=True)),
+        (Phase(work_s=2.0), Phase(seconds=0.3, serial=True)),
+        (Phase(seconds=2.0, idle=True), Phase(seconds=1.0, curve=Amdahl(serial=0.7))),
+    ]
+)
+guests = st.builds(
+    Guest,
+    name=st.just("g"),
+    curve=curves,
+    count=st.integers(1, 3),
+    vcpus=st.integers(1, 8),
+    start_s=st.floats(0.0, 3.0),
+    work_s=st.none() | st.floats(0.5, 20.0),
+    minimum=st.integers(1, 3),
+    weight=st.sampled_from([1.0, 2.0]),
+    behaviour=st.sampled_from(["honest", "silent", "lies"]),
+    rigid=st.booleans(),
+    granularity=st.sampled_from(["fine", "coarse"]),
+    spins=st.booleans(),
+    phases=phases,
+)
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    many=st.lists(guests, min_size=1, max_size=4),
+    policy=st.sampled_from(["equipartition", "max-speedup", "unmanaged", "gang", "priority", "fair", "efficiency"]),
+    threads=st.sampled_from([1, 2]),
+    nodes=st.sampled_from([1, 2]),
+    reserve=st.sampled_from([0, 2]),
+    noise=st.sampled_from([0.0, 0.3]),
+)
+def test_no_scenario_breaks_a_law(  # noqa: PLR0917 (what scenarios differ in)
+    many: list[Guest], policy: str, threads: int, nodes: int, reserve: int, noise: float
+) -> None:
+    named = [msgspec.structs.replace(guest, name=f"g{number}") for number, guest in enumerate(many)]
+    host = Host(
+        pcpus=8,
+        threads_per_core=threads,
+        nodes=nodes,
+        reserve=reserve,
+        smt_yield=1.0 / threads**0.5,
+        remote_penalty=0.2,
+    )
+    result = run(scenario(*named, host=host, noise=Noise(speedup=noise), seconds=6.0, settle_s=1.0), policy)
+    for moment in result.moments:
+        assert all(0 <= cpus <= 8 for cpus in moment.allocations.values())
+    assert sum(guest.work_s for guest in result.guests) <= 8 * 6.0 + 1e-6
+    assert 0.0 <= result.efficiency <= 1.0 + 1e-9
