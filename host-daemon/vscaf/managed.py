@@ -95,6 +95,8 @@ class ManagedDomain:
         self.sight = HostSight()
         self.curves = Curves()
         self.points: tuple[SpeedupPoint, ...] = ()
+        self.points_of: tuple[str, ...] = ()
+        self.points_at_s = float("-inf")
         self.modelled_at_s = float("-inf")
         self.modelled_processes = 0
         self.word = WordHistory()

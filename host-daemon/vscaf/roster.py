@@ -110,7 +110,7 @@ class Roster:
             self._see(domain, one, rules or domain.rules, now_s)
             if asked_at_s > domain.switched_at_s:
                 self._look_for_waking(domain)
-                infer(domain, now_s)
+                infer(domain, now_s, len(self.domains))
         await self._give_back_unlisted()
         self._give_back_left_alone()
         if any(key not in self.domains for key in self._records.journal.entries):

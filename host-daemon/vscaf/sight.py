@@ -22,11 +22,12 @@ from vscaf.managed import ManagedDomain
 USAGE_WINDOW_S = 0.2  # a shorter look at the vCPUs' time takes what our own orders cost for demand
 STEADY_WINDOW_S = 1.0  # where nothing is in doubt
 MODEL_PERIOD_S = 1.0  # the model's own low pass takes four times as long
+FIT_S = 0.02  # for each domain there is, between fits of one: what they cost together stays the same
 SETTLING_S = 1.0  # after an allocation was told, vCPUs that go offline may still have used time
 
 
-def infer(domain: ManagedDomain, now_s: float) -> None:
-    """Brings what was just seen of *domain* into its demand and its model."""
+def infer(domain: ManagedDomain, now_s: float, domains: int = 1) -> None:
+    """Brings what was just seen of *domain*, one of *domains*, into its demand and its model."""
     agent, held = domain.agent_demand(), len(domain.held)
     undoubted = agent is not None and _undoubted(domain, agent, held)
     if agent is not None and undoubted and domain.demand == 0 and _sleeps(domain, agent, now_s):
@@ -45,7 +46,7 @@ def infer(domain: ManagedDomain, now_s: float) -> None:
         if domain.held_at_look == held:  # else it is of two allocations
             domain.sight = look(domain.sight, held, usage.busy_cpus, usage.window_s, computing=domain.demand > 0)
         domain.held_at_look = held
-        _model(domain, now_s)
+        _model(domain, now_s, domains)
     elif steady:
         return
     if agent is not None and usage is not None and says_the_same(agent, usage, domain.demand_memory):
@@ -93,7 +94,7 @@ def _sleeps(domain: ManagedDomain, agent: AgentDemand, now_s: float) -> bool:
     return True
 
 
-def _model(domain: ManagedDomain, now_s: float) -> None:
+def _model(domain: ManagedDomain, now_s: float, domains: int) -> None:
     """What its running programs report of their speedup, as far as it is believed: once a second, or for new ones."""
     report = domain.link.report if domain.link is not None else None
     running = [] if report is None else [one for one in report.processes if one.running]
@@ -102,14 +103,16 @@ def _model(domain: ManagedDomain, now_s: float) -> None:
         return
     domain.modelled_at_s, domain.modelled_processes = now_s, len(running)
     processes = [points_of(one) for one in running]
-    if running:
+    if running and domain.sight.known is not None:  # else there is nothing yet to hold claims against
         # One curve for each set of programs: what another program did tells nothing of this one.
         known, others = domain.curves.of(tuple(sorted([one.name for one in running])))
         teams = [(one.team, points) for one, points in zip(running, processes, strict=True)]
         said = believed_points(domain_points(teams), domain.sight, domain.seen.vcpus)
         known = remember(known, said, now_s, len(domain.held))
         domain.curves = others.holding(known)
-        domain.points = renewed(domain.points, recall(known, now_s))
+        if others.known[-1][0] != domain.points_of or now_s - domain.points_at_s >= FIT_S * domains:
+            domain.points_of, domain.points_at_s = others.known[-1][0], now_s
+            domain.points = renewed(domain.points, recall(known, now_s))
     weight = believed_weight(processes, domain.sight, domain.seen.vcpus) if processes else None
     if weight is not None:
         domain.scaf_weight = low_pass(domain.scaf_weight, weight, min(dt_s, MODEL_PERIOD_S))

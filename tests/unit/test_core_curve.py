@@ -25,10 +25,10 @@ def point(cpus, speedup, error=0.1, samples=8):
     return SpeedupPoint(cpus, speedup, error, samples)
 
 
-def told(memory, cpus, speedups, error, from_s=0.0, allocation=None):
+def told(memory, cpus, speedups, error, *, from_s=0.0):
     """The memory after a report of one size each second."""
     for second, speedup in enumerate(speedups):
-        memory = remember(memory, [point(cpus, speedup, error)], from_s + second, allocation or cpus)
+        memory = remember(memory, [point(cpus, speedup, error)], from_s + second, cpus)
     return memory
 
 
@@ -57,6 +57,12 @@ def test_noise_that_goes_with_the_speedup_does_not_pull_the_mean_down():
 def test_the_same_measurement_told_again_is_no_second_one():
     once = remember(CurveMemory(), [point(8, 5.0)], 0.0, 8)
     assert remember(once, [point(8, 5.0)], 7.0, 8) is once
+
+
+def test_a_report_that_contradicts_in_the_same_words_is_still_heard():
+    memory = told(CurveMemory(), 8, [7.0, 7.1, 6.9], 0.1)
+    cut = told(memory, 8, [3.5, 3.5, 3.5], 0.1, from_s=3.0)
+    assert recall(cut, 6.0)[0].speedup == pytest.approx(3.5)
 
 
 def test_reports_that_come_faster_do_not_say_more():
@@ -122,9 +128,7 @@ def test_a_liar_that_waits_without_spinning_is_remembered_as_it_is():
 
 @given(
     st.lists(
-        st.tuples(
-            st.integers(0, 80), st.floats(0, 1e6), st.floats(0, 1e6), st.integers(0, 9), st.integers(0, 100)
-        ),
+        st.tuples(st.integers(0, 80), st.floats(0, 1e6), st.floats(0, 1e6), st.integers(0, 9), st.integers(0, 100)),
         max_size=120,
     )
 )

@@ -1,12 +1,13 @@
 """What looks at a domain, period by period, make of its agent's word and of its vCPUs' time."""
 
 import time
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from vscaf.agentlink.link import AgentLink
-from vscaf.agentlink.messages import Report
+from vscaf.agentlink.messages import Report, ReportedPoint, ReportedProcess
 from vscaf.core.standing import Affinity, Standing, Ways
 from vscaf.hypervisor.simulated import SimulatedHost
 from vscaf.hypervisor.values import DomainKey, DomainSeen, HostCpus, RunState
@@ -28,6 +29,7 @@ class Watched:
         self.domain = ManagedDomain(seen, DomainRules(), host, AgentLink("a", Path("/nowhere"), lambda: None))
         self.domain.maximum = CPUS
         self.now_s = time.monotonic()
+        self.domains = 1
         self.claim(0)
 
     def claim(self, cpus: int) -> None:
@@ -42,17 +44,19 @@ class Watched:
         self.domain.standing = replace(self.domain.standing, ours=stands, frozen=stands)
         self.domain.seen = replace(self.domain.seen, state=RunState.PAUSED if stands else RunState.RUNNING)
 
-    def look(self, demand: int, busy: float, periods: int = 1) -> None:
-        """The agent says *demand*, the host sees *busy* CPUs in use."""
+    def look(self, demand: int, busy: float, periods: int = 1, processes: Sequence[ReportedProcess] = ()) -> None:
+        """The agent says *demand* and *processes*, the host sees *busy* CPUs in use."""
         link = self.domain.link
         assert link is not None
         for _ in range(periods):
             self.now_s += PERIOD_S
             times = {vcpu: used + busy * PERIOD_S / CPUS for vcpu, used in self.domain.seen.vcpu_time_s.items()}
             self.domain.seen = replace(self.domain.seen, vcpu_time_s=times)
-            link.report = Report(sequence=0, online=list(range(CPUS)), demand=demand, busy=busy, processes=[])
+            link.report = Report(
+                sequence=0, online=list(range(CPUS)), demand=demand, busy=busy, processes=list(processes)
+            )
             link.report_at_s = time.monotonic()
-            infer(self.domain, self.now_s)
+            infer(self.domain, self.now_s, self.domains)
 
 
 def test_a_program_that_starts_is_seen_at_the_next_look() -> None:
@@ -101,6 +105,43 @@ def test_a_look_that_spans_two_allocations_says_nothing_of_either() -> None:
     assert watched.domain.sight.cpus == CPUS
     watched.look(demand=CPUS, busy=1.9, periods=8)
     assert watched.domain.sight.known == (2, pytest.approx(1.9))
+
+
+def program(name: str, team: int, speedup: float) -> ReportedProcess:
+    points = [ReportedPoint(p=team, speedup=speedup, standard_error=0.1, samples=8)]
+    return ReportedProcess(pid=7, name=name, team=team, malleable="full", running=True, points=points)
+
+
+def test_sizes_that_a_program_had_are_remembered_and_another_program_has_its_own() -> None:
+    watched = Watched()
+    watched.claim(4)
+    watched.look(demand=4, busy=3.9, periods=12, processes=[program("cg", 4, 3.5)])
+    watched.claim(2)
+    watched.look(demand=4, busy=1.9, periods=12, processes=[program("cg", 2, 1.9)])
+    assert [(one.cpus, round(one.speedup, 1)) for one in watched.domain.points] == [(2, 1.9), (4, 3.5)]
+    watched.look(demand=4, busy=1.9, periods=8, processes=[program("lu", 2, 1.2)])
+    assert [(one.cpus, round(one.speedup, 1)) for one in watched.domain.points] == [(2, 1.2)]
+    watched.look(demand=4, busy=1.9, periods=8, processes=[program("cg", 2, 1.9)])
+    assert [one.cpus for one in watched.domain.points] == [2, 4]
+
+
+def test_what_its_cpu_time_does_not_bear_is_not_remembered() -> None:
+    watched = Watched()
+    watched.claim(4)
+    watched.look(demand=4, busy=2.0, periods=40, processes=[program("liar", 4, 4.0)])
+    (point,) = watched.domain.points
+    assert point.speedup < 2.6
+
+
+def test_among_many_domains_each_is_fitted_less_often() -> None:
+    watched = Watched()
+    watched.domains = 500
+    watched.claim(4)
+    seen = set()
+    for number in range(80):
+        watched.look(demand=4, busy=3.9, processes=[program("cg", 4, 2.0 + number / 40)])
+        seen.add(watched.domain.points)
+    assert 2 <= len(seen) <= 4, "of 20 seconds"
 
 
 def test_a_domain_that_vscaf_has_suspended_wants_what_it_wanted() -> None:
