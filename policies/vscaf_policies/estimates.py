@@ -4,12 +4,17 @@ import math
 from dataclasses import dataclass
 from functools import lru_cache
 
+import numpy as np
+
 from vscaf_policies.bounds import limits
 from vscaf_policies.models import fit_curve
 from vscaf_policies.state import DomainState, PoolState, SpeedupPoint
 
-CAUTION = 0.5
-"""Standard errors that an estimate is discounted by."""
+CAUTION = 1.0
+"""Standard errors that an estimate is discounted by: for each size as likely to be better as a coin falls twice."""
+
+WEIGHT_ERROR = 0.3
+"""Relative error of C where nothing but C is known: SCAF's one point says little of the shape."""
 
 _CACHED = 16384
 
@@ -18,8 +23,8 @@ _CACHED = 16384
 class Worth:
     """A speedup curve by chunks: index k is for k + 1 chunks.
 
-    expected: S as fitted. cautious: the same, less CAUTION standard errors: what is known well counts for more, and a wild
-    extrapolation is no reason to starve anybody. error: standard errors. distance: from the nearest size that was
+    expected: S as fitted. cautious: the same, less CAUTION standard errors: what is known well counts for more, and a
+    wild extrapolation is no reason to starve anybody. error: standard errors. distance: from the nearest size that was
     measured (S(1) = 1 is known), in ln p.
     """
 
@@ -29,29 +34,43 @@ class Worth:
     distance: tuple[float, ...]
 
 
-def is_known(domain: DomainState) -> bool:
-    """Whether there is a measured size beyond one CPU to go by, and the domain is not a newcomer."""
-    return not domain.newcomer and any(point.cpus > 1 and point.samples > 0 for point in domain.points)
-
-
 def worth(domain: DomainState, pool: PoolState) -> Worth | None:
-    """What each number of chunks, up to the most that it can be given, is worth to the domain; None: not known."""
-    if not is_known(domain):
+    """What each number of chunks is worth to the domain, at least up to the most that it can be given; None: not known.
+
+    By its points; without one that can be used by its scaf_weight, S(p) = 1 + C ln p (Creech 2015, eq. 4.2). A
+    newcomer's first figures count as nothing known. Answers are remembered.
+    """
+    if domain.newcomer:
         return None
     most = min(limits(domain, pool.chunk)[1], pool.cpus // pool.chunk * pool.chunk)
-    return _worth(domain.points, pool.chunk, max(most, pool.chunk))
+    most = 1 << (max(most, pool.chunk) - 1).bit_length()  # demand that moves a little asks for the same curve
+    if domain.points:
+        known = _fitted(domain.points, pool.chunk, most)
+        if known is not None:
+            return known
+    weight = domain.scaf_weight
+    if weight is None or not math.isfinite(weight) or weight <= 0:
+        return None
+    return _logarithmic(weight, pool.chunk, most)
 
 
 @lru_cache(maxsize=_CACHED)
-def _worth(points: tuple[SpeedupPoint, ...], chunk: int, most: int) -> Worth:
-    estimate = fit_curve(points, most)
-    sizes = [point.cpus for point in points if point.cpus > 0 and point.samples > 0 and math.isfinite(point.speedup)]
-    measured = [0.0, *map(math.log, sizes)]
-    expected, cautious, errors, distances = [], [], [], []
-    for cpus in range(chunk, most + 1, chunk):
-        mean, error = float(estimate.mean[cpus - 1]), float(estimate.standard_error[cpus - 1])
-        expected.append(mean)
-        errors.append(error)
-        distances.append(min([abs(math.log(cpus) - other) for other in measured]))
-        cautious.append(max(0.0, mean - CAUTION * error))
-    return Worth(tuple(expected), tuple(cautious), tuple(errors), tuple(distances))
+def _fitted(points: tuple[SpeedupPoint, ...], chunk: int, most: int) -> Worth | None:
+    estimate = fit_curve(points, max(most, chunk))
+    if estimate.model == "unknown":
+        return None
+    sizes = [point.cpus for point in points if point.cpus > 1 and point.samples > 0 and math.isfinite(point.speedup)]
+    cpus = np.arange(chunk, max(most, chunk) + 1, chunk)
+    expected, error = np.array(estimate.mean)[cpus - 1], np.array(estimate.standard_error)[cpus - 1]
+    measured = np.log(np.array([1, *sizes]))
+    distance = np.abs(np.log(cpus)[:, None] - measured).min(axis=1)
+    cautious = np.maximum(0.0, expected - CAUTION * error)
+    return Worth(tuple(expected.tolist()), tuple(cautious.tolist()), tuple(error.tolist()), tuple(distance.tolist()))
+
+
+@lru_cache(maxsize=_CACHED)
+def _logarithmic(weight: float, chunk: int, most: int) -> Worth:
+    distance = np.log(np.arange(chunk, max(most, chunk) + 1, chunk))
+    expected, error = 1.0 + weight * distance, WEIGHT_ERROR * weight * distance
+    cautious = expected - CAUTION * error
+    return Worth(tuple(expected.tolist()), tuple(cautious.tolist()), tuple(error.tolist()), tuple(distance.tolist()))

@@ -4,7 +4,7 @@ import math
 import random
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from itertools import combinations_with_replacement
+from itertools import combinations_with_replacement, pairwise
 
 from vscaf.core.curve import CurveMemory, recall, remember, renewed
 from vscaf.core.decide import DecideMemory, decide
@@ -13,6 +13,8 @@ from vscaf_policies import DomainState, Policy, PoolState, SpeedupPoint
 from vscaf_policies.max_speedup_fitted import max_speedup_fitted
 
 PERIOD_S, REPORT_S, ARRIVAL_S = 0.25, 1.0, 0.5
+
+SETTINGS = ExploreSettings()
 
 Curve = Callable[[float], float]
 
@@ -38,7 +40,7 @@ def through(*points: tuple[float, float]) -> Curve:
     """Straight lines between points."""
 
     def curve(p: float) -> float:
-        for (left, low), (right, high) in zip(points, points[1:], strict=False):
+        for (left, low), (right, high) in pairwise(points):
             if p <= right:
                 return low + (high - low) * (p - left) / (right - left)
         return points[-1][1]
@@ -62,12 +64,12 @@ CURVES: dict[str, Curve] = {
 
 
 def best_split(curves: Mapping[str, Curve], cpus: int) -> float:
-    """The largest sum of speedups of a static split, where CPUs may be left over."""
+    """The largest sum of speedups of a static split of all CPUs."""
     best = [0.0] + [-math.inf] * cpus
     for curve in curves.values():
-        values = [0.0] + [curve(p) for p in range(1, cpus + 1)]
+        values = [0.0, *(curve(p) for p in range(1, cpus + 1))]
         best = [max((best[c - k] + values[k] for k in range(1, c + 1)), default=-math.inf) for c in range(cpus + 1)]
-    return max(best)
+    return best[cpus]
 
 
 @dataclass
@@ -87,7 +89,7 @@ class Outcome:
 
     def transitions(self, from_s: float = 0.0) -> int:
         window = self.allocations[int(from_s / PERIOD_S) :]
-        return sum(1 for before, after in zip(window, window[1:], strict=False) if before != after)
+        return sum(1 for before, after in pairwise(window) if before != after)
 
 
 def run(
@@ -98,7 +100,7 @@ def run(
     seed: int = 1,
     noise: float = 0.10,
     policy: Policy = max_speedup_fitted,
-    settings: ExploreSettings | None = ExploreSettings(),
+    settings: ExploreSettings | None = SETTINGS,
     newcomer_s: float = 2.0,
 ) -> Outcome:
     """Domains that all start at 0 s and compute all the time. settings: None: nothing is explored."""

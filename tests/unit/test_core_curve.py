@@ -122,9 +122,7 @@ def test_a_liar_that_waits_without_spinning_is_remembered_as_it_is():
 
 @given(
     st.lists(
-        st.tuples(
-            st.integers(0, 80), st.floats(0, 1e6), st.floats(0, 1e6), st.integers(0, 9), st.integers(0, 100)
-        ),
+        st.tuples(st.integers(0, 80), st.floats(0, 1e6), st.floats(0, 1e6), st.integers(0, 9), st.integers(0, 100)),
         max_size=120,
     )
 )

@@ -1,7 +1,7 @@
 """What is remembered of a domain's speedup curve: a point for each size at which it was measured.
 
-An agent tells of the sizes that its programs have now. What it told of other sizes before is kept here, older and older,
-until the program shows that it has become another one.
+An agent tells of the sizes that its programs have now. What it told of other sizes before is kept here, older and
+older, until the program shows that it has become another one.
 
 Trust (DESIGN section 8). What is remembered was believed first (core/trust.believed_points), and only of sizes that the
 domain really had: a claim about a size that it never had is dropped, so a lie about what it could do elsewhere has no
@@ -131,9 +131,7 @@ def domain_points(processes: Sequence[tuple[int, Sequence[SpeedupPoint]]]) -> tu
     return (SpeedupPoint(cpus, speedup, math.sqrt(variance), max(1, samples)),) if processes else ()
 
 
-def remember(
-    memory: CurveMemory, points: Iterable[SpeedupPoint], now_s: float, allocation: int
-) -> CurveMemory:
+def remember(memory: CurveMemory, points: Iterable[SpeedupPoint], now_s: float, allocation: int) -> CurveMemory:
     """*memory* with what was reported at the time now_s, while the domain had *allocation* CPUs (0: it rests).
 
     points: of the domain, as far as they are believed. Points above the largest allocation that it ever had, at one
@@ -160,13 +158,24 @@ def remember(
     return CurveMemory(tuple(sorted(kept, key=lambda one: one.cpus)), largest, phases)
 
 
+class Points(tuple[SpeedupPoint, ...]):
+    """Points that are hashed once: what is fitted to them is looked up by them several times a period."""
+
+    def __hash__(self) -> int:
+        known: int | None = self.__dict__.get("hash")
+        if known is None:
+            known = self.__dict__["hash"] = super().__hash__()
+        return known
+
+    def __eq__(self, other: object) -> bool:
+        return self is other or super().__eq__(other)
+
+
 def recall(memory: CurveMemory, now_s: float) -> tuple[SpeedupPoint, ...]:
     """What is known at the time now_s, sorted by size. The errors are those of the measurements, whatever their age."""
-    return tuple(
+    return Points(
         [
-            SpeedupPoint(
-                one.cpus, one.speedup, one.standard_error, one.samples, max(0.0, now_s - one.measured_at_s)
-            )
+            SpeedupPoint(one.cpus, one.speedup, one.standard_error, one.samples, max(0.0, now_s - one.measured_at_s))
             for one in memory.sizes
         ]
     )

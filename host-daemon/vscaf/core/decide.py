@@ -11,6 +11,8 @@ from vscaf.core.damping import Damping, Turnover, change, fitted, keeping, learn
 
 __all__ = ["Circumstances", "Damping", "DecideMemory", "Decision", "decide"]
 
+DAMPING = Damping()
+
 
 @dataclass(frozen=True, slots=True)
 class Circumstances:
@@ -43,7 +45,7 @@ class DecideMemory:
     knowledge: Mapping[str, DomainState] = field(default_factory=dict)
     target: Mapping[str, int] = field(default_factory=dict)
     sharing: frozenset[str] = frozenset()
-    turnover: Turnover = Turnover()
+    turnover: Turnover = field(default_factory=Turnover)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +72,7 @@ def decide(
     policy: Policy,
     options: Options,
     memory: DecideMemory = DecideMemory(),
-    damping: Damping = Damping(),
+    damping: Damping = DAMPING,
 ) -> Decision:
     """Ask the policy and hold its answer to the bounds. DomainState.allocation is what each domain has at present.
 
@@ -246,7 +248,7 @@ def _as_known(domain: DomainState, memory: DecideMemory) -> DomainState:
     return keeping(domain, memory.knowledge.get(domain.name))
 
 
-def _as_far_as_it_pays(
+def _as_far_as_it_pays(  # noqa: PLR0917 (what it depends on)
     pool: PoolState,
     competing: tuple[DomainState, ...],
     circumstances: Circumstances,

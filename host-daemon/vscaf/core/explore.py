@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
-from vscaf_policies import PoolState
+from vscaf_policies import DomainState, PoolState
 from vscaf_policies.bounds import limits
 from vscaf_policies.estimates import Worth, worth
 
@@ -29,50 +29,57 @@ NOBODY = ""
 
 @dataclass(frozen=True, slots=True)
 class ExploreSettings:
-    """How much is varied. Losses and gains are of the predicted sum of weighted speedups.
+    """How much is varied. Losses and gains are shares of the predicted sum of weighted speedups.
 
     steady: share that may be lost on average. steady_most_s: what of it can be saved up, in seconds of the whole sum.
-    startup_s: allowance for a change of circumstances, in the same unit; spent, it comes back over startup_again_s.
-    least_gain: expected improvement that is worth looking for. step: factor between a domain's size and the next that
-    is tried. dwell_s: how long a variation lasts, from when it is decided. horizon_s: for how long what is learned is
-    of use. domains: the most that are looked at in one call.
+    startup_s: allowance for a change of who competes, in the same unit; spent, it comes back over startup_again_s.
+    least_gain: expected improvement that is worth looking for. step: factor between a domain's size and what is tried,
+    at most. dwell_s: how long a variation lasts from when it is decided, so that two reports or three are of it.
+    horizon_s: for how long what is learned is of use. transition_s: how long a domain is on its way to another size.
+    measurement_error: relative error of what one variation tells of a size. unforeseen: relative error that curves are
+    taken to have for each factor of e from the nearest size that was measured, beyond what the fit says of itself.
+    domains: the most that are looked at in one call. consider_s: between calls that look for something to try.
     """
 
     steady: float = 0.01
     steady_most_s: float = 0.3
-    startup_s: float = 1.5
+    startup_s: float = 2.0
     startup_again_s: float = 60.0
     least_gain: float = 0.001
-    step: float = 2.0
+    step: float = 4.0
     dwell_s: float = 2.5
     horizon_s: float = 60.0
     transition_s: float = 0.5
     measurement_error: float = 0.06
     unforeseen: float = 0.25
     domains: int = 16
+    consider_s: float = 0.5
 
 
 @dataclass(frozen=True, slots=True)
 class ExploreMemory:
     """What explore hands to its next call. Empty: nothing was varied yet.
 
-    base: the decision that is varied now, and varied: what some have instead, CPUs by name; empty: nothing is varied. since_s: from when on. account_s: what may still be lost, in seconds of the
-    whole sum. granted_at_s: of the last start-up allowance. competing: whose circumstances it was for. lost_s: what
-    exploring has cost so far, watched_s: in how long, and charged_s: for the present variation. futile: the
-    knowledge in which nothing was found worth trying.
+    base: the decision that is varied now, and varied: what some have instead, CPUs by name; empty: nothing is varied.
+    whole: the predicted sum of the base. since_s: from when on. at_s: of the last call. considered_at_s: of the last
+    look for something to try, and futile: the knowledge in which nothing was. account_s: what may still be lost, in
+    seconds of the whole sum. granted_at_s: of the last start-up allowance. competing: whose competition it was for.
+    lost_s: what exploring has cost so far, watched_s: in how long, charged_s: for the present variation.
     """
 
     base: Mapping[str, int] = field(default_factory=dict)
     varied: Mapping[str, int] = field(default_factory=dict)
+    whole: float = 0.0
     since_s: float = 0.0
     at_s: float | None = None
+    considered_at_s: float = -math.inf
+    futile: tuple[object, ...] = ()
     account_s: float = 0.0
     granted_at_s: float = -math.inf
     competing: frozenset[str] = frozenset()
     lost_s: float = 0.0
     watched_s: float = 0.0
     charged_s: float = 0.0
-    futile: tuple[object, ...] = ()
 
     @property
     def cost(self) -> float:
@@ -82,7 +89,10 @@ class ExploreMemory:
 
 @dataclass(frozen=True, slots=True)
 class Exploration:
-    """allocations: CPUs by name, of every domain of the decision. reasons: of those that change by this."""
+    """allocations: CPUs by name, of every domain of the decision. reasons: of those that are varied from now on.
+
+    cost: ExploreMemory.cost.
+    """
 
     allocations: Mapping[str, int]
     reasons: Mapping[str, str]
@@ -106,81 +116,86 @@ def unvaried(pool: PoolState, memory: ExploreMemory) -> PoolState:
 def explore(
     pool: PoolState, decision: Decision, memory: ExploreMemory, settings: ExploreSettings = ExploreSettings()
 ) -> Exploration:
-    """The decision, with chunks moved between two domains where that is worth trying. pool: as decide() was given it.
+    """The decision, with chunks moved between two domains, or from one to nobody, where that is worth trying.
 
-    Laws: every domain stays within its bounds and in whole chunks, nobody gets to rest or to run, and the sum is the
-    decision's. Nothing is varied where fewer than two domains are known and could change, where domains share a chunk,
-    and while the account is empty. Over any time t at most steady x t + steady_most_s + startup_s x (1 + t /
-    startup_again_s) is lost, as predicted.
+    pool: as decide() was given it. Laws: every domain stays within its bounds and in whole chunks; nobody gets to rest
+    or to run; the sum is at most the pool, and the decision's where chunks go from one domain to another. Nothing is
+    varied while fewer than two domains compete, where domains share a chunk, for newcomers and unknown domains, and
+    while the account is empty: in any time t at most steady x t + steady_most_s + startup_s x (1 + t /
+    startup_again_s) is spent, but for what a variation costs beyond what was expected of it.
     """
-    curves = _curves(pool, decision)
-    memory = _passed(pool, decision, curves, memory, settings)
+    domains = {domain.name: domain for domain in pool.domains}
+    memory = _passed(pool, domains, decision, memory, settings)
+    if memory.varied and pool.time_s - memory.since_s < settings.dwell_s:
+        return _exploration(decision, memory)
     if memory.varied:
-        if pool.time_s - memory.since_s < settings.dwell_s:
-            return _varied(decision, memory, {})
-        memory = _settled(pool, curves, memory, settings)
-    if len(curves) < 2 or decision.sharing or not decision.managed:
-        return _varied(decision, memory, {})
-    knowledge = tuple((name, domain_points, decision.allocations[name]) for name, (_w, _b, domain_points) in curves.items())
-    if memory.futile == knowledge or memory.account_s <= 0.0:
-        return _varied(decision, memory, {})
-    move = _best_move(pool, decision, curves, memory.account_s, settings)
+        memory = _settled(pool, domains, memory)
+    elif pool.time_s - memory.considered_at_s < settings.consider_s:
+        return _exploration(decision, memory)
+    if decision.sharing or not decision.managed or len(memory.competing) < 2 or memory.account_s <= 0.0:
+        return _exploration(decision, memory)
+    memory = replace(memory, considered_at_s=pool.time_s)
+    curves = _curves(pool, decision)
+    knowledge = (decision.allocations, *[curve.domain.points for curve in curves])
+    if memory.futile == knowledge:
+        return _exploration(decision, memory)
+    whole = math.fsum([curve.at(curve.size) for curve in curves])
+    move = _best_move(pool, decision, curves, whole, memory.account_s, settings) if whole > 0 else None
     if move is None:
-        return _varied(decision, replace(memory, futile=knowledge), {})
-    giver, taker, cpus, gain = move
-    ways = {giver: -cpus, taker: cpus}
-    base = dict(decision.allocations)
-    varied = {name: base[name] + cpus for name, cpus in ways.items() if name != NOBODY}
-    why = f"exploring, it could gain {gain:.1%} of the sum of speedups"
-    reasons = {name: f"{base[name]} -> {cpus}: {why}" for name, cpus in varied.items()}
-    moved_s = 2 * settings.transition_s * cpus / pool.cpus
-    memory = replace(
-        memory,
-        base=base,
-        varied=varied,
-        since_s=pool.time_s,
-        account_s=memory.account_s - moved_s,
-        lost_s=memory.lost_s + moved_s,
-        charged_s=0.0,
-    )
-    return _varied(decision, memory, reasons)
+        return _exploration(decision, replace(memory, futile=knowledge))
+    return _begun(pool, decision, move, whole, memory, settings)
 
 
-_Curves = dict[str, tuple[Worth, tuple[int, int], tuple[object, ...]]]
+@dataclass(frozen=True, slots=True)
+class _Curve:
+    """A domain that can be varied. low, high, size: in chunks."""
+
+    domain: DomainState
+    worth: Worth
+    low: int
+    high: int
+    size: int
+
+    def at(self, size: int) -> float:
+        """The expected weighted speedup."""
+        expected = self.worth.expected
+        return self.domain.weight * expected[min(max(size, 1), len(expected)) - 1]
 
 
-def _curves(pool: PoolState, decision: Decision) -> _Curves:
-    """Of the domains that can be varied: what they are worth, their bounds in chunks, and what is known of them."""
-    curves: _Curves = {}
-    for domain in pool.domains:
-        if not decision.allocations.get(domain.name):
-            continue
-        known = worth(domain, pool)
-        if known is not None:
-            low, high = limits(domain, pool.chunk)
-            bounds = (low // pool.chunk, min(high // pool.chunk, len(known.expected)))
-            curves[domain.name] = (known, bounds, domain.points)
-    return curves
+def _curve(pool: PoolState, domain: DomainState, allocation: int) -> _Curve | None:
+    """None: not known, or it has no CPU."""
+    known = worth(domain, pool) if allocation > 0 else None
+    if known is None:
+        return None
+    low, high = limits(domain, pool.chunk)
+    most = min(high // pool.chunk, len(known.expected))
+    return _Curve(domain, known, max(1, low // pool.chunk), most, allocation // pool.chunk)
+
+
+def _curves(pool: PoolState, decision: Decision) -> list[_Curve]:
+    found = [_curve(pool, domain, decision.allocations.get(domain.name, 0)) for domain in pool.domains]
+    return [curve for curve in found if curve is not None]
 
 
 def _passed(
-    pool: PoolState, decision: Decision, curves: _Curves, memory: ExploreMemory, settings: ExploreSettings
+    pool: PoolState,
+    domains: Mapping[str, DomainState],
+    decision: Decision,
+    memory: ExploreMemory,
+    settings: ExploreSettings,
 ) -> ExploreMemory:
     """*memory* after the time that went by since the last call: what came into the account, and what was lost."""
     now_s = pool.time_s
     elapsed_s = max(0.0, now_s - memory.at_s) if memory.at_s is not None else 0.0
-    lost_s = elapsed_s * _loss_rate(pool, curves, memory)
-    account_s = memory.account_s
+    lost_s = elapsed_s * _loss_rate(pool, domains, memory)
+    account_s, granted_at_s = memory.account_s, memory.granted_at_s
     if account_s < settings.steady_most_s:
         account_s = min(settings.steady_most_s, account_s + settings.steady * elapsed_s)
-    competing = frozenset(name for name, cpus in decision.allocations.items() if cpus)
-    granted_at_s = memory.granted_at_s
-    if competing != memory.competing and len(curves) > 1:
+    competing = frozenset([name for name, cpus in decision.allocations.items() if cpus])
+    if competing != memory.competing and len(competing) > 1:
         account_s += settings.startup_s * min(1.0, (now_s - granted_at_s) / settings.startup_again_s)
         account_s = min(account_s, settings.startup_s + settings.steady_most_s)
         granted_at_s = now_s
-    else:
-        competing = memory.competing
     memory = replace(
         memory,
         at_s=now_s,
@@ -191,117 +206,151 @@ def _passed(
         watched_s=memory.watched_s + elapsed_s,
         charged_s=memory.charged_s + lost_s,
     )
-    if memory.varied and memory.base != decision.allocations:
-        return replace(memory, base={}, varied={})
+    if memory.varied and (memory.base != decision.allocations or decision.sharing or not decision.managed):
+        return replace(memory, base={}, varied={}, charged_s=0.0)
     return memory
 
 
-def _loss_rate(pool: PoolState, curves: _Curves, memory: ExploreMemory) -> float:
+def _loss_rate(pool: PoolState, domains: Mapping[str, DomainState], memory: ExploreMemory) -> float:
     """Share of the sum that the present variation costs, as the curves are known now; never below 0."""
-    if not memory.varied or any(name not in curves for name in memory.varied):
-        return 0.0
-    weights = {domain.name: domain.weight for domain in pool.domains}
-    allocations = {domain.name: domain.allocation for domain in pool.domains}
-    lost = math.fsum(
-        weights[name] * (_at(curves, name, memory.base[name], pool) - _at(curves, name, cpus, pool))
-        for name, cpus in memory.varied.items()
-    )
-    whole = math.fsum(
-        weights[name] * _at(curves, name, memory.base.get(name, allocations[name]), pool) for name in curves
-    )
-    return max(0.0, lost / whole) if whole > 0 else 0.0
+    losses = []
+    for name, cpus in memory.varied.items():
+        curve = _curve(pool, domains[name], memory.base[name]) if name in domains else None
+        if curve is None:
+            return 0.0
+        losses.append(curve.at(curve.size) - curve.at(cpus // pool.chunk))
+    return max(0.0, math.fsum(losses) / memory.whole) if memory.whole > 0 else 0.0
 
 
-def _at(curves: _Curves, name: str, cpus: int, pool: PoolState) -> float:
-    expected = curves[name][0].expected
-    return expected[min(max(cpus // pool.chunk, 1), len(expected)) - 1]
-
-
-def _settled(pool: PoolState, curves: _Curves, memory: ExploreMemory, settings: ExploreSettings) -> ExploreMemory:
+def _settled(pool: PoolState, domains: Mapping[str, DomainState], memory: ExploreMemory) -> ExploreMemory:
     """The variation has ended: it has cost what is known of it by now, and not what was expected of it at first."""
-    more_s = (pool.time_s - memory.since_s) * _loss_rate(pool, curves, memory) - memory.charged_s
+    more_s = (pool.time_s - memory.since_s) * _loss_rate(pool, domains, memory) - memory.charged_s
     return replace(
-        memory, base={}, varied={}, account_s=memory.account_s - more_s, lost_s=memory.lost_s + more_s, charged_s=0.0
+        memory,
+        base={},
+        varied={},
+        account_s=memory.account_s - more_s,
+        lost_s=max(0.0, memory.lost_s + more_s),
+        charged_s=0.0,
     )
 
 
-def _varied(decision: Decision, memory: ExploreMemory, reasons: Mapping[str, str]) -> Exploration:
+def _exploration(decision: Decision, memory: ExploreMemory, reasons: Mapping[str, str] = {}) -> Exploration:
     allocations = {**decision.allocations, **memory.varied} if memory.varied else decision.allocations
     return Exploration(allocations, reasons, memory, memory.cost)
 
 
-def _best_move(
-    pool: PoolState, decision: Decision, curves: _Curves, account_s: float, settings: ExploreSettings
-) -> tuple[str, str, int, float] | None:
-    """Who gives to whom how many CPUs, and the expected improvement as a share of the sum; None: nothing is worth it."""
-    weights = {domain.name: domain.weight for domain in pool.domains}
-    sizes = {name: decision.allocations[name] // pool.chunk for name in curves}
-    whole = math.fsum(
-        weights[name] * curves[name][0].expected[min(sizes[name], len(curves[name][0].expected)) - 1]
-        for name in curves
+@dataclass(frozen=True, slots=True)
+class _Move:
+    """So many chunks from one to another, either may be NOBODY; its expected improvement, and worth in seconds."""
+
+    giver: str
+    taker: str
+    chunks: int
+    improvement: float
+    worth_s: float
+
+
+def _begun(  # noqa: PLR0917 (what it depends on)
+    pool: PoolState,
+    decision: Decision,
+    move: _Move,
+    whole: float,
+    memory: ExploreMemory,
+    settings: ExploreSettings,
+) -> Exploration:
+    cpus = move.chunks * pool.chunk
+    base = dict(decision.allocations)
+    varied = {name: base[name] + more for name, more in ((move.giver, -cpus), (move.taker, cpus)) if name != NOBODY}
+    why = f"exploring, {move.improvement:.1%} of the sum of speedups may be gained"
+    reasons = {name: f"{base[name]} -> {to}: {why}" for name, to in varied.items()}
+    on_the_way_s = 2 * settings.transition_s * cpus / pool.cpus
+    memory = replace(
+        memory,
+        base=base,
+        varied=varied,
+        whole=whole,
+        since_s=pool.time_s,
+        account_s=memory.account_s - on_the_way_s,
+        lost_s=memory.lost_s + on_the_way_s,
+        charged_s=0.0,
     )
-    if whole <= 0:
-        return None
-    names = sorted(curves, key=lambda name: (-weights[name] * max(curves[name][0].error), name))[: settings.domains]
-    losses = {name: _differences(curves[name], weights[name], sizes[name], -1, pool, settings) for name in names}
-    gains = {name: _differences(curves[name], weights[name], sizes[name], +1, pool, settings) for name in names}
-    best: tuple[float, str, str, int, float] | None = None
-    spare = sum(pool.cpus - cpus for cpus in [sum(decision.allocations.values())]) // pool.chunk
-    anything = pool.cpus // pool.chunk
-    for name, chunks in ((NOBODY, anything), ) :
-        gains[name] = (np.zeros(chunks), np.zeros(chunks))
-    losses[NOBODY] = (np.zeros(max(0, spare)), np.zeros(max(0, spare)))
-    for giver in (*names, NOBODY):
-        for taker in (*names, NOBODY):
-            steps = min(len(losses[giver][0]), len(gains[taker][0]))
+    return _exploration(decision, memory, reasons)
+
+
+def _best_move(  # noqa: PLR0917 (what it depends on)
+    pool: PoolState,
+    decision: Decision,
+    curves: list[_Curve],
+    whole: float,
+    account_s: float,
+    settings: ExploreSettings,
+) -> _Move | None:
+    """The move of the largest worth: expected improvement over the horizon, less what trying costs. None: none has any.
+
+    What a CPU on its way does not do counts for it as for the mean CPU, there and back.
+    """
+    listed = sorted(curves, key=lambda curve: (-curve.domain.weight * max(curve.worth.error), curve.domain.name))
+    listed = listed[: settings.domains]
+    spare = (pool.cpus - sum(decision.allocations.values())) // pool.chunk
+    nothing = (np.zeros(0), np.zeros(0))
+    givers = {curve.domain.name: _differences(curve, -1, settings) for curve in listed}
+    takers = {curve.domain.name: _differences(curve, +1, settings) for curve in listed}
+    givers[NOBODY] = (np.zeros(spare), np.zeros(spare)) if spare > 0 else nothing
+    most = max([len(change) for change, _ in givers.values()], default=0)
+    takers[NOBODY] = (np.zeros(most), np.zeros(most))
+    best: _Move | None = None
+    for giver, (loss, loss_variance) in givers.items():
+        for taker, (gain, gain_variance) in takers.items():
+            steps = min(len(loss), len(gain))
             if giver == taker or steps == 0:
                 continue
-            change = (losses[giver][0][:steps] + gains[taker][0][:steps]) / whole
-            error = np.sqrt(losses[giver][1][:steps] + gains[taker][1][:steps]) / whole
-            improvement = _expected_improvement(change, error)
-            cost_s = settings.dwell_s * np.maximum(0.0, -change)
-            cost_s += 2 * settings.transition_s * pool.chunk / pool.cpus * np.arange(1, steps + 1)
+            change = (loss[:steps] + gain[:steps]) / whole
+            error = np.sqrt(loss_variance[:steps] + gain_variance[:steps]) / whole
+            improvement = expected_improvement(change, error)
+            moved = np.arange(1, steps + 1) * pool.chunk / pool.cpus
+            cost_s = settings.dwell_s * np.maximum(0.0, -change) + 2 * settings.transition_s * moved
             worth_s = improvement * settings.horizon_s - cost_s
             worth_s[(improvement < settings.least_gain) | (cost_s > account_s)] = -1.0
             step = int(np.argmax(worth_s))
-            if worth_s[step] > 0 and (best is None or worth_s[step] > best[0] + 1e-12):
-                best = (float(worth_s[step]), giver, taker, (step + 1) * pool.chunk, float(improvement[step]))
-    return best[1:] if best is not None else None
+            if worth_s[step] > 0 and (best is None or worth_s[step] > best.worth_s + 1e-12):
+                best = _Move(giver, taker, step + 1, float(improvement[step]), float(worth_s[step]))
+    return best
 
 
-def _differences(
-    curve: tuple[Worth, tuple[int, int], tuple[object, ...]],
-    weight: float,
-    size: int,
-    way: int,
-    pool: PoolState,
-    settings: ExploreSettings,
-) -> tuple[Numbers, Numbers]:
-    """For 1, 2, ... chunks more (way 1) or less (way -1): change of the weighted speedup, and its variance."""
-    known, (low, high), _points = curve
-    if way > 0:
-        reach = min(high, math.ceil(size * settings.step))
-        sizes = np.arange(size + 1, reach + 1)
-    else:
-        reach = max(low, 1, math.floor(size / settings.step))
-        sizes = np.arange(size - 1, reach - 1, -1)
-    if len(sizes) == 0 or size > len(known.expected):
+def _differences(curve: _Curve, way: int, settings: ExploreSettings) -> tuple[Numbers, Numbers]:
+    """For 1, 2, ... chunks more (way 1) or less (way -1): change of the weighted speedup, and its variance.
+
+    The variance is of what would be believed after measuring there, as seen from now: what is uncertain counts only as
+    far as one variation could tell (the knowledge gradient: Frazier, Powell and Dayanik 2008).
+    """
+    size = curve.size
+    if size > len(curve.worth.expected):
         return np.zeros(0), np.zeros(0)
-    expected = np.array(known.expected)
-    error = np.hypot(known.error, settings.unforeseen * np.array(known.distance) * expected)
-    change = weight * (expected[sizes - 1] - expected[size - 1])
+    if way > 0:
+        sizes = np.arange(size + 1, min(curve.high, math.ceil(size * settings.step)) + 1)
+    else:
+        sizes = np.arange(size - 1, max(curve.low, math.floor(size / settings.step)) - 1, -1)
+    if len(sizes) == 0:
+        return np.zeros(0), np.zeros(0)
+    expected, distance = np.array(curve.worth.expected), np.array(curve.worth.distance)
+    error = np.hypot(curve.worth.error, settings.unforeseen * distance * expected)
     here, there = error[size - 1], error[sizes - 1]
     alike = np.exp(-np.abs(np.log(sizes / size)) / ALIKE)
     variance = (there - here) ** 2 + 2 * here * there * (1 - alike)
     told = variance + (settings.measurement_error * expected[sizes - 1]) ** 2
-    return change, weight**2 * variance * np.divide(variance, told, out=np.zeros_like(told), where=told > 0)
+    learned = variance * np.divide(variance, told, out=np.zeros_like(told), where=told > 0)
+    weight = curve.domain.weight
+    return weight * (expected[sizes - 1] - expected[size - 1]), weight**2 * learned
 
 
-def _expected_improvement(change: Numbers, error: Numbers) -> Numbers:
+_ERF = np.vectorize(math.erf, otypes=[np.float64])
+
+
+def expected_improvement(change: Numbers, error: Numbers) -> Numbers:
     """E max(0, X) of X normal with mean *change* and standard deviation *error*."""
     error = np.maximum(error, 1e-12)
     ratio = change / error
-    below = 0.5 * (1.0 + np.vectorize(math.erf)(ratio / math.sqrt(2.0)))
     density = np.exp(-0.5 * ratio**2) / math.sqrt(2.0 * math.pi)
-    improvement: Numbers = change * below + error * density
+    improvement: Numbers = change * 0.5 * (1.0 + _ERF(ratio / math.sqrt(2.0))) + error * density
     return improvement

@@ -1,0 +1,137 @@
+"""What changes are worth: gains against the time on the way, the nearest split, and no to and fro."""
+
+import math
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from vscaf.core.damping import TURNOVER_S, Change, Damping, Turnover, change, fitted, logarithmic, nearest
+from vscaf.core.decide import DecideMemory, decide
+from vscaf_policies import DomainState, PoolState, SpeedupPoint
+from vscaf_policies.max_speedup_fitted import max_speedup_fitted
+
+CPUS = 36
+SIZES = (2, 3, 4, 6, 8, 10, 12, 15, 18, 22, 26, 30, 34, 36)
+
+
+def amdahl(serial, p):
+    return 1 / (serial + (1 - serial) / p)
+
+
+def domain(name, serial, allocation=0, **changes):
+    points = tuple(SpeedupPoint(p, amdahl(serial, p), 0.02 * p**0.7, 8) for p in SIZES)
+    values = {
+        "minimum": 1,
+        "maximum": CPUS,
+        "weight": 1.0,
+        "demand": CPUS,
+        "may_rest": True,
+        "scaf_weight": None,
+        "newcomer": False,
+        "points": points,
+    }
+    return DomainState(name=name, allocation=allocation, **(values | changes))
+
+
+def pool(*domains, time_s=0.0, cpus=CPUS):
+    return PoolState(cpus, 1, time_s, domains)
+
+
+def applied(state, decision, time_s):
+    return replace(
+        state,
+        time_s=time_s,
+        domains=tuple(replace(d, allocation=decision.allocations[d.name]) for d in state.domains),
+    )
+
+
+def test_turnover_is_a_rate_that_fades():
+    turnover = Turnover()
+    assert turnover.horizon_s(60.0) == 60.0
+    for second in range(0, 400, 2):
+        turnover = turnover.after(float(second), changed=True)
+    assert turnover.per_second == pytest.approx(0.5, rel=0.1)
+    assert turnover.horizon_s(60.0) == pytest.approx(2.0, rel=0.1)
+    quiet = turnover.after(400.0 + 5 * TURNOVER_S, changed=False)
+    assert quiet.horizon_s(60.0) == 60.0
+
+
+def test_a_gain_pays_for_the_way_there():
+    damping = Damping(transition_s=1.0)
+    small = Change(gain=0.04, changing=0.5, moved=0.2)
+    assert small.pays(0.03, 60.0, damping)
+    assert not small.pays(0.05, 60.0, damping)
+    assert not small.pays(0.03, 10.0, damping), "half of the speed is lost for a second, and 4% gained for ten"
+    assert small.pays(0.03, 10.0, replace(damping, transition_s=0.7))
+
+
+def test_a_policy_that_seeks_less_speedup_acts_where_it_moves_much():
+    assert Change(gain=-0.1, changing=0.5, moved=0.06).pays(0.03, 60.0, Damping())
+    assert not Change(gain=-0.1, changing=0.5, moved=0.04).pays(0.03, 60.0, Damping())
+
+
+def test_a_change_is_valued_by_the_curves_and_the_weights():
+    state = pool(domain("a", 0.0, weight=2.0), domain("b", 0.5))
+    by_curves = change(state, state.domains, {"a": 18, "b": 18}, {"a": 24, "b": 12}, fitted(state))
+    before = 2 * amdahl(0.0, 18) + amdahl(0.5, 18)
+    gain = 2 * (amdahl(0.0, 24) - amdahl(0.0, 18)) + amdahl(0.5, 12) - amdahl(0.5, 18)
+    assert by_curves.gain == pytest.approx(gain / before, abs=0.03)
+    assert by_curves.moved == pytest.approx(6 / 36)
+    assert by_curves.changing == pytest.approx(1.0)
+    assert change(state, state.domains, {"a": 0, "b": 0}, {"a": 1, "b": 1}, logarithmic).gain == math.inf
+
+
+@given(st.data())
+def test_the_nearest_split_gives_the_new_their_part_and_moves_no_further_than_the_target(data):
+    names = [f"d{number}" for number in range(data.draw(st.integers(1, 6)))]
+    present = {name: data.draw(st.integers(0, 12)) for name in names}
+    target = {name: data.draw(st.integers(0, 12)) for name in names}
+    settled = frozenset(name for name in names if data.draw(st.booleans()))
+    near = nearest(present, target, settled)
+    for name in names:
+        if name in settled:
+            assert min(present[name], target[name]) <= near[name] <= max(present[name], target[name])
+        else:
+            assert near[name] == target[name]
+    assert sum(near.values()) == sum(target.values())
+    moved = sum(abs(near[name] - present[name]) for name in names)
+    assert moved <= sum(abs(target[name] - present[name]) for name in names)
+
+
+def test_a_newcomer_takes_its_share_from_few_while_much_comes_and_goes():
+    """Thatcher's LSSS: the programs that stay are not all repartitioned for each that comes or goes."""
+    names = ("a", "b", "c")
+    state = pool(*(domain(name, serial) for name, serial in zip(names, (0.02, 0.03, 0.05), strict=True)))
+    memory, changes = DecideMemory(), 0
+    for second in range(0, 60, 2):
+        there = [d for d in state.domains if d.name in names]
+        if second >= 10 and second % 4 == 2:
+            there.append(domain("small", 0.03, newcomer=True))
+        state = replace(state, time_s=float(second), domains=tuple(there))
+        decision = decide(state, max_speedup_fitted, {}, memory)
+        if "small" in decision.allocations:
+            assert decision.allocations["small"] == CPUS // 4, "an equal share at once"
+        assert sum(decision.allocations.values()) == CPUS, "idle CPUs are given at once"
+        if second >= 20:
+            changes += sum(1 for d in state.domains if d.name in names and decision.allocations[d.name] != d.allocation)
+        state, memory = applied(state, decision, float(second)), decision.memory
+    assert changes <= 20 * 2, "two of three at most each time"
+
+
+def test_when_it_is_quiet_again_what_was_put_off_is_done():
+    state = pool(domain("a", 0.02), domain("b", 0.3))
+    memory = DecideMemory(turnover=Turnover(2.0, 0.0))
+    first = decide(state, max_speedup_fitted, {}, memory)
+    best = first.allocations
+    wrong = replace(
+        first.memory,
+        turnover=Turnover(3.0, 0.0),
+        target={"a": 18, "b": 18},
+        knowledge={d.name: replace(d, newcomer=True) for d in state.domains},
+    )
+    state = pool(*(replace(d, allocation=18) for d in state.domains))
+    hurried = decide(replace(state, time_s=1.0), max_speedup_fitted, {}, wrong, Damping(transition_s=1.0))
+    assert hurried.allocations == {"a": 18, "b": 18}
+    later = decide(replace(state, time_s=60.0), max_speedup_fitted, {}, wrong, Damping(transition_s=1.0))
+    assert later.allocations == best != hurried.allocations

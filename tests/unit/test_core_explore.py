@@ -1,0 +1,205 @@
+"""Exploring: within the laws, only where something can be learned, and for no more than the account allows."""
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from vscaf.core.damping import with_allocations
+from vscaf.core.decide import Decision, DecideMemory
+from vscaf.core.explore import ExploreMemory, ExploreSettings, expected_improvement, explore, unvaried
+from vscaf_policies import DomainState, PoolState, SpeedupPoint
+from vscaf_policies.bounds import limits
+
+CPUS = 36
+SETTINGS = ExploreSettings()
+
+
+def known(name, allocation, *points, **changes):
+    values = {
+        "minimum": 1,
+        "maximum": CPUS,
+        "weight": 1.0,
+        "demand": CPUS,
+        "may_rest": True,
+        "scaf_weight": None,
+        "newcomer": False,
+        "points": tuple(SpeedupPoint(cpus, speedup, error, 8) for cpus, speedup, error in points),
+    }
+    return DomainState(name=name, allocation=allocation, **(values | changes))
+
+
+def pool(*domains, cpus=CPUS, chunk=1, time_s=100.0):
+    return PoolState(cpus, chunk, time_s, domains)
+
+
+def decided(state, sharing=frozenset(), managed=True):
+    return Decision({d.name: d.allocation for d in state.domains}, sharing, {}, managed, DecideMemory())
+
+
+def explored(state, memory=ExploreMemory(), **changes):
+    return explore(state, decided(state), memory, replace(SETTINGS, **changes))
+
+
+UNSURE = (known("a", 18, (18, 12.0, 1.0)), known("b", 18, (18, 9.0, 0.8)))
+CURVE = [(p, 1 + 3 * math.log(p), 0.02) for p in (2, 3, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 27, 30, 33, 36)]
+
+
+def test_an_unsure_pair_is_varied_and_says_why():
+    state = pool(*UNSURE)
+    result = explored(state)
+    assert sum(result.allocations.values()) == CPUS
+    assert result.allocations != decided(state).allocations
+    assert set(result.reasons) == {"a", "b"}
+    assert all("exploring" in reason for reason in result.reasons.values())
+    assert unvaried(with_allocations(state, result.allocations), result.memory) == state
+
+
+@pytest.mark.parametrize(
+    "domains",
+    [
+        (UNSURE[0],),
+        (UNSURE[0], replace(UNSURE[1], newcomer=True)),
+        (UNSURE[0], replace(UNSURE[1], points=())),
+        (UNSURE[0], replace(UNSURE[1], allocation=0, demand=0)),
+        (known("a", 18, *CURVE), known("b", 18, *CURVE)),
+        (replace(UNSURE[0], minimum=18, maximum=18), replace(UNSURE[1], minimum=18, maximum=18)),
+    ],
+    ids=["alone", "newcomer", "unknown", "resting", "known well", "no room"],
+)
+def test_without_need_nothing_is_varied(domains):
+    state = pool(*domains)
+    assert explored(state).allocations == decided(state).allocations
+
+
+def test_nothing_is_varied_where_domains_share_or_nothing_is_managed():
+    state = pool(*UNSURE)
+    for decision in (decided(state, sharing=frozenset({"a", "b"})), decided(state, managed=False)):
+        assert explore(state, decision, ExploreMemory()).allocations == decision.allocations
+
+
+def test_a_variation_lasts_its_time_and_ends_with_another_decision():
+    state = pool(*UNSURE)
+    first = explored(state)
+    during = explored(replace(state, time_s=102.0), first.memory)
+    assert (during.allocations, during.reasons) == (first.allocations, {})
+    after = explored(replace(state, time_s=102.5), first.memory)
+    assert after.memory.since_s != first.memory.since_s
+    other = with_allocations(replace(state, time_s=101.0), {"a": 20, "b": 16})
+    settled = explore(other, decided(other), first.memory, replace(SETTINGS, consider_s=math.inf))
+    assert settled.allocations == {"a": 20, "b": 16}
+
+
+def test_programs_that_more_cpus_make_slower_are_tried_with_less():
+    falling = [(18, 10.0, 0.1), (27, 8.0, 0.5), (36, 6.0, 0.5)]
+    state = pool(known("a", 18, *falling, maximum=18), known("b", 18, *CURVE, minimum=18, maximum=18))
+    result = explored(state)
+    assert result.allocations["a"] < 18
+    assert result.allocations["b"] == 18
+
+
+def test_an_empty_account_ends_it_and_time_fills_it():
+    state = pool(*UNSURE)
+    nothing = {"startup_s": 0.0, "steady": 0.0}
+    assert explored(state, **nothing).allocations == decided(state).allocations
+    poor = {"startup_s": 0.0, "steady": 0.01}
+    memory = explored(state, **poor).memory
+    assert memory.account_s == 0.0
+    late = explored(replace(state, time_s=400.0), memory, **poor)
+    assert late.allocations != decided(state).allocations
+    assert late.memory.account_s < poor["steady"] * 300.0
+
+
+def test_the_allowance_for_a_start_is_not_given_twice_in_a_minute():
+    state, memory = pool(*UNSURE), ExploreMemory()
+    granted = 0.0
+    for second in range(60):
+        names = ("a", "b", "c") if second % 2 else ("a", "b")
+        domains = tuple(known(name, 12, *CURVE) for name in names)
+        now = pool(*domains, time_s=float(second))
+        before, memory = memory.account_s, explore(now, decided(now), replace(memory, account_s=0.0)).memory
+        granted += memory.account_s
+        assert before >= 0.0
+    assert granted <= SETTINGS.startup_s * 2 + SETTINGS.steady * 60
+
+
+def test_what_was_lost_is_counted_by_what_is_known_at_the_end():
+    state = pool(*UNSURE)
+    first = explored(state)
+    taker = max(first.allocations, key=first.allocations.__getitem__)
+    giver = min(first.allocations, key=first.allocations.__getitem__)
+    learned = tuple(
+        replace(
+            d, points=(*d.points, SpeedupPoint(first.allocations[d.name], {taker: 12.0, giver: 1.0}[d.name], 0.1, 8))
+        )
+        for d in state.domains
+    )
+    after = explore(pool(*learned, time_s=102.5), decided(state), first.memory, replace(SETTINGS, least_gain=math.inf))
+    assert after.allocations == decided(state).allocations
+    assert after.memory.lost_s - first.memory.lost_s > 2.5 * 0.2, "most of the smaller half was lost for its dwell"
+    assert after.cost == pytest.approx(after.memory.lost_s / 2.5)
+    assert after.memory.account_s == pytest.approx(SETTINGS.startup_s + 0.02 - after.memory.lost_s, abs=0.05)
+
+
+def test_expected_improvement_by_numbers():
+    chance = np.random.default_rng(1)
+    for change, error in ((0.0, 1.0), (-1.0, 0.7), (0.4, 0.1)):
+        sampled = np.maximum(0.0, chance.normal(change, error, 400_000)).mean()
+        value = expected_improvement(np.array([change]), np.array([error]))[0]
+        assert value == pytest.approx(sampled, abs=0.003)
+
+
+@st.composite
+def states(draw):
+    chunk = draw(st.sampled_from([1, 2]))
+    domains = []
+    for number in range(draw(st.integers(0, 5))):
+        size = draw(st.integers(1, 8)) * chunk
+        minimum = draw(st.integers(1, size))
+        errors = draw(st.lists(st.tuples(st.integers(2, 40), st.floats(0.2, 40), st.floats(0, 5)), max_size=4))
+        domains.append(
+            known(
+                f"d{number}",
+                size,
+                *errors,
+                minimum=minimum,
+                maximum=size + draw(st.integers(0, 12)),
+                demand=size + draw(st.integers(0, 12)),
+                weight=draw(st.sampled_from([0.5, 1.0, 3.0])),
+                newcomer=draw(st.integers(0, 5)) == 0,
+                scaf_weight=draw(st.none() | st.floats(0.05, 6)),
+            )
+        )
+    cpus = max(chunk, sum(d.allocation for d in domains) + draw(st.integers(0, 4)))
+    return pool(*domains, cpus=cpus, chunk=chunk, time_s=0.0)
+
+
+@settings(max_examples=40, deadline=None)
+@given(states(), st.lists(st.tuples(st.floats(0.25, 5), st.integers(0, 4), st.floats(0.3, 2)), max_size=8))
+def test_the_laws_hold_over_any_history(state, history):
+    memory, losses = ExploreMemory(), 0.0
+    for seconds, index, scale in [(0.25, 0, 1.0), *history]:
+        domains = tuple(
+            replace(d, points=tuple(replace(p, speedup=p.speedup * scale) for p in d.points)) if n == index else d
+            for n, d in enumerate(state.domains)
+        )
+        state = replace(state, time_s=state.time_s + seconds, domains=domains)
+        decision = decided(state)
+        result = explore(state, decision, memory)
+        memory = result.memory
+        assert result.allocations.keys() == decision.allocations.keys()
+        assert sum(result.allocations.values()) <= state.cpus
+        changed = [d for d in state.domains if result.allocations[d.name] != d.allocation]
+        assert len(changed) <= 2
+        if len(changed) == 2:
+            assert sum(result.allocations.values()) == sum(decision.allocations.values())
+        for d in changed:
+            low, high = limits(d, state.chunk)
+            assert low <= result.allocations[d.name] <= high
+            assert result.allocations[d.name] % state.chunk == 0
+            assert not d.newcomer
+        assert memory.lost_s >= 0.0
+        losses = memory.lost_s
+    assert math.isfinite(losses)

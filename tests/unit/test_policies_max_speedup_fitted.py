@@ -1,0 +1,131 @@
+"""The fitted policy: the best split of what is known, equal shares of what is not, nothing wild."""
+
+import itertools
+import math
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from vscaf_policies import DomainState, PolicyError, PoolState, SpeedupPoint
+from vscaf_policies.equipartition import equipartition
+from vscaf_policies.estimates import worth
+from vscaf_policies.max_speedup_fitted import max_speedup_fitted
+
+EVERY = (2, 4, 6, 8, 10, 12, 14, 16, 18, 22, 26, 30, 36)
+
+
+def domain(name, curve=None, sizes=EVERY, error=0.02, **changes):
+    points = tuple(SpeedupPoint(p, curve(p), error * curve(p), 8) for p in sizes) if curve else ()
+    values = {
+        "minimum": 1,
+        "maximum": 64,
+        "weight": 1.0,
+        "demand": 64,
+        "allocation": 1,
+        "may_rest": True,
+        "scaf_weight": None,
+        "newcomer": False,
+        "points": points,
+    }
+    return DomainState(name=name, **(values | changes))
+
+
+def pool(cpus, *domains, chunk=1):
+    return PoolState(cpus=cpus, chunk=chunk, time_s=0.0, domains=domains)
+
+
+def linear(p):
+    return 0.9 * p
+
+
+def knee(p):
+    return min(p, 12)
+
+
+def log2(p):
+    return 1 + 2 * math.log(p)
+
+
+def falling(p):
+    return p / (1 + 0.03 * (p - 1) + 0.004 * p * (p - 1))
+
+
+def test_knees_and_extreme_splits_are_found():
+    assert max_speedup_fitted(pool(36, domain("a", linear), domain("b", log2)), {})["b"] <= 4
+    split = max_speedup_fitted(pool(36, domain("a", linear), domain("b", knee)), {})
+    assert split["b"] == pytest.approx(12, abs=2)
+    assert sum(split.values()) == 36
+
+
+@pytest.mark.parametrize("pair", list(itertools.combinations((linear, knee, log2, falling), 2)))
+def test_well_known_curves_come_within_two_percent_of_the_best_split(pair):
+    names = ("a", "b")
+    split = max_speedup_fitted(pool(36, *map(domain, names, pair)), {})
+    got = sum(curve(split[name]) for name, curve in zip(names, pair, strict=True))
+    best = max(pair[0](p) + pair[1](36 - p) for p in range(1, 36))
+    assert got >= 0.98 * best
+
+
+def test_what_more_cpus_make_slower_leaves_them_over():
+    split = max_speedup_fitted(pool(36, domain("a", falling), domain("b", falling, maximum=10)), {})
+    assert split["b"] == 10
+    assert 10 <= split["a"] <= 22
+
+
+def test_unknown_ones_and_newcomers_get_the_equal_share():
+    known = domain("k", linear)
+    assert max_speedup_fitted(pool(36, known, domain("n", linear, newcomer=True), domain("u")), {}) == {
+        "k": 12,
+        "n": 12,
+        "u": 12,
+    }
+    nobody = pool(17, domain("a"), domain("b"), domain("c", demand=0))
+    assert max_speedup_fitted(nobody, {}) == equipartition(nobody, {})
+
+
+def test_one_lucky_measurement_is_no_reason_to_starve_anybody():
+    """S(8) = 9 +- 4 on one side, a well known curve of the same true shape on the other."""
+    lucky = domain("a", lambda p: 9.0, sizes=(8,), error=0.45)
+    split = max_speedup_fitted(pool(16, lucky, domain("b", lambda p: 1 + 2.4 * math.log(p), sizes=(4, 8, 12))), {})
+    assert split["b"] >= 4
+
+
+def test_weights_count_and_options_are_refused():
+    heavy = max_speedup_fitted(pool(36, domain("a", log2, weight=3.0), domain("b", log2)), {})
+    assert heavy["a"] > 24
+    with pytest.raises(PolicyError, match="max-speedup-fitted"):
+        max_speedup_fitted(pool(4, domain("a")), {"speed": 1})
+
+
+def test_without_points_the_one_parameter_is_better_than_nothing():
+    state = pool(36, domain("a", scaf_weight=8.0), domain("b", scaf_weight=1.0))
+    split = max_speedup_fitted(state, {})
+    assert split["a"] > 24
+    known = worth(state.domains[0], state)
+    assert known is not None
+    assert known.expected[17] == pytest.approx(1 + 8 * math.log(18))
+    assert known.cautious[17] < known.expected[17]
+
+
+def test_it_says_that_it_wants_exploration():
+    assert max_speedup_fitted.explores is True
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.data())
+def test_bounds_and_chunks_hold(data):
+    chunk = data.draw(st.sampled_from([1, 2, 3]))
+    domains = []
+    for number in range(data.draw(st.integers(0, 5))):
+        minimum = data.draw(st.integers(1, 5))
+        maximum = minimum + data.draw(st.integers(0, 20))
+        curve = data.draw(st.sampled_from([linear, knee, log2, falling, None]))
+        demand = data.draw(st.integers(0, 30))
+        domains.append(domain(f"d{number}", curve, minimum=minimum, maximum=maximum, demand=demand))
+    state = pool(data.draw(st.integers(chunk, 40)), *domains, chunk=chunk)
+    split = max_speedup_fitted(state, {})
+    assert split == max_speedup_fitted(PoolState(state.cpus, chunk, 9.0, tuple(reversed(domains))), {})
+    assert sum(split.values()) <= state.cpus
+    for d in domains:
+        assert split[d.name] % chunk == 0
+        assert split[d.name] <= -(-min(d.maximum, max(d.demand, d.minimum)) // chunk) * chunk
