@@ -30,7 +30,8 @@ class JournalError(VscafError):
 
 
 def _lists(pins: Mapping[int, frozenset[int]]) -> dict[int, list[int]]:
-    return {number: sorted(pins[number]) for number in sorted(pins)}
+    lists = {cpus: sorted(cpus) for cpus in set(pins.values())}  # many have the same: each is sorted once
+    return {number: lists[pins[number]] for number in sorted(pins)}
 
 
 def _sets(pins: Mapping[int, list[int]]) -> dict[int, frozenset[int]]:

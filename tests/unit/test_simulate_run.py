@@ -288,7 +288,7 @@ guests = st.builds(
 @settings(max_examples=25, deadline=None)
 @given(
     many=st.lists(guests, min_size=1, max_size=4),
-    policy=st.sampled_from(["equipartition", "max-speedup", "unmanaged"]),
+    policy=st.sampled_from(["equipartition", "max-speedup", "unmanaged", "gang", "priority", "fair", "efficiency"]),
     threads=st.sampled_from([1, 2]),
     nodes=st.sampled_from([1, 2]),
     reserve=st.sampled_from([0, 2]),

@@ -42,7 +42,7 @@ class Affinity:
     @property
     def reach(self) -> frozenset[int]:
         """The pCPUs that some vCPU may run on."""
-        return frozenset().union(*self.vcpus.values())
+        return frozenset().union(*set(self.vcpus.values()))  # many have the same: each is gone through once
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from vscaf.agentlink import messages
-from vscaf.agentlink.link import CONNECTED
 from vscaf.hypervisor.values import DomainKey, Rules, RunState
+from vscaf.simulate.guest_link import LEAST_ERROR, MEMORY, GuestLink, Learned
 from vscaf.simulate.host import CrowdedHost
 from vscaf.simulate.machine import Computing, SpeedModel
 from vscaf.simulate.scenario import GuestPlan, LatencySeconds, Noise, PhasePlan
@@ -18,13 +18,6 @@ IDLE_S = 0.5
 
 REPORT_S = 0.25
 """What a program has learned is looked at so often, as the agent does; everything else in a report is of now."""
-
-LEAST_COMPARISONS = 4
-LEAST_ERROR = 0.02
-"""The shim's: an estimate has at least so many comparisons behind it, and is never said to be better than 2%."""
-
-MEMORY = 40
-"""Comparisons that an estimate remembers; older ones fade, as they do in the shim."""
 
 MOMENT_S = 1e-8
 """Work that would take no longer than this is done."""
@@ -41,102 +34,6 @@ class World:
     pool: frozenset[int]
     on_end: Callable[["Guest", bool], None]
     """A guest has ended; whether it did so of itself."""
-
-
-@dataclass(slots=True)
-class Learned:
-    """What the shim of a program estimates of S(threads): mean and mean square of comparisons that fade."""
-
-    threads: int
-    since_s: float
-    counted: int = 0
-    mean: float = 0.0
-    square: float = 0.0
-
-    def learn(self, speedup: float, until_s: float, noise: Noise, rng: random.Random) -> None:
-        """Comparisons up to *until_s*, while the true speedup was *speedup*, are drawn and taken in."""
-        new = int((until_s - self.since_s) * noise.per_s + 1e-9)
-        if new < 1:
-            return
-        self.since_s += new / noise.per_s
-        self.counted += new
-        mean = speedup * (1.0 + noise.speedup * rng.gauss(0.0, 1.0) / math.sqrt(new)) if noise.speedup else speedup
-        share = min(1.0, new / min(self.counted, MEMORY))
-        self.mean += share * (mean - self.mean)
-        self.square += share * (speedup * speedup * (1.0 + noise.speedup**2) - self.square)
-
-    def estimate(self, noise: Noise) -> tuple[float, float, int] | None:
-        """Speedup, standard error and comparisons; None: not known yet.
-
-        The error is that of a mean of comparisons which fade, widened as Student's distribution is.
-        """
-        if self.counted < LEAST_COMPARISONS or self.mean <= 0.0:
-            return None
-        known = min(self.counted, MEMORY)
-        variance = max(self.square - self.mean**2, (noise.speedup * self.mean) ** 2)
-        wider = (known - 1) / (known - 3)
-        error = math.sqrt(max(0.0, variance) * wider / known)
-        return self.mean, max(LEAST_ERROR * self.mean, error), self.counted
-
-
-class GuestLink:
-    """The daemon's end of the channel to one guest, as agentlink.interface.Link describes it; always of now."""
-
-    def __init__(self, guest: "Guest", on_news: Callable[[], None]) -> None:
-        self.connected = True
-        self.generation = 1
-        self.bad_lines = 0
-        self.acknowledged: int | None = None
-        self.condition = CONNECTED
-        self._guest = guest
-        self._on_news = on_news
-        self._report: messages.Report | None = None
-        self._about: tuple[object, ...] = ()
-
-    @property
-    def report(self) -> messages.Report | None:
-        """The report that the agent would send now."""
-        if not self.connected:
-            return None
-        about = self._guest.about()
-        if about != self._about or self._report is None:
-            self._about, self._report = about, self._guest.made_report(self.acknowledged or 0)
-        return self._report
-
-    @property
-    def online(self) -> tuple[int, ...] | None:
-        """The guest's online CPUs."""
-        return tuple(range(self._guest.online)) if self.connected else None
-
-    def age_s(self) -> float:
-        """Seconds since the last report: 0 but while the domain does not run."""
-        return self._guest.silent_s() if self.connected else math.inf
-
-    def send(self, message: messages.HostHello | messages.Allocate | messages.WireError) -> bool:
-        """The guest hears it at once."""
-        if isinstance(message, messages.Allocate) and self.connected:
-            self._guest.hear(message)
-        return self.connected
-
-    async def stop(self) -> None:
-        """Nothing is heard any more."""
-        self.connected = False
-
-    def acknowledge(self, sequence: int) -> None:
-        """The guest has carried out the allocation of that number."""
-        self.acknowledged = sequence
-        self.news()
-
-    def news(self) -> None:
-        """Something was said that bears on what the daemon does."""
-        if self.connected:
-            self._on_news()
-
-    def close(self) -> None:
-        """The other end is gone."""
-        if self.connected:
-            self.connected = False
-            self._on_news()
 
 
 @dataclass(slots=True)

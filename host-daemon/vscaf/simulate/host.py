@@ -7,6 +7,9 @@ from typing import Any
 from vscaf.hypervisor.simulated import LEAST, Latencies, SimulatedHost, _areas, _balance, _Crowd, _crowds
 from vscaf.hypervisor.values import DomainKey, DomainSeen, HostCpus, Plugged, RunState
 
+MOST_GOOD = 8192
+"""Sets of pins that are remembered."""
+
 
 class CrowdedHost(SimulatedHost):
     """SimulatedHost in virtual time, whose CPU time is shared out anew only among those that a change concerns.
@@ -34,6 +37,7 @@ class CrowdedHost(SimulatedHost):
         self._everybody = False
         self._due = False
         self._looking = 0
+        self._good: set[frozenset[int]] = set()
         self._leaving: set[DomainKey] = set()
         self._loads: dict[tuple[frozenset[int], ...], float] = {}
         super().__init__(
@@ -58,6 +62,11 @@ class CrowdedHost(SimulatedHost):
         """As SimulatedHost.end."""
         super().end(key)
         self._mark(key)
+
+    def set_online(self, online: frozenset[int]) -> None:
+        """As SimulatedHost.set_online."""
+        super().set_online(online)
+        self._good.clear()
 
     def set_state(self, key: DomainKey, state: RunState) -> None:
         """As SimulatedHost.set_state."""
@@ -109,6 +118,14 @@ class CrowdedHost(SimulatedHost):
         if not self._due:
             self._due = True
             self._loop.call_soon(self.settle)
+
+    def _check_pins(self, name: str, pins: Mapping[int, frozenset[int]], known: Mapping[int, frozenset[int]]) -> None:
+        """Sets of pins that were found to be good are not looked through again."""
+        new = {number: cpus for number, cpus in pins.items() if cpus not in self._good or number not in known}
+        super()._check_pins(name, new, known)
+        if len(self._good) > MOST_GOOD:
+            self._good.clear()
+        self._good.update(new.values())
 
     def _count(self) -> None:
         now_s = self._loop.time()

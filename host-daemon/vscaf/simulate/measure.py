@@ -160,7 +160,7 @@ class Laws:
         simulated = self._host.domains.get(domain.seen.key)
         if simulated is None:
             return None
-        return frozenset().union(*[simulated.pins[vcpu] for vcpu in range(simulated.vcpus)])
+        return frozenset().union(*{simulated.pins[vcpu] for vcpu in range(simulated.vcpus)})
 
 
 class ErrorWords(logging.Handler):

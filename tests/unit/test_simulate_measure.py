@@ -1,0 +1,150 @@
+"""What is written down of a run: moments, convergence, and laws that are broken, which no run of ours does."""
+
+import asyncio
+import logging
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from vscaf.core.decide import DecideMemory, Decision
+from vscaf.eventlog import Kind
+from vscaf.hypervisor.simulated import Latencies
+from vscaf.managed import ManagedDomain
+from vscaf.simulate.curves import Perfect
+from vscaf.simulate.host import CrowdedHost
+from vscaf.simulate.machine import host_cpus
+from vscaf.simulate.measure import Diary, ErrorWords, Laws
+from vscaf.simulate.result import Moment
+from vscaf.simulate.run import simulate
+from vscaf.simulate.scenario import Guest, Host, Scenario
+from vscaf.simulate.virtual_time import run_virtual
+
+
+def decision(**allocations: int) -> Decision:
+    return Decision(allocations, frozenset(), {}, True, DecideMemory())
+
+
+class Book:
+    """A diary with a clock that is set by hand."""
+
+    def __init__(self, seconds: float = 100.0, guests: int = 2, chunk: int = 1) -> None:
+        self.now_s = 0.0
+        self.diary = Diary(lambda: self.now_s, seconds, guests, chunk)
+
+    def at(self, now_s: float, **allocations: int) -> None:
+        self.now_s = now_s
+        self.diary.decided(decision(**allocations))
+
+
+def test_each_change_is_a_moment_and_the_last_of_an_instant_counts() -> None:
+    book = Book()
+    book.at(1.0, a=8)
+    book.at(2.0, a=8)
+    book.at(3.0, a=5, b=3)
+    book.at(3.0, a=4, b=4)
+    assert book.diary.moments() == (Moment(1.0, {"a": 8}), Moment(3.0, {"a": 4, "b": 4}))
+    assert book.diary.decisions == 4
+    assert book.diary.moved_cpus == 8 + 3 + 1
+    book.now_s = 9.0
+    book.diary.came_or_went("b", gone=True)
+    assert book.diary.moments()[-1] == Moment(9.0, {"a": 4})
+
+
+def test_a_policy_that_leaves_everything_alone_decides_nothing() -> None:
+    diary = Book().diary
+    diary.decided(Decision({"a": 8}, frozenset(), {}, False, DecideMemory()))
+    assert diary.moments() == () and diary.decisions == 1
+
+
+def test_of_many_guests_only_so_many_moments_are_kept() -> None:
+    book = Book(seconds=1000.0, guests=100)
+    for step in range(100):
+        book.at(step / 10, a=step % 7)
+    assert len(book.diary.moments()) == 11
+
+
+def test_convergence_counts_from_the_last_coming() -> None:
+    book = Book()
+    book.at(0.0, a=36)
+    book.now_s = 10.0
+    book.diary.came_or_went("b", gone=False)
+    book.at(10.5, a=18, b=18)
+    book.at(12.0, a=25, b=11)
+    book.at(14.0, a=26, b=10)
+    book.at(15.0, a=27, b=9)
+    # 26:10 is within one CPU of 27:9; 25:11 is not.
+    assert book.diary.converged_s(["a", "b"], 100.0) == pytest.approx(4.0)
+    assert book.diary.converged_s(["a"], 100.0) == pytest.approx(4.0)
+    book.at(95.0, a=20, b=16)
+    assert book.diary.converged_s(["a", "b"], 100.0) is None
+    wide = Book(chunk=4)
+    wide.at(10.0, a=32)
+    wide.at(20.0, a=36)
+    assert wide.diary.converged_s(["a"], 100.0) == pytest.approx(10.0)
+
+
+def test_nothing_changes_where_nothing_has_to() -> None:
+    book = Book()
+    book.at(0.0, a=8)
+    book.now_s = 5.0
+    book.diary.came_or_went("b", gone=True)
+    assert book.diary.converged_s(["a"], 100.0) == 0.0
+
+
+def test_refusals_and_errors_are_violations_once() -> None:
+    diary = Book().diary
+    for _ in range(2):
+        diary.record(Kind.REFUSED, "a", why="no")
+    diary.record(Kind.ALLOCATION, "a", after="0-3", why="so")
+    logger = logging.getLogger("vscaf.test_simulate_measure")
+    handler = ErrorWords(diary)
+    logger.addHandler(handler)
+    logger.error("it went %s", "wrong")
+    logger.removeHandler(handler)
+    assert list(diary.violations) == ["no", "it went wrong"]
+
+
+def found(pins: dict[str, set[int]], claims: dict[str, set[int]], sharing: frozenset[str] = frozenset()) -> list[str]:
+    """What the laws say of domains of one vCPU each, all of them where they should be. The pool is 0 to 3."""
+    diary = Book().diary
+
+    async def main() -> None:
+        host = CrowdedHost(host_cpus(Host(pcpus=6)), lambda key: None, Latencies())
+        laws = Laws(host, frozenset(range(4)), diary)
+        managed: Any = {}
+        for name, cpus in pins.items():
+            key = host.start(name, 1)
+            await host.pin_vcpus(key, {0: frozenset(cpus)})
+            host.compute(key, {0: 1.0})
+            standing = SimpleNamespace(moving=False)
+            seen = SimpleNamespace(key=key)
+            managed[key] = SimpleNamespace(
+                name=name, state="contained", standing=standing, seen=seen, held=frozenset(claims[name])
+            )
+        laws.managed = lambda: managed
+        laws.sharing = lambda: sharing
+        await asyncio.sleep(0.1)
+        for key in managed:
+            laws.check(key)
+
+    run_virtual(main())
+    return list(diary.violations)
+
+
+def test_laws_see_who_runs_where_it_should_not() -> None:
+    assert found({"a": {0, 1}, "b": {2}}, {"a": {0, 1}, "b": {2}}) == []
+    assert found({"a": {0, 1}, "b": {1}}, {"a": {0, 1}, "b": {1}}) == ["a and b run on the same pCPUs"]
+    assert found({"a": {0}, "b": {0}}, {"a": {0}, "b": {0}}, frozenset("ab")) == []
+    assert found({"a": {3, 4}}, {"a": {3, 4}}) == ["a runs outside the pool, on [4]"]
+    assert found({"a": {0, 1}}, {"a": {0}}) == ["a runs on [1], which it does not hold"]
+
+
+def test_what_is_not_put_back_is_a_violation(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def nothing(self: ManagedDomain, deadline_s: float) -> None:
+        self.given_back = True
+
+    scene = Scenario(name="t", seconds=4.0, host=Host(pcpus=4), guests=(Guest(name="a", curve=Perfect(), count=2),))
+    assert simulate(scene, "equipartition").violations == ()
+    monkeypatch.setattr(ManagedDomain, "give_back", nothing)
+    said = simulate(scene, "equipartition").violations
+    assert any("a-0 has other pins" in words for words in said)
