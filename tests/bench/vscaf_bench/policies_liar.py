@@ -99,6 +99,9 @@ def measure(bench: Bench, report: Report) -> None:
         _add_worst(report, own, f"liar.gain.{policy}")
         unseen = {key: one for key, one in own.items() if key[1] != "spinning"}
         _add_worst(report, unseen, f"liar.gain.{policy}.not_spinning")
+        equal = PCPUS / (1 + len(PARTNERS[0]))
+        most = [100.0 * (float(str(row["cpus_lying"])) / equal - 1.0) for row in table if row["policy"] == policy]
+        report.add(Result(f"liar.gain.{policy}.over_equal_share", "%", max(most), min(most), max(most), len(most)))
         speedup = max(gain for key, gain in in_speedup.items() if key[0] == policy)
         report.add(Result(f"liar.gain.{policy}.speedup", "%", speedup, speedup, speedup, len(own)))
     report.details["liar"] = table
