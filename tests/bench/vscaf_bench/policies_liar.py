@@ -9,7 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from vscaf.simulate.scenario import Amdahl, Guest, Host, Noise, Scenario
+import msgspec
+from vscaf.simulate.curves import Amdahl
+from vscaf.simulate.scenario import Guest, Host, Noise, Scenario
 
 from .policies_runs import FITTED, SCAF, Bench, Case, allocations_between, run_all
 from .report import Report, Result, median_interval
@@ -32,8 +34,6 @@ PARTNERS: tuple[tuple[str, ...], ...] = (("cg-t2", "lu-t2", "mg-t2"), ("ep-t2", 
 
 def scenario_of(liar: Guest, partners: Sequence[str], *, lies: bool) -> Scenario:
     """The guest among honest ones, all from the start."""
-    from msgspec.structs import replace  # noqa: PLC0415  (dataclasses' replace is another one)
-
     return Scenario(
         name="liar",
         seconds=SECONDS,
@@ -41,7 +41,7 @@ def scenario_of(liar: Guest, partners: Sequence[str], *, lies: bool) -> Scenario
         host=Host(pcpus=PCPUS),
         noise=Noise(speedup=NOISE),
         guests=(
-            replace(liar, behaviour="lies" if lies else "honest", claims=1.0),
+            msgspec.structs.replace(liar, behaviour="lies" if lies else "honest", claims=1.0),
             *(Guest(name=name, curve=name) for name in partners),
         ),
     )
@@ -99,6 +99,9 @@ def measure(bench: Bench, report: Report) -> None:
         _add_worst(report, own, f"liar.gain.{policy}")
         unseen = {key: one for key, one in own.items() if key[1] != "spinning"}
         _add_worst(report, unseen, f"liar.gain.{policy}.not_spinning")
+        equal = PCPUS / (1 + len(PARTNERS[0]))
+        most = [100.0 * (float(str(row["cpus_lying"])) / equal - 1.0) for row in table if row["policy"] == policy]
+        report.add(Result(f"liar.gain.{policy}.over_equal_share", "%", max(most), min(most), max(most), len(most)))
         speedup = max(gain for key, gain in in_speedup.items() if key[0] == policy)
         report.add(Result(f"liar.gain.{policy}.speedup", "%", speedup, speedup, speedup, len(own)))
     report.details["liar"] = table

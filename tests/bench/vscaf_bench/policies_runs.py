@@ -108,7 +108,8 @@ def share_result(name: str, hits: int, n: int, **more: object) -> Result:
     z, share = 1.96, hits / n
     middle = (share + z * z / (2 * n)) / (1 + z * z / n)
     half = z / (1 + z * z / n) * math.sqrt(share * (1 - share) / n + z * z / (4 * n * n))
-    return Result(name, "%", 100 * share, 100 * (middle - half), 100 * (middle + half), n, **more)  # type: ignore[arg-type]
+    low, high = max(0.0, middle - half), min(1.0, middle + half)
+    return Result(name, "%", 100 * share, 100 * low, 100 * high, n, **more)  # type: ignore[arg-type]
 
 
 def allocations_between(run: Run, name: str, from_s: float, to_s: float) -> tuple[float, int, int]:
