@@ -19,11 +19,12 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 from vscaf.agentlink import messages
+from vscaf.agentlink.interface import Link
 from vscaf.agentlink.link import CONNECTED, AgentLink
 from vscaf.config import Config, DomainConfig, PolicyConfig
 from vscaf.hypervisor.libvirt_host import LibvirtHost
@@ -142,7 +143,7 @@ async def told_to_end() -> None:
     await reader.read()
 
 
-def state_of(links: list[AgentLink]) -> dict[str, object]:
+def state_of(links: Sequence[Link]) -> dict[str, object]:
     return {
         "heard": sum(link.condition == CONNECTED for link in links),
         "acknowledged": sum(link.acknowledged is not None for link in links),
