@@ -184,7 +184,7 @@ unplug = true                     # unplug vCPUs that were long unused; under KV
 unplug_after_s = 600              # how long unused
 
 [policy]
-name = "max-speedup"              # unmanaged | static | equipartition | max-speedup | an installed plug-in
+name = "max-speedup"              # or another of `vscaf policy list`
 options = {}                      # static: options.allocations = { NAME = CPUS }
 
 [domains.NAME]                    # a table for each domain; what its metadata say overrides the keys but `managed`
