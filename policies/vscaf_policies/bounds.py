@@ -2,9 +2,13 @@
 
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 
 from vscaf_policies.intpart import integer_partition, partition_chunks
-from vscaf_policies.state import DomainState, PoolState
+from vscaf_policies.state import DomainState, Options, PolicyError, PoolState
+
+MOST_OF_EQUAL = "most_of_equal"
+"""Option of policies that go by what guests say of their speedup: see limited_claims."""
 
 
 def competes(domain: DomainState) -> bool:
@@ -54,3 +58,26 @@ def bounded_partition(pool: PoolState, shares: Mapping[str, float]) -> dict[str,
     for name, part in zip(names, partition_chunks(asked, chunks, low, high), strict=True):
         allocations[name] = part * chunk
     return allocations
+
+
+def limited_claims(pool: PoolState, policy: str, options: Options) -> PoolState:
+    """The pool with maxima such that no domain's word brings it more than options["most_of_equal"] equal shares.
+
+    Nothing that a host sees tells a guest that computes from one that keeps its CPUs busy for show, so where guests are
+    not trusted with their own figures, this is what bounds a lie; an honest domain that deserves more pays for it. The
+    equal share is that of equipartition, which hands on what others cannot use. No option: the pool as it is.
+    Raises PolicyError unless it is a number of at least 1.
+    """
+    most = options.get(MOST_OF_EQUAL)
+    if most is None:
+        return pool
+    if isinstance(most, bool) or not isinstance(most, int | float) or not 1.0 <= most < math.inf:
+        raise PolicyError(f"policy {policy}: option {MOST_OF_EQUAL} is {most!r}: give a number of at least 1")
+    equal = bounded_partition(pool, {domain.name: 1.0 for domain in pool.domains})
+
+    def limited(domain: DomainState) -> DomainState:
+        share = equal[domain.name]
+        claimed = max(share, int(most * share) // pool.chunk * pool.chunk)
+        return replace(domain, maximum=min(domain.maximum, claimed)) if share else domain
+
+    return replace(pool, domains=tuple(map(limited, pool.domains)))

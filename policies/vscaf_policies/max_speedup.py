@@ -2,7 +2,7 @@
 
 import math
 
-from vscaf_policies.bounds import bounded_partition
+from vscaf_policies.bounds import MOST_OF_EQUAL, bounded_partition, limited_claims
 from vscaf_policies.state import DomainState, Options, PoolState, refuse_unknown_options
 
 
@@ -10,10 +10,11 @@ def max_speedup(pool: PoolState, options: Options) -> dict[str, int]:
     """p_i = N C_i / sum C (Creech 2015, eq. 4.9), within the bounds.
 
     A newcomer and a domain whose C is not known get the equal share N / k; the others split the remainder by C.
-    Nobody known: equipartition. Takes no option.
+    Nobody known: equipartition. Option `most_of_equal`: how many equal shares a domain's word can bring it, at least 1;
+    without it there is no such bound (see bounds.limited_claims).
     """
-    refuse_unknown_options("max-speedup", options)
-    return bounded_partition(pool, exact_shares(pool))
+    refuse_unknown_options("max-speedup", options, frozenset({MOST_OF_EQUAL}))
+    return bounded_partition(limited_claims(pool, "max-speedup", options), exact_shares(pool))
 
 
 def exact_shares(pool: PoolState) -> dict[str, float]:

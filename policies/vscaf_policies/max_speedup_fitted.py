@@ -1,5 +1,6 @@
 """The largest sum of speedups, on curves that are fitted to what was measured, whatever their shape."""
 
+from vscaf_policies.bounds import MOST_OF_EQUAL, limited_claims
 from vscaf_policies.by_worth import split_by_worth
 from vscaf_policies.estimates import worth
 from vscaf_policies.state import DomainState, Options, PoolState, refuse_unknown_options
@@ -13,9 +14,11 @@ def max_speedup_fitted(pool: PoolState, options: Options) -> dict[str, int]:
 
     SCAF solves it for S(p) = 1 + C ln p alone, which shuns extreme splits (section 7.3). An estimate is discounted by
     its error. A newcomer and a domain of which nothing is known get the equal share; the others split the remainder.
-    CPUs that would make everybody slower are left over. Takes no option. The daemon explores for it.
+    CPUs that would make everybody slower are left over. The daemon explores for it. Option `most_of_equal`: how many
+    equal shares a domain's word can bring it, at least 1; without it there is no such bound (bounds.limited_claims).
     """
-    refuse_unknown_options("max-speedup-fitted", options)
+    refuse_unknown_options("max-speedup-fitted", options, frozenset({MOST_OF_EQUAL}))
+    pool = limited_claims(pool, "max-speedup-fitted", options)
     use = USE * pool.chunk
 
     def worth_of(domain: DomainState, chunks: int) -> list[float] | None:

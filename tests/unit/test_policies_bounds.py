@@ -1,12 +1,26 @@
 """Bounds of domains in whole chunks: the quick ways say what the plain ones do."""
 
+import math
 from dataclasses import fields, replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from vscaf_policies import DomainState, PoolState, SpeedupPoint, competes, integer_partition, largest, smallest
+from pools import pools
+from vscaf_policies import (
+    DomainState,
+    PolicyError,
+    PoolState,
+    SpeedupPoint,
+    competes,
+    integer_partition,
+    largest,
+    smallest,
+)
 from vscaf_policies.bounds import bounded_partition, limits
+from vscaf_policies.equipartition import equipartition
+from vscaf_policies.max_speedup import max_speedup
+from vscaf_policies.max_speedup_fitted import max_speedup_fitted
 
 domain_states = st.builds(
     DomainState,
@@ -65,3 +79,19 @@ def test_a_share_that_means_nothing_is_refused_by_name():
 
 def test_a_domain_has_priority_0_unless_set():
     assert DomainState("a", 1, 4, 1.0, 4, 0, True, None, False, ()).priority == 0
+
+
+@given(pools, st.floats(1.0, 4.0))
+def test_a_word_brings_nobody_more_than_so_many_equal_shares(pool: PoolState, most: float) -> None:
+    equal = equipartition(pool, {})
+    for policy in (max_speedup, max_speedup_fitted):
+        answer = policy(pool, {"most_of_equal": most})
+        for domain in pool.domains:
+            assert answer[domain.name] <= max(equal[domain.name], most * equal[domain.name])
+        assert policy(pool, {"most_of_equal": 1e9}) == policy(pool, {})
+
+
+@pytest.mark.parametrize("most", [0.5, True, "2", math.nan, math.inf])
+def test_what_is_no_number_of_equal_shares_is_refused(most: object) -> None:
+    with pytest.raises(PolicyError, match="most_of_equal"):
+        max_speedup(PoolState(4, 1, 0.0, ()), {"most_of_equal": most})
