@@ -33,9 +33,9 @@ _CACHED = 16384
 class Worth:
     """A speedup curve by chunks: index k is for k + 1 chunks.
 
-    expected: S as fitted, and drawn to what was measured near by. cautious: the same, less CAUTION standard errors: what is known well counts for more, and a
-    wild extrapolation is no reason to starve anybody. error: standard errors. distance: from the nearest size that was
-    measured (S(1) = 1 is known), in ln p.
+    expected: S as fitted, and drawn to what was measured near by. cautious: the same, less CAUTION
+    standard errors: what is known well counts for more, and a wild extrapolation is no reason to starve anybody. error:
+    standard errors. distance: from the nearest size that was measured (S(1) = 1 is known), in ln p.
     """
 
     expected: tuple[float, ...]
