@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from vscaf_policies import Policy, PoolState
+from vscaf_policies import DomainState, Policy, PoolState, SpeedupPoint
 
 from vscaf.core.damping import Damping, learns, with_allocations
 from vscaf.core.decide import DecideMemory, Decision, decide
@@ -16,6 +16,9 @@ FIRST_TRANSITION_S = 0.5
 
 TRANSITION_SHARE = 0.1
 """Of a transition that was seen in the mean of all."""
+
+MOST_FITS = 50
+"""Domains whose curves are fitted anew for one decision: a fit takes milliseconds, in which the loop stands still."""
 
 MOST_TRANSITION_S = 10.0
 """One that takes longer waits for something else: a guest that does not answer, a call that fails."""
@@ -29,6 +32,7 @@ class Learner:
     def __init__(self, steady: float) -> None:
         self._settings = ExploreSettings(steady=steady) if steady > 0 else None
         self._memory = ExploreMemory()
+        self._handed: dict[str, tuple[SpeedupPoint, ...]] = {}
         self._under_way: dict[str, float] = {}
         self.transition_s = FIRST_TRANSITION_S
 
@@ -50,10 +54,11 @@ class Learner:
     def forget(self) -> None:
         """Another policy decides from now on."""
         self._memory = ExploreMemory()
+        self._handed = {}
 
     def decide(self, pool: PoolState, policy: Policy, options: Mapping[str, Any], memory: DecideMemory) -> Decision:
         """As core.decide, with the allocations that are varied on purpose where the policy wants that."""
-        base = unvaried(pool, self._memory)
+        base = unvaried(self._in_turn(pool), self._memory)
         damping = Damping(transition_s=self.transition_s)
         decision = decide(base, policy, options, memory, damping)
         if self._settings is None or not learns(policy):
@@ -72,6 +77,25 @@ class Learner:
         }
         return replace(decision, allocations=now, reasons={**back, **decision.reasons, **exploration.reasons})
 
+    def _in_turn(self, pool: PoolState) -> PoolState:
+        """New points of MOST_FITS domains at most; until their turn the others have those of before, or none.
+
+        Those that had none come first. Who does not compete, or is a newcomer, is not fitted and has no turn.
+        """
+        before, handed, late = self._handed, {}, []
+        for domain in pool.domains:
+            if not domain.points or domain.newcomer or (domain.demand <= 0 and domain.may_rest):
+                continue
+            known = handed[domain.name] = before.get(domain.name, ())
+            if known is not domain.points:
+                late.append(domain)
+        for domain in sorted(late, key=lambda one: bool(handed[one.name]))[:MOST_FITS]:
+            handed[domain.name] = domain.points
+        self._handed = handed
+        if len(late) <= MOST_FITS:
+            return pool
+        return replace(pool, domains=tuple([_with_points(one, handed.get(one.name)) for one in pool.domains]))
+
     def begun(self, name: str, now_s: float) -> None:
         """A domain has another partition to come to."""
         self._under_way[name] = now_s
@@ -87,3 +111,8 @@ class Learner:
             took_s = now_s - begun_s
             if name in states and took_s < MOST_TRANSITION_S:
                 self.transition_s += TRANSITION_SHARE * (took_s - self.transition_s)
+
+
+def _with_points(domain: DomainState, points: tuple[SpeedupPoint, ...] | None) -> DomainState:
+    """The domain with these points; None: with its own."""
+    return domain if points is None or points is domain.points else replace(domain, points=points)

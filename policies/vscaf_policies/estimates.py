@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
+from numpy.typing import NDArray
 
 from vscaf_policies.bounds import limits
 from vscaf_policies.models import fit_curve
@@ -16,6 +17,15 @@ CAUTION = 1.0
 WEIGHT_ERROR = 0.3
 """Relative error of C where nothing but C is known: SCAF's one point says little of the shape."""
 
+STEPS = 0.085
+"""Relative size of the steps that programs have about a smooth curve."""
+
+STEPS_ALIKE = 0.1
+"""Sizes so far apart in ln p have 1/e of a step in common."""
+
+LEAST_ERROR, MOST_ERROR = 0.01, 1e3
+"""Relative errors of points beyond which they are not told apart here."""
+
 _CACHED = 16384
 
 
@@ -23,9 +33,9 @@ _CACHED = 16384
 class Worth:
     """A speedup curve by chunks: index k is for k + 1 chunks.
 
-    expected: S as fitted. cautious: the same, less CAUTION standard errors: what is known well counts for more, and a
-    wild extrapolation is no reason to starve anybody. error: standard errors. distance: from the nearest size that was
-    measured (S(1) = 1 is known), in ln p.
+    expected: S as fitted, and drawn to what was measured near by. cautious: the same, less CAUTION
+    standard errors: what is known well counts for more, and a wild extrapolation is no reason to starve anybody. error:
+    standard errors. distance: from the nearest size that was measured (S(1) = 1 is known), in ln p.
     """
 
     expected: tuple[float, ...]
@@ -62,10 +72,37 @@ def _fitted(points: tuple[SpeedupPoint, ...], chunk: int, most: int) -> Worth | 
     sizes = [point.cpus for point in points if point.cpus > 1 and point.samples > 0 and math.isfinite(point.speedup)]
     cpus = np.arange(chunk, max(most, chunk) + 1, chunk)
     expected, error = np.array(estimate.mean)[cpus - 1], np.array(estimate.standard_error)[cpus - 1]
+    expected = _with_steps(points, expected, cpus, np.array(estimate.mean))
     measured = np.log(np.array([1, *sizes]))
     distance = np.abs(np.log(cpus)[:, None] - measured).min(axis=1)
     cautious = np.maximum(0.0, expected - CAUTION * error)
     return Worth(tuple(expected.tolist()), tuple(cautious.tolist()), tuple(error.tolist()), tuple(distance.tolist()))
+
+
+def _with_steps(
+    points: tuple[SpeedupPoint, ...], expected: NDArray[np.float64], cpus: NDArray[np.int64], mean: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """*expected*, for each of *cpus*, drawn towards the points near it. mean: S(1), S(2), ... as fitted.
+
+    Programs have knees and steps, at a socket's end or where a loop divides evenly, and formulas run smoothly over
+    them. So what the fit leaves of ln S is taken for a Gaussian process of its own, of standard deviation STEPS and
+    covariance falling with the distance (Rasmussen and Williams 2006, eq. 2.23): what is known well at a size stands.
+    """
+    usable = [
+        one
+        for one in points
+        if 1 < one.cpus <= len(mean) and one.samples > 0 and 0 < one.speedup < math.inf and one.standard_error >= 0
+    ]
+    if not usable:
+        return expected
+    at, said = np.array([one.cpus for one in usable]), np.array([one.speedup for one in usable])
+    error = np.minimum(np.maximum(np.array([one.standard_error for one in usable]) / said, LEAST_ERROR), MOST_ERROR)
+    where = np.log(at)
+    among = STEPS**2 * np.exp(-np.abs(where[:, None] - where) / STEPS_ALIKE)
+    gains = np.linalg.solve(among + np.diag(error**2), np.log(said / mean[at - 1]))
+    towards = STEPS**2 * np.exp(-np.abs(np.log(cpus)[:, None] - where) / STEPS_ALIKE)
+    drawn: NDArray[np.float64] = expected * np.exp(towards @ gains)
+    return drawn
 
 
 @lru_cache(maxsize=_CACHED)

@@ -204,3 +204,20 @@ def test_the_laws_hold_over_any_history(state, history):
         assert memory.lost_s >= 0.0
         losses = memory.lost_s
     assert math.isfinite(losses)
+
+
+def flat(most, *sizes):
+    """Linear up to *most* and flat beyond, known well."""
+    return [(p, min(float(most), float(p)), 0.02) for p in sizes]
+
+
+@pytest.mark.parametrize("far_error", [0.0, SETTINGS.far_error])
+def test_what_costs_nobody_anything_is_used_to_look_far_once(far_error):
+    """Both are flat long before what they have, as far as they are known: beyond the last size there could be a step."""
+    near = known("a", 18, *flat(8, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 18, 21, 24))
+    giver = known("b", 18, *flat(5, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 18, 21, 24, 27, 30, 33, 36))
+    found = explored(pool(near, giver), far_error=far_error, unforeseen=0.0)
+    assert (found.allocations["a"] >= SETTINGS.far * CPUS) == bool(far_error)
+    there = replace(near, points=(*near.points, SpeedupPoint(30, 8.0, 0.02, 8)))
+    again = explored(pool(there, giver), far_error=far_error, unforeseen=0.0)
+    assert again.allocations["a"] < SETTINGS.far * CPUS

@@ -6,8 +6,8 @@ import pytest
 from vscaf.core.damping import with_allocations
 from vscaf.core.decide import DecideMemory
 from vscaf.core.standing import State
-from vscaf.learner import FIRST_TRANSITION_S, MOST_TRANSITION_S, Learner
-from vscaf_policies import DomainState, PoolState, SpeedupPoint
+from vscaf.learner import FIRST_TRANSITION_S, MOST_FITS, MOST_TRANSITION_S, Learner
+from vscaf_policies import DomainState, PoolState, SpeedupPoint, estimates
 from vscaf_policies.equipartition import equipartition
 from vscaf_policies.max_speedup_fitted import max_speedup_fitted
 
@@ -77,3 +77,63 @@ def test_nothing_is_varied_for_policies_that_do_not_ask_nor_where_it_is_off():
         assert sum(decision.allocations.values()) == 36
         assert learner.exploring == set()
         assert learner.lost_s == 0
+
+
+def fits(learner, pool, policy=max_speedup_fitted):
+    """The decision, and how many curves were fitted for it."""
+    before = estimates._fitted.cache_info().misses
+    decision = learner.decide(pool, policy, {}, DecideMemory())
+    return decision, estimates._fitted.cache_info().misses - before
+
+
+def test_of_a_fleet_few_curves_are_fitted_for_one_decision():
+    count = 2 * MOST_FITS + 7
+    domains = tuple(
+        DomainState(
+            f"d{number:03}", 1, 8, 1.0, 8, 1, may_rest=True, scaf_weight=None, newcomer=False,
+            points=(SpeedupPoint(4, 2.0 + number / count, 0.1, 8),),
+        )
+        for number in range(count)
+    )  # fmt: skip
+    pool, learner = PoolState(4 * count, 1, 0.0, domains), Learner(0.01)
+    fitted = []
+    for _ in range(4):
+        decision, fits_now = fits(learner, pool)
+        assert sum(decision.allocations.values()) <= pool.cpus
+        fitted.append(fits_now)
+    assert fitted == [MOST_FITS, MOST_FITS, 7, 0]
+    fresh = replace(pool, domains=tuple(replace(d, points=(SpeedupPoint(4, 3.5, 0.2, 9),)) for d in domains))
+    learner.decide(fresh, max_speedup_fitted, {}, DecideMemory())
+    seen = []
+
+    def spy(shown, _options):
+        seen.append([domain.points[0].speedup for domain in shown.domains])
+        return {domain.name: 1 for domain in shown.domains}
+
+    learner.decide(fresh, spy, {}, DecideMemory())
+    assert seen[0].count(3.5) == 2 * MOST_FITS, "the others have what was known before"
+    learner.forget()
+    learner.decide(
+        fresh, lambda shown, _: {d.name: seen.append(d.points) or 1 for d in shown.domains}, {}, DecideMemory()
+    )
+    assert sum(points == () for points in seen[1:]) == count - MOST_FITS, "another policy begins anew"
+
+
+def test_newcomers_and_those_that_rest_take_no_turn():
+    names = [f"d{number:03}" for number in range(2 * MOST_FITS)]
+    points = (SpeedupPoint(4, 2.0, 0.1, 8),)
+    domains = tuple(
+        DomainState(
+            name, 1, 8, 1.0, 8 * (number % 3 > 0), 1, may_rest=True, scaf_weight=None, newcomer=number % 3 == 1,
+            points=points,
+        )
+        for number, name in enumerate(names)
+    )  # fmt: skip
+    shown = []
+
+    def spy(pool, _options):
+        shown.extend(pool.domains)
+        return {domain.name: 1 for domain in pool.domains}
+
+    Learner(0.01).decide(PoolState(400, 1, 0.0, domains), spy, {}, DecideMemory())
+    assert all(domain.points == points for domain in shown)

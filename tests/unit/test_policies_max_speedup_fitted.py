@@ -10,6 +10,7 @@ from vscaf_policies import DomainState, PolicyError, PoolState, SpeedupPoint
 from vscaf_policies.equipartition import equipartition
 from vscaf_policies.estimates import worth
 from vscaf_policies.max_speedup_fitted import max_speedup_fitted
+from vscaf_policies.models import fit_curve
 
 EVERY = (2, 4, 6, 8, 10, 12, 14, 16, 18, 22, 26, 30, 36)
 
@@ -129,3 +130,16 @@ def test_bounds_and_chunks_hold(data):
     for d in domains:
         assert split[d.name] % chunk == 0
         assert split[d.name] <= -(-min(d.maximum, max(d.demand, d.minimum)) // chunk) * chunk
+
+
+def test_a_step_that_was_measured_stands_against_a_smooth_fit():
+    """21 on 34 to 49 CPUs, 27 from 50 on: formulas run between, what is told of a size that was measured is near it."""
+    sizes = {8: 7.5, 16: 12.5, 24: 16.0, 32: 18.0, 40: 21.0, 48: 21.0, 50: 27.5, 56: 27.5}
+    sure, vague = (domain("a", sizes.__getitem__, tuple(sizes), error=error) for error in (0.01, 0.5))
+    told = worth(sure, pool(64, sure))
+    smooth = fit_curve(sure.points, 64)
+    off = [abs(math.log(told.expected[cpus - 1] / speedup)) for cpus, speedup in sizes.items()]
+    assert max(off) < 0.03
+    assert max(off) < max(abs(math.log(smooth.speedup(cpus) / speedup)) for cpus, speedup in sizes.items())
+    drawn = worth(vague, pool(64, vague)).expected
+    assert drawn == pytest.approx(fit_curve(vague.points, 64).mean, rel=0.05), "noise is no step"

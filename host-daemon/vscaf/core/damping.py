@@ -8,7 +8,7 @@ unpartitioned one, because each of them had all others repartitioned.
 
 import math
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from vscaf_policies import DomainState, Policy, PoolState
 from vscaf_policies.estimates import worth
@@ -26,6 +26,10 @@ class Damping:
     threshold_fitted: the same where the prediction is from curves that were fitted to measurements. transition_s: how
     long a domain that changes is on the way. horizon_s: for how long a change lasts, at most. moved: where a policy
     wants less speedup (for fairness, or power), the share of the pool that it has to move for that.
+
+    For policies that do not explore, whose gain by SCAF's model says little (it is flat about its optimum): much_share:
+    of a domain's CPUs beyond which a change of it, of more than one chunk, is much. decisions: in how many in a row
+    much is asked for before it is done. patience_s: for how long anything less is. See Asked.
     """
 
     threshold: float = 0.03
@@ -33,6 +37,13 @@ class Damping:
     transition_s: float = 0.5
     horizon_s: float = 60.0
     moved: float = 0.05
+    much_share: float = 0.1
+    decisions: int = 2
+    patience_s: float = 4.0
+
+    def much(self, more: int, cpus: int, chunk: int) -> bool:
+        """Whether so many more CPUs, or fewer (below 0), are much for a domain that has *cpus*."""
+        return abs(more) > max(chunk, self.much_share * cpus)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +61,78 @@ class Turnover:
     def horizon_s(self, most_s: float) -> float:
         """How long what is decided now may be expected to last."""
         return most_s if self.per_second * most_s <= 1.0 else 1.0 / self.per_second
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """What the policy asks for a domain in one decision after the other. way: 1 for more CPUs, -1 for fewer.
+
+    since_s: when it began to. much: in how many decisions in a row it was for much (Damping.much).
+    """
+
+    way: int
+    since_s: float
+    much: int
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What a policy goes on asking for although its gain does not pay, by domain.
+
+    SCAF carries out every answer of eq. 4.9, four times a second, and comes to its split in steps that hardly gain
+    anything by its own model. A domain follows here once it was to change the same way for Damping.decisions, where
+    that is much, or for Damping.patience_s; the patience doubles, up to horizon_s, each time that it is to go back.
+    So a domain whose share lies between two sizes does not go to and fro with the noise: it turns at most once in each
+    patience_s, 2 patience_s, 4 patience_s, ..., and then once in horizon_s.
+
+    last: the way of each domain's last change that was made for it. turned: how often that was not the way of the one
+    before.
+    """
+
+    wishes: Mapping[str, Wish] = field(default_factory=dict)
+    last: Mapping[str, int] = field(default_factory=dict)
+    turned: Mapping[str, int] = field(default_factory=dict)
+
+    def none(self) -> "Asked":
+        """After a decision in which nothing was asked for."""
+        return replace(self, wishes={}) if self.wishes else self
+
+    def after(
+        self, present: Mapping[str, int], target: Mapping[str, int], pool: PoolState, damping: Damping
+    ) -> "Asked":
+        """After a decision in which *target* was asked for."""
+        wishes = {}
+        for name, cpus in present.items():
+            more = target[name] - cpus
+            if more:
+                way = 1 if more > 0 else -1
+                before = self.wishes.get(name)
+                if before is None or before.way != way:
+                    before = Wish(way, pool.time_s, 0)
+                much = before.much + 1 if damping.much(more, cpus, pool.chunk) else 0
+                wishes[name] = Wish(way, before.since_s, much)
+        return replace(self, wishes=wishes)
+
+    def due(self, now_s: float, damping: Damping) -> frozenset[str]:
+        """Those for which it was asked for long enough."""
+        due = []
+        for name, wish in self.wishes.items():
+            patience_s = min(damping.patience_s * 2 ** min(self.turned.get(name, 0), 16), damping.horizon_s)
+            if wish.much >= damping.decisions or now_s - wish.since_s >= patience_s:
+                due.append(name)
+        return frozenset(due)
+
+    def followed(self, due: frozenset[str]) -> "Asked":
+        """After those that were due had what was asked for. Who had much is taken to have become another program."""
+        last, turned = dict(self.last), dict(self.turned)
+        for name in due:
+            wish = self.wishes[name]
+            if wish.much:
+                turned[name] = 0
+            elif last.get(name, wish.way) != wish.way:
+                turned[name] = turned.get(name, 0) + 1
+            last[name] = wish.way
+        return Asked({}, last, turned)
 
 
 def learns(policy: Policy) -> bool:

@@ -7,11 +7,14 @@ from vscaf_policies import Answer, DomainState, Options, Policy, PolicyError, Po
 from vscaf_policies.bounds import limits
 from vscaf_policies.intpart import integer_partition
 
-from vscaf.core.damping import Damping, Turnover, change, fitted, keeping, learns, logarithmic, nearest
+from vscaf.core.damping import Asked, Damping, Turnover, change, fitted, keeping, learns, logarithmic, nearest
 
 __all__ = ["Circumstances", "Damping", "DecideMemory", "Decision", "decide"]
 
 DAMPING = Damping()
+
+LEAST_GAIN = 1e-6
+"""A smaller gain in the predicted sum of speedups is rounding."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +49,7 @@ class DecideMemory:
     target: Mapping[str, int] = field(default_factory=dict)
     sharing: frozenset[str] = frozenset()
     turnover: Turnover = field(default_factory=Turnover)
+    asked: Asked = field(default_factory=Asked)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,10 +88,12 @@ def decide(
 
     Damping: the present allocations stay while they obey the laws, the circumstances (bounds, demand, newcomers,
     pool) are those they were decided in, and the policy would only change them for what was learned since, unless
-    that pays (core/damping.py). A policy that changes its mind for another reason (its options, the time) acts
-    at once; to tell, it is asked a second time with the former knowledge: it has to be pure. Where circumstances did
-    change, the answer of a policy that goes by fitted curves is carried out as far as it concerns those whose
-    circumstances they are, and beyond that as far as it pays.
+    that pays (core/damping.py), or, with some gain, is what a policy that does not explore goes on asking for; then
+    the domains that waited long enough have their part of it, and the others change as far as that needs. A policy
+    that changes its mind for another reason (its options, the time) acts at once; to tell, it is asked a second time
+    with the former knowledge: it has to be pure. Where circumstances did change, the answer of a policy that goes by
+    fitted curves is carried out as far as it concerns those whose circumstances they are, and beyond that as far as it
+    pays.
 
     Raises PolicyError where the policy refuses its options or answers with something else than CPUs by name;
     ValueError for a pool without one whole chunk or with two domains of one name.
@@ -106,6 +112,7 @@ def decide(
     target, sharing = _within_bounds(pool, competing, bounds, answer, memory.sharing)
     answered = target
     gain, same = 0.0, circumstances.same_as(memory.circumstances)
+    asked = memory.asked if same else Asked()
     turnover = memory.turnover
     if memory.circumstances is not None and not same:
         turnover = turnover.after(pool.time_s, changed=True)
@@ -121,12 +128,18 @@ def decide(
             if former is not None:
                 formerly, _ = _within_bounds(pool, competing, bounds, _taken_apart(former, asking)[0], memory.sharing)
                 if formerly == memory.target:  # it would change only for what was learned, and that is worth too little
-                    return Decision(present, frozenset(), {}, True, memory, queued, suspended)
+                    asking_on = not by_curves and gain > LEAST_GAIN
+                    asked = asked.after(present, target, pool, damping) if asking_on else asked.none()
+                    due = asked.due(pool.time_s, damping)
+                    if not due:
+                        return Decision(present, frozenset(), {}, True, replace(memory, asked=asked), queued, suspended)
+                    target = nearest(present, target, frozenset(bounds) - due)
+                    asked = asked.followed(due)
     elif target != present and learns(policy) and memory.circumstances is not None and not sharing:
         target = _as_far_as_it_pays(pool, competing, circumstances, memory, target, damping, turnover)
 
     knowledge = {domain.name: domain for domain in competing}
-    decided = DecideMemory(circumstances, knowledge, answered, sharing, turnover)
+    decided = DecideMemory(circumstances, knowledge, answered, sharing, turnover, asked.none())
     changed = (
         target != present or sharing != memory.sharing or _waiting(circumstances) != _waiting(memory.circumstances)
     )

@@ -38,20 +38,25 @@ class ExploreSettings:
     horizon_s: for how long what is learned is of use. transition_s: how long a domain is on its way to another size.
     measurement_error: relative error of what one variation tells of a size. unforeseen: relative error that curves are
     taken to have for each factor of e from the nearest size that was measured, beyond what the fit says of itself.
-    domains: the most that are looked at in one call. consider_s: between calls that look for something to try.
+    far: share of the most that a domain can have from which on one size is to be known, and far_error: relative error
+    that the curve is taken to have there beyond the others while none is: a fit foresees no step, and sizes that are
+    cheap to try hardly ever are those. domains: the most that are looked at in one call. consider_s: between calls that
+    look for something to try.
     """
 
     steady: float = 0.01
     steady_most_s: float = 0.3
     startup_s: float = 2.0
     startup_again_s: float = 60.0
-    least_gain: float = 0.001
+    least_gain: float = 0.002
     step: float = 4.0
     dwell_s: float = 2.5
     horizon_s: float = 60.0
     transition_s: float = 0.5
     measurement_error: float = 0.06
     unforeseen: float = 0.4
+    far: float = 0.78
+    far_error: float = 0.2
     domains: int = 16
     consider_s: float = 0.5
 
@@ -335,6 +340,9 @@ def _differences(curve: _Curve, way: int, settings: ExploreSettings) -> tuple[Nu
         return np.zeros(0), np.zeros(0)
     expected, distance = np.array(curve.worth.expected), np.array(curve.worth.distance)
     error = np.hypot(curve.worth.error, settings.unforeseen * distance * expected)
+    far = math.ceil(settings.far * curve.high)
+    if way > 0 and distance[far - 1 : curve.high].all():  # none of them was measured
+        error[far - 1 :] = np.hypot(error[far - 1 :], settings.far_error * expected[far - 1 :])
     here, there = error[size - 1], error[sizes - 1]
     alike = np.exp(-np.abs(np.log(sizes / size)) / ALIKE)
     variance = (there - here) ** 2 + 2 * here * there * (1 - alike)
