@@ -5,6 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 from vscaf_policies import DomainState, Policy, PoolState, SpeedupPoint
+from vscaf_policies.bounds import limited_claims
 
 from vscaf.core.damping import Damping, learns, with_allocations
 from vscaf.core.decide import DecideMemory, Decision, decide
@@ -23,7 +24,7 @@ MOST_FITS = 50
 MOST_TRANSITION_S = 10.0
 """One that takes longer waits for something else: a guest that does not answer, a call that fails."""
 
-ARRIVED = frozenset({State.COOPERATING, State.CONTAINED, State.RESTING})
+ARRIVED = frozenset({State.COOPERATING, State.CONTAINED, State.RESTING, State.SUSPENDED})
 
 
 class Learner:
@@ -65,7 +66,8 @@ class Learner:
             return decision
         before = self._memory.varied
         settings = replace(self._settings, transition_s=self.transition_s)
-        exploration = explore(with_allocations(base, decision.allocations), decision, self._memory, settings)
+        decided = with_allocations(limited_claims(base, "", options), decision.allocations)
+        exploration = explore(decided, decision, self._memory, settings)
         self._memory = exploration.memory
         if not before and not exploration.memory.varied:
             return decision

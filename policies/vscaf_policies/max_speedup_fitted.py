@@ -1,5 +1,7 @@
 """The largest sum of speedups, on curves that are fitted to what was measured, whatever their shape."""
 
+from dataclasses import replace
+
 from vscaf_policies.bounds import MOST_OF_EQUAL, limited_claims
 from vscaf_policies.by_worth import split_by_worth
 from vscaf_policies.estimates import worth
@@ -19,15 +21,21 @@ def max_speedup_fitted(pool: PoolState, options: Options) -> dict[str, int]:
     """
     refuse_unknown_options("max-speedup-fitted", options, frozenset({MOST_OF_EQUAL}))
     pool = limited_claims(pool, "max-speedup-fitted", options)
-    use = USE * pool.chunk
+    allocations = split_by_worth(pool, lambda domain, chunks: _worth_of(pool, domain, chunks, cautious=True))
+    if sum(allocations.values()) > pool.cpus - pool.chunk:
+        return allocations
+    # Caution is about taking CPUs from others: what nobody has goes to whom it is expected not to make slower.
+    domains = [replace(one, minimum=max(one.minimum, allocations[one.name])) for one in pool.domains]
+    rest = replace(pool, domains=tuple(domains))
+    return split_by_worth(rest, lambda domain, chunks: _worth_of(pool, domain, chunks, cautious=False))
 
-    def worth_of(domain: DomainState, chunks: int) -> list[float] | None:
-        known = worth(domain, pool)
-        if known is None:
-            return None
-        return [domain.weight * value + use * part for part, value in enumerate(known.cautious[:chunks])]
 
-    return split_by_worth(pool, worth_of)
+def _worth_of(pool: PoolState, domain: DomainState, chunks: int, *, cautious: bool) -> list[float] | None:
+    known = worth(domain, pool)
+    if known is None:
+        return None
+    values = known.cautious if cautious else known.expected
+    return [domain.weight * value + USE * pool.chunk * part for part, value in enumerate(values[:chunks])]
 
 
 vars(max_speedup_fitted)["explores"] = True

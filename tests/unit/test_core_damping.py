@@ -241,3 +241,16 @@ def test_with_constant_weights_the_answer_is_reached_and_stays(count, seed, size
     domains = tuple(log_domain(name, weight, 0) for name, weight in true.items())
     assert seen[-1] == max_speedup(PoolState(cpus, chunk, 0.0, domains), {})
     assert sum(1 for before, after in pairwise(seen[1:]) if before != after) <= 2, "much at once, the rest together"
+
+
+def test_pcpus_that_somebody_left_go_to_who_can_use_them_however_little_they_bring():
+    """Two share 16; one goes; the other's flat curve is no reason to leave half of the pool idle."""
+
+    def one(name, has):
+        points = tuple(SpeedupPoint(cpus, 4.0 + 0.001 * cpus, 0.05, 9) for cpus in (4, 8))
+        return DomainState(name, 1, 16, 1.0, 16, has, True, None, False, points)
+
+    both = decide(PoolState(16, 1, 0.0, (one("a", 8), one("b", 8))), max_speedup_fitted, {})
+    has = both.allocations["a"]
+    alone = decide(PoolState(16, 1, 1.0, (one("a", has),)), max_speedup_fitted, {}, both.memory)
+    assert alone.allocations == {"a": 16}

@@ -137,3 +137,19 @@ def test_newcomers_and_those_that_rest_take_no_turn():
 
     Learner(0.01).decide(PoolState(400, 1, 0.0, domains), spy, {}, DecideMemory())
     assert all(domain.points == points for domain in shown)
+
+
+def test_what_bounds_a_word_bounds_what_is_tried() -> None:
+    """Exploring gives nobody more than the option most_of_equal lets the policy give."""
+    learner, memory = Learner(steady=0.5), DecideMemory()
+    options = {"most_of_equal": 1.25}
+    points = {"a": (SpeedupPoint(8, 8.0, 0.1, 9),), "b": (SpeedupPoint(8, 2.0, 0.4, 9),)}
+    has = {"a": 8, "b": 8}
+    for period in range(400):
+        domains = tuple(
+            DomainState(name, 1, 16, 1.0, 16, cpus, True, None, False, points[name]) for name, cpus in has.items()
+        )
+        decision = learner.decide(PoolState(16, 1, period / 4, domains), max_speedup_fitted, options, memory)
+        memory, has = decision.memory, dict(decision.allocations)
+        assert max(has.values()) <= 10
+    assert learner.lost_s > 0  # something was tried

@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from vscaf_policies import DomainState, Policy, PoolState
-from vscaf_policies.estimates import worth
 
 from vscaf.core.model import predicted_speedup
 
@@ -150,6 +149,7 @@ def logarithmic(domain: DomainState, cpus: int) -> float:
 
 def fitted(pool: PoolState) -> SpeedupOf:
     """The predicted weighted speedup by the fitted curve; linear where there is none."""
+    from vscaf_policies.estimates import worth  # noqa: PLC0415  (numpy, which clients do without)
 
     def speedup_of(domain: DomainState, cpus: int) -> float:
         if cpus < pool.chunk:
