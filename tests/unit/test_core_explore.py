@@ -213,7 +213,7 @@ def flat(most, *sizes):
 
 @pytest.mark.parametrize("far_error", [0.0, SETTINGS.far_error])
 def test_what_costs_nobody_anything_is_used_to_look_far_once(far_error):
-    """Both are flat long before what they have, as far as they are known: beyond that there could be a step."""
+    """Both are flat long before what they have, as far as is known: beyond the last size there could be a step."""
     near = known("a", 18, *flat(8, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 18, 21, 24))
     giver = known("b", 18, *flat(5, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 18, 21, 24, 27, 30, 33, 36))
     found = explored(pool(near, giver), far_error=far_error, unforeseen=0.0)
