@@ -16,8 +16,18 @@ from vscaf.simulate.curves import Amdahl, Log, Perfect
 from vscaf.simulate.guests import Guest as GuestOfRun
 from vscaf.simulate.result import Run
 from vscaf.simulate.run import simulate
-from vscaf.simulate.scenario import Arrivals, Guest, Host, LatencySeconds, Noise, Phase, Scenario, WeightedCurve
-from vscaf_policies import PoolState
+from vscaf.simulate.scenario import (
+    Arrivals,
+    Guest,
+    Host,
+    LatencySeconds,
+    Noise,
+    Phase,
+    Scenario,
+    WeightedCurve,
+    load_scenario,
+)
+from vscaf_policies import PoolState, load_policy
 from vscaf_policies.equipartition import equipartition
 
 PERFECT = Perfect()
@@ -341,3 +351,11 @@ def test_no_scenario_breaks_a_law(  # noqa: PLR0917 (what scenarios differ in)
         assert all(0 <= cpus <= 8 for cpus in moment.allocations.values())
     assert sum(guest.work_s for guest in result.guests) <= 8 * 6.0 + 1e-6
     assert 0.0 <= result.efficiency <= 1.0 + 1e-9
+
+
+def test_a_policy_that_is_handed_over_explores_like_one_that_is_named() -> None:
+    scenario = load_scenario("oracle-cg-ft")
+    named = simulate(scenario, "max-speedup-fitted")
+    handed = simulate(scenario, "max-speedup-fitted", policy_function=load_policy("max-speedup-fitted"))
+    assert replace(named, wall_s=0.0) == replace(handed, wall_s=0.0)
+    assert handed.exploration_cost > 0

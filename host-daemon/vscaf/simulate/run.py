@@ -8,6 +8,7 @@ import tempfile
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import wraps
 from pathlib import Path
 from typing import Any
 
@@ -149,6 +150,7 @@ class _Simulation:
     def _with_counters(self, policy: Policy) -> Policy:
         """*policy*, told the instructions per cycle of programs whose curves say them, which no agent reports."""
 
+        @wraps(policy)  # with its attributes: one that explores still does
         def told(pool: PoolState, options: Options) -> Mapping[str, int] | Answer | None:
             ipc = {guest.plan.name: guest.ipc for guest in self._by_key.values() if guest.running}
             domains = tuple(replace(domain, ipc=ipc.get(domain.name)) for domain in pool.domains)
