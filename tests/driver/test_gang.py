@@ -448,7 +448,7 @@ def test_a_queued_domain_rests_and_is_admitted_when_there_is_room(tmp_path: Path
         config = configured(uri, tmp_path, a=DomainConfig(minimum=2), b=DomainConfig(minimum=2, priority=1))
         async with ganging(config, host, priority) as daemon:
             await until(lambda: len(daemon.managed) == 2 and domain_of(daemon, "a").state == "queued")
-            assert domain_of(daemon, "b").held == {0, 2} and not domain_of(daemon, "a").held
+            await until(lambda: domain_of(daemon, "b").held == {0, 2} and not domain_of(daemon, "a").held)
             shown = {one["name"]: one for one in status(daemon)["domains"]}
             assert shown["a"]["why"] == "queued: there is no room for its minimum of 2"
             assert shown["a"]["demand"] > 0 and shown["a"]["partition"] == "" and not shown["a"]["suspended"]

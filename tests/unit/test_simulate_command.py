@@ -314,10 +314,13 @@ def test_as_a_program(short: Path, tmp_path: Path) -> None:
 def test_its_workers_end_with_it(how: signal.Signals, status: int, tmp_path: Path) -> None:
     path = written(tmp_path, "long")
     path.write_text(path.read_text(encoding="utf-8").replace("seconds = 6.0", "seconds = 90000.0"), encoding="utf-8")
+    # Who starts the tests in the background may have it ignored, which is inherited.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
     process = subprocess.Popen(
         command(path, "--policy", "equipartition", "--seeds", 3, "--jobs", 2),
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
     )  # fmt: skip
+    signal.signal(signal.SIGINT, before)
     try:
         deadline_s = time.monotonic() + 60
         while len(busy_in_session(process.pid)) < 3 and time.monotonic() < deadline_s:
