@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import libvirt
 import pytest
 from vscaf_lab import Guest, PrivateLibvirt
+from vscaf_lab.errors import LabError
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 IMAGE = Path(os.environ.get("VSCAF_IMAGE", REPOSITORY / "build" / "image" / "current"))
@@ -17,6 +19,7 @@ POOL = sorted(os.sched_getaffinity(0))[:2]
 POOL_LIST = ",".join(map(str, POOL))
 DEADLINE_S = 0.4  # the daemon's defaults
 PERIOD_S = 0.25
+MOVED_S = 10.0  # the moved QEMU answers by then
 ENOUGH = "/tmp/enough"  # in a guest: what runs over and over ends
 
 
@@ -96,5 +99,12 @@ def move(guest: Guest, target: PrivateLibvirt) -> Guest:
     }
     guest.domain.migrate3(target.connection, parameters, libvirt.VIR_MIGRATE_LIVE)
     guest.runner.close()
-    there.reconnect()
-    return there
+    deadline_s = time.monotonic() + MOVED_S
+    while True:
+        try:
+            there.reconnect()
+            return there
+        except LabError:
+            if time.monotonic() > deadline_s:
+                raise
+            time.sleep(0.05)
