@@ -16,6 +16,7 @@ from .conftest import IMAGE, POOL_LIST
 
 VCPUS = 4
 GROUP = "/sys/fs/cgroup/vscaf.parked"
+KERNEL_THREAD = 0x00200000  # PF_KTHREAD, in the flags of /proc/PID/stat: the kernel's threads of a CPU stay with it
 
 
 def wait_until(condition: Callable[[], object], what: str, deadline_s: float = 60.0) -> None:
@@ -33,9 +34,6 @@ def booted(shared_lab: PrivateLibvirt) -> Iterator[Guest]:
         # Programs in a group of their own, as a service manager has them; the agent in the root.
         guest.run("mkdir /sys/fs/cgroup/work")
         yield guest
-
-
-KERNEL_THREAD = 0x00200000  # PF_KTHREAD, in the flags of /proc/PID/stat: the kernel's threads of a CPU stay with it
 
 
 @pytest.fixture
