@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import libvirt
 import pytest
 from vscaf_lab import Guest, PrivateLibvirt
-from vscaf_lab.errors import LabError
+from vscaf_lab.chaos_run import insist
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 IMAGE = Path(os.environ.get("VSCAF_IMAGE", REPOSITORY / "build" / "image" / "current"))
@@ -99,12 +98,5 @@ def move(guest: Guest, target: PrivateLibvirt) -> Guest:
     }
     guest.domain.migrate3(target.connection, parameters, libvirt.VIR_MIGRATE_LIVE)
     guest.runner.close()
-    deadline_s = time.monotonic() + MOVED_S
-    while True:
-        try:
-            there.reconnect()
-            return there
-        except LabError:
-            if time.monotonic() > deadline_s:
-                raise
-            time.sleep(0.05)
+    insist(f"the socket of {guest.name} where it moved to", lambda: there.reconnect() is None, MOVED_S)
+    return there
