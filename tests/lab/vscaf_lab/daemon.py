@@ -100,19 +100,26 @@ class DaemonProcess:
 
     def status(self) -> dict[str, Any]:
         """What `vscaf status --json` prints, without the second of CPU time that starting the command takes."""
+        state: dict[str, Any] = json.loads(self._ask("status"))
+        return state
+
+    def events(self) -> list[dict[str, Any]]:
+        """What `vscaf events --json` prints, as `status`."""
+        return [json.loads(line) for line in self._ask("events").splitlines()]
+
+    def _ask(self, what: str) -> bytes:
         connection = _UnixConnection(self.control_socket)
         try:
-            connection.request("GET", "/v1/status")
+            connection.request("GET", f"/v1/{what}")
             answer = connection.getresponse()
             body = answer.read()
         except OSError as error:
-            raise LabError(f"status of the daemon at {self.control_socket}: {error}") from error
+            raise LabError(f"{what} of the daemon at {self.control_socket}: {error}") from error
         finally:
             connection.close()
         if answer.status != http.HTTPStatus.OK:
-            raise LabError(f"status of the daemon at {self.control_socket}: {answer.status} {body!r}")
-        state: dict[str, Any] = json.loads(body)
-        return state
+            raise LabError(f"{what} of the daemon at {self.control_socket}: {answer.status} {body!r}")
+        return body
 
     def domain(self, name: str) -> dict[str, Any]:
         """One domain's part of the status."""
