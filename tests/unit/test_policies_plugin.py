@@ -98,3 +98,27 @@ def test_it_is_listed_with_what_it_does(tmp_path: Path) -> None:
     config.write_text(f'pool = "0"\ncontrol_socket = "{tmp_path}/no.sock"\n', encoding="utf-8")
     done = CliRunner().invoke(main, ["policy", "list", "--config", str(config)])
     assert done.exit_code == 0 and "half-and-rest" in done.output and "Half of the pool for the domain" in done.output
+
+
+@pytest.mark.parametrize(
+    "text", ["def mine(:\n", "import sys\nsys.exit(3)\n", "1 / 0\n", "import no_such\n", "other = 1\n"]
+)
+def test_one_that_does_not_load_is_named_and_hides_no_other(
+    text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "does_not_load.py").write_text(text, encoding="utf-8")
+    (tmp_path / "mine-1.0.dist-info").mkdir()
+    (tmp_path / "mine-1.0.dist-info" / "METADATA").write_text("Name: mine\nVersion: 1.0\n", encoding="utf-8")
+    entry = "[vscaf.policies]\nmine = does_not_load:mine\n"
+    (tmp_path / "mine-1.0.dist-info" / "entry_points.txt").write_text(entry, encoding="utf-8")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.delitem(sys.modules, "does_not_load", raising=False)
+    with pytest.raises(
+        UsageError, match=r"policy 'mine' \(does_not_load:mine\) does not load: .*: mend or uninstall it"
+    ):
+        chosen_policy(PolicyConfig(name="mine"), EMPTY)
+    config = tmp_path / "vscaf.toml"
+    config.write_text(f'pool = "0"\ncontrol_socket = "{tmp_path}/no.sock"\n', encoding="utf-8")
+    done = CliRunner().invoke(main, ["policy", "list", "--config", str(config)])
+    assert done.exit_code == 0, done.output
+    assert "does not load" in done.output and "equipartition" in done.output
