@@ -2,6 +2,7 @@
 
 import itertools
 import math
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
@@ -143,3 +144,14 @@ def test_a_step_that_was_measured_stands_against_a_smooth_fit():
     assert max(off) < max(abs(math.log(smooth.speedup(cpus) / speedup)) for cpus, speedup in sizes.items())
     drawn = worth(vague, pool(64, vague)).expected
     assert drawn == pytest.approx(fit_curve(vague.points, 64).mean, rel=0.05), "noise is no step"
+
+
+def test_what_was_measured_long_ago_draws_nothing_to_itself():
+    """Half an hour is a relative error of 180%: what the fit no longer believes is no step either."""
+    now, formerly = SpeedupPoint(8, 6.0, 0.1, 9), SpeedupPoint(16, 4.0, 0.1, 9, age_s=1800.0)
+    fresh = domain("a", points=(now, replace(formerly, age_s=0.0)))
+    stale = domain("a", points=(now, formerly))
+    assert worth(fresh, pool(32, fresh)).expected[15] == pytest.approx(4.0, rel=0.05)
+    told = worth(stale, pool(32, stale)).expected
+    assert told == pytest.approx(fit_curve(stale.points, 32).mean, rel=0.02)
+    assert told[15] > 7.0
