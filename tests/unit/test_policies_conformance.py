@@ -21,6 +21,7 @@ from vscaf_policies import (
     PolicyError,
     PoolState,
     bounded_partition,
+    exploring,
     refuse_unknown_options,
 )
 from vscaf_policies.conformance import DidNotReturn, Finding, Verdict, check_policy
@@ -123,8 +124,7 @@ def test_explores() -> None:
     policy.explores = "yes"  # type: ignore[attr-defined]
     found = only(check_policy(policy, {}, delay_s=0, sizes=(10,)))
     assert (found.check, found.verdict) == ("explores", Verdict.FAILED) and "'yes'" in found.words
-    policy.explores = True  # type: ignore[attr-defined]
-    assert broken(check_policy(policy, {}, delay_s=0, sizes=(10,))) == {}
+    assert broken(check_policy(exploring(policy), {}, delay_s=0, sizes=(10,))) == {}
 
 
 def test_what_it_raises_is_shown_on_the_smallest_state() -> None:
