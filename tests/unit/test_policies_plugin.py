@@ -1,6 +1,7 @@
 """A policy of somebody else: the example of the README, installed as a package, found, checked and used."""
 
 import configparser
+import json
 import re
 import shutil
 import subprocess
@@ -70,6 +71,14 @@ def test_the_readme_has_every_check(tmp_path: Path) -> None:
     path.write_text("def loud(pool, options):\n    print('x')\n", encoding="utf-8")
     checks = {one.check for one in found(Request("check", str(path), {}, 0, 20.0, 60.0))}
     assert first_cells("What the check tries") == checks
+
+
+def test_it_can_be_tried_in_the_simulator_as_it_is() -> None:
+    words = ["simulate", str(EXAMPLE / "try.toml"), "--policy", f"max-speedup,{EXAMPLE / 'half_and_rest.py'}", "--json"]
+    done = CliRunner().invoke(main, words)
+    assert done.exit_code == 0, done.output
+    runs = json.loads(done.stdout)["scenarios"][0]["runs"]
+    assert runs[1]["moments"][-1]["allocations"] == {"cg": 18, "lu": 9, "ft": 9}
 
 
 @pytest.mark.usefixtures("installed")
