@@ -6,7 +6,7 @@ from dataclasses import fields, replace
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pools import pools
+from pools import domain_states, pools
 from vscaf_policies import (
     DomainState,
     PolicyError,
@@ -21,21 +21,6 @@ from vscaf_policies.bounds import bounded_partition, limits
 from vscaf_policies.equipartition import equipartition
 from vscaf_policies.max_speedup import max_speedup
 from vscaf_policies.max_speedup_fitted import max_speedup_fitted
-
-domain_states = st.builds(
-    DomainState,
-    name=st.text("abcdef", min_size=1, max_size=2),
-    minimum=st.integers(0, 12),
-    maximum=st.integers(0, 20),
-    weight=st.floats(0.1, 4),
-    demand=st.integers(0, 24),
-    allocation=st.integers(0, 8),
-    may_rest=st.booleans(),
-    scaf_weight=st.none() | st.floats(0.05, 8),
-    newcomer=st.booleans(),
-    points=st.just(()),
-    priority=st.integers(-3, 3),
-)
 
 
 @given(domain_states, st.integers(1, 4))

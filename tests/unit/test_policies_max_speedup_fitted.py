@@ -4,10 +4,12 @@ import itertools
 import math
 from dataclasses import replace
 
+import pools
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from vscaf_policies import DomainState, PolicyError, PoolState, SpeedupPoint
+from pools import pool
+from vscaf_policies import PolicyError, PoolState, SpeedupPoint
 from vscaf_policies.equipartition import equipartition
 from vscaf_policies.estimates import worth
 from vscaf_policies.max_speedup_fitted import max_speedup_fitted
@@ -18,22 +20,7 @@ EVERY = (2, 4, 6, 8, 10, 12, 14, 16, 18, 22, 26, 30, 36)
 
 def domain(name, curve=None, sizes=EVERY, error=0.02, **changes):
     points = tuple(SpeedupPoint(p, curve(p), error * curve(p), 8) for p in sizes) if curve else ()
-    values = {
-        "minimum": 1,
-        "maximum": 64,
-        "weight": 1.0,
-        "demand": 64,
-        "allocation": 1,
-        "may_rest": True,
-        "scaf_weight": None,
-        "newcomer": False,
-        "points": points,
-    }
-    return DomainState(name=name, **(values | changes))
-
-
-def pool(cpus, *domains, chunk=1):
-    return PoolState(cpus=cpus, chunk=chunk, time_s=0.0, domains=domains)
+    return pools.domain(name, **({"points": points} | changes))
 
 
 def linear(p):
