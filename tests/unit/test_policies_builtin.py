@@ -104,7 +104,7 @@ def test_an_unknown_policy_is_refused_with_those_there_are():
 
 
 def test_the_package_imports_nothing_but_itself_numpy_and_the_standard_library():
-    for source in Path(vscaf_policies.__file__).parent.glob("*.py"):
+    for source in Path(vscaf_policies.__file__).parent.rglob("*.py"):
         for node in ast.walk(ast.parse(source.read_text(encoding="utf-8"))):
             names = [node.module] if isinstance(node, ast.ImportFrom) else []
             names += [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
