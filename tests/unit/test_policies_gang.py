@@ -39,6 +39,11 @@ def test_who_may_not_rest_is_in_every_slice():
     assert rounds(8, needy, domain("b", demand=4), slices=1) == [{"needy": 4, "b": 4}]
 
 
+def test_minima_of_who_may_not_rest_are_cut_where_they_leave_no_chunk_to_a_gang():
+    state = pool(8, domain("fixed", minimum=8, maximum=8, may_rest=False), domain("a"), domain("b"))
+    assert decide(state, gang, {}).allocations == {"fixed": 7, "a": 1, "b": 0}
+
+
 def test_slices_are_as_long_as_the_option_says():
     domains = (domain("a"), domain("b"))
     assert gang(pool(4, *domains, time_s=9.9), {"slice_s": 10}).suspended == {"b"}
