@@ -73,7 +73,8 @@ def test_a_word_brings_nobody_more_than_so_many_equal_shares(pool: PoolState, mo
         answer = policy(pool, {"most_of_equal": most})
         for domain in pool.domains:
             assert answer[domain.name] <= max(equal[domain.name], most * equal[domain.name])
-        assert policy(pool, {"most_of_equal": 1e9}) == policy(pool, {})
+        for unbounded in (1e9, 1e308):
+            assert policy(pool, {"most_of_equal": unbounded}) == policy(pool, {})
 
 
 @pytest.mark.parametrize("most", [0.5, True, "2", math.nan, math.inf])
