@@ -12,7 +12,7 @@ from pools import pool
 from vscaf_policies import PolicyError, PoolState, SpeedupPoint
 from vscaf_policies.equipartition import equipartition
 from vscaf_policies.estimates import worth
-from vscaf_policies.max_speedup_fitted import max_speedup_fitted
+from vscaf_policies.max_speedup_fitted import USE, max_speedup_fitted
 from vscaf_policies.models import fit_curve
 
 EVERY = (2, 4, 6, 8, 10, 12, 14, 16, 18, 22, 26, 30, 36)
@@ -142,3 +142,20 @@ def test_what_was_measured_long_ago_draws_nothing_to_itself():
     told = worth(stale, pool(32, stale)).expected
     assert told == pytest.approx(fit_curve(stale.points, 32).mean, rel=0.02)
     assert told[15] > 7.0
+
+
+def test_of_two_with_one_curve_the_better_known_has_more():
+    """What may as well be luck is no reason to take CPUs from anybody: estimates count less their error."""
+    sure, vague = (domain(name, log2, sizes=(4, 8), error=error) for name, error in (("sure", 0.01), ("vague", 0.3)))
+    split = max_speedup_fitted(pool(32, sure, vague), {})
+    assert split["sure"] > 16 > split["vague"]
+
+
+def test_what_nobody_else_wants_goes_to_whom_it_is_not_expected_to_slow_down():
+    """Beyond 16, where nothing was measured, the curve falls if it is taken less its error; else it hardly does."""
+    flat = {4: 3.0, 8: 3.2, 16: 3.3}
+    state = pool(32, domain("flat", flat.__getitem__, tuple(flat), error=0.05))
+    known = worth(state.domains[0], state)
+    assert known.cautious[31] < known.cautious[15] - 16 * USE
+    assert known.expected[31] > known.expected[15] - 16 * USE
+    assert max_speedup_fitted(state, {}) == {"flat": 32}
