@@ -51,7 +51,7 @@ IMPURE = frozenset({"options", "repeated", "later", "order-of-calls", "returns"}
     type=click.FloatRange(min=0.1, max=3600),
     default=20.0,
     show_default=True,
-    help="Seconds that one decision may take; longer counts as never.",
+    help=f"Seconds that one decision may take, and all checks {CALLS} times as many; longer counts as never.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print everything, as JSON.")
 def check(target: str, params: tuple[str, ...], seed: int, call_s: float, as_json: bool) -> None:
@@ -155,10 +155,12 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 def _ended_early(status: int | None, printed: str, request: Request) -> Finding:
     """What to say of a process that ended without a result. printed: where it was, if the interpreter could tell."""
     if status is None or "Timeout (" in printed:
-        how = f"it was not done within {request.total_s:g} s: it hangs, where it is loaded or in a call"
+        how = f"it was not done with all calls within {request.total_s:g} s"
+        why = "it hangs, where it is loaded or in a call, and would stop the daemon for good; or give a longer --limit"
     else:
         how = f"it ends the process ({f'signal {-status}' if status < 0 else f'exit status {status}'})"
-    return Finding("returns", Verdict.FAILED, f"{how}: in the daemon it would stop everything for good", printed)
+        why = "it would end the daemon"
+    return Finding("returns", Verdict.FAILED, f"{how}: {why}", printed)
 
 
 def printable_lines(text: str) -> str:

@@ -21,7 +21,7 @@ from pathlib import Path
 from types import FrameType, ModuleType
 from typing import Any, NoReturn, TextIO, cast
 
-from vscaf_policies import Answer, Options, Policy, PoolState, load_policy, policy_names
+from vscaf_policies import Answer, Options, Policy, PolicyError, PoolState, load_policy, policy_names
 from vscaf_policies.conformance import DidNotReturn, Finding, Verdict, ask, check_policy
 from vscaf_policies.pool_states import pool_states
 
@@ -30,10 +30,6 @@ _OUTSIDE = ("os.", "socket.", "subprocess.", "shutil.", "tempfile.", "urllib.", 
 
 LONGEST_OUTPUT = 16 * 2**20
 """Bytes that it may print, or write to any file."""
-
-
-class CannotLoad(Exception):
-    """There is no such policy. The message names it and the mend."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,32 +48,29 @@ class Request:
 
 
 def load_target(target: str) -> Policy:
-    """The policy that is meant: `FILE.py[:FUNCTION]`, `MODULE[:FUNCTION]` or an installed name. CannotLoad if none is.
+    """The policy that is meant: `FILE.py[:FUNCTION]`, `MODULE[:FUNCTION]` or an installed name. PolicyError if none is.
 
     Modules are looked for in the working directory first; without FUNCTION, it is the only public one there.
     """
     where, colon, function = target.rpartition(":") if ":" in target else (target, "", "")
     if not colon and target in policy_names():
-        try:
-            return load_policy(target)
-        except Exception as error:  # the file may raise anything
-            raise CannotLoad(f"{target}: {_words(error)}: mend or uninstall it") from error
+        return load_policy(target)
     sys.path.insert(0, str(Path.cwd()))
     try:
         module = _load_file(Path(where)) if where.endswith(".py") else importlib.import_module(where)
     except ModuleNotFoundError as error:
         if where.endswith(".py") or error.name is None or not f"{where}.".startswith(f"{error.name}."):
-            raise CannotLoad(f"{where}: {_words(error)}: install it, or remove the import") from error
+            raise PolicyError(f"policy {where}: {_words(error)}: install it, or remove the import") from error
         there_is = ", ".join(policy_names())
         mend = f"give MODULE:FUNCTION, FILE.py or the name of an installed policy ({there_is})"
-        raise CannotLoad(f"{target}: there is no such policy: {mend}") from error
-    except (Exception, SystemExit) as error:  # as above
-        raise CannotLoad(f"{where}: {_words(error)}: mend it") from error
+        raise PolicyError(f"policy {target}: there is no such policy: {mend}") from error
+    except (Exception, SystemExit) as error:  # modules are other people's code: they may raise anything
+        raise PolicyError(f"policy {where}: {_words(error)}: mend it") from error
     policy = getattr(module, function, None) if function else _only_function(module, where)
     if policy is None:
-        raise CannotLoad(f"{where} has no {function}: give one of its functions ({_listed(module)})")
+        raise PolicyError(f"policy {where} has no {function}: give one of its functions ({_listed(module)})")
     if not callable(policy):
-        raise CannotLoad(f"{target} is no function of (pool, options): give one ({_listed(module)})")
+        raise PolicyError(f"policy {target} is no function of (pool, options): give one ({_listed(module)})")
     return cast(Policy, policy)
 
 
@@ -108,7 +101,7 @@ def _listed(module: ModuleType) -> str:
 def _only_function(module: ModuleType, where: str) -> object:
     names = _functions(module)
     if len(names) != 1:
-        raise CannotLoad(f"{where}: say which function: {where}:FUNCTION ({_listed(module)})")
+        raise PolicyError(f"policy {where}: say which function: {where}:FUNCTION ({_listed(module)})")
     return getattr(module, names[0])
 
 
@@ -168,7 +161,7 @@ def tried(request: Request) -> dict[str, object]:
     """What came of it, as plain values: `findings`, `answers`, or why it was `refused`."""
     try:
         policy = Watched(load_target(request.target), request.call_s)
-    except CannotLoad as error:
+    except PolicyError as error:
         return {"refused": str(error)}
     if request.mode == "answers":
         said = [ask(policy, state, request.options) for state in pool_states(request.seed)]

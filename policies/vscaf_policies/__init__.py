@@ -11,6 +11,7 @@ from vscaf_policies.state import (
     PolicyError,
     PoolState,
     SpeedupPoint,
+    exploring,
     refuse_unknown_options,
 )
 
@@ -24,6 +25,7 @@ __all__ = [
     "SpeedupPoint",
     "bounded_partition",
     "competes",
+    "exploring",
     "integer_partition",
     "largest",
     "load_policy",

@@ -77,7 +77,7 @@ def limited_claims(pool: PoolState, policy: str, options: Options) -> PoolState:
 
     def limited(domain: DomainState) -> DomainState:
         share = equal[domain.name]
-        claimed = max(share, int(most * share) // pool.chunk * pool.chunk)
+        claimed = max(share, int(min(most * share, pool.cpus)) // pool.chunk * pool.chunk)
         return replace(domain, maximum=min(domain.maximum, claimed)) if share else domain
 
     return replace(pool, domains=tuple(map(limited, pool.domains)))

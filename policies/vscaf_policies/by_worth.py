@@ -1,15 +1,10 @@
 """A split of the pool by what CPUs are worth to each domain; those of which nothing is known get the equal share."""
 
-import math
 from bisect import bisect_right
 from collections.abc import Callable
 
-import numpy as np
-from numpy.typing import NDArray
-
 from vscaf_policies.bounds import bounded_partition, competes, limits
 from vscaf_policies.intpart import partition_chunks
-from vscaf_policies.models import fit_curve
 from vscaf_policies.optimum import Curve, best_partition_bounded
 from vscaf_policies.state import DomainState, Options, PolicyError, PoolState
 
@@ -57,27 +52,6 @@ def split_by_worth(
         lent = partition_chunks([1.0] * len(unknown), sum(share) + rest - sum(parts), share, most)
         allocations.update({name: part * chunk for name, part in zip(unknown, lent, strict=True)})
     return allocations
-
-
-def estimated_speedups(domain: DomainState, chunk: int, chunks: int) -> NDArray[np.float64] | None:
-    """S of 1, 2, ..., chunks chunks, each of `chunk` CPUs, as fitted to the domain's points; None: not known.
-
-    Without a point that can be used: S(p) = 1 + C ln p (Creech 2015, eq. 4.2) with the domain's scaf_weight. A
-    newcomer's first figures count as nothing known.
-    """
-    if domain.newcomer:
-        return None
-    cpus = chunk * np.arange(1, chunks + 1)
-    if domain.points:
-        # The answers of fit_curve are remembered: demand that moves a little asks for the same ones.
-        estimate = fit_curve(domain.points, 1 << (chunk * chunks - 1).bit_length())
-        if estimate.model != "unknown":
-            return np.asarray(estimate.mean)[cpus - 1]
-    weight = domain.scaf_weight
-    if weight is None or not math.isfinite(weight) or weight <= 0:
-        return None
-    speedups: NDArray[np.float64] = 1.0 + weight * np.log(cpus)
-    return speedups
 
 
 def number_option(policy: str, options: Options, name: str, default: float, most: float) -> float:

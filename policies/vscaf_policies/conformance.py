@@ -222,7 +222,7 @@ class _Trial:
             words = "vscaf may vary its allocations a little" if explores else "vscaf gives what it says"
             self._note("explores", Verdict.PASSED, words)
         else:
-            words = f"its attribute `explores` is {explores!r}: set it to True, or leave it out"
+            words = f"its attribute `explores` is {explores!r}: use the decorator `exploring`, or leave it out"
             self._note("explores", Verdict.FAILED, words)
 
     def _arguments_changed(self, state: PoolState, said: Said) -> str:

@@ -3,7 +3,8 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from vscaf_policies.by_worth import estimated_speedups, number_option, split_by_worth
+from vscaf_policies.by_worth import number_option, split_by_worth
+from vscaf_policies.estimates import worth
 from vscaf_policies.state import DomainState, Options, PoolState, refuse_unknown_options
 
 THRESHOLD = 0.25
@@ -25,17 +26,19 @@ def efficiency(pool: PoolState, options: Options) -> dict[str, int]:
     as long as a CPU brings more than half of the efficiency S / p, so a threshold of 0.25 is where a program that runs
     at an efficiency of 50% ends. 0 leaves only those CPUs free that bring nothing.
 
-    S is fitted to the domain's points, else SCAF's 1 + C ln p; a newcomer and a domain of which nothing is known get
-    the equal share and no more. Raises PolicyError for other options or a threshold out of range.
+    S is as estimated (estimates.worth); a newcomer and a domain of which nothing is known get the equal share and no
+    more. It does not explore: that would hand out CPUs which this leaves unused. Raises PolicyError for other options
+    or a threshold out of range.
     """
     refuse_unknown_options("efficiency", options, frozenset({"threshold"}))
     threshold = number_option("efficiency", options, "threshold", THRESHOLD, MOST_THRESHOLD)
 
     def surplus(domain: DomainState, chunks: int) -> NDArray[np.float64] | None:
-        speedups = estimated_speedups(domain, pool.chunk, chunks)
-        if speedups is None:
+        known = worth(domain, pool)
+        if known is None:
             return None
-        worth: NDArray[np.float64] = domain.weight * (speedups - threshold * pool.chunk * np.arange(1, chunks + 1))
-        return worth
+        cpus = pool.chunk * np.arange(1, chunks + 1)
+        net: NDArray[np.float64] = domain.weight * (np.array(known.expected[:chunks]) - threshold * cpus)
+        return net
 
     return split_by_worth(pool, surplus, lend_to_unknown=False)

@@ -1,6 +1,7 @@
 """What is expected of each domain's speedup, in the form in which sums of them are compared: a worth for each chunk."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -9,6 +10,7 @@ from numpy.typing import NDArray
 
 from vscaf_policies.bounds import limits
 from vscaf_policies.models import fit_curve
+from vscaf_policies.models.points import UsablePoint, usable_points
 from vscaf_policies.state import DomainState, PoolState, SpeedupPoint
 
 CAUTION = 1.0
@@ -23,8 +25,8 @@ STEPS = 0.085
 STEPS_ALIKE = 0.1
 """Sizes so far apart in ln p have 1/e of a step in common."""
 
-LEAST_ERROR, MOST_ERROR = 0.01, 1e3
-"""Relative errors of points beyond which they are not told apart here."""
+MOST_ERROR = 1e3
+"""Relative error of a point beyond which it says nothing here."""
 
 _CACHED = 16384
 
@@ -69,34 +71,31 @@ def _fitted(points: tuple[SpeedupPoint, ...], chunk: int, most: int) -> Worth | 
     estimate = fit_curve(points, max(most, chunk))
     if estimate.model == "unknown":
         return None
-    sizes = [point.cpus for point in points if point.cpus > 1 and point.samples > 0 and math.isfinite(point.speedup)]
+    usable = usable_points(points)
     cpus = np.arange(chunk, max(most, chunk) + 1, chunk)
     expected, error = np.array(estimate.mean)[cpus - 1], np.array(estimate.standard_error)[cpus - 1]
-    expected = _with_steps(points, expected, cpus, np.array(estimate.mean))
-    measured = np.log(np.array([1, *sizes]))
+    expected = _with_steps(usable, expected, cpus, np.array(estimate.mean))
+    measured = np.log(np.array([1, *(point.cpus for point in usable)]))
     distance = np.abs(np.log(cpus)[:, None] - measured).min(axis=1)
     cautious = np.maximum(0.0, expected - CAUTION * error)
     return Worth(tuple(expected.tolist()), tuple(cautious.tolist()), tuple(error.tolist()), tuple(distance.tolist()))
 
 
 def _with_steps(
-    points: tuple[SpeedupPoint, ...], expected: NDArray[np.float64], cpus: NDArray[np.int64], mean: NDArray[np.float64]
+    points: Sequence[UsablePoint], expected: NDArray[np.float64], cpus: NDArray[np.int64], mean: NDArray[np.float64]
 ) -> NDArray[np.float64]:
     """*expected*, for each of *cpus*, drawn towards the points near it. mean: S(1), S(2), ... as fitted.
 
     Programs have knees and steps, at a socket's end or where a loop divides evenly, and formulas run smoothly over
     them. So what the fit leaves of ln S is taken for a Gaussian process of its own, of standard deviation STEPS and
     covariance falling with the distance (Rasmussen and Williams 2006, eq. 2.23): what is known well at a size stands.
+    A point's age is in its error, so what was known long ago draws no more.
     """
-    usable = [
-        one
-        for one in points
-        if 1 < one.cpus <= len(mean) and one.samples > 0 and 0 < one.speedup < math.inf and one.standard_error >= 0
-    ]
-    if not usable:
+    near = [one for one in points if one.cpus <= len(mean) and one.speedup > 0]
+    if not near:
         return expected
-    at, said = np.array([one.cpus for one in usable]), np.array([one.speedup for one in usable])
-    error = np.minimum(np.maximum(np.array([one.standard_error for one in usable]) / said, LEAST_ERROR), MOST_ERROR)
+    at, said = np.array([one.cpus for one in near]), np.array([one.speedup for one in near])
+    error = np.minimum(np.array([one.standard_error for one in near]) / said, MOST_ERROR)
     where = np.log(at)
     among = STEPS**2 * np.exp(-np.abs(where[:, None] - where) / STEPS_ALIKE)
     gains = np.linalg.solve(among + np.diag(error**2), np.log(said / mean[at - 1]))

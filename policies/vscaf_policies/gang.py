@@ -19,12 +19,13 @@ def gang(pool: PoolState, options: Options) -> Answer:
     (min(maximum, demand), in chunks); one that can use more than the pool is a gang of its own. The gangs have the
     pool in turn, for `slice_s` seconds each (option, default 2), and the domains of the others are suspended. With one
     gang nobody is. A domain that may not rest is in every slice, and is never suspended: it has its minimum, and of
-    what the gang leaves over what it can use; the gangs have the pool without those minima.
+    what the gang leaves over what it can use; the gangs have the pool without those minima, and a chunk at least: where
+    that is too much together, the daemon cuts the largest minima.
 
     The slice is floor(time_s / slice_s) modulo the number of gangs, so that a newcomer waits for one round at most,
-    (k - 1) x slice_s with k gangs, once those that compete stay the same. The price is latency: for so long a
-    suspended domain answers nobody, neither its network nor its timers nor its console. Programs that compute are all
-    that should be ganged.
+    (k - 1) x slice_s with k gangs, once those that compete and what they can use stay the same. The price is latency:
+    for so long a suspended domain answers nobody, neither its network nor its timers nor its console. Programs that
+    compute are all that should be ganged.
 
     Raises PolicyError for a slice_s that is no number >= 0.1, and for another option.
     """

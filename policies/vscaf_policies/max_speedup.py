@@ -10,8 +10,8 @@ def max_speedup(pool: PoolState, options: Options) -> dict[str, int]:
     """p_i = N C_i / sum C (Creech 2015, eq. 4.9), within the bounds.
 
     A newcomer and a domain whose C is not known get the equal share N / k; the others split the remainder by C.
-    Nobody known: equipartition. Option `most_of_equal`: how many equal shares a domain's word can bring it, at least 1;
-    without it there is no such bound (see bounds.limited_claims).
+    Nobody known: equipartition. The user's weights do not count, as in SCAF. Option `most_of_equal`: how many equal
+    shares a domain's word can bring it, at least 1; without it there is no such bound (see bounds.limited_claims).
     """
     refuse_unknown_options("max-speedup", options, frozenset({MOST_OF_EQUAL}))
     return bounded_partition(limited_claims(pool, "max-speedup", options), exact_shares(pool))

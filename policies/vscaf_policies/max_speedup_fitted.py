@@ -5,14 +5,15 @@ from dataclasses import replace
 from vscaf_policies.bounds import MOST_OF_EQUAL, limited_claims
 from vscaf_policies.by_worth import split_by_worth
 from vscaf_policies.estimates import worth
-from vscaf_policies.state import DomainState, Options, PoolState, refuse_unknown_options
+from vscaf_policies.state import DomainState, Options, PoolState, exploring, refuse_unknown_options
 
 USE = 0.02
 """Speedup that a CPU in use counts beyond what it brings: CPUs stay free only where giving them does clear harm."""
 
 
+@exploring
 def max_speedup_fitted(pool: PoolState, options: Options) -> dict[str, int]:
-    """The split with the largest sum of weight x S(p), S as fitted, exactly (SCAF's goal: Creech 2015, eq. 4.3).
+    """The split with the largest sum of weight x S(p), S of any shape as fitted (SCAF's goal: Creech 2015, eq. 4.3).
 
     SCAF solves it for S(p) = 1 + C ln p alone, which shuns extreme splits (section 7.3). An estimate is discounted by
     its error. A newcomer and a domain of which nothing is known get the equal share; the others split the remainder.
@@ -36,6 +37,3 @@ def _worth_of(pool: PoolState, domain: DomainState, chunks: int, *, cautious: bo
         return None
     values = known.cautious if cautious else known.expected
     return [domain.weight * value + USE * pool.chunk * part for part, value in enumerate(values[:chunks])]
-
-
-vars(max_speedup_fitted)["explores"] = True

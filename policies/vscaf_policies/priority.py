@@ -15,8 +15,9 @@ def priority(pool: PoolState, options: Options) -> Answer:
 
     First come those that may not rest, which are always admitted. The others follow by priority, the higher first;
     then who has CPUs already; then by name. One whose minimum does not fit beside those before it is passed over, and
-    a smaller one behind it may still fit. So nobody is queued for one of lower priority, and who is in is pushed out
-    by a higher priority alone. A minimum above the pool counts as the whole pool; minima are rounded up to chunks.
+    a smaller one behind it may still fit. So among those that may rest nobody is queued for one of lower priority, and
+    who is in is pushed out by a higher priority alone. A minimum above the pool counts as the whole pool; minima are
+    rounded up to chunks.
 
     A queued domain rests until there is room. This is strict: while those of higher priority fill the pool, a lower
     one starves; and among equals a large minimum starves as long as smaller ones come and go in the room it needs. A

@@ -27,8 +27,9 @@ def load_policy(name: str) -> Policy:
         raise PolicyError(f"policy {name!r} is claimed by {' and '.join(targets)}: uninstall all but one")
     try:
         loaded = found[0].load()
-    except (ImportError, AttributeError) as error:
-        raise PolicyError(f"policy {name!r} ({targets[0]}) does not load: {error}: mend or uninstall it") from error
+    except (Exception, SystemExit) as error:  # modules are other people's code: they may raise anything
+        why = f"{type(error).__name__}: {' '.join(str(error).split())}"
+        raise PolicyError(f"policy {name!r} ({targets[0]}) does not load: {why}: mend or uninstall it") from error
     if not callable(loaded):
         raise PolicyError(f"policy {name!r} ({targets[0]}) is not a function of (pool, options): mend its entry point")
     return cast(Policy, loaded)

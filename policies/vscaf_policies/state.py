@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import TypeVar
 
 
 class PolicyError(ValueError):
@@ -99,6 +100,17 @@ class Answer:
 
 Policy = Callable[[PoolState, Options], Mapping[str, int] | Answer | None]
 """CPUs for each domain by name; None: leave everything alone. Pure: the same arguments give the same answer."""
+
+SomePolicy = TypeVar("SomePolicy", bound=Policy)
+
+
+def exploring(policy: SomePolicy) -> SomePolicy:
+    """Decorator: the policy seeks the largest sum of speedups, so vscaf may vary its allocations a little to learn.
+
+    It sets the attribute `explores`, by which vscaf knows.
+    """
+    policy.explores = True  # type: ignore[attr-defined]  # functions have attributes, their type does not say so
+    return policy
 
 
 def refuse_unknown_options(policy: str, options: Options, known: frozenset[str] = frozenset()) -> None:

@@ -1,4 +1,4 @@
-"""Pools for tests of policies that go by estimated speedups."""
+"""Domains and pools for tests of policies."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def domain(name: str, **changes: object) -> DomainState:
         "maximum": 64,
         "weight": 1.0,
         "demand": 64,
-        "allocation": 1,
+        "allocation": 0,
         "may_rest": True,
         "scaf_weight": None,
         "newcomer": False,
@@ -23,8 +23,8 @@ def domain(name: str, **changes: object) -> DomainState:
     return DomainState(name=name, **(values | changes))  # type: ignore[arg-type]
 
 
-def pool(cpus: int, *domains: DomainState, chunk: int = 1) -> PoolState:
-    return PoolState(cpus=cpus, chunk=chunk, time_s=0.0, domains=domains)
+def pool(cpus: int, *domains: DomainState, chunk: int = 1, time_s: float = 0.0) -> PoolState:
+    return PoolState(cpus=cpus, chunk=chunk, time_s=time_s, domains=domains)
 
 
 def measured(*pairs: tuple[int, float]) -> tuple[SpeedupPoint, ...]:
@@ -39,6 +39,22 @@ CURVES = (
     (),
 )
 
+domain_states = st.builds(
+    DomainState,
+    name=st.text("abcdef", min_size=1, max_size=2),
+    minimum=st.integers(0, 12),
+    maximum=st.integers(0, 20),
+    weight=st.floats(0.1, 4),
+    demand=st.integers(0, 24),
+    allocation=st.integers(0, 8),
+    may_rest=st.booleans(),
+    scaf_weight=st.none() | st.floats(0.05, 8),
+    newcomer=st.booleans(),
+    points=st.just(()),
+    priority=st.integers(-3, 3),
+)
+"""Domains of which no curve is known, with bounds of any kind."""
+
 states = st.builds(
     domain,
     st.text("abcdef", min_size=1, max_size=2),
@@ -52,6 +68,8 @@ states = st.builds(
     points=st.sampled_from(CURVES),
     ipc=st.none() | st.floats(0, 4) | st.just(math.nan),
 )
+"""Domains with curves, whose minima fit into `pools`."""
+
 pools = st.builds(
     lambda domains, chunks, chunk: pool(chunks * chunk, *domains, chunk=chunk),
     st.lists(states, unique_by=lambda one: one.name, max_size=6),

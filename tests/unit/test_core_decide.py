@@ -6,31 +6,13 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pools import domain, pool
 from vscaf.core.decide import Damping, DecideMemory, decide
-from vscaf_policies import DomainState, PolicyError, PoolState, load_policy
+from vscaf_policies import PolicyError, PoolState, load_policy
 from vscaf_policies.equipartition import equipartition
 from vscaf_policies.max_speedup import max_speedup
 from vscaf_policies.static import static
 from vscaf_policies.unmanaged import unmanaged
-
-
-def domain(name, **changes):
-    values = {
-        "minimum": 1,
-        "maximum": 64,
-        "weight": 1.0,
-        "demand": 64,
-        "allocation": 0,
-        "may_rest": True,
-        "scaf_weight": None,
-        "newcomer": False,
-        "points": (),
-    }
-    return DomainState(name=name, **(values | changes))
-
-
-def pool(cpus, *domains, chunk=1):
-    return PoolState(cpus=cpus, chunk=chunk, time_s=0.0, domains=domains)
 
 
 def applied(state, decision, **changes):

@@ -6,7 +6,7 @@ from dataclasses import fields, replace
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pools import pools
+from pools import domain_states, pools
 from vscaf_policies import (
     DomainState,
     PolicyError,
@@ -21,21 +21,6 @@ from vscaf_policies.bounds import bounded_partition, limits
 from vscaf_policies.equipartition import equipartition
 from vscaf_policies.max_speedup import max_speedup
 from vscaf_policies.max_speedup_fitted import max_speedup_fitted
-
-domain_states = st.builds(
-    DomainState,
-    name=st.text("abcdef", min_size=1, max_size=2),
-    minimum=st.integers(0, 12),
-    maximum=st.integers(0, 20),
-    weight=st.floats(0.1, 4),
-    demand=st.integers(0, 24),
-    allocation=st.integers(0, 8),
-    may_rest=st.booleans(),
-    scaf_weight=st.none() | st.floats(0.05, 8),
-    newcomer=st.booleans(),
-    points=st.just(()),
-    priority=st.integers(-3, 3),
-)
 
 
 @given(domain_states, st.integers(1, 4))
@@ -88,7 +73,8 @@ def test_a_word_brings_nobody_more_than_so_many_equal_shares(pool: PoolState, mo
         answer = policy(pool, {"most_of_equal": most})
         for domain in pool.domains:
             assert answer[domain.name] <= max(equal[domain.name], most * equal[domain.name])
-        assert policy(pool, {"most_of_equal": 1e9}) == policy(pool, {})
+        for unbounded in (1e9, 1e308):
+            assert policy(pool, {"most_of_equal": unbounded}) == policy(pool, {})
 
 
 @pytest.mark.parametrize("most", [0.5, True, "2", math.nan, math.inf])

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 import vscaf_policies
-from vscaf_policies import DomainState, PolicyError, PoolState, load_policy, policy_names
+from pools import domain, pool
+from vscaf_policies import PolicyError, load_policy, policy_names
 from vscaf_policies.equipartition import equipartition
 from vscaf_policies.max_speedup import max_speedup
 from vscaf_policies.static import static
@@ -16,25 +17,6 @@ from vscaf_policies.unmanaged import unmanaged
 
 FOO, BAZ = 7 / math.log(12), 0.5 / math.log(4)
 """C of the thesis's example: E = 2/3 on 12 threads, E = 3/8 on 4."""
-
-
-def domain(name, **changes):
-    values = {
-        "minimum": 1,
-        "maximum": 64,
-        "weight": 1.0,
-        "demand": 64,
-        "allocation": 1,
-        "may_rest": True,
-        "scaf_weight": None,
-        "newcomer": False,
-        "points": (),
-    }
-    return DomainState(name=name, **(values | changes))
-
-
-def pool(cpus, *domains, chunk=1):
-    return PoolState(cpus=cpus, chunk=chunk, time_s=0.0, domains=domains)
 
 
 def test_max_speedup_gives_the_worked_example_of_the_thesis():
@@ -122,7 +104,7 @@ def test_an_unknown_policy_is_refused_with_those_there_are():
 
 
 def test_the_package_imports_nothing_but_itself_numpy_and_the_standard_library():
-    for source in Path(vscaf_policies.__file__).parent.glob("*.py"):
+    for source in Path(vscaf_policies.__file__).parent.rglob("*.py"):
         for node in ast.walk(ast.parse(source.read_text(encoding="utf-8"))):
             names = [node.module] if isinstance(node, ast.ImportFrom) else []
             names += [alias.name for alias in node.names] if isinstance(node, ast.Import) else []

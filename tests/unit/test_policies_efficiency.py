@@ -9,8 +9,8 @@ from policy_laws import check_laws
 from pools import domain, measured, pool, pools
 from vscaf_policies import PolicyError
 from vscaf_policies.bounds import competes, limits
-from vscaf_policies.by_worth import estimated_speedups
 from vscaf_policies.efficiency import efficiency
+from vscaf_policies.estimates import worth
 
 thresholds = st.sampled_from((0.0, 0.1, 0.25, 0.5, 1.0))
 
@@ -22,9 +22,10 @@ def test_every_chunk_above_the_minimum_pays_at_least_the_threshold_and_none_that
     free = chunks - sum(split.values()) // state.chunk
     for one in state.domains:
         least, most = (cpus // state.chunk for cpus in limits(one, state.chunk))
-        curve = estimated_speedups(one, state.chunk, min(most, chunks))
-        if not competes(one) or curve is None:
+        known = worth(one, state)
+        if not competes(one) or known is None:
             continue
+        curve = known.expected
         has = split[one.name] // state.chunk
         for fewer in range(least, has):  # giving any number of chunks back costs more than they cost
             assert curve[has - 1] - curve[fewer - 1] >= threshold * (has - fewer) * state.chunk - 1e-9

@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from policy_laws import check_laws
-from pools import domain, measured, pool, pools
+from pools import CURVES, domain, measured, pool, pools
 from vscaf_policies import PolicyError
 from vscaf_policies.bounds import competes, limits
-from vscaf_policies.by_worth import estimated_speedups
 from vscaf_policies.equipartition import equipartition
+from vscaf_policies.estimates import Worth, worth
 from vscaf_policies.fair import fair
 
 CG = measured((4, 4.0), (18, 17.0), (27, 23.2))
@@ -32,29 +32,31 @@ def every_split(state):
 
 def speedups(state, split):
     """S of each domain at its CPUs."""
-    found = {}
-    for one in state.domains:
-        curve = estimated_speedups(one, state.chunk, split[one.name] // state.chunk)
-        found[one.name] = float(curve[-1])
-    return found
+    return {one.name: worth(one, state).expected[split[one.name] // state.chunk - 1] for one in state.domains}
 
 
 known = st.lists(
-    st.tuples(st.floats(0.1, 8), st.sampled_from((1.0, 1.0, 2.0)), st.integers(1, 3), st.integers(3, 10)),
+    st.tuples(
+        st.floats(0.1, 8),
+        st.sampled_from(((), (), *CURVES)),
+        st.sampled_from((1.0, 1.0, 2.0)),
+        st.integers(1, 3),
+        st.integers(3, 10),
+    ),
     min_size=2,
     max_size=3,
 ).map(
     lambda drawn: [
-        domain(name, scaf_weight=weight, weight=importance, minimum=least, maximum=most)
-        for name, (weight, importance, least, most) in zip("abc", drawn, strict=False)
+        domain(name, scaf_weight=weight, points=points, weight=importance, minimum=least, maximum=most)
+        for name, (weight, points, importance, least, most) in zip("abc", drawn, strict=False)
     ]
 )
 
 
 @settings(max_examples=50)
-@given(known, st.integers(9, 16))
-def test_is_the_largest_product_of_speedups_to_the_power_of_the_weights_and_pareto_optimal(domains, cpus):
-    state = pool(cpus, *domains)
+@given(known, st.integers(6, 16), st.integers(1, 2))
+def test_is_the_largest_product_of_speedups_to_the_power_of_the_weights_and_pareto_optimal(domains, chunks, chunk):
+    state = pool(chunks * chunk, *domains, chunk=chunk)
     chosen = speedups(state, fair(state, {}))
 
     def welfare(of):
@@ -70,26 +72,26 @@ def test_is_the_largest_product_of_speedups_to_the_power_of_the_weights_and_pare
 
 
 def scaled_estimate(factors):
-    """What estimated_speedups would say if each domain's curve were multiplied."""
+    """What `worth` would say if each domain's curve were multiplied."""
 
-    def estimate(one, chunk, chunks):
-        curve = estimated_speedups(one, chunk, chunks)
-        return None if curve is None else factors[one.name] * curve
+    def estimate(one, state):
+        expected = tuple(factors[one.name] * speedup for speedup in worth(one, state).expected)
+        return Worth(expected, expected, expected, expected)
 
     return estimate
 
 
 @settings(max_examples=50)
 @given(known, st.integers(9, 40), st.lists(st.floats(0.05, 20), min_size=3, max_size=3))
-def test_who_says_that_all_its_speedups_are_larger_gets_no_more(domains, cpus, factors):
-    """Scale invariance; the other policies' sums are not, so a liar gains from them."""
+def test_whose_whole_curve_is_multiplied_gets_what_it_got(domains, cpus, factors):
+    """But for a chunk, where rounding decides a tie."""
     state = pool(cpus, *domains)
     factor = dict(zip("abc", factors, strict=True))
     with pytest.MonkeyPatch.context() as patch:
-        honest = fair(state, {})
-        patch.setattr("vscaf_policies.fair.estimated_speedups", scaled_estimate(factor))
-        lied = fair(state, {})
-    assert all(abs(lied[name] - honest[name]) <= 1 for name in honest)
+        before = fair(state, {})
+        patch.setattr("vscaf_policies.fair.worth", scaled_estimate(factor))
+        after = fair(state, {})
+    assert all(abs(after[name] - before[name]) <= 1 for name in before)
 
 
 @given(st.floats(0.1, 8), st.integers(2, 5), st.integers(5, 40), st.sampled_from((0.5, 1, 2, 4)))

@@ -3,28 +3,10 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pools import domain, domain_states, pool
 from vscaf.core.decide import DecideMemory, decide
-from vscaf_policies import DomainState, PolicyError, PoolState, competes, largest, smallest
+from vscaf_policies import PolicyError, competes, largest, smallest
 from vscaf_policies.gang import gang
-
-
-def domain(name, **changes):
-    values = {
-        "minimum": 1,
-        "maximum": 64,
-        "weight": 1.0,
-        "demand": 64,
-        "allocation": 0,
-        "may_rest": True,
-        "scaf_weight": None,
-        "newcomer": False,
-        "points": (),
-    }
-    return DomainState(name=name, **(values | changes))
-
-
-def pool(cpus, *domains, chunk=1, time_s=0.0):
-    return PoolState(cpus=cpus, chunk=chunk, time_s=time_s, domains=domains)
 
 
 def rounds(cpus, *domains, slices=4, **options):
@@ -55,6 +37,11 @@ def test_who_may_not_rest_is_in_every_slice():
     ]
     needy = domain("needy", minimum=2, maximum=4, may_rest=False)
     assert rounds(8, needy, domain("b", demand=4), slices=1) == [{"needy": 4, "b": 4}]
+
+
+def test_minima_of_who_may_not_rest_are_cut_where_they_leave_no_chunk_to_a_gang():
+    state = pool(8, domain("fixed", minimum=8, maximum=8, may_rest=False), domain("a"), domain("b"))
+    assert decide(state, gang, {}).allocations == {"fixed": 7, "a": 1, "b": 0}
 
 
 def test_slices_are_as_long_as_the_option_says():
@@ -89,21 +76,6 @@ def test_the_core_says_why_a_domain_does_not_run():
         "a": "4 -> 0: suspended: others have this slice of time",
         "b": "0 -> 4: it has this slice of time",
     }
-
-
-domain_states = st.builds(
-    DomainState,
-    name=st.text("abcdef", min_size=1, max_size=2),
-    minimum=st.integers(0, 12),
-    maximum=st.integers(1, 20),
-    weight=st.floats(0.1, 4),
-    demand=st.integers(0, 24),
-    allocation=st.integers(0, 8),
-    may_rest=st.booleans(),
-    scaf_weight=st.none() | st.floats(0.05, 8),
-    newcomer=st.booleans(),
-    points=st.just(()),
-)
 
 
 @given(

@@ -135,3 +135,27 @@ def test_names_decide_nothing_but_ties(shares, total, random):
 @given(st.dictionaries(st.text("abcdef", min_size=1, max_size=2), st.integers(1, 30), min_size=1, max_size=8))
 def test_a_partition_that_is_already_whole_is_left_as_it_is(parts):
     assert integer_partition({n: float(p) for n, p in parts.items()}, sum(parts.values())) == parts
+
+
+@given(bounded_problems())
+def test_within_one_chunk_of_the_optimum_under_the_bounds(problem):
+    """p_i = clamp(t share_i, least_i, most_i) maximises eq. 4.4 under bounds; t is found here by halving."""
+    shares, total, chunk, minimum, maximum = problem
+    chunks = total // chunk
+    low = {name: up(minimum[name], chunk) for name in shares}
+    high = {name: min(chunks, up(maximum[name], chunk)) for name in shares}
+    if min(shares.values()) == 0 or sum(low.values()) > chunks or len(shares) > chunks:
+        return
+
+    def exact(t):
+        return {name: min(max(t * shares[name], low[name]), high[name]) for name in shares}
+
+    least_t, most_t = 0.0, chunks / min(shares.values())
+    for _ in range(200):
+        t = (least_t + most_t) / 2
+        if math.fsum(exact(t).values()) < chunks:
+            least_t = t
+        else:
+            most_t = t
+    parts = integer_partition(shares, total, chunk, minimum, maximum)
+    assert all(abs(parts[name] / chunk - value) < 1 + 1e-6 for name, value in exact(most_t).items())

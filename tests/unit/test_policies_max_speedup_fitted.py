@@ -2,14 +2,17 @@
 
 import itertools
 import math
+from dataclasses import replace
 
+import pools
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from vscaf_policies import DomainState, PolicyError, PoolState, SpeedupPoint
+from pools import pool
+from vscaf_policies import PolicyError, PoolState, SpeedupPoint
 from vscaf_policies.equipartition import equipartition
 from vscaf_policies.estimates import worth
-from vscaf_policies.max_speedup_fitted import max_speedup_fitted
+from vscaf_policies.max_speedup_fitted import USE, max_speedup_fitted
 from vscaf_policies.models import fit_curve
 
 EVERY = (2, 4, 6, 8, 10, 12, 14, 16, 18, 22, 26, 30, 36)
@@ -17,22 +20,7 @@ EVERY = (2, 4, 6, 8, 10, 12, 14, 16, 18, 22, 26, 30, 36)
 
 def domain(name, curve=None, sizes=EVERY, error=0.02, **changes):
     points = tuple(SpeedupPoint(p, curve(p), error * curve(p), 8) for p in sizes) if curve else ()
-    values = {
-        "minimum": 1,
-        "maximum": 64,
-        "weight": 1.0,
-        "demand": 64,
-        "allocation": 1,
-        "may_rest": True,
-        "scaf_weight": None,
-        "newcomer": False,
-        "points": points,
-    }
-    return DomainState(name=name, **(values | changes))
-
-
-def pool(cpus, *domains, chunk=1):
-    return PoolState(cpus=cpus, chunk=chunk, time_s=0.0, domains=domains)
+    return pools.domain(name, **({"points": points} | changes))
 
 
 def linear(p):
@@ -143,3 +131,31 @@ def test_a_step_that_was_measured_stands_against_a_smooth_fit():
     assert max(off) < max(abs(math.log(smooth.speedup(cpus) / speedup)) for cpus, speedup in sizes.items())
     drawn = worth(vague, pool(64, vague)).expected
     assert drawn == pytest.approx(fit_curve(vague.points, 64).mean, rel=0.05), "noise is no step"
+
+
+def test_what_was_measured_long_ago_draws_nothing_to_itself():
+    """Half an hour is a relative error of 180%: what the fit no longer believes is no step either."""
+    now, formerly = SpeedupPoint(8, 6.0, 0.1, 9), SpeedupPoint(16, 4.0, 0.1, 9, age_s=1800.0)
+    fresh = domain("a", points=(now, replace(formerly, age_s=0.0)))
+    stale = domain("a", points=(now, formerly))
+    assert worth(fresh, pool(32, fresh)).expected[15] == pytest.approx(4.0, rel=0.05)
+    told = worth(stale, pool(32, stale)).expected
+    assert told == pytest.approx(fit_curve(stale.points, 32).mean, rel=0.02)
+    assert told[15] > 7.0
+
+
+def test_of_two_with_one_curve_the_better_known_has_more():
+    """What may as well be luck is no reason to take CPUs from anybody: estimates count less their error."""
+    sure, vague = (domain(name, log2, sizes=(4, 8), error=error) for name, error in (("sure", 0.01), ("vague", 0.3)))
+    split = max_speedup_fitted(pool(32, sure, vague), {})
+    assert split["sure"] > 16 > split["vague"]
+
+
+def test_what_nobody_else_wants_goes_to_whom_it_is_not_expected_to_slow_down():
+    """Beyond 16, where nothing was measured, the curve falls if it is taken less its error; else it hardly does."""
+    flat = {4: 3.0, 8: 3.2, 16: 3.3}
+    state = pool(32, domain("flat", flat.__getitem__, tuple(flat), error=0.05))
+    known = worth(state.domains[0], state)
+    assert known.cautious[31] < known.cautious[15] - 16 * USE
+    assert known.expected[31] > known.expected[15] - 16 * USE
+    assert max_speedup_fitted(state, {}) == {"flat": 32}

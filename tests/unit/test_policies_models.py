@@ -396,19 +396,28 @@ def test_questions_that_make_no_sense_are_refused(most, models, named):
 
 
 def test_a_fit_is_fast_and_remembered():
-    """Generous bounds: the machines of tests are busy."""
+    """Beside work of the same kind, for machines differ: a few thousand steps of Python, a few hundred of numpy."""
+    table = np.linspace(-3.0, 3.0, 576 * MOST).reshape(576, MOST)
 
-    def best_ms(most):
+    def work(_seed):
+        sum(number * 0.5 for number in range(3000))
+        for _ in range(300):
+            np.add(table[0], table[1])
+        np.exp(table)
+
+    def best_s(of):
         times = []
         for seed in range(30):
-            points = points_of(usl(0.05, 0.001), range(3, 63, 3), 0.05, seed)
             start = time.thread_time()
-            fit_curve(points, most)
+            of(seed)
             times.append(time.thread_time() - start)
-        return 1000 * min(times)
+        return min(times)
 
-    assert best_ms(64) < 10
-    assert best_ms(4096) < 25
+    def fit(most):
+        return lambda seed: fit_curve(points_of(usl(0.05, 0.001), range(3, 63, 3), 0.05, seed), most)
+
+    assert best_s(fit(64)) < 14 * best_s(work)
+    assert best_s(fit(4096)) < 35 * best_s(work)
     points = points_of(usl(0.05, 0.001), seed=99)
     assert fit_curve(points, MOST) is fit_curve(points, MOST)
 

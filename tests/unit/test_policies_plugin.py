@@ -1,6 +1,7 @@
 """A policy of somebody else: the example of the README, installed as a package, found, checked and used."""
 
 import configparser
+import json
 import re
 import shutil
 import subprocess
@@ -31,7 +32,7 @@ def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
     shutil.copytree(EXAMPLE, directory / "source")
     options = ["--quiet", "--no-index", "--no-deps", "--no-build-isolation", "--disable-pip-version-check"]
     command = [sys.executable, "-m", "pip", "install", *options, "--target", directory / "target", directory / "source"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stderr
     return directory / "target"
 
@@ -68,8 +69,16 @@ def test_the_readme_has_every_policy() -> None:
 def test_the_readme_has_every_check(tmp_path: Path) -> None:
     path = tmp_path / "loud.py"
     path.write_text("def loud(pool, options):\n    print('x')\n", encoding="utf-8")
-    checks = {one.check for one in found(Request("check", str(path), {}, 0, 20.0, 60.0))}
+    checks = {one.check for one in found(Request("check", str(path), {}, 0, 20.0, 200.0))}
     assert first_cells("What the check tries") == checks
+
+
+def test_it_can_be_tried_in_the_simulator_as_it_is() -> None:
+    words = ["simulate", str(EXAMPLE / "try.toml"), "--policy", f"max-speedup,{EXAMPLE / 'half_and_rest.py'}", "--json"]
+    done = CliRunner().invoke(main, words)
+    assert done.exit_code == 0, done.output
+    runs = json.loads(done.stdout)["scenarios"][0]["runs"]
+    assert runs[1]["moments"][-1]["allocations"] == {"cg": 18, "lu": 9, "ft": 9}
 
 
 @pytest.mark.usefixtures("installed")
@@ -98,3 +107,27 @@ def test_it_is_listed_with_what_it_does(tmp_path: Path) -> None:
     config.write_text(f'pool = "0"\ncontrol_socket = "{tmp_path}/no.sock"\n', encoding="utf-8")
     done = CliRunner().invoke(main, ["policy", "list", "--config", str(config)])
     assert done.exit_code == 0 and "half-and-rest" in done.output and "Half of the pool for the domain" in done.output
+
+
+@pytest.mark.parametrize(
+    "text", ["def mine(:\n", "import sys\nsys.exit(3)\n", "1 / 0\n", "import no_such\n", "other = 1\n"]
+)
+def test_one_that_does_not_load_is_named_and_hides_no_other(
+    text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "does_not_load.py").write_text(text, encoding="utf-8")
+    (tmp_path / "mine-1.0.dist-info").mkdir()
+    (tmp_path / "mine-1.0.dist-info" / "METADATA").write_text("Name: mine\nVersion: 1.0\n", encoding="utf-8")
+    entry = "[vscaf.policies]\nmine = does_not_load:mine\n"
+    (tmp_path / "mine-1.0.dist-info" / "entry_points.txt").write_text(entry, encoding="utf-8")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.delitem(sys.modules, "does_not_load", raising=False)
+    with pytest.raises(
+        UsageError, match=r"policy 'mine' \(does_not_load:mine\) does not load: .*: mend or uninstall it"
+    ):
+        chosen_policy(PolicyConfig(name="mine"), EMPTY)
+    config = tmp_path / "vscaf.toml"
+    config.write_text(f'pool = "0"\ncontrol_socket = "{tmp_path}/no.sock"\n', encoding="utf-8")
+    done = CliRunner().invoke(main, ["policy", "list", "--config", str(config)])
+    assert done.exit_code == 0, done.output
+    assert "does not load" in done.output and "equipartition" in done.output

@@ -5,28 +5,10 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pools import domain, domain_states, pool
 from vscaf.core.decide import decide
-from vscaf_policies import DomainState, PolicyError, PoolState, competes, largest, smallest
+from vscaf_policies import PolicyError, PoolState, competes, largest, smallest
 from vscaf_policies.priority import priority
-
-
-def domain(name, **changes):
-    values = {
-        "minimum": 1,
-        "maximum": 64,
-        "weight": 1.0,
-        "demand": 64,
-        "allocation": 0,
-        "may_rest": True,
-        "scaf_weight": None,
-        "newcomer": False,
-        "points": (),
-    }
-    return DomainState(name=name, **(values | changes))
-
-
-def pool(cpus, *domains, chunk=1):
-    return PoolState(cpus=cpus, chunk=chunk, time_s=0.0, domains=domains)
 
 
 def test_the_higher_priority_is_admitted_first_and_who_does_not_fit_waits():
@@ -100,20 +82,6 @@ def test_the_core_says_why_a_domain_waits():
     assert again.reasons == {}, "it is said once"
 
 
-domain_states = st.builds(
-    DomainState,
-    name=st.text("abcdef", min_size=1, max_size=2),
-    minimum=st.integers(0, 12),
-    maximum=st.integers(1, 20),
-    weight=st.floats(0.1, 4),
-    demand=st.integers(0, 24),
-    allocation=st.integers(0, 8),
-    may_rest=st.booleans(),
-    scaf_weight=st.none() | st.floats(0.05, 8),
-    newcomer=st.booleans(),
-    points=st.just(()),
-    priority=st.integers(-2, 2),
-)
 pools = st.builds(
     lambda domains, chunks, chunk: PoolState(chunks * chunk + chunk // 2, chunk, 0.0, tuple(domains)),
     st.lists(domain_states, unique_by=lambda one: one.name, max_size=7),

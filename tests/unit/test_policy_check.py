@@ -23,7 +23,7 @@ def good(pool, options):
     refuse_unknown_options("good", options, frozenset({"factor"}))
     return bounded_partition(pool, {domain.name: 1.0 for domain in pool.domains})
 """
-QUICK = ["--seed", "3", "--limit", "10"]
+QUICK = ["--seed", "3", "--limit", "20"]
 
 
 @pytest.fixture(autouse=True)
@@ -40,7 +40,7 @@ def written(directory: Path, text: str, name: str = "mine.py") -> str:
     return str(directory / name)
 
 
-def of(directory: Path, body: str, call_s: float = 5.0, total_s: float = 60.0) -> dict[str, Finding]:
+def of(directory: Path, body: str, call_s: float = 20.0, total_s: float = 200.0) -> dict[str, Finding]:
     """What was found of a policy with *body* before it answers rightly; all that did not pass."""
     text = GOOD.replace("    return", f"{body}\n    return")
     findings = found(Request("check", written(directory, text), {}, 0, call_s, total_s))
@@ -98,7 +98,7 @@ def test_where_it_is_looked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     written(tmp_path, GOOD.replace("\n\n", "\nimport neighbour\n\n", 1), "json.py")  # as the standard library's
     monkeypatch.chdir(tmp_path)
     for target in ("package.policy:good", "package.policy", "json.py", "json.py:good", "max-speedup"):
-        result, _printed = run_trial(Request("answers", target, {}, 0, 5.0, 60.0))
+        result, _printed = run_trial(Request("answers", target, {}, 0, 20.0, 200.0))
         assert not isinstance(result, Finding) and len(result["answers"]) > 100, (target, result)
 
 
@@ -138,11 +138,10 @@ def test_what_it_prints(tmp_path: Path) -> None:
 
 
 def test_one_that_hangs_is_told(tmp_path: Path) -> None:
-    start_s = time.monotonic()
-    findings = of(tmp_path, "    while len(pool.domains) > 1: pass", call_s=0.3)
-    assert set(findings) == {"returns"} and time.monotonic() - start_s < 40
+    findings = of(tmp_path, "    while len(pool.domains) > 1: pass", call_s=1.0)
+    assert set(findings) == {"returns"}
     one = findings["returns"]
-    assert "did not return within 0.3 s (mine.py:6)" in one.words
+    assert "did not return within 1 s (mine.py:6)" in one.words
     shown: dict[str, Any] = {}
     exec(one.example, shown)
     assert len(shown["pool"].domains) == 2
@@ -161,16 +160,24 @@ def test_one_that_hangs_is_told(tmp_path: Path) -> None:
     ids=["for good", "leaves", "killed"],
 )
 def test_one_that_nothing_stops(tmp_path: Path, body: str, words: str) -> None:
-    findings = of(tmp_path, body, total_s=4.0)
+    hangs = words == "not done"
+    findings = of(tmp_path, body, total_s=8.0 if hangs else 200.0)
     assert set(findings) == {"returns"}
     assert words in findings["returns"].words
-    if words == "not done":
+    if hangs:
         assert "mine.py" in findings["returns"].example, "where it was"
 
 
 def test_one_that_hangs_where_it_is_loaded(tmp_path: Path) -> None:
     findings = found(Request("check", written(tmp_path, "while True: pass\n"), {}, 0, 0.5, 2.0))
     assert [one.check for one in findings] == ["returns"] and "where it is loaded" in findings[0].words
+
+
+def running(pid: str) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[0] != "Z"
+    except (FileNotFoundError, ProcessLookupError):
+        return False
 
 
 def test_what_it_started_ends_with_it(tmp_path: Path) -> None:
@@ -184,11 +191,11 @@ def policy(pool, options):
     return None
 """
     start_s = time.monotonic()
-    run_trial(Request("answers", written(tmp_path, text), {}, 0, 2.0, 60.0))
-    assert time.monotonic() - start_s < 30
-    time.sleep(0.1)
-    state = Path(f"/proc/{note.read_text()}/stat")
-    assert not state.exists() or state.read_text().split()[2] == "Z"
+    run_trial(Request("answers", written(tmp_path, text), {}, 0, 20.0, 200.0))
+    assert time.monotonic() - start_s < 200, "it was waited for"
+    while running(note.read_text()):
+        assert time.monotonic() - start_s < 300, "it goes on"
+        time.sleep(0.02)
 
 
 def test_output_without_end_is_cut(tmp_path: Path) -> None:
@@ -199,10 +206,10 @@ def test_output_without_end_is_cut(tmp_path: Path) -> None:
 def test_no_libvirt_is_needed(tmp_path: Path) -> None:
     code = "import sys; sys.modules['libvirt'] = sys.modules['libvirtaio'] = None; from vscaf.cli import main; main()"
     command = [sys.executable, "-c", code, "policy", "check", "equipartition"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, env=dict(os.environ))
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False, env=dict(os.environ))
     assert done.returncode == 0, done.stderr
 
 
 def test_a_refusal_is_a_usage_error() -> None:
     with pytest.raises(UsageError, match="no such policy"):
-        found(Request("check", "no-such", {}, 0, 5.0, 60.0))
+        found(Request("check", "no-such", {}, 0, 20.0, 200.0))

@@ -4,10 +4,10 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
 
-from vscaf_policies import Policy
+from vscaf_policies import Policy, PolicyError
 
 from vscaf.errors import UsageError
-from vscaf.policy_trial import CannotLoad, load_target
+from vscaf.policy_trial import load_target
 
 
 @lru_cache(maxsize=64)
@@ -18,8 +18,8 @@ def find_policy(name: str) -> Policy:
     """
     try:
         return load_target(name)
-    except CannotLoad as error:
-        raise UsageError(f"policy {error}") from error
+    except PolicyError as error:
+        raise UsageError(str(error)) from error
 
 
 def options_for(name: str, policy_options: Mapping[str, Mapping[str, Any]]) -> Mapping[str, Any]:

@@ -10,7 +10,7 @@ S(1) = 1. A policy imports this package, and with it numpy, only if it wants cur
 | `usl` | p / (1 + sigma (p - 1) + kappa p (p - 1)) | contention sigma in 0 ... 1, coherence kappa in 0 ... 10; \
 falls beyond p = sqrt((1 - sigma) / kappa) | Gunther 2007, universal scalability law |
 | `downey` | A p / (A + h (p - 1)) until it bends into the plateau A; h = sigma/2 for sigma <= 1, \
-sigma / (1 + sigma) above | average parallelism A in 1 ... 16,384, its variance sigma in 0 ... 2 | \
+sigma / (1 + sigma) above | average parallelism A in 1 ... 16,384, its variation sigma in 0 ... 2 | \
 Downey 1997, a model for speedup of parallel programs |
 | `monotone` | the shape-free one, projected to the nearest curve that never falls | none | isotonic regression |
 | `free` | plain curve x exp(r(ln p)), r a Gaussian process with r(0) = 0 | amplitude, length and roughness of r, \

@@ -116,7 +116,7 @@ def _even(unit: Array) -> Array:
 
 
 def _little_coherence(unit: Array) -> Array:
-    """Density 0.95 x 3 (1 - v)^2 + 0.05: half of the prior is below kappa = 0.00003, nine tenths below 0.008."""
+    """Density 0.95 x 3 (1 - v)^2 + 0.05: half of the prior is below kappa = 0.00003, nine tenths below 0.009."""
     result: Array = np.log(2.85 * np.square(1.0 - unit[:, 1]) + 0.05)
     return result
 
