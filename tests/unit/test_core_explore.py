@@ -112,6 +112,28 @@ def test_an_empty_account_ends_it_and_time_fills_it():
     assert late.memory.account_s < poor["steady"] * 300.0
 
 
+def test_what_was_too_dear_is_tried_once_the_account_bears_it():
+    """With nothing learned meanwhile: that nothing could be tried holds no longer than the account is too low."""
+    state = pool(*UNSURE)
+    memory, tried_at_s = ExploreMemory(account_s=0.001), None
+    for second in range(60):
+        result = explored(replace(state, time_s=100.0 + second), memory, startup_s=0.0)
+        memory = result.memory
+        if memory.varied:
+            tried_at_s = second
+            break
+    assert tried_at_s is not None
+    assert memory.lost_s <= 0.001 + SETTINGS.steady * tried_at_s
+
+
+def test_what_bounds_forbade_is_tried_once_they_allow_it():
+    state = pool(*UNSURE)
+    fixed = pool(*(replace(d, minimum=18, maximum=18) for d in UNSURE))
+    memory = explored(fixed).memory
+    assert not memory.varied
+    assert explored(replace(state, time_s=101.0), memory).memory.varied
+
+
 def test_the_allowance_for_a_start_is_not_given_twice_in_a_minute():
     memory = ExploreMemory()
     granted = 0.0
