@@ -64,12 +64,12 @@ CURVES: dict[str, Curve] = {
 
 
 def best_split(curves: Mapping[str, Curve], cpus: int) -> float:
-    """The largest sum of speedups of a static split of all CPUs."""
+    """The largest sum of speedups of a static split, which may leave CPUs over: some are slower for more."""
     best = [0.0] + [-math.inf] * cpus
     for curve in curves.values():
         values = [0.0, *(curve(p) for p in range(1, cpus + 1))]
         best = [max((best[c - k] + values[k] for k in range(1, c + 1)), default=-math.inf) for c in range(cpus + 1)]
-    return best[cpus]
+    return max(best)
 
 
 @dataclass
