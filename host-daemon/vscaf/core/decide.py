@@ -284,8 +284,6 @@ def _as_far_as_it_pays(  # noqa: PLR0917 (what it depends on)
         and present[name] % chunk == 0
     )
     near = nearest(present, target, settled)
-    if sum(near.values()) < sum(target.values()):  # CPUs that nobody uses go to whoever can use them, at once
-        return target
     extra = change(pool, competing, near, target, fitted(pool))
     horizon_s = turnover.horizon_s(damping.horizon_s)
     return target if near == target or extra.pays(damping.threshold_fitted, horizon_s, damping) else near
