@@ -34,7 +34,7 @@ def process(**fields: Any) -> dict[str, Any]:
     return msgspec.to_builtins(process_status(msgspec.convert(reported, ReportedProcess)))
 
 
-def shown(*processes: dict[str, Any], width: int = 120, **fields: Any) -> str:
+def shown(*processes: dict[str, Any], width: int = 120, exploration_cost: float = 0.0, **fields: Any) -> str:
     domain = {
         "name": "a",
         "state": "contained",
@@ -53,6 +53,7 @@ def shown(*processes: dict[str, Any], width: int = 120, **fields: Any) -> str:
         "pool": "0-3",
         "transitions": 7,
         "unknown": False,
+        "exploration_cost": exploration_cost,
         "domains": [domain, {"name": "b", "state": "not running"}],
     }
     console = Console(width=width, record=True, file=io.StringIO())
@@ -145,6 +146,11 @@ def test_why_a_domain_is_left_alone(state: str) -> None:
     text = shown(state=state, partition=None, why="somebody changed the pins of vCPU 0\x1b")
     assert f"a is {state}: somebody changed the pins of vCPU 0\N{REPLACEMENT CHARACTER}" in text
     assert "is released" not in shown() and "is unmanaged" not in shown()
+
+
+def test_what_exploring_has_cost() -> None:
+    assert "7 transitions, exploring cost 0.4%" in shown(exploration_cost=0.0042)
+    assert "exploring" not in shown()
 
 
 @pytest.mark.parametrize("state", ["cooperating", "shrinking", "contained", "growing", "resting", "unknown"])
