@@ -71,7 +71,8 @@ def test_an_unsure_pair_is_varied_and_says_why():
 )
 def test_without_need_nothing_is_varied(domains):
     state = pool(*domains)
-    assert explored(state).allocations == decided(state).allocations
+    rich = ExploreMemory(account_s=SETTINGS.startup_s)
+    assert explored(state, rich).allocations == decided(state).allocations
 
 
 def test_nothing_is_varied_where_domains_share_or_nothing_is_managed():
