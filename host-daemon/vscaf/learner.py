@@ -69,8 +69,6 @@ class Learner:
         decided = with_allocations(limited_claims(base, "", options), decision.allocations)
         exploration = explore(decided, decision, self._memory, settings)
         self._memory = exploration.memory
-        if not before and not exploration.memory.varied:
-            return decision
         now = exploration.allocations
         back = {
             name: f"{cpus} -> {now[name]}: it was explored"

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from vscaf.core import explore as module
 from vscaf.core.damping import with_allocations
 from vscaf.core.decide import DecideMemory, Decision
 from vscaf.core.explore import ExploreMemory, ExploreSettings, expected_improvement, explore, unvaried
@@ -101,6 +102,14 @@ def test_programs_that_more_cpus_make_slower_are_tried_with_less():
     assert result.allocations["b"] == 18
 
 
+def test_what_the_policy_left_over_is_tried_too():
+    fixed = {"minimum": 10, "maximum": 10}
+    state = pool(UNSURE[0], known("b", 10, *CURVE, **fixed))
+    result = explored(state)
+    assert 18 < result.allocations["a"] <= CPUS - 10
+    assert result.allocations["b"] == 10
+
+
 def test_an_empty_account_ends_it_and_time_fills_it():
     state = pool(*UNSURE)
     nothing = {"startup_s": 0.0, "steady": 0.0}
@@ -133,6 +142,67 @@ def test_what_bounds_forbade_is_tried_once_they_allow_it():
     memory = explored(fixed).memory
     assert not memory.varied
     assert explored(replace(state, time_s=101.0), memory).memory.varied
+
+
+def test_nothing_is_looked_for_again_while_nothing_is_new(monkeypatch):
+    state = pool(known("a", 18, *CURVE), known("b", 18, *CURVE))
+    memory = explored(state).memory
+    monkeypatch.setattr(module, "_best_move", lambda *_: pytest.fail("what is known was searched already"))
+    assert not explored(replace(state, time_s=200.0), memory).memory.varied
+
+
+def test_in_a_fleet_those_that_are_known_least_are_looked_at(monkeypatch):
+    unsure = [known(f"unsure-{number}", 2, (2, 1.5, 0.5)) for number in range(3)]
+    sure = [known(f"sure-{number}", 2, (2, 1.5, 0.01), (4, 2.9, 0.01)) for number in range(9)]
+    looked_at, differences = set(), module._differences
+    monkeypatch.setattr(
+        module, "_differences", lambda curve, *rest: looked_at.add(curve.domain.name) or differences(curve, *rest)
+    )
+    explored(pool(*sure, *unsure), domains=3)
+    assert looked_at == {one.name for one in unsure}
+
+
+def test_what_is_lost_comes_from_the_account_as_it_is_lost():
+    state = pool(*UNSURE)
+    first = explored(state).memory
+    learned = tuple(
+        replace(d, points=(*d.points, SpeedupPoint(first.varied[d.name], 2.0 * (d.name == "a") + 1.0, 0.1, 8)))
+        for d in state.domains
+    )
+    during = explore(pool(*learned, time_s=101.0), decided(state), first, SETTINGS).memory
+    other = with_allocations(pool(*learned, time_s=102.0), {"a": 20, "b": 16})
+    ended = explore(other, decided(other), during, replace(SETTINGS, consider_s=math.inf)).memory
+    assert not ended.varied
+    for memory, longer in ((during, first), (ended, during)):
+        assert memory.lost_s > longer.lost_s + 0.2
+        assert memory.account_s + memory.lost_s == pytest.approx(SETTINGS.startup_s)
+
+
+def test_what_is_lost_is_counted_once():
+    """At a constant rate: as much at the end as while it lasts."""
+    state = pool(*UNSURE)
+    first = explored(state).memory
+    learned = tuple(
+        replace(d, points=(*d.points, SpeedupPoint(first.varied[d.name], 2.0 * (d.name == "a") + 1.0, 0.1, 8)))
+        for d in state.domains
+    )
+    memory, seen = first, []
+    for time_s in (101.25, 102.5):
+        result = explore(pool(*learned, time_s=time_s), decided(state), memory, replace(SETTINGS, least_gain=math.inf))
+        seen.append(result.memory.lost_s - memory.lost_s)
+        memory = result.memory
+    assert not memory.varied
+    assert seen[0] == pytest.approx(seen[1]) and seen[0] > 0.2
+
+
+def test_allowances_are_not_saved_up():
+    memory = ExploreMemory()
+    for number in range(6):
+        names = ("a", "b", "c") if number % 2 else ("a", "b")
+        now = pool(*(known(name, 12, *CURVE, minimum=12, maximum=12) for name in names), time_s=100.0 * number)
+        memory = explore(now, decided(now), memory).memory
+        assert memory.account_s <= SETTINGS.startup_s + SETTINGS.steady_most_s
+    assert memory.lost_s == 0.0
 
 
 def test_the_allowance_for_a_start_is_not_given_twice_in_a_minute():

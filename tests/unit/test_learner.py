@@ -3,8 +3,10 @@
 from dataclasses import replace
 
 import pytest
+from vscaf import learner as module
 from vscaf.core.damping import with_allocations
-from vscaf.core.decide import DecideMemory
+from vscaf.core.decide import DecideMemory, decide
+from vscaf.core.explore import explore
 from vscaf.core.standing import State
 from vscaf.learner import FIRST_TRANSITION_S, MOST_FITS, MOST_TRANSITION_S, Learner
 from vscaf_policies import DomainState, PoolState, SpeedupPoint, estimates
@@ -33,6 +35,18 @@ def test_transitions_are_timed_from_goal_to_arrival():
         learner.seen({"a": State.COOPERATING}, start_s + 0.1)
         learner.seen({"a": State.COOPERATING}, start_s + 5.0)
     assert learner.transition_s == pytest.approx(0.1, abs=0.02)
+
+
+def test_what_transitions_take_is_reckoned_with(monkeypatch):
+    """By the value of a change, and by what is worth trying."""
+    learner, reckoned = Learner(0.01), []
+    for number in range(60):
+        learner.begun("a", 10.0 * number)
+        learner.seen({"a": State.COOPERATING}, 10.0 * number + 4.0)
+    monkeypatch.setattr(module, "decide", lambda *given: reckoned.append(given[-1].transition_s) or decide(*given))
+    monkeypatch.setattr(module, "explore", lambda *given: reckoned.append(given[-1].transition_s) or explore(*given))
+    learner.decide(state(a=18, b=18), max_speedup_fitted, {}, DecideMemory())
+    assert reckoned == [pytest.approx(4.0, abs=0.1)] * 2
 
 
 def test_who_is_gone_or_stuck_says_nothing_of_transitions():

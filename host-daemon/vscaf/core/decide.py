@@ -160,8 +160,11 @@ def _taken_apart(
     said: Mapping[str, int] | Answer, asking: tuple[DomainState, ...]
 ) -> tuple[Mapping[str, int], frozenset[str], frozenset[str]]:
     """The policy's CPUs by name, and whom it queues and suspends. PolicyError where that cannot be."""
+    cpus = said.cpus if isinstance(said, Answer) else said
+    if not isinstance(cpus, Mapping):
+        raise PolicyError(f"the policy answered with {cpus!r}: return CPUs by name, an Answer of that, or None")
     if not isinstance(said, Answer):
-        return said, frozenset(), frozenset()
+        return cpus, frozenset(), frozenset()
     may_rest = {domain.name: domain.may_rest for domain in asking}
     for name in sorted({*said.queued, *said.suspended}):
         if name not in may_rest:
@@ -169,7 +172,7 @@ def _taken_apart(
         if name in said.queued and not may_rest[name]:
             raise PolicyError(f"the policy queues {name!r}, which may not rest: give it CPUs, or suspend it")
     suspended = frozenset(said.suspended)
-    return said.cpus, frozenset(said.queued) - suspended, suspended
+    return cpus, frozenset(said.queued) - suspended, suspended
 
 
 def _circumstances(pool: PoolState, competing: tuple[DomainState, ...]) -> Circumstances:

@@ -68,8 +68,9 @@ class ExploreMemory:
     base: the decision that is varied now, and varied: what some have instead, CPUs by name; empty: nothing is varied.
     whole: the predicted sum of the base. since_s: from when on. at_s: of the last call. considered_at_s: of the last
     look for something to try, and futile: the knowledge in which nothing was, or nothing below enough_s in the account.
-    account_s: what may still be lost, in seconds of the whole sum. granted_at_s: of the last start-up allowance. competing: whose competition it was for.
-    lost_s: what exploring has cost so far, watched_s: in how long, charged_s: for the present variation.
+    account_s: what may still be lost, in seconds of the whole sum. granted_at_s: of the last start-up allowance.
+    competing: whose competition it was for. lost_s: what exploring has cost so far, watched_s: in how long, charged_s:
+    for the present variation.
     """
 
     base: Mapping[str, int] = field(default_factory=dict)
