@@ -246,6 +246,34 @@ def test_who_becomes_another_program_is_followed_as_quickly_as_at_first():
     assert little.followed(little.due(damping.horizon_s, damping)).turned == {"a": 6}
 
 
+def lopsided(state, _options):
+    """A policy whose answer is what was learned of each domain last, and is little more or less than it has."""
+    return {domain.name: int(domain.scaf_weight) for domain in state.domains}
+
+
+def test_who_waits_goes_on_waiting_while_others_have_what_they_asked_for():
+    """A pair begins to ask every 3 s; one that turned before has to ask for 8 s, and has its turn all the same."""
+    patience_s, pairs = Damping().patience_s, 8
+    names = [f"{way}{number}" for number in range(pairs) for way in ("less", "more")]
+    has, memory, changed_at_s = dict.fromkeys(names, 10), DecideMemory(), {}
+    for period in range(4 * (3 * pairs + 12)):
+        time_s = period / 4
+        wanted = {
+            name: 10.5 + (0 if time_s <= 3 * int(name[4:]) else 1 if name.startswith("more") else -1) for name in names
+        }
+        domains = tuple(log_domain(name, wanted[name], has[name]) for name in names)
+        if not period:
+            memory = decide(PoolState(10 * len(names), 1, time_s, domains), lopsided, {}).memory
+            memory = replace(memory, asked=Asked(last={"more3": -1}, turned={"more3": 1}))
+        decision = decide(PoolState(10 * len(names), 1, time_s, domains), lopsided, {}, memory)
+        changed_at_s |= {name: time_s for name in names if decision.allocations[name] != has[name]}
+        has, memory = dict(decision.allocations), decision.memory
+    for name in names:
+        began_s = 3 * int(name[4:]) + 0.25
+        waits_s = 2 * patience_s if name == "more3" else patience_s
+        assert began_s + patience_s <= changed_at_s[name] <= began_s + waits_s + 0.25, name
+
+
 def test_a_share_between_two_sizes_turns_less_and_less_often():
     """A share that swings slowly about 18.5 of 36: without patience it would turn every 8 s for ever."""
 

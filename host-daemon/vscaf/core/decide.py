@@ -113,6 +113,7 @@ def decide(
     answered = target
     gain, same = 0.0, circumstances.same_as(memory.circumstances)
     asked = memory.asked if same else Asked()
+    still_asked = asked.none()
     turnover = memory.turnover
     if memory.circumstances is not None and not same:
         turnover = turnover.after(pool.time_s, changed=True)
@@ -134,12 +135,12 @@ def decide(
                     if not due:
                         return Decision(present, frozenset(), {}, True, replace(memory, asked=asked), queued, suspended)
                     target = nearest(present, target, frozenset(bounds) - due)
-                    asked = asked.followed(due)
+                    still_asked = asked.followed(due)
     elif target != present and learns(policy) and memory.circumstances is not None and not sharing:
         target = _as_far_as_it_pays(pool, competing, circumstances, memory, target, damping, turnover)
 
     knowledge = {domain.name: domain for domain in competing}
-    decided = DecideMemory(circumstances, knowledge, answered, sharing, turnover, asked.none())
+    decided = DecideMemory(circumstances, knowledge, answered, sharing, turnover, still_asked)
     changed = (
         target != present or sharing != memory.sharing or _waiting(circumstances) != _waiting(memory.circumstances)
     )
