@@ -89,6 +89,7 @@ def test_a_phase_that_ends_makes_other_sizes_forgotten_at_once():
     thrice = told(memory, 8, [3.0, 3.1, 2.9], 0.3, from_s=6.0)
     (known,) = recall(thrice, 9.0)
     assert known.speedup == pytest.approx(3.0, abs=0.1)
+    assert known.standard_error == pytest.approx(0.3 / math.sqrt(1.5), rel=0.01), "three reports, hardly independent"
     assert thrice.phases == memory.phases + 1
 
 

@@ -139,6 +139,10 @@ def test_when_one_comes_the_others_change_no_more_than_it_pays(per_second):
     assert split["new"] == 12
     if per_second:
         assert split == {"a": 18, "b": 6, "new": 12}
+        decision = decide(now, max_speedup_fitted, {}, memory, Damping(transition_s=0.5))
+        later = applied(now, decision, 0.25)
+        again = decide(later, max_speedup_fitted, {}, decision.memory, Damping(transition_s=0.5))
+        assert again.allocations == split, "what did not pay then is not done a look later"
     else:
         assert split == max_speedup_fitted(now, {})
         assert split["a"] > 20

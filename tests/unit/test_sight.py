@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+import msgspec
 import pytest
 from vscaf.agentlink.link import AgentLink
 from vscaf.agentlink.messages import Report, ReportedPoint, ReportedProcess
@@ -123,6 +124,34 @@ def test_sizes_that_a_program_had_are_remembered_and_another_program_has_its_own
     assert [(one.cpus, round(one.speedup, 1)) for one in watched.domain.points] == [(2, 1.2)]
     watched.look(demand=4, busy=1.9, periods=8, processes=[program("cg", 2, 1.9)])
     assert [one.cpus for one in watched.domain.points] == [2, 4]
+
+
+def test_among_many_domains_too_another_program_has_its_own_curve_at_once() -> None:
+    watched = Watched()
+    watched.domains = 500
+    watched.claim(4)
+    watched.look(demand=4, busy=3.9, periods=12, processes=[program("cg", 4, 3.5)])
+    watched.look(demand=4, busy=3.9, periods=8, processes=[program("lu", 4, 2.5)])
+    assert [one.speedup for one in watched.domain.points] == [2.5]
+
+
+def test_nothing_is_remembered_before_there_is_something_to_hold_it_against() -> None:
+    watched = Watched()
+    watched.claim(4)
+    watched.look(demand=4, busy=3.9, periods=4, processes=[program("cg", 4, 3.5)])
+    assert watched.domain.points == ()
+    watched.look(demand=4, busy=3.9, periods=8, processes=[program("cg", 4, 3.5)])
+    assert len(watched.domain.points) == 1
+
+
+def test_sizes_that_a_domain_never_had_are_not_remembered() -> None:
+    watched = Watched()
+    watched.claim(2)
+    program_of_two = program("cg", 2, 1.9)
+    points = [*program_of_two.points, ReportedPoint(p=4, speedup=3.9, standard_error=0.1, samples=8)]
+    claims = msgspec.structs.replace(program_of_two, points=points)
+    watched.look(demand=4, busy=1.95, periods=12, processes=[claims])
+    assert [one.cpus for one in watched.domain.points] == [2]
 
 
 def test_what_its_cpu_time_does_not_bear_is_not_remembered() -> None:

@@ -191,6 +191,8 @@ def test_the_status_of_a_domain() -> None:
         patched.setattr(AgentLink, "condition", "stale")
         assert domain_status(Shown(link=link)).agent == "stale"
         assert domain_status(Shown(link=link, ours=True)).agent == "connected", "it cannot speak"
+        patched.setattr(AgentLink, "condition", "deaf")
+        assert domain_status(Shown(link=link, ours=True)).agent == "deaf", "that is another matter"
     resting = domain_status(Shown(state="resting", held=frozenset()))
     assert (resting.partition, resting.allocation) == ("", 0), "none is not the same as not known"
 
