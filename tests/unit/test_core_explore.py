@@ -314,3 +314,13 @@ def test_what_costs_nobody_anything_is_used_to_look_far_once(far_error):
     there = replace(near, points=(*near.points, SpeedupPoint(30, 8.0, 0.02, 8)))
     again = explored(pool(there, giver), far_error=far_error, unforeseen=0.0)
     assert again.allocations["a"] < SETTINGS.far * CPUS
+
+
+def test_a_team_with_a_thread_less_than_its_cores_has_been_far():
+    """On cores of two threads: who was measured with 35 was measured on 36 CPUs."""
+    near = known("a", 18, *flat(8, 2, 4, 6, 8, 10, 12, 14, 18, 21, 24), maximum=35)
+    giver = known("b", 18, *flat(5, *range(2, 37, 2)))
+    for cpus, far in ((27, True), (35, False), (34, False)):
+        there = replace(near, points=(*near.points, SpeedupPoint(cpus, 8.0, 0.02, 8)))
+        found = explored(pool(there, giver, chunk=2), unforeseen=0.0)
+        assert (found.allocations["a"] >= SETTINGS.far * CPUS) == far, cpus

@@ -158,13 +158,14 @@ def explore(
 
 @dataclass(frozen=True, slots=True)
 class _Curve:
-    """A domain that can be varied. low, high, size: in chunks."""
+    """A domain that can be varied. low, high, size: in chunks. chunk: in CPUs."""
 
     domain: DomainState
     worth: Worth
     low: int
     high: int
     size: int
+    chunk: int
 
     def at(self, size: int) -> float:
         """The expected weighted speedup."""
@@ -179,7 +180,7 @@ def _curve(pool: PoolState, domain: DomainState, allocation: int) -> _Curve | No
         return None
     low, high = limits(domain, pool.chunk)
     most = min(high // pool.chunk, len(known.expected))
-    return _Curve(domain, known, max(1, low // pool.chunk), most, allocation // pool.chunk)
+    return _Curve(domain, known, max(1, low // pool.chunk), most, allocation // pool.chunk, pool.chunk)
 
 
 def _curves(pool: PoolState, decision: Decision) -> list[_Curve]:
@@ -351,7 +352,9 @@ def _differences(curve: _Curve, way: int, settings: ExploreSettings) -> tuple[Nu
     expected, distance = np.array(curve.worth.expected), np.array(curve.worth.distance)
     error = np.hypot(curve.worth.error, settings.unforeseen * distance * expected)
     far = math.ceil(settings.far * curve.high)
-    if way > 0 and distance[far - 1 : curve.high].all():  # none of them was measured
+    # A team need not have all threads of its last core: less than a chunk away is there.
+    near_by = np.log1p((curve.chunk - 0.5) / (curve.chunk * np.arange(far, curve.high + 1)))
+    if way > 0 and (distance[far - 1 : curve.high] > near_by).all():  # none of them was measured
         error[far - 1 :] = np.hypot(error[far - 1 :], settings.far_error * expected[far - 1 :])
     here, there = error[size - 1], error[sizes - 1]
     alike = np.exp(-np.abs(np.log(sizes / size)) / ALIKE)
