@@ -111,6 +111,13 @@ def test_claims_about_sizes_that_it_never_had_count_for_nothing():
     assert [one.cpus for one in recall(remember(larger, [point(12, 9.0)], 3.0, 4), 3.0)] == [8, 9, 12]
 
 
+def test_of_what_one_report_said_less_is_sure():
+    """Four errors of a report off: much against many reports, and not against one."""
+    once, often = told(CurveMemory(), 8, [5.0], 0.5), told(CurveMemory(), 8, [5.0, 5.01] * 12, 0.5)
+    assert told(once, 8, [7.0, 7.01, 7.02], 0.5, from_s=30.0).phases == 0
+    assert told(often, 8, [7.0, 7.01, 7.02], 0.5, from_s=30.0).phases == 1
+
+
 @pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
 def test_garbage_is_left_out(bad):
     memory = remember(CurveMemory(), [point(4, bad), point(5, 2.0, bad), point(6, 2.0, samples=0)], 0.0, 8)

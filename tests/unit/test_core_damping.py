@@ -84,6 +84,8 @@ def test_a_change_is_valued_by_the_curves_and_the_weights():
     assert by_curves.moved == pytest.approx(6 / 36)
     assert by_curves.changing == pytest.approx(1.0)
     assert change(state, state.domains, {"a": 0, "b": 0}, {"a": 1, "b": 1}, logarithmic).gain == math.inf
+    unknown = pool(domain("a", 0.0, weight=2.0, points=()), domain("b", 0.5))
+    assert fitted(unknown)(unknown.domains[0], 18) == 36.0
 
 
 @given(st.data())

@@ -58,6 +58,12 @@ def test_an_unsure_pair_is_varied_and_says_why():
     assert unvaried(with_allocations(state, result.allocations), result.memory) == state
 
 
+@pytest.mark.parametrize("heavy", [0, 1])
+def test_what_may_be_gained_and_lost_counts_by_weight(heavy):
+    domains = [replace(one, weight=50.0 if number == heavy else 1.0) for number, one in enumerate(UNSURE)]
+    assert explored(pool(*domains)).allocations[domains[heavy].name] > 18
+
+
 @pytest.mark.parametrize(
     "domains",
     [

@@ -78,11 +78,24 @@ def test_what_is_varied_goes_back_and_decisions_do_not_see_it():
     after = learner.decide(sure, max_speedup_fitted, {}, during.memory)
     assert learner.exploring == set()
     assert sum(after.allocations.values()) == 36
-    assert after.reasons.keys() >= {d.name for d in sure.domains if after.allocations[d.name] != d.allocation}
+    for domain in sure.domains:
+        to = after.allocations[domain.name]
+        assert to == domain.allocation or after.reasons[domain.name].startswith(f"{domain.allocation} -> {to}: ")
     assert learner.cost > 0
     assert learner.lost_s > 0
     learner.forget()
     assert learner.cost == 0
+
+
+def test_what_was_varied_says_where_it_comes_from_and_why_it_goes():
+    learner = Learner(0.01)
+    first = learner.decide(state(a=18, b=18), max_speedup_fitted, {}, DecideMemory())
+    varied = with_allocations(state(1.0, a=18, b=18), first.allocations)
+    a, b = varied.domains
+    b = replace(b, minimum=4, demand=4)
+    after = learner.decide(replace(varied, domains=(a, b)), max_speedup_fitted, {}, first.memory)
+    assert after.reasons["b"] == f"{b.allocation} -> 4: it could now use 4 (demand 4, maximum 36)"
+    assert after.reasons["a"].startswith(f"{a.allocation} -> {after.allocations['a']}: ")
 
 
 def test_nothing_is_varied_for_policies_that_do_not_ask_nor_where_it_is_off():
