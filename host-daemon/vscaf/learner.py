@@ -66,7 +66,7 @@ class Learner:
             return decision
         before = self._memory.varied
         settings = replace(self._settings, transition_s=self.transition_s)
-        decided = with_allocations(limited_claims(base, "", options), decision.allocations)
+        decided = with_allocations(limited_claims(base, "that explores", options), decision.allocations)
         exploration = explore(decided, decision, self._memory, settings)
         self._memory = exploration.memory
         now = exploration.allocations

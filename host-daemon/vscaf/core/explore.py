@@ -123,7 +123,7 @@ def unvaried(pool: PoolState, memory: ExploreMemory) -> PoolState:
 def explore(
     pool: PoolState, decision: Decision, memory: ExploreMemory, settings: ExploreSettings = ExploreSettings()
 ) -> Exploration:
-    """The decision, with chunks moved between two domains, or from one to nobody, where that is worth trying.
+    """The decision, with chunks moved between two domains, or one and nobody, where that is worth trying.
 
     pool: as decide() was given it. Laws: every domain stays within its bounds and in whole chunks; nobody gets to rest
     or to run; the sum is at most the pool, and the decision's where chunks go from one domain to another. Nothing is
