@@ -1,14 +1,20 @@
 """What the daemon learns by its decisions: how long transitions take, and what it varies on purpose."""
 
+from contextlib import closing
 from dataclasses import replace
 
 import pytest
 from vscaf import learner as module
+from vscaf.config import Config, PolicyConfig
 from vscaf.core.damping import with_allocations
 from vscaf.core.decide import DecideMemory, decide
 from vscaf.core.explore import explore
 from vscaf.core.standing import State
+from vscaf.hypervisor.simulated import SimulatedHost
+from vscaf.hypervisor.values import HostCpus
+from vscaf.journal import Journal
 from vscaf.learner import FIRST_TRANSITION_S, MOST_FITS, MOST_TRANSITION_S, Learner
+from vscaf.loop import Daemon
 from vscaf_policies import DomainState, PoolState, SpeedupPoint, estimates
 from vscaf_policies.equipartition import equipartition
 from vscaf_policies.max_speedup_fitted import max_speedup_fitted
@@ -180,3 +186,17 @@ def test_what_bounds_a_word_bounds_what_is_tried() -> None:
         memory, has = decision.memory, dict(decision.allocations)
         assert max(has.values()) <= 10
     assert learner.lost_s > 0  # something was tried
+
+
+def test_under_another_policy_the_daemon_learns_anew(tmp_path) -> None:
+    numbers = frozenset(range(36))
+    cpus = HostCpus(numbers, tuple(frozenset({cpu}) for cpu in numbers), dict.fromkeys(numbers, 0))
+    fitted_policy = PolicyConfig(name="max-speedup-fitted")
+    config = Config(pool="0-35", policy=fitted_policy, exploration_percent=5.0)
+    with closing(Journal(tmp_path, "boot")) as journal:
+        daemon = Daemon(config, SimulatedHost(cpus), cpus, journal)
+        daemon.learner.decide(state(a=18, b=18), max_speedup_fitted, {}, DecideMemory())
+        assert daemon.learner.exploring
+        assert daemon.learner.lost_s > 0
+        daemon.use_policy(PolicyConfig(name="equipartition"), equipartition)
+        assert (daemon.learner.exploring, daemon.learner.lost_s) == (frozenset(), 0.0)

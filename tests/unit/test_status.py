@@ -3,6 +3,7 @@
 import io
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import msgspec
@@ -10,10 +11,10 @@ import pytest
 from rich.console import Console
 from vscaf.agentlink.link import AgentLink
 from vscaf.agentlink.messages import ReportedProcess
-from vscaf.config import DomainConfig
+from vscaf.config import Config, DomainConfig
 from vscaf.control.messages import RulesStatus
 from vscaf.hypervisor.values import DomainKey, DomainSeen, RunState
-from vscaf.status import domain_status, process_status, table
+from vscaf.status import domain_status, process_status, status, table
 
 LEARNING = {"cost": 0.31, "budget": 0.01, "used": 0.0082, "metric": "rate", "counters": True}
 DECOMPOSITION = {
@@ -201,3 +202,23 @@ def test_the_status_of_a_domain() -> None:
 def test_what_is_left_alone_has_no_partition(state: str) -> None:
     got = domain_status(Shown(state=state, unmanaged_why="by request"))
     assert (got.state, got.partition, got.allocation, got.why) == (state, None, None, "by request")
+
+
+def test_what_is_tried_and_what_it_has_cost_is_said() -> None:
+    learner = SimpleNamespace(transition_s=0.12344, exploring=frozenset("ba"), cost=0.0042, lost_s=1.5)
+    daemon = SimpleNamespace(
+        config=Config(pool="0-3"),
+        policy_name="max-speedup-fitted",
+        policy_options={},
+        policy_previous=None,
+        reserve=frozenset(),
+        decision=None,
+        unknown_since_s=None,
+        transitions=7,
+        learner=learner,
+        violations=[],
+        managed={},
+    )
+    said = status(daemon)
+    assert (said["exploring"], said["exploration_cost"], said["exploration_lost_s"]) == (["a", "b"], 0.0042, 1.5)
+    assert said["transition_s"] == 0.1234
