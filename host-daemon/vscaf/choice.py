@@ -1,17 +1,50 @@
-"""The policy that decides, and the one before it."""
+"""The policy that is chosen, and what policies are shown of the pool."""
 
-from vscaf_policies import Policy, PolicyError, PoolState
+from collections.abc import Iterable
+from dataclasses import replace
+
+from vscaf_policies import DomainState, Policy, PolicyError, PoolState
 from vscaf_policies.registry import load_policy
 
 from vscaf.config import PolicyConfig
 from vscaf.core.decide import decide
 from vscaf.errors import UsageError
+from vscaf.managed import ManagedDomain
 from vscaf.pool import HostPool
 
 
-def empty_pool(pool: HostPool) -> PoolState:
-    """The pool without a domain: to try a policy and its options on."""
-    return PoolState(len(pool.cpus), pool.topology.chunk, 0.0, ())
+def shown_pool(
+    pool: HostPool, domains: Iterable[ManagedDomain] = (), newcomer_s: float = 0.0, now_s: float = 0.0
+) -> PoolState:
+    """The pool and *domains* as policies see them at the time now_s, in seconds.
+
+    newcomer_s: for how long a domain that has begun to compute is a newcomer.
+    """
+    states = tuple([_shown_domain(pool, domain, newcomer_s, now_s) for domain in domains])
+    return PoolState(len(pool.cpus), pool.topology.chunk, now_s, states)
+
+
+def _shown_domain(pool: HostPool, domain: ManagedDomain, newcomer_s: float, now_s: float) -> DomainState:
+    rules, maximum = domain.rules, domain.maximum
+    has = domain.goal.partition if domain.goal is not None else domain.held & pool.cpus
+    since_s = domain.demand_since_s
+    state = DomainState(
+        name=domain.name,
+        minimum=min(rules.minimum, maximum),
+        maximum=maximum,
+        weight=rules.weight,
+        priority=rules.priority,
+        demand=domain.demand,
+        allocation=len(has),
+        may_rest=pool.rest_of(rules) != "keep",
+        scaf_weight=domain.scaf_weight,
+        newcomer=since_s is not None and now_s - since_s < newcomer_s,
+        points=domain.points,
+    )
+    if domain.goal is None or domain.standing is None or not domain.standing.lost:
+        return state
+    # Nobody knows where it runs: it keeps what it was to have, and nobody else gets it.
+    return replace(state, minimum=max(1, len(has)), maximum=max(1, len(has)), demand=len(has), may_rest=not has)
 
 
 def chosen_policy(chosen: PolicyConfig, pool: PoolState) -> Policy:

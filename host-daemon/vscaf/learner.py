@@ -66,18 +66,16 @@ class Learner:
             return decision
         before = self._memory.varied
         settings = replace(self._settings, transition_s=self.transition_s)
-        decided = with_allocations(limited_claims(base, "", options), decision.allocations)
+        decided = with_allocations(limited_claims(base, "that explores", options), decision.allocations)
         exploration = explore(decided, decision, self._memory, settings)
         self._memory = exploration.memory
-        if not before and not exploration.memory.varied:
-            return decision
         now = exploration.allocations
-        back = {
-            name: f"{cpus} -> {now[name]}: it was explored"
-            for name, cpus in before.items()
-            if now.get(name, cpus) != cpus and name not in decision.reasons
-        }
-        return replace(decision, allocations=now, reasons={**back, **decision.reasons, **exploration.reasons})
+        reasons = {**decision.reasons, **exploration.reasons}
+        for name, cpus in before.items():  # these come from another size than the one that was decided for them
+            if now.get(name, cpus) != cpus:
+                why = reasons[name].partition(": ")[2] if name in reasons else "it was explored"
+                reasons[name] = f"{cpus} -> {now[name]}: {why}"
+        return replace(decision, allocations=now, reasons=reasons)
 
     def _in_turn(self, pool: PoolState) -> PoolState:
         """New points of MOST_FITS domains at most; until their turn the others have those of before, or none.

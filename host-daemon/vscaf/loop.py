@@ -11,11 +11,11 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from vscaf_policies import DomainState, Policy, PoolState
+from vscaf_policies import Policy, PoolState
 
 from vscaf import clock
 from vscaf.agentlink.interface import LinkMaker
-from vscaf.choice import chosen_policy, empty_pool
+from vscaf.choice import chosen_policy, shown_pool
 from vscaf.config import Config, PolicyConfig
 from vscaf.core.decide import DecideMemory, Decision
 from vscaf.core.invariants import check_partitions
@@ -75,7 +75,7 @@ class Daemon:
         self.roster = Roster(config, host, self.pool, self._records, self._on_news, self.wake, links)
         self._host = host
         self._cpus_at_s = clock.now_s()
-        self._policy = chosen_policy(config.policy, empty_pool(self.pool))
+        self._policy = chosen_policy(config.policy, shown_pool(self.pool))
         self._memory = DecideMemory()
         self.learner = Learner(config.exploration_percent / 100)
         self._placed: tuple[object, ...] = ()
@@ -119,7 +119,7 @@ class Daemon:
     @staticmethod
     def check(config: Config, cpus: HostCpus) -> None:
         """UsageError where a daemon of this configuration could not work on a host of these pCPUs."""
-        chosen_policy(config.policy, empty_pool(HostPool(config, cpus)))
+        chosen_policy(config.policy, shown_pool(HostPool(config, cpus)))
 
     def _on_news(self) -> None:
         self._news.set()
@@ -264,35 +264,8 @@ class Daemon:
 
     def pool_state(self) -> PoolState:
         """The pool and the domains that take part, as policies see them."""
-        now_s = clock.now_s()
-        return PoolState(
-            cpus=len(self.pool.cpus),
-            chunk=self.pool.topology.chunk,
-            time_s=now_s,
-            domains=tuple(self._state(domain, now_s) for domain in self.roster.taking_part().values()),
-        )
-
-    def _state(self, domain: ManagedDomain, now_s: float) -> DomainState:
-        rules, maximum = domain.rules, domain.maximum
-        has = domain.goal.partition if domain.goal is not None else domain.held & self.pool.cpus
-        since_s = domain.demand_since_s
-        state = DomainState(
-            name=domain.name,
-            minimum=min(rules.minimum, maximum),
-            maximum=maximum,
-            weight=rules.weight,
-            priority=rules.priority,
-            demand=domain.demand,
-            allocation=len(has),
-            may_rest=self.pool.rest_of(rules) != "keep",
-            scaf_weight=domain.scaf_weight,
-            newcomer=since_s is not None and now_s - since_s < self.config.newcomer_ms / 1000,
-            points=domain.points,
-        )
-        if domain.goal is None or domain.standing is None or not domain.standing.lost:
-            return state
-        # Nobody knows where it runs: it keeps what it was to have, and nobody else gets it.
-        return replace(state, minimum=max(1, len(has)), maximum=max(1, len(has)), demand=len(has), may_rest=not has)
+        domains = self.roster.taking_part().values()
+        return shown_pool(self.pool, domains, self.config.newcomer_ms / 1000, clock.now_s())
 
     async def _set_goals(self, pool: PoolState, decision: Decision) -> None:
         """Places the decision where anything about it is new, and writes the journal before it is brought about."""

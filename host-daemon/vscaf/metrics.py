@@ -88,14 +88,17 @@ class StatusCollector(Collector):
                 "Share of the predicted sum of speedups that trying other splits has cost on average",
                 status["exploration_cost"],
             ),
+            # No counter: what a variation has cost is known better once it has ended, and may be less.
+            "vscaf_exploration_lost_seconds": (
+                "Seconds of the whole predicted sum of speedups that trying other splits has cost",
+                status["exploration_lost_s"],
+            ),
             "vscaf_exploring_domains": ("Domains whose allocation is varied on purpose", len(status["exploring"])),
             "vscaf_violations": ("Laws that the present partition breaks", len(status["violations"])),
         }
         for name, (words, value) in gauges.items():
             yield GaugeMetricFamily(name, words, float(value))
         yield CounterMetricFamily("vscaf_transitions", "Changes of the partition", float(status["transitions"]))
-        words = "Seconds of the whole predicted sum of speedups that trying other splits has cost"
-        yield CounterMetricFamily("vscaf_exploration_lost_seconds", words, float(status["exploration_lost_s"]))
         counts = CounterMetricFamily("vscaf_events", "Events by kind", labels=["kind"])
         for kind, count in self._events().items():
             counts.add_metric([_label(kind)], float(count))

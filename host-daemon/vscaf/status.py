@@ -213,6 +213,8 @@ def table(state: Mapping[str, Any]) -> Group:
 
 def _domains(state: Mapping[str, Any]) -> Table:
     heading = f"policy {state['policy']}, pool {state['pool']}, {state['transitions']} transitions"
+    if state["exploration_cost"] > 0:
+        heading += f", exploring cost {state['exploration_cost']:.1%}"
     if state["unknown"]:
         heading += ", libvirt does not answer: everything below is old"
     rows = Table(title=Text(printable(heading)), title_justify="left")

@@ -3,18 +3,20 @@
 import math
 import random
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import combinations_with_replacement, pairwise
 
 from vscaf.core.curve import CurveMemory, recall, remember, renewed
-from vscaf.core.decide import DecideMemory, decide
-from vscaf.core.explore import ExploreMemory, ExploreSettings, explore, unvaried
-from vscaf_policies import DomainState, Policy, PoolState, SpeedupPoint
+from vscaf.core.decide import DecideMemory
+from vscaf.core.explore import ExploreSettings
+from vscaf.learner import Learner
+from vscaf_policies import DomainState, PoolState, SpeedupPoint
 from vscaf_policies.max_speedup_fitted import max_speedup_fitted
 
-PERIOD_S, REPORT_S, ARRIVAL_S = 0.25, 1.0, 0.5
+PERIOD_S, REPORT_S, ARRIVAL_S, NEWCOMER_S = 0.25, 1.0, 0.5, 2.0
 
-SETTINGS = ExploreSettings()
+NOISE = 0.10
+"""Relative standard deviation of a report."""
 
 Curve = Callable[[float], float]
 
@@ -64,27 +66,26 @@ CURVES: dict[str, Curve] = {
 
 
 def best_split(curves: Mapping[str, Curve], cpus: int) -> float:
-    """The largest sum of speedups of a static split of all CPUs."""
+    """The largest sum of speedups of a static split, which may leave CPUs over: some are slower for more."""
     best = [0.0] + [-math.inf] * cpus
     for curve in curves.values():
         values = [0.0, *(curve(p) for p in range(1, cpus + 1))]
         best = [max((best[c - k] + values[k] for k in range(1, c + 1)), default=-math.inf) for c in range(cpus + 1)]
-    return best[cpus]
+    return max(best)
 
 
 @dataclass
 class Outcome:
-    """sums: true sum of speedups in each period. decided: of the decided split. allocations: of each period."""
+    """sums: true sum of speedups in each period. allocations: of each period. lost_s: what exploring cost."""
 
     sums: list[float]
-    decided: list[float]
     allocations: list[dict[str, int]]
-    memory: ExploreMemory
     best: float
+    lost_s: float = 0.0
 
-    def gap(self, from_s: float, to_s: float = math.inf) -> float:
-        """Of the mean sum in a window, against the best static split."""
-        window = self.sums[int(from_s / PERIOD_S) : int(min(to_s, 1e9) / PERIOD_S)]
+    def gap(self, from_s: float) -> float:
+        """Of the mean sum from then on, against the best static split."""
+        window = self.sums[int(from_s / PERIOD_S) :]
         return 1.0 - sum(window) / len(window) / self.best
 
     def transitions(self, from_s: float = 0.0) -> int:
@@ -98,28 +99,25 @@ def run(
     *,
     seconds: float = 40.0,
     seed: int = 1,
-    noise: float = 0.10,
-    policy: Policy = max_speedup_fitted,
-    settings: ExploreSettings | None = SETTINGS,
-    newcomer_s: float = 2.0,
+    explores: bool = True,
 ) -> Outcome:
-    """Domains that all start at 0 s and compute all the time. settings: None: nothing is explored."""
+    """Domains that all start at 0 s and compute all the time, under max-speedup-fitted, in the daemon's hands."""
     chance = random.Random(seed)
     names = sorted(curves)
     memories = dict.fromkeys(names, CurveMemory())
     points: dict[str, tuple[SpeedupPoint, ...]] = dict.fromkeys(names, ())
     has = dict.fromkeys(names, 0)
     arrived: dict[str, tuple[float, int, int]] = dict.fromkeys(names, (0.0, 0, 0))  # when, before, now
-    decided, explored = DecideMemory(), ExploreMemory()
-    outcome = Outcome([], [], [], explored, best_split(curves, cpus))
+    learner, decided = Learner(ExploreSettings().steady if explores else 0.0), DecideMemory()
+    outcome = Outcome([], [], best_split(curves, cpus))
     for period in range(int(seconds / PERIOD_S)):
         now_s = period * PERIOD_S
         if period % round(REPORT_S / PERIOD_S) == 2:
             for name in names:
                 since_s, _before, size = arrived[name]
                 if size > 1 and now_s - since_s >= ARRIVAL_S:
-                    said = max(0.05, curves[name](size) * (1.0 + chance.gauss(0.0, noise)))
-                    report = SpeedupPoint(size, said, max(noise, 0.01) * said, 8)
+                    said = max(0.05, curves[name](size) * (1.0 + chance.gauss(0.0, NOISE)))
+                    report = SpeedupPoint(size, said, NOISE * said, 8)
                     memories[name] = remember(memories[name], (report,), now_s, size)
                     points[name] = renewed(points[name], recall(memories[name], now_s))
         pool = PoolState(
@@ -129,19 +127,13 @@ def run(
             tuple(
                 DomainState(
                     name=name, minimum=1, maximum=cpus, weight=1.0, demand=cpus, allocation=has[name], may_rest=True,
-                    scaf_weight=None, newcomer=now_s < newcomer_s, points=points[name],
+                    scaf_weight=None, newcomer=now_s < NEWCOMER_S, points=points[name],
                 )
                 for name in names
             ),
         )  # fmt: skip
-        base = unvaried(pool, explored)
-        decision = decide(base, policy, {}, decided)
-        decided = decision.memory
-        allocations = dict(decision.allocations)
-        if settings is not None:
-            base = replace(base, domains=tuple(replace(d, allocation=allocations[d.name]) for d in base.domains))
-            exploration = explore(base, decision, explored, settings)
-            explored, allocations = exploration.memory, dict(exploration.allocations)
+        decision = learner.decide(pool, max_speedup_fitted, {}, decided)
+        decided, allocations = decision.memory, dict(decision.allocations)
         assert sum(allocations.values()) <= cpus
         for name in names:
             if allocations[name] != has[name]:
@@ -153,9 +145,8 @@ def run(
             cpus_now = size if now_s - since_s >= ARRIVAL_S or not before else min(before, size)
             speeds += curves[name](cpus_now)
         outcome.sums.append(speeds)
-        outcome.decided.append(sum(curves[name](decision.allocations[name]) for name in names))
         outcome.allocations.append(allocations)
-    outcome.memory = explored
+    outcome.lost_s = learner.lost_s
     return outcome
 
 

@@ -89,6 +89,7 @@ def test_a_phase_that_ends_makes_other_sizes_forgotten_at_once():
     thrice = told(memory, 8, [3.0, 3.1, 2.9], 0.3, from_s=6.0)
     (known,) = recall(thrice, 9.0)
     assert known.speedup == pytest.approx(3.0, abs=0.1)
+    assert known.standard_error == pytest.approx(0.3 / math.sqrt(1.5), rel=0.01), "three reports, hardly independent"
     assert thrice.phases == memory.phases + 1
 
 
@@ -108,6 +109,13 @@ def test_claims_about_sizes_that_it_never_had_count_for_nothing():
     assert lied is memory
     larger = remember(memory, [point(9, 8.0)], 2.0, 12)
     assert [one.cpus for one in recall(remember(larger, [point(12, 9.0)], 3.0, 4), 3.0)] == [8, 9, 12]
+
+
+def test_of_what_one_report_said_less_is_sure():
+    """Four errors of a report off: much against many reports, and not against one."""
+    once, often = told(CurveMemory(), 8, [5.0], 0.5), told(CurveMemory(), 8, [5.0, 5.01] * 12, 0.5)
+    assert told(once, 8, [7.0, 7.01, 7.02], 0.5, from_s=30.0).phases == 0
+    assert told(often, 8, [7.0, 7.01, 7.02], 0.5, from_s=30.0).phases == 1
 
 
 @pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])

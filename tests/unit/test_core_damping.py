@@ -8,7 +8,7 @@ from itertools import pairwise
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from vscaf.core.damping import TURNOVER_S, Change, Damping, Turnover, change, fitted, logarithmic, nearest
+from vscaf.core.damping import TURNOVER_S, Asked, Change, Damping, Turnover, change, fitted, logarithmic, nearest
 from vscaf.core.decide import DecideMemory, decide
 from vscaf_policies import DomainState, PoolState, SpeedupPoint
 from vscaf_policies.intpart import integer_partition
@@ -84,6 +84,8 @@ def test_a_change_is_valued_by_the_curves_and_the_weights():
     assert by_curves.moved == pytest.approx(6 / 36)
     assert by_curves.changing == pytest.approx(1.0)
     assert change(state, state.domains, {"a": 0, "b": 0}, {"a": 1, "b": 1}, logarithmic).gain == math.inf
+    unknown = pool(domain("a", 0.0, weight=2.0, points=()), domain("b", 0.5))
+    assert fitted(unknown)(unknown.domains[0], 18) == 36.0
 
 
 @given(st.data())
@@ -101,6 +103,11 @@ def test_the_nearest_split_gives_the_new_their_part_and_moves_no_further_than_th
     assert sum(near.values()) == sum(target.values())
     moved = sum(abs(near[name] - present[name]) for name in names)
     assert moved <= sum(abs(target[name] - present[name]) for name in names)
+
+
+def test_those_with_the_furthest_to_go_go_first():
+    present, target = {"a": 9, "b": 9, "c": 6, "new": 0}, {"a": 8, "b": 4, "c": 8, "new": 4}
+    assert nearest(present, target, frozenset("abc")) == {"a": 9, "b": 5, "c": 6, "new": 4}
 
 
 def test_a_newcomer_takes_its_share_from_few_while_much_comes_and_goes():
@@ -134,9 +141,23 @@ def test_when_one_comes_the_others_change_no_more_than_it_pays(per_second):
     assert split["new"] == 12
     if per_second:
         assert split == {"a": 18, "b": 6, "new": 12}
+        decision = decide(now, max_speedup_fitted, {}, memory, Damping(transition_s=0.5))
+        later = applied(now, decision, 0.25)
+        again = decide(later, max_speedup_fitted, {}, decision.memory, Damping(transition_s=0.5))
+        assert again.allocations == split, "what did not pay then is not done a look later"
     else:
         assert split == max_speedup_fitted(now, {})
         assert split["a"] > 20
+
+
+def test_who_is_no_newcomer_any_more_gets_its_part_when_another_comes():
+    """As it is known now for the first time, what it has is no more than an equal share."""
+    before = pool(domain("a", 0.0, 18, newcomer=True), domain("b", 0.5, 18))
+    memory = replace(decide(before, max_speedup_fitted, {}).memory, turnover=Turnover(2.0, 0.0))
+    now = pool(domain("a", 0.0, 18), before.domains[1], domain("new", 0.1, newcomer=True))
+    split = decide(now, max_speedup_fitted, {}, memory).allocations
+    assert split == max_speedup_fitted(now, {})
+    assert split["a"] > 20
 
 
 def test_when_it_is_quiet_again_what_was_put_off_is_done():
@@ -189,6 +210,74 @@ def test_one_chunk_more_is_given_to_those_that_go_on_asking():
     sizes = [one["a"] for one in seen]
     patience = int(4 * Damping().patience_s)
     assert sizes == [18] * (1 + patience) + [19] * (29 - patience)
+
+
+def test_a_policy_by_curves_is_not_followed_because_it_goes_on_asking():
+    """It explores, so what little it asks for again is what it has seen already."""
+
+    def asks(state, _options):
+        return {"a": 19, "b": 17} if state.domains[0].scaf_weight else {"a": 18, "b": 18}
+
+    vars(asks)["explores"] = True
+    before = pool(domain("a", 0.10, 18), domain("b", 0.12, 18))
+    memory = decide(before, asks, {}).memory
+    learned = pool(replace(before.domains[0], scaf_weight=3.0), before.domains[1])
+    assert 0.0 < change(learned, learned.domains, {"a": 18, "b": 18}, {"a": 19, "b": 17}, fitted(learned)).gain < 0.01
+    for second in range(int(2 * Damping().horizon_s)):
+        decision = decide(replace(learned, time_s=float(second)), asks, {}, memory)
+        memory = decision.memory
+        assert decision.allocations == {"a": 18, "b": 18}
+
+
+def test_what_is_asked_for_is_forgotten_with_those_who_asked():
+    damping, state = Damping(), pool(domain("a", 0.0, 18), domain("b", 0.0, 18))
+    asked = Asked()
+    for second in range(3):
+        asked = asked.after({"a": 18, "b": 18}, {"a": 24, "b": 12}, replace(state, time_s=float(second)), damping)
+    memory = replace(decide(state, max_speedup, {}).memory, asked=asked.followed(asked.due(2.0, damping)))
+    assert memory.asked.last.keys() == {"a", "b"}
+    alone = decide(pool(domain("a", 0.0, 36)), max_speedup, {}, memory)
+    assert alone.memory.asked == Asked()
+
+
+def test_who_becomes_another_program_is_followed_as_quickly_as_at_first():
+    damping, now = Damping(), pool(domain("a", 0.0, 18))
+    asked = Asked(last={"a": 1}, turned={"a": 5})
+    for second in range(damping.decisions):
+        asked = asked.after({"a": 18}, {"a": 9}, replace(now, time_s=float(second)), damping)
+    after = asked.followed(asked.due(float(damping.decisions), damping))
+    assert (after.last, after.turned) == ({"a": -1}, {"a": 0})
+    little = Asked(last={"a": 1}, turned={"a": 5}).after({"a": 18}, {"a": 17}, now, damping)
+    assert little.due(damping.horizon_s - 1.0, damping) == frozenset()
+    assert little.followed(little.due(damping.horizon_s, damping)).turned == {"a": 6}
+
+
+def lopsided(state, _options):
+    """A policy whose answer is what was learned of each domain last, and is little more or less than it has."""
+    return {domain.name: int(domain.scaf_weight) for domain in state.domains}
+
+
+def test_who_waits_goes_on_waiting_while_others_have_what_they_asked_for():
+    """A pair begins to ask every 3 s; one that turned before has to ask for 8 s, and has its turn all the same."""
+    patience_s, pairs = Damping().patience_s, 8
+    names = [f"{way}{number}" for number in range(pairs) for way in ("less", "more")]
+    has, memory, changed_at_s = dict.fromkeys(names, 10), DecideMemory(), {}
+    for period in range(4 * (3 * pairs + 12)):
+        time_s = period / 4
+        wanted = {
+            name: 10.5 + (0 if time_s <= 3 * int(name[4:]) else 1 if name.startswith("more") else -1) for name in names
+        }
+        domains = tuple(log_domain(name, wanted[name], has[name]) for name in names)
+        if not period:
+            memory = decide(PoolState(10 * len(names), 1, time_s, domains), lopsided, {}).memory
+            memory = replace(memory, asked=Asked(last={"more3": -1}, turned={"more3": 1}))
+        decision = decide(PoolState(10 * len(names), 1, time_s, domains), lopsided, {}, memory)
+        changed_at_s |= {name: time_s for name in names if decision.allocations[name] != has[name]}
+        has, memory = dict(decision.allocations), decision.memory
+    for name in names:
+        began_s = 3 * int(name[4:]) + 0.25
+        waits_s = 2 * patience_s if name == "more3" else patience_s
+        assert began_s + patience_s <= changed_at_s[name] <= began_s + waits_s + 0.25, name
 
 
 def test_a_share_between_two_sizes_turns_less_and_less_often():

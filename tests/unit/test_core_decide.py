@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pools import domain, pool
 from vscaf.core.decide import Damping, DecideMemory, decide
-from vscaf_policies import PolicyError, PoolState, load_policy
+from vscaf_policies import Answer, PolicyError, PoolState, load_policy
 from vscaf_policies.equipartition import equipartition
 from vscaf_policies.max_speedup import max_speedup
 from vscaf_policies.static import static
@@ -65,6 +65,38 @@ def test_what_a_policy_leaves_over_is_left_over():
 def test_a_policy_that_answers_nonsense_is_named(answer):
     with pytest.raises(PolicyError, match=r"'z'|'a'"):
         decide(pool(4, domain("a")), lambda *_: answer, {})
+
+
+@pytest.mark.parametrize("answer", [[("a", 1)], 4, Answer([("a", 1)])])
+def test_a_policy_that_answers_something_else_than_cpus_by_name_is_told(answer):
+    with pytest.raises(PolicyError, match="CPUs by name"):
+        decide(pool(4, domain("a")), lambda *_: answer, {})
+
+
+def test_a_policy_may_keep_only_such_waiting_as_there_are_and_may_rest():
+    state = pool(4, domain("a"), domain("keeps", may_rest=False))
+    for answer in (Answer({}, queued=frozenset({"z"})), Answer({}, suspended=frozenset({"z"}))):
+        with pytest.raises(PolicyError, match="'z' waiting, which is not in the pool"):
+            decide(state, lambda *_, answer=answer: answer, {})
+    with pytest.raises(PolicyError, match="queues 'keeps', which may not rest"):
+        decide(state, lambda *_: Answer({}, queued=frozenset({"keeps"})), {})
+    both = decide(state, lambda *_: Answer({"a": 4}, frozenset({"a"}), frozenset({"a", "keeps"})), {})
+    assert (both.queued, both.suspended, both.allocations) == (frozenset(), {"a", "keeps"}, {"a": 0, "keeps": 0})
+
+
+def test_whoever_begins_to_wait_and_has_nothing_is_told_why_once():
+    """Its allocation stays 0, so that it waits is the only news."""
+    state = pool(4, domain("a", demand=0), domain("b", minimum=4))
+
+    def queues(state, _options):
+        return Answer({"b": 4}, queued=frozenset({"a"} & {one.name for one in state.domains}))
+
+    first = decide(state, queues, {})
+    state = applied(state, first, a={"demand": 2})
+    second = decide(state, queues, {}, first.memory)
+    assert second.reasons == {"a": "0 -> 0: queued: there is no room for its minimum of 1"}
+    third = decide(applied(state, second), queues, {}, second.memory)
+    assert (third.reasons, third.queued) == ({}, {"a"})
 
 
 def test_a_pool_without_a_chunk_or_with_a_double_is_refused():
@@ -163,6 +195,14 @@ def test_a_present_that_breaks_a_law_is_not_kept():
     for wrong in ({"a": 9, "b": 8}, {"a": 8, "b": 7}, {"a": 16, "b": 0}):
         now = replace(state, domains=tuple(replace(d, allocation=wrong[d.name]) for d in state.domains))
         assert decide(now, max_speedup, {}, first.memory, Damping(math.inf)).allocations == {"a": 8, "b": 8}
+
+
+def test_cpus_of_one_that_is_to_rest_are_not_left_with_it():
+    state = pool(16, known("a", 1.0), known("b", 1.0), domain("idle", demand=0))
+    first = decide(state, max_speedup, {})
+    wrong = {"a": 7, "b": 7, "idle": 2}
+    now = replace(state, domains=tuple(replace(d, allocation=wrong[d.name]) for d in state.domains))
+    assert decide(now, max_speedup, {}, first.memory, Damping(math.inf)).allocations == {"a": 8, "b": 8, "idle": 0}
 
 
 def test_other_options_act_at_once_though_nothing_was_learned():

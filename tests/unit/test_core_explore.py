@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from vscaf.core import explore as module
 from vscaf.core.damping import with_allocations
 from vscaf.core.decide import DecideMemory, Decision
 from vscaf.core.explore import ExploreMemory, ExploreSettings, expected_improvement, explore, unvaried
@@ -57,6 +58,12 @@ def test_an_unsure_pair_is_varied_and_says_why():
     assert unvaried(with_allocations(state, result.allocations), result.memory) == state
 
 
+@pytest.mark.parametrize("heavy", [0, 1])
+def test_what_may_be_gained_and_lost_counts_by_weight(heavy):
+    domains = [replace(one, weight=50.0 if number == heavy else 1.0) for number, one in enumerate(UNSURE)]
+    assert explored(pool(*domains)).allocations[domains[heavy].name] > 18
+
+
 @pytest.mark.parametrize(
     "domains",
     [
@@ -71,7 +78,8 @@ def test_an_unsure_pair_is_varied_and_says_why():
 )
 def test_without_need_nothing_is_varied(domains):
     state = pool(*domains)
-    assert explored(state).allocations == decided(state).allocations
+    rich = ExploreMemory(account_s=SETTINGS.startup_s)
+    assert explored(state, rich).allocations == decided(state).allocations
 
 
 def test_nothing_is_varied_where_domains_share_or_nothing_is_managed():
@@ -100,6 +108,14 @@ def test_programs_that_more_cpus_make_slower_are_tried_with_less():
     assert result.allocations["b"] == 18
 
 
+def test_what_the_policy_left_over_is_tried_too():
+    fixed = {"minimum": 10, "maximum": 10}
+    state = pool(UNSURE[0], known("b", 10, *CURVE, **fixed))
+    result = explored(state)
+    assert 18 < result.allocations["a"] <= CPUS - 10
+    assert result.allocations["b"] == 10
+
+
 def test_an_empty_account_ends_it_and_time_fills_it():
     state = pool(*UNSURE)
     nothing = {"startup_s": 0.0, "steady": 0.0}
@@ -110,6 +126,89 @@ def test_an_empty_account_ends_it_and_time_fills_it():
     late = explored(replace(state, time_s=400.0), memory, **poor)
     assert late.allocations != decided(state).allocations
     assert late.memory.account_s < poor["steady"] * 300.0
+
+
+def test_what_was_too_dear_is_tried_once_the_account_bears_it():
+    """With nothing learned meanwhile: that nothing could be tried holds no longer than the account is too low."""
+    state = pool(*UNSURE)
+    memory, tried_at_s = ExploreMemory(account_s=0.001), None
+    for second in range(60):
+        result = explored(replace(state, time_s=100.0 + second), memory, startup_s=0.0)
+        memory = result.memory
+        if memory.varied:
+            tried_at_s = second
+            break
+    assert tried_at_s is not None
+    assert memory.lost_s <= 0.001 + SETTINGS.steady * tried_at_s
+
+
+def test_what_bounds_forbade_is_tried_once_they_allow_it():
+    state = pool(*UNSURE)
+    fixed = pool(*(replace(d, minimum=18, maximum=18) for d in UNSURE))
+    memory = explored(fixed).memory
+    assert not memory.varied
+    assert explored(replace(state, time_s=101.0), memory).memory.varied
+
+
+def test_nothing_is_looked_for_again_while_nothing_is_new(monkeypatch):
+    state = pool(known("a", 18, *CURVE), known("b", 18, *CURVE))
+    memory = explored(state).memory
+    monkeypatch.setattr(module, "_best_move", lambda *_: pytest.fail("what is known was searched already"))
+    assert not explored(replace(state, time_s=200.0), memory).memory.varied
+
+
+def test_in_a_fleet_those_that_are_known_least_are_looked_at(monkeypatch):
+    unsure = [known(f"unsure-{number}", 2, (2, 1.5, 0.5)) for number in range(3)]
+    sure = [known(f"sure-{number}", 2, (2, 1.5, 0.01), (4, 2.9, 0.01)) for number in range(9)]
+    looked_at, differences = set(), module._differences
+    monkeypatch.setattr(
+        module, "_differences", lambda curve, *rest: looked_at.add(curve.domain.name) or differences(curve, *rest)
+    )
+    explored(pool(*sure, *unsure), domains=3)
+    assert looked_at == {one.name for one in unsure}
+
+
+def test_what_is_lost_comes_from_the_account_as_it_is_lost():
+    state = pool(*UNSURE)
+    first = explored(state).memory
+    learned = tuple(
+        replace(d, points=(*d.points, SpeedupPoint(first.varied[d.name], 2.0 * (d.name == "a") + 1.0, 0.1, 8)))
+        for d in state.domains
+    )
+    during = explore(pool(*learned, time_s=101.0), decided(state), first, SETTINGS).memory
+    other = with_allocations(pool(*learned, time_s=102.0), {"a": 20, "b": 16})
+    ended = explore(other, decided(other), during, replace(SETTINGS, consider_s=math.inf)).memory
+    assert not ended.varied
+    for memory, longer in ((during, first), (ended, during)):
+        assert memory.lost_s > longer.lost_s + 0.2
+        assert memory.account_s + memory.lost_s == pytest.approx(SETTINGS.startup_s)
+
+
+def test_what_is_lost_is_counted_once():
+    """At a constant rate: as much at the end as while it lasts."""
+    state = pool(*UNSURE)
+    first = explored(state).memory
+    learned = tuple(
+        replace(d, points=(*d.points, SpeedupPoint(first.varied[d.name], 2.0 * (d.name == "a") + 1.0, 0.1, 8)))
+        for d in state.domains
+    )
+    memory, seen = first, []
+    for time_s in (101.25, 102.5):
+        result = explore(pool(*learned, time_s=time_s), decided(state), memory, replace(SETTINGS, least_gain=math.inf))
+        seen.append(result.memory.lost_s - memory.lost_s)
+        memory = result.memory
+    assert not memory.varied
+    assert seen[0] == pytest.approx(seen[1]) and seen[0] > 0.2
+
+
+def test_allowances_are_not_saved_up():
+    memory = ExploreMemory()
+    for number in range(6):
+        names = ("a", "b", "c") if number % 2 else ("a", "b")
+        now = pool(*(known(name, 12, *CURVE, minimum=12, maximum=12) for name in names), time_s=100.0 * number)
+        memory = explore(now, decided(now), memory).memory
+        assert memory.account_s <= SETTINGS.startup_s + SETTINGS.steady_most_s
+    assert memory.lost_s == 0.0
 
 
 def test_the_allowance_for_a_start_is_not_given_twice_in_a_minute():
@@ -221,3 +320,13 @@ def test_what_costs_nobody_anything_is_used_to_look_far_once(far_error):
     there = replace(near, points=(*near.points, SpeedupPoint(30, 8.0, 0.02, 8)))
     again = explored(pool(there, giver), far_error=far_error, unforeseen=0.0)
     assert again.allocations["a"] < SETTINGS.far * CPUS
+
+
+def test_a_team_with_a_thread_less_than_its_cores_has_been_far():
+    """On cores of two threads: who was measured with 35 was measured on 36 CPUs."""
+    near = known("a", 18, *flat(8, 2, 4, 6, 8, 10, 12, 14, 18, 21, 24), maximum=35)
+    giver = known("b", 18, *flat(5, *range(2, 37, 2)))
+    for cpus, far in ((27, True), (35, False), (34, False)):
+        there = replace(near, points=(*near.points, SpeedupPoint(cpus, 8.0, 0.02, 8)))
+        found = explored(pool(there, giver, chunk=2), unforeseen=0.0)
+        assert (found.allocations["a"] >= SETTINGS.far * CPUS) == far, cpus

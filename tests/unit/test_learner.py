@@ -1,12 +1,20 @@
 """What the daemon learns by its decisions: how long transitions take, and what it varies on purpose."""
 
+from contextlib import closing
 from dataclasses import replace
 
 import pytest
+from vscaf import learner as module
+from vscaf.config import Config, PolicyConfig
 from vscaf.core.damping import with_allocations
-from vscaf.core.decide import DecideMemory
+from vscaf.core.decide import DecideMemory, decide
+from vscaf.core.explore import explore
 from vscaf.core.standing import State
+from vscaf.hypervisor.simulated import SimulatedHost
+from vscaf.hypervisor.values import HostCpus
+from vscaf.journal import Journal
 from vscaf.learner import FIRST_TRANSITION_S, MOST_FITS, MOST_TRANSITION_S, Learner
+from vscaf.loop import Daemon
 from vscaf_policies import DomainState, PoolState, SpeedupPoint, estimates
 from vscaf_policies.equipartition import equipartition
 from vscaf_policies.max_speedup_fitted import max_speedup_fitted
@@ -33,6 +41,18 @@ def test_transitions_are_timed_from_goal_to_arrival():
         learner.seen({"a": State.COOPERATING}, start_s + 0.1)
         learner.seen({"a": State.COOPERATING}, start_s + 5.0)
     assert learner.transition_s == pytest.approx(0.1, abs=0.02)
+
+
+def test_what_transitions_take_is_reckoned_with(monkeypatch):
+    """By the value of a change, and by what is worth trying."""
+    learner, reckoned = Learner(0.01), []
+    for number in range(60):
+        learner.begun("a", 10.0 * number)
+        learner.seen({"a": State.COOPERATING}, 10.0 * number + 4.0)
+    monkeypatch.setattr(module, "decide", lambda *given: reckoned.append(given[-1].transition_s) or decide(*given))
+    monkeypatch.setattr(module, "explore", lambda *given: reckoned.append(given[-1].transition_s) or explore(*given))
+    learner.decide(state(a=18, b=18), max_speedup_fitted, {}, DecideMemory())
+    assert reckoned == [pytest.approx(4.0, abs=0.1)] * 2
 
 
 def test_who_is_gone_or_stuck_says_nothing_of_transitions():
@@ -64,11 +84,24 @@ def test_what_is_varied_goes_back_and_decisions_do_not_see_it():
     after = learner.decide(sure, max_speedup_fitted, {}, during.memory)
     assert learner.exploring == set()
     assert sum(after.allocations.values()) == 36
-    assert after.reasons.keys() >= {d.name for d in sure.domains if after.allocations[d.name] != d.allocation}
+    for domain in sure.domains:
+        to = after.allocations[domain.name]
+        assert to == domain.allocation or after.reasons[domain.name].startswith(f"{domain.allocation} -> {to}: ")
     assert learner.cost > 0
     assert learner.lost_s > 0
     learner.forget()
     assert learner.cost == 0
+
+
+def test_what_was_varied_says_where_it_comes_from_and_why_it_goes():
+    learner = Learner(0.01)
+    first = learner.decide(state(a=18, b=18), max_speedup_fitted, {}, DecideMemory())
+    varied = with_allocations(state(1.0, a=18, b=18), first.allocations)
+    a, b = varied.domains
+    b = replace(b, minimum=4, demand=4)
+    after = learner.decide(replace(varied, domains=(a, b)), max_speedup_fitted, {}, first.memory)
+    assert after.reasons["b"] == f"{b.allocation} -> 4: it could now use 4 (demand 4, maximum 36)"
+    assert after.reasons["a"].startswith(f"{a.allocation} -> {after.allocations['a']}: ")
 
 
 def test_nothing_is_varied_for_policies_that_do_not_ask_nor_where_it_is_off():
@@ -153,3 +186,17 @@ def test_what_bounds_a_word_bounds_what_is_tried() -> None:
         memory, has = decision.memory, dict(decision.allocations)
         assert max(has.values()) <= 10
     assert learner.lost_s > 0  # something was tried
+
+
+def test_under_another_policy_the_daemon_learns_anew(tmp_path) -> None:
+    numbers = frozenset(range(36))
+    cpus = HostCpus(numbers, tuple(frozenset({cpu}) for cpu in numbers), dict.fromkeys(numbers, 0))
+    fitted_policy = PolicyConfig(name="max-speedup-fitted")
+    config = Config(pool="0-35", policy=fitted_policy, exploration_percent=5.0)
+    with closing(Journal(tmp_path, "boot")) as journal:
+        daemon = Daemon(config, SimulatedHost(cpus), cpus, journal)
+        daemon.learner.decide(state(a=18, b=18), max_speedup_fitted, {}, DecideMemory())
+        assert daemon.learner.exploring
+        assert daemon.learner.lost_s > 0
+        daemon.use_policy(PolicyConfig(name="equipartition"), equipartition)
+        assert (daemon.learner.exploring, daemon.learner.lost_s) == (frozenset(), 0.0)

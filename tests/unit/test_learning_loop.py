@@ -19,7 +19,7 @@ def test_pairs_come_near_the_best_split_and_lose_to_equal_shares_hardly_ever(cpu
         equal = sum(CURVES[name](cpus // 2) for name in pair)
         converged = outcome.sums[int(CONVERGED_S / PERIOD_S) :]
         worse += mean(converged) < 0.95 * equal
-        costs.append(outcome.memory.lost_s)
+        costs.append(outcome.lost_s)
     worst = max(gaps, key=gaps.__getitem__)
     assert mean(gaps.values()) <= 0.02, gaps
     assert gaps[worst] <= 0.08, (worst, gaps[worst])
@@ -31,16 +31,16 @@ def test_pairs_come_near_the_best_split_and_lose_to_equal_shares_hardly_ever(cpu
 
 def test_without_exploring_extreme_splits_are_missed():
     pair = named("lu", "slower-on-8")
-    blind, seeing = (run(pair, 36, seconds=40.0, settings=one) for one in (None, ExploreSettings()))
+    blind, seeing = (run(pair, 36, seconds=40.0, explores=one) for one in (False, True))
     assert seeing.gap(CONVERGED_S) < 0.05 < blind.gap(CONVERGED_S)
-    assert blind.memory.lost_s == 0.0 < seeing.memory.lost_s
+    assert blind.lost_s == 0.0 < seeing.lost_s
 
 
 @pytest.mark.parametrize("pair", [("lu", "lu"), ("linear", "linear"), ("log-2", "log-6"), ("cg", "knee-12-flat")])
 def test_noise_does_not_make_it_go_to_and_fro(pair):
     outcome = run(named(*pair), 36, seconds=80.0)
     assert outcome.transitions(20.0) <= 24, "in a minute, exploring included"
-    still = run(named(*pair), 36, seconds=80.0, settings=None)
+    still = run(named(*pair), 36, seconds=80.0, explores=False)
     assert still.transitions(20.0) <= 6
 
 

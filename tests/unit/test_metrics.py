@@ -91,7 +91,7 @@ def test_a_scrape() -> None:
         ("vscaf_transition_seconds",): 0.125,
         ("vscaf_exploring_domains",): 1,
         ("vscaf_exploration_cost_ratio",): 0.004,
-        ("vscaf_exploration_lost_seconds_total",): 1.5,
+        ("vscaf_exploration_lost_seconds",): 1.5,
         ("vscaf_events_total", "allocation"): 3,
         ("vscaf_events_total", "state"): 5,
         ("vscaf_domains", "cooperating"): 1,

@@ -1,11 +1,12 @@
 """What looks at a domain, period by period, make of its agent's word and of its vCPUs' time."""
 
-import time
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+import msgspec
 import pytest
+from vscaf import clock
 from vscaf.agentlink.link import AgentLink
 from vscaf.agentlink.messages import Report, ReportedPoint, ReportedProcess
 from vscaf.core.standing import Affinity, Standing, Ways
@@ -15,8 +16,15 @@ from vscaf.managed import ManagedDomain
 from vscaf.rules import DomainRules
 from vscaf.sight import infer
 
+START_S = 1000.0
 PERIOD_S = 0.25
 CPUS = 4
+
+
+@pytest.fixture(autouse=True)
+def no_time_passes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """But for what a test says: a report is as young on a machine that has stood still meanwhile."""
+    monkeypatch.setattr(clock, "now_s", lambda: START_S)
 
 
 class Watched:
@@ -28,7 +36,7 @@ class Watched:
         seen = DomainSeen(DomainKey("u", 1), "a", True, RunState.RUNNING, CPUS, CPUS, dict.fromkeys(numbers, 0.0))
         self.domain = ManagedDomain(seen, DomainRules(), host, AgentLink("a", Path("/nowhere"), lambda: None))
         self.domain.maximum = CPUS
-        self.now_s = time.monotonic()
+        self.now_s = START_S
         self.domains = 1
         self.claim(0)
 
@@ -55,7 +63,7 @@ class Watched:
             link.report = Report(
                 sequence=0, online=list(range(CPUS)), demand=demand, busy=busy, processes=list(processes)
             )
-            link.report_at_s = time.monotonic()
+            link.report_at_s = START_S
             infer(self.domain, self.now_s, self.domains)
 
 
@@ -125,6 +133,34 @@ def test_sizes_that_a_program_had_are_remembered_and_another_program_has_its_own
     assert [one.cpus for one in watched.domain.points] == [2, 4]
 
 
+def test_among_many_domains_too_another_program_has_its_own_curve_at_once() -> None:
+    watched = Watched()
+    watched.domains = 500
+    watched.claim(4)
+    watched.look(demand=4, busy=3.9, periods=12, processes=[program("cg", 4, 3.5)])
+    watched.look(demand=4, busy=3.9, periods=8, processes=[program("lu", 4, 2.5)])
+    assert [one.speedup for one in watched.domain.points] == [2.5]
+
+
+def test_nothing_is_remembered_before_there_is_something_to_hold_it_against() -> None:
+    watched = Watched()
+    watched.claim(4)
+    watched.look(demand=4, busy=3.9, periods=4, processes=[program("cg", 4, 3.5)])
+    assert watched.domain.points == ()
+    watched.look(demand=4, busy=3.9, periods=8, processes=[program("cg", 4, 3.5)])
+    assert len(watched.domain.points) == 1
+
+
+def test_sizes_that_a_domain_never_had_are_not_remembered() -> None:
+    watched = Watched()
+    watched.claim(2)
+    program_of_two = program("cg", 2, 1.9)
+    points = [*program_of_two.points, ReportedPoint(p=4, speedup=3.9, standard_error=0.1, samples=8)]
+    claims = msgspec.structs.replace(program_of_two, points=points)
+    watched.look(demand=4, busy=1.95, periods=12, processes=[claims])
+    assert [one.cpus for one in watched.domain.points] == [2]
+
+
 def test_what_its_cpu_time_does_not_bear_is_not_remembered() -> None:
     watched = Watched()
     watched.claim(4)
@@ -179,16 +215,16 @@ def test_silence_while_suspended_is_not_held_against_an_agent(monkeypatch: pytes
     monkeypatch.setattr(AgentLink, "connected", True)
     domain.hear()
     assert domain.standing.answers
-    link.report_at_s = time.monotonic() - 60.0
+    link.report_at_s = START_S - 60.0
     watched.suspend(True)
     domain.hear()
     assert domain.standing.answers and domain.silence_s() == 0.0, "it cannot speak"
     watched.suspend(False)
-    domain.switched_at_s = time.monotonic()
+    domain.switched_at_s = START_S
     domain.hear()
     assert domain.standing.answers and domain.silence_s() < 1.0, "it has not had the time to"
     demand = domain.agent_demand()
     assert demand is not None and demand.age_s < 1.0
-    domain.switched_at_s = time.monotonic() - 10.0
+    domain.switched_at_s = START_S - 10.0
     domain.hear()
     assert not domain.standing.answers

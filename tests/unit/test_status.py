@@ -3,6 +3,7 @@
 import io
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import msgspec
@@ -10,10 +11,10 @@ import pytest
 from rich.console import Console
 from vscaf.agentlink.link import AgentLink
 from vscaf.agentlink.messages import ReportedProcess
-from vscaf.config import DomainConfig
+from vscaf.config import Config, DomainConfig
 from vscaf.control.messages import RulesStatus
 from vscaf.hypervisor.values import DomainKey, DomainSeen, RunState
-from vscaf.status import domain_status, process_status, table
+from vscaf.status import domain_status, process_status, status, table
 
 LEARNING = {"cost": 0.31, "budget": 0.01, "used": 0.0082, "metric": "rate", "counters": True}
 DECOMPOSITION = {
@@ -34,7 +35,7 @@ def process(**fields: Any) -> dict[str, Any]:
     return msgspec.to_builtins(process_status(msgspec.convert(reported, ReportedProcess)))
 
 
-def shown(*processes: dict[str, Any], width: int = 120, **fields: Any) -> str:
+def shown(*processes: dict[str, Any], width: int = 120, exploration_cost: float = 0.0, **fields: Any) -> str:
     domain = {
         "name": "a",
         "state": "contained",
@@ -53,6 +54,7 @@ def shown(*processes: dict[str, Any], width: int = 120, **fields: Any) -> str:
         "pool": "0-3",
         "transitions": 7,
         "unknown": False,
+        "exploration_cost": exploration_cost,
         "domains": [domain, {"name": "b", "state": "not running"}],
     }
     console = Console(width=width, record=True, file=io.StringIO())
@@ -147,6 +149,11 @@ def test_why_a_domain_is_left_alone(state: str) -> None:
     assert "is released" not in shown() and "is unmanaged" not in shown()
 
 
+def test_what_exploring_has_cost() -> None:
+    assert "7 transitions, exploring cost 0.4%" in shown(exploration_cost=0.0042)
+    assert "exploring" not in shown()
+
+
 @pytest.mark.parametrize("state", ["cooperating", "shrinking", "contained", "growing", "resting", "unknown"])
 def test_states(state: str) -> None:
     assert f"│ {state}" in shown(state=state)
@@ -185,6 +192,8 @@ def test_the_status_of_a_domain() -> None:
         patched.setattr(AgentLink, "condition", "stale")
         assert domain_status(Shown(link=link)).agent == "stale"
         assert domain_status(Shown(link=link, ours=True)).agent == "connected", "it cannot speak"
+        patched.setattr(AgentLink, "condition", "deaf")
+        assert domain_status(Shown(link=link, ours=True)).agent == "deaf", "that is another matter"
     resting = domain_status(Shown(state="resting", held=frozenset()))
     assert (resting.partition, resting.allocation) == ("", 0), "none is not the same as not known"
 
@@ -193,3 +202,23 @@ def test_the_status_of_a_domain() -> None:
 def test_what_is_left_alone_has_no_partition(state: str) -> None:
     got = domain_status(Shown(state=state, unmanaged_why="by request"))
     assert (got.state, got.partition, got.allocation, got.why) == (state, None, None, "by request")
+
+
+def test_what_is_tried_and_what_it_has_cost_is_said() -> None:
+    learner = SimpleNamespace(transition_s=0.12344, exploring=frozenset("ba"), cost=0.0042, lost_s=1.5)
+    daemon = SimpleNamespace(
+        config=Config(pool="0-3"),
+        policy_name="max-speedup-fitted",
+        policy_options={},
+        policy_previous=None,
+        reserve=frozenset(),
+        decision=None,
+        unknown_since_s=None,
+        transitions=7,
+        learner=learner,
+        violations=[],
+        managed={},
+    )
+    said = status(daemon)
+    assert (said["exploring"], said["exploration_cost"], said["exploration_lost_s"]) == (["a", "b"], 0.0042, 1.5)
+    assert said["transition_s"] == 0.1234

@@ -21,7 +21,7 @@ from vscaf_policies import SpeedupPoint
 from vscaf.core.model import LEAST_RELATIVE_ERROR
 
 MOST_SIZES = 64
-"""Sizes that are remembered of one domain; the one measured longest ago goes first."""
+"""Sizes that are remembered of one curve; the one measured longest ago goes first."""
 
 MEMORY_S = 60.0
 """What was measured at a size counts 1/e of what is measured there so long after."""
@@ -72,10 +72,10 @@ class KnownSize:
 
 @dataclass(frozen=True, slots=True)
 class CurveMemory:
-    """What remember hands to its next call for the same domain. sizes: sorted, at most MOST_SIZES.
+    """What remember hands to its next call for the same programs. sizes: sorted, at most MOST_SIZES.
 
-    largest: the largest allocation that the domain ever had while it was remembered, in CPUs. phases: how often its
-    curve was found to be another one.
+    largest: the largest allocation that the domain ever had while they ran, in CPUs. phases: how often their curve was
+    found to be another one.
     """
 
     sizes: tuple[KnownSize, ...] = ()
@@ -135,9 +135,10 @@ def remember(memory: CurveMemory, points: Iterable[SpeedupPoint], now_s: float, 
     """*memory* with what was reported at the time now_s, while the domain had *allocation* CPUs (0: it rests).
 
     points: of the domain, as far as they are believed. Points above the largest allocation that it ever had, at one
-    CPU (S(1) = 1 by definition), without samples, and such that say what the last report said are left out. The same
-    size again: the mean of both by their information, where the former forgets with MEMORY_S. A report that contradicts
-    is kept apart; CONTRADICTIONS of them in a row at one size make everything else forgotten at once.
+    CPU (S(1) = 1 by definition), without samples, and such that say what the last report said are left out; what
+    contradicts counts each time that it is said. The same size again: the mean of both by their information, where the
+    former forgets with MEMORY_S. A report that contradicts is kept apart; CONTRADICTIONS of them in a row at one size
+    make everything else forgotten at once.
     """
     largest = max(memory.largest, allocation)
     known = {one.cpus: one for one in memory.sizes}

@@ -122,7 +122,10 @@ class Asked:
         return frozenset(due)
 
     def followed(self, due: frozenset[str]) -> "Asked":
-        """After those that were due had what was asked for. Who had much is taken to have become another program."""
+        """After those that were due had what was asked for; the others go on waiting.
+
+        Who had much is taken to have become another program.
+        """
         last, turned = dict(self.last), dict(self.turned)
         for name in due:
             wish = self.wishes[name]
@@ -131,7 +134,7 @@ class Asked:
             elif last.get(name, wish.way) != wish.way:
                 turned[name] = turned.get(name, 0) + 1
             last[name] = wish.way
-        return Asked({}, last, turned)
+        return Asked({name: wish for name, wish in self.wishes.items() if name not in due}, last, turned)
 
 
 def learns(policy: Policy) -> bool:

@@ -113,6 +113,7 @@ def decide(
     answered = target
     gain, same = 0.0, circumstances.same_as(memory.circumstances)
     asked = memory.asked if same else Asked()
+    still_asked = asked.none()
     turnover = memory.turnover
     if memory.circumstances is not None and not same:
         turnover = turnover.after(pool.time_s, changed=True)
@@ -134,12 +135,12 @@ def decide(
                     if not due:
                         return Decision(present, frozenset(), {}, True, replace(memory, asked=asked), queued, suspended)
                     target = nearest(present, target, frozenset(bounds) - due)
-                    asked = asked.followed(due)
+                    still_asked = asked.followed(due)
     elif target != present and learns(policy) and memory.circumstances is not None and not sharing:
         target = _as_far_as_it_pays(pool, competing, circumstances, memory, target, damping, turnover)
 
     knowledge = {domain.name: domain for domain in competing}
-    decided = DecideMemory(circumstances, knowledge, answered, sharing, turnover, asked.none())
+    decided = DecideMemory(circumstances, knowledge, answered, sharing, turnover, still_asked)
     changed = (
         target != present or sharing != memory.sharing or _waiting(circumstances) != _waiting(memory.circumstances)
     )
@@ -160,8 +161,11 @@ def _taken_apart(
     said: Mapping[str, int] | Answer, asking: tuple[DomainState, ...]
 ) -> tuple[Mapping[str, int], frozenset[str], frozenset[str]]:
     """The policy's CPUs by name, and whom it queues and suspends. PolicyError where that cannot be."""
+    cpus = said.cpus if isinstance(said, Answer) else said
+    if not isinstance(cpus, Mapping):
+        raise PolicyError(f"the policy answered with {cpus!r}: return CPUs by name, an Answer of that, or None")
     if not isinstance(said, Answer):
-        return said, frozenset(), frozenset()
+        return cpus, frozenset(), frozenset()
     may_rest = {domain.name: domain.may_rest for domain in asking}
     for name in sorted({*said.queued, *said.suspended}):
         if name not in may_rest:
@@ -169,7 +173,7 @@ def _taken_apart(
         if name in said.queued and not may_rest[name]:
             raise PolicyError(f"the policy queues {name!r}, which may not rest: give it CPUs, or suspend it")
     suspended = frozenset(said.suspended)
-    return said.cpus, frozenset(said.queued) - suspended, suspended
+    return cpus, frozenset(said.queued) - suspended, suspended
 
 
 def _circumstances(pool: PoolState, competing: tuple[DomainState, ...]) -> Circumstances:
@@ -284,8 +288,6 @@ def _as_far_as_it_pays(  # noqa: PLR0917 (what it depends on)
         and present[name] % chunk == 0
     )
     near = nearest(present, target, settled)
-    if sum(near.values()) < sum(target.values()):  # CPUs that nobody uses go to whoever can use them, at once
-        return target
     extra = change(pool, competing, near, target, fitted(pool))
     horizon_s = turnover.horizon_s(damping.horizon_s)
     return target if near == target or extra.pays(damping.threshold_fitted, horizon_s, damping) else near

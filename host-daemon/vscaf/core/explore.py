@@ -67,9 +67,10 @@ class ExploreMemory:
 
     base: the decision that is varied now, and varied: what some have instead, CPUs by name; empty: nothing is varied.
     whole: the predicted sum of the base. since_s: from when on. at_s: of the last call. considered_at_s: of the last
-    look for something to try, and futile: the knowledge in which nothing was. account_s: what may still be lost, in
-    seconds of the whole sum. granted_at_s: of the last start-up allowance. competing: whose competition it was for.
-    lost_s: what exploring has cost so far, watched_s: in how long, charged_s: for the present variation.
+    look for something to try, and futile: the knowledge in which nothing was, or nothing below enough_s in the account.
+    account_s: what may still be lost, in seconds of the whole sum. granted_at_s: of the last start-up allowance.
+    competing: whose competition it was for. lost_s: what exploring has cost so far, watched_s: in how long, charged_s:
+    for the present variation.
     """
 
     base: Mapping[str, int] = field(default_factory=dict)
@@ -79,6 +80,7 @@ class ExploreMemory:
     at_s: float | None = None
     considered_at_s: float = -math.inf
     futile: tuple[object, ...] = ()
+    enough_s: float = math.inf
     account_s: float = 0.0
     granted_at_s: float = -math.inf
     competing: frozenset[str] = frozenset()
@@ -121,7 +123,7 @@ def unvaried(pool: PoolState, memory: ExploreMemory) -> PoolState:
 def explore(
     pool: PoolState, decision: Decision, memory: ExploreMemory, settings: ExploreSettings = ExploreSettings()
 ) -> Exploration:
-    """The decision, with chunks moved between two domains, or from one to nobody, where that is worth trying.
+    """The decision, with chunks moved between two domains, or one and nobody, where that is worth trying.
 
     pool: as decide() was given it. Laws: every domain stays within its bounds and in whole chunks; nobody gets to rest
     or to run; the sum is at most the pool, and the decision's where chunks go from one domain to another. Nothing is
@@ -141,25 +143,29 @@ def explore(
         return _exploration(decision, memory)
     memory = replace(memory, considered_at_s=pool.time_s)
     curves = _curves(pool, decision)
-    knowledge = (decision.allocations, *[curve.domain.points for curve in curves])
-    if memory.futile == knowledge:
+    about = [(curve.worth, curve.domain.weight, curve.low, curve.high) for curve in curves]
+    knowledge = (pool.cpus, decision.allocations, *about)
+    if memory.futile == knowledge and memory.account_s < memory.enough_s:
         return _exploration(decision, memory)
     whole = math.fsum([curve.at(curve.size) for curve in curves])
-    move = _best_move(pool, decision, curves, whole, memory.account_s, settings) if whole > 0 else None
+    if whole <= 0:
+        return _exploration(decision, memory)
+    move, enough_s = _best_move(pool, decision, curves, whole, memory.account_s, settings)
     if move is None:
-        return _exploration(decision, replace(memory, futile=knowledge))
+        return _exploration(decision, replace(memory, futile=knowledge, enough_s=enough_s))
     return _begun(pool, decision, move, whole, memory, settings)
 
 
 @dataclass(frozen=True, slots=True)
 class _Curve:
-    """A domain that can be varied. low, high, size: in chunks."""
+    """A domain that can be varied. low, high, size: in chunks. chunk: in CPUs."""
 
     domain: DomainState
     worth: Worth
     low: int
     high: int
     size: int
+    chunk: int
 
     def at(self, size: int) -> float:
         """The expected weighted speedup."""
@@ -174,7 +180,7 @@ def _curve(pool: PoolState, domain: DomainState, allocation: int) -> _Curve | No
         return None
     low, high = limits(domain, pool.chunk)
     most = min(high // pool.chunk, len(known.expected))
-    return _Curve(domain, known, max(1, low // pool.chunk), most, allocation // pool.chunk)
+    return _Curve(domain, known, max(1, low // pool.chunk), most, allocation // pool.chunk, pool.chunk)
 
 
 def _curves(pool: PoolState, decision: Decision) -> list[_Curve]:
@@ -290,8 +296,10 @@ def _best_move(  # noqa: PLR0917 (what it depends on)
     whole: float,
     account_s: float,
     settings: ExploreSettings,
-) -> _Move | None:
-    """The move of the largest worth: expected improvement over the horizon, less what trying costs. None: none has any.
+) -> tuple[_Move | None, float]:
+    """The move of the largest worth: expected improvement over the horizon, less what trying costs.
+
+    None: none has any that the account bears. Also what it has to hold for the cheapest that is worth anything.
 
     What a CPU on its way does not do counts for it as for the mean CPU, there and back.
     """
@@ -305,6 +313,7 @@ def _best_move(  # noqa: PLR0917 (what it depends on)
     most = max([len(change) for change, _ in givers.values()], default=0)
     takers[NOBODY] = (np.zeros(most), np.zeros(most))
     best: _Move | None = None
+    enough_s = math.inf
     for giver, (loss, loss_variance) in givers.items():
         for taker, (gain, gain_variance) in takers.items():
             steps = min(len(loss), len(gain))
@@ -316,11 +325,13 @@ def _best_move(  # noqa: PLR0917 (what it depends on)
             moved = np.arange(1, steps + 1) * pool.chunk / pool.cpus
             cost_s = settings.dwell_s * np.maximum(0.0, -change) + 2 * settings.transition_s * moved
             worth_s = improvement * settings.horizon_s - cost_s
-            worth_s[(improvement < settings.least_gain) | (cost_s > account_s)] = -1.0
+            worth_s[improvement < settings.least_gain] = -1.0
+            enough_s = min(enough_s, float(np.min(cost_s, where=worth_s > 0, initial=math.inf)))
+            worth_s[cost_s > account_s] = -1.0
             step = int(np.argmax(worth_s))
             if worth_s[step] > 0 and (best is None or worth_s[step] > best.worth_s + 1e-12):
                 best = _Move(giver, taker, step + 1, float(improvement[step]), float(worth_s[step]))
-    return best
+    return best, enough_s
 
 
 def _differences(curve: _Curve, way: int, settings: ExploreSettings) -> tuple[Numbers, Numbers]:
@@ -341,7 +352,9 @@ def _differences(curve: _Curve, way: int, settings: ExploreSettings) -> tuple[Nu
     expected, distance = np.array(curve.worth.expected), np.array(curve.worth.distance)
     error = np.hypot(curve.worth.error, settings.unforeseen * distance * expected)
     far = math.ceil(settings.far * curve.high)
-    if way > 0 and distance[far - 1 : curve.high].all():  # none of them was measured
+    # A team need not have all threads of its last core: less than a chunk away is there.
+    near_by = np.log1p((curve.chunk - 0.5) / (curve.chunk * np.arange(far, curve.high + 1)))
+    if way > 0 and (distance[far - 1 : curve.high] > near_by).all():  # none of them was measured
         error[far - 1 :] = np.hypot(error[far - 1 :], settings.far_error * expected[far - 1 :])
     here, there = error[size - 1], error[sizes - 1]
     alike = np.exp(-np.abs(np.log(sizes / size)) / ALIKE)
