@@ -58,7 +58,8 @@ class ManagedDomain:
     """A run of a domain, from when it is first seen until it ends.
 
     `found`: what it had before the first change; None while nothing of it is changed. `standing`: what is known of it
-    while it is managed, else None. `goal`: what it is to come to; None: nothing is decided yet. `state`: in a word.
+    while it is managed, else None. `adoptions`: how often it has come to be managed. `goal`: what it is to come to;
+    None: nothing is decided yet. `state`: in a word.
     `left_alone`: why it is not managed although it could be; empty: it is. `listed`: the configuration or its metadata
     want it managed. `given_back`: as found, and nothing of it is to stay in the journal. `spared`: parts (see
     core/foreign.py) that somebody else has changed, and that are left as they are. `maximum`: the most pCPUs that it
@@ -79,6 +80,7 @@ class ManagedDomain:
         self.given_back = False
         self.spared: frozenset[str] = frozenset()
         self.adopting = False
+        self.adoptions = 0
         self.audit_due = False
         self.maximum = 1
         self.vcpus_asked: int | None = None
@@ -227,36 +229,44 @@ class ManagedDomain:
             )
         )
 
-    async def adopt(self, entry: JournalEntry | None, departed: JournalEntry | None, pool: HostPool) -> None:
-        """Reads what is there; the domain is managed from then on.
+    async def adopt(self, entry: JournalEntry | None, departed: JournalEntry | None, pool: HostPool) -> bool:
+        """Reads what is there; the domain is managed from then on. Whether an earlier daemon has left it so.
 
-        entry: what an earlier daemon wrote of this very run: what it found first and what it meant last. departed:
+        entry: what is written of this very run: what was found first and what it was meant to have last. departed:
         what was written of an earlier run of the domain, which may have been saved with the pins that vscaf gave it.
+        What this daemon knows of itself counts before either.
         """
-        now = await self._host.settings(self.seen.key)
-        affinity = affinity_of(now)
-        meant_to_rest = self.given_back = False
-        self.found = now
-        if entry is not None:
-            self.found = entry.found.settings()
-            meant_to_rest, self._guest_told = not entry.partition and not entry.suspended, True
-        elif departed is not None and (
-            departed.key == self.seen.key or (departed.reach and affinity.reach <= set(departed.reach))
-        ):  # it was overlooked once, or saved and restored
-            self.found = departed.found.settings()
-            entry = departed if departed.suspended and self.seen.paused else None  # it was saved while it was suspended
-            log.info("domain %s: came back with pins that vscaf gave it; what was found before stands", self.name)
-        self.standing = Standing(
-            name=self.name,
-            vcpus=now.vcpus,
-            vcpus_maximum=self.seen.vcpus_maximum,
-            ways=pool.ways(self.rules, self.found, self.seen.accelerated),
-            claim=affinity.reach,
-            affinity=affinity,
-            ours=entry is not None and entry.suspended,
-        )
-        if meant_to_rest:
-            self.standing = left_behind(self.standing)
+        async with self.lock:  # whoever is being given back has other pins a moment later
+            now = await self._host.settings(self.seen.key)
+            if self.given_back:
+                entry = departed = None
+            affinity, ours, left = affinity_of(now), self._ours_aside, False
+            if self.found is not None:  # it could not be given back
+                pass
+            elif entry is not None:
+                self.found, self._guest_told, ours, left = entry.found.settings(), True, entry.suspended, True
+            elif departed is not None and (
+                departed.key == self.seen.key or (departed.reach and affinity.reach <= set(departed.reach))
+            ):  # it was overlooked once, or saved and restored
+                self.found = departed.found.settings()
+                ours = departed.suspended and self.seen.paused  # it was saved while it was suspended
+                log.info("domain %s: came back with pins that vscaf gave it; what was found before stands", self.name)
+            else:
+                self.found = now
+            self.given_back = False
+            self.adoptions += 1
+            self.standing = Standing(
+                name=self.name,
+                vcpus=now.vcpus,
+                vcpus_maximum=self.seen.vcpus_maximum,
+                ways=pool.ways(self.rules, self.found, self.seen.accelerated),
+                claim=affinity.reach,
+                affinity=affinity,
+                ours=ours,
+            )
+            if entry is not None and not (entry.partition or entry.suspended or ours):  # it was meant to rest
+                self.standing = left_behind(self.standing)
+            return left
 
     def entry(self) -> JournalEntry:
         """What the journal has to say before the goal is brought about."""
@@ -277,13 +287,14 @@ class ManagedDomain:
             self._entry = (about, entry)
         return self._entry[1]
 
-    async def carry_out(self, call: Call) -> tuple[int, Affinity] | None:
+    async def carry_out(self, call: Call, adoptions: int) -> tuple[int, Affinity] | None:
         """Makes *call* and brings its outcome into the standing; a look returns what it read.
 
+        adoptions: how many there had been when it was begun; it is not made where it was set aside since.
         HypervisorError where it failed, after the standing says so.
         """
         async with self.lock:
-            if self.standing is None:  # given back meanwhile
+            if not self._holds(call, adoptions):
                 return None
             try:
                 if isinstance(call, Look):
@@ -315,6 +326,7 @@ class ManagedDomain:
             stopped = await self._host.suspend(self.seen.key)
             self.switched_at_s = clock.now_s()
             if not stopped and not call.again:
+                self._ours_aside = False
                 self._now_known(lambda standing: replace(standing, ours=False))
                 raise HypervisorError(f"domain {self.name}: somebody else has paused it: vscaf leaves that to them")
             self._now_known(suspended)
@@ -323,11 +335,19 @@ class ManagedDomain:
         self.switched_at_s = now_s = clock.now_s()
         if not runs:
             log.warning("domain %s: is paused for another reason than vscaf's: it stays so", self.name)
+        self._ours_aside = False
         self._now_known(lambda standing: resumed(standing, now_s))
 
-    def not_begun(self, call: Suspend) -> None:
+    def not_begun(self, call: Suspend, adoptions: int) -> None:
         """The suspend was not even tried."""
-        self._now_known(lambda standing: failed(replace(standing, ours=call.again), call, clock.now_s()))
+        if self._holds(call, adoptions):
+            self._now_known(lambda standing: failed(replace(standing, ours=call.again), call, clock.now_s()))
+
+    def _holds(self, call: Call, adoptions: int) -> bool:
+        """Whether it has been managed all the time since *call* was begun: else it is not made any more."""
+        if self.standing is None and isinstance(call, Suspend):
+            self._ours_aside = self._ours_aside and call.again
+        return self.standing is not None and self.adoptions == adoptions
 
     def wake_up(self) -> None:
         """It was seen to run although vscaf had suspended it: from here on it claims what it runs on."""
@@ -386,29 +406,22 @@ class ManagedDomain:
         domain then still has `found`.
         """
         async with self.lock:
+            self.set_aside(self.left_alone)  # what is known of its pins does not hold even where some stay as they are
             if self.found is None:
-                self.standing = None
                 return
             try:
                 now = await put_pins_back(self._host, self.seen.key, self.found, self.spared)
                 if "shares" not in self.spared:
                     await self._weigh(now.cpu_shares, self.found.cpu_shares)
             finally:  # whatever is left of it is less than a domain that nobody ever resumes
-                await self._let_run()
+                if self.ours:
+                    await self._switch(Resume(self.name))
             if self._guest_told:
                 await self._let_go(min(now.vcpus, self.found.vcpus), deadline_s)
             if now.vcpus > self.found.vcpus:
                 await unplug_again(self._host, self.seen, now.vcpus, self.found.vcpus)
-            self.found = self.standing = self.goal = None
-            self.waiting = ""
+            self.found = None
             self.given_back = True
-
-    async def _let_run(self) -> None:
-        """Resumes what vscaf has suspended."""
-        if not self.ours:
-            return
-        await self._switch(Resume(self.name))
-        self._ours_aside = False
 
     async def _let_go(self, vcpus: int, deadline_s: float) -> None:
         """Tells the guest that all its CPUs are its own, and waits a moment until it says so."""
