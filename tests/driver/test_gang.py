@@ -5,6 +5,7 @@ import json
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,8 +23,8 @@ from vscaf_policies.gang import gang
 from vscaf_policies.priority import priority
 
 from .faults import Faults
-from .machine import Agent, BusyHost
 from .node import write_node
+from .stand_ins import Agent, BusyHost
 from .test_daemon import ALL, configured, on_host, pins_of, until
 from .test_operations import domain_of, restoring_on
 
@@ -493,14 +494,15 @@ def test_guests_that_cooperate_are_as_they_were_in_each_slice(
         host = BusyHost(uri, 5.0, opener=faults.open)
         host.agents = {name: Agent(tmp_path / f"{name}.sock", 2) for name in "ab"}
         for name, agent in host.agents.items():
-            await agent.start()
+            agent.runs = partial(runs, faults, name)
             host.be_busy(name, 2.0)
         await host.open()
+        for agent in host.agents.values():
+            await agent.start()
 
         async def speak_while_they_run() -> None:
             while True:
-                for name, agent in host.agents.items():
-                    agent.manner = "good" if runs(faults, name) else "silent"
+                for agent in host.agents.values():
                     agent.report()
                 await asyncio.sleep(0.02)
 
