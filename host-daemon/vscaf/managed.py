@@ -7,7 +7,7 @@ standing saying so; it is never repeated here.
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -245,9 +245,7 @@ class ManagedDomain:
                 pass
             elif entry is not None:
                 self.found, self._guest_told, ours, left = entry.found.settings(), True, entry.suspended, True
-            elif departed is not None and (
-                departed.key == self.seen.key or (departed.reach and affinity.reach <= set(departed.reach))
-            ):  # it was overlooked once, or saved and restored
+            elif departed is not None and self._came_back(departed, now.vcpu_pins):
                 self.found = departed.found.settings()
                 ours = departed.suspended and self.seen.paused  # it was saved while it was suspended
                 log.info("domain %s: came back with pins that vscaf gave it; what was found before stands", self.name)
@@ -268,20 +266,33 @@ class ManagedDomain:
                 self.standing = left_behind(self.standing)
             return left
 
+    def _came_back(self, departed: JournalEntry, pins: Mapping[int, frozenset[int]]) -> bool:
+        """Whether the run that ended lives on in this one: it was overlooked once, or saved and restored."""
+        if departed.key == self.seen.key:
+            return True
+        if departed.suspended and self.seen.paused and pins == departed.found.settings().vcpu_pins:
+            return True  # vscaf had not come to pin it
+        return bool(departed.reach) and frozenset[int]().union(*pins.values()) <= set(departed.reach)
+
     def entry(self) -> JournalEntry:
         """What the journal has to say before the goal is brought about."""
         assert self.found is not None and self.standing is not None and self.goal is not None
-        ways, partition = self.standing.ways, self.goal.partition
-        astray = self.standing.claim | self.standing.dormant if self.goal.suspended else frozenset[int]()
-        about = (self.name, self.found, partition, ways.rest_area, self.standing.ours, astray)
+        ways, goal = self.standing.ways, self.goal
+        stays = self.standing.affinity if goal.suspended else None
+        about = (self.name, self.found, goal.partition, goal.suspended, ways.rest_area, self.standing.ours, stays)
         if self._entry is None or self._entry[0] != about:
+            reach: Iterable[int] = goal.partition or ways.rest_area
+            if stays is not None:
+                reach = stays.reach if stays.vcpus != self.found.vcpu_pins else ()
+            elif goal.suspended:  # unknown just now
+                reach = self._entry[1].reach if self._entry is not None else ()
             entry = JournalEntry(
                 name=self.name,
                 uuid=self.seen.key.uuid,
                 run_id=self.seen.key.run_id,
                 found=FoundSettings.of(self.found),
-                partition=sorted(partition),
-                reach=sorted(partition or astray or ways.rest_area),
+                partition=sorted(goal.partition),
+                reach=sorted(reach),
                 suspended=self.standing.ours,
             )
             self._entry = (about, entry)
@@ -296,6 +307,7 @@ class ManagedDomain:
         async with self.lock:
             if not self._holds(call, adoptions):
                 return None
+            assert self.standing is not None  # it holds
             try:
                 if isinstance(call, Look):
                     settings = await self._host.settings(self.seen.key)
