@@ -222,6 +222,7 @@ class Journal:
             content = msgspec.json.format(msgspec.json.encode(file_content)) + b"\n"
         if content == self._written:
             return
+        self._written = None  # until it is known to be there: the disk may refuse in the middle
         if not content:
             self.path.unlink(missing_ok=True)
         else:
