@@ -25,11 +25,12 @@ from vscaf.core.transition import Goal, Still, Timing, next_steps
 from vscaf.cpulist import format_cpu_list
 from vscaf.errors import HypervisorError
 from vscaf.eventlog import EventLog, Kind
+from vscaf.guest_words import agent_link
 from vscaf.hypervisor.interface import Hypervisor
 from vscaf.hypervisor.values import DomainKey, HostCpus
 from vscaf.journal import Journal
 from vscaf.learner import Learner
-from vscaf.managed import ManagedDomain, agent_link
+from vscaf.managed import ManagedDomain
 from vscaf.pool import HostPool
 from vscaf.records import Records
 from vscaf.roster import Roster
@@ -393,7 +394,7 @@ class Daemon:
             domain.enter(steps.states[name])
         self.learner.seen(steps.states, clock.now_s())
         for tell in steps.tells:
-            by_name[tell.domain].tell(tell.told, tell.again, self._timing.deadline_s)
+            by_name[tell.domain].words.tell(tell.told, tell.again, self._timing.deadline_s)
         for call in steps.calls:
             domain = by_name[call.domain]
             assert domain.standing is not None

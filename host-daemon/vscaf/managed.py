@@ -1,4 +1,4 @@
-"""One managed domain: what is known of it, the calls on it, and the words with its guest.
+"""One managed domain: what is known of it, and the calls on it.
 
 What to do and when is decided in core/transition.py; this carries it out. A call that fails leaves the domain's
 standing saying so; it is never repeated here.
@@ -6,17 +6,14 @@ standing saying so; it is never repeated here.
 
 import asyncio
 import logging
-import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
-from pathlib import Path
 
 from vscaf_policies import SpeedupPoint
 
 from vscaf import clock
 from vscaf.agentlink.interface import Link
-from vscaf.agentlink.link import STALE_REPORT_S, AgentLink
-from vscaf.agentlink.messages import Allocate
+from vscaf.agentlink.link import STALE_REPORT_S
 from vscaf.core.curve import Curves
 from vscaf.core.demand import AgentDemand, DemandMemory
 from vscaf.core.standing import (
@@ -42,6 +39,7 @@ from vscaf.core.transition import Goal
 from vscaf.core.trust import DemandHistory, HostSight, WordHistory, believed_online, judged
 from vscaf.errors import HypervisorError, NotSupported
 from vscaf.giving_back import put_pins_back, unplug_again
+from vscaf.guest_words import GuestWords
 from vscaf.hypervisor.interface import Hypervisor
 from vscaf.hypervisor.values import DomainSeen, DomainSettings
 from vscaf.journal import FoundSettings, JournalEntry
@@ -51,7 +49,6 @@ from vscaf.rules import DomainRules
 log = logging.getLogger(__name__)
 
 QUEUED = "queued"
-GUEST_DEADLINE_SHARE = 0.6  # of the deadline: the guest still has to offline CPUs after its sections have ended
 
 
 class ManagedDomain:
@@ -70,7 +67,7 @@ class ManagedDomain:
     def __init__(self, seen: DomainSeen, rules: DomainRules, host: Hypervisor, link: Link | None) -> None:
         self.seen = seen
         self.rules = rules
-        self.link = link
+        self.words = GuestWords(link)
         self.found: DomainSettings | None = None
         self.standing: Standing | None = None
         self.goal: Goal | None = None
@@ -91,7 +88,6 @@ class ManagedDomain:
         self.demand_memory = DemandMemory()
         self.demand = 0
         self.demand_since_s: float | None = None
-        self.noted: tuple[object, ...] = ()
         self.demand_history = DemandHistory()
         self.wanted_at_s: float | None = None
         self.sight = HostSight()
@@ -108,17 +104,18 @@ class ManagedDomain:
         self.usage_known = False
         self.busy_cpus = 0.0
         self.scaf_weight: float | None = None
-        self.sequence = 0
         self._host = host
-        self._sent_to = -1
         self._weightless_said = False
         self._entry: tuple[tuple[object, ...], JournalEntry] | None = None
-        self._spoke = asyncio.Event()
-        self._guest_told = False
 
     @property
     def name(self) -> str:
         return self.seen.name
+
+    @property
+    def link(self) -> Link | None:
+        """The channel to its guest; None: it has none."""
+        return self.words.link
 
     @property
     def held(self) -> frozenset[int]:
@@ -163,71 +160,20 @@ class ManagedDomain:
         elif before.distrusted and not self.word.distrusted:
             log.info("domain %s: vCPUs that its agent calls offline are: it is believed again", self.name)
 
-    def relink(self, link: Link | None) -> None:
-        """Its channel is another one: whoever is there has been told nothing."""
-        self.link, self._sent_to = link, -1
-
-    async def link_for_release(self, timeout_s: float) -> None:
-        """Links to the agent, where one answers in time, so that give_back() reaches the guest."""
-        self.relink(agent_link(self.seen, self._spoke.set))
-        await self._wait(lambda: self.link is None or self.link.connected, timeout_s)
-
-    async def _wait(self, truth: Callable[[], bool], timeout_s: float) -> bool:
-        """Waits until *truth* holds; it may become true when the guest says something. False: it does not in time."""
-        try:
-            async with asyncio.timeout(timeout_s):
-                while not truth():
-                    self._spoke.clear()
-                    await self._spoke.wait()
-        except TimeoutError:
-            return False
-        return True
-
-    def news(self) -> bool:
-        """Whether the guest said something since the last time that bears on what is decided, not only on the way."""
-        link = self.link
-        if link is None:
-            return False
-        report = link.report
-        self._spoke.set()
-        said = (link.connected, link.generation, report.demand if report is not None else None)
-        fresh = said != self.noted
-        self.noted = said
-        return fresh
-
     def hear(self) -> None:
         """Brings what the guest has said into the standing."""
         standing, link = self.standing, self.link
         if standing is None or link is None:
             return
-        if link.generation != self._sent_to and standing.told is not None:
+        if self.words.starts_over and standing.told is not None:
             standing = replace(standing, told=None, acknowledged=False)  # hello starts over
             self.word = WordHistory()
         answers = link.connected and link.report is not None and self.silence_s() < STALE_REPORT_S
-        acknowledged = standing.told is not None and link.acknowledged == self.sequence
+        acknowledged = standing.told is not None and self.words.acknowledged
         online = None if self.word.distrusted else believed_online(link.online, standing.vcpus)
         if (answers, acknowledged, online) != (standing.answers, standing.acknowledged, standing.online):
             standing = replace(standing, answers=answers, acknowledged=acknowledged, online=online)
         self.standing = standing
-
-    def tell(self, told: Told, again: bool, deadline_s: float) -> None:
-        """Sends the guest its allocation, under a new number unless it is told again."""
-        if not again:
-            # Numbers go on across daemons without anything being kept, and no guest has a say in them.
-            self.sequence = max(self.sequence + 1, time.time_ns() // 1_000_000)
-        self._guest_told = True
-        if self.link is None:
-            return
-        self._sent_to = self.link.generation
-        self.link.send(
-            Allocate(
-                sequence=self.sequence,
-                cpus=told.cpus,
-                limit=told.limit,
-                competition=told.competition,
-                deadline_ms=int(deadline_s * 1000 * GUEST_DEADLINE_SHARE),
-            )
-        )
 
     async def adopt(self, entry: JournalEntry | None, departed: JournalEntry | None, pool: HostPool) -> bool:
         """Reads what is there; the domain is managed from then on. Whether an earlier daemon has left it so.
@@ -244,7 +190,7 @@ class ManagedDomain:
             if self.found is not None:  # it could not be given back
                 pass
             elif entry is not None:
-                self.found, self._guest_told, ours, left = entry.found.settings(), True, entry.suspended, True
+                self.found, self.words.told_any, ours, left = entry.found.settings(), True, entry.suspended, True
             elif departed is not None and self._came_back(departed, now.vcpu_pins):
                 self.found = departed.found.settings()
                 ours = departed.suspended and self.seen.paused  # it was saved while it was suspended
@@ -428,21 +374,14 @@ class ManagedDomain:
             finally:  # whatever is left of it is less than a domain that nobody ever resumes
                 if self.ours:
                     await self._switch(Resume(self.name))
-            if self._guest_told:
-                await self._let_go(min(now.vcpus, self.found.vcpus), deadline_s)
+            if self.words.told_any:
+                told = Told(min(now.vcpus, self.found.vcpus), self.seen.vcpus_maximum, competition=False)
+                if not await self.words.let_go(told, deadline_s):
+                    log.info("domain %s: did not acknowledge its %d CPUs when given back", self.name, told.cpus)
             if now.vcpus > self.found.vcpus:
                 await unplug_again(self._host, self.seen, now.vcpus, self.found.vcpus)
             self.found = None
             self.given_back = True
-
-    async def _let_go(self, vcpus: int, deadline_s: float) -> None:
-        """Tells the guest that all its CPUs are its own, and waits a moment until it says so."""
-        self.tell(Told(vcpus, self.seen.vcpus_maximum, competition=False), False, deadline_s)
-        link = self.link
-        if link is None or not link.connected:
-            return
-        if not await self._wait(lambda: link.acknowledged == self.sequence or not link.connected, deadline_s):
-            log.info("domain %s: did not acknowledge its %d CPUs when it was given back", self.name, vcpus)
 
     def wait(self, waits: bool, reason: str) -> None:
         """Notes whether the policy keeps it waiting, and why: *reason* ("from -> to: why"), where that is news."""
@@ -460,12 +399,3 @@ class ManagedDomain:
 def affinity_of(settings: DomainSettings) -> Affinity:
     """The affinity in *settings*."""
     return Affinity(settings.vcpu_pins, settings.emulator_pin, settings.iothread_pins, settings.cpu_shares)
-
-
-def agent_link(seen: DomainSeen, on_news: Callable[[], None]) -> AgentLink | None:
-    """A started link to the agent of *seen*; None where the domain has no channel."""
-    if seen.agent_socket is None:
-        return None
-    link = AgentLink(seen.name, Path(seen.agent_socket), on_news)
-    link.start()
-    return link

@@ -133,7 +133,7 @@ class Roster:
         if seen.agent_socket != domain.seen.agent_socket:  # its channel was plugged, unplugged or moved
             if domain.link is not None:
                 self.background(domain.link.stop())
-            domain.relink(self._link(seen))
+            domain.words.relink(self._link(seen))
             domain.audit_due = True
         if seen.rules_error and seen.rules_error != domain.seen.rules_error:
             self._records.say_once(f"rules {seen.name}", f"domain {seen.name}: {seen.rules_error}", seen.name)
@@ -394,7 +394,7 @@ class Roster:
         """A guest said something: demand is looked at, an acknowledgement takes the next step."""
         domain = self.domains.get(key)
         if domain is not None:
-            fresh = domain.news()
+            fresh = domain.words.news()
             domain.hear()
             (self._on_change if fresh else self._on_news)()
 
