@@ -213,8 +213,7 @@ class Daemon:
         await self.roster.note(seen, asked_at_s)
         self._step()  # first: where reading takes longer than a period, it would keep everything else from being begun
         self.roster.audit()
-        if self.decision is None or self.decision.managed:  # a policy that manages nothing needs nothing read
-            self.roster.adopt()
+        self.roster.adopt(self.decision is None or self.decision.managed)
         if self._waiting_for_agents():
             return
         pool = self.pool_state()

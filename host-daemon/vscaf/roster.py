@@ -227,12 +227,12 @@ class Roster:
             domain.standing = replace(domain.standing, moving=True)
             self.background(self.carry_out(domain, Look(domain.name), domain.standing))
 
-    def adopt(self) -> None:
-        """Reads what domains have that take part from now on."""
+    def adopt(self, managing: bool) -> None:
+        """Reads what domains have that take part from now on. managing: whether any are to."""
         for domain in self.domains.values():
-            # Who is left alone is read too where an earlier daemon could not give it back.
+            # Who takes no part is read too where an earlier daemon could not give it back.
             due = domain.found is None and not domain.given_back and domain.seen.key in self._records.journal.entries
-            takes_part = domain.listed and not domain.left_alone
+            takes_part = managing and domain.listed and not domain.left_alone
             if domain.standing is None and not domain.adopting and (due or takes_part):
                 domain.adopting = True
                 self.background(self._adopt_one(domain))

@@ -388,7 +388,7 @@ class History:
         await self.start()
 
     async def policy_changes(self) -> None:
-        name = self.chance.choice(("equipartition", "max-speedup", "gang", "gang", "rollback", "nonsense"))
+        name = self.chance.choice(("equipartition", "max-speedup", "gang", "gang", "unmanaged", "rollback", "nonsense"))
         self.note(f"policy {name}")
         operations = Operations(self.daemon)
         with contextlib.suppress(VscafError):
@@ -421,6 +421,8 @@ class History:
         """No more trouble: every domain that is managed comes to its goal."""
         self.note("peace")
         self.faults.clear()
+        if self.daemon.policy_name == "unmanaged":
+            await Operations(self.daemon).set_policy("equipartition", {})
         for agent in self.agents.values():
             agent.manner = "good"
             agent.report()

@@ -263,6 +263,28 @@ def test_whoever_comes_after_a_daemon_that_was_killed_resumes_them(
     on_host(uri, loop_runner, work, faults)
 
 
+def test_who_cannot_be_read_at_first_is_resumed_under_a_policy_that_manages_nothing(
+    tmp_path: Path, loop_runner: asyncio.Runner
+) -> None:
+    faults = Faults()
+    uri = write_node(tmp_path, 4, TWO)
+
+    async def work(host: LibvirtHost) -> None:
+        config = configured(uri, tmp_path)
+        async with ganging(config, host, slice_s=60.0, killed=True) as daemon:
+            await until(lambda: sum(one.state == "suspended" for one in daemon.managed.values()) == 1)
+        (frozen,) = [name for name in "ab" if not runs(faults, name)]
+        faults.inject("vcpuPinInfo", frozen, times=None, error=libvirt.VIR_ERR_OPERATION_FAILED)
+        async with ganging(config, host, load_policy("unmanaged")) as daemon:
+            await until(lambda: daemon.decision is not None)
+            assert not runs(faults, frozen)
+            faults.clear()
+            await until(lambda: runs(faults, frozen))
+        assert await pins_of(host, "a") == await pins_of(host, "b") == [ALL] * 2
+
+    on_host(uri, loop_runner, work, faults)
+
+
 @pytest.mark.parametrize("how", ["release", "unmanaged", "equipartition"])
 def test_who_is_given_back_or_shared_otherwise_runs(how: str, tmp_path: Path, loop_runner: asyncio.Runner) -> None:
     faults = Faults()
