@@ -357,16 +357,17 @@ class ManagedDomain:
             "domain %s: vCPUs %d -> %d: %s, %d there%s", self.name, before, call.vcpus, done.outcome, done.vcpus, words
         )
 
-    async def give_back(self, deadline_s: float) -> None:
+    async def give_back(self, deadline_s: float) -> bool:
         """Puts everything back as it was found, but for what is `spared`; the domain is not managed any more.
 
+        False: that had been done already.
         deadline_s: the guest has so long to put all its CPUs to use again. HypervisorError where libvirt refuses; the
         domain then still has `found`.
         """
         async with self.lock:
-            self.set_aside(self.left_alone)  # what is known of its pins does not hold even where some stay as they are
+            self.set_aside(self.left_alone)  # from here on nothing that is known of its pins holds
             if self.found is None:
-                return
+                return False
             try:
                 now = await put_pins_back(self._host, self.seen.key, self.found, self.spared)
                 if "shares" not in self.spared:
@@ -382,6 +383,7 @@ class ManagedDomain:
                 await unplug_again(self._host, self.seen, now.vcpus, self.found.vcpus)
             self.found = None
             self.given_back = True
+            return True
 
     def wait(self, waits: bool, reason: str) -> None:
         """Notes whether the policy keeps it waiting, and why: *reason* ("from -> to: why"), where that is news."""

@@ -325,7 +325,8 @@ class Roster:
         one = LeftAlone(uuid=domain.seen.key.uuid, state=state, why=why, spared=sorted(but))
         await self._records.write_left_alone(one.uuid, one)
         done = not await self.give_back([domain])
-        domain.enter(state)
+        if domain.left_alone:  # still
+            domain.enter(state)
         self._records.events.record(Kind.RELEASED if state == "released" else Kind.UNMANAGED, domain.name, why=why)
         self._on_change()
         return done
@@ -359,13 +360,14 @@ class Roster:
 
     async def _give_back_one(self, domain: ManagedDomain) -> bool:
         try:
-            await domain.give_back(self._config.deadline_ms / 1000)
+            anything = await domain.give_back(self._config.deadline_ms / 1000)
         except HypervisorError as error:
             self._refused(domain, error)
             return False
-        domain.enter("unmanaged")
-        if domain.seen.key in self._records.journal.entries:
-            self._records.events.record(Kind.GIVEN_BACK, domain.name)
+        if anything:
+            domain.enter("unmanaged")
+            if domain.seen.key in self._records.journal.entries:
+                self._records.events.record(Kind.GIVEN_BACK, domain.name)
         return True
 
     async def give_all_back(self) -> list[str]:
