@@ -11,7 +11,7 @@ from vscaf.hypervisor.values import RunState
 from .hosts import Rig, with_host
 
 TWO = {"a": (2, 2), "b": (2, 2)}
-SHORT_S = 0.3
+SHORT_S = 1.0
 
 
 def test_a_listing_that_hangs_is_replaced_by_one_that_asks_no_qemu(tmp_path: Path, loop_runner: asyncio.Runner) -> None:
