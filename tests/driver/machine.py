@@ -378,9 +378,11 @@ class History:
         journaled = known and one.seen.key in self.journal.entries and one.found is not None
         # Also of one that is managed again already: it is adopted once that has ended.
         being_given_back = one is not None and one.standing is None and one.lock.locked()
-        if not journaled or being_given_back or name in self.leaving or (one is not None and one.left_alone):
-            # Nothing was changed yet, or it is being given back just now: then this may be what was found.
+        if not journaled:  # nothing was changed yet: then this may be what was found
             self.found[name].append(self.pins_or_fail(name))
+        elif being_given_back or name in self.leaving or (one is not None and one.left_alone):
+            # This pin may stay as it is and be found later; those of the other vCPUs may yet be put back.
+            self.found[name] += [[*each[:vcpu], cpus, *each[vcpu + 1 :]] for each in self.found[name]]
 
     async def daemon_is_killed(self) -> None:
         self.note("the daemon is killed, another one starts")
