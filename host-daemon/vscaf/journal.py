@@ -76,8 +76,9 @@ class FoundSettings(msgspec.Struct, frozen=True, kw_only=True):
 class JournalEntry(msgspec.Struct, frozen=True, kw_only=True):
     """One run of a domain: what was found, and what vscaf last meant it to have (an empty partition: resting).
 
-    `reach`: where it was meant to let the vCPUs run: the partition, or the area that it rests on. `suspended`: vscaf
-    has suspended it, or was about to, and nothing is known of its having been resumed.
+    `reach`: where it was meant to let the vCPUs run: the partition, the area that it rests on, or, where it is not to
+    run, that of the pins that vscaf has given it (none: empty). `suspended`: vscaf has suspended it, or was about to,
+    and nothing is known of its having been resumed.
     """
 
     name: str
@@ -221,6 +222,7 @@ class Journal:
             content = msgspec.json.format(msgspec.json.encode(file_content)) + b"\n"
         if content == self._written:
             return
+        self._written = None  # until it is known to be there: the disk may refuse in the middle
         if not content:
             self.path.unlink(missing_ok=True)
         else:

@@ -25,11 +25,12 @@ from vscaf.core.transition import Goal, Still, Timing, next_steps
 from vscaf.cpulist import format_cpu_list
 from vscaf.errors import HypervisorError
 from vscaf.eventlog import EventLog, Kind
+from vscaf.guest_words import agent_link
 from vscaf.hypervisor.interface import Hypervisor
 from vscaf.hypervisor.values import DomainKey, HostCpus
 from vscaf.journal import Journal
 from vscaf.learner import Learner
-from vscaf.managed import ManagedDomain, agent_link
+from vscaf.managed import ManagedDomain
 from vscaf.pool import HostPool
 from vscaf.records import Records
 from vscaf.roster import Roster
@@ -212,8 +213,7 @@ class Daemon:
         await self.roster.note(seen, asked_at_s)
         self._step()  # first: where reading takes longer than a period, it would keep everything else from being begun
         self.roster.audit()
-        if self.decision is None or self.decision.managed:  # a policy that manages nothing needs nothing read
-            self.roster.adopt()
+        self.roster.adopt(self.decision is None or self.decision.managed)
         if self._waiting_for_agents():
             return
         pool = self.pool_state()
@@ -366,7 +366,7 @@ class Daemon:
             domain.enter(steps.states[name])
         self.learner.seen(steps.states, clock.now_s())
         for tell in steps.tells:
-            by_name[tell.domain].tell(tell.told, tell.again, self._timing.deadline_s)
+            by_name[tell.domain].words.tell(tell.told, tell.again, self._timing.deadline_s)
         for call in steps.calls:
             domain = by_name[call.domain]
             assert domain.standing is not None

@@ -1,4 +1,4 @@
-"""One managed domain: what is known of it, the calls on it, and the words with its guest.
+"""One managed domain: what is known of it, and the calls on it.
 
 What to do and when is decided in core/transition.py; this carries it out. A call that fails leaves the domain's
 standing saying so; it is never repeated here.
@@ -6,17 +6,14 @@ standing saying so; it is never repeated here.
 
 import asyncio
 import logging
-import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
-from pathlib import Path
 
 from vscaf_policies import SpeedupPoint
 
 from vscaf import clock
 from vscaf.agentlink.interface import Link
-from vscaf.agentlink.link import STALE_REPORT_S, AgentLink
-from vscaf.agentlink.messages import Allocate
+from vscaf.agentlink.link import STALE_REPORT_S
 from vscaf.core.curve import Curves
 from vscaf.core.demand import AgentDemand, DemandMemory
 from vscaf.core.standing import (
@@ -42,6 +39,7 @@ from vscaf.core.transition import Goal
 from vscaf.core.trust import DemandHistory, HostSight, WordHistory, believed_online, judged
 from vscaf.errors import HypervisorError, NotSupported
 from vscaf.giving_back import put_pins_back, unplug_again
+from vscaf.guest_words import GuestWords
 from vscaf.hypervisor.interface import Hypervisor
 from vscaf.hypervisor.values import DomainSeen, DomainSettings
 from vscaf.journal import FoundSettings, JournalEntry
@@ -51,14 +49,14 @@ from vscaf.rules import DomainRules
 log = logging.getLogger(__name__)
 
 QUEUED = "queued"
-GUEST_DEADLINE_SHARE = 0.6  # of the deadline: the guest still has to offline CPUs after its sections have ended
 
 
 class ManagedDomain:
     """A run of a domain, from when it is first seen until it ends.
 
     `found`: what it had before the first change; None while nothing of it is changed. `standing`: what is known of it
-    while it is managed, else None. `goal`: what it is to come to; None: nothing is decided yet. `state`: in a word.
+    while it is managed, else None. `adoptions`: how often it has come to be managed. `goal`: what it is to come to;
+    None: nothing is decided yet. `state`: in a word.
     `left_alone`: why it is not managed although it could be; empty: it is. `listed`: the configuration or its metadata
     want it managed. `given_back`: as found, and nothing of it is to stay in the journal. `spared`: parts (see
     core/foreign.py) that somebody else has changed, and that are left as they are. `maximum`: the most pCPUs that it
@@ -69,7 +67,7 @@ class ManagedDomain:
     def __init__(self, seen: DomainSeen, rules: DomainRules, host: Hypervisor, link: Link | None) -> None:
         self.seen = seen
         self.rules = rules
-        self.link = link
+        self.words = GuestWords(link)
         self.found: DomainSettings | None = None
         self.standing: Standing | None = None
         self.goal: Goal | None = None
@@ -79,6 +77,7 @@ class ManagedDomain:
         self.given_back = False
         self.spared: frozenset[str] = frozenset()
         self.adopting = False
+        self.adoptions = 0
         self.audit_due = False
         self.maximum = 1
         self.vcpus_asked: int | None = None
@@ -89,7 +88,6 @@ class ManagedDomain:
         self.demand_memory = DemandMemory()
         self.demand = 0
         self.demand_since_s: float | None = None
-        self.noted: tuple[object, ...] = ()
         self.demand_history = DemandHistory()
         self.wanted_at_s: float | None = None
         self.sight = HostSight()
@@ -106,17 +104,18 @@ class ManagedDomain:
         self.usage_known = False
         self.busy_cpus = 0.0
         self.scaf_weight: float | None = None
-        self.sequence = 0
         self._host = host
-        self._sent_to = -1
         self._weightless_said = False
         self._entry: tuple[tuple[object, ...], JournalEntry] | None = None
-        self._spoke = asyncio.Event()
-        self._guest_told = False
 
     @property
     def name(self) -> str:
         return self.seen.name
+
+    @property
+    def link(self) -> Link | None:
+        """The channel to its guest; None: it has none."""
+        return self.words.link
 
     @property
     def held(self) -> frozenset[int]:
@@ -161,130 +160,100 @@ class ManagedDomain:
         elif before.distrusted and not self.word.distrusted:
             log.info("domain %s: vCPUs that its agent calls offline are: it is believed again", self.name)
 
-    def relink(self, link: Link | None) -> None:
-        """Its channel is another one: whoever is there has been told nothing."""
-        self.link, self._sent_to = link, -1
-
-    async def link_for_release(self, timeout_s: float) -> None:
-        """Links to the agent, where one answers in time, so that give_back() reaches the guest."""
-        self.relink(agent_link(self.seen, self._spoke.set))
-        await self._wait(lambda: self.link is None or self.link.connected, timeout_s)
-
-    async def _wait(self, truth: Callable[[], bool], timeout_s: float) -> bool:
-        """Waits until *truth* holds; it may become true when the guest says something. False: it does not in time."""
-        try:
-            async with asyncio.timeout(timeout_s):
-                while not truth():
-                    self._spoke.clear()
-                    await self._spoke.wait()
-        except TimeoutError:
-            return False
-        return True
-
-    def news(self) -> bool:
-        """Whether the guest said something since the last time that bears on what is decided, not only on the way."""
-        link = self.link
-        if link is None:
-            return False
-        report = link.report
-        self._spoke.set()
-        said = (link.connected, link.generation, report.demand if report is not None else None)
-        fresh = said != self.noted
-        self.noted = said
-        return fresh
-
     def hear(self) -> None:
         """Brings what the guest has said into the standing."""
         standing, link = self.standing, self.link
         if standing is None or link is None:
             return
-        if link.generation != self._sent_to and standing.told is not None:
+        if self.words.starts_over and standing.told is not None:
             standing = replace(standing, told=None, acknowledged=False)  # hello starts over
             self.word = WordHistory()
         answers = link.connected and link.report is not None and self.silence_s() < STALE_REPORT_S
-        acknowledged = standing.told is not None and link.acknowledged == self.sequence
+        acknowledged = standing.told is not None and self.words.acknowledged
         online = None if self.word.distrusted else believed_online(link.online, standing.vcpus)
         if (answers, acknowledged, online) != (standing.answers, standing.acknowledged, standing.online):
             standing = replace(standing, answers=answers, acknowledged=acknowledged, online=online)
         self.standing = standing
 
-    def tell(self, told: Told, again: bool, deadline_s: float) -> None:
-        """Sends the guest its allocation, under a new number unless it is told again."""
-        if not again:
-            # Numbers go on across daemons without anything being kept, and no guest has a say in them.
-            self.sequence = max(self.sequence + 1, time.time_ns() // 1_000_000)
-        self._guest_told = True
-        if self.link is None:
-            return
-        self._sent_to = self.link.generation
-        self.link.send(
-            Allocate(
-                sequence=self.sequence,
-                cpus=told.cpus,
-                limit=told.limit,
-                competition=told.competition,
-                deadline_ms=int(deadline_s * 1000 * GUEST_DEADLINE_SHARE),
-            )
-        )
+    async def adopt(self, entry: JournalEntry | None, departed: JournalEntry | None, pool: HostPool) -> bool:
+        """Reads what is there; the domain is managed from then on. Whether an earlier daemon has left it so.
 
-    async def adopt(self, entry: JournalEntry | None, departed: JournalEntry | None, pool: HostPool) -> None:
-        """Reads what is there; the domain is managed from then on.
-
-        entry: what an earlier daemon wrote of this very run: what it found first and what it meant last. departed:
+        entry: what is written of this very run: what was found first and what it was meant to have last. departed:
         what was written of an earlier run of the domain, which may have been saved with the pins that vscaf gave it.
+        What this daemon knows of itself counts before either.
         """
-        now = await self._host.settings(self.seen.key)
-        affinity = affinity_of(now)
-        meant_to_rest = self.given_back = False
-        self.found = now
-        if entry is not None:
-            self.found = entry.found.settings()
-            meant_to_rest, self._guest_told = not entry.partition and not entry.suspended, True
-        elif departed is not None and (
-            departed.key == self.seen.key or (departed.reach and affinity.reach <= set(departed.reach))
-        ):  # it was overlooked once, or saved and restored
-            self.found = departed.found.settings()
-            entry = departed if departed.suspended and self.seen.paused else None  # it was saved while it was suspended
-            log.info("domain %s: came back with pins that vscaf gave it; what was found before stands", self.name)
-        self.standing = Standing(
-            name=self.name,
-            vcpus=now.vcpus,
-            vcpus_maximum=self.seen.vcpus_maximum,
-            ways=pool.ways(self.rules, self.found, self.seen.accelerated),
-            claim=affinity.reach,
-            affinity=affinity,
-            ours=entry is not None and entry.suspended,
-        )
-        if meant_to_rest:
-            self.standing = left_behind(self.standing)
+        async with self.lock:  # whoever is being given back has other pins a moment later
+            now = await self._host.settings(self.seen.key)
+            if self.given_back:
+                entry = departed = None
+            affinity, ours, left = affinity_of(now), self._ours_aside, False
+            if self.found is not None:  # it could not be given back
+                pass
+            elif entry is not None:
+                self.found, self.words.told_any, ours, left = entry.found.settings(), True, entry.suspended, True
+            elif departed is not None and self._came_back(departed, now.vcpu_pins):
+                self.found = departed.found.settings()
+                ours = departed.suspended and self.seen.paused  # it was saved while it was suspended
+                log.info("domain %s: came back with pins that vscaf gave it; what was found before stands", self.name)
+            else:
+                self.found = now
+            self.given_back = False
+            self.adoptions += 1
+            self.standing = Standing(
+                name=self.name,
+                vcpus=now.vcpus,
+                vcpus_maximum=self.seen.vcpus_maximum,
+                ways=pool.ways(self.rules, self.found, self.seen.accelerated),
+                claim=affinity.reach,
+                affinity=affinity,
+                ours=ours,
+            )
+            if entry is not None and not (entry.partition or entry.suspended or ours):  # it was meant to rest
+                self.standing = left_behind(self.standing)
+            return left
+
+    def _came_back(self, departed: JournalEntry, pins: Mapping[int, frozenset[int]]) -> bool:
+        """Whether the run that ended lives on in this one: it was overlooked once, or saved and restored."""
+        if departed.key == self.seen.key:
+            return True
+        if departed.suspended and self.seen.paused and pins == departed.found.settings().vcpu_pins:
+            return True  # vscaf had not come to pin it
+        return bool(departed.reach) and frozenset[int]().union(*pins.values()) <= set(departed.reach)
 
     def entry(self) -> JournalEntry:
         """What the journal has to say before the goal is brought about."""
         assert self.found is not None and self.standing is not None and self.goal is not None
-        ways, partition = self.standing.ways, self.goal.partition
-        astray = self.standing.claim | self.standing.dormant if self.goal.suspended else frozenset[int]()
-        about = (self.name, self.found, partition, ways.rest_area, self.standing.ours, astray)
+        ways, goal = self.standing.ways, self.goal
+        stays = self.standing.affinity if goal.suspended else None
+        about = (self.name, self.found, goal.partition, goal.suspended, ways.rest_area, self.standing.ours, stays)
         if self._entry is None or self._entry[0] != about:
+            reach: Iterable[int] = goal.partition or ways.rest_area
+            if stays is not None:
+                reach = stays.reach if stays.vcpus != self.found.vcpu_pins else ()
+            elif goal.suspended:  # unknown just now
+                reach = self._entry[1].reach if self._entry is not None else ()
             entry = JournalEntry(
                 name=self.name,
                 uuid=self.seen.key.uuid,
                 run_id=self.seen.key.run_id,
                 found=FoundSettings.of(self.found),
-                partition=sorted(partition),
-                reach=sorted(partition or astray or ways.rest_area),
+                partition=sorted(goal.partition),
+                reach=sorted(reach),
                 suspended=self.standing.ours,
             )
             self._entry = (about, entry)
         return self._entry[1]
 
-    async def carry_out(self, call: Call) -> tuple[int, Affinity] | None:
+    async def carry_out(self, call: Call, adoptions: int) -> tuple[int, Affinity] | None:
         """Makes *call* and brings its outcome into the standing; a look returns what it read.
 
+        adoptions: how many there had been when it was begun; it is not made where it was set aside since.
         HypervisorError where it failed, after the standing says so.
         """
         async with self.lock:
-            if self.standing is None:  # given back meanwhile
+            if not self._holds(call, adoptions):
                 return None
+            assert self.standing is not None  # it holds
             try:
                 if isinstance(call, Look):
                     settings = await self._host.settings(self.seen.key)
@@ -315,6 +284,7 @@ class ManagedDomain:
             stopped = await self._host.suspend(self.seen.key)
             self.switched_at_s = clock.now_s()
             if not stopped and not call.again:
+                self._ours_aside = False
                 self._now_known(lambda standing: replace(standing, ours=False))
                 raise HypervisorError(f"domain {self.name}: somebody else has paused it: vscaf leaves that to them")
             self._now_known(suspended)
@@ -323,11 +293,19 @@ class ManagedDomain:
         self.switched_at_s = now_s = clock.now_s()
         if not runs:
             log.warning("domain %s: is paused for another reason than vscaf's: it stays so", self.name)
+        self._ours_aside = False
         self._now_known(lambda standing: resumed(standing, now_s))
 
-    def not_begun(self, call: Suspend) -> None:
+    def not_begun(self, call: Suspend, adoptions: int) -> None:
         """The suspend was not even tried."""
-        self._now_known(lambda standing: failed(replace(standing, ours=call.again), call, clock.now_s()))
+        if self._holds(call, adoptions):
+            self._now_known(lambda standing: failed(replace(standing, ours=call.again), call, clock.now_s()))
+
+    def _holds(self, call: Call, adoptions: int) -> bool:
+        """Whether it has been managed all the time since *call* was begun: else it is not made any more."""
+        if self.standing is None and isinstance(call, Suspend):
+            self._ours_aside = self._ours_aside and call.again
+        return self.standing is not None and self.adoptions == adoptions
 
     def wake_up(self) -> None:
         """It was seen to run although vscaf had suspended it: from here on it claims what it runs on."""
@@ -379,45 +357,33 @@ class ManagedDomain:
             "domain %s: vCPUs %d -> %d: %s, %d there%s", self.name, before, call.vcpus, done.outcome, done.vcpus, words
         )
 
-    async def give_back(self, deadline_s: float) -> None:
+    async def give_back(self, deadline_s: float) -> bool:
         """Puts everything back as it was found, but for what is `spared`; the domain is not managed any more.
 
+        False: that had been done already.
         deadline_s: the guest has so long to put all its CPUs to use again. HypervisorError where libvirt refuses; the
         domain then still has `found`.
         """
         async with self.lock:
+            self.set_aside(self.left_alone)  # from here on nothing that is known of its pins holds
             if self.found is None:
-                self.standing = None
-                return
+                return False
             try:
                 now = await put_pins_back(self._host, self.seen.key, self.found, self.spared)
                 if "shares" not in self.spared:
                     await self._weigh(now.cpu_shares, self.found.cpu_shares)
             finally:  # whatever is left of it is less than a domain that nobody ever resumes
-                await self._let_run()
-            if self._guest_told:
-                await self._let_go(min(now.vcpus, self.found.vcpus), deadline_s)
+                if self.ours:
+                    await self._switch(Resume(self.name))
+            if self.words.told_any:
+                told = Told(min(now.vcpus, self.found.vcpus), self.seen.vcpus_maximum, competition=False)
+                if not await self.words.let_go(told, deadline_s):
+                    log.info("domain %s: did not acknowledge its %d CPUs when given back", self.name, told.cpus)
             if now.vcpus > self.found.vcpus:
                 await unplug_again(self._host, self.seen, now.vcpus, self.found.vcpus)
-            self.found = self.standing = self.goal = None
-            self.waiting = ""
+            self.found = None
             self.given_back = True
-
-    async def _let_run(self) -> None:
-        """Resumes what vscaf has suspended."""
-        if not self.ours:
-            return
-        await self._switch(Resume(self.name))
-        self._ours_aside = False
-
-    async def _let_go(self, vcpus: int, deadline_s: float) -> None:
-        """Tells the guest that all its CPUs are its own, and waits a moment until it says so."""
-        self.tell(Told(vcpus, self.seen.vcpus_maximum, competition=False), False, deadline_s)
-        link = self.link
-        if link is None or not link.connected:
-            return
-        if not await self._wait(lambda: link.acknowledged == self.sequence or not link.connected, deadline_s):
-            log.info("domain %s: did not acknowledge its %d CPUs when it was given back", self.name, vcpus)
+            return True
 
     def wait(self, waits: bool, reason: str) -> None:
         """Notes whether the policy keeps it waiting, and why: *reason* ("from -> to: why"), where that is news."""
@@ -435,12 +401,3 @@ class ManagedDomain:
 def affinity_of(settings: DomainSettings) -> Affinity:
     """The affinity in *settings*."""
     return Affinity(settings.vcpu_pins, settings.emulator_pin, settings.iothread_pins, settings.cpu_shares)
-
-
-def agent_link(seen: DomainSeen, on_news: Callable[[], None]) -> AgentLink | None:
-    """A started link to the agent of *seen*; None where the domain has no channel."""
-    if seen.agent_socket is None:
-        return None
-    link = AgentLink(seen.name, Path(seen.agent_socket), on_news)
-    link.start()
-    return link

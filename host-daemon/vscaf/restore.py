@@ -77,7 +77,7 @@ async def _give_back(domain: ManagedDomain, entry: JournalEntry, spared: frozens
     domain.spared = spared
     try:
         await domain.adopt(entry, None, pool)
-        await domain.link_for_release(HEARING_S)
+        await domain.words.link_anew(domain.seen, HEARING_S)
         await domain.give_back(GUEST_DEADLINE_S)
     finally:
         if domain.link is not None:

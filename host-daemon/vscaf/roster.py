@@ -97,11 +97,7 @@ class Roster:
             if rules is not None or one.key in self._records.journal.entries or one.key in self.domains:
                 present[one.key] = (one, rules)
         for key in [key for key in self.domains if key not in present]:
-            gone = self.domains.pop(key)
-            self._records.say_no_more(gone.name)
-            self._records.events.record(Kind.GONE, gone.name, before=format_cpu_list(gone.held) or None)
-            if gone.link is not None:
-                self.background(gone.link.stop())
+            self._forget(key)
         for key, (one, rules) in present.items():
             if key not in self.domains:
                 self._appear(one, rules or DomainRules())
@@ -116,6 +112,14 @@ class Roster:
         if any(key not in self.domains for key in self._records.journal.entries):
             await self.write_journal()
 
+    def _forget(self, key: DomainKey) -> None:
+        """That run of the domain has ended."""
+        gone = self.domains.pop(key)
+        self._records.say_no_more(gone.name)
+        self._records.events.record(Kind.GONE, gone.name, before=format_cpu_list(gone.held) or None)
+        if gone.link is not None:
+            self.background(gone.link.stop())
+
     def _appear(self, seen: DomainSeen, rules: DomainRules) -> None:
         domain = self.domains[seen.key] = ManagedDomain(seen, rules, self._host, self._link(seen))
         alone = self._records.journal.left_alone.get(seen.key.uuid)
@@ -129,7 +133,7 @@ class Roster:
         if seen.agent_socket != domain.seen.agent_socket:  # its channel was plugged, unplugged or moved
             if domain.link is not None:
                 self.background(domain.link.stop())
-            domain.relink(self._link(seen))
+            domain.words.relink(self._link(seen))
             domain.audit_due = True
         if seen.rules_error and seen.rules_error != domain.seen.rules_error:
             self._records.say_once(f"rules {seen.name}", f"domain {seen.name}: {seen.rules_error}", seen.name)
@@ -194,8 +198,9 @@ class Roster:
                 self.background(self._give_back_again(domain))
 
     async def _give_back_again(self, domain: ManagedDomain) -> None:
+        await self.give_back([domain])
         alone = self._records.journal.left_alone.get(domain.seen.key.uuid)
-        if not await self.give_back([domain]) and alone is not None:
+        if domain.left_alone and alone is not None:
             domain.enter(alone.state)
 
     def audit(self) -> None:
@@ -222,12 +227,13 @@ class Roster:
             domain.standing = replace(domain.standing, moving=True)
             self.background(self.carry_out(domain, Look(domain.name), domain.standing))
 
-    def adopt(self) -> None:
-        """Reads what domains have that take part from now on."""
+    def adopt(self, managing: bool) -> None:
+        """Reads what domains have that take part from now on. managing: whether any are to."""
         for domain in self.domains.values():
-            # Who is left alone is read too where an earlier daemon could not give it back.
+            # Who takes no part is read too where an earlier daemon could not give it back.
             due = domain.found is None and not domain.given_back and domain.seen.key in self._records.journal.entries
-            if domain.standing is None and not domain.adopting and (due or not domain.left_alone):
+            takes_part = managing and domain.listed and not domain.left_alone
+            if domain.standing is None and not domain.adopting and (due or takes_part):
                 domain.adopting = True
                 self.background(self._adopt_one(domain))
 
@@ -235,11 +241,11 @@ class Roster:
         try:
             entry = self._records.journal.entries.get(domain.seen.key)
             departed = self._records.journal.departed.get(domain.seen.key.uuid)
-            await domain.adopt(entry, departed, self._pool)
+            left = await domain.adopt(entry, departed, self._pool)
             self._records.say_no_more(domain.name)
             if domain.left_alone:  # since before, or meanwhile
                 domain.set_aside(domain.left_alone)
-            if entry is not None:
+            if left:
                 where = "rests" if domain.standing and domain.standing.resting else format_cpu_list(domain.held)
                 self._records.events.record(Kind.ADOPTED, domain.name, after=where, why="as an earlier daemon left it")
         except HypervisorError as error:
@@ -256,12 +262,13 @@ class Roster:
 
     async def carry_out(self, domain: ManagedDomain, call: Call, before: Standing) -> None:
         """Makes a call; what comes of it is seen at the next step."""
+        adoptions = domain.adoptions
         try:
             if isinstance(call, Suspend) and not await self._written_down(domain):
-                domain.not_begun(call)
+                domain.not_begun(call, adoptions)
                 self._on_news()
                 return
-            read = await domain.carry_out(call)
+            read = await domain.carry_out(call, adoptions)
         except HypervisorError as error:
             self._refused(domain, error)
             if isinstance(call, Suspend) and not domain.ours:  # it is somebody else's, and no later daemon's to resume
@@ -287,7 +294,7 @@ class Roster:
         if isinstance(call, Suspend) and domain.ours:
             held = format_cpu_list(before.claim) or None
             self._records.events.record(Kind.SUSPENDED, domain.name, before=held, why=domain.waiting)
-        elif isinstance(call, Resume):
+        elif isinstance(call, Resume) and not domain.ours:
             self._records.events.record(Kind.RESUMED, domain.name, after=format_cpu_list(before.claim) or None)
 
     def _refused(self, domain: ManagedDomain, error: HypervisorError) -> None:
@@ -318,7 +325,8 @@ class Roster:
         one = LeftAlone(uuid=domain.seen.key.uuid, state=state, why=why, spared=sorted(but))
         await self._records.write_left_alone(one.uuid, one)
         done = not await self.give_back([domain])
-        domain.enter(state)
+        if domain.left_alone:  # still
+            domain.enter(state)
         self._records.events.record(Kind.RELEASED if state == "released" else Kind.UNMANAGED, domain.name, why=why)
         self._on_change()
         return done
@@ -341,23 +349,25 @@ class Roster:
         if left:
             try:
                 active = {one.key for one in await self._host.observe()}
-                left = {key: name for key, name in left.items() if key in active}
             except HypervisorError as error:
                 log.error("whether the rest still runs is unknown (%s); the journal keeps what was found", error)
-        for domain in changed:
-            domain.given_back |= domain.seen.key not in left
+            else:
+                for key in (left.keys() - active) & self.domains.keys():
+                    self._forget(key)
+                left = {key: name for key, name in left.items() if key in active}
         await self.write_journal()
         return sorted(left.values())
 
     async def _give_back_one(self, domain: ManagedDomain) -> bool:
         try:
-            await domain.give_back(self._config.deadline_ms / 1000)
+            anything = await domain.give_back(self._config.deadline_ms / 1000)
         except HypervisorError as error:
             self._refused(domain, error)
             return False
-        domain.enter("unmanaged")
-        if domain.seen.key in self._records.journal.entries:
-            self._records.events.record(Kind.GIVEN_BACK, domain.name)
+        if anything:
+            domain.enter("unmanaged")
+            if domain.seen.key in self._records.journal.entries:
+                self._records.events.record(Kind.GIVEN_BACK, domain.name)
         return True
 
     async def give_all_back(self) -> list[str]:
@@ -386,7 +396,7 @@ class Roster:
         """A guest said something: demand is looked at, an acknowledgement takes the next step."""
         domain = self.domains.get(key)
         if domain is not None:
-            fresh = domain.news()
+            fresh = domain.words.news()
             domain.hear()
             (self._on_change if fresh else self._on_news)()
 

@@ -12,6 +12,7 @@
     faults.inject("setVcpusFlags", arguments=lambda count, flags: (count + 1, flags))   # acts, but on less than asked
     faults.inject("getAllDomainStats", result=lambda rows: rows[:1])              # a partial listing
 
+A call that hangs on a domain that ends meanwhile fails once it goes on: it is never made on a later run of the domain.
 `faults.real` is the connection below, for what a test does itself (start or destroy a domain, set its metadata).
 Everything else is libvirt's own: nothing is imitated. A method that the layer does not know is refused, so that
 nothing that vscaf calls escapes it.
@@ -94,12 +95,14 @@ class Fault:
         """Lets the calls that hang here go on."""
         self._released.set()
 
-    def befall(self, call: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
-        """The call in trouble."""
+    def befall(self, call: Callable[..., Any], arguments: tuple[Any, ...], over: Callable[[], bool]) -> Any:
+        """The call in trouble. over: whether what it is made on has ended since."""
         given = arguments if self.arguments is None else self.arguments(*arguments)
         result = call(*given) if self.acts else None
         if self.hang:
             self._released.wait()
+            if over():
+                raise libvirt_error(libvirt.VIR_ERR_OPERATION_INVALID, "domain is not running")
         if self.late_s:
             time.sleep(self.late_s)
         if self.error is not None:
@@ -167,8 +170,15 @@ class Faults:
         for fault in faults:
             fault.release()
 
-    def befall(self, method: str, domain: str | None, call: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
-        """Makes the call, with the first fault that it meets."""
+    def befall(
+        self,
+        method: str,
+        domain: str | None,
+        call: Callable[..., Any],
+        arguments: tuple[Any, ...],
+        over: Callable[[], bool] = lambda: False,
+    ) -> Any:
+        """Makes the call, with the first fault that it meets. over: whether what it is made on has ended since."""
         with self._lock:
             self.called[method] += 1
             met = None
@@ -181,7 +191,7 @@ class Faults:
                     fault.hits += 1
                     met = fault
                     break
-        return call(*arguments) if met is None else met.befall(call, arguments)
+        return call(*arguments) if met is None else met.befall(call, arguments, over)
 
 
 class FaultyConnection:
@@ -228,4 +238,11 @@ class FaultyDomain:
             raise AttributeError(f"the fault layer does not know virDomain.{method}: add it to DOMAIN_METHODS")
         if method == "connect":
             return lambda: self._connection
-        return lambda *arguments: self._faults.befall(method, self._name, getattr(self._real, method), arguments)
+        call = getattr(self._real, method)
+        return lambda *arguments: self._faults.befall(method, self._name, call, arguments, self._over)
+
+    def _over(self) -> bool:
+        try:
+            return bool(self._faults.real.lookupByUUIDString(self._real.UUIDString()).ID() != self._real.ID())
+        except libvirt.libvirtError:  # it is not even defined any more
+            return True

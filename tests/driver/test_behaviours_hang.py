@@ -11,7 +11,7 @@ from vscaf.hypervisor.values import RunState
 from .hosts import Rig, with_host
 
 TWO = {"a": (2, 2), "b": (2, 2)}
-SHORT_S = 0.3
+SHORT_S = 1.0
 
 
 def test_a_listing_that_hangs_is_replaced_by_one_that_asks_no_qemu(tmp_path: Path, loop_runner: asyncio.Runner) -> None:
@@ -96,6 +96,28 @@ def test_a_call_that_was_given_up_does_not_act_later(tmp_path: Path, loop_runner
         assert (await rig.host.settings(b.key)).vcpu_pins == found
 
     with_host(tmp_path, loop_runner, TWO, work, timeout_s=SHORT_S)
+
+
+def test_what_was_meant_for_a_run_that_has_ended_does_not_meet_the_next_one(
+    tmp_path: Path, loop_runner: asyncio.Runner
+) -> None:
+    """It ends and is started again in the middle of a call that nobody has given up."""
+
+    async def work(rig: Rig) -> None:
+        _a, b = await rig.host.observe()
+        found = (await rig.host.settings(b.key)).vcpu_pins
+        hung = rig.faults.inject("pinVcpu", "b", hang=True)
+        pinning = asyncio.create_task(rig.host.pin_vcpus(b.key, dict.fromkeys(range(2), frozenset({2}))))
+        await rig.until(lambda: _true(hung.hits == 1))
+        domain = rig.faults.real.lookupByName("b")
+        domain.destroy()
+        domain.create()
+        hung.release()
+        with pytest.raises(DomainGone, match="domain b"):
+            await pinning
+        assert (await rig.host.settings((await rig.seen("b")).key)).vcpu_pins == found
+
+    with_host(tmp_path, loop_runner, TWO, work)
 
 
 def test_twenty_hung_domains_do_not_stop_the_others(tmp_path: Path, loop_runner: asyncio.Runner) -> None:

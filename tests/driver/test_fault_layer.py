@@ -2,6 +2,7 @@
 
 import ast
 import asyncio
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import libvirt
@@ -90,3 +91,18 @@ def test_faults_befall_whom_they_are_meant_for(tmp_path: Path) -> None:
         connection.getInfo()
     with pytest.raises(ValueError, match="no method"):
         faults.inject("pinvcpu")
+
+
+def test_what_hangs_on_a_domain_that_ends_is_not_made_on_its_next_run(tmp_path: Path) -> None:
+    faults = Faults()
+    connection = faults.open(write_node(tmp_path, 4, {"a": (1, 1)}))
+    before = connection.lookupByName("a")
+    hung = faults.inject("pinVcpu", "a", hang=True)
+    with ThreadPoolExecutor() as threads:
+        late = threads.submit(before.pinVcpu, 0, (True, False, False, False))
+        faults.real.lookupByName("a").destroy()
+        faults.real.lookupByName("a").create()
+        hung.release()
+        with pytest.raises(libvirt.libvirtError, match="not running"):
+            late.result()
+    assert connection.lookupByName("a").vcpuPinInfo(0)[0][:4] == (True,) * 4

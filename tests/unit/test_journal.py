@@ -1,6 +1,8 @@
 """The journal: survives a crash, belongs to one daemon and one boot."""
 
 import json
+import os
+import stat
 from pathlib import Path
 
 import msgspec
@@ -114,4 +116,27 @@ def test_before_version_3_nobody_was_suspended(tmp_path: Path, version: int) -> 
     again = Journal(tmp_path, "boot")
     assert again.entries == {read.key: suspended}
     assert json.loads(again.path.read_text(encoding="utf-8"))["version"] == 3
+    again.close()
+
+
+def test_what_may_be_on_the_disk_after_a_failure_is_written_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    journal = Journal(tmp_path, "boot")
+    journal.write({ENTRY.key: ENTRY})
+    suspended = msgspec.structs.replace(ENTRY, suspended=True)
+
+    def refuse(number: int) -> None:
+        if stat.S_ISDIR(os.fstat(number).st_mode):  # the file is in its place by then
+            raise OSError(5, "Input/output error")
+
+    with monkeypatch.context() as patched:
+        patched.setattr("vscaf.journal.os.fsync", refuse)
+        with pytest.raises(OSError, match="Input/output error"):
+            journal.write({ENTRY.key: suspended})
+    assert journal.entries == {ENTRY.key: ENTRY}
+    journal.write({ENTRY.key: ENTRY})
+    journal.close()
+    again = Journal(tmp_path, "boot")
+    assert again.entries == {ENTRY.key: ENTRY}
     again.close()

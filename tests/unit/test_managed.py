@@ -1,8 +1,10 @@
 """What one domain's record makes of what it hears."""
 
 import asyncio
+from dataclasses import replace
 
 from vscaf.config import Config, PolicyConfig
+from vscaf.core.transition import Goal
 from vscaf.core.trust import DISTRUSTED_PERIODS, TRUSTED_PERIODS
 from vscaf.hypervisor.simulated import SimulatedHost
 from vscaf.hypervisor.values import DomainKey, DomainSeen, HostCpus, RunState
@@ -64,3 +66,41 @@ def test_who_may_have_been_suspended_may_compute_where_it_is_pinned() -> None:
     assert rests is not None and rests.ways.rest_area == numbers and rests.resting and not rests.ours
     suspended = asyncio.run(adopted(suspended=True)).standing
     assert suspended is not None and suspended.claim == numbers and suspended.ours and not suspended.resting
+
+
+def test_who_was_suspended_as_it_was_found_is_only_itself_when_it_comes_back_paused() -> None:
+    """It was never pinned, so that it may run anywhere does not mean that it was restored with pins of vscaf's."""
+    numbers = frozenset(range(2))
+    cpus = HostCpus(numbers, tuple(frozenset({cpu}) for cpu in numbers), dict.fromkeys(numbers, 0))
+    pool = HostPool(Config(uri="test:///default", pool="0-1", domains={}, policy=PolicyConfig(name="gang")), cpus)
+
+    async def next_run(state: RunState, *, pinned: bool) -> ManagedDomain:
+        host = SimulatedHost(cpus)
+        key = host.start("a", 2)
+        await host.pin_vcpus(key, {0: frozenset({1})})
+        (seen,) = await host.observe()
+        before = ManagedDomain(seen, DomainRules(), host, None)
+        await before.adopt(None, None, pool)
+        assert before.standing is not None and before.standing.affinity is not None
+        if pinned:
+            there = replace(before.standing.affinity, vcpus=dict.fromkeys(range(2), frozenset({0})))
+            before.standing = replace(before.standing, affinity=there)
+        before.standing = replace(before.standing, ours=True)
+        before.goal = Goal(frozenset(), 2, competition=True, suspended=True)
+        entry = before.entry()
+        assert entry.suspended and entry.reach == ([0] if pinned else [])
+        host.end(key)
+        key = host.start("a", 2)
+        if state is RunState.PAUSED:  # restored as it was saved
+            await host.pin_vcpus(key, dict.fromkeys(range(2), frozenset({0})) if pinned else {0: frozenset({1})})
+            host.set_state(key, state)
+        (seen,) = await host.observe()
+        after = ManagedDomain(seen, DomainRules(), host, None)
+        await after.adopt(None, entry, pool)
+        return after
+
+    for pinned in (False, True):
+        anew = asyncio.run(next_run(RunState.RUNNING, pinned=pinned))
+        assert anew.found is not None and set(anew.found.vcpu_pins.values()) == {numbers} and not anew.ours
+        back = asyncio.run(next_run(RunState.PAUSED, pinned=pinned))
+        assert back.found is not None and back.found.vcpu_pins == {0: frozenset({1}), 1: numbers} and back.ours

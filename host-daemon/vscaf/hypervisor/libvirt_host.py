@@ -346,7 +346,8 @@ class LibvirtHost:
                     if error.get_error_code() != libvirt.VIR_ERR_OPERATION_INVALID:
                         raise
                     # The same code says that the domain does not run, and that what runs cannot be changed so.
-                    kind = invalid if domain.isActive() and domain.ID() == key.run_id else DomainGone
+                    runs = connection.lookupByUUIDString(key.uuid).ID() == key.run_id
+                    kind = invalid if runs else DomainGone
                     raise kind(f"{subject}: {error.get_error_message()}") from error
 
         line = self._lines.get(key)

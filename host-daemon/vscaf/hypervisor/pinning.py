@@ -10,6 +10,7 @@ from vscaf.hypervisor.calls import Call
 from vscaf.hypervisor.connection import UNREACHABLE
 from vscaf.hypervisor.masks import cpus_mask, mask_cpus
 
+ENDED = {libvirt.VIR_ERR_NO_DOMAIN, libvirt.VIR_ERR_OPERATION_INVALID}  # as far as a pin is concerned
 BAD_CPUS = {libvirt.VIR_ERR_SYSTEM_ERROR, libvirt.VIR_ERR_INVALID_ARG}  # what a pin to CPUs that are not there may say
 
 
@@ -44,8 +45,8 @@ def set_pins(
                 # The kernel may refuse a set with an offline CPU in it, such as one found before that went.
                 apply(domain, number, cpus_mask(cpus & online, width))
         except libvirt.libvirtError as error:
-            if error.get_error_code() in UNREACHABLE | {libvirt.VIR_ERR_NO_DOMAIN}:
-                raise
+            if error.get_error_code() in UNREACHABLE | ENDED:
+                raise  # and what is left does not meet the next run of it
             failed = failed or error  # a vCPU whose thread is dead must not leave the others where they were
     if failed is not None:
         raise failed

@@ -1,0 +1,107 @@
+"""The words with one guest: what it is told, under which number, and whether it has answered that."""
+
+import asyncio
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from vscaf.agentlink.interface import Link
+from vscaf.agentlink.link import AgentLink
+from vscaf.agentlink.messages import Allocate
+from vscaf.core.standing import Told
+from vscaf.hypervisor.values import DomainSeen
+
+GUEST_DEADLINE_SHARE = 0.6  # of the deadline: the guest still has to offline CPUs after its sections have ended
+
+
+class GuestWords:
+    """What goes over `link` (None: the domain has no channel).
+
+    `told_any`: whether the guest was told anything, by this daemon or an earlier one.
+    """
+
+    def __init__(self, link: Link | None) -> None:
+        self.link = link
+        self.told_any = False
+        self._sequence = 0
+        self._sent_to = -1
+        self._noted: tuple[object, ...] = ()
+        self._spoke = asyncio.Event()
+
+    @property
+    def starts_over(self) -> bool:
+        """Whether the agent that is there has been told nothing yet."""
+        return self.link is not None and self.link.generation != self._sent_to
+
+    @property
+    def acknowledged(self) -> bool:
+        """Whether the guest has confirmed what it was told last."""
+        return self.link is not None and self.link.acknowledged == self._sequence
+
+    def relink(self, link: Link | None) -> None:
+        """Its channel is another one: whoever is there has been told nothing."""
+        self.link, self._sent_to = link, -1
+
+    async def link_anew(self, seen: DomainSeen, timeout_s: float) -> None:
+        """Links to the agent of *seen*, and waits so long at most until it answers."""
+        self.relink(agent_link(seen, self._spoke.set))
+        await self._wait(lambda: self.link is None or self.link.connected, timeout_s)
+
+    def news(self) -> bool:
+        """Whether the guest said something since the last time that bears on what is decided, not only on the way."""
+        link = self.link
+        if link is None:
+            return False
+        report = link.report
+        self._spoke.set()
+        said = (link.connected, link.generation, report.demand if report is not None else None)
+        fresh = said != self._noted
+        self._noted = said
+        return fresh
+
+    def tell(self, told: Told, again: bool, deadline_s: float) -> None:
+        """Sends the guest its allocation, under a new number unless it is told again."""
+        if not again:
+            # Numbers go on across daemons without anything being kept, and no guest has a say in them.
+            self._sequence = max(self._sequence + 1, time.time_ns() // 1_000_000)
+        self.told_any = True
+        if self.link is None:
+            return
+        self._sent_to = self.link.generation
+        self.link.send(
+            Allocate(
+                sequence=self._sequence,
+                cpus=told.cpus,
+                limit=told.limit,
+                competition=told.competition,
+                deadline_ms=int(deadline_s * 1000 * GUEST_DEADLINE_SHARE),
+            )
+        )
+
+    async def let_go(self, told: Told, deadline_s: float) -> bool:
+        """Tells the guest that all its CPUs are its own, and waits a moment. False: it does not confirm that."""
+        self.tell(told, False, deadline_s)
+        link = self.link
+        if link is None or not link.connected:
+            return True
+        return await self._wait(lambda: self.acknowledged or not link.connected, deadline_s)
+
+    async def _wait(self, truth: Callable[[], bool], timeout_s: float) -> bool:
+        """Waits until *truth* holds; it may become true when the guest says something. False: it does not in time."""
+        try:
+            async with asyncio.timeout(timeout_s):
+                while not truth():
+                    self._spoke.clear()
+                    await self._spoke.wait()
+        except TimeoutError:
+            return False
+        return True
+
+
+def agent_link(seen: DomainSeen, on_news: Callable[[], None]) -> AgentLink | None:
+    """A started link to the agent of *seen*; None where the domain has no channel."""
+    if seen.agent_socket is None:
+        return None
+    link = AgentLink(seen.name, Path(seen.agent_socket), on_news)
+    link.start()
+    return link
