@@ -109,10 +109,9 @@ class SpeedModel:
             return 1.0
         places = [pins[vcpu] for vcpu in wanted]
         if all(len(place) == 1 for place in places):
-            busy = Counter(self._core_of[cpu] for place in places for cpu in place)
-            return sum([self._core(float(min(self._threads, count))) for count in busy.values()]) / max(
-                1, sum(busy.values())
-            )
+            used = dict.fromkeys(cpu for place in places for cpu in place)
+            busy = Counter(self._core_of[cpu] for cpu in used)
+            return sum([self._core(float(count)) for count in busy.values()]) / len(used)
         distinct = set(places)
         cores = sum([self._where(place)[1] for place in distinct])
         each = min(float(self._threads), max(1.0, load_cpus / cores))
