@@ -354,7 +354,7 @@ class Guest:
         return self._loop.time(), self._changes
 
     def about(self) -> tuple[object, ...]:
-        """What a report depends on; equal: it would say the same."""
+        """What a report depends on, but for CPUs in use, by which nothing is decided; equal: it would say the same."""
         now_s = self._loop.time()
         if now_s >= self._looked_s + REPORT_S and self._paused_s is None:
             self._looked_s = now_s
