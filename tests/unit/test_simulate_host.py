@@ -82,7 +82,10 @@ def test_everybody_gets_what_the_simulated_host_gives(steps: list[tuple[str, int
 
     async def crowded() -> list[object]:
         host = CrowdedHost(CPUS, lambda key: None, latencies)
-        return await play(host, steps, host.settle)
+        said = await play(host, steps, host.settle)
+        used_s = sum(sum(domain.vcpu_time_s.values()) for domain in host.domains.values())
+        assert used_s <= len(CPUS.online) * asyncio.get_running_loop().time() + 1e-6
+        return said
 
     for one, other in zip(run_virtual(plain()), run_virtual(crowded()), strict=True):
         assert isinstance(one, list) and isinstance(other, list)
