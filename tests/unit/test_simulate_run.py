@@ -57,6 +57,7 @@ def test_nobody_loses_time_when_alone() -> None:
     assert result.sum_of_speedups == pytest.approx(AMDAHL.speedup(8))
     assert result.efficiency == pytest.approx(AMDAHL.speedup(8) / 8)
     assert [moment.allocations for moment in result.moments] == [{"a": 8}]
+    assert result.guests[0].claimed is None  # nobody competes, so nothing is measured
 
 
 def test_two_guests_of_perfect_curves_get_half_each() -> None:
@@ -153,6 +154,35 @@ def test_a_guest_that_lies_says_what_it_claims_and_gains_no_true_speed() -> None
     liar = run(scene).guests[0]
     assert liar.claimed == 4.0
     assert liar.speedup == pytest.approx(poor.speedup(4))
+    shy = msgspec.structs.replace(scene, guests=(msgspec.structs.replace(scene.guests[0], claims=0.5), scene.guests[1]))
+    assert run(shy).guests[0].claimed == 2.0
+
+
+@pytest.mark.parametrize(("behaviour", "first"), [("lies", {"a": 4, "b": 4}), ("honest", {"a": 0, "b": 8})])
+def test_a_liar_says_that_it_could_use_cpus_though_it_idles(behaviour: Any, first: dict[str, int]) -> None:
+    idle = Guest(name="a", curve=PERFECT, behaviour=behaviour, phases=(Phase(seconds=99.0, idle=True),))
+    scene = scenario(idle, Guest(name="b", curve=PERFECT), host=Host(pcpus=8, reserve=2), seconds=6.0)
+    assert run(scene).moments[0].allocations == first
+
+
+def test_a_serial_stretch_uses_one_cpu_and_waits_for_nobody() -> None:
+    turns = Guest(name="a", curve=PERFECT, phases=(Phase(seconds=1.0, serial=True), Phase(seconds=1.0)))
+    assert run(scenario(turns)).guests[0].speedup == pytest.approx((1.0 + 8.0) / 2)
+    serial = Guest(name="a", curve=PERFECT, phases=(Phase(seconds=1.0, serial=True),))
+    alone, among = run(scenario(serial, Guest(name="b", curve=PERFECT)), "unmanaged").guests
+    # Nine threads on eight pCPUs; the team of eight waits for those of its own that have no CPU.
+    assert alone.speedup == pytest.approx(8 / 9)
+    assert among.speedup == pytest.approx(8 * (8 / 9) ** (1 + math.log2(2.4)))
+
+
+def test_a_stretch_may_have_a_curve_of_its_own() -> None:
+    guest = Guest(name="a", curve=PERFECT, phases=(Phase(seconds=1.0, curve=Perfect(most=2)), Phase(seconds=2.0)))
+    assert run(scenario(guest)).guests[0].speedup == pytest.approx((2.0 + 8.0 + 8.0) / 3)
+
+
+def test_loss_is_what_half_a_cpu_for_each_thread_costs() -> None:
+    result = run(scenario(Guest(name="a", curve=PERFECT, loss=4.0, count=2)), "unmanaged")
+    assert result.guests[0].speedup == pytest.approx(8 / 2 / 4.0)
 
 
 @pytest.mark.parametrize(("granularity", "least"), [("fine", 2.2), ("coarse", 0.95)])
