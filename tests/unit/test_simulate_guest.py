@@ -1,5 +1,6 @@
 """What a simulated guest says: claims with honest errors, and a link that is of now."""
 
+import asyncio
 import math
 import random
 from typing import Any
@@ -7,8 +8,16 @@ from typing import Any
 import pytest
 from vscaf.agentlink import messages
 from vscaf.agentlink.interface import Link
+from vscaf.hypervisor.simulated import Latencies
+from vscaf.hypervisor.values import RunState
+from vscaf.simulate.curves import Perfect
 from vscaf.simulate.guest_link import LEAST_ERROR, GuestLink, Learned
-from vscaf.simulate.scenario import Noise
+from vscaf.simulate.guests import Guest, World
+from vscaf.simulate.host import CrowdedHost
+from vscaf.simulate.machine import SpeedModel, host_cpus
+from vscaf.simulate.scenario import Guest as GuestTable
+from vscaf.simulate.scenario import Host, LatencySeconds, Noise, Scenario
+from vscaf.simulate.virtual_time import run_virtual
 
 
 def test_claims_miss_the_truth_by_what_they_say() -> None:
@@ -94,3 +103,35 @@ def test_a_link_speaks_until_it_is_closed() -> None:
     assert (link.report, link.online, link.connected, news) == (None, None, False, [1, 1])
     assert link.age_s() == math.inf
     assert not link.send(allocate(8)) and len(agent.heard) == 1
+
+
+def test_a_paused_guest_does_what_it_was_told_once_it_runs_again() -> None:
+    machine = Host(pcpus=8)
+    table = GuestTable(name="a", curve=Perfect())
+    (plan,) = Scenario(name="t", seconds=10.0, host=machine, guests=(table,)).expanded()
+
+    async def main() -> None:
+        cpus = host_cpus(machine)
+        host = CrowdedHost(cpus, lambda key: guest.changed(), Latencies())
+        latencies = LatencySeconds(resize_s=0.2, online_s=0.3)
+        model = SpeedModel(machine, cpus)
+        world = World(host, model, latencies, Noise(), cpus.online, news_at_once=True, on_end=lambda ended: None)
+        guest = Guest(plan, world, seed=1)
+        guest.start()
+        assert guest.key is not None
+        link = guest.link(lambda: None)
+        await asyncio.sleep(1.0)
+        assert guest.speed == 8.0
+        host.set_state(guest.key, RunState.PAUSED)
+        await asyncio.sleep(1.0)
+        assert guest.speed == 0.0
+        link.send(allocate(1))
+        await asyncio.sleep(2.0)
+        assert (link.acknowledged, guest.team, guest.online, link.age_s()) == (None, 8, 8, pytest.approx(3.0))
+        host.set_state(guest.key, RunState.RUNNING)
+        await asyncio.sleep(0.25)  # team first, and CPUs after
+        assert (link.acknowledged, guest.team, guest.online, link.age_s()) == (None, 2, 8, 0.0)
+        await asyncio.sleep(0.3)
+        assert (link.acknowledged, guest.team, guest.online) == (1, 2, 2)
+
+    run_virtual(main())

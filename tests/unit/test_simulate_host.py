@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from vscaf.hypervisor.simulated import Latencies, SimulatedHost
 from vscaf.hypervisor.values import DomainKey, RunState
@@ -71,17 +71,21 @@ async def play(host: SimulatedHost, steps: list[tuple[str, int, object]], after:
 
 @settings(max_examples=150, deadline=None)
 @given(st.lists(changes, max_size=25))
+@example([("vcpus", 0, 2), ("compute", 0, {1: 1.0}), ("vcpus", 0, 1), ("wait", 0, 1.0)])
 def test_everybody_gets_what_the_simulated_host_gives(steps: list[tuple[str, int, object]]) -> None:
     latencies = Latencies(call_s=0.001, plug_s=0.05, unplug_s=0.4)
 
     async def plain() -> list[object]:
         loop = asyncio.get_running_loop()
         host = SimulatedHost(CPUS, clock=loop.time, sleep=asyncio.sleep, latencies=latencies)
-        return await play(host, steps, lambda: None)
+        return await play(host, steps, host._count)  # it has no timer: what has left is seen when it is looked for
 
     async def crowded() -> list[object]:
         host = CrowdedHost(CPUS, lambda key: None, latencies)
-        return await play(host, steps, host.settle)
+        said = await play(host, steps, host.settle)
+        used_s = sum(sum(domain.vcpu_time_s.values()) for domain in host.domains.values())
+        assert used_s <= len(CPUS.online) * asyncio.get_running_loop().time() + 1e-6
+        return said
 
     for one, other in zip(run_virtual(plain()), run_virtual(crowded()), strict=True):
         assert isinstance(one, list) and isinstance(other, list)
@@ -99,6 +103,22 @@ def test_what_leaves_late_leaves_at_its_time_though_nobody_looks() -> None:
         await asyncio.sleep(10.0)
         assert (await host.observe())[0].vcpus == 1
         assert host.domains[key].vcpu_time_s == {0: pytest.approx(10.0), 1: pytest.approx(2.0)}
+
+    run_virtual(main())
+
+
+def test_a_timer_that_goes_off_early_by_rounding_is_no_hindrance() -> None:
+    between_s, unplug_s = 3.1, 7.2
+    assert between_s + (unplug_s - between_s) < unplug_s
+
+    async def main() -> None:
+        host = CrowdedHost(CPUS, lambda key: None, Latencies(unplug_s=unplug_s))
+        key = host.start("a", 1, 2)
+        await host.plug(key, 2)
+        await host.unplug(key, 1)
+        await asyncio.sleep(between_s)
+        await asyncio.sleep(unplug_s)
+        assert host.domains[key].vcpus == 1
 
     run_virtual(main())
 
@@ -158,6 +178,7 @@ def test_threads_of_one_core_share_it() -> None:
     assert speed(smt, 2, 1.0, [{0, 1, 2, 3}] * 2, load=2.0) == pytest.approx(2.0)
     assert speed(smt, 2, 1.0, [{0, 1, 2, 3}] * 2, load=4.0) == pytest.approx(1.2)
     assert speed(smt, 1, 1.0, [{0, 1, 2, 3}], load=1.0) == pytest.approx(1.0)
+    assert speed(smt, 2, 0.5, [{0}, {0}]) == pytest.approx(2 / 2 / 2.4)  # the core's other thread is not busy
 
 
 def test_memory_that_is_far_costs() -> None:

@@ -3,10 +3,11 @@
 import itertools
 import math
 
+import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
-from vscaf.simulate.curves import load_curve
+from vscaf.simulate.curves import Amdahl, Perfect, Usl, load_curve
 from vscaf.simulate.oracle import best_dynamic, best_static
 from vscaf.simulate.scenario import Guest, Host, Phase, Scenario, load_scenario
 
@@ -36,7 +37,7 @@ def cases(draw: st.DrawFn) -> tuple[list[Listed], int, int, list[tuple[int, int]
     curves, bounds = [], []
     for _ in range(draw(st.integers(1, 3))):
         curves.append(Listed(draw(st.lists(st.floats(0.0, 50.0), min_size=chunk * chunks, max_size=chunk * chunks))))
-        low = draw(st.integers(1, chunk))
+        low = draw(st.integers(0, chunk))
         bounds.append((low, draw(st.integers(low, chunk * chunks + 2))))
     return curves, chunks, chunk, bounds
 
@@ -51,6 +52,11 @@ def test_exhaustive_search_finds_nothing_better(case: tuple[list[Listed], int, i
     for cpus, (low, high) in zip(split, bounds, strict=True):
         assert cpus % chunk == 0
         assert low <= cpus < high + chunk
+
+
+def test_of_equal_sums_the_later_have_less() -> None:
+    rising = Listed([1.0, 2.0, 3.0, 4.0])
+    assert best_static([rising, rising], 4) == ((3, 1), 4.0)
 
 
 def test_what_would_only_harm_is_left_over() -> None:
@@ -134,3 +140,76 @@ def test_more_guests_than_chunks_have_one_each_as_far_as_it_goes() -> None:
     )
     (stretch,) = best_dynamic(scenario).stretches
     assert stretch.split == {"g-0": 2, "g-1": 2, "g-2": 0}
+    poor, good = Guest(name="p", curve=Perfect(most=1.0), count=2), Guest(name="g", curve=Perfect(), count=2)
+    (stretch,) = best_dynamic(msgspec.structs.replace(scenario, guests=(poor, good))).stretches
+    assert stretch.sum_of_speedups == 4.0
+    assert stretch.split == {"p-0": 0, "p-1": 0, "g-0": 4, "g-1": 0}
+
+
+phase_lists = st.sampled_from(
+    [(), ((2, "busy"), (1, "idle")), ((1, "serial"), (3, "busy")), ((1, "idle"), (2, "other"))]
+)
+
+
+@st.composite
+def guests(draw: st.DrawFn) -> list[Guest]:
+    """Who come, go and turn at whole seconds."""
+    drawn = []
+    for number in range(draw(st.integers(1, 3))):
+        start_s = draw(st.integers(0, 6))
+        drawn.append(
+            Guest(
+                name=f"g{number}",
+                curve=draw(st.sampled_from([Perfect(), Amdahl(serial=0.2), Usl(contention=0.05, coherence=0.05)])),
+                vcpus=draw(st.integers(1, 6)),
+                start_s=float(start_s),
+                end_s=draw(st.none() | st.integers(start_s + 1, 12).map(float)),
+                minimum=draw(st.integers(1, 2)),
+                maximum=draw(st.none() | st.integers(2, 6)),
+                phases=tuple(
+                    Phase(
+                        seconds=seconds,
+                        idle=kind == "idle",
+                        serial=kind == "serial",
+                        curve=Amdahl(serial=0.5) if kind == "other" else None,
+                    )
+                    for seconds, kind in draw(phase_lists)
+                ),
+            )
+        )
+    return drawn
+
+
+def best_in_second(scenario: Scenario, second: int) -> float:
+    """By trying every split among those that compute from *second* to the next."""
+    chunk, curves, ranges = scenario.host.threads_per_core, [], []
+    for plan in scenario.expanded():
+        if not plan.start_s <= second < (plan.end_s or math.inf):
+            continue
+        lengths = [phase.seconds or math.inf for phase in plan.phases]
+        ends = list(itertools.accumulate(lengths))
+        at_s = (second - plan.start_s) % ends[-1]
+        phase = next(phase for phase, end_s in zip(plan.phases, ends, strict=True) if at_s < end_s)
+        if phase.curve is None:
+            continue
+        usable = 1 if phase.serial else plan.vcpus
+        most = max(plan.minimum, min(plan.vcpus, plan.maximum or plan.vcpus))
+        curves.append([phase.curve.speedup(min(cpus, usable)) for cpus in range(scenario.host.pcpus + 1)])
+        ranges.append(range(-(-plan.minimum // chunk) * chunk, -(-most // chunk) * chunk + 1, chunk))
+    pcpus = scenario.host.pcpus
+    return max(
+        math.fsum(curve[cpus] for curve, cpus in zip(curves, split, strict=True))
+        for split in itertools.product(*ranges)
+        if sum(split) <= pcpus
+    )
+
+
+@settings(max_examples=60, deadline=None)
+@given(guests(), st.integers(1, 2), st.integers(0, 5))
+def test_no_history_of_splits_is_better_than_the_dynamic_best(many: list[Guest], chunk: int, settle_s: int) -> None:
+    host = Host(pcpus=6, threads_per_core=chunk)
+    scenario = Scenario(name="t", seconds=12.0, settle_s=float(settle_s), host=host, guests=tuple(many))
+    best = best_dynamic(scenario)
+    assert best.exact
+    by_trying = [best_in_second(scenario, second) for second in range(settle_s, 12)]
+    assert best.sum_of_speedups == pytest.approx(math.fsum(by_trying) / len(by_trying))

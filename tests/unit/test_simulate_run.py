@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from vscaf.errors import UsageError
 from vscaf.simulate.curves import Amdahl, Log, Perfect
 from vscaf.simulate.guests import Guest as GuestOfRun
+from vscaf.simulate.oracle import best_dynamic
 from vscaf.simulate.result import Run
 from vscaf.simulate.run import simulate
 from vscaf.simulate.scenario import (
@@ -56,6 +57,7 @@ def test_nobody_loses_time_when_alone() -> None:
     assert result.sum_of_speedups == pytest.approx(AMDAHL.speedup(8))
     assert result.efficiency == pytest.approx(AMDAHL.speedup(8) / 8)
     assert [moment.allocations for moment in result.moments] == [{"a": 8}]
+    assert result.guests[0].claimed is None  # nobody competes, so nothing is measured
 
 
 def test_two_guests_of_perfect_curves_get_half_each() -> None:
@@ -152,6 +154,35 @@ def test_a_guest_that_lies_says_what_it_claims_and_gains_no_true_speed() -> None
     liar = run(scene).guests[0]
     assert liar.claimed == 4.0
     assert liar.speedup == pytest.approx(poor.speedup(4))
+    shy = msgspec.structs.replace(scene, guests=(msgspec.structs.replace(scene.guests[0], claims=0.5), scene.guests[1]))
+    assert run(shy).guests[0].claimed == 2.0
+
+
+@pytest.mark.parametrize(("behaviour", "first"), [("lies", {"a": 4, "b": 4}), ("honest", {"a": 0, "b": 8})])
+def test_a_liar_says_that_it_could_use_cpus_though_it_idles(behaviour: Any, first: dict[str, int]) -> None:
+    idle = Guest(name="a", curve=PERFECT, behaviour=behaviour, phases=(Phase(seconds=99.0, idle=True),))
+    scene = scenario(idle, Guest(name="b", curve=PERFECT), host=Host(pcpus=8, reserve=2), seconds=6.0)
+    assert run(scene).moments[0].allocations == first
+
+
+def test_a_serial_stretch_uses_one_cpu_and_waits_for_nobody() -> None:
+    turns = Guest(name="a", curve=PERFECT, phases=(Phase(seconds=1.0, serial=True), Phase(seconds=1.0)))
+    assert run(scenario(turns)).guests[0].speedup == pytest.approx((1.0 + 8.0) / 2)
+    serial = Guest(name="a", curve=PERFECT, phases=(Phase(seconds=1.0, serial=True),))
+    alone, among = run(scenario(serial, Guest(name="b", curve=PERFECT)), "unmanaged").guests
+    # Nine threads on eight pCPUs; the team of eight waits for those of its own that have no CPU.
+    assert alone.speedup == pytest.approx(8 / 9)
+    assert among.speedup == pytest.approx(8 * (8 / 9) ** (1 + math.log2(2.4)))
+
+
+def test_a_stretch_may_have_a_curve_of_its_own() -> None:
+    guest = Guest(name="a", curve=PERFECT, phases=(Phase(seconds=1.0, curve=Perfect(most=2)), Phase(seconds=2.0)))
+    assert run(scenario(guest)).guests[0].speedup == pytest.approx((2.0 + 8.0 + 8.0) / 3)
+
+
+def test_loss_is_what_half_a_cpu_for_each_thread_costs() -> None:
+    result = run(scenario(Guest(name="a", curve=PERFECT, loss=4.0, count=2)), "unmanaged")
+    assert result.guests[0].speedup == pytest.approx(8 / 2 / 4.0)
 
 
 @pytest.mark.parametrize(("granularity", "least"), [("fine", 2.2), ("coarse", 0.95)])
@@ -163,6 +194,36 @@ def test_unmanaged_is_slower_where_the_work_is_fine_grained(granularity: Any, le
     )
     ratio = run(scene).sum_of_speedups / run(scene, "unmanaged").sum_of_speedups
     assert least <= ratio <= 1.1 * least + 0.05
+
+
+@pytest.mark.parametrize(("spins", "share"), [(None, 1.0), (False, 1.0), (True, 0.5)])
+def test_threads_that_wait_leave_their_cpus_to_others_unless_they_spin(spins: bool | None, share: float) -> None:
+    """So that two unmanaged guests which do not spin have more than any partition."""
+    curve = Amdahl(serial=0.2)
+    scene = scenario(Guest(name="a", curve=curve, count=2, granularity="coarse", spins=spins))
+    found = run(scene, "unmanaged").sum_of_speedups
+    assert found == pytest.approx(2 * share * curve.speedup(8))
+    assert (found > best_dynamic(scene).sum_of_speedups) == (not spins)
+
+
+@pytest.mark.parametrize(
+    ("policy", "rules", "split"),
+    [
+        ("equipartition", {"minimum": 6}, (2, 6)),
+        ("equipartition", {"maximum": 2}, (6, 2)),
+        ("priority", {"weight": 3.0}, (2, 6)),
+        ("fair", {"weight": 3.0}, (2, 6)),
+    ],
+)
+def test_a_guest_has_its_rules(policy: str, rules: dict[str, Any], split: tuple[int, int]) -> None:
+    guests = Guest(name="a", curve=PERFECT), Guest(name="b", curve=PERFECT, **rules)
+    assert run(scenario(*guests), policy).moments[-1].allocations == dict(zip("ab", split, strict=True))
+
+
+@pytest.mark.parametrize(("first", "split"), [("a", {"a": 8, "b": 0}), ("b", {"a": 0, "b": 8})])
+def test_of_two_whose_minima_do_not_fit_the_priority_says_who_waits(first: str, split: dict[str, int]) -> None:
+    guests = [Guest(name=name, curve=PERFECT, minimum=6, priority=int(name == first)) for name in "ab"]
+    assert run(scenario(*guests), "priority").moments[-1].allocations == split
 
 
 def test_max_speedup_learns_who_scales() -> None:
@@ -237,12 +298,21 @@ def test_vcpus_are_plugged_where_a_guest_can_use_more() -> None:
     assert result.guests[0].speedup == pytest.approx(8.0)
 
 
-def test_latencies_cost_time() -> None:
-    slow = LatencySeconds(resize_s=1.0, online_s=1.0)
-    guests = [Guest(name="a", curve=PERFECT, work_s=16.0), Guest(name="b", curve=PERFECT)]
-    fast = run(scenario(*guests))
-    late = run(scenario(*guests, latencies=slow))
-    assert work_s(late)["b"] < work_s(fast)["b"] - 4.0
+@pytest.mark.parametrize(
+    ("what", "seconds", "least", "most"),
+    [
+        ("call_s", 0.05, 0.5, 4.0),
+        ("plug_s", 0.5, 0.99, 1.01),  # two vCPUs come half a second later
+        ("resize_s", 0.5, 2.0, 8.0),
+        ("online_s", 0.5, 2.0, 8.0),
+    ],
+)
+def test_each_latency_costs_time(what: str, seconds: float, least: float, most: float) -> None:
+    at_once = LatencySeconds(call_s=0.0, plug_s=0.0, unplug_s=0.0, resize_s=0.0, online_s=0.0)
+    slow = msgspec.structs.replace(at_once, **{what: seconds})
+    guests = [Guest(name="a", curve=PERFECT, work_s=16.0), Guest(name="b", curve=PERFECT, vcpus_at_start=6)]
+    fast, late = (work_s(run(scenario(*guests, latencies=latencies)))["b"] for latencies in (at_once, slow))
+    assert least < fast - late < most
 
 
 def test_smt_and_numa_take_their_part() -> None:
@@ -253,6 +323,15 @@ def test_smt_and_numa_take_their_part() -> None:
     assert wide.guests[0].speedup == pytest.approx(6.0)
     pair = run(scenario(Guest(name="a", curve=PERFECT), Guest(name="b", curve=PERFECT), host=numa, settle_s=4.0))
     assert pair.sum_of_speedups == pytest.approx(8.0)
+
+
+@pytest.mark.parametrize(("homes", "speedups"), [((0, 1), (4.0, 4.0)), ((1, 0), (4.0, 4.0)), ((1, 1), (4.0, 3.0))])
+def test_guests_run_where_their_memory_is_as_far_as_there_is_room(
+    homes: tuple[int, int], speedups: tuple[float, float]
+) -> None:
+    guests = [Guest(name=name, curve=PERFECT, home_node=home) for name, home in zip("ab", homes, strict=True)]
+    scene = scenario(*guests, host=Host(pcpus=8, nodes=2, remote_penalty=0.25), settle_s=4.0)
+    assert tuple(guest.speedup for guest in run(scene).guests) == pytest.approx(speedups)
 
 
 def test_a_long_period_makes_no_report_stale() -> None:
@@ -351,6 +430,35 @@ def test_no_scenario_breaks_a_law(  # noqa: PLR0917 (what scenarios differ in)
         assert all(0 <= cpus <= 8 for cpus in moment.allocations.values())
     assert sum(guest.work_s for guest in result.guests) <= 8 * 6.0 + 1e-6
     assert 0.0 <= result.efficiency <= 1.0 + 1e-9
+
+
+@settings(max_examples=15, deadline=None)
+@given(
+    many=st.lists(
+        st.builds(
+            Guest,
+            name=st.just("g"),
+            curve=curves,
+            vcpus=st.integers(1, 8),
+            start_s=st.floats(0.0, 3.0),
+            end_s=st.none() | st.floats(3.5, 5.5),
+            behaviour=st.sampled_from(["honest", "silent", "lies"]),
+            phases=st.sampled_from([(), (Phase(seconds=0.9), Phase(seconds=0.8, idle=True))]),
+        ),
+        min_size=1,
+        max_size=3,
+    ),
+    policy=st.sampled_from(["equipartition", "max-speedup", "max-speedup-fitted", "fair", "efficiency"]),
+)
+def test_no_partition_has_more_than_the_oracle(many: list[Guest], policy: str) -> None:
+    scene = scenario(
+        *[msgspec.structs.replace(guest, name=f"g{number}") for number, guest in enumerate(many)],
+        noise=Noise(speedup=0.1),
+        seconds=6.0,
+    )
+    best = best_dynamic(scene)
+    assert best.exact
+    assert run(scene, policy).sum_of_speedups <= best.sum_of_speedups * (1.0 + 1e-6)
 
 
 def test_a_policy_that_is_handed_over_explores_like_one_that_is_named() -> None:

@@ -127,6 +127,11 @@ def test_what_is_shipped_can_be_used() -> None:
             "arrivals v: per_hour has 2 numbers: give one, or 24",
         ),
         (HEAD + '[[arrivals]]\nname = "v"\nvcpus = []\ncurves = []', "arrivals v: curves and vcpus need one"),
+        ('name = "x"\nseconds = inf\n' + GUEST, r"Expected `float` <= 1000000000.0 - at `\$.seconds`: its keys are"),
+        (
+            HEAD + '[[arrivals]]\nname = "v"\nvcpus = [2]\ncurves = [{curve = {model = "perfect"}}]\nper_hour = inf',
+            r"Expected `float` <= 1000000.0 - at `\$.arrivals\[0\].per_hour`: its keys are name, curves",
+        ),
         ("name = ", "not TOML"),
     ],
 )

@@ -19,7 +19,7 @@ MEMORY = 40
 
 
 class Agent(Protocol):
-    """What a link needs of a guest. about: what its report depends on, all of it the same in the same moment().
+    """What a link needs of a guest. about: what is acted on in its report, all of it the same in the same moment().
 
     silent_s: seconds since it could speak.
     """

@@ -163,6 +163,8 @@ class Guest:
             self._changes += 1
             if running and self._link is not None:
                 self._loop.call_soon(self._link.news)
+                if self._told is not None and self._told.sequence != self._link.acknowledged:
+                    self._follow()
         if domain.vcpus != self.plugged:
             self.plugged = domain.vcpus
             if self.online > self.plugged:
@@ -259,10 +261,11 @@ class Guest:
         return 0.0 if self._paused_s is None else self._loop.time() - self._paused_s
 
     def hear(self, message: messages.Allocate) -> None:
-        """An allocation: the newest counts."""
+        """An allocation: the newest counts. While it is paused it waits in the channel."""
         self.update()
         self._told = message
-        self._follow()
+        if self._paused_s is None:
+            self._follow()
         self._say_demand()
 
     def _follow(self) -> None:
@@ -354,7 +357,7 @@ class Guest:
         return self._loop.time(), self._changes
 
     def about(self) -> tuple[object, ...]:
-        """What a report depends on; equal: it would say the same."""
+        """What a report depends on, but for CPUs in use, by which nothing is decided; equal: it would say the same."""
         now_s = self._loop.time()
         if now_s >= self._looked_s + REPORT_S and self._paused_s is None:
             self._looked_s = now_s

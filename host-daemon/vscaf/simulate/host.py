@@ -2,10 +2,14 @@
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping
+from itertools import chain
 from typing import Any
 
-from vscaf.hypervisor.simulated import LEAST, Latencies, SimulatedHost, _areas, _balance, _Crowd, _crowds
+import numpy as np
+
+from vscaf.hypervisor.simulated import LEAST, ROUNDS, Latencies, SimulatedHost, _areas, _Crowd, _crowds, _share
 from vscaf.hypervisor.values import DomainKey, DomainSeen, HostCpus, Plugged, RunState
+from vscaf.simulate.virtual_time import RESOLUTION_S
 
 MOST_GOOD = 8192
 """Sets of pins that are remembered."""
@@ -18,7 +22,8 @@ class CrowdedHost(SimulatedHost):
     its vCPUs, its state or what it gets may be others. `on_change` and `on_tuned` may be set later.
 
     Domains that may run on a common pCPU, and want to, are one crowd (transitively); each crowd is shared out by
-    SimulatedHost's own rules. CPU time is booked for a domain when it changes, and for all when somebody looks.
+    SimulatedHost's own rules, when somebody in it wants other CPUs, or more or less of them, than before. CPU time is
+    booked for a domain when it changes, and for all when somebody looks.
     """
 
     def __init__(self, cpus: HostCpus, on_rates: Callable[[DomainKey], None], latencies: Latencies) -> None:
@@ -29,6 +34,7 @@ class CrowdedHost(SimulatedHost):
         self._on_rates = on_rates
         self._now: dict[DomainKey, dict[int, float]] = {}
         self._booked_s: dict[DomainKey, float] = {}
+        self._parts: dict[DomainKey, list[_Crowd]] = {}
         self._places: dict[DomainKey, tuple[frozenset[int], ...]] = {}
         self._users: dict[frozenset[int], set[DomainKey]] = {}
         self._on_cpu: dict[int, set[frozenset[int]]] = {}
@@ -133,7 +139,7 @@ class CrowdedHost(SimulatedHost):
             domain = self.domains.get(key)
             if domain is None or domain.leaving is None:
                 self._leaving.discard(key)
-            elif domain.leaving[0] <= now_s:
+            elif domain.leaving[0] <= now_s + RESOLUTION_S:
                 domain.vcpus, domain.leaving = min(domain.vcpus, domain.leaving[1]), None
                 self._leaving.discard(key)
                 self._mark(key)
@@ -172,39 +178,48 @@ class CrowdedHost(SimulatedHost):
     def settle(self) -> None:
         """Shares CPU time out anew among those that have changed and those beside them."""
         self._due = False
-        if not self._whose or self._everybody:
+        everything = not self._whose or self._everybody
+        if everything:
             self._dirty.update(dict.fromkeys(self.domains))
             self._dirty.update(dict.fromkeys(self._places))
             self._whose, self._everybody = True, False
         if not self._dirty:
             return
         dirty, self._dirty = self._dirty, {}
-        left = {place for key in dirty for place in self._places.get(key, ())}
-        concerned = self._beside(left) | dirty.keys()
+        left: list[frozenset[int]] = []
+        moved: set[DomainKey] = set()
         for key in dirty:
-            self._move(key)
+            before = self._places.get(key, ())
+            if self._move(key) or everything:
+                left += before
+                moved.add(key)
+        moved |= self._beside(left)
         self._loads.clear()
         done: set[DomainKey] = set()
         now_s = self._loop.time()
-        for key in sorted(concerned):
+        for key in sorted(moved | dirty.keys()):
             if key not in done:
                 crowd = self._crowd(key)
                 done |= crowd
-                self._share_out(sorted(crowd), now_s)
+                for one in crowd:
+                    self._book_one(one, now_s)
+                if not moved.isdisjoint(crowd):
+                    self._share_out(sorted(crowd))
         for key in sorted(done):
             if key in self.domains:
                 self._on_rates(key)
 
-    def _move(self, key: DomainKey) -> None:
-        """Notes where the domain wants CPU time now."""
-        before = self._places.pop(key, ())
+    def _move(self, key: DomainKey) -> bool:
+        """Notes where the domain wants CPU time now, and how much; whether that is other than it was."""
         domain = self.domains.get(key)
-        after: tuple[frozenset[int], ...] = ()
-        if domain is not None and domain.state is RunState.RUNNING:
-            pins = domain.pins
-            after = tuple(
-                dict.fromkeys(pins[vcpu] for vcpu, one in domain.wanted.items() if one > LEAST and vcpu < domain.vcpus)
-            )
+        parts = _crowds(domain) if domain is not None and domain.state is RunState.RUNNING else []
+        known = self._parts.pop(key, [])
+        if parts:
+            self._parts[key] = parts
+        if key in self.domains and _said(parts) == _said(known):
+            return False
+        before = self._places.pop(key, ())
+        after = tuple(part.pins for part in parts)
         for place in before:
             users = self._users[place]
             users.discard(key)
@@ -220,6 +235,7 @@ class CrowdedHost(SimulatedHost):
                 for cpu in place:
                     self._on_cpu.setdefault(cpu, set()).add(place)
             self._users[place].add(key)
+        return True
 
     def _beside(self, places: Iterable[frozenset[int]]) -> set[DomainKey]:
         """Who wants CPU time on a pCPU of these."""
@@ -227,33 +243,33 @@ class CrowdedHost(SimulatedHost):
         return set().union(*[self._users[place] for place in near])
 
     def _crowd(self, key: DomainKey) -> set[DomainKey]:
-        crowd, seen = {key}, set[frozenset[int]]()
-        left = [key]
+        crowd, places, cpus = {key}, set(self._places.get(key, ())), set[int]()
+        left = list(places)
         while left:
-            for place in self._places.get(left.pop(), ()):
-                if place in seen:
-                    continue
-                seen.add(place)
-                found = self._beside((place,)) - crowd
-                crowd |= found
-                left += found
+            place = left.pop()
+            new = self._users[place] - crowd
+            crowd |= new
+            found = set(chain.from_iterable(self._places[user] for user in new))
+            found.update(*[self._on_cpu[cpu] for cpu in place - cpus])
+            found -= places
+            cpus |= place
+            places |= found
+            left += found
         return crowd
 
-    def _share_out(self, crowd: list[DomainKey], now_s: float) -> None:
+    def _share_out(self, crowd: list[DomainKey]) -> None:
         """By SimulatedHost's rules; vCPUs of the same pins and weight are taken together, as they get the same."""
         parts: dict[tuple[frozenset[int], float], _Crowd] = {}
         shares: list[tuple[_Crowd, _Crowd]] = []
         for key in crowd:
-            self._book_one(key, now_s)
             self._now.pop(key, None)
             if key not in self.domains:
                 self._booked_s.pop(key, None)
-            elif key in self._places:
-                for part in _crowds(self.domains[key]):
-                    whole = parts.setdefault((part.pins, part.weight), _Crowd(key, part.weight, part.pins, {}))
-                    # Only the sum of what a crowd wants counts, whichever vCPUs want it.
-                    whole.wanted[0] = whole.wanted.get(0, 0.0) + sum(part.wanted.values())
-                    shares.append((part, whole))
+            for part in self._parts.get(key, ()):
+                whole = parts.setdefault((part.pins, part.weight), _Crowd(key, part.weight, part.pins, {}))
+                # Only the sum of what a crowd wants counts, whichever vCPUs want it.
+                whole.wanted[0] = whole.wanted.get(0, 0.0) + sum(part.wanted.values())
+                shares.append((part, whole))
         wholes = list(parts.values())
         _balance(wholes, _areas(wholes, self.cpus.online))
         got = {id(whole): sum(whole.got) / whole.wanted[0] for whole in wholes}
@@ -269,3 +285,35 @@ class CrowdedHost(SimulatedHost):
             times = self.domains[key].vcpu_time_s
             for vcpu, rate in rates.items():
                 times[vcpu] = times.get(vcpu, 0.0) + rate * passed_s
+
+
+def _said(parts: list[_Crowd]) -> list[tuple[frozenset[int], float, dict[int, float]]]:
+    return [(part.pins, part.weight, part.wanted) for part in parts]
+
+
+def _balance(crowds: list[_Crowd], sizes: list[int]) -> None:
+    """As simulated._balance, for thousands of parts: the same sums in the same order, and so the same figures."""
+    whose = [number for number, crowd in enumerate(crowds) for _ in crowd.parts]
+    where = [area for crowd in crowds for area in crowd.parts]
+    parts = [part for crowd in crowds for part in crowd.parts.values()]
+    if len(set(whose)) < len(whose):
+        parts = _moved(whose, where, parts, sizes)
+    wishes: list[list[tuple[_Crowd, float]]] = [[] for _ in sizes]
+    for number, area, part in zip(whose, where, parts, strict=True):
+        if part > 0.0:
+            wishes[area].append((crowds[number], part))
+    for area, size in enumerate(sizes):
+        _share(wishes[area], float(size))
+
+
+def _moved(whose: list[int], where: list[int], parts: list[float], sizes: list[int]) -> list[float]:
+    """The parts after crowds that have several have moved to where less is wanted; 0: that part is given up."""
+    owner, area, wanted = np.array(whose), np.array(where), np.array(parts)
+    size = np.array(sizes, dtype=float)[area]
+    floats = np.bincount(owner)[owner] > 1
+    for _ in range(ROUNDS):
+        load = np.bincount(area, wanted / size)[area]
+        lighter = np.divide(wanted, load, out=np.zeros_like(wanted), where=wanted > LEAST / 1e6)
+        scale = (np.bincount(owner, wanted)[owner]) / (np.bincount(owner, lighter)[owner])
+        wanted = np.where(floats, lighter * scale, wanted)
+    return [float(part) for part in wanted]

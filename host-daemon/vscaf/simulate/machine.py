@@ -57,7 +57,7 @@ class SpeedModel:
 
     The team has as many effective CPUs as it has threads, less what they lose where they share cores (`smt_yield`). On
     a curve S its speed is S(effective CPUs), as long as each thread has a CPU. With x threads for each CPU of time that
-    they get it is 1/x of that, and the team waits for threads that do not run: another 1/x^k, k = log2(loss). For x = 2
+    they get it is 1/x of that, and a team waits for threads that do not run: another 1/x^k, k = log2(loss). For x = 2
     that is just `loss`, which was measured (see scenario.LOSS); beyond, it is an extrapolation. A partition on several
     nodes, or away from its memory, loses `remote_penalty` of the speed. heeds_load: whether load_cpus matters.
     """
@@ -96,7 +96,8 @@ class SpeedModel:
         speed = computing.curve.speedup(computing.threads * self._throughput(wanted, pins, load_cpus))
         crowding = computing.threads / (len(wanted) * share)
         if crowding > 1.0 + 1e-9:
-            speed /= crowding ** (1.0 + math.log2(computing.loss))
+            waits = math.log2(computing.loss) if computing.threads > 1 else 0.0
+            speed /= crowding ** (1.0 + waits)
         if self._remote_penalty:
             nodes = frozenset[int]().union(*[self._where(place)[0] for place in {pins[vcpu] for vcpu in wanted}])
             if nodes != {home} if home is not None else len(nodes) > 1:
@@ -109,10 +110,9 @@ class SpeedModel:
             return 1.0
         places = [pins[vcpu] for vcpu in wanted]
         if all(len(place) == 1 for place in places):
-            busy = Counter(self._core_of[cpu] for place in places for cpu in place)
-            return sum([self._core(float(min(self._threads, count))) for count in busy.values()]) / max(
-                1, sum(busy.values())
-            )
+            used = dict.fromkeys(cpu for place in places for cpu in place)
+            busy = Counter(self._core_of[cpu] for cpu in used)
+            return sum([self._core(float(count)) for count in busy.values()]) / len(used)
         distinct = set(places)
         cores = sum([self._where(place)[1] for place in distinct])
         each = min(float(self._threads), max(1.0, load_cpus / cores))

@@ -146,7 +146,7 @@ class Laws:
         if not reach <= claim:
             self._diary.violate(f"{name} runs on {sorted(reach - claim)}, which it does not hold")
         sharing = self.sharing()
-        for other in self._host.neighbours(key):
+        for other in sorted(self._host.neighbours(key)):
             theirs = self._reach(managed.get(other))
             if theirs is not None and not reach.isdisjoint(theirs):
                 names = sorted((name, managed[other].name))

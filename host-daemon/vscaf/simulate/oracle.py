@@ -2,8 +2,11 @@
 
 `best_static` is exact: one split of the pool for good, by dynamic programming over the true curves (max-plus
 convolution), whatever their shape. `best_dynamic` solves that anew whenever a guest comes or goes or enters another
-phase, and changes over at no cost: no policy has more at any instant while the guests that compute are the same. Both
-leave out what a machine takes away (siblings of a core, nodes), so on such hosts they are upper bounds only.
+phase, and changes over at no cost: no partition has more at any instant in which each guest that computes has CPUs of
+its own (where there are too few, some have none), while those that compute are the same. What is no such partition may
+have more: guests that are suspended or wait in line while others compute, and unmanaged ones that do not spin and so
+use what others leave of the same CPUs. Both leave out what a machine takes away (siblings of a core, nodes), so on
+such hosts they are upper bounds only.
 """
 
 from collections.abc import Sequence
@@ -37,15 +40,15 @@ def best_static(
 ) -> tuple[tuple[int, ...], float]:
     """The split of chunks * chunk CPUs with the largest sum of true speedups, in CPUs, and that sum.
 
-    bounds: the least and the most CPUs of each, rounded up to whole chunks; absent: one chunk and everything. CPUs
-    that would only harm are left over. Of equal sums the one that gives the earlier guests less. ValueError where the
-    minima do not fit, or are above the maxima.
+    bounds: the least (0: it may have none) and the most CPUs of each, rounded up to whole chunks; absent: one chunk and
+    everything. CPUs that would only harm are left over. Of equal sums the one that gives the later guests less.
+    ValueError where the minima do not fit, or are above the maxima.
     """
     if not curves:
         return (), 0.0
     limits = [(1, chunks)] * len(curves)
     if bounds is not None:
-        limits = [(max(1, -(-low // chunk)), min(chunks, -(-high // chunk))) for low, high in bounds]
+        limits = [(-(-low // chunk), min(chunks, -(-high // chunk))) for low, high in bounds]
     if len(limits) != len(curves):
         raise ValueError(f"{len(limits)} bounds for {len(curves)} curves: give one for each")
     if any(low > high for low, high in limits) or sum(low for low, _high in limits) > chunks:
@@ -53,7 +56,7 @@ def best_static(
     best = np.zeros(chunks + 1)
     choices = []
     for curve, (low, high) in zip(curves, limits, strict=True):
-        values = speedups(curve, high * chunk)[::chunk][1:]
+        values = speedups(curve, high * chunk)[::chunk]
         best, choice = _with_one_more(best, values, low)
         choices.append(choice)
     left, split = chunks, []
@@ -72,13 +75,13 @@ def speedups(curve: HasSpeedup, most: int) -> Values:
 def _with_one_more(best: Values, values: Values, low: int) -> tuple[Values, NDArray[np.int64]]:
     """The best sums by chunks handed out at most, with one more guest, and how many of them it has then.
 
-    values[k]: what k + 1 chunks are worth to it; it has at least *low*.
+    values[k]: what k chunks are worth to it; it has at least *low*.
     """
     size = len(best)
     sums = np.full(size, -np.inf)
     choice = np.zeros(size, dtype=np.int64)
-    for part in range(low, min(len(values), size - 1) + 1):
-        candidate = best[: size - part] + values[part - 1]
+    for part in range(low, min(len(values), size)):
+        candidate = best[: size - part] + values[part]
         better = candidate > sums[part:]
         sums[part:][better] = candidate[better]
         choice[part:][better] = part
@@ -169,20 +172,19 @@ def _born(plan: GuestPlan) -> _Life:
 
 
 def _split(busy: Sequence[_Life], chunks: int, chunk: int) -> tuple[tuple[int, ...], float]:
-    """The best among those that compute; where they are more than the chunks, the first ones have one each."""
-    among = busy[:chunks]
-    values = [_PhaseCurve(life) for life in among]
-    # One chunk each is an upper bound where minima do not fit; the daemon cuts them too.
-    low = [life.plan.minimum for life in among]
-    if sum(-(-one // chunk) for one in low) > chunks:
-        low = [1] * len(among)
+    """The best among those that compute; where they are more than the chunks, some have none."""
+    low = [life.plan.minimum for life in busy]
+    if len(busy) > chunks:
+        low = [0] * len(busy)
+    elif sum(-(-one // chunk) for one in low) > chunks:
+        # One chunk each is an upper bound where minima do not fit; the daemon cuts them too.
+        low = [1] * len(busy)
     most = chunks * chunk
     bounds = [
         (least, max(least, min(most, life.plan.vcpus, life.plan.maximum or most)))
-        for least, life in zip(low, among, strict=True)
+        for least, life in zip(low, busy, strict=True)
     ]
-    split, total = best_static(values, chunks, chunk, bounds)
-    return split + (0,) * (len(busy) - len(among)), total
+    return best_static([_PhaseCurve(life) for life in busy], chunks, chunk, bounds)
 
 
 class _PhaseCurve:

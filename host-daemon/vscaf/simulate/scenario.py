@@ -22,8 +22,9 @@ from vscaf.simulate.curves import (
     shipped,
 )
 
-Seconds = Annotated[float, Meta(ge=0)]
-Span = Annotated[float, Meta(gt=0)]
+Seconds = Annotated[float, Meta(ge=0, le=1e9)]
+Span = Annotated[float, Meta(gt=0, le=1e9)]
+PerHour = Annotated[float, Meta(ge=0, le=1e6)]
 Cpus = Annotated[int, Meta(ge=1, le=4096)]
 Share = Annotated[float, Meta(ge=0, le=1)]
 CurveName = str | Amdahl | Log | Usl | Downey | Perfect
@@ -134,7 +135,7 @@ class Arrivals(_Table, frozen=True, kw_only=True):
     curves: tuple[WeightedCurve, ...]
     vcpus: tuple[Cpus, ...]
     at_start: Annotated[int, Meta(ge=0, le=100_000)] = 0
-    per_hour: Annotated[float, Meta(ge=0)] | tuple[Annotated[float, Meta(ge=0)], ...] = 0.0
+    per_hour: PerHour | tuple[PerHour, ...] = 0.0
     from_s: Seconds = 0.0
     until_s: Seconds | None = None
     work_median_s: Span | None = None

@@ -7,6 +7,9 @@ from typing import Any, TypeVar
 
 T = TypeVar("T")
 
+RESOLUTION_S = 1e-9
+"""A timer may go off so much before its time."""
+
 
 class StuckError(RuntimeError):
     """Everybody waits and no timer is set: nothing would ever happen again."""
@@ -38,7 +41,7 @@ class VirtualTimeLoop(asyncio.BaseEventLoop):
     def __init__(self) -> None:
         super().__init__()
         self._selector = _Sleeper()
-        self._clock_resolution = 1e-9
+        self._clock_resolution = RESOLUTION_S
 
     def time(self) -> float:
         """Seconds of virtual time."""
