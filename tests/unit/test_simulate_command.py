@@ -226,6 +226,14 @@ def test_a_policy_from_a_file_with_options_of_the_scenario(tmp_path: Path, own: 
     assert bad.exit_code == 2 and "unknown option" in bad.stderr
 
 
+def test_options_for_nobody_are_told(tmp_path: Path, own: Path) -> None:
+    path = written(tmp_path, "mine", "[policy_options.equipartitoin]\n[policy_options.halves]\nmost = 6")
+    words = "vscaf: scenario mine: policy_options.{} is for no policy that is installed or tried: look at the name\n"
+    alone = vscaf(path, "--policy", "unmanaged")
+    assert (alone.exit_code, alone.stderr) == (0, words.format("equipartitoin") + words.format("halves"))
+    assert vscaf(path, "--policy", f"{own}:halves").stderr == words.format("equipartitoin")
+
+
 def test_find_policy_by_module_and_options_by_name(tmp_path: Path) -> None:
     equal = find_policy("equipartition")
     assert find_policy("vscaf_policies.equipartition:equipartition") is equal
@@ -330,7 +338,7 @@ def test_its_workers_end_with_it(how: signal.Signals, status: int, tmp_path: Pat
         else:
             process.kill()
         assert process.wait(timeout=30) == status
-        deadline_s = time.monotonic() + 10
+        deadline_s = time.monotonic() + 60
         while busy_in_session(process.pid) and time.monotonic() < deadline_s:
             time.sleep(0.1)
         assert busy_in_session(process.pid) == []
