@@ -7,6 +7,8 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 from typing import Any
 
@@ -293,6 +295,23 @@ def test_a_run_that_kills_its_process_is_told_and_the_others_go_on(short: Path, 
     assert [isinstance(one, Failure) for one in outcomes] == [False, True, False, False]
     assert "process was killed" in outcomes[1].why  # type: ignore[union-attr]
     assert told[-1] == 4 and all(0 <= share <= 4 for share in told)
+
+
+def test_runs_that_a_dead_pool_does_not_take_are_tried_again(short: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process may die before the last run is handed in."""
+    real, refused = ProcessPoolExecutor.submit, []
+
+    def submit(pool: ProcessPoolExecutor, function: Any, number: int, job: Job) -> Any:
+        if number == 1 and not refused:
+            refused.append(number)
+            raise BrokenProcessPool("a child process terminated abruptly, the process pool is not usable anymore")
+        return real(pool, function, number, job)
+
+    monkeypatch.setattr(ProcessPoolExecutor, "submit", submit)
+    jobs = [Job(load_scenario(short), "equipartition", seed) for seed in (1, 2)]
+    outcomes = run_all(jobs, 2)
+    assert refused == [1]
+    assert [(one.seed, isinstance(one, Failure)) for one in outcomes] == [(1, False), (2, False)]
 
 
 def test_progress_rises_to_the_number_of_runs(short: Path) -> None:
