@@ -7,6 +7,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 from matplotlib.colors import to_rgb
@@ -114,6 +115,10 @@ def test_many_guests_are_drawn_by_totals_and_quantiles() -> None:
     assert not any("guest-" in words for words in legend(figure)) and "10% to 90%" in legend(figure)
     assert list(count.lines[0].get_ydata()) == [9, 8, 8]  # who has none does not count
     fewer = replace(run, policy="fewer", moments=run.moments[1:])
+    alone = allocations_figure(two_guests(), [run, replace(run, policy="none", moments=())])
+    assert [[text.get_text() for text in axis.texts] for axis in (alone.axes[0], alone.axes[3])] == [
+        [], ["no CPUs of their own"],
+    ]  # fmt: skip
     for order in ([run, fewer], [fewer, run]):  # nothing is cut off, whichever is drawn first
         assert allocations_figure(two_guests(), order).axes[1].get_ylim() == pytest.approx((0.0, 9.72))
     assert list(each.lines[0].get_ydata()) == [1.0, 4.5, 4.5]  # the median of those who have some
@@ -155,11 +160,30 @@ def test_splits_of_two() -> None:
     chosen = line(figure, "fitted")
     assert (chosen.get_xdata()[0], chosen.get_ydata()[0]) == (12, pytest.approx(first.speedup(12) + second.speedup(4)))
     assert line(figure, "unmanaged (measured sum)").get_ydata()[0] == 6.0
-    above, below = figure.axes
+    above, below, said = figure.axes
     assert "speedup" in above.get_ylabel() and below.get_xlabel() == "CPUs of one (two has the rest of 16)"
     assert [label.get_text() for label in below.get_yticklabels()] == ["oracle", "unmanaged", "equipartition", "fitted"]
-    assert any(text.get_text().startswith("12:4, ") for text in below.texts)
-    assert any(text.get_text().startswith("no split: 6.0 ") for text in below.texts)
+    words = [label.get_text() for label in said.get_yticklabels()]
+    assert [one.split(", ")[0] for one in words] == [f"{split[0]}:{split[1]}", "no split", "8:8", "12:4"]
+    assert words[1] == f"no split, 6.0 ({6.0 / most:.1%})"
+
+
+def test_who_ends_has_no_sum_beside_that_of_splits() -> None:
+    """It is over the guests' lives, also while they were alone, and may well be above the best of all splits."""
+    guests = tuple(msgspec.structs.replace(guest, work_s=100.0) for guest in two_guests().guests)
+    run = a_run("unmanaged", {"one": 14.0, "two": 4.0}, {})
+    figure = splits_figure(Outcomes(two_guests(guests=guests), {}, (run, EQUAL)), [run, EQUAL])
+    assert figure is not None and not any("unmanaged" in words for words in legend(figure))
+    assert [label.get_text() for label in figure.axes[2].get_yticklabels()][1] == "no split"
+
+
+def test_policies_without_a_split_have_lines_of_their_own() -> None:
+    other = replace(UNMANAGED, policy="other", sum_of_speedups=7.0)
+    figure = splits_figure(outcomes(), [UNMANAGED, other])
+    assert figure is not None
+    lines = [line(figure, f"{name} (measured sum)") for name in ("unmanaged", "other")]
+    assert [one.get_ydata()[0] for one in lines] == [6.0, 7.0]
+    assert lines[0]._unscaled_dash_pattern != lines[1]._unscaled_dash_pattern
 
 
 def test_splits_are_of_whole_cores() -> None:
@@ -227,7 +251,7 @@ def test_names_with_dollars_are_drawn(tmp_path: Path) -> None:
 
 
 def test_long_names_leave_room_for_the_picture(tmp_path: Path) -> None:
-    """Nothing is drawn over something else: what is said beside a mark stays within its axes."""
+    """Nothing is drawn over something else: what is said beside the axes stays there, within the picture."""
     names = ("a guest with quite a long name, one", "a guest with quite a long name, two")
     guests = tuple(Guest(name=name, curve=Log(weight=1.0)) for name in names)
     policies = ("mine/of/plug-ins/file.py:allocate", "other/of/plug-ins/file.py:allocate", "short")
@@ -236,13 +260,14 @@ def test_long_names_leave_room_for_the_picture(tmp_path: Path) -> None:
     write_pictures(one, tmp_path)
     figure = splits_figure(one, runs)
     assert figure is not None and len(set(legend(figure))) == len(legend(figure))
-    figure.savefig(tmp_path / "drawn.png", dpi=120)
-    above, below = figure.axes
+    figure.draw_without_rendering()  # which lays it out
+    above, below, said = figure.axes
     assert below.get_window_extent().width > 0.55 * figure.get_window_extent().width
-    inside = below.get_window_extent()
-    for text in below.texts:
-        box = text.get_window_extent()
-        assert inside.x0 <= box.x0 and box.x1 <= inside.x1, text.get_text()
+    inside, whole = below.get_window_extent(), figure.get_window_extent()
+    for axis, left, right in ((below, whole.x0, inside.x0), (said, inside.x1, whole.x1)):
+        for label in axis.get_yticklabels():
+            box = label.get_window_extent()
+            assert left <= box.x0 and box.x1 <= right, label.get_text()
     title = figure._suptitle  # type: ignore[attr-defined]
     assert not title.get_window_extent().overlaps(figure.legends[0].get_window_extent())
     assert not title.get_window_extent().overlaps(above.get_window_extent())

@@ -1,5 +1,6 @@
 """The shipped curves and scenarios: they load, say where they are from, hold what is published, and run."""
 
+import math
 from importlib.metadata import entry_points
 from pathlib import Path
 
@@ -92,6 +93,13 @@ def test_three_way_starts_as_the_thesis_has_it() -> None:
     scenario = load_scenario("three-way")
     assert [(plan.name, plan.start_s) for plan in scenario.expanded()] == [("cg", 0.0), ("sp", 10.0), ("lu", 20.0)]
     assert scenario.host.pcpus == 64
+
+
+def test_three_way_under_equal_shares_comes_to_what_was_published() -> None:
+    """Creech 2015, Table 7.2: speedups 15.5, 12.2 and 13.0 over each program's whole run; the last ends at 390.8 s."""
+    run = simulate(load_scenario("three-way"), "equipartition")
+    assert [guest.speedup for guest in run.guests] == pytest.approx([15.5, 12.2, 13.0], rel=0.02)
+    assert max(guest.end_s or math.inf for guest in run.guests) == pytest.approx(10.0 + 380.8, rel=0.01)
 
 
 def test_coming_and_going_is_as_thatcher_has_it() -> None:

@@ -111,6 +111,14 @@ def test_broken_laws_and_failures_are_said_without_terminal_codes() -> None:
     assert "failed: bad, seed 4" in shown and "\x1b" not in shown
 
 
+def test_of_many_broken_laws_some_are_shown_and_the_rest_counted() -> None:
+    run = a_run("mine", {"one": 1.0}, {}, violations=tuple(f"pCPU {cpu} has two owners" for cpu in range(5)))
+    shown = text(Outcomes(two_guests(), {}, (run,)))
+    assert shown.count("has two owners") == 3 and "violation: mine, seed 1: 2 more: see --json" in shown
+    three = text(Outcomes(two_guests(), {}, (replace(run, violations=run.violations[:3]),)))
+    assert three.count("has two owners") == 3 and "more" not in three
+
+
 def test_nothing_but_failures() -> None:
     assert text(Outcomes(two_guests(), {}, (Failure("two guests", "bad", 1, "no"),))).count("\n") == 1
 

@@ -22,10 +22,12 @@ def find_policy(name: str) -> Policy:
         raise UsageError(str(error)) from error
 
 
-def options_for(name: str, policy_options: Mapping[str, Mapping[str, Any]]) -> Mapping[str, Any]:
-    """The scenario's options for the policy *name*: those under that very name, else under its function's name."""
+def option_names(name: str) -> tuple[str, ...]:
+    """Under which names a scenario's options for the policy *name* may be: that very one, or its function's."""
     function_name = getattr(find_policy(name), "__name__", name)
-    for key in (name, function_name, function_name.replace("_", "-")):
-        if key in policy_options:
-            return policy_options[key]
-    return {}
+    return name, function_name, function_name.replace("_", "-")
+
+
+def options_for(name: str, policy_options: Mapping[str, Mapping[str, Any]]) -> Mapping[str, Any]:
+    """The scenario's options for the policy *name*: those under the first of its names that has some."""
+    return next((policy_options[key] for key in option_names(name) if key in policy_options), {})

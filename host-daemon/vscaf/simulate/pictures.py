@@ -190,8 +190,7 @@ def _stacked(axis: Axes, run: Run, names: Sequence[str]) -> None:
             axis.step(times, above, where="post", color="white", linewidth=0.8)
             below = above
     else:
-        words = "no CPUs of their own: every guest's vCPUs float over the whole pool"
-        axis.text(0.5, 0.5, words, transform=axis.transAxes, ha="center", va="center", fontsize=10)
+        _say_none(axis, "no CPUs of their own: every guest's vCPUs float over the whole pool")
     axis.axhline(run.pcpus, color="black", linestyle="--", linewidth=0.8)
     axis.set_ylim(0, run.pcpus * 1.14)
     of_guest = dict(zip(names, colours(len(names)), strict=True))
@@ -207,6 +206,12 @@ def _stacked(axis: Axes, run: Run, names: Sequence[str]) -> None:
                     markeredgecolor="black",
                     markersize=7,
                 )
+
+
+def _say_none(axis: Axes, words: str) -> None:
+    """In the middle, over the marks of who comes and goes."""
+    behind = {"facecolor": "white", "edgecolor": "none"}
+    axis.text(0.5, 0.5, words, transform=axis.transAxes, ha="center", va="center", fontsize=10, bbox=behind, zorder=5)
 
 
 def _guest_handles(runs: Sequence[Run], names: Sequence[str]) -> list[Any]:
@@ -235,6 +240,8 @@ def _quantiles(axes: Sequence[Axes], run: Run) -> None:
     held = [sorted(cpus for cpus in one.values() if cpus > 0) for one in allocations]
     total, count, each = axes
     total.fill_between(times, [sum(one) for one in held], step="post", color="#7f9fbf", linewidth=0)
+    if not any(held):
+        _say_none(total, "no CPUs of their own")
     total.axhline(run.pcpus, color="black", linestyle="--", linewidth=0.8)
     total.set_ylim(0, run.pcpus * 1.1)
     count.step(times, [len(one) for one in held], where="post", color="black", linewidth=1.0)

@@ -20,12 +20,13 @@ from vscaf_policies.registry import policy_names
 from vscaf.errors import UsageError, VscafError
 from vscaf.simulate.command import DEFAULT_POLICIES
 from vscaf.simulate.document import Outcomes, document
-from vscaf.simulate.named_policy import find_policy, options_for
+from vscaf.simulate.named_policy import find_policy, option_names, options_for
 from vscaf.simulate.oracle import BestDynamic, best_dynamic
 from vscaf.simulate.scenario import Scenario, load_scenario, shipped_scenarios
 from vscaf.simulate.summary import Oracle
 from vscaf.simulate.sweep import Job, run_all, usable_cpus
 from vscaf.simulate.table import table
+from vscaf.status import printable
 
 LARGEST_ORACLE = 20_000
 """Guests times pCPUs: beyond, the best split at every instant takes minutes and more."""
@@ -73,6 +74,7 @@ def run(asked: Asked) -> int:
     for scenario in scenarios:
         for policy in policies:
             _try(policy, scenario)
+        _warn_of_options(scenario, policies)
     draw = _draws(asked)
     if asked.output is not None:
         _make(asked.output)
@@ -117,6 +119,14 @@ def _try(policy: str, scenario: Scenario) -> None:
     except Exception as error:  # policies are other people's code: they may raise anything
         why = f"{type(error).__name__}: {error}"
         raise UsageError(f"policy {policy} fails on a pool without guests ({why}): mend it first") from error
+
+
+def _warn_of_options(scenario: Scenario, policies: Sequence[str]) -> None:
+    """Says which options are for nobody: a name with a letter wrong would leave a policy without them, silently."""
+    known = {*policy_names(), *(name for policy in policies for name in option_names(policy))}
+    for name in sorted(set(scenario.policy_options) - known):
+        words = f"policy_options.{name} is for no policy that is installed or tried: look at the name"
+        click.echo(printable(f"vscaf: scenario {scenario.name}: {words}"), err=True)
 
 
 def _draws(asked: Asked) -> bool:

@@ -14,25 +14,35 @@ from vscaf.simulate.document import Outcomes
 from vscaf.simulate.pictures import colours, legend_text, narrow, title
 from vscaf.simulate.result import Run
 from vscaf.simulate.scenario import GuestPlan, Scenario
-from vscaf.simulate.summary import Split, measure, short_names, usual_split
+from vscaf.simulate.summary import Split, has_end, measure, short_names, usual_split
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 MARKERS = "osDP^vX<>h"
+DOTS = (":", (0, (1, 4)), (0, (4, 2, 1, 2)), (0, (8, 4)))
+"""Lines of the policies that have no split."""
 
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """What a policy chose, and the true sum of speedups there. split None: it gives nobody CPUs of their own.
+    """What a policy chose, and the true sum of speedups there.
 
-    policy: its name as it is drawn.
+    policy: its name as it is drawn. split None: it never gave all guests CPUs of their own at once; value is then the
+    mean of the sum that was measured, None where that is of other times than those in which all were there.
     """
 
     policy: str
     split: Split | None
-    value: float
+    value: float | None
+
+    def words(self, most: float) -> str:
+        """The split, the sum, and that as a share of *most*, the oracle's."""
+        if self.value is None:
+            return "no split"
+        split = "no split" if self.split is None else _split(self.split.cpus)
+        return f"{split}, {self.value:.1f} ({self.value / most:.1%})"
 
 
 def splits_figure(one: Outcomes, runs: Sequence[Run]) -> Figure | None:
@@ -61,7 +71,10 @@ def speedup_of(plan: GuestPlan, cpus: int) -> float:
 
 def _choice(scenario: Scenario, run: Run, plans: Sequence[GuestPlan], name: str) -> Choice:
     split = usual_split(run, [plan.name for plan in plans])
-    return Choice(name, split, measure(scenario, run) if split is None else value_of(plans, split.cpus))
+    if split is not None:
+        return Choice(name, split, value_of(plans, split.cpus))
+    # Guests that end have a sum of speedups over their lives, also while they were alone: not to be compared.
+    return Choice(name, None, None if has_end(scenario) else measure(scenario, run))
 
 
 def best_split(plans: Sequence[GuestPlan], scenario: Scenario) -> tuple[tuple[int, ...], float]:
@@ -82,7 +95,7 @@ def _of_two(one: Outcomes, plans: Sequence[GuestPlan], choices: Sequence[Choice]
     from matplotlib.figure import Figure  # noqa: PLC0415
 
     height = 0.5 + 0.32 * (len(choices) + 1)
-    figure = Figure(figsize=(11, 5.6 + height), layout="constrained")
+    figure = Figure(figsize=(13, 5.6 + height), layout="constrained")
     above, below = figure.subplots(2, 1, sharex=True, height_ratios=[4.6, height])
     splits = all_splits(2, one.scenario)
     firsts = [cpus[0] for cpus in splits]
@@ -108,61 +121,53 @@ def _of_two(one: Outcomes, plans: Sequence[GuestPlan], choices: Sequence[Choice]
     )
     best, most = best_split(plans, one.scenario)
     above.plot([best[0]], [most], "*", color="gold", markeredgecolor="black", markersize=17, label="oracle", zorder=3)
-    for choice, marker in zip(choices, MARKERS * len(choices), strict=False):
-        _mark(above, choice, marker)
-    above.set_ylim(0, 1.12 * max(most, *(choice.value for choice in choices)))
+    for number, choice in enumerate(choices):
+        _mark(above, choice, number)
+    above.set_ylim(0, 1.12 * max(most, *(choice.value or 0.0 for choice in choices)))
     above.set_ylabel("speedup against one CPU")
     above.grid(color="0.9")
     figure.legend(*above.get_legend_handles_labels(), loc="outside right upper", fontsize=9, frameon=False)
-    _strip(below, choices, (best, most), one.scenario)
+    _strip(below, choices, (best, most))
     pool = one.scenario.host.pcpus
     below.set_xlabel(f"CPUs of {names[0]} ({names[1]} has the rest of {pool})")
     below.set_xlim(0, pool)
     return figure
 
 
-def _mark(axis: Axes, choice: Choice, marker: str) -> None:
+def _mark(axis: Axes, choice: Choice, number: int) -> None:
+    """The choice of the policy of that number."""
     look: dict[str, Any] = {"markeredgecolor": "black", "markerfacecolor": "white", "markersize": 8, "zorder": 4}
-    label = choice.policy
+    if choice.value is None:
+        return
     if choice.split is None:
-        axis.axhline(choice.value, color="0.45", linewidth=1.2, linestyle=":", label=f"{label} (measured sum)")
+        dots: Any = DOTS[number % len(DOTS)]
+        label = f"{choice.policy} (measured sum)"
+        axis.axhline(choice.value, color="0.45", linewidth=1.2, linestyle=dots, label=label)
     else:
-        axis.plot([choice.split.cpus[0]], [choice.value], marker, linestyle="none", label=label, **look)
+        marker = MARKERS[number % len(MARKERS)]
+        axis.plot([choice.split.cpus[0]], [choice.value], marker, linestyle="none", label=choice.policy, **look)
 
 
-def _strip(axis: Axes, choices: Sequence[Choice], oracle: tuple[tuple[int, ...], float], scenario: Scenario) -> None:
+def _strip(axis: Axes, choices: Sequence[Choice], oracle: tuple[tuple[int, ...], float]) -> None:
     """A line for each policy: the split chosen most of the time, and between which ones it went to and fro."""
     best, most = oracle
     axis.plot([best[0]], [0], "*", color="gold", markeredgecolor="black", markersize=13)
-    _say(axis, 0, f"{best[0]}:{best[1]}, {most:.1f}", scenario, right=best[0])
     for row, (choice, marker) in enumerate(zip(choices, MARKERS * len(choices), strict=False), start=1):
-        figures = f"{choice.value:.1f} ({choice.value / most:.1%} of the oracle's)"
         if choice.split is None:
-            _say(axis, row, f"no split: {figures}", scenario, right=0)
             continue
-        (first, second), (least, _), (utmost, _) = choice.split.cpus, choice.split.least, choice.split.most
+        (least, _), (utmost, _) = choice.split.least, choice.split.most
         axis.plot([least, utmost], [row, row], color="0.5", linewidth=3, zorder=1)
-        axis.plot([first], [row], marker, markeredgecolor="black", markerfacecolor="white", markersize=8)
-        _say(axis, row, f"{first}:{second}, {figures}", scenario, right=utmost, left=least)
+        axis.plot([choice.split.cpus[0]], [row], marker, markeredgecolor="black", markerfacecolor="white", markersize=8)
     axis.set_yticks(range(len(choices) + 1), ["oracle", *(choice.policy for choice in choices)])
     axis.set_ylim(len(choices) + 0.6, -0.6)
     axis.grid(axis="x", color="0.9")
-    axis.set_title("splits: marker, in force longest; bar, all that were in the later half", fontsize=9, loc="left")
-
-
-def _say(axis: Axes, row: int, words: str, scenario: Scenario, *, right: int, left: int | None = None) -> None:
-    """Words beside a mark, on the side where there is room."""
-    room_right = right < 0.6 * scenario.host.pcpus
-    at = right if room_right or left is None else left
-    axis.annotate(
-        words,
-        (at, row),
-        xytext=(10 if room_right else -10, 0),
-        textcoords="offset points",
-        ha="left" if room_right else "right",
-        va="center",
-        fontsize=9,
-    )
+    words = "marker: the split in force longest; bar: all in the later half; right: sum of speedups (of the oracle's)"
+    axis.set_title(words, fontsize=9, loc="left")
+    said = axis.twinx()  # beside the marks, where nothing else is drawn
+    sums = [f"{_split(best)}, {most:.1f}", *(choice.words(most) for choice in choices)]
+    said.set_yticks(range(len(choices) + 1), sums, fontsize=9)
+    said.set_ylim(axis.get_ylim())
+    said.tick_params(length=0)
 
 
 def _of_three(one: Outcomes, plans: Sequence[GuestPlan], choices: Sequence[Choice]) -> Figure:
@@ -188,10 +193,9 @@ def _of_three(one: Outcomes, plans: Sequence[GuestPlan], choices: Sequence[Choic
         label=f"oracle: {_split(best)}, {most:.1f}",
     )
     for choice, marker in zip(choices, MARKERS * len(choices), strict=False):
-        name = choice.policy
-        share = f"{choice.value:.1f} ({choice.value / most:.1%})"
+        label = f"{choice.policy}: {choice.words(most)}"
         if choice.split is None:
-            axis.plot([], [], linestyle="none", label=f"{name}: no split, {share}")
+            axis.plot([], [], linestyle="none", label=label)
             continue
         axis.plot(
             [choice.split.cpus[0]],
@@ -201,7 +205,7 @@ def _of_three(one: Outcomes, plans: Sequence[GuestPlan], choices: Sequence[Choic
             markersize=9,
             markerfacecolor="white",
             linestyle="none",
-            label=f"{name}: {_split(choice.split.cpus)}, {share}",
+            label=label,
         )
     names = [f"{narrow(plan.name)} ({narrow(plan.curve.name)})" for plan in plans]
     axis.set_xlabel(f"CPUs of {names[0]}")

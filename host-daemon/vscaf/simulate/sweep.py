@@ -97,10 +97,13 @@ def _in_one_pool(
     for number in outcomes:
         shares[number] = 1.0
     with _workers(ProcessPoolExecutor(processes, context, _start_worker, (shares,))) as pool:
-        waiting: dict[Future[Outcome], int] = {
-            pool.submit(_in_worker, number, jobs[number]): number for number in numbers
-        }
+        waiting: dict[Future[Outcome], int] = {}
         lost: list[int] = []
+        for number in numbers:
+            try:
+                waiting[pool.submit(_in_worker, number, jobs[number])] = number
+            except BrokenProcessPool:  # one of those handed in before died already
+                lost.append(number)
         while waiting:
             done, _ = wait(waiting, POLL_S, FIRST_COMPLETED)
             for future in done:

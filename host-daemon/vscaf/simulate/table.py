@@ -13,6 +13,9 @@ from vscaf.status import printable
 FEW_GUESTS = 6
 """So many have a column each; of more, quantiles are shown."""
 
+FEW_VIOLATIONS = 3
+"""So many of a run are shown."""
+
 WIDEST = 1000
 """Columns of a terminal that any table fits into."""
 
@@ -35,8 +38,11 @@ def table(one: Outcomes, console: Console) -> Group:
     if one.oracles:
         parts.append(Text(printable(_oracle(next(iter(one.oracles.values()))))))
     for run in runs:
-        for violation in run.violations[:3]:
-            parts.append(Text(printable(f"violation: {run.policy}, seed {run.seed}: {violation}"), style="bold red"))
+        whose, more = f"{run.policy}, seed {run.seed}", len(run.violations) - FEW_VIOLATIONS
+        for violation in run.violations[:FEW_VIOLATIONS]:
+            parts.append(Text(printable(f"violation: {whose}: {violation}"), style="bold red"))
+        if more > 0:
+            parts.append(Text(printable(f"violation: {whose}: {more} more: see --json"), style="bold red"))
     for bad in one.failures:
         parts.append(Text(printable(f"failed: {bad.policy}, seed {bad.seed}: {bad.why}"), style="bold red"))
     if not parts:

@@ -2,6 +2,10 @@
 
 A decision is the policy and what holds its answer to the bounds and damps it, not where the CPUs lie. Each size and
 policy has a process of its own, so that nothing is there but its own memory.
+
+decide.DOMAINSxPCPUS is a period in which a dozen domains change and of another dozen something new is learned. With
+.most_fits something new is learned of as many as the daemon hands on in one period: on a large host, where everybody
+measures all the time, that is every period.
 """
 
 from __future__ import annotations
@@ -12,16 +16,18 @@ import multiprocessing
 import random
 import resource
 import time
+from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 from vscaf.core.decide import DecideMemory, decide
+from vscaf.learner import MOST_FITS
 from vscaf_policies import DomainState, PoolState, SpeedupPoint
 from vscaf_policies.registry import load_policy
 
-from .daemon_decide import dozen_change, first_state, nothing_changes
+from .daemon_decide import DOZEN, dozen_change, first_state, nothing_changes
 from .policies_runs import EQUAL, FITTED, SCAF, Bench
 from .report import Report, Result, median_interval
 
@@ -30,7 +36,7 @@ SIZES = ((10, 64), (100, 512), (1000, 4096), (10_000, 65_536))
 
 POLICIES = (FITTED, SCAF, EQUAL)
 POINTS = 6  # measured sizes of each domain
-STUDENT = {1: 12.706, 2: 4.303}  # 97.5% of Student's t by degrees of freedom: sizes less two parameters
+STUDENT = 4.303  # 97.5% of Student's t with two degrees of freedom: four sizes, two parameters
 
 
 @dataclass(frozen=True)
@@ -65,10 +71,9 @@ def state(domains: int, cpus: int, chance: random.Random) -> PoolState:
     return replace(pool, domains=tuple(replace(one, points=measured_points(one, chance)) for one in pool.domains))
 
 
-def dozen_learned(pool: PoolState, chance: random.Random) -> PoolState:
-    """A dozen domains start, stop or change what they could use, and of another dozen something new is learned."""
-    pool = dozen_change(pool, chance)
-    chosen = set(chance.sample(range(len(pool.domains)), min(12, len(pool.domains))))
+def learned(pool: PoolState, chance: random.Random, domains: int) -> PoolState:
+    """Of so many domains something new is learned."""
+    chosen = set(chance.sample(range(len(pool.domains)), min(domains, len(pool.domains))))
     return replace(
         pool,
         domains=tuple(
@@ -78,7 +83,17 @@ def dozen_learned(pool: PoolState, chance: random.Random) -> PoolState:
     )
 
 
-CASES = {"steady": nothing_changes, "dozen_change": dozen_learned}
+def dozen_learned(pool: PoolState, chance: random.Random) -> PoolState:
+    """A dozen domains start, stop or change what they could use, and of another dozen something new is learned."""
+    return learned(dozen_change(pool, chance), chance, DOZEN)
+
+
+def most_learned(pool: PoolState, chance: random.Random) -> PoolState:
+    """A dozen domains change, and of as many as the daemon hands on in one period something new is learned."""
+    return learned(dozen_change(pool, chance), chance, MOST_FITS)
+
+
+CASES = {"steady": nothing_changes, "dozen_change": dozen_learned, "most_fits": most_learned}
 
 
 def measure_one(domains: int, cpus: int, policy_name: str, periods: int) -> Measured:
@@ -118,44 +133,63 @@ def resident_mb() -> float:
 def measure(bench: Bench, report: Report) -> None:
     """Adds decide.DOMAINSxPCPUS for the policy to recommend, the same for the others, and the growth exponents.
 
-    The figure is that of a period in which a dozen domains change; baseline: equal shares at the same size.
+    Baseline: equal shares at the same size.
     """
     context = multiprocessing.get_context("spawn")
-    medians: dict[str, list[float]] = {}
-    sizes = SIZES[:-1] if bench.quick else SIZES
-    for domains, cpus in sizes:
+    times: dict[str, list[Result]] = {policy: [] for policy in POLICIES}
+    memory: dict[str, list[Result]] = {policy: [] for policy in POLICIES}
+    for domains, cpus in SIZES:
         results: dict[str, Measured] = {}
         for policy in POLICIES:
-            periods = max(5, (20 if bench.quick else 100) // max(1, domains // 500))
+            periods = max(5, (10 if bench.quick else 100) // max(1, domains // 500))
             with ProcessPoolExecutor(1, mp_context=context) as alone:
                 results[policy] = alone.submit(measure_one, domains, cpus, policy, periods).result()
             took = results[policy]
             median = median_interval(took.times_ms["dozen_change"])[0]
-            medians.setdefault(policy, []).append(median)
             print(f"   decide {domains}x{cpus} {policy}: {median:.3g} ms, {took.memory_mb:.0f} MB", flush=True)
-        equal_ms = medians[EQUAL][-1]
+        equal_ms = median_interval(results[EQUAL].times_ms["dozen_change"])[0]
         for policy, took in results.items():
             suffix = "" if policy == FITTED else f".{policy}"
             name = f"decide.{domains}x{cpus}{suffix}"
-            times = took.times_ms["dozen_change"]
-            value, low, high = median_interval(times)
-            report.add(Result(name, "ms", value, low, high, len(times), EQUAL, equal_ms, value / equal_ms))
+            found = took.times_ms["dozen_change"]
+            value, low, high = median_interval(found)
+            times[policy].append(Result(name, "ms", value, low, high, len(found), EQUAL, equal_ms, value / equal_ms))
+            megabytes = took.memory_mb
+            memory[policy].append(Result(f"{name}.memory", "MB", megabytes, megabytes, megabytes, 1))
+            report.add(times[policy][-1])
+            if policy == FITTED:
+                found = took.times_ms["most_fits"]
+                report.add(Result(f"{name}.most_fits", "ms", *median_interval(found), len(found)))
+            report.add(memory[policy][-1])
             report.details[name] = {
-                "memory_mb": took.memory_mb,
                 "first_ms": took.first_ms,
                 "cpu_ms": median_interval(took.cpu_ms["dozen_change"])[0],
                 "steady_ms": median_interval(took.times_ms["steady"])[0],
             }
-    for policy, values in medians.items():
-        slope, error = growth([size for size, _cpus in sizes], values)
-        half = STUDENT[len(sizes) - 2] * error
-        low, high = slope - half, slope + half
-        report.add(Result(f"decide.growth.{policy}", "exponent", slope, low, high, len(values)))
+    for policy in POLICIES:
+        _add_growth(report, f"decide.growth.{policy}", times[policy])
+        # Of less than a page nothing can be said, and there is no logarithm of it.
+        if min(one.value for one in memory[policy]) > 0.0:
+            _add_growth(report, f"decide.growth.{policy}.memory", memory[policy])
 
 
-def growth(domains: list[int], times: list[float]) -> tuple[float, float]:
-    """The exponent b of time = a domains^b by least squares of the logarithms, and its standard error."""
-    x, y = np.log(domains), np.log(times)
+def _add_growth(report: Report, name: str, by_size: Sequence[Result]) -> None:
+    """Over all sizes; and between the two largest, where what every size needs hides the growth no more."""
+    sizes = [domains for domains, _cpus in SIZES]
+    slope, error = growth(sizes, [one.value for one in by_size])
+    report.add(Result(name, "exponent", slope, slope - STUDENT * error, slope + STUDENT * error, len(by_size)))
+    before, last = by_size[-2:]
+    factors = (last.value / before.value, last.low / before.high, last.high / before.low)
+    value, low, high = (math.log(factor) / math.log(sizes[-1] / sizes[-2]) for factor in factors)
+    report.add(Result(f"{name}.largest", "exponent", value, low, high, 2))
+
+
+def growth(domains: list[int], values: list[float]) -> tuple[float, float]:
+    """The exponent b of value = a domains^b by least squares of the logarithms, and its standard error.
+
+    pCPUs grow with the domains, a little slower: see SIZES.
+    """
+    x, y = np.log(domains), np.log(values)
     slope, intercept = np.polyfit(x, y, 1)
     residual = float(np.sum((y - slope * x - intercept) ** 2))
     return float(slope), math.sqrt(residual / (len(x) - 2) / float(np.sum((x - x.mean()) ** 2)))

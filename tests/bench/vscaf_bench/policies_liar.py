@@ -9,6 +9,7 @@ honest guests: `bounded` shows both.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import msgspec
 from vscaf.simulate.curves import Amdahl
@@ -54,7 +55,7 @@ def scenario_of(liar: Guest, partners: Sequence[str], name: str, *, lies: bool) 
         policy_options={policy: options},
         guests=(
             msgspec.structs.replace(liar, behaviour="lies" if lies else "honest", claims=1.0),
-            *(Guest(name=name, curve=name) for name in partners),
+            *(Guest(name=curve, curve=curve) for curve in partners),
         ),
     )
 
@@ -74,7 +75,9 @@ def measure(bench: Bench, report: Report) -> None:
     ]
     runs = run_all(bench, cases, "liar")
     in_cpus: dict[tuple[str, str, tuple[str, ...]], Result] = {}
+    over_equal: dict[tuple[str, str, tuple[str, ...]], Result] = {}
     in_speedup: dict[tuple[str, str, tuple[str, ...]], float] = {}
+    equal = PCPUS / (1 + len(PARTNERS[0]))
     table = []
     for policy in POLICIES:
         for kind in kinds:
@@ -92,6 +95,8 @@ def measure(bench: Bench, report: Report) -> None:
                 in_cpus[key] = Result(
                     "liar.gain", "%", *median_interval(gains), len(gains), "honest (CPUs)", honest, bar=f"<= {BAR:g}"
                 )
+                over = [100.0 * (lying / equal - 1.0) for lying in cpus[True]]
+                over_equal[key] = Result("", "%", *median_interval(over), len(over), "equal share (CPUs)", equal)
                 in_speedup[key] = 100.0 * (sum(speeds[True]) / sum(speeds[False]) - 1.0)
                 table.append(
                     {
@@ -111,14 +116,15 @@ def measure(bench: Bench, report: Report) -> None:
         _add_worst(report, own, f"liar.gain.{policy}")
         unseen = {key: one for key, one in own.items() if key[1] != "spinning"}
         _add_worst(report, unseen, f"liar.gain.{policy}.not_spinning")
-        equal = PCPUS / (1 + len(PARTNERS[0]))
-        most = [100.0 * (float(str(row["cpus_lying"])) / equal - 1.0) for row in table if row["policy"] == policy]
-        report.add(Result(f"liar.gain.{policy}.over_equal_share", "%", max(most), min(most), max(most), len(most)))
+        _add_worst(
+            report,
+            {key: one for key, one in over_equal.items() if key[0] == policy},
+            f"liar.gain.{policy}.over_equal_share",
+        )
         speedup = max(gain for key, gain in in_speedup.items() if key[0] == policy)
         report.add(Result(f"liar.gain.{policy}.speedup", "%", speedup, speedup, speedup, len(own)))
     report.details["liar"] = table
 
 
 def _add_worst(report: Report, gains: dict[tuple[str, str, tuple[str, ...]], Result], name: str) -> None:
-    worst = max(gains.values(), key=lambda one: one.value)
-    report.add(Result(**{**worst.__dict__, "name": name}))
+    report.add(replace(max(gains.values(), key=lambda one: one.value), name=name))

@@ -7,10 +7,11 @@ import multiprocessing
 import os
 import sys
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from vscaf.simulate.result import Run
@@ -85,31 +86,32 @@ def _say(line: str, done: int, of: int) -> None:
         print(line, flush=True)
 
 
-def mean_result(name: str, unit: str, values: Sequence[float], **more: object) -> Result:
+def mean_result(name: str, unit: str, values: Sequence[float], **more: Any) -> Result:
     """The mean of *values* and its 95% interval by bootstrap."""
     return _bootstrapped(name, unit, values, np.mean, more)
 
 
-def worst_result(name: str, unit: str, values: Sequence[float], **more: object) -> Result:
+def worst_result(name: str, unit: str, values: Sequence[float], **more: Any) -> Result:
     """The largest of *values*; the interval is that of the largest of as many drawn from them."""
     return _bootstrapped(name, unit, values, np.max, more)
 
 
-def _bootstrapped(name: str, unit: str, values: Sequence[float], figure: object, more: dict[str, object]) -> Result:
+def _bootstrapped(
+    name: str, unit: str, values: Sequence[float], figure: Callable[..., Any], more: dict[str, Any]
+) -> Result:
     array = np.asarray(values, dtype=float)
     drawn = np.random.default_rng(1).choice(array, (RESAMPLES, len(array)))
-    assert callable(figure)
     low, high = np.quantile(figure(drawn, axis=1), (0.025, 0.975))
-    return Result(name, unit, float(figure(array)), float(low), float(high), len(array), **more)  # type: ignore[arg-type]
+    return Result(name, unit, float(figure(array)), float(low), float(high), len(array), **more)
 
 
-def share_result(name: str, hits: int, n: int, **more: object) -> Result:
+def share_result(name: str, hits: int, n: int, **more: Any) -> Result:
     """*hits* of *n* in percent, with Wilson's 95% interval (1927)."""
     z, share = 1.96, hits / n
     middle = (share + z * z / (2 * n)) / (1 + z * z / n)
     half = z / (1 + z * z / n) * math.sqrt(share * (1 - share) / n + z * z / (4 * n * n))
     low, high = max(0.0, middle - half), min(1.0, middle + half)
-    return Result(name, "%", 100 * share, 100 * low, 100 * high, n, **more)  # type: ignore[arg-type]
+    return Result(name, "%", 100 * share, 100 * low, 100 * high, n, **more)
 
 
 def allocations_between(run: Run, name: str, from_s: float, to_s: float) -> tuple[float, int, int]:
@@ -124,9 +126,3 @@ def allocations_between(run: Run, name: str, from_s: float, to_s: float) -> tupl
         raise ValueError(f"{run.scenario}: no allocation is known from {from_s:g} s to {to_s:g} s")
     cpus = [cpus for _length, cpus in spans]
     return math.fsum(length * one for length, one in spans) / total, min(cpus), max(cpus)
-
-
-def geometric_mean(values: Iterable[float]) -> float:
-    """Of ratios."""
-    listed = list(values)
-    return math.exp(math.fsum(map(math.log, listed)) / len(listed))

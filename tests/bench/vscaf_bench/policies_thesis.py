@@ -175,8 +175,10 @@ def in_the_simulator(bench: Bench, report: Report) -> None:
     """The real loop under `max-speedup`; each guest measures its true speedup, with noise."""
     seeds = range(1, 1 + (QUICK_SEEDS if bench.quick else SEEDS))
     cases = []
-    for name, _guest, _published, _where, _from_s, to_s in SIMULATED:
-        scenario = msgspec.structs.replace(scenario_named(name), noise=Noise(speedup=NOISE), seconds=to_s)
+    for name, _guest, _published, _where, from_s, to_s in SIMULATED:
+        scenario = msgspec.structs.replace(
+            scenario_named(name), noise=Noise(speedup=NOISE), settle_s=from_s, seconds=to_s
+        )
         cases += [Case((name, seed), scenario, SCAF, seed) for seed in seeds]
     runs = run_all(bench, cases, "thesis")
     for name, guest, published, where, from_s, to_s in SIMULATED:
