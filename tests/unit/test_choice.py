@@ -1,0 +1,45 @@
+"""What policies are shown of a pool and of the domains that take part."""
+
+from dataclasses import replace
+
+import pytest
+from vscaf.choice import shown_pool
+from vscaf.config import Config
+from vscaf.core.standing import Affinity, Standing, Ways
+from vscaf.core.transition import Goal
+from vscaf.hypervisor.simulated import SimulatedHost
+from vscaf.hypervisor.values import DomainKey, DomainSeen, HostCpus, RunState
+from vscaf.managed import ManagedDomain
+from vscaf.pool import HostPool
+from vscaf.rules import DomainRules
+
+NUMBERS = frozenset(range(4))
+CPUS = HostCpus(NUMBERS, tuple(frozenset({cpu}) for cpu in NUMBERS), dict.fromkeys(NUMBERS, 0))
+
+
+@pytest.fixture
+def domain() -> ManagedDomain:
+    """It was given pCPUs 0 and 1 of 4, and computes since 10 s."""
+    seen = DomainSeen(DomainKey("u", 1), "a", True, RunState.RUNNING, 4, 4, dict.fromkeys(NUMBERS, 0.0))
+    made = ManagedDomain(seen, DomainRules(minimum=1), SimulatedHost(CPUS), None)
+    made.maximum, made.demand, made.demand_since_s = 4, 4, 10.0
+    held = frozenset({0, 1})
+    made.goal = Goal(held, 4, competition=False)
+    made.standing = Standing("a", 4, 4, Ways(held, None, None, held, 4), held, Affinity({}, held))
+    return made
+
+
+def test_who_has_just_begun_is_a_newcomer(domain: ManagedDomain) -> None:
+    pool = HostPool(Config(pool="0-3"), CPUS)
+    for now_s, newcomer in ((10.5, True), (11.9, True), (12.0, False)):
+        (shown,) = shown_pool(pool, [domain], 2.0, now_s).domains
+        assert (shown.newcomer, shown.allocation, shown.minimum, shown.maximum, shown.demand) == (newcomer, 2, 1, 4, 4)
+    domain.demand_since_s = None
+    assert not shown_pool(pool, [domain], 2.0, 10.5).domains[0].newcomer
+
+
+def test_of_whom_nobody_knows_where_it_runs_nothing_is_taken_or_added(domain: ManagedDomain) -> None:
+    assert domain.standing is not None
+    domain.standing = replace(domain.standing, affinity=None, failures=2)
+    (shown,) = shown_pool(HostPool(Config(pool="0-3"), CPUS), [domain], 2.0, 60.0).domains
+    assert (shown.minimum, shown.maximum, shown.demand, shown.may_rest) == (2, 2, 2, False)
