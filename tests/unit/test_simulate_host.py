@@ -71,6 +71,13 @@ async def play(host: SimulatedHost, steps: list[tuple[str, int, object]], after:
 
 @settings(max_examples=150, deadline=None)
 @given(st.lists(changes, max_size=25))
+@example(
+    [
+        *[("pin", number, {0: frozenset({0})}) for number in (0, 1)],
+        *[("compute", number, {0: 1.0}) for number in (0, 1)],
+        ("shares", 0, 4096),
+    ]
+)
 @example([("vcpus", 0, 2), ("compute", 0, {1: 1.0}), ("vcpus", 0, 1), ("wait", 0, 1.0)])
 def test_everybody_gets_what_the_simulated_host_gives(steps: list[tuple[str, int, object]]) -> None:
     latencies = Latencies(call_s=0.001, plug_s=0.05, unplug_s=0.4)
@@ -142,6 +149,22 @@ def test_who_is_concerned_by_a_change_is_told_and_nobody_else() -> None:
         host.end(b)
         await asyncio.sleep(0.0)
         assert set(told) == {a}
+
+    run_virtual(main())
+
+
+def test_the_load_of_a_place_is_what_all_there_use_now() -> None:
+    async def main() -> None:
+        host = CrowdedHost(CPUS, lambda key: None, Latencies())
+        a, b, c = (host.start(name, 1) for name in "abc")
+        for key, cpus in ((a, {0, 1}), (b, {0, 1}), (c, {2})):
+            await host.pin_vcpus(key, {0: frozenset(cpus)})
+        loads = []
+        for key, wanted in ((a, 1.0), (c, 1.0), (b, 0.5), (a, 0.25)):
+            host.compute(key, {0: wanted})
+            host.settle()
+            loads.append(host.load_cpus(a))
+        assert loads == pytest.approx([1.0, 1.0, 1.5, 0.75])
 
     run_virtual(main())
 

@@ -241,6 +241,21 @@ def test_max_speedup_learns_who_scales() -> None:
     assert result.sum_of_speedups > run(scene).sum_of_speedups
 
 
+def test_a_newcomer_has_an_equal_share_for_as_long_as_the_scenario_says() -> None:
+    guests = (Guest(name="good", curve=PERFECT), Guest(name="bad", curve=Amdahl(serial=0.6)))
+    scene = scenario(*guests, host=Host(pcpus=16), newcomer_ms=6000, seconds=9.0)
+    moments = run(scene, "max-speedup").moments
+    assert moments[0].allocations == {"good": 8, "bad": 8}
+    assert 6.0 < moments[1].time_s < 7.0
+
+
+def test_who_is_late_is_waited_for_until_the_deadline_of_the_scenario() -> None:
+    guests = (Guest(name="a", curve=PERFECT), Guest(name="b", curve=PERFECT, start_s=4.0))
+    scene = scenario(*guests, latencies=LatencySeconds(online_s=2.0), deadline_ms=100)
+    patient = msgspec.structs.replace(scene, deadline_ms=3000)
+    assert work_s(run(scene))["a"] != pytest.approx(work_s(run(patient))["a"], abs=0.1)
+
+
 def test_claims_are_as_uncertain_as_the_scenario_says() -> None:
     """Mean and standard error of claims over many seeds: honest, neither too sure nor too shy."""
     scene = scenario(
