@@ -101,3 +101,29 @@ def test_whom_others_pause_before_vscaf_does_is_left_to_them_when_it_is_released
         assert not runs(faults, name)
 
     on_host(uri, loop_runner, work, faults)
+
+
+def test_what_was_found_of_one_that_ends_while_it_is_given_back_is_kept(
+    tmp_path: Path, loop_runner: asyncio.Runner
+) -> None:
+    """It may have been saved, and then it comes back with the pins that vscaf gave it."""
+    faults = Faults()
+    uri = write_node(tmp_path, 4, TWO)
+
+    async def work(host: LibvirtHost) -> None:
+        async with running(configured(uri, tmp_path), host) as daemon:
+            await until(lambda: set(partitions(daemon).values()) == {"0", "2"})
+            await until(lambda: not any(one.standing is None or one.standing.moving for one in daemon.managed.values()))
+            b = domain_of(daemon, "b")
+
+            def ends(*arguments: object) -> tuple[object, ...]:
+                raw(faults, "b").destroy()
+                return arguments
+
+            faults.inject("pinVcpu", "b", arguments=ends)
+            assert await Operations(daemon).release("b") == ["b"]
+            await until(lambda: [one.name for one in daemon.managed.values()] == ["a"])
+            await until(lambda: b.seen.key not in daemon.journal.entries)
+            assert daemon.journal.departed[b.seen.key.uuid].key == b.seen.key
+
+    on_host(uri, loop_runner, work, faults)
