@@ -38,7 +38,7 @@ def efficiency(pool: PoolState, options: Options) -> dict[str, int]:
         if known is None:
             return None
         cpus = pool.chunk * np.arange(1, chunks + 1)
-        net: NDArray[np.float64] = domain.weight * (np.array(known.expected[:chunks]) - threshold * cpus)
+        net: NDArray[np.float64] = domain.weight * (known.expected[:chunks] - threshold * cpus)
         return net
 
     return split_by_worth(pool, surplus, lend_to_unknown=False)

@@ -2,9 +2,11 @@
 
 from dataclasses import replace
 
+import numpy as np
+
 from vscaf_policies.bounds import MOST_OF_EQUAL, limited_claims
 from vscaf_policies.by_worth import split_by_worth
-from vscaf_policies.estimates import worth
+from vscaf_policies.estimates import Numbers, worth
 from vscaf_policies.state import DomainState, Options, PoolState, exploring, refuse_unknown_options
 
 USE = 0.02
@@ -31,9 +33,10 @@ def max_speedup_fitted(pool: PoolState, options: Options) -> dict[str, int]:
     return split_by_worth(rest, lambda domain, chunks: _worth_of(pool, domain, chunks, cautious=False))
 
 
-def _worth_of(pool: PoolState, domain: DomainState, chunks: int, *, cautious: bool) -> list[float] | None:
+def _worth_of(pool: PoolState, domain: DomainState, chunks: int, *, cautious: bool) -> Numbers | None:
     known = worth(domain, pool)
     if known is None:
         return None
-    values = known.cautious if cautious else known.expected
-    return [domain.weight * value + USE * pool.chunk * part for part, value in enumerate(values[:chunks])]
+    values = (known.cautious if cautious else known.expected)[:chunks]
+    worths: Numbers = domain.weight * values + USE * pool.chunk * np.arange(len(values))
+    return worths

@@ -2,6 +2,7 @@
 
 from contextlib import closing
 from dataclasses import replace
+from unittest.mock import patch
 
 import pytest
 from vscaf import learner as module
@@ -114,9 +115,9 @@ def test_nothing_is_varied_for_policies_that_do_not_ask_nor_where_it_is_off():
 
 def fits(learner, pool, policy=max_speedup_fitted):
     """The decision, and how many curves were fitted for it."""
-    before = estimates._fitted.cache_info().misses
-    decision = learner.decide(pool, policy, {}, DecideMemory())
-    return decision, estimates._fitted.cache_info().misses - before
+    with patch.object(estimates, "_fitted", wraps=estimates._fitted) as fitted:
+        decision = learner.decide(pool, policy, {}, DecideMemory())
+    return decision, fitted.call_count
 
 
 def test_of_a_fleet_few_curves_are_fitted_for_one_decision():

@@ -75,7 +75,7 @@ def scaled_estimate(factors):
     """What `worth` would say if each domain's curve were multiplied."""
 
     def estimate(one, state):
-        expected = tuple(factors[one.name] * speedup for speedup in worth(one, state).expected)
+        expected = factors[one.name] * worth(one, state).expected
         return Worth(expected, expected, expected, expected)
 
     return estimate

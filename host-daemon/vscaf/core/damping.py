@@ -160,7 +160,7 @@ def fitted(pool: PoolState) -> SpeedupOf:
         known = worth(domain, pool)
         if known is None:
             return domain.weight * cpus
-        return domain.weight * known.cautious[min(cpus // pool.chunk, len(known.cautious)) - 1]
+        return domain.weight * float(known.cautious[min(cpus // pool.chunk, len(known.cautious)) - 1])
 
     return speedup_of
 

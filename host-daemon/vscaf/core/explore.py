@@ -170,7 +170,7 @@ class _Curve:
     def at(self, size: int) -> float:
         """The expected weighted speedup."""
         expected = self.worth.expected
-        return self.domain.weight * expected[min(max(size, 1), len(expected)) - 1]
+        return self.domain.weight * float(expected[min(max(size, 1), len(expected)) - 1])
 
 
 def _curve(pool: PoolState, domain: DomainState, allocation: int) -> _Curve | None:
@@ -303,7 +303,9 @@ def _best_move(  # noqa: PLR0917 (what it depends on)
 
     What a CPU on its way does not do counts for it as for the mean CPU, there and back.
     """
-    listed = sorted(curves, key=lambda curve: (-curve.domain.weight * max(curve.worth.error), curve.domain.name))
+    listed = sorted(
+        curves, key=lambda curve: (-curve.domain.weight * float(curve.worth.error.max()), curve.domain.name)
+    )
     listed = listed[: settings.domains]
     spare = (pool.cpus - sum(decision.allocations.values())) // pool.chunk
     nothing = (np.zeros(0), np.zeros(0))
@@ -349,7 +351,7 @@ def _differences(curve: _Curve, way: int, settings: ExploreSettings) -> tuple[Nu
         sizes = np.arange(size - 1, max(curve.low, math.floor(size / settings.step)) - 1, -1)
     if len(sizes) == 0:
         return np.zeros(0), np.zeros(0)
-    expected, distance = np.array(curve.worth.expected), np.array(curve.worth.distance)
+    expected, distance = curve.worth.expected, curve.worth.distance
     error = np.hypot(curve.worth.error, settings.unforeseen * distance * expected)
     far = math.ceil(settings.far * curve.high)
     # A team need not have all threads of its last core: less than a chunk away is there.

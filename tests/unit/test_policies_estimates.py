@@ -1,0 +1,54 @@
+"""What is remembered of curves: no more than fits, whatever guests report."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pools import domain, pool
+from vscaf_policies import SpeedupPoint
+from vscaf_policies.estimates import Remembered, Worth, worth
+
+
+def answer(numbers: int) -> Worth:
+    """Of so many chunks: 32 bytes each."""
+    return Worth(*(np.arange(numbers, dtype=float) for _ in range(4)))
+
+
+def test_what_was_not_asked_for_the_longest_is_forgotten():
+    kept = Remembered(most_bytes=3 * 32 * 10)
+    for name in "abc":
+        kept.keep(name, answer(10))
+    assert kept.get("a") is not None
+    kept.keep("d", answer(10))
+    assert [name for name in "abcd" if kept.get(name) is not None] == ["a", "c", "d"]
+    kept.keep("large", answer(20))
+    assert [name for name in ("a", "c", "d", "large") if kept.get(name) is not None] == ["d", "large"]
+
+
+@given(st.lists(st.tuples(st.integers(0, 8), st.integers(1, 40)), max_size=60))
+def test_it_takes_no_more_than_it_may(asked):
+    kept, sizes = Remembered(most_bytes=32 * 64), {}
+    for name, numbers in asked:
+        kept.keep(name, answer(numbers))
+        sizes[name] = numbers
+        there = {name for name in sizes if kept.get(name) is not None}
+        assert name in there and len(kept) == len(there)
+        assert kept.size_bytes == sum(32 * sizes[name] for name in there) <= 32 * 64
+
+
+def test_one_that_is_too_large_is_kept_alone():
+    kept = Remembered(most_bytes=100)
+    kept.keep("a", answer(1))
+    kept.keep("b", answer(1000))
+    assert len(kept) == 1 and kept.get("b") is not None
+
+
+def test_an_answer_is_the_same_one_and_cannot_be_spoilt():
+    points = tuple(SpeedupPoint(cpus, 0.8 * cpus, 0.1, 4, 0.0) for cpus in (2, 4, 8))
+    for one in (domain("a", points=points), domain("b", scaf_weight=3.25)):
+        state = pool(32, one)
+        told = worth(one, state)
+        assert told is not None and worth(one, state) is told
+        for numbers in (told.expected, told.cautious, told.error, told.distance):
+            with pytest.raises(ValueError, match="read-only"):
+                numbers[0] = 7.0
