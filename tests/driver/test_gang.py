@@ -91,6 +91,12 @@ async def suspended(daemon: Daemon, faults: Faults, name: str) -> None:
     await until(lambda: domain_of(daemon, name).state == "suspended" and not runs(faults, name))
 
 
+async def the_suspended(daemon: Daemon) -> str:
+    """The one that is suspended, once there is one."""
+    await until(lambda: sum(one.state == "suspended" for one in daemon.managed.values()) == 1)
+    return next(one.name for one in daemon.managed.values() if one.state == "suspended")
+
+
 async def in_turn(daemon: Daemon, turns: int = 2) -> None:
     """Each domain has been suspended and resumed so often from here on."""
     await until(lambda: len(daemon.managed) > 1)
@@ -240,7 +246,7 @@ def test_whoever_comes_after_a_daemon_that_was_killed_resumes_them(
     async def work(host: LibvirtHost) -> None:
         config = configured(uri, tmp_path)
         async with ganging(config, host, slice_s=60.0, killed=True) as daemon:
-            await until(lambda: sum(one.state == "suspended" for one in daemon.managed.values()) == 1)
+            await the_suspended(daemon)
             await until(lambda: any(one.held == {0, 2} for one in daemon.managed.values()))
         (frozen,) = [name for name in "ab" if not runs(faults, name)]
         if after == "release":
@@ -271,7 +277,7 @@ def test_who_cannot_be_read_at_first_is_resumed_under_a_policy_that_manages_noth
     async def work(host: LibvirtHost) -> None:
         config = configured(uri, tmp_path)
         async with ganging(config, host, slice_s=60.0, killed=True) as daemon:
-            await until(lambda: sum(one.state == "suspended" for one in daemon.managed.values()) == 1)
+            await the_suspended(daemon)
         (frozen,) = [name for name in "ab" if not runs(faults, name)]
         faults.inject("vcpuPinInfo", frozen, times=None, error=libvirt.VIR_ERR_OPERATION_FAILED)
         async with ganging(config, host, load_policy("unmanaged")) as daemon:
@@ -291,8 +297,7 @@ def test_who_is_given_back_or_shared_otherwise_runs(how: str, tmp_path: Path, lo
 
     async def work(host: LibvirtHost) -> None:
         async with ganging(configured(uri, tmp_path), host, slice_s=60.0) as daemon:
-            await until(lambda: sum(one.state == "suspended" for one in daemon.managed.values()) == 1)
-            (frozen,) = [one.name for one in daemon.managed.values() if one.state == "suspended"]
+            frozen = await the_suspended(daemon)
             if how == "release":
                 assert await Operations(daemon).release(frozen) == [frozen]
                 assert runs(faults, frozen) and not domain_of(daemon, frozen).ours
@@ -311,7 +316,7 @@ def test_pins_that_cannot_be_put_back_leave_nobody_suspended(tmp_path: Path, loo
 
     async def work(host: LibvirtHost) -> None:
         async with ganging(configured(uri, tmp_path), host, slice_s=60.0) as daemon:
-            await until(lambda: sum(one.state == "suspended" for one in daemon.managed.values()) == 1)
+            await the_suspended(daemon)
             faults.inject("pinVcpu", times=None, error=libvirt.VIR_ERR_OPERATION_FAILED)
         assert daemon.not_put_back
         assert all(runs(faults, name) for name in "ab")
@@ -325,8 +330,7 @@ def test_whom_somebody_resumes_is_suspended_again(tmp_path: Path, loop_runner: a
 
     async def work(host: LibvirtHost) -> None:
         async with ganging(configured(uri, tmp_path), host, slice_s=60.0) as daemon:
-            await until(lambda: sum(one.state == "suspended" for one in daemon.managed.values()) == 1)
-            (frozen,) = [one.name for one in daemon.managed.values() if one.state == "suspended"]
+            frozen = await the_suspended(daemon)
             raw(faults, frozen).resume()
             await until(lambda: "foreign" in kinds(daemon, frozen))
             await suspended(daemon, faults, frozen)
@@ -345,8 +349,7 @@ def test_who_was_resumed_is_left_alone_where_the_configuration_says_so(
     async def work(host: LibvirtHost) -> None:
         config = configured(uri, tmp_path, foreign_changes="respect")
         async with ganging(config, host, slice_s=60.0) as daemon:
-            await until(lambda: sum(one.state == "suspended" for one in daemon.managed.values()) == 1)
-            (frozen,) = [one.name for one in daemon.managed.values() if one.state == "suspended"]
+            frozen = await the_suspended(daemon)
             raw(faults, frozen).resume()
             await until(lambda: domain_of(daemon, frozen).state == "unmanaged")
             assert domain_of(daemon, frozen).unmanaged_why == "somebody resumed it"
@@ -427,9 +430,8 @@ def test_who_was_saved_while_it_was_suspended_runs_when_it_is_back(tmp_path: Pat
     async def work(host: LibvirtHost) -> None:
         config = configured(uri, tmp_path)
         async with ganging(config, host, slice_s=60.0, killed=True) as daemon:
-            await until(lambda: sum(one.state == "suspended" for one in daemon.managed.values()) == 1)
+            frozen = await the_suspended(daemon)
             await until(lambda: any(one.held == {0, 2} and runs(faults, one.name) for one in daemon.managed.values()))
-            (frozen,) = [one.name for one in daemon.managed.values() if one.state == "suspended"]
             pins = raw(faults, frozen).vcpuPinInfo(LIVE)
             raw(faults, frozen).destroy()
             await until(lambda: len(daemon.managed) == 1 and bool(daemon.journal.departed))

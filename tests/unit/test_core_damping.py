@@ -5,6 +5,7 @@ import random
 from dataclasses import replace
 from itertools import pairwise
 
+import pools
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -25,17 +26,7 @@ def amdahl(serial, p):
 
 def domain(name, serial, allocation=0, **changes):
     points = tuple(SpeedupPoint(p, amdahl(serial, p), 0.02 * p**0.7, 8) for p in SIZES)
-    values = {
-        "minimum": 1,
-        "maximum": CPUS,
-        "weight": 1.0,
-        "demand": CPUS,
-        "may_rest": True,
-        "scaf_weight": None,
-        "newcomer": False,
-        "points": points,
-    }
-    return DomainState(name=name, allocation=allocation, **(values | changes))
+    return pools.domain(name, **{"maximum": CPUS, "demand": CPUS, "allocation": allocation, "points": points} | changes)
 
 
 def pool(*domains, time_s=0.0, cpus=CPUS):

@@ -4,6 +4,7 @@ import math
 from dataclasses import replace
 
 import numpy as np
+import pools
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -11,7 +12,7 @@ from vscaf.core import explore as module
 from vscaf.core.damping import with_allocations
 from vscaf.core.decide import DecideMemory, Decision
 from vscaf.core.explore import ExploreMemory, ExploreSettings, expected_improvement, explore, unvaried
-from vscaf_policies import DomainState, PoolState, SpeedupPoint
+from vscaf_policies import PoolState, SpeedupPoint
 from vscaf_policies.bounds import limits
 
 CPUS = 36
@@ -19,17 +20,8 @@ SETTINGS, NEW = ExploreSettings(), ExploreMemory()
 
 
 def known(name, allocation, *points, **changes):
-    values = {
-        "minimum": 1,
-        "maximum": CPUS,
-        "weight": 1.0,
-        "demand": CPUS,
-        "may_rest": True,
-        "scaf_weight": None,
-        "newcomer": False,
-        "points": tuple(SpeedupPoint(cpus, speedup, error, 8) for cpus, speedup, error in points),
-    }
-    return DomainState(name=name, allocation=allocation, **(values | changes))
+    told = tuple(SpeedupPoint(cpus, speedup, error, 8) for cpus, speedup, error in points)
+    return pools.domain(name, **{"maximum": CPUS, "demand": CPUS, "allocation": allocation, "points": told} | changes)
 
 
 def pool(*domains, cpus=CPUS, chunk=1, time_s=100.0):
