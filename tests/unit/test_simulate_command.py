@@ -102,8 +102,22 @@ def test_a_table_for_each_scenario_and_a_row_for_each_default_policy(short: Path
     assert done.exit_code == 0, done.output
     assert "short: 8 pCPUs, 6 s" in done.stdout and "other: 8 pCPUs, 6 s" in done.stdout
     for policy in DEFAULT_POLICIES:
-        assert done.stdout.count(f"│ {policy} ") == (2 if policy in policy_names() else 0)
+        assert done.stdout.count(f"│ {policy} ") == (3 if policy in policy_names() else 0)
+    assert "2 scenarios together" in done.stdout
     assert "oracle: " in done.stdout and done.stderr == ""
+
+
+def test_a_file_of_pairs_is_run_as_a_scenario_for_each(tmp_path: Path) -> None:
+    path = tmp_path / "all.toml"
+    curves = "[{ model = 'perfect' }, { model = 'amdahl', serial = 0.1 }, { model = 'log', weight = 2.0 }]"
+    path.write_text(f'name = "all"\nseconds = 3.0\nhost = {{ pcpus = 8 }}\npairs = {{ curves = {curves} }}\n')
+    done = vscaf(path, "--policy", "equipartition", "--json", "--jobs", 1)
+    assert done.exit_code == 0, done.output
+    found = json.loads(done.stdout)
+    assert [one["name"] for one in found["scenarios"]] == [
+        "all-perfect-amdahl serial 0.1", "all-perfect-log weight 2", "all-amdahl serial 0.1-log weight 2",
+    ]  # fmt: skip
+    assert (found["together"][0]["runs"], found["together"][0]["even"]) == (3, 3)
 
 
 def test_json(short: Path) -> None:

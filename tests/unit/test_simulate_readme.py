@@ -78,11 +78,12 @@ def test_every_option_of_the_command() -> None:
 
 
 def test_every_key_of_the_document() -> None:
-    one = document([outcomes()])["scenarios"][0]
+    content = document([outcomes()])
+    one = content["scenarios"][0]
     section = README.split("\n## The JSON document\n")[1].split("\n## ")[0]
     named = set(re.findall(r"`(\w+)`", section))
     run = one["runs"][1]
-    for keys in (one, one["oracles"][0], run, run["guests"][0], run["moments"][0]):
+    for keys in (content["together"][0], one, one["oracles"][0], run, run["guests"][0], run["moments"][0]):
         assert set(keys) <= named, set(keys) - named
     assert set(one["failures"][0]) <= named
 

@@ -21,6 +21,7 @@ from vscaf.simulate.curves import (
 from vscaf.simulate.scenario import load_scenario, shipped_scenarios
 
 CURVE = 'name = "c"\nsource = "s"\nassumed = "a"\npoints = [[1, 1.0], [4, 3.0], [8, 2.5], [16, 9.0]]\n'
+PAIRS = "[pairs]\ncurves = "
 HEAD = 'name = "x"\nseconds = 10\n'
 GUEST = '[[guest]]\nname = "a"\ncurve = {model = "perfect"}\n'
 
@@ -101,14 +102,41 @@ def test_what_is_shipped_can_be_used() -> None:
     for name in shipped_curves():
         assert load_curve(name).speedup(1) == 1.0
     for name in shipped_scenarios():
-        assert load_scenario(name).expanded()
+        assert all(one.expanded() for one in load_scenario(name).each())
+
+
+def test_pairs_are_a_scenario_for_each_two_of_their_curves(tmp_path: Path) -> None:
+    (tmp_path / "own.toml").write_text('name = "own"\nsource = "s"\npoints = [[1, 1.0], [2, 1.5]]\n')
+    path = tmp_path / "all.toml"
+    path.write_text(
+        'name = "all"\nseconds = 10\nseed = 3\n[host]\npcpus = 8\n'
+        '[pairs]\ncurves = ["own.toml", {model = "perfect", most = 4}, "cg-t2"]\napart_s = 2\nalone_s = 5\n'
+    )
+    scenario = load_scenario(path)
+    each = scenario.each()
+    assert [one.name for one in each] == ["all-own-perfect most 4", "all-own-cg-t2", "all-perfect most 4-cg-t2"]
+    assert all(one.seed == 3 and one.host.pcpus == 8 and one.each() == (one,) for one in each)
+    (first, second) = each[0].expanded()
+    assert (first.start_s, second.start_s) == (0.0, 2.0)
+    assert (first.work_s, second.work_s) == (5 * 1.5, 5 * 4.0)  # the most that the curves come to
+    assert first.curve.speedup(2) == 1.5
+    with pytest.raises(UsageError, match="for each of its pairs"):
+        scenario.expanded()
 
 
 @pytest.mark.parametrize(
     ("text", "words"),
     [
         ('name = "x"\n' + GUEST, "missing required field `seconds`: its keys are name, title"),
-        (HEAD, r"there is no \[\[guest\]\] and no \[\[arrivals\]\]: add one"),
+        (HEAD, r"there is no \[\[guest\]\], no \[\[arrivals\]\] and no \[pairs\]: add one"),
+        (HEAD + PAIRS + '["cg-t2", "lu-t2"]\n' + GUEST, r"there is \[pairs\] and \[\[guest\]\] or \[\[arrivals\]\]"),
+        (HEAD + PAIRS + '["cg-t2"]', r"of length >= 2 - at `\$.pairs.curves`: its keys are curves, apart_s, alone_s"),
+        (HEAD + PAIRS + '["cg-t2", "nope"]', "pairs: curve nope: no shipped one has that name"),
+        (
+            HEAD + PAIRS + '["cg-t2", "lu-t2", "cg-t2"]',
+            r"pairs: .* some have one name \(cg-t2, lu-t2\): name each once",
+        ),
+        (HEAD + "settle_s = 10\n" + PAIRS + '["cg-t2", "lu-t2"]', "settle_s 10 leaves nothing"),
         (HEAD + GUEST + "vcpu = 3", r"unknown field `vcpu` - at `\$.guest\[0\]`: its keys are name, curve, count"),
         (HEAD + GUEST + "phases = [{secs = 3}]", r"unknown field `secs`.*: its keys are seconds, work_s"),
         (HEAD + GUEST + "phases = [{serial = true}]", "guest a: phases: one has not just one of seconds and work_s"),

@@ -15,7 +15,7 @@ from vscaf_policies.registry import GROUP
 EXPECTED = {
     "cg-lu", "three-way", "oracle-sp-lu", "oracle-cg-ft", "oracle-lu-bt", "oracle-ft-lu", "thatcher-lm",
     "thatcher-lsss", "thatcher-lmmm", "thatcher-llll", "hpx-hierarchy", "liar", "silent", "crash",
-    "numa", "smt", "fleet-day",
+    "numa", "smt", "fleet-day", "nine-pairs",
 }  # fmt: skip
 POLICIES = sorted(
     {one.name for one in entry_points(group=GROUP) if one.value.startswith("vscaf_policies.") and one.name != "static"}
@@ -118,9 +118,17 @@ def test_a_day_of_the_fleet_has_a_thousand_guests_from_the_start() -> None:
     assert len(plans) > 2000
 
 
+def test_all_pairs_of_nine_curves_are_shipped() -> None:
+    each = load_scenario("nine-pairs").each()
+    assert len({frozenset(guest.name for guest in one.guests) for one in each}) == 36
+    assert {guest.name for one in each for guest in one.guests} == {f"{name}-t2" for name in NINE}
+    # Creech 2015, section 7.1: the second 10 s after the first.
+    assert all([plan.start_s for plan in one.expanded()] == [0.0, 10.0] for one in each)
+
+
 def shortened(name: str) -> object:
     """A few seconds of a scenario: everybody comes soon, and of a fleet only some."""
-    scenario = load_scenario(name)
+    scenario = load_scenario(name).each()[0]
     if scenario.arrivals:
         arrivals = tuple(msgspec.structs.replace(one, at_start=10, per_hour=0.0) for one in scenario.arrivals)
         host = msgspec.structs.replace(scenario.host, pcpus=128)

@@ -15,9 +15,21 @@ from vscaf import __version__
 from vscaf.simulate.document import Outcomes, document
 from vscaf.simulate.result import Moment
 from vscaf.simulate.scenario import Amdahl, Guest
-from vscaf.simulate.summary import Oracle, Split, Spread, quantile, ratios, short_names, summaries, usual_split
+from vscaf.simulate.summary import (
+    Oracle,
+    Ratios,
+    Split,
+    Spread,
+    Together,
+    quantile,
+    ratios,
+    short_names,
+    summaries,
+    together,
+    usual_split,
+)
 from vscaf.simulate.sweep import Failure
-from vscaf.simulate.table import FEW_GUESTS, table
+from vscaf.simulate.table import FEW_GUESTS, table, together_table
 
 GOLDEN = Path(__file__).parent / "golden_simulate.json"
 
@@ -50,6 +62,30 @@ def test_a_row_for_each_policy() -> None:
     assert cells(shown, "fitted")[9] == "1.25%"
     assert "oracle: 12.75 with the best split all the time: one 12, two 4" in shown
     assert "failed: broken, seed 1: ZeroDivisionError: division by zero" in shown
+
+
+def test_runs_of_several_scenarios_are_counted_as_wins_even_and_losses() -> None:
+    equal = [1.0, 1.05, 0.95, 1.051, 0.949, 1.3, None]
+    found = [("fitted", Ratios(one, None if one is None else one / 2)) for one in equal] + [
+        ("other", Ratios(None, None))
+    ]
+    fitted, other = together(found)
+    known = [one for one in equal if one is not None]
+    mean = sum(known) / len(known)
+    assert (fitted.policy, fitted.runs, fitted.wins, fitted.even, fitted.losses) == ("fitted", 7, 2, 3, 1)
+    assert (fitted.to_equipartition, fitted.to_oracle) == (pytest.approx(mean), pytest.approx(mean / 2))
+    assert fitted.least_to_oracle == pytest.approx(0.949 / 2)
+    assert other == Together("other", 1, 0, 0, 0, None, None, None)
+
+
+def test_several_scenarios_have_a_table_together() -> None:
+    console = Console(file=io.StringIO(), width=200)
+    console.print(together_table([outcomes(), Outcomes(two_guests(), {}, (FITTED,))]))
+    assert isinstance(console.file, io.StringIO)
+    shown = console.file.getvalue()
+    assert "2 scenarios together" in shown
+    assert cells(shown, "fitted") == ["fitted", "2", "1", "0", "0", "1.136", "0.980", "0.980"]
+    assert cells(shown, "unmanaged") == ["unmanaged", "1", "0", "0", "1", "0.545", "0.471", "0.471"]
 
 
 def test_what_is_not_known_is_a_dash() -> None:

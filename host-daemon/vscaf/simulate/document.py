@@ -7,7 +7,7 @@ from typing import Any
 from vscaf import __version__
 from vscaf.simulate.result import GuestResult, Moment, Run
 from vscaf.simulate.scenario import Scenario
-from vscaf.simulate.summary import Oracle, Ratios, finished_s, guest_speedups, ratios
+from vscaf.simulate.summary import Oracle, Ratios, Together, finished_s, guest_speedups, ratios, together
 from vscaf.simulate.sweep import Failure, Outcome
 
 DIGITS = 6
@@ -33,9 +33,35 @@ class Outcomes:
         return [one for one in self.outcomes if isinstance(one, Failure)]
 
 
-def document(all_of_them: Iterable[Outcomes]) -> dict[str, Any]:
+def document(all_of_them: Sequence[Outcomes]) -> dict[str, Any]:
     """Everything about the runs of some scenarios."""
-    return {"vscaf": __version__, "scenarios": [_scenario(one) for one in all_of_them]}
+    return {
+        "vscaf": __version__,
+        "scenarios": [_scenario(one) for one in all_of_them],
+        "together": [_together(one) for one in together(every_ratio(all_of_them))],
+    }
+
+
+def every_ratio(all_of_them: Iterable[Outcomes]) -> list[tuple[str, Ratios]]:
+    """The policy and the ratios of every run of some scenarios."""
+    return [
+        (run.policy, ratio)
+        for one in all_of_them
+        for run, ratio in zip(one.runs, ratios(one.scenario, one.runs, one.oracles), strict=True)
+    ]
+
+
+def _together(one: Together) -> dict[str, Any]:
+    return {
+        "policy": one.policy,
+        "runs": one.runs,
+        "wins": one.wins,
+        "even": one.even,
+        "losses": one.losses,
+        "to_equipartition": _rounded(one.to_equipartition),
+        "to_oracle": _rounded(one.to_oracle),
+        "least_to_oracle": _rounded(one.least_to_oracle),
+    }
 
 
 def _scenario(one: Outcomes) -> dict[str, Any]:

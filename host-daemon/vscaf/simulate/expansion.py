@@ -4,6 +4,9 @@ import math
 import random
 from collections import Counter
 from collections.abc import Iterator
+from itertools import combinations
+
+import msgspec
 
 from vscaf.errors import UsageError
 from vscaf.simulate.curves import Curve
@@ -14,13 +17,46 @@ TURNS = 16
 """Stretches of computing and idling that are drawn for a guest of [[arrivals]] before they repeat."""
 
 
+def paired(scenario: Scenario) -> tuple[Scenario, ...]:
+    """A scenario for each pair of its curves, in their order. UsageError where keys contradict each other."""
+    pairs = scenario.pairs
+    assert pairs is not None  # or there is nothing to be done
+    if scenario.guests or scenario.arrivals:
+        raise UsageError("there is [pairs] and [[guest]] or [[arrivals]]: give one of them")
+    try:
+        curves = {curve_of(named).name: curve_of(named) for named in pairs.curves}
+    except UsageError as error:
+        raise UsageError(f"pairs: {error}") from error
+    if len(curves) < len(pairs.curves):
+        raise UsageError(f"pairs: of its curves some have one name ({', '.join(curves)}): name each once")
+
+    def guest(name: str, start_s: float) -> Guest:
+        work_s = None
+        if pairs.alone_s is not None:
+            work_s = pairs.alone_s * max(curves[name].speedup(cpus) for cpus in range(1, scenario.host.pcpus + 1))
+        return Guest(name=name, curve=named[name], start_s=start_s, work_s=work_s)
+
+    named = dict(zip(curves, pairs.curves, strict=True))
+    return tuple(
+        msgspec.structs.replace(
+            scenario,
+            name=f"{scenario.name}-{one}-{other}",
+            pairs=None,
+            guests=(guest(one, 0.0), guest(other, pairs.apart_s)),
+        )
+        for one, other in combinations(curves, 2)
+    )
+
+
 def expanded(scenario: Scenario, seed: int) -> tuple[GuestPlan, ...]:
     """All guests of *scenario*, by start and then as written. UsageError where keys contradict each other."""
+    if scenario.pairs is not None:
+        raise UsageError("it stands for a scenario for each of its pairs: run each()")
     plans = [plan for guest in scenario.guests for plan in _counted(guest, scenario)]
     for arrivals in scenario.arrivals:
         plans += _arriving(arrivals, scenario, random.Random(f"{seed} {arrivals.name}"))
     if not plans:
-        raise UsageError("there is no [[guest]] and no [[arrivals]]: add one")
+        raise UsageError("there is no [[guest]], no [[arrivals]] and no [pairs]: add one")
     if scenario.settle_s >= scenario.seconds:
         raise UsageError(f"settle_s {scenario.settle_s:g} leaves nothing of the {scenario.seconds:g} seconds: lower it")
     threads, nodes = scenario.host.threads_per_core, scenario.host.nodes

@@ -184,8 +184,22 @@ class GuestPlan:
     phases: tuple[PhasePlan, ...]
 
 
+class Pairs(_Table, frozen=True, kw_only=True):
+    """The table [pairs]: the file is a scenario for each pair of curves, a guest of each, side by side.
+
+    apart_s: the second starts so much later. alone_s: each has as much to do as takes it so long alone on the host's
+    best number of pCPUs; absent: they stay.
+    """
+
+    curves: Annotated[tuple[CurveName, ...], Meta(min_length=2)]
+    apart_s: Seconds = 0.0
+    alone_s: Span | None = None
+
+
 class Scenario(_Table, frozen=True, kw_only=True):
     """The whole file; made directly, its curves are names, paths or formulas all the same.
+
+    pairs: it stands for many scenarios, see each().
 
     seconds: how long it lasts. settle_s: speedups are averaged from then on. period_ms, newcomer_ms and deadline_ms: as
     in the daemon's own configuration; with a period above 1000, changes of demand and ends of guests wait for it.
@@ -206,6 +220,15 @@ class Scenario(_Table, frozen=True, kw_only=True):
     policy_options: dict[str, dict[str, Any]] = {}
     guests: tuple[Guest, ...] = msgspec.field(name="guest", default=())
     arrivals: tuple[Arrivals, ...] = ()
+    pairs: Pairs | None = None
+
+    def each(self) -> "tuple[Scenario, ...]":
+        """The scenarios to be run: itself, or one for each of its pairs. UsageError as expanded()."""
+        if self.pairs is None:
+            return (self,)
+        from vscaf.simulate.expansion import paired  # noqa: PLC0415  (it needs the classes above)
+
+        return paired(self)
 
     def expanded(self, seed: int | None = None) -> tuple[GuestPlan, ...]:
         """All guests, by start: counts and generators resolved, the latter by *seed* (None: the scenario's own).
@@ -239,7 +262,8 @@ def load_scenario(name_or_path: str | Path) -> Scenario:
         raise UsageError(f"{where}: not TOML: {error}: mend that line") from error
     scenario = _with_paths(scenario, path.parent)
     try:
-        scenario.expanded()
+        for one in scenario.each():
+            one.expanded()
     except UsageError as error:
         raise UsageError(f"{where}: {error}") from error
     return scenario
@@ -256,6 +280,7 @@ _TABLES: tuple[tuple[str, type[msgspec.Struct]], ...] = (
     ("`$.guest", Guest),
     ("`$.arrivals[].curves", WeightedCurve),
     ("`$.arrivals", Arrivals),
+    ("`$.pairs", Pairs),
     ("`$.host", Host),
     ("`$.noise", Noise),
     ("`$.latencies", LatencySeconds),
@@ -295,6 +320,8 @@ def _with_paths(scenario: Scenario, directory: Path) -> Scenario:
             )
             for arrivals in scenario.arrivals
         ),
+        pairs=scenario.pairs
+        and msgspec.structs.replace(scenario.pairs, curves=tuple(map(found, scenario.pairs.curves))),
     )
 
 

@@ -25,7 +25,7 @@ from vscaf.simulate.oracle import BestDynamic, best_dynamic
 from vscaf.simulate.scenario import Scenario, load_scenario, shipped_scenarios
 from vscaf.simulate.summary import Oracle
 from vscaf.simulate.sweep import Job, run_all, usable_cpus
-from vscaf.simulate.table import table
+from vscaf.simulate.table import table, together_table
 from vscaf.status import printable
 
 LARGEST_ORACLE = 20_000
@@ -94,12 +94,12 @@ def run(asked: Asked) -> int:
 
 def _scenarios(files: Sequence[str]) -> list[Scenario]:
     """UsageError where one cannot be used, or two have one name."""
-    scenarios = [load_scenario(name) for name in files]
-    for name, count in Counter(scenario.name for scenario in scenarios).items():
+    scenarios = [(file, one) for file in files for one in load_scenario(file).each()]
+    for name, count in Counter(one.name for _file, one in scenarios).items():
         if count > 1:
-            same = [file for file, one in zip(files, scenarios, strict=True) if one.name == name]
+            same = [file for file, one in scenarios if one.name == name]
             raise UsageError(f"{' and '.join(same)} are both named {name}: give each file a name of its own")
-    return scenarios
+    return [one for _file, one in scenarios]
 
 
 def _seeds(scenario: Scenario, asked: Asked) -> range:
@@ -177,6 +177,8 @@ def _show(found: Sequence[Outcomes], asked: Asked, draw: bool) -> None:
         console = _console()
         for one in found:
             console.print(table(one, console))
+        if len(found) > 1:
+            console.print(together_table(found))
     if asked.output is None:
         return
     written = [asked.output / "results.json"]

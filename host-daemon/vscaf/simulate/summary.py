@@ -4,7 +4,7 @@ import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from statistics import median
+from statistics import mean, median
 
 from vscaf.simulate.result import Run
 from vscaf.simulate.scenario import Scenario
@@ -142,6 +142,52 @@ def _summary(scenario: Scenario, policy: str, some: Sequence[tuple[Run, Ratios]]
         _full(run.wall_s for run in runs),
         sum(len(run.violations) for run in runs),
         {name: _full(values) for name, values in speedups.items()},
+    )
+
+
+WIN, LOSS = 1.05, 0.95
+"""Sums of speedups over that of equipartition from which on, and below which, Creech 2015, Table 7.1, counts."""
+
+
+@dataclass(frozen=True, slots=True)
+class Together:
+    """What one policy did on several scenarios: all its runs alike.
+
+    even: neither a win nor a loss against equipartition; all three 0 where it did not run. to_oracle: of the runs whose
+    oracle is known, the mean and the least. None: there is no such run.
+    """
+
+    policy: str
+    runs: int
+    wins: int
+    even: int
+    losses: int
+    to_equipartition: float | None
+    to_oracle: float | None
+    least_to_oracle: float | None
+
+
+def together(found: Iterable[tuple[str, Ratios]]) -> list[Together]:
+    """For each policy, in the order in which they come first. found: the policy and the ratios of every run."""
+    of_policy: dict[str, list[Ratios]] = defaultdict(list)
+    for policy, ratio in found:
+        of_policy[policy].append(ratio)
+    return [_together(policy, some) for policy, some in of_policy.items()]
+
+
+def _together(policy: str, some: Sequence[Ratios]) -> Together:
+    equal = [one.to_equipartition for one in some if one.to_equipartition is not None]
+    best = [one.to_oracle for one in some if one.to_oracle is not None]
+    wins, losses = sum(one > WIN for one in equal), sum(one < LOSS for one in equal)
+    return Together(
+        policy,
+        len(some),
+        wins,
+        len(equal) - wins - losses,
+        losses,
+        mean(equal) if equal else None,
+        mean(best) if best else None,
+        min(best) if best else None,
     )
 
 

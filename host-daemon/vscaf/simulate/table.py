@@ -1,13 +1,22 @@
 """What came of a scenario as people read it: a row for each policy."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from rich.console import Console, Group
 from rich.table import Table
 from rich.text import Text
 
-from vscaf.simulate.document import Outcomes
-from vscaf.simulate.summary import Oracle, Spread, Summary, has_end, quantile, short_names, summaries
+from vscaf.simulate.document import Outcomes, every_ratio
+from vscaf.simulate.summary import (
+    Oracle,
+    Spread,
+    Summary,
+    has_end,
+    quantile,
+    short_names,
+    summaries,
+    together,
+)
 from vscaf.status import printable
 
 FEW_GUESTS = 6
@@ -48,6 +57,25 @@ def table(one: Outcomes, console: Console) -> Group:
     if not parts:
         parts.append(Text(printable(f"{scenario.name}: no run")))
     return Group(*parts)
+
+
+def together_table(found: Sequence[Outcomes]) -> Table:
+    """The table of several scenarios together: all runs of a policy in a row."""
+    policies = together(every_ratio(found))
+    short = short_names(one.policy for one in policies)
+    columns = ["policy", "runs", "wins", "even", "losses", "/ equal, mean", "/ oracle, mean", "/ oracle, least"]
+    rows = [
+        [
+            short[one.policy],
+            *(str(count) for count in (one.runs, one.wins, one.even, one.losses)),
+            *(
+                "-" if ratio is None else f"{ratio:.3f}"
+                for ratio in (one.to_equipartition, one.to_oracle, one.least_to_oracle)
+            ),
+        ]
+        for one in policies
+    ]
+    return _table(f"{len(found)} scenarios together", columns, rows)
 
 
 def _oracle(oracle: Oracle) -> str:

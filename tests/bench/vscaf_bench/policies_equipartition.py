@@ -2,27 +2,22 @@
 
 The thesis's protocol (section 7.1): one program starts, 10 s later another; each has some work to do, and its speedup
 is that work (its time alone on one CPU) by its time from start to end. All pairs of the nine shipped curves, on
-machines of several sizes, with 10% noise. A win: the sum of speedups is above 1.05 times that under equal shares; a
-loss: below 0.95.
+machines of several sizes, with 10% noise (the scenario `nine-pairs`). A win: the sum of speedups is above 1.05 times
+that under equal shares; a loss: below 0.95.
 """
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Sequence
 
-from vscaf.simulate.curves import load_curve
-from vscaf.simulate.scenario import Guest, Host, Noise, Scenario
+import msgspec
+from vscaf.simulate.scenario import Host, Scenario, load_scenario
+from vscaf.simulate.summary import LOSS, WIN
 
-from .policies_oracle import NINE, NOISE
 from .policies_runs import EQUAL, FITTED, SCAF, Bench, Case, mean_result, run_all, share_result
 from .report import Report
 
 SIZES, QUICK_SIZES = (16, 36, 64), (36,)
-WIN, LOSS = 1.05, 0.95
-ALONE_S = 60.0  # how long each program takes alone on the whole machine; the thesis: one to three minutes
-APART_S = 10.0
-PATIENCE_S = 200.0  # one after the other takes 130
 LOSSES_BAR = 2.0  # %
 
 PUBLISHED = {
@@ -35,44 +30,33 @@ PUBLISHED = {
 """Table 7.1, SCAF against equal shares: % of pairs, and the mean factor of the wins."""
 
 
-def scenario_of(pair: Sequence[str], pcpus: int) -> Scenario:
-    """Two programs, 10 s apart, until both are done."""
-    guests = []
-    for number, name in enumerate(pair):
-        curve = load_curve(name)
-        most = max(curve.speedup(cpus) for cpus in range(1, pcpus + 1))
-        guests.append(Guest(name=name, curve=name, start_s=APART_S * number, work_s=ALONE_S * most))
-    return Scenario(
-        name="+".join(pair),
-        seconds=PATIENCE_S,
-        host=Host(pcpus=pcpus),
-        noise=Noise(speedup=NOISE),
-        guests=tuple(guests),
-    )
+def scenarios(pcpus: int) -> tuple[Scenario, ...]:
+    """Each pair of two programs, 10 s apart, until both are done: the shipped `nine-pairs` on so many pCPUs."""
+    return msgspec.structs.replace(load_scenario("nine-pairs"), host=Host(pcpus=pcpus)).each()
 
 
 def measure(bench: Bench, report: Report) -> None:
     """Adds equipartition.losses, .wins and .win (the mean factor of the wins), the same for SCAF's policy."""
-    pairs = list(itertools.combinations(NINE, 2))
-    pairs = pairs[::9] if bench.quick else pairs
     sizes = QUICK_SIZES if bench.quick else SIZES
-    cases = [
-        Case((policy, pair, pcpus), scenario_of(pair, pcpus), policy, 1 + number)
+    chosen = {
+        (tuple(guest.name for guest in one.guests), pcpus): (1 + number, one)
         for pcpus in sizes
-        for number, pair in enumerate(pairs)
+        for number, one in enumerate(scenarios(pcpus)[:: 9 if bench.quick else 1])
+    }
+    cases = [
+        Case((policy, *key), scenario, policy, seed)
+        for key, (seed, scenario) in chosen.items()
         for policy in (FITTED, SCAF, EQUAL)
     ]
     runs = run_all(bench, cases, "equipartition")
     late = [key for key, run in runs.items() if any(guest.end_s is None for guest in run.guests)]
     if late:
-        raise SystemExit(f"{late[0]}: not done after {PATIENCE_S:g} s: raise PATIENCE_S, or see what holds it up")
+        raise SystemExit(f"{late[0]}: not done in time: raise `seconds` of the scenario, or see what holds it up")
     sums = {key: sum(guest.speedup for guest in run.guests) for key, run in runs.items()}
     losses: dict[str, int] = {}
     for policy in (SCAF, FITTED):
         suffix = "" if policy == FITTED else f".{policy}"
-        factors = {
-            (pair, pcpus): sums[policy, pair, pcpus] / sums[EQUAL, pair, pcpus] for pair in pairs for pcpus in sizes
-        }
+        factors = {key: sums[policy, *key] / sums[EQUAL, *key] for key in chosen}
         values = list(factors.values())
         wins = [one for one in values if one > WIN]
         losses[policy] = sum(one < LOSS for one in values)
@@ -91,7 +75,9 @@ def measure(bench: Bench, report: Report) -> None:
             report.add(mean_result(f"equipartition.win{suffix}", "x", wins))
         report.add(mean_result(f"equipartition.factor{suffix}", "x", values))
         report.details[f"equipartition{suffix}"] = {
-            "by_pcpus": {pcpus: _shares([factors[pair, pcpus] for pair in pairs]) for pcpus in sizes},
+            "by_pcpus": {
+                pcpus: _shares([one for (_pair, size), one in factors.items() if size == pcpus]) for pcpus in sizes
+            },
             "losses": _named({key: one for key, one in factors.items() if one < LOSS}),
             "least": _named(dict(sorted(factors.items(), key=lambda item: item[1])[:5])),
         }
