@@ -128,6 +128,10 @@ class Journal:
         self._written: bytes | None = None
         self._boot_id = boot_id
         self._lock: IO[str] | None = None
+        self._open(directory)
+
+    def _open(self, directory: Path) -> None:
+        """Takes the lock, and reads what is there."""
         try:
             directory.mkdir(parents=True, exist_ok=True, mode=0o700)
             self._lock = (directory / "lock").open("w")
