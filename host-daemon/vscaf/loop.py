@@ -223,14 +223,16 @@ class Daemon:
             self._records.say_once("policy", f"policy {self.policy.name}: {error!r}; allocations stay as they are")
             return
         self._records.say_no_more("policy")
-        self._memory = decision.memory
-        self.decision = decision
+        self._decided(decision)
         if decision.managed:
             await self._set_goals(pool, decision)
         elif any(domain.found is not None for domain in self.managed.values()):
             await self.roster.give_back(self.managed.values())
         elif self._records.stale(self.managed):  # what was given back could not be written down then
             await self.roster.write_journal()
+
+    def _decided(self, decision: Decision) -> None:
+        self.decision, self._memory = decision, decision.memory
 
     async def _look_at_cpus(self) -> None:
         """pCPUs that went offline leave the pool, those that are back come back: whole chunks of it."""

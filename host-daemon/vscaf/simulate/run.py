@@ -17,6 +17,7 @@ from vscaf_policies.registry import load_policy
 from vscaf import clock
 from vscaf.agentlink.interface import Link
 from vscaf.config import Config, PolicyConfig
+from vscaf.core.decide import Decision
 from vscaf.hypervisor.simulated import DEFAULT_SHARES, Latencies
 from vscaf.hypervisor.values import DomainKey, DomainSeen
 from vscaf.journal import Journal
@@ -101,10 +102,10 @@ class WatchedDaemon(Daemon):
         else:
             self._on_news()
 
-    def __setattr__(self, name: str, value: Any) -> None:
-        super().__setattr__(name, value)
-        if name == "decision" and value is not None and isinstance(self.events, Diary):
-            self.events.decided(value)
+    def _decided(self, decision: Decision) -> None:
+        super()._decided(decision)
+        if isinstance(self.events, Diary):
+            self.events.decided(decision)
 
 
 class _Simulation:
