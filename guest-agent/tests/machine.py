@@ -25,12 +25,12 @@ def user_of(user: int | None) -> dict[str, Any]:
     return {} if user is None else {"user": user, "group": user, "extra_groups": []}
 
 
-def ask(socket: Path | None, *options: str, user: int | None = None, **environment: str) -> Status:
-    """What `vscaf-agent --status --json` says."""
+def ask(socket: Path | None, *options: str, user: int | None = None, agent: Path = AGENT, **environment: str) -> Status:
+    """What `vscaf-agent --status --json` says. agent: the program; with a user one that this user can reach."""
     place = [] if socket is None else ["--socket", str(socket)]
     while True:
         result = subprocess.run(
-            [AGENT, "--status", "--json", *place, *options],
+            [agent, "--status", "--json", *place, *options],
             check=False,
             capture_output=True,
             text=True,
@@ -102,7 +102,7 @@ class Machine:
         return process
 
     def status(self, user: int | None = None, **environment: str) -> Status:
-        return ask(self.socket_path, user=user, **environment)
+        return ask(self.socket_path, user=user, agent=self.bin / "vscaf-agent", **environment)
 
     def stop(self) -> int:
         assert self.process is not None

@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import signal
 import socket
 import struct
 import subprocess
 import time
+from pathlib import Path
 
 import pytest
 from machine import SOMEBODY, SOMEBODY_ELSE, Status, ask, user_of
@@ -44,8 +46,11 @@ def row_of(rig: Rig, pid: int) -> Status:
     return next(row for row in ask(rig.socket_path)["processes"] if row["pid"] == pid)
 
 
-def open_to_all(rig: Rig) -> None:
+def open_to_all(rig: Rig) -> Path:
+    """Others can reach the rig's directory, and the programs in it, wherever the build is; the agent's copy."""
     rig.directory.chmod(0o755)
+    shutil.copy(PROGRAM, rig.directory)
+    return Path(shutil.copy(AGENT, rig.directory))
 
 
 def test_says_what_it_hands_out_and_knows(rig: Rig) -> None:
@@ -237,11 +242,11 @@ def test_names_cannot_write_to_the_terminal(rig: Rig) -> None:
 
 
 class Stranger:
-    """A joined program of another user, idle."""
+    """A joined program of another user, idle, in a rig that is open to all."""
 
     def __init__(self, rig: Rig, user: int) -> None:
         self.process = subprocess.Popen(
-            [PROGRAM, str(rig.socket_path)],
+            [rig.directory / PROGRAM.name, str(rig.socket_path)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
@@ -256,19 +261,19 @@ class Stranger:
 
 @needs_root
 def test_users_see_their_own(rig: Rig) -> None:
-    open_to_all(rig)
+    agent = open_to_all(rig)
     rig.start("--standalone")
     ours = rig.join()
     strangers = {user: Stranger(rig, user) for user in (SOMEBODY, SOMEBODY_ELSE)}
     pids = {ours.pid, *(stranger.process.pid for stranger in strangers.values())}
     assert {row["pid"] for row in ask(rig.socket_path)["processes"]} == pids, "root sees all"
     for user, stranger in strangers.items():
-        status = ask(rig.socket_path, user=user)
+        status = ask(rig.socket_path, user=user, agent=agent)
         assert [row["pid"] for row in status["processes"]] == [stranger.process.pid]
         assert status["joined"] == 3
         text = json.dumps(status)
         assert str(ours.pid) not in re.findall(r"\d+", text)
-    command = [AGENT, "--socket", rig.socket_path, "--status"]
+    command = [agent, "--socket", rig.socket_path, "--status"]
     table = subprocess.run(command, check=True, capture_output=True, text=True, timeout=20, **user_of(SOMEBODY)).stdout
     assert "(2 of other users are not shown)" in table
     for stranger in strangers.values():
@@ -277,7 +282,7 @@ def test_users_see_their_own(rig: Rig) -> None:
 
 @needs_root
 def test_who_asks_too_often_is_told_so_and_others_are_not(rig: Rig) -> None:
-    open_to_all(rig)
+    agent = open_to_all(rig)
     rig.start("--standalone")
     script = f"""
 import socket
@@ -296,6 +301,6 @@ print(sum(answers))
     answered = 60 - int(result.stdout)
     # 8 at once, 4 a second from then on.
     assert 8 <= answered <= 8 + 4 * (time.monotonic() - began) + 1
-    command = [AGENT, "--socket", rig.socket_path, "--status"]
+    command = [agent, "--socket", rig.socket_path, "--status"]
     for user in (SOMEBODY_ELSE, None):
         subprocess.run(command, check=True, capture_output=True, timeout=20, **user_of(user))
