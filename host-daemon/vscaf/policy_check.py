@@ -118,7 +118,8 @@ def run_trial(request: Request, hash_seed: int | None = None) -> tuple[Mapping[s
     UsageError where the policy cannot be loaded.
     """
     environment = dict(os.environ) | ({} if hash_seed is None else {"PYTHONHASHSEED": str(hash_seed)})
-    command = [sys.executable, "-P", "-m", "vscaf.policy_trial", json.dumps(asdict(request))]
+    # -u: what it prints is there however it ends.
+    command = [sys.executable, "-u", "-P", "-m", "vscaf.policy_trial", json.dumps(asdict(request))]
     # Files, not pipes: a process that the policy started must not keep us waiting for the end of its output.
     with tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as printed:
         process = subprocess.Popen(
