@@ -89,6 +89,7 @@ class Fault:
     arguments: Callable[..., tuple[Any, ...]] | None
     result: Callable[[Any], Any] | None
     hits: int = 0
+    befell: set[str | None] = field(default_factory=set)  # the names of the domains that it has hit
     _released: threading.Event = field(default_factory=threading.Event)
 
     def release(self) -> None:
@@ -189,6 +190,7 @@ class Faults:
                     fault.skip -= 1
                 elif fault.times is None or fault.hits < fault.times:
                     fault.hits += 1
+                    fault.befell.add(domain)
                     met = fault
                     break
         return call(*arguments) if met is None else met.befall(call, arguments, over)

@@ -464,10 +464,10 @@ class History:
                 return f"{name} runs on {sorted(outside)} too"
         return ""
 
-    def same(self, pins: list[frozenset[int]], found: list[frozenset[int]]) -> bool:
-        """Whether these are the pins that were found. Where libvirt has said of a pin what it says of CPUs that are
-        offline, they may have been left out of one."""
-        refused = any(fault.hits for fault in self.offline)
+    def same(self, name: str, pins: list[frozenset[int]], found: list[frozenset[int]]) -> bool:
+        """Whether these are the pins that were found. Where libvirt has said of a pin of this domain what it says of
+        CPUs that are offline, they may have been left out of one."""
+        refused = any(name in fault.befell for fault in self.offline)
         return len(pins) == len(found) and all(
             now == then or (refused and now == then & ONLINE) for now, then in zip(pins, found, strict=True)
         )
@@ -483,7 +483,7 @@ class History:
             if pins is not None:
                 now, _most = self.domains[name]
                 found = [each[:now] for each in self.found[name]]
-                assert any(self.same(pins[:now], each) for each in found), (
+                assert any(self.same(name, pins[:now], each) for each in found), (
                     f"{name} is left with {pins}; it was found with one of {found}"
                 )
                 assert self.runs(name) or name in self.paused, f"{name} is left suspended"

@@ -24,27 +24,26 @@ def paired(scenario: Scenario) -> tuple[Scenario, ...]:
     if scenario.guests or scenario.arrivals:
         raise UsageError("there is [pairs] and [[guest]] or [[arrivals]]: give one of them")
     try:
-        curves = {curve_of(named).name: curve_of(named) for named in pairs.curves}
+        curves = [curve_of(named) for named in pairs.curves]
     except UsageError as error:
         raise UsageError(f"pairs: {error}") from error
-    if len(curves) < len(pairs.curves):
-        raise UsageError(f"pairs: of its curves some have one name ({', '.join(curves)}): name each once")
-
-    def guest(name: str, start_s: float) -> Guest:
-        work_s = None
-        if pairs.alone_s is not None:
-            work_s = pairs.alone_s * max(curves[name].speedup(cpus) for cpus in range(1, scenario.host.pcpus + 1))
-        return Guest(name=name, curve=named[name], start_s=start_s, work_s=work_s)
-
-    named = dict(zip(curves, pairs.curves, strict=True))
+    names = list(dict.fromkeys(curve.name for curve in curves))
+    if len(names) < len(curves):
+        raise UsageError(f"pairs: of its curves some have one name ({', '.join(names)}): name each once")
+    sizes = range(1, scenario.host.pcpus + 1)
+    alone_s = pairs.alone_s
+    guests = [
+        Guest(name=curve.name, curve=named, work_s=alone_s and alone_s * max(map(curve.speedup, sizes)))
+        for curve, named in zip(curves, pairs.curves, strict=True)
+    ]
     return tuple(
         msgspec.structs.replace(
             scenario,
-            name=f"{scenario.name}-{one}-{other}",
+            name=f"{scenario.name}-{one.name}-{other.name}",
             pairs=None,
-            guests=(guest(one, 0.0), guest(other, pairs.apart_s)),
+            guests=(one, msgspec.structs.replace(other, start_s=pairs.apart_s)),
         )
-        for one, other in combinations(curves, 2)
+        for one, other in combinations(guests, 2)
     )
 
 

@@ -146,7 +146,8 @@ def _summary(scenario: Scenario, policy: str, some: Sequence[tuple[Run, Ratios]]
 
 
 WIN, LOSS = 1.05, 0.95
-"""Sums of speedups over that of equipartition from which on, and below which, Creech 2015, Table 7.1, counts."""
+"""Above so many times the sum of speedups under equipartition a run is a win, below so many a loss: Creech 2015, Table
+7.1."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,16 +7,7 @@ from rich.table import Table
 from rich.text import Text
 
 from vscaf.simulate.document import Outcomes, every_ratio
-from vscaf.simulate.summary import (
-    Oracle,
-    Spread,
-    Summary,
-    has_end,
-    quantile,
-    short_names,
-    summaries,
-    together,
-)
+from vscaf.simulate.summary import Oracle, Spread, Summary, has_end, quantile, short_names, summaries, together
 from vscaf.status import printable
 
 FEW_GUESTS = 6
