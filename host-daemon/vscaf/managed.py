@@ -54,6 +54,7 @@ QUEUED = "queued"
 class ManagedDomain:
     """A run of a domain, from when it is first seen until it ends.
 
+    `booted`: once seen to be a run that began by a boot, so that nothing of an earlier run lives on in it.
     `found`: what it had before the first change; None while nothing of it is changed. `standing`: what is known of it
     while it is managed, else None. `adoptions`: how often it has come to be managed. `goal`: what it is to come to;
     None: nothing is decided yet. `state`: in a word.
@@ -66,6 +67,7 @@ class ManagedDomain:
 
     def __init__(self, seen: DomainSeen, rules: DomainRules, host: Hypervisor, link: Link | None) -> None:
         self.seen = seen
+        self.booted = seen.booted
         self.rules = rules
         self.words = GuestWords(link)
         self.found: DomainSettings | None = None
@@ -216,6 +218,8 @@ class ManagedDomain:
         """Whether the run that ended lives on in this one: it was overlooked once, or saved and restored."""
         if departed.key == self.seen.key:
             return True
+        if self.booted:  # whatever pins it has are its definition's or somebody else's
+            return False
         if departed.suspended and self.seen.paused and pins == departed.found.settings().vcpu_pins:
             return True  # vscaf had not come to pin it
         return bool(departed.reach) and frozenset[int]().union(*pins.values()) <= set(departed.reach)

@@ -138,6 +138,7 @@ class Roster:
         if seen.rules_error and seen.rules_error != domain.seen.rules_error:
             self._records.say_once(f"rules {seen.name}", f"domain {seen.name}: {seen.rules_error}", seen.name)
         domain.seen = seen
+        domain.booted = domain.booted or seen.booted
         if rules != domain.rules:
             self._records.events.record(Kind.RULES, seen.name, before=domain.rules.words(), after=rules.words())
             domain.rules = rules
@@ -346,17 +347,22 @@ class Roster:
         changed = [domain for domain in domains if domain.found is not None]
         outcomes = await asyncio.gather(*(self._give_back_one(domain) for domain in changed))
         left = {domain.seen.key: domain.name for domain, done in zip(changed, outcomes, strict=True) if not done}
-        if left:
-            try:
-                active = {one.key for one in await self._host.observe()}
-            except HypervisorError as error:
-                log.error("whether the rest still runs is unknown (%s); the journal keeps what was found", error)
-            else:
-                for key in (left.keys() - active) & self.domains.keys():
-                    self._forget(key)
-                left = {key: name for key, name in left.items() if key in active}
+        left = await self._still_running(left)
         await self.write_journal()
         return sorted(left.values())
+
+    async def _still_running(self, left: dict[DomainKey, str]) -> dict[DomainKey, str]:
+        """Of the runs that could not be given back those that have not ended, for all that is known."""
+        if not left:
+            return left
+        try:
+            active = {one.key for one in await self._host.observe()}
+        except HypervisorError as error:
+            log.error("whether the rest still runs is unknown (%s); the journal keeps what was found", error)
+            return left
+        for key in (left.keys() - active) & self.domains.keys():
+            self._forget(key)
+        return {key: name for key, name in left.items() if key in active}
 
     async def _give_back_one(self, domain: ManagedDomain) -> bool:
         try:
@@ -372,6 +378,12 @@ class Roster:
 
     async def give_all_back(self) -> list[str]:
         """Puts everything back, also what an earlier daemon has changed and this one has not read yet; as give_back."""
+        if not self._seen_any:
+            asked_at_s = clock.now_s()
+            try:
+                await self.note(await self._host.observe(), asked_at_s)
+            except HypervisorError as error:
+                log.error("what domains there are is unknown (%s); the journal keeps what was found", error)
         unread = [
             domain
             for domain in self.domains.values()
@@ -384,9 +396,11 @@ class Roster:
                 break
             await asyncio.sleep(LAST_TRIES_GAP_S)
             left = set(await self.give_back(self.domains.values()))
-        left |= {domain.name for domain in unread if not domain.given_back}
+        not_read = {domain.seen.key: domain.name for domain in unread if not domain.given_back}
+        left |= set((await self._still_running(not_read)).values())
         if not self._seen_any:
             left |= {entry.name for entry in self._records.journal.entries.values()}
+        await self.write_journal()
         return sorted(left)
 
     def _link(self, seen: DomainSeen) -> Link | None:

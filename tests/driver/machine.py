@@ -214,15 +214,23 @@ class History:
         for pair in pairs - self.excused:
             if pair <= sharing or pair & self.foreign or any(self.is_over(standing[name]) for name in pair):
                 continue
-            if any(standing[name].goal is None for name in pair):  # it is as it was found until it is decided about
+            if any(not self.takes_steps(standing[name]) for name in pair):  # it is as it was found
                 continue
             goals = {name: one.goal.partition for name, one in standing.items() if one.goal is not None}
             if not pair & plan({name: before.get(name, frozenset()) for name in goals}, goals, sharing).overlapping:
                 self.law(f"{sorted(pair)} were apart and claim a pCPU together")
         self.excused = pairs
 
+    def takes_steps(self, one: ManagedDomain) -> bool:
+        """Whether it is decided about and what was found is written down: before that it is not touched."""
+        return one.goal is not None and one.seen.key in self.journal.entries
+
     def law(self, words: str) -> None:
-        self.broken.append(f"after {len(self.log)} events: {words}")
+        known = [
+            f"{one.name}, run {one.seen.key.run_id}: {one.goal}, {one.standing}" for one in self.daemon.managed.values()
+        ]
+        events = [event.line() for event in self.daemon.events.since(0)]
+        self.broken.append("\n  ".join([f"after {len(self.log)} events: {words}", *known, *events]))
 
     # What happens
 

@@ -129,16 +129,38 @@ def test_stopped_before_it_has_seen_anything_it_keeps_what_an_earlier_one_found(
         await blind.close()
         journal.close()
         faults.clear()
-        # The next one is stopped as soon as it has seen the domains: that is enough.
+        # The next one is stopped before it has looked: it looks then.
         journal = Journal(Path(config.state_directory), "boot")
         hasty = Daemon(config, host, await host.host_cpus(), journal)
         task = asyncio.create_task(hasty.run())
-        await until(lambda: len(hasty.managed) == 2)
         hasty.stop()
         assert await task
         await hasty.close()
         journal.close()
         assert await pins_of(host, "a") == await pins_of(host, "b") == [ALL] * 2
+
+    on_host(uri, loop_runner, work, faults)
+
+
+def test_what_ended_before_it_could_be_read_needs_nothing_put_back(tmp_path: Path, loop_runner: asyncio.Runner) -> None:
+    faults = Faults()
+    uri = write_node(tmp_path, 4, {"a": (2, 2), "b": (2, 2)})
+
+    async def work(host: LibvirtHost) -> None:
+        config = configured(uri, tmp_path)
+        await separated_by_a_daemon_that_is_killed(config, host)
+        faults.inject("vcpuPinInfo", "b", times=None, error=libvirt.VIR_ERR_OPERATION_FAILED)
+        journal = Journal(Path(config.state_directory), "boot")
+        second = Daemon(config, host, await host.host_cpus(), journal)
+        task = asyncio.create_task(second.run())
+        await until(lambda: len(second.managed) == 2)
+        faults.real.lookupByName("b").destroy()
+        second.stop()
+        assert await task, second.not_put_back
+        assert not journal.entries
+        await second.close()
+        journal.close()
+        assert await pins_of(host, "a") == [ALL] * 2
 
     on_host(uri, loop_runner, work, faults)
 

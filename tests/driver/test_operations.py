@@ -3,9 +3,8 @@
 import asyncio
 import contextlib
 import errno
-import json
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import libvirt
@@ -383,29 +382,54 @@ def test_a_domain_that_cannot_be_read_stops_nobody_else(tmp_path: Path, loop_run
     on_host(uri, loop_runner, work)
 
 
-def test_what_was_found_stands_for_a_domain_that_comes_back_with_pins_of_vscaf(
+async def depart(daemon: Daemon, end: Callable[[], object]) -> list[int]:
+    """Ends b's run by *end*; where it was let compute, by the journal of what has ended."""
+    await until(lambda: separated(daemon))
+    end()
+    await until(lambda: bool(daemon.journal.departed))
+    (departed,) = daemon.journal.departed.values()
+    assert departed.name == "b"
+    return list(departed.reach)
+
+
+def test_what_was_found_stands_for_a_domain_that_was_saved_and_is_back(
     tmp_path: Path, loop_runner: asyncio.Runner
 ) -> None:
-    """As a saved domain does: libvirt restores it with the pins that it was saved with."""
+    """libvirt restores it with the pins that it was saved with."""
     faults = Faults()
     uri = write_node(tmp_path, 4, TWO)
 
     async def work(host: LibvirtHost) -> None:
         config = configured(uri, tmp_path)
         async with running(config, host) as daemon:
-            await until(lambda: separated(daemon))
-            libvirt_domain = faults.real.lookupByName("b")
-            libvirt_domain.destroy()
-            path = tmp_path / "state" / "journal.json"
-            await until(lambda: len(json.loads(path.read_text())["departed"]) > 0)
-            (departed,) = json.loads(path.read_text())["departed"]
-            assert departed["name"] == "b"
-            libvirt_domain.create()
-            for vcpu in range(2):
-                pin_by_hand(faults, "b", vcpu, *departed["reach"])
+            saved = str(tmp_path / "saved")
+            reach = await depart(daemon, lambda: faults.real.lookupByName("b").save(saved))
+            faults.real.restore(saved)
+            assert await pins_of(host, "b") == [frozenset(reach)] * 2
             daemon.wake()
             await until(lambda: separated(daemon))
         assert await pins_of(host, "b") == [ALL] * 2
+
+    on_host(uri, loop_runner, work, faults)
+
+
+def test_what_somebody_sets_where_vscaf_had_pinned_an_earlier_run_is_theirs(
+    tmp_path: Path, loop_runner: asyncio.Runner
+) -> None:
+    faults = Faults()
+    uri = write_node(tmp_path, 4, TWO)
+
+    async def work(host: LibvirtHost) -> None:
+        config = configured(uri, tmp_path)
+        async with running(config, host) as daemon:
+            domain = faults.real.lookupByName("b")
+            reach = await depart(daemon, domain.destroy)
+            domain.create()
+            for vcpu in range(2):
+                pin_by_hand(faults, "b", vcpu, *reach)
+            daemon.wake()
+            await until(lambda: separated(daemon))
+        assert await pins_of(host, "b") == [frozenset(reach)] * 2
 
     on_host(uri, loop_runner, work, faults)
 

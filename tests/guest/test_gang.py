@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import contextlib
-from itertools import pairwise
+from collections import Counter
+from typing import Any
 
 import libvirt
 import pytest
+from vscaf.cpulist import parse_cpu_list
 from vscaf_lab import Guest, PrivateLibvirt, Sampler
 from vscaf_lab.daemon import DaemonProcess
-from vscaf_lab.sampler import INTERVAL_S, Sample
-from vscaf_lab.separation import ran_on, rounds
+from vscaf_lab.separation import cpu_seconds, least_turns
 
-from .conftest import POOL_LIST, Pair, enough, over_and_over
+from .conftest import POOL, POOL_LIST, Pair, enough, over_and_over
 from .test_crashes import agents_connected, pins, until, verified
 from .test_operator import vscaf
 
@@ -26,18 +27,21 @@ def runs(guest: Guest) -> bool:
     return bool(guest.domain.state()[0] == libvirt.VIR_DOMAIN_RUNNING)
 
 
-def resumed(daemon: DaemonProcess, guest: Guest) -> int:
-    """How often the guest has had its turn."""
-    return sum(event["kind"] == "resumed" and event["domain"] == guest.name for event in daemon.events())
+Events = list[dict[str, Any]]
 
 
-def spaced(taken: list[list[Sample]]) -> list[list[Sample]]:
-    """Without rounds that come soon after another: a sampler that was late makes some at once."""
-    kept: list[list[Sample]] = []
-    for one in taken:
-        if not kept or one[0].monotonic_s - kept[-1][0].monotonic_s >= INTERVAL_S / 2:
-            kept.append(one)
-    return kept
+def resumed(events: Events) -> Counter[str]:
+    """How often each guest has been let run for its turn."""
+    return Counter(event["domain"] for event in events if event["kind"] == "resumed")
+
+
+def given(events: Events, pcpu: int) -> int:
+    """How often somebody was given *pcpu* who did not have it: by a turn, or as somebody wanted less or more."""
+
+    def has(partition: str) -> bool:
+        return partition != "rest" and pcpu in parse_cpu_list(partition)
+
+    return sum(event["kind"] == "allocation" and has(event["to"]) and not has(event["from"]) for event in events)
 
 
 def ganging(lab: PrivateLibvirt, pair: Pair, name: str) -> DaemonProcess:
@@ -52,18 +56,18 @@ def test_nobody_computes_where_another_has_its_turn(shared_lab: PrivateLibvirt, 
         daemon.wait(agents_connected)
         programs = [guest.start(over_and_over("vscaf-run cg.S")) for guest in pair]
         until(lambda: not all(runs(guest) for guest in pair))
+        until(lambda: len(resumed(daemon.events())) == len(pair))  # until it shows demand, a guest rests wherever
+        before = len(daemon.events())
         with Sampler({guest.name: guest.qemu_pid for guest in pair}) as sampler:
-            before = [resumed(daemon, guest) for guest in pair]
-            until(
-                lambda: all(resumed(daemon, guest) >= n + TURNS for guest, n in zip(pair, before, strict=True)),
-                60.0,
-            )
-        ran = [ran_on(*two) for two in pairwise(spaced(rounds(sampler.samples)))]
-        assert frozenset().union(*ran) == {guest.name for guest in pair}
-        # A turn may end and the next begin between two samples; a pCPU that both had would last.
-        both = [frozenset.intersection(*one.values()) if len(one) > 1 else frozenset() for one in ran]
-        shared = [now & after for now, after in pairwise(both)]
-        assert not any(shared), "both computed on a pCPU for longer than a sample"
+            until(lambda: all(resumed(daemon.events()[before:])[guest.name] >= TURNS for guest in pair), 60.0)
+        events = daemon.events()[before:]
+        used = cpu_seconds(sampler.samples)
+        assert all(used[guest.name, vcpu] > 0.0 for guest in pair for vcpu in range(2)), used
+        for (
+            pcpu
+        ) in POOL:  # one turn goes on when the sampling begins, and one may have been decided about and not begun
+            turns = least_turns(sampler.samples, pcpu)
+            assert turns <= 2 + given(events, pcpu), f"both computed on pCPU {pcpu} in a turn: {events}"
         until(lambda: not all(runs(guest) for guest in pair))
     assert all(runs(guest) for guest in pair)
     for guest, program in zip(pair, programs, strict=True):

@@ -34,8 +34,8 @@ def samples(starts_s, left_s, pinned_s, last_cpu=1):
     for number in range(200):
         at_s = number * 0.005
         run_ns += 5_000_000 * (at_s > starts_s)
-        made.append(Sample(at_s, STEADY, 0, 11, BOTH if at_s < left_s else A, 0, number * 5_000_000, 0))
-        made.append(Sample(at_s, BURSTY, 0, 22, BOTH if at_s < pinned_s else B, last_cpu, run_ns, 0))
+        made.append(Sample(at_s, at_s, STEADY, 0, 11, BOTH if at_s < left_s else A, 0, number * 5_000_000, 0))
+        made.append(Sample(at_s, at_s, BURSTY, 0, 22, BOTH if at_s < pinned_s else B, last_cpu, run_ns, 0))
     return made
 
 

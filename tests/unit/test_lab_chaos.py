@@ -41,7 +41,7 @@ def samples(
             run_ns[name] += round(STEP_S * 1e9) * runs(name, at_s)
             cpus = allowed(name, at_s)
             wait_ns = round(waits(name) * at_s * 1e9)
-            made.append(Sample(at_s, name, 0, thread(name, at_s), cpus, min(cpus), run_ns[name], wait_ns))
+            made.append(Sample(at_s, at_s, name, 0, thread(name, at_s), cpus, min(cpus), run_ns[name], wait_ns))
     return made
 
 

@@ -4,7 +4,7 @@ import pytest
 from vscaf_lab.measure import Run, done_at, overlap, parse_marks
 from vscaf_lab.pace import Paces, full_pace, steady_seconds
 from vscaf_lab.sampler import Sample
-from vscaf_lab.separation import cpu_seconds, overlaps, partition_changes, pcpu_shares
+from vscaf_lab.separation import cpu_seconds, least_turns, overlaps, partition_changes, pcpu_shares
 from vscaf_lab.timeline import track
 
 A, B = frozenset({0}), frozenset({1})
@@ -17,8 +17,8 @@ def samples(*rows):
     made = []
     for number, (allowed_a, last_a, allowed_b, last_b) in enumerate(rows):
         at_s, run_ns = number * 0.1, number * 100_000_000
-        made.append(Sample(at_s, "a", 0, 11, allowed_a, last_a, run_ns, 0))
-        made.append(Sample(at_s, "b", 0, 22, allowed_b, last_b, run_ns, 0))
+        made.append(Sample(at_s, at_s, "a", 0, 11, allowed_a, last_a, run_ns, 0))
+        made.append(Sample(at_s, at_s, "b", 0, 22, allowed_b, last_b, run_ns, 0))
     return made
 
 
@@ -47,6 +47,40 @@ def test_an_overlap_that_lasts_to_the_end_is_found():
 
 def test_a_domain_that_does_not_compute_may_be_anywhere():
     assert overlaps(samples(*[(BOTH, 0, BOTH, 0)] * 4), {"a": [(0.0, 100.0)], "b": [(50.0, 60.0)]}) == []
+
+
+def in_turns(owner, late=()):
+    """Samples of two domains that compute on pCPU 0 while *owner* (of a time) names them, for 3 s, every 20 ms.
+
+    late: between the reading of a and of b in these rounds the sampler was held up for 15 ms.
+    """
+    made, run_s, read_s = [], dict.fromkeys("ab", 0.0), dict.fromkeys("ab", 0.0)
+    for number in range(150):
+        for thread, name in enumerate("ab"):
+            at_s = number * 0.02 + (0.015 if number in late and name == "b" else 0.0)
+            moments = (read_s[name] + (at_s - read_s[name]) * (part + 0.5) / 20 for part in range(20))
+            run_s[name] += sum((name in owner(moment)) * (at_s - read_s[name]) / 20 for moment in moments)
+            read_s[name] = at_s
+            made.append(Sample(at_s, at_s, name, 0, thread, A, 0, round(run_s[name] * 1e9), 0))
+    return made
+
+
+def test_turns_are_counted_whenever_the_samples_are_taken():
+    taken = in_turns(lambda at_s: "ab"[int(at_s + 0.01) % 2])
+    assert (least_turns(taken, 0), least_turns(taken, 1)) == (3, 0)
+    assert least_turns([sample for sample in taken if sample.domain == "b"], 0) == 1
+
+
+@pytest.mark.parametrize("off_s", [0.0, 0.004, 0.008, 0.012, 0.016])
+def test_a_sampler_that_is_held_up_while_the_turn_changes_sees_no_turn_more(off_s):
+    taken = in_turns(lambda at_s: "ab"[int(at_s + off_s) % 2], late=(49, 50, 99, 100))
+    assert least_turns(taken, 0) == 3
+
+
+@pytest.mark.parametrize("both_s", [0.06, 0.1, 0.5, 1.0])
+def test_two_at_once_are_seen_as_more_turns_than_there_are(both_s):
+    taken = in_turns(lambda at_s: "ab" if 1.0 <= at_s < 1.0 + both_s else "ab"[int(at_s) % 2])
+    assert least_turns(taken, 0) >= 5
 
 
 def test_changes_time_and_shares_are_counted():

@@ -23,7 +23,7 @@ def wide_terminal(monkeypatch):
 def watched():
     """Ten seconds in which each program computes on a pCPU of its own, both at full pace."""
     samples = [
-        Sample(number * 0.1, name, 0, place, frozenset({place}), place, number * 100_000_000, 0)
+        Sample(number * 0.1, number * 0.1, name, 0, place, frozenset({place}), place, number * 100_000_000, 0)
         for number in range(101)
         for place, name in enumerate(NAMES)
     ]

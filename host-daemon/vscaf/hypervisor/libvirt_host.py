@@ -288,6 +288,7 @@ class LibvirtHost:
                 vcpu_time_s=row.vcpu_time_s,
                 vcpu_delay_s=row.vcpu_delay_s,
                 plugged=row.plugged,
+                booted=row.booted,
                 rules_error="the domain's description could not be read yet",
             )
         return DomainSeen(
@@ -300,6 +301,7 @@ class LibvirtHost:
             vcpu_time_s=row.vcpu_time_s,
             vcpu_delay_s=row.vcpu_delay_s,
             plugged=row.plugged,
+            booted=row.booted,
             agent_socket=described.agent_socket,
             home_nodes=described.home_nodes,
             iothreads=len(described.iothread_pins),

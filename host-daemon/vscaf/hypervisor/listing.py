@@ -28,6 +28,8 @@ RUN_STATES = {
     libvirt.VIR_DOMAIN_CRASHED: RunState.CRASHED,
 }
 
+BOOTED = (libvirt.VIR_DOMAIN_RUNNING, libvirt.VIR_DOMAIN_RUNNING_BOOTED)
+
 
 @dataclass(frozen=True, slots=True)
 class Row:
@@ -41,6 +43,7 @@ class Row:
     plugged: frozenset[int]
     vcpu_time_s: Mapping[int, float] = field(default_factory=dict)
     vcpu_delay_s: Mapping[int, float] = field(default_factory=dict)
+    booted: bool = False
 
 
 def list_domains(connection: Any, call: Call, *, ask_qemu: bool) -> tuple[Row, ...]:
@@ -96,6 +99,7 @@ def _row(domain: Any, fields: Mapping[str, Any], *, one_by_one: bool) -> Row | N
         plugged=frozenset(times) if len(times) == vcpus else counted,
         vcpu_time_s=times,
         vcpu_delay_s=delays,
+        booted=(fields.get("state.state"), fields.get("state.reason")) == BOOTED,
     )
 
 

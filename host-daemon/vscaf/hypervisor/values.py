@@ -51,6 +51,8 @@ class DomainSeen:
     each was ready to run and had no pCPU; empty where libvirt does not tell.
     `home_nodes` are the NUMA nodes that its memory is bound to or preferred on; empty: anywhere.
     `iothreads` is how many I/O threads it has.
+    `booted`: this run began by a boot, as libvirt still says; False where it was restored or moved here, and where
+    nobody can tell any more (it was paused since).
     `rules` are those of its metadata, None where it has none. Where what they say now is wrong, `rules_error` says so,
     and `rules` are the last good ones of this run.
     """
@@ -69,6 +71,7 @@ class DomainSeen:
     rules: Rules | None = None
     rules_error: str | None = None
     vcpu_delay_s: Mapping[int, float] = field(default_factory=dict)
+    booted: bool = False
 
     @property
     def paused(self) -> bool:

@@ -17,8 +17,9 @@ RESCAN_S = 0.25  # how often new vCPU threads are looked for
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """One vCPU thread at one moment. `run_ns` and `wait_ns` only grow."""
+    """One vCPU thread, read between `asked_s` and `monotonic_s`. `run_ns` and `wait_ns` only grow."""
 
+    asked_s: float
     monotonic_s: float
     domain: str
     vcpu: int
@@ -43,11 +44,12 @@ class _Thread:
 
     def sample(self) -> Sample:
         """Raises OSError where the thread is gone."""
+        asked = time.monotonic()
         run, wait, _ = os.pread(self.schedstat, 128, 0).split()
         last_cpu = int(os.pread(self.stat, 1024, 0).rpartition(b")")[2].split()[36])  # field 39 of proc(5)
         affinity = frozenset(os.sched_getaffinity(self.thread))
         now = time.monotonic()
-        return Sample(now, self.domain, self.vcpu, self.thread, affinity, last_cpu, int(run), int(wait))
+        return Sample(asked, now, self.domain, self.vcpu, self.thread, affinity, last_cpu, int(run), int(wait))
 
     def close(self) -> None:
         os.close(self.stat)

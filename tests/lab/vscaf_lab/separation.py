@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import combinations, pairwise
+from itertools import combinations, cycle, pairwise, permutations
+from math import inf
 
-from vscaf_lab.sampler import Sample
+from vscaf_lab.sampler import INTERVAL_S, Sample
 
 Window = tuple[float, float]
 RAN_SHARE = 0.1  # of the time between two samples: less is an idle CPU's ticks, or the tail of a move
@@ -87,6 +88,40 @@ def overlaps(samples: Sequence[Sample], computing: Mapping[str, Sequence[Window]
         last_s = now_s
     found += [Overlap(*pair, pcpus, start, last_s - start) for pair, (start, pcpus) in open_since.items()]
     return sorted(found, key=lambda one: one.start_s)
+
+
+def least_turns(samples: Sequence[Sample], pcpu: int) -> int:
+    """The fewest turns on *pcpu*, one domain's at a time, by which two domains can have run as the samples say.
+
+    Each sample is taken for no more than it says: that its domain ran at some moment since the sample before was asked
+    for. Two that share the pCPU need a turn for nearly every sample; one that is seen on both sides of the other's end,
+    however late the sampler was, needs none more.
+    """
+    ran: list[tuple[float, float, str]] = []
+    earlier: dict[int, Sample] = {}
+    for sample in samples:
+        before = earlier.get(sample.thread)
+        earlier[sample.thread] = sample
+        if before is not None and sample.last_cpu == pcpu:
+            seconds = max(INTERVAL_S, sample.monotonic_s - before.monotonic_s)
+            if (sample.run_ns - before.run_ns) / 1e9 > RAN_SHARE * seconds:
+                ran.append((before.asked_s, sample.monotonic_s, sample.domain))
+    domains = sorted({domain for _start_s, _end_s, domain in ran})
+    if len(domains) > 2:
+        raise ValueError(f"turns of two domains are counted, not of {', '.join(domains)}")
+    return min(_turns(ran, order) for order in permutations(domains))
+
+
+def _turns(ran: Sequence[tuple[float, float, str]], order: Sequence[str]) -> int:
+    """How many turns in *order* it takes, each as long as the others' stretches allow. ran: start, end, domain."""
+    left, turns = list(ran), 0
+    for owner in cycle(order):
+        if not left:
+            break
+        turns += 1
+        turn_ends_s = min((end_s for _start_s, end_s, domain in left if domain != owner), default=inf)
+        left = [one for one in left if one[2] != owner or one[0] > turn_ends_s]
+    return turns
 
 
 def partition_changes(samples: Sequence[Sample]) -> dict[str, int]:
