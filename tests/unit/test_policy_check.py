@@ -114,14 +114,14 @@ def test_what_it_does_besides(tmp_path: Path) -> None:
     body = """    if not pool.domains:
         import os, socket
         from pathlib import Path
-        open("/etc/hosts").close()
+        open("/etc/passwd").close()
         os.system("true")
         os.fork()
         socket.socket().close()
         list(Path("/").iterdir())"""
     findings = of(tmp_path, body)
     assert set(findings) == {"io"} and findings["io"].verdict is Verdict.FAILED
-    for words in ("open('/etc/hosts') at mine.py:9;", "os.system(b'true') at mine.py:10;", "os.fork at mine.py:11;"):
+    for words in ("open('/etc/passwd') at mine.py:9;", "os.system(b'true') at mine.py:10;", "os.fork at mine.py:11;"):
         assert words in findings["io"].words
     assert "socket.__new__(" in findings["io"].words and "dir('/') at" in findings["io"].words
 
