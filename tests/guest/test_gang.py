@@ -47,11 +47,8 @@ def given(events: Events, pcpu: int) -> int:
 
 def rested(events: Events) -> bool:
     """Whether a guest had no demand for a while, or none yet: then it rests, and may compute beside the others."""
-    to_rest = [event for event in events if event["kind"] == "allocation" and event["to"] == "rest"]
-    from_rest = [event for event in events if event["kind"] == "allocation" and event["from"] == "rest"]
-    return any("suspended" not in event["why"] for event in to_rest) or any(
-        "slice" not in event["why"] for event in from_rest
-    )
+    moved = [event for event in events if event["kind"] == "allocation" and "rest" in (event["from"], event["to"])]
+    return any("slice" not in event["why"] for event in moved)  # else it had its turn, or others had theirs
 
 
 def in_turns(domains: dict[str, Any]) -> bool:
