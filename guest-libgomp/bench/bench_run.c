@@ -1,10 +1,12 @@
 /* Runs one command under the shim, with a scripted agent, and tells what the shim published:
  *
- *     bench-run [--team N] [--limit N] [--learn] [--resize HZ,FROM,TO] [--leaks] [--estimate-after SECONDS] COMMAND...
+ *     bench-run [--team N] [--limit N] [--learn] [--resize HZ,FROM,TO] [--leaks] [--looks N] [--sections N]
+ *               [--estimate-after SECONDS] COMMAND...
  *
  * On its standard error, at the end, one line of JSON: wall and CPU time, what the page said after so many seconds and
- * at the end; with --leaks, by how much the command's threads, descriptors and memory (KiB) grew while it ran. The exit
- * status is the command's.
+ * at the end; with --leaks, by how much the command's threads, descriptors and memory (KiB) grew while it ran, looked at
+ * ten times a second, but only when --sections more of them have ended since the last look. After --looks of these the
+ * command is sent SIGTERM. The exit status is the command's.
  */
 #include <errno.h>
 #include <getopt.h>
@@ -73,11 +75,14 @@ int main(int argc, char **argv)
                                             {"learn", no_argument, NULL, 'L'},
                                             {"resize", required_argument, NULL, 'r'},
                                             {"leaks", no_argument, NULL, 'k'},
+                                            {"looks", required_argument, NULL, 'o'},
+                                            {"sections", required_argument, NULL, 's'},
                                             {"estimate-after", required_argument, NULL, 'e'},
                                             {NULL, 0, NULL, 0}};
     unsigned team = 2, limit = 0, from = 0, to = 0;
     double hertz = 0.0, estimate_after = 5.0;
     bool learn = false, look = false;
+    uint64_t looks_most = UINT64_MAX, sections_least = 0, sections_seen = 0;
     int option;
     while ((option = getopt_long(argc, argv, "+", options, NULL)) != -1) {
         switch (option) {
@@ -85,6 +90,8 @@ int main(int argc, char **argv)
         case 'l': limit = (unsigned)atoi(optarg); break;
         case 'L': learn = true; break;
         case 'k': look = true; break;
+        case 'o': looks_most = strtoul(optarg, NULL, 10); break;
+        case 's': sections_least = strtoul(optarg, NULL, 10); break;
         case 'e': estimate_after = atof(optarg); break;
         case 'r':
             if (sscanf(optarg, "%lf,%u,%u", &hertz, &from, &to) == 3 && hertz > 0.0 && from >= 1 && from <= to)
@@ -134,9 +141,13 @@ int main(int argc, char **argv)
             early_taken = true;
             describe(early, sizeof early, agent.pages[0]);
         }
-        if (look && now >= next_look) {
+        uint64_t sections = agent.pages[0]->finished + agent.pages[0]->finished_others;
+        if (look && now >= next_look && sections - sections_seen >= sections_least) {
             next_look = now + 0.1;
+            sections_seen = sections;
             leaks_look(&leaks, child);
+            if (leaks.count == looks_most)
+                kill(child, SIGTERM);
         }
         if (now >= next_resize) {
             next_resize += 1.0 / hertz;
@@ -156,6 +167,7 @@ int main(int argc, char **argv)
     getrusage(RUSAGE_CHILDREN, &usage);
     describe(late, sizeof late, agent.pages[0]);
     char grown[128] = "null";
+    size_t looks = leaks.count;
     if (look) {
         struct leaks_sample by = leaks_grown(&leaks, (int)(to > team ? to : team));
         leaks_free(&leaks);
@@ -163,10 +175,10 @@ int main(int argc, char **argv)
             snprintf(grown, sizeof grown, "{\"threads\": %d, \"descriptors\": %d, \"memory\": %ld}", by.threads,
                      by.descriptors, by.memory_kib);
     }
-    fprintf(stderr, "{\"wall_seconds\": %.6f, \"cpu_seconds\": %.6f, \"resizes\": %u, \"leaks\": %s, \"early\": %s, "
+    fprintf(stderr, "{\"wall_seconds\": %.6f, \"cpu_seconds\": %.6f, \"resizes\": %u, \"looks\": %zu, \"leaks\": %s, \"early\": %s, "
             "\"end\": %s}\n", ended - began,
             (double)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec)
                 + 1e-6 * (double)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec),
-            resizes, grown, early, late);
+            resizes, looks, grown, early, late);
     return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }

@@ -13,8 +13,10 @@
 
 _Atomic uint32_t clock_source;
 _Atomic uint64_t clock_scale;
+#if defined(__x86_64__)
 /* Both of one moment. Written before clock_source says that there is something to scale. */
 static uint64_t base_ticks, base_ns;
+#endif
 static atomic_flag deciding = ATOMIC_FLAG_INIT;
 static _Atomic bool exact;
 
@@ -37,16 +39,32 @@ static bool kernel_trusts_processor(void)
 #endif
 }
 
+#if defined(__x86_64__)
+/* Both clocks at one moment: where a thread is interrupted between the two, other readings are closer. */
+static void read_both(uint64_t *ns, uint64_t *ticks)
+{
+    uint64_t closest = UINT64_MAX;
+    for (unsigned i = 0; i < CLOCK_READINGS; i++) {
+        uint64_t before = __rdtsc();
+        uint64_t now_ns = monotonic_ns();
+        uint64_t apart = __rdtsc() - before;
+        if (apart < closest) {
+            closest = apart;
+            *ns = now_ns;
+            *ticks = before + apart / 2;
+        }
+    }
+}
+#endif
+
 uint64_t clock_first(void)
 {
     int saved_errno = errno;
     if (!atomic_flag_test_and_set_explicit(&deciding, memory_order_acquire)) {
         bool processor = kernel_trusts_processor();
-        base_ns = monotonic_ns();
 #if defined(__x86_64__)
-        base_ticks = processor ? __rdtsc() : base_ns;
-#else
-        base_ticks = base_ns;
+        if (processor)
+            read_both(&base_ns, &base_ticks);
 #endif
         if (!processor) {
             atomic_store_explicit(&clock_scale, SCALE_OF_NS, memory_order_relaxed);
@@ -68,8 +86,10 @@ void clock_refine(void)
     if (atomic_load_explicit(&exact, memory_order_relaxed)
         || atomic_load_explicit(&clock_source, memory_order_acquire) != CLOCK_OF_PROCESSOR)
         return;
-    uint64_t ns = monotonic_ns() - base_ns;
-    uint64_t ticks = __rdtsc() - base_ticks;
+    uint64_t ns = 0, ticks = 0;
+    read_both(&ns, &ticks);
+    ns -= base_ns;
+    ticks -= base_ticks;
     if (ns < BASE_LEAST_NS || ticks == 0)
         return;
     atomic_store_explicit(&clock_scale, (uint64_t)(((unsigned __int128)ns << 32) / ticks), memory_order_relaxed);

@@ -22,6 +22,9 @@ extern _Atomic uint64_t clock_scale;
 /* Decides by what the clock is read, and reads it. */
 uint64_t clock_first(void);
 
+/* So often both clocks are read together; the reading that was the least interrupted counts. */
+#define CLOCK_READINGS 4u
+
 /* Measures the length of a tick anew, over all the time since the first reading; nothing to do once that is exact to
  * some 50 ns in 2 s. */
 void clock_refine(void);

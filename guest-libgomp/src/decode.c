@@ -43,7 +43,9 @@ static bool legacy_prefix(uint8_t byte, struct prefixes *p, struct instruction *
     case 0x64:
         i->fs = true;
         return true;
-    case 0x65: /* %gs belongs to nobody whom this concerns */
+    case 0x65: /* %gs belongs to nobody whom this concerns; the last of both counts */
+        i->fs = false;
+        return true;
     case 0x2e:
     case 0x36:
     case 0x3e:
@@ -121,6 +123,8 @@ static size_t operand(const uint8_t *code, size_t at, size_t left, const struct 
         return 0;
     uint8_t modrm = code[at++];
     unsigned mod = modrm >> 6, low = modrm & 7;
+    if (i->map == MAP_0F && i->opcode >= 0x20 && i->opcode <= 0x23)
+        mod = 3; /* control registers: never memory */
     i->reg = (uint8_t)((modrm >> 3 & 7) | p->r);
     if (mod == 3) {
         i->rm = (uint8_t)(low | p->b);
@@ -200,7 +204,7 @@ bool decode(const uint8_t *code, size_t left, struct instruction *i)
         at = operand(code, at, left, &p, p.evex ? displacement_unit(&p, map, opcode) : 1, i);
         if (!at)
             return false;
-        flags = opcode_refine(map, opcode, i->reg & 7, i->memory, flags);
+        flags = opcode_refine(&p, map, opcode, i->reg & 7, i->memory, flags);
         if (flags & BAD)
             return false;
     } else {

@@ -26,6 +26,9 @@ enum decode_flow {
     FLOW_END,           /* returns, or traps */
 };
 
+/* Who saves a state has a memory operand that is larger than `bytes` can say. */
+#define DECODE_BYTES_MOST 255u
+
 #define ACCESS_READ 1u
 #define ACCESS_WRITE 2u
 
@@ -45,7 +48,7 @@ struct instruction {
     bool fs;       /* in the segment of thread data */
     bool vector;   /* VEX or EVEX */
     bool repeated; /* REP or REPNE, or the mandatory prefix F3, F2 */
-    uint16_t changed; /* general registers that it writes, one bit each */
+    uint16_t changed; /* general registers that it writes, one bit each; but not rsp of a call or a return */
     int32_t displacement;
     int64_t immediate; /* or the distance of `target` behind the instruction */
 };

@@ -35,9 +35,9 @@ static const uint16_t one_byte[256] = {
 static const uint16_t map_0f[256] = {
     /* 00 */ M, M, M | RD | REG, M | RD | REG, BAD, 0, 0, BAD, 0, 0, BAD, 0, BAD, M, 0, M | I8 | RD,
     /* 10 */ M | RD, M | WR, M | RD, M | WR, M | RD, M | RD, M | RD, M | WR, TIMES_8(M),
-    /* 20 */ M | RM, M, M | RM, M, TIMES_4(BAD), M | RD, M | WR, M | RD, M | WR, M | RD | REG, M | RD | REG, M | RD,
+    /* 20 */ M | RM, M | RM, M, M, TIMES_4(BAD), M | RD, M | WR, M | RD, M | WR, M | RD | REG, M | RD | REG, M | RD,
     M | RD,
-    /* 30 */ TIMES_4(0), 0, 0, BAD, 0, TIMES_8(BAD),
+    /* 30 */ TIMES_4(0), TIMES_4(BAD), TIMES_8(BAD),
     /* 40 */ TIMES_16(M | RD | REG),
     /* 50 */ M | REG, TIMES_8(M | RD), TIMES_4(M | RD), M | RD, M | RD, M | RD,
     /* 60 */ TIMES_16(M | RD),
@@ -60,6 +60,8 @@ static const uint16_t map_0f[256] = {
 static unsigned map_38_3a(const struct prefixes *p, unsigned map, uint8_t opcode)
 {
     if (map == MAP_0F3A) {
+        if (p->evex && !p->operand16)
+            return BAD; /* half precision */
         if (opcode == 0xf0)
             return M | I8 | RD | REG; /* rorx */
         if (opcode >= 0x14 && opcode <= 0x17)
@@ -68,13 +70,18 @@ static unsigned map_38_3a(const struct prefixes *p, unsigned map, uint8_t opcode
             return M | I8 | WR;
         return M | I8 | RD;
     }
+    if (!p->vex && p->repeat && opcode >= 0xd8 && opcode != 0xf6)
+        return BAD; /* keys that are handles */
     if (opcode >= 0xf0) {
         if (opcode == 0xf1 && !p->repeat_not)
             return M | WR; /* movbe */
-        if (opcode == 0xf9)
-            return M | WR;
+        if (opcode == 0xf9 || (opcode == 0xf6 && !p->vex && !p->operand16 && !p->repeat && !p->repeat_not)
+            || (opcode == 0xf5 && !p->vex))
+            return M | WR; /* shadow stacks */
         if (opcode == 0xf3 && p->vex)
             return M | RD; /* blsr and its like write the second register */
+        if (opcode == 0xf8 && (p->repeat || p->repeat_not))
+            return BAD; /* commands for devices */
         if (opcode == 0xf8 || (opcode >= 0xfa && !p->vex))
             return M | RD | WR;
         return M | RD | REG;
@@ -94,7 +101,8 @@ static unsigned map_38_3a(const struct prefixes *p, unsigned map, uint8_t opcode
     return M | RD;
 }
 
-unsigned opcode_refine(unsigned map, uint8_t opcode, unsigned choice, bool memory, unsigned flags)
+unsigned opcode_refine(const struct prefixes *p, unsigned map, uint8_t opcode, unsigned choice, bool memory,
+                       unsigned flags)
 {
     if (map == MAP_ONE) {
         switch (opcode) {
@@ -133,13 +141,21 @@ unsigned opcode_refine(unsigned map, uint8_t opcode, unsigned choice, bool memor
             return choice == 4 ? flags & ~(WR | RM) : flags;
         if (opcode == 0xae) {
             if (!memory)
-                return M | RM; /* rdfsbase and the fences */
-            return choice == 0 || choice == 3 || choice == 4 || choice == 6 ? M | WR : choice == 7 ? M : M | RD;
+                return choice <= 1 ? M | RM : M; /* rdfsbase; fences */
+            if (p->repeat)
+                return BAD; /* ptwrite, clrssbsy */
+            return choice == 0 || choice == 3 ? M | WR : choice == 4 || choice == 6 ? M | RD | WR : choice == 7 ? M : M | RD;
         }
+        if (opcode == 0xc7 && memory && choice >= 6)
+            return choice == 6 ? M | RD | WR : M | WR; /* of virtual machines */
         if (opcode == 0xc7)
             return choice >= 6 ? M | RM : M | RD | WR;
-        if (opcode == 0x01 && memory)
-            return choice <= 1 || choice == 4 ? M | WR : M | RD;
+        if (opcode == 0x00)
+            return choice <= 1 ? M | WR | RM : M | RD;
+        if (opcode == 0x01)
+            return choice == 4 ? M | WR | RM : choice <= 1 ? M | WR : choice == 5 ? M | RD | WR : M | RD;
+        if (opcode == 0x1e && !memory && p->repeat && choice == 1)
+            return M | RM; /* rdssp */
     }
     return flags;
 }
@@ -158,8 +174,9 @@ unsigned opcode_operands(const struct prefixes *p, unsigned map, uint8_t opcode)
         return map_38_3a(p, map, opcode);
     if (map == 8)
         return M | I8 | RD;
+    /* XOP's operations on general registers, and those on numbers of half precision. */
     if (map != MAP_0F)
-        return (opcode == 0x11 || opcode == 0x7e) && map == 5 ? M | WR : M | RD;
+        return map != 9 || opcode == 0x01 || opcode == 0x02 || opcode == 0x12 ? BAD : M | RD;
     unsigned flags = map_0f[opcode];
     bool scalar = p->repeat || p->repeat_not;
     if (p->vex && opcode != 0x77 && (flags & BAD || !(flags & M)))
@@ -170,13 +187,15 @@ unsigned opcode_operands(const struct prefixes *p, unsigned map, uint8_t opcode)
     if (p->vex && opcode >= 0x40 && opcode < 0x50)
         flags = M;
     if (p->vex && opcode >= 0x90 && opcode <= 0x99)
-        flags = opcode == 0x91 ? M | WR : opcode == 0x90 ? M | RD : opcode == 0x93 ? M | REG : M;
+        flags = opcode == 0x91 ? M | WR : opcode == 0x90 ? M | RD : opcode == 0x93 ? M | REG : opcode >= 0x94 && opcode <= 0x97 ? BAD : M;
     if (p->evex && (opcode == 0x78 || opcode == 0x79))
         flags = scalar ? M | RD | REG : M | RD;
     else if (p->evex && (opcode == 0x7a || opcode == 0x7b))
         flags = M | RD;
-    else if (is_sse4a(p, map, opcode))
-        flags = M;
+    else if (opcode == 0x78 || opcode == 0x79) /* of virtual machines, or SSE4a */
+        flags = opcode == 0x79 || p->operand16 || scalar ? M | RD : M | WR | RM;
+    if ((opcode == 0x1a || opcode == 0x1b) && p->operand16)
+        flags = BAD; /* bounds, which no processor has any more */
     if ((opcode == 0x2c || opcode == 0x2d) && !scalar)
         flags &= ~REG;
     return opcode == 0xb8 && !p->repeat ? BAD : flags;

@@ -30,7 +30,8 @@ struct prefixes {
 unsigned opcode_operands(const struct prefixes *p, unsigned map, uint8_t opcode);
 
 /* The same of a group, where `choice`, the reg field's three bits, says which operation it is; of others `flags`. */
-unsigned opcode_refine(unsigned map, uint8_t opcode, unsigned choice, bool memory, unsigned flags);
+unsigned opcode_refine(const struct prefixes *p, unsigned map, uint8_t opcode, unsigned choice, bool memory,
+                       unsigned flags);
 
 /* How long the immediate is. */
 size_t immediate_bytes(const struct prefixes *p, unsigned map, uint8_t opcode, unsigned flags);

@@ -32,7 +32,9 @@ __attribute__((constructor)) static void join_at_start(void)
     program_start();
     leave_start();
     uint64_t now = clock_ticks();
-    if (dlsym(RTLD_NEXT, "GOMP_parallel") == NULL)
+    bool linked = dlsym(RTLD_NEXT, "GOMP_parallel") != NULL;
+    dlerror(); /* what was looked up in vain is no business of the program's */
+    if (!linked)
         return;
     join_look_after_if_due(now);
     if (!atomic_load_explicit(&atomic_load_explicit(&join_current, memory_order_relaxed)->joined, memory_order_relaxed))

@@ -53,7 +53,6 @@ _Atomic bool experiment_metric;
 
 /* What the runtime runs in each thread in place of the program's function. */
 struct counted {
-    void *first_word; /* of the program's data: GOMP_parallel_reductions reads its data's first word itself */
     outlined_function *fn;
     void *data;
     _Atomic uint64_t instructions;
@@ -221,8 +220,6 @@ static void refuse(struct vscaf_page *page, uint64_t now_ns)
 static void put_watch(struct section *section)
 {
     counted = (struct counted){.fn = section->fn, .data = section->data};
-    if (section->data)
-        memcpy(&counted.first_word, section->data, sizeof counted.first_word);
     section->fn = watched;
     section->data = &counted;
     counting = true;
@@ -308,7 +305,7 @@ static bool begin_experiment(struct section *section, const struct record *recor
     experimenting = section->disturbed = true;
     section->team.argument = section->team.ran = p - 1;
     atomic_store_explicit(&page->team_last, p - 1, memory_order_relaxed);
-    atomic_store_explicit(&section->place->last_team, p - 1, memory_order_relaxed);
+    team_ran(section->place, &section->team);
     loops_section_starts(p - 1);
     return true;
 }

@@ -45,10 +45,18 @@ void follow_address(struct inspection *in, uintptr_t entry, struct state *state,
         forget_call(state);
 }
 
-/* A task's function runs within the section as well; it is handed over as an argument. */
-static void follow_task(struct inspection *in, const char *name, const struct state *state, unsigned depth)
+/* The function of a task, or of a region inside the section, runs within the section as well; it is handed over as an
+ * argument. */
+static void follow_handed_over(struct inspection *in, const char *name, const struct state *state, unsigned depth)
 {
     struct value function = {.kind = VALUE_UNKNOWN};
+    bool region = true;
+    if (!strncmp(name, "GOMP_parallel", 13) || !strcmp(name, "GOMP_teams_reg"))
+        function = state->registers[RDI];
+    else if (!strncmp(name, "__kmpc_fork_", 12))
+        function = state->registers[RDX];
+    else
+        region = false;
     if (!strcmp(name, "GOMP_task") || !strcmp(name, "GOMP_taskloop") || !strcmp(name, "GOMP_taskloop_ull"))
         function = state->registers[RDI];
     else if (!strcmp(name, "__kmpc_omp_task_alloc"))
@@ -58,7 +66,13 @@ static void follow_task(struct inspection *in, const char *name, const struct st
         return;
     struct state fresh = {.reached = true};
     fresh.registers[RSP] = state->registers[RSP];
+    /* In a region inside, number and size are those of another team. */
+    bool thread_number = in->thread_number, team_size = in->team_size;
     follow_address(in, entry, &fresh, depth + 1);
+    if (region) {
+        in->thread_number = thread_number;
+        in->team_size = team_size;
+    }
 }
 
 static void call_named(struct inspection *in, uint32_t at, const char *name, struct state *state, unsigned depth)
@@ -76,7 +90,7 @@ static void call_named(struct inspection *in, uint32_t at, const char *name, str
             in->team_size = true;
         if (!strncmp(name, "__kmpc_threadprivate_cached", 27))
             data_lost(in);
-        follow_task(in, name, state, depth);
+        follow_handed_over(in, name, state, depth);
         const char *effects = known_effects(name);
         size_t count = effects ? strlen(effects) : ARGUMENTS;
         /* What is read is read before anything is written. */

@@ -5,12 +5,12 @@
 #include "decode.h"
 #include "inspect_object.h"
 
-#define CODE_INSTRUCTIONS 4096u /* decoded of one section; beyond, the answer is "unsure" */
-#define CODE_BLOCKS 1024u
+#define CODE_INSTRUCTIONS 16384u /* decoded of one section; beyond, the answer is "unsure" */
+#define CODE_BLOCKS 4096u
 #define CODE_FUNCTIONS 256u
 #define CODE_CALLEES 256u
-#define CODE_HASH 8192u
-#define CODE_PENDING 512u
+#define CODE_HASH 32768u
+#define CODE_PENDING 2048u
 #define CODE_DEPTH 6u /* calls inside one another that are followed */
 #define CODE_NONE 0xffffu
 

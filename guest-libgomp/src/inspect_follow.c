@@ -3,7 +3,7 @@
 #include "inspect_call.h"
 #include "inspect_step.h"
 
-#define STEPS_MAX 16000u /* instructions followed, some of them several times */
+#define STEPS_MAX 64000u /* instructions followed, some of them several times */
 #define ROUNDS_MAX 4u    /* over a function until its registers' values are settled */
 
 bool follow_settled(const struct inspection *in)

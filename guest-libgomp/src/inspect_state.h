@@ -6,7 +6,7 @@
 #include "inspect_flow.h"
 #include "inspect_written.h"
 
-#define INSPECT_STATES 768u /* blocks of functions that are being followed, inside one another */
+#define INSPECT_STATES 3072u /* blocks of functions that are being followed, inside one another */
 #define INSPECT_SLOTS 96u
 #define INSPECT_DONE 256u
 

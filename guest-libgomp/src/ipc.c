@@ -1,5 +1,6 @@
 #include "ipc.h"
 
+#include <math.h>
 #include <stddef.h>
 
 #define COVERED_LEAST 0.5  /* of the time in sections must have been measured */
@@ -18,21 +19,6 @@ static const double student[] = {12.71, 12.71, 4.303, 3.182, 2.776, 2.571, 2.447
 static double square(double x)
 {
     return x * x;
-}
-
-/* Newton's method: libm would be one more dependency. */
-static double square_root(double x)
-{
-    if (!(x > 0.))
-        return 0.;
-    double root = x > 1. ? x : 1.;
-    for (int i = 0; i < 200; i++) {
-        double next = (root + x / root) / 2.;
-        if (next >= root)
-            break;
-        root = next;
-    }
-    return root;
 }
 
 static double widening(double freedom)
@@ -61,10 +47,10 @@ static double relative_error(const struct ipc_mean *mean)
 {
     /* Faded measurements are worth their weight in knowledge of today. */
     double count = mean->weight < effective(mean) ? mean->weight : effective(mean);
-    double seen = square_root(mean->squares / mean->weight) / mean->mean;
+    double seen = sqrt(fmax(mean->squares / mean->weight, 0.)) / mean->mean;
     double freedom = PRIOR_FREEDOM + (count > 1. ? count - 1. : 0.);
     double variance = (PRIOR_FREEDOM * square(PRIOR_DEVIATION) + count * square(seen)) / freedom;
-    return square_root(variance / (count < 0.1 ? 0.1 : count)) * widening(freedom);
+    return sqrt(fmax(variance, 0.) / (count < 0.1 ? 0.1 : count)) * widening(freedom);
 }
 
 static bool plausible(double instructions, double cycles)
@@ -264,7 +250,7 @@ static bool estimate(const struct ipc_program *program, unsigned p, struct speed
     *out = (struct speedup){
         .p = p,
         .speedup = speedup,
-        .standard_error = square_root(variance),
+        .standard_error = sqrt(fmax(variance, 0.)),
         .samples = sum.samples < 1. ? 1 : (unsigned)sum.samples,
     };
     return true;

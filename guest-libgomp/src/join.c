@@ -45,6 +45,7 @@ static dev_t socket_device;
 static ino_t socket_inode;
 static bool answer_outstanding;
 static bool fork_handler_set;
+static bool unreached; /* the agent's barrier does not reach this process */
 
 static bool socket_is_ours(void)
 {
@@ -110,6 +111,7 @@ static bool attach(int memfd)
     atomic_store_explicit(&next->sections_used, 0, memory_order_relaxed);
     atomic_store_explicit(&next->epoch, ++last_epoch, memory_order_relaxed);
     atomic_store_explicit(&next->joined, true, memory_order_relaxed);
+    atomic_store_explicit(&next->fence, unreached, memory_order_relaxed);
     /* Sequentially consistent: releases the above, and see program.c. */
     atomic_store(&join_current, next);
     program_copy(next->page);
@@ -216,9 +218,9 @@ static bool ask(void)
     socket_device = status.st_dev;
     socket_inode = status.st_ino;
 
-    /* The agent's barrier between a team size and its look at the sections in flight (page.h). Where the kernel does
-     * not know it, the agent has another. */
-    syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED, 0, 0);
+    /* The agent's barrier between a team size and its look at the sections in flight (page.h). A kernel, or a filter of
+     * system calls, may refuse it to this process alone. */
+    unreached = syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED, 0, 0) != 0;
 
     struct vscaf_join packet = {.magic = VSCAF_PAGE_MAGIC, .version = VSCAF_PAGE_VERSION};
     strncpy(packet.name, program_invocation_short_name, sizeof packet.name - 1);

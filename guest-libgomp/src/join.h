@@ -16,6 +16,7 @@ struct attachment {
     _Atomic uint32_t epoch;         /* of the join; grows by one at each, and is never that of another */
     _Atomic uint32_t sections_used; /* the library's own count: the page's is not trusted */
     _Atomic bool joined;
+    _Atomic bool fence; /* the agent's barrier does not reach this process: it needs one of its own (page.h) */
 };
 
 /* Where new sections go. Never NULL. */

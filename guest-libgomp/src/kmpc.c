@@ -98,7 +98,7 @@ static void begin(struct section *section, microtask_function *fn, int32_t claus
     outlined_function *place;
     memcpy(&place, &fn, sizeof place);
     section_begin(section, place, NULL, (unsigned)clause);
-    if (!clause)
+    if (!clause || section->team.bounded)
         announce(section, loc);
 }
 

@@ -203,7 +203,8 @@ void learn_begin(struct section *section, unsigned asked)
             return; /* the next one that is timed */
         begin_set(p, section->start);
     }
-    if (__builtin_expect(!place->number, 0) && numbers < SECTIONS_LEARNED)
+    /* A place that is not kept would take another number at each instance. */
+    if (__builtin_expect(!place->number, 0) && numbers < SECTIONS_LEARNED && place != &section->spare.place)
         place->number = numbers++;
     section->context = context;
     now_learning.set->comparable[place->number] = compared;

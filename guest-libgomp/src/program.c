@@ -9,6 +9,7 @@
 _Atomic uint32_t program_bits;
 _Atomic uint32_t program_limit;
 _Atomic uint32_t program_generation = 1;
+static _Atomic uint32_t largest;
 /* An enum vscaf_malleable, or OVERRIDE_NONE. Constant after the start. */
 #define OVERRIDE_NONE UINT32_MAX
 static _Atomic uint32_t override = OVERRIDE_NONE;
@@ -48,10 +49,17 @@ enum vscaf_malleable program_malleable(void)
     if (word != OVERRIDE_NONE)
         return (enum vscaf_malleable)word;
     uint32_t bits = atomic_load_explicit(&program_bits, memory_order_relaxed);
-    if ((bits & VSCAF_PROGRAM_BOUND)
+    if ((bits & (VSCAF_PROGRAM_BOUND | VSCAF_PROGRAM_UNREAD))
         || ((bits & VSCAF_PROGRAM_SET) && !atomic_load_explicit(&dynamic, memory_order_relaxed)))
         return VSCAF_MALLEABLE_RIGID;
     return VSCAF_MALLEABLE_FULL;
+}
+
+bool program_unread(void)
+{
+    uint32_t bits = atomic_load_explicit(&program_bits, memory_order_relaxed);
+    return (bits & VSCAF_PROGRAM_UNREAD)
+           && !(bits & (VSCAF_PROGRAM_BOUND | VSCAF_PROGRAM_SET | VSCAF_PROGRAM_OVERRIDE));
 }
 
 /* Sections with bounds of their own bound what is said of the whole. */
@@ -71,6 +79,7 @@ void program_copy(struct vscaf_page *page)
     /* Sequentially consistent: see program_note. */
     atomic_fetch_or(&page->program, atomic_load(&program_bits));
     atomic_store(&page->malleable, (uint32_t)published());
+    atomic_store(&page->team_most, atomic_load(&largest));
     uint32_t limit = atomic_load(&program_limit);
     uint32_t seen = atomic_load(&page->told);
     while (seen < limit && !atomic_compare_exchange_weak(&page->told, &seen, limit))
@@ -106,6 +115,16 @@ void program_forget(uint32_t bits)
     /* Relaxed: the child has one thread. */
     atomic_fetch_and_explicit(&program_bits, ~bits, memory_order_relaxed);
     program_changed();
+}
+
+void program_bounded(uint32_t most)
+{
+    if (most > VSCAF_MAX_TEAM)
+        most = 0;
+    if (atomic_load_explicit(&largest, memory_order_relaxed) == most)
+        return;
+    atomic_store(&largest, most);
+    program_copy(atomic_load(&join_current)->page);
 }
 
 void program_told(uint32_t threads)

@@ -29,6 +29,9 @@ void program_forget(uint32_t bits);
 /* The program was told this number; also notes VSCAF_PROGRAM_ASKED. The largest told counts. */
 void program_told(uint32_t threads);
 
+/* The largest team that its rules still allow; above VSCAF_MAX_TEAM: they set no bound. */
+void program_bounded(uint32_t most);
+
 /* The program has turned the runtime's dynamic adjustment on or off. */
 void program_set_dynamic(bool value);
 
@@ -37,6 +40,9 @@ void program_changed(void);
 
 /* How the program is treated as a whole; single sections may have bounds of their own (team.h). */
 enum vscaf_malleable program_malleable(void);
+
+/* Whether it is rigid for that reason alone: that a section could not be read which may keep thread-private data. */
+bool program_unread(void);
 
 /* Copies what is known to a page that has just become the current one. */
 void program_copy(struct vscaf_page *page);

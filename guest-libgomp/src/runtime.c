@@ -342,10 +342,20 @@ static const void *map_of(const void *address)
 #endif
 }
 
+/* Member by member: what lies between the members is not copied with them for certain. */
+static bool same_runtime(const struct runtime *one, const struct runtime *other)
+{
+#define X(member, symbol, type, stand_in) && one->member == other->member
+    return one->manageable == other->manageable && one->parallel_ever == other->parallel_ever
+           && one->kmpc == other->kmpc && one->code == other->code
+           && one->code_bytes == other->code_bytes VSCAF_RUNTIME_FUNCTIONS(X);
+#undef X
+}
+
 static bool same_object(const struct object *one, const struct object *other)
 {
     return one->map == other->map && one->base == other->base && one->build_id == other->build_id
-           && !memcmp(&one->runtime, &other->runtime, sizeof one->runtime);
+           && same_runtime(&one->runtime, &other->runtime);
 }
 
 static struct object *object_of(const void *address, uint32_t generation, struct object *spare)

@@ -148,6 +148,10 @@ struct object {
 #define PLACE_READS_KEPT 2u  /* it reads thread-private data that an earlier section wrote */
 #define PLACE_WRITES_KEPT 4u /* it writes thread-private data */
 #define PLACE_NUMBERED 8u    /* it goes by thread number and never asks for the size of its team */
+#define PLACE_UNREAD 16u     /* it could not be read, and may do all of this: reads and writes are set as well */
+
+/* struct place.kept: the number was the program's own. */
+#define PLACE_KEPT_OWN (UINT32_C(1) << 31)
 
 /* A place in code: an outlined function, or a call to omp_*. */
 struct place {
@@ -156,7 +160,9 @@ struct place {
     uint64_t offset;        /* from the object's load address */
     _Atomic uint64_t slot;  /* where the page of the current join keeps this section; section.c knows how */
     _Atomic uint32_t rules;     /* PLACE_ bits: what its code asks of a team; constant once it was inspected */
-    _Atomic uint32_t last_team; /* that ran the section last; 0: none yet, or not known */
+    /* Of a section that writes thread-private data: the threads that have what its last team left (team.c); 0: none
+     * yet, or not known. */
+    _Atomic uint32_t kept;
 
     /* The rest belongs to the thread that owns the hot path (section.c). */
     uint32_t skip;          /* instances to come that are not timed */
@@ -168,6 +174,8 @@ struct place {
     uint32_t number;        /* in the order of first learning, from 1; 0: none yet (learn.c) */
     uint32_t away;          /* sections of the program since it ran before; 0: it had not (context.c) */
     uint32_t last_step;     /* of the program's sequence of sections in which it ran last (context.c) */
+
+    _Atomic(struct place *) next_writer; /* in the list of the sections with `kept` (team.c); constant then */
 };
 
 /* What lookup uses where its tables are full: one for each caller, on the stack. */

@@ -160,6 +160,17 @@ static inline void plan_gap(struct place *place, uint64_t ticks)
     place->skipped = 0;
 }
 
+/* `started` comes before the load of the team size. The processor's own order is the agent's business (page.h), unless
+ * its barrier does not reach this process; the compiler's is ours. */
+static inline void order_start(const struct attachment *attachment)
+{
+    /* Relaxed: constant while the attachment is the current one. */
+    if (__builtin_expect(atomic_load_explicit(&attachment->fence, memory_order_relaxed), 0))
+        atomic_thread_fence(memory_order_seq_cst);
+    else
+        atomic_signal_fence(memory_order_seq_cst);
+}
+
 static void begin_nested(struct section *section, unsigned asked, int level)
 {
     /* Acquire: pairs with the release of a join, which comes after the page is mapped. */
@@ -203,8 +214,7 @@ static __attribute__((noinline)) void begin_shared(struct section *section, unsi
         add(&page->started, 1, false);
     else
         atomic_fetch_add_explicit(&page->started_others, 1, memory_order_relaxed);
-    /* The processor's own order is the agent's business (page.h); the compiler's is ours. */
-    atomic_signal_fence(memory_order_seq_cst);
+    order_start(attachment);
     section->team = team_of_section(runtime, section->place, page, asked);
     if (atomic_load_explicit(&several, memory_order_relaxed))
         share_take(section);
@@ -239,9 +249,8 @@ void section_begin(struct section *section, outlined_function *fn, void *data, u
         return;
     }
     /* Relaxed: who does not see what another thread found looks for himself. */
-    if (__builtin_expect(!atomic_load_explicit(&place->rules, memory_order_relaxed), 0)
-        && place != &section->spare.place)
-        team_inspect(place, address);
+    if (__builtin_expect(!atomic_load_explicit(&place->rules, memory_order_relaxed), 0))
+        team_inspect(place, address, place != &section->spare.place);
     if (__builtin_expect(atomic_load_explicit(&owner, memory_order_relaxed) != &self
                              || atomic_load_explicit(&several, memory_order_relaxed), 0)) {
         begin_shared(section, asked);
@@ -262,8 +271,7 @@ void section_begin(struct section *section, outlined_function *fn, void *data, u
         section->attachment = attachment;
         section->epoch = atomic_load_explicit(&attachment->epoch, memory_order_relaxed);
         add(&page->started, 1, false);
-        /* The processor's own order is the agent's business (page.h); the compiler's is ours. */
-        atomic_signal_fence(memory_order_seq_cst);
+        order_start(attachment);
         section->team = team_of_owner(runtime, place, page, asked);
         section->watch_due = section->start && watch_is_due(section->start);
         uint32_t control = leave_control(page);
@@ -282,8 +290,7 @@ void section_begin(struct section *section, outlined_function *fn, void *data, u
         return;
     self.width = section->team.ran;
     atomic_store_explicit(&section->attachment->page->team_last, section->team.ran, memory_order_relaxed);
-    /* Relaxed: read when another section is sized, in the program's own order. */
-    atomic_store_explicit(&place->last_team, section->team.ran, memory_order_relaxed);
+    team_ran(place, &section->team);
     loops_section_starts(section->team.decided ? section->team.ran : 0);
     if (__builtin_expect(section->team.own_dynamic, 0))
         runtime->set_dynamic(0);

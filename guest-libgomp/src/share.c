@@ -7,58 +7,89 @@
  * one before is none that shares. */
 #define SPAN_SHIFT 28
 
-static _Atomic uint32_t span;    /* the present one; wraps */
-static _Atomic uint32_t counted; /* threads that started a section in it */
-static _Atomic uint32_t before;  /* in the one before */
+/* In one word, so that they change together: the span (it wraps), above the threads that started a section in it, above
+ * those of the one before. */
+static _Atomic uint64_t census;
+#define CENSUS_SPAN 32
+#define CENSUS_COUNTED 16
+#define CENSUS_MOST 0xffffu
+#define COUNTING 1u /* no span: share_begin is about to count the first thread */
+
 static _Atomic uint32_t owner_counted_in; /* the span in which share_begin counted the first thread; 0: it has not */
 static _Atomic uint32_t taken;   /* threads of the sections in flight */
 static _Atomic uint32_t flying;  /* sections in flight */
 static _Thread_local uint32_t counted_in __attribute__((tls_model("initial-exec")));
 
-/* Relaxed throughout: what is off by one for an instant gives a team that is off by one for a section. */
-static uint32_t present_span(uint64_t now)
+static uint32_t span_of(uint64_t word)
 {
-    uint32_t present = (uint32_t)(now >> SPAN_SHIFT) | 1u << 31; /* never 0, which is a thread that never started any */
-    uint32_t seen = atomic_load_explicit(&span, memory_order_relaxed);
-    if (seen != present
-        && atomic_compare_exchange_strong_explicit(&span, &seen, present, memory_order_relaxed,
-                                                   memory_order_relaxed)) {
-        uint32_t last = atomic_exchange_explicit(&counted, 0, memory_order_relaxed);
-        atomic_store_explicit(&before, present - seen == 1 ? last : 0, memory_order_relaxed);
-    }
-    return present;
+    return (uint32_t)(word >> CENSUS_SPAN);
+}
+
+static uint32_t counted(uint64_t word)
+{
+    return (uint32_t)(word >> CENSUS_COUNTED) & CENSUS_MOST;
+}
+
+static uint32_t before(uint64_t word)
+{
+    return (uint32_t)word & CENSUS_MOST;
+}
+
+/* A thread that looked at the clock so long before others did and counts after them has counted in their span; one
+ * that is further behind has a clock that was set back, as that of a guest that is restored may be. */
+#define SPANS_LATE_MOST 1024u
+
+/* The word at a time of which the span is `span`. */
+static uint64_t advanced(uint64_t word, uint32_t span)
+{
+    uint32_t ahead = (span - span_of(word)) & (UINT32_MAX >> 1); /* the highest bit is always set */
+    if (span_of(word) && (ahead == 0 || ahead >= (1u << 31) - SPANS_LATE_MOST))
+        return word;
+    return (uint64_t)span << CENSUS_SPAN | (span_of(word) && ahead == 1 ? counted(word) : 0);
+}
+
+/* Counts a thread that was last counted in one of two spans (0: in none), if that is not the present one. Relaxed
+ * throughout: what is off by one for an instant gives a team that is off by one for a section. */
+static uint64_t count(uint64_t now, uint32_t last, uint32_t or_last)
+{
+    uint32_t span = (uint32_t)(now >> SPAN_SHIFT) | 1u << 31;
+    uint64_t seen = atomic_load_explicit(&census, memory_order_relaxed), next;
+    do {
+        next = advanced(seen, span);
+        if (last != span_of(next) && or_last != span_of(next) && counted(next) < CENSUS_MOST)
+            next += UINT64_C(1) << CENSUS_COUNTED;
+    } while (next != seen
+             && !atomic_compare_exchange_weak_explicit(&census, &seen, next, memory_order_relaxed,
+                                                       memory_order_relaxed));
+    return next;
 }
 
 void share_begin(uint64_t now)
 {
-    uint32_t present = present_span(now);
-    if (!atomic_exchange_explicit(&owner_counted_in, present, memory_order_relaxed))
-        atomic_fetch_add_explicit(&counted, 1, memory_order_relaxed);
+    uint32_t nobody = 0;
+    if (atomic_compare_exchange_strong_explicit(&owner_counted_in, &nobody, COUNTING, memory_order_relaxed,
+                                                memory_order_relaxed))
+        atomic_store_explicit(&owner_counted_in, span_of(count(now, 0, 0)), memory_order_relaxed);
 }
 
-static uint32_t counted_of_late(void)
+static uint32_t most_of(uint64_t word)
 {
-    uint32_t now_counted = atomic_load_explicit(&counted, memory_order_relaxed);
-    uint32_t then_counted = atomic_load_explicit(&before, memory_order_relaxed);
-    uint32_t most = now_counted > then_counted ? now_counted : then_counted;
+    uint32_t most = counted(word) > before(word) ? counted(word) : before(word);
     return most ? most : 1;
 }
 
 static uint32_t sharers(uint64_t now, bool owner)
 {
-    uint32_t present = present_span(now);
-    if (counted_in != present) {
-        counted_in = present;
-        if (!owner || atomic_load_explicit(&owner_counted_in, memory_order_relaxed) != present)
-            atomic_fetch_add_explicit(&counted, 1, memory_order_relaxed);
-    }
-    return counted_of_late();
+    uint32_t for_owner = owner ? atomic_load_explicit(&owner_counted_in, memory_order_relaxed) : 0;
+    uint64_t word = count(now, counted_in, for_owner);
+    counted_in = span_of(word);
+    return most_of(word);
 }
 
 uint32_t share_count(void)
 {
     /* Who has been in one section for longer than the spans is not counted, but shares. */
-    uint32_t late = counted_of_late(), present = atomic_load_explicit(&flying, memory_order_relaxed);
+    uint32_t late = most_of(atomic_load_explicit(&census, memory_order_relaxed)), present = atomic_load_explicit(&flying, memory_order_relaxed);
     return late > present ? late : present;
 }
 
@@ -105,6 +136,5 @@ void share_after_fork(void)
     atomic_store_explicit(&taken, 0, memory_order_relaxed);
     atomic_store_explicit(&owner_counted_in, 0, memory_order_relaxed);
     atomic_store_explicit(&flying, 0, memory_order_relaxed);
-    atomic_store_explicit(&counted, 0, memory_order_relaxed);
-    atomic_store_explicit(&before, 0, memory_order_relaxed);
+    atomic_store_explicit(&census, 0, memory_order_relaxed);
 }

@@ -66,57 +66,133 @@ static inline bool rigid(void)
     return program_malleable() == VSCAF_MALLEABLE_RIGID;
 }
 
-#define WRITERS 64u
-
-/* Sections that write thread-private data; places are never freed. */
-static _Atomic(struct place *) writers[WRITERS];
-static _Atomic uint32_t writers_used;
+/* Sections that write thread-private data; the first of a list that only grows. The last stands for all those that the
+ * shim has no place of their own for. */
+static struct place nameless_writer;
+static _Atomic(struct place *) writers = &nameless_writer;
+_Atomic uint32_t team_most_kept;
 /* The smallest team that the page decided; for VSCAF_MALLEABLE=shrink. */
 static _Atomic uint32_t least_decided = UINT32_MAX;
 
-static void note_writer(struct place *place)
+static struct place *first_writer(void)
 {
-    uint32_t index = atomic_fetch_add_explicit(&writers_used, 1, memory_order_relaxed);
-    if (index < WRITERS) /* release: readers see the place filled */
-        atomic_store_explicit(&writers[index], place, memory_order_release);
+    /* Acquire: pairs with the release in list_writer. */
+    return atomic_load_explicit(&writers, memory_order_acquire);
 }
 
-void team_inspect(struct place *place, const void *outlined)
+static struct place *next_of(const struct place *writer)
+{
+    return atomic_load_explicit(&writer->next_writer, memory_order_relaxed);
+}
+
+static void list_writer(struct place *place)
+{
+    struct place *first = atomic_load_explicit(&writers, memory_order_relaxed);
+    do
+        atomic_store_explicit(&place->next_writer, first, memory_order_relaxed);
+    while (!atomic_compare_exchange_weak_explicit(&writers, &first, place, memory_order_release,
+                                                  memory_order_relaxed)); /* release: readers see the place filled */
+}
+
+void team_inspect(struct place *place, const void *outlined, bool stays)
 {
     int saved_errno = errno;
     struct code_view view;
     uint32_t rules = PLACE_INSPECTED;
-    if (code_view_of(outlined, &view)) {
-        struct code_findings findings = code_inspect(&view, (uintptr_t)outlined);
+    if (code_view_of(outlined, &view) && (stays || view.tls_bytes)) {
+        struct code_findings findings = {.unsure = true};
+        if (stays)
+            findings = code_inspect(&view, (uintptr_t)outlined);
         if (findings.keeps_thread_data)
             rules |= PLACE_READS_KEPT;
         if (findings.writes_thread_data)
             rules |= PLACE_WRITES_KEPT;
         if (findings.takes_number_alone)
             rules |= PLACE_NUMBERED;
+        if (findings.unsure && view.tls_bytes)
+            rules |= PLACE_UNREAD | PLACE_READS_KEPT | PLACE_WRITES_KEPT;
     }
     uint32_t before = 0;
-    /* Release: see note_writer. The first of two threads that inspect at once counts. */
-    if (atomic_compare_exchange_strong_explicit(&place->rules, &before, rules, memory_order_release,
-                                                memory_order_relaxed)
-        && (rules & PLACE_WRITES_KEPT))
-        note_writer(place);
+    /* Relaxed: what hangs on it goes by the list. The first of two threads that inspect at once counts. */
+    if (atomic_compare_exchange_strong_explicit(&place->rules, &before, rules, memory_order_relaxed,
+                                                memory_order_relaxed)) {
+        if (stays && (rules & PLACE_WRITES_KEPT))
+            list_writer(place);
+        /* Before its first team: so it has the program's own number from the start. */
+        if (rules & PLACE_UNREAD)
+            program_note(VSCAF_PROGRAM_UNREAD);
+    }
     errno = saved_errno;
 }
 
-/* A section that reads what sections left in each thread may have no thread that was not there when they last ran.
- * Those that have not run yet left nothing. */
-static unsigned team_of_writers(void)
+static uint32_t fewer_kept(uint32_t one, uint32_t other)
 {
-    uint32_t used = atomic_load_explicit(&writers_used, memory_order_relaxed);
-    if (used > WRITERS)
-        return 1;
+    if (!one || !other)
+        return one | other;
+    return smaller(one & ~PLACE_KEPT_OWN, other & ~PLACE_KEPT_OWN) | (one & other & PLACE_KEPT_OWN);
+}
+
+static uint32_t more(uint32_t one, uint32_t other)
+{
+    return one > other ? one : other;
+}
+
+typedef uint32_t choose_function(uint32_t one, uint32_t other);
+
+static void combine(_Atomic uint32_t *cell, uint32_t value, choose_function *choose)
+{
+    uint32_t seen = atomic_load(cell);
+    while (!atomic_compare_exchange_weak(cell, &seen, choose(seen, value)))
+        ;
+}
+
+/* With one thread that starts sections, what is now; with several, which have threads of their own each, the worst of
+ * all. Sequentially consistent, with program_note: if the second appears meanwhile, either it finds the value here, or
+ * this thread finds it. */
+static void note_kept(_Atomic uint32_t *cell, uint32_t value, choose_function *choose)
+{
+    if (!(atomic_load(&program_bits) & VSCAF_PROGRAM_MASTERS)) {
+        uint32_t before = atomic_exchange(cell, value);
+        if (!(atomic_load(&program_bits) & VSCAF_PROGRAM_MASTERS))
+            return;
+        value = before;
+    }
+    combine(cell, value, choose);
+}
+
+void team_note(struct place *place, unsigned ran, bool own)
+{
+    uint32_t kept = ran ? ran | (own ? PLACE_KEPT_OWN : 0) : 0, most = 0;
+    if (atomic_load_explicit(&place->rules, memory_order_relaxed) & PLACE_WRITES_KEPT) {
+        struct place *writer = next_of(place) ? place : &nameless_writer;
+        /* Those without a name are several: of them the worst as well. */
+        if (writer == place)
+            note_kept(&writer->kept, kept, fewer_kept);
+        else
+            combine(&writer->kept, kept, fewer_kept);
+    }
+    for (struct place *writer = first_writer(); writer; writer = next_of(writer)) {
+        uint32_t seen = atomic_load_explicit(&writer->kept, memory_order_relaxed);
+        /* A team of one leaves the runtime's other threads alone. */
+        if (ran > 1 && (seen & ~PLACE_KEPT_OWN) > ran) {
+            combine(&writer->kept, kept, fewer_kept);
+            seen = atomic_load_explicit(&writer->kept, memory_order_relaxed);
+        }
+        most = more(most, seen & ~PLACE_KEPT_OWN);
+    }
+    note_kept(&team_most_kept, most, more);
+}
+
+/* The threads that have all that sections left in them: a section that reads it may have no others. Sections that have
+ * not run yet left nothing. Beside `own` numbers of the program, numbers that were its own as well are no bound: it
+ * would have had these teams alone. */
+static unsigned threads_with_all(bool own)
+{
     unsigned least = UINT_MAX;
-    for (uint32_t i = 0; i < used; i++) {
-        const struct place *writer = atomic_load_explicit(&writers[i], memory_order_acquire);
-        uint32_t last = writer ? atomic_load_explicit(&writer->last_team, memory_order_relaxed) : 0;
-        if (last)
-            least = smaller(least, last);
+    for (struct place *writer = first_writer(); writer; writer = next_of(writer)) {
+        uint32_t kept = atomic_load_explicit(&writer->kept, memory_order_relaxed);
+        if (kept && !(own && (kept & PLACE_KEPT_OWN)))
+            least = smaller(least, kept & ~PLACE_KEPT_OWN);
     }
     return least;
 }
@@ -136,6 +212,15 @@ static inline unsigned ceiling(const struct runtime *runtime, const struct vscaf
     return smaller(limit, user_bound());
 }
 
+/* What the agent cannot know: CPUs above it would be of no use to the program. */
+static void tell_bound(const struct runtime *runtime, bool overridden, enum vscaf_malleable malleable)
+{
+    unsigned most = number_set() && !overridden ? positive(runtime->get_max_threads()) : user_bound();
+    if (malleable == VSCAF_MALLEABLE_SHRINK)
+        most = smaller(most, atomic_load_explicit(&least_decided, memory_order_relaxed));
+    program_bounded(smaller(most, positive(runtime->get_thread_limit())));
+}
+
 struct team team_of_section(const struct runtime *runtime, const struct place *place, const struct vscaf_page *page,
                             unsigned asked)
 {
@@ -145,6 +230,7 @@ struct team team_of_section(const struct runtime *runtime, const struct place *p
     uint32_t told = atomic_load_explicit(&program_limit, memory_order_relaxed);
     enum vscaf_malleable malleable = program_malleable();
     bool overridden = atomic_load_explicit(&program_bits, memory_order_relaxed) & VSCAF_PROGRAM_OVERRIDE;
+    bool reads = (rules & PLACE_READS_KEPT) && !(overridden && malleable == VSCAF_MALLEABLE_FULL);
     struct team team = {.argument = asked, .ran = asked};
     if (!asked && malleable != VSCAF_MALLEABLE_RIGID) {
         if ((rules & PLACE_NUMBERED) && told && !overridden) {
@@ -152,9 +238,10 @@ struct team team_of_section(const struct runtime *runtime, const struct place *p
             team.argument = team.ran = told;
         } else if (believed(size)) {
             size = smaller(size, ceiling(runtime, page));
-            if ((rules & PLACE_READS_KEPT) && !(overridden && malleable == VSCAF_MALLEABLE_FULL)) {
-                program_note(VSCAF_PROGRAM_KEEPS);
-                size = smaller(size, team_of_writers());
+            if (reads) {
+                if (!(rules & PLACE_UNREAD))
+                    program_note(VSCAF_PROGRAM_KEEPS);
+                size = smaller(size, threads_with_all(false));
             }
             if (malleable == VSCAF_MALLEABLE_SHRINK) {
                 uint32_t least = atomic_load_explicit(&least_decided, memory_order_relaxed);
@@ -170,9 +257,22 @@ struct team team_of_section(const struct runtime *runtime, const struct place *p
             /* Nobody decides; but a program that was told less than the runtime would take holds us to it. */
             team.argument = team.ran = told;
         }
+    } else if (!asked && told && program_unread()) {
+        /* Its own number is the one that it was told. */
+        team.argument = team.ran = smaller(told, user_bound());
     }
+    if (!asked)
+        tell_bound(runtime, overridden, malleable);
     if (!team.ran)
         team.ran = positive(runtime->get_max_threads());
+    /* Work that is divided by the number told has to be done first of all. */
+    if (reads && !team.decided && !((rules & PLACE_NUMBERED) && told && team.ran == told)) {
+        unsigned most = threads_with_all(true);
+        if (most < team.ran) {
+            team.argument = team.ran = most;
+            team.bounded = true;
+        }
+    }
     if (team.ran > 1 && runtime->get_dynamic()) {
         if (team.decided)
             team.own_dynamic = true;
@@ -244,7 +344,7 @@ int team_tell(const struct runtime *runtime, int real)
     uint32_t limit = atomic_load_explicit(&current->page->team_limit, memory_order_relaxed);
     uint32_t before = atomic_load_explicit(&program_limit, memory_order_relaxed);
     int told = real;
-    if (!number_set() && !rigid()) {
+    if (!number_set() && (!rigid() || (before && program_unread()))) {
         /* What it was told once it is told again: it may have sized one array by each answer. */
         if (before)
             limit = before;

@@ -12,6 +12,7 @@ struct team {
     unsigned argument; /* what the runtime is called with; 0: it decides */
     unsigned ran;      /* how many threads that makes; 0: cannot be known */
     bool decided;      /* by the page, not by the program */
+    bool bounded;      /* by the program, but it is smaller: fewer threads have what it reads */
     bool own_dynamic;  /* the runtime's dynamic adjustment, which makes teams smaller, must be off during the call */
 };
 
@@ -30,8 +31,26 @@ unsigned team_nested(const struct runtime *runtime, const struct vscaf_page *pag
                      unsigned width, unsigned sharers);
 
 /* Reads the code of a section that runs for the first time, and notes in its place what it asks of its team. Cold: tens
- * of us. */
-void team_inspect(struct place *place, const void *outlined);
+ * of us. `stays`: the place is one that is kept; others are not read again at each instance, and count as if they could
+ * not be read. */
+void team_inspect(struct place *place, const void *outlined, bool stays);
+
+/* The most threads that have what a section left in them; 0: no section did. Read only elsewhere. */
+extern _Atomic uint32_t team_most_kept;
+
+/* See team_ran. `own`: the number was the program's. */
+void team_note(struct place *place, unsigned ran, bool own);
+
+/* A top-level section has this team. Notes the threads that have what it leaves in them, and those that are lost: a
+ * runtime ends the threads that a smaller team does not have. */
+static inline void team_ran(struct place *place, const struct team *team)
+{
+    /* Relaxed: the same thread wrote what matters to it; of several masters the worst of all stays noted. */
+    if (__builtin_expect((atomic_load_explicit(&place->rules, memory_order_relaxed) & PLACE_WRITES_KEPT)
+                             || (team->ran > 1
+                                 && team->ran < atomic_load_explicit(&team_most_kept, memory_order_relaxed)), 0))
+        team_note(place, team->ran, !team->decided && !team->bounded);
+}
 
 /* What a program that asks for a number of threads is told, where the runtime would say `real`: the upper bound that
  * may come, unless the user's settings are smaller or the program has set the number itself. Recorded. */

@@ -159,6 +159,7 @@ int main(int argc, char **argv)
         return EXIT_OWN_FAILURE;
     }
     execvp(argv[first], argv + first);
-    say("%s: %s: check that it is executable and for this machine", command, strerror(errno));
-    return errno == ENOENT ? EXIT_NOT_FOUND : EXIT_NOT_EXECUTABLE;
+    int why_not = errno; /* saying it may change it */
+    say("%s: %s: check that it is executable and for this machine", command, strerror(why_not));
+    return why_not == ENOENT ? EXIT_NOT_FOUND : EXIT_NOT_EXECUTABLE;
 }

@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -39,11 +40,16 @@ bool watch_is_due(uint64_t now)
 static uint64_t waited_ns(void)
 {
     char text[96];
+    int cancel_state;
+    /* Between the program's calls, where a thread that was cancelled would not have ended. */
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state);
+    ssize_t length = -1;
     int fd = open("/proc/thread-self/schedstat", O_RDONLY | O_CLOEXEC);
-    if (fd < 0)
-        return 0;
-    ssize_t length = read(fd, text, sizeof text - 1);
-    close(fd);
+    if (fd >= 0) {
+        length = read(fd, text, sizeof text - 1);
+        close(fd);
+    }
+    pthread_setcancelstate(cancel_state, NULL);
     if (length <= 0)
         return 0;
     text[length] = '\0';

@@ -13,9 +13,25 @@
 
 #include "check.h"
 
+#define PATIENCE 100 /* times what the shim waits for an answer */
+
 /* Copies: at exit the test's own struct, often a local of main, is gone. */
 static struct agent cleaned;
 static pid_t owner;
+
+_Atomic int agent_waited_ms;
+
+/* Found by the shim in the place of libc's: an agent that answers is waited for, however busy the machine. */
+int poll(struct pollfd *watched, nfds_t count, int wait_ms)
+{
+    CHECK(wait_ms >= 0, "a wait without an end");
+    agent_waited_ms += wait_ms;
+    bool answers = cleaned.state && cleaned.state->answers;
+    struct timespec wait = {.tv_sec = wait_ms / 1000, .tv_nsec = wait_ms % 1000 * 1000000l};
+    if (answers)
+        wait = (struct timespec){.tv_sec = wait_ms * PATIENCE / 1000, .tv_nsec = wait_ms * PATIENCE % 1000 * 1000000l};
+    return ppoll(watched, count, &wait, NULL);
+}
 
 static void clean(void)
 {
@@ -35,11 +51,11 @@ void agent_prepare(struct agent *agent, uint32_t team_size, uint32_t team_limit)
     CHECK(mkdtemp(agent->directory));
     snprintf(agent->path, sizeof agent->path, "%s/agent.sock", agent->directory);
     owner = getpid();
-    cleaned = *agent;
     atexit(clean);
     CHECK(setenv("VSCAF_SOCKET", agent->path, 1) == 0);
     agent->state = mmap(NULL, sizeof *agent->state, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     CHECK(agent->state != MAP_FAILED);
+    cleaned = *agent;
     for (int i = 0; i < AGENT_PAGES; i++) {
         int memfd = memfd_create("vscaf-test-page", MFD_CLOEXEC | MFD_ALLOW_SEALING);
         CHECK(memfd >= 0 && ftruncate(memfd, VSCAF_PAGE_BYTES) == 0);
@@ -138,7 +154,7 @@ static void serve(struct agent *agent, int listener, enum agent_answer answer)
     nfds_t count = 1;
     agent->state->listening = true;
     for (;;) {
-        if (poll(watched, count, -1) < 0)
+        if (ppoll(watched, count, NULL, NULL) < 0)
             continue;
         if (watched[0].revents) {
             int client = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
@@ -187,6 +203,7 @@ void agent_start(struct agent *agent, enum agent_answer answer)
     CHECK(bind(listener, (struct sockaddr *)&address, sizeof address) == 0 && listen(listener, 8) == 0);
     pid_t parent = getpid();
     agent->state->listening = false;
+    agent->state->answers = answer != AGENT_SILENT && answer != AGENT_LATE && answer != AGENT_LATE_CLOSES;
     agent->pid = fork();
     CHECK(agent->pid >= 0);
     if (agent->pid == 0) {

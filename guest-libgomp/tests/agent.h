@@ -31,6 +31,7 @@ enum agent_answer {
 /* Shared between test and agent process. */
 struct agent_state {
     _Atomic bool listening;         /* the process runs */
+    _Atomic bool answers;           /* at once, or as soon as the machine runs it */
     _Atomic int connections;
     _Atomic int joins;              /* pages handed out */
     _Atomic int gone[AGENT_PAGES];  /* the process of this page closed its socket */
@@ -50,9 +51,12 @@ struct agent {
     struct agent_state *state;
 };
 
+/* What the shim in this process has been ready to wait for answers. */
+extern _Atomic int agent_waited_ms;
+
 /* Makes pages and a socket path, which the environment then names. Nothing listens yet. */
 void agent_prepare(struct agent *agent, uint32_t team_size, uint32_t team_limit);
-/* Comes back when it is running: a program waits for an answer for 0.2 s only. */
+/* Comes back when it is running. */
 void agent_start(struct agent *agent, enum agent_answer answer);
 /* kill -9, and waits for the end. */
 void agent_kill(struct agent *agent);

@@ -17,16 +17,16 @@
         }                                                                                                              \
     } while (0)
 
-/* Does `step` until `condition` holds, 10 s at most. */
+/* Does `step` until `condition` holds; a minute at the least, to catch hangs. */
 #define WAIT_UNTIL(condition, step)                                                                                    \
     do {                                                                                                               \
         struct timespec pause_ = {.tv_nsec = 2000000};                                                                 \
-        int left_ = 5000;                                                                                              \
+        int left_ = 30000;                                                                                              \
         for (step; !(condition) && left_ > 0; left_--) {                                                               \
             nanosleep(&pause_, NULL);                                                                                  \
             step;                                                                                                      \
         }                                                                                                              \
-        CHECK(left_ > 0, "not within the deadline");                                                                   \
+        CHECK(left_ > 0, "not so after all this time");                                                                   \
     } while (0)
 
 #endif

@@ -59,7 +59,14 @@ static const struct {
     {"vfmadd231sd (%rax),%xmm1,%xmm0", {0xc4, 0xe2, 0xf1, 0xb9, 0x00}, 5, R, 8, 0, FLOW_NEXT},
     {"shlx %ecx,%eax,%edx", {0xc4, 0xe2, 0x71, 0xf7, 0xd0}, 5, 0, 4, 1u << RDX, FLOW_NEXT},
     {"vmovupd %zmm0,64(%rax)", {0x62, 0xf1, 0xfd, 0x48, 0x11, 0x40, 1}, 7, W, 64, 0, FLOW_NEXT},
-    {"kmovw %k1,(%rax)", {0xc5, 0xf8, 0x91, 0x08}, 4, W, 16, 0, FLOW_NEXT},
+    {"kmovw %k1,(%rax)", {0xc5, 0xf8, 0x91, 0x08}, 4, W, 2, 0, FLOW_NEXT},
+    {"vpsrlq 128(%r9),%zmm16,%zmm18", {0x62, 0xc1, 0xfd, 0x40, 0xd3, 0x51, 0x08}, 7, R, 16, 0, FLOW_NEXT},
+    {"vpaddd (%rax){1to16},%zmm0,%zmm1", {0x62, 0xf1, 0x7d, 0x58, 0xfe, 0x08}, 6, R, 4, 0, FLOW_NEXT},
+    {"cvttps2dq 96(%rsp),%xmm0", {0xf3, 0x0f, 0x5b, 0x44, 0x24, 0x60}, 6, R, 16, 0, FLOW_NEXT},
+    {"fnstenv 16(%rsp)", {0xd9, 0x74, 0x24, 0x10}, 4, W, 28, 0, FLOW_NEXT},
+    {"xbegin", {0xc7, 0xf8, 1, 0, 0, 0}, 6, 0, 4, 1u << RAX, FLOW_BRANCH},
+    {"lahf", {0x9f}, 1, 0, 4, 1u << RAX, FLOW_NEXT},
+    {"mulb (%r9)", {0x41, 0xf6, 0x21}, 3, R, 1, 1u << RAX, FLOW_NEXT},
 };
 
 int main(void)
@@ -81,6 +88,8 @@ int main(void)
         CHECK(i.flow == cases[c].flow, "%s: %u", cases[c].text, i.flow);
         if (!strncmp(cases[c].text, "vmovupd %zmm0", 13))
             CHECK(i.displacement == 64 && i.base == RAX, "%d", i.displacement);
+        if (!strncmp(cases[c].text, "vpsrlq", 6))
+            CHECK(i.displacement == 128 && i.base == R9, "%d", i.displacement);
         if (!strncmp(cases[c].text, "movsd", 5))
             CHECK(i.fs && i.displacement == -8 && i.index == RAX && i.scale == 8 && i.base == DECODE_NO_REGISTER);
     }

@@ -9,10 +9,14 @@
 #include "agent.h"
 #include "check.h"
 #include "regions.h"
+#include "scripted_clock.h"
+
+#define LOOK_NS UINT64_C(1100000000) /* more than from one look at the agent to the next */
 
 int main(void)
 {
     struct agent agent;
+    scripted_hook = scripted_long_sections;
     agent_here(&agent, 2, 4);
     agent.pages[1]->team_size = 3;
     int low = dup(0);
@@ -39,7 +43,7 @@ int main(void)
     CHECK(dup2(mine[0], ours) == ours && fstat(ours, &status) == 0);
     ino_t inode = status.st_ino;
     CHECK(plain() == 2);
-    WAIT_UNTIL(agent.state->joins == 2, plain());
+    WAIT_UNTIL(agent.state->joins == 2, (scripted_advance(LOOK_NS), plain()));
     CHECK(plain() == 3);
     CHECK(agent.state->gone[0] && !agent.state->gone[1]);
     CHECK(fstat(ours, &status) == 0 && status.st_ino == inode, "the program's socket is still the program's");

@@ -4,10 +4,14 @@
 
 #include "agent.h"
 #include "check.h"
+#include "scripted_clock.h"
+
+#define LOOK_NS UINT64_C(1100000000) /* more than from one look at the agent to the next */
 
 int main(void)
 {
     struct agent agent;
+    scripted_hook = scripted_long_sections;
     agent_here(&agent, 2, 4);
     int seen = 0;
 #pragma omp parallel reduction(+ : seen)
@@ -18,7 +22,7 @@ int main(void)
             CHECK(agent.pages[0]->started == 1 && agent.pages[0]->finished == 0);
             agent_kill(&agent);
             agent_start(&agent, AGENT_JOINS);
-            WAIT_UNTIL(agent.state->joins == 2, omp_get_max_threads());
+            WAIT_UNTIL(agent.state->joins == 2, (scripted_advance(LOOK_NS), omp_get_max_threads()));
         }
     }
     CHECK(seen == 2);
@@ -35,7 +39,7 @@ int main(void)
         for (int joins = 3; joins <= 4; joins++) {
             agent_kill(&agent);
             agent_start(&agent, AGENT_JOINS);
-            WAIT_UNTIL(agent.state->joins == joins, omp_get_max_threads());
+            WAIT_UNTIL(agent.state->joins == joins, (scripted_advance(LOOK_NS), omp_get_max_threads()));
         }
     }
     for (int i = 2; i <= 3; i++) {

@@ -7,6 +7,7 @@
 #define WRITES 2u  /* thread data */
 #define TOUCHES 4u /* thread data */
 #define ALONE 8u   /* goes by its number, and does not ask for the team's size */
+#define UNSURE 16u /* cannot be read: what it does is not known */
 #define SCRATCH (WRITES | TOUCHES)
 
 void expect(const char *name, unsigned verdict);

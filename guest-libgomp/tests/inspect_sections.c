@@ -451,6 +451,44 @@ static void numbers(int n)
         shared_sum[i & 63] += i;
 }
 
+/* What it does cannot be read. */
+static int hidden[POINTS];
+#pragma omp threadprivate(hidden)
+static __attribute__((noinline)) void hide(void)
+{
+    hidden[shared_n & 63] = 1;
+}
+static void (*volatile somewhere)(void) = hide;
+
+#define DEEPER(name, inner)                        \
+    static __attribute__((noinline)) void name(void) \
+    {                                              \
+        inner();                                   \
+        shared_sum[0] += 1.0;                      \
+    }
+DEEPER(deep6, hide)
+DEEPER(deep5, deep6)
+DEEPER(deep4, deep5)
+DEEPER(deep3, deep4)
+DEEPER(deep2, deep3)
+DEEPER(deep1, deep2)
+
+static void unreadable(void)
+{
+    expect("through a pointer", UNSURE);
+#pragma omp parallel
+    somewhere();
+    expect("too long", UNSURE);
+#pragma omp parallel
+    {
+        __asm__ volatile(".rept 20000\n\tnop\n\t.endr" ::: "memory");
+        hide();
+    }
+    expect("too many calls inside one another", UNSURE);
+#pragma omp parallel
+    deep1();
+}
+
 void sections(void)
 {
     int n = shared_n;
@@ -463,4 +501,5 @@ void sections(void)
     seeds_like(n);
     harmless(n);
     numbers(n);
+    unreadable();
 }

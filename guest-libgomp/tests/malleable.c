@@ -26,13 +26,17 @@ int main(void)
         page->team_size = 1;
         CHECK(plain() == processors() && page->program == VSCAF_PROGRAM_OVERRIDE);
     } else if (word && !strcmp(word, "shrink")) {
-        CHECK(plain() == 4 && page->malleable == VSCAF_MALLEABLE_SHRINK);
+        CHECK(plain() == 4 && page->malleable == VSCAF_MALLEABLE_SHRINK && page->team_most == 4);
         page->team_size = 5;
         CHECK(plain() == 4, "not larger again");
         page->team_size = 2;
-        CHECK(plain() == 2);
+        CHECK(plain() == 2 && page->team_most == 2);
         page->team_size = 4;
-        CHECK(plain() == 2 && page->program == VSCAF_PROGRAM_OVERRIDE);
+        CHECK(plain() == 2 && page->program == VSCAF_PROGRAM_OVERRIDE && page->team_most == 2);
+        agent_kill(&agent);
+        agent_start(&agent, AGENT_JOINS);
+        WAIT_UNTIL(agent.state->joins == 2, plain());
+        WAIT_UNTIL(agent.pages[1]->team_most == 2, plain());
     } else if (word && !strcmp(word, "full")) {
         omp_set_num_threads(3);
         CHECK(plain() == 4, "the user's word is above the program's");
@@ -50,7 +54,7 @@ int main(void)
         page->team_size = 6;
         CHECK(plain() == own);
     } else {
-        CHECK(plain() == 4 && omp_get_max_threads() == 6);
+        CHECK(plain() == 4 && omp_get_max_threads() == 6 && page->team_most == 0, "no bound of its own");
         CHECK(page->malleable == VSCAF_MALLEABLE_FULL && page->program == VSCAF_PROGRAM_ASKED, "asking is no size");
         page->team_size = 1;
         CHECK(plain() == 1);

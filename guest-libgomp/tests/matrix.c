@@ -1,6 +1,6 @@
 /* Every construct, by every schedule, while the team is resized: the results are those of the runtime alone.
  *
- *     matrix PACE SECONDS     as resize_begin; the cases run round and round
+ *     matrix PACE CHANGES     as resize_begin; the cases run round and round until the team was resized so often
  *     matrix --results        prints each case's result, for the comparison
  */
 #include <inttypes.h>
@@ -11,7 +11,6 @@
 
 #include "check.h"
 #include "matrix.h"
-#include "seconds.h"
 
 #define CASES_MOST 1000
 
@@ -62,10 +61,10 @@ int main(int argc, char **argv)
             printf("%" PRIu64 "\n", cases[i].run());
         return 0;
     }
-    CHECK(argc == 3, "usage: %s PACE SECONDS", argv[0]);
+    CHECK(argc == 3, "usage: %s PACE CHANGES", argv[0]);
     without_shim("/proc/self/exe", expected);
     resize_begin(argv[1]);
-    double end = seconds() + atof(argv[2]);
+    unsigned enough = (unsigned)atoi(argv[2]);
     int rounds = 0;
     do {
         for (int i = 0; i < count; i++) {
@@ -74,7 +73,7 @@ int main(int argc, char **argv)
                   expected[i]);
         }
         rounds++;
-    } while (seconds() < end);
+    } while (resize_changes() < enough);
     resize_end();
     printf("%d cases, %d rounds\n", count, rounds);
     return 0;

@@ -7,6 +7,9 @@
 #include "check.h"
 #include "process.h"
 #include "regions.h"
+#include "scripted_clock.h"
+
+#define LOOK_NS UINT64_C(1100000000) /* more than from one look at the agent to the next */
 
 /* Mappings of test pages. */
 static int mappings(void)
@@ -23,6 +26,7 @@ static int mappings(void)
 int main(void)
 {
     struct agent agent;
+    scripted_hook = scripted_long_sections;
     agent_here(&agent, 2, 6);
     int pages = mappings();
     CHECK(omp_get_max_threads() == 6 && plain() == 2);
@@ -34,12 +38,11 @@ int main(void)
         agent.pages[i]->team_size = size;
         agent_kill(&agent);
         CHECK(plain() == i + 1, "the last team stays");
-        struct timespec pause = {.tv_nsec = 1200000000 - 1000000000, .tv_sec = 1};
-        nanosleep(&pause, NULL); /* a look at the dead agent is due and fails: this, too, must leak nothing */
+        scripted_advance(LOOK_NS); /* a look at the dead agent is due and fails: this, too, must leak nothing */
         CHECK(plain() == i + 1, "the last team stays");
         CHECK(descriptors() == open_before - 1, "the dead socket is closed");
         agent_start(&agent, AGENT_JOINS);
-        WAIT_UNTIL(agent.state->joins == i + 1, plain());
+        WAIT_UNTIL(agent.state->joins == i + 1, (scripted_advance(LOOK_NS), plain()));
         CHECK(plain() == (int)size, "%d", plain());
         struct vscaf_page *page = agent.pages[i];
         CHECK(page->told == 6 && page->program == VSCAF_PROGRAM_ASKED, "what the program was told, the new page knows");

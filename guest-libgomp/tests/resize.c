@@ -57,6 +57,11 @@ void resize_tick(void)
         change(tick / TICKS);
 }
 
+unsigned resize_changes(void)
+{
+    return changes;
+}
+
 void resize_end(void)
 {
     over = true;

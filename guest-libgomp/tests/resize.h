@@ -13,6 +13,9 @@ void resize_begin(const char *pace);
 /* To be called from wherever a construct works. */
 void resize_tick(void);
 
+/* How often the team got another size. */
+unsigned resize_changes(void);
+
 /* Ends it, and checks that the page was in use and that the team really changed. */
 void resize_end(void);
 

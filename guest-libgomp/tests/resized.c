@@ -1,6 +1,8 @@
-/* resized COMMAND...: runs it with a page whose team size goes from 1 to 4 and round again, four times a second, and
- * writes what the page then says to stderr, as one line of JSON. The exit status is the command's. */
+/* resized FILE COMMAND...: runs it with a page whose team size goes from 1 to 4 and round again, four times a second;
+ * makes FILE when that was often enough, and writes what the page then says to stderr, as one line of JSON. The exit
+ * status is the command's. */
 #include <errno.h>
+#include <fcntl.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -8,16 +10,18 @@
 #include "agent.h"
 #include "check.h"
 
+#define CHANGES_ENOUGH 10
+
 int main(int argc, char **argv)
 {
     struct agent agent;
-    CHECK(argc > 1);
+    CHECK(argc > 2);
     agent_here(&agent, 1, 4);
     pid_t child = fork();
     CHECK(child >= 0);
     if (child == 0) {
-        execvp(argv[1], argv + 1);
-        fprintf(stderr, "%s: %s\n", argv[1], strerror(errno));
+        execvp(argv[2], argv + 2);
+        fprintf(stderr, "%s: %s\n", argv[2], strerror(errno));
         _exit(127);
     }
     int status = 0, changes = 0;
@@ -25,6 +29,8 @@ int main(int argc, char **argv)
         struct timespec quarter = {.tv_nsec = 250000000};
         nanosleep(&quarter, NULL);
         changes++;
+        if (changes == CHANGES_ENOUGH)
+            CHECK(close(open(argv[1], O_CREAT | O_WRONLY, 0600)) == 0);
         for (int i = 0; i < AGENT_PAGES; i++)
             agent.pages[i]->team_size = (uint32_t)changes % 4 + 1;
     }

@@ -17,22 +17,23 @@
 
 #include "agent.h"
 #include "check.h"
-#include "seconds.h"
+#include "scripted_clock.h"
 #include "share_body.h"
 
 #define ALLOWANCE 4
-#define SPANS_S 0.54 /* two spans of 2^28 ticks, of 1 ns at most */
+#define SPAN_NS (UINT64_C(1) << 28) /* a tick of the scripted clock is 1 ns */
 #define THREADS_MOST 8
 
 static struct agent agent;
 static _Atomic bool over, settled;
 static _Atomic int out;       /* threads of the teams in flight */
 static _Atomic int most_ever; /* of them at once */
-static _Atomic unsigned begun, beyond; /* teams since it is settled; those with which there were too many */
+/* Teams since it is settled; those with which there were too many; sections of a team that was not a fair share. */
+static _Atomic unsigned begun, beyond, unfair;
 static _Atomic unsigned sections[THREADS_MOST];
-static _Atomic int last_team[THREADS_MOST];
+static _Atomic int last_team[THREADS_MOST], last_inner[THREADS_MOST];
 static _Atomic bool resting[THREADS_MOST];
-static int bound;
+static int bound, fair;
 
 static void enter(int threads)
 {
@@ -54,11 +55,25 @@ static void leave(int threads)
 /* The starting thread counts for its team. */
 static void body(int number, int threads)
 {
-    if (number == 0)
+    if (number == 0) {
         enter(threads);
-    spin(50e-6);
+        unfair += settled && threads != fair;
+    }
+    for (int i = 0; i < 20000; i++)
+        __asm__ volatile("" ::: "memory");
     if (number == 0)
         leave(threads);
+}
+
+/* The next span, in which each of the threads has then begun and ended a section. */
+static void turn(int from, int to)
+{
+    unsigned before[THREADS_MOST];
+    for (int i = from; i < to; i++)
+        before[i] = sections[i];
+    scripted_advance(SPAN_NS);
+    for (int i = from; i < to; i++)
+        WAIT_UNTIL(sections[i] > before[i] + 1, (void)0);
 }
 
 static int plain(void)
@@ -93,6 +108,7 @@ static void *nested(void *index)
         {
             struct timespec pause = {.tv_nsec = 200000};
             enter(1);
+            unfair += settled && omp_get_team_size(1) != fair;
             nanosleep(&pause, NULL);
             leave(1);
         }
@@ -106,12 +122,14 @@ static void run(void *(*work)(void *), int count, void *const *arguments)
 {
     pthread_t threads[THREADS_MOST];
     bound = count > ALLOWANCE ? count : ALLOWANCE;
+    fair = count < ALLOWANCE ? ALLOWANCE / count : 1;
     for (int i = 0; i < count; i++)
         CHECK(pthread_create(&threads[i], NULL, work, arguments ? arguments[i] : (void *)(intptr_t)i) == 0);
-    double start = seconds();
-    struct timespec pause = {.tv_nsec = 10000000};
-    while (seconds() < start + 2 * SPANS_S)
-        nanosleep(&pause, NULL);
+    /* Time stands still until each is counted: who comes in between two spans is alone in his. */
+    for (int i = 0; i < count; i++)
+        WAIT_UNTIL(sections[i] > 1, (void)0);
+    for (int i = 0; i < 4; i++)
+        turn(0, count);
     int at_first = most_ever;
     settled = true;
     WAIT_UNTIL(begun > 500, (void)0);
@@ -121,51 +139,75 @@ static void run(void *(*work)(void *), int count, void *const *arguments)
     /* The first has all while it is alone, and is not counted for what it has then; the second half, the others one. */
     int extreme = count == 1 ? ALLOWANCE : ALLOWANCE + ALLOWANCE / 2 + count - 2;
     CHECK(most_ever <= extreme, "%d at first, %d later", at_first, most_ever);
-    /* A thread that the machine does not run for two spans is nobody who shares, until it comes back. */
-    CHECK(beyond <= begun / 50, "more than %d threads with %u of %u sections", bound, beyond, begun);
+    CHECK(beyond == 0, "more than %d threads with %u of %u sections", bound, beyond, begun);
+    CHECK(unfair == 0, "another team than of %d in %u of %u sections", fair, unfair, begun);
     struct vscaf_page *page = agent.pages[0];
     CHECK(page->started + page->started_others == page->finished + page->finished_others);
-    fprintf(stderr, "%d threads at once in the first second, later more than %d with %u of %u sections\n", at_first,
-            bound, beyond, begun);
+    fprintf(stderr, "%d threads at once at first; later, %u sections, never more than %d\n", at_first, begun, bound);
 }
 
-static void *library(void *path)
+struct library {
+    const char *path;
+    int index;
+};
+
+static void *library(void *argument)
 {
-    void *handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    const struct library *library = argument;
+    void *handle = dlopen(library->path, RTLD_NOW | RTLD_LOCAL);
     CHECK(handle, "%s", dlerror());
     void *found = dlsym(handle, "share_run");
     void (*share_run)(share_body *);
     CHECK(found);
     memcpy(&share_run, &found, sizeof share_run);
-    while (!over)
+    while (!over) {
         share_run(body);
+        sections[library->index]++;
+    }
     return NULL;
 }
 
-/* One of two threads starts no more sections: the other has all within two spans. */
+/* One of two threads starts no more sections: the other has all when two spans have gone by, and not before. */
 static void give_back(void)
 {
     pthread_t threads[2];
-    double best = 1e9;
     CHECK(pthread_create(&threads[1], NULL, steady, (void *)1) == 0);
-    /* A machine on which others compute may take its time. */
-    for (int attempt = 0; attempt < 5 && best > SPANS_S + 0.1; attempt++) {
+    for (int round = 0; round < 5; round++) {
         WAIT_UNTIL(last_team[1] == ALLOWANCE, (void)0);
         resting[0] = false;
         CHECK(pthread_create(&threads[0], NULL, steady, (void *)0) == 0);
         WAIT_UNTIL(last_team[0] == ALLOWANCE / 2 && last_team[1] == ALLOWANCE / 2, (void)0);
-        unsigned half = sections[1];
-        WAIT_UNTIL(sections[1] > half + 100, (void)0);
+        turn(0, 2);
         resting[0] = true;
         pthread_join(threads[0], NULL);
-        double stopped = seconds();
-        WAIT_UNTIL(last_team[1] == ALLOWANCE, (void)0);
-        if (seconds() - stopped < best)
-            best = seconds() - stopped;
+        turn(1, 2);
+        CHECK(last_team[1] == ALLOWANCE / 2, "%d after one span", last_team[1]);
+        turn(1, 2);
+        CHECK(last_team[1] == ALLOWANCE, "%d after two spans", last_team[1]);
     }
-    CHECK(best <= SPANS_S + 0.1, "%.2f s", best);
     over = true;
     pthread_join(threads[1], NULL);
+}
+
+/* With sections inside: all of this thread's teams together are its share. */
+static void *steady_with_inner(void *index)
+{
+    while (!over) {
+        int outer = 0, inner = 0;
+#pragma omp parallel shared(outer, inner)
+        {
+#pragma omp single
+            outer = omp_get_num_threads();
+#pragma omp parallel shared(inner)
+#pragma omp master
+            if (omp_get_ancestor_thread_num(1) == 0)
+                inner = omp_get_num_threads();
+        }
+        last_inner[(intptr_t)index] = inner;
+        last_team[(intptr_t)index] = outer;
+        sections[(intptr_t)index]++;
+    }
+    return NULL;
 }
 
 static _Atomic int long_team;
@@ -187,13 +229,15 @@ static void *long_section(void *unused)
 static void keep(void)
 {
     pthread_t stays, others;
-    CHECK(pthread_create(&others, NULL, steady, (void *)1) == 0);
+    CHECK(pthread_create(&others, NULL, steady_with_inner, (void *)1) == 0);
     WAIT_UNTIL(last_team[1] == ALLOWANCE, (void)0);
     CHECK(pthread_create(&stays, NULL, long_section, NULL) == 0);
     WAIT_UNTIL(long_team == ALLOWANCE / 2 && last_team[1] == ALLOWANCE / 2, (void)0);
-    double end = seconds() + SPANS_S + 0.3;
-    while (seconds() < end)
+    for (int i = 0; i < 5; i++) {
+        turn(1, 2);
         CHECK(last_team[1] == ALLOWANCE / 2, "%d", last_team[1]);
+        CHECK(last_inner[1] == 1, "teams of %d inside", last_inner[1]);
+    }
     over = true;
     pthread_join(stays, NULL);
     pthread_join(others, NULL);
@@ -245,7 +289,7 @@ static void in_child(void)
     pthread_join(other, NULL);
     CHECK(mine->program & VSCAF_PROGRAM_MASTERS);
     int threads;
-    WAIT_UNTIL(threads == ALLOWANCE, threads = plain());
+    WAIT_UNTIL(threads == ALLOWANCE, (scripted_advance(SPAN_NS), threads = plain()));
 }
 
 static void child(void)
@@ -284,7 +328,7 @@ int main(int argc, char **argv)
     else if (!strcmp(argv[1], "nested") && argc == 3)
         run(nested, atoi(argv[2]), NULL);
     else if (!strcmp(argv[1], "libraries") && argc == 4)
-        run(library, 2, (void *const[]){argv[2], argv[3]});
+        run(library, 2, (void *const[]){&(struct library){argv[2], 0}, &(struct library){argv[3], 1}});
     else if (!strcmp(argv[1], "return"))
         give_back();
     else if (!strcmp(argv[1], "long"))

@@ -15,6 +15,7 @@ int main(int argc, char **argv)
     CHECK(plain() == (user ? user : 6), "never told: the limit, or the user's: %d", plain());
     CHECK(page->program == 0);
     if (user) {
+        CHECK(page->team_most == (uint32_t)user, "the agent is told the user's bound: %u", page->team_most);
         CHECK(agent_count(agent_section(&agent, 0, 0), (uint32_t)user) == 1, "booked under what ran");
         if (getenv("OMP_NUM_THREADS"))
             CHECK(omp_get_max_threads() == user, "%d", omp_get_max_threads());

@@ -12,10 +12,14 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/ptrace.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #define EXPERIMENTS 2 /* to live through, for each act */
+#define BETWEEN_NS UINT64_C(20000000)
 
 __attribute__((visibility("default"))) struct standin_script standin_script = {
     .serial = 1.6, .by_team = {0, 1.6, 1.2, 1.2, 1.2}};
@@ -24,6 +28,33 @@ struct vscaf_page *page;
 pid_t program, master;
 unsigned instances;
 static volatile sig_atomic_t child_signals;
+bool real_limits, without_limits;
+static uint64_t limits_ns[3]; /* of this process, by the timers that were asked for */
+
+/* Found by the shim in the place of libc's. A child has as long as it needs by the wall clock, for it may find no CPU;
+ * where it is said that it has no limit, it has none by CPU time either. */
+int setitimer(__itimer_which_t which, const struct itimerval *value, struct itimerval *old)
+{
+    struct itimerval patient = *value;
+    limits_ns[which] = (uint64_t)value->it_value.tv_sec * 1000000000u + (uint64_t)value->it_value.tv_usec * 1000u;
+    if (which == ITIMER_REAL)
+        patient.it_value.tv_sec = real_limits ? patient.it_value.tv_sec : 100;
+    if (without_limits)
+        patient = (struct itimerval){0};
+    return (int)syscall(SYS_setitimer, which, &patient, old);
+}
+
+int setrlimit(__rlimit_resource_t resource, const struct rlimit *limit)
+{
+    if (without_limits && resource == RLIMIT_CPU)
+        return 0;
+    return prlimit(0, resource, limit, NULL);
+}
+
+bool wall_limited(void)
+{
+    return limits_ns[ITIMER_REAL] >= 500000000u && limits_ns[ITIMER_REAL] <= 1000000000u;
+}
 
 bool real(void)
 {
@@ -44,6 +75,8 @@ double busy(double ms)
     while (now_ns(CLOCK_THREAD_CPUTIME_ID) < until_ns)
         for (int i = 0; i < 2000; i++)
             x = x * 1.0000001 + 1e-9;
+    if (real())
+        scripted_advance((uint64_t)(ms * 1e6));
     return x;
 }
 
@@ -115,20 +148,16 @@ static bool enough(enum outcome outcome)
 
 void settle(void)
 {
-    uint64_t deadline_ns = now_ns(CLOCK_MONOTONIC) + 3000000000u;
     pid_t child;
     char state;
-    while (real() && children(&child, &state) && state != 'Z' && now_ns(CLOCK_MONOTONIC) < deadline_ns)
+    while (real() && children(&child, &state) && state != 'Z')
         busy(1.);
 }
 
 void sections(const struct course *course)
 {
-    uint64_t deadline_ns = now_ns(CLOCK_MONOTONIC) + 30000000000u;
     master = gettid();
-    for (bool more = course->more;
-         more || (!enough(course->outcome) && instances < INSTANCES_MOST && now_ns(CLOCK_MONOTONIC) < deadline_ns);
-         more = false) {
+    for (bool more = course->more; more || (!enough(course->outcome) && instances < INSTANCES_MOST); more = false) {
         double sum = 0.;
         int threads = 0;
         instances++;
@@ -151,13 +180,14 @@ void sections(const struct course *course)
         if (course->after)
             course->after();
         check_nothing_left((int)instances * course->signals);
+        /* What the seal does not let through, all are. */
+        CHECK(course->outcome != ABANDONED || page->experiments_ended == 0, "one ended");
+        scripted_advance(BETWEEN_NS);
     }
     unsigned ended = page->experiments_ended, abandoned = page->experiments_abandoned;
     CHECK(enough(course->outcome), "after %u instances: %u ended, %u abandoned, %u refused", instances, ended,
           abandoned, page->experiments_refused);
-    /* Abandoned for want of a CPU, on a busy machine, may be one; what the seal does not let through, all are. */
-    CHECK(course->outcome != ENDS || abandoned <= 1, "%u abandoned", abandoned);
-    CHECK(course->outcome != ABANDONED || ended == 0, "%u ended", ended);
+    CHECK(course->outcome != ENDS || abandoned == 0, "%u abandoned", abandoned);
     CHECK(course->outcome != REFUSED || ended + abandoned == 0, "%u ended, %u abandoned", ended, abandoned);
     CHECK(page->started == page->finished && page->started == instances);
 }
@@ -184,32 +214,35 @@ static void run_program(const char *name)
     CHECK(false, "no act %s", name);
 }
 
-static bool exists(pid_t pid)
+/* Whether the child has come to the last step of its seal: its filter. */
+static bool is_sealed(pid_t pid)
 {
-    char name[64], text[512];
-    snprintf(name, sizeof name, "/proc/%d/stat", pid);
+    char name[64], text[4096];
+    snprintf(name, sizeof name, "/proc/%d/status", pid);
     FILE *opened = fopen(name, "r");
     if (!opened)
         return false;
     size_t got = fread(text, 1, sizeof text - 1, opened);
     fclose(opened);
     text[got] = '\0';
-    char *after = strrchr(text, ')');
-    return after && after[2] != 'Z' && after[2] != 'X';
+    return strstr(text, "\nSeccomp:\t2\n") != NULL;
 }
 
-/* The program is killed while its child spins: the child goes with it, long before its own limits. */
+/* The program is killed while its child spins, without any limit: the child goes with it. Its death signal is sent
+ * before the program's end can be waited for, so that a signal sent thereafter, by which it would end in another way,
+ * finds it dying. It is handed to this process, which then sees what it died of. */
 static void kill_parent(pid_t child, int output)
 {
     char text[32] = "";
     CHECK(read(output, text, sizeof text - 1) > 0);
     pid_t sealed = (pid_t)strtol(text, NULL, 10);
-    CHECK(sealed > 1 && exists(sealed));
-    uint64_t start_ns = now_ns(CLOCK_MONOTONIC);
+    CHECK(sealed > 1);
+    WAIT_UNTIL(is_sealed(sealed), (void)0);
+    int status;
+    CHECK(prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) == 0);
     CHECK(kill(child, SIGKILL) == 0 && waitpid(child, NULL, 0) == child);
-    WAIT_UNTIL(!exists(sealed), (void)0);
-    uint64_t ns = now_ns(CLOCK_MONOTONIC) - start_ns;
-    CHECK(ns < 150000000u, "%lu ms", (unsigned long)ns / 1000000);
+    CHECK(kill(sealed, SIGALRM) == 0 && waitpid(sealed, &status, __WALL) == sealed);
+    CHECK(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL, "it ran on: status %#x", (unsigned)status);
 }
 
 static void trace(pid_t child)

@@ -9,6 +9,7 @@
 #include "agent.h"
 #include "check.h"
 #include "papi/standin_papi.h"
+#include "scripted_clock.h"
 
 #define INSTANCES_MOST 2000
 
@@ -39,13 +40,18 @@ extern struct vscaf_page *page;
 extern pid_t program;      /* a sealed child sees that it is another */
 extern pid_t master;       /* the thread that runs the sections */
 extern unsigned instances; /* of sections */
+extern bool real_limits;    /* children have the limit by the wall clock that the shim sets */
+extern bool without_limits; /* children have no limit of time at all */
+
+/* In a sealed child: whether it asked for a limit by the wall clock, of half a second to one. */
+bool wall_limited(void);
 
 /* False in a sealed child. */
 bool real(void);
 
 uint64_t now_ns(clockid_t clock);
 
-/* Something to do for a while; by CPU time, so that a busy machine makes no difference. */
+/* Something to do for a while, by CPU time. The clock that the shim reads goes on by as much, in each thread. */
 double busy(double ms);
 
 /* Children in the process table, zombies among them; the first one, and its state. */

@@ -40,6 +40,13 @@ status 127 "$run" no-such-command-here
 one_line 'no-such-command-here'
 status 127 "$run" /nowhere/at/all
 one_line '/nowhere/at/all'
+printf '#!/nowhere/at/all\n' >"$directory/script"
+chmod +x "$directory/script"
+status 127 "$run" "$directory/script"
+one_line "$directory/script"
+got=0
+"$run" "$directory/script" 2>&- || got=$?
+[ "$got" = 127 ] || fail "an interpreter that is not found, and nowhere to say it: $got"
 printf 'no program' >"$directory/text"
 status 126 "$run" "$directory/text"
 one_line "$directory/text"

@@ -1,96 +1,172 @@
-/* Where the time of sections goes, for programs of which that is known: watch useful|imbalanced|barrier|empty|pinned
+/* Where the time of sections goes, by a clock that the test drives: watch useful|imbalanced|barrier|fork|stolen|cancelled
  *
- * The parts add up to the total in each of them.
+ * What each thread does at what time is scripted, so each part is known to the ns. `stolen` takes from the kernel how
+ * long a thread waited for its CPU, and asks the same just within and just outside what the shim measures.
  */
 #include <omp.h>
+#include <pthread.h>
 #include <sched.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "agent.h"
 #include "check.h"
-#include "seconds.h"
+#include "scripted_clock.h"
+
+#define US UINT64_C(1000)
+#define SECOND UINT64_C(1000000000)
+#define BETWEEN (20000 * US) /* more than the least time from one watched section to the next */
+#define SECTIONS_MOST 20000  /* run for those that are to be watched: one of 17 is, on average */
+#define WATCHED 50
 
 static struct agent agent;
 
-static void compute(unsigned rounds)
+/* How far a section has come. */
+static _Atomic unsigned step;
+/* Of the second thread: how often it has read the clock, and how often it had when it came to this section. */
+static _Atomic(_Atomic unsigned *) readings;
+static _Atomic unsigned readings_at_first;
+static unsigned readings_expected;
+static _Atomic bool watched; /* it read the clock before it came: this section is watched */
+
+static _Thread_local _Atomic unsigned own_readings;
+
+static void count_reading(void)
 {
-    for (unsigned i = 0; i < rounds; i++)
-        __asm__ volatile("" ::: "memory");
+    own_readings++;
 }
 
-/* What the threads of a section say themselves of the last one. */
-static struct {
-    double arrived, left, waited;
-} told[2];
+static void wait_for_step(unsigned least)
+{
+    while (step < least)
+        sched_yield();
+}
 
+/* The first thread goes on when the second is there too. */
 static void arrive(void)
 {
-    told[omp_get_thread_num()].arrived = seconds();
-    told[omp_get_thread_num()].waited = 0.0;
+    if (omp_get_thread_num() == 0) {
+        wait_for_step(1);
+        return;
+    }
+    readings = &own_readings;
+    readings_at_first = *readings;
+    watched = readings_at_first != readings_expected;
+    step = 1;
 }
 
+/* The last of a section: what is read now is the end of a watched one. */
 static void leave(void)
 {
-    told[omp_get_thread_num()].left = seconds();
+    if (omp_get_thread_num() == 1)
+        readings_expected = *readings + watched;
 }
 
-/* One thread alone computes. */
+/* By the first thread: until the second has read the clock so often since it came. */
+static void wait_for_readings(unsigned count)
+{
+    while (watched && *readings - readings_at_first < count)
+        sched_yield();
+}
+
+/* One thread alone. */
 static void useful(void)
 {
 #pragma omp parallel
-    {
-        arrive();
-        compute(300000);
-        leave();
-    }
+    scripted_advance(300 * US);
 }
 
-/* The first thread computes, the other waits for it at the end. */
+/* The first thread computes when the other has left. */
 static void imbalanced(void)
 {
 #pragma omp parallel
     {
         arrive();
-        if (omp_get_thread_num() == 0)
-            spin(200e-6);
         leave();
+        if (omp_get_thread_num() == 0) {
+            wait_for_readings(1);
+            scripted_advance(200 * US);
+        }
     }
 }
 
-/* The same at a barrier in the midst; then both compute. */
+/* The second waits at a barrier in the midst for the first; then both compute. */
 static void barrier(void)
 {
 #pragma omp parallel
     {
         arrive();
-        if (omp_get_thread_num() == 0)
-            spin(150e-6);
-        double came = seconds();
+        if (omp_get_thread_num() == 0) {
+            wait_for_readings(1);
+            scripted_advance(150 * US);
+        }
 #pragma omp barrier
-        told[omp_get_thread_num()].waited = seconds() - came;
-        spin(50e-6);
+        if (omp_get_thread_num() == 0) {
+            wait_for_readings(2);
+            scripted_advance(50 * US);
+            step = 2;
+        }
+        wait_for_step(2);
         leave();
     }
 }
 
-static void empty(void)
+/* The second thread comes 30 us after the first, and both leave at once. */
+static _Thread_local bool second;
+static bool came;
+
+static void come_late(void)
 {
+    if (!second || came)
+        return;
+    wait_for_step(1);
+    came = true;
+    scripted_advance(30 * US);
+}
+
+static void fork_late(void)
+{
+    came = false;
 #pragma omp parallel
     {
-        arrive();
-        leave();
+        if (omp_get_thread_num() == 0) {
+            step = 1;
+        } else {
+            wait_for_step(1);
+            second = came = true;
+            step = 2;
+        }
+        wait_for_step(2);
     }
 }
 
-/* Both compute, on one CPU. */
-static void pinned(void)
+/* Both compute, on one CPU. How long each has waited for it when it comes and when it leaves. */
+static uint64_t waited_at_first[2], waited_at_last[2];
+
+static uint64_t waited_ns(void)
+{
+    unsigned long ran, waited;
+    FILE *file = fopen("/proc/thread-self/schedstat", "r");
+    CHECK(file && fscanf(file, "%lu %lu", &ran, &waited) == 2);
+    fclose(file);
+    return waited;
+}
+
+static void stolen(void)
 {
 #pragma omp parallel
     {
+        waited_at_first[omp_get_thread_num()] = waited_ns();
         arrive();
-        compute(20000000);
+        if (omp_get_thread_num() == 0) {
+            scripted_advance(100 * SECOND); /* more than any machine takes to run this: there is room for all of it */
+            step = 2;
+        }
+        wait_for_step(2);
+        for (int i = 0; i < 20000000; i++)
+            __asm__ volatile("" ::: "memory");
         leave();
+        waited_at_last[omp_get_thread_num()] = waited_ns();
     }
 }
 
@@ -106,118 +182,125 @@ static void pin(void)
     CHECK(sched_setaffinity(0, sizeof one, &one) == 0);
 }
 
-/* Parts, and by how much they are off: against what the threads say. */
-enum part { USEFUL, FORK, BARRIER, STEAL, DISPATCH, USEFUL_OFF, FORK_OFF, BARRIER_OFF, PARTS };
-static const char *const part_names[PARTS] = {"useful", "fork",       "barrier",  "steal",
-                                              "dispatch", "useful off by", "fork off by", "barrier off by"};
-
-#define WATCHED_MOST 200
-
-static uint64_t part_of(const struct vscaf_decomposition *parts, enum part part)
+/* Runs one section. True: it was watched, and took so much. */
+static bool run(void section(void), struct vscaf_decomposition *took)
 {
-    switch (part) {
-    case USEFUL: return parts->useful;
-    case FORK: return parts->fork;
-    case BARRIER: return parts->barrier;
-    case STEAL: return parts->steal;
-    case DISPATCH: return parts->dispatch;
-    default: CHECK(false);
-    }
-}
-
-static int ascending(const void *one, const void *other)
-{
-    double a = *(const double *)one, b = *(const double *)other;
-    return (a > b) - (a < b);
-}
-
-/* Runs sections until so many were watched. The parts' shares of the time of each, of which the medians: where others
- * want the CPUs too, a section that is interrupted takes many times as long. */
-static void shares_of(void section(void), unsigned watched, double shares[PARTS])
-{
-    static double all[PARTS][WATCHED_MOST];
     const struct vscaf_decomposition *parts = &agent.pages[0]->decomposition;
-    double deadline = seconds() + 40;
+    struct vscaf_decomposition was;
+    memcpy(&was, parts, sizeof was);
+    step = 0;
+    scripted_advance(BETWEEN);
+    section();
+    took->useful = parts->useful - was.useful;
+    took->inflation = parts->inflation - was.inflation;
+    took->fork = parts->fork - was.fork;
+    took->dispatch = parts->dispatch - was.dispatch;
+    took->barrier = parts->barrier - was.barrier;
+    took->steal = parts->steal - was.steal;
+    took->total = parts->total - was.total;
+    CHECK(parts->sections - was.sections <= 1);
+    return parts->sections != was.sections;
+}
+
+static void expect(void section(void), const struct vscaf_decomposition *expected)
+{
     unsigned seen = 0;
-    while (seen < watched) {
-        struct vscaf_decomposition was;
-        memcpy(&was, parts, sizeof was);
-        double began = seconds();
-        CHECK(began < deadline, "%u watched", seen);
-        section();
-        double ended = seconds();
-        if (parts->sections == was.sections)
+    struct vscaf_decomposition took;
+    for (int i = 0; i < SECTIONS_MOST && seen < WATCHED; i++) {
+        if (!run(section, &took))
             continue;
-        CHECK(parts->sections == was.sections + 1);
-        double total = (double)(parts->total - was.total);
-        CHECK(total > 0.0);
-        double part[PARTS];
-        for (int i = 0; i <= DISPATCH; i++)
-            part[i] = (double)(part_of(parts, i) - part_of(&was, i)) / total;
-        double came = 0.0, went = 0.0, waited = 0.0, team = agent.pages[0]->team_size;
-        for (int i = 0; i < (int)team; i++) {
-            came += told[i].arrived - began;
-            went += told[i].left - began;
-            waited += told[i].waited;
-        }
-        double whole = (ended - began) * team;
-        part[FORK_OFF] = part[FORK] - came / whole;
-        part[USEFUL_OFF] = part[USEFUL] + part[STEAL] - (went - came - waited) / whole;
-        part[BARRIER_OFF] = part[BARRIER] - (whole - went + waited) / whole;
-        /* Who is robbed of the CPU at a barrier waits, too: as much as there is of it is stolen. */
-        if (part[STEAL] > 0.0) {
-            part[USEFUL_OFF] += part[BARRIER_OFF];
-            part[BARRIER_OFF] = 0.0;
-        }
-        for (int i = 0; i < PARTS; i++)
-            all[i][seen] = part[i];
         seen++;
+#define SAME(part) CHECK(took.part == expected->part, #part " %lu instead of %lu", took.part, expected->part)
+        SAME(total);
+        SAME(useful);
+        SAME(fork);
+        SAME(barrier);
+        SAME(dispatch);
+        SAME(steal);
+        SAME(inflation);
     }
-    uint64_t sum = parts->useful + parts->inflation + parts->fork + parts->dispatch + parts->barrier + parts->steal;
-    /* Each of the parts is rounded down to ns once for each section. */
-    CHECK(sum <= parts->total + parts->sections && parts->total <= sum + 7 * parts->sections, "%lu of %lu",
-          (unsigned long)sum, (unsigned long)parts->total);
-    CHECK(parts->inflation == 0, "nothing was learned");
-    fprintf(stderr, "%u sections of %.1f us", seen,
-            (double)parts->total / 1e3 / (double)parts->sections / agent.pages[0]->team_size);
-    for (int part = 0; part < PARTS; part++) {
-        qsort(all[part], seen, sizeof all[part][0], ascending);
-        shares[part] = all[part][seen / 2];
-        fprintf(stderr, ", %s %.3f", part_names[part], shares[part]);
+    CHECK(seen == WATCHED, "%u watched", seen);
+}
+
+/* A thread that somebody has cancelled goes on to its own next cancellation point: there is none in these sections. */
+static _Atomic bool through;
+
+static void *cancelled(void *unused)
+{
+    struct vscaf_decomposition took;
+    CHECK(pthread_cancel(pthread_self()) == 0);
+    unsigned seen = 0;
+    for (int i = 0; i < SECTIONS_MOST && seen < 8; i++)
+        seen += run(useful, &took);
+    CHECK(seen == 8, "%u watched", seen);
+    through = true;
+    pthread_testcancel();
+    return unused;
+}
+
+/* Until some time was stolen: what is booked lies between what the threads saw within the section, and what they saw
+ * from the end of the section before to the beginning of the one after it. */
+static void expect_stolen(void)
+{
+    unsigned seen = 0;
+    uint64_t booked_ns = 0;
+    struct vscaf_decomposition took, next;
+    pin();
+    run(stolen, &took); /* the first: how long such a section is, is known from then on */
+    bool was_watched = run(stolen, &took);
+    uint64_t last[2] = {waited_at_last[0], waited_at_last[1]}, first[2], before[2];
+    memcpy(before, last, sizeof before);
+    for (int i = 0; i < SECTIONS_MOST && (seen < 8 || booked_ns < 1000000); i++) {
+        was_watched = run(stolen, &took);
+        memcpy(first, waited_at_first, sizeof first);
+        memcpy(last, waited_at_last, sizeof last);
+        if (was_watched) {
+            uint64_t least = last[0] - first[0] + last[1] - first[1];
+            bool next_watched = run(stolen, &next);
+            uint64_t most = waited_at_first[0] - before[0] + waited_at_first[1] - before[1];
+            CHECK(took.steal + 2 >= least && took.steal <= most + 2, "%lu ns are stolen of %lu to %lu", took.steal, least,
+                  most);
+            CHECK(took.total == 200 * SECOND && took.useful + took.steal == took.total, "%lu", took.useful);
+            CHECK(!next_watched || next.total == 200 * SECOND);
+            booked_ns += took.steal;
+            seen++;
+            memcpy(last, waited_at_last, sizeof last);
+        }
+        memcpy(before, last, sizeof before);
     }
-    fprintf(stderr, "\n");
+    fprintf(stderr, "%u watched, %lu ns stolen\n", seen, booked_ns);
+    CHECK(seen >= 8 && booked_ns >= 1000000, "%u watched, %lu ns", seen, booked_ns);
 }
 
 int main(int argc, char **argv)
 {
     CHECK(argc == 2);
+    scripted_hook = count_reading;
     bool alone = !strcmp(argv[1], "useful");
+    if (!strcmp(argv[1], "cancelled")) {
+        agent_here(&agent, 1, 2);
+        pthread_t thread;
+        void *result;
+        CHECK(pthread_create(&thread, NULL, cancelled, NULL) == 0 && pthread_join(thread, &result) == 0);
+        CHECK(through && result == PTHREAD_CANCELED);
+        return 0;
+    }
     agent_here(&agent, alone ? 1 : 2, 2);
-    double share[PARTS];
     if (alone) {
-        shares_of(useful, 60, share);
-        CHECK(share[USEFUL] > 0.95, "one thread alone waits for nobody");
+        expect(useful, &(struct vscaf_decomposition){.total = 300 * US, .useful = 300 * US});
     } else if (!strcmp(argv[1], "imbalanced")) {
-        shares_of(imbalanced, 60, share);
-        CHECK(share[USEFUL] < 0.55 && share[BARRIER] > 0.2, "half of the time one waits");
+        expect(imbalanced,
+               &(struct vscaf_decomposition){.total = 400 * US, .useful = 200 * US, .barrier = 200 * US});
     } else if (!strcmp(argv[1], "barrier")) {
-        shares_of(barrier, 60, share);
-        CHECK(share[USEFUL] < 0.7 && share[BARRIER] > 0.2, "150 us of 400 at the barrier");
-    } else if (!strcmp(argv[1], "empty")) {
-        shares_of(empty, 60, share);
-        CHECK(share[USEFUL] < 0.2 && share[FORK] > 0.2 && share[FORK] + share[BARRIER] > 0.7);
+        expect(barrier, &(struct vscaf_decomposition){.total = 400 * US, .useful = 250 * US, .barrier = 150 * US});
+    } else if (!strcmp(argv[1], "fork")) {
+        scripted_hook = come_late;
+        expect(fork_late, &(struct vscaf_decomposition){.total = 60 * US, .useful = 30 * US, .fork = 30 * US});
     } else {
-        CHECK(!strcmp(argv[1], "pinned"), "%s", argv[1]);
+        CHECK(!strcmp(argv[1], "stolen"), "%s", argv[1]);
         if (access("/proc/thread-self/schedstat", R_OK) != 0)
             return 77; /* the kernel does not say */
-        pin();
-        shares_of(pinned, 8, share);
-        CHECK(share[USEFUL] > 0.05 && share[USEFUL] < 0.6 && share[STEAL] > 0.15,
-              "each waits while the other computes");
+        expect_stolen();
     }
-    /* Of two microseconds, saying so takes some tenths. */
-    double bound = !strcmp(argv[1], "empty") ? 0.2 : 0.05;
-    for (int i = USEFUL_OFF; i < PARTS; i++)
-        CHECK(share[i] > -bound && share[i] < bound, "%s %.3f", part_names[i], share[i]);
     return 0;
 }

@@ -10,13 +10,15 @@ import os
 import subprocess
 import sys
 
-SECONDS = 8.0
+LOOKS = 36  # at what a program has, while it runs
+SECTIONS = 100  # from one look to the next, at the least: two losses of a leaky program
+ATTEMPTS = 10
 
 
-def run(bench_run: str, *command: str, **extra: str) -> dict:
+def run(bench_run: str, options: list[str], *command: str, **extra: str) -> dict:
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("OMP_", "NPB_"))}
     done = subprocess.run(
-        [bench_run, "--leaks", "--team", "2", "--resize", "10,1,4", "--", *command],
+        [bench_run, "--leaks", *options, "--team", "2", "--resize", "10,1,4", "--", *command],
         env=environment | extra,
         capture_output=True,
         text=True,
@@ -29,7 +31,7 @@ def run(bench_run: str, *command: str, **extra: str) -> dict:
 def main() -> None:
     bench_run, program, *what = sys.argv[1:]
     if what:
-        grown = run(bench_run, program, what[0], "3")["leaks"]
+        grown = run(bench_run, ["--looks", str(LOOKS), "--sections", str(SECTIONS)], program, what[0])["leaks"]
         print(grown)
         for name, value in grown.items():
             if name == what[0]:
@@ -39,11 +41,14 @@ def main() -> None:
                 assert value <= (64 if name == "memory" else 0), grown
         return
     repeat = 10
-    told = run(bench_run, program, NPB_REPEAT=str(repeat))
-    while told["wall_seconds"] < SECONDS:
-        repeat = math.ceil(repeat * min(1.2 * SECONDS / told["wall_seconds"], 20.0))
-        told = run(bench_run, program, NPB_REPEAT=str(repeat))
-    print(told["wall_seconds"], told["leaks"])
+    told = run(bench_run, [], program, NPB_REPEAT=str(repeat))
+    for _ in range(ATTEMPTS):
+        if told["looks"] >= LOOKS:
+            break
+        repeat = math.ceil(repeat * min(max(1.2 * LOOKS / (told["looks"] + 1), 2.0), 8.0))
+        told = run(bench_run, [], program, NPB_REPEAT=str(repeat))
+    print(told["looks"], told["leaks"])
+    assert told["looks"] >= LOOKS, told
     assert told["leaks"]["threads"] == 0 and told["leaks"]["descriptors"] == 0, told
     # Some pages come late: buffers of the C library, the stack of a thread that is deeper than others.
     assert told["leaks"]["memory"] <= 64, told

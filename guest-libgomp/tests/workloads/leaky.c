@@ -1,12 +1,23 @@
-/* Computes for so many seconds, and loses something all the while: leaky threads|descriptors|memory|nothing SECONDS */
+/* Computes until it is told to end (SIGTERM), and loses something every 50 sections:
+ * leaky threads|descriptors|memory|nothing */
 #include <omp.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "../check.h"
-#include "../seconds.h"
+
+#define SECTIONS_PER_LOSS 50
+
+static volatile sig_atomic_t over;
+
+static void on_term(int number)
+{
+    (void)number;
+    over = 1;
+}
 
 static void *sleep_on(void *unused)
 {
@@ -18,18 +29,16 @@ static void *sleep_on(void *unused)
 
 int main(int argc, char **argv)
 {
-    CHECK(argc == 3);
-    double end = seconds() + atof(argv[2]), next = 0.0;
-    struct timespec pause = {.tv_nsec = 2000000};
-    while (seconds() < end) {
+    CHECK(argc == 2 && signal(SIGTERM, on_term) != SIG_ERR);
+    struct timespec pause = {.tv_nsec = 1000000};
+    for (unsigned i = 0; !over; i++) {
         int threads = 0;
 #pragma omp parallel reduction(+ : threads)
         threads++;
         CHECK(threads >= 1);
         nanosleep(&pause, NULL);
-        if (seconds() < next)
+        if (i % SECTIONS_PER_LOSS)
             continue;
-        next = seconds() + 0.2;
         pthread_t thread;
         if (!strcmp(argv[1], "threads"))
             CHECK(pthread_create(&thread, NULL, sleep_on, NULL) == 0);

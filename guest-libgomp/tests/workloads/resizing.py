@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """A workload whose team changes all the time computes what it should: resizing.py BENCH_RUN HERTZ PROGRAM
 
-Runs PROGRAM for some seconds under the shim (VSCAF_BENCH_PRELOAD), its teams being of 1 to 4 threads by chance.
+Runs PROGRAM under the shim (VSCAF_BENCH_PRELOAD), its teams being of 1 to 4 threads by chance, for as long as it takes
+to see enough sizes.
 """
 
 import json
@@ -10,7 +11,7 @@ import os
 import subprocess
 import sys
 
-SECONDS = 1.2
+ATTEMPTS = 10  # each with about twice the work
 
 
 def run(bench_run: str, hertz: str, program: str, repeat: int) -> dict:
@@ -33,13 +34,15 @@ def main() -> None:
     bench_run, hertz, program = sys.argv[1:]
     repeat = 2
     told = run(bench_run, hertz, program, repeat)
-    while told["wall_seconds"] < SECONDS:
-        repeat = 1 + math.ceil(repeat * min(1.2 * SECONDS / told["wall_seconds"], 20.0))
+    enough = 4 if float(hertz) < 50 else 100
+    for _ in range(ATTEMPTS):
+        # Of one size alone, nothing has been shown.
+        if told["resizes"] >= enough and told["end"]["team_sizes"] >= 2:
+            break
+        repeat = 1 + math.ceil(repeat * min(max(1.2 * enough / (told["resizes"] + 1), 2.0), 8.0))
         told = run(bench_run, hertz, program, repeat)
     print(f"{repeat} times, {told['wall_seconds']:.1f} s: {told['resizes']} sizes, {told['end']['started']} sections")
-    assert told["resizes"] >= 4, told
-    # Otherwise nothing has been shown.
-    assert told["end"]["team_sizes"] >= 2, told
+    assert told["resizes"] >= enough and told["end"]["team_sizes"] >= 2, told
 
 
 if __name__ == "__main__":
