@@ -26,6 +26,7 @@ FUZZED = {
     *("agent", "allocation", "clients", "cpus", "flight", "learned", "lines", "load", "long_section"),
     *("share", "split", "threads", "wire"),
 }
+HANGS_S = 1200  # of an input that takes milliseconds: libFuzzer counts by the clock on the wall, and machines are busy
 KEPT_INPUTS, KEPT_BYTES = 50, 2048  # of one target in the repository: how many at most, and none longer
 STAT = re.compile(r"^stat::number_of_executed_units:\s*(\d+)", re.MULTILINE)
 COVERED = re.compile(r"cov: (\d+) ft: (\d+) corp: (\d+)/")
@@ -73,7 +74,7 @@ def run(target: str, build: Path, seconds: int, extra: list[str]) -> Run:
         f"-max_len={TARGETS[target]}",
         "-print_final_stats=1",
         "-close_fd_mask=2",
-        "-timeout=60",
+        f"-timeout={HANGS_S}",
         "-rss_limit_mb=1024",
         *([f"-dict={HERE / 'wire.dict'}"] if target in {"lines", "messages"} else []),
         *extra,
@@ -86,7 +87,7 @@ def run(target: str, build: Path, seconds: int, extra: list[str]) -> Run:
     with log.open("wb") as output:
         process = subprocess.Popen(command, cwd=place, stdin=subprocess.DEVNULL, stderr=output, env=environment)
         try:
-            status = process.wait(seconds + 300)
+            status = process.wait(seconds + 2 * HANGS_S)
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()

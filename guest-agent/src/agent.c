@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "log.h"
+#include "peer.h"
 
 #define IDLE_LOOK_NS UINT64_C(1000000000) /* an idle process's CPU time is read this often */
 #define REPORT_GAP_NS UINT64_C(20000000)
@@ -154,7 +155,7 @@ static bool measure_client(struct client *client, double running_cpus, uint64_t 
 {
     uint64_t cpu_ns = client->seen_cpu_ns;
     int status = load_process_ns(client->pid, &cpu_ns);
-    if (status == -ESRCH && client->pid > 0)
+    if ((status == -ESRCH && client->pid > 0) || !peer_lives(client->process))
         return false; /* its socket is held open by somebody else, a forked child for one */
     client->load_cpus = 0.0;
     if (cpu_ns > client->seen_cpu_ns && now_ns > client->seen_ns)

@@ -27,9 +27,9 @@ void check_privileges(struct check *check)
         check_missing(check, "user", "%u, not root, so that the port and the CPUs are out of reach: run as root",
                       (unsigned)geteuid());
     if (getrlimit(RLIMIT_NOFILE, &files) == 0 && files.rlim_cur != RLIM_INFINITY &&
-        files.rlim_cur < CLIENTS_SLOTS + 16)
+        files.rlim_cur < CLIENTS_DESCRIPTORS)
         check_missing(check, "open files", "%llu are allowed, %u programs may join: raise LimitNOFILE= or ulimit -n to "
-                      "%u", (unsigned long long)files.rlim_cur, CLIENTS_MOST, CLIENTS_SLOTS + 16);
+                      "%u", (unsigned long long)files.rlim_cur, CLIENTS_MOST, CLIENTS_DESCRIPTORS);
 }
 
 void check_kernel(struct check *check)

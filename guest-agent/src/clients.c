@@ -1,7 +1,9 @@
 #include "clients.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -11,17 +13,22 @@
 
 #include "join_socket.h"
 #include "log.h"
+#include "peer.h"
 #include "status.h"
 #include "unasked.h"
 #include "wire.h"
 
-#define DESCRIPTORS_BESIDE 64u               /* that the agent has open beside its clients' */
 #define NO_DESCRIPTOR_NS UINT64_C(100000000) /* without one nobody is let in for so long */
+#define NO_TASK_NS UINT64_C(100000000)       /* without one nothing is left to a child for so long */
+
+/* Every connection is in a slot, kept by unasked.c, or was accepted in this turn; and nobody is let in with
+ * CLIENTS_UNASKED_MOST kept. */
+static_assert(CLIENTS_SLOTS + CLIENTS_UNASKED_MOST + CLIENTS_ACCEPTED_MOST <= UNASKED_MOST, "all of them can be kept");
 
 /* Every client that there is a place for has a descriptor; root may raise its own limit, others only what is left. */
 static void reserve_descriptors(void)
 {
-    const rlim_t needed = CLIENTS_SLOTS + DESCRIPTORS_BESIDE;
+    const rlim_t needed = CLIENTS_DESCRIPTORS;
     struct rlimit limit;
     if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= needed)
         return;
@@ -63,8 +70,10 @@ void clients_drop(struct clients *clients, struct client *client)
     }
     free(client->threads);
     watched_forget(clients, client);
-    unasked_close(client->fd);
-    *client = (struct client){.fd = -1};
+    unasked_close(&clients->unasked, client->fd);
+    if (client->process >= 0)
+        close(client->process);
+    *client = (struct client){.fd = -1, .process = PEER_NONE};
     while (clients->end > 0 && clients->slots[clients->end - 1].fd < 0)
         clients->end--;
 }
@@ -83,7 +92,7 @@ void clients_close(struct clients *clients)
     }
     clients->joined = 0;
     if (clients->listener >= 0)
-        join_socket_close(clients->listener, clients->path);
+        join_socket_close(&clients->unasked, clients->listener, clients->path);
     clients->listener = -1;
     watched_end(clients);
 }
@@ -144,7 +153,7 @@ static struct client *joining_place(struct clients *clients, account_t account)
     return goes;
 }
 
-static void refuse(struct clients *clients, int fd, const struct ucred *credentials, account_t account, bool flood,
+static void refuse(struct clients *clients, int fd, const struct peer *peer, account_t account, bool flood,
                    uint64_t now_ns)
 {
     char name[64];
@@ -152,41 +161,63 @@ static void refuse(struct clients *clients, int fd, const struct ucred *credenti
     if (admission_say(&clients->admission, account, false))
         log_line("%s connects more than %.0f times a second (process %d): refused, its programs run on unmanaged "
                  "(said once)",
-                 name, ADMISSION_RATE, (int)credentials->pid);
+                 name, ADMISSION_RATE, (int)peer->pid);
     if (flood) /* where it cannot be done, each one goes on being refused here */
-        barred_add(&clients->barred, clients->path, credentials->uid, now_ns + admission_flood_ns());
+        barred_add(&clients->barred, clients->path, peer->user, now_ns + admission_flood_ns());
     answer(fd, VSCAF_JOIN_FULL, -1);
-    unasked_close(fd);
+    unasked_close(&clients->unasked, fd);
+}
+
+/* Nobody can be let in: they wait at the listener, not to be polled for at once. */
+static void close_door(struct clients *clients, int error, uint64_t now_ns)
+{
+    if (!clients->complained)
+        log_line("socket %s: a program cannot join: %s (said once)", clients->path, strerror(error));
+    clients->complained = true;
+    clients->listen_ns = now_ns + NO_DESCRIPTOR_NS;
+}
+
+/* Whose process it is. One that has ended counts for the user that it had. */
+static account_t account_of_peer(const struct clients *clients, struct peer *peer)
+{
+    account_t account = account_of(clients->proc, peer->process != PEER_NONE ? peer->pid : 0, peer->user);
+    return peer_lives(peer->process) ? account : (account_t)peer->user;
 }
 
 static void take(struct clients *clients, int fd, uint64_t now_ns)
 {
-    struct ucred credentials;
-    socklen_t size = sizeof(credentials);
-    if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &credentials, &size) != 0) {
-        unasked_close(fd);
+    struct peer peer;
+    int status = peer_of(fd, clients->proc, &peer);
+    if (status != 0 && status != -ESRCH) {
+        close_door(clients, -status, now_ns);
+        unasked_close(&clients->unasked, fd);
         return;
     }
-    account_t account = account_of(clients->proc, credentials.pid, credentials.uid);
+    account_t account = status == 0 ? account_of_peer(clients, &peer) : (account_t)peer.user;
+    struct client *place = NULL;
     enum admission_pace pace = admission_connect(&clients->admission, account, now_ns);
-    if (pace != ADMISSION_STEADY) {
-        refuse(clients, fd, &credentials, account, pace == ADMISSION_FLOOD, now_ns);
-        return;
-    }
-    struct client *place = joining_place(clients, account);
+    if (pace != ADMISSION_STEADY)
+        refuse(clients, fd, &peer, account, pace == ADMISSION_FLOOD, now_ns);
+    else if (status != 0 || (place = joining_place(clients, account)) == NULL)
+        unasked_close(&clients->unasked, fd); /* the program, if there is one, runs on as if there were no agent */
     if (place == NULL) {
-        unasked_close(fd); /* the program runs on as if there were no agent */
+        if (peer.process >= 0)
+            close(peer.process);
         return;
     }
     uint32_t slot = (uint32_t)(place - clients->slots);
     clients->end = clients->end > slot ? clients->end : slot + 1;
-    *place = (struct client){
-        .fd = fd, .pid = credentials.pid, .user = credentials.uid, .account = account, .connected_ns = now_ns};
+    *place = (struct client){.fd = fd,
+                             .pid = peer.pid,
+                             .user = peer.user,
+                             .process = peer.process,
+                             .account = account,
+                             .connected_ns = now_ns};
 }
 
 int clients_listener(const struct clients *clients, uint64_t now_ns)
 {
-    return now_ns >= clients->listen_ns ? clients->listener : -1;
+    return now_ns >= clients->listen_ns && clients->unasked.count < CLIENTS_UNASKED_MOST ? clients->listener : -1;
 }
 
 void clients_accept(struct clients *clients, uint64_t now_ns)
@@ -201,10 +232,7 @@ void clients_accept(struct clients *clients, uint64_t now_ns)
             continue;
         if (errno == EAGAIN)
             return;
-        if (!clients->complained)
-            log_line("socket %s: a program cannot join: %s (said once)", clients->path, strerror(errno));
-        clients->complained = true;
-        clients->listen_ns = now_ns + NO_DESCRIPTOR_NS; /* it goes on waiting there: not to be polled for at once */
+        close_door(clients, errno, now_ns);
         return;
     }
 }
@@ -317,6 +345,10 @@ enum clients_event clients_serve(struct clients *clients, struct client *client,
         clients_drop(clients, client);
         return CLIENTS_NOTHING;
     }
+    if (!peer_lives(client->process)) { /* somebody else has its connection */
+        clients_drop(clients, client);
+        return CLIENTS_NOTHING;
+    }
     join.name[sizeof(join.name) - 1] = '\0';
     wire_printable(client->name, sizeof(client->name), join.name);
     replace_older(clients, client);
@@ -338,9 +370,22 @@ enum clients_event clients_serve(struct clients *clients, struct client *client,
     return CLIENTS_JOINED;
 }
 
+/* What it has said may wait to be read, where this agent was held up. */
+static bool is_silent(const struct client *client)
+{
+    struct pollfd said = {.fd = client->fd, .events = POLLIN};
+    return poll(&said, 1, 0) == 0;
+}
+
 uint64_t clients_drop_silent(struct clients *clients, uint64_t now_ns)
 {
     uint64_t next_ns = barred_lift(&clients->barred, clients->path, now_ns);
+    if (clients->unasked.count > 0 && clients->unasked_ns <= now_ns) {
+        unasked_retry(&clients->unasked);
+        clients->unasked_ns = now_ns + NO_TASK_NS;
+    }
+    if (clients->unasked.count > 0 && clients->unasked_ns < next_ns)
+        next_ns = clients->unasked_ns;
     if (clients->listen_ns > now_ns && clients->listen_ns < next_ns)
         next_ns = clients->listen_ns;
     for (uint32_t i = 0; i < clients->end; i++) {
@@ -348,10 +393,10 @@ uint64_t clients_drop_silent(struct clients *clients, uint64_t now_ns)
         if (client->fd < 0 || client->page != NULL)
             continue;
         uint64_t due_ns = client->connected_ns + CLIENTS_SILENCE_NS;
-        if (due_ns <= now_ns)
+        if (due_ns > now_ns)
+            next_ns = due_ns < next_ns ? due_ns : next_ns;
+        else if (is_silent(client))
             clients_drop(clients, client);
-        else if (due_ns < next_ns)
-            next_ns = due_ns;
     }
     return next_ns;
 }

@@ -12,6 +12,7 @@
 #include "learned.h"
 #include "lend.h"
 #include "threads.h"
+#include "unasked.h"
 #include "vscaf/page.h"
 #include "watched.h"
 
@@ -20,6 +21,9 @@
 #define CLIENTS_SLOTS (CLIENTS_MOST + CLIENTS_JOINING_MOST)
 #define CLIENTS_SILENCE_NS UINT64_C(1000000000) /* a connection that says nothing for this long is dropped */
 #define CLIENTS_ACCEPTED_MOST (CLIENTS_JOINING_MOST / 2u) /* in one turn of the loop */
+#define CLIENTS_UNASKED_MOST 64u /* with more that cannot be closed yet (unasked.h) nobody is let in */
+/* Each one's connection and process, those that cannot be closed yet, and what the agent has open beside. */
+#define CLIENTS_DESCRIPTORS (2u * CLIENTS_SLOTS + CLIENTS_UNASKED_MOST + CLIENTS_ACCEPTED_MOST + 64u)
 /* Serving clients takes at most this part of one CPU in the long run, and so much at once: then nobody is let in. */
 #define CLIENTS_WORK_PERCENT 20
 #define CLIENTS_WORK_BURST_NS INT64_C(50000000)
@@ -29,6 +33,7 @@ struct client {
     int fd; /* -1: free slot */
     pid_t pid;
     uid_t user;
+    int process; /* the one that has that number (peer.h) */
     account_t account; /* whose it is, for all limits */
     uint64_t connected_ns;
     char name[32];
@@ -80,6 +85,8 @@ struct clients {
     struct admission admission;
     struct barred barred;
     bool rights_refused; /* the kernel refuses descriptors that clients attach */
+    struct unasked unasked;
+    uint64_t unasked_ns; /* when those are tried again */
     int64_t work_ns;     /* CPU time left for serving clients, when work_then_ns was now */
     uint64_t work_then_ns;
     uint64_t listen_ns; /* nobody is let in before */

@@ -7,6 +7,7 @@
 
 #include "agent.h"
 #include "log.h"
+#include "peer.h"
 #include "process_start.h"
 
 /* Taking a process up costs time for each of its threads, and a program may change its mind in every period: so many
@@ -81,6 +82,12 @@ static bool last_of_home(const struct contain *contain, const struct contained *
     return true;
 }
 
+/* Whether its number is still its own. */
+static bool is_there(const struct contain *contain, const struct contained *contained)
+{
+    return process_start_ticks(contain->proc, contained->pid) == contained->start_ticks;
+}
+
 /* Puts back what was changed. What cannot be put back yet stays in the list. */
 static void release(struct contain *contain, struct contained *contained)
 {
@@ -88,7 +95,7 @@ static void release(struct contain *contain, struct contained *contained)
     int status = 0;
     if (grouped)
         status = group_leave(&contain->tree, &contained->group, last_of_home(contain, contained));
-    if (!contained->leaving && process_start_ticks(contain->proc, contained->pid) == contained->start_ticks)
+    if (!contained->leaving && is_there(contain, contained))
         masks_restore(&contained->masks, contain->proc, contained->pid, grouped);
     if (status == 0) {
         forget(contain, contained);
@@ -104,8 +111,8 @@ static void release(struct contain *contain, struct contained *contained)
 static struct contained *prepare(struct contain *contain, const struct client *client)
 {
     uint64_t start_ticks = process_start_ticks(contain->proc, client->pid);
-    if (start_ticks == 0 || !process_started_before(start_ticks, client->connected_ns))
-        return NULL;
+    if (start_ticks == 0 || client->process == PEER_NONE || !peer_lives(client->process))
+        return NULL; /* they may be another one's, which has that number now */
     contain->credit -= CREDIT_OF_PROCESS;
     struct contained *contained = contain_add(contain, client->pid);
     if (contained == NULL)
@@ -149,6 +156,8 @@ static struct contained *prepare(struct contain *contain, const struct client *c
 /* Contains a process that was not. Its way back is on record. */
 static bool enter(struct contain *contain, struct contained *contained, const struct cpu_set *set)
 {
+    if (!is_there(contain, contained))
+        return false;
     if (contained->group.path != NULL) {
         const char *step = "";
         int status = group_enter(&contain->tree, &contained->group, contained->pid, set, &step);
@@ -185,6 +194,8 @@ static void resize(struct contain *contain, struct contained *contained, const s
     int status = 0;
     bool grouped = contained->group.path != NULL;
     contained->set = *set; /* also where it fails: not again before something changes */
+    if (!is_there(contain, contained))
+        return;
     if (grouped)
         status = group_resize(&contain->tree, &contained->group, contained->pid, set);
     if (status == 0)
@@ -395,6 +406,8 @@ static void look_after_threads(struct contain *contain, struct contained *contai
 {
     struct cpu_set where;
     bool changed;
+    if (!is_there(contain, contained))
+        return;
     int status =
         masks_remember(&contained->masks, contain->proc, contained->pid, &contained->set, &where, &changed);
     contain->pause = contained->masks.listed / THREADS_PER_PERIOD;

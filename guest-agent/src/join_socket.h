@@ -2,12 +2,14 @@
 #ifndef VSCAF_JOIN_SOCKET_H
 #define VSCAF_JOIN_SOCKET_H
 
+struct unasked;
+
 /* Makes it (its directory too), open to every user, and listens. Returns it, or -1 after saying why on stderr.
  * A socket left by an agent that died is replaced; one that somebody serves is not, and none is made where other users
  * could put something else in its place. */
 int join_socket_open(const char *path);
 
 /* Closes it, with what waits there, and removes it. */
-void join_socket_close(int listener, const char *path);
+void join_socket_close(struct unasked *unasked, int listener, const char *path);
 
 #endif

@@ -49,7 +49,7 @@ static uint64_t do_due(struct agent *agent)
     }
     if (!port_connected(&agent->port))
         return earlier(next_ns, agent->port.retry_ns);
-    /* A urgent report waits for the gap since the last one at most. */
+    /* An urgent report waits for the gap since the last one at most. */
     if (agent->report_urgent)
         agent->send_report = true;
     /* Most often the port takes it: asking poll() first would cost another turn of the loop. */

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define ROUNDS_MOST 8 /* over a process that makes threads as fast as they are narrowed */
 
@@ -224,6 +225,15 @@ static bool own(const struct masks *masks, pid_t tid)
 typedef int change_thread(const struct masks *masks, const char *proc, pid_t pid, pid_t tid, const struct cpu_set *set,
                           bool own_alone);
 
+/* Whether the process still has that thread: asked directly before a change, as the number of one that ended is
+ * somebody else's once all others have had their turn, and listing many threads takes a while. */
+static bool has_thread(const char *proc, pid_t pid, pid_t tid)
+{
+    char path[PATH_MAX];
+    return snprintf(path, sizeof(path), "%s/%d/task/%d", proc, (int)pid, (int)tid) < (int)sizeof(path) &&
+           access(path, F_OK) == 0;
+}
+
 /* Does the same to every thread, and to those that show up meanwhile. */
 static int change_all(const struct masks *masks, const char *proc, pid_t pid, const struct cpu_set *set, bool own_alone,
                       change_thread *change)
@@ -245,7 +255,7 @@ static int change_all(const struct masks *masks, const char *proc, pid_t pid, co
             if ((i < done_count && done[i] == tids[i]) || known(done, done_count, tids[i]))
                 continue;
             any = true;
-            if (own_alone && !own(masks, tids[i]))
+            if ((own_alone && !own(masks, tids[i])) || !has_thread(proc, pid, tids[i]))
                 continue;
             status = change(masks, proc, pid, tids[i], set, own_alone);
             if (status != 0 && status != -ESRCH && failed == 0)

@@ -49,30 +49,32 @@ static void close_between(unsigned first, unsigned last)
 }
 
 /* The child holds the last copy of the socket and ends: an exiting process does not linger, and if it has to wait all
- * the same, only it does. Nobody waits for it (main ignores SIGCHLD). */
-static void leave_to_child(int fd)
+ * the same, only it does. Nobody waits for it (main ignores SIGCHLD). False: there is none, and the socket is still here:
+ * tasks and descriptors run out, and others can see to it that they do. */
+static bool leave_to_child(int fd)
 {
     int gate[2];
-    if (pipe2(gate, O_CLOEXEC) == 0) {
-        if (fork() == 0) {
-            unsigned low = (unsigned)(fd < gate[0] ? fd : gate[0]), high = (unsigned)(fd < gate[0] ? gate[0] : fd);
-            char byte;
-            close_between(STDERR_FILENO + 1, low - 1);
-            close_between(low + 1, high - 1);
-            close_between(high + 1, ~0u);
-            while (read(gate[0], &byte, 1) < 0 && errno == EINTR) /* until the other copy is closed */
-                ;
-            _exit(0);
-        }
-        close(fd);
-        close(gate[1]);
-        close(gate[0]);
-        return;
+    if (pipe2(gate, O_CLOEXEC) != 0)
+        return false;
+    pid_t child = fork();
+    if (child == 0) {
+        unsigned low = (unsigned)(fd < gate[0] ? fd : gate[0]), high = (unsigned)(fd < gate[0] ? gate[0] : fd);
+        char byte;
+        close_between(STDERR_FILENO + 1, low - 1);
+        close_between(low + 1, high - 1);
+        close_between(high + 1, ~0u);
+        while (read(gate[0], &byte, 1) < 0 && errno == EINTR) /* until the other copy is closed */
+            ;
+        _exit(0);
     }
-    close(fd);
+    if (child > 0)
+        close(fd);
+    close(gate[1]);
+    close(gate[0]);
+    return child > 0;
 }
 
-void unasked_close(int fd)
+void unasked_close(struct unasked *unasked, int fd)
 {
     /* Each packet now comes with credentials: that tells an empty one from the end of file. */
     union {
@@ -89,8 +91,14 @@ void unasked_close(int fd)
         if (head != HEAD_CLEAN || recv(fd, &byte, sizeof(byte), MSG_DONTWAIT) < 0)
             break;
     }
-    if (head == HEAD_ATTACHED)
-        leave_to_child(fd);
-    else
+    if (head != HEAD_ATTACHED || unasked->count == UNASKED_MOST)
         close(fd);
+    else if (!leave_to_child(fd))
+        unasked->kept[unasked->count++] = fd;
+}
+
+void unasked_retry(struct unasked *unasked)
+{
+    while (unasked->count > 0 && leave_to_child(unasked->kept[unasked->count - 1]))
+        unasked->count--;
 }

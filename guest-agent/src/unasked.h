@@ -7,6 +7,15 @@
 #define VSCAF_UNASKED_H
 
 #include <stdbool.h>
+#include <stdint.h>
+
+#define UNASKED_MOST 512u
+
+/* Sockets that are yet to be left to a process, as none could be made. Begin with all bytes zero. */
+struct unasked {
+    int kept[UNASKED_MOST];
+    uint32_t count;
+};
 
 /* Has the kernel refuse them for all that connect to this listener (Linux 6.16). False: it cannot. */
 bool unasked_refuse(int listener);
@@ -15,7 +24,11 @@ bool unasked_refuse(int listener);
  * received. */
 bool unasked_attached(int fd);
 
-/* Closes such a socket, whatever is in its queue, without waiting. Answers that were sent stay for the peer to read. */
-void unasked_close(int fd);
+/* Closes such a socket, whatever is in its queue, without waiting. Answers that were sent stay for the peer to read,
+ * who sees the end of the connection at once. The caller keeps their number below UNASKED_MOST. */
+void unasked_close(struct unasked *unasked, int fd);
+
+/* Tries again to be rid of those that were kept. */
+void unasked_retry(struct unasked *unasked);
 
 #endif

@@ -26,6 +26,7 @@ from pathlib import Path
 
 MAGIC, VERSION, PAGE_BYTES = 0x46435356, 2, 65536
 PTRACE_ATTACH, PIDFD_GETFD, MADV_REMOVE = 16, 438, 9
+HANGS_S = 300
 libc = ctypes.CDLL(None, use_errno=True)
 
 
@@ -35,7 +36,7 @@ def packet(name: bytes = b"attacker") -> bytes:
 
 def connect(path: str) -> socket.socket:
     end = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    end.settimeout(20)
+    end.settimeout(HANGS_S)
     end.connect(path)
     return end
 
@@ -131,7 +132,7 @@ def pin_pages(path: str, count: str) -> None:
         if page >= 0:
             pages.append((page, mmap.mmap(page, PAGE_BYTES)))
         end.close()
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + HANGS_S
     while any(os.fstat(page).st_blocks for page, _ in pages) and time.monotonic() < deadline:
         time.sleep(0.01)
     say({"pages": len(pages), "blocks": sum(os.fstat(page).st_blocks for page, _ in pages)})
@@ -169,18 +170,56 @@ def join_often(path: str, count: str) -> None:
     wait()
 
 
-def join_for_the_dead(path: str) -> None:
-    """A child connects and is gone before its parent joins on that connection."""
+def join_for_the_dead(path: str, waits: str = "") -> None:
+    """A child connects and is gone before its parent joins on that connection. Exits with 3 where it cannot join."""
     end = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     child = os.fork()
     if child == 0:
         end.connect(path)
         os._exit(0)
     os.waitpid(child, 0)
-    end.send(packet())
-    end.settimeout(20)
-    answer = end.recv(100)
+    if waits:
+        say({"pid": child})
+        sys.stdin.readline()
+    end.settimeout(HANGS_S)
+    answer = b""
+    with suppress(ConnectionError):  # closed before it could be told anything
+        end.send(packet())
+        answer = end.recv(100)
+    if waits:
+        sys.exit(0 if answer else 3)
     say({"pid": child, "status": struct.unpack("<4I", answer)[2] if answer else -1, "closed": end.recv(100) == b""})
+
+
+def die_after_join(path: str) -> None:
+    """A child joins and is told to end; its parent holds the connection."""
+    end = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    child = os.fork()
+    if child == 0:
+        end.connect(path)
+        end.send(packet())
+        say({"joined": os.getpid() if len(end.recv(16)) == 16 else 0})
+        signal.pause()
+    sys.stdin.readline()
+    os.kill(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+    say({"gone": child})
+    wait()
+
+
+def flood_until_barred(path: str) -> None:
+    """Joins and leaves until it may not even connect, or has tried very often."""
+    for _ in range(100_000):
+        end = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        try:
+            end.connect(path)
+            end.send(packet(b"flood"))
+        except PermissionError:
+            return say({"barred": True})
+        except OSError:
+            pass
+        end.close()
+    return say({"barred": False})
 
 
 def flood(path: str, seconds: str, joins: str) -> None:
@@ -189,7 +228,7 @@ def flood(path: str, seconds: str, joins: str) -> None:
     end_time = time.monotonic() + float(seconds)
     while time.monotonic() < end_time:
         end = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        end.settimeout(5)
+        end.settimeout(HANGS_S)
         try:
             end.connect(path)
             if joins == "yes":

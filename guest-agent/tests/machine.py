@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from rig import AGENT, BUILD, PROGRAM, listens, wait_until
+from rig import AGENT, BUILD, DEADLINE_S, PROGRAM, listens, wait_until
 
 # The sanitizers' shim cannot be preloaded into a program without them.
 PLAIN = BUILD.parent / "meson" if (BUILD.parent / "meson").is_dir() else BUILD
@@ -34,7 +34,7 @@ def ask(socket: Path | None, *options: str, user: int | None = None, agent: Path
             check=False,
             capture_output=True,
             text=True,
-            timeout=30,
+            timeout=DEADLINE_S,
             env={**os.environ, **environment},
             **user_of(user),
         )
@@ -107,7 +107,7 @@ class Machine:
     def stop(self) -> int:
         assert self.process is not None
         self.process.terminate()
-        status = self.process.wait(30)
+        status = self.process.wait(DEADLINE_S)
         self.process = None
         return status
 

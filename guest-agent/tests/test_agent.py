@@ -5,10 +5,9 @@ from __future__ import annotations
 import json
 import socket
 import subprocess
-import time
 
 import pytest
-from rig import AGENT, Message, Rig, team_of, wait_until
+from rig import AGENT, DEADLINE_S, NEVER, Message, Rig, team_of, wait_until, without_a_period
 from vscaf.agentlink.messages import decode_from_guest
 
 
@@ -24,11 +23,11 @@ def test_says_hello_and_reports(rig: Rig) -> None:
 
 
 def test_crash_frees_the_share_at_once(rig: Rig) -> None:
-    rig.start("--period-ms", "5000")
+    rig.start(*NEVER)
     first, second = rig.join(), rig.join()
     wait_until(lambda: (first.team(), second.team()) == (2, 2), "equal shares")
     second.kill()
-    wait_until(lambda: first.team() == 4, "the share of the dead one", deadline_s=2)
+    without_a_period(first, lambda: first.team() == 4, "the share of the dead one")
     rig.message("report", lambda r: [p["pid"] for p in r["processes"]] == [first.pid])
 
 
@@ -38,9 +37,9 @@ def test_idle_processes_lend_their_share(rig: Rig) -> None:
     first.say("busy 1")
     # The page of the idle one has what it would get.
     wait_until(lambda: (first.team(), second.team()) == (4, 2), "the idle one to give up its share")
-    report = rig.message("report", lambda r: team_of(r, second.pid) == 1)
-    assert {p["pid"]: p["running"] for p in report["processes"]} == {first.pid: True, second.pid: False}
-    assert report["demand"] == 4
+    expected = {first.pid: True, second.pid: False}
+    report = rig.message("report", lambda r: {p["pid"]: p["running"] for p in r["processes"]} == expected)
+    assert team_of(report, second.pid) == 1 and report["demand"] == 4
 
 
 def test_told_and_rigid(rig: Rig) -> None:
@@ -83,8 +82,8 @@ def test_the_shims_word_on_malleability_counts(rig: Rig) -> None:
     program.say(f"program {2 | 32}")  # it set its number, but its environment says that it is malleable
     program.say("malleable 0")
     program.say("busy 1")
-    report = rig.message("report", lambda r: team_of(r, program.pid) == 4)
-    assert report["processes"][0]["malleable"] == "full" and report["processes"][0]["override"] is True
+    report = rig.message("report", lambda r: r["processes"][0].get("override") is True)  # others were on their way
+    assert report["processes"][0]["malleable"] == "full" and team_of(report, program.pid) == 4
     program.say("malleable 77")
     program.say("last 2")
     report = rig.message("report", lambda r: r["processes"][0]["malleable"] == "rigid" and r["demand"] == 2)
@@ -98,10 +97,10 @@ def test_long_section_counts_for_the_threads_that_run_in_it(rig: Rig) -> None:
     program.say("busy 3")
     rig.message("report", lambda r: r["demand"] == 4)
     program.say("begin")
-    report = rig.message("report", lambda r: "long_section" in r["processes"][0])
+    report = rig.message("report", lambda r: "long_section" in r["processes"][0] and r["processes"][0]["running"])
     for _ in range(6):
         assert report["demand"] == 4, "nobody wants its CPUs: its next section may have them all"
-        report = rig.message("report")
+        report = rig.message("report", lambda r: r["processes"][0]["running"])
     rig.ack(rig.allocate(4, competition=True))
     report = rig.message("report", lambda r: r["demand"] == 3)
     assert report["processes"][0]["long_section"] is True and team_of(report, program.pid) == 3
@@ -144,23 +143,6 @@ def test_demand_falls_to_zero_and_rises(rig: Rig) -> None:
     rig.message("report", lambda r: r["demand"] == 0)
     program.say("busy 1")
     rig.message("report", lambda r: r["demand"] == 4 and r["busy"] > 0)
-
-
-def test_processes_that_never_joined_count(rig: Rig) -> None:
-    rig.start()
-    rig.message("report", lambda r: r["demand"] == 0)
-    began = time.monotonic()
-
-    def others(rate_cpus: float) -> None:
-        rig.idle_stat(1000 + int((time.monotonic() - began) * 100 * rate_cpus))
-
-    for _ in range(400):
-        others(1.6)
-        report = rig.message("report")
-        if report["demand"] == 2:
-            break
-    else:
-        raise AssertionError(report)
 
 
 def test_hostile_page(rig: Rig) -> None:
@@ -223,11 +205,9 @@ def test_page_of_another_version(rig: Rig) -> None:
 def test_silent_connection_is_dropped(rig: Rig) -> None:
     rig.start()
     with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as silent:
-        silent.settimeout(10)
+        silent.settimeout(DEADLINE_S)
         silent.connect(str(rig.socket_path))
-        began = time.monotonic()
-        assert silent.recv(100) == b""
-        assert 0.9 < time.monotonic() - began < 5
+        assert silent.recv(100) == b""  # when: test_turns.c
 
 
 def test_kill_and_restart(rig: Rig) -> None:
@@ -260,7 +240,7 @@ def test_kill_and_restart(rig: Rig) -> None:
     ],
 )
 def test_usage_errors(arguments: list[str], words: list[str]) -> None:
-    result = subprocess.run([AGENT, *arguments], check=False, capture_output=True, text=True, timeout=20)
+    result = subprocess.run([AGENT, *arguments], check=False, capture_output=True, text=True, timeout=DEADLINE_S)
     assert result.returncode == 2 and result.stderr.count("\n") == 1
     assert all(word in result.stderr for word in words)
 
@@ -268,6 +248,6 @@ def test_usage_errors(arguments: list[str], words: list[str]) -> None:
 def test_second_agent_is_refused(rig: Rig) -> None:
     rig.start()
     command = [str(AGENT), "--socket", str(rig.socket_path), "--sysfs", str(rig.sysfs), "--standalone"]
-    result = subprocess.run(command, check=False, capture_output=True, text=True, timeout=20)
+    result = subprocess.run(command, check=False, capture_output=True, text=True, timeout=DEADLINE_S)
     assert result.returncode == 1 and "another agent" in result.stderr
     assert rig.join().greeting == "joined"

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import signal
-import time
 
-from rig import EXCLUSIVE, LEARN, Program, Rig, team_of, wait_until
+from rig import EXCLUSIVE, HANGS_MS, LEARN, Program, Rig, team_of, wait_until
 
 
 def on_all(rig: Rig) -> Program:
@@ -18,7 +17,7 @@ def on_all(rig: Rig) -> Program:
 
 def order_that_waits(rig: Rig, program: Program) -> int:
     """An order for one CPU that a section in flight holds up; its sequence."""
-    sequence = rig.allocate(1, deadline_ms=15000)
+    sequence = rig.allocate(1, deadline_ms=HANGS_MS)
     wait_until(lambda: program.team() == 1, "the smaller team before anything else")
     return sequence
 
@@ -77,16 +76,14 @@ def test_shrink_gives_up_at_the_deadline(rig: Rig) -> None:
     program = on_all(rig)
     program.say("begin")
     program.process.send_signal(signal.SIGSTOP)
-    began = time.monotonic()
-    ack = rig.ack(rig.allocate(1, deadline_ms=300))
-    assert 0.3 <= time.monotonic() - began < 5
+    ack = rig.ack(rig.allocate(1, deadline_ms=300))  # exactly then: test_turns.c
     assert ack["online"] == [0] == rig.online() and not ack["sections_ended"]
 
 
 def test_newest_allocate_wins(rig: Rig) -> None:
     program = on_all(rig)
     program.say("begin")
-    first = rig.allocate(1, deadline_ms=15000)
+    first = rig.allocate(1, deadline_ms=HANGS_MS)
     wait_until(lambda: program.team() == 1, "the first to be under way")
     second = rig.allocate(3, deadline_ms=200)
     acks = [rig.message("ack")]
@@ -134,7 +131,7 @@ def test_exclusive_while_the_cpus_are_what_was_given(rig: Rig) -> None:
     program.say("busy 1")
     wait_until(lambda: program.team() == 4, "its team")
     program.say("begin")
-    sequence = rig.allocate(2, competition=True, deadline_ms=15000)
+    sequence = rig.allocate(2, competition=True, deadline_ms=HANGS_MS)
     wait_until(lambda: program.team() == 2, "the smaller team")
     assert program.control()[0] == 0, "CPUs are about to leave"
     program.say("end 1")

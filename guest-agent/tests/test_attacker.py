@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import json
 import os
@@ -18,14 +19,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from rig import AGENT, DEADLINE_S, PROGRAM, Program, Rig, as_user, wait_until
+from rig import AGENT, DEADLINE_S, PROGRAM, Program, Rig, as_user, wait_for_log, wait_until
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="to run programs as several users the tests must be root's")
 
+filters = pytest.mark.skipif(os.uname().machine != "x86_64", reason="the filter is for x86-64's system calls")
+
+CLONE3 = 435
 ATTACKER, VICTIM = 61234, 61235  # nobody has these numbers
 SCRIPT = (Path(__file__).parent / "attacker.py").read_text()
 PYTHON = os.path.realpath(sys.executable)
 JOINING_PLACES = 32  # CLIENTS_JOINING_MOST
+EACH = 2  # descriptors of a connection: itself, and the process that made it
 
 
 class Place(Rig):
@@ -190,7 +195,7 @@ def test_lies_gain_what_perfect_scaling_would(wide: Place) -> None:
         for _ in range(3):
             report = wide.message("report", lambda r: all(process["running"] for process in r["processes"]))
             assert next(q["team"] for q in report["processes"] if q["pid"] == honest.pid) >= 8, claim
-    assert (honest.team(), liar.team()) == (8, 8)
+    wait_until(lambda: (honest.team(), liar.team()) == (8, 8), "half for each while both run")
     honest.say("estimate 0 2 1010000 10000 30")
     wait_until(lambda: (honest.team(), liar.team()) == (1, 15), "the minimum of one that scales badly")
 
@@ -222,6 +227,77 @@ def test_one_process_counts_once(place: Place) -> None:
     wait_until(lambda: place.pages() == 2, "one page each")
 
 
+def make_with_number(pid: int) -> int:
+    """A process of the victim with that number, by clone3(): fork() for one with a number of the caller's choice."""
+    numbers = (ctypes.c_int * 1)(pid)
+    arguments = struct.pack("11Q", 0, 0, 0, 0, signal.SIGCHLD, 0, 0, 0, ctypes.addressof(numbers), 1, 0)
+    made = int(ctypes.PyDLL(None, use_errno=True).syscall(CLONE3, arguments, len(arguments)))  # keeps Python's lock
+    if made == 0:
+        try:
+            os.setgroups([])
+            os.setgid(VICTIM)
+            os.setuid(VICTIM)
+            os.execv("/bin/sleep", ["sleep", "1000"])
+        finally:
+            os._exit(99)
+    assert made == pid, os.strerror(ctypes.get_errno())
+    return made
+
+
+@contextlib.contextmanager
+def another_with_number(pid: int) -> Iterator[None]:
+    """A process of the victim that has the number of one that is gone."""
+    made = make_with_number(pid)
+    try:
+        yield
+    finally:
+        os.kill(made, signal.SIGKILL)
+        os.waitpid(made, 0)
+
+
+@contextlib.contextmanager
+def held_up(pid: int) -> Iterator[None]:
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        os.kill(pid, signal.SIGCONT)
+
+
+@pytest.mark.parametrize("old_kernel", [False, pytest.param(True, marks=filters)])
+def test_number_of_another_process_does_not_join(place: Place, old_kernel: bool) -> None:
+    """Who connected is gone before the agent looks, and another user's process has its number: that one is another."""
+    place.start(preexec_fn=without_peer_process if old_kernel else None)
+    with held_up(place.pid):
+        attack = place.attack("join_for_the_dead", place.socket_path, "waits")
+        pid = place.result(attack)["pid"]
+        (place.proc / str(pid)).symlink_to(f"/proc/{pid}")
+        with another_with_number(pid):
+            os.kill(place.pid, signal.SIGCONT)
+            attack.communicate("go\n", timeout=DEADLINE_S)
+            report = place.message("report")
+            assert attack.returncode == 3, "it has joined"
+            assert report["processes"] == []
+
+
+@pytest.mark.parametrize("old_kernel", [False, pytest.param(True, marks=filters)])
+def test_number_of_another_process_does_not_stay(place: Place, old_kernel: bool) -> None:
+    """Who joined is gone, its connection is held open, and another process has its number."""
+    place.start(preexec_fn=without_peer_process if old_kernel else None)
+    attack = place.attack("die_after_join", place.socket_path)
+    pid = place.result(attack)["joined"]
+    (place.proc / str(pid)).symlink_to(f"/proc/{pid}")
+    place.message("report", lambda r: [p["pid"] for p in r["processes"]] == [pid])
+    with held_up(place.pid):
+        assert attack.stdin is not None
+        attack.stdin.write("go\n")
+        attack.stdin.flush()
+        assert place.result(attack)["gone"] == pid
+        with another_with_number(pid):
+            os.kill(place.pid, signal.SIGCONT)
+            place.message("report", lambda r: r["processes"] == [])
+
+
 def test_nobody_joins_for_the_dead(place: Place) -> None:
     place.start()
     result = place.attacked("join_for_the_dead", place.socket_path)
@@ -240,6 +316,7 @@ def test_limit_of_one_user(place: Place) -> None:
     many[0].kill()
     wait_until(lambda: place.pages() == 6, "the place to be free")
     assert place.join_as(ATTACKER).greeting == "joined"
+    wait_for_log(place, f"5 of them of user {ATTACKER}")
     assert place.log.read_text().count(f"5 of them of user {ATTACKER}") == 1, place.log.read_text()
 
 
@@ -254,38 +331,39 @@ def test_silent_connections_keep_nobody_out(place: Place) -> None:
     for _ in range(15):
         assert place.join_as(VICTIM).greeting == "joined"
         most = max(most, place.descriptors())
-    assert most <= before + 15 + JOINING_PLACES + 16, "16: accepted and refused in one turn"
+    assert most <= before + EACH * (15 + JOINING_PLACES) + 16, "16: accepted and refused in one turn"
     place.goes_on(first)
     attack.kill()
-    wait_until(lambda: place.descriptors() <= before + 15, "the silent ones to go")
+    wait_until(lambda: place.descriptors() <= before + EACH * 15, "the silent ones to go")
 
 
 @pytest.mark.parametrize("joins", ["no", "yes"])
-def test_floods_cost_the_agent_little_and_keep_nobody_out(place: Place, joins: str) -> None:
+def test_floods_keep_nobody_out(place: Place, joins: str) -> None:
     place.start()
     place.join_as(VICTIM)
     before, used_s, began = place.descriptors(), place.used_s(), time.monotonic()
     attacks = [place.attack("flood", place.socket_path, 4, joins) for _ in range(2)]
-    while time.monotonic() < began + 3.5:
+    while any(attack.poll() is None for attack in attacks):
         program = place.join_as(VICTIM)
         assert program.greeting == "joined"
         program.kill()
         place.message("report")
-        assert place.descriptors() <= before + 1 + JOINING_PLACES + 16
+        assert place.descriptors() <= before + EACH * (1 + JOINING_PLACES) + 16
     results = [place.result(attack) for attack in attacks]
     share = (place.used_s() - used_s) / (time.monotonic() - began)
     print(f"{joins=}: {share:.1%} of a CPU; {results}")
-    # 20% by design (CLIENTS_WORK_PERCENT), with room for the reports that joins of the victim cause.
-    assert share < 0.6, results
+    # What serving takes at most, whatever comes: test_turns.c.
+    # 100 at once and 20 a second: the time is measured from before the first to after the last.
     managed = sum(result.get("status 0", 0) for result in results)
     assert managed <= 100 + 20 * (time.monotonic() - began) + 1, results
+    wait_for_log(place, "said once")
     assert place.log.read_text().count("said once") == 1
     wait_until(lambda: place.descriptors() <= before, "all of them to go")
 
 
 def test_flooding_user_is_shut_out_and_let_in_again(place: Place) -> None:
     place.start()
-    result = place.attacked("flood", place.socket_path, 1, "yes")
+    result = place.attacked("flood_until_barred", place.socket_path)
     probe = place.directory / "probe"
     probe.touch()
     entries = b"".join(struct.pack("<HHI", *one) for one in [(1, 6, 2**32 - 1), (4, 6, 2**32 - 1), (32, 6, 2**32 - 1)])
@@ -293,9 +371,9 @@ def test_flooding_user_is_shut_out_and_let_in_again(place: Place) -> None:
         os.setxattr(probe, "system.posix_acl_access", struct.pack("<I", 2) + entries)
     except OSError:
         pytest.skip(f"no access control lists on the file system of {place.directory}")
-    assert result.get("EACCES", 0) > 0, result
+    assert result["barred"], result
     assert place.join_as(VICTIM).greeting == "joined"
-    wait_until(lambda: place.join_as(ATTACKER).greeting == "joined", "the user to be let in again", 60)
+    wait_until(lambda: place.join_as(ATTACKER).greeting == "joined", "the user to be let in again")
     assert "system.posix_acl_access" not in os.listxattr(place.socket_path)
     assert place.socket_path.stat().st_mode & 0o777 == 0o666
 
@@ -325,7 +403,7 @@ def test_lack_of_descriptors_is_no_busy_loop(place: Place) -> None:
     assert place.used_s() - used_s < 0.3, "it spins"
     attack.kill()
     wait_until(lambda: place.join_as(VICTIM).greeting == "joined", "room again")
-    assert "20 descriptors" in place.log.read_text()
+    wait_for_log(place, "20 descriptors")
 
 
 # Crashes
@@ -347,11 +425,20 @@ def test_garbage_packets(place: Place, seed: int) -> None:
 
 def without_passrights() -> None:
     """To be called in a child: setsockopt(SO_PASSRIGHTS) fails from now on as it does before Linux 6.16."""
+    without_option(54, 83)
+
+
+def without_peer_process() -> None:
+    """The same for getsockopt(SO_PEERPIDFD), which is of Linux 6.5."""
+    without_option(55, 77)
+
+
+def without_option(system_call: int, option: int) -> None:
     instructions = [
         (0x20, 0, 0, 0),  # load the system call's number
-        (0x15, 0, 3, 54),  # setsockopt
+        (0x15, 0, 3, system_call),
         (0x20, 0, 0, 16 + 2 * 8),  # load its third argument
-        (0x15, 0, 1, 83),  # SO_PASSRIGHTS
+        (0x15, 0, 1, option),
         (0x06, 0, 0, 0x00050000 | 92),  # ENOPROTOOPT
         (0x06, 0, 0, 0x7FFF0000),  # allow
     ]
@@ -362,8 +449,7 @@ def without_passrights() -> None:
         os._exit(99)
 
 
-@pytest.mark.skipif(os.uname().machine != "x86_64", reason="the filter is for x86-64's system calls")
-@pytest.mark.parametrize("old_kernel", [False, True])
+@pytest.mark.parametrize("old_kernel", [False, pytest.param(True, marks=filters)])
 def test_attached_descriptors(place: Place, old_kernel: bool) -> None:
     """They are not kept, and those whose last close takes hours do not hold the agent up."""
     place.start(preexec_fn=without_passrights if old_kernel else None)
@@ -410,7 +496,7 @@ def test_socket_directory_that_others_can_write_is_refused(place: Place, mode: i
         assert place.join_as(VICTIM).greeting == "joined"
         return
     command = [str(AGENT), "--socket", str(place.socket_path), "--sysfs", str(place.sysfs), "--standalone"]
-    result = subprocess.run(command, check=False, capture_output=True, text=True, timeout=20)
+    result = subprocess.run(command, check=False, capture_output=True, text=True, timeout=DEADLINE_S)
     assert result.returncode == 1 and f"directory {run}: " in result.stderr and "755" in result.stderr
     assert not place.socket_path.exists()
 
@@ -425,7 +511,7 @@ def test_symbolic_link_in_place_of_the_socket(place: Place) -> None:
     place.socket_path.symlink_to(target)
     os.chown(place.socket_path, ATTACKER, ATTACKER, follow_symlinks=False)
     command = [str(AGENT), "--socket", str(place.socket_path), "--sysfs", str(place.sysfs), "--standalone"]
-    result = subprocess.run(command, check=False, capture_output=True, text=True, timeout=20)
+    result = subprocess.run(command, check=False, capture_output=True, text=True, timeout=DEADLINE_S)
     assert result.returncode == 1 and "something else is there" in result.stderr
     assert target.read_text() == "precious" and target.stat().st_mode & 0o777 == 0o644
 

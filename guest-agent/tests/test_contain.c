@@ -1,6 +1,7 @@
 #include <errno.h>
 #include <sched.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -8,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -221,6 +223,41 @@ static void test_masks_remembered(void **state)
     masks_free(&masks);
 }
 
+/* A thread that was listed and has ended: its number may be another process's by now, here a child's. */
+static void test_numbers_are_looked_up_again(void **state)
+{
+    const struct fake *fake = *state;
+    cpu_set_t before, after;
+    struct masks masks = {0};
+    struct cpu_set set = {0};
+    char path[256];
+    pid_t other = fork();
+    if (other == 0) {
+        pause();
+        _exit(0);
+    }
+    assert_int_equal(sched_getaffinity(other, sizeof(before), &before), 0);
+    for (uint32_t cpu = 0; cpu < CPU_SETSIZE && cpu_set_count(&set) == 0; cpu++)
+        if (CPU_ISSET(cpu, &before))
+            cpu_set_add(&set, cpu);
+    put(fake->proc, "70/task/none", "");
+    snprintf(path, sizeof(path), "%s/70/task/%d", fake->proc, (int)other);
+    assert_int_equal(symlink("gone", path), 0); /* is listed, and is not there when it is looked at */
+    assert_int_equal(masks_narrow(&masks, fake->proc, 70, &set, false), 0);
+    assert_int_equal(sched_getaffinity(other, sizeof(after), &after), 0);
+    bool untouched = CPU_EQUAL(&before, &after);
+    /* Were it there, it would be narrowed. */
+    assert_int_equal(unlink(path), 0);
+    assert_int_equal(mkdir(path, 0755), 0);
+    assert_int_equal(masks_narrow(&masks, fake->proc, 70, &set, false), 0);
+    assert_int_equal(sched_getaffinity(other, sizeof(after), &after), 0);
+    kill(other, SIGKILL);
+    waitpid(other, NULL, 0);
+    masks_free(&masks);
+    assert_true(untouched);
+    assert_int_equal(CPU_COUNT(&after), 1);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -229,6 +266,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_plan, make_fake, remove_fake),
         cmocka_unit_test_setup_teardown(test_enter_fails, make_fake, remove_fake),
         cmocka_unit_test_setup_teardown(test_masks_remembered, make_fake, remove_fake),
+        cmocka_unit_test_setup_teardown(test_numbers_are_looked_up_again, make_fake, remove_fake),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from rig import DEADLINE_S, PROGRAM, Program, Rig, as_user, wait_until
+from rig import DEADLINE_S, NEVER, PROGRAM, Program, Rig, as_user, wait_for_log, wait_until, without_a_period
 
 USER, OTHER = 61236, 61237  # nobody has these numbers
 NAMESPACES = ["unshare", "--user", "--map-root-user", "--pid", "--mount", "--fork", "--kill-child"]
@@ -21,7 +21,9 @@ INSIDE = 'mount --bind "$1" /mnt && exec "$2" /mnt/agent.sock'
 
 def possible(user: int | None = None) -> bool:
     command = [*NAMESPACES, "mount", "--bind", "/tmp", "/mnt"]
-    return subprocess.run(command, check=False, capture_output=True, timeout=60, **as_user(user)).returncode == 0
+    return (
+        subprocess.run(command, check=False, capture_output=True, timeout=DEADLINE_S, **as_user(user)).returncode == 0
+    )
 
 
 def children(pid: int) -> list[int]:
@@ -83,11 +85,11 @@ def test_joins_by_its_number_outside_and_is_measured(place: Place) -> None:
 
 
 def test_crash_of_a_container_frees_its_share(place: Place) -> None:
-    place.start("--period-ms", "5000")
+    place.start(*NEVER)
     contained, outside = place.contain(), place.join()
     wait_until(lambda: (contained.team(), outside.team()) == (2, 2), "equal shares")
     os.kill(children(contained.pid)[0], signal.SIGKILL)
-    wait_until(lambda: outside.team() == 4, "the share of the dead one", deadline_s=4)
+    without_a_period(outside, lambda: outside.team() == 4, "the share of the dead one")
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="to run programs as several users the tests must be root's")
@@ -97,7 +99,7 @@ def test_containers_count_for_the_user_who_made_them(place: Place) -> None:
     place.start("--per-user", "2", "--proc", "/proc")
     first, second, third = place.contain(USER), place.join_as(USER), place.contain(USER)
     assert [first.greeting, second.greeting, third.greeting] == ["joined", "joined", "status 2 version 2"]
-    assert f"2 of them of user {USER} " in place.log.read_text()
+    wait_for_log(place, f"2 of them of user {USER} ")
     assert place.contain(OTHER).greeting == "joined", "another user's container"
     second.kill()
     place.message("report", lambda r: len(r["processes"]) == 2)
@@ -114,7 +116,7 @@ def test_containers_of_root_count_for_themselves(place: Place) -> None:
     again = Program(place.socket_path, command=[*inside, str(place.program), str(place.socket_path)])
     place.programs.append(again)
     assert again.greeting == "status 2 version 2", "the second of the first container"
-    assert "of user namespace 40" in place.log.read_text()
+    wait_for_log(place, "of user namespace 40")
     assert place.join().greeting == place.join().greeting == "joined", "root itself"
 
 

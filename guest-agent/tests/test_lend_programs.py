@@ -62,7 +62,7 @@ def test_an_idle_program_has_its_share_with_its_first_section(rig: Rig, programs
     wait_until(lambda: idle.say("section") >= 1 and observer.team() == 2, "the idle program to join")
     busy.say("compute")
     for _ in range(5):  # a period may come in between, but not each time
-        wait_until(lambda: busy.say("team") == 4 and observer.asked() > 0, "the busy one to have all", 60)
+        wait_until(lambda: busy.say("team") == 4 and observer.asked() > 0, "the busy one to have all")
         beat = observer.beat()
         team = idle.say("section")
         if team == 2:  # else it is not asked to call yet: what it ran to join was in vain

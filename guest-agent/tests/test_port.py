@@ -12,10 +12,9 @@ import time
 from pathlib import Path
 
 import pytest
-from rig import KEEPS_NOTHING, Message, Rig, wait_until
+from rig import KEEPS_NOTHING, NEVER, Message, Rig, wait_until
 
 WIRE = Path(__file__).parent.parent / "wire"
-PERIOD_S = 0.05  # the rig's
 GROWTH_KIB = 1024  # of an agent that keeps nothing
 
 
@@ -75,22 +74,19 @@ def test_a_host_that_reads_again_gets_the_newest(rig: Rig) -> None:
 
 
 def test_agent_that_was_held_up(rig: Rig) -> None:
-    """One period lasts seconds: no reports are made up for, no figure is beyond what can be, and it goes on."""
+    """One period lasts seconds: no figure is beyond what can be, and it goes on. Nothing made up for: test_turns.c"""
     rig.start()
     program = rig.join()
     program.say("busy 1")
     rig.message("report", lambda r: r["demand"] == 4)
     assert rig.process is not None
     rig.process.send_signal(signal.SIGSTOP)
-    time.sleep(2.0)  # what the test is about
+    time.sleep(2.0)  # what the test is about: nothing is judged by it
     rig.process.send_signal(signal.SIGCONT)
     sequence = rig.allocate(2)
     reports: list[Message] = []
-    began = time.monotonic()
     while not reports or reports[-1]["sequence"] != sequence:
         reports.append(rig.message("report"))
-    # None for the periods that were missed: at most what the time since then brings, and what had been sent before.
-    assert len(reports) <= 10 + (time.monotonic() - began) / PERIOD_S * 2, len(reports)
     for _ in range(10):
         reports.append(rig.message("report"))
     assert all(0 <= report["busy"] <= 4 for report in reports), [report["busy"] for report in reports]
@@ -238,7 +234,7 @@ def test_hello_after_half_a_line(rig: Rig) -> None:
 
 
 def test_without_a_host(rig: Rig) -> None:
-    rig.start("--standalone", "--period-ms", "5000")  # newcomers stay newcomers
+    rig.start("--standalone", *NEVER)  # newcomers stay newcomers
     first, second = rig.join(), rig.join()
     wait_until(lambda: (first.team(), second.team()) == (2, 2), "equal shares")
     assert rig.stop() == 0 and not rig.socket_path.exists()

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from machine import NPB, SOMEBODY, SOMEBODY_ELSE, Machine, Status, ask, end, user_of
-from rig import AGENT, Program, Rig, listens, wait_until
+from rig import AGENT, DEADLINE_S, Program, Rig, listens, wait_for_log, wait_until
 
 ROOT = os.geteuid() == 0
 LEARN = 1
@@ -152,7 +152,7 @@ def test_threads_of_the_environment(rig: Rig, monkeypatch: pytest.MonkeyPatch) -
     rig.start("--standalone")
     program = rig.join()
     wait_until(lambda: program.team() == 2, "as many as OMP_NUM_THREADS says")
-    assert "OMP_NUM_THREADS" in rig.log.read_text()
+    wait_for_log(rig, "OMP_NUM_THREADS")
     program.kill()
     rig.programs.clear()
     assert rig.stop() == 0
@@ -176,7 +176,7 @@ def test_policies_and_the_signals_that_change_them(rig: Rig) -> None:
     rig.process.send_signal(signal.SIGUSR1)
     wait_until(lambda: teams(first, second) == (2, 2), "equal shares after SIGUSR1")
     rig.process.send_signal(signal.SIGUSR1)
-    assert "policy equipartition from now on" in rig.log.read_text()
+    wait_for_log(rig, "policy equipartition from now on")
     rig.process.send_signal(signal.SIGUSR2)
     wait_until(lambda: teams(first, second) == (3, 1), "max-speedup after SIGUSR2")
 
@@ -265,8 +265,8 @@ def test_background_load_is_that_of_the_agents_own_cpus(rig: Rig) -> None:
         keep_busy(rig, loads)
         return float(status_of(rig)["cpus"]["background"])
 
-    until = time.monotonic() + 2
-    while time.monotonic() < until:
+    observer = rig.join()  # idle: shows the agent's periods
+    while observer.beat() < 40:
         assert background({0: 1.0, 3: 1.0}) < 0.3, "the others' CPUs are no load here"
     wait_until(lambda: background({0: 1.0, 1: 1.0}) > 0.7, "load on a CPU of its own")
     wait_until(lambda: background({0: 1.0, 1: 1.0}) > 0.7 and handed_out(rig) == 1, "one CPU left to it")
@@ -283,7 +283,8 @@ def test_background_load_is_not_taken_from_the_bound(rig: Rig) -> None:
     def handed_out_under_load() -> int:
         keep_busy(rig, {0: 1.0, 1: 0.9})
         status = status_of(rig)
-        return int(status["cpus"]["handed_out"]) if status["cpus"]["background"] > 1.7 else 0
+        known = 1.7 < status["cpus"]["background"] < 2.2  # it wavers where this test gets no CPU for a while
+        return int(status["cpus"]["handed_out"]) if known else 0
 
     wait_until(lambda: handed_out_under_load() > 0, "the load of two CPUs")
     assert handed_out_under_load() in {0, 2}, "what is left of four CPUs, and not two less two"
@@ -310,7 +311,7 @@ def test_background_load_is_not_taken_from_the_bound(rig: Rig) -> None:
     ],
 )
 def test_usage_errors(arguments: list[str], words: list[str]) -> None:
-    result = subprocess.run([AGENT, *arguments], check=False, capture_output=True, text=True, timeout=20)
+    result = subprocess.run([AGENT, *arguments], check=False, capture_output=True, text=True, timeout=DEADLINE_S)
     assert result.returncode == 2 and result.stderr.count("\n") == 1
     assert all(word in result.stderr for word in words)
 
@@ -319,7 +320,7 @@ def test_usage_errors(arguments: list[str], words: list[str]) -> None:
 
 
 def finished(program: subprocess.Popen[str]) -> str:
-    text, _ = program.communicate(timeout=300)
+    text, _ = program.communicate(timeout=10 * DEADLINE_S)
     assert program.returncode == 0 and "SUCCESSFUL" in text and "UNSUCCESSFUL" not in text, text
     return text
 
@@ -333,7 +334,7 @@ def test_two_real_programs(machine: Machine) -> None:
     cpus = len(os.sched_getaffinity(0))
     agent = machine.start("--no-background")
     one = machine.run("cg.S", NPB_REPEAT="10000")
-    wait_until(lambda: shares(machine) == {one.pid: cpus}, "all CPUs for one program", 60)
+    wait_until(lambda: shares(machine) == {one.pid: cpus}, "all CPUs for one program")
     two = machine.run("cg.S", NPB_REPEAT="10000")
     seen: list[dict[int, int]] = []
 
@@ -341,17 +342,17 @@ def test_two_real_programs(machine: Machine) -> None:
         seen.append(shares(machine))
         return seen[-1].keys() == {one.pid, two.pid}
 
-    wait_until(both, "both in the table", 60)
+    wait_until(both, "both in the table")
     assert all(sum(row.values()) <= max(cpus, len(row)) for row in seen), seen
     agent.send_signal(signal.SIGUSR1)
     wait_until(
-        lambda: both() and max(seen[-1].values()) - min(seen[-1].values()) <= cpus % 2, "equal shares after SIGUSR1", 60
+        lambda: both() and max(seen[-1].values()) - min(seen[-1].values()) <= cpus % 2, "equal shares after SIGUSR1"
     )
     status = machine.status()
     assert (status["policy"], status["mode"], status["joined"]) == ("equipartition", "standalone", 2)
     assert [row["name"] for row in status["processes"]] == ["cg.S", "cg.S"]
     one.kill()
-    wait_until(lambda: both() or seen[-1] == {two.pid: cpus}, "all CPUs for the one that is left", 60)
+    wait_until(lambda: both() or seen[-1] == {two.pid: cpus}, "all CPUs for the one that is left")
 
 
 def test_real_programs_compute_right(machine: Machine) -> None:
@@ -367,16 +368,16 @@ def test_agent_that_is_confined_hands_out_one(machine: Machine) -> None:
     first = min(os.sched_getaffinity(0))
     machine.start("--no-background", prefix=("taskset", "-c", str(first)))
     program = machine.run("cg.S", NPB_REPEAT="10000")
-    wait_until(lambda: shares(machine) == {program.pid: 1}, "its one CPU", 60)
+    wait_until(lambda: shares(machine) == {program.pid: 1}, "its one CPU")
     assert machine.status()["cpus"]["mine"] == 1
     assert machine.process is not None
     os.sched_setaffinity(machine.process.pid, os.sched_getaffinity(0))
-    wait_until(lambda: machine.status()["cpus"]["mine"] == len(os.sched_getaffinity(0)), "what it may use now", 60)
+    wait_until(lambda: machine.status()["cpus"]["mine"] == len(os.sched_getaffinity(0)), "what it may use now")
     # The first program was told one thread, and stays there.
     later = machine.run("cg.S", NPB_REPEAT="10000")
-    wait_until(lambda: later.pid in shares(machine), "a second program", 60)
+    wait_until(lambda: later.pid in shares(machine), "a second program")
     end(program)
-    wait_until(lambda: shares(machine) == {later.pid: len(os.sched_getaffinity(0))}, "all of it", 60)
+    wait_until(lambda: shares(machine) == {later.pid: len(os.sched_getaffinity(0))}, "all of it")
 
 
 @pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="needs two CPUs")
@@ -384,10 +385,10 @@ def test_program_that_is_confined_gets_no_more_threads_than_cpus(machine: Machin
     cpus = os.sched_getaffinity(0)
     machine.start("--no-background")
     program = machine.run("cg.S", prefix=("taskset", "-c", str(min(cpus))), NPB_REPEAT="10000")
-    wait_until(lambda: shares(machine) == {program.pid: 1}, "one thread for one CPU", 60)
+    wait_until(lambda: shares(machine) == {program.pid: 1}, "one thread for one CPU")
     for thread in (int(entry.name) for entry in Path(f"/proc/{program.pid}/task").iterdir()):
         os.sched_setaffinity(thread, cpus)
-    wait_until(lambda: shares(machine) == {program.pid: len(cpus)}, "all, now that it may", 60)
+    wait_until(lambda: shares(machine) == {program.pid: len(cpus)}, "all, now that it may")
 
 
 @pytest.mark.skipif(not ROOT, reason="needs root, to become somebody else")
@@ -405,13 +406,11 @@ def test_for_a_user_without_privileges(machine: Machine) -> None:
     wait_until(
         lambda: program.pid in [row["pid"] for row in machine.status(user=SOMEBODY, **place)["processes"]],
         "the program in the user's table",
-        60,
     )
     cpus = len(os.sched_getaffinity(0))
     wait_until(
         lambda: [row["threads"] for row in machine.status(user=SOMEBODY, **place)["processes"]] == [cpus],
         "all CPUs",
-        60,
     )
 
 
@@ -426,7 +425,7 @@ def test_a_place_that_is_not_the_users_alone_is_refused(machine: Machine) -> Non
         check=False,
         capture_output=True,
         text=True,
-        timeout=20,
+        timeout=DEADLINE_S,
         env={**os.environ, "XDG_RUNTIME_DIR": str(runtime)},
         **user_of(SOMEBODY),
     )
@@ -441,17 +440,26 @@ def test_programs_do_not_join_somebody_elses_agent_at_the_users_place(machine: M
     place = {"XDG_RUNTIME_DIR": str(runtime)}
     agent = runtime / "vscaf" / "agent.sock"
     machine.socket_path = agent
-    machine.start("--no-background", user=SOMEBODY_ELSE)
+    machine.start("--no-background", "--log-level", "debug", user=SOMEBODY_ELSE)
     machine.socket_path = None
     for user, joined in ((SOMEBODY_ELSE, 1), (SOMEBODY, 0)):
-        program = machine.run("cg.S", user=user, NPB_REPEAT="10000", **place)
+        # A second thread that spins would take ages on a busy machine, and one looks for an agent as well.
+        amount = {"NPB_REPEAT": "10000"} if joined else {"NPB_REPEAT": "200", "OMP_NUM_THREADS": "1"}
+        program = machine.run("cg.S", user=user, **amount, **place)
         if joined:
-            wait_until(lambda: ask(agent)["joined"] == 1, "the agent's own user joins", 60)
+            wait_until(lambda: ask(agent)["joined"] == 1, "the agent's own user joins")
+            wait_until(lambda pid=program.pid: f"process {pid} " in machine.log.read_text(), "the log's word of it")
         else:
-            time.sleep(2.5)  # twice it looks for an agent
-            assert ask(agent)["joined"] == 0
+            finished(program)  # it looks for an agent when it starts, and once a second
+            assert f"process {program.pid} " not in machine.log.read_text(), "it has joined"
         end(program)
         wait_until(lambda: ask(agent)["joined"] == 0, "it is gone")
+
+
+def used_s(pid: int) -> float:
+    """CPU time."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def speedup_known(machine: Machine, pid: int) -> bool:
@@ -463,16 +471,14 @@ def test_words_of_scafs_programs(machine: Machine) -> None:
     """Alone, nothing is learned; unless SCAF_LAZY_EXPERIMENTS is 0, and never with SCAF_DISABLE_EXPERIMENTS."""
     machine.start("--no-background", "--learn-budget", "20")
     eager = machine.run("cg.S", NPB_REPEAT="10000", SCAF_LAZY_EXPERIMENTS="0")
-    wait_until(lambda: eager.pid in shares(machine), "the eager program", 60)
-    began = time.monotonic()
-    wait_until(lambda: speedup_known(machine, eager.pid), "speedup without competition", 200)
-    took_s = time.monotonic() - began
+    wait_until(lambda: eager.pid in shares(machine), "the eager program")
+    wait_until(lambda: speedup_known(machine, eager.pid), "speedup without competition")
+    took_s = used_s(eager.pid)
     end(eager)
     for words in ({"SCAF_LAZY_EXPERIMENTS": "0", "SCAF_DISABLE_EXPERIMENTS": "1"}, {}):
         program = machine.run("cg.S", NPB_REPEAT="10000", **words)
-        wait_until(lambda program=program: program.pid in shares(machine), "a program that learns nothing", 60)
-        until = time.monotonic() + took_s
-        while time.monotonic() < until:
+        wait_until(lambda program=program: program.pid in shares(machine), "a program that learns nothing")
+        while used_s(program.pid) < took_s:  # as much computing as made it known
             assert not speedup_known(machine, program.pid), words
             time.sleep(0.1)
         end(program)

@@ -41,6 +41,7 @@
 #define VSCAF_PROGRAM_OVERRIDE 32u /* VSCAF_MALLEABLE said what it is */
 #define VSCAF_PROGRAM_NO_COUNTERS 64u /* the metric ipc was asked for, and there is no counter: rate is used */
 #define VSCAF_PROGRAM_MASTERS 128u /* several threads start top-level sections: its speedup is not learned */
+#define VSCAF_PROGRAM_UNREAD 256u  /* the code of a section could not be read, and it may keep thread-private data */
 
 /* vscaf_page.malleable, as the shim treats the program now. */
 enum vscaf_malleable {
@@ -125,7 +126,7 @@ struct vscaf_page {
     _Atomic uint32_t team_last;        /* team size of the last section that started */
     _Atomic uint32_t sections_used;
     _Atomic uint32_t malleable;        /* enum vscaf_malleable */
-    _Atomic uint32_t team_most;        /* the largest team that its rules still allow; 0: no bound but team_limit */
+    _Atomic uint32_t team_most;        /* the largest team that its rules and its user still allow; 0: no bound but team_limit */
     uint8_t pad_process[56];
 
     /* What the process learned. Written by the shim. The estimates are a seqlock: `estimates_sequence` is odd while
