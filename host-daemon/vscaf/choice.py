@@ -18,7 +18,7 @@ def shown_pool(
 ) -> PoolState:
     """The pool and *domains* as policies see them at the time now_s, in seconds.
 
-    newcomer_s: for how long a domain that has begun to compute is a newcomer.
+    newcomer_s: for how long a domain that computes after a long rest, or runs other programs, is a newcomer.
     """
     states = tuple([_shown_domain(pool, domain, newcomer_s, now_s) for domain in domains])
     return PoolState(len(pool.cpus), pool.topology.chunk, now_s, states)
@@ -27,7 +27,6 @@ def shown_pool(
 def _shown_domain(pool: HostPool, domain: ManagedDomain, newcomer_s: float, now_s: float) -> DomainState:
     rules, maximum = domain.rules, domain.maximum
     has = domain.goal.partition if domain.goal is not None else domain.held & pool.cpus
-    since_s = domain.demand_since_s
     state = DomainState(
         name=domain.name,
         minimum=min(rules.minimum, maximum),
@@ -37,11 +36,11 @@ def _shown_domain(pool: HostPool, domain: ManagedDomain, newcomer_s: float, now_
         demand=domain.demand,
         allocation=len(has),
         may_rest=pool.rest_of(rules) != "keep",
-        scaf_weight=domain.scaf_weight,
-        newcomer=since_s is not None and now_s - since_s < newcomer_s,
-        points=domain.points,
+        scaf_weight=None if domain.faulty else domain.scaf_weight,
+        newcomer=domain.demand > 0 and now_s - domain.newcomer_since_s < newcomer_s,
+        points=() if domain.faulty else domain.points,
     )
-    if domain.goal is None or domain.standing is None or not domain.standing.lost:
+    if domain.standing is None or not domain.standing.lost:
         return state
     # Nobody knows where it runs: it keeps what it was to have, and nobody else gets it.
     return replace(state, minimum=max(1, len(has)), maximum=max(1, len(has)), demand=len(has), may_rest=not has)
@@ -49,8 +48,20 @@ def _shown_domain(pool: HostPool, domain: ManagedDomain, newcomer_s: float, now_
 
 def chosen_policy(chosen: PolicyConfig, pool: PoolState) -> Policy:
     """The policy that *chosen* names, after it has shared *pool* once. UsageError where that cannot be."""
+    return tried_policy(loaded_policy(chosen), chosen, pool)
+
+
+def loaded_policy(chosen: PolicyConfig) -> Policy:
+    """The policy that *chosen* names: reads what is installed and imports it, so it may take long. UsageError."""
     try:
-        policy = load_policy(chosen.name)
+        return load_policy(chosen.name)
+    except PolicyError as error:
+        raise UsageError(str(error)) from error
+
+
+def tried_policy(policy: Policy, chosen: PolicyConfig, pool: PoolState) -> Policy:
+    """*policy*, the one that *chosen* names, after it has shared *pool* once. UsageError where that cannot be."""
+    try:
         decide(pool, policy, chosen.options)
     except PolicyError as error:
         raise UsageError(str(error)) from error

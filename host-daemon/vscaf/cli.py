@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import os
 import sys
 from pathlib import Path
 
@@ -31,14 +32,21 @@ policy.add_command(check)
 
 
 @main.command(short_help="Run the daemon in the foreground.")
-@click.option("--config", "path", type=click.Path(path_type=Path), default=DEFAULT_CONFIG, show_default=True)
+@click.option(
+    "--config",
+    "path",
+    type=click.Path(path_type=Path),
+    default=DEFAULT_CONFIG,
+    show_default=True,
+    envvar="VSCAF_CONFIG",
+)
 @click.option("--verbose", is_flag=True, help="Log what is decided in every period, not only what changes.")
 @click.option("--help-config", is_flag=True, help="Print every key of the configuration with its default, and exit.")
 def daemon(path: Path, verbose: bool, help_config: bool) -> None:
     """Run the daemon in the foreground until SIGTERM or SIGINT; then put everything back as it was found.
 
     Exit status: 0 when everything was put back, 1 when something could not be, 2 when the configuration or libvirt
-    is not usable; then nothing was changed.
+    is not usable; then nothing was changed. 70 after an error that nobody has thought of: please report it.
     """
     if help_config:
         click.echo(HELP, nl=False)
@@ -58,12 +66,15 @@ def daemon(path: Path, verbose: bool, help_config: bool) -> None:
     except VscafError as error:
         click.echo(f"vscaf: {one_line(error)}", err=True)
         sys.exit(2)
+    except Exception:
+        logging.getLogger("vscaf").exception("please report this; the guard resumes what is suspended")
+        sys.exit(os.EX_SOFTWARE)
 
 
 @main.command("check-config", short_help="Say what is wrong with a configuration.")
-@click.argument("file", type=click.Path(path_type=Path), default=DEFAULT_CONFIG)
+@click.argument("file", type=click.Path(path_type=Path), default=DEFAULT_CONFIG, envvar="VSCAF_CONFIG")
 def check_config(file: Path) -> None:
-    """Say whether the daemon would take the configuration FILE (default: /etc/vscaf/vscaf.toml).
+    """Say whether the daemon would take the configuration FILE (default: VSCAF_CONFIG, else /etc/vscaf/vscaf.toml).
 
     Keys, values, groups and the policy with its options are checked. libvirt is not asked, so whether the pool's CPUs
     and the domains exist is seen when the daemon starts.

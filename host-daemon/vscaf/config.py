@@ -82,14 +82,6 @@ class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
             return online - self.pool_cpus
         return parse_cpu_list(self.reserve) & online
 
-    def domain(self, name: str) -> DomainConfig:
-        """What this file says of domain *name*: its table, or else the defaults."""
-        return self.domains.get(name) or DomainConfig()
-
-    def rest_of(self, name: str) -> str | None:
-        """Where domain *name* rests by this file; None: by what the host has."""
-        return self.domain(name).rest or self.rest
-
 
 def parse_address(text: str) -> tuple[str, int]:
     """Address and port of "127.0.0.1:9753" or "[::1]:9753". ValueError on anything else: a name could mean several."""
@@ -172,7 +164,7 @@ metrics_address = "127.0.0.1:9753"   # Prometheus metrics over HTTP, to whoever 
 period_ms = 250                   # observe and decide this often
 deadline_ms = 400                 # a guest that has not shrunk by then is contained
 call_timeout_ms = 5000            # a libvirt call that takes longer is given up
-newcomer_ms = 2000                # a domain that starts computing gets an equal share this long
+newcomer_ms = 2000                # who computes after a long rest, or other programs, gets an equal share this long
 exploration_percent = 1.0         # of the sum of speedups that trying other splits may cost on average; 0: none
 
 rest = "share"                    # reserve | share | keep; unset: reserve where the host has one, else share

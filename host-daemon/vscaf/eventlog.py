@@ -47,10 +47,12 @@ class Kind(StrEnum):
     KNOWN = "known"
     REFUSED = "refused"
     POOL = "pool"
+    FAULT = "fault"
+    RECOVERED = "recovered"
     LOST = "lost"
 
 
-WARNINGS = frozenset({Kind.UNKNOWN, Kind.REFUSED, Kind.FOREIGN, Kind.UNMANAGED})
+WARNINGS = frozenset({Kind.UNKNOWN, Kind.REFUSED, Kind.FOREIGN, Kind.UNMANAGED, Kind.FAULT})
 """What somebody should look at: logged as warnings."""
 
 

@@ -2,7 +2,7 @@
 
 import logging
 
-from vscaf.errors import DomainGone, HypervisorError
+from vscaf.errors import DomainGone, HypervisorError, HypervisorUnreachable
 from vscaf.hypervisor.interface import Hypervisor
 from vscaf.hypervisor.values import DomainKey, DomainSeen, DomainSettings
 
@@ -14,7 +14,8 @@ async def put_pins_back(
 ) -> DomainSettings:
     """Puts the pins of all threads back as *found*, but for the parts that are *spared*; what there was before.
 
-    HypervisorError where the host refuses one; those after it are then not put back either.
+    HypervisorError where the host refuses one; those after it are then not put back either. vCPUs that are not plugged
+    now come last, and one more thing is no failure: a driver that refuses pins of such.
     """
     now = await host.settings(key)
     anywhere = frozenset[int]().union(*found.vcpu_pins.values())
@@ -32,6 +33,15 @@ async def put_pins_back(
     }
     if threads and "iothreads" not in spared:
         await host.pin_iothreads(key, threads)
+    absent = {vcpu: meant.get(vcpu, now.unpinned or anywhere) for vcpu in now.unplugged_pins}
+    absent = {vcpu: cpus for vcpu, cpus in absent.items() if now.unplugged_pins[vcpu] != cpus}
+    if absent and "vcpus" not in spared:
+        try:
+            await host.pin_vcpus(key, absent)
+        except (DomainGone, HypervisorUnreachable):
+            raise
+        except HypervisorError as error:
+            log.warning("domain %s: pins of vCPUs that are not plugged stay: %s", key.uuid, error)
     return now
 
 

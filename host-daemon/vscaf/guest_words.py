@@ -38,6 +38,11 @@ class GuestWords:
         """Whether the guest has confirmed what it was told last."""
         return self.link is not None and self.link.acknowledged == self._sequence
 
+    @property
+    def sequence(self) -> int:
+        """The number of what the guest was told last."""
+        return self._sequence
+
     def relink(self, link: Link | None) -> None:
         """Its channel is another one: whoever is there has been told nothing."""
         self.link, self._sent_to = link, -1

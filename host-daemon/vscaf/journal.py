@@ -6,9 +6,15 @@ for a while all the same: libvirt saves a domain with the pins that it has, so a
 after a reboot, comes back with pins that vscaf gave it.
 """
 
+import contextlib
+import errno
 import fcntl
+import hashlib
 import logging
 import os
+import tempfile
+import threading
+import time
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import IO
@@ -16,13 +22,16 @@ from typing import IO
 import msgspec
 
 from vscaf.errors import UsageError, VscafError
-from vscaf.hypervisor.values import DomainKey, DomainSettings
+from vscaf.hypervisor.values import DomainKey, DomainSeen, DomainSettings
 
 log = logging.getLogger(__name__)
 
 JOURNAL_VERSION = 3
 READABLE_VERSIONS = (1, 2, 3)  # earlier ones lacked what has a default below
 DEPARTED_MOST = 256
+DAEMON = "daemon"
+LOCK_PATIENCE_S, LOCK_GAP_S = 20.0, 0.05  # for whoever puts something back and then ends
+LOCKS = Path("/run/vscaf")
 
 
 class JournalError(VscafError):
@@ -78,7 +87,7 @@ class JournalEntry(msgspec.Struct, frozen=True, kw_only=True):
 
     `reach`: where it was meant to let the vCPUs run: the partition, the area that it rests on, or, where it is not to
     run, that of the pins that vscaf has given it (none: empty). `suspended`: vscaf has suspended it, or was about to,
-    and nothing is known of its having been resumed.
+    and nothing is known of its having been resumed. `started_ns`: see DomainSeen.
     """
 
     name: str
@@ -88,10 +97,17 @@ class JournalEntry(msgspec.Struct, frozen=True, kw_only=True):
     partition: list[int]
     reach: list[int] = []
     suspended: bool = False
+    started_ns: int = 0
 
     @property
     def key(self) -> DomainKey:
         return DomainKey(self.uuid, self.run_id)
+
+    def is_of(self, seen: DomainSeen) -> bool | None:
+        """Whether this is about the run that was seen, by its key and its start; None: by its key alone."""
+        if self.key != seen.key:
+            return False
+        return self.started_ns == seen.started_ns if self.started_ns and seen.started_ns else None
 
 
 class LeftAlone(msgspec.Struct, frozen=True, kw_only=True):
@@ -113,59 +129,130 @@ class JournalFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     left_alone: list[LeftAlone] = []
 
 
+class _Version(msgspec.Struct):
+    """What every version of the file has. Other fields are passed over: a later version may have more."""
+
+    version: int
+
+
+class Lock:
+    """The file *path*, locked until close() or the end of this process. `holder` is written into it.
+
+    Waits for a holder that is no daemon, since such a one ends by itself. UsageError where a daemon holds it, or
+    somebody else for long; the sentence begins with *subject*.
+
+    Only its owner can open the file: whoever can open it can lock it, and so keep every daemon from starting. It is
+    removed by close(), so what is locked counts only while it is still the file at *path*.
+    """
+
+    def __init__(self, path: Path, holder: str, subject: str) -> None:
+        self._path = path
+        end_s = time.monotonic() + LOCK_PATIENCE_S
+        self._file = self._opened()
+        while not self._taken():
+            self._file.seek(0)
+            other = self._file.read()  # empty: it has not been written yet
+            removed = not self._is_there()
+            self._file.close()
+            if not removed:
+                if other == DAEMON or time.monotonic() > end_s:
+                    raise UsageError(f"{subject}: another vscaf {other or DAEMON} uses it: stop that one first")
+                time.sleep(LOCK_GAP_S)
+            self._file = self._opened()
+        self._file.truncate(0)
+        self._file.write(holder)
+        self._file.flush()
+
+    def _opened(self) -> IO[str]:
+        descriptor = os.open(self._path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o600)
+        return os.fdopen(descriptor, "a+", encoding="utf-8")
+
+    def _taken(self) -> bool:
+        try:
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        except OSError:
+            self._file.close()
+            raise
+        return self._is_there()
+
+    def _is_there(self) -> bool:
+        """Whether the file that is open here is the one at the path."""
+        try:
+            return os.path.samestat(os.fstat(self._file.fileno()), self._path.stat())
+        except FileNotFoundError:
+            return False
+
+    def close(self) -> None:
+        """Gives it back. Harmless when called twice."""
+        if not self._file.closed:
+            with contextlib.suppress(OSError):  # a file that nobody has locked keeps nobody off
+                self._path.unlink(missing_ok=True)
+            self._file.close()
+
+
+def lock_hypervisor(uri: str, holder: str = DAEMON) -> Lock:
+    """Keeps every other vscaf, whatever its state directory, off the domains of libvirt at *uri*. UsageError as Lock.
+
+    What is locked goes by the words of the URI: two that mean the same libvirt are not recognized as such.
+    """
+    user = os.geteuid()
+    own = os.environ.get("XDG_RUNTIME_DIR") or f"{tempfile.gettempdir()}/vscaf-{user}"
+    directory = LOCKS if user == 0 else Path(own)
+    try:
+        directory.mkdir(parents=True, exist_ok=True, mode=0o755)
+        return Lock(
+            directory / f"vscaf-{hashlib.sha256(uri.encode()).hexdigest()[:16]}.lock", holder, f"libvirt at {uri}"
+        )
+    except OSError as error:
+        raise UsageError(f"lock of libvirt at {uri} in {directory}: {error.strerror}: make it writable") from error
+
+
 class Journal:
     """The journal in *directory*. Opening takes a lock, so that two daemons never work on one journal.
 
     `entries`: the runs that vscaf has changed. `departed`: by domain, the last run that ended while it was changed.
-    `left_alone`: by domain, those that are not to be managed.
+    `left_alone`: by domain, those that are not to be managed. holder: what takes the lock; see Lock.
     """
 
-    def __init__(self, directory: Path, boot_id: str) -> None:
+    def __init__(self, directory: Path, boot_id: str, holder: str = DAEMON) -> None:
         self.path = directory / "journal.json"
         self.entries: dict[DomainKey, JournalEntry] = {}
         self.departed: dict[str, JournalEntry] = {}
         self.left_alone: dict[str, LeftAlone] = {}
         self._written: bytes | None = None
         self._boot_id = boot_id
-        self._lock: IO[str] | None = None
-        self._open(directory)
+        self._writing = threading.Lock()
+        self._lock: Lock | None = None
+        self._open(directory, holder)
 
-    def _open(self, directory: Path) -> None:
+    def _open(self, directory: Path, holder: str) -> None:
         """Takes the lock, and reads what is there."""
         try:
             directory.mkdir(parents=True, exist_ok=True, mode=0o700)
-            self._lock = (directory / "lock").open("w")
+            self._lock = Lock(directory / "lock", holder, f"state directory {directory}")
         except OSError as error:
             raise UsageError(
                 f"state directory {directory}: {error.strerror}: give another as state_directory"
             ) from error
         try:
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
-            self._lock.close()
-            raise UsageError(
-                f"state directory {directory}: another vscaf daemon uses it: stop that one first"
-            ) from error
-        self._read()
+            self._read()
+        except JournalError:
+            self.close()
+            raise
 
     def close(self) -> None:
-        """Gives the lock back."""
-        if self._lock is not None:
-            self._lock.close()
-            self._lock = None
+        """Gives the lock back, once a write that is under way on another thread has ended; later ones are refused."""
+        with self._writing:
+            if self._lock is not None:
+                self._lock.close()
+                self._lock = None
 
     def _read(self) -> None:
-        try:
-            content = msgspec.json.decode(self.path.read_bytes(), type=JournalFile)
-        except FileNotFoundError:
+        content = read_journal(self.path)
+        if content is None:
             return
-        except (OSError, msgspec.MsgspecError) as error:
-            raise JournalError(f"journal {self.path}: {error}: move it away if no domain is pinned by vscaf") from error
-        if content.version not in READABLE_VERSIONS:
-            raise JournalError(
-                f"journal {self.path}: version {content.version}, not {JOURNAL_VERSION}: "
-                "let the vscaf that wrote it put its domains back first"
-            )
         self.departed = {entry.uuid: entry for entry in content.departed}
         self.left_alone = {one.uuid: one for one in content.left_alone}
         if content.boot_id == self._boot_id:
@@ -181,30 +268,32 @@ class Journal:
     def write(self, entries: Mapping[DomainKey, JournalEntry], ended: Iterable[JournalEntry] = ()) -> None:
         """Makes *entries* the journal, durably, unless it says so already; *ended* are runs that ended while changed.
 
-        OSError when the disk refuses: what is in memory is then as before.
+        OSError when the disk refuses, or after close(): what is in memory is then as before.
         """
-        departed = dict(self.departed)
-        self._depart(ended)
-        for entry in entries.values():
-            self.departed.pop(entry.uuid, None)
-        try:
-            self._replace(entries)
-        except OSError:
-            self.departed = departed
-            raise
-        self.entries = dict(entries)
+        with self._writing:
+            departed = dict(self.departed)
+            self._depart(ended)
+            for entry in entries.values():
+                self.departed.pop(entry.uuid, None)
+            try:
+                self._replace(entries)
+            except OSError:
+                self.departed = departed
+                raise
+            self.entries = dict(entries)
 
     def leave_alone(self, one: LeftAlone | None, uuid: str) -> None:
         """Writes down that a domain is not to be managed, or (None) that it may be. OSError as write()."""
-        before = dict(self.left_alone)
-        self.left_alone.pop(uuid, None)
-        if one is not None:
-            self.left_alone[uuid] = one
-        try:
-            self._replace(self.entries)
-        except OSError:
-            self.left_alone = before
-            raise
+        with self._writing:
+            before = dict(self.left_alone)
+            self.left_alone.pop(uuid, None)
+            if one is not None:
+                self.left_alone[uuid] = one
+            try:
+                self._replace(self.entries)
+            except OSError:
+                self.left_alone = before
+                raise
 
     def _depart(self, ended: Iterable[JournalEntry]) -> None:
         for entry in ended:
@@ -214,6 +303,8 @@ class Journal:
             del self.departed[uuid]
 
     def _replace(self, entries: Mapping[DomainKey, JournalEntry]) -> None:
+        if self._lock is None:
+            raise OSError(errno.EBADF, "it was closed")
         content = b""
         if entries or self.departed or self.left_alone:
             file_content = JournalFile(
@@ -242,6 +333,23 @@ class Journal:
         finally:
             os.close(directory)
         self._written = content
+
+
+def read_journal(path: Path) -> JournalFile | None:
+    """What the file says, read without its lock; None: there is none. JournalError where it cannot be used."""
+    try:
+        content = path.read_bytes()
+        version = msgspec.json.decode(content, type=_Version).version
+        if version in READABLE_VERSIONS:
+            return msgspec.json.decode(content, type=JournalFile)
+    except FileNotFoundError:
+        return None
+    except (OSError, msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        raise JournalError(f"journal {path}: {error}: move it away if no domain is pinned by vscaf") from error
+    raise JournalError(
+        f"journal {path}: version {version}, not {JOURNAL_VERSION}: "
+        "let the vscaf that wrote it put its domains back first"
+    )
 
 
 def host_boot_id() -> str:

@@ -6,7 +6,9 @@ from typing import Any
 
 from vscaf_policies import DomainState, Policy, PoolState, SpeedupPoint
 from vscaf_policies.bounds import limited_claims
+from vscaf_policies.equipartition import equipartition
 
+from vscaf.core.blame import without_the_failing
 from vscaf.core.damping import Damping, learns, with_allocations
 from vscaf.core.decide import DecideMemory, Decision, decide
 from vscaf.core.explore import ExploreMemory, ExploreSettings, explore, unvaried
@@ -18,8 +20,9 @@ FIRST_TRANSITION_S = 0.5
 TRANSITION_SHARE = 0.1
 """Of a transition that was seen in the mean of all."""
 
-MOST_FITS = 50
-"""Domains whose curves are fitted anew for one decision: a fit takes milliseconds, in which the loop stands still."""
+MOST_FITS = 16
+"""Domains whose curves are fitted anew for one decision: a fit takes one to four milliseconds, in which the loop stands
+still and hears no guest. With the usual period that is 64 a second, more than come due (see sight.FIT_S)."""
 
 MOST_TRANSITION_S = 10.0
 """One that takes longer waits for something else: a guest that does not answer, a call that fails."""
@@ -28,7 +31,12 @@ ARRIVED = frozenset({State.COOPERATING, State.CONTAINED, State.RESTING, State.SU
 
 
 class Learner:
-    """What lives longer than a period of exploring and of what transitions take. steady: see ExploreSettings."""
+    """What lives longer than a period of exploring and of what transitions take. steady: see ExploreSettings.
+
+    `faults`: the domains whose points and weight made the policy raise, each with the exception; the last decision was
+    made without these. `policy_error`: what the policy raised although it was shown none at all, so that shares are
+    equal; None: it did not.
+    """
 
     def __init__(self, steady: float) -> None:
         self._settings = ExploreSettings(steady=steady) if steady > 0 else None
@@ -36,6 +44,8 @@ class Learner:
         self._handed: dict[str, tuple[SpeedupPoint, ...]] = {}
         self._under_way: dict[str, float] = {}
         self.transition_s = FIRST_TRANSITION_S
+        self.faults: Mapping[str, Exception] = {}
+        self.policy_error: Exception | None = None
 
     @property
     def cost(self) -> float:
@@ -58,24 +68,40 @@ class Learner:
         self._handed = {}
 
     def decide(self, pool: PoolState, policy: Policy, options: Mapping[str, Any], memory: DecideMemory) -> Decision:
-        """As core.decide, with the allocations that are varied on purpose where the policy wants that."""
+        """As core.decide, with the allocations that are varied on purpose where the policy wants that.
+
+        There is a decision whatever the policy raises: see `faults` and `policy_error`.
+        """
         base = unvaried(self._in_turn(pool), self._memory)
-        damping = Damping(transition_s=self.transition_s)
-        decision = decide(base, policy, options, memory, damping)
+        self.faults, self.policy_error = {}, None
+        try:
+            (decision, self._memory), self.faults = without_the_failing(
+                [domain.name for domain in base.domains if domain.points or domain.scaf_weight is not None],
+                lambda names: self._attempt(_unknowing(base, names), policy, options, memory),
+            )
+        except Exception as error:  # noqa: BLE001  policies are other people's code: they may raise anything
+            self.policy_error = error
+            decision = decide(base, equipartition, {}, memory, Damping(transition_s=self.transition_s))
+        return decision
+
+    def _attempt(
+        self, base: PoolState, policy: Policy, options: Mapping[str, Any], memory: DecideMemory
+    ) -> tuple[Decision, ExploreMemory]:
+        """The decision, and the memory of exploring for the next."""
+        decision = decide(base, policy, options, memory, Damping(transition_s=self.transition_s))
         if self._settings is None or not learns(policy):
-            return decision
+            return decision, self._memory
         before = self._memory.varied
         settings = replace(self._settings, transition_s=self.transition_s)
         decided = with_allocations(limited_claims(base, "that explores", options), decision.allocations)
         exploration = explore(decided, decision, self._memory, settings)
-        self._memory = exploration.memory
         now = exploration.allocations
         reasons = {**decision.reasons, **exploration.reasons}
         for name, cpus in before.items():  # these come from another size than the one that was decided for them
             if now.get(name, cpus) != cpus:
                 why = reasons[name].partition(": ")[2] if name in reasons else "it was explored"
                 reasons[name] = f"{cpus} -> {now[name]}: {why}"
-        return replace(decision, allocations=now, reasons=reasons)
+        return replace(decision, allocations=now, reasons=reasons), exploration.memory
 
     def _in_turn(self, pool: PoolState) -> PoolState:
         """New points of MOST_FITS domains at most; until their turn the others have those of before, or none.
@@ -111,6 +137,14 @@ class Learner:
             took_s = now_s - begun_s
             if name in states and took_s < MOST_TRANSITION_S:
                 self.transition_s += TRANSITION_SHARE * (took_s - self.transition_s)
+
+
+def _unknowing(pool: PoolState, names: frozenset[str]) -> PoolState:
+    """The pool, of whose domains of these *names* no speedup is known."""
+    if not names:
+        return pool
+    domains = [one.knowing(None, one.newcomer, ()) if one.name in names else one for one in pool.domains]
+    return replace(pool, domains=tuple(domains))
 
 
 def _with_points(domain: DomainState, points: tuple[SpeedupPoint, ...] | None) -> DomainState:

@@ -17,11 +17,14 @@ from vscaf import clock
 from vscaf.agentlink.interface import LinkMaker
 from vscaf.choice import chosen_policy, shown_pool
 from vscaf.config import Config, PolicyConfig
+from vscaf.containment import STEPS
+from vscaf.core.backoff import Backoff
+from vscaf.core.blame import without_the_failing
 from vscaf.core.decide import DecideMemory, Decision
 from vscaf.core.invariants import check_partitions
 from vscaf.core.placement import place
 from vscaf.core.standing import Standing
-from vscaf.core.transition import Goal, Still, Timing, next_steps
+from vscaf.core.transition import Goal, Steps, Still, Timing, next_steps
 from vscaf.cpulist import format_cpu_list
 from vscaf.errors import HypervisorError
 from vscaf.eventlog import EventLog, Kind
@@ -42,6 +45,7 @@ LOOK_GAP_S = 0.02  # between looks, however many guests have news
 IDLE_S = 60.0  # the longest wait for anything
 STEPS_MOST = 8  # that follow from one another at once; the rest waits for the next turn
 HOST_CPUS_S = 1.0  # between looks at which pCPUs are online
+STEP_RETRY_S = 1.0  # after steps could not be taken for a reason that nobody has foreseen
 
 
 class Daemon:
@@ -113,6 +117,11 @@ class Daemon:
         return self.former_policy.name if self.former_policy is not None else None
 
     @property
+    def pool_cpus(self) -> frozenset[int]:
+        """The pCPUs that are handed out now: those of the configured pool that are online, in whole cores."""
+        return self.pool.cpus
+
+    @property
     def reserve(self) -> frozenset[int]:
         """pCPUs for domains at rest and for emulators."""
         return self.pool.reserve
@@ -156,7 +165,6 @@ class Daemon:
     async def _until_stopped(self) -> None:
         while not self._stopping:
             if self._looking is not None and self._looking.done():
-                self._looking.result()
                 self._looking = None
             if self._looking is None and clock.now_s() >= self._look_due_s():
                 self._looking = asyncio.create_task(self._look_once())
@@ -178,10 +186,20 @@ class Daemon:
         self._look_begun_s = clock.now_s()
         try:
             await self._look()
+        except Exception as error:  # noqa: BLE001  whatever one look meets, the next is made
+            self._unforeseen("look", "a look at the domains", error)
+        else:
+            self._records.say_no_more("look")
         finally:
             self._hear_all = True
             self._look_ended_s = clock.now_s()
             self._news.set()
+
+    def _unforeseen(self, about: str, what: str, error: Exception) -> None:
+        """Something failed for all in a way that nobody has foreseen: said once; it is tried again."""
+        words = f"{what} failed: {error!r}: partitions stay as they are until that works"
+        if self._records.say_once(about, words, kind=Kind.FAULT):
+            log.error("%s failed, please report this: %r", what, error, exc_info=error)
 
     def _look_due_s(self) -> float:
         """A period after the last look began, or with news sooner; looks leave time for everything else."""
@@ -199,10 +217,14 @@ class Daemon:
             await self._look_at_cpus()
             asked_at_s = clock.now_s()
             seen = await self._host.observe()
-        except HypervisorError as error:
+        except Exception as error:  # whatever it is, there is no listing
             if self.unknown_since_s is None:
                 self.unknown_since_s = clock.now_s()
-                self.events.record(Kind.UNKNOWN, None, why=f"what domains do is unknown, nothing is changed: {error}")
+                expected = isinstance(error, HypervisorError)
+                why = str(error) if expected else repr(error)
+                self.events.record(Kind.UNKNOWN, None, why=f"what domains do is unknown, nothing is changed: {why}")
+                if not expected:
+                    log.error("please report this: %r", error, exc_info=error)
             return
         if self.unknown_since_s is not None:
             silent_s = round(clock.now_s() - self.unknown_since_s, 1)
@@ -210,6 +232,7 @@ class Daemon:
             self.unknown_since_s = None
             for domain in self.managed.values():
                 domain.audit_due = True
+                domain.retry = Backoff()
         await self.roster.note(seen, asked_at_s)
         self._step()  # first: where reading takes longer than a period, it would keep everything else from being begun
         self.roster.audit()
@@ -217,19 +240,28 @@ class Daemon:
         if self._waiting_for_agents():
             return
         pool = self.pool_state()
-        try:
-            decision = self.learner.decide(pool, self._policy, self.policy.options, self._memory)
-        except Exception as error:  # noqa: BLE001  policies are other people's code
-            self._records.say_once("policy", f"policy {self.policy.name}: {error!r}; allocations stay as they are")
-            return
-        self._records.say_no_more("policy")
+        decision = self.learner.decide(pool, self._policy, self.policy.options, self._memory)
+        self._say_what_the_policy_raised()
         self._decided(decision)
         if decision.managed:
             await self._set_goals(pool, decision)
         elif any(domain.found is not None for domain in self.managed.values()):
-            await self.roster.give_back(self.managed.values())
+            for domain in self.managed.values():
+                self.roster.begin_give_back(domain)
         elif self._records.stale(self.managed):  # what was given back could not be written down then
             await self.roster.write_journal()
+
+    def _say_what_the_policy_raised(self) -> None:
+        """By whose points it did: they are at fault. Without any: shares are equal."""
+        by_name = self.roster.taking_part()
+        for name, error in self.learner.faults.items():
+            self.roster.containment.failed(by_name[name], f"policy {self.policy.name}, by its speedup,", error)
+        error_without = self.learner.policy_error
+        if error_without is None:
+            self._records.say_no_more("policy")
+        else:
+            words = f"policy {self.policy.name} fails whatever is known: {error_without!r}: equal shares until it works"
+            self._records.say_once("policy", words)
 
     def _decided(self, decision: Decision) -> None:
         self.decision, self._memory = decision, decision.memory
@@ -286,7 +318,7 @@ class Daemon:
                 domain.goal = replace(domain.goal, limit=limit, competition=competition)
         if not self._records.stale(self.managed):
             return
-        if all(domain.seen.key in self.journal.entries for domain in by_name.values()):
+        if all(domain.in_journal(self.journal.entries) for domain in by_name.values()):
             # What was found is on disk. What is meant now may come later: whoever takes over looks at the pins too.
             self.roster.background(self.roster.write_journal())
         else:
@@ -323,20 +355,29 @@ class Daemon:
 
     def _step(self) -> None:
         """Takes the steps that can be taken now."""
+        try:
+            self._take_steps()
+        except Exception as error:  # noqa: BLE001  whatever it is, the next steps are tried
+            self._unforeseen("steps", "taking steps", error)
+            self._stepped = self._about_steps(self.decision) if self.decision is not None else []
+            self._again_at_s = clock.now_s() + STEP_RETRY_S
+        else:
+            self._records.say_no_more("steps")
+
+    def _take_steps(self) -> None:
         if self.unknown_since_s is not None or self.decision is None or not self.decision.managed:
             self._again_at_s, self._stepped = float("inf"), []
             return
         if self._hear_all:  # who fell silent says nothing of it
             self._hear_all = False
-            for domain in self.managed.values():
-                domain.hear()
+            self.roster.hear_all()
         if self._about_steps(self.decision) == self._stepped and clock.now_s() < self._again_at_s:
             return
         # What is not in the journal is not touched.
         by_name = {
             name: domain
             for name, domain in self.roster.taking_part().items()
-            if domain.goal is not None and domain.seen.key in self.journal.entries
+            if domain.goal is not None and domain.in_journal(self.journal.entries)
         }
         standings = {name: domain.standing for name, domain in by_name.items() if domain.standing is not None}
         goals = {name: domain.goal for name, domain in by_name.items() if domain.goal is not None}
@@ -361,20 +402,33 @@ class Daemon:
         sharing: frozenset[str],
     ) -> bool:
         """Takes steps; whether there were any."""
-        steps = next_steps(standings, goals, sharing, clock.now_s(), self._timing, self._still)
+        around, now_s = self.roster.containment.around, clock.now_s()
+        still = frozenset([name for name, one in by_name.items() if one.fault is not None and one.fault.no_steps])
+
+        def attempt(names: frozenset[str]) -> tuple[Steps, frozenset[str]]:
+            held = _held_still(standings, names | still)
+            return next_steps(held, goals, sharing, now_s, self._timing, self._still), names | still
+
+        (steps, still), failed = without_the_failing(sorted(by_name.keys() - still), attempt)
         self._again_at_s, self._still = steps.again_at_s, steps.still
         for name, domain in by_name.items():
+            if name in still:
+                continue
             domain.standing = steps.standings[name]
-            domain.enter(steps.states[name])
-        self.learner.seen(steps.states, clock.now_s())
+            with around(domain, "entering a state"):
+                domain.enter(steps.states[name])
+        for name, error in failed.items():
+            self.roster.containment.failed(by_name[name], STEPS, error)
         for tell in steps.tells:
-            by_name[tell.domain].words.tell(tell.told, tell.again, self._timing.deadline_s)
+            with around(by_name[tell.domain], "telling its guest"):
+                by_name[tell.domain].words.tell(tell.told, tell.again, self._timing.deadline_s)
         for call in steps.calls:
             domain = by_name[call.domain]
             assert domain.standing is not None
             self.roster.background(self.roster.carry_out(domain, call, domain.standing))
         for name, holders in steps.waits.items():
             log.debug("domain %s: waits for pCPUs that %s still claim", name, ", ".join(holders))
+        self.learner.seen(steps.states, now_s)
         return bool(steps.tells or steps.calls)
 
     def use_policy(self, chosen: PolicyConfig, policy: Policy) -> None:
@@ -384,3 +438,11 @@ class Daemon:
         self.policy, self._policy, self._memory = chosen, policy, DecideMemory()
         self.learner.forget()
         self.wake()
+
+
+def _held_still(standings: Mapping[str, Standing], names: frozenset[str]) -> Mapping[str, Standing]:
+    """The standings, where nothing is begun for these domains: they claim what they claimed, and nobody gets that."""
+    if not names:
+        return standings
+    still = {name: replace(standings[name], affinity=None, moving=True) for name in names}
+    return {**standings, **still}

@@ -14,9 +14,13 @@ from vscaf_policies import SpeedupPoint
 from vscaf import clock
 from vscaf.agentlink.interface import Link
 from vscaf.agentlink.link import STALE_REPORT_S
+from vscaf.containment import Fault
+from vscaf.core.backoff import Backoff
 from vscaf.core.curve import Curves
-from vscaf.core.demand import AgentDemand, DemandMemory
+from vscaf.core.demand import DemandMemory
+from vscaf.core.pins import guest_numbering
 from vscaf.core.standing import (
+    LOST_FAILURES,
     Affinity,
     Apply,
     Call,
@@ -36,12 +40,20 @@ from vscaf.core.standing import (
     woken,
 )
 from vscaf.core.transition import Goal
-from vscaf.core.trust import DemandHistory, HostSight, WordHistory, believed_online, judged
+from vscaf.core.trust import (
+    DemandHistory,
+    HostSight,
+    Steadiness,
+    WordHistory,
+    believed_online,
+    judged,
+    steadiness,
+)
 from vscaf.errors import HypervisorError, NotSupported
 from vscaf.giving_back import put_pins_back, unplug_again
 from vscaf.guest_words import GuestWords
 from vscaf.hypervisor.interface import Hypervisor
-from vscaf.hypervisor.values import DomainSeen, DomainSettings
+from vscaf.hypervisor.values import DomainKey, DomainSeen, DomainSettings
 from vscaf.journal import FoundSettings, JournalEntry
 from vscaf.pool import HostPool
 from vscaf.rules import DomainRules
@@ -63,6 +75,8 @@ class ManagedDomain:
     core/foreign.py) that somebody else has changed, and that are left as they are. `maximum`: the most pCPUs that it
     may have. `vcpus_asked`: what was last asked for of a plug or an unplug. `waiting`: why it gets no pCPU although it
     has demand; empty: it does, or has none. `switched_at_s`: when it was last suspended or resumed.
+    `outdated_entry`: what the journal says, under its key, of an earlier run. `fault`: see containment.py. `retry`:
+    when it may be adopted or given back again. `giving_back`: that is under way.
     """
 
     def __init__(self, seen: DomainSeen, rules: DomainRules, host: Hypervisor, link: Link | None) -> None:
@@ -78,6 +92,7 @@ class ManagedDomain:
         self.listed = True
         self.given_back = False
         self.spared: frozenset[str] = frozenset()
+        self.outdated_entry: JournalEntry | None = None
         self.adopting = False
         self.adoptions = 0
         self.audit_due = False
@@ -85,11 +100,15 @@ class ManagedDomain:
         self.vcpus_asked: int | None = None
         self.waiting = ""
         self.switched_at_s = float("-inf")
-        self._ours_aside = False
+        self.fault: Fault | None = None
+        self.retry = Backoff()
+        self.giving_back = False
+        self._ours_aside = self._assumed = False
         self.lock = asyncio.Lock()
         self.demand_memory = DemandMemory()
         self.demand = 0
-        self.demand_since_s: float | None = None
+        self.rested_since_s = self.newcomer_since_s = float("-inf")
+        self.programs: frozenset[str] = frozenset()
         self.demand_history = DemandHistory()
         self.wanted_at_s: float | None = None
         self.sight = HostSight()
@@ -100,6 +119,8 @@ class ManagedDomain:
         self.modelled_at_s = float("-inf")
         self.modelled_processes = 0
         self.word = WordHistory()
+        self.steady = Steadiness()
+        self._said: tuple[int, int, bool, tuple[int, ...] | None, int] | None = None
         self.vcpu_seen: tuple[Mapping[int, float], Mapping[int, float]] | None = None
         self.vcpu_seen_at_s = 0.0
         self.held_at_look = -1
@@ -133,17 +154,31 @@ class ManagedDomain:
         """Whether vscaf has suspended it, for all that is known, so that vscaf has to resume it."""
         return self.standing.ours if self.standing is not None else self._ours_aside
 
+    @property
+    def unread(self) -> bool:
+        """Whether nothing of it has been read yet: where it stands is unknown, or what the journal says of it."""
+        return self.standing is None or self._assumed
+
+    @property
+    def faulty(self) -> bool:
+        """Whether it is at fault: see containment.py."""
+        return self.fault is not None and not self.fault.over
+
+    def contain(self) -> None:
+        """Nobody speaks for its guest any more."""
+        if self.standing is not None and (self.standing.answers or self.standing.online is not None):
+            self.standing = replace(self.standing, answers=False, acknowledged=False, online=None)
+
     def silence_s(self) -> float:
         """Seconds for which the agent has said nothing although it could: while it is suspended it cannot."""
         if self.link is None or self.ours:
             return 0.0
         return max(0.0, min(self.link.age_s(), clock.now_s() - self.switched_at_s))
 
-    def agent_demand(self) -> AgentDemand | None:
-        """What the agent last said it could use; None where nobody speaks for the guest."""
-        if self.link is None or self.link.report is None:
-            return None
-        return AgentDemand(demand=self.link.report.demand, busy=self.link.report.busy, age_s=self.silence_s())
+    def agent_demand(self) -> int | None:
+        """CPUs that the agent says it could use; None where nobody speaks for the guest."""
+        report = self.link.report if self.link is not None else None
+        return report.demand if report is not None and self.silence_s() < STALE_REPORT_S else None
 
     def heard(self) -> bool:
         """Whether the agent has reported since the channel was opened."""
@@ -162,23 +197,84 @@ class ManagedDomain:
         elif before.distrusted and not self.word.distrusted:
             log.info("domain %s: vCPUs that its agent calls offline are: it is believed again", self.name)
 
+    def online_vcpus(self) -> tuple[int, ...] | None:
+        """The vCPUs that are the CPUs which the guest says are online; None: unknown, or it cannot be."""
+        if self.link is None or self.standing is None or self.standing.affinity is None:
+            return None  # nobody speaks for the guest, or which vCPUs are plugged is unknown
+        plugged = guest_numbering(self.standing.affinity.vcpus, self.seen.enabled_order)
+        return believed_online(self.link.online, plugged)
+
     def hear(self) -> None:
         """Brings what the guest has said into the standing."""
         standing, link = self.standing, self.link
-        if standing is None or link is None:
+        if standing is None or link is None or self.faulty:
             return
-        if self.words.starts_over and standing.told is not None:
+        answers = link.connected and link.report is not None and self.silence_s() < STALE_REPORT_S
+        self._hold_steady(answers, link, standing.vcpus)
+        if self.words.starts_over and standing.told is not None and not self.steady.unsteady:
             standing = replace(standing, told=None, acknowledged=False)  # hello starts over
             self.word = WordHistory()
-        answers = link.connected and link.report is not None and self.silence_s() < STALE_REPORT_S
         acknowledged = standing.told is not None and self.words.acknowledged
-        online = None if self.word.distrusted else believed_online(link.online, standing.vcpus)
-        if (answers, acknowledged, online) != (standing.answers, standing.acknowledged, standing.online):
-            standing = replace(standing, answers=answers, acknowledged=acknowledged, online=online)
+        contained = self.word.distrusted or self.steady.unsteady
+        online, guest = None if contained else self.online_vcpus(), self.seen.topology
+        heard = (answers, acknowledged, online, guest)
+        if heard != (standing.answers, standing.acknowledged, standing.online, standing.guest):
+            standing = replace(standing, answers=answers, acknowledged=acknowledged, online=online, guest=guest)
         self.standing = standing
 
-    async def adopt(self, entry: JournalEntry | None, departed: JournalEntry | None, pool: HostPool) -> bool:
-        """Reads what is there; the domain is managed from then on. Whether an earlier daemon has left it so.
+    def _hold_steady(self, answers: bool, link: Link, vcpus: int) -> None:
+        """Counts how often the guest goes back on its word, and says so where it is too often: it is contained then.
+
+        It may change what it says once after it was told something, and with each vCPU that was plugged.
+        """
+        confirmed = answers and self.words.acknowledged
+        before, self._said = self._said, (link.generation, self.words.sequence, confirmed, link.online, vcpus)
+        turned, credit = False, 0
+        if before is not None and before != self._said:
+            same_order = self.words.sequence == before[1]
+            turned = link.generation != before[0] or (same_order and before[2] and self._said[:4] != before[:4])
+            credit = max(0, vcpus - before[4])
+        elif not self.steady.unsteady:
+            return
+        unsteady = self.steady.unsteady
+        self.steady = steadiness(self.steady, clock.now_s(), turned=turned, credit=credit)
+        if self.steady.unsteady and not unsteady:
+            log.warning("domain %s: its agent goes back on its word too often: it is contained for a while", self.name)
+        elif unsteady and not self.steady.unsteady:
+            log.info("domain %s: its agent keeps to its word: it is believed again", self.name)
+
+    def assume(self, entry: JournalEntry, pool: HostPool) -> None:
+        """Until adopt() has read what there is, it claims what *entry* says it was to have, and nothing is begun."""
+        frozen = entry.suspended and self.seen.paused
+        known = frozenset(entry.partition) or frozenset(entry.reach if entry.suspended else ())
+        if entry.suspended and not known:  # it was never pinned
+            known = frozenset().union(*entry.found.settings().vcpu_pins.values())
+        claim = frozenset[int]() if frozen else known
+        self.standing = Standing(
+            name=self.name,
+            vcpus=self.seen.vcpus,
+            vcpus_maximum=self.seen.vcpus_maximum,
+            ways=pool.ways(self.rules, entry.found.settings(), self.seen.accelerated),
+            claim=claim,
+            affinity=None,
+            resting=not claim and not frozen,
+            moving=True,
+            failures=LOST_FAILURES,
+            ours=entry.suspended,
+            frozen=frozen,
+            dormant=known - claim,
+        )
+        self._assumed = True
+
+    def in_journal(self, entries: Mapping[DomainKey, JournalEntry]) -> bool:
+        """Whether *entries* say what was found of this run: before they do nothing of it is changed."""
+        entry = entries.get(self.seen.key)
+        return entry is not None and entry is not self.outdated_entry
+
+    async def adopt(
+        self, entry: JournalEntry | None, departed: JournalEntry | None, pool: HostPool
+    ) -> JournalEntry | None:
+        """Reads what is there; the domain is managed from then on. What of that written stands; None: nothing.
 
         entry: what is written of this very run: what was found first and what it was meant to have last. departed:
         what was written of an earlier run of the domain, which may have been saved with the pins that vscaf gave it.
@@ -186,20 +282,25 @@ class ManagedDomain:
         """
         async with self.lock:  # whoever is being given back has other pins a moment later
             now = await self._host.settings(self.seen.key)
+            outdated: JournalEntry | None = None
             if self.given_back:
                 entry = departed = None
-            affinity, ours, left = affinity_of(now), self._ours_aside, False
+            if entry is not None and not self._is_of(entry, now.vcpu_pins, pool):
+                entry, departed, outdated = None, entry, entry  # that run has ended, and libvirt gave its key again
+            affinity, ours = affinity_of(now), self._ours_aside
+            known = self.found is not None or entry is not None
+            stands: JournalEntry | None = None
             if self.found is not None:  # it could not be given back
                 pass
             elif entry is not None:
-                self.found, self.words.told_any, ours, left = entry.found.settings(), True, entry.suspended, True
-            elif departed is not None and self._came_back(departed, now.vcpu_pins):
-                self.found = departed.found.settings()
+                self.found, self.words.told_any, ours, stands = entry.found.settings(), True, entry.suspended, entry
+            elif departed is not None and self.came_back(departed, now.vcpu_pins, pool):
+                self.found, stands = departed.found.settings(), departed
                 ours = departed.suspended and self.seen.paused  # it was saved while it was suspended
                 log.info("domain %s: came back with pins that vscaf gave it; what was found before stands", self.name)
             else:
-                self.found = now
-            self.given_back = False
+                self.found, self.outdated_entry = now, outdated
+            self.given_back = self._assumed = False
             self.adoptions += 1
             self.standing = Standing(
                 name=self.name,
@@ -209,14 +310,27 @@ class ManagedDomain:
                 claim=affinity.reach,
                 affinity=affinity,
                 ours=ours,
+                placed=known or stands is not None,
+                found_at_s=clock.now_s(),
             )
             if entry is not None and not (entry.partition or entry.suspended or ours):  # it was meant to rest
                 self.standing = left_behind(self.standing)
-            return left
+            return stands
 
-    def _came_back(self, departed: JournalEntry, pins: Mapping[int, frozenset[int]]) -> bool:
+    def _is_of(self, entry: JournalEntry, pins: Mapping[int, frozenset[int]], pool: HostPool) -> bool:
+        """Whether *entry* is about this run. Where its start is not known, a boot with none but other pins is another.
+
+        vscaf may have been killed on the way between two partitions, so whatever it could have given counts.
+        """
+        same = entry.is_of(self.seen)
+        if same is not None or not self.booted:
+            return same is not False
+        found, ours = entry.found.settings().vcpu_pins, (pool.cpus, pool.reserve, frozenset(entry.reach))
+        return any(cpus == found.get(vcpu) or any(cpus <= area for area in ours) for vcpu, cpus in pins.items())
+
+    def came_back(self, departed: JournalEntry, pins: Mapping[int, frozenset[int]], pool: HostPool) -> bool:
         """Whether the run that ended lives on in this one: it was overlooked once, or saved and restored."""
-        if departed.key == self.seen.key:
+        if self._is_of(departed, pins, pool):
             return True
         if self.booted:  # whatever pins it has are its definition's or somebody else's
             return False
@@ -244,6 +358,7 @@ class ManagedDomain:
                 partition=sorted(goal.partition),
                 reach=sorted(reach),
                 suspended=self.standing.ours,
+                started_ns=self.seen.started_ns,
             )
             self._entry = (about, entry)
         return self._entry[1]

@@ -1,9 +1,10 @@
 """What an operator may ask of the running daemon. Each either does what it says or raises and changes nothing."""
 
+import asyncio
 from collections.abc import Mapping
 from typing import Any
 
-from vscaf.choice import chosen_policy
+from vscaf.choice import loaded_policy, tried_policy
 from vscaf.config import PolicyConfig
 from vscaf.errors import UsageError, VscafError
 from vscaf.loop import Daemon
@@ -28,31 +29,45 @@ class Operations:
         ends: then the configuration counts again.
         """
         chosen = PolicyConfig(name=name, options=dict(options))
-        self._daemon.use_policy(chosen, chosen_policy(chosen, self._daemon.pool_state()))
+        await self._use(chosen)
 
     async def rollback_policy(self) -> str:
         """Goes back to the policy before the last set_policy, and returns its name."""
         former = self._daemon.former_policy
         if former is None:
             raise UsageError("no policy was set since the daemon started: there is none to go back to")
-        self._daemon.use_policy(former, chosen_policy(former, self._daemon.pool_state()))
+        await self._use(former)
         return former.name
+
+    async def _use(self, chosen: PolicyConfig) -> None:
+        policy = await asyncio.to_thread(loaded_policy, chosen)  # guests are heard meanwhile
+        self._daemon.use_policy(chosen, tried_policy(policy, chosen, self._daemon.pool_state()))
 
     async def release(self, domain: str | None) -> list[str]:
         """Gives a domain (None: every one) back as it was found, and manages it no more until manage().
 
-        The names of those released. VscafError where libvirt refuses to put something back.
+        The names of those released. VscafError where libvirt refuses to put something back, or where it cannot be
+        written down: whoever that is about is managed as before.
         """
         chosen = [one for one in self._chosen(domain) if not one.left_alone or one.found is not None]
-        failed = [
-            one.name for one in chosen if not await self._daemon.roster.leave_alone(one, "released", "by request")
-        ]
+        leave = self._daemon.roster.leave_alone
+        done = await asyncio.gather(*(leave(one, "released", "by request") for one in chosen), return_exceptions=True)
+        failed = [one.name for one, left in zip(chosen, done, strict=True) if left is False]
+        refused = [str(error) for error in done if isinstance(error, VscafError)]
+        for error in done:
+            if isinstance(error, BaseException) and not isinstance(error, VscafError):
+                raise error
         if failed:
-            raise VscafError(f"domain {', '.join(failed)}: could not be put back as found: see the daemon's log")
+            refused.append(f"domain {', '.join(failed)}: could not be put back as found: see the daemon's log")
+        if refused:
+            raise VscafError("; ".join(refused))
         return sorted(one.name for one in chosen)
 
     async def manage(self, domain: str | None) -> list[str]:
-        """Manages a domain (None: every one) again that was released, or unmanaged for a foreign change; the names."""
+        """Manages a domain (None: every one) again that was released, or unmanaged for a foreign change; the names.
+
+        VscafError where that cannot be written down: those after it are then as before, too.
+        """
         chosen = [one for one in self._chosen(domain) if one.left_alone]
         for one in chosen:
             await self._daemon.roster.manage(one)

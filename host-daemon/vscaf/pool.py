@@ -1,6 +1,7 @@
 """The pool that the configuration names, on the host as it is now."""
 
 from vscaf.config import Config
+from vscaf.core.pins import host_layout
 from vscaf.core.standing import Ways
 from vscaf.core.topology import SmtMode, Topology, pool_topology, remaining_topology
 from vscaf.hypervisor.values import DomainSettings, HostCpus
@@ -23,6 +24,7 @@ class HostPool:
         self._smt = SmtMode(config.smt)
         self._wanted = config.pool_cpus
         self.topology = pool_topology(self._wanted, cpus, self._smt)
+        self._layout = host_layout(cpus)
         self.version = 0
         self.gone = False
         self.cpus = self.topology.cpus
@@ -38,6 +40,7 @@ class HostPool:
         if self.gone:  # there is nowhere to be moved to: who runs there has stopped, or runs where the kernel lets it
             return None
         self.topology, self.cpus = now, now.cpus
+        self._layout = host_layout(cpus)
         self.reserve = self._config.reserve_cpus(cpus.online) - self._wanted
         self.version += 1
         return before if before.cpus != now.cpus else None
@@ -64,4 +67,5 @@ class HostPool:
             emulator_area=self.reserve if self._config.emulator != "partition" else frozenset(),
             vcpus_found=found.vcpus,
             unplug=self._config.unplug and accelerated,
+            layout=self._layout,
         )

@@ -42,36 +42,46 @@ class Records:
                     entries.pop(key, None)
                 elif domain.found is not None and domain.goal is not None:
                     entries[key] = domain.entry()
+                elif key in entries and entries[key] is domain.outdated_entry:
+                    ended.append(entries.pop(key))
                 elif key in entries and entries[key].suspended and domain.found is not None and not domain.ours:
                     entries[key] = msgspec.structs.replace(entries[key], suspended=False)
-            done = entries == self.journal.entries or await self._write(lambda: self.journal.write(entries, ended))
+            done = entries == self.journal.entries or not await self._write(lambda: self.journal.write(entries, ended))
             if done:
                 self._written = about
             return done
 
-    async def _write(self, work: Callable[[], None]) -> bool:
-        """Writes on a worker thread, since a disk may be slow. The journal's turn has been taken."""
+    async def _write(self, work: Callable[[], None]) -> str:
+        """Writes on a worker thread, since a disk may be slow. Why it could not; empty: it did. In its turn.
+
+        Whoever is cancelled meanwhile waits for the thread all the same, since nobody else may write before it ends.
+        """
+        writing = asyncio.ensure_future(asyncio.to_thread(work))
         try:
-            await asyncio.to_thread(work)
+            await asyncio.shield(writing)
+        except asyncio.CancelledError:
+            await asyncio.wait([writing])
+            raise
         except OSError as error:
-            words = error.strerror or str(error)
-            words = f"journal {self.journal.path}: {words}: nothing is changed until it can be written"
-            self.say_once("journal", words)
-            return False
+            refused = f"journal {self.journal.path}: {error.strerror or error}"
+            self.say_once("journal", f"{refused}: nothing is changed until it can be written")
+            return refused
         self.say_no_more("journal")
-        return True
+        return ""
 
-    async def write_left_alone(self, uuid: str, one: LeftAlone | None) -> None:
-        """Writes down that a domain is not to be managed, or (None) that it may be."""
+    async def write_left_alone(self, uuid: str, one: LeftAlone | None) -> str:
+        """Writes down that a domain is not to be managed, or (None) that it may be; why it could not, empty: it did."""
         async with self._turn:
-            await self._write(lambda: self.journal.leave_alone(one, uuid))
+            return await self._write(lambda: self.journal.leave_alone(one, uuid))
 
-    def say_once(self, about: str, words: str, domain: str | None = None) -> None:
-        """Warns, unless the last warning about this said the same."""
+    def say_once(self, about: str, words: str, domain: str | None = None, kind: Kind = Kind.REFUSED) -> bool:
+        """Warns, unless the last warning about this said the same. Whether it did."""
         said = FIGURES.sub("#", words)  # what differs in a figure only says the same again
-        if self._said.get(about) != said:
-            self._said[about] = said
-            self.events.record(Kind.REFUSED, domain, why=words)
+        if self._said.get(about) == said:
+            return False
+        self._said[about] = said
+        self.events.record(kind, domain, why=words)
+        return True
 
     def say_no_more(self, about: str) -> None:
         """What was said about this is over."""

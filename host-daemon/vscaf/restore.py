@@ -1,12 +1,17 @@
-"""Puts back what a daemon that is gone has changed, from its journal."""
+"""Puts back what a daemon that is gone has changed, from its journal; or lets run at least what it has suspended."""
 
 import logging
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
+
+import msgspec
 
 from vscaf.config import Config
 from vscaf.errors import DomainGone, HypervisorError, UsageError, VscafError
 from vscaf.hypervisor.libvirt_host import LibvirtHost
-from vscaf.journal import Journal, JournalEntry, host_boot_id
+from vscaf.hypervisor.values import DomainSeen
+from vscaf.journal import Journal, JournalEntry, host_boot_id, lock_hypervisor
 from vscaf.managed import ManagedDomain
 from vscaf.pool import HostPool
 from vscaf.rules import DomainRules
@@ -17,17 +22,32 @@ HEARING_S = 2.0  # how long an agent has to answer: without it the guest's CPUs 
 GUEST_DEADLINE_S = 2.0
 
 
+@asynccontextmanager
+async def _instead_of_a_daemon(config: Config, holder: str) -> AsyncIterator[tuple[Journal, LibvirtHost]]:
+    """The journal, locked, and the host, which is not open yet. UsageError where a daemon has either."""
+    lock = lock_hypervisor(config.uri, holder)
+    journal: Journal | None = None
+    host = LibvirtHost(config.uri, config.call_timeout_ms / 1000)
+    try:
+        journal = Journal(Path(config.state_directory), host_boot_id(), holder)
+        yield journal, host
+    finally:
+        await host.close()
+        if journal is not None:
+            journal.close()
+        lock.close()
+
+
 async def restore_from_journal(config: Config, domain: str | None) -> list[str]:
     """Gives back the domains in the journal (only the one named *domain*, where given); the names of those given back.
 
-    What has ended is not among them: the journal keeps it as it does for a daemon, for when it is restored. This is
-    for when no daemon runs: the journal's lock is taken. UsageError where a daemon holds it, or where *domain* is not
-    in the journal; VscafError where something could not be put back: the journal then keeps it.
+    Among them are domains that were saved and came back with the pins that vscaf gave them. What has ended is not: the
+    journal keeps it as it does for a daemon. This is for when no daemon runs: its locks are taken. UsageError where a
+    daemon holds one, or where *domain* is not in the journal; VscafError where something could not be put back: the
+    journal then keeps it.
     """
-    journal = Journal(Path(config.state_directory), host_boot_id())
-    host = LibvirtHost(config.uri, config.call_timeout_ms / 1000)
-    try:
-        names = {entry.name for entry in journal.entries.values()}
+    async with _instead_of_a_daemon(config, "release") as (journal, host):
+        names = {entry.name for entry in (*journal.entries.values(), *journal.departed.values())}
         if domain is not None and domain not in names:
             raise UsageError(f"domain {domain}: the journal {journal.path} has nothing to be put back of it")
         if not names:
@@ -35,32 +55,35 @@ async def restore_from_journal(config: Config, domain: str | None) -> list[str]:
         await host.open()
         pool = HostPool(config, await host.host_cpus())
         return await _restore(journal, host, pool, domain)
-    finally:
-        await host.close()
-        journal.close()
 
 
 async def _restore(journal: Journal, host: LibvirtHost, pool: HostPool, name: str | None) -> list[str]:
     active = {one.key: one for one in await host.observe()}
-    done, failed, ended = [], [], []
-    left = dict(journal.entries)
-    for key, entry in journal.entries.items():
-        if name is not None and entry.name != name:
+    done, failed = [], []
+    ended = [entry for key, entry in journal.entries.items() if key not in active and name in {None, entry.name}]
+    left = {key: entry for key, entry in journal.entries.items() if entry not in ended}
+    earlier = journal.departed | {entry.uuid: entry for entry in ended}
+    for key, seen in active.items():
+        entry, departed = journal.entries.get(key), earlier.get(key.uuid)
+        about = entry or departed
+        if about is None or name not in {None, about.name}:
             continue
         try:
-            if key in active:
-                alone = journal.left_alone.get(key.uuid)
-                spared = frozenset(alone.spared if alone is not None else ())
-                await _give_back(ManagedDomain(active[key], DomainRules(), host, None), entry, spared, pool)
-                done.append(entry.name)
-            else:
+            alone = journal.left_alone.get(key.uuid)
+            spared = frozenset(alone.spared if alone is not None else ())
+            if await _give_back(ManagedDomain(seen, DomainRules(), host, None), entry, departed, spared, pool):
+                done.append(about.name)
+                ended = [one for one in ended if one.uuid != key.uuid]
+                journal.departed.pop(key.uuid, None)
+            elif entry is not None:
                 ended.append(entry)
         except DomainGone:
-            ended.append(entry)
+            if entry is not None:
+                ended.append(entry)
         except HypervisorError as error:
-            failed.append(f"domain {entry.name}: {error}")
+            failed.append(f"domain {about.name}: {error}")
             continue
-        del left[key]
+        left.pop(key, None)
     for entry in ended:
         log.info("domain %s: has ended: nothing is left to be put back", entry.name)
     try:
@@ -73,12 +96,60 @@ async def _restore(journal: Journal, host: LibvirtHost, pool: HostPool, name: st
     return sorted(done)
 
 
-async def _give_back(domain: ManagedDomain, entry: JournalEntry, spared: frozenset[str], pool: HostPool) -> None:
+async def _give_back(
+    domain: ManagedDomain,
+    entry: JournalEntry | None,
+    departed: JournalEntry | None,
+    spared: frozenset[str],
+    pool: HostPool,
+) -> bool:
+    """Whether there was anything to be given back: neither is about this run otherwise."""
     domain.spared = spared
     try:
-        await domain.adopt(entry, None, pool)
+        if await domain.adopt(entry, departed, pool) is None:
+            return False
         await domain.words.link_anew(domain.seen, HEARING_S)
         await domain.give_back(GUEST_DEADLINE_S)
+        return True
     finally:
         if domain.link is not None:
             await domain.link.stop()
+
+
+async def resume_suspended(config: Config) -> list[str]:
+    """Lets run what the journal says is suspended, and leaves all else to the next daemon; the names of those resumed.
+
+    UsageError where a daemon has the journal; VscafError where some could not be resumed: the journal keeps them.
+    """
+    async with _instead_of_a_daemon(config, "guard") as (journal, host):
+        suspended = {key: entry for key, entry in journal.entries.items() if entry.suspended}
+        if not suspended:
+            return []
+        await host.open()
+        active = {one.key: one for one in await host.observe()}
+        entries, done, failed = dict(journal.entries), [], []
+        for key, entry in suspended.items():
+            try:
+                if await _resumed(host, entry, active.get(key)):
+                    done.append(entry.name)
+            except DomainGone:
+                continue
+            except HypervisorError as error:
+                failed.append(f"domain {entry.name}: {error}")
+                continue
+            # It computes where it is pinned, and does not rest there: whoever comes next has to know.
+            entries[key] = msgspec.structs.replace(entry, suspended=False, partition=entry.partition or entry.reach)
+        try:
+            journal.write(entries)
+        except OSError as error:
+            failed.append(f"journal {journal.path}: {error.strerror or error}: it still says who was suspended")
+        if failed:
+            raise VscafError("; ".join(failed))
+        return sorted(done)
+
+
+async def _resumed(host: LibvirtHost, entry: JournalEntry, seen: DomainSeen | None) -> bool:
+    """Whether the run of *entry* was paused and runs now."""
+    if seen is None or entry.is_of(seen) is False or not seen.paused:
+        return False
+    return await host.resume(seen.key)

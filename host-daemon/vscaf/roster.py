@@ -12,10 +12,12 @@ from typing import Any
 from vscaf import clock
 from vscaf.agentlink.interface import Link, LinkMaker
 from vscaf.config import Config
+from vscaf.containment import Containment
+from vscaf.core.backoff import Backoff
 from vscaf.core.foreign import foreign_changes
-from vscaf.core.standing import Affinity, Call, Look, Resume, Standing, Suspend
+from vscaf.core.standing import Affinity, Call, Look, Resume, Standing, State, Suspend
 from vscaf.cpulist import format_cpu_list
-from vscaf.errors import DomainGone, HypervisorError
+from vscaf.errors import DomainGone, HypervisorError, VscafError
 from vscaf.eventlog import Kind
 from vscaf.hypervisor.interface import Hypervisor
 from vscaf.hypervisor.values import DomainKey, DomainSeen, Rules
@@ -55,6 +57,7 @@ class Roster:
         self._host = host
         self._pool = pool
         self._records = records
+        self.containment = Containment(records.events)
         self._on_news = on_news
         self._on_change = on_change
         self._links = links
@@ -63,6 +66,8 @@ class Roster:
         self._audited_at_s = float("-inf")
         self._rules: dict[str, tuple[Rules | None, DomainRules | None]] = {}
         self._tasks: set[asyncio.Task[object]] = set()
+        self._write_wanted = False
+        self._write_turn = asyncio.Lock()
 
     async def close(self) -> None:
         """Ends the links to the guests and what is under way."""
@@ -96,19 +101,21 @@ class Roster:
             self._rules[one.name] = (one.rules, rules)
             if rules is not None or one.key in self._records.journal.entries or one.key in self.domains:
                 present[one.key] = (one, rules)
-        for key in [key for key in self.domains if key not in present]:
-            self._forget(key)
+        for key, domain in list(self.domains.items()):
+            if key not in present or present[key][0].replaces(domain.seen):
+                self._forget(key)
         for key, (one, rules) in present.items():
             if key not in self.domains:
                 self._appear(one, rules or DomainRules())
             domain = self.domains[key]
             domain.listed = rules is not None
-            self._see(domain, one, rules or domain.rules, now_s)
-            if asked_at_s > domain.switched_at_s:
-                self._look_for_waking(domain)
-                infer(domain, now_s, len(self.domains))
-        await self._give_back_unlisted()
-        self._give_back_left_alone()
+            self.containment.review(domain)
+            with self.containment.around(domain, "taking in what was seen of it"):
+                self._see(domain, one, rules or domain.rules, now_s)
+                if asked_at_s > domain.switched_at_s:
+                    self._look_for_waking(domain)
+                    infer(domain, now_s, len(self.domains))
+        self._give_back_due()
         if any(key not in self.domains for key in self._records.journal.entries):
             await self.write_journal()
 
@@ -121,10 +128,15 @@ class Roster:
             self.background(gone.link.stop())
 
     def _appear(self, seen: DomainSeen, rules: DomainRules) -> None:
-        domain = self.domains[seen.key] = ManagedDomain(seen, rules, self._host, self._link(seen))
+        domain = self.domains[seen.key] = ManagedDomain(seen, rules, self._host, None)
+        with self.containment.around(domain, "opening the channel to its agent"):
+            domain.words.relink(self._link(seen))
         alone = self._records.journal.left_alone.get(seen.key.uuid)
         if alone is not None:
             domain.left_alone, domain.state, domain.spared = alone.why, alone.state, frozenset(alone.spared)
+        entry = self._records.journal.entries.get(seen.key)
+        if entry is not None and entry.is_of(seen) is not False and alone is None:
+            domain.assume(entry, self._pool)
         self._records.events.record(
             Kind.APPEARED, seen.name, vcpus=seen.vcpus, agent_channel=seen.agent_socket is not None
         )
@@ -160,7 +172,7 @@ class Roster:
         domain.wake_up()
         why = "somebody resumed it"
         respected = self._config.foreign_changes == "respect"
-        what = "respected: not managed until `vscaf manage`" if respected else "put right"
+        what = "respected" if respected else "put right"
         self._records.events.record(Kind.FOREIGN, domain.name, why=f"{why}: {what}")
         if respected:
             domain.set_aside(why)
@@ -179,30 +191,43 @@ class Roster:
             domain.set_aside(why)
             self.background(self.leave_alone(domain, "unmanaged", why))
 
-    async def _give_back_unlisted(self) -> None:
-        """Gives back domains that are neither in the configuration nor tagged by their metadata (any more)."""
-        unlisted = [domain for domain in self.domains.values() if not domain.listed and not domain.adopting]
-        if not unlisted:
-            return
-        await self.give_back(domain for domain in unlisted if domain.found is not None)
-        for domain in unlisted:
-            if domain.found is None and domain.seen.key not in self._records.journal.entries:
+    def _give_back_due(self) -> None:
+        """Gives back who is neither in the configuration nor tagged by its metadata (any more), or is left alone."""
+        for domain in list(self.domains.values()):
+            unlisted = not domain.listed and not domain.adopting and not domain.giving_back
+            if unlisted and domain.found is None and domain.seen.key not in self._records.journal.entries:
                 log.info("domain %s: neither configured nor tagged: it is not managed", domain.name)
                 del self.domains[domain.seen.key]
                 if domain.link is not None:
-                    await domain.link.stop()
+                    self.background(domain.link.stop())
+            elif unlisted or domain.left_alone:
+                self.begin_give_back(domain)
 
-    def _give_back_left_alone(self) -> None:
-        """Tries again for who is left alone and could not be put back as found."""
-        for domain in self.domains.values():
-            if domain.left_alone and domain.found is not None and not domain.lock.locked():
-                self.background(self._give_back_again(domain))
+    def begin_give_back(self, domain: ManagedDomain) -> None:
+        """In the background: a call on it may take long, and nobody else waits for that. Later, where that failed."""
+        known = domain.found is not None or (domain.given_back and domain.seen.key in self._records.journal.entries)
+        if known and not domain.giving_back and domain.retry.due(clock.now_s()):
+            domain.giving_back = True
+            self.background(self._give_back_alone(domain))
 
-    async def _give_back_again(self, domain: ManagedDomain) -> None:
-        await self.give_back([domain])
+    async def _give_back_alone(self, domain: ManagedDomain) -> None:
+        try:
+            done = await self._give_back_one(domain)
+            await self._write_journal_soon()
+        finally:
+            domain.giving_back = False
+        domain.retry = Backoff() if done else domain.retry.failed(clock.now_s())
         alone = self._records.journal.left_alone.get(domain.seen.key.uuid)
         if domain.left_alone and alone is not None:
             domain.enter(alone.state)
+
+    async def _write_journal_soon(self) -> None:
+        """As write_journal; many that ask at once are served by one write."""
+        self._write_wanted = True
+        async with self._write_turn:
+            if self._write_wanted:
+                self._write_wanted = False
+                await self.write_journal()
 
     def audit(self) -> None:
         """Reads the pins of some domains again, to find what somebody else has changed."""
@@ -232,25 +257,38 @@ class Roster:
         """Reads what domains have that take part from now on. managing: whether any are to."""
         for domain in self.domains.values():
             # Who takes no part is read too where an earlier daemon could not give it back.
-            due = domain.found is None and not domain.given_back and domain.seen.key in self._records.journal.entries
+            due = self._left_unread(domain)
             takes_part = managing and domain.listed and not domain.left_alone
-            if domain.standing is None and not domain.adopting and (due or takes_part):
+            wanted = domain.unread and not domain.adopting and (due or takes_part)
+            if wanted and domain.retry.due(clock.now_s()):
                 domain.adopting = True
                 self.background(self._adopt_one(domain))
+
+    def _left_unread(self, domain: ManagedDomain) -> bool:
+        """Whether an earlier daemon has changed it, and this one has not read yet what it has."""
+        return domain.found is None and not domain.given_back and domain.seen.key in self._records.journal.entries
 
     async def _adopt_one(self, domain: ManagedDomain) -> None:
         try:
             entry = self._records.journal.entries.get(domain.seen.key)
             departed = self._records.journal.departed.get(domain.seen.key.uuid)
             left = await domain.adopt(entry, departed, self._pool)
+            domain.retry = Backoff()
             self._records.say_no_more(domain.name)
             if domain.left_alone:  # since before, or meanwhile
                 domain.set_aside(domain.left_alone)
-            if left:
+            if left is not None and left is entry:
                 where = "rests" if domain.standing and domain.standing.resting else format_cpu_list(domain.held)
                 self._records.events.record(Kind.ADOPTED, domain.name, after=where, why="as an earlier daemon left it")
         except HypervisorError as error:
+            domain.retry = domain.retry.failed(clock.now_s())
+            if domain.standing is None and domain.found is None and not domain.left_alone:
+                error = type(error)(f"{error}: until that can be read it may compute on pCPUs of others")
+                domain.enter(State.UNKNOWN)
             self._refused(domain, error)
+        except Exception as error:  # noqa: BLE001  it is the domain's alone: see containment.py
+            domain.retry = domain.retry.failed(clock.now_s())
+            self.containment.failed(domain, "reading what it has", error)
         finally:
             domain.adopting = False
         self._on_change()
@@ -274,11 +312,15 @@ class Roster:
             self._refused(domain, error)
             if isinstance(call, Suspend) and not domain.ours:  # it is somebody else's, and no later daemon's to resume
                 await self.write_journal()
+        except Exception as error:  # noqa: BLE001  it is the domain's alone: see containment.py
+            self.containment.failed(domain, f"a call to {type(call).__name__.lower()}", error)
         else:
             self._records.say_no_more(domain.name)
             self._say_switched(domain, call, before)
             if read is not None:
                 vcpus, affinity = read
+                with self.containment.around(domain, "hearing its guest"):
+                    domain.hear()  # which vCPUs its CPUs are is known now
                 if vcpus != before.vcpus:
                     self._vcpus_changed(domain, before.vcpus, vcpus)
                 if before.affinity is not None:
@@ -312,7 +354,7 @@ class Roster:
             return
         words = "; ".join(changes.values())
         respected = self._config.foreign_changes == "respect"
-        what = "respected: not managed until `vscaf manage`" if respected else "put right"
+        what = "respected" if respected else "put right"
         self._records.events.record(Kind.FOREIGN, domain.name, why=f"somebody changed {words}: {what}")
         if respected:
             why = f"somebody changed {words}"
@@ -320,12 +362,26 @@ class Roster:
             self.background(self.leave_alone(domain, "unmanaged", why, frozenset(changes)))
 
     async def leave_alone(self, domain: ManagedDomain, state: str, why: str, but: frozenset[str] = frozenset()) -> bool:
-        """Gives the domain back and manages it no more until manage(). False: something could not be put back."""
+        """Gives the domain back and manages it no more until manage(). False: something could not be put back.
+
+        VscafError where a release cannot be written down: then nothing is changed. What somebody else did is respected
+        all the same, as long as this daemon lives.
+        """
+        if state != "released":
+            domain.set_aside(why)
+            domain.spared = but
+        one = LeftAlone(uuid=domain.seen.key.uuid, state=state, why=why, spared=sorted(but))
+        refused = await self._records.write_left_alone(one.uuid, one)
+        if refused and state == "released":
+            self._records.events.record(Kind.REFUSED, domain.name, why=f"not released: {refused}")
+            raise VscafError(f"domain {domain.name}: is not released: {refused}")
+        if refused:
+            why += f"; until the daemon ends: {refused}"
         domain.set_aside(why)
         domain.spared = but
-        one = LeftAlone(uuid=domain.seen.key.uuid, state=state, why=why, spared=sorted(but))
-        await self._records.write_left_alone(one.uuid, one)
-        done = not await self.give_back([domain])
+        if self._left_unread(domain):
+            await self._adopt_one(domain)
+        done = not await self.give_back([domain]) and not self._left_unread(domain)
         if domain.left_alone:  # still
             domain.enter(state)
         self._records.events.record(Kind.RELEASED if state == "released" else Kind.UNMANAGED, domain.name, why=why)
@@ -333,9 +389,12 @@ class Roster:
         return done
 
     async def manage(self, domain: ManagedDomain) -> None:
-        """Undoes leave_alone."""
+        """Undoes leave_alone. VscafError where that cannot be written down: then nothing is changed."""
+        if refused := await self._records.write_left_alone(domain.seen.key.uuid, None):
+            self._records.events.record(Kind.REFUSED, domain.name, why=f"still left alone: {refused}")
+            raise VscafError(f"domain {domain.name}: is still left alone: {refused}")
         domain.left_alone, domain.state, domain.spared = "", "unmanaged", frozenset()
-        await self._records.write_left_alone(domain.seen.key.uuid, None)
+        domain.retry = Backoff()
         self._records.events.record(Kind.MANAGED, domain.name)
         self._on_change()
 
@@ -370,6 +429,9 @@ class Roster:
         except HypervisorError as error:
             self._refused(domain, error)
             return False
+        except Exception as error:  # noqa: BLE001  it is the domain's alone: see containment.py
+            self.containment.failed(domain, "giving it back", error)
+            return False
         if anything:
             domain.enter("unmanaged")
             if domain.seen.key in self._records.journal.entries:
@@ -384,11 +446,7 @@ class Roster:
                 await self.note(await self._host.observe(), asked_at_s)
             except HypervisorError as error:
                 log.error("what domains there are is unknown (%s); the journal keeps what was found", error)
-        unread = [
-            domain
-            for domain in self.domains.values()
-            if domain.found is None and not domain.given_back and domain.seen.key in self._records.journal.entries
-        ]
+        unread = [domain for domain in self.domains.values() if self._left_unread(domain)]
         await asyncio.gather(*(self._adopt_one(domain) for domain in unread))
         left = set(await self.give_back(self.domains.values()))
         for _ in range(LAST_TRIES):
@@ -409,10 +467,23 @@ class Roster:
     def _heard(self, key: DomainKey) -> None:
         """A guest said something: demand is looked at, an acknowledgement takes the next step."""
         domain = self.domains.get(key)
-        if domain is not None:
+        if domain is None:
+            return
+        fresh = False
+        with self.containment.around(domain, "hearing its guest"):
+            link = domain.link
+            if link is not None and link.fault is not None:
+                error, link.fault = link.fault, None
+                raise error
             fresh = domain.words.news()
             domain.hear()
-            (self._on_change if fresh else self._on_news)()
+        (self._on_change if fresh else self._on_news)()
+
+    def hear_all(self) -> None:
+        """Brings into all standings what guests have said, and who has fallen silent."""
+        for domain in self.domains.values():
+            with self.containment.around(domain, "hearing its guest"):
+                domain.hear()
 
     def background(self, work: Coroutine[Any, Any, object]) -> None:
         """Runs *work* beside everything else; an error that nobody has thought of is logged."""

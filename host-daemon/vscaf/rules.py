@@ -26,8 +26,9 @@ def rules_for(config: Config, name: str, own: Rules | None) -> DomainRules | Non
     """The rules in force for domain *name*; None: it is not managed.
 
     own: what its metadata say, key by key above the configuration; None: nothing. A domain is managed when the
-    configuration names it, unless with `managed = false`, or when its metadata have the element at all. A maximum
-    below the minimum counts as the minimum.
+    configuration names it, unless with `managed = false`, or when its metadata have the element at all. The maximum of
+    the configuration is a ceiling: who may edit a domain's metadata is not always who runs the host. It limits
+    the minimum too. Any other maximum below the minimum counts as the minimum.
     """
     listed = config.domains.get(name)
     if listed is not None and not listed.managed:
@@ -39,10 +40,12 @@ def rules_for(config: Config, name: str, own: Rules | None) -> DomainRules | Non
     said = listed or DomainConfig()
     own = own or Rules()
     minimum = own.minimum if own.minimum is not None else said.minimum
-    maximum = own.maximum if own.maximum is not None else said.maximum
+    if said.maximum is not None:
+        minimum = min(minimum, said.maximum)
+    maxima = [maximum for maximum in (own.maximum, said.maximum) if maximum is not None]
     return DomainRules(
         minimum=minimum,
-        maximum=max(minimum, maximum) if maximum is not None else None,
+        maximum=max(minimum, min(maxima)) if maxima else None,
         weight=own.weight if own.weight is not None else said.weight,
         priority=own.priority if own.priority is not None else said.priority,
         rest=own.rest or said.rest or config.rest,

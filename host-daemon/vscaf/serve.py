@@ -1,10 +1,12 @@
 """The daemon's life: everything that it needs is opened, checked and closed here, in this order."""
 
 import asyncio
+import contextlib
 import gc
 import signal
 from pathlib import Path
 
+import msgspec
 from vscaf_policies import PoolState
 
 from vscaf import __version__
@@ -14,9 +16,10 @@ from vscaf.control import ControlServer
 from vscaf.control.peers import group_id
 from vscaf.errors import UsageError
 from vscaf.eventlog import EventLog, Kind
+from vscaf.guard_keeper import GuardKeeper, feed_watchdog
 from vscaf.hypervisor.libvirt_host import LibvirtHost
 from vscaf.hypervisor.values import DomainKey
-from vscaf.journal import Journal, host_boot_id
+from vscaf.journal import Journal, host_boot_id, lock_hypervisor
 from vscaf.loop import Daemon
 from vscaf.metrics import MetricsServer, MetricsText
 from vscaf.operations import Operations
@@ -28,10 +31,7 @@ async def serve(config: Config) -> int:
     UsageError where something cannot be used: then nothing was changed.
     """
     events = EventLog()
-    journal: Journal | None = None
-    metrics: MetricsServer | None = None
     daemon: Daemon | None = None
-    control: ControlServer | None = None
 
     def changed() -> None:
         if daemon is not None:
@@ -41,12 +41,15 @@ async def serve(config: Config) -> int:
         if daemon is not None:
             daemon.tuned(key)
 
-    host = LibvirtHost(config.uri, config.call_timeout_ms / 1000, changed, tuned)
-    try:
+    async with contextlib.AsyncExitStack() as closing:
+        closing.callback(asyncio.create_task(feed_watchdog()).cancel)
+        host = LibvirtHost(config.uri, config.call_timeout_ms / 1000, changed, tuned)
+        closing.push_async_callback(host.close)
         # All that can be refused is refused before anything is written.
         check_host(config)
-        if config.metrics_address is not None:
-            metrics = MetricsServer(config.metrics_address)
+        metrics = MetricsServer(config.metrics_address) if config.metrics_address is not None else None
+        if metrics is not None:
+            closing.push_async_callback(metrics.stop)
         await host.open()
         for name in config.domains:
             if not await host.defined(name):
@@ -55,8 +58,15 @@ async def serve(config: Config) -> int:
                 )
         cpus = await host.host_cpus()
         Daemon.check(config, cpus)
+        closing.callback(lock_hypervisor(config.uri).close)
         journal = Journal(Path(config.state_directory), host_boot_id())
+        closing.callback(journal.close)
+        # From here on another guard leaves to this process whom an earlier daemon has suspended.
+        guard = GuardKeeper(msgspec.json.encode(config).decode())
+        closing.callback(guard.close)
+        guard.start()
         daemon = Daemon(config, host, cpus, journal, events)
+        closing.push_async_callback(daemon.close)
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, daemon.stop)
@@ -70,6 +80,7 @@ async def serve(config: Config) -> int:
             write_group=config.control_write_group,
             metrics=text,
         )
+        closing.push_async_callback(control.stop)
         await control.start()
         if metrics is not None:
             await metrics.start(text)
@@ -80,16 +91,6 @@ async def serve(config: Config) -> int:
         why = "everything is as it was found" if restored else "something could not be put back; the journal keeps it"
         events.record(Kind.STOPPED, None, why=why)
         return 0 if restored else 1
-    finally:
-        if control is not None:
-            await control.stop()
-        if metrics is not None:
-            await metrics.stop()
-        if daemon is not None:
-            await daemon.close()
-        if journal is not None:
-            journal.close()
-        await host.close()
 
 
 def check_host(config: Config) -> None:

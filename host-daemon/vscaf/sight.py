@@ -4,10 +4,9 @@ from collections.abc import Mapping
 
 from vscaf_policies import SpeedupPoint
 
-from vscaf import clock
 from vscaf.agentlink.messages import ReportedProcess
 from vscaf.core.curve import domain_points, recall, remember, renewed
-from vscaf.core.demand import AgentDemand, HostUsage, infer_demand, repeats_itself, says_the_same
+from vscaf.core.demand import HostUsage, after_window, demand_now, repeats_itself, sleeps_on
 from vscaf.core.model import low_pass
 from vscaf.core.trust import (
     believed_demand,
@@ -19,15 +18,20 @@ from vscaf.core.trust import (
 )
 from vscaf.managed import ManagedDomain
 
-USAGE_WINDOW_S = 0.2  # a shorter look at the vCPUs' time takes what our own orders cost for demand
+USAGE_WINDOW_S = 0.2  # a shorter window takes what our own orders cost for demand: a look sooner ends none
 STEADY_WINDOW_S = 1.0  # where nothing is in doubt
 MODEL_PERIOD_S = 1.0  # the model's own low pass takes four times as long
 FIT_S = 0.02  # for each domain there is, between fits of one: what they cost together stays the same
+LONG_REST_S = 30.0  # after it, or with other programs, a domain that computes is a newcomer: once in so long at most
 SETTLING_S = 1.0  # after an allocation was told, vCPUs that go offline may still have used time
 
 
 def infer(domain: ManagedDomain, now_s: float, domains: int = 1) -> None:
-    """Brings what was just seen of *domain*, one of *domains*, into its demand and its model."""
+    """Brings what was just seen of *domain*, one of *domains*, into its demand and its model.
+
+    What the host sees comes in windows of vCPU time, of USAGE_WINDOW_S at least. A look that ends none adds nothing to
+    what is known: it only hears what the agent says now. So looks that a guest causes do not change what is seen of it.
+    """
     agent, held = domain.agent_demand(), len(domain.held)
     undoubted = agent is not None and _undoubted(domain, agent, held)
     if agent is not None and undoubted and domain.demand == 0 and _sleeps(domain, agent, now_s):
@@ -39,33 +43,29 @@ def infer(domain: ManagedDomain, now_s: float, domains: int = 1) -> None:
         domain.vcpu_seen, domain.busy_cpus = None, 0.0
         return
     if domain.seen.paused:
-        domain.demand, domain.demand_since_s = 0, None
+        _rest_or_compute(domain, 0, now_s)
         return
+    vcpus = domain.maximum if agent is not None else domain.seen.vcpus
     if usage is not None:
         domain.usage_known = True
         if domain.held_at_look == held:  # else it is of two allocations
             domain.sight = look(domain.sight, held, usage.busy_cpus, usage.window_s, computing=domain.demand > 0)
         domain.held_at_look = held
         _model(domain, now_s, domains)
+        domain.demand_memory = after_window(agent, usage, held, vcpus, domain.demand_memory)
     elif steady:
         return
-    if agent is not None and usage is not None and says_the_same(agent, usage, domain.demand_memory):
-        wanted = agent.demand
-    elif usage is not None or agent is not None:
-        vcpus = domain.maximum if agent is not None else domain.seen.vcpus
-        wanted, domain.demand_memory = infer_demand(agent, usage, held, vcpus, domain.demand_memory)
-    else:
-        return
+    wanted = demand_now(agent, vcpus, domain.demand_memory)
     if agent is not None and domain.goal is not None and domain.goal.competition:
         # A claim takes nothing from anybody while nobody else wants it.
         wanted = believed_demand(wanted, domain.sight, held)
     _want(domain, wanted, now_s)
 
 
-def _undoubted(domain: ManagedDomain, agent: AgentDemand, held: int) -> bool:
+def _undoubted(domain: ManagedDomain, agent: int, held: int) -> bool:
     """Whether it says what it has said for long and what was acted on, so that a look would only say so again."""
     return (
-        agent.demand == domain.demand
+        agent == domain.demand
         and repeats_itself(agent, domain.demand_memory)
         and held == domain.held_at_look
         and not domain.word.doubted
@@ -73,7 +73,7 @@ def _undoubted(domain: ManagedDomain, agent: AgentDemand, held: int) -> bool:
     )
 
 
-def _sleeps(domain: ManagedDomain, agent: AgentDemand, now_s: float) -> bool:
+def _sleeps(domain: ManagedDomain, agent: int, now_s: float) -> bool:
     """Whether its vCPUs used nothing to speak of since the last look, and nothing is left to be learned of it.
 
     Said of most domains at most looks, so all its vCPUs are added up and nothing else is made of them.
@@ -86,7 +86,7 @@ def _sleeps(domain: ManagedDomain, agent: AgentDemand, now_s: float) -> bool:
     if delays_s:
         used_s += sum(delays_s.values()) - sum(before[1].values())
     usage = HostUsage(used_s, window_s)
-    if used_s < 0.0 or not says_the_same(agent, usage, domain.demand_memory):
+    if used_s < 0.0 or not sleeps_on(agent, usage, domain.demand_memory):
         return False
     if window_s >= USAGE_WINDOW_S:
         domain.vcpu_seen, domain.vcpu_seen_at_s = (times_s, delays_s), now_s
@@ -102,6 +102,8 @@ def _model(domain: ManagedDomain, now_s: float, domains: int) -> None:
     if dt_s < MODEL_PERIOD_S and len(running) == domain.modelled_processes:
         return
     domain.modelled_at_s, domain.modelled_processes = now_s, len(running)
+    if running:
+        _note_programs(domain, frozenset([one.name for one in running]), now_s)
     processes = [points_of(one) for one in running]
     if running and domain.sight.known is not None:  # else there is nothing yet to hold claims against
         # One curve for each set of programs: what another program did tells nothing of this one.
@@ -126,11 +128,29 @@ def _want(domain: ManagedDomain, wanted: int, now_s: float) -> None:
     if domain.wanted_at_s is not None:
         _same, history = limited_demand(before, minimum, max(0.0, now_s - domain.wanted_at_s), history)
     domain.wanted_at_s = now_s
-    domain.demand, domain.demand_history = limited_demand(wanted, minimum, 0.0, history)
-    if domain.demand and not before:
-        domain.demand_since_s = now_s
-    elif not domain.demand:
-        domain.demand_since_s = None
+    demand, domain.demand_history = limited_demand(wanted, minimum, 0.0, history)
+    _rest_or_compute(domain, demand, now_s)
+
+
+def _rest_or_compute(domain: ManagedDomain, demand: int, now_s: float) -> None:
+    """Who computes after a long rest is a newcomer. After a nap it is not: it would be one for good by napping."""
+    if demand and not domain.demand and now_s - domain.rested_since_s >= LONG_REST_S:
+        domain.newcomer_since_s = now_s
+    elif domain.demand and not demand:
+        domain.rested_since_s = now_s
+    domain.demand = demand
+
+
+def _note_programs(domain: ManagedDomain, programs: frozenset[str], now_s: float) -> None:
+    """What other programs did tells nothing of these. Names are the guest's to choose, so this counts once in a while.
+
+    Without it who had scaled badly would have too few CPUs to show that what it runs now scales.
+    """
+    if domain.programs and domain.programs.isdisjoint(programs):
+        if now_s - domain.newcomer_since_s < LONG_REST_S:
+            return  # it is asked again
+        domain.newcomer_since_s, domain.scaf_weight = now_s, None
+    domain.programs = programs
 
 
 def _usage(domain: ManagedDomain, now_s: float, least_s: float) -> HostUsage | None:
@@ -147,8 +167,8 @@ def _usage(domain: ManagedDomain, now_s: float, least_s: float) -> HostUsage | N
         return None
     used_s, waited_s = _since(times_s, before[0]), _since(delays_s, before[1])
     domain.busy_cpus = sum(used_s.values()) / window_s
-    _hold_to_its_word(domain, {vcpu: one_s / window_s for vcpu, one_s in used_s.items()})
-    return HostUsage(sum(used_s.values()) + sum(waited_s.values()), window_s)
+    _hold_to_its_word(domain, {vcpu: one_s / window_s for vcpu, one_s in used_s.items()}, now_s)
+    return HostUsage(sum(used_s.values()), window_s, sum(waited_s.values()))
 
 
 def _since(now_s: Mapping[int, float], before_s: Mapping[int, float]) -> dict[int, float]:
@@ -156,13 +176,13 @@ def _since(now_s: Mapping[int, float], before_s: Mapping[int, float]) -> dict[in
     return {vcpu: max(0.0, time_s - before_s[vcpu]) for vcpu, time_s in now_s.items() if vcpu in before_s}
 
 
-def _hold_to_its_word(domain: ManagedDomain, busy_cpus: Mapping[int, float]) -> None:
+def _hold_to_its_word(domain: ManagedDomain, busy_cpus: Mapping[int, float], now_s: float) -> None:
     """Holds what the guest says of its CPUs against what its vCPUs used."""
-    link, standing = domain.link, domain.standing
-    if link is None or link.online is None or standing is None or standing.resting or not standing.acknowledged:
+    online, standing = domain.online_vcpus(), domain.standing
+    if online is None or standing is None or standing.resting or not standing.acknowledged:
         return
-    if clock.now_s() - standing.told_at_s > SETTLING_S:
-        domain.judge(keeps_its_word(link.online, busy_cpus))
+    if now_s - standing.told_at_s > SETTLING_S:
+        domain.judge(keeps_its_word(online, busy_cpus))
 
 
 def points_of(process: ReportedProcess) -> list[SpeedupPoint]:

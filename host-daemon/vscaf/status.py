@@ -21,6 +21,7 @@ from vscaf.hypervisor.values import DomainKey, DomainSeen
 LOSSES = ("inflation", "fork", "dispatch", "barrier", "steal")
 NOT_RUNNING = "not running"
 UNMANAGED = "unmanaged"
+UNKNOWN = "unknown"
 LEFT_ALONE = frozenset({UNMANAGED, "released"})
 """States in which a domain has no partition, because vscaf changes nothing of it."""
 
@@ -81,7 +82,8 @@ class ShownLearner(Protocol):
 
 
 class ShownDaemon(Protocol):
-    """What the status shows of the daemon. `reserve`: the pCPUs that rest and emulators have."""
+    """What the status shows of the daemon. `pool_cpus`: the pCPUs that it hands out now. `reserve`: those for rest and
+    emulators."""
 
     @property
     def config(self) -> Config: ...
@@ -91,6 +93,8 @@ class ShownDaemon(Protocol):
     def policy_options(self) -> Mapping[str, Any]: ...
     @property
     def policy_previous(self) -> str | None: ...
+    @property
+    def pool_cpus(self) -> frozenset[int]: ...
     @property
     def reserve(self) -> frozenset[int]: ...
     @property
@@ -114,7 +118,7 @@ def status(daemon: ShownDaemon) -> dict[str, Any]:
         policy=daemon.policy_name,
         policy_options=dict(daemon.policy_options),
         policy_previous=daemon.policy_previous,
-        pool=daemon.config.pool,
+        pool=format_cpu_list(daemon.pool_cpus),
         reserve=format_cpu_list(daemon.reserve),
         managing=daemon.decision.managed if daemon.decision is not None else None,
         unknown=daemon.unknown_since_s is not None,
@@ -137,13 +141,13 @@ def domain_status(domain: ShownDomain) -> DomainStatus:
     """The state of a running domain."""
     link = domain.link
     report = link.report if link is not None else None
-    left_alone = domain.state in LEFT_ALONE
+    has_none = domain.state in LEFT_ALONE or (domain.state == UNKNOWN and not domain.held)
     return DomainStatus(
         name=domain.name,
         state=domain.state,
         why=domain.unmanaged_why,
-        partition=None if left_alone else format_cpu_list(domain.held),
-        allocation=None if left_alone else len(domain.held),
+        partition=None if has_none else format_cpu_list(domain.held),
+        allocation=None if has_none else len(domain.held),
         demand=domain.demand,
         busy_cpus=round(domain.busy_cpus, 3),
         paused=domain.seen.paused,

@@ -95,8 +95,8 @@ _remembered = Remembered(MOST_REMEMBERED_BYTES)
 def worth(domain: DomainState, pool: PoolState) -> Worth | None:
     """What each number of chunks is worth to the domain, at least up to the most that it can be given; None: not known.
 
-    By its points; without one that can be used by its scaf_weight, S(p) = 1 + C ln p (Creech 2015, eq. 4.2). A
-    newcomer's first figures count as nothing known. Answers are remembered.
+    By its points; without one that can be used, or where no finite curve comes of them, by its scaf_weight,
+    S(p) = 1 + C ln p (Creech 2015, eq. 4.2). A newcomer's first figures count as nothing known. Answers are remembered.
     """
     if domain.newcomer:
         return None
@@ -108,13 +108,21 @@ def worth(domain: DomainState, pool: PoolState) -> Worth | None:
         if known is not None:
             return known
         known = _fitted(domain.points, pool.chunk, most)
-        if known is not None:
+        if known is not None and _finite(known):
             return _remembered.keep(asked, known)
     weight = domain.scaf_weight
     if weight is None or not math.isfinite(weight) or weight <= 0:
         return None
     asked = (weight, pool.chunk, most)
-    return _remembered.get(asked) or _remembered.keep(asked, _logarithmic(weight, pool.chunk, most))
+    known = _remembered.get(asked)
+    if known is not None:
+        return known
+    known = _logarithmic(weight, pool.chunk, most)
+    return _remembered.keep(asked, known) if _finite(known) else None
+
+
+def _finite(worth: Worth) -> bool:
+    return all(bool(np.isfinite(one).all()) for one in (worth.expected, worth.cautious, worth.error))
 
 
 def _fitted(points: tuple[SpeedupPoint, ...], chunk: int, most: int) -> Worth | None:
@@ -138,11 +146,11 @@ def _with_steps(points: Sequence[UsablePoint], expected: Numbers, cpus: NDArray[
     covariance falling with the distance (Rasmussen and Williams 2006, eq. 2.23): what is known well at a size stands.
     A point's age is in its error, so what was known long ago draws no more.
     """
-    near = [one for one in points if one.cpus <= len(mean) and one.speedup > 0]
+    near = [one for one in points if one.cpus <= len(mean)]
     if not near:
         return expected
     at, said = np.array([one.cpus for one in near]), np.array([one.speedup for one in near])
-    error = np.minimum(np.array([one.standard_error for one in near]) / said, MOST_ERROR)
+    error = np.minimum(np.array([one.standard_error for one in near]), MOST_ERROR * said) / said
     where = np.log(at)
     among = STEPS**2 * np.exp(-np.abs(where[:, None] - where) / STEPS_ALIKE)
     gains = np.linalg.solve(among + np.diag(error**2), np.log(said / mean[at - 1]))
@@ -153,5 +161,6 @@ def _with_steps(points: Sequence[UsablePoint], expected: Numbers, cpus: NDArray[
 
 def _logarithmic(weight: float, chunk: int, most: int) -> Worth:
     distance = np.log(np.arange(chunk, max(most, chunk) + 1, chunk))
-    expected, error = 1.0 + weight * distance, WEIGHT_ERROR * weight * distance
-    return Worth(expected, expected - CAUTION * error, error, distance)
+    with np.errstate(over="ignore", invalid="ignore"):  # of an absurd weight: worth() looks at what came of it
+        expected, error = 1.0 + weight * distance, WEIGHT_ERROR * weight * distance
+        return Worth(expected, expected - CAUTION * error, error, distance)

@@ -52,8 +52,8 @@ def integer_partition(
             raise ValueError(f"share of {name!r} is {shares[name]}: shares must be finite and not negative")
     chunks = total // chunk
     if len(names) > chunks:
-        favoured = sorted(names, key=lambda name: (-shares[name], name))[:chunks]
-        return {name: chunk if name in set(favoured) else 0 for name in names}
+        favoured = set(sorted(names, key=lambda name: (-shares[name], name))[:chunks])
+        return {name: chunk if name in favoured else 0 for name in names}
     if not names:
         return {}
 

@@ -31,9 +31,9 @@ class DomainState:
     minimum, maximum: the user's bounds while the domain has demand. weight: the user's weight, 1.0 unless set.
     demand: CPUs that the domain could use now, 0: none. allocation: what it has at present, 0: resting.
     may_rest: it may be given 0 while it has no demand. scaf_weight: C of S(p) = 1 + C ln p, None: not known yet.
-    newcomer: its demand appeared less than the newcomer time ago. points: measured speedups, any order.
-    priority: the user's, higher comes first, 0 unless set; what that means is the policy's to say. ipc: instructions
-    per cycle and CPU at the present allocation, None: nobody counts them.
+    newcomer: for less than the newcomer time it computes after a long rest, or runs other programs. points: measured
+    speedups, any order. priority: the user's, higher comes first, 0 unless set; what that means is the policy's to
+    say. ipc: instructions per cycle and CPU at the present allocation, None: nobody counts them.
     """
 
     name: str

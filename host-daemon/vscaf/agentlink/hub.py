@@ -10,11 +10,17 @@ So guests that flood get their turns one after the other, and whoever else runs 
 """
 
 import asyncio
+import logging
 import select
-from typing import Protocol
+from collections.abc import Callable
+from typing import ParamSpec, Protocol, TypeVar
 from weakref import WeakKeyDictionary
 
 from vscaf import clock
+
+log = logging.getLogger(__name__)
+P = ParamSpec("P")
+T = TypeVar("T")
 
 HOLD_OFF_A_LINK_S = 0.0005
 HOLD_OFF_MOST_S = 0.05
@@ -41,6 +47,10 @@ class Served(Protocol):
         """The other end is gone."""
         ...
 
+    def broken(self, error: Exception) -> None:
+        """One of these failed in a way that nobody has foreseen: its connection is over."""
+        ...
+
 
 class AgentHub:
     """Serves links on the running loop. It holds a descriptor while it has any."""
@@ -60,8 +70,8 @@ class AgentHub:
         if self._epoll is None:
             self._epoll = select.epoll()
             self._next_turn(None)
+        self._epoll.register(descriptor, select.EPOLLIN)  # OSError where there can be no more
         self._links[descriptor] = link
-        self._epoll.register(descriptor, select.EPOLLIN)
 
     def remove(self, descriptor: int) -> None:
         """Forgets a descriptor, before it is closed."""
@@ -103,14 +113,23 @@ class AgentHub:
             self._timer = None
 
     def _turn(self) -> None:
+        """Whatever a link does, the others get their turns, and there is a next one."""
         assert self._epoll is not None
-        now_s = clock.now_s()
-        events = self._epoll.poll(0, EVENTS_A_TURN)
+        events: list[tuple[int, int]] = []
+        try:
+            events = self._epoll.poll(0, EVENTS_A_TURN)
+            self._serve(events, clock.now_s())
+        finally:
+            if self._epoll is not None:
+                hold_off_s = min(HOLD_OFF_MOST_S, len(self._links) * HOLD_OFF_A_LINK_S)
+                self._next_turn(hold_off_s if events or self._due else None)
+
+    def _serve(self, events: list[tuple[int, int]], now_s: float) -> None:
         for descriptor, mask in events:
             if mask == select.EPOLLIN:
                 self._due[descriptor] = None
             else:
-                self._other_event(descriptor, mask)
+                self._alone(descriptor, self._other_event, descriptor, mask)
         work = 0.0
         for _ in range(len(self._due)):
             if work >= WORK_A_TURN or not self._due:  # what a link said may have ended others
@@ -118,15 +137,28 @@ class AgentHub:
             descriptor = next(iter(self._due))
             del self._due[descriptor]
             link = self._links[descriptor]
-            done, more = link.serve(now_s, WORK_A_LINK)
+            served = self._alone(descriptor, link.serve, now_s, WORK_A_LINK)
+            done, more = served if served is not None else (WORK_A_LINK, False)
             work += done
             if more and self._links.get(descriptor) is link:
                 self._due[descriptor] = None
         self.turns += 1
         self.most_work = max(self.most_work, work)
-        if self._epoll is not None:
-            hold_off_s = min(HOLD_OFF_MOST_S, len(self._links) * HOLD_OFF_A_LINK_S)
-            self._next_turn(hold_off_s if events or self._due else None)
+
+    def _alone(self, descriptor: int, work: Callable[P, T], *args: P.args, **options: P.kwargs) -> T | None:
+        """What *work* of one link returns. Where it raises, that link is over, and nobody else."""
+        link = self._links.get(descriptor)
+        try:
+            return work(*args, **options)
+        except Exception as error:  # noqa: BLE001  whatever it is, it is this link's alone
+            try:
+                if link is not None:
+                    link.broken(error)
+            except Exception as again:  # as above
+                log.error("please report this: %r", again, exc_info=again)
+            if link is not None and self._links.get(descriptor) is link:  # it did not even come to leave
+                self.remove(descriptor)
+            return None
 
     def _other_event(self, descriptor: int, mask: int) -> None:
         link = self._links.get(descriptor)

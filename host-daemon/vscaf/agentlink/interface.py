@@ -10,6 +10,8 @@ from vscaf.hypervisor.values import DomainSeen
 class Link(Protocol):
     """The channel to one guest's agent, as AgentLink describes it."""
 
+    fault: Exception | None
+
     @property
     def report(self) -> messages.Report | None: ...
 

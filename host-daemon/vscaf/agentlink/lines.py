@@ -58,12 +58,6 @@ class TokenBucket:
     _tokens: float = 0.0
     _last_s: float | None = None
 
-    def wait_s(self, now_s: float, price: float = 1.0) -> float:
-        """Takes *price* tokens, on credit if need be; returns how long the caller has to wait then (0: not at all)."""
-        self._fill(now_s)
-        self._tokens -= price
-        return max(0.0, -self._tokens / self.per_second)
-
     def allows(self, now_s: float) -> bool:
         """Takes a token where there is one; whether there was."""
         self._fill(now_s)

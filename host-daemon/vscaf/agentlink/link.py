@@ -28,8 +28,8 @@ READ_BYTES = 16 * 1024
 BYTES_OF_WORK = 4096  # cost about what a short line costs
 WORK_PER_SECOND = 100.0
 WORK_AT_ONCE = 200.0
-NEWS_PER_SECOND = 8.0
-NEWS_AT_ONCE = 32.0
+NEWS_PER_SECOND = 1.0  # as often as a guest's demand may change; what is no news is seen at the next look
+NEWS_AT_ONCE = 8.0
 WORDS_PER_SECOND = 0.1
 WORDS_AT_ONCE = 5.0
 UNREAD_LIMIT_BYTES = 64 * 1024  # what the guest has not read yet; beyond it the channel is opened anew
@@ -48,13 +48,15 @@ class AgentLink:
     """The channel at *path* of domain *name*, from start() to stop(), served by *hub* (unset: the running loop's).
 
     `on_news` is called on the loop, at most once per message, when the guest was heard of for the first time, when its
-    demand or its online CPUs changed, when it acknowledged the newest allocation, and when the channel was lost. What a
-    guest makes news of by itself is limited to NEWS_PER_SECOND; beyond, it is seen by whoever looks.
+    demand or its online CPUs changed, when it acknowledged the newest allocation, and when the channel was lost. Each
+    allocation's first acknowledgement is news for certain. What a guest makes news of by itself is limited to
+    NEWS_PER_SECOND, and NEWS_AT_ONCE at once; beyond, it is seen by whoever looks.
 
     `hello`, `report`: the guest's last ones on this connection. `generation` grows with every hello of the guest: what
     was sent before is void, `acknowledged` with it. `acknowledged`: the allocation in force by the guest's last word,
     None where that names no number that was sent since its hello. `bad_lines`: lines that were no message.
-    `throttled`: how often it was left unread for having sent too much.
+    `throttled`: how often it was left unread for having sent too much. `fault`: what went wrong here in a way that
+    nobody has foreseen, until whoever hears of it takes it away.
     """
 
     def __init__(self, name: str, path: Path, on_news: Callable[[], None], hub: AgentHub | None = None) -> None:
@@ -67,6 +69,7 @@ class AgentLink:
         self.generation = 0
         self.bad_lines = 0
         self.throttled = 0
+        self.fault: Exception | None = None
         self.paused = False
         self._on_news = on_news
         self._hub = hub
@@ -92,10 +95,12 @@ class AgentLink:
         self._first_line = True
         self._last_report_line = b""
         self._sent: deque[int] = deque(maxlen=SEQUENCES_KEPT)
+        self._answered: int | None = None  # the newest allocation that was acknowledged once
         self._unsent = b""
         self._unsent_since_s = float("inf")
         self._cut_off = False
         self._bad_line_logged = False
+        self._fault_logged = False
 
     def start(self) -> None:
         """Starts to connect, and goes on until stop()."""
@@ -210,16 +215,27 @@ class AgentLink:
         """The other end is gone."""
         self._lose("it was closed")
 
+    def broken(self, error: Exception) -> None:
+        """Serving it failed in a way that nobody has foreseen: it begins anew, with another connection."""
+        self.fault = error
+        if not self._fault_logged:
+            self._fault_logged = True
+            log.error("domain %s: its agent's channel failed, please report this", self.name, exc_info=error)
+        self._lose("what came over it could not be taken in")
+
     # The connection.
 
     def _connect(self) -> None:
         assert self._hub is not None
         self._timer = None
-        channel = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC)
+        channel = None
         try:
+            channel = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC)
             channel.connect(str(self.path))
+            self._hub.add(channel.fileno(), self)
         except OSError as error:
-            channel.close()
+            if channel is not None:
+                channel.close()
             why = error.strerror or str(error)
             if why != self._unreachable:
                 self._unreachable = why
@@ -236,7 +252,6 @@ class AgentLink:
         self._oversize = 0
         self._more = self._amid_line = False
         self._hello_retry_s = HELLO_RETRY_S
-        self._hub.add(channel.fileno(), self)
         # A daemon that died in mid-line left a half line in the guest: end it, or the hello would stick to it.
         self._put(b"\n")
         self._greet()
@@ -353,7 +368,7 @@ class AgentLink:
         if isinstance(message, messages.Report):
             self._take_report(message, line, now_s)
         elif isinstance(message, messages.Ack):
-            self._take_ack(message)
+            self._take_ack(message, now_s)
         elif isinstance(message, messages.GuestHello):
             self._take_hello(message, now_s)
         elif self._words.allows(now_s):
@@ -373,8 +388,7 @@ class AgentLink:
         self._last_report_line = b""
         self._cut_off = False
         self._reconnect_s = RECONNECT_S
-        if self._news.allows(now_s):
-            self._on_news()
+        self._tell_news(now_s)
 
     def _take_report(self, report: messages.Report, line: bytes, now_s: float) -> None:
         before = self.report
@@ -400,10 +414,10 @@ class AgentLink:
         self.acknowledged = acknowledged
         self._online = online
         self._online_reported = True
-        if changed and self._news.allows(now_s):
-            self._on_news()
+        if changed:
+            self._tell_news(now_s)
 
-    def _take_ack(self, ack: messages.Ack) -> None:
+    def _take_ack(self, ack: messages.Ack, now_s: float) -> None:
         if ack.sequence not in self._sent:
             return  # of nobody's allocation, or of one before its hello
         self._last_report_line = b""
@@ -412,7 +426,16 @@ class AgentLink:
         news = self.acknowledged != ack.sequence == self._sent[-1]
         self.acknowledged = ack.sequence
         if news:
-            self._on_news()
+            self._tell_news(now_s)
+
+    def _tell_news(self, now_s: float) -> None:
+        """Tells of a change, unless the guest has made too many by itself."""
+        acknowledged = self.acknowledged
+        if acknowledged is not None and acknowledged == self._sent[-1] != self._answered:
+            self._answered = acknowledged  # the first answer to what it was told: that is asked for
+        elif not self._news.allows(now_s):
+            return
+        self._on_news()
 
     def _count_bad(self, why: str) -> None:
         self.bad_lines += 1

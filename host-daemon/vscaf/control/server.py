@@ -16,6 +16,7 @@ from aiohttp import web
 from aiohttp.typedefs import Handler
 from vscaf_policies.registry import policy_names
 
+from vscaf import clock
 from vscaf.control.messages import (
     BODY_LIMIT_BYTES,
     DomainRequest,
@@ -39,6 +40,7 @@ CONNECTIONS_OF_A_USER = 32
 CONNECTIONS_OF_STRANGERS = 8
 STRANGER_S = 2.0  # how long one that may do nothing is listened to, so that it can be told so
 GRACE_S = 2.0  # for answers under way when the server stops
+STATUS_KEPT_S = 0.25  # requests within this long get the same status, so that asking costs the daemon little
 
 Body = TypeVar("Body")
 
@@ -95,6 +97,9 @@ class ControlServer:
         self._inode: int | None = None
         self._connections: Counter[Hashable] = Counter()
         self._changing = asyncio.Lock()
+        self._listing = asyncio.Lock()
+        self._status_json = b""
+        self._status_made_at_s = float("-inf")
         self._changes: set[asyncio.Task[Any]] = set()
 
     async def start(self) -> None:
@@ -182,12 +187,16 @@ class ControlServer:
 
     async def _status(self, request: web.Request) -> web.Response:
         _query(request)
-        return _json(self._target.status())
+        now_s = clock.now_s()
+        if now_s - self._status_made_at_s >= STATUS_KEPT_S:
+            self._status_json, self._status_made_at_s = msgspec.json.encode(self._target.status()), now_s
+        return web.Response(body=self._status_json, content_type="application/json")
 
     async def _policies(self, request: web.Request) -> web.Response:
         _query(request)
         status = self._target.status()
-        installed = list(await asyncio.to_thread(policy_names))  # it reads every installed package's metadata
+        async with self._listing:  # one thread at most: the journal's writes use the same ones
+            installed = list(await asyncio.to_thread(policy_names))  # it reads every installed package's metadata
         current = PolicyChoice(name=status["policy"], options=status["policy_options"])
         return _json(Policies(current=current, previous=status["policy_previous"], installed=installed))
 
@@ -252,8 +261,12 @@ class ControlServer:
     async def _to_the_end(self, work: Awaitable[Body]) -> Body:
         task = asyncio.ensure_future(work)
         self._changes.add(task)
-        task.add_done_callback(self._changes.discard)
+        task.add_done_callback(self._changed)
         return await asyncio.shield(task)
+
+    def _changed(self, task: asyncio.Task[Any]) -> None:
+        self._changes.discard(task)
+        self._status_made_at_s = float("-inf")  # who has changed something sees it in the next status
 
 
 def _listening_socket(path: Path, mode: int, gid: int) -> socket.socket:

@@ -346,6 +346,6 @@ def _reasons(
         elif circumstances.newcomers - former.newcomers:
             why = f"equal shares for {', '.join(sorted(circumstances.newcomers - former.newcomers)[:3])}"
         else:
-            why = f"predicted sum of speedups {gain:+.1%}"
+            why = f"the policy's new answer, predicted sum of speedups {gain:+.1%}"
         reasons[name] = f"{before} -> {after}: {why}"
     return reasons

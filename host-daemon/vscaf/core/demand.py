@@ -1,4 +1,9 @@
-"""How many CPUs a domain could use now: from its agent, held against what the host sees, or from the host alone."""
+"""How many CPUs a domain could use now: from its agent, held against what the host sees, or from the host alone.
+
+What the host sees comes in windows of vCPU time. Only the end of a window changes what is remembered of a domain
+(`after_window`), and all that is remembered is counted in seconds. What the agent says counts at once (`demand_now`).
+So it makes no difference how often anybody looks in between.
+"""
 
 import math
 from dataclasses import dataclass, replace
@@ -6,153 +11,150 @@ from dataclasses import dataclass, replace
 
 @dataclass(frozen=True, slots=True)
 class HostUsage:
-    """vCPU time of a domain as the host counts it: cpu_seconds used within a window of window_s."""
+    """vCPU time of a domain as the host counts it in a window of window_s: used, and ready without a pCPU."""
 
     cpu_seconds: float
     window_s: float
+    waited_s: float = 0.0
 
     @property
     def busy_cpus(self) -> float:
-        """CPUs in use on average; 0 for an empty window."""
-        return max(0.0, self.cpu_seconds / self.window_s) if self.window_s > 0 else 0.0
-
-
-@dataclass(frozen=True, slots=True)
-class AgentDemand:
-    """The last report of an agent. demand: CPUs it could use, 0: idle. busy: CPUs in use. age_s: since it came."""
-
-    demand: int
-    busy: float
-    age_s: float
+        """CPUs in use on average, or that would be if there were any; 0 for an empty window."""
+        return max(0.0, (self.cpu_seconds + self.waited_s) / self.window_s) if self.window_s > 0 else 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class DemandThresholds:
-    """When a domain counts as computing. Periods are calls of infer_demand; figures in CPUs unless said."""
+    """When a domain counts as computing. Times are a little below whole periods of 0.25 s, which are never exact."""
 
     threshold_on: float = 0.15
-    """Above this there is demand at once."""
+    """CPUs. Above this there is demand at once."""
     threshold_off: float = 0.05
-    """Below this for quiet_periods in a row there is none."""
-    quiet_periods: int = 4
+    """CPUs. Below this for quiet_s there is none."""
+    quiet_s: float = 0.9
     saturation: float = 0.8
     """Of the allocation. Used beyond this, all vCPUs could perhaps be used."""
     contradiction: float = 0.5
-    """An agent that says idle is not believed while the host sees more than this."""
+    """CPUs. An agent that says idle is not believed while the host sees more than this."""
     contradiction_resting: float = 0.3
     """In place of contradiction while resting: a program that starts is seen by the host before its agent knows it."""
-    disbelief_periods: int = 8
-    """An agent that says busy is not believed once the host saw nothing for this many periods in a row."""
-    retry_periods: int = 40
-    """For so many periods; then it gets another chance, for a resting domain may be unable to show anything."""
-    settled_periods: int = 16
-    """Without an agent: once demand was seen to be lower than the vCPUs, for so many periods a saturated allocation
-    of that size is taken for all there is. Otherwise a serial program would be tried with every vCPU each second."""
-    stale_s: float = 0.75
-    """A report older than this (three periods) is no report."""
+    idle_use: float = 0.1
+    """CPUs that a guest may use for good while its agent says idle: an idle one uses 0.03, with ticks and its agent."""
+    idle_use_burst_s: float = 0.5
+    """CPU seconds beyond idle_use, counted up to 1.5 times as many, from which on the agent is not believed."""
+    disbelief_s: float = 1.9
+    """An agent that says busy is not believed once the host has seen nothing for so long."""
+    retry_s: float = 10.0
+    """For so long; then it gets another chance, for a resting domain may be unable to show anything."""
+    settled_s: float = 4.0
+    """Without an agent: once demand was seen to be lower than the vCPUs, for so long a saturated allocation of that
+    size is taken for all there is. Otherwise a serial program would be tried with every vCPU each second."""
 
 
 @dataclass(frozen=True, slots=True)
 class DemandMemory:
-    """What infer_demand hands to its next call for the same domain. Periods in a row; settled_periods: periods left."""
+    """What is known of a domain's demand at the end of a window.
+
+    demand: at that moment. used: what the use in that window speaks for where the agent says idle; 0: it fits idle.
+    unclaimed_s: CPU seconds beyond idle_use while the agent said idle. unseen_s: for how long the host has seen nothing
+    of what the agent claims. quiet_s, lower_s: without an agent, for how long there was no use, or less than before.
+    settled_s: time left.
+    """
 
     demand: int = 0
-    quiet_periods: int = 0
-    lower_periods: int = 0
-    settled_periods: int = 0
-    unseen_periods: int = 0
-    disbelieved_periods: int = 0
+    used: int = 0
+    unclaimed_s: float = 0.0
+    unseen_s: float = 0.0
+    quiet_s: float = 0.0
+    lower_s: float = 0.0
+    settled_s: float = 0.0
 
 
-def infer_demand(  # noqa: PLR0917 (six facts, each of its own type)
-    agent: AgentDemand | None,
-    usage: HostUsage | None,
+DEFAULTS = DemandThresholds()
+
+
+def demand_now(agent: int | None, vcpus: int, memory: DemandMemory, thresholds: DemandThresholds = DEFAULTS) -> int:
+    """CPUs that the domain could use now, 0..vcpus. agent: what its agent says it could, 0: idle, None: nothing."""
+    if agent is None:
+        demand = memory.demand
+    elif agent <= 0:
+        demand = memory.used
+    else:
+        demand = agent if memory.unseen_s < thresholds.disbelief_s else 0
+    return max(0, min(vcpus, demand))
+
+
+def after_window(  # noqa: PLR0917 (six facts, each of its own type)
+    agent: int | None,
+    usage: HostUsage,
     allocation: int,
     vcpus: int,
     memory: DemandMemory = DemandMemory(),
-    thresholds: DemandThresholds = DemandThresholds(),
-) -> tuple[int, DemandMemory]:
-    """CPUs that the domain could use now, 0..vcpus, and the memory for the next call, one call a period.
+    thresholds: DemandThresholds = DEFAULTS,
+) -> DemandMemory:
+    """The memory at the end of one more window, in which the host saw *usage*; demand_now says the demand by it.
 
-    agent: its last report, None: it never reported. usage: the last period as the host saw it, None: not known (a
-    failed listing is not an idle domain: without a fresh report either, the last demand stays). allocation: what
-    the domain has now, 0: resting.
+    agent: as in demand_now. allocation: what the domain has, 0: resting.
     """
-    if agent is not None and agent.age_s <= thresholds.stale_s:
-        demand, memory = _from_agent(agent, usage, allocation, vcpus, memory, thresholds)
-    elif usage is not None:
-        demand, memory = _from_host(usage.busy_cpus, allocation, vcpus, memory, thresholds)
+    if agent is None:
+        memory = _without_agent(usage, allocation, vcpus, memory, thresholds)
     else:
-        demand = memory.demand
-    demand = max(0, min(vcpus, demand))
-    return demand, replace(memory, demand=demand)
+        unclaimed_s, used = memory.unclaimed_s if agent <= 0 else 0.0, 0
+        if usage.busy_cpus > (thresholds.contradiction if allocation > 0 else thresholds.contradiction_resting):
+            used = _used(usage.busy_cpus, allocation, vcpus, thresholds)
+        elif agent <= 0:
+            unclaimed_s += usage.cpu_seconds - thresholds.idle_use * usage.window_s
+            unclaimed_s = max(0.0, min(1.5 * thresholds.idle_use_burst_s, unclaimed_s))
+            used = int(unclaimed_s >= thresholds.idle_use_burst_s)
+        unseen_s = _unseen_s(usage, memory, thresholds) if agent > 0 else 0.0
+        memory = DemandMemory(used=used, unclaimed_s=unclaimed_s, unseen_s=unseen_s, demand=memory.demand)
+    return replace(memory, demand=demand_now(agent, vcpus, memory, thresholds))
 
 
-def repeats_itself(agent: AgentDemand, memory: DemandMemory, thresholds: DemandThresholds = DemandThresholds()) -> bool:
-    """Whether a fresh report says what was believed at the last call, and nothing was held against it."""
-    return agent.age_s <= thresholds.stale_s and memory == DemandMemory(agent.demand)
-
-
-def says_the_same(
-    agent: AgentDemand,
-    usage: HostUsage,
-    memory: DemandMemory,
-    thresholds: DemandThresholds = DemandThresholds(),
-) -> bool:
-    """Whether infer_demand would surely say `agent.demand` again and remember the same: a glance saves the work."""
-    if not repeats_itself(agent, memory, thresholds):
+def repeats_itself(agent: int, memory: DemandMemory) -> bool:
+    """Whether the agent says what was believed at the end of the last window, and nothing was held against it."""
+    if agent != memory.demand or memory.unseen_s or memory.quiet_s or memory.lower_s or memory.settled_s:
         return False
-    if agent.demand > 0:
-        return usage.busy_cpus >= thresholds.threshold_off
-    return usage.busy_cpus <= thresholds.threshold_off
+    return agent > 0 or not (memory.used or memory.unclaimed_s)
 
 
-def _from_agent(  # noqa: PLR0917 (as its caller)
-    agent: AgentDemand,
-    usage: HostUsage | None,
-    allocation: int,
-    vcpus: int,
-    memory: DemandMemory,
-    thresholds: DemandThresholds,
-) -> tuple[int, DemandMemory]:
-    if agent.demand <= 0:
-        memory = DemandMemory(demand=memory.demand)
-        believed = thresholds.contradiction if allocation > 0 else thresholds.contradiction_resting
-        if usage is None or usage.busy_cpus <= believed:
-            return 0, memory
-        return _used(usage.busy_cpus, allocation, vcpus, thresholds), memory
-    seen = usage is None or usage.busy_cpus >= thresholds.threshold_off
-    if seen:
-        return agent.demand, DemandMemory(demand=memory.demand)
-    if memory.unseen_periods + 1 < thresholds.disbelief_periods:
-        return agent.demand, DemandMemory(demand=memory.demand, unseen_periods=memory.unseen_periods + 1)
-    if memory.disbelieved_periods >= thresholds.retry_periods:
-        return agent.demand, DemandMemory(demand=memory.demand)
-    return 0, replace(memory, disbelieved_periods=memory.disbelieved_periods + 1)
+def sleeps_on(agent: int, usage: HostUsage, memory: DemandMemory, thresholds: DemandThresholds = DEFAULTS) -> bool:
+    """Whether it said idle, says so again, and the window bears it out: after_window would change nothing."""
+    return agent <= 0 and repeats_itself(agent, memory) and usage.busy_cpus <= thresholds.threshold_off
 
 
-def _from_host(
-    busy_cpus: float, allocation: int, vcpus: int, memory: DemandMemory, thresholds: DemandThresholds
-) -> tuple[int, DemandMemory]:
-    memory = DemandMemory(memory.demand, memory.quiet_periods, memory.lower_periods, memory.settled_periods)
+def _unseen_s(usage: HostUsage, memory: DemandMemory, thresholds: DemandThresholds) -> float:
+    if usage.busy_cpus >= thresholds.threshold_off:
+        return 0.0
+    unseen_s = memory.unseen_s + usage.window_s
+    if memory.unseen_s < thresholds.disbelief_s:
+        return min(unseen_s, thresholds.disbelief_s)
+    return unseen_s if unseen_s < thresholds.disbelief_s + thresholds.retry_s else 0.0
+
+
+def _without_agent(
+    usage: HostUsage, allocation: int, vcpus: int, memory: DemandMemory, thresholds: DemandThresholds
+) -> DemandMemory:
+    busy_cpus, window_s = usage.busy_cpus, usage.window_s
+    memory = replace(memory, used=0, unclaimed_s=0.0, unseen_s=0.0)
     if busy_cpus > thresholds.threshold_on:
-        memory = replace(memory, quiet_periods=0, settled_periods=max(0, memory.settled_periods - 1))
+        settled_s = max(0.0, memory.settled_s - window_s)
         demand = _used(busy_cpus, allocation, vcpus, thresholds)
-        if allocation > 0 and memory.settled_periods > 0 and busy_cpus <= memory.demand + thresholds.threshold_off:
+        if allocation > 0 and settled_s > 0 and busy_cpus <= memory.demand + thresholds.threshold_off:
             demand = min(demand, memory.demand)
         if demand >= memory.demand:
-            return demand, replace(memory, lower_periods=0)
+            return DemandMemory(demand, settled_s=settled_s)
         # Less than before may be one serial phase between two parallel ones: it must last.
-        lower_periods = memory.lower_periods + 1
-        if lower_periods < thresholds.quiet_periods:
-            return memory.demand, replace(memory, lower_periods=lower_periods)
-        return demand, replace(memory, lower_periods=0, settled_periods=thresholds.settled_periods)
+        lower_s = memory.lower_s + window_s
+        if lower_s < thresholds.quiet_s:
+            return DemandMemory(memory.demand, lower_s=lower_s, settled_s=settled_s)
+        return DemandMemory(demand, settled_s=thresholds.settled_s)
     if busy_cpus >= thresholds.threshold_off:
-        return memory.demand, replace(memory, quiet_periods=0)
-    quiet_periods = min(memory.quiet_periods + 1, thresholds.quiet_periods)
-    if quiet_periods < thresholds.quiet_periods:
-        return memory.demand, replace(memory, quiet_periods=quiet_periods)
-    return 0, DemandMemory(quiet_periods=quiet_periods)
+        return replace(memory, quiet_s=0.0)
+    quiet_s = memory.quiet_s + window_s
+    if quiet_s < thresholds.quiet_s:
+        return replace(memory, quiet_s=quiet_s)
+    return DemandMemory(quiet_s=thresholds.quiet_s)
 
 
 def _used(busy_cpus: float, allocation: int, vcpus: int, thresholds: DemandThresholds) -> int:

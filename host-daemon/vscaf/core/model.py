@@ -11,6 +11,9 @@ LEAST_WEIGHT = 0.05
 MOST_EFFICIENCY = 2.0
 """E = S/p is never believed above this (Creech 2015, section 5.2.2)."""
 
+LEAST_SPEEDUP = 0.01
+"""Nobody is believed to be slower than this: whatever is worked out from a speedup of 1e-320 is not finite."""
+
 LEAST_RELATIVE_ERROR = 0.01
 """Of the speedup. No measurement is better; it also keeps a claimed error of zero from outweighing all others."""
 
@@ -27,7 +30,7 @@ def scaf_weight(points: Sequence[SpeedupPoint]) -> float | None:
         error = point.standard_error
         if point.cpus <= 1 or point.samples < 1 or not math.isfinite(point.speedup) or not math.isfinite(error):
             continue
-        speedup = min(max(point.speedup, 0.0), MOST_EFFICIENCY * point.cpus)
+        speedup = min(max(point.speedup, LEAST_SPEEDUP), MOST_EFFICIENCY * point.cpus)
         error = max(abs(error), LEAST_RELATIVE_ERROR * max(speedup, 1.0))
         log_cpus = math.log(point.cpus)
         products += log_cpus * (speedup - 1.0) / (error * error)

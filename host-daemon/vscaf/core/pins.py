@@ -1,21 +1,259 @@
-"""Which vCPU runs where within a domain's partition (DESIGN section 7)."""
+"""Which vCPU runs where within a domain's partition (DESIGN section 7): vCPU siblings on pCPU siblings, vNUMA cells on
+host nodes, and as few changes as possible."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Protocol
+
+from vscaf.core.topology import Cpus
+
+MOST_TRIES = 2000
+"""Steps of the search for the cells' nodes: enough for the best answer up to about five cells; then the best so far."""
+
+Core = tuple[int, int]  # its NUMA node and its lowest pCPU: cores are taken in this order
+Cell = tuple[frozenset[int], frozenset[int]]  # vCPUs, and the host nodes of the cell's memory: empty: anywhere
+
+
+class Guest(Hashable, Protocol):
+    """The topology that a domain's guest is shown. The core of vCPU i is i // threads. cells: its NUMA cells."""
+
+    @property
+    def threads(self) -> int: ...
+    @property
+    def cells(self) -> tuple[Cell, ...]: ...
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class HostLayout:
+    """The core of each pCPU of the host. A pCPU that is missing is a core of its own on node 0."""
+
+    core_of: Mapping[int, Core] = field(default_factory=dict)
+
+    def core(self, cpu: int) -> Core:
+        """The core of *cpu*."""
+        return self.core_of.get(cpu, (0, cpu))
+
+
+UNKNOWN = HostLayout()
+
+
+def host_layout(cpus: Cpus) -> HostLayout:
+    """The layout of these pCPUs, in whatever way they are numbered."""
+    lowest = {cpu: min(core) for core in cpus.cores for cpu in core}
+    return HostLayout({cpu: (cpus.node_of.get(cpu, 0), lowest.get(cpu, cpu)) for cpu in cpus.online})
+
+
+def guest_numbering(plugged: Iterable[int], enabled_order: Mapping[int, int]) -> tuple[int, ...]:
+    """The plugged vCPUs in the order in which Linux in the guest numbers them: the i-th is its CPU i.
+
+    It numbers those first that are there when it boots, as they are numbered, and then those that come, as they come.
+    libvirt tells in which order they were enabled where that was one by one. Otherwise, and where vscaf has plugged
+    more since, the lowest came first.
+    """
+    return tuple(sorted(plugged, key=lambda vcpu: (enabled_order.get(vcpu, float("inf")), vcpu)))
 
 
 def vcpu_pins(
-    partition: frozenset[int], vcpus: Iterable[int], online: Sequence[int] | None, *, cooperating: bool
+    partition: frozenset[int],
+    vcpus: Iterable[int],
+    online: Sequence[int] | None,
+    *,
+    cooperating: bool,
+    guest: Guest | None = None,
+    layout: HostLayout = UNKNOWN,
+    before: Mapping[int, int] = {},
 ) -> Mapping[int, frozenset[int]]:
     """Pins of the *vcpus* (by number) of a domain that owns *partition* (pCPU numbers, not empty).
 
-    A cooperating domain has no more CPUs *online* than pCPUs: each online vCPU gets a pCPU of its own, the others,
-    which sleep, the whole partition. Any other domain is contained: all its vCPUs float over it.
+    A cooperating domain has no more CPUs *online* than pCPUs: each online vCPU gets a pCPU of its own (see `matched`),
+    the others, which sleep, the whole partition. Any other domain is contained: all its vCPUs float over it.
     """
     if not partition:
         raise ValueError("a partition to pin to has at least one pCPU")
     pins = dict.fromkeys(vcpus, partition)
     awake = sorted(set(online or ()) & pins.keys())
     if cooperating and online is not None and 0 < len(awake) <= len(partition):
-        for vcpu, cpu in zip(awake, sorted(partition), strict=False):
-            pins[vcpu] = frozenset({cpu})
+        pins.update({vcpu: frozenset({cpu}) for vcpu, cpu in matched(partition, awake, guest, layout, before).items()})
     return pins
+
+
+def pinned_alone(pins: Mapping[int, frozenset[int]]) -> dict[int, int]:
+    """The pCPU of each vCPU that has just one."""
+    return {vcpu: next(iter(cpus)) for vcpu, cpus in pins.items() if len(cpus) == 1}
+
+
+def matched(
+    partition: frozenset[int],
+    awake: Sequence[int],
+    guest: Guest | None,
+    layout: HostLayout,
+    before: Mapping[int, int],
+) -> dict[int, int]:
+    """A pCPU of its own in *partition* for each vCPU of *awake*, which are not more. guest None: it has no topology.
+
+    What is sought, in this order (see `worth`):
+    1. The vCPUs of a cell are on one host node, one of its memory's nodes where these are known.
+    2. vCPUs that are siblings in the guest are on siblings.
+    3. vCPUs that are not, are not.
+    4. vCPUs stay where they were *before*. What is as good as any other stays as it is.
+
+    The first is exact up to MOST_TRIES. The second is where there are no cells, as far as is known; and within a node
+    wherever it has a core for each guest core.
+    """
+    stays = tuple((vcpu, before[vcpu]) for vcpu in awake if before.get(vcpu) in partition)
+    return dict(_matched(partition, tuple(awake), guest, layout, stays))
+
+
+@lru_cache(maxsize=1024)  # the same is asked at each step until a domain is where it should be
+def _matched(
+    partition: frozenset[int],
+    awake: tuple[int, ...],
+    guest: Guest | None,
+    layout: HostLayout,
+    before: tuple[tuple[int, int], ...],
+) -> Mapping[int, int]:
+    stays = dict(before)
+    anew = _Match(partition, awake, guest, layout, stays).found()
+    if len(set(stays.values())) == len(awake) and worth(stays, guest, layout) >= worth(anew, guest, layout):
+        return stays
+    return anew
+
+
+def worth(pins: Mapping[int, int], guest: Guest | None, layout: HostLayout) -> tuple[int, int, int]:
+    """How good a match is; larger is better. vCPUs on the node of their cell; pairs of siblings that share a core; and,
+    negative, pairs of others that share one."""
+    local = 0
+    for vcpus, nodes in guest.cells if guest is not None else ():
+        there = [layout.core(pins[vcpu])[0] for vcpu in vcpus if vcpu in pins]
+        local += max((there.count(node) for node in set(there) if not nodes or node in nodes), default=0)
+    together = apart = 0
+    by_core: dict[Core, list[int]] = {}
+    for vcpu, cpu in pins.items():
+        by_core.setdefault(layout.core(cpu), []).append(vcpu)
+    threads = guest.threads if guest is not None else 1
+    for here in by_core.values():
+        cores = [vcpu // threads for vcpu in here]
+        siblings = sum(cores.count(core) * (cores.count(core) - 1) // 2 for core in set(cores))
+        together += siblings
+        apart += len(here) * (len(here) - 1) // 2 - siblings
+    return local, together, -apart
+
+
+class _Match:
+    """The working state of one call of matched. before: within the partition. free: pCPUs by core that are left."""
+
+    def __init__(
+        self,
+        partition: frozenset[int],
+        awake: Sequence[int],
+        guest: Guest | None,
+        layout: HostLayout,
+        before: Mapping[int, int],
+    ) -> None:
+        self.threads = guest.threads if guest is not None else 1
+        self.cells = guest.cells if guest is not None else ()
+        self.awake = awake
+        self.pins: dict[int, int] = {}
+        self.before = before
+        self.was = {vcpu: layout.core(cpu) for vcpu, cpu in before.items()}
+        free: dict[Core, list[int]] = {}
+        for cpu in sorted(partition):
+            free.setdefault(layout.core(cpu), []).append(cpu)
+        self.free = dict(sorted(free.items()))
+        self.used = dict.fromkeys(self.free, 0)
+
+    def found(self) -> dict[int, int]:
+        """Cells to nodes; on each node, guest cores to cores; then all that is left, wherever there is room."""
+        by_node: dict[int, set[int]] = {}
+        for vcpus, node in self.homes():
+            by_node.setdefault(node, set()).update(vcpus)
+        for node, here in sorted(by_node.items()):
+            self.fill([core for core in self.free if core[0] == node], here)
+        self.fill(list(self.free), set(self.awake) - self.pins.keys())
+        return dict(sorted(self.pins.items()))
+
+    def homes(self) -> list[tuple[frozenset[int], int]]:
+        """A node for the awake vCPUs of each cell that may have one: most of them find room, then most stay there."""
+        room: dict[int, int] = {}
+        for core, cpus in self.free.items():
+            room[core[0]] = room.get(core[0], 0) + len(cpus)
+        cells = []
+        for vcpus, nodes in self.cells:
+            here = vcpus.intersection(self.awake)
+            if here and (allowed := [node for node in sorted(room) if not nodes or node in nodes]):
+                stay = {node: sum(self.was.get(vcpu, (None, 0))[0] == node for vcpu in here) for node in allowed}
+                cells.append((here, stay))
+        cells.sort(key=lambda cell: (-len(cell[0]), min(cell[0])))
+        best: tuple[tuple[int, int], list[int]] = ((-1, -1), [])
+        tries = MOST_TRIES
+
+        def search(chosen: list[int], gained: tuple[int, int]) -> None:
+            nonlocal best, tries
+            rest = cells[len(chosen) :]
+            most = (
+                gained[0] + sum(len(vcpus) for vcpus, _stay in rest),
+                gained[1] + sum(max(stay.values()) for _vcpus, stay in rest),
+            )
+            if most <= best[0] or (tries <= 0 and best[1]):
+                return
+            tries -= 1
+            if not rest:
+                best = (gained, chosen)
+                return
+            vcpus, stay = rest[0]
+            for node in sorted(stay, key=lambda node: (-min(room[node], len(vcpus)), -stay[node], -room[node], node)):
+                taken = min(room[node], len(vcpus))
+                room[node] -= taken
+                search([*chosen, node], (gained[0] + taken, gained[1] + stay[node]))
+                room[node] += taken
+
+        if cells:
+            search([], (0, 0))
+        return [(vcpus, node) for (vcpus, _stay), node in zip(cells, best[1], strict=True)]
+
+    def fill(self, cores: list[Core], vcpus: set[int]) -> None:
+        """Pins as many of *vcpus* as *cores* have room for: whole guest cores first, the largest and those that were
+        there first."""
+        widest = max((len(self.free[core]) for core in cores), default=0)
+        if not widest:
+            return
+        by_core: dict[int, list[int]] = {}
+        for vcpu in sorted(vcpus):
+            by_core.setdefault(vcpu // self.threads, []).append(vcpu)
+        parts = [mine[first : first + widest] for mine in by_core.values() for first in range(0, len(mine), widest)]
+        parts.sort(key=lambda part: (-len(part), -sum(vcpu in self.was for vcpu in part), part[0]))
+        cut = []
+        for part in parts:
+            stay: dict[Core, int] = {}
+            for vcpu in part:
+                was = self.was.get(vcpu)
+                if was is not None and self.before[vcpu] in self.free[was]:
+                    stay[was] = stay.get(was, 0) + 1
+            if fits := [core for core in cores if len(self.free[core]) >= len(part)]:
+                least = min(self.used[core] for core in fits)
+                key = {
+                    core: (-stay.get(core, 0), len(self.free[core]), core) for core in fits if self.used[core] == least
+                }
+                self.put(part, min(key, key=key.__getitem__))
+            else:
+                cut.append(part)
+        for part in cut:  # no core has room for all of it
+            left = part
+            while left and (room := [core for core in cores if self.free[core]]):
+                left = self.put(left, max(room, key=lambda core: (len(self.free[core]), -core[0], -core[1])))
+
+    def put(self, part: list[int], core: Core) -> list[int]:
+        """Pins what there is room for, and those first that were there; what is left."""
+        free = self.free[core]
+        order = sorted(part, key=lambda vcpu: (self.before.get(vcpu) not in free, vcpu))
+        there, left = order[: len(free)], order[len(free) :]
+        self.used[core] += len(there)
+        for vcpu in there:
+            if self.before.get(vcpu) in free:
+                self.pins[vcpu] = self.before[vcpu]
+                free.remove(self.before[vcpu])
+        for vcpu in there:
+            if vcpu not in self.pins:
+                self.pins[vcpu] = free.pop(0)
+        return left

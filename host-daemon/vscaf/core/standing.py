@@ -11,8 +11,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
-RETRY_S = 0.25
-RETRY_MOST_S = 8.0
+from vscaf.core.backoff import wait_s
+from vscaf.core.pins import UNKNOWN, Guest, HostLayout, pinned_alone
+
+LOST_FAILURES = 2
 
 
 class State(StrEnum):
@@ -51,7 +53,7 @@ class Ways:
 
     rest_area: pCPUs that its vCPUs float over while it rests. rest_shares, shares: its weight then and otherwise.
     emulator_area: pCPUs of its emulator and I/O threads; empty: its partition. unplug: whether a vCPU that has been of
-    no use for long may be unplugged, down to vcpus_found.
+    no use for long may be unplugged, down to vcpus_found. layout: the host's cores.
     """
 
     rest_area: frozenset[int]
@@ -60,6 +62,7 @@ class Ways:
     emulator_area: frozenset[int]
     vcpus_found: int
     unplug: bool = False
+    layout: HostLayout = UNKNOWN
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +89,9 @@ class Standing:
     since when it has had more vCPUs than its partition has pCPUs. ours: vscaf has begun to suspend it and has not seen
     it resumed since, so that it is for vscaf to resume. frozen: it is ours and was seen paused, and no call has been
     begun to let it run. dormant: while it is frozen, the pCPUs beside its claim that its vCPUs are pinned to for all
-    that is known.
+    that is known. guest: the CPUs as the guest is shown them, None: each vCPU is a core. last_cpu: the pCPU of its
+    partition that each vCPU last had to itself. placed: its threads were brought somewhere by vscaf once; until then
+    they are where they were found, at the time found_at_s.
     """
 
     name: str
@@ -113,11 +118,15 @@ class Standing:
     ours: bool = False
     frozen: bool = False
     dormant: frozenset[int] = frozenset()
+    guest: Guest | None = None
+    last_cpu: Mapping[int, int] = field(default_factory=dict)
+    placed: bool = True
+    found_at_s: float = float("-inf")
 
     @property
     def lost(self) -> bool:
         """Whether calls on it have failed in a row, so that nobody knows where it runs."""
-        return self.affinity is None and self.failures > 1
+        return self.affinity is None and self.failures >= LOST_FAILURES
 
     def cooperates(self, partition: frozenset[int]) -> bool:
         """Whether the guest has confirmed what it was told and has no more CPUs online than *partition* has pCPUs."""
@@ -192,7 +201,19 @@ def finished(standing: Standing, call: Apply | Resize) -> Standing:
         retiring=False,
         leaving_since_s=None,
         dormant=frozenset(),
+        last_cpu=_last_cpu(standing, call),
+        placed=True,
     )
+
+
+def _last_cpu(standing: Standing, call: Apply) -> Mapping[int, int]:
+    """Where each vCPU last had a pCPU to itself, once *call* is done. Where it rests does not count."""
+    known = dict(standing.last_cpu)
+    if standing.affinity is not None and not standing.resting:
+        known.update(pinned_alone(standing.affinity.vcpus))
+    if call.partition:
+        known.update(pinned_alone(call.affinity.vcpus))
+    return known
 
 
 def suspended(standing: Standing) -> Standing:
@@ -266,7 +287,7 @@ def failed(standing: Standing, call: Call, now_s: float) -> Standing:
             moving=False,
             onto=None,
             failures=standing.failures + 1,
-            retry_at_s=now_s + _wait_s(standing.failures),
+            retry_at_s=now_s + wait_s(standing.failures),
         )
     refused = call.vcpus if isinstance(call, Resize) else standing.vcpus_refused
     return replace(
@@ -275,10 +296,6 @@ def failed(standing: Standing, call: Call, now_s: float) -> Standing:
         onto=None,
         affinity=None,
         failures=standing.failures + 1,
-        retry_at_s=now_s if isinstance(call, Resize) else now_s + _wait_s(standing.failures),
+        retry_at_s=now_s if isinstance(call, Resize) else now_s + wait_s(standing.failures),
         vcpus_refused=refused,
     )
-
-
-def _wait_s(failures: int) -> float:
-    return min(RETRY_MOST_S, RETRY_S * 2.0 ** min(failures, 16))

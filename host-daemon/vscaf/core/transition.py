@@ -13,7 +13,7 @@ nothing; it claims its partition again, and has its pins there, before it is res
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from vscaf.core.pins import vcpu_pins
+from vscaf.core.pins import pinned_alone, vcpu_pins
 from vscaf.core.plan import plan
 from vscaf.core.standing import (
     Affinity,
@@ -106,6 +106,9 @@ def next_steps(  # noqa: PLR0917 (what a step depends on)
     guest, waits until it has confirmed or its deadline has passed, and narrows the pins; a grow widens the pins and
     then tells the guest; a suspend asks nobody; a resume comes after the pins, and the guest hears of its size when it
     runs. Between domains: nobody grows onto a pCPU that another claims.
+
+    Nobody waits for long for a domain that was never brought to a partition, and cannot be: it may run anywhere, as one
+    does that is not managed, so whoever waited for it would wait for ever.
 
     Laws: the claims of two domains are disjoint once they were and stay so, unless both are in sharing or the plan
     has to let one overlap for want of a free pCPU (TransitionPlan.overlapping); a domain has left the pCPUs that its
@@ -301,19 +304,22 @@ class _Stepper:
             return
         self.tell(name, len(goal.partition))
         standing = self.now[name]
-        assert standing.affinity is not None  # as steps() has seen
+        affinity = standing.affinity
+        assert affinity is not None  # as steps() has seen
+        if not standing.placed and affinity.reach <= goal.partition:  # although a call for it failed
+            standing = self.now[name] = replace(standing, placed=True)
         wanted = self.placed(standing, goal.partition)
         due_s = standing.told_at_s + self.timing.deadline_s
         if standing.answers and not standing.acknowledged and self.now_s < due_s:
             # Its answer may come: what it has fits it until then.
             self.again(due_s)
-            own = vcpu_pins(goal.partition, standing.affinity.vcpus, standing.online, cooperating=True)
-            self.states[name] = State.COOPERATING if standing.affinity.vcpus == own else State.GROWING
-            if standing.resting or not standing.affinity.reach <= goal.partition:
+            own = self.pins(standing, goal.partition, cooperating=True)
+            self.states[name] = State.COOPERATING if affinity.vcpus == own else State.GROWING
+            if standing.resting or not affinity.reach <= goal.partition:
                 self.begin(Apply(name, goal.partition, wanted))
             return
         self.states[name] = State.COOPERATING if standing.cooperates(goal.partition) else State.CONTAINED
-        if standing.resting or standing.affinity != wanted:
+        if standing.resting or affinity != wanted:
             self.begin(Apply(name, goal.partition, wanted))
         else:
             self.resize(name)
@@ -365,10 +371,21 @@ class _Stepper:
 
     def placed(self, standing: Standing, partition: frozenset[int]) -> Affinity:
         """Its threads on *partition*: one vCPU a pCPU where it cooperates, else all of them over all of it."""
-        own = standing.cooperates(partition)
-        assert standing.affinity is not None  # as steps() has seen
-        pins = vcpu_pins(partition, standing.affinity.vcpus, standing.online, cooperating=own)
+        pins = self.pins(standing, partition, cooperating=standing.cooperates(partition))
         return self.affinity(standing, pins, standing.ways.emulator_area or partition, standing.ways.shares)
+
+    @staticmethod
+    def pins(standing: Standing, partition: frozenset[int], *, cooperating: bool) -> Mapping[int, frozenset[int]]:
+        assert standing.affinity is not None  # as steps() has seen
+        return vcpu_pins(
+            partition,
+            standing.affinity.vcpus,
+            standing.online,
+            cooperating=cooperating,
+            guest=standing.guest,
+            layout=standing.ways.layout,
+            before=standing.last_cpu or pinned_alone(standing.affinity.vcpus),
+        )
 
     @staticmethod
     def affinity(
@@ -389,7 +406,19 @@ class _Stepper:
             and not cpus.isdisjoint(self.now[other].claim)
             and not {name, other} <= self.sharing
             and other not in self.way.overlapping
+            and not self.astray(other)
         )
+
+    def astray(self, name: str) -> bool:
+        """Whether it is where it was found, and could not be brought elsewhere although there was time."""
+        standing = self.now[name]
+        if standing.placed:
+            return False
+        due_s = standing.found_at_s + 2.0 * self.timing.deadline_s
+        if standing.failures or self.now_s >= due_s:
+            return True
+        self.again(due_s)
+        return False
 
     def begin(self, call: Call) -> None:
         """Begins *call*, unless one is under way or the last has failed just now."""

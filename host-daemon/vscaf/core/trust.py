@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 from vscaf_policies import SpeedupPoint
 
-from vscaf.core.model import MOST_EFFICIENCY, domain_weight, scaf_weight
+from vscaf.core.model import LEAST_SPEEDUP, MOST_EFFICIENCY, domain_weight, scaf_weight
 
 SIGHT_WINDOW_S = 8.0
 """The mean use of a domain forgets at this time constant: longer than the phases of most programs, whose speedup, a
@@ -33,6 +33,9 @@ AWAKE_CPUS = 0.2
 DISTRUSTED_PERIODS, TRUSTED_PERIODS = 8, 20
 """A guest that breaks its word for the first number of periods in a row is believed no more, until it has kept it for
 the second."""
+
+TURNS_PER_SECOND, TURNS_AT_ONCE = 0.5, 8.0
+"""How often a guest may go back on its word before it is contained for a while, see steadiness."""
 
 HALF_USED, WELL_USED, COMFORTABLE = 0.5, 0.75, 0.7
 """Of an allocation: below the first it is more than is of use; above the second there may be use for more; the third is
@@ -113,7 +116,7 @@ def _limit(p: int, cpus: int, busy_cpus: float, efficiency: float) -> float:
 
 
 def believed_points(points: Sequence[SpeedupPoint], sight: HostSight, vcpus: int) -> tuple[SpeedupPoint, ...]:
-    """The points as far as they are believed: limited by speedup_limit, and none for more CPUs than there are vCPUs.
+    """The points as far as they are believed: within LEAST_SPEEDUP and speedup_limit, none for more CPUs than vCPUs.
 
     A speedup that is no number becomes its limit, or is left out where there is none.
     """
@@ -123,7 +126,9 @@ def believed_points(points: Sequence[SpeedupPoint], sight: HostSight, vcpus: int
         if not 1 <= point.cpus <= vcpus:
             continue
         limit = math.inf if held is None else _limit(point.cpus, *held)
-        if point.speedup <= limit:
+        if point.speedup < LEAST_SPEEDUP:
+            believed.append(replace(point, speedup=LEAST_SPEEDUP))
+        elif point.speedup <= limit:
             believed.append(point)
         elif math.isfinite(limit):
             believed.append(replace(point, speedup=limit))
@@ -160,10 +165,14 @@ def believed_demand(claimed: int, sight: HostSight, allocation: int) -> int:
 
     A guest that says busy and is idle, or takes a trickle, keeps what it shows use for: an allocation that is not half
     used (over SIGHT_WINDOW_S) is cut to where it would be used well, and grows only once it is well used. Between the
-    two it stays, so that nothing goes to and fro. Resting, at one CPU, or seen too briefly: the claim stands.
+    two it stays, so that nothing goes to and fro. Resting, at one CPU, or seen too briefly: the claim stands; but who
+    was cut keeps its smaller allocation until it was seen at that.
     """
-    if allocation < 1 or claimed <= 1 or sight.cpus != allocation or sight.seen_s < SETTLED_S:
+    if allocation < 1 or claimed <= 1:
         return claimed
+    if sight.cpus != allocation or sight.seen_s < SETTLED_S:
+        cpus, busy_cpus = sight.known or (0, 0.0)
+        return min(claimed, allocation) if allocation < cpus and busy_cpus < HALF_USED * cpus else claimed
     if sight.busy_cpus < HALF_USED * allocation:
         return min(claimed, max(1, math.ceil(sight.busy_cpus / COMFORTABLE)))
     if sight.busy_cpus < WELL_USED * allocation:
@@ -220,11 +229,18 @@ def limited_demand(
     return demand, DemandHistory(demand, mean, tokens, history.held)
 
 
-def believed_online(online: Collection[int] | None, vcpus: int) -> tuple[int, ...] | None:
-    """The guest's online CPUs, sorted, where that can be: numbers of plugged vCPUs, vCPU 0 among them; else None."""
-    if not online or 0 not in online or max(online) >= vcpus:
+def believed_online(online: Collection[int] | None, plugged: Sequence[int]) -> tuple[int, ...] | None:
+    """The vCPUs that are the guest's *online* CPUs, sorted; None where that cannot be, or its CPU 0 is not among them.
+
+    plugged: the vCPUs in the order in which the guest numbers them (see core/pins.py). A guest that has numbers beyond
+    their count kept a number for each vCPU that may come, as Linux does since 6.9, or has lost one: then they are the
+    vCPUs' own.
+    """
+    if not online or 0 not in online:
         return None
-    return tuple(sorted(online))
+    if max(online) < len(plugged):
+        return tuple(sorted(plugged[cpu] for cpu in online))
+    return tuple(sorted(online)) if set(online) <= set(plugged) else None
 
 
 def keeps_its_word(online: Collection[int], vcpu_busy_cpus: Mapping[int, float]) -> bool:
@@ -261,3 +277,30 @@ def judged(history: WordHistory, *, kept: bool) -> WordHistory:
     if history.distrusted:
         return WordHistory(kept_periods, broken_periods, kept_periods < TRUSTED_PERIODS)
     return WordHistory(kept_periods, broken_periods, broken_periods >= DISTRUSTED_PERIODS)
+
+
+@dataclass(frozen=True, slots=True)
+class Steadiness:
+    """How often a guest went back on its word of late. tokens: how often it still may. unsteady: it may no more now.
+
+    at_s: of when that is.
+    """
+
+    tokens: float = TURNS_AT_ONCE
+    at_s: float = 0.0
+    unsteady: bool = False
+
+
+def steadiness(history: Steadiness, now_s: float, *, turned: bool, credit: int = 0) -> Steadiness:
+    """*history* at now_s. turned: the guest has gone back on its word since. credit: turns that it was made to take.
+
+    A guest that cooperates has each vCPU on a pCPU of its own, one that does not is contained: each time that it goes
+    from one to the other, or has other CPUs online, all its vCPUs may have to be pinned anew. So it may turn
+    TURNS_AT_ONCE + TURNS_PER_SECOND * t times in t seconds. A guest that turns more often is unsteady: it is to be
+    contained until half of its turns are back. What the host has asked for is no turn. All bounds of what one guest can
+    cause stand in host-daemon/README.md, section Security.
+    """
+    tokens = max(history.tokens, min(TURNS_AT_ONCE, history.tokens + TURNS_PER_SECOND * (now_s - history.at_s)))
+    tokens = max(0.0, tokens + credit - turned)
+    unsteady = tokens < (TURNS_AT_ONCE / 2 if history.unsteady else 1.0)
+    return Steadiness(tokens, now_s, unsteady)

@@ -17,7 +17,7 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 
-class GivenUp(Exception):
+class GivenUp(HypervisorUnreachable):
     """Nobody waits for this call any more, so it must not act."""
 
 
@@ -32,11 +32,14 @@ class Call:
     def proceed(self) -> None:
         """Raises GivenUp where nobody waits any more: to be called right before each step that changes something."""
         if self.given_up:
-            raise GivenUp(self.what)
+            raise GivenUp(f"libvirt took too long to {self.what}: it was given up; look at libvirtd's log")
 
 
 def start(call: Call, work: Callable[[Call], T]) -> "asyncio.Future[T]":
-    """Begins *work* in a thread of its own; the result or the exception comes to the loop that runs here."""
+    """Begins *work* in a thread of its own; the result or the exception comes to the loop that runs here.
+
+    HypervisorUnreachable where there can be no more threads: as for any other call that cannot be made.
+    """
     loop = asyncio.get_running_loop()
     future: asyncio.Future[T] = loop.create_future()
 
@@ -58,7 +61,12 @@ def start(call: Call, work: Callable[[Call], T]) -> "asyncio.Future[T]":
         with contextlib.suppress(RuntimeError):  # the loop has ended: nobody is left to be told
             loop.call_soon_threadsafe(settle, result, failure)
 
-    threading.Thread(target=run, name=f"libvirt {call.what}", daemon=True).start()
+    try:
+        threading.Thread(target=run, name=f"libvirt {call.what}", daemon=True).start()
+    except RuntimeError as error:
+        raise HypervisorUnreachable(
+            f"no thread to {call.what} in ({error}): raise the limit of processes and threads (TasksMax, ulimit -u)"
+        ) from error
     return future
 
 

@@ -1,16 +1,19 @@
 """What vscaf reads of a domain's live description (virDomainGetXMLDesc), which needs no answer of its QEMU."""
 
+import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from xml.etree import ElementTree
 
 from vscaf.cpulist import parse_cpu_list
 from vscaf.errors import HypervisorError
 from vscaf.hypervisor.metadata import BadRules, parse_rules
-from vscaf.hypervisor.values import Rules
+from vscaf.hypervisor.values import GuestCell, GuestTopology, Rules
 
 AGENT_PORT = "org.vscaf.agent.0"
 MOST_CHARACTERS = 4 * 1024 * 1024  # libvirt's own limit of a string on the wire
+# All that may stand before the root or a document type: white space, processing instructions and comments.
+PROLOG = re.compile(r"\ufeff?(?:\s+|<\?.*?\?>|<!--.*?-->)*", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,6 +21,7 @@ class Description:
     """A domain's live description.
 
     `enabled`: the numbers of the plugged vCPUs where they are listed one by one, else None (then 0 to count - 1).
+    `enabled_order`: the place of each in the order in which they were enabled, where that is said.
     `vcpu_pins`: those set for single vCPUs, plugged or not. `iothread_pins`: of each I/O thread by its id, None: unset.
     `cpuset`: where all that has no pin of its own may run, None: everywhere.
     """
@@ -31,15 +35,18 @@ class Description:
     cpuset: frozenset[int] | None
     rules: Rules | None
     rules_error: str | None
+    topology: GuestTopology = field(default_factory=GuestTopology)
+    enabled_order: Mapping[int, int] = field(default_factory=dict)
 
 
 def parse_description(xml: str) -> Description:
     """The description in *xml*. HypervisorError where it is none. Bad rules are a sentence in `rules_error`.
 
     libvirt writes this text itself, but parts of it came from whoever defined the domain. A document type, which
-    libvirt never writes, is refused: so no entity is ever expanded.
+    libvirt never writes, is refused before anything is parsed: so no entity is ever expanded.
     """
-    if len(xml) > MOST_CHARACTERS or "<!DOCTYPE" in xml or "<!ENTITY" in xml:
+    prolog = PROLOG.match(xml)
+    if len(xml) > MOST_CHARACTERS or (prolog is not None and xml.startswith("<!", prolog.end())):
         raise HypervisorError("the domain's XML is too long or declares a document type: look at `virsh dumpxml`")
     try:
         root = ElementTree.fromstring(xml)
@@ -75,14 +82,36 @@ def parse_description(xml: str) -> Description:
             cpuset=parse_cpu_list(vcpu.attrib["cpuset"]) if vcpu is not None and "cpuset" in vcpu.attrib else None,
             rules=rules,
             rules_error=rules_error,
+            topology=_topology(root),
+            enabled_order={
+                int(one.attrib["id"]): int(one.attrib["order"])
+                for one in each
+                if one.get("enabled") == "yes" and "order" in one.attrib
+            },
         )
     except (ElementTree.ParseError, KeyError, ValueError) as error:
         raise HypervisorError(f"the domain's XML cannot be read ({error}): look at `virsh dumpxml`") from error
+
+
+def _topology(root: ElementTree.Element) -> GuestTopology:
+    """The CPUs as the guest is shown them: without a <topology> each vCPU is a core."""
+    shown = root.find("./cpu/topology")
+    memory = {
+        int(node.attrib["cellid"]): parse_cpu_list(node.get("nodeset") or "")
+        for node in root.iterfind("./numatune/memnode")
+    }
+    cells = [
+        GuestCell(parse_cpu_list(cell.attrib["cpus"]), memory.get(int(cell.get("id", index)), frozenset()))
+        for index, cell in enumerate(root.iterfind("./cpu/numa/cell"))
+        if cell.get("cpus")  # a cell may have memory alone
+    ]
+    return GuestTopology(max(1, int(shown.get("threads", 1)) if shown is not None else 1), tuple(cells))
 
 
 def _agent_socket(root: ElementTree.Element) -> str | None:
     for channel in root.iterfind("./devices/channel"):
         target, source = channel.find("target"), channel.find("source")
         if target is not None and target.get("name") == AGENT_PORT and channel.get("type") == "unix":
-            return source.get("path") if source is not None else None
+            # Where QEMU connects, the path is somebody else's server.
+            return source.get("path") if source is not None and source.get("mode") != "connect" else None
     return None

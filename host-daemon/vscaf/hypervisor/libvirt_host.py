@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 import libvirt
 
 from vscaf.errors import DomainGone, HypervisorError, HypervisorUnreachable, NotSupported
-from vscaf.hypervisor.calls import Call, Line, start
+from vscaf.hypervisor.calls import Call, GivenUp, Line, start
 from vscaf.hypervisor.capabilities import parse_capabilities
 from vscaf.hypervisor.connection import NOT_SUPPORTED, Connections
 from vscaf.hypervisor.descriptions import Descriptions
@@ -20,6 +20,7 @@ from vscaf.hypervisor.masks import cpus_mask, mask_cpus
 from vscaf.hypervisor.pinning import set_pins
 from vscaf.hypervisor.plugging import MonitorSlots, plug_vcpus, unplug_vcpus
 from vscaf.hypervisor.probe import refuse_unusable
+from vscaf.hypervisor.run_starts import RunStarts
 from vscaf.hypervisor.settings import read_settings
 from vscaf.hypervisor.suspending import resume_domain, suspend_domain
 from vscaf.hypervisor.values import DomainKey, DomainSeen, DomainSettings, HostCpus, Plugged
@@ -57,6 +58,7 @@ class LibvirtHost:
         self._on_tuned = on_tuned
         self._connections = Connections(uri, opener, self._register)
         self._descriptions = Descriptions()
+        self._run_starts = RunStarts(uri)
         self._names: dict[DomainKey, str] = {}
         self._plugged: dict[DomainKey, frozenset[int]] = {}
         self._lines: dict[DomainKey, Line] = {}
@@ -215,7 +217,7 @@ class LibvirtHost:
             if len(self._under_way(ask_qemu=False)) >= LISTINGS:
                 raise HypervisorUnreachable(f"libvirt at {self.uri} still does not answer: look at libvirtd's log")
             waiting.add(self._begin_listing(ask_qemu=False))
-            await asyncio.wait(waiting, timeout=self._call_timeout_s, return_when=asyncio.FIRST_COMPLETED)
+            await self._first_answer(waiting)
         answered = sorted((one for one in waiting if one.done()), key=lambda one: one.exception() is not None)
         if not answered:
             raise HypervisorUnreachable(
@@ -226,6 +228,15 @@ class LibvirtHost:
         except libvirt.libvirtError as error:
             raise self._connections.translated(error, "listing the domains") from error
 
+    async def _first_answer(self, waiting: set["asyncio.Future[tuple[Row, ...]]"]) -> None:
+        """Until one of them has answered; one that was given up meanwhile has not, whatever it ends with."""
+        pending, loop = waiting, asyncio.get_running_loop()
+        until_s = loop.time() + self._call_timeout_s
+        while pending and (left_s := until_s - loop.time()) > 0.0:
+            done, pending = await asyncio.wait(pending, timeout=left_s, return_when=asyncio.FIRST_COMPLETED)
+            if any(not isinstance(one.exception(), GivenUp) for one in done):
+                return
+
     def _under_way(self, *, ask_qemu: bool) -> list[asyncio.Future[tuple[Row, ...]]]:
         self._listings[ask_qemu] = [future for future in self._listings[ask_qemu] if not future.done()]
         return self._listings[ask_qemu]
@@ -234,7 +245,7 @@ class LibvirtHost:
         def look(call: Call) -> tuple[Row, ...]:
             self._connections.listen()
             with self._connections.connection(call) as connection:
-                return list_domains(connection, call, ask_qemu=ask_qemu)
+                return list_domains(connection, call, ask_qemu=ask_qemu, started_ns=self._run_starts.started_ns)
 
         call = Call("list the domains")
         future = start(call, look)
@@ -289,6 +300,7 @@ class LibvirtHost:
                 vcpu_delay_s=row.vcpu_delay_s,
                 plugged=row.plugged,
                 booted=row.booted,
+                started_ns=row.started_ns,
                 rules_error="the domain's description could not be read yet",
             )
         return DomainSeen(
@@ -302,9 +314,12 @@ class LibvirtHost:
             vcpu_delay_s=row.vcpu_delay_s,
             plugged=row.plugged,
             booted=row.booted,
+            started_ns=row.started_ns,
             agent_socket=described.agent_socket,
             home_nodes=described.home_nodes,
             iothreads=len(described.iothread_pins),
+            topology=described.topology,
+            enabled_order=described.enabled_order,
             rules=self._descriptions.rules(row.key),
             rules_error=described.rules_error,
         )

@@ -5,7 +5,7 @@ with a QEMU that was stopped by a signal, and with it every other domain's answe
 once some call hangs there. The states, and each domain's own vCPU list, come from libvirt and /proc without QEMU.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -44,10 +44,15 @@ class Row:
     vcpu_time_s: Mapping[int, float] = field(default_factory=dict)
     vcpu_delay_s: Mapping[int, float] = field(default_factory=dict)
     booted: bool = False
+    started_ns: int = 0
 
 
-def list_domains(connection: Any, call: Call, *, ask_qemu: bool) -> tuple[Row, ...]:
+def list_domains(
+    connection: Any, call: Call, *, ask_qemu: bool, started_ns: Callable[[str], int] = lambda name: 0
+) -> tuple[Row, ...]:
     """A row for each active domain. `ask_qemu`: one call for all, that hangs with a QEMU that hangs.
+
+    started_ns: when the run of the domain of that name began; 0: unknown.
 
     libvirtError where libvirt fails; HypervisorError where the listing leaves out a domain that is active.
     """
@@ -62,7 +67,8 @@ def list_domains(connection: Any, call: Call, *, ask_qemu: bool) -> tuple[Row, .
     result = []
     for domain, fields in rows:
         call.proceed()
-        if domain.ID() >= 0 and (row := _row(domain, fields, one_by_one=not ask_qemu)) is not None:
+        began_ns = started_ns(domain.name())
+        if domain.ID() >= 0 and (row := _row(domain, fields, began_ns, one_by_one=not ask_qemu)) is not None:
             result.append(row)
     return tuple(sorted(result, key=lambda row: row.name))
 
@@ -77,7 +83,7 @@ def _statistics(connection: Any, *, ask_qemu: bool) -> list[tuple[Any, dict[str,
     return list(connection.getAllDomainStats(kinds, ACTIVE))
 
 
-def _row(domain: Any, fields: Mapping[str, Any], *, one_by_one: bool) -> Row | None:
+def _row(domain: Any, fields: Mapping[str, Any], began_ns: int, *, one_by_one: bool) -> Row | None:
     times, delays = _seconds(fields, ".time"), _seconds(fields, ".delay")
     if "vcpu.current" in fields:
         vcpus, maximum = int(fields["vcpu.current"]), int(fields["vcpu.maximum"])
@@ -100,6 +106,7 @@ def _row(domain: Any, fields: Mapping[str, Any], *, one_by_one: bool) -> Row | N
         vcpu_time_s=times,
         vcpu_delay_s=delays,
         booted=(fields.get("state.state"), fields.get("state.reason")) == BOOTED,
+        started_ns=began_ns,
     )
 
 

@@ -30,6 +30,7 @@ def read_settings(domain: Any) -> DomainSettings:
         cpu_shares=_cpu_shares(domain),
         iothread_pins={one: pin or everywhere for one, pin in described.iothread_pins.items()},
         unplugged_pins={vcpu: pin for vcpu, pin in described.vcpu_pins.items() if vcpu not in plugged},
+        unpinned=everywhere,
     )
 
 

@@ -224,6 +224,7 @@ class SimulatedHost:
             cpu_shares=domain.cpu_shares,
             iothread_pins=dict(domain.iothread_pins),
             unplugged_pins={vcpu: domain.pins[vcpu] for vcpu in range(domain.vcpus, domain.vcpus_maximum)},
+            unpinned=frozenset(self.cpus.node_of),
         )
 
     async def pin_vcpus(self, key: DomainKey, pins: Mapping[int, frozenset[int]]) -> None:

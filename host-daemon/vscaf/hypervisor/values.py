@@ -39,6 +39,23 @@ class Rules:
     rest: str | None = None
 
 
+class GuestCell(NamedTuple):
+    """A NUMA cell of a guest: its vCPUs, and the host's nodes that its memory is bound to; empty: anywhere."""
+
+    vcpus: frozenset[int]
+    nodes: frozenset[int] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class GuestTopology:
+    """The CPUs as the guest is shown them. vCPU i is a thread of core i // `threads`: threads are numbered first, then
+    cores, clusters, dies and sockets, by QEMU and libvirt alike. `cells` may leave vCPUs out.
+    """
+
+    threads: int = 1
+    cells: tuple[GuestCell, ...] = ()
+
+
 @dataclass(frozen=True, slots=True)
 class DomainSeen:
     """An active domain at one look.
@@ -51,8 +68,11 @@ class DomainSeen:
     each was ready to run and had no pCPU; empty where libvirt does not tell.
     `home_nodes` are the NUMA nodes that its memory is bound to or preferred on; empty: anywhere.
     `iothreads` is how many I/O threads it has.
+    `topology`: the CPUs as its guest is shown them. `enabled_order`: the place of each plugged vCPU in the order in
+    which they were enabled, where libvirt tells.
     `booted`: this run began by a boot, as libvirt still says; False where it was restored or moved here, and where
     nobody can tell any more (it was paused since).
+    `started_ns` tells two runs apart that libvirt gives the same key: when this one began; 0: not known.
     `rules` are those of its metadata, None where it has none. Where what they say now is wrong, `rules_error` says so,
     and `rules` are the last good ones of this run.
     """
@@ -72,11 +92,18 @@ class DomainSeen:
     rules_error: str | None = None
     vcpu_delay_s: Mapping[int, float] = field(default_factory=dict)
     booted: bool = False
+    topology: GuestTopology = field(default_factory=GuestTopology)
+    enabled_order: Mapping[int, int] = field(default_factory=dict)
+    started_ns: int = 0
 
     @property
     def paused(self) -> bool:
         """Whether it does not run now; it keeps what it has."""
         return self.state is not RunState.RUNNING
+
+    def replaces(self, before: "DomainSeen") -> bool:
+        """Whether it is known to be another run than *before*, although libvirt gave both the same key."""
+        return 0 not in (self.started_ns, before.started_ns) and self.started_ns != before.started_ns
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +111,8 @@ class DomainSettings:
     """Everything that vscaf changes of a domain: read before the first change, put back at the end.
 
     `vcpu_pins` holds the pins of the plugged vCPUs, `iothread_pins` those of the I/O threads by their id.
-    `unplugged_pins` were set for vCPUs that are not plugged, and come into force when they are.
+    `unplugged_pins` were set for vCPUs that are not plugged, and come into force when they are. `unpinned` is where a
+    vCPU may run for which none was set (empty: not known); vscaf does not change it.
     `cpu_shares` is None where the host has no cgroup CPU controller for domains.
     """
 
@@ -94,6 +122,7 @@ class DomainSettings:
     cpu_shares: int | None
     iothread_pins: Mapping[int, frozenset[int]] = field(default_factory=dict)
     unplugged_pins: Mapping[int, frozenset[int]] = field(default_factory=dict)
+    unpinned: frozenset[int] = field(default=frozenset(), compare=False)
 
 
 class PlugOutcome(StrEnum):

@@ -76,6 +76,7 @@ class GuestLink:
         self.connected = True
         self.generation = 1
         self.bad_lines = 0
+        self.fault: Exception | None = None
         self.acknowledged: int | None = None
         self.condition = CONNECTED
         self._guest = guest

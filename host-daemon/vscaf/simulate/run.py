@@ -83,7 +83,7 @@ class MemoryJournal(Journal):
     def __init__(self) -> None:
         super().__init__(Path("not on a disk"), "simulated")
 
-    def _open(self, directory: Path) -> None:
+    def _open(self, directory: Path, holder: str) -> None:
         """There is nothing to be opened."""
 
     def _replace(self, *args: Any, **options: Any) -> None:

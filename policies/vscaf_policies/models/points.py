@@ -56,8 +56,8 @@ def usable_points(points: Iterable[SpeedupPoint], drift_per_s: float = DRIFT_PER
     """The points that say something, sorted, so that their order does not matter.
 
     Left out: p <= 1 (S(1) = 1 is exact), p above MOST_CPUS, no samples, a speedup, error or age that is not finite.
-    Clamped: the speedup to 0 ... MOST_EFFICIENCY p; an age below zero to zero. A point above the CPUs of the question
-    stays: the curve passes there too. Error: at least LEAST_RELATIVE_ERROR of max(S, 1), and
+    Clamped: the speedup to LEAST_SPEEDUP ... MOST_EFFICIENCY p; an age below zero to zero. A point above the CPUs of
+    the question stays: the curve passes there too. Error: at least LEAST_RELATIVE_ERROR of max(S, 1), and
     error^2 + (drift_per_s age_s S)^2. The age is rounded to two digits, so that a fit is not made anew each second.
     """
     usable = []
@@ -65,7 +65,7 @@ def usable_points(points: Iterable[SpeedupPoint], drift_per_s: float = DRIFT_PER
         figures = (point.speedup, point.standard_error, point.age_s)
         if not 1 < point.cpus <= MOST_CPUS or point.samples < 1 or not all(map(math.isfinite, figures)):
             continue
-        speedup = min(max(point.speedup, 0.0), MOST_EFFICIENCY * point.cpus)
+        speedup = min(max(point.speedup, LEAST_SPEEDUP), MOST_EFFICIENCY * point.cpus)
         scale = max(speedup, 1.0)
         age_s = float(f"{point.age_s:.2g}") if point.age_s > 0 else 0.0
         error = max(abs(point.standard_error), LEAST_RELATIVE_ERROR * scale)

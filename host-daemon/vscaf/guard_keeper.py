@@ -1,0 +1,75 @@
+"""The daemon's side of its guard, and of the watchdog of its service: what is there for when the daemon fails."""
+
+import asyncio
+import contextlib
+import logging
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Mapping
+
+log = logging.getLogger(__name__)
+
+AGAIN_S = 1.0
+
+
+class GuardKeeper:
+    """Keeps a guard (see guard.py) while this process lives; it ends by itself, after this process."""
+
+    def __init__(self, config_json: str) -> None:
+        self._command = [sys.executable, "-P", "-m", "vscaf.guard", str(os.getpid()), config_json]
+        self._process: subprocess.Popen[bytes] | None = None
+        self._descriptor = -1
+        self._again: asyncio.TimerHandle | None = None
+
+    @property
+    def pid(self) -> int | None:
+        """Its process; None: it is about to be started again."""
+        return self._process.pid if self._process is not None else None
+
+    def start(self) -> None:
+        """Starts it. Where that cannot be it is tried again, and said."""
+        self._again = None
+        loop = asyncio.get_running_loop()
+        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+        try:
+            self._process = subprocess.Popen(
+                self._command, stdin=subprocess.DEVNULL, start_new_session=True, env=environment
+            )
+            self._descriptor = os.pidfd_open(self._process.pid)
+        except OSError as error:
+            log.error("no guard can be started (%s): nobody would resume suspended domains if this ended", error)
+            self._again = loop.call_later(AGAIN_S, self.start)
+            return
+        loop.add_reader(self._descriptor, self._ended)
+
+    def close(self) -> None:
+        """It is not started again."""
+        if self._again is not None:
+            self._again.cancel()
+        self._forget()
+
+    def _ended(self) -> None:
+        assert self._process is not None  # its descriptor says so
+        log.warning("the guard has ended with status %s: another is started", self._process.wait())
+        self._forget()
+        self._again = asyncio.get_running_loop().call_later(AGAIN_S, self.start)
+
+    def _forget(self) -> None:
+        if self._descriptor >= 0:
+            asyncio.get_running_loop().remove_reader(self._descriptor)
+            os.close(self._descriptor)
+        self._descriptor, self._process = -1, None
+
+
+async def feed_watchdog(environment: Mapping[str, str] = os.environ) -> None:
+    """Tells systemd's watchdog, where the service has one, that the loop turns: twice in the time that it allows."""
+    address, allowed_us = environment.get("NOTIFY_SOCKET"), environment.get("WATCHDOG_USEC")
+    if not address or not allowed_us:
+        return
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK) as notify:
+        while True:
+            with contextlib.suppress(OSError):  # it is not there just now: the next one counts as well
+                notify.sendto(b"WATCHDOG=1", "\0" + address[1:] if address.startswith("@") else address)
+            await asyncio.sleep(int(allowed_us) / 2e6)
