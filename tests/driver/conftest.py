@@ -5,9 +5,12 @@ from collections.abc import Iterator
 
 import pytest
 
+from .faults import late_by
+from .patient_loop import PatientLoop
+
 
 @pytest.fixture(scope="session")
 def loop_runner() -> Iterator[asyncio.Runner]:
     """Runs coroutines on the session's loop."""
-    with asyncio.Runner() as runner:
+    with asyncio.Runner(loop_factory=PatientLoop) as runner, late_by(runner.get_loop().time):
         yield runner

@@ -21,9 +21,10 @@ nothing that vscaf calls escapes it.
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 import libvirt
 
@@ -73,6 +74,36 @@ def libvirt_error(code: int, words: str = "made up") -> libvirt.libvirtError:
     return error
 
 
+class _Waiting:
+    """Context manager: this thread's call waits because a test wants it to."""
+
+    threads: ClassVar[set[int]] = set()
+
+    def __enter__(self) -> None:
+        self.threads.add(threading.get_ident())
+
+    def __exit__(self, *_: object) -> None:
+        self.threads.discard(threading.get_ident())
+
+
+_clock: list[Callable[[], float]] = [time.monotonic]
+
+
+@contextmanager
+def late_by(clock: Callable[[], float]) -> Iterator[None]:
+    """Calls are late by this clock."""
+    _clock.append(clock)
+    try:
+        yield
+    finally:
+        _clock.remove(clock)
+
+
+def waiting_threads() -> frozenset[int]:
+    """The threads whose calls wait now because a test wants them to: they hang, or are late."""
+    return frozenset(_Waiting.threads)
+
+
 @dataclass(eq=False)
 class Fault:
     """One kind of trouble. `hits` counts the calls that it befell."""
@@ -100,12 +131,14 @@ class Fault:
         """The call in trouble. over: whether what it is made on has ended since."""
         given = arguments if self.arguments is None else self.arguments(*arguments)
         result = call(*given) if self.acts else None
-        if self.hang:
-            self._released.wait()
-            if over():
-                raise libvirt_error(libvirt.VIR_ERR_OPERATION_INVALID, "domain is not running")
-        if self.late_s:
-            time.sleep(self.late_s)
+        with _Waiting():
+            if self.hang:
+                self._released.wait()
+            begun_s = _clock[-1]()
+            while _clock[-1]() - begun_s < self.late_s:
+                time.sleep(0.002)
+        if self.hang and over():
+            raise libvirt_error(libvirt.VIR_ERR_OPERATION_INVALID, "domain is not running")
         if self.error is not None:
             raise libvirt_error(self.error, self.words)
         if not self.acts:

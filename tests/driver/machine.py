@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import libvirt
+from vscaf import clock
 from vscaf.config import Config, DomainConfig, PolicyConfig
 from vscaf.core.plan import plan
 from vscaf.errors import HypervisorError, VscafError
@@ -18,6 +19,7 @@ from vscaf.journal import Journal
 from vscaf.loop import Daemon
 from vscaf.managed import ManagedDomain
 from vscaf.operations import Operations
+from vscaf_lab.polling import HANG_S
 from vscaf_policies.gang import gang
 
 from .faults import Fault, Faults
@@ -188,6 +190,8 @@ class History:
             return
         if standing.frozen and not self.runs(name):
             return
+        if one.unread:  # it claims what the journal says, also where it had not come to that before the daemon ended
+            return
         at_rest = standing.resting or standing.retiring
         allowed = standing.claim | (standing.ways.rest_area if at_rest else frozenset())
         outside = frozenset().union(*pins) - allowed
@@ -217,9 +221,19 @@ class History:
             if any(not self.takes_steps(standing[name]) for name in pair):  # it is as it was found
                 continue
             goals = {name: one.goal.partition for name, one in standing.items() if one.goal is not None}
+            # Who was never pinned and cannot be runs anywhere: nobody waits for it (see transition.next_steps).
+            if any(self.is_astray(standing[name]) for name in pair):
+                continue
             if not pair & plan({name: before.get(name, frozenset()) for name in goals}, goals, sharing).overlapping:
                 self.law(f"{sorted(pair)} were apart and claim a pCPU together")
         self.excused = pairs
+
+    def is_astray(self, one: ManagedDomain) -> bool:
+        """Whether it was never pinned by vscaf although a call on it failed, or two deadlines have passed."""
+        known = one.standing
+        if known is None or known.placed:
+            return False
+        return known.failures > 0 or clock.now_s() >= known.found_at_s + 2 * self.daemon.config.deadline_ms / 1000
 
     def takes_steps(self, one: ManagedDomain) -> bool:
         """Whether it is decided about and what was found is written down: before that it is not touched."""
@@ -436,7 +450,7 @@ class History:
         for agent in self.agents.values():
             agent.manner = "good"
             agent.report()
-        end_s = time.monotonic() + 60.0
+        end_s = time.monotonic() + HANG_S
         while late := self.not_settled():
             assert not self.broken, self.broken[0]
             assert not self.task.done(), "the daemon has ended"

@@ -6,7 +6,7 @@ DOMAIN = """
   <domain type='test'>
     <name>{name}</name>
     <memory unit='MiB'>64</memory>
-    <vcpu placement='static' current='{vcpus}'>{maximum}</vcpu>
+    <vcpu placement='static' current='{vcpus}'>{maximum}</vcpu>{elements}
     <os><type>hvm</type></os>
   </domain>"""
 
@@ -17,9 +17,14 @@ NODE = """<node>
 """
 
 
-def write_node(directory: Path, cpus: int, domains: dict[str, tuple[int, int]]) -> str:
-    """Writes a node of *cpus* CPUs with running *domains* (name -> vCPUs, maximum); returns its URI."""
-    bodies = "".join(DOMAIN.format(name=name, vcpus=now, maximum=most) for name, (now, most) in domains.items())
+def write_node(directory: Path, cpus: int, domains: dict[str, tuple[int, int]], elements: str = "") -> str:
+    """Writes a node of *cpus* CPUs with running *domains* (name -> vCPUs, maximum); returns its URI.
+
+    elements: more of each domain's XML.
+    """
+    bodies = "".join(
+        DOMAIN.format(name=name, vcpus=now, maximum=most, elements=elements) for name, (now, most) in domains.items()
+    )
     path = directory / "node.xml"
     path.write_text(NODE.format(cpus=cpus, domains=bodies), encoding="utf-8")
     return f"test://{path}"

@@ -2,12 +2,12 @@
 
 import asyncio
 import json
-import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from vscaf import clock
 from vscaf.agentlink import messages
 from vscaf.hypervisor.libvirt_host import LibvirtHost
 from vscaf.hypervisor.values import DomainSeen
@@ -89,7 +89,7 @@ class BusyHost(LibvirtHost):
         super().__init__(*arguments, **options)
         self.agents, self.busy = {}, {}
         self._used: dict[str, float] = {}
-        self._at_s = time.monotonic()
+        self._at_s = 0.0
 
     async def observe(self) -> tuple[DomainSeen, ...]:
         return tuple(self._lively(one) for one in await super().observe())
@@ -97,13 +97,13 @@ class BusyHost(LibvirtHost):
     def _lively(self, one: DomainSeen) -> DomainSeen:
         agent = self.agents.get(one.name)
         # A counter that only grows, whatever `busy` was before.
-        used_s = self._used.get(one.name, 0.0) + self.busy.get(one.name, 0.0) * (time.monotonic() - self._at_s)
+        used_s = self._used.get(one.name, 0.0) + self.busy.get(one.name, 0.0) * (clock.now_s() - self._at_s)
         return replace(
             one, vcpu_time_s={0: used_s}, agent_socket=str(agent.path) if agent is not None else one.agent_socket
         )
 
     def be_busy(self, name: str, cpus: float) -> None:
-        now_s = time.monotonic()
+        now_s = clock.now_s()
         for each, busy in self.busy.items():
             self._used[each] = self._used.get(each, 0.0) + busy * (now_s - self._at_s)
         self._at_s = now_s

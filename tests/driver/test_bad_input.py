@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from vscaf_lab.polling import HANG_S
 
 from .node import write_node
 
@@ -38,7 +39,7 @@ CASES = {
 
 def run_daemon(config: Path) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-c", "from vscaf.cli import main; main()", "daemon", "--config", str(config)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
+    return subprocess.run(command, capture_output=True, text=True, timeout=HANG_S, check=False)
 
 
 def assert_one_line(done: subprocess.CompletedProcess[str], words: list[str]) -> None:
@@ -68,7 +69,7 @@ def test_unreadable_config(tmp_path: Path) -> None:
 
 def test_status_without_daemon(tmp_path: Path) -> None:
     command = [sys.executable, "-c", "from vscaf.cli import main; main()", "status", "--socket", f"{tmp_path}/s"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=HANG_S, check=False)
     assert done.returncode == 1
     assert done.stderr.count("\n") == 1
     assert "is `vscaf daemon` running" in done.stderr

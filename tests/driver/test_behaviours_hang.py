@@ -1,14 +1,17 @@
 """Behaviour 30 and its kin: a domain, a call or libvirtd itself hangs, and nobody else waits for it."""
 
 import asyncio
+import threading
 from pathlib import Path
 
 import libvirt
 import pytest
 from vscaf.errors import DomainGone, HypervisorError, HypervisorUnreachable
+from vscaf.hypervisor import libvirt_host
+from vscaf.hypervisor.calls import Call
 from vscaf.hypervisor.values import RunState
 
-from .hosts import Rig, with_host
+from .hosts import TIMEOUT_S, Rig, with_host
 
 TWO = {"a": (2, 2), "b": (2, 2)}
 SHORT_S = 1.0
@@ -297,5 +300,58 @@ def test_gone_between_listing_and_use(tmp_path: Path, loop_runner: asyncio.Runne
             await rig.host.pin_vcpus(b.key, {0: frozenset({0})})
         assert not isinstance(refused.value, DomainGone)
         assert [one.name for one in await rig.host.observe()] == ["b"]
+
+    with_host(tmp_path, loop_runner, TWO, work)
+
+
+def test_a_listing_that_was_given_up_is_no_answer(
+    tmp_path: Path, loop_runner: asyncio.Runner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """libvirtd stands still as a whole and answers again: the first listing ends while the second is waited for."""
+    begun: list[Call] = []
+
+    def call(what: str) -> Call:
+        begun.append(Call(what))
+        return begun[-1]
+
+    monkeypatch.setattr(libvirt_host, "Call", call)
+    monkeypatch.setattr(libvirt_host, "LISTING_PATIENCE_S", TIMEOUT_S)
+
+    async def work(rig: Rig) -> None:
+        await rig.host.observe()
+        begun.clear()
+        first = rig.faults.inject("getAllDomainStats", hang=True)
+        second = rig.faults.inject("getAllDomainStats", hang=True)
+        looking = asyncio.create_task(rig.host.observe())
+        await rig.until(lambda: _true(len(begun) == 2 and begun[0].given_up and second.hits == 1))
+        (ended,) = rig.host._under_way(ask_qemu=True)
+        first.release()
+        await rig.until(lambda: _true(ended.done()))
+        assert isinstance(ended.exception(), HypervisorError), "whoever asks takes it as unknown"
+        second.release()
+        try:
+            assert [one.name for one in await looking] == ["a", "b"]
+        except HypervisorUnreachable:
+            assert begun[1].given_up, "this machine was too slow: it came back after its time, too"
+
+    with_host(tmp_path, loop_runner, TWO, work)
+
+
+def test_where_there_can_be_no_more_threads_what_domains_do_is_unknown(
+    tmp_path: Path, loop_runner: asyncio.Runner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def no_more(self: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    async def work(rig: Rig) -> None:
+        a, _b = await rig.host.observe()
+        with monkeypatch.context() as patched:
+            patched.setattr(threading.Thread, "start", no_more)
+            with pytest.raises(HypervisorUnreachable, match="no thread to list the domains in"):
+                await rig.host.observe()
+            with pytest.raises(HypervisorUnreachable, match="no thread to read its settings in"):
+                await rig.host.settings(a.key)
+        assert len(await rig.host.observe()) == 2
+        await rig.host.settings(a.key)
 
     with_host(tmp_path, loop_runner, TWO, work)

@@ -5,7 +5,6 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -18,6 +17,7 @@ import pytest
 from click.testing import CliRunner, Result
 from vscaf.cli import main
 from vscaf.control.messages import Status
+from vscaf_lab.polling import HANG_S, until
 
 from .node import write_node
 
@@ -89,13 +89,6 @@ def free_port() -> int:
         one.bind(("127.0.0.1", 0))
         port: int = one.getsockname()[1]
         return port
-
-
-def until(truth: Callable[[], bool], deadline_s: float = 20.0) -> None:
-    end_s = time.monotonic() + deadline_s
-    while not truth():
-        assert time.monotonic() < end_s, "not true in time"
-        time.sleep(0.05)
 
 
 @pytest.fixture
@@ -196,15 +189,15 @@ def test_release_manage_and_off(site: Site) -> None:
     with site.follower("--follow") as follower:
         off = site.run("off")
         assert (off.exit_code, off.stdout) == (0, "a: as it was found\nb: as it was found\nthe daemon has ended\n")
-        assert site.process.wait(20) == 0
-        rest, errors = follower.communicate(timeout=20)
+        assert site.process.wait(HANG_S) == 0
+        rest, errors = follower.communicate(timeout=HANG_S)
         assert errors == "" and follower.returncode == 0
         assert " stopped" in rest.splitlines()[-1], "a follower sees the end"
     assert not (site.directory / "control.sock").exists()
 
 
 def test_metrics_on_both_doors(site: Site) -> None:
-    with urllib.request.urlopen(f"http://127.0.0.1:{site.port}/metrics", timeout=10) as answer:
+    with urllib.request.urlopen(f"http://127.0.0.1:{site.port}/metrics", timeout=HANG_S) as answer:
         text = answer.read().decode()
     assert 'vscaf_domain_allocation_cpus{domain="a"} 1.0' in text
     assert 'vscaf_events_total{kind="started"} 1.0' in text
@@ -218,7 +211,7 @@ def test_a_second_daemon_with_the_same_metrics_address_changes_nothing(site: Sit
         [sys.executable, "-m", "vscaf", "daemon", "--config", str(other)],
         capture_output=True,
         text=True,
-        timeout=30,
+        timeout=HANG_S,
         check=False,
     )
     assert done.returncode == 2
@@ -226,10 +219,55 @@ def test_a_second_daemon_with_the_same_metrics_address_changes_nothing(site: Sit
     assert not (site.directory / "other").exists() and not (site.directory / "other.sock").exists()
 
 
+def test_a_second_daemon_on_the_same_libvirt_changes_nothing_whatever_its_directories(site: Site) -> None:
+    other = site.directory / "other.toml"
+    text = site.config.read_text(encoding="utf-8").replace("/state", "/other").replace("/control.sock", "/other.sock")
+    other.write_text(text.replace(f":{site.port}", f":{free_port()}"), encoding="utf-8")
+    done = subprocess.run(
+        [sys.executable, "-m", "vscaf", "daemon", "--config", str(other)],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 2
+    assert done.stderr.count("\n") == 1 and "another vscaf daemon" in done.stderr and "libvirt at test:" in done.stderr
+    assert not (site.directory / "other").exists() and not (site.directory / "other.sock").exists()
+
+
+def test_a_daemon_that_is_killed_leaves_nobody_suspended(tmp_path: Path) -> None:
+    """Its guard has a connection of its own, where the domain runs: what it did of its own accord is in the journal."""
+    gang = CONFIG.replace('name = "equipartition"', 'name = "gang"\noptions = {{slice_s = 60.0}}')
+    with a_site(tmp_path, gang) as site:
+        journal = tmp_path / "state" / "journal.json"
+
+        def suspended() -> set[str]:
+            content = json.loads(journal.read_text(encoding="utf-8")) if journal.exists() else {"domains": []}
+            return {one["name"] for one in content["domains"] if one["suspended"]}
+
+        until(lambda: len(suspended()) == 1 and "suspended" in site.states().values())
+        site.process.kill()
+        site.process.wait()
+        until(lambda: not suspended())
+        assert {one["name"] for one in json.loads(journal.read_text(encoding="utf-8"))["domains"]} == {"a", "b"}
+
+
+def test_an_error_that_nobody_has_thought_of_has_a_status_of_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So that a service is started again, and not where something could not be put back."""
+
+    def fail(path: Path) -> None:
+        raise RuntimeError("nobody has thought of this")
+
+    monkeypatch.setattr("vscaf.cli.load_config", fail)
+    assert CliRunner().invoke(main, ["daemon", "--config", str(tmp_path / "vscaf.toml")]).exit_code == 70
+
+
 def test_a_follower_of_a_daemon_that_is_killed(site: Site) -> None:
     with site.follower("-f") as follower:
         site.process.kill()
-        _, errors = follower.communicate(timeout=20)
+        _, errors = follower.communicate(timeout=HANG_S)
     assert follower.returncode == 1 and errors.count("\n") == 1 and "control socket" in errors
 
 

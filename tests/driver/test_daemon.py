@@ -2,7 +2,6 @@
 
 import asyncio
 import io
-import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -17,6 +16,8 @@ from vscaf.journal import Journal
 from vscaf.loop import Daemon
 from vscaf.operations import Operations
 from vscaf.status import status, table
+from vscaf_lab.polling import HANG_S
+from vscaf_lab.polling import soon as until
 
 from .faults import Faults
 from .node import write_node
@@ -52,13 +53,6 @@ async def running(config: Config, host: LibvirtHost, boot_id: str = "boot") -> A
         await task
         await daemon.close()
         journal.close()
-
-
-async def until(truth: Callable[[], bool], deadline_s: float = 10.0) -> None:
-    end_s = time.monotonic() + deadline_s
-    while not truth():
-        assert time.monotonic() < end_s, "not true in time"
-        await asyncio.sleep(0.01)
 
 
 def partitions(daemon: Daemon) -> dict[str, str]:
@@ -219,10 +213,9 @@ def test_vcpus_are_plugged_when_the_allocation_needs_them(tmp_path: Path, loop_r
     async def work(host: LibvirtHost) -> None:
         config = configured(uri, tmp_path, a=DomainConfig(minimum=2))
         async with running(config, host):
-            deadline_s = time.monotonic() + 10
-            while (await host.observe())[0].vcpus != 2:
-                assert time.monotonic() < deadline_s
-                await asyncio.sleep(0.01)
+            async with asyncio.timeout(HANG_S):
+                while (await host.observe())[0].vcpus != 2:  # noqa: ASYNC110  (libvirt tells nobody)
+                    await asyncio.sleep(0.01)
         (a,) = await host.observe()
         assert a.vcpus == 1
 

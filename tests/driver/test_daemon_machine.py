@@ -15,6 +15,7 @@ from vscaf.hypervisor.libvirt_host import LibvirtHost
 from vscaf.journal import Journal
 from vscaf.loop import Daemon
 from vscaf.operations import Operations
+from vscaf_lab.polling import HANG_S
 
 from .faults import Faults
 from .machine import live
@@ -166,6 +167,6 @@ def test_what_ended_before_it_could_be_read_needs_nothing_put_back(tmp_path: Pat
 
 
 async def becomes_as_found(host: LibvirtHost) -> None:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(HANG_S):
         while await pins_of(host, "b") != [ALL] * 2:  # noqa: ASYNC110  (libvirt has no event of a pin)
             await asyncio.sleep(0.01)

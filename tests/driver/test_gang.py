@@ -101,7 +101,7 @@ async def in_turn(daemon: Daemon, turns: int = 2) -> None:
     """Each domain has been suspended and resumed so often from here on."""
     await until(lambda: len(daemon.managed) > 1)
     before = {one.name: kinds(daemon, one.name).count("resumed") for one in daemon.managed.values()}
-    await until(lambda: all(kinds(daemon, name).count("resumed") >= n + turns for name, n in before.items()), 60.0)
+    await until(lambda: all(kinds(daemon, name).count("resumed") >= n + turns for name, n in before.items()))
 
 
 def test_each_has_the_pool_in_turn_and_all_run_at_the_end(tmp_path: Path, loop_runner: asyncio.Runner) -> None:

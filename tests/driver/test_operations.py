@@ -3,7 +3,6 @@
 import asyncio
 import contextlib
 import errno
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -13,11 +12,12 @@ from vscaf.config import DomainConfig, PolicyConfig
 from vscaf.errors import HypervisorError, UsageError, VscafError
 from vscaf.hypervisor.libvirt_host import LibvirtHost
 from vscaf.hypervisor.values import Rules
-from vscaf.journal import Journal
+from vscaf.journal import Journal, lock_hypervisor
 from vscaf.loop import Daemon
 from vscaf.operations import Operations
 from vscaf.restore import restore_from_journal
 from vscaf.rules import DomainRules, rules_for
+from vscaf_lab.polling import HANG_S
 
 from .faults import Faults
 from .node import write_node
@@ -51,10 +51,9 @@ def pin_by_hand(faults: Faults, name: str, vcpu: int, *cpus: int) -> None:
 
 
 async def becomes(host: LibvirtHost, name: str, pins: list[frozenset[int]]) -> None:
-    end_s = time.monotonic() + 10
-    while (now := await pins_of(host, name)) != pins:
-        assert time.monotonic() < end_s, now
-        await asyncio.sleep(0.01)
+    async with asyncio.timeout(HANG_S):
+        while await pins_of(host, name) != pins:  # noqa: ASYNC110  (libvirt has no event of a pin)
+            await asyncio.sleep(0.01)
 
 
 def test_a_release_gives_back_one_and_manage_takes_it_again(tmp_path: Path, loop_runner: asyncio.Runner) -> None:
@@ -447,3 +446,137 @@ def test_rules_are_the_domains_own_before_the_configurations(tmp_path: Path) -> 
     assert own == DomainRules(minimum=2, maximum=3, weight=3.0, rest="keep")
     low = rules_for(config, "a", Rules(maximum=1))
     assert low is not None and (low.minimum, low.maximum) == (2, 2)
+
+
+@pytest.mark.parametrize(
+    ("own", "bounds"),
+    [
+        (Rules(maximum=9), (2, 4)),
+        (Rules(minimum=9), (4, 4)),
+        (Rules(minimum=6, maximum=9), (4, 4)),
+        (Rules(maximum=3), (2, 3)),
+    ],
+)
+def test_metadata_do_not_raise_a_domain_above_the_configured_maximum(
+    tmp_path: Path, own: Rules, bounds: tuple[int, int]
+) -> None:
+    config = configured("test:///none", tmp_path, a=DomainConfig(minimum=2, maximum=4), b=DomainConfig())
+    rules = rules_for(config, "a", own)
+    assert rules is not None and (rules.minimum, rules.maximum) == bounds
+    free = rules_for(config, "b", own)
+    assert free is not None and free.maximum == own.maximum, "no maximum is configured: theirs counts"
+
+
+def test_a_release_that_cannot_be_written_down_is_none(
+    tmp_path: Path, loop_runner: asyncio.Runner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The next start of the domain, or of the daemon, would undo it without a word."""
+    uri = write_node(tmp_path, 4, TWO)
+
+    async def work(host: LibvirtHost) -> None:
+        config = configured(uri, tmp_path)
+        async with running(config, host) as daemon:
+            operations = Operations(daemon)
+            await until(lambda: separated(daemon))
+            for _ in range(2):
+                with monkeypatch.context() as full:
+                    full.setattr("vscaf.journal.os.fsync", no_space)
+                    with pytest.raises(VscafError, match=r"domain b: is not released: journal .*No space left"):
+                        await operations.release("b")
+            refused = [
+                event for event in daemon.events.since(0) if str(event.kind) == "refused" and event.domain == "b"
+            ]
+            assert len(refused) == 2 and all("not released" in event.why for event in refused)
+            assert not daemon.events.counts["released"] and not daemon.journal.left_alone
+            await until(lambda: separated(daemon))
+            assert domain_of(daemon, "b").state == "contained"
+            assert await operations.release("b") == ["b"], "there is room again"
+            with monkeypatch.context() as full:
+                full.setattr("vscaf.journal.os.fsync", no_space)
+                full.setattr("vscaf.journal.Path.unlink", no_space)
+                with pytest.raises(VscafError, match=r"domain b: is still left alone: journal"):
+                    await operations.manage("b")
+            assert domain_of(daemon, "b").state == "released" and not daemon.events.counts["managed"]
+            assert await operations.manage("b") == ["b"]
+
+    on_host(uri, loop_runner, work)
+
+
+def test_what_cannot_be_written_down_is_respected_and_says_for_how_long(
+    tmp_path: Path, loop_runner: asyncio.Runner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    faults = Faults()
+    uri = write_node(tmp_path, 4, TWO)
+
+    async def work(host: LibvirtHost) -> None:
+        config = configured(uri, tmp_path, foreign_changes="respect")
+        async with running(config, host) as daemon:
+            await until(lambda: separated(daemon))
+            await until(lambda: not any(one.standing is None or one.standing.moving for one in daemon.managed.values()))
+            with monkeypatch.context() as full:
+                full.setattr("vscaf.journal.os.fsync", no_space)
+                pin_by_hand(faults, "b", 0, 0, 2)
+                domain_of(daemon, "b").audit_due = True
+                daemon.wake()
+                await until(lambda: daemon.events.counts["unmanaged"] > 0)
+                (said,) = [event for event in daemon.events.since(0) if str(event.kind) == "unmanaged"]
+                assert "until the daemon ends" in said.why and "No space left" in said.why
+                assert "until the daemon ends" in domain_of(daemon, "b").left_alone
+                assert not any("until `vscaf manage`" in event.why for event in daemon.events.since(0))
+
+    on_host(uri, loop_runner, work, faults)
+
+
+def test_off_without_a_daemon_knows_who_was_restored_with_pins_of_vscafs(
+    tmp_path: Path, loop_runner: asyncio.Runner
+) -> None:
+    """The run that is in the journal has ended; it was saved, and the domain came back with what vscaf had pinned."""
+    faults = Faults()
+    uri = write_node(tmp_path, 4, TWO)
+
+    async def work(host: LibvirtHost) -> None:
+        config = configured(uri, tmp_path)
+        await separated_by_a_daemon_that_is_killed(config, host)
+        had = {name: await pins_of(host, name) for name in "ab"}
+        assert ALL not in had["a"] + had["b"]
+        connection = faults.real
+        for name, comes_back in (("a", True), ("b", False)):
+            connection.lookupByName(name).save(str(tmp_path / name))
+            if comes_back:
+                connection.restore(str(tmp_path / name))
+                assert await pins_of(host, name) == had[name]
+            else:
+                connection.lookupByName(name).create()
+                assert await pins_of(host, name) == [ALL] * 2
+        with restoring_on(host):
+            # The first time the entries are those of runs, the second time of runs that ended.
+            pin_by_hand(faults, "a", 1, 3)  # so that it is not known by its pins
+            assert await restore_from_journal(config, None) == []
+            assert len(await pins_of(host, "a")) == 2
+            for vcpu in range(2):
+                pin_by_hand(faults, "a", vcpu, *had["a"][vcpu])
+            assert await restore_from_journal(config, "b") == []
+            assert await restore_from_journal(config, "a") == ["a"]
+            assert await pins_of(host, "a") == await pins_of(host, "b") == [ALL] * 2
+            assert await restore_from_journal(config, None) == [], "it was put back"
+
+    on_host(uri, loop_runner, work, faults)
+
+
+def test_nothing_is_restored_while_a_daemon_of_another_state_directory_has_these_domains(
+    tmp_path: Path, loop_runner: asyncio.Runner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("vscaf.journal.LOCKS", tmp_path / "locks")
+    uri = write_node(tmp_path, 4, TWO)
+
+    async def work(host: LibvirtHost) -> None:
+        config = configured(uri, tmp_path)
+        await separated_by_a_daemon_that_is_killed(config, host)
+        lock = lock_hypervisor(uri)
+        with restoring_on(host):
+            with pytest.raises(UsageError, match=r"libvirt at test:.*another vscaf daemon"):
+                await restore_from_journal(config, None)
+            lock.close()
+            assert await restore_from_journal(config, None) == ["a", "b"]
+
+    on_host(uri, loop_runner, work)

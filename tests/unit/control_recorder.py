@@ -1,7 +1,6 @@
 """A daemon made for tests of the control API, and a server before it."""
 
 import asyncio
-import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -13,6 +12,7 @@ from vscaf.control import ControlServer
 from vscaf.control.messages import DomainStatus, Status
 from vscaf.errors import UsageError, VscafError
 from vscaf.eventlog import EventLog
+from vscaf_lab.polling import HANG_S
 
 
 class Recorder:
@@ -73,14 +73,6 @@ class Recorder:
             raise VscafError("domain b could not be put back: see the log")
 
 
-async def until(truth: Callable[[], bool], deadline_s: float = 20.0, step_s: float = 0.01) -> None:
-    """Returns once *truth* holds."""
-    end_s = time.monotonic() + deadline_s
-    while not truth():
-        assert time.monotonic() < end_s, "not true in time"
-        await asyncio.sleep(step_s)
-
-
 def mode_of(path: Path) -> int:
     """Permissions of *path*."""
     return path.stat().st_mode & 0o777
@@ -99,7 +91,7 @@ async def serving(path: Path, **groups: str | None) -> AsyncIterator[tuple[Contr
     try:
         yield server, target, events
     finally:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(HANG_S):
             await server.stop()
 
 
@@ -107,7 +99,7 @@ def on_server(
     directory: Path, work: Callable[[Path, Recorder, EventLog], Awaitable[None]], **groups: str | None
 ) -> None:
     async def main() -> None:
-        async with serving(directory / "s", **groups) as (_, target, events), asyncio.timeout(30):
+        async with serving(directory / "s", **groups) as (_, target, events), asyncio.timeout(HANG_S):
             await work(directory / "s", target, events)
 
     asyncio.run(main())

@@ -104,6 +104,7 @@ def test_off_really_asks_the_journal(config: Path) -> None:
 
 def test_check_config(config: Path, tmp_path: Path) -> None:
     good = vscaf("check-config", str(config))
+    assert vscaf("check-config", VSCAF_CONFIG=str(config)).output == good.output, "as the other commands find it"
     assert good.exit_code == 0
     assert good.stdout == (
         f"{config}: good: pool 0, policy max-speedup, domains: none by name, and those whose metadata say so\n"
@@ -118,6 +119,7 @@ def test_check_config(config: Path, tmp_path: Path) -> None:
         bad = tmp_path / "bad.toml"
         bad.write_text(text, encoding="utf-8")
         done = vscaf("check-config", str(bad))
+        assert vscaf("daemon", VSCAF_CONFIG=str(bad)).output == done.output
         assert (done.exit_code, done.stdout) == (2, "") and done.stderr.count("\n") == 1
         for word in words:
             assert word in done.stderr

@@ -21,15 +21,12 @@ def test_a_pool_is_enough(tmp_path: Path) -> None:
     config = load(tmp_path, 'pool = "2-3"\n')
     assert config == Config(pool="2-3")
     assert config.domains == {} and config.metadata
-    assert config.domain("anybody") == DomainConfig()
-    assert config.rest_of("anybody") is None
     assert config.reserve_cpus(frozenset(range(6))) == {0, 1, 4, 5}
 
 
 def test_a_reserve_of_its_own(tmp_path: Path) -> None:
     config = load(tmp_path, 'pool = "2-3"\nreserve = "0,9"\nrest = "share"\n[domains.a]\nrest = "keep"\n')
     assert config.reserve_cpus(frozenset(range(6))) == {0}, "what is offline cannot be pinned to"
-    assert config.rest_of("a") == "keep" and config.rest_of("b") == "share"
 
 
 CASES = {

@@ -5,12 +5,13 @@ import gzip
 import json
 import socket
 from pathlib import Path
+from typing import Any
 
 import aiohttp
 import jsonschema
 import msgspec
 import pytest
-from control_recorder import Recorder, on_server, raw, serving, until
+from control_recorder import Recorder, on_server, raw, serving
 from hypothesis import given
 from hypothesis import strategies as st
 from vscaf.control import ask, ask_status, follow, tell
@@ -19,6 +20,8 @@ from vscaf.control.messages import BODY_LIMIT_BYTES, ENDPOINTS, Status
 from vscaf.control.schema import schema, schema_text
 from vscaf.errors import UsageError, VscafError
 from vscaf.eventlog import EventLog, Kind
+from vscaf_lab.polling import HANG_S
+from vscaf_lab.polling import soon as until
 
 SCHEMA_FILE = Path(__file__).parents[2] / "host-daemon/schema/control.json"
 
@@ -50,6 +53,32 @@ def test_what_may_be_told(directory: Path) -> None:
         assert await tell(path, "/v1/manage", {"domain": "a"}) == {"domains": []}
         assert await tell(path, "/v1/off") == {}
         assert target.told == [("release", None), ("release", "a"), ("manage", "a"), ("off",)]
+
+    on_server(directory, work)
+
+
+def test_the_status_is_made_once_for_all_who_ask_at_once(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    now_s = [1000.0]
+    monkeypatch.setattr(server_module.clock, "now_s", lambda: now_s[0])
+
+    async def work(path: Path, target: Recorder, _: EventLog) -> None:
+        made = 0
+        status = target.status
+
+        def counted() -> dict[str, Any]:
+            nonlocal made
+            made += 1
+            return status()
+
+        target.status = counted  # type: ignore[method-assign]
+        for _ in range(20):
+            await ask_status(path)
+        assert made == 1
+        now_s[0] += server_module.STATUS_KEPT_S
+        await ask_status(path)
+        assert made == 2
+        await tell(path, "/v1/policy", {"name": "equipartition"})
+        assert (await ask_status(path))["policy"] == "equipartition", "who changes something sees it at once"
 
     on_server(directory, work)
 
@@ -179,17 +208,18 @@ def test_off_waits_for_no_other_change_and_changes_wait_for_each_other(directory
 
 
 def test_a_change_goes_on_when_who_asked_for_it_is_gone(directory: Path) -> None:
-    async def work(path: Path, target: Recorder, _: EventLog) -> None:
-        target.go_on.clear()
-        asked = asyncio.create_task(tell(path, "/v1/policy", {"name": "static"}))
-        await until(lambda: target.waiting)
-        asked.cancel()
-        await asyncio.gather(asked, return_exceptions=True)
-        await asyncio.sleep(0.1)
-        target.go_on.set()
-        await until(lambda: target.policies[-1][0] == "static")
+    async def main() -> None:
+        async with serving(directory / "s") as (server, target, _):
+            target.go_on.clear()
+            asked = asyncio.create_task(tell(directory / "s", "/v1/policy", {"name": "static"}))
+            await until(lambda: target.waiting)
+            asked.cancel()
+            await asyncio.gather(asked, return_exceptions=True)
+            await until(lambda: not server._connections, "the server to have noticed")
+            target.go_on.set()
+            await until(lambda: target.policies[-1][0] == "static")
 
-    on_server(directory, work)
+    asyncio.run(main())
 
 
 def test_a_follower_gets_each_event_as_it_comes_and_the_end(directory: Path) -> None:
@@ -200,13 +230,13 @@ def test_a_follower_gets_each_event_as_it_comes_and_the_end(directory: Path) -> 
             async for event in follow(directory / "s", 0):
                 got.append(event["number"])
 
-        async with serving(directory / "s") as (_, __, events), asyncio.timeout(30):
+        async with serving(directory / "s") as (_, __, events), asyncio.timeout(HANG_S):
             events.record(Kind.STARTED, None)
             reader = asyncio.create_task(read())
             for number in range(1, 6):
                 await until(lambda number=number: len(got) >= number)  # type: ignore[misc]
                 events.record("state", "a")
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(HANG_S):
             await reader
         assert got == [1, 2, 3, 4, 5, 6]
 
@@ -234,7 +264,7 @@ def test_a_follower_that_never_reads_is_waited_for_at_no_cost(directory: Path) -
 
 def test_a_follower_that_goes_leaves_nothing(directory: Path) -> None:
     async def main() -> None:
-        async with serving(directory / "s") as (server, _, __), asyncio.timeout(30):
+        async with serving(directory / "s") as (server, _, __), asyncio.timeout(HANG_S):
             before = len(asyncio.all_tasks())
             for _round in range(100):  # more than one user may have at once
                 with socket.socket(socket.AF_UNIX) as one:

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from control_recorder import Recorder, group_of, mode_of, on_server, serving, until
+from control_recorder import Recorder, group_of, mode_of, on_server, serving
 from hypothesis import given
 from hypothesis import strategies as st
 from vscaf.control import ControlServer, NoDaemon, ask_status, tell
@@ -17,6 +17,8 @@ from vscaf.control import server as server_module
 from vscaf.control.peers import Access, AccessRules, Peer, peer_of
 from vscaf.errors import UsageError, VscafError
 from vscaf.eventlog import EventLog
+from vscaf_lab.polling import HANG_S
+from vscaf_lab.polling import soon as until
 
 NOBODY = Peer(pid=1, uid=1000, groups=frozenset({1000}))
 
@@ -58,7 +60,7 @@ as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can be somebod
 ASK = """
 import socket, sys
 s = socket.socket(socket.AF_UNIX)
-s.settimeout(10)
+s.settimeout(120)
 try:
     s.connect(sys.argv[1])
     lines = [f"{sys.argv[2]} {sys.argv[3]} HTTP/1.1", "Host: v", "Connection: close", "Content-Length: 0", "", ""]
@@ -81,7 +83,7 @@ async def as_somebody(path: Path, method: str, what: str, *gids: int) -> str:
             extra_groups=gids[1:],
             capture_output=True,
             text=True,
-            timeout=30,
+            timeout=HANG_S,
             check=True,
         )
         return done.stdout
@@ -143,7 +145,7 @@ def test_strangers_cannot_use_up_the_daemon(directory: Path) -> None:
             )
             try:
                 assert holder.stdout is not None
-                async with asyncio.timeout(20):
+                async with asyncio.timeout(HANG_S):
                     assert await holder.stdout.readline() == b"there\n"
                 assert await ask_status(directory / "s")
                 assert server._connections["strangers"] <= server_module.CONNECTIONS_OF_STRANGERS
@@ -243,8 +245,8 @@ def test_off_is_answered_although_the_server_ends_at_once(directory: Path) -> No
         server = ControlServer(directory / "s", target, EventLog())
         await server.start()
         asked = asyncio.create_task(tell(directory / "s", "/v1/off"))
-        async with asyncio.timeout(20):
-            await until(lambda: bool(target.told), step_s=0)
+        async with asyncio.timeout(HANG_S):
+            await until(lambda: bool(target.told), poll_s=0)
             await server.stop()
             assert await asked == {}
 

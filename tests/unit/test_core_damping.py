@@ -289,7 +289,7 @@ def test_a_share_between_two_sizes_turns_less_and_less_often():
     st.floats(0.01, 0.05),
     st.sampled_from([(36, 1), (64, 2), (512, 1)]),
 )
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 def test_noise_about_constant_curves_moves_little(count, seed, noise, size):
     """C as the low pass leaves it of 10% noise: the changes of two minutes are few, and each split keeps the laws."""
     cpus, chunk = size
@@ -311,7 +311,7 @@ def test_noise_about_constant_curves_moves_little(count, seed, noise, size):
 
 
 @given(st.integers(2, 6), st.integers(0, 2**32), st.sampled_from([(36, 1), (64, 2), (512, 1)]))
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 def test_with_constant_weights_the_answer_is_reached_and_stays(count, seed, size):
     cpus, chunk = size
     chance = random.Random(seed)

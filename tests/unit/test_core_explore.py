@@ -268,7 +268,7 @@ def states(draw):
     return pool(*domains, cpus=cpus, chunk=chunk, time_s=0.0)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(states(), st.lists(st.tuples(st.floats(0.25, 5), st.integers(0, 4), st.floats(0.3, 2)), max_size=8))
 def test_the_laws_hold_over_any_history(state, history):
     memory, losses = ExploreMemory(), 0.0

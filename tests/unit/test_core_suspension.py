@@ -3,8 +3,8 @@
 from dataclasses import replace
 
 from test_core_transition import ask, cooperating, cpus, floating, goal, on, resting
+from vscaf.core.backoff import RETRY_S
 from vscaf.core.standing import (
-    RETRY_S,
     Apply,
     Resume,
     State,

@@ -3,9 +3,8 @@
 from dataclasses import replace
 
 import pytest
+from vscaf.core.backoff import RETRY_MOST_S, RETRY_S
 from vscaf.core.standing import (
-    RETRY_MOST_S,
-    RETRY_S,
     Affinity,
     Apply,
     Look,
@@ -91,6 +90,21 @@ def test_who_cooperates_has_each_online_vcpu_on_a_pcpu_of_its_own():
     assert (steps.calls, steps.states) == ((), {"a": State.COOPERATING})
     steps = ask([cooperating(0, 1, vcpus=3, online=(0, 2))], {"a": goal(0, 1)})
     assert (steps.calls, steps.states) == ((), {"a": State.COOPERATING})
+
+
+def test_who_grows_keeps_each_vcpu_where_it_was():
+    """All of them float until the guest has answered; then those that had a pCPU have the same again."""
+    there = cooperating(2, 3, vcpus=4)
+    goals = {"a": goal(0, 1, 2, 3)}
+    (wider,) = ask([there], goals).calls
+    assert wider == Apply("a", cpus(0, 1, 2, 3), floating({0, 1, 2, 3}, 4))
+    grown = replace(finished(there, wider), online=(0, 1, 2, 3), told=Told(4, 4, False))
+    (pinned,) = ask([grown], goals).calls
+    assert pinned.affinity.vcpus == {0: cpus(2), 1: cpus(3), 2: cpus(0), 3: cpus(1)}
+    rested = finished(replace(grown, affinity=pinned.affinity), Apply("a", cpus(), floating({8}, 4)))
+    back = replace(finished(rested, wider), answers=True, acknowledged=True, online=(0, 1), told=Told(4, 4, False))
+    (again,) = ask([back], goals).calls
+    assert {vcpu: again.affinity.vcpus[vcpu] for vcpu in (0, 1)} == {0: cpus(2), 1: cpus(3)}
 
 
 @pytest.mark.parametrize("changes", [{"answers": False}, {"online": (0, 1, 2)}, {"online": None}])
@@ -325,6 +339,18 @@ def test_a_grow_that_failed_half_way_keeps_its_claim_until_it_is_looked_at():
     half = replace(floating({0}), vcpus={0: cpus(0, 1), 1: cpus(0)})
     assert looked(steps.standings["a"], 2, half).claim == cpus(0, 1)
     assert looked(steps.standings["a"], 2, floating({0})).claim == cpus(0)
+
+
+def test_who_was_brought_to_its_partition_by_calls_that_failed_in_part_is_waited_for():
+    """Its vCPUs were pinned and its emulator was not: where it runs is known, and nobody may be let in beside it."""
+    emulator = frozenset(range(10))
+    half_way = on(0, 1, affinity=floating(cpus(0, 1), emulator=emulator), placed=False, found_at_s=0.0)
+    half_way = replace(half_way, failures=1, retry_at_s=20.0)
+    other = resting("b")
+    there = ask([half_way, other], {"a": goal(0, 1), "b": goal()})
+    steps = ask(there.standings.values(), {"a": goal(0), "b": goal(1)})
+    assert steps.waits == {"b": ("a",)}
+    assert not [call for call in steps.calls if call.domain == "b"]
 
 
 def test_one_call_a_domain_at_a_time():

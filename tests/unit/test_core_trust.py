@@ -7,13 +7,16 @@ from itertools import pairwise
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from vscaf.core.model import MOST_EFFICIENCY, scaf_weight
+from vscaf.core.model import LEAST_SPEEDUP, MOST_EFFICIENCY, scaf_weight
 from vscaf.core.trust import (
     SETTLED_S,
     SIGHT_WINDOW_S,
+    TURNS_AT_ONCE,
+    TURNS_PER_SECOND,
     DemandHistory,
     DemandLimits,
     HostSight,
+    Steadiness,
     believed_demand,
     believed_online,
     believed_points,
@@ -23,6 +26,7 @@ from vscaf.core.trust import (
     limited_demand,
     look,
     speedup_limit,
+    steadiness,
 )
 from vscaf_policies import SpeedupPoint
 
@@ -259,9 +263,60 @@ def test_who_stops_flapping_is_followed_again(flaps: list[int], last: int) -> No
 def test_cpus_that_cannot_be_online_are_not_believed(
     online: list[int] | None, believed: tuple[int, ...] | None
 ) -> None:
-    assert believed_online(online, 4) == believed
+    assert believed_online(online, range(4)) == believed
+
+
+def test_the_guest_numbers_its_cpus_in_the_order_in_which_they_came() -> None:
+    """vCPUs 0 and 3 are its CPUs 0 and 1; vCPU 1, plugged later, is CPU 2."""
+    assert believed_online((0, 1), (0, 3)) == (0, 3)
+    assert believed_online((0, 2), (0, 3, 1)) == (0, 1)
+    assert believed_online((0, 2), (0, 3)) is None
+
+
+def test_a_guest_that_keeps_numbers_for_absent_vcpus_numbers_them_as_libvirt_does() -> None:
+    assert believed_online((0, 3), (0, 3)) == (0, 3)
+    assert believed_online((0, 1, 3), (0, 3, 1)) == (0, 1, 3)
+    assert believed_online((0, 1, 2), (0, 3)) is None
 
 
 def test_a_cpu_that_computes_is_not_offline() -> None:
     assert keeps_its_word((0, 1), {0: 1.0, 1: 0.9, 2: 0.01, 3: 0.0})
     assert not keeps_its_word((0, 1), {0: 1.0, 1: 0.9, 2: 0.5})
+
+
+def test_no_speedup_is_believed_that_nothing_finite_can_be_made_of():
+    said = [SpeedupPoint(4, speedup, 0.0, 9) for speedup in (5e-324, 0.0, -1.0, 0.009)]
+    assert {one.speedup for one in believed_points(said, HostSight(), 8)} == {LEAST_SPEEDUP}
+
+
+# Turns
+
+
+@given(st.lists(st.tuples(st.booleans(), st.floats(0.001, 5.0), st.integers(0, 2)), max_size=300))
+def test_turns_that_are_acted_on_are_bounded(steps: list[tuple[bool, float, int]]) -> None:
+    history, now_s, turns, credits = Steadiness(), 0.0, 0, 0
+    for turned, dt_s, credit in steps:
+        now_s += dt_s
+        credits += credit
+        believed = not history.unsteady
+        history = steadiness(history, now_s, turned=turned, credit=credit)
+        turns += turned and believed
+        assert turns <= TURNS_AT_ONCE + TURNS_PER_SECOND * now_s + credits + 1e-6
+
+
+def test_who_is_made_to_turn_by_plugs_stays_steady() -> None:
+    """The CPUs of 60 plugged vCPUs come online one after the other, long after the guest has confirmed its size."""
+    history = steadiness(Steadiness(), 0.0, turned=False, credit=60)
+    for number in range(60):
+        history = steadiness(history, number * PERIOD_S, turned=True)
+        assert not history.unsteady
+
+
+def test_who_is_unsteady_is_believed_again_once_half_of_its_turns_are_back() -> None:
+    history = Steadiness()
+    for _ in range(20):
+        history = steadiness(history, 0.0, turned=True)
+    assert history.unsteady
+    half_s = TURNS_AT_ONCE / 2 / TURNS_PER_SECOND
+    assert steadiness(history, half_s - 0.1, turned=False).unsteady
+    assert not steadiness(history, half_s, turned=False).unsteady

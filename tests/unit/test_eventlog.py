@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from vscaf.eventlog import Event, EventLog, Kind
+from vscaf_lab.polling import HANG_S
 
 
 def noon() -> datetime:
@@ -100,7 +101,7 @@ def test_followers_get_what_was_and_what_comes_until_the_end() -> None:
             events.record("state", "a", after=count)
         events.close()
         for reader in readers:
-            async with asyncio.timeout(5):
+            async with asyncio.timeout(HANG_S):
                 got = await reader
             assert [event.number for event in got] == [1, 2, 3, 4, 5, 6]
 

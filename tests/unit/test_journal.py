@@ -1,15 +1,20 @@
 """The journal: survives a crash, belongs to one daemon and one boot."""
 
+import asyncio
 import json
 import os
 import stat
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import msgspec
 import pytest
 from vscaf.errors import UsageError
+from vscaf.eventlog import EventLog
 from vscaf.hypervisor.values import DomainSettings
-from vscaf.journal import FoundSettings, Journal, JournalEntry, JournalError, LeftAlone
+from vscaf.journal import FoundSettings, Journal, JournalEntry, JournalError, LeftAlone, Lock
+from vscaf.records import Records
 
 FOUND = DomainSettings(2, {0: frozenset({0, 1}), 1: frozenset({1})}, frozenset({0, 1}), 1024)
 ENTRY = JournalEntry(name="a", uuid="u", run_id=3, found=FoundSettings.of(FOUND), partition=[1], reach=[1])
@@ -84,6 +89,37 @@ def test_one_daemon_at_a_time(tmp_path: Path) -> None:
     Journal(tmp_path, "boot").close()
 
 
+def test_nobody_else_can_open_a_lock_and_so_take_it(tmp_path: Path) -> None:
+    before = os.umask(0o022)
+    try:
+        lock = Lock(tmp_path / "lock", "daemon", "the place")
+    finally:
+        os.umask(before)
+    assert (tmp_path / "lock").stat().st_mode & 0o777 == 0o600
+    lock.close()
+
+
+def test_a_lock_leaves_no_file_and_is_held_by_one_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever waits has the removed file open, and must not take that for the lock."""
+    monkeypatch.setattr("vscaf.journal.LOCK_GAP_S", 0.0)
+    holders, most = [0], [0]
+
+    def hold() -> None:
+        for _ in range(50):
+            lock = Lock(tmp_path / "lock", "release", "the place")
+            holders[0] += 1
+            most[0] = max(most[0], holders[0])
+            os.sched_yield()
+            holders[0] -= 1
+            lock.close()
+            lock.close()
+
+    with ThreadPoolExecutor(4) as pool:
+        for done in [pool.submit(hold) for _ in range(4)]:
+            done.result()
+    assert (most, holders) == ([1], [0]) and not (tmp_path / "lock").exists()
+
+
 @pytest.mark.parametrize("content", ["", "{", '{"version":1}', '{"version":4,"boot_id":"boot","domains":[]}'])
 def test_a_bad_journal_is_never_taken_for_an_empty_one(tmp_path: Path, content: str) -> None:
     (tmp_path / "journal.json").write_text(content, encoding="utf-8")
@@ -140,3 +176,100 @@ def test_what_may_be_on_the_disk_after_a_failure_is_written_over(
     again = Journal(tmp_path, "boot")
     assert again.entries == {ENTRY.key: ENTRY}
     again.close()
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b'{"version":3,"boot_id":"\xff\xfe","domains":[]}',
+        b'{"version":3,"boot_id":"boot","domains":[{"x":' + b"[" * 100_000,
+        b"\0" * 100,
+    ],
+)
+def test_whatever_the_file_holds_is_said_in_words(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "journal.json").write_bytes(content)
+    with pytest.raises(JournalError, match="move it away"):
+        Journal(tmp_path, "boot")
+
+
+def test_a_later_version_is_known_as_such_whatever_else_it_has(tmp_path: Path) -> None:
+    """Moving it away would lose what was found."""
+    content = {"version": 4, "boot_id": "boot", "domains": [], "new": 1}
+    (tmp_path / "journal.json").write_text(json.dumps(content), encoding="utf-8")
+    with pytest.raises(JournalError, match="let the vscaf that wrote it"):
+        Journal(tmp_path, "boot")
+
+
+def test_the_lock_is_kept_until_a_write_on_another_thread_has_ended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    journal = Journal(tmp_path, "boot")
+    order: list[str] = []
+    begun, go_on = threading.Event(), threading.Event()
+    fsync = os.fsync
+
+    def slow(number: int) -> None:
+        begun.set()
+        assert go_on.wait(60)
+        fsync(number)
+
+    def write() -> None:
+        journal.write({ENTRY.key: ENTRY})
+        order.append("written")
+
+    def close() -> None:
+        journal.close()
+        order.append("closed")
+
+    monkeypatch.setattr("vscaf.journal.os.fsync", slow)
+    writer = threading.Thread(target=write)
+    writer.start()
+    assert begun.wait(60)
+    closer = threading.Thread(target=close)
+    closer.start()
+    closer.join(0.2)  # a close that does not wait ends in this time
+    go_on.set()
+    for thread in (writer, closer):
+        thread.join(60)
+    assert order == ["written", "closed"]
+    with pytest.raises(OSError, match="closed"):
+        journal.write({})
+    again = Journal(tmp_path, "boot")
+    assert again.entries == {ENTRY.key: ENTRY}
+    again.close()
+
+
+def test_who_is_cancelled_while_writing_keeps_its_turn_until_the_thread_has_ended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else two write at once, and the older one may come last."""
+    begun, go_on = threading.Event(), threading.Event()
+    fsync = os.fsync
+    under_way = most = 0
+
+    def slow(number: int) -> None:
+        nonlocal under_way, most
+        under_way += 1
+        most = max(most, under_way)
+        begun.set()
+        assert go_on.wait(60)
+        fsync(number)
+        under_way -= 1
+
+    async def work() -> None:
+        journal = Journal(tmp_path, "boot")
+        records = Records(journal, EventLog())
+        first = asyncio.create_task(records.write_left_alone("u", LeftAlone(uuid="u", state="released", why="")))
+        assert await asyncio.to_thread(begun.wait, 60)
+        first.cancel()
+        second = asyncio.create_task(records.write_left_alone("u", None))
+        for _ in range(100):
+            await asyncio.sleep(0.001)
+        assert not first.done() and not second.done() and most == 1
+        go_on.set()
+        assert await second == ""
+        assert first.cancelled() and not journal.path.exists()
+        journal.close()
+
+    monkeypatch.setattr("vscaf.journal.os.fsync", slow)
+    asyncio.run(work())

@@ -9,7 +9,7 @@ from vscaf_lab.chaos import (
     OF_AN_IDLE_GUEST,
     OF_THE_HOST,
     QUIET_S,
-    RECOVERY_S,
+    RIGHT_ROUNDS,
     SHORTEST_S,
     Burst,
     Law,
@@ -22,7 +22,7 @@ from vscaf_lab.sampler import Sample
 A, B = frozenset({0}), frozenset({1})
 BOTH = A | B
 LAW = Law(BOTH, {"a": 1, "b": 1})
-BURST = Burst(1, 2.0, 4.0, 4.0 + QUIET_S)
+BURST = Burst(1, 2.0, 4.0, 15.5)
 END_S = 16.0
 PROGRAMS = {"a": [(0.0, END_S)], "b": [(0.0, END_S)]}
 STEP_S = 0.1
@@ -50,7 +50,7 @@ def own(name, _at_s):
 
 
 def verdict(made, *, law=LAW, bursts=(BURST,), programs=PROGRAMS, outages=None):
-    return judge(made, law, bursts, programs, outages or {}, interval_s=STEP_S)
+    return judge(made, law, bursts, programs, outages or {})
 
 
 def overlapping(start_s, end_s):
@@ -61,34 +61,29 @@ def test_domains_that_keep_apart_and_go_on_are_right():
     found = verdict(samples(own))
     assert found.violations == []
     assert found.recovery_s == {1: 0.0}
-    assert found.unexcused_s == 0.0
 
 
-def test_an_overlap_that_is_over_in_time_counts_as_recovery():
-    found = verdict(samples(overlapping(3.0, 8.0)))
+RIGHT_S = (RIGHT_ROUNDS - 1) * STEP_S  # so long it is right at least at the end of the quiet
+
+
+@pytest.mark.parametrize("end_s", [5.0, 15.5 - RIGHT_S - 0.05])
+def test_an_overlap_that_ends_before_the_quiet_does_is_recovered_from(end_s):
+    found = verdict(samples(overlapping(3.0, end_s)))
     assert found.violations == []
-    assert found.recovery_s[1] == pytest.approx(4.0)
-    assert found.unexcused_s == pytest.approx(5.0)
+    assert found.recovery_s[1] == pytest.approx(end_s - 4.0, abs=STEP_S)
 
 
-def test_an_overlap_that_stays_is_a_violation():
-    found = verdict(samples(overlapping(3.0, BURST.end_s + RECOVERY_S + 0.2)))
-    assert any("a and b compute and are not apart" in one for one in found.violations)
+@pytest.mark.parametrize(("start_s", "end_s"), [(3.0, END_S), (3.0, 15.5 - RIGHT_S + 0.2), (13.8, 14.0)])
+def test_an_overlap_that_stays_or_comes_back_is_a_violation(start_s, end_s):
+    (found,) = verdict(samples(overlapping(start_s, end_s))).violations
+    assert "burst 1: never right again: " in found and "a and b compute and are not apart" in found
     # And the pCPU that both have is nobody's own.
-    assert any("b has fewer pCPUs of its own than its minimum of 1" in one for one in found.violations)
+    assert "b has fewer pCPUs of its own than its minimum of 1" in found
 
 
-def test_an_overlap_that_comes_back_after_the_recovery_is_a_violation():
-    assert verdict(samples(overlapping(13.8, 15.3))).violations != []
-
-
-def test_a_transition_is_excused_and_not_more():
-    assert verdict(samples(overlapping(13.8, 14.6))).violations == []
-    assert verdict(samples(overlapping(13.8, 15.1))).violations != []
-
-
-def test_what_the_machine_withheld_is_no_overlap_of_the_daemon():
-    late = [one for one in samples(overlapping(13.8, 15.1)) if not 13.85 < one.monotonic_s < 14.95]
+def test_moments_that_come_late_count_as_any_others():
+    """A busy machine looks less often: nothing is judged by how long it took."""
+    late = [one for one in samples(overlapping(3.0, 8.0)) if not 4.05 < one.monotonic_s < 7.95]
     assert verdict(late).violations == []
 
 
@@ -112,8 +107,7 @@ def test_computing_outside_the_pool_is_found():
 def test_a_survivor_that_stands_still_is_found():
     stands = samples(own, runs=lambda name, at_s: name == "b" or at_s < 3.0)
     found = verdict(stands)
-    assert any("a does not go on" in one for one in found.violations)
-    assert any("a did not compute after it" in one for one in found.violations)
+    assert found.violations == ["burst 1: never right again: a does not go on"]
 
 
 def test_a_domain_that_a_busy_machine_hardly_serves_computes_all_the_same():
@@ -126,20 +120,13 @@ def test_a_domain_that_a_busy_machine_hardly_serves_computes_all_the_same():
     assert any("are not apart" in one for one in verdict(clashing).violations)
 
 
-def test_a_guest_whose_program_is_not_due_may_stand_still_for_a_while():
-    stands = samples(own, runs=lambda name, at_s: name == "b" or not 3.0 < at_s < 9.0)
-    programs = {"a": [(0.0, 2.9), (10.5, END_S)], "b": [(0.0, END_S)]}
-    found = verdict(stands, programs=programs)
-    assert (found.violations, found.recovery_s) == ([], {1: 0.0})
-
-
 def test_a_run_that_nobody_watched_is_not_right():
     assert verdict([one for one in samples(own) if one.monotonic_s < 5.0]).violations != []
 
 
 def test_a_burst_without_quiet_is_not_judged_silently():
     hurried = Burst(1, 2.0, 10.0, 12.0)
-    assert any("was not followed by" in one for one in verdict(samples(own), bursts=[hurried]).violations)
+    assert verdict(samples(own), bursts=[hurried]).violations == ["burst 1: never right again: too few looks"]
 
 
 OUTAGE = {"daemon": [(2.0, 6.0)]}

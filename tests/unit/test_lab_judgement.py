@@ -4,7 +4,7 @@ import pytest
 from vscaf_lab.measure import Run, done_at, overlap, parse_marks
 from vscaf_lab.pace import Paces, full_pace, steady_seconds
 from vscaf_lab.sampler import Sample
-from vscaf_lab.separation import cpu_seconds, least_turns, overlaps, partition_changes, pcpu_shares
+from vscaf_lab.separation import Overlap, cpu_seconds, least_turns, overlaps, partition_changes
 from vscaf_lab.timeline import track
 
 A, B = frozenset({0}), frozenset({1})
@@ -29,20 +29,28 @@ def test_domains_that_keep_apart_do_not_overlap():
     assert overlaps(samples(*[APART] * 5), WINDOWS) == []
 
 
-def test_an_overlap_of_pins_is_found_with_its_length():
-    (found,) = overlaps(samples(APART, APART, *[(BOTH, 0, B, 1)] * 3, APART), WINDOWS)
-    assert (found.first, found.second, found.pcpus) == ("a", "b", B)
-    assert (found.start_s, found.seconds) == (pytest.approx(0.2), pytest.approx(0.3))
+def test_an_overlap_of_pins_is_found_in_all_its_rounds():
+    found = overlaps(samples(APART, APART, *[(B, 1, B, 1)] * 3, APART), WINDOWS)
+    assert found == [Overlap("a", "b", B, 3, floating=False)]
 
 
-def test_running_on_anothers_pcpu_is_an_overlap_whatever_the_pins_say():
-    (found,) = overlaps(samples(APART, APART, (A, 1, B, 1), APART), WINDOWS)
-    assert found.pcpus == B
+def test_who_floats_is_told_from_who_is_pinned():
+    found = overlaps(samples(*[(BOTH, 0, B, 1)] * 3, *[(B, 1, B, 1)] * 2, APART, *[(BOTH, 0, B, 1)] * 2), WINDOWS)
+    assert found == [
+        Overlap("a", "b", B, 3, floating=True),
+        Overlap("a", "b", B, 2, floating=False),
+        Overlap("a", "b", B, 2, floating=True),
+    ]
+
+
+def test_pcpus_that_change_hands_while_a_round_is_read_are_no_overlap():
+    """The first was read before it lost its pCPU, the second after it was given it."""
+    assert overlaps(samples(APART, (A, 0, A, 0), (B, 1, A, 0)), WINDOWS) == []
 
 
 def test_an_overlap_that_lasts_to_the_end_is_found():
     (found,) = overlaps(samples(APART, *[(BOTH, 0, BOTH, 0)] * 4), WINDOWS)
-    assert found.seconds == pytest.approx(0.3)
+    assert (found.rounds, found.pcpus) == (4, BOTH)
 
 
 def test_a_domain_that_does_not_compute_may_be_anywhere():
@@ -83,11 +91,10 @@ def test_two_at_once_are_seen_as_more_turns_than_there_are(both_s):
     assert least_turns(taken, 0) >= 5
 
 
-def test_changes_time_and_shares_are_counted():
+def test_changes_and_time_are_counted():
     made = samples(APART, APART, (BOTH, 0, B, 1), (BOTH, 0, B, 1), APART)
     assert partition_changes(made) == {"a": 2, "b": 0}
     assert cpu_seconds(made) == {("a", 0): pytest.approx(0.4), ("b", 0): pytest.approx(0.4)}
-    assert pcpu_shares(made, 0.05, 0.35) == {0: {"a": pytest.approx(0.2)}, 1: {"b": pytest.approx(0.2)}}
 
 
 def test_marks_give_progress_on_the_hosts_clock():

@@ -4,11 +4,25 @@ import json
 
 import pytest
 from vscaf_lab.errors import LabError
+from vscaf_lab.host_load import Reading
 from vscaf_lab.measure import Run
 from vscaf_lab.pace import Paces
-from vscaf_lab.pairs import NAMES, Alone, Pair, PolicyRun, Result, Watched, Words, read_command, run_demo
+from vscaf_lab.pairs import (
+    NAMES,
+    Alone,
+    Pair,
+    PolicyRun,
+    Result,
+    VerificationFailed,
+    Words,
+    judge,
+    ratio,
+    read_command,
+    run_demo,
+)
 from vscaf_lab.sampler import Sample
 from vscaf_lab.timeline import track
+from vscaf_lab.watch import Watched
 
 WORDS = Words("programs", "name", "program", "Made up", "which ran where")
 ALONE_S = 10.0
@@ -20,34 +34,51 @@ def wide_terminal(monkeypatch):
     monkeypatch.setenv("COLUMNS", "1000")
 
 
-def watched():
-    """Ten seconds in which each program computes on a pCPU of its own, both at full pace."""
+def watched(taken=0.0):
+    """Ten seconds in which each program computes on a pCPU of its own, both at full pace. taken: CPUs that somebody
+    else had of the two.
+    """
     samples = [
         Sample(number * 0.1, number * 0.1, name, 0, place, frozenset({place}), place, number * 100_000_000, 0)
         for number in range(101)
         for place, name in enumerate(NAMES)
     ]
     paces = Paces({place: [(number * 0.02, 60_000.0) for number in range(500)] for place in range(2)})
-    return Watched(track(samples, 0.1), paces)
+    readings = [Reading(at_s, 2.0 * at_s, (2.0 - taken) * at_s, (2.0 - taken) * at_s, taken * at_s) for at_s in (0, 10)]
+    return Watched(track(samples, 0.1), paces, readings)
 
 
-def policy_run(alone, seconds, verified=True):
+def policy_run(alone, seconds, verified=True, taken=0.0):
     """Both programs compute for the first so many of the ten seconds."""
     results = [Result(name, Run([(0.0, 0.0), (1.0, seconds)], ALONE_S), verified) for name in NAMES]
-    return PolicyRun(results, alone, watched(), 0, (0.0, seconds))
+    return PolicyRun(results, alone, watched(taken), 0, (0.0, seconds))
 
 
-def demo(tmp_path, *options, unmanaged_s=8.0, verified=True):
-    """The exit status of a demo of EP in which `max-speedup` takes 5 s, and its report."""
+def demo(tmp_path, *options, unmanaged_s=8.0, verified=True, disturb=None):
+    """The exit status of a demo of EP in which `max-speedup` takes 5 s, and its report.
+
+    disturb: a policy ("alone") -> for each of its runs in order the CPUs that somebody else had; none in those after.
+    What a policy takes is then twice as long. verified: of all runs, or of each `max-speedup` run in order.
+    """
     seconds = {"unmanaged": unmanaged_s, "static": 5.0, "equipartition": 5.0, "max-speedup": 5.0}
     given = read_command("made-up", "a demo", "unused", ["--output", str(tmp_path), *options])
-    alone = Alone(Run([(0.0, 0.0), (1.0, ALONE_S)], 1.0), NAMES[0], watched())
+    taken = {policy: iter(each) for policy, each in (disturb or {}).items()}
+    right = iter(verified if isinstance(verified, list) else [])
+
+    def of_others(policy):
+        return next(taken.get(policy, iter(())), 0.0)
+
+    def alone():
+        return Alone(Run([(0.0, 0.0), (1.0, ALONE_S)], 1.0), NAMES[0], watched(of_others("alone")))
+
+    def under(policy, one):
+        others = of_others(policy)
+        good = next(right, True) if policy == "max-speedup" and isinstance(verified, list) else bool(verified)
+        return policy_run(one, seconds[policy] * (2.0 if others else 1.0), good, others)
 
     def measure(report):
         report.machine["guests"] = "made up"
-        report.run(
-            Pair("ep.S", 1, 0.0), lambda: alone, lambda policy, one: policy_run(one, seconds[policy], verified=verified)
-        )
+        report.run(Pair("ep.S", 1, 0.0), alone, under)
 
     status = run_demo(given, WORDS, measure)
     return status, json.loads((tmp_path / "report.json").read_text())
@@ -80,6 +111,105 @@ def test_policies_and_rounds_are_those_that_were_asked_for(tmp_path):
     assert status == 0
     assert (report["quick"], report["rounds"]) == (True, 1)
     assert list(report["pairs"][0]["policies"]) == ["static", "max-speedup"]
+
+
+def rounds_of(report, policy="max-speedup"):
+    return report["pairs"][0]["policies"][policy]["rounds"]
+
+
+def test_a_disturbed_run_is_said_and_repeated_and_does_not_count(tmp_path, capsys):
+    status, report = demo(tmp_path, disturb={"max-speedup": [1.0]})
+    said = capsys.readouterr().out
+    assert status == 0, said
+    assert said.count("disturbed: others had 50% of the CPU time") == 1
+    assert "to judge" not in said and "of 2 rounds" not in said
+    first, second = rounds_of(report)
+    assert (first["disturbed"], first["sum_of_speedups_by_the_clock"]) == (False, pytest.approx(4.0))
+    assert [one["lost_to_others"] for one in first["repeated"]] == [pytest.approx(0.5)]
+    assert second["repeated"] == []
+
+
+def test_a_round_that_stays_disturbed_is_marked_and_the_other_is_judged(tmp_path, capsys):
+    status, report = demo(tmp_path, disturb={"max-speedup": [1.0, 0.5, 1.0]})
+    said = capsys.readouterr().out
+    assert status == 0, said
+    assert "1 of 2 rounds" in said and "to judge" not in said
+    first, second = rounds_of(report)
+    assert (first["disturbed"], second["disturbed"]) == (True, False)
+    assert (first["lost_to_others"], len(first["repeated"])) == (pytest.approx(0.25), 2)
+    found = report["pairs"][0]["policies"]["max-speedup"]
+    assert found["sum_of_speedups_by_the_clock"] == pytest.approx(4.0)
+    assert found["ratio_to_static_by_the_clock"] == pytest.approx(1.0)
+    assert found["ratio_to_static_disturbed"] is False
+
+
+@pytest.mark.parametrize("which", ["max-speedup", "alone"])
+def test_a_demo_that_is_disturbed_all_the_time_says_so_and_ends_with_0(tmp_path, capsys, which):
+    status, report = demo(tmp_path, disturb={which: [1.0] * 6})
+    said = capsys.readouterr().out
+    assert status == 0, said
+    assert "MISSED" not in said and said.count("too disturbed to judge") == 2
+    assert "run the demo again" in said and "2 of 2 rounds" in said
+    assert [one["disturbed"] for one in rounds_of(report)] == [True, True]
+    assert report["pairs"][0]["policies"]["max-speedup"]["ratio_to_static_disturbed"] is True
+
+
+def test_a_reference_that_is_disturbed_all_the_time_is_not_judged_by(tmp_path, capsys):
+    assert demo(tmp_path, unmanaged_s=2.0, disturb={"unmanaged": [1.0] * 6})[0] == 0
+    said = capsys.readouterr().out
+    assert said.count("too disturbed to judge") == 1 and said.count("met   ") == 2
+
+
+def test_a_failed_verification_counts_in_a_run_that_does_not_count(tmp_path, capsys):
+    assert demo(tmp_path, disturb={"max-speedup": [1.0]}, verified=[False])[0] == 1
+    assert "MISSED ep.S+ep.S: every verification successful" in capsys.readouterr().out
+
+
+def test_a_bar_that_is_missed_undisturbed_is_missed_whatever_else_was_disturbed(tmp_path, capsys):
+    assert demo(tmp_path, unmanaged_s=4.0, disturb={"static": [1.0] * 6})[0] == 1
+    said = capsys.readouterr().out
+    assert said.count("too disturbed to judge") == 1 and said.count("MISSED") == 1
+
+
+def one_round(figure, disturbed=False):
+    return {"sum": figure, "disturbed": disturbed}
+
+
+@pytest.mark.parametrize(
+    ("rounds", "others", "expected"),
+    [
+        ([one_round(1.0), one_round(3.0)], [one_round(1.0), one_round(1.0)], (2.0, True)),
+        ([one_round(1.0), one_round(3.0, True)], [one_round(1.0), one_round(1.0)], (1.0, True)),
+        ([one_round(1.0), one_round(3.0)], [one_round(1.0, True), one_round(1.0)], (3.0, True)),
+        ([one_round(1.0, True), one_round(3.0)], [one_round(1.0), one_round(1.0, True)], (2.0, False)),
+    ],
+)
+def test_a_ratio_is_of_rounds_in_which_neither_was_disturbed(rounds, others, expected):
+    assert ratio(rounds, others, "sum") == expected
+
+
+@pytest.mark.parametrize(
+    ("verified", "found", "disturbed", "verdicts"),
+    [
+        (True, 1.0, False, ["met", "met"]),
+        (True, 0.5, False, ["met", "MISSED"]),
+        (True, 0.5, True, ["met", "too disturbed to judge"]),
+        (True, 1.0, True, ["met", "too disturbed to judge"]),
+        (False, 1.0, True, ["MISSED", "too disturbed to judge"]),
+    ],
+)
+def test_a_verdict_is_no_figures_that_was_disturbed(verified, found, disturbed, verdicts):
+    result = {"programs": [{"verified": verified}], "ratio_to_static": found, "ratio_to_static_disturbed": disturbed}
+    pairs = [{"name": "cg.A+cg.A", "policies": {"max-speedup": result}}]
+    assert [verdict for verdict, _ in judge(pairs, WORDS)] == verdicts
+
+
+def test_a_verification_that_fails_alone_ends_a_demo_with_1(tmp_path, capsys):
+    def measure(report):
+        raise VerificationFailed("cg.A alone on one thread: its verification failed")
+
+    assert run_demo(read_command("made-up", "a demo", "unused", ["--output", str(tmp_path)]), WORDS, measure) == 1
+    assert "its verification failed" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("error", [LabError("no guest today"), TimeoutError("no guest today")])

@@ -2,15 +2,21 @@
 
 import asyncio
 import json
-import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+from vscaf import clock
+from vscaf.agentlink import hub as hubs
+from vscaf.agentlink import link as links
 from vscaf.agentlink import messages
+from vscaf.agentlink.hub import AgentHub
 from vscaf.agentlink.link import AgentLink
+from vscaf_lab.polling import soon as until
 
+MIB = 1024 * 1024
 HELLO = {
     "v": 1,
     "type": "hello",
@@ -29,9 +35,9 @@ def say(writer: asyncio.StreamWriter, *sayings: Any) -> None:
 
 
 @asynccontextmanager
-async def linked(path: Path, guest: Guest) -> AsyncIterator[AgentLink]:
+async def linked(path: Path, guest: Guest, hub: AgentHub | None = None) -> AsyncIterator[AgentLink]:
     server = await asyncio.start_unix_server(guest, path)
-    link = AgentLink("a", path, lambda: None)
+    link = AgentLink("a", path, lambda: None, hub)
     link.start()
     try:
         yield link
@@ -40,11 +46,15 @@ async def linked(path: Path, guest: Guest) -> AsyncIterator[AgentLink]:
         server.close()
 
 
-async def until(truth: Callable[[], bool], deadline_s: float = 10.0) -> None:
-    end_s = time.monotonic() + deadline_s
-    while not truth():
-        assert time.monotonic() < end_s, "not true in time"
-        await asyncio.sleep(0.01)
+def links_turn_bound(flooding: int) -> float:
+    """Most work in one turn: what it may do, and what the last link may overdo: one read and one line."""
+    one = hubs.WORK_A_LINK + links.READ_BYTES / links.BYTES_OF_WORK + 1
+    return min(flooding * one, hubs.WORK_A_TURN + one)
+
+
+def most_bytes(seconds: float) -> float:
+    """Most that a flood gets rid of in this time: the burst, what is paid for since, and what the sockets hold."""
+    return (links.WORK_AT_ONCE + seconds * links.WORK_PER_SECOND) * links.BYTES_OF_WORK + MIB
 
 
 async def answering(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -108,27 +118,29 @@ def test_other_version_is_answered_with_words(tmp_path: Path) -> None:
 
 
 def test_flood_neither_grows_nor_blocks(tmp_path: Path) -> None:
-    sent = 0
+    sent, line = 0, json.dumps(REPORT).encode() + b"\n"
 
     async def flooding(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         nonlocal sent
         say(writer, HELLO)
-        line = json.dumps(REPORT).encode() + b"\n"
         while not writer.is_closing():
             writer.write(line * 100)
             sent += 100
             await writer.drain()
 
     async def work() -> None:
-        async with linked(tmp_path / "s", flooding) as link:
+        begun_s, hub = clock.now_s(), AgentHub()
+        async with linked(tmp_path / "s", flooding, hub) as link:
             await until(lambda: link.report is not None)
-            beats, longest_s, last_s = 0, 0.0, time.monotonic()
-            while beats < 50:
-                await asyncio.sleep(0.01)
-                now_s = time.monotonic()
-                beats, longest_s, last_s = beats + 1, max(longest_s, now_s - last_s), now_s
-            assert longest_s < 0.5
-            assert sent < 50_000  # the rest waits in the guest
+            turns = []
+            while len(turns) < 50:
+                turns.append(hub.turns)
+                await asyncio.sleep(0)
+            # Whoever else runs on the loop has its turn between any two of the hub's, and they are bounded.
+            assert all(after - before <= 1 for before, after in pairwise(turns))
+            assert hub.most_work <= links_turn_bound(1)
+            await until(lambda: link.throttled >= 2)
+            assert sent * len(line) <= most_bytes(clock.now_s() - begun_s)  # the rest waits in the guest
 
     asyncio.run(work())
 
@@ -158,12 +170,13 @@ def test_guest_that_does_not_read_is_cut_off(tmp_path: Path) -> None:
 
 def test_comes_back_when_the_guest_does(tmp_path: Path) -> None:
     generations: list[int] = []
+    seen = asyncio.Event()
 
     async def leaving(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         say(writer, HELLO, REPORT)
         generations.append(len(generations))
         if len(generations) == 1:
-            await asyncio.sleep(0.05)
+            await seen.wait()
             writer.close()
         else:
             await reader.read()
@@ -171,6 +184,7 @@ def test_comes_back_when_the_guest_does(tmp_path: Path) -> None:
     async def work() -> None:
         async with linked(tmp_path / "s", leaving) as link:
             await until(lambda: link.connected)
+            seen.set()
             await until(lambda: not link.connected)
             assert link.report is None and link.online is None
             await until(lambda: link.connected and link.generation == 2)

@@ -1,7 +1,9 @@
 """Guests that flood, dawdle, lie and send garbage: what they can cost the daemon, counted in work instead of time."""
 
 import asyncio
+import contextlib
 import json
+import math
 import os
 import socket
 import threading
@@ -15,14 +17,15 @@ from typing import Any
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from test_link import HELLO, REPORT, allocate, until
+from test_link import HELLO, MIB, REPORT, allocate, links_turn_bound, most_bytes
+from vscaf import clock
 from vscaf.agentlink import hub as hubs
 from vscaf.agentlink import link as links
 from vscaf.agentlink import messages
 from vscaf.agentlink.hub import AgentHub
 from vscaf.agentlink.link import CONNECTED, DEAF, NO_ANSWER, NO_CHANNEL, STALE, AgentLink, condition_of
-
-MIB = 1024 * 1024
+from vscaf_lab.polling import HANG_S
+from vscaf_lab.polling import soon as until
 
 
 def line(saying: dict[str, Any]) -> bytes:
@@ -35,7 +38,7 @@ def listening(path: Path) -> Iterator[socket.socket]:
     server = socket.socket(socket.AF_UNIX)
     server.bind(str(path))
     server.listen(4)
-    server.settimeout(20)
+    server.settimeout(HANG_S)
     try:
         yield server
     finally:
@@ -95,7 +98,7 @@ FLOODS = [
 @pytest.mark.parametrize("data", FLOODS, ids=range(len(FLOODS)))
 def test_a_flood_takes_bounded_work_and_waits_in_the_guest(tmp_path: Path, data: bytes) -> None:
     async def work() -> None:
-        hub = AgentHub()
+        begun_s, hub = clock.now_s(), AgentHub()
         link, guest, _ = await spoken(tmp_path / "s", hub=hub)
         stop = threading.Event()
         sending = asyncio.get_running_loop().run_in_executor(None, flood, guest, data, stop)
@@ -104,20 +107,13 @@ def test_a_flood_takes_bounded_work_and_waits_in_the_guest(tmp_path: Path, data:
         finally:
             stop.set()
         sent = await sending
-        # What went out is what was paid for (the burst, and at most a few seconds' worth), and what the sockets hold.
-        assert sent < (links.WORK_AT_ONCE + 15 * links.WORK_PER_SECOND) * links.BYTES_OF_WORK + MIB
+        assert sent <= most_bytes(clock.now_s() - begun_s)
         assert hub.most_work <= links_turn_bound(1)
         assert link.paused or link.throttled
         await link.stop()
         guest.close()
 
     asyncio.run(work())
-
-
-def links_turn_bound(flooding: int) -> float:
-    """Most work in one turn: what it may do, and what the last link may overdo: one read and one line."""
-    one = hubs.WORK_A_LINK + links.READ_BYTES / links.BYTES_OF_WORK + 1
-    return min(flooding * one, hubs.WORK_A_TURN + one)
 
 
 def test_twenty_floods_leave_the_twenty_first_guest_and_the_loop_alone(tmp_path: Path) -> None:
@@ -185,7 +181,7 @@ def test_a_hundred_megabytes_do_not_stay(
         assert await loop.run_in_executor(None, flood, guest, data, stop, MIB // 8) > 0
         tracemalloc.start()
         before = tracemalloc.get_traced_memory()[0]
-        sent = await asyncio.wait_for(loop.run_in_executor(None, flood, guest, data, stop, total), 120)
+        sent = await loop.run_in_executor(None, flood, guest, data, stop, total)
         peak = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
         assert sent >= total
@@ -263,12 +259,14 @@ def test_figures_that_are_none_are_refused(field: str, number: bytes) -> None:
 
 def test_news_of_a_guest_that_flaps_is_limited_and_its_last_word_is_there(tmp_path: Path) -> None:
     async def work() -> None:
+        begun_s = clock.now_s()
         link, guest, news = await spoken(tmp_path / "s")
         await until(lambda: news.count == 1)
         flaps = b"".join(line({**REPORT, "demand": number % 2}) for number in range(150))
         guest.sendall(flaps + line({**REPORT, "demand": 7}))
         await until(lambda: link.report is not None and link.report.demand == 7)
-        assert links.NEWS_AT_ONCE / 2 < news.count < links.NEWS_AT_ONCE + 10 * links.NEWS_PER_SECOND
+        allowed = links.NEWS_AT_ONCE + (clock.now_s() - begun_s) * links.NEWS_PER_SECOND
+        assert links.NEWS_AT_ONCE / 2 < news.count <= allowed + 1  # hello's
         await link.stop()
         guest.close()
 
@@ -380,7 +378,7 @@ def test_what_a_guest_says_does_not_forge_lines_in_the_log(tmp_path: Path, caplo
 
 
 def test_conditions_in_words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(links, "STALE_REPORT_S", 0.2)
+    monkeypatch.setattr(links, "STALE_REPORT_S", math.inf)
     monkeypatch.setattr(links, "RECONNECT_MOST_S", 0.1)
     path = tmp_path / "s"
 
@@ -394,9 +392,14 @@ def test_conditions_in_words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
             guest = server.accept()[0]
         guest.sendall(line(HELLO) + line(REPORT))
         await until(lambda: link.condition == CONNECTED)
-        await until(lambda: link.condition == STALE)
+        report_at_s = link.report_at_s
+        await until(lambda: clock.now_s() > report_at_s)
+        monkeypatch.setattr(links, "STALE_REPORT_S", (clock.now_s() - report_at_s) / 2)
+        assert link.condition == STALE
+        monkeypatch.setattr(links, "STALE_REPORT_S", math.inf)
         guest.sendall(line(REPORT))
-        await until(lambda: link.condition == CONNECTED)
+        await until(lambda: link.report_at_s > report_at_s)
+        assert link.condition == CONNECTED
         guest.close()  # unplugged
         await until(lambda: link.condition.startswith("not reachable: "))
         await until(lambda: link.condition == "not reachable: No such file or directory")
@@ -468,7 +471,8 @@ def test_nothing_is_left_when_the_last_link_ends(tmp_path: Path) -> None:
         await link.stop()
         guest.close()
         assert descriptors() == open_before
-        await asyncio.sleep(0.05)  # no timer of it goes off
+        timers = asyncio.get_running_loop()._scheduled  # type: ignore[attr-defined]
+        assert [one for one in timers if not one.cancelled()] == []
 
     asyncio.run(work(), debug=True)
 
@@ -487,12 +491,52 @@ def test_news_may_end_links_in_the_middle_of_a_turn(tmp_path: Path) -> None:
         one.sendall(line(REPORT) * 2)
         two.sendall(line(REPORT) * 2)
         await until(lambda: not first.connected and not second.connected)
-        await asyncio.sleep(0.05)
+        for _ in range(20):  # what was under way on the loop comes to its end
+            await asyncio.sleep(0)
         third, three, _ = await spoken(tmp_path / "s3", line(REPORT), hub=hub)
         await until(lambda: third.report is not None)
         for link, guest in ((first, one), (second, two), (third, three)):
             await link.stop()
             guest.close()
+
+    asyncio.run(work())
+
+
+@pytest.mark.parametrize("fails", ["serve", "flush", "hung_up", "broken too"])
+def test_a_link_that_fails_is_lost_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fails: str) -> None:
+    """In a turn that the loop began, and in one that a timer did: then nobody else would begin the next."""
+
+    def fail(*given: object) -> object:
+        raise OverflowError("nobody has thought of this")
+
+    async def work() -> None:
+        hub = AgentHub()
+        crowd = [await spoken(tmp_path / f"s{number}", line(REPORT), hub=hub) for number in range(3)]
+        broken, guest, _ = crowd[1]
+        for round_number in range(1, 5):
+            for _, other, _ in crowd:
+                with contextlib.suppress(OSError):  # the broken one's end may be closed
+                    other.sendall(line({**REPORT, "busy": round_number / 8}))
+            if round_number == 2:
+                monkeypatch.setattr(broken, fails if fails in ("flush", "hung_up") else "serve", fail)
+                if fails == "broken too":
+                    monkeypatch.setattr(broken, "broken", fail)
+                if fails == "flush":
+                    broken._unsent = b"x"
+                    broken._watch()
+                elif fails == "hung_up":
+                    broken._pause(60.0)
+                    guest.close()
+            sound = (crowd[0][0], crowd[2][0])
+            await until(lambda r=round_number, s=sound: all(link.report.busy == r / 8 for link in s))
+        if fails == "broken too":
+            broken._socket.close()
+            broken._socket = None
+        else:
+            await until(lambda: isinstance(broken.fault, OverflowError) and not broken.connected)
+        for link, other, _ in crowd:
+            await link.stop()
+            other.close()
 
     asyncio.run(work())
 

@@ -3,11 +3,13 @@
 import asyncio
 from dataclasses import replace
 
+from daemon_world import Agent
 from vscaf.config import Config, PolicyConfig
+from vscaf.core.standing import Affinity, Standing
 from vscaf.core.transition import Goal
 from vscaf.core.trust import DISTRUSTED_PERIODS, TRUSTED_PERIODS
 from vscaf.hypervisor.simulated import SimulatedHost
-from vscaf.hypervisor.values import DomainKey, DomainSeen, HostCpus, RunState
+from vscaf.hypervisor.values import DomainKey, DomainSeen, DomainSettings, HostCpus, RunState
 from vscaf.journal import FoundSettings, JournalEntry
 from vscaf.managed import ManagedDomain
 from vscaf.pool import HostPool
@@ -18,9 +20,11 @@ SEEN = DomainSeen(
 )
 
 
+CPUS = HostCpus(frozenset({0}), (frozenset({0}),), {0: 0})
+
+
 def domain() -> ManagedDomain:
-    cpus = HostCpus(frozenset({0}), (frozenset({0}),), {0: 0})
-    return ManagedDomain(SEEN, DomainRules(), SimulatedHost(cpus), None)
+    return ManagedDomain(SEEN, DomainRules(), SimulatedHost(CPUS), None)
 
 
 def test_a_vcpu_that_comes_or_goes_is_no_broken_word() -> None:
@@ -42,6 +46,22 @@ def test_a_broken_word_is_remembered_until_it_is_kept_for_long() -> None:
     assert one.word.distrusted
     one.judge(kept=True)
     assert not one.word.distrusted
+
+
+def test_which_vcpus_are_online_is_unknown_while_it_is_unknown_which_are_plugged() -> None:
+    """Else the guest's CPU 1 would be taken for vCPU 1, and vCPU 2, which it is, for one that computes offline."""
+    one = domain()
+    one.seen = replace(SEEN, vcpus_maximum=4)
+    one.words.link = Agent(lambda: None)
+    one.words.link.online = (0, 1)
+    where = frozenset({0})
+    read = Affinity({0: where, 2: where}, where)
+    rests = frozenset[int]()
+    ways = HostPool(Config(pool="0", domains={}), CPUS).ways(one.rules, DomainSettings(2, {}, where, None), False)
+    one.standing = Standing("a", 2, 4, ways, rests, read)
+    assert one.online_vcpus() == (0, 2)
+    one.standing = replace(one.standing, affinity=None)
+    assert one.online_vcpus() is None
 
 
 def test_who_may_have_been_suspended_may_compute_where_it_is_pinned() -> None:

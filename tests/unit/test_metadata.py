@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from vscaf.errors import HypervisorError
 from vscaf.hypervisor.domain_xml import MOST_CHARACTERS, parse_description
 from vscaf.hypervisor.metadata import NAMESPACE, BadRules, parse_rules
-from vscaf.hypervisor.values import Rules
+from vscaf.hypervisor.values import GuestCell, GuestTopology, Rules
 
 
 def metadata(attributes: str, *, name: str = "partition", content: str = "", namespace: str = NAMESPACE) -> str:
@@ -114,6 +114,26 @@ def test_a_description_with_a_document_type_is_refused_unread() -> None:
             parse_description(text)
 
 
+def test_the_topology_that_the_guest_is_shown() -> None:
+    described = parse_description(
+        domain(
+            "<vcpu current='3'>8</vcpu><vcpus><vcpu id='0' enabled='yes' order='1'/>"
+            "<vcpu id='1' enabled='yes' order='3'/>"
+            "<vcpu id='2' enabled='no' order='9'/><vcpu id='3' enabled='yes' order='2'/></vcpus>"
+            "<numatune><memnode cellid='1' mode='strict' nodeset='2-3'/></numatune>"
+            "<cpu mode='custom'><topology sockets='1' dies='2' clusters='1' cores='2' threads='2'/><numa>"
+            "<cell id='1' cpus='0-1,6' memory='1'/><cell id='0' cpus='2-5' memory='1'/><cell id='2' memory='1'/>"
+            "</numa></cpu>"
+        )
+    )
+    cells = (GuestCell(frozenset({0, 1, 6}), frozenset({2, 3})), GuestCell(frozenset({2, 3, 4, 5})))
+    assert described.topology == GuestTopology(2, cells)
+    assert described.enabled_order == {0: 1, 1: 3, 3: 2}
+    assert described.home_nodes == frozenset({2, 3})
+    plain = parse_description(domain("<vcpu>4</vcpu><cpu mode='host-passthrough'/>"))
+    assert plain.topology == GuestTopology() and plain.enabled_order == {}
+
+
 def test_what_is_read_of_a_description() -> None:
     described = parse_description(
         domain(
@@ -140,3 +160,26 @@ def test_what_is_read_of_a_description() -> None:
     plain = parse_description("<domain type='qemu'><vcpu>2</vcpu></domain>")
     assert not plain.accelerated
     assert (plain.agent_socket, plain.enabled, plain.cpuset, plain.iothread_pins) == (None, None, None, {})
+
+
+@pytest.mark.parametrize(
+    "inside", ["<x><![CDATA[<!DOCTYPE]]></x>", "<!-- <!DOCTYPE --><x/>", "<x><![CDATA[<!ENTITY]]></x>"]
+)
+def test_who_may_write_metadata_makes_no_domain_unreadable(inside: str) -> None:
+    """Only in front of the root does it declare anything."""
+    assert parse_description(domain(f"<metadata>{inside}</metadata>")).accelerated
+
+
+@pytest.mark.parametrize(
+    "before", ["", "\n ", "<!-- x > -->", "<?xml version='1.0'?>\n<!--<domain>--><?a <domain> ?>", "\ufeff"]
+)
+def test_a_document_type_is_found_behind_whatever_may_stand_before_it(before: str) -> None:
+    with pytest.raises(HypervisorError, match="document type"):
+        parse_description(before + "<!DOCTYPE domain [<!ENTITY a 'b'>]>" + domain(""))
+
+
+def test_a_channel_that_connects_elsewhere_is_not_the_agents() -> None:
+    """Behind that path there is somebody else's server, and not the guest."""
+    channel = "<channel type='unix'><source {}path='/run/a'/><target type='virtio' name='org.vscaf.agent.0'/></channel>"
+    for mode, path in (("mode='bind' ", "/run/a"), ("", "/run/a"), ("mode='connect' ", None)):
+        assert parse_description(domain(f"<devices>{channel.format(mode)}</devices>")).agent_socket == path

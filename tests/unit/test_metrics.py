@@ -7,13 +7,14 @@ from typing import Any
 
 import aiohttp
 import pytest
-from control_recorder import until
 from hypothesis import given
 from hypothesis import strategies as st
 from prometheus_client.parser import text_string_to_metric_families
 from vscaf import metrics as metrics_module
 from vscaf.errors import UsageError
 from vscaf.metrics import KEPT_S, MOST_DOMAINS, MetricsServer, MetricsText
+from vscaf_lab.polling import HANG_S
+from vscaf_lab.polling import soon as until
 
 README = Path(__file__).parents[2] / "host-daemon/README.md"
 
@@ -189,14 +190,14 @@ def test_over_http_and_nothing_else_there() -> None:
                     async with session.request(method, f"http://127.0.0.1:{port}{path}") as response:
                         assert response.status == 404
         finally:
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(HANG_S):
                 await server.stop()
 
     asyncio.run(main())
 
 
 def test_idle_connections_are_few_and_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(metrics_module, "SCRAPE_S", 0.5)
+    monkeypatch.setattr(metrics_module, "SCRAPE_S", 3.0)
 
     async def main() -> None:
         port = free_port()

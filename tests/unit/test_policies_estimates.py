@@ -52,3 +52,30 @@ def test_an_answer_is_the_same_one_and_cannot_be_spoilt():
         for numbers in (told.expected, told.cautious, told.error, told.distance):
             with pytest.raises(ValueError, match="read-only"):
                 numbers[0] = 7.0
+
+
+ABSURD = st.one_of(
+    st.floats(allow_nan=True, allow_infinity=True),
+    st.sampled_from([0.0, 5e-324, 1e-320, 1e-300, 1e-9, 1e300, 1.7e308, -1.0]),
+)
+
+
+@pytest.mark.filterwarnings("error")
+@given(
+    st.lists(st.tuples(st.integers(0, 5000), ABSURD, ABSURD, st.integers(0, 9), ABSURD), max_size=6),
+    st.one_of(st.none(), ABSURD),
+)
+def test_whatever_is_said_a_worth_is_finite_or_not_known(said, weight):
+    points = tuple(SpeedupPoint(*one) for one in said)
+    honest = tuple(SpeedupPoint(cpus, 0.8 * cpus, 0.1, 4, 0.0) for cpus in (2, 8))
+    for known in (points, points + honest):
+        told = worth(domain("a", points=known, scaf_weight=weight), pool(32))
+        if told is not None:
+            assert all(np.isfinite(one).all() for one in (told.expected, told.cautious, told.error, told.distance))
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_speedup_next_to_nothing_between_true_ones_leaves_the_curve_finite():
+    points = tuple(SpeedupPoint(p, s, e, 9) for p, s, e in ((2, 2.0, 0.02), (4, 5e-324, 0.0), (8, 8.0, 0.02)))
+    told = worth(domain("a", points=points), pool(32))
+    assert told is not None and np.isfinite(told.expected).all()

@@ -100,7 +100,7 @@ def test_it_says_that_it_wants_exploration():
     assert max_speedup_fitted.explores is True
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(st.data())
 def test_bounds_and_chunks_hold(data):
     chunk = data.draw(st.sampled_from([1, 2, 3]))

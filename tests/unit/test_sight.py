@@ -103,6 +103,12 @@ def test_who_claims_and_is_idle_is_found_out_in_time() -> None:
     assert watched.domain.demand == 0
 
 
+def test_who_says_idle_and_always_computes_a_little_does_not_rest() -> None:
+    watched = Watched()
+    watched.look(demand=0, busy=0.29, periods=20)
+    assert watched.domain.demand == 1
+
+
 def test_a_look_that_spans_two_allocations_says_nothing_of_either() -> None:
     watched = Watched()
     watched.claim(CPUS)
@@ -223,8 +229,7 @@ def test_silence_while_suspended_is_not_held_against_an_agent(monkeypatch: pytes
     domain.switched_at_s = START_S
     domain.hear()
     assert domain.standing.answers and domain.silence_s() < 1.0, "it has not had the time to"
-    demand = domain.agent_demand()
-    assert demand is not None and demand.age_s < 1.0
+    assert domain.agent_demand() == 3
     domain.switched_at_s = START_S - 10.0
     domain.hear()
-    assert not domain.standing.answers
+    assert not domain.standing.answers and domain.agent_demand() is None

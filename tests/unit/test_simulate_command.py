@@ -5,7 +5,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
@@ -20,6 +19,7 @@ from vscaf.simulate.command import DEFAULT_POLICIES
 from vscaf.simulate.named_policy import find_policy, options_for
 from vscaf.simulate.scenario import load_scenario, shipped_scenarios
 from vscaf.simulate.sweep import Failure, Job, run_all
+from vscaf_lab.polling import HANG_S, until
 from vscaf_policies.registry import policy_names
 
 SCENARIO = """
@@ -344,7 +344,7 @@ def test_as_a_program(short: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     done = subprocess.run(
         command(short, "--policy", "equipartition,max-speedup", "--jobs", 2, "--output", out),
-        capture_output=True, text=True, timeout=120, check=False,
+        capture_output=True, text=True, timeout=HANG_S, check=False,
     )  # fmt: skip
     assert (done.returncode, done.stderr) == (0, "")
     assert "│ max-speedup" in done.stdout and "\x1b" not in done.stdout
@@ -363,18 +363,13 @@ def test_its_workers_end_with_it(how: signal.Signals, status: int, tmp_path: Pat
     )  # fmt: skip
     signal.signal(signal.SIGINT, before)
     try:
-        deadline_s = time.monotonic() + 60
-        while len(busy_in_session(process.pid)) < 3 and time.monotonic() < deadline_s:
-            time.sleep(0.2)
+        until(lambda: len(busy_in_session(process.pid)) >= 3, "the command and two workers", poll_s=0.2)
         if how is signal.SIGINT:
             os.killpg(process.pid, how)  # as a terminal does
         else:
             process.kill()
-        assert process.wait(timeout=30) == status
-        deadline_s = time.monotonic() + 60
-        while busy_in_session(process.pid) and time.monotonic() < deadline_s:
-            time.sleep(0.1)
-        assert busy_in_session(process.pid) == []
+        assert process.wait(HANG_S) == status
+        until(lambda: not busy_in_session(process.pid), "the end of its workers", poll_s=0.1)
         assert process.stderr is not None
         if how is signal.SIGINT:
             assert process.stderr.read() == "vscaf: interrupted: nothing of it is kept\n"

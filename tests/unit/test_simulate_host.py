@@ -69,7 +69,7 @@ async def play(host: SimulatedHost, steps: list[tuple[str, int, object]], after:
     return said
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(st.lists(changes, max_size=25))
 @example(
     [

@@ -204,7 +204,7 @@ def best_in_second(scenario: Scenario, second: int) -> float:
     )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(guests(), st.integers(1, 2), st.integers(0, 5))
 def test_no_history_of_splits_is_better_than_the_dynamic_best(many: list[Guest], chunk: int, settle_s: int) -> None:
     host = Host(pcpus=6, threads_per_core=chunk)

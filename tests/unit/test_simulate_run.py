@@ -419,7 +419,7 @@ guests = st.builds(
 )
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(
     many=st.lists(guests, min_size=1, max_size=4),
     policy=st.sampled_from(["equipartition", "max-speedup", "unmanaged", "gang", "priority", "fair", "efficiency"]),
@@ -447,7 +447,7 @@ def test_no_scenario_breaks_a_law(  # noqa: PLR0917 (what scenarios differ in)
     assert 0.0 <= result.efficiency <= 1.0 + 1e-9
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(
     many=st.lists(
         st.builds(

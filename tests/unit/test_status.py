@@ -211,6 +211,7 @@ def test_what_is_tried_and_what_it_has_cost_is_said() -> None:
         policy_name="max-speedup-fitted",
         policy_options={},
         policy_previous=None,
+        pool_cpus=frozenset({0, 1, 3}),
         reserve=frozenset(),
         decision=None,
         unknown_since_s=None,
@@ -222,3 +223,4 @@ def test_what_is_tried_and_what_it_has_cost_is_said() -> None:
     said = status(daemon)
     assert (said["exploring"], said["exploration_cost"], said["exploration_lost_s"]) == (["a", "b"], 0.0042, 1.5)
     assert said["transition_s"] == 0.1234
+    assert said["pool"] == "0-1,3", "pCPU 2 went offline and left the pool"

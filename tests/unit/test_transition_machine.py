@@ -94,7 +94,6 @@ Transitions.TestCase.settings = settings(
     max_examples=HISTORIES,
     stateful_step_count=STEPS,
     derandomize=EXPLORE is None,
-    deadline=None,
     print_blob=True,
     suppress_health_check=list(HealthCheck),
 )

@@ -8,11 +8,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache
 
+from vscaf.core.backoff import RETRY_MOST_S
 from vscaf.core.decide import DecideMemory, Decision, decide
 from vscaf.core.placement import Topology, place
 from vscaf.core.plan import plan
 from vscaf.core.standing import (
-    RETRY_MOST_S,
     Affinity,
     Apply,
     Call,

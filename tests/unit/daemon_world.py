@@ -1,0 +1,228 @@
+"""The real daemon over the simulated host in virtual time, with guests' agents that say what a test has them say."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence, Set
+from dataclasses import dataclass
+from typing import Any
+
+from vscaf.agentlink import messages
+from vscaf.config import Config, DomainConfig, PolicyConfig
+from vscaf.eventlog import Event
+from vscaf.hypervisor.simulated import Latencies, SimulatedHost
+from vscaf.hypervisor.values import DomainKey, DomainSeen, HostCpus
+from vscaf.loop import Daemon
+from vscaf.managed import ManagedDomain
+from vscaf.simulate.run import MemoryJournal
+from vscaf.simulate.virtual_time import run_virtual
+
+Point = tuple[int, float, float]
+"""Size, speedup, standard error."""
+
+VCPUS = 8
+
+
+class Agent:
+    """The daemon's end of the channel to a guest, as agentlink.interface.Link describes it.
+
+    It acknowledges at once while `acknowledges`, and has as many CPUs online as it was told. What else it says is
+    `says`'s to set.
+    """
+
+    def __init__(self, news: Callable[[], None]) -> None:
+        self.news = news
+        self.acknowledges = True
+        self.acknowledged: int | None = None
+        self.generation = 1
+        self.bad_lines = 0
+        self.connected = True
+        self.condition = "connected"
+        self.fault: Exception | None = None
+        self.silent_s = 0.0
+        self.told: list[messages.Allocate] = []
+        self.on_told: Callable[[], None] = lambda: None
+        self.online: tuple[int, ...] | None = tuple(range(VCPUS))
+        self.report: messages.Report | None = None
+        self.says(0)
+
+    def says(self, demand: int, points: Sequence[Point] = (), team: int = VCPUS) -> None:
+        program = messages.ReportedProcess(
+            pid=1, name="program", team=team, malleable="full", running=True,
+            points=[messages.ReportedPoint(p=p, speedup=s, standard_error=e, samples=9) for p, s, e in points],
+        )  # fmt: skip
+        self.report = messages.Report(
+            sequence=self.acknowledged or 0,
+            online=list(self.online) if isinstance(self.online, tuple) else [],
+            demand=demand,
+            busy=float(demand),
+            processes=[program] if demand else [],
+        )
+
+    def age_s(self) -> float:
+        return self.silent_s
+
+    def send(self, message: object) -> bool:
+        if isinstance(message, messages.Allocate):
+            self.told.append(message)
+            if self.acknowledges:
+                self.online = tuple(range(max(1, message.cpus)))
+                self.acknowledged = message.sequence
+                self.on_told()
+                asyncio.get_running_loop().call_later(0.005, self.news)
+        return True
+
+    async def stop(self) -> None:
+        self.connected = False
+
+
+@dataclass(frozen=True)
+class Trouble:
+    """Calls by these names on a domain (empty: all) raise *error*, after they have hung for so long."""
+
+    calls: Set[str]
+    error: Exception
+    hangs_s: float = 0.0
+
+
+class WatchedHost(SimulatedHost):
+    """Counts the looks at it. `trouble`: of calls on single domains."""
+
+    looks = 0
+
+    def __init__(self, *given: Any, **options: Any) -> None:
+        super().__init__(*given, **options)
+        self.trouble: dict[DomainKey, Trouble] = {}
+
+    async def _called(self, call: str, key: DomainKey | None) -> None:
+        await super()._called(call, key)
+        trouble = self.trouble.get(key) if key is not None else None
+        if trouble is not None and (not trouble.calls or call in trouble.calls):
+            await asyncio.sleep(trouble.hangs_s)
+            raise trouble.error
+
+    async def observe(self) -> tuple[DomainSeen, ...]:
+        self.looks += 1
+        return await super().observe()
+
+
+class World:
+    """One run. `cpus` pCPUs in all, of which the first two are the reserve."""
+
+    def __init__(
+        self,
+        *names: str,
+        cpus: int = 18,
+        policy: str = "max-speedup",
+        rules: Mapping[str, DomainConfig] | None = None,
+        latencies: Latencies | None = None,
+        vcpus: int = VCPUS,
+        **settings: Any,
+    ) -> None:
+        loop = asyncio.get_running_loop()
+        machine = HostCpus(
+            online=frozenset(range(cpus)),
+            cores=tuple(frozenset({one}) for one in range(cpus)),
+            node_of=dict.fromkeys(range(cpus), 0),
+        )
+        self.host = WatchedHost(
+            machine,
+            clock=loop.time,
+            sleep=asyncio.sleep,
+            latencies=latencies or Latencies(),
+        )
+        config = Config(
+            pool=f"2-{cpus - 1}",
+            reserve="0-1",
+            policy=PolicyConfig(name=policy),
+            domains={name: (rules or {}).get(name, DomainConfig()) for name in names},
+            newcomer_ms=500,
+            **settings,
+        )
+        self.agents: dict[str, Agent] = {}
+        self.journal = MemoryJournal()
+        self.daemon = Daemon(config, self.host, machine, self.journal, links=self._link)
+        self.on_pins: Callable[[], None] = lambda: None
+        self.host._on_change, self.host._on_tuned = self.daemon.wake, self._tuned
+        self.keys: dict[str, DomainKey] = {}
+        for name in names:
+            self.keys[name] = self.host.start(name, vcpus, VCPUS)
+        self.found = {name: self.pins(name) for name in names}
+        self.task: asyncio.Task[bool] | None = None
+        self.tasks: list[asyncio.Task[None]] = []
+        self.laws: Any = None
+
+    def _link(self, seen: DomainSeen, news: Callable[[], None]) -> Agent:
+        return self.agents.setdefault(seen.name, Agent(news))
+
+    def _tuned(self, key: DomainKey) -> None:
+        self.daemon.tuned(key)
+        self.on_pins()
+
+    def begin(self) -> None:
+        self.task = asyncio.get_running_loop().create_task(self.daemon.run())
+
+    async def end(self) -> bool:
+        """What run() returns: whether everything was put back."""
+        assert self.task is not None
+        self.daemon.stop()
+        try:
+            return await self.task
+        finally:
+            await self.daemon.close()
+
+    async def until(self, truth: Callable[[], bool], looks: int = 40) -> int:
+        """Looks (virtual periods) until it is true; -1: it was not in so many."""
+        assert self.task is not None
+        for look in range(looks):
+            if truth():
+                return look
+            await asyncio.sleep(self.daemon.config.period_ms / 1000)
+            assert not self.task.done(), "the daemon has ended"
+        return looks if truth() else -1
+
+    def computes(self, name: str, cpus: int = VCPUS, points: Sequence[Point] = ()) -> None:
+        """Its program wants so many CPUs, and its agent says so; 0: it rests. vCPUs that are offline do not compute."""
+        agent = self.agents[name]
+
+        def compute() -> None:
+            online = agent.online if isinstance(agent.online, tuple) else ()
+            self.host.compute(self.keys[name], dict.fromkeys(online[:cpus], 1.0))
+
+        compute()
+        agent.on_told = compute
+        agent.says(cpus, points)
+        agent.news()
+
+    def domain(self, name: str) -> ManagedDomain:
+        return self.daemon.managed[self.keys[name]]
+
+    def held(self, name: str) -> frozenset[int]:
+        return self.domain(name).held
+
+    def pins(self, name: str) -> dict[int, frozenset[int]]:
+        one = self.host.domains[self.keys[name]]
+        return {vcpu: one.pins[vcpu] for vcpu in range(one.vcpus)}
+
+    def reach(self, name: str) -> frozenset[int]:
+        return frozenset().union(*self.pins(name).values())
+
+    def events(self, kind: str, name: str | None = None) -> list[Event]:
+        return [one for one in self.daemon.events.since(0) if one.kind == kind and name in (None, one.domain)]
+
+
+def in_world(work: Callable[[World], Awaitable[None]], *names: str, prepare: Any = None, **options: Any) -> World:
+    """Runs *work* beside the daemon over domains *names*, and then has everything put back."""
+    made: list[World] = []
+
+    async def run() -> None:
+        world = World(*names, **options)
+        made.append(world)
+        if prepare is not None:
+            prepare(world)
+        world.begin()
+        await work(world)
+        assert await world.end(), world.daemon.not_put_back
+        now = {name: world.pins(name) for name in world.found}
+        assert now == world.found, "not all pins are as they were found"
+
+    run_virtual(run())
+    return made[0]

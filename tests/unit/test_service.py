@@ -1,0 +1,23 @@
+"""The daemon's unit, as systemd reads it."""
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+UNIT = Path(__file__).resolve().parents[2] / "host-daemon" / "service" / "vscaf.service"
+
+
+def test_systemd_has_nothing_to_say_of_the_unit(tmp_path: Path) -> None:
+    if shutil.which("systemd-analyze") is None:
+        pytest.skip("systemd-analyze is not installed: the unit is not looked at")
+    unit = tmp_path / "vscaf.service"  # with a program that is there
+    unit.write_text(
+        UNIT.read_text(encoding="utf-8").replace("ExecStart=vscaf ", f"ExecStart={sys.executable} "), "utf-8"
+    )
+    done = subprocess.run(
+        ["systemd-analyze", "verify", "--man=no", str(unit)], capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stderr) == (0, "")

@@ -1,0 +1,288 @@
+"""A daemon that takes over from one that was killed: what the journal says counts until a domain can be read."""
+
+import asyncio
+import errno
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from vscaf.config import Config, DomainConfig
+from vscaf.errors import HypervisorUnreachable, VscafError
+from vscaf.hypervisor.simulated import SimulatedHost
+from vscaf.hypervisor.values import DomainKey, DomainSeen, HostCpus, RunState
+from vscaf.journal import FoundSettings, Journal, JournalEntry
+from vscaf.loop import Daemon
+from vscaf.managed import ManagedDomain
+from vscaf.operations import Operations
+from vscaf.pool import HostPool
+from vscaf.rules import DomainRules
+
+NUMBERS = frozenset(range(10))
+CPUS = HostCpus(NUMBERS, tuple(frozenset({cpu}) for cpu in NUMBERS), dict.fromkeys(NUMBERS, 0))
+POOL = frozenset(range(2, 10))
+
+
+class Host(SimulatedHost):
+    """`unreadable`: domains whose settings cannot be read."""
+
+    def __init__(self) -> None:
+        self.unreadable: set[DomainKey] = set()
+        super().__init__(CPUS)
+        self.fault = self._fail
+
+    def _fail(self, call: str, key: DomainKey | None) -> None:
+        if call == "settings" and key in self.unreadable:
+            raise HypervisorUnreachable("libvirt does not answer for this domain")
+
+    def reach(self, key: DomainKey) -> frozenset[int]:
+        one = self.domains[key]
+        return frozenset[int]().union(*(one.pins[vcpu] for vcpu in range(one.vcpus)))
+
+    def busy(self, name: str) -> DomainKey:
+        key = self.start(name, 8)
+        self.compute(key, dict.fromkeys(range(8), 1.0))
+        return key
+
+
+def configured(**domains: DomainConfig) -> Config:
+    return Config(pool="2-9", reserve="0-1", domains=domains, newcomer_ms=100, period_ms=20, deadline_ms=50)
+
+
+@asynccontextmanager
+async def running(
+    host: Host, directory: Path, *, killed: bool = False, **domains: DomainConfig
+) -> AsyncIterator[Daemon]:
+    journal = Journal(directory, "boot")
+    daemon = Daemon(configured(**domains), host, CPUS, journal, links=lambda seen, on_news: None)
+    host._on_change, host._on_tuned = daemon.wake, daemon.tuned
+    task = asyncio.create_task(daemon.run())
+    try:
+        yield daemon
+    finally:
+        if killed:
+            task.cancel()
+        else:
+            daemon.stop()
+        await asyncio.gather(task, return_exceptions=killed)
+        await daemon.close()
+        journal.close()
+
+
+async def until(truth: Callable[[], bool], deadline_s: float = 60.0) -> None:
+    end_s = time.monotonic() + deadline_s
+    while not truth():
+        assert time.monotonic() < end_s, "not true in time"
+        await asyncio.sleep(0.01)
+
+
+def test_a_domain_that_cannot_be_read_keeps_what_the_journal_says(tmp_path: Path) -> None:
+    async def work() -> None:
+        host = Host()
+        a, b = host.busy("a"), host.busy("b")
+        two = {"a": DomainConfig(), "b": DomainConfig()}
+        async with running(host, tmp_path, killed=True, **two):
+            await until(lambda: len(host.reach(a)) == len(host.reach(b)) == 4)
+        had = host.reach(a)
+        host.unreadable.add(a)
+        async with running(host, tmp_path, **two) as daemon:
+            await until(lambda: daemon.decision is not None)
+            for _ in range(20):  # looks
+                seen = daemon._look_ended_s
+                daemon.wake()
+                await until(lambda at=seen: daemon._look_ended_s > at)
+                assert not host.reach(b) & had and not daemon.violations
+            one = daemon.managed[a]
+            assert (one.held, one.state, one.found) == (had, "unknown", None)
+            assert any(event.domain == "a" and str(event.kind) == "refused" for event in daemon.events.since(0))
+            (entry,) = [entry for entry in daemon.journal.entries.values() if entry.name == "a"]
+            assert set(entry.partition) == had
+            host.unreadable.clear()
+            await until(lambda: one.found is not None and one.state == "contained" and one.held == had)
+        assert host.reach(a) == host.reach(b) == NUMBERS and not daemon.journal.entries
+
+    asyncio.run(work())
+
+
+def test_who_cannot_be_read_is_not_said_to_be_given_back(tmp_path: Path) -> None:
+    async def work() -> None:
+        host = Host()
+        a = host.busy("a")
+        async with running(host, tmp_path, killed=True, a=DomainConfig()):
+            await until(lambda: host.reach(a) <= POOL)
+        host.unreadable.add(a)
+        async with running(host, tmp_path, a=DomainConfig()) as daemon:
+            await until(lambda: a in daemon.managed)
+            with pytest.raises(VscafError, match="domain a: could not be put back"):
+                await Operations(daemon).release("a")
+            host.unreadable.clear()
+            await until(lambda: host.reach(a) == NUMBERS)
+        async with running(host, tmp_path, killed=True, a=DomainConfig()) as daemon:
+            await until(lambda: daemon.decision is not None)
+            await Operations(daemon).manage("a")
+            await until(lambda: host.reach(a) <= POOL)
+        async with running(host, tmp_path, a=DomainConfig()) as daemon:
+            await until(lambda: a in daemon.managed)
+            assert await Operations(daemon).release("a") == ["a"], "whether it has been read or not"
+            assert host.reach(a) == NUMBERS
+
+    asyncio.run(work())
+
+
+def test_what_cannot_be_read_and_is_not_in_the_journal_is_said(tmp_path: Path) -> None:
+    async def work() -> None:
+        host = Host()
+        host.unreadable.add(host.busy("a"))
+        b = host.busy("b")
+        async with running(host, tmp_path, a=DomainConfig(), b=DomainConfig()) as daemon:
+            await until(lambda: host.reach(b) <= POOL)
+            (said,) = [one for one in daemon.events.since(0) if one.domain == "a" and str(one.kind) == "refused"]
+            assert (
+                "until that can be read it may compute on pCPUs of others" in said.why and "does not answer" in said.why
+            )
+            assert {one.name: one.state for one in daemon.managed.values()}["a"] == "unknown"
+            host.unreadable.clear()
+            await until(lambda: all(one.state == "contained" for one in daemon.managed.values()))
+
+    asyncio.run(work())
+
+
+OLD = FoundSettings(vcpus=2, vcpu_pins={0: [1], 1: [1]}, emulator_pin=[1], cpu_shares=7)
+
+
+def adopted(
+    pins: frozenset[int],
+    *,
+    booted: bool = True,
+    started_ns: int = 0,
+    entry_started_ns: int = 0,
+    state: RunState = RunState.RUNNING,
+) -> ManagedDomain:
+    """A run that has *pins*, and the key that is in the journal."""
+
+    async def work() -> ManagedDomain:
+        host = SimulatedHost(CPUS)
+        key = host.start("a", 8)
+        await host.pin_vcpus(key, dict.fromkeys(range(8), pins))
+        (seen,) = await host.observe()
+        seen = replace(seen, booted=booted, started_ns=started_ns, state=state)
+        entry = JournalEntry(
+            name="a",
+            uuid=key.uuid,
+            run_id=key.run_id,
+            found=OLD,
+            partition=[2, 3],
+            reach=[2, 3],
+            started_ns=entry_started_ns,
+        )
+        one = ManagedDomain(seen, DomainRules(), host, None)
+        await one.adopt(entry, None, HostPool(configured(a=DomainConfig()), CPUS))
+        return one
+
+    return asyncio.run(work())
+
+
+def taken_for_the_same(one: ManagedDomain) -> bool:
+    assert one.found is not None
+    return one.found == OLD.settings()
+
+
+@pytest.mark.parametrize(
+    ("pins", "same"),
+    [
+        ({2, 3}, True),
+        ({2}, True),
+        ({6, 7}, True),  # on its way from another partition
+        (POOL, True),  # at rest
+        ({0, 1}, True),
+        ({1}, True),  # as it was found: nothing was changed yet
+        (NUMBERS, False),
+    ],
+)
+def test_a_run_of_the_same_key_whose_pins_vscaf_never_gave_is_another(pins: set[int], same: bool) -> None:
+    """libvirt counts from the largest living number when it is started, so it may give a number again."""
+    assert taken_for_the_same(adopted(frozenset(pins))) == same
+    assert taken_for_the_same(adopted(frozenset(pins), booted=False)), "it was paused since: nobody can tell"
+
+
+@pytest.mark.parametrize("pins", [NUMBERS, POOL, frozenset({2, 3})])
+def test_a_run_of_the_same_key_that_began_at_another_time_is_another(pins: frozenset[int]) -> None:
+    assert not taken_for_the_same(adopted(pins, started_ns=2, entry_started_ns=1))
+    assert taken_for_the_same(adopted(pins, started_ns=1, entry_started_ns=1))
+    if pins != NUMBERS:
+        assert taken_for_the_same(adopted(pins, started_ns=1)), "an earlier vscaf wrote no start"
+
+
+def test_who_was_saved_and_has_its_number_again_is_known_by_its_pins() -> None:
+    pins = frozenset({2, 3})
+    assert taken_for_the_same(adopted(pins, booted=False, started_ns=2, entry_started_ns=1))
+    assert not taken_for_the_same(adopted(NUMBERS, booted=False, started_ns=2, entry_started_ns=1))
+
+
+def test_who_came_back_with_pins_of_vscaf_is_waited_for() -> None:
+    """It computes where it is pinned, so a call on it that fails once lets nobody in there."""
+    pins, everywhere = frozenset({2, 3}), NUMBERS
+    for was, placed in ((pins, True), (everywhere, False)):
+        standing = adopted(was, booted=False, started_ns=2, entry_started_ns=1).standing
+        assert standing is not None and standing.placed is placed
+
+
+class Counted(Host):
+    """Its domains say when they began."""
+
+    def __init__(self) -> None:
+        self.began = {"a": 1}
+        super().__init__()
+
+    async def observe(self) -> tuple[DomainSeen, ...]:
+        return tuple(replace(one, started_ns=self.began[one.name], booted=True) for one in await super().observe())
+
+
+def test_a_new_run_of_the_same_key_is_not_touched_before_what_was_found_of_it_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What the journal says under its key was found of the run before."""
+
+    def refuse(*_given: object) -> None:
+        raise OSError(errno.ENOSPC, "no space left")
+
+    async def work() -> None:
+        host = Counted()
+        a = host.busy("a")
+        async with running(host, tmp_path, killed=True, a=DomainConfig()):
+            await until(lambda: host.reach(a) <= POOL)
+        host.began["a"] = 2
+        host.domains[a].pins = dict.fromkeys(range(8), NUMBERS)
+        monkeypatch.setattr(Journal, "_replace", refuse)
+        async with running(host, tmp_path, a=DomainConfig()) as daemon:
+            await until(lambda: daemon.events.counts["refused"] > 0)
+            for _ in range(20):  # looks
+                seen = daemon._look_ended_s
+                daemon.wake()
+                await until(lambda at=seen: daemon._look_ended_s > at)
+                assert host.reach(a) == NUMBERS
+            monkeypatch.undo()
+            await until(lambda: host.reach(a) <= POOL)
+        assert host.reach(a) == NUMBERS
+
+    asyncio.run(work())
+
+
+def test_a_new_run_of_the_same_key_is_a_new_domain_for_a_daemon_that_lives(tmp_path: Path) -> None:
+    async def work() -> None:
+        host = Counted()
+        a = host.busy("a")
+        await host.pin_vcpus(a, {0: frozenset({9})})
+        async with running(host, tmp_path, a=DomainConfig()) as daemon:
+            await until(lambda: host.reach(a) <= POOL and daemon.managed[a].state == "contained")
+            assert [entry.started_ns for entry in daemon.journal.entries.values()] == [1]
+            host.began["a"] = 2
+            host.domains[a].pins = dict.fromkeys(range(8), NUMBERS)
+            await until(lambda: daemon.managed[a].seen.started_ns == 2 and daemon.managed[a].state == "contained")
+            assert daemon.events.counts["gone"] == 1 and daemon.events.counts["appeared"] == 2
+            await until(lambda: [entry.started_ns for entry in daemon.journal.entries.values()] == [2])
+        assert set(host.domains[a].pins.values()) == {NUMBERS}, "what was found of it, not of the one before"
+
+    asyncio.run(work())
