@@ -12,10 +12,10 @@ ROOT := $(if $(filter 0,$(shell id -u)),,sudo --preserve-env=PATH,PIP_CERT)
 SAY := printf 'vscaf: %s\n'
 ENV := VSCAF_BUILD=$(CURDIR)/$(BUILD)/meson VSCAF_IMAGE=$(CURDIR)/$(BUILD)/image/current
 # The agent's tests wait for an agent or a clock most of the time: four at once keep two CPUs busy. Every test has a
-# directory, names and sockets of its own. JOBS=0: one after the other. (The daemon's tests keep a CPU busy themselves,
-# and hold it to times.)
+# directory, names and sockets of its own. JOBS=0: one after the other. The daemon's tests keep a CPU busy each.
 JOBS := 4
 SIDE_BY_SIDE = -n $(JOBS) --dist worksteal
+TWO_AT_ONCE = -n $(if $(filter 0,$(JOBS)),0,2)
 
 # Builds the fuzz targets and runs them. $(1): options of run.py
 define fuzz-agent
@@ -47,11 +47,12 @@ lint: venv ## formats, lints, types
 	@$(BIN)/mypy --no-error-summary host-daemon/vscaf/core policies/vscaf_policies
 	@$(BIN)/mypy --no-error-summary host-daemon/vscaf tests/lab/vscaf_lab tests/bench/vscaf_bench
 
-test-c: setup venv ## build the C parts with gcc, clang and sanitizers without a warning, and run their tests
+test-c: setup venv ## build the C parts with gcc, clang, sanitizers and for aarch64 without a warning, and run their tests
 	@tests/build-c $(BUILD)/meson gcc plain --test
 	@tests/build-c $(BUILD)/clang clang plain --test
 	@tests/build-c $(BUILD)/sanitized gcc sanitized --test
 	@tests/build-c $(BUILD)/threads gcc threads --test
+	@tests/build-c $(BUILD)/aarch64 aarch64-linux-gnu-gcc aarch64 --test
 	@$(SAY) 'agent tests (plain and sanitized) ...'
 	@$(ENV) $(BIN)/python -m pytest -q $(SIDE_BY_SIDE) guest-agent/tests $(ARGS)
 	@VSCAF_BUILD=$(CURDIR)/$(BUILD)/sanitized $(BIN)/python -m pytest -q $(SIDE_BY_SIDE) guest-agent/tests $(ARGS)
@@ -61,7 +62,7 @@ test-c: setup venv ## build the C parts with gcc, clang and sanitizers without a
 
 test-unit: programs venv ## tests without guests
 	@$(SAY) 'unit, property and driver tests ...'
-	@$(ENV) $(BIN)/python -m pytest -q tests/unit tests/driver $(ARGS)
+	@$(ENV) $(BIN)/python -m pytest -q $(TWO_AT_ONCE) tests/unit tests/driver $(ARGS)
 
 test-guest: image ## tests with real guests (root)
 	@$(SAY) 'tests with real guests ...'

@@ -16,13 +16,13 @@ import pytest
 from vscaf_lab import Guest, PrivateLibvirt
 from vscaf_lab.daemon import DaemonProcess
 from vscaf_lab.guest import AGENT_CHANNEL
+from vscaf_lab.polling import HANG_S, until
 from vscaf_lab.runner import Command
 
 from .conftest import CACHE, IMAGE, POOL_LIST, Pair, move
 
 pytestmark = pytest.mark.guest
 
-DEADLINE_S = 60.0
 Message = dict[str, Any]
 
 
@@ -38,7 +38,7 @@ class Host:
     def connect(self) -> None:
         """Opens the channel anew, as a daemon does that has just started."""
         self.close()
-        end_s = time.monotonic() + DEADLINE_S
+        end_s = time.monotonic() + HANG_S
         while self._socket is None:
             one = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
             try:
@@ -72,7 +72,7 @@ class Host:
 
     def message(self, kind: str, where: Callable[[Message], object] = lambda _: True) -> Message:
         """The next message of that type for which `where` holds."""
-        end_s = time.monotonic() + DEADLINE_S
+        end_s = time.monotonic() + HANG_S
         last: Message = {}
         while time.monotonic() < end_s:
             with contextlib.suppress(TimeoutError, ValueError):  # the first line may be the end of one
@@ -85,7 +85,7 @@ class Host:
 
     def hello(self) -> Message:
         """Says hello until the guest does: what is said while the guest's end is closed is lost."""
-        end_s = time.monotonic() + DEADLINE_S
+        end_s = time.monotonic() + HANG_S
         assert self._socket is not None
         while time.monotonic() < end_s:
             self.send(type="hello", daemon="test")
@@ -119,15 +119,8 @@ def one(pair: Pair) -> Iterator[tuple[Guest, Host]]:
 
 
 def verified(command: Command) -> bool:
-    status, output = command.wait(2 * DEADLINE_S)
+    status, output = command.wait(HANG_S)
     return status == 0 and b"SUCCESSFUL" in output and b"UNSUCCESSFUL" not in output
-
-
-def until(truth: Callable[[], object], what: str, deadline_s: float = DEADLINE_S) -> None:
-    end_s = time.monotonic() + deadline_s
-    while not truth():
-        assert time.monotonic() < end_s, f"not within {deadline_s:g} s: {what}"
-        time.sleep(0.02)
 
 
 def names(report: Message) -> list[str]:
@@ -170,7 +163,7 @@ def start_programs(guest: Guest) -> None:
 def finish_programs(guest: Guest) -> None:
     """Every run must have been right, those that were under way while the guest was away too."""
     assert guest.run(f"touch {RUNS}/enough; ls {RUNS}/over").status != 0, "the runs ended before: one failed"
-    until(lambda: guest.run(f"ls {RUNS}/over").status == 0, "the end of the last run", 3 * DEADLINE_S)
+    until(lambda: guest.run(f"ls {RUNS}/over").status == 0, "the end of the last run", HANG_S)
     text = guest.run(f"cat {RUNS}/output").text
     assert text.count("Verification") == text.count(" SUCCESSFUL") > 0 and "UNSUCCESSFUL" not in text, text
 
@@ -238,12 +231,12 @@ def test_saved_and_restored(shared_lab: PrivateLibvirt, lone_guest: Guest) -> No
 def test_saved_and_restored_under_a_daemon(shared_lab: PrivateLibvirt, lone_guest: Guest) -> None:
     guest = lone_guest
     with DaemonProcess(shared_lab, POOL_LIST, {guest.name: {}}, name="saved") as daemon:
-        daemon.wait(lambda domains: domains[guest.name]["agent"] == "connected", DEADLINE_S)
+        daemon.wait(lambda domains: domains[guest.name]["agent"] == "connected")
         start_programs(guest)
-        daemon.wait(lambda domains: [one["name"] for one in domains[guest.name]["processes"]] == [PROGRAM], DEADLINE_S)
+        daemon.wait(lambda domains: [one["name"] for one in domains[guest.name]["processes"]] == [PROGRAM])
         image = shared_lab.directory / "daemon.image"
         guest.domain.save(str(image))
-        daemon.wait(lambda domains: domains.get(guest.name, {}).get("agent") != "connected", DEADLINE_S)
+        daemon.wait(lambda domains: domains.get(guest.name, {}).get("agent") != "connected")
         shared_lab.connection.restore(str(image))
         image.unlink()
         guest.reconnect()
@@ -253,7 +246,6 @@ def test_saved_and_restored_under_a_daemon(shared_lab: PrivateLibvirt, lone_gues
                 and domains[guest.name]["state"] == "cooperating"
                 and domains[guest.name]["allocation"] == 2
             ),
-            DEADLINE_S,
         )
         finish_programs(guest)
 

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import base64
 import os
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from vscaf_lab import Guest, PrivateLibvirt
+from vscaf_lab.polling import HANG_S, until
 from vscaf_lab.runner import Command
 
 from .conftest import IMAGE, POOL_LIST, REPOSITORY
 
-DEADLINE_S = 120.0
 ROOT = "/sys/fs/cgroup"
 PROGRAM = Path(os.environ.get("VSCAF_BUILD", REPOSITORY / "build" / "meson")) / "guest-agent" / "rigid-program"
 
@@ -33,12 +32,8 @@ def guest(shared_lab: PrivateLibvirt) -> Iterator[Guest]:
 
 def wait(guest: Guest, test: str) -> None:
     """Until a shell test holds in the guest."""
-    end = time.monotonic() + DEADLINE_S
-    while guest.run(test).status != 0:
-        if time.monotonic() > end:
-            state = guest.run(f"find {ROOT} -name 'vscaf*'; grep . /proc/[0-9]*/cgroup; ps; cat /run/vscaf/*.contained")
-            pytest.fail(f"not in {DEADLINE_S} s: {test}\n{state.text}")
-        time.sleep(0.1)
+    state = f"find {ROOT} -name 'vscaf*'; grep . /proc/[0-9]*/cgroup; ps; cat /run/vscaf/*.contained"
+    until(lambda: guest.run(test).status == 0, lambda: f"{test}\n{guest.run(state).text}", poll_s=0.1)
 
 
 def masks(pid: int) -> str:
@@ -64,7 +59,7 @@ class Program:
     def end(self) -> None:
         """Every section of it was right."""
         self.guest.run(f"echo end > /tmp/{self.name}.in")
-        status, output = self.command.wait(DEADLINE_S)
+        status, output = self.command.wait(HANG_S)
         assert status == 0 and b"verified" in output, output
 
 

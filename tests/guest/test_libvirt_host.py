@@ -6,7 +6,6 @@ import asyncio
 import os
 import signal
 import threading
-import time
 from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -18,6 +17,7 @@ from vscaf.hypervisor.libvirt_host import LibvirtHost
 from vscaf.hypervisor.metadata import NAMESPACE
 from vscaf.hypervisor.values import DomainKey, DomainSeen, Rules, RunState
 from vscaf_lab import Guest, PrivateLibvirt
+from vscaf_lab.polling import HANG_S
 
 from .conftest import IMAGE, POOL
 
@@ -77,11 +77,10 @@ class Rig:
     async def seen(self, name: str) -> DomainSeen:
         return {one.name: one for one in await self.host.observe()}[name]
 
-    async def until(self, truth: Callable[[], Awaitable[bool]], deadline_s: float = 20.0) -> None:
-        end_s = time.monotonic() + deadline_s
-        while not await truth():
-            assert time.monotonic() < end_s, "not true in time"
-            await asyncio.sleep(0.02)
+    async def until(self, truth: Callable[[], Awaitable[bool]]) -> None:
+        async with asyncio.timeout(HANG_S):
+            while not await truth():  # noqa: ASYNC110  (libvirt tells nobody)
+                await asyncio.sleep(0.02)
 
 
 def with_host(lab: PrivateLibvirt, runner: LoopThread, work: Callable[[Rig], Awaitable[None]]) -> None:
@@ -98,6 +97,40 @@ def with_host(lab: PrivateLibvirt, runner: LoopThread, work: Callable[[Rig], Awa
             await rig.host.close()
 
     runner.run(run())
+
+
+def test_two_runs_that_libvirt_gives_the_same_number_have_two_starts(
+    shared_lab: PrivateLibvirt, runner: LoopThread
+) -> None:
+    """libvirtd counts on from the largest number of those that live when it is started."""
+
+    def seen() -> DomainSeen:
+        found: list[DomainSeen] = []
+
+        async def work(rig: Rig) -> None:
+            found.append(await rig.seen("again"))
+
+        with_host(shared_lab, runner, work)
+        return found[0]
+
+    shared_lab.restart_libvirtd()  # it numbers runs from the largest number that is in use now
+    guest = Guest(shared_lab, "again", IMAGE, vcpus=1, memory_mib=256)
+    try:
+        guest.launch()
+        first = seen()
+        assert first.started_ns > 0
+        shared_lab.restart_libvirtd()
+        guest.reconnect()
+        assert (seen().key, seen().started_ns) == (first.key, first.started_ns), "it has run all the time"
+        guest.stop()
+        shared_lab.restart_libvirtd()
+        guest = Guest(shared_lab, "again", IMAGE, vcpus=1, memory_mib=256)
+        guest.launch()
+        second = seen()
+        assert second.key.run_id == first.key.run_id
+        assert second.started_ns > first.started_ns
+    finally:
+        guest.stop()
 
 
 def test_behaviour_22_a_plugged_vcpu_is_pinned_from_its_first_moment(

@@ -9,9 +9,10 @@ import sys
 import pytest
 from vscaf_lab import Guest, PrivateLibvirt
 from vscaf_lab.daemon import DaemonProcess
+from vscaf_lab.polling import HANG_S, until
 
 from .conftest import POOL_LIST, Pair
-from .test_crashes import agents_connected, pins, until
+from .test_crashes import agents_connected, pins
 
 pytestmark = pytest.mark.guest
 
@@ -19,7 +20,7 @@ NAMESPACE = "https://vscaf.org/xmlns/partition/1"
 
 
 def virsh(lab: PrivateLibvirt, *words: str) -> None:
-    done = subprocess.run(["virsh", "-c", lab.uri, *words], capture_output=True, text=True, timeout=30, check=False)
+    done = subprocess.run(["virsh", "-c", lab.uri, *words], capture_output=True, text=True, timeout=HANG_S, check=False)
     assert done.returncode == 0, done.stderr
 
 
@@ -31,7 +32,7 @@ def tag(lab: PrivateLibvirt, guest: Guest, attributes: str) -> None:
 
 def vscaf(daemon: DaemonProcess, *words: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "vscaf", *words, "--config", str(daemon.directory / "vscaf.toml")]
-    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    return subprocess.run(command, capture_output=True, text=True, timeout=HANG_S, check=False)
 
 
 def test_tagged_live_released_and_off_after_a_kill(shared_lab: PrivateLibvirt, pair: Pair) -> None:

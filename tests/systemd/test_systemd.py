@@ -14,6 +14,7 @@ import libvirt_qemu
 import pytest
 from image import SystemdGuest, build
 from vscaf_lab import PrivateLibvirt
+from vscaf_lab.polling import until
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 BUILD = Path(os.environ.get("VSCAF_BUILD", REPOSITORY / "build" / "meson"))
@@ -45,10 +46,7 @@ class Machine:
 
     def until(self, condition: Callable[[], object], what: str) -> None:
         """Polls until the condition holds."""
-        end = time.monotonic() + DEADLINE_S
-        while not condition():
-            assert time.monotonic() < end, f"not within {DEADLINE_S} s: {what}; {self.journal()}"
-            time.sleep(0.3)
+        until(condition, lambda: f"{what}; {self.journal()}", DEADLINE_S, poll_s=0.3)
 
     def journal(self) -> str:
         """What the service logged."""

@@ -39,6 +39,7 @@ from .simulated_guests import VCPUS, report_line
 
 GUESTS = 100
 POOL = 300  # pCPUs, and 20 more as the reserve: half of the guests compute, and all they want is there
+HOSTILE = (1, 16)  # of them that alternate what they say
 PATIENCE_S = 60.0
 SETTLING_S = 5.0
 SETTLINGS = 3
@@ -177,12 +178,14 @@ def child(*command: str, patience_s: float = PATIENCE_S) -> Iterator[subprocess.
         process.stdout.close()
 
 
-def share_of_a_core(host: str, guests: int, changes: int, seconds: int) -> tuple[list[float], dict[str, object]]:
+def share_of_a_core(
+    host: str, guests: int, changes: int, seconds: int, hostile: int = 0
+) -> tuple[list[float], dict[str, object]]:
     """CPU time of the daemon in % of a core, of each second; and what it was like at the end."""
     with tempfile.TemporaryDirectory(prefix="vscaf-") as name:
         directory = Path(name)
         with (
-            child("vscaf_bench.simulated_guests", name, str(guests), str(changes)),
+            child("vscaf_bench.simulated_guests", name, str(guests), str(changes), str(hostile)),
             child("vscaf_bench.daemon_cpu", host, name, str(guests)) as daemon,
         ):
             time.sleep(SETTLING_S if host == "none" else 0.0)
@@ -195,7 +198,7 @@ def share_of_a_core(host: str, guests: int, changes: int, seconds: int) -> tuple
             daemon.stdin.close()
             state = json.loads(daemon.stdout.readline())
         del directory
-    if state["heard"] < guests:
+    if state["heard"] < guests - hostile:
         raise SystemExit(f"{state}: this daemon does not hear its guests, or the machine is too busy")
     return shares, state
 
@@ -224,10 +227,14 @@ def measure_messages(report: Report, quick: bool) -> None:
 
 
 def measure(quick: bool, report: Report) -> None:
-    """messages.decoded; daemon.cpu.100_guests and, as details, the same on the test driver and with changes."""
+    """messages.decoded; daemon.cpu.100_guests and, as details, the same on the test driver and with changes.
+
+    daemon.cpu.hostile_1 and hostile_16: the same where so many alternate what they say as fast as they are read.
+    """
     measure_messages(report, quick)
     seconds = 5 if quick else 20
     shares, state = share_of_a_core("simulated", GUESTS, 0, seconds)
+    shares_of_all = shares
     report.add(Result(f"daemon.cpu.{GUESTS}_guests", "%", *median_interval(shares), len(shares), bar="<= 1% of a core"))
     details: dict[str, object] = {"state": state, "each_second": shares}
     others = [
@@ -240,6 +247,13 @@ def measure(quick: bool, report: Report) -> None:
         shares, state = share_of_a_core(host, guests, changes, seconds)
         details[name] = {"percent": median_interval(shares), "state": state}
     report.details[f"daemon.cpu.{GUESTS}_guests"] = details
+    base = median_interval(shares_of_all)[0]
+    for hostile in HOSTILE:
+        shares, state = share_of_a_core("simulated", GUESTS, 0, seconds, hostile)
+        value, low, high = median_interval(shares)
+        name, other = f"daemon.cpu.hostile_{hostile}", f"daemon.cpu.{GUESTS}_guests"
+        report.add(Result(name, "%", value, low, high, len(shares), other, base, value / base))
+        report.details[name] = {"state": state, "each_second": shares}
 
 
 def main() -> None:

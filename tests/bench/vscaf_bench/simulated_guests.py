@@ -1,10 +1,12 @@
 """Guests for benchmarks of the daemon: they speak the agents' protocol over UNIX sockets and nothing else.
 
-    python -m vscaf_bench.simulated_guests DIRECTORY NUMBER [CHANGES]
+    python -m vscaf_bench.simulated_guests DIRECTORY NUMBER [CHANGES [HOSTILE]]
 
 serves DIRECTORY/0.sock and so on, one guest each, which reports four times a second, each at its own moment, what an
 agent with three programs says: figures that are a little different each time. Every second, CHANGES of them (0) start
-or stop to compute. It prints "ready", and ends when its standard input does.
+or stop to compute. The first HOSTILE of them (0) say something else HOSTILE_PER_SECOND times a second, about as often
+as the daemon reads a guest: another demand, other CPUs online, that they have not confirmed what they have.
+It prints "ready", and ends when its standard input does.
 """
 
 from __future__ import annotations
@@ -22,6 +24,7 @@ from pathlib import Path
 PERIOD_S = 0.25
 VCPUS = 4
 PROGRAMS = 3
+HOSTILE_PER_SECOND = 90
 
 
 def report_line(rng: random.Random, sequence: int, online: int, computing: bool) -> bytes:
@@ -88,6 +91,7 @@ class Guest:
     held: bytes = b""
     lines: dict[tuple[int, int, bool], list[bytes]] = field(default_factory=dict)
     turn: int = 0
+    hostile: bool = False
 
     def say(self, data: bytes) -> None:
         assert self.channel is not None
@@ -101,6 +105,17 @@ class Guest:
             self.lines = {state: [report_line(rng, *state) for _ in range(16)]}
         self.turn += 1
         self.say(self.lines[state][self.turn % 16])
+
+    def alternate(self) -> None:
+        """Demand, acknowledgement and CPUs online, each another than before: a report, and an acknowledgement."""
+        self.turn += 1
+        if self.turn % 2:
+            online = list(range(1 + self.turn // 2 % VCPUS))
+            ack = {"v": 1, "type": "ack", "sequence": self.sequence, "online": online, "sections_ended": True}
+            self.say(json.dumps(ack).encode() + b"\n")
+            return
+        report = {"v": 1, "type": "report", "sequence": 0, "online": [0], "demand": self.turn // 2 % (VCPUS + 1)}
+        self.say(json.dumps({**report, "busy": 0.0, "processes": []}).encode() + b"\n")
 
     def hear(self, rng: random.Random) -> bool:
         """False: the host is gone."""
@@ -127,7 +142,7 @@ class Guest:
         return bool(data)
 
 
-def serve(directory: Path, number: int, changes: int) -> None:
+def serve(directory: Path, number: int, changes: int = 0, hostile: int = 0) -> None:
     rng = random.Random(5)
     selector = selectors.DefaultSelector()
     selector.register(sys.stdin, selectors.EVENT_READ)
@@ -137,7 +152,9 @@ def serve(directory: Path, number: int, changes: int) -> None:
         server = socket.socket(socket.AF_UNIX)
         server.bind(str(directory / f"{index}.sock"))
         server.listen(2)
-        guests.append(Guest(server, start_s + PERIOD_S * index / number, computing=index % 2 == 0))
+        guests.append(
+            Guest(server, start_s + PERIOD_S * index / number, computing=index % 2 == 0, hostile=index < hostile)
+        )
         selector.register(server, selectors.EVENT_READ, guests[-1])
     print("ready", flush=True)
     change_s = start_s
@@ -163,10 +180,12 @@ def serve(directory: Path, number: int, changes: int) -> None:
                 one.computing = not one.computing
         for one in guests:
             if now_s >= one.due_s:
-                one.due_s += PERIOD_S
-                if one.greeted:
+                one.due_s += 1.0 / HOSTILE_PER_SECOND if one.hostile else PERIOD_S
+                if one.greeted and one.hostile:
+                    one.alternate()
+                elif one.greeted:
                     one.report(rng)
 
 
 if __name__ == "__main__":
-    serve(Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]) if len(sys.argv) > 3 else 0)
+    serve(Path(sys.argv[1]), *map(int, sys.argv[2:]))

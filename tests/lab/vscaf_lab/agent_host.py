@@ -10,6 +10,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from vscaf_lab.polling import HANG_S
+
 Message = dict[str, Any]
 
 
@@ -19,7 +21,7 @@ class AgentHost:
     Raises TimeoutError where the agent does not say in time what is waited for.
     """
 
-    def __init__(self, path: Path, deadline_s: float = 60.0) -> None:
+    def __init__(self, path: Path, deadline_s: float = HANG_S) -> None:
         self._path = path
         self._deadline_s = deadline_s
         self._received = b""

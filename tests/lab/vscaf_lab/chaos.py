@@ -1,8 +1,9 @@
 """A storm of failures, and whether partitions held through it: what happens when, and the judge. Pure functions.
 
 A run is a row of bursts: some failures close together, each of another part, then quiet, in which everything has to
-come right. What happens and when follows from the seed alone. The judge sees samples from the kernel's accounting of
-vCPU threads, and when which part was away; never what the daemon says.
+come right, and to stay so over many rounds of samples. How long that takes is reported and not judged. What happens and
+when follows from the seed alone. The judge sees samples from the kernel's accounting of vCPU threads, and when which
+part was away; never what the daemon says.
 """
 
 from __future__ import annotations
@@ -16,13 +17,12 @@ from dataclasses import dataclass, field
 from vscaf_lab.sampler import Sample
 from vscaf_lab.separation import Window, rounds
 
-RECOVERY_S = 10.0  # after the last failure of a burst everything is right again by then
-QUIET_S = RECOVERY_S + 1.5  # and stays so until the next burst
-EXCUSED_S = 1.0  # a transition: two periods of 0.25 s until demand is noticed, and the deadline of 0.4 s
-SETTLING_S = 0.5  # what was under way when a part went away may still arrive
+RIGHT_ROUNDS = 30  # of samples, in a row: then everything is right again, and stays so
+QUIET_S = 6.0  # what that takes usually, to plan with
+SETTLED_ROUNDS = 10  # of samples without a change: what was under way when a part went away has arrived
 BUSY_WINDOW_S = 1.0
-COMPUTES_CPUS = 0.1  # used or waited for over that window: less is a guest's idle ticks
-ALIVE_CPUS = 0.002  # used: a machine that serves many others leaves little
+COMPUTES_CPUS = 0.1  # used over that window: less is a guest's idle ticks
+GOES_ON_S = 0.1  # of CPU time that a program has used since a burst: it has survived
 
 DAEMON, LIBVIRTD, VIRTLOGD = "daemon", "libvirtd", "virtlogd"
 OF_THE_HOST = tuple((part, kind) for part in (DAEMON, LIBVIRTD, VIRTLOGD) for kind in ("kill", "stop"))
@@ -82,41 +82,51 @@ def _deck(dice: random.Random, computing: Sequence[str], idle: Sequence[str]) ->
 @dataclass(frozen=True, slots=True)
 class Moment:
     """All vCPU threads at one moment: of each its domain and where it may run; of each domain how many pCPUs' worth of
-    time it used over the last second, and how many it used or was ready to use."""
+    time it used over the last second, and the CPU time that it has used since the first look."""
 
     at_s: float
     threads: Mapping[int, tuple[str, frozenset[int]]]
     busy_cpus: Mapping[str, float]
-    wanted_cpus: Mapping[str, float]
+    used_s: Mapping[str, float]
 
     def allowed(self, domain: str) -> frozenset[int]:
         """Where any vCPU of the domain may run."""
         return frozenset[int]().union(*(cpus for name, cpus in self.threads.values() if name == domain))
 
     def computing(self) -> list[str]:
-        """The domains that compute."""
-        return sorted(name for name, cpus in self.wanted_cpus.items() if cpus > COMPUTES_CPUS)
+        """The domains that compute, as far as that is seen: who is served badly may compute, too."""
+        return sorted(name for name, cpus in self.busy_cpus.items() if cpus > COMPUTES_CPUS)
 
 
-def moments(samples: Sequence[Sample]) -> list[Moment]:
-    """One for each round of samples."""
-    recent: dict[int, deque[Sample]] = {}
-    found = []
-    for taken in rounds(samples):
+class Look:
+    """Makes a moment of each round of samples, one after the other."""
+
+    def __init__(self) -> None:
+        self._recent: dict[int, deque[Sample]] = {}
+        self._used_s: dict[str, float] = {}
+
+    def moment(self, taken: Sequence[Sample]) -> Moment:
+        """The moment of a round that is not empty."""
         busy: dict[str, float] = {}
-        wanted: dict[str, float] = {}
         for one in taken:
-            past = recent.setdefault(one.thread, deque())
+            past = self._recent.setdefault(one.thread, deque())
+            if past:
+                more_s = (one.run_ns - past[-1].run_ns) / 1e9
+                self._used_s[one.domain] = self._used_s.get(one.domain, 0.0) + more_s
             past.append(one)
             while len(past) > 2 and one.monotonic_s - past[1].monotonic_s >= BUSY_WINDOW_S:
                 past.popleft()
             window_s = max(1e-9, one.monotonic_s - past[0].monotonic_s)
-            ran_s, waited_s = (one.run_ns - past[0].run_ns) / 1e9, (one.wait_ns - past[0].wait_ns) / 1e9
+            ran_s = (one.run_ns - past[0].run_ns) / 1e9
             busy[one.domain] = busy.get(one.domain, 0.0) + ran_s / window_s
-            wanted[one.domain] = wanted.get(one.domain, 0.0) + (ran_s + waited_s) / window_s
         threads = {one.thread: (one.domain, one.affinity) for one in taken}
-        found.append(Moment(taken[0].monotonic_s, threads, busy, wanted))
-    return found
+        return Moment(taken[0].monotonic_s, threads, busy, dict(self._used_s))
+
+
+def moments(samples: Sequence[Sample]) -> list[Moment]:
+    """One for each round of samples."""
+    look = Look()
+    return [look.moment(taken) for taken in rounds(samples)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,9 +138,10 @@ class Law:
 
 
 def faults(moment: Moment, law: Law, programs: Iterable[str]) -> list[str]:
-    """What is wrong at a moment, in words that stay the same while it is. `programs`: where one has to be computing."""
+    """What is wrong at a moment, in words that stay the same while it is. `programs`: where one has to be computing,
+    however little CPU time a busy machine leaves it."""
     wrong = []
-    computing = moment.computing()
+    computing = sorted({*programs, *moment.computing()})
     allowed = {name: moment.allowed(name) for name in computing}
     for one, other in itertools.combinations(computing, 2):
         if allowed[one] & allowed[other]:
@@ -141,46 +152,19 @@ def faults(moment: Moment, law: Law, programs: Iterable[str]) -> list[str]:
             wrong.append(f"{name} has fewer pCPUs of its own than its minimum of {law.minimum[name]}")
         if allowed[name] - law.pool:
             wrong.append(f"{name} computes outside the pool")
-    wrong += [f"{name} does not go on" for name in sorted(programs) if moment.busy_cpus.get(name, 0.0) < ALIVE_CPUS]
     return wrong
 
 
-@dataclass(frozen=True, slots=True)
-class Stretch:
-    """Something that was wrong from *start_s* to *end_s*, of which the samples came late by `late_s` in all."""
-
-    fault: str
-    start_s: float
-    end_s: float
-    late_s: float
-
-    @property
-    def excused(self) -> bool:
-        """Whether it is no longer than a transition."""
-        return self.end_s - self.start_s - self.late_s <= EXCUSED_S
-
-
-def stretches(
-    seen: Sequence[Moment], law: Law, programs: Mapping[str, Sequence[Window]], interval_s: float
-) -> list[Stretch]:
-    """Everything that was wrong, by its begin. `programs`: by domain, when its program had to be computing.
-    `interval_s`: of the samples."""
-    since: dict[str, tuple[float, float]] = {}
-    found: list[Stretch] = []
-    last_s = late_s = 0.0
-    for moment in seen:
-        if last_s:
-            late_s += max(0.0, moment.at_s - last_s - interval_s)
-        last_s = moment.at_s
-        due = [name for name, windows in programs.items() if any(a <= moment.at_s <= b for a, b in windows)]
-        wrong = faults(moment, law, due)
-        for fault in [fault for fault in since if fault not in wrong]:
-            start_s, late_before_s = since.pop(fault)
-            found.append(Stretch(fault, start_s, moment.at_s, late_s - late_before_s))
-        for fault in wrong:
-            since.setdefault(fault, (moment.at_s, late_s))
-    found += [Stretch(fault, start_s, last_s, late_s - before_s) for fault, (start_s, before_s) in since.items()]
-    return sorted(found, key=lambda one: one.start_s)
+def not_right(quiet: Sequence[Moment], law: Law, programs: Iterable[str]) -> list[str]:
+    """Why not everything is right again after a burst: something was wrong in one of the last RIGHT_ROUNDS moments of
+    the *quiet* since, or a program has not gone on in it. Nothing: it is."""
+    if len(quiet) < RIGHT_ROUNDS:
+        return ["too few looks"]
+    names = sorted(programs)
+    first, last = quiet[0].used_s, quiet[-1].used_s
+    still = [name for name in names if last.get(name, 0.0) - first.get(name, 0.0) < GOES_ON_S]
+    wrong = {fault: None for moment in quiet[-RIGHT_ROUNDS:] for fault in faults(moment, law, names)}
+    return [*wrong, *(f"{name} does not go on" for name in still)]
 
 
 def new_overlaps(
@@ -193,12 +177,15 @@ def new_overlaps(
     """
     steady = {name for name, windows in programs.items() if any(a <= start_s and end_s <= b for a, b in windows)}
     base: Moment | None = None
+    same = 0  # rounds without a change
+    before: Moment | None = None
     found: dict[str, None] = {}
     for moment in seen:
-        if not start_s + SETTLING_S <= moment.at_s <= end_s:
+        if not start_s <= moment.at_s <= end_s:
             continue
         if base is None:
-            base = moment
+            same = same + 1 if before is not None and before.threads == moment.threads else 0
+            base, before = (moment if same >= SETTLED_ROUNDS else None), moment
             continue
         for one, other in itertools.combinations(base.threads.keys() & moment.threads.keys(), 2):
             (first, allowed_first), (second, allowed_second) = moment.threads[one], moment.threads[other]
@@ -223,11 +210,10 @@ class Burst:
 @dataclass
 class Verdict:
     """What the judge found: nothing wrong where `violations` is empty. `recovery_s`: by burst, how long after its end
-    everything was right. `unexcused_s`: how long two domains that compute were not apart, beyond transitions."""
+    everything was right and stayed so; no law."""
 
     violations: list[str] = field(default_factory=list)
     recovery_s: dict[int, float] = field(default_factory=dict)
-    unexcused_s: float = 0.0
 
 
 def judge(
@@ -236,33 +222,19 @@ def judge(
     bursts: Sequence[Burst],
     programs: Mapping[str, Sequence[Window]],
     outages: Mapping[str, Sequence[Window]],
-    *,
-    interval_s: float,
 ) -> Verdict:
-    """Judges a whole run. `outages`: when the daemon and libvirtd were killed or stopped, by part."""
+    """Judges a whole run: after each burst everything came right and stayed so, and nobody came to share a pCPU while
+    nobody was there to separate them. `programs`: by domain, when its program had to be computing. `outages`: when the
+    daemon and libvirtd were killed or stopped, by part.
+    """
     verdict = Verdict()
     seen = moments(samples)
-    wrong = [one for one in stretches(seen, law, programs, interval_s) if not one.excused]
-    verdict.unexcused_s = sum(one.end_s - one.start_s for one in wrong if "not apart" in one.fault)
     for burst in bursts:
-        if burst.quiet_end_s - burst.end_s < RECOVERY_S:
-            verdict.violations.append(f"burst {burst.number}: was not followed by {RECOVERY_S:g} s of quiet")
-        observed = {
-            name
-            for moment in seen
-            if burst.end_s + RECOVERY_S <= moment.at_s <= burst.quiet_end_s
-            for name in moment.computing()
-        }
-        if missing := set(programs) - observed:
-            verdict.violations.append(f"burst {burst.number}: {', '.join(sorted(missing))} did not compute after it")
-        here = [one for one in wrong if one.start_s < burst.quiet_end_s and one.end_s > burst.end_s]
-        verdict.recovery_s[burst.number] = max((one.end_s - burst.end_s for one in here), default=0.0)
-        verdict.violations += [
-            f"burst {burst.number}: {one.fault}, from {one.start_s - burst.end_s:.2f} s to "
-            f"{one.end_s - burst.end_s:.2f} s after it"
-            for one in here
-            if one.end_s > burst.end_s + RECOVERY_S
-        ]
+        quiet = [moment for moment in seen if burst.end_s <= moment.at_s <= burst.quiet_end_s]
+        if why := not_right(quiet, law, programs):
+            verdict.violations.append(f"burst {burst.number}: never right again: {'; '.join(why)}")
+        wrong_s = [moment.at_s for moment in quiet if faults(moment, law, programs)]
+        verdict.recovery_s[burst.number] = max(wrong_s, default=burst.end_s) - burst.end_s
     for part, windows in outages.items():
         for start_s, end_s in windows:
             verdict.violations += [

@@ -8,6 +8,7 @@ Processes are killed and stopped by the pids of this lab, never by name.
 from __future__ import annotations
 
 import argparse
+import bisect
 import contextlib
 import json
 import os
@@ -24,12 +25,26 @@ from typing import Any, TextIO
 import libvirt
 
 from vscaf_lab import processes
-from vscaf_lab.chaos import DAEMON, LIBVIRTD, QUIET_S, VIRTLOGD, Burst, Failure, Law, Verdict, judge, schedule
+from vscaf_lab.chaos import (
+    DAEMON,
+    LIBVIRTD,
+    VIRTLOGD,
+    Burst,
+    Failure,
+    Law,
+    Look,
+    Moment,
+    Verdict,
+    judge,
+    not_right,
+    schedule,
+)
 from vscaf_lab.daemon import DaemonProcess
 from vscaf_lab.errors import LabError
 from vscaf_lab.guest import AGENT_CHANNEL, Guest
+from vscaf_lab.polling import HANG_S, until
 from vscaf_lab.private_libvirt import PrivateLibvirt
-from vscaf_lab.sampler import Sampler
+from vscaf_lab.sampler import Sample, Sampler
 from vscaf_lab.separation import Window
 
 # Names of their own: without systemd libvirt names a domain's cgroups by its name and number alone, so that domains of
@@ -39,7 +54,8 @@ IDLE = ("chaos-idle",)
 PROGRAM = "cg.W"
 RUNS = "/tmp/runs"
 INTERVAL_S = 0.05
-PATIENCE_S = 60.0  # for what has to come about in the end: a restart, a plug
+PATIENCE_S = HANG_S  # for what has to come about in the end: a restart, a plug
+RIGHT_PATIENCE_S = 300.0  # for everything to be right again after a burst: some seconds on a machine of its own
 BOOT_PATIENCE_S = 300.0  # emulated vCPUs that boot on one pCPU beside others that compute take their time
 RETRY_S = 0.05
 WARM_UP_S = 3.0  # of a program that was just started: it loads, and its guest asks for CPUs
@@ -133,11 +149,21 @@ class Storm:
     """The parts of a lab, and what is done to them. Each failure runs in a thread of its own: calls hang meanwhile."""
 
     def __init__(
-        self, lab: PrivateLibvirt, daemon: DaemonProcess, guests: Mapping[str, GuestWithProgram], log: TextIO
+        self,
+        lab: PrivateLibvirt,
+        daemon: DaemonProcess,
+        guests: Mapping[str, GuestWithProgram],
+        law: Law,
+        log: TextIO,
     ) -> None:
         self.outages: dict[str, list[Window]] = {DAEMON: [], LIBVIRTD: []}
         self.errors: list[str] = []
-        self.sampler = Sampler({name: one.guest.qemu_pid for name, one in guests.items()}, INTERVAL_S)
+        self.sampler = Sampler(
+            {name: one.guest.qemu_pid for name, one in guests.items()}, INTERVAL_S, on_round=self._look
+        )
+        self._law = law
+        self._eyes = Look()
+        self._moments: list[Moment] = []
         self._lab = lab
         self._daemon = daemon
         self._guests = guests
@@ -150,6 +176,15 @@ class Storm:
         with self._lock:
             self._log.write(json.dumps({"at_s": round(time.monotonic() - self._began_s, 3), **fields}) + "\n")
             self._log.flush()
+
+    def _look(self, taken: list[Sample]) -> None:
+        if taken:
+            self._moments.append(self._eyes.moment(taken))
+
+    def _not_right(self, first: int) -> list[str]:
+        """Why not everything is right since that moment."""
+        computing = [name for name, one in self._guests.items() if one.program is not None]
+        return not_right(self._moments[first:], self._law, computing)
 
     def burst(self, number: int, failures: list[Failure]) -> Burst:
         """Lets a burst happen, and waits for the quiet after it."""
@@ -171,14 +206,14 @@ class Storm:
         threads = [threading.Thread(target=one, args=(failure,), name=failure.kind) for failure in failures]
         for thread in threads:
             thread.start()
-        # The quiet begins when the last failure is over; a guest that boots meanwhile has to come back within it.
-        while len(ended_s) < len(failures) and not self.errors:
-            time.sleep(0.02)
-        end_s = max(ended_s, default=time.monotonic())
-        time.sleep(max(0.0, end_s + QUIET_S - time.monotonic()))
+        # The quiet begins when the last failure is over; a guest that boots meanwhile comes back within it.
         for thread in threads:
             thread.join()
-        return Burst(number, begin_s, end_s, end_s + QUIET_S)
+        end_s = max(ended_s, default=time.monotonic())
+        first = bisect.bisect_left(self._moments, end_s, key=lambda one: one.at_s)
+        with contextlib.suppress(TimeoutError):  # the judge says what is wrong
+            until(lambda: self.errors or not self._not_right(first), hang_s=RIGHT_PATIENCE_S)
+        return Burst(number, begin_s, end_s, time.monotonic())
 
     def _happen(self, failure: Failure) -> Callable[[], None]:
         """One failure, from its begin to its end. Returns what there is to do before the next burst."""
@@ -358,7 +393,8 @@ def run(image: Path, cache: Path, logs: Path, *, seed: int, seconds: float, poli
         }
         daemon = DaemonProcess(lab, ",".join(map(str, pool)), {name: {} for name in names}, policy=policy, name="chaos")
         stack.enter_context(daemon)
-        storm = Storm(lab, daemon, programs, log)
+        law = Law(frozenset(pool), dict.fromkeys(names, 1))
+        storm = Storm(lab, daemon, programs, law, log)
         storm.say(what="seed", seed=seed, seconds=seconds)
         with storm.sampler:
             for one in programs.values():
@@ -377,11 +413,10 @@ def run(image: Path, cache: Path, logs: Path, *, seed: int, seconds: float, poli
                     storm.errors.append(str(error))
         verdict = judge(
             storm.sampler.samples,
-            Law(frozenset(pool), dict.fromkeys(names, 1)),
+            law,
             bursts,
             {name: one.windows for name, one in programs.items() if one.program is not None},
             storm.outages,
-            interval_s=INTERVAL_S,
         )
         verdict.violations = storm.errors + verdict.violations + _left_behind(daemon, guests, frozenset(pool))
         storm.say(what="verdict", violations=verdict.violations, recovery_s=verdict.recovery_s)
@@ -423,7 +458,7 @@ def summary(verdict: Verdict, logs: Path) -> str:
         elif fields["what"] == "status" and verdict.violations:
             lines.append(f"  last status: {json.dumps(fields['status'])}")
     times = ", ".join(f"{seconds:.1f}" for seconds in verdict.recovery_s.values())
-    lines.append(f"right again after each burst within (s): {times}")
+    lines.append(f"right again after each burst (s, no law): {times}")
     lines += [f"VIOLATION: {one}" for one in verdict.violations]
     return "\n".join(lines)
 

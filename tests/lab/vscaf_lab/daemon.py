@@ -16,10 +16,10 @@ from types import TracebackType
 from typing import Any
 
 from vscaf_lab.errors import LabError
+from vscaf_lab.polling import HANG_S, POLL_S, until
 from vscaf_lab.private_libvirt import PrivateLibvirt
 
-POLL_S = 0.02
-ANSWER_S = 20.0
+ANSWER_S = HANG_S
 
 
 class _UnixConnection(http.client.HTTPConnection):
@@ -77,7 +77,7 @@ class DaemonProcess:
             raise LabError("the daemon does not run: start it first")
         return self._process.pid
 
-    def start(self, deadline_s: float = 20.0) -> None:
+    def start(self, deadline_s: float = HANG_S) -> None:
         """Starts it; returns when it answers `status`."""
         self.directory.mkdir(exist_ok=True)
         config = self.directory / "vscaf.toml"
@@ -125,18 +125,15 @@ class DaemonProcess:
         """One domain's part of the status."""
         return next(one for one in self.status()["domains"] if one["name"] == name)
 
-    def wait(self, truth: Callable[[dict[str, dict[str, Any]]], bool], deadline_s: float = 20.0) -> None:
+    def wait(self, truth: Callable[[dict[str, dict[str, Any]]], bool], hang_s: float = HANG_S) -> None:
         """Waits until *truth* holds of the domains' status, by name. TimeoutError with the last one at the deadline."""
-        end_s = time.monotonic() + deadline_s
-        while True:
-            domains = {one["name"]: one for one in self.status()["domains"]}
-            if truth(domains):
-                return
-            if time.monotonic() > end_s:
-                raise TimeoutError(f"not so within {deadline_s:g} s; the last status: {json.dumps(domains)}")
-            time.sleep(POLL_S)
 
-    def stop(self, deadline_s: float = 20.0) -> int:
+        def domains() -> dict[str, dict[str, Any]]:
+            return {one["name"]: one for one in self.status()["domains"]}
+
+        until(lambda: truth(domains()), lambda: f"the last status: {json.dumps(domains())}", hang_s)
+
+    def stop(self, deadline_s: float = HANG_S) -> int:
         """SIGTERM; its exit status."""
         assert self._process is not None
         self._process.send_signal(signal.SIGTERM)

@@ -19,12 +19,10 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from vscaf_lab import Guest, LabError, PrivateLibvirt, Sampler, accelerator
+from vscaf_lab import Guest, LabError, PrivateLibvirt, accelerator
 from vscaf_lab.daemon import DaemonProcess
 from vscaf_lab.measure import Run, overlap, parse_marks
-from vscaf_lab.pace import PaceMeter
 from vscaf_lab.pairs import (
-    BIN_S,
     MANAGED,
     NAMES,
     Alone,
@@ -32,13 +30,13 @@ from vscaf_lab.pairs import (
     PolicyRun,
     Report,
     Result,
-    Watched,
+    VerificationFailed,
     Words,
     read_command,
     run_demo,
 )
 from vscaf_lab.runner import Command
-from vscaf_lab.timeline import track
+from vscaf_lab.watch import Watch
 
 PROGRAM_DEADLINE_S = 300.0
 WORDS = Words("guests", "domain", "guest", "Two guests on two pCPUs", "which domain computed on which pCPU")
@@ -95,11 +93,11 @@ class Demo:
         """The program alone on one thread of the first guest, the other idle."""
         self._runs += 1
         guest = guests[0]
-        with PaceMeter(self.pool) as meter, Sampler({one.name: one.qemu_pid for one in guests}) as sampler:
+        with Watch(self.pool, {one.name: one.qemu_pid for one in guests}, [self.lab.libvirtd_pid]) as watch:
             result = finished(guest, guest.start(command(pair, "alone", self._runs)), self._runs, 1.0)
         if not result.verified:
-            raise LabError(f"{pair.program} alone on one thread: its verification failed")
-        return Alone(result.run, guest.name, Watched(track(sampler.samples, BIN_S), meter.paces))
+            raise VerificationFailed(f"{pair.program} alone on one thread: its verification failed")
+        return Alone(result.run, guest.name, watch.watched())
 
     def run(self, guests: Sequence[Guest], pair: Pair, policy: str, alone: Alone) -> PolicyRun:
         """One run of the pair under a policy."""
@@ -119,7 +117,8 @@ class Demo:
                 daemon.wait(
                     lambda domains: all(one["allocation"] == 1 and one["online"] == [0] for one in domains.values())
                 )
-            with PaceMeter(self.pool) as meter, Sampler({guest.name: guest.qemu_pid for guest in guests}) as sampler:
+            helpers = [self.lab.libvirtd_pid, daemon.pid]
+            with Watch(self.pool, {guest.name: guest.qemu_pid for guest in guests}, helpers) as watch:
                 text = command(pair, policy, run)
                 one = guests[0].start(text)
                 time.sleep(pair.delay_s)
@@ -134,7 +133,7 @@ class Demo:
         window = overlap([result.run for result in results])
         if window is None:
             raise LabError(f"{pair.name}: the two programs never computed at the same time: more repeats")
-        return PolicyRun(results, alone, Watched(track(sampler.samples, BIN_S), meter.paces), transitions, window)
+        return PolicyRun(results, alone, watch.watched(), transitions, window)
 
 
 def measure(report: Report) -> None:

@@ -22,9 +22,7 @@ from typing import Any
 
 from vscaf_lab.errors import LabError
 from vscaf_lab.measure import Run, overlap, parse_marks
-from vscaf_lab.pace import PaceMeter
 from vscaf_lab.pairs import (
-    BIN_S,
     MANAGED,
     NAMES,
     Alone,
@@ -32,14 +30,13 @@ from vscaf_lab.pairs import (
     PolicyRun,
     Report,
     Result,
-    Watched,
+    VerificationFailed,
     Words,
     read_command,
     run_demo,
 )
 from vscaf_lab.processes import all_threads, end_child
-from vscaf_lab.sampler import Sampler
-from vscaf_lab.timeline import track
+from vscaf_lab.watch import Watch
 
 WORDS = Words(
     "programs",
@@ -85,6 +82,13 @@ class Agent:
     ) -> None:
         if self._process is not None:
             end_child(self._process, 5.0)
+
+    @property
+    def pid(self) -> int:
+        """The agent's pid. LabError where it does not run."""
+        if self._process is None:
+            raise LabError("the agent does not run: start it first")
+        return self._process.pid
 
     def status(self) -> dict[str, Any]:
         """What `vscaf-agent --status` says."""
@@ -170,13 +174,13 @@ class Demo:
 
     def alone(self, pair: Pair) -> Alone:
         """The program alone on one thread."""
-        with PaceMeter(self.cpus) as meter, Sampler({}, threads_of=all_threads) as sampler:
+        with Watch(self.cpus, {}, threads_of=all_threads) as watch:
             started = self.start(pair, "alone", 0)
-            sampler.add(NAMES[0], started.process.pid)
+            watch.add(NAMES[0], started.process.pid)
             result = started.finish(NAMES[0], 1.0)
         if not result.verified:
-            raise LabError(f"{pair.program} alone on one thread: its verification failed")
-        return Alone(result.run, NAMES[0], Watched(track(sampler.samples, BIN_S), meter.paces))
+            raise VerificationFailed(f"{pair.program} alone on one thread: its verification failed")
+        return Alone(result.run, NAMES[0], watch.watched())
 
     def run(self, pair: Pair, policy: str, alone: Alone) -> PolicyRun:
         """One run of the pair under a policy."""
@@ -186,15 +190,16 @@ class Demo:
         return self._both(pair, policy, alone, None)
 
     def _both(self, pair: Pair, policy: str, alone: Alone, agent: Agent | None) -> PolicyRun:
-        with PaceMeter(self.cpus) as meter, Sampler({}, threads_of=all_threads) as sampler:
+        helpers = [] if agent is None else [agent.pid]
+        with Watch(self.cpus, {}, helpers, threads_of=all_threads) as watch:
             started = [self.start(pair, policy, 0, agent)]
             try:
-                sampler.add(NAMES[0], started[0].process.pid)
+                watch.add(NAMES[0], started[0].process.pid)
                 time.sleep(pair.delay_s)
                 if started[0].process.poll() is not None:
                     raise LabError(f"{pair.name}: the first program ended before the second began: more repeats")
                 started.append(self.start(pair, policy, 1, agent))
-                sampler.add(NAMES[1], started[1].process.pid)
+                watch.add(NAMES[1], started[1].process.pid)
                 results = [one.finish(name, alone.run.seconds) for name, one in zip(NAMES, started, strict=True)]
             finally:
                 for one in started:
@@ -202,7 +207,7 @@ class Demo:
         window = overlap([result.run for result in results])
         if window is None:
             raise LabError(f"{pair.name}: the two programs never computed at the same time: more repeats")
-        return PolicyRun(results, alone, Watched(track(sampler.samples, BIN_S), meter.paces), 0, window)
+        return PolicyRun(results, alone, watch.watched(), 0, window)
 
 
 def measure(report: Report) -> None:

@@ -82,6 +82,11 @@ class PaceMeter:
             )
         return self
 
+    @property
+    def pids(self) -> list[int]:
+        """The pids of the processes that measure."""
+        return [meter.pid for meter in self._meters.values()]
+
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:

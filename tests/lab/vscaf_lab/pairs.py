@@ -2,6 +2,9 @@
 
 The first program starts; while it computes, the second does. What counts is the sum of their speedups while both
 compute, each against itself alone on one thread, in steady seconds (vscaf_lab.pace) and by the clock.
+
+A run in which the host was busy with something else (vscaf_lab.host_load) is repeated, twice at most. One that was
+disturbed each time is marked, and no figure of it decides what has to hold; what its programs verified does.
 """
 
 from __future__ import annotations
@@ -15,7 +18,9 @@ import shutil
 import statistics
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from enum import StrEnum
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,14 +28,15 @@ from rich.console import Console
 from rich.table import Table
 
 from vscaf_lab.errors import LabError
+from vscaf_lab.host_load import HostLoad, attempts
 from vscaf_lab.measure import Run
-from vscaf_lab.pace import Paces, full_pace, steady_seconds
-from vscaf_lab.timeline import Track, draw
+from vscaf_lab.pace import full_pace
+from vscaf_lab.timeline import draw
+from vscaf_lab.watch import Watched
 
 NAMES = ("first", "second")
 POLICIES = ("unmanaged", "static", "equipartition", "max-speedup")
 MANAGED = ("equipartition", "max-speedup")  # by vscaf: programs are started by `vscaf-run`
-BIN_S = 0.1  # of a timeline
 
 # What has to hold, by program: sum of speedups under max-speedup against that under static and under unmanaged. EP
 # hardly has a barrier: there nothing is to be gained on two CPUs, and nothing to be lost.
@@ -71,18 +77,6 @@ class Result:
 
 
 @dataclass
-class Watched:
-    """What was seen of the host during a run: where the programs (or their domains) ran, and at what pace."""
-
-    track: Track
-    paces: Paces
-
-    def steady(self, domain: str, start_s: float, end_s: float, full_ns: float) -> float:
-        """Steady seconds of a domain from start to end."""
-        return steady_seconds(domain, self.track, self.paces, full_ns, (start_s, end_s))
-
-
-@dataclass
 class Alone:
     """The program alone on one thread."""
 
@@ -90,19 +84,40 @@ class Alone:
     domain: str
     watched: Watched
 
+    @property
+    def load(self) -> HostLoad:
+        """The host's load while it computed."""
+        return self.watched.load(self.run.marks[0][1], self.run.marks[-1][1])
+
     def steady(self, full_ns: float) -> float:
         return self.watched.steady(self.domain, self.run.marks[0][1], self.run.marks[-1][1], full_ns)
 
 
 @dataclass
 class PolicyRun:
-    """One run of a pair under a policy. `window`: from when to when both computed."""
+    """One run of a pair under a policy. `window`: from when to when both computed. `repeated`: runs of the same round
+    that this one counts for, because the host was busy with something else in them."""
 
     results: list[Result]
     alone: Alone
     watched: Watched
     transitions: int
     window: tuple[float, float]
+    repeated: list[PolicyRun] = field(default_factory=list)
+
+    @property
+    def load(self) -> HostLoad:
+        """The host's load while both computed."""
+        return self.watched.load(*self.window)
+
+    @property
+    def disturbed(self) -> bool:
+        """Whether its figures say too little: the host was busy with something else in it, or in the run alone."""
+        return self.load.disturbed or self.alone.load.disturbed
+
+    def verified(self, place: int) -> bool:
+        """Whether the results of one program were right, in the runs that do not count, too."""
+        return all(run.results[place].verified for run in (self, *self.repeated))
 
     def both(self, one: Result, full_ns: float | None) -> float:
         """A program's speedup while both compute, in steady seconds; by the clock where no full pace is given."""
@@ -159,14 +174,25 @@ def draw_last_round(output: Path, pair: Pair, title: str, runs: Mapping[str, Seq
     return path
 
 
+def ratio(rounds: Sequence[Mapping[str, Any]], others: Sequence[Mapping[str, Any]], key: str) -> tuple[float, bool]:
+    """The median of the ratios round by round, so that what the machine does meanwhile hits both sides, over the rounds
+    in which the host was left alone; over all where there are none, and then False: no figure to judge by.
+    """
+    pairs = list(zip(rounds, others, strict=True))
+    judged = [(one, other) for one, other in pairs if not (one["disturbed"] or other["disturbed"])]
+    return statistics.median(one[key] / other[key] for one, other in judged or pairs), bool(judged)
+
+
 def report_pair(pair: Pair, words: Words, runs: Mapping[str, Sequence[PolicyRun]]) -> dict[str, Any]:
     """A pair's part of the report: medians over the rounds, and the rounds."""
-    rounds = next(iter(runs.values()))
+    first = next(iter(runs.values()))
+    rounds = [row for row in first if not row.alone.load.disturbed] or first
     full_ns = full_pace(
-        [one.alone.watched.paces for one in rounds] + [row.watched.paces for rows in runs.values() for row in rows]
+        [one.alone.watched.paces for one in first] + [row.watched.paces for rows in runs.values() for row in rows]
     )
     policies: dict[str, Any] = {}
-    for policy, rows in runs.items():
+    for policy, every in runs.items():
+        rows = [row for row in every if not row.disturbed] or every
         policies[policy] = {
             words.members: [
                 {
@@ -175,7 +201,7 @@ def report_pair(pair: Pair, words: Words, runs: Mapping[str, Sequence[PolicyRun]
                     "seconds": statistics.median(row.results[place].run.seconds for row in rows),
                     "speedup": statistics.median(row.both(row.results[place], full_ns) for row in rows),
                     "speedup_by_the_clock": statistics.median(row.both(row.results[place], None) for row in rows),
-                    "verified": all(row.results[place].verified for row in rows),
+                    "verified": all(row.verified(place) for row in every),
                 }
                 for place, name in enumerate(NAMES)
             ],
@@ -187,20 +213,24 @@ def report_pair(pair: Pair, words: Words, runs: Mapping[str, Sequence[PolicyRun]
                     "sum_of_speedups_by_the_clock": row.sum_of_speedups(None),
                     "both_compute_s": row.window[1] - row.window[0],
                     "transitions": row.transitions,
+                    "disturbed": row.disturbed,
+                    "lost_to_others": row.load.lost,
+                    "alone_lost_to_others": row.alone.load.lost,
+                    "repeated": [
+                        {"sum_of_speedups": one.sum_of_speedups(full_ns), "lost_to_others": one.load.lost}
+                        for one in row.repeated
+                    ],
                 }
-                for row in rows
+                for row in every
             ],
         }
     for policy in policies.values():
         for reference in ("unmanaged", "static"):
             if reference in policies:
+                rounds_of = (policy["rounds"], policies[reference]["rounds"])
                 for ending in ("", "_by_the_clock"):
-                    key = f"sum_of_speedups{ending}"
-                    # Round by round, so that what the machine does meanwhile hits both sides.
-                    policy[f"ratio_to_{reference}{ending}"] = statistics.median(
-                        one[key] / other[key]
-                        for one, other in zip(policy["rounds"], policies[reference]["rounds"], strict=True)
-                    )
+                    policy[f"ratio_to_{reference}{ending}"], judged = ratio(*rounds_of, f"sum_of_speedups{ending}")
+                    policy[f"ratio_to_{reference}_disturbed"] = not judged
     return {
         "name": pair.name,
         "repeat": pair.repeat,
@@ -234,6 +264,7 @@ def tables(pairs: Iterable[Mapping[str, Any]], words: Words) -> Table:
         "by the clock",
         "to unmanaged",
         "to static",
+        "disturbed",
     ):
         table.add_column(column, justify="left" if column in ("pair", "policy", words.column) else "right")
     for pair in pairs:
@@ -246,24 +277,49 @@ def tables(pairs: Iterable[Mapping[str, Any]], words: Words) -> Table:
                     ratios = [result.get(f"ratio_to_{name}") for name in ("unmanaged", "static")]
                     sums = [result["sum_of_speedups"], result["sum_of_speedups_by_the_clock"], *ratios]
                     row += ["" if figure is None else f"{figure:.2f}" for figure in sums]
+                    disturbed = sum(one["disturbed"] for one in result["rounds"])
+                    row.append(f"[yellow]{disturbed} of {len(result['rounds'])} rounds[/]" if disturbed else "")
                 table.add_row(*row, end_section=place == 1 and policy == list(pair["policies"])[-1])
     return table
 
 
-def judge(pairs: Iterable[Mapping[str, Any]], words: Words) -> list[tuple[bool, str]]:
-    """Whether what has to hold holds, a line each."""
+class VerificationFailed(LabError):
+    """A program's results are wrong where it ran alone: nothing can be measured against it."""
+
+
+class Verdict(StrEnum):
+    """Whether something that has to hold does."""
+
+    MET = "met"
+    MISSED = "MISSED"
+    DISTURBED = "too disturbed to judge"
+
+
+COLOURS = {Verdict.MET: "green", Verdict.MISSED: "red", Verdict.DISTURBED: "yellow"}
+
+
+def judge(pairs: Iterable[Mapping[str, Any]], words: Words) -> list[tuple[Verdict, str]]:
+    """Whether what has to hold holds, a line each. What a program verified is judged in every run, a figure only where
+    the host was left alone.
+    """
     lines = []
     for pair in pairs:
         results = [one for result in pair["policies"].values() for one in result[words.members]]
         verified = all(one["verified"] for one in results)
-        lines.append((verified, f"{pair['name']}: every verification successful"))
+        lines.append((Verdict.MET if verified else Verdict.MISSED, f"{pair['name']}: every verification successful"))
         result = pair["policies"].get("max-speedup", {})
         for reference, bar in BARS[pair["name"].split(".")[0]].items():
-            ratio = result.get(f"ratio_to_{reference}")
-            if ratio is not None:
-                text = f"{pair['name']}: sum of speedups, max-speedup to {reference}: {ratio:.2f} (at least {bar:.2f})"
-                lines.append((ratio >= bar, text))
+            found = result.get(f"ratio_to_{reference}")
+            if found is not None:
+                text = f"{pair['name']}: sum of speedups, max-speedup to {reference}: {found:.2f} (at least {bar:.2f})"
+                verdict = Verdict.MET if found >= bar else Verdict.MISSED
+                lines.append((Verdict.DISTURBED if result[f"ratio_to_{reference}_disturbed"] else verdict, text))
     return lines
+
+
+def lost(load: HostLoad) -> str:
+    """What is said of a run in which the host was busy with something else."""
+    return f" [yellow]disturbed: others had {load.lost:.0%} of the CPU time[/]" if load.disturbed else ""
 
 
 class Report:
@@ -284,24 +340,35 @@ class Report:
         self.console.print(f"[dim]{time.strftime('%H:%M:%S')}[/] {text}", highlight=False)
 
     def run(self, pair: Pair, alone: Callable[[], Alone], under: Callable[[str, Alone], PolicyRun]) -> None:
-        """Runs a pair: in each round the program *alone*, then both *under* each policy in turn."""
+        """Runs a pair: in each round the program *alone*, then both *under* each policy in turn; what was
+        disturbed is repeated."""
         runs: dict[str, list[PolicyRun]] = {policy: [] for policy in self.given.policies}
         for number in range(1, self.given.rounds + 1):
-            reference = alone()
             prefix = f"{pair.name}, round {number} of {self.given.rounds}:"
-            self.say(f"{prefix} alone on one thread {reference.run.seconds:.1f} s")
+
+            reference, _ = attempts(partial(self._alone_once, prefix, alone), lambda one: one.load)
             for policy in self.given.policies:
-                run = under(policy, reference)
+                run, every = attempts(partial(self._once, prefix, policy, under, reference), lambda one: one.load)
+                run.repeated = [one for one in every if one is not run]
                 runs[policy].append(run)
-                seconds = " and ".join(f"{one.run.seconds:.1f} s" for one in run.results)
-                full_ns = full_pace([reference.watched.paces, run.watched.paces])
-                self.say(
-                    f"{prefix} {policy:13} {seconds}, sum of speedups {run.sum_of_speedups(full_ns):.2f} "
-                    f"(by the clock {run.sum_of_speedups(None):.2f})"
-                )
         path = draw_last_round(self.output, pair, f"{pair.name}: {self.words.picture}", runs)
         self.say(f"{pair.name}: wrote {path}")
         self.add(report_pair(pair, self.words, runs))
+
+    def _alone_once(self, prefix: str, alone: Callable[[], Alone]) -> Alone:
+        one = alone()
+        self.say(f"{prefix} alone on one thread {one.run.seconds:.1f} s{lost(one.load)}")
+        return one
+
+    def _once(self, prefix: str, policy: str, under: Callable[[str, Alone], PolicyRun], reference: Alone) -> PolicyRun:
+        run = under(policy, reference)
+        seconds = " and ".join(f"{one.run.seconds:.1f} s" for one in run.results)
+        full_ns = full_pace([reference.watched.paces, run.watched.paces])
+        self.say(
+            f"{prefix} {policy:13} {seconds}, sum of speedups {run.sum_of_speedups(full_ns):.2f} "
+            f"(by the clock {run.sum_of_speedups(None):.2f}){lost(run.load)}"
+        )
+        return run
 
     def add(self, pair: dict[str, Any]) -> None:
         """Takes a pair's part and writes all that there is, so that a demo that is broken off leaves what it found."""
@@ -318,7 +385,8 @@ class Report:
 def run_demo(given: argparse.Namespace, words: Words, measure: Callable[[Report], None]) -> int:
     """A demo from its command line to its exit status; *measure* fills the report.
 
-    Exit status: 0 all bars met, 1 some bar missed or a verification failed, 2 it could not be run.
+    Exit status: 0 no bar missed (those whose figures were disturbed are not judged), 1 some bar missed or a
+    verification failed, 2 it could not be run.
     """
     console = Console(width=shutil.get_terminal_size((120, 40)).columns)
     report = Report(given, words, console)
@@ -328,11 +396,13 @@ def run_demo(given: argparse.Namespace, words: Words, measure: Callable[[Report]
         measure(report)
     except (LabError, TimeoutError) as error:
         console.print(f"demo: {error}; the logs are in {report.logs}", highlight=False, markup=False)
-        return 2
+        return 1 if isinstance(error, VerificationFailed) else 2
     console.print(tables(report.pairs, words))
     verdict = judge(report.pairs, words)
-    for good, text in verdict:
-        console.print(f"{'[green]met   [/]' if good else '[red]MISSED[/]'} {text}", highlight=False)
+    for found, text in verdict:
+        console.print(f"[{COLOURS[found]}]{found:6}[/] {text}", highlight=False)
+    if any(found is Verdict.DISTURBED for found, _ in verdict):
+        console.print("The host was busy with something else in every try: run the demo again when it is left alone.")
     minutes = (time.monotonic() - started_s) / 60
     console.print(f"{minutes:.1f} minutes; {report.path}, pictures and logs beside it", highlight=False)
-    return 0 if all(good for good, _ in verdict) else 1
+    return 1 if any(found is Verdict.MISSED for found, _ in verdict) else 0

@@ -1,7 +1,7 @@
 """Whether domains that compute kept apart: pure checks of samples from the kernel's accounting of vCPU threads.
 
-A domain computes from when its program was started to when it ended, by the test's own clock. Two domains overlap at a
-sample where some pCPU is in the affinity of both, or where both ran on it since the sample before.
+A domain computes from when its program was started to when it ended, by the test's own clock. Two domains overlap where
+some pCPU is in the affinity of both.
 """
 
 from __future__ import annotations
@@ -15,18 +15,22 @@ from math import inf
 from vscaf_lab.sampler import INTERVAL_S, Sample
 
 Window = tuple[float, float]
+_NOTHING: frozenset[int] = frozenset()
 RAN_SHARE = 0.1  # of the time between two samples: less is an idle CPU's ticks, or the tail of a move
 
 
 @dataclass(frozen=True, slots=True)
 class Overlap:
-    """Two domains that were not apart from *start_s* for *seconds*, and on which pCPUs."""
+    """Two domains that were not apart, on which pCPUs, and in how many rounds of samples.
+
+    floating: some vCPU of theirs was not pinned to one pCPU: a domain that rests, or rested until now.
+    """
 
     first: str
     second: str
     pcpus: frozenset[int]
-    start_s: float
-    seconds: float
+    rounds: int
+    floating: bool
 
 
 def rounds(samples: Sequence[Sample]) -> list[list[Sample]]:
@@ -64,30 +68,33 @@ def ran_on(before: Sequence[Sample], after: Sequence[Sample]) -> dict[str, froze
 
 
 def overlaps(samples: Sequence[Sample], computing: Mapping[str, Sequence[Window]]) -> list[Overlap]:
-    """Every stretch in which two computing domains were not apart, however short."""
+    """Every stretch of rounds in which two computing domains were allowed on one pCPU, in order of time.
+
+    A single round is none: its threads are read one after the other, and pCPUs may change hands between two of them,
+    however late the sampler is. A second one in a row is none of that.
+    """
     found: list[Overlap] = []
-    open_since: dict[tuple[str, str], tuple[float, frozenset[int]]] = {}
-    last_s = 0.0
-    for before, after in pairwise(rounds(samples)):
-        now_s = after[0].monotonic_s
+    since: dict[tuple[str, str], Overlap] = {}
+    for taken in rounds(samples):
+        now_s = taken[0].monotonic_s
         active = {
             name for name, windows in computing.items() if any(start_s <= now_s <= end_s for start_s, end_s in windows)
         }
-        allowed, ran = affinities(after), ran_on(before, after)
-        nothing: frozenset[int] = frozenset()
+        allowed = affinities(taken)
         for pair in combinations(sorted(computing), 2):
-            shared = (allowed.get(pair[0], nothing) & allowed.get(pair[1], nothing)) | (
-                ran.get(pair[0], nothing) & ran.get(pair[1], nothing)
-            )
-            if shared and active.issuperset(pair):
-                start_s, pcpus = open_since.get(pair, (now_s, nothing))
-                open_since[pair] = (start_s, pcpus | shared)
-            elif pair in open_since:
-                start_s, pcpus = open_since.pop(pair)
-                found.append(Overlap(*pair, pcpus, start_s, now_s - start_s))
-        last_s = now_s
-    found += [Overlap(*pair, pcpus, start, last_s - start) for pair, (start, pcpus) in open_since.items()]
-    return sorted(found, key=lambda one: one.start_s)
+            shared = allowed.get(pair[0], _NOTHING) & allowed.get(pair[1], _NOTHING)
+            floating = any(len(one.affinity) > 1 for one in taken if one.domain in pair)
+            before = since.pop(pair, None)
+            if not (shared and active.issuperset(pair)):
+                continue
+            if before is None or before.floating != floating:
+                since[pair] = Overlap(*pair, shared, 1, floating)
+                continue
+            since[pair] = Overlap(*pair, shared | before.pcpus, before.rounds + 1, floating)
+            if before.rounds > 1:
+                found.remove(before)
+            found.append(since[pair])
+    return found
 
 
 def least_turns(samples: Sequence[Sample], pcpu: int) -> int:
@@ -143,14 +150,3 @@ def cpu_seconds(samples: Sequence[Sample]) -> dict[tuple[str, int], float]:
         first.setdefault(key, sample.run_ns)
         used[key] = (sample.run_ns - first[key]) / 1e9
     return used
-
-
-def pcpu_shares(samples: Sequence[Sample], start_s: float, end_s: float) -> dict[int, dict[str, float]]:
-    """CPU seconds by pCPU and domain within a stretch of time, by where each thread last ran."""
-    used: dict[int, dict[str, float]] = defaultdict(lambda: defaultdict(float))
-    for before, after in pairwise(rounds([one for one in samples if start_s <= one.monotonic_s <= end_s])):
-        earlier = {sample.thread: sample for sample in before}
-        for sample in after:
-            if sample.thread in earlier:
-                used[sample.last_cpu][sample.domain] += (sample.run_ns - earlier[sample.thread].run_ns) / 1e9
-    return {pcpu: dict(domains) for pcpu, domains in used.items()}

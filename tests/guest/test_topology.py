@@ -1,0 +1,85 @@
+"""How the guest numbers its CPUs, against what is read of its domain; and the pins that follow."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Any
+
+import libvirt
+import pytest
+from vscaf.cpulist import parse_cpu_list
+from vscaf.hypervisor.domain_xml import parse_description
+from vscaf_lab import Guest, PrivateLibvirt
+from vscaf_lab.chaos_run import insist
+from vscaf_lab.daemon import DaemonProcess
+
+from .conftest import IMAGE, POOL, POOL_LIST
+
+pytestmark = pytest.mark.guest
+
+LIVE = libvirt.VIR_DOMAIN_AFFECT_LIVE
+SYSFS = "/sys/devices/system/cpu"
+# Linux shows no threads on AMD's model without TOPOEXT, which TCG does not offer.
+INTEL = "<cpu mode='custom' match='exact' check='none'><model fallback='allow'>Nehalem</model>{topology}</cpu>"
+PATIENCE_S = 60.0
+
+
+def siblings(guest: Guest, number: int) -> frozenset[int]:
+    """The CPUs on the core of CPU *number*, as the guest says."""
+    return parse_cpu_list(guest.run(f"cat {SYSFS}/cpu{number}/topology/thread_siblings_list").text.strip())
+
+
+def allowed(guest: Guest) -> dict[int, frozenset[int]]:
+    """Where the thread of each vCPU may run, as the kernel says."""
+    return {vcpu: frozenset(os.sched_getaffinity(thread)) for vcpu, thread in guest.vcpu_threads.items()}
+
+
+def listed(guest: Guest) -> dict[int, frozenset[int]]:
+    """The same as `virsh vcpuinfo` says."""
+    each, masks = guest.domain.vcpus()
+    return {
+        one[0]: frozenset(cpu for cpu, there in enumerate(mask) if there) & frozenset(POOL)
+        for one, mask in zip(each, masks, strict=True)
+    }
+
+
+def managed(lab: PrivateLibvirt, guest: Guest) -> DaemonProcess:
+    """A daemon that gives the guest both pCPUs, whatever it does, and plugs nothing."""
+    rules = {"minimum": 2, "maximum": 2, "rest": "keep"}
+    return DaemonProcess(lab, POOL_LIST, {guest.name: rules}, name=f"topology-{guest.name}", policy="equipartition")
+
+
+def cooperates_with_two(domain: Mapping[str, Any]) -> bool:
+    """Whether the guest uses its CPUs 0 and 1 alone, as it says and is believed."""
+    return domain["state"] == "cooperating" and domain["online"] == [0, 1]
+
+
+def test_threads_of_a_core(shared_lab: PrivateLibvirt) -> None:
+    """Two cores of two threads: vCPU i is on core i // 2; of two CPUs the agent keeps one whole core."""
+    shown = "<topology sockets='1' dies='1' cores='2' threads='2'/>"
+    with Guest(shared_lab, "threads", IMAGE, vcpus=4, memory_mib=256, cpu=INTEL.format(topology=shown)) as guest:
+        threads = parse_description(guest.domain.XMLDesc()).topology.threads
+        assert threads == 2
+        for number in range(4):
+            core = frozenset(other for other in range(4) if other // threads == number // threads)
+            assert siblings(guest, number) == core
+        with managed(shared_lab, guest) as daemon:
+            daemon.wait(lambda domains: cooperates_with_two(domains[guest.name]), PATIENCE_S)
+            own = {0: frozenset({POOL[0]}), 1: frozenset({POOL[1]})}
+            expected = {**own, 2: frozenset(POOL), 3: frozenset(POOL)}
+            insist("vCPUs 0 and 1 have a pCPU each", lambda: allowed(guest) == expected, PATIENCE_S)
+            assert listed(guest) == expected
+
+
+def test_a_vcpu_enabled_alone_is_the_guests_next_cpu(shared_lab: PrivateLibvirt) -> None:
+    """vCPU 3 without 1 and 2 is the guest's CPU 1; both have a pCPU to themselves."""
+    with Guest(shared_lab, "alone", IMAGE, vcpus=1, max_vcpus=4, memory_mib=256) as guest:
+        guest.domain.setVcpu("3", 1, LIVE)
+        insist("the guest has it", lambda: guest.run(f"cat {SYSFS}/present").text.strip() == "0-1", PATIENCE_S)
+        assert guest.run(f"cat {SYSFS}/cpu1/firmware_node/path").text.strip().endswith("C003")
+        with managed(shared_lab, guest) as daemon:
+            daemon.wait(lambda domains: cooperates_with_two(domains[guest.name]), PATIENCE_S)
+            expected = {0: frozenset({POOL[0]}), 3: frozenset({POOL[1]})}
+            insist("each of them has a pCPU", lambda: allowed(guest) == expected, PATIENCE_S)
+            assert listed(guest) == expected

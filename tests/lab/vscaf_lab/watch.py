@@ -1,0 +1,81 @@
+"""What is seen of the host while two programs run on it: where they ran, at what pace, and who else was there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from types import TracebackType
+
+from vscaf_lab.host_load import HostLoad, HostLoadMeter, Reading, host_load
+from vscaf_lab.pace import PaceMeter, Paces, steady_seconds
+from vscaf_lab.processes import vcpu_threads
+from vscaf_lab.sampler import Sampler
+from vscaf_lab.timeline import Track, track
+
+BIN_S = 0.1  # of a timeline
+
+
+@dataclass
+class Watched:
+    """What was seen of the host during a run: where the programs (or their domains) ran, at what pace, its load."""
+
+    track: Track
+    paces: Paces
+    readings: Sequence[Reading]
+
+    def steady(self, domain: str, start_s: float, end_s: float, full_ns: float) -> float:
+        """Steady seconds of a domain from start to end."""
+        return steady_seconds(domain, self.track, self.paces, full_ns, (start_s, end_s))
+
+    def load(self, start_s: float, end_s: float) -> HostLoad:
+        """The host's load from start to end."""
+        return host_load(self.readings, (start_s, end_s))
+
+
+class Watch:
+    """Context manager: watches *pcpus* and the processes that run there; `watched()` after its end.
+
+    processes: name -> pid of what is measured. helpers: pids of the demo's own other processes. threads_of: which of a
+    process's threads the timeline shows.
+    """
+
+    def __init__(
+        self,
+        pcpus: Sequence[int],
+        processes: Mapping[str, int],
+        helpers: Iterable[int] = (),
+        threads_of: Callable[[int], Mapping[int, int]] = vcpu_threads,
+    ) -> None:
+        self._pcpus = pcpus
+        self._pace = PaceMeter(pcpus)
+        self._sampler = Sampler(processes, threads_of=threads_of)
+        self._measured = list(processes.values())
+        self._helpers = helpers
+        self._stack = ExitStack()
+        self._load: HostLoadMeter | None = None
+
+    def __enter__(self) -> Watch:
+        with ExitStack() as stack:
+            stack.enter_context(self._pace)
+            stack.enter_context(self._sampler)
+            self._load = HostLoadMeter(self._pcpus, [*self._measured, *self._pace.pids], self._helpers)
+            stack.enter_context(self._load)
+            self._stack = stack.pop_all()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stack.__exit__(kind, error, trace)
+
+    def add(self, name: str, pid: int) -> None:
+        """One more process that is measured, from its start."""
+        assert self._load is not None, "watch first"
+        self._sampler.add(name, pid)
+        self._load.add(pid)
+
+    def watched(self) -> Watched:
+        """All that was seen."""
+        assert self._load is not None, "watch first"
+        return Watched(track(self._sampler.samples, BIN_S), self._pace.paces, self._load.readings)
