@@ -1,5 +1,6 @@
 # `make demo` runs the demo, `make check` proves everything. Both install what they need first (root or sudo).
 # Variables: SETUP= (empty) leaves the distribution's packages alone; ARGS="-k name" goes to pytest or the demo.
+# VSCAF_EXPLORE=100: property tests and random histories take other examples than the same ones each time.
 
 SHELL := /bin/sh
 .DEFAULT_GOAL := help

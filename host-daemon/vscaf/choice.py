@@ -40,10 +40,14 @@ def _shown_domain(pool: HostPool, domain: ManagedDomain, newcomer_s: float, now_
         newcomer=domain.demand > 0 and now_s - domain.newcomer_since_s < newcomer_s,
         points=() if domain.faulty else domain.points,
     )
-    if domain.standing is None or not domain.standing.lost:
+    standing = domain.standing
+    if standing is None or not standing.lost:
         return state
-    # Nobody knows where it runs: it keeps what it was to have, and nobody else gets it.
-    return replace(state, minimum=max(1, len(has)), maximum=max(1, len(has)), demand=len(has), may_rest=not has)
+    # Nobody knows where it runs: it keeps all that it may run on, and nobody else gets that. Who was never brought to a
+    # partition may run anywhere: of that it keeps what it was to have.
+    keeps = standing.claim & pool.cpus if standing.placed else has
+    cpus = len({pool.topology.chunk_of[cpu] for cpu in keeps}) * pool.topology.chunk
+    return replace(state, minimum=max(1, cpus), maximum=max(1, cpus), demand=cpus, may_rest=not cpus)
 
 
 def chosen_policy(chosen: PolicyConfig, pool: PoolState) -> Policy:

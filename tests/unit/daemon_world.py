@@ -1,6 +1,7 @@
 """The real daemon over the simulated host in virtual time, with guests' agents that say what a test has them say."""
 
 import asyncio
+import itertools
 from collections.abc import Awaitable, Callable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Any
@@ -32,7 +33,8 @@ class Agent:
         self.news = news
         self.acknowledges = True
         self.acknowledged: int | None = None
-        self.generation = 1
+        self._hellos = itertools.count(1)
+        self.hello()
         self.bad_lines = 0
         self.connected = True
         self.condition = "connected"
@@ -43,6 +45,10 @@ class Agent:
         self.online: tuple[int, ...] | None = tuple(range(VCPUS))
         self.report: messages.Report | None = None
         self.says(0)
+
+    def hello(self) -> None:
+        """It has connected anew."""
+        self.generation = next(self._hellos)
 
     def says(self, demand: int, points: Sequence[Point] = (), team: int = VCPUS) -> None:
         program = messages.ReportedProcess(

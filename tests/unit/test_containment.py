@@ -412,3 +412,23 @@ def test_a_domain_that_can_never_be_pinned_keeps_nobody_from_its_partition(call,
         assert world.reach("evil").isdisjoint(world.reach("good"))
 
     in_world(work, "evil", "good", prepare=prepare, rules=MINIMUM)
+
+
+def test_who_cannot_be_moved_keeps_what_it_may_run_on_and_others_are_placed_beside_it():
+    """It was to leave its pCPUs when calls on it began to fail: nobody waits for them, and nobody gets them."""
+
+    async def work(world):
+        await asyncio.sleep(0.5)
+        world.computes("evil")
+        assert await world.until(lambda: world.domain("evil").state == "cooperating") >= 0
+        stays = world.held("evil")
+        world.host.trouble[world.keys["evil"]] = Trouble(frozenset(), HypervisorError("no"))
+        world.computes("evil", 0)
+        await asyncio.sleep(2)
+        await good_wakes(world)
+        assert world.held("evil") == stays
+        assert len(world.held("good")) == VCPUS
+        world.host.trouble.clear()
+        assert await world.until(lambda: not world.held("evil"), 200) >= 0
+
+    in_world(work, "evil", "good", rules=MINIMUM, cpus=2 + 2 * VCPUS)

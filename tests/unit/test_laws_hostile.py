@@ -122,7 +122,8 @@ class Floods:
 
     def __call__(self, world: World, name: str) -> None:
         for _ in range(self.times):
-            world.agents[name].generation += self.hellos
+            if self.hellos:
+                world.agents[name].hello()
             world.agents[name].news()
 
 
