@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from vscaf import clock
-from vscaf.eventlog import EventLog, Kind
+from vscaf.events import EventLog, Kind
 
 log = logging.getLogger(__name__)
 

@@ -4,7 +4,7 @@ import logging
 
 from vscaf.errors import DomainGone, HypervisorError, HypervisorUnreachable
 from vscaf.hypervisor.interface import Hypervisor
-from vscaf.hypervisor.values import DomainKey, DomainSeen, DomainSettings
+from vscaf.values import DomainKey, DomainSeen, DomainSettings
 
 log = logging.getLogger(__name__)
 

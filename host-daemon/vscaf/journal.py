@@ -22,7 +22,7 @@ from typing import IO
 import msgspec
 
 from vscaf.errors import UsageError, VscafError
-from vscaf.hypervisor.values import DomainKey, DomainSeen, DomainSettings
+from vscaf.values import DomainKey, DomainSeen, DomainSettings
 
 log = logging.getLogger(__name__)
 

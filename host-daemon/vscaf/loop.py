@@ -27,16 +27,16 @@ from vscaf.core.standing import Standing
 from vscaf.core.transition import Goal, Steps, Still, Timing, next_steps
 from vscaf.cpulist import format_cpu_list
 from vscaf.errors import HypervisorError
-from vscaf.eventlog import EventLog, Kind
+from vscaf.events import EventLog, Kind
 from vscaf.guest_words import agent_link
 from vscaf.hypervisor.interface import Hypervisor
-from vscaf.hypervisor.values import DomainKey, HostCpus
 from vscaf.journal import Journal
 from vscaf.learner import Learner
 from vscaf.managed import ManagedDomain
 from vscaf.pool import HostPool
 from vscaf.records import Records
 from vscaf.roster import Roster
+from vscaf.values import DomainKey, HostCpus
 
 log = logging.getLogger(__name__)
 

@@ -53,10 +53,10 @@ from vscaf.errors import HypervisorError, NotSupported
 from vscaf.giving_back import put_pins_back, unplug_again
 from vscaf.guest_words import GuestWords
 from vscaf.hypervisor.interface import Hypervisor
-from vscaf.hypervisor.values import DomainKey, DomainSeen, DomainSettings
 from vscaf.journal import FoundSettings, JournalEntry
 from vscaf.pool import HostPool
 from vscaf.rules import DomainRules
+from vscaf.values import DomainKey, DomainSeen, DomainSettings
 
 log = logging.getLogger(__name__)
 

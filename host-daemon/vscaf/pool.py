@@ -4,8 +4,8 @@ from vscaf.config import Config
 from vscaf.core.pins import host_layout
 from vscaf.core.standing import Ways
 from vscaf.core.topology import SmtMode, Topology, pool_topology, remaining_topology
-from vscaf.hypervisor.values import DomainSettings, HostCpus
 from vscaf.rules import DomainRules
+from vscaf.values import DomainSettings, HostCpus
 
 LEAST_SHARES = 2  # libvirt's "cpu_shares" is cgroup v1's shares, from 2 (default 1024), or v2's weight, from 1 (100)
 

@@ -7,10 +7,10 @@ from collections.abc import Callable, Mapping
 
 import msgspec
 
-from vscaf.eventlog import EventLog, Kind
-from vscaf.hypervisor.values import DomainKey
+from vscaf.events import EventLog, Kind
 from vscaf.journal import Journal, LeftAlone
 from vscaf.managed import ManagedDomain
+from vscaf.values import DomainKey
 
 log = logging.getLogger(__name__)
 

@@ -10,11 +10,11 @@ import msgspec
 from vscaf.config import Config
 from vscaf.errors import DomainGone, HypervisorError, UsageError, VscafError
 from vscaf.hypervisor.libvirt_host import LibvirtHost
-from vscaf.hypervisor.values import DomainSeen
 from vscaf.journal import Journal, JournalEntry, host_boot_id, lock_hypervisor
 from vscaf.managed import ManagedDomain
 from vscaf.pool import HostPool
 from vscaf.rules import DomainRules
+from vscaf.values import DomainSeen
 
 log = logging.getLogger(__name__)
 

@@ -18,15 +18,15 @@ from vscaf.core.foreign import foreign_changes
 from vscaf.core.standing import Affinity, Call, Look, Resume, Standing, State, Suspend
 from vscaf.cpulist import format_cpu_list
 from vscaf.errors import DomainGone, HypervisorError, VscafError
-from vscaf.eventlog import Kind
+from vscaf.events import Kind
 from vscaf.hypervisor.interface import Hypervisor
-from vscaf.hypervisor.values import DomainKey, DomainSeen, Rules
 from vscaf.journal import LeftAlone
 from vscaf.managed import ManagedDomain
 from vscaf.pool import HostPool
 from vscaf.records import Records
 from vscaf.rules import DomainRules, rules_for
 from vscaf.sight import infer
+from vscaf.values import DomainKey, DomainSeen, Rules
 
 log = logging.getLogger(__name__)
 

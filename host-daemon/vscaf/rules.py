@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from vscaf.config import Config, DomainConfig
-from vscaf.hypervisor.values import Rules
+from vscaf.values import Rules
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,14 +15,14 @@ from vscaf.config import Config
 from vscaf.control import ControlServer
 from vscaf.control.peers import group_id
 from vscaf.errors import UsageError
-from vscaf.eventlog import EventLog, Kind
+from vscaf.events import EventLog, Kind
 from vscaf.guard_keeper import GuardKeeper, feed_watchdog
 from vscaf.hypervisor.libvirt_host import LibvirtHost
-from vscaf.hypervisor.values import DomainKey
 from vscaf.journal import Journal, host_boot_id, lock_hypervisor
 from vscaf.loop import Daemon
 from vscaf.metrics import MetricsServer, MetricsText
 from vscaf.operations import Operations
+from vscaf.values import DomainKey
 
 
 async def serve(config: Config) -> int:

@@ -16,7 +16,7 @@ from vscaf.config import Config
 from vscaf.control.messages import DomainStatus, ProcessStatus, RulesStatus, SpeedupStatus, Status
 from vscaf.core.decide import Decision
 from vscaf.cpulist import format_cpu_list
-from vscaf.hypervisor.values import DomainKey, DomainSeen
+from vscaf.values import DomainKey, DomainSeen
 
 LOSSES = ("inflation", "fork", "dispatch", "barrier", "steal")
 NOT_RUNNING = "not running"

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from vscaf.hypervisor.libvirt_host import LibvirtHost
-from vscaf.hypervisor.values import DomainKey, DomainSeen
+from vscaf.values import DomainKey, DomainSeen
 from vscaf_lab.polling import HANG_S
 
 from .faults import Faults

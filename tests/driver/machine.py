@@ -14,11 +14,11 @@ from vscaf import clock
 from vscaf.config import Config, DomainConfig, PolicyConfig
 from vscaf.core.plan import plan
 from vscaf.errors import HypervisorError, VscafError
-from vscaf.hypervisor.values import DomainKey
 from vscaf.journal import Journal
 from vscaf.loop import Daemon
 from vscaf.managed import ManagedDomain
 from vscaf.operations import Operations
+from vscaf.values import DomainKey
 from vscaf_lab.polling import HANG_S
 from vscaf_policies.gang import gang
 

@@ -10,7 +10,7 @@ from typing import Any
 from vscaf import clock
 from vscaf.agentlink import messages
 from vscaf.hypervisor.libvirt_host import LibvirtHost
-from vscaf.hypervisor.values import DomainSeen
+from vscaf.values import DomainSeen
 
 
 class Agent:

@@ -8,7 +8,7 @@ import pytest
 from vscaf.errors import HypervisorUnreachable, UsageError
 from vscaf.hypervisor.libvirt_host import LibvirtHost
 from vscaf.hypervisor.metadata import NAMESPACE
-from vscaf.hypervisor.values import Rules, RunState
+from vscaf.values import Rules, RunState
 
 from .faults import Faults
 from .hosts import Rig, with_host

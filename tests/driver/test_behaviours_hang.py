@@ -9,7 +9,7 @@ import pytest
 from vscaf.errors import DomainGone, HypervisorError, HypervisorUnreachable
 from vscaf.hypervisor import libvirt_host
 from vscaf.hypervisor.calls import Call
-from vscaf.hypervisor.values import RunState
+from vscaf.values import RunState
 
 from .hosts import TIMEOUT_S, Rig, with_host
 

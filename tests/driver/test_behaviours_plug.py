@@ -6,7 +6,7 @@ from pathlib import Path
 import libvirt
 import pytest
 from vscaf.errors import DomainGone, HypervisorError, HypervisorUnreachable, NotSupported
-from vscaf.hypervisor.values import Plugged, PlugOutcome, RunState
+from vscaf.values import Plugged, PlugOutcome, RunState
 
 from .hosts import Rig, with_host
 

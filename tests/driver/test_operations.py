@@ -11,12 +11,12 @@ import pytest
 from vscaf.config import DomainConfig, PolicyConfig
 from vscaf.errors import HypervisorError, UsageError, VscafError
 from vscaf.hypervisor.libvirt_host import LibvirtHost
-from vscaf.hypervisor.values import Rules
 from vscaf.journal import Journal, lock_hypervisor
 from vscaf.loop import Daemon
 from vscaf.operations import Operations
 from vscaf.restore import restore_from_journal
 from vscaf.rules import DomainRules, rules_for
+from vscaf.values import Rules
 from vscaf_lab.polling import HANG_S
 
 from .faults import Faults

@@ -11,7 +11,7 @@ import msgspec
 from vscaf.control import ControlServer
 from vscaf.control.messages import DomainStatus, Status
 from vscaf.errors import UsageError, VscafError
-from vscaf.eventlog import EventLog
+from vscaf.events import EventLog
 from vscaf_lab.polling import HANG_S
 
 

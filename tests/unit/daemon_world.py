@@ -8,13 +8,13 @@ from typing import Any
 
 from vscaf.agentlink import messages
 from vscaf.config import Config, DomainConfig, PolicyConfig
-from vscaf.eventlog import Event
+from vscaf.events import Event
 from vscaf.hypervisor.simulated import Latencies, SimulatedHost
-from vscaf.hypervisor.values import DomainKey, DomainSeen, HostCpus
 from vscaf.loop import Daemon
 from vscaf.managed import ManagedDomain
 from vscaf.simulate.run import MemoryJournal
 from vscaf.simulate.virtual_time import run_virtual
+from vscaf.values import DomainKey, DomainSeen, HostCpus
 
 Point = tuple[int, float, float]
 """Size, speedup, standard error."""

@@ -8,10 +8,10 @@ from vscaf.config import Config
 from vscaf.core.standing import Affinity, Standing, Ways
 from vscaf.core.transition import Goal
 from vscaf.hypervisor.simulated import SimulatedHost
-from vscaf.hypervisor.values import DomainKey, DomainSeen, HostCpus, RunState
 from vscaf.managed import ManagedDomain
 from vscaf.pool import HostPool
 from vscaf.rules import DomainRules
+from vscaf.values import DomainKey, DomainSeen, HostCpus, RunState
 
 NUMBERS = frozenset(range(4))
 CPUS = HostCpus(NUMBERS, tuple(frozenset({cpu}) for cpu in NUMBERS), dict.fromkeys(NUMBERS, 0))

@@ -13,9 +13,9 @@ from vscaf.core.blame import MOST_TRIES
 from vscaf.core.decide import DecideMemory
 from vscaf.errors import HypervisorError
 from vscaf.hypervisor.simulated import Latencies
-from vscaf.hypervisor.values import Rules
 from vscaf.learner import Learner
 from vscaf.operations import Operations
+from vscaf.values import Rules
 from vscaf_policies import DomainState, PoolState, SpeedupPoint
 from vscaf_policies.equipartition import equipartition
 from vscaf_policies.state import exploring

@@ -19,7 +19,7 @@ from vscaf.control import server as server_module
 from vscaf.control.messages import BODY_LIMIT_BYTES, ENDPOINTS, Status
 from vscaf.control.schema import schema, schema_text
 from vscaf.errors import UsageError, VscafError
-from vscaf.eventlog import EventLog, Kind
+from vscaf.events import EventLog, Kind
 from vscaf_lab.polling import HANG_S
 from vscaf_lab.polling import soon as until
 

@@ -16,7 +16,7 @@ from vscaf.control import ControlServer, NoDaemon, ask_status, tell
 from vscaf.control import server as server_module
 from vscaf.control.peers import Access, AccessRules, Peer, peer_of
 from vscaf.errors import UsageError, VscafError
-from vscaf.eventlog import EventLog
+from vscaf.events import EventLog
 from vscaf_lab.polling import HANG_S
 from vscaf_lab.polling import soon as until
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from vscaf.core.pins import HostLayout, guest_numbering, host_layout, matched, vcpu_pins, worth
-from vscaf.hypervisor.values import GuestCell, GuestTopology, HostCpus
+from vscaf.values import GuestCell, GuestTopology, HostCpus
 
 PARTITION = st.frozensets(st.integers(0, 15), min_size=1, max_size=8)
 

@@ -10,7 +10,7 @@ from vscaf.core.topology import SmtMode, Topology, pool_topology, remaining_topo
 from vscaf.cpulist import parse_cpu_list
 from vscaf.errors import UsageError
 from vscaf.hypervisor.capabilities import parse_capabilities
-from vscaf.hypervisor.values import HostCpus
+from vscaf.values import HostCpus
 
 
 def cpus(text):

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from vscaf.hypervisor.descriptions import AGE_S, RETRY_S, Descriptions
 from vscaf.hypervisor.domain_xml import parse_description
-from vscaf.hypervisor.values import DomainKey, Rules
+from vscaf.values import DomainKey, Rules
 
 KEY, OTHER = DomainKey("uuid-a", 1), DomainKey("uuid-b", 2)
 PLAIN = parse_description("<domain type='kvm'/>")

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from vscaf.eventlog import Event, EventLog, Kind
+from vscaf.events import Event, EventLog, Kind
 from vscaf_lab.polling import HANG_S
 
 
@@ -19,7 +19,7 @@ def noon() -> datetime:
 
 def test_an_event_as_json_and_as_a_line_of_the_log(caplog: pytest.LogCaptureFixture) -> None:
     events = EventLog(now=noon)
-    with caplog.at_level(logging.INFO, logger="vscaf.eventlog"):
+    with caplog.at_level(logging.INFO, logger="vscaf.events"):
         event = events.record(Kind.ALLOCATION, "a", before="0-3", after="0-1", why="b computes now", gain=0.25)
     assert json.loads(msgspec.json.encode(event)) == {
         "number": 1,
@@ -38,7 +38,7 @@ def test_an_event_as_json_and_as_a_line_of_the_log(caplog: pytest.LogCaptureFixt
 
 @pytest.mark.parametrize(("kind", "level"), [("unknown", "WARNING"), (Kind.FOREIGN, "WARNING"), ("allocation", "INFO")])
 def test_what_somebody_should_look_at_is_a_warning(kind: str, level: str, caplog: pytest.LogCaptureFixture) -> None:
-    with caplog.at_level(logging.INFO, logger="vscaf.eventlog"):
+    with caplog.at_level(logging.INFO, logger="vscaf.events"):
         EventLog().record(kind, None)
     assert [record.levelname for record in caplog.records] == [level]
 

@@ -8,7 +8,7 @@ import pytest
 from vscaf.errors import DomainGone, HypervisorError, HypervisorUnreachable
 from vscaf.giving_back import put_pins_back
 from vscaf.hypervisor.simulated import SimulatedHost
-from vscaf.hypervisor.values import DomainKey, DomainSettings, HostCpus
+from vscaf.values import DomainKey, DomainSettings, HostCpus
 
 NUMBERS = frozenset(range(4))
 CPUS = HostCpus(NUMBERS, tuple(frozenset({cpu}) for cpu in NUMBERS), dict.fromkeys(NUMBERS, 0))

@@ -11,10 +11,10 @@ from pathlib import Path
 import msgspec
 import pytest
 from vscaf.errors import UsageError
-from vscaf.eventlog import EventLog
-from vscaf.hypervisor.values import DomainSettings
+from vscaf.events import EventLog
 from vscaf.journal import FoundSettings, Journal, JournalEntry, JournalError, LeftAlone, Lock
 from vscaf.records import Records
+from vscaf.values import DomainSettings
 
 FOUND = DomainSettings(2, {0: frozenset({0, 1}), 1: frozenset({1})}, frozenset({0, 1}), 1024)
 ENTRY = JournalEntry(name="a", uuid="u", run_id=3, found=FoundSettings.of(FOUND), partition=[1], reach=[1])

@@ -12,10 +12,10 @@ from vscaf.core.decide import DecideMemory, decide
 from vscaf.core.explore import explore
 from vscaf.core.standing import State
 from vscaf.hypervisor.simulated import SimulatedHost
-from vscaf.hypervisor.values import HostCpus
 from vscaf.journal import Journal
 from vscaf.learner import FIRST_TRANSITION_S, MOST_FITS, MOST_TRANSITION_S, Learner
 from vscaf.loop import Daemon
+from vscaf.values import HostCpus
 from vscaf_policies import DomainState, PoolState, SpeedupPoint, estimates
 from vscaf_policies.equipartition import equipartition
 from vscaf_policies.max_speedup_fitted import max_speedup_fitted

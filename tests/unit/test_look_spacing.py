@@ -15,10 +15,10 @@ from vscaf.agentlink.messages import Report
 from vscaf.core.standing import Affinity, Standing, Ways
 from vscaf.core.transition import Goal
 from vscaf.hypervisor.simulated import SimulatedHost
-from vscaf.hypervisor.values import DomainKey, DomainSeen, HostCpus, RunState
 from vscaf.managed import ManagedDomain
 from vscaf.rules import DomainRules
 from vscaf.sight import USAGE_WINDOW_S, infer
+from vscaf.values import DomainKey, DomainSeen, HostCpus, RunState
 
 PERIOD_S = 0.25
 CPUS = 8

@@ -9,11 +9,11 @@ from vscaf.core.standing import Affinity, Standing
 from vscaf.core.transition import Goal
 from vscaf.core.trust import DISTRUSTED_PERIODS, TRUSTED_PERIODS
 from vscaf.hypervisor.simulated import SimulatedHost
-from vscaf.hypervisor.values import DomainKey, DomainSeen, DomainSettings, HostCpus, RunState
 from vscaf.journal import FoundSettings, JournalEntry
 from vscaf.managed import ManagedDomain
 from vscaf.pool import HostPool
 from vscaf.rules import DomainRules
+from vscaf.values import DomainKey, DomainSeen, DomainSettings, HostCpus, RunState
 
 SEEN = DomainSeen(
     DomainKey("u", 1), "a", accelerated=True, state=RunState.RUNNING, vcpus=2, vcpus_maximum=2, vcpu_time_s={}

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from vscaf.errors import HypervisorError
 from vscaf.hypervisor.domain_xml import MOST_CHARACTERS, parse_description
 from vscaf.hypervisor.metadata import NAMESPACE, BadRules, parse_rules
-from vscaf.hypervisor.values import GuestCell, GuestTopology, Rules
+from vscaf.values import GuestCell, GuestTopology, Rules
 
 
 def metadata(attributes: str, *, name: str = "partition", content: str = "", namespace: str = NAMESPACE) -> str:

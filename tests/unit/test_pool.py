@@ -4,8 +4,8 @@ from pathlib import Path
 
 from vscaf.config import Config, load_config
 from vscaf.core.topology import Topology
-from vscaf.hypervisor.values import HostCpus
 from vscaf.pool import HostPool
+from vscaf.values import HostCpus
 
 CORES = tuple(frozenset({cpu}) for cpu in range(4))
 

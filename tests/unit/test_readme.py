@@ -6,7 +6,7 @@ from pathlib import Path
 from click import Group
 from vscaf.cli import main
 from vscaf.control.messages import ENDPOINTS
-from vscaf.eventlog import Kind
+from vscaf.events import Kind
 from vscaf.metrics import STATES, MetricsText
 from vscaf.status import NOT_RUNNING
 

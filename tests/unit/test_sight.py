@@ -11,10 +11,10 @@ from vscaf.agentlink.link import AgentLink
 from vscaf.agentlink.messages import Report, ReportedPoint, ReportedProcess
 from vscaf.core.standing import Affinity, Standing, Ways
 from vscaf.hypervisor.simulated import SimulatedHost
-from vscaf.hypervisor.values import DomainKey, DomainSeen, HostCpus, RunState
 from vscaf.managed import ManagedDomain
 from vscaf.rules import DomainRules
 from vscaf.sight import infer
+from vscaf.values import DomainKey, DomainSeen, HostCpus, RunState
 
 START_S = 1000.0
 PERIOD_S = 0.25

@@ -9,7 +9,6 @@ import pytest
 from vscaf.agentlink import messages
 from vscaf.agentlink.interface import Link
 from vscaf.hypervisor.simulated import Latencies
-from vscaf.hypervisor.values import RunState
 from vscaf.simulate.curves import Perfect
 from vscaf.simulate.guest_link import LEAST_ERROR, GuestLink, Learned
 from vscaf.simulate.guests import Guest, World
@@ -18,6 +17,7 @@ from vscaf.simulate.machine import SpeedModel, host_cpus
 from vscaf.simulate.scenario import Guest as GuestTable
 from vscaf.simulate.scenario import Host, LatencySeconds, Noise, Scenario
 from vscaf.simulate.virtual_time import run_virtual
+from vscaf.values import RunState
 
 
 def test_claims_miss_the_truth_by_what_they_say() -> None:

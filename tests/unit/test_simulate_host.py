@@ -7,12 +7,12 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from vscaf.hypervisor.simulated import Latencies, SimulatedHost
-from vscaf.hypervisor.values import DomainKey, RunState
 from vscaf.simulate.curves import formula_curve
 from vscaf.simulate.host import CrowdedHost
 from vscaf.simulate.machine import Computing, SpeedModel, host_cpus
 from vscaf.simulate.scenario import Host, Perfect
 from vscaf.simulate.virtual_time import run_virtual
+from vscaf.values import DomainKey, RunState
 
 MACHINE = Host(pcpus=6)
 CPUS = host_cpus(MACHINE)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from vscaf.core.decide import DecideMemory, Decision
-from vscaf.eventlog import Kind
+from vscaf.events import Kind
 from vscaf.hypervisor.simulated import Latencies
 from vscaf.managed import ManagedDomain
 from vscaf.simulate.curves import Perfect

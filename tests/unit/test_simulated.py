@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from vscaf.errors import DomainGone, HypervisorError, HypervisorUnreachable, NotSupported
 from vscaf.hypervisor.simulated import Latencies, SimulatedHost
-from vscaf.hypervisor.values import DomainKey, HostCpus, PlugOutcome, RunState
+from vscaf.values import DomainKey, HostCpus, PlugOutcome, RunState
 
 
 def host_of(cpus: int) -> HostCpus:

@@ -12,13 +12,13 @@ import pytest
 from vscaf.config import Config, DomainConfig
 from vscaf.errors import HypervisorUnreachable, VscafError
 from vscaf.hypervisor.simulated import SimulatedHost
-from vscaf.hypervisor.values import DomainKey, DomainSeen, HostCpus, RunState
 from vscaf.journal import FoundSettings, Journal, JournalEntry
 from vscaf.loop import Daemon
 from vscaf.managed import ManagedDomain
 from vscaf.operations import Operations
 from vscaf.pool import HostPool
 from vscaf.rules import DomainRules
+from vscaf.values import DomainKey, DomainSeen, HostCpus, RunState
 
 NUMBERS = frozenset(range(10))
 CPUS = HostCpus(NUMBERS, tuple(frozenset({cpu}) for cpu in NUMBERS), dict.fromkeys(NUMBERS, 0))

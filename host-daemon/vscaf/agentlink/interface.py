@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
 
 from vscaf.agentlink import messages
-from vscaf.hypervisor.values import DomainSeen
+from vscaf.values import DomainSeen
 
 
 class Link(Protocol):

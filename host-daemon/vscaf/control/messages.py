@@ -6,7 +6,7 @@ import msgspec
 from msgspec import Meta
 
 from vscaf.control.peers import Access
-from vscaf.eventlog import Event
+from vscaf.events import Event
 
 BODY_LIMIT_BYTES = 65536
 

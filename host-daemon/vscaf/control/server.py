@@ -32,7 +32,7 @@ from vscaf.control.peers import Access, AccessRules, Peer, group_id, peer_of
 from vscaf.control.schema import schema
 from vscaf.doors import Admission, Door
 from vscaf.errors import UsageError, VscafError
-from vscaf.eventlog import EventLog
+from vscaf.events import EventLog
 
 log = logging.getLogger(__name__)
 

@@ -5,7 +5,7 @@ from xml.etree import ElementTree
 
 from vscaf.cpulist import parse_cpu_list
 from vscaf.errors import HypervisorError
-from vscaf.hypervisor.values import HostCpus
+from vscaf.values import HostCpus
 
 
 def parse_capabilities(xml: str, online: frozenset[int]) -> HostCpus:

@@ -5,7 +5,7 @@ from collections.abc import Container
 from dataclasses import dataclass
 
 from vscaf.hypervisor.domain_xml import Description
-from vscaf.hypervisor.values import DomainKey, Rules
+from vscaf.values import DomainKey, Rules
 
 RETRY_S = 1.0
 AGE_S = 30.0  # how old one gets where the driver does not tell of every change

@@ -7,7 +7,7 @@ from typing import Any, Protocol
 import libvirt
 
 from vscaf.hypervisor.connection import NOT_SUPPORTED
-from vscaf.hypervisor.values import DomainKey
+from vscaf.values import DomainKey
 
 log = logging.getLogger(__name__)
 

@@ -8,7 +8,7 @@ from xml.etree import ElementTree
 from vscaf.cpulist import parse_cpu_list
 from vscaf.errors import HypervisorError
 from vscaf.hypervisor.metadata import BadRules, parse_rules
-from vscaf.hypervisor.values import GuestCell, GuestTopology, Rules
+from vscaf.values import GuestCell, GuestTopology, Rules
 
 AGENT_PORT = "org.vscaf.agent.0"
 MOST_CHARACTERS = 4 * 1024 * 1024  # libvirt's own limit of a string on the wire

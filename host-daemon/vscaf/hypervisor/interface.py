@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Protocol
 
-from vscaf.hypervisor.values import DomainKey, DomainSeen, DomainSettings, HostCpus, Plugged
+from vscaf.values import DomainKey, DomainSeen, DomainSettings, HostCpus, Plugged
 
 
 class Hypervisor(Protocol):

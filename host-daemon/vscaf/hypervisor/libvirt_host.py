@@ -23,7 +23,7 @@ from vscaf.hypervisor.probe import refuse_unusable
 from vscaf.hypervisor.run_starts import RunStarts
 from vscaf.hypervisor.settings import read_settings
 from vscaf.hypervisor.suspending import resume_domain, suspend_domain
-from vscaf.hypervisor.values import DomainKey, DomainSeen, DomainSettings, HostCpus, Plugged
+from vscaf.values import DomainKey, DomainSeen, DomainSettings, HostCpus, Plugged
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")

@@ -14,7 +14,7 @@ import libvirt
 from vscaf.errors import HypervisorError
 from vscaf.hypervisor.calls import Call
 from vscaf.hypervisor.connection import NOT_SUPPORTED
-from vscaf.hypervisor.values import DomainKey, RunState
+from vscaf.values import DomainKey, RunState
 
 ACTIVE = libvirt.VIR_CONNECT_GET_ALL_DOMAINS_STATS_ACTIVE
 NOWAIT = libvirt.VIR_CONNECT_GET_ALL_DOMAINS_STATS_NOWAIT

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable
 from xml.etree import ElementTree
 
-from vscaf.hypervisor.values import Rules
+from vscaf.values import Rules
 
 NAMESPACE = "https://vscaf.org/xmlns/partition/1"
 MOST_CPUS = 65535

@@ -10,7 +10,7 @@ from vscaf.errors import HypervisorUnreachable, NotSupported
 from vscaf.hypervisor.calls import Call
 from vscaf.hypervisor.connection import NOT_PERMITTED, NOT_SUPPORTED, UNREACHABLE
 from vscaf.hypervisor.domain_xml import parse_description
-from vscaf.hypervisor.values import Plugged, PlugOutcome
+from vscaf.values import Plugged, PlugOutcome
 
 LIVE = libvirt.VIR_DOMAIN_AFFECT_LIVE
 SLOTS = 4  # libvirtd has 20 threads, and each of these calls may keep one for as long as a QEMU hangs

@@ -8,7 +8,7 @@ from vscaf.hypervisor.connection import NOT_SUPPORTED
 from vscaf.hypervisor.domain_xml import parse_description
 from vscaf.hypervisor.listing import LIVE
 from vscaf.hypervisor.masks import mask_cpus
-from vscaf.hypervisor.values import DomainSettings
+from vscaf.values import DomainSettings
 
 
 def read_settings(domain: Any) -> DomainSettings:

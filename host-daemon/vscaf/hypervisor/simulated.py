@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from uuid import NAMESPACE_DNS, uuid5
 
 from vscaf.errors import DomainGone, HypervisorError, NotSupported
-from vscaf.hypervisor.values import (
+from vscaf.values import (
     DomainKey,
     DomainSeen,
     DomainSettings,

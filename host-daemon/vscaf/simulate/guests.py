@@ -7,11 +7,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from vscaf.agentlink import messages
-from vscaf.hypervisor.values import DomainKey, Rules, RunState
 from vscaf.simulate.guest_link import LEAST_ERROR, MEMORY, GuestLink, Learned
 from vscaf.simulate.host import CrowdedHost
 from vscaf.simulate.machine import Computing, SpeedModel
 from vscaf.simulate.scenario import GuestPlan, LatencySeconds, Noise, PhasePlan
+from vscaf.values import DomainKey, Rules, RunState
 
 IDLE_S = 0.5
 """An agent's demand falls to none after two idle periods of 0.25 s."""

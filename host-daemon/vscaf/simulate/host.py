@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from vscaf.hypervisor.simulated import LEAST, ROUNDS, Latencies, SimulatedHost, _areas, _Crowd, _crowds, _share
-from vscaf.hypervisor.values import DomainKey, DomainSeen, HostCpus, Plugged, RunState
 from vscaf.simulate.virtual_time import RESOLUTION_S
+from vscaf.values import DomainKey, DomainSeen, HostCpus, Plugged, RunState
 
 MOST_GOOD = 8192
 """Sets of pins that are remembered."""

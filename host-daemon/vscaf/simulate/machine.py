@@ -5,9 +5,9 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from vscaf.hypervisor.values import HostCpus
 from vscaf.simulate.curves import Curve
 from vscaf.simulate.scenario import Host
+from vscaf.values import HostCpus
 
 REMOTE_DISTANCE = 21
 """Between NUMA nodes, 10 being local: what firmware of two-socket machines commonly says."""

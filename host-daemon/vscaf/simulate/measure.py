@@ -8,11 +8,11 @@ from datetime import UTC, datetime
 
 from vscaf.core.decide import Decision
 from vscaf.core.standing import State
-from vscaf.eventlog import Event, EventLog, Kind
-from vscaf.hypervisor.values import DomainKey
+from vscaf.events import Event, EventLog, Kind
 from vscaf.managed import ManagedDomain
 from vscaf.simulate.host import CrowdedHost
 from vscaf.simulate.result import Moment
+from vscaf.values import DomainKey
 
 FEW_GUESTS, MOST_MOMENTS = 32, 1000
 """With more guests than the former, changes are written down at most so often in a run."""

@@ -19,7 +19,6 @@ from vscaf.agentlink.interface import Link
 from vscaf.config import Config, PolicyConfig
 from vscaf.core.decide import Decision
 from vscaf.hypervisor.simulated import DEFAULT_SHARES, Latencies
-from vscaf.hypervisor.values import DomainKey, DomainSeen
 from vscaf.journal import Journal
 from vscaf.loop import Daemon
 from vscaf.simulate.guests import Guest, Tally, World
@@ -29,6 +28,7 @@ from vscaf.simulate.measure import Diary, ErrorWords, Laws
 from vscaf.simulate.result import GuestResult, Run
 from vscaf.simulate.scenario import GuestPlan, Scenario
 from vscaf.simulate.virtual_time import run_virtual
+from vscaf.values import DomainKey, DomainSeen
 
 PROGRESS_STEPS = 100
 GC_THRESHOLDS = (100_000, 50, 1000)

@@ -29,9 +29,9 @@ from vscaf.agentlink.link import CONNECTED, AgentLink
 from vscaf.config import Config, DomainConfig, PolicyConfig
 from vscaf.hypervisor.libvirt_host import LibvirtHost
 from vscaf.hypervisor.simulated import SimulatedHost
-from vscaf.hypervisor.values import HostCpus
 from vscaf.journal import Journal
 from vscaf.loop import Daemon
+from vscaf.values import HostCpus
 
 from .agent import cpu_seconds
 from .report import Report, Result, median_interval
