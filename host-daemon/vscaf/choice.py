@@ -7,7 +7,7 @@ from vscaf_policies import DomainState, Policy, PolicyError, PoolState
 from vscaf_policies.registry import load_policy
 
 from vscaf.config import PolicyConfig
-from vscaf.core.decide import decide
+from vscaf.core.decide.decision import decide
 from vscaf.errors import UsageError
 from vscaf.managed import ManagedDomain
 from vscaf.pool import HostPool

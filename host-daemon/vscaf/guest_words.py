@@ -8,7 +8,7 @@ from pathlib import Path
 from vscaf.agentlink.interface import Link
 from vscaf.agentlink.link import AgentLink
 from vscaf.agentlink.messages import Allocate
-from vscaf.core.standing import Told
+from vscaf.core.reconcile.state import Told
 from vscaf.values import DomainSeen
 
 GUEST_DEADLINE_SHARE = 0.6  # of the deadline: the guest still has to offline CPUs after its sections have ended

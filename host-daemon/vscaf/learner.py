@@ -8,11 +8,11 @@ from vscaf_policies import DomainState, Policy, PoolState, SpeedupPoint
 from vscaf_policies.bounds import limited_claims
 from vscaf_policies.equipartition import equipartition
 
-from vscaf.core.blame import without_the_failing
-from vscaf.core.damping import Damping, learns, with_allocations
-from vscaf.core.decide import DecideMemory, Decision, decide
-from vscaf.core.explore import ExploreMemory, ExploreSettings, explore, unvaried
-from vscaf.core.standing import State
+from vscaf.core.decide.damping import Damping, learns, with_allocations
+from vscaf.core.decide.decision import DecideMemory, Decision, decide
+from vscaf.core.decide.explore import ExploreMemory, ExploreSettings, explore, unvaried
+from vscaf.core.fault_isolation import without_the_failing
+from vscaf.core.reconcile.state import State
 
 FIRST_TRANSITION_S = 0.5
 """What a transition is taken to last before one was seen."""

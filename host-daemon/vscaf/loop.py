@@ -19,12 +19,12 @@ from vscaf.choice import chosen_policy, shown_pool
 from vscaf.config import Config, PolicyConfig
 from vscaf.containment import STEPS
 from vscaf.core.backoff import Backoff
-from vscaf.core.blame import without_the_failing
-from vscaf.core.decide import DecideMemory, Decision
-from vscaf.core.invariants import check_partitions
-from vscaf.core.placement import place
-from vscaf.core.standing import Standing
-from vscaf.core.transition import Goal, Steps, Still, Timing, next_steps
+from vscaf.core.decide.decision import DecideMemory, Decision
+from vscaf.core.fault_isolation import without_the_failing
+from vscaf.core.place.invariants import check_partitions
+from vscaf.core.place.placement import place
+from vscaf.core.reconcile.state import Standing
+from vscaf.core.reconcile.steps import Goal, Steps, Still, Timing, next_steps
 from vscaf.cpulist import format_cpu_list
 from vscaf.errors import HypervisorError
 from vscaf.events import EventLog, Kind

@@ -1,6 +1,6 @@
 """One managed domain: what is known of it, and the calls on it.
 
-What to do and when is decided in core/transition.py; this carries it out. A call that fails leaves the domain's
+What to do and when is decided in core/reconcile/steps.py; this carries it out. A call that fails leaves the domain's
 standing saying so; it is never repeated here.
 """
 
@@ -16,10 +16,19 @@ from vscaf.agentlink.interface import Link
 from vscaf.agentlink.link import STALE_REPORT_S
 from vscaf.containment import Fault
 from vscaf.core.backoff import Backoff
-from vscaf.core.curve import Curves
-from vscaf.core.demand import DemandMemory
-from vscaf.core.pins import guest_numbering
-from vscaf.core.standing import (
+from vscaf.core.model.curve_memory import Curves
+from vscaf.core.model.demand import DemandMemory
+from vscaf.core.model.trust import (
+    DemandHistory,
+    HostSight,
+    Steadiness,
+    WordHistory,
+    believed_online,
+    judged,
+    steadiness,
+)
+from vscaf.core.reconcile.pins import guest_numbering
+from vscaf.core.reconcile.state import (
     LOST_FAILURES,
     Affinity,
     Apply,
@@ -39,16 +48,7 @@ from vscaf.core.standing import (
     suspended,
     woken,
 )
-from vscaf.core.transition import Goal
-from vscaf.core.trust import (
-    DemandHistory,
-    HostSight,
-    Steadiness,
-    WordHistory,
-    believed_online,
-    judged,
-    steadiness,
-)
+from vscaf.core.reconcile.steps import Goal
 from vscaf.errors import HypervisorError, NotSupported
 from vscaf.giving_back import put_pins_back, unplug_again
 from vscaf.guest_words import GuestWords
@@ -72,9 +72,9 @@ class ManagedDomain:
     None: nothing is decided yet. `state`: in a word.
     `left_alone`: why it is not managed although it could be; empty: it is. `listed`: the configuration or its metadata
     want it managed. `given_back`: as found, and nothing of it is to stay in the journal. `spared`: parts (see
-    core/foreign.py) that somebody else has changed, and that are left as they are. `maximum`: the most pCPUs that it
-    may have. `vcpus_asked`: what was last asked for of a plug or an unplug. `waiting`: why it gets no pCPU although it
-    has demand; empty: it does, or has none. `switched_at_s`: when it was last suspended or resumed.
+    core/reconcile/drift.py) that somebody else has changed, and that are left as they are. `maximum`: the most pCPUs
+    that it may have. `vcpus_asked`: what was last asked for of a plug or an unplug. `waiting`: why it gets no pCPU
+    although it has demand; empty: it does, or has none. `switched_at_s`: when it was last suspended or resumed.
     `outdated_entry`: what the journal says, under its key, of an earlier run. `fault`: see containment.py. `retry`:
     when it may be adopted or given back again. `giving_back`: that is under way.
     """

@@ -1,9 +1,9 @@
 """The pool that the configuration names, on the host as it is now."""
 
 from vscaf.config import Config
-from vscaf.core.pins import host_layout
-from vscaf.core.standing import Ways
-from vscaf.core.topology import SmtMode, Topology, pool_topology, remaining_topology
+from vscaf.core.place.topology import SmtMode, Topology, pool_topology, remaining_topology
+from vscaf.core.reconcile.pins import host_layout
+from vscaf.core.reconcile.state import Ways
 from vscaf.rules import DomainRules
 from vscaf.values import DomainSettings, HostCpus
 

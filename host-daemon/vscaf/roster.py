@@ -14,8 +14,8 @@ from vscaf.agentlink.interface import Link, LinkMaker
 from vscaf.config import Config
 from vscaf.containment import Containment
 from vscaf.core.backoff import Backoff
-from vscaf.core.foreign import foreign_changes
-from vscaf.core.standing import Affinity, Call, Look, Resume, Standing, State, Suspend
+from vscaf.core.reconcile.drift import foreign_changes
+from vscaf.core.reconcile.state import Affinity, Call, Look, Resume, Standing, State, Suspend
 from vscaf.cpulist import format_cpu_list
 from vscaf.errors import DomainGone, HypervisorError, VscafError
 from vscaf.events import Kind

@@ -5,10 +5,10 @@ from collections.abc import Mapping
 from vscaf_policies import SpeedupPoint
 
 from vscaf.agentlink.messages import ReportedProcess
-from vscaf.core.curve import domain_points, recall, remember, renewed
-from vscaf.core.demand import HostUsage, after_window, demand_now, repeats_itself, sleeps_on
-from vscaf.core.model import low_pass
-from vscaf.core.trust import (
+from vscaf.core.model.curve_memory import domain_points, recall, remember, renewed
+from vscaf.core.model.demand import HostUsage, after_window, demand_now, repeats_itself, sleeps_on
+from vscaf.core.model.scaf import low_pass
+from vscaf.core.model.trust import (
     believed_demand,
     believed_points,
     believed_weight,

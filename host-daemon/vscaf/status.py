@@ -14,7 +14,7 @@ from vscaf.agentlink.link import CONNECTED, STALE, condition_of
 from vscaf.agentlink.messages import ReportedProcess
 from vscaf.config import Config
 from vscaf.control.messages import DomainStatus, ProcessStatus, RulesStatus, SpeedupStatus, Status
-from vscaf.core.decide import Decision
+from vscaf.core.decide.decision import Decision
 from vscaf.cpulist import format_cpu_list
 from vscaf.values import DomainKey, DomainSeen
 

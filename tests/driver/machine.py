@@ -12,7 +12,7 @@ from typing import Any
 import libvirt
 from vscaf import clock
 from vscaf.config import Config, DomainConfig, PolicyConfig
-from vscaf.core.plan import plan
+from vscaf.core.reconcile.plan import plan
 from vscaf.errors import HypervisorError, VscafError
 from vscaf.journal import Journal
 from vscaf.loop import Daemon

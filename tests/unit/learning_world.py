@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from itertools import combinations_with_replacement, pairwise
 
-from vscaf.core.curve import CurveMemory, recall, remember, renewed
-from vscaf.core.decide import DecideMemory
-from vscaf.core.explore import ExploreSettings
+from vscaf.core.decide.decision import DecideMemory
+from vscaf.core.decide.explore import ExploreSettings
+from vscaf.core.model.curve_memory import CurveMemory, recall, remember, renewed
 from vscaf.learner import Learner
 from vscaf_policies import DomainState, PoolState, SpeedupPoint
 from vscaf_policies.max_speedup_fitted import max_speedup_fitted

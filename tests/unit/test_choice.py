@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 from vscaf.choice import shown_pool
 from vscaf.config import Config
-from vscaf.core.standing import Affinity, Standing, Ways
-from vscaf.core.transition import Goal
+from vscaf.core.reconcile.state import Affinity, Standing, Ways
+from vscaf.core.reconcile.steps import Goal
 from vscaf.hypervisor.simulated import SimulatedHost
 from vscaf.managed import ManagedDomain
 from vscaf.pool import HostPool

@@ -9,8 +9,8 @@ import pytest
 from daemon_world import VCPUS, Trouble, World, in_world
 from vscaf import choice, loop, roster
 from vscaf.config import DomainConfig, PolicyConfig
-from vscaf.core.blame import MOST_TRIES
-from vscaf.core.decide import DecideMemory
+from vscaf.core.decide.decision import DecideMemory
+from vscaf.core.fault_isolation import MOST_TRIES
 from vscaf.errors import HypervisorError
 from vscaf.hypervisor.simulated import Latencies
 from vscaf.learner import Learner

@@ -6,7 +6,7 @@ import random
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from vscaf.core.curve import (
+from vscaf.core.model.curve_memory import (
     MOST_PROGRAMS,
     MOST_REPORTS,
     MOST_SIZES,
@@ -17,7 +17,7 @@ from vscaf.core.curve import (
     remember,
     renewed,
 )
-from vscaf.core.trust import HostSight, believed_points
+from vscaf.core.model.trust import HostSight, believed_points
 from vscaf_policies import SpeedupPoint
 
 

@@ -9,8 +9,8 @@ import pools
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from vscaf.core.damping import TURNOVER_S, Asked, Change, Damping, Turnover, change, fitted, logarithmic, nearest
-from vscaf.core.decide import DecideMemory, decide
+from vscaf.core.decide.damping import TURNOVER_S, Asked, Change, Damping, Turnover, change, fitted, logarithmic, nearest
+from vscaf.core.decide.decision import DecideMemory, decide
 from vscaf_policies import DomainState, PoolState, SpeedupPoint
 from vscaf_policies.intpart import integer_partition
 from vscaf_policies.max_speedup import max_speedup

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pools import domain, pool
-from vscaf.core.decide import Damping, DecideMemory, decide
+from vscaf.core.decide.decision import Damping, DecideMemory, decide
 from vscaf_policies import Answer, PolicyError, PoolState, load_policy
 from vscaf_policies.equipartition import equipartition
 from vscaf_policies.max_speedup import max_speedup

@@ -5,7 +5,7 @@ import itertools
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from vscaf.core.demand import DemandMemory, DemandThresholds, HostUsage, after_window, demand_now
+from vscaf.core.model.demand import DemandMemory, DemandThresholds, HostUsage, after_window, demand_now
 
 PERIOD_S = 0.25
 LIMITS = DemandThresholds()

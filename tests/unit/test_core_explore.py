@@ -8,10 +8,10 @@ import pools
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from vscaf.core import explore as module
-from vscaf.core.damping import with_allocations
-from vscaf.core.decide import DecideMemory, Decision
-from vscaf.core.explore import ExploreMemory, ExploreSettings, expected_improvement, explore, unvaried
+from vscaf.core.decide import explore as module
+from vscaf.core.decide.damping import with_allocations
+from vscaf.core.decide.decision import DecideMemory, Decision
+from vscaf.core.decide.explore import ExploreMemory, ExploreSettings, expected_improvement, explore, unvaried
 from vscaf_policies import PoolState, SpeedupPoint
 from vscaf_policies.bounds import limits
 

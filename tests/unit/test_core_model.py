@@ -5,7 +5,7 @@ import math
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from vscaf.core.model import LEAST_WEIGHT, domain_weight, low_pass, predicted_speedup, scaf_weight
+from vscaf.core.model.scaf import LEAST_WEIGHT, domain_weight, low_pass, predicted_speedup, scaf_weight
 from vscaf_policies import SpeedupPoint
 
 

@@ -7,7 +7,7 @@ from itertools import permutations
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from vscaf.core.pins import HostLayout, guest_numbering, host_layout, matched, vcpu_pins, worth
+from vscaf.core.reconcile.pins import HostLayout, guest_numbering, host_layout, matched, vcpu_pins, worth
 from vscaf.values import GuestCell, GuestTopology, HostCpus
 
 PARTITION = st.frozensets(st.integers(0, 15), min_size=1, max_size=8)

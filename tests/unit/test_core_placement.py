@@ -7,10 +7,10 @@ from itertools import combinations, permutations, product
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from vscaf.core.assignment import MOST_CELLS
-from vscaf.core.invariants import check_partitions
-from vscaf.core.placement import place
-from vscaf.core.topology import Topology
+from vscaf.core.place.invariants import check_partitions
+from vscaf.core.place.overlaps import MOST_CELLS
+from vscaf.core.place.placement import place
+from vscaf.core.place.topology import Topology
 
 
 def topology(chunks, chunk=1, per_node=1000):

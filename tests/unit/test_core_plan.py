@@ -2,7 +2,7 @@
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from vscaf.core.plan import Grow, Shrink, plan
+from vscaf.core.reconcile.plan import Grow, Shrink, plan
 
 
 def cpus(*numbers):

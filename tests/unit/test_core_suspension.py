@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from test_core_transition import ask, cooperating, cpus, floating, goal, on, resting
 from vscaf.core.backoff import RETRY_S
-from vscaf.core.standing import (
+from vscaf.core.reconcile.state import (
     Apply,
     Resume,
     State,
@@ -17,7 +17,7 @@ from vscaf.core.standing import (
     suspended,
     woken,
 )
-from vscaf.core.transition import Goal
+from vscaf.core.reconcile.steps import Goal
 
 STOP = Goal(cpus(), 4, competition=False, suspended=True)
 

@@ -4,9 +4,9 @@ import pytest
 from capabilities import capabilities, cpu, four_nodes, hybrid, partly_offline, two_nodes_smt2
 from hypothesis import given
 from hypothesis import strategies as st
-from vscaf.core.placement import place
-from vscaf.core.plan import plan
-from vscaf.core.topology import SmtMode, Topology, pool_topology, remaining_topology
+from vscaf.core.place.placement import place
+from vscaf.core.place.topology import SmtMode, Topology, pool_topology, remaining_topology
+from vscaf.core.reconcile.plan import plan
 from vscaf.cpulist import parse_cpu_list
 from vscaf.errors import UsageError
 from vscaf.hypervisor.capabilities import parse_capabilities

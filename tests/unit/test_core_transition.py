@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 from vscaf.core.backoff import RETRY_MOST_S, RETRY_S
-from vscaf.core.standing import (
+from vscaf.core.reconcile.state import (
     Affinity,
     Apply,
     Look,
@@ -18,7 +18,7 @@ from vscaf.core.standing import (
     left_behind,
     looked,
 )
-from vscaf.core.transition import Goal, Tell, Timing, next_steps
+from vscaf.core.reconcile.steps import Goal, Tell, Timing, next_steps
 
 TIMING = Timing(deadline_s=0.5, resend_s=1.0, unplug_after_s=600.0)
 RESERVE = frozenset({8, 9})

@@ -7,8 +7,8 @@ from itertools import pairwise
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from vscaf.core.model import LEAST_SPEEDUP, MOST_EFFICIENCY, scaf_weight
-from vscaf.core.trust import (
+from vscaf.core.model.scaf import LEAST_SPEEDUP, MOST_EFFICIENCY, scaf_weight
+from vscaf.core.model.trust import (
     SETTLED_S,
     SIGHT_WINDOW_S,
     TURNS_AT_ONCE,

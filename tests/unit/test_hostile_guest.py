@@ -21,7 +21,7 @@ from test_link import HELLO, REPORT
 from vscaf.agentlink.hub import AgentHub
 from vscaf.agentlink.link import NEWS_AT_ONCE, NEWS_PER_SECOND, AgentLink
 from vscaf.config import Config, DomainConfig, PolicyConfig
-from vscaf.core.trust import TURNS_AT_ONCE, TURNS_PER_SECOND, DemandLimits
+from vscaf.core.model.trust import TURNS_AT_ONCE, TURNS_PER_SECOND, DemandLimits
 from vscaf.hypervisor.simulated import SimulatedHost
 from vscaf.loop import Daemon
 from vscaf.simulate.run import MemoryJournal

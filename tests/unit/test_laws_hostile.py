@@ -16,7 +16,7 @@ from laws import Laws
 from vscaf.agentlink.messages import Allocate
 from vscaf.config import DomainConfig
 from vscaf.containment import Containment
-from vscaf.core.transition import _Stepper
+from vscaf.core.reconcile.steps import _Stepper
 from vscaf.errors import DomainGone, HypervisorError, HypervisorUnreachable, NotSupported
 from vscaf.roster import Roster
 from vscaf_policies import Options, PoolState, equipartition

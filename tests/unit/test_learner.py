@@ -7,10 +7,10 @@ from unittest.mock import patch
 import pytest
 from vscaf import learner as module
 from vscaf.config import Config, PolicyConfig
-from vscaf.core.damping import with_allocations
-from vscaf.core.decide import DecideMemory, decide
-from vscaf.core.explore import explore
-from vscaf.core.standing import State
+from vscaf.core.decide.damping import with_allocations
+from vscaf.core.decide.decision import DecideMemory, decide
+from vscaf.core.decide.explore import explore
+from vscaf.core.reconcile.state import State
 from vscaf.hypervisor.simulated import SimulatedHost
 from vscaf.journal import Journal
 from vscaf.learner import FIRST_TRANSITION_S, MOST_FITS, MOST_TRANSITION_S, Learner

@@ -4,7 +4,7 @@ from statistics import mean
 
 import pytest
 from learning_world import CURVES, PERIOD_S, named, pairs, run
-from vscaf.core.explore import ExploreSettings
+from vscaf.core.decide.explore import ExploreSettings
 
 CONVERGED_S = 20.0
 

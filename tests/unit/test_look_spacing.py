@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from vscaf import clock
 from vscaf.agentlink.link import AgentLink
 from vscaf.agentlink.messages import Report
-from vscaf.core.standing import Affinity, Standing, Ways
-from vscaf.core.transition import Goal
+from vscaf.core.reconcile.state import Affinity, Standing, Ways
+from vscaf.core.reconcile.steps import Goal
 from vscaf.hypervisor.simulated import SimulatedHost
 from vscaf.managed import ManagedDomain
 from vscaf.rules import DomainRules

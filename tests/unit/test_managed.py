@@ -5,9 +5,9 @@ from dataclasses import replace
 
 from daemon_world import Agent
 from vscaf.config import Config, PolicyConfig
-from vscaf.core.standing import Affinity, Standing
-from vscaf.core.transition import Goal
-from vscaf.core.trust import DISTRUSTED_PERIODS, TRUSTED_PERIODS
+from vscaf.core.model.trust import DISTRUSTED_PERIODS, TRUSTED_PERIODS
+from vscaf.core.reconcile.state import Affinity, Standing
+from vscaf.core.reconcile.steps import Goal
 from vscaf.hypervisor.simulated import SimulatedHost
 from vscaf.journal import FoundSettings, JournalEntry
 from vscaf.managed import ManagedDomain

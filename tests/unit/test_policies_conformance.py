@@ -14,7 +14,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from vscaf.core.decide import decide
+from vscaf.core.decide.decision import decide
 from vscaf_policies import (
     Answer,
     DomainState,

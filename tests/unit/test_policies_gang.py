@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pools import domain, domain_states, pool
-from vscaf.core.decide import DecideMemory, decide
+from vscaf.core.decide.decision import DecideMemory, decide
 from vscaf_policies import PolicyError, competes, largest, smallest
 from vscaf_policies.gang import gang
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
-from vscaf.core.model import scaf_weight
+from vscaf.core.model.scaf import scaf_weight
 from vscaf_policies import SpeedupPoint
 from vscaf_policies.models import DRIFT_PER_S, MODELS, SpeedupEstimate, fit_curve, parametric, shapefree
 from vscaf_policies.models.points import MOST_SIZES, as_data, usable_points

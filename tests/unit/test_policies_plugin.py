@@ -13,7 +13,7 @@ from click.testing import CliRunner
 from vscaf.choice import chosen_policy
 from vscaf.cli import main
 from vscaf.config import PolicyConfig
-from vscaf.core.decide import decide
+from vscaf.core.decide.decision import decide
 from vscaf.errors import UsageError
 from vscaf.policy_check import found
 from vscaf.policy_trial import Request

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pools import domain, domain_states, pool
-from vscaf.core.decide import decide
+from vscaf.core.decide.decision import decide
 from vscaf_policies import PolicyError, PoolState, competes, largest, smallest
 from vscaf_policies.priority import priority
 

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from vscaf.config import Config, load_config
-from vscaf.core.topology import Topology
+from vscaf.core.place.topology import Topology
 from vscaf.pool import HostPool
 from vscaf.values import HostCpus
 

@@ -9,7 +9,7 @@ import pytest
 from vscaf import clock
 from vscaf.agentlink.link import AgentLink
 from vscaf.agentlink.messages import Report, ReportedPoint, ReportedProcess
-from vscaf.core.standing import Affinity, Standing, Ways
+from vscaf.core.reconcile.state import Affinity, Standing, Ways
 from vscaf.hypervisor.simulated import SimulatedHost
 from vscaf.managed import ManagedDomain
 from vscaf.rules import DomainRules

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from vscaf.core.decide import DecideMemory, Decision
+from vscaf.core.decide.decision import DecideMemory, Decision
 from vscaf.events import Kind
 from vscaf.hypervisor.simulated import Latencies
 from vscaf.managed import ManagedDomain

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
-from vscaf.core.model import domain_weight, scaf_weight
+from vscaf.core.model.scaf import domain_weight, scaf_weight
 from vscaf_policies import DomainState, PoolState, SpeedupPoint, integer_partition
 from vscaf_policies.max_speedup import exact_shares
 

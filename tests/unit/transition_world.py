@@ -9,10 +9,10 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 
 from vscaf.core.backoff import RETRY_MOST_S
-from vscaf.core.decide import DecideMemory, Decision, decide
-from vscaf.core.placement import Topology, place
-from vscaf.core.plan import plan
-from vscaf.core.standing import (
+from vscaf.core.decide.decision import DecideMemory, Decision, decide
+from vscaf.core.place.placement import Topology, place
+from vscaf.core.reconcile.plan import plan
+from vscaf.core.reconcile.state import (
     Affinity,
     Apply,
     Call,
@@ -31,7 +31,7 @@ from vscaf.core.standing import (
     suspended,
     woken,
 )
-from vscaf.core.transition import Goal, Still, Tell, Timing, next_steps
+from vscaf.core.reconcile.steps import Goal, Still, Tell, Timing, next_steps
 from vscaf_policies import DomainState, Options, Policy, PoolState
 from vscaf_policies.bounds import largest, smallest
 from vscaf_policies.gang import gang

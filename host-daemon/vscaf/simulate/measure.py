@@ -6,8 +6,8 @@ import math
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 
-from vscaf.core.decide import Decision
-from vscaf.core.standing import State
+from vscaf.core.decide.decision import Decision
+from vscaf.core.reconcile.state import State
 from vscaf.events import Event, EventLog, Kind
 from vscaf.managed import ManagedDomain
 from vscaf.simulate.host import CrowdedHost

@@ -17,7 +17,7 @@ from vscaf_policies.registry import load_policy
 from vscaf import clock
 from vscaf.agentlink.interface import Link
 from vscaf.config import Config, PolicyConfig
-from vscaf.core.decide import Decision
+from vscaf.core.decide.decision import Decision
 from vscaf.hypervisor.simulated import DEFAULT_SHARES, Latencies
 from vscaf.journal import Journal
 from vscaf.loop import Daemon

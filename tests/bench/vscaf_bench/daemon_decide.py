@@ -9,11 +9,11 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from vscaf.core.decide import DecideMemory, Decision, decide
-from vscaf.core.invariants import check_partitions
-from vscaf.core.placement import place
-from vscaf.core.plan import TransitionPlan, plan
-from vscaf.core.topology import Topology
+from vscaf.core.decide.decision import DecideMemory, Decision, decide
+from vscaf.core.place.invariants import check_partitions
+from vscaf.core.place.placement import place
+from vscaf.core.place.topology import Topology
+from vscaf.core.reconcile.plan import TransitionPlan, plan
 from vscaf_policies import DomainState, PoolState
 from vscaf_policies.max_speedup import max_speedup
 

@@ -22,7 +22,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
-from vscaf.core.decide import DecideMemory, decide
+from vscaf.core.decide.decision import DecideMemory, decide
 from vscaf.learner import MOST_FITS
 from vscaf_policies import DomainState, PoolState, SpeedupPoint
 from vscaf_policies.registry import load_policy

@@ -12,7 +12,7 @@ import math
 from collections.abc import Callable, Mapping
 
 import msgspec
-from vscaf.core.model import scaf_weight
+from vscaf.core.model.scaf import scaf_weight
 from vscaf.simulate.curves import load_curve
 from vscaf.simulate.scenario import Noise, Scenario, load_scenario
 from vscaf_policies import DomainState, PoolState, SpeedupPoint

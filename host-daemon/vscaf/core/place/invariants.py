@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from vscaf.core.topology import Topology
+from vscaf.core.place.topology import Topology
 
 _NOTHING: frozenset[int] = frozenset()
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Protocol
 
-from vscaf.core.topology import Cpus
+from vscaf.core.place.topology import Cpus
 
 MOST_TRIES = 2000
 """Steps of the search for the cells' nodes: enough for the best answer up to about five cells; then the best so far."""

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from vscaf.core.backoff import wait_s
-from vscaf.core.pins import UNKNOWN, Guest, HostLayout, pinned_alone
+from vscaf.core.reconcile.pins import UNKNOWN, Guest, HostLayout, pinned_alone
 
 LOST_FAILURES = 2
 
@@ -78,7 +78,7 @@ class Told:
 class Standing:
     """One domain, as far as is known.
 
-    claim: see core/transition.py; empty only while it rests or is frozen. affinity: as last read or set; None:
+    claim: see core/reconcile/steps.py; empty only while it rests or is frozen. affinity: as last read or set; None:
     unknown, and to be read before anything else. vcpus, vcpus_maximum: plugged now, and at most. moving: a call is
     under way; nothing is begun before it has ended. onto: the partition that this call brings it to, where it claims
     another now. answers: an agent is there and reports. acknowledged: it has confirmed what it was told last. online:

@@ -1,6 +1,6 @@
 """What somebody else has changed of a domain's host side."""
 
-from vscaf.core.standing import Affinity
+from vscaf.core.reconcile.state import Affinity
 
 
 def foreign_changes(known: Affinity, read: Affinity) -> dict[str, str]:

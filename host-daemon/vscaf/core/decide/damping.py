@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 
 from vscaf_policies import DomainState, Policy, PoolState
 
-from vscaf.core.model import predicted_speedup
+from vscaf.core.model.scaf import predicted_speedup
 
 TURNOVER_S = 20.0
 """How often circumstances change is a mean over about so long."""

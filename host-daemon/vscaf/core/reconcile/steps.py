@@ -13,9 +13,9 @@ nothing; it claims its partition again, and has its pins there, before it is res
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from vscaf.core.pins import pinned_alone, vcpu_pins
-from vscaf.core.plan import plan
-from vscaf.core.standing import (
+from vscaf.core.reconcile.pins import pinned_alone, vcpu_pins
+from vscaf.core.reconcile.plan import plan
+from vscaf.core.reconcile.state import (
     Affinity,
     Apply,
     Call,

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from vscaf.core.topology import Topology
+from vscaf.core.place.topology import Topology
 
 MOST_CHUNKS = 1000
 """Chunks, free or of those that change, that exchange is good for, so that it takes a fraction of a millisecond.

@@ -4,10 +4,10 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
-from vscaf.core.assignment import improve
-from vscaf.core.exchange import MOST_CHUNKS, Party, exchange
-from vscaf.core.rooms import Rooms
-from vscaf.core.topology import Topology
+from vscaf.core.place.free_chunks import Rooms
+from vscaf.core.place.numa_swaps import MOST_CHUNKS, Party, exchange
+from vscaf.core.place.overlaps import improve
+from vscaf.core.place.topology import Topology
 
 __all__ = ["Topology", "place"]
 

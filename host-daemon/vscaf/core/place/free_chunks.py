@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Iterable
 
-from vscaf.core.topology import Topology
+from vscaf.core.place.topology import Topology
 
 
 class Rooms:

@@ -7,7 +7,7 @@ from vscaf_policies import Answer, DomainState, Options, Policy, PolicyError, Po
 from vscaf_policies.bounds import limits
 from vscaf_policies.intpart import integer_partition
 
-from vscaf.core.damping import Asked, Damping, Turnover, change, fitted, keeping, learns, logarithmic, nearest
+from vscaf.core.decide.damping import Asked, Damping, Turnover, change, fitted, keeping, learns, logarithmic, nearest
 
 __all__ = ["Circumstances", "Damping", "DecideMemory", "Decision", "decide"]
 
@@ -88,8 +88,8 @@ def decide(
 
     Damping: the present allocations stay while they obey the laws, the circumstances (bounds, demand, newcomers,
     pool) are those they were decided in, and the policy would only change them for what was learned since, unless
-    that pays (core/damping.py), or, with some gain, is what a policy that does not explore goes on asking for; then
-    the domains that waited long enough have their part of it, and the others change as far as that needs. A policy
+    that pays (core/decide/damping.py), or, with some gain, is what a policy that does not explore goes on asking for;
+    then the domains that waited long enough have their part of it, and the others change as far as that needs. A policy
     that changes its mind for another reason (its options, the time) acts at once; to tell, it is asked a second time
     with the former knowledge: it has to be pure. Where circumstances did change, the answer of a policy that goes by
     fitted curves is carried out as far as it concerns those whose circumstances they are, and beyond that as far as it

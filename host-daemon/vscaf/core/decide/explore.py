@@ -16,7 +16,7 @@ from vscaf_policies import DomainState, PoolState
 from vscaf_policies.bounds import limits
 from vscaf_policies.estimates import Worth, worth
 
-from vscaf.core.decide import Decision
+from vscaf.core.decide.decision import Decision
 
 Numbers = NDArray[np.float64]
 

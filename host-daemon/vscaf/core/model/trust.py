@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 from vscaf_policies import SpeedupPoint
 
-from vscaf.core.model import LEAST_SPEEDUP, MOST_EFFICIENCY, domain_weight, scaf_weight
+from vscaf.core.model.scaf import LEAST_SPEEDUP, MOST_EFFICIENCY, domain_weight, scaf_weight
 
 SIGHT_WINDOW_S = 8.0
 """The mean use of a domain forgets at this time constant: longer than the phases of most programs, whose speedup, a
@@ -232,9 +232,9 @@ def limited_demand(
 def believed_online(online: Collection[int] | None, plugged: Sequence[int]) -> tuple[int, ...] | None:
     """The vCPUs that are the guest's *online* CPUs, sorted; None where that cannot be, or its CPU 0 is not among them.
 
-    plugged: the vCPUs in the order in which the guest numbers them (see core/pins.py). A guest that has numbers beyond
-    their count kept a number for each vCPU that may come, as Linux does since 6.9, or has lost one: then they are the
-    vCPUs' own.
+    plugged: the vCPUs in the order in which the guest numbers them (see core/reconcile/pins.py). A guest that has
+    numbers beyond their count kept a number for each vCPU that may come, as Linux does since 6.9, or has lost one: then
+    they are the vCPUs' own.
     """
     if not online or 0 not in online:
         return None
