@@ -9,7 +9,7 @@ import msgspec
 
 from vscaf.config import Config
 from vscaf.errors import DomainGone, HypervisorError, UsageError, VscafError
-from vscaf.hypervisor.libvirt_host import LibvirtHost
+from vscaf.hypervisor.libvirt.host import LibvirtHost
 from vscaf.journal import Journal, JournalEntry, host_boot_id, lock_hypervisor
 from vscaf.managed import ManagedDomain
 from vscaf.pool import HostPool

@@ -17,7 +17,7 @@ from vscaf.control.peers import group_id
 from vscaf.errors import UsageError
 from vscaf.events import EventLog, Kind
 from vscaf.guard_keeper import GuardKeeper, feed_watchdog
-from vscaf.hypervisor.libvirt_host import LibvirtHost
+from vscaf.hypervisor.libvirt.host import LibvirtHost
 from vscaf.journal import Journal, host_boot_id, lock_hypervisor
 from vscaf.loop import Daemon
 from vscaf.metrics import MetricsServer, MetricsText

@@ -9,7 +9,7 @@ from typing import Any
 
 from vscaf import clock
 from vscaf.agentlink import messages
-from vscaf.hypervisor.libvirt_host import LibvirtHost
+from vscaf.hypervisor.libvirt.host import LibvirtHost
 from vscaf.values import DomainSeen
 
 

@@ -6,8 +6,8 @@ from pathlib import Path
 import libvirt
 import pytest
 from vscaf.errors import HypervisorUnreachable, UsageError
-from vscaf.hypervisor.libvirt_host import LibvirtHost
-from vscaf.hypervisor.metadata import NAMESPACE
+from vscaf.hypervisor.libvirt.host import LibvirtHost
+from vscaf.hypervisor.libvirt.metadata import NAMESPACE
 from vscaf.values import Rules, RunState
 
 from .faults import Faults

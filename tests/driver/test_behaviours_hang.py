@@ -7,8 +7,8 @@ from pathlib import Path
 import libvirt
 import pytest
 from vscaf.errors import DomainGone, HypervisorError, HypervisorUnreachable
-from vscaf.hypervisor import libvirt_host
-from vscaf.hypervisor.calls import Call
+from vscaf.hypervisor.libvirt import host as libvirt_host
+from vscaf.hypervisor.libvirt.calls import Call
 from vscaf.values import RunState
 
 from .hosts import TIMEOUT_S, Rig, with_host

@@ -11,7 +11,7 @@ import pytest
 from rich.console import Console
 from vscaf.config import Config, DomainConfig, PolicyConfig
 from vscaf.control import ControlServer, ask_status
-from vscaf.hypervisor.libvirt_host import LibvirtHost
+from vscaf.hypervisor.libvirt.host import LibvirtHost
 from vscaf.journal import Journal
 from vscaf.loop import Daemon
 from vscaf.operations import Operations

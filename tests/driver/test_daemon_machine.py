@@ -11,7 +11,7 @@ from pathlib import Path
 import libvirt
 import pytest
 from vscaf.errors import VscafError
-from vscaf.hypervisor.libvirt_host import LibvirtHost
+from vscaf.hypervisor.libvirt.host import LibvirtHost
 from vscaf.journal import Journal
 from vscaf.loop import Daemon
 from vscaf.operations import Operations

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import libvirt
 from vscaf.config import DomainConfig
-from vscaf.hypervisor.libvirt_host import LibvirtHost
+from vscaf.hypervisor.libvirt.host import LibvirtHost
 from vscaf.loop import Daemon
 from vscaf.status import status
 

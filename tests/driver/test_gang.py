@@ -11,7 +11,7 @@ from typing import Any
 import libvirt
 import pytest
 from vscaf.config import Config, DomainConfig, PolicyConfig
-from vscaf.hypervisor.libvirt_host import LibvirtHost
+from vscaf.hypervisor.libvirt.host import LibvirtHost
 from vscaf.journal import Journal
 from vscaf.loop import Daemon
 from vscaf.operations import Operations

@@ -10,7 +10,7 @@ import libvirt
 import pytest
 from vscaf.config import DomainConfig, PolicyConfig
 from vscaf.errors import HypervisorError, UsageError, VscafError
-from vscaf.hypervisor.libvirt_host import LibvirtHost
+from vscaf.hypervisor.libvirt.host import LibvirtHost
 from vscaf.journal import Journal, lock_hypervisor
 from vscaf.loop import Daemon
 from vscaf.operations import Operations

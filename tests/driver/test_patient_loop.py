@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from vscaf.errors import HypervisorUnreachable
-from vscaf.hypervisor.calls import Call, start
+from vscaf.hypervisor.libvirt.calls import Call, start
 
 from .hosts import Rig, with_host
 from .patient_loop import STEP_S, WORKING_S

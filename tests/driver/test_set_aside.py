@@ -7,7 +7,7 @@ import libvirt
 import pytest
 from vscaf.config import PolicyConfig
 from vscaf.errors import VscafError
-from vscaf.hypervisor.libvirt_host import LibvirtHost
+from vscaf.hypervisor.libvirt.host import LibvirtHost
 from vscaf.loop import Daemon
 from vscaf.operations import Operations
 from vscaf_policies import load_policy

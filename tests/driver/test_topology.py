@@ -8,8 +8,8 @@ from pathlib import Path
 import libvirt
 import pytest
 from vscaf.config import Config, DomainConfig
-from vscaf.hypervisor.domain_xml import parse_description
-from vscaf.hypervisor.masks import cpus_mask
+from vscaf.hypervisor.libvirt.domain_xml import parse_description
+from vscaf.hypervisor.libvirt.masks import cpus_mask
 from vscaf.loop import Daemon
 
 from ..unit.capabilities import capabilities, cpu

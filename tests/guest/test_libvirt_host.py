@@ -13,8 +13,8 @@ from typing import Any
 import libvirt
 import pytest
 from vscaf.errors import HypervisorError, HypervisorUnreachable, NotSupported, UsageError
-from vscaf.hypervisor.libvirt_host import LibvirtHost
-from vscaf.hypervisor.metadata import NAMESPACE
+from vscaf.hypervisor.libvirt.host import LibvirtHost
+from vscaf.hypervisor.libvirt.metadata import NAMESPACE
 from vscaf.values import DomainKey, DomainSeen, Rules, RunState
 from vscaf_lab import Guest, PrivateLibvirt
 from vscaf_lab.polling import HANG_S

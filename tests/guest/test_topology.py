@@ -9,7 +9,7 @@ from typing import Any
 import libvirt
 import pytest
 from vscaf.cpulist import parse_cpu_list
-from vscaf.hypervisor.domain_xml import parse_description
+from vscaf.hypervisor.libvirt.domain_xml import parse_description
 from vscaf_lab import Guest, PrivateLibvirt
 from vscaf_lab.chaos_run import insist
 from vscaf_lab.daemon import DaemonProcess

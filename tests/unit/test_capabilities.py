@@ -8,7 +8,7 @@ import pytest
 from capabilities import capabilities, cpu, four_nodes, hybrid, partly_offline, two_nodes_smt2
 from vscaf.cpulist import parse_cpu_list
 from vscaf.errors import HypervisorError
-from vscaf.hypervisor.capabilities import parse_capabilities
+from vscaf.hypervisor.libvirt.capabilities import parse_capabilities
 
 
 def cpus(text):

@@ -9,7 +9,7 @@ from vscaf.core.place.topology import SmtMode, Topology, pool_topology, remainin
 from vscaf.core.reconcile.plan import plan
 from vscaf.cpulist import parse_cpu_list
 from vscaf.errors import UsageError
-from vscaf.hypervisor.capabilities import parse_capabilities
+from vscaf.hypervisor.libvirt.capabilities import parse_capabilities
 from vscaf.values import HostCpus
 
 

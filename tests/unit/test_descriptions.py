@@ -2,8 +2,8 @@
 
 from dataclasses import replace
 
-from vscaf.hypervisor.descriptions import AGE_S, RETRY_S, Descriptions
-from vscaf.hypervisor.domain_xml import parse_description
+from vscaf.hypervisor.libvirt.descriptions import AGE_S, RETRY_S, Descriptions
+from vscaf.hypervisor.libvirt.domain_xml import parse_description
 from vscaf.values import DomainKey, Rules
 
 KEY, OTHER = DomainKey("uuid-a", 1), DomainKey("uuid-b", 2)

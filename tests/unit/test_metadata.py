@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from vscaf.errors import HypervisorError
-from vscaf.hypervisor.domain_xml import MOST_CHARACTERS, parse_description
-from vscaf.hypervisor.metadata import NAMESPACE, BadRules, parse_rules
+from vscaf.hypervisor.libvirt.domain_xml import MOST_CHARACTERS, parse_description
+from vscaf.hypervisor.libvirt.metadata import NAMESPACE, BadRules, parse_rules
 from vscaf.values import GuestCell, GuestTopology, Rules
 
 

@@ -4,7 +4,7 @@ import os
 from pathlib import Path
 
 import pytest
-from vscaf.hypervisor.run_starts import RunStarts
+from vscaf.hypervisor.libvirt.run_starts import RunStarts
 
 
 def test_each_run_has_a_start_of_its_own(tmp_path: Path) -> None:
@@ -27,7 +27,7 @@ def test_each_run_has_a_start_of_its_own(tmp_path: Path) -> None:
     "uri", ["test:///default", "qemu:///session", "qemu+ssh://host/system", "qemu://host/system", "xen:///system"]
 )
 def test_of_other_hosts_and_drivers_none_is_known(uri: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("vscaf.hypervisor.run_starts.SYSTEM", tmp_path)
+    monkeypatch.setattr("vscaf.hypervisor.libvirt.run_starts.SYSTEM", tmp_path)
     (tmp_path / "qemu").mkdir()
     (tmp_path / "qemu" / "a.pid").write_text("1", encoding="utf-8")
     assert RunStarts(uri).started_ns("a") == 0

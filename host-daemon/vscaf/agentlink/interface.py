@@ -1,7 +1,7 @@
 """What the daemon asks of a channel to a guest's agent, whichever is behind it: a socket, or a simulated guest."""
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from vscaf.agentlink import messages
 from vscaf.values import DomainSeen
@@ -42,8 +42,3 @@ class Link(Protocol):
 
 LinkMaker = Callable[[DomainSeen, Callable[[], None]], Link | None]
 """A started link to the agent of a domain, which calls the second argument on news; None: it has no channel."""
-
-if TYPE_CHECKING:
-    from vscaf.agentlink.link import AgentLink
-
-    LINKS: tuple[type[Link], ...] = (AgentLink,)

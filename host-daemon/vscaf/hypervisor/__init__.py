@@ -1,1 +1,1 @@
-"""What acts on domains."""
+"""What the daemon asks of a host (interface), and what answers it (libvirt)."""

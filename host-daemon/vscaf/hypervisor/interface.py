@@ -1,7 +1,7 @@
 """What the daemon asks of a host, whichever is behind it: libvirt, or a simulated one."""
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from vscaf.values import DomainKey, DomainSeen, DomainSettings, HostCpus, Plugged
 
@@ -76,10 +76,3 @@ class Hypervisor(Protocol):
         False: it is paused for a reason that is not a request to pause it (an I/O error, a migration), and stays so.
         """
         ...
-
-
-if TYPE_CHECKING:
-    from vscaf.hypervisor.libvirt_host import LibvirtHost
-    from vscaf.hypervisor.simulated import SimulatedHost
-
-    HOSTS: tuple[type[Hypervisor], ...] = (LibvirtHost, SimulatedHost)

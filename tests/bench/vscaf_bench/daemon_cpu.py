@@ -27,7 +27,7 @@ from vscaf.agentlink import messages
 from vscaf.agentlink.interface import Link
 from vscaf.agentlink.link import CONNECTED, AgentLink
 from vscaf.config import Config, DomainConfig, PolicyConfig
-from vscaf.hypervisor.libvirt_host import LibvirtHost
+from vscaf.hypervisor.libvirt.host import LibvirtHost
 from vscaf.hypervisor.simulated import SimulatedHost
 from vscaf.journal import Journal
 from vscaf.loop import Daemon

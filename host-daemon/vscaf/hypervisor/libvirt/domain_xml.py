@@ -7,7 +7,7 @@ from xml.etree import ElementTree
 
 from vscaf.cpulist import parse_cpu_list
 from vscaf.errors import HypervisorError
-from vscaf.hypervisor.metadata import BadRules, parse_rules
+from vscaf.hypervisor.libvirt.metadata import BadRules, parse_rules
 from vscaf.values import GuestCell, GuestTopology, Rules
 
 AGENT_PORT = "org.vscaf.agent.0"

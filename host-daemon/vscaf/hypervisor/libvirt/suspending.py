@@ -5,7 +5,7 @@ from typing import Any
 import libvirt
 
 from vscaf.errors import HypervisorError
-from vscaf.hypervisor.calls import Call
+from vscaf.hypervisor.libvirt.calls import Call
 
 RUNS = {libvirt.VIR_DOMAIN_RUNNING, libvirt.VIR_DOMAIN_BLOCKED}
 

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Container
 from dataclasses import dataclass
 
-from vscaf.hypervisor.domain_xml import Description
+from vscaf.hypervisor.libvirt.domain_xml import Description
 from vscaf.values import DomainKey, Rules
 
 RETRY_S = 1.0

@@ -4,10 +4,10 @@ from typing import Any
 
 import libvirt
 
-from vscaf.hypervisor.connection import NOT_SUPPORTED
-from vscaf.hypervisor.domain_xml import parse_description
-from vscaf.hypervisor.listing import LIVE
-from vscaf.hypervisor.masks import mask_cpus
+from vscaf.hypervisor.libvirt.connection import NOT_SUPPORTED
+from vscaf.hypervisor.libvirt.domain_xml import parse_description
+from vscaf.hypervisor.libvirt.listing import LIVE
+from vscaf.hypervisor.libvirt.masks import mask_cpus
 from vscaf.values import DomainSettings
 
 

@@ -7,9 +7,9 @@ from typing import Any
 import libvirt
 
 from vscaf.errors import HypervisorUnreachable, NotSupported
-from vscaf.hypervisor.calls import Call
-from vscaf.hypervisor.connection import NOT_PERMITTED, NOT_SUPPORTED, UNREACHABLE
-from vscaf.hypervisor.domain_xml import parse_description
+from vscaf.hypervisor.libvirt.calls import Call
+from vscaf.hypervisor.libvirt.connection import NOT_PERMITTED, NOT_SUPPORTED, UNREACHABLE
+from vscaf.hypervisor.libvirt.domain_xml import parse_description
 from vscaf.values import Plugged, PlugOutcome
 
 LIVE = libvirt.VIR_DOMAIN_AFFECT_LIVE

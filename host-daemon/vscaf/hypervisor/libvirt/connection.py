@@ -16,7 +16,7 @@ from typing import Any
 import libvirt
 
 from vscaf.errors import DomainGone, HypervisorError, HypervisorUnreachable, NotSupported
-from vscaf.hypervisor.calls import Call
+from vscaf.hypervisor.libvirt.calls import Call
 
 log = logging.getLogger(__name__)
 

@@ -8,21 +8,21 @@ from typing import Any, TypeVar
 import libvirt
 
 from vscaf.errors import DomainGone, HypervisorError, HypervisorUnreachable, NotSupported
-from vscaf.hypervisor.calls import Call, GivenUp, Line, start
-from vscaf.hypervisor.capabilities import parse_capabilities
-from vscaf.hypervisor.connection import NOT_SUPPORTED, Connections
-from vscaf.hypervisor.descriptions import Descriptions
-from vscaf.hypervisor.domain_events import register_domain_events
-from vscaf.hypervisor.domain_xml import parse_description
-from vscaf.hypervisor.events import register_events
-from vscaf.hypervisor.listing import LIVE, Row, list_domains
-from vscaf.hypervisor.masks import cpus_mask, mask_cpus
-from vscaf.hypervisor.pinning import set_pins
-from vscaf.hypervisor.plugging import MonitorSlots, plug_vcpus, unplug_vcpus
-from vscaf.hypervisor.probe import refuse_unusable
-from vscaf.hypervisor.run_starts import RunStarts
-from vscaf.hypervisor.settings import read_settings
-from vscaf.hypervisor.suspending import resume_domain, suspend_domain
+from vscaf.hypervisor.libvirt.calls import Call, GivenUp, Line, start
+from vscaf.hypervisor.libvirt.capabilities import parse_capabilities
+from vscaf.hypervisor.libvirt.connection import NOT_SUPPORTED, Connections
+from vscaf.hypervisor.libvirt.descriptions import Descriptions
+from vscaf.hypervisor.libvirt.domain_events import register_domain_events
+from vscaf.hypervisor.libvirt.domain_xml import parse_description
+from vscaf.hypervisor.libvirt.events import register_events
+from vscaf.hypervisor.libvirt.listing import LIVE, Row, list_domains
+from vscaf.hypervisor.libvirt.masks import cpus_mask, mask_cpus
+from vscaf.hypervisor.libvirt.pinning import set_pins
+from vscaf.hypervisor.libvirt.plugging import MonitorSlots, plug_vcpus, unplug_vcpus
+from vscaf.hypervisor.libvirt.probe import refuse_unusable
+from vscaf.hypervisor.libvirt.run_starts import RunStarts
+from vscaf.hypervisor.libvirt.settings import read_settings
+from vscaf.hypervisor.libvirt.suspending import resume_domain, suspend_domain
 from vscaf.values import DomainKey, DomainSeen, DomainSettings, HostCpus, Plugged
 
 log = logging.getLogger(__name__)

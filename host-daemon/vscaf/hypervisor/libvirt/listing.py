@@ -12,8 +12,8 @@ from typing import Any
 import libvirt
 
 from vscaf.errors import HypervisorError
-from vscaf.hypervisor.calls import Call
-from vscaf.hypervisor.connection import NOT_SUPPORTED
+from vscaf.hypervisor.libvirt.calls import Call
+from vscaf.hypervisor.libvirt.connection import NOT_SUPPORTED
 from vscaf.values import DomainKey, RunState
 
 ACTIVE = libvirt.VIR_CONNECT_GET_ALL_DOMAINS_STATS_ACTIVE

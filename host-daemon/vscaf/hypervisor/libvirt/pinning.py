@@ -6,9 +6,9 @@ from typing import Any
 import libvirt
 
 from vscaf.errors import HypervisorError
-from vscaf.hypervisor.calls import Call
-from vscaf.hypervisor.connection import UNREACHABLE
-from vscaf.hypervisor.masks import cpus_mask, mask_cpus
+from vscaf.hypervisor.libvirt.calls import Call
+from vscaf.hypervisor.libvirt.connection import UNREACHABLE
+from vscaf.hypervisor.libvirt.masks import cpus_mask, mask_cpus
 
 ENDED = {libvirt.VIR_ERR_NO_DOMAIN, libvirt.VIR_ERR_OPERATION_INVALID}  # as far as a pin is concerned
 BAD_CPUS = {libvirt.VIR_ERR_SYSTEM_ERROR, libvirt.VIR_ERR_INVALID_ARG}  # what a pin to CPUs that are not there may say

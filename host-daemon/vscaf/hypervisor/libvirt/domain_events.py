@@ -6,7 +6,7 @@ from typing import Any, Protocol
 
 import libvirt
 
-from vscaf.hypervisor.connection import NOT_SUPPORTED
+from vscaf.hypervisor.libvirt.connection import NOT_SUPPORTED
 from vscaf.values import DomainKey
 
 log = logging.getLogger(__name__)

@@ -5,7 +5,7 @@ from typing import Any
 import libvirt
 
 from vscaf.errors import UsageError
-from vscaf.hypervisor.connection import NOT_PERMITTED, NOT_SUPPORTED
+from vscaf.hypervisor.libvirt.connection import NOT_PERMITTED, NOT_SUPPORTED
 
 NO_VCPU = 1_000_000  # the number of a vCPU that no domain has
 

@@ -1,0 +1,1 @@
+"""The host behind libvirt: one connection, one thread a call, and a time-out for each."""
