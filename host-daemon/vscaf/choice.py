@@ -8,9 +8,9 @@ from vscaf_policies.registry import load_policy
 
 from vscaf.config import PolicyConfig
 from vscaf.core.decide.decision import decide
+from vscaf.domains.domain import ManagedDomain
+from vscaf.domains.pool import HostPool
 from vscaf.errors import UsageError
-from vscaf.managed import ManagedDomain
-from vscaf.pool import HostPool
 
 
 def shown_pool(

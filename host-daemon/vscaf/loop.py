@@ -17,7 +17,6 @@ from vscaf import clock
 from vscaf.agentlink.interface import LinkMaker
 from vscaf.choice import chosen_policy, shown_pool
 from vscaf.config import Config, PolicyConfig
-from vscaf.containment import STEPS
 from vscaf.core.backoff import Backoff
 from vscaf.core.decide.decision import DecideMemory, Decision
 from vscaf.core.fault_isolation import without_the_failing
@@ -26,16 +25,17 @@ from vscaf.core.place.placement import place
 from vscaf.core.reconcile.state import Standing
 from vscaf.core.reconcile.steps import Goal, Steps, Still, Timing, next_steps
 from vscaf.cpulist import format_cpu_list
+from vscaf.domains.agent_session import agent_link
+from vscaf.domains.containment import STEPS
+from vscaf.domains.domain import ManagedDomain
+from vscaf.domains.journal_writer import Records
+from vscaf.domains.pool import HostPool
+from vscaf.domains.registry import Roster
 from vscaf.errors import HypervisorError
 from vscaf.events import EventLog, Kind
-from vscaf.guest_words import agent_link
 from vscaf.hypervisor.interface import Hypervisor
 from vscaf.journal import Journal
 from vscaf.learner import Learner
-from vscaf.managed import ManagedDomain
-from vscaf.pool import HostPool
-from vscaf.records import Records
-from vscaf.roster import Roster
 from vscaf.values import DomainKey, HostCpus
 
 log = logging.getLogger(__name__)

@@ -6,9 +6,9 @@ from typing import Any
 
 from vscaf.choice import loaded_policy, tried_policy
 from vscaf.config import PolicyConfig
+from vscaf.domains.domain import ManagedDomain
 from vscaf.errors import UsageError, VscafError
 from vscaf.loop import Daemon
-from vscaf.managed import ManagedDomain
 from vscaf.status import status
 
 

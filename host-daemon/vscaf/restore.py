@@ -8,12 +8,12 @@ from pathlib import Path
 import msgspec
 
 from vscaf.config import Config
+from vscaf.domains.bounds import DomainRules
+from vscaf.domains.domain import ManagedDomain
+from vscaf.domains.pool import HostPool
 from vscaf.errors import DomainGone, HypervisorError, UsageError, VscafError
 from vscaf.hypervisor.libvirt.host import LibvirtHost
 from vscaf.journal import Journal, JournalEntry, host_boot_id, lock_hypervisor
-from vscaf.managed import ManagedDomain
-from vscaf.pool import HostPool
-from vscaf.rules import DomainRules
 from vscaf.values import DomainSeen
 
 log = logging.getLogger(__name__)

@@ -511,7 +511,7 @@ def test_guests_that_cooperate_are_as_they_were_in_each_slice(
     tmp_path: Path, loop_runner: asyncio.Runner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Their silence meanwhile, longer than what is called stale, is not held against them: no pin is moved."""
-    monkeypatch.setattr("vscaf.managed.STALE_REPORT_S", 0.6)
+    monkeypatch.setattr("vscaf.domains.domain.STALE_REPORT_S", 0.6)
     faults = Faults()
     uri = write_node(tmp_path, 4, TWO)
 

@@ -9,13 +9,13 @@ from pathlib import Path
 import libvirt
 import pytest
 from vscaf.config import DomainConfig, PolicyConfig
+from vscaf.domains.bounds import DomainRules, rules_for
 from vscaf.errors import HypervisorError, UsageError, VscafError
 from vscaf.hypervisor.libvirt.host import LibvirtHost
 from vscaf.journal import Journal, lock_hypervisor
 from vscaf.loop import Daemon
 from vscaf.operations import Operations
 from vscaf.restore import restore_from_journal
-from vscaf.rules import DomainRules, rules_for
 from vscaf.values import Rules
 from vscaf_lab.polling import HANG_S
 

@@ -7,10 +7,10 @@ from vscaf.choice import shown_pool
 from vscaf.config import Config
 from vscaf.core.reconcile.state import Affinity, Standing, Ways
 from vscaf.core.reconcile.steps import Goal
+from vscaf.domains.bounds import DomainRules
+from vscaf.domains.domain import ManagedDomain
+from vscaf.domains.pool import HostPool
 from vscaf.hypervisor.simulated import SimulatedHost
-from vscaf.managed import ManagedDomain
-from vscaf.pool import HostPool
-from vscaf.rules import DomainRules
 from vscaf.values import DomainKey, DomainSeen, HostCpus, RunState
 
 NUMBERS = frozenset(range(4))

@@ -7,10 +7,11 @@ from dataclasses import replace
 
 import pytest
 from daemon_world import VCPUS, Trouble, World, in_world
-from vscaf import choice, loop, roster
+from vscaf import choice, loop
 from vscaf.config import DomainConfig, PolicyConfig
 from vscaf.core.decide.decision import DecideMemory
 from vscaf.core.fault_isolation import MOST_TRIES
+from vscaf.domains import registry as roster
 from vscaf.errors import HypervisorError
 from vscaf.hypervisor.simulated import Latencies
 from vscaf.learner import Learner

@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 import pytest
+from vscaf.domains.restore import put_pins_back
 from vscaf.errors import DomainGone, HypervisorError, HypervisorUnreachable
-from vscaf.giving_back import put_pins_back
 from vscaf.hypervisor.simulated import SimulatedHost
 from vscaf.values import DomainKey, DomainSettings, HostCpus
 

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from vscaf.domains.journal_writer import Records
 from vscaf.errors import UsageError
 from vscaf.events import EventLog
 from vscaf.journal import FoundSettings, Journal, JournalEntry, JournalError, LeftAlone, Lock
-from vscaf.records import Records
 from vscaf.values import DomainSettings
 
 FOUND = DomainSettings(2, {0: frozenset({0, 1}), 1: frozenset({1})}, frozenset({0, 1}), 1024)

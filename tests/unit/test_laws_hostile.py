@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 from laws import Laws
 from vscaf.agentlink.messages import Allocate
 from vscaf.config import DomainConfig
-from vscaf.containment import Containment
 from vscaf.core.reconcile.steps import _Stepper
+from vscaf.domains.containment import Containment
+from vscaf.domains.registry import Roster
 from vscaf.errors import DomainGone, HypervisorError, HypervisorUnreachable, NotSupported
-from vscaf.roster import Roster
 from vscaf_policies import Options, PoolState, equipartition
 
 HONEST = {"first": 3, "second": 4}

@@ -14,10 +14,10 @@ from vscaf.agentlink.link import AgentLink
 from vscaf.agentlink.messages import Report
 from vscaf.core.reconcile.state import Affinity, Standing, Ways
 from vscaf.core.reconcile.steps import Goal
+from vscaf.domains.bounds import DomainRules
+from vscaf.domains.domain import ManagedDomain
+from vscaf.domains.inference import USAGE_WINDOW_S, infer
 from vscaf.hypervisor.simulated import SimulatedHost
-from vscaf.managed import ManagedDomain
-from vscaf.rules import DomainRules
-from vscaf.sight import USAGE_WINDOW_S, infer
 from vscaf.values import DomainKey, DomainSeen, HostCpus, RunState
 
 PERIOD_S = 0.25

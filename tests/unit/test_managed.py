@@ -8,11 +8,11 @@ from vscaf.config import Config, PolicyConfig
 from vscaf.core.model.trust import DISTRUSTED_PERIODS, TRUSTED_PERIODS
 from vscaf.core.reconcile.state import Affinity, Standing
 from vscaf.core.reconcile.steps import Goal
+from vscaf.domains.bounds import DomainRules
+from vscaf.domains.domain import ManagedDomain
+from vscaf.domains.pool import HostPool
 from vscaf.hypervisor.simulated import SimulatedHost
 from vscaf.journal import FoundSettings, JournalEntry
-from vscaf.managed import ManagedDomain
-from vscaf.pool import HostPool
-from vscaf.rules import DomainRules
 from vscaf.values import DomainKey, DomainSeen, DomainSettings, HostCpus, RunState
 
 SEEN = DomainSeen(

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_sight import CPUS, START_S, Watched, program
 from vscaf import clock
-from vscaf.sight import LONG_REST_S
+from vscaf.domains.inference import LONG_REST_S
 
 
 @pytest.fixture(autouse=True, scope="module")

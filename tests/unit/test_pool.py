@@ -4,7 +4,7 @@ from pathlib import Path
 
 from vscaf.config import Config, load_config
 from vscaf.core.place.topology import Topology
-from vscaf.pool import HostPool
+from vscaf.domains.pool import HostPool
 from vscaf.values import HostCpus
 
 CORES = tuple(frozenset({cpu}) for cpu in range(4))

@@ -10,10 +10,10 @@ from vscaf import clock
 from vscaf.agentlink.link import AgentLink
 from vscaf.agentlink.messages import Report, ReportedPoint, ReportedProcess
 from vscaf.core.reconcile.state import Affinity, Standing, Ways
+from vscaf.domains.bounds import DomainRules
+from vscaf.domains.domain import ManagedDomain
+from vscaf.domains.inference import infer
 from vscaf.hypervisor.simulated import SimulatedHost
-from vscaf.managed import ManagedDomain
-from vscaf.rules import DomainRules
-from vscaf.sight import infer
 from vscaf.values import DomainKey, DomainSeen, HostCpus, RunState
 
 START_S = 1000.0

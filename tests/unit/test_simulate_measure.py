@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 from vscaf.core.decide.decision import DecideMemory, Decision
+from vscaf.domains.domain import ManagedDomain
 from vscaf.events import Kind
 from vscaf.hypervisor.simulated import Latencies
-from vscaf.managed import ManagedDomain
 from vscaf.simulate.curves import Perfect
 from vscaf.simulate.host import CrowdedHost
 from vscaf.simulate.machine import host_cpus

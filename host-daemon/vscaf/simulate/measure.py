@@ -8,8 +8,8 @@ from datetime import UTC, datetime
 
 from vscaf.core.decide.decision import Decision
 from vscaf.core.reconcile.state import State
+from vscaf.domains.domain import ManagedDomain
 from vscaf.events import Event, EventLog, Kind
-from vscaf.managed import ManagedDomain
 from vscaf.simulate.host import CrowdedHost
 from vscaf.simulate.result import Moment
 from vscaf.values import DomainKey

@@ -7,9 +7,9 @@ from collections.abc import Callable, Mapping
 
 import msgspec
 
+from vscaf.domains.domain import ManagedDomain
 from vscaf.events import EventLog, Kind
 from vscaf.journal import Journal, LeftAlone
-from vscaf.managed import ManagedDomain
 from vscaf.values import DomainKey
 
 log = logging.getLogger(__name__)

@@ -14,7 +14,6 @@ from vscaf_policies import SpeedupPoint
 from vscaf import clock
 from vscaf.agentlink.interface import Link
 from vscaf.agentlink.link import STALE_REPORT_S
-from vscaf.containment import Fault
 from vscaf.core.backoff import Backoff
 from vscaf.core.model.curve_memory import Curves
 from vscaf.core.model.demand import DemandMemory
@@ -49,13 +48,14 @@ from vscaf.core.reconcile.state import (
     woken,
 )
 from vscaf.core.reconcile.steps import Goal
+from vscaf.domains.agent_session import GuestWords
+from vscaf.domains.bounds import DomainRules
+from vscaf.domains.containment import Fault
+from vscaf.domains.pool import HostPool
+from vscaf.domains.restore import put_pins_back, unplug_again
 from vscaf.errors import HypervisorError, NotSupported
-from vscaf.giving_back import put_pins_back, unplug_again
-from vscaf.guest_words import GuestWords
 from vscaf.hypervisor.interface import Hypervisor
 from vscaf.journal import FoundSettings, JournalEntry
-from vscaf.pool import HostPool
-from vscaf.rules import DomainRules
 from vscaf.values import DomainKey, DomainSeen, DomainSettings
 
 log = logging.getLogger(__name__)
@@ -75,8 +75,8 @@ class ManagedDomain:
     core/reconcile/drift.py) that somebody else has changed, and that are left as they are. `maximum`: the most pCPUs
     that it may have. `vcpus_asked`: what was last asked for of a plug or an unplug. `waiting`: why it gets no pCPU
     although it has demand; empty: it does, or has none. `switched_at_s`: when it was last suspended or resumed.
-    `outdated_entry`: what the journal says, under its key, of an earlier run. `fault`: see containment.py. `retry`:
-    when it may be adopted or given back again. `giving_back`: that is under way.
+    `outdated_entry`: what the journal says, under its key, of an earlier run. `fault`: see domains/containment.py.
+    `retry`: when it may be adopted or given back again. `giving_back`: that is under way.
     """
 
     def __init__(self, seen: DomainSeen, rules: DomainRules, host: Hypervisor, link: Link | None) -> None:
@@ -161,7 +161,7 @@ class ManagedDomain:
 
     @property
     def faulty(self) -> bool:
-        """Whether it is at fault: see containment.py."""
+        """Whether it is at fault: see domains/containment.py."""
         return self.fault is not None and not self.fault.over
 
     def contain(self) -> None:

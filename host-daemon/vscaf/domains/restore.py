@@ -1,4 +1,4 @@
-"""A domain as it was found: its pins, its vCPUs. The order of things is managed.py's."""
+"""A domain as it was found: its pins, its vCPUs. The order of things is domains/domain.py's."""
 
 import logging
 

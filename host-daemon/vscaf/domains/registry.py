@@ -12,20 +12,20 @@ from typing import Any
 from vscaf import clock
 from vscaf.agentlink.interface import Link, LinkMaker
 from vscaf.config import Config
-from vscaf.containment import Containment
 from vscaf.core.backoff import Backoff
 from vscaf.core.reconcile.drift import foreign_changes
 from vscaf.core.reconcile.state import Affinity, Call, Look, Resume, Standing, State, Suspend
 from vscaf.cpulist import format_cpu_list
+from vscaf.domains.bounds import DomainRules, rules_for
+from vscaf.domains.containment import Containment
+from vscaf.domains.domain import ManagedDomain
+from vscaf.domains.inference import infer
+from vscaf.domains.journal_writer import Records
+from vscaf.domains.pool import HostPool
 from vscaf.errors import DomainGone, HypervisorError, VscafError
 from vscaf.events import Kind
 from vscaf.hypervisor.interface import Hypervisor
 from vscaf.journal import LeftAlone
-from vscaf.managed import ManagedDomain
-from vscaf.pool import HostPool
-from vscaf.records import Records
-from vscaf.rules import DomainRules, rules_for
-from vscaf.sight import infer
 from vscaf.values import DomainKey, DomainSeen, Rules
 
 log = logging.getLogger(__name__)
@@ -286,7 +286,7 @@ class Roster:
                 error = type(error)(f"{error}: until that can be read it may compute on pCPUs of others")
                 domain.enter(State.UNKNOWN)
             self._refused(domain, error)
-        except Exception as error:  # noqa: BLE001  it is the domain's alone: see containment.py
+        except Exception as error:  # noqa: BLE001  it is the domain's alone: see domains/containment.py
             domain.retry = domain.retry.failed(clock.now_s())
             self.containment.failed(domain, "reading what it has", error)
         finally:
@@ -312,7 +312,7 @@ class Roster:
             self._refused(domain, error)
             if isinstance(call, Suspend) and not domain.ours:  # it is somebody else's, and no later daemon's to resume
                 await self.write_journal()
-        except Exception as error:  # noqa: BLE001  it is the domain's alone: see containment.py
+        except Exception as error:  # noqa: BLE001  it is the domain's alone: see domains/containment.py
             self.containment.failed(domain, f"a call to {type(call).__name__.lower()}", error)
         else:
             self._records.say_no_more(domain.name)
@@ -429,7 +429,7 @@ class Roster:
         except HypervisorError as error:
             self._refused(domain, error)
             return False
-        except Exception as error:  # noqa: BLE001  it is the domain's alone: see containment.py
+        except Exception as error:  # noqa: BLE001  it is the domain's alone: see domains/containment.py
             self.containment.failed(domain, "giving it back", error)
             return False
         if anything:

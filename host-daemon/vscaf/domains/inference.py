@@ -16,7 +16,7 @@ from vscaf.core.model.trust import (
     limited_demand,
     look,
 )
-from vscaf.managed import ManagedDomain
+from vscaf.domains.domain import ManagedDomain
 
 USAGE_WINDOW_S = 0.2  # a shorter window takes what our own orders cost for demand: a look sooner ends none
 STEADY_WINDOW_S = 1.0  # where nothing is in doubt
