@@ -15,7 +15,6 @@ from vscaf_policies import Policy, PoolState
 
 from vscaf import clock
 from vscaf.agentlink.interface import LinkMaker
-from vscaf.choice import chosen_policy, shown_pool
 from vscaf.config import Config, PolicyConfig
 from vscaf.core.backoff import Backoff
 from vscaf.core.decide.decision import DecideMemory, Decision
@@ -36,6 +35,8 @@ from vscaf.events import EventLog, Kind
 from vscaf.hypervisor.interface import Hypervisor
 from vscaf.journal import Journal
 from vscaf.learner import Learner
+from vscaf.policy.input import shown_pool
+from vscaf.policy.loading import chosen_policy
 from vscaf.values import DomainKey, HostCpus
 
 log = logging.getLogger(__name__)

@@ -4,11 +4,11 @@ import asyncio
 from collections.abc import Mapping
 from typing import Any
 
-from vscaf.choice import loaded_policy, tried_policy
 from vscaf.config import PolicyConfig
 from vscaf.domains.domain import ManagedDomain
 from vscaf.errors import UsageError, VscafError
 from vscaf.loop import Daemon
+from vscaf.policy.loading import loaded_policy, tried_policy
 from vscaf.status import status
 
 

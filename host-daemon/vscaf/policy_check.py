@@ -20,7 +20,7 @@ from vscaf_policies.pool_states import as_python, pool_states
 
 from vscaf.commands import one_line, parse_params
 from vscaf.errors import UsageError
-from vscaf.policy_trial import Request
+from vscaf.policy.trial import Request
 from vscaf.status import printable
 
 STYLES = {Verdict.PASSED: "green", Verdict.FAILED: "bold red", Verdict.SLOW: "yellow", Verdict.NOTED: "cyan"}
@@ -119,7 +119,7 @@ def run_trial(request: Request, hash_seed: int | None = None) -> tuple[Mapping[s
     """
     environment = dict(os.environ) | ({} if hash_seed is None else {"PYTHONHASHSEED": str(hash_seed)})
     # -u: what it prints is there however it ends.
-    command = [sys.executable, "-u", "-P", "-m", "vscaf.policy_trial", json.dumps(asdict(request))]
+    command = [sys.executable, "-u", "-P", "-m", "vscaf.policy.trial", json.dumps(asdict(request))]
     # Files, not pipes: a process that the policy started must not keep us waiting for the end of its output.
     with tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as printed:
         process = subprocess.Popen(

@@ -10,7 +10,6 @@ import msgspec
 from vscaf_policies import PoolState
 
 from vscaf import __version__
-from vscaf.choice import chosen_policy
 from vscaf.config import Config
 from vscaf.control import ControlServer
 from vscaf.control.peers import group_id
@@ -22,6 +21,7 @@ from vscaf.journal import Journal, host_boot_id, lock_hypervisor
 from vscaf.loop import Daemon
 from vscaf.metrics import MetricsServer, MetricsText
 from vscaf.operations import Operations
+from vscaf.policy.loading import chosen_policy
 from vscaf.values import DomainKey
 
 

@@ -344,7 +344,7 @@ def test_a_policy_that_raises_changes_nothing(
             def broken(pool: object, options: object) -> dict[str, int]:
                 raise ZeroDivisionError("what a policy may do")
 
-            monkeypatch.setattr("vscaf.choice.load_policy", lambda name: broken)
+            monkeypatch.setattr("vscaf.policy.loading.load_policy", lambda name: broken)
             with pytest.raises(UsageError, match="ZeroDivisionError"):
                 await Operations(daemon).set_policy("broken", {})
             daemon.use_policy(PolicyConfig(name="broken"), broken)

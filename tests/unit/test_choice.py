@@ -3,7 +3,6 @@
 from dataclasses import replace
 
 import pytest
-from vscaf.choice import shown_pool
 from vscaf.config import Config
 from vscaf.core.reconcile.state import Affinity, Standing, Ways
 from vscaf.core.reconcile.steps import Goal
@@ -11,6 +10,7 @@ from vscaf.domains.bounds import DomainRules
 from vscaf.domains.domain import ManagedDomain
 from vscaf.domains.pool import HostPool
 from vscaf.hypervisor.simulated import SimulatedHost
+from vscaf.policy.input import shown_pool
 from vscaf.values import DomainKey, DomainSeen, HostCpus, RunState
 
 NUMBERS = frozenset(range(4))

@@ -11,8 +11,8 @@ import pytest
 from click.testing import CliRunner, Result
 from vscaf.cli import main
 from vscaf.errors import UsageError
+from vscaf.policy.trial import Request
 from vscaf.policy_check import found, run_trial
-from vscaf.policy_trial import Request
 from vscaf_lab.polling import until
 from vscaf_policies.conformance import Finding, Verdict
 

@@ -7,7 +7,7 @@ from typing import Any
 from vscaf_policies import Policy, PolicyError
 
 from vscaf.errors import UsageError
-from vscaf.policy_trial import load_target
+from vscaf.policy.trial import load_target
 
 
 @lru_cache(maxsize=64)

@@ -1,6 +1,6 @@
 """The process in which `vscaf policy check` runs somebody's policy: whatever it does there, it does to nobody else.
 
-    python -P -m vscaf.policy_trial REQUEST        one JSON value on the standard output
+    python -P -m vscaf.policy.trial REQUEST        one JSON value on the standard output
 
 Nothing of vscaf but the policies' package is imported here.
 """

@@ -1,16 +1,12 @@
-"""The policy that is chosen, and what policies are shown of the pool."""
+"""What policies are shown of the pool and its domains."""
 
 from collections.abc import Iterable
 from dataclasses import replace
 
-from vscaf_policies import DomainState, Policy, PolicyError, PoolState
-from vscaf_policies.registry import load_policy
+from vscaf_policies import DomainState, PoolState
 
-from vscaf.config import PolicyConfig
-from vscaf.core.decide.decision import decide
 from vscaf.domains.domain import ManagedDomain
 from vscaf.domains.pool import HostPool
-from vscaf.errors import UsageError
 
 
 def shown_pool(
@@ -48,27 +44,3 @@ def _shown_domain(pool: HostPool, domain: ManagedDomain, newcomer_s: float, now_
     keeps = standing.claim & pool.cpus if standing.placed else has
     cpus = len({pool.topology.chunk_of[cpu] for cpu in keeps}) * pool.topology.chunk
     return replace(state, minimum=max(1, cpus), maximum=max(1, cpus), demand=cpus, may_rest=not cpus)
-
-
-def chosen_policy(chosen: PolicyConfig, pool: PoolState) -> Policy:
-    """The policy that *chosen* names, after it has shared *pool* once. UsageError where that cannot be."""
-    return tried_policy(loaded_policy(chosen), chosen, pool)
-
-
-def loaded_policy(chosen: PolicyConfig) -> Policy:
-    """The policy that *chosen* names: reads what is installed and imports it, so it may take long. UsageError."""
-    try:
-        return load_policy(chosen.name)
-    except PolicyError as error:
-        raise UsageError(str(error)) from error
-
-
-def tried_policy(policy: Policy, chosen: PolicyConfig, pool: PoolState) -> Policy:
-    """*policy*, the one that *chosen* names, after it has shared *pool* once. UsageError where that cannot be."""
-    try:
-        decide(pool, policy, chosen.options)
-    except PolicyError as error:
-        raise UsageError(str(error)) from error
-    except Exception as error:  # policies are other people's code: they may raise anything
-        raise UsageError(f"policy {chosen.name} failed on the pool as it is: {error!r}: mend it first") from error
-    return policy

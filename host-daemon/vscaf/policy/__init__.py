@@ -1,0 +1,1 @@
+"""The policy that is chosen: loaded, tried, and what it is shown of the pool."""
