@@ -331,8 +331,8 @@ def _from_journal(names: list[str], silent: Path) -> str:
 
 
 async def restore_from_journal(config: Config, domain: str | None) -> list[str]:
-    """As vscaf.restore's, which needs libvirt; other commands do without."""
-    from vscaf import restore  # noqa: PLC0415  (as said)
+    """As vscaf.recovery.offline_restore's, which needs libvirt; other commands do without."""
+    from vscaf.recovery import offline_restore as restore  # noqa: PLC0415  (as said)
 
     return await restore.restore_from_journal(config, domain)
 

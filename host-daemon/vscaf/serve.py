@@ -15,13 +15,13 @@ from vscaf.control import ControlServer
 from vscaf.control.peers import group_id
 from vscaf.errors import UsageError
 from vscaf.events import EventLog, Kind
-from vscaf.guard_keeper import GuardKeeper, feed_watchdog
 from vscaf.hypervisor.libvirt.host import LibvirtHost
 from vscaf.journal import Journal, host_boot_id, lock_hypervisor
 from vscaf.loop import Daemon
 from vscaf.metrics import MetricsServer, MetricsText
 from vscaf.operations import Operations
 from vscaf.policy.loading import chosen_policy
+from vscaf.recovery.guard_keeper import GuardKeeper, feed_watchdog
 from vscaf.values import DomainKey
 
 

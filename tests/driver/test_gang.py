@@ -15,7 +15,7 @@ from vscaf.hypervisor.libvirt.host import LibvirtHost
 from vscaf.journal import Journal
 from vscaf.loop import Daemon
 from vscaf.operations import Operations
-from vscaf.restore import restore_from_journal
+from vscaf.recovery.offline_restore import restore_from_journal
 from vscaf.status import status
 from vscaf_policies import Policy, load_policy
 from vscaf_policies.gang import gang

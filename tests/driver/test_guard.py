@@ -17,8 +17,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from vscaf.guard_keeper import feed_watchdog
 from vscaf.journal import FoundSettings, Journal, JournalEntry, host_boot_id, read_journal
+from vscaf.recovery.guard_keeper import feed_watchdog
 
 UUID = "3f10dbe8-4cbd-5e31-9b1f-af0cb9dda9cf"
 NODE = """<node>
@@ -35,7 +35,7 @@ RUNNING, PAUSED = 1, 3
 STAND_IN = """
 import asyncio, os, sys
 from pathlib import Path
-from vscaf.guard_keeper import GuardKeeper
+from vscaf.recovery.guard_keeper import GuardKeeper
 from vscaf.journal import Journal, host_boot_id, lock_hypervisor
 
 config, directory, uri = sys.argv[1:]

@@ -15,7 +15,7 @@ from vscaf.hypervisor.libvirt.host import LibvirtHost
 from vscaf.journal import Journal, lock_hypervisor
 from vscaf.loop import Daemon
 from vscaf.operations import Operations
-from vscaf.restore import restore_from_journal
+from vscaf.recovery.offline_restore import restore_from_journal
 from vscaf.values import Rules
 from vscaf_lab.polling import HANG_S
 
@@ -118,8 +118,8 @@ def no_space(*_arguments: object, **_options: object) -> None:
 def restoring_on(host: LibvirtHost) -> Iterator[pytest.MonkeyPatch]:
     """The test driver's domains live in one connection, so what restores from a journal is given *host*."""
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr("vscaf.restore.LibvirtHost", lambda *_: host)
-        patched.setattr("vscaf.restore.host_boot_id", lambda: "boot")
+        patched.setattr("vscaf.recovery.offline_restore.LibvirtHost", lambda *_: host)
+        patched.setattr("vscaf.recovery.offline_restore.host_boot_id", lambda: "boot")
         patched.setattr(host, "close", lambda: asyncio.sleep(0))
         yield patched
 

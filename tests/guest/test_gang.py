@@ -96,7 +96,7 @@ def test_nobody_computes_where_another_has_its_turn(shared_lab: PrivateLibvirt, 
 def kill_guard(daemon: DaemonProcess) -> None:
     """kill -9 of the process beside the daemon that resumes what it leaves suspended."""
     children = Path(f"/proc/{daemon.pid}/task/{daemon.pid}/children").read_text(encoding="ascii").split()
-    (guard,) = [pid for pid in children if b"vscaf.guard" in Path(f"/proc/{pid}/cmdline").read_bytes()]
+    (guard,) = [pid for pid in children if b"vscaf.recovery.guard" in Path(f"/proc/{pid}/cmdline").read_bytes()]
     os.kill(int(guard), signal.SIGKILL)
 
 

@@ -15,10 +15,10 @@ AGAIN_S = 1.0
 
 
 class GuardKeeper:
-    """Keeps a guard (see guard.py) while this process lives; it ends by itself, after this process."""
+    """Keeps a guard (see recovery/guard.py) while this process lives; it ends by itself, after this process."""
 
     def __init__(self, config_json: str) -> None:
-        self._command = [sys.executable, "-P", "-m", "vscaf.guard", str(os.getpid()), config_json]
+        self._command = [sys.executable, "-P", "-m", "vscaf.recovery.guard", str(os.getpid()), config_json]
         self._process: subprocess.Popen[bytes] | None = None
         self._descriptor = -1
         self._again: asyncio.TimerHandle | None = None

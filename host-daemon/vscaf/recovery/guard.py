@@ -39,7 +39,7 @@ def resume(config_json: str) -> int:
     from vscaf.errors import UsageError, VscafError  # noqa: PLC0415
     from vscaf.journal import JournalError, host_boot_id, read_journal  # noqa: PLC0415
 
-    log = logging.getLogger("vscaf.guard")
+    log = logging.getLogger("vscaf.recovery.guard")
     logging.basicConfig(
         level=logging.INFO, format="%(asctime)s.%(msecs)03d %(levelname)s guard: %(message)s", datefmt="%H:%M:%S"
     )
@@ -55,7 +55,7 @@ def resume(config_json: str) -> int:
                 or not any(one.suspended for one in content.domains)
             ):
                 return 0
-            from vscaf.restore import resume_suspended  # noqa: PLC0415  (needs libvirt)
+            from vscaf.recovery.offline_restore import resume_suspended  # noqa: PLC0415  (needs libvirt)
 
             names = asyncio.run(resume_suspended(config))
         except (UsageError, JournalError) as error:
@@ -73,7 +73,7 @@ def resume(config_json: str) -> int:
 
 
 def main() -> None:
-    """`python -m vscaf.guard PID CONFIGURATION`, as the daemon of that pid starts it."""
+    """`python -m vscaf.recovery.guard PID CONFIGURATION`, as the daemon of that pid starts it."""
     for number in SIGNALS:  # they are meant for the daemon: whoever ends that ends this
         signal.signal(number, signal.SIG_IGN)
     wait_for_end(int(sys.argv[1]))
