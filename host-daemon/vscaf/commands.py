@@ -18,7 +18,7 @@ from vscaf_policies import PolicyError
 from vscaf_policies.registry import load_policy, policy_names
 
 from vscaf.config import Config, load_config
-from vscaf.control import NoDaemon, ask, ask_status, follow, tell
+from vscaf.control.client import NoDaemon, ask, ask_status, follow, tell
 from vscaf.errors import UsageError, VscafError
 from vscaf.status import LEFT_ALONE, NOT_RUNNING, printable, table
 

@@ -18,8 +18,8 @@ from prometheus_client.registry import Collector
 
 from vscaf import __version__
 from vscaf.config import parse_address
+from vscaf.control.limits import Admission, ConnectionLimiter
 from vscaf.cpulist import parse_cpu_list
-from vscaf.doors import Admission, Door
 from vscaf.errors import UsageError
 from vscaf.status import LEFT_ALONE, NOT_RUNNING
 
@@ -215,4 +215,4 @@ class MetricsServer:
 
     def _connected(self) -> asyncio.Protocol:
         assert self._web is not None
-        return Door(self._web(), lambda _: Admission("all", CONNECTIONS, SCRAPE_S), self._connections)
+        return ConnectionLimiter(self._web(), lambda _: Admission("all", CONNECTIONS, SCRAPE_S), self._connections)

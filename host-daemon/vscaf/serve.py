@@ -11,8 +11,8 @@ from vscaf_policies import PoolState
 
 from vscaf import __version__
 from vscaf.config import Config
-from vscaf.control import ControlServer
 from vscaf.control.peers import group_id
+from vscaf.control.server import ControlServer
 from vscaf.errors import UsageError
 from vscaf.events import EventLog, Kind
 from vscaf.hypervisor.libvirt.host import LibvirtHost

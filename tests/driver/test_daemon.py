@@ -10,7 +10,8 @@ import libvirt
 import pytest
 from rich.console import Console
 from vscaf.config import Config, DomainConfig, PolicyConfig
-from vscaf.control import ControlServer, ask_status
+from vscaf.control.client import ask_status
+from vscaf.control.server import ControlServer
 from vscaf.hypervisor.libvirt.host import LibvirtHost
 from vscaf.journal import Journal
 from vscaf.loop import Daemon

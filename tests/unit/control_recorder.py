@@ -8,8 +8,8 @@ from typing import Any
 
 import aiohttp
 import msgspec
-from vscaf.control import ControlServer
 from vscaf.control.messages import DomainStatus, Status
+from vscaf.control.server import ControlServer
 from vscaf.errors import UsageError, VscafError
 from vscaf.events import EventLog
 from vscaf_lab.polling import HANG_S

@@ -14,8 +14,8 @@ import pytest
 from control_recorder import Recorder, on_server, raw, serving
 from hypothesis import given
 from hypothesis import strategies as st
-from vscaf.control import ask, ask_status, follow, tell
 from vscaf.control import server as server_module
+from vscaf.control.client import ask, ask_status, follow, tell
 from vscaf.control.messages import BODY_LIMIT_BYTES, ENDPOINTS, Status
 from vscaf.control.schema import schema, schema_text
 from vscaf.errors import UsageError, VscafError

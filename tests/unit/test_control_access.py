@@ -12,9 +12,10 @@ import pytest
 from control_recorder import Recorder, group_of, mode_of, on_server, serving
 from hypothesis import given
 from hypothesis import strategies as st
-from vscaf.control import ControlServer, NoDaemon, ask_status, tell
 from vscaf.control import server as server_module
+from vscaf.control.client import NoDaemon, ask_status, tell
 from vscaf.control.peers import Access, AccessRules, Peer, peer_of
+from vscaf.control.server import ControlServer
 from vscaf.errors import UsageError, VscafError
 from vscaf.events import EventLog
 from vscaf_lab.polling import HANG_S

@@ -17,6 +17,7 @@ from aiohttp.typedefs import Handler
 from vscaf_policies.registry import policy_names
 
 from vscaf import clock
+from vscaf.control.limits import Admission, ConnectionLimiter
 from vscaf.control.messages import (
     BODY_LIMIT_BYTES,
     DomainRequest,
@@ -30,7 +31,6 @@ from vscaf.control.messages import (
 )
 from vscaf.control.peers import Access, AccessRules, Peer, group_id, peer_of
 from vscaf.control.schema import schema
-from vscaf.doors import Admission, Door
 from vscaf.errors import UsageError, VscafError
 from vscaf.events import EventLog
 
@@ -151,7 +151,7 @@ class ControlServer:
 
     def _connected(self) -> asyncio.Protocol:
         assert self._runner is not None and self._runner.server is not None
-        return Door(self._runner.server(), self._admit, self._connections)
+        return ConnectionLimiter(self._runner.server(), self._admit, self._connections)
 
     def _admit(self, transport: asyncio.BaseTransport) -> Admission:
         peer = peer_of(transport.get_extra_info("socket"))

@@ -1,4 +1,4 @@
-"""Who gets in to an HTTP server, and for how long: decided per connection, before a byte of it is read."""
+"""How many connections an HTTP server accepts from each user, and for how long: decided before a byte is read."""
 
 import asyncio
 from collections import Counter
@@ -15,7 +15,7 @@ class Admission:
     lifetime_s: float | None = None
 
 
-class Door(asyncio.Protocol):
+class ConnectionLimiter(asyncio.Protocol):
     """Hands a connection on to *handler*, or ends it at once where its owner has too many in *connections* already."""
 
     def __init__(
