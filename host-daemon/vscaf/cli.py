@@ -9,11 +9,12 @@ from pathlib import Path
 import click
 
 from vscaf import __version__
-from vscaf.commands import COMMANDS, DEFAULT_CONFIG, one_line, policy
+from vscaf.commands import COMMANDS, DEFAULT_CONFIG, policy
 from vscaf.config import HELP, load_config
 from vscaf.errors import VscafError
 from vscaf.policy_check import check
 from vscaf.simulate.command import simulate
+from vscaf.terminal import one_line
 
 
 @click.group(

@@ -20,7 +20,9 @@ from vscaf_policies.registry import load_policy, policy_names
 from vscaf.config import Config, load_config
 from vscaf.control.client import NoDaemon, ask, ask_status, follow, tell
 from vscaf.errors import UsageError, VscafError
-from vscaf.status import LEFT_ALONE, NOT_RUNNING, printable, table
+from vscaf.status import LEFT_ALONE, NOT_RUNNING
+from vscaf.status_table import table
+from vscaf.terminal import one_line, printable
 
 DEFAULT_CONFIG = Path("/etc/vscaf/vscaf.toml")
 DEFAULT_SOCKET = Path(Config(pool="0").control_socket)
@@ -45,11 +47,6 @@ def with_daemon(function: Function) -> Function:
         envvar="VSCAF_SOCKET",
         help="The daemon's control socket; else the one in its configuration.",
     )(function)
-
-
-def one_line(error: VscafError) -> str:
-    """Its words, whatever a library or a name put between them."""
-    return printable(" ".join(str(error).split()))
 
 
 def find_socket(socket: Path | None, config: Path) -> Path:
@@ -332,9 +329,9 @@ def _from_journal(names: list[str], silent: Path) -> str:
 
 async def restore_from_journal(config: Config, domain: str | None) -> list[str]:
     """As vscaf.recovery.offline_restore's, which needs libvirt; other commands do without."""
-    from vscaf.recovery import offline_restore as restore  # noqa: PLC0415  (as said)
+    from vscaf.recovery.offline_restore import restore_from_journal  # noqa: PLC0415  (as said)
 
-    return await restore.restore_from_journal(config, domain)
+    return await restore_from_journal(config, domain)
 
 
 async def _restore(config: Path, domain: str | None, no_daemon: NoDaemon) -> list[str]:

@@ -18,10 +18,10 @@ from rich.text import Text
 from vscaf_policies.conformance import Finding, Verdict
 from vscaf_policies.pool_states import as_python, pool_states
 
-from vscaf.commands import one_line, parse_params
+from vscaf.commands import parse_params
 from vscaf.errors import UsageError
 from vscaf.policy.trial import Request
-from vscaf.status import printable
+from vscaf.terminal import one_line, printable
 
 STYLES = {Verdict.PASSED: "green", Verdict.FAILED: "bold red", Verdict.SLOW: "yellow", Verdict.NOTED: "cyan"}
 CALLS = 10

@@ -16,7 +16,8 @@ from vscaf.hypervisor.libvirt.host import LibvirtHost
 from vscaf.journal import Journal
 from vscaf.loop import Daemon
 from vscaf.operations import Operations
-from vscaf.status import status, table
+from vscaf.status import status
+from vscaf.status_table import table
 from vscaf_lab.polling import HANG_S
 from vscaf_lab.polling import soon as until
 

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import click
 
-from vscaf.commands import one_line
 from vscaf.errors import UsageError, VscafError
+from vscaf.terminal import one_line
 
 DEFAULT_POLICIES = ("unmanaged", "equipartition", "max-speedup", "max-speedup-fitted")
 """Those of them that are installed."""

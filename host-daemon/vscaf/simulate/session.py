@@ -26,7 +26,7 @@ from vscaf.simulate.scenario import Scenario, load_scenario, shipped_scenarios
 from vscaf.simulate.summary import Oracle
 from vscaf.simulate.sweep import Job, run_all, usable_cpus
 from vscaf.simulate.table import table, together_table
-from vscaf.status import printable
+from vscaf.terminal import printable
 
 LARGEST_ORACLE = 20_000
 """Guests times pCPUs: beyond, the best split at every instant takes minutes and more."""

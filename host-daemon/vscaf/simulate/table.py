@@ -8,7 +8,7 @@ from rich.text import Text
 
 from vscaf.simulate.document import Outcomes, every_ratio
 from vscaf.simulate.summary import Oracle, Spread, Summary, has_end, quantile, short_names, summaries, together
-from vscaf.status import printable
+from vscaf.terminal import printable
 
 FEW_GUESTS = 6
 """So many have a column each; of more, quantiles are shown."""

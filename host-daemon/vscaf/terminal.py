@@ -1,0 +1,11 @@
+"""Text for a terminal."""
+
+
+def printable(text: str) -> str:
+    """*text* without what a terminal would obey: guests choose names."""
+    return "".join(letter if letter.isprintable() else "\N{REPLACEMENT CHARACTER}" for letter in text)
+
+
+def one_line(error: Exception) -> str:
+    """The error's message on one line, whatever a library or a name put into it."""
+    return printable(" ".join(str(error).split()))
