@@ -11,6 +11,7 @@ from vscaf_policies import PoolState
 
 from vscaf import __version__
 from vscaf.config import Config
+from vscaf.control.metrics import MetricsServer, MetricsText
 from vscaf.control.peers import group_id
 from vscaf.control.server import ControlServer
 from vscaf.errors import UsageError
@@ -18,7 +19,6 @@ from vscaf.events import EventLog, Kind
 from vscaf.hypervisor.libvirt.host import LibvirtHost
 from vscaf.journal import Journal, host_boot_id, lock_hypervisor
 from vscaf.loop import Daemon
-from vscaf.metrics import MetricsServer, MetricsText
 from vscaf.operations import Operations
 from vscaf.policy.loading import chosen_policy
 from vscaf.recovery.guard_keeper import GuardKeeper, feed_watchdog

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from prometheus_client.parser import text_string_to_metric_families
-from vscaf import metrics as metrics_module
+from vscaf.control import metrics as metrics_module
+from vscaf.control.metrics import KEPT_S, MOST_DOMAINS, MetricsServer, MetricsText
 from vscaf.errors import UsageError
-from vscaf.metrics import KEPT_S, MOST_DOMAINS, MetricsServer, MetricsText
 from vscaf_lab.polling import HANG_S
 from vscaf_lab.polling import soon as until
 

@@ -6,8 +6,8 @@ from pathlib import Path
 from click import Group
 from vscaf.cli import main
 from vscaf.control.messages import ENDPOINTS
+from vscaf.control.metrics import STATES, MetricsText
 from vscaf.events import Kind
-from vscaf.metrics import STATES, MetricsText
 from vscaf.status import NOT_RUNNING
 
 HOST_DAEMON = Path(__file__).parents[2] / "host-daemon"
