@@ -52,7 +52,7 @@ def daemon(path: Path, verbose: bool, help_config: bool) -> None:
     if help_config:
         click.echo(HELP, nl=False)
         return
-    from vscaf.serve import serve  # noqa: PLC0415  (needs libvirt, which other commands do without)
+    from vscaf.daemon.main import serve  # noqa: PLC0415  (needs libvirt, which other commands do without)
 
     logging.basicConfig(
         level=logging.DEBUG if verbose else logging.INFO,
@@ -80,7 +80,7 @@ def check_config(file: Path) -> None:
     Keys, values, groups and the policy with its options are checked. libvirt is not asked, so whether the pool's CPUs
     and the domains exist is seen when the daemon starts.
     """
-    from vscaf.serve import check_host  # noqa: PLC0415  (as above)
+    from vscaf.daemon.main import check_host  # noqa: PLC0415  (as above)
 
     try:
         config = load_config(file)

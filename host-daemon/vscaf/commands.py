@@ -19,8 +19,8 @@ from vscaf_policies.registry import load_policy, policy_names
 
 from vscaf.config import Config, load_config
 from vscaf.control.client import NoDaemon, ask, ask_status, follow, tell
+from vscaf.daemon.status import LEFT_ALONE, NOT_RUNNING
 from vscaf.errors import UsageError, VscafError
-from vscaf.status import LEFT_ALONE, NOT_RUNNING
 from vscaf.status_table import table
 from vscaf.terminal import one_line, printable
 

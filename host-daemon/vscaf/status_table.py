@@ -7,7 +7,7 @@ from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
-from vscaf.status import NOT_RUNNING
+from vscaf.daemon.status import NOT_RUNNING
 from vscaf.terminal import printable
 
 LOSSES = ("inflation", "fork", "dispatch", "barrier", "steal")

@@ -13,11 +13,11 @@ import libvirt
 from vscaf import clock
 from vscaf.config import Config, DomainConfig, PolicyConfig
 from vscaf.core.reconcile.plan import plan
+from vscaf.daemon.loop import Daemon
+from vscaf.daemon.operations import Operations
 from vscaf.domains.domain import ManagedDomain
 from vscaf.errors import HypervisorError, VscafError
 from vscaf.journal import Journal
-from vscaf.loop import Daemon
-from vscaf.operations import Operations
 from vscaf.values import DomainKey
 from vscaf_lab.polling import HANG_S
 from vscaf_policies.gang import gang

@@ -12,11 +12,11 @@ from rich.console import Console
 from vscaf.config import Config, DomainConfig, PolicyConfig
 from vscaf.control.client import ask_status
 from vscaf.control.server import ControlServer
+from vscaf.daemon.loop import Daemon
+from vscaf.daemon.operations import Operations
+from vscaf.daemon.status import status
 from vscaf.hypervisor.libvirt.host import LibvirtHost
 from vscaf.journal import Journal
-from vscaf.loop import Daemon
-from vscaf.operations import Operations
-from vscaf.status import status
 from vscaf.status_table import table
 from vscaf_lab.polling import HANG_S
 from vscaf_lab.polling import soon as until

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import libvirt
 import pytest
+from vscaf.daemon.loop import Daemon
+from vscaf.daemon.operations import Operations
 from vscaf.errors import VscafError
 from vscaf.hypervisor.libvirt.host import LibvirtHost
 from vscaf.journal import Journal
-from vscaf.loop import Daemon
-from vscaf.operations import Operations
 from vscaf_lab.polling import HANG_S
 
 from .faults import Faults

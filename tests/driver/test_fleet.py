@@ -5,9 +5,9 @@ from pathlib import Path
 
 import libvirt
 from vscaf.config import DomainConfig
+from vscaf.daemon.loop import Daemon
+from vscaf.daemon.status import status
 from vscaf.hypervisor.libvirt.host import LibvirtHost
-from vscaf.loop import Daemon
-from vscaf.status import status
 
 from .faults import Faults
 from .node import write_node

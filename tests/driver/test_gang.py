@@ -11,12 +11,12 @@ from typing import Any
 import libvirt
 import pytest
 from vscaf.config import Config, DomainConfig, PolicyConfig
+from vscaf.daemon.loop import Daemon
+from vscaf.daemon.operations import Operations
+from vscaf.daemon.status import status
 from vscaf.hypervisor.libvirt.host import LibvirtHost
 from vscaf.journal import Journal
-from vscaf.loop import Daemon
-from vscaf.operations import Operations
 from vscaf.recovery.offline_restore import restore_from_journal
-from vscaf.status import status
 from vscaf_policies import Policy, load_policy
 from vscaf_policies.gang import gang
 from vscaf_policies.priority import priority

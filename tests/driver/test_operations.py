@@ -9,12 +9,12 @@ from pathlib import Path
 import libvirt
 import pytest
 from vscaf.config import DomainConfig, PolicyConfig
+from vscaf.daemon.loop import Daemon
+from vscaf.daemon.operations import Operations
 from vscaf.domains.bounds import DomainRules, rules_for
 from vscaf.errors import HypervisorError, UsageError, VscafError
 from vscaf.hypervisor.libvirt.host import LibvirtHost
 from vscaf.journal import Journal, lock_hypervisor
-from vscaf.loop import Daemon
-from vscaf.operations import Operations
 from vscaf.recovery.offline_restore import restore_from_journal
 from vscaf.values import Rules
 from vscaf_lab.polling import HANG_S

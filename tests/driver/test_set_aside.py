@@ -6,10 +6,10 @@ from pathlib import Path
 import libvirt
 import pytest
 from vscaf.config import PolicyConfig
+from vscaf.daemon.loop import Daemon
+from vscaf.daemon.operations import Operations
 from vscaf.errors import VscafError
 from vscaf.hypervisor.libvirt.host import LibvirtHost
-from vscaf.loop import Daemon
-from vscaf.operations import Operations
 from vscaf_policies import load_policy
 from vscaf_policies.gang import gang
 

@@ -8,9 +8,9 @@ from pathlib import Path
 import libvirt
 import pytest
 from vscaf.config import Config, DomainConfig
+from vscaf.daemon.loop import Daemon
 from vscaf.hypervisor.libvirt.domain_xml import parse_description
 from vscaf.hypervisor.libvirt.masks import cpus_mask
-from vscaf.loop import Daemon
 
 from ..unit.capabilities import capabilities, cpu
 from .faults import Faults

@@ -8,10 +8,10 @@ from typing import Any
 
 from vscaf.agentlink import messages
 from vscaf.config import Config, DomainConfig, PolicyConfig
+from vscaf.daemon.loop import Daemon
 from vscaf.domains.domain import ManagedDomain
 from vscaf.events import Event
 from vscaf.hypervisor.simulated import Latencies, SimulatedHost
-from vscaf.loop import Daemon
 from vscaf.simulate.run import MemoryJournal
 from vscaf.simulate.virtual_time import run_virtual
 from vscaf.values import DomainKey, DomainSeen, HostCpus

@@ -9,7 +9,7 @@ from itertools import combinations_with_replacement, pairwise
 from vscaf.core.decide.decision import DecideMemory
 from vscaf.core.decide.explore import ExploreSettings
 from vscaf.core.model.curve_memory import CurveMemory, recall, remember, renewed
-from vscaf.learner import Learner
+from vscaf.daemon.decider import Learner
 from vscaf_policies import DomainState, PoolState, SpeedupPoint
 from vscaf_policies.max_speedup_fitted import max_speedup_fitted
 

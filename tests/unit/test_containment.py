@@ -7,15 +7,15 @@ from dataclasses import replace
 
 import pytest
 from daemon_world import VCPUS, Trouble, World, in_world
-from vscaf import loop
 from vscaf.config import DomainConfig, PolicyConfig
 from vscaf.core.decide.decision import DecideMemory
 from vscaf.core.fault_isolation import MOST_TRIES
+from vscaf.daemon import loop
+from vscaf.daemon.decider import Learner
+from vscaf.daemon.operations import Operations
 from vscaf.domains import registry as roster
 from vscaf.errors import HypervisorError
 from vscaf.hypervisor.simulated import Latencies
-from vscaf.learner import Learner
-from vscaf.operations import Operations
 from vscaf.policy import loading as choice
 from vscaf.values import Rules
 from vscaf_policies import DomainState, PoolState, SpeedupPoint

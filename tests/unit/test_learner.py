@@ -5,16 +5,16 @@ from dataclasses import replace
 from unittest.mock import patch
 
 import pytest
-from vscaf import learner as module
 from vscaf.config import Config, PolicyConfig
 from vscaf.core.decide.damping import with_allocations
 from vscaf.core.decide.decision import DecideMemory, decide
 from vscaf.core.decide.explore import explore
 from vscaf.core.reconcile.state import State
+from vscaf.daemon import decider as module
+from vscaf.daemon.decider import FIRST_TRANSITION_S, MOST_FITS, MOST_TRANSITION_S, Learner
+from vscaf.daemon.loop import Daemon
 from vscaf.hypervisor.simulated import SimulatedHost
 from vscaf.journal import Journal
-from vscaf.learner import FIRST_TRANSITION_S, MOST_FITS, MOST_TRANSITION_S, Learner
-from vscaf.loop import Daemon
 from vscaf.values import HostCpus
 from vscaf_policies import DomainState, PoolState, SpeedupPoint, estimates
 from vscaf_policies.equipartition import equipartition

@@ -7,8 +7,8 @@ from click import Group
 from vscaf.cli import main
 from vscaf.control.messages import ENDPOINTS
 from vscaf.control.metrics import STATES, MetricsText
+from vscaf.daemon.status import NOT_RUNNING
 from vscaf.events import Kind
-from vscaf.status import NOT_RUNNING
 
 HOST_DAEMON = Path(__file__).parents[2] / "host-daemon"
 README = (HOST_DAEMON / "README.md").read_text(encoding="utf-8")

@@ -13,7 +13,7 @@ from vscaf.agentlink.link import AgentLink
 from vscaf.agentlink.messages import ReportedProcess
 from vscaf.config import Config, DomainConfig
 from vscaf.control.messages import RulesStatus
-from vscaf.status import domain_status, process_status, status
+from vscaf.daemon.status import domain_status, process_status, status
 from vscaf.status_table import table
 from vscaf.values import DomainKey, DomainSeen, RunState
 

@@ -10,14 +10,14 @@ from pathlib import Path
 
 import pytest
 from vscaf.config import Config, DomainConfig
+from vscaf.daemon.loop import Daemon
+from vscaf.daemon.operations import Operations
 from vscaf.domains.bounds import DomainRules
 from vscaf.domains.domain import ManagedDomain
 from vscaf.domains.pool import HostPool
 from vscaf.errors import HypervisorUnreachable, VscafError
 from vscaf.hypervisor.simulated import SimulatedHost
 from vscaf.journal import FoundSettings, Journal, JournalEntry
-from vscaf.loop import Daemon
-from vscaf.operations import Operations
 from vscaf.values import DomainKey, DomainSeen, HostCpus, RunState
 
 NUMBERS = frozenset(range(10))

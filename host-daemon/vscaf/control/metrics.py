@@ -20,8 +20,8 @@ from vscaf import __version__
 from vscaf.config import parse_address
 from vscaf.control.limits import Admission, ConnectionLimiter
 from vscaf.cpulist import parse_cpu_list
+from vscaf.daemon.status import LEFT_ALONE, NOT_RUNNING
 from vscaf.errors import UsageError
-from vscaf.status import LEFT_ALONE, NOT_RUNNING
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 MOST_DOMAINS = 1000

@@ -18,9 +18,9 @@ from vscaf import clock
 from vscaf.agentlink.interface import Link
 from vscaf.config import Config, PolicyConfig
 from vscaf.core.decide.decision import Decision
+from vscaf.daemon.loop import Daemon
 from vscaf.hypervisor.simulated import DEFAULT_SHARES, Latencies
 from vscaf.journal import Journal
-from vscaf.loop import Daemon
 from vscaf.simulate.guests import Guest, Tally, World
 from vscaf.simulate.host import CrowdedHost
 from vscaf.simulate.machine import SpeedModel, host_cpus

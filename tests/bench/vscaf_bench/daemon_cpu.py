@@ -27,10 +27,10 @@ from vscaf.agentlink import messages
 from vscaf.agentlink.interface import Link
 from vscaf.agentlink.link import CONNECTED, AgentLink
 from vscaf.config import Config, DomainConfig, PolicyConfig
+from vscaf.daemon.loop import Daemon
 from vscaf.hypervisor.libvirt.host import LibvirtHost
 from vscaf.hypervisor.simulated import SimulatedHost
 from vscaf.journal import Journal
-from vscaf.loop import Daemon
 from vscaf.values import HostCpus
 
 from .agent import cpu_seconds

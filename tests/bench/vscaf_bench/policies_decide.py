@@ -23,7 +23,7 @@ from pathlib import Path
 
 import numpy as np
 from vscaf.core.decide.decision import DecideMemory, decide
-from vscaf.learner import MOST_FITS
+from vscaf.daemon.decider import MOST_FITS
 from vscaf_policies import DomainState, PoolState, SpeedupPoint
 from vscaf_policies.registry import load_policy
 

@@ -14,12 +14,12 @@ from vscaf.config import Config
 from vscaf.control.metrics import MetricsServer, MetricsText
 from vscaf.control.peers import group_id
 from vscaf.control.server import ControlServer
+from vscaf.daemon.loop import Daemon
+from vscaf.daemon.operations import Operations
 from vscaf.errors import UsageError
 from vscaf.events import EventLog, Kind
 from vscaf.hypervisor.libvirt.host import LibvirtHost
 from vscaf.journal import Journal, host_boot_id, lock_hypervisor
-from vscaf.loop import Daemon
-from vscaf.operations import Operations
 from vscaf.policy.loading import chosen_policy
 from vscaf.recovery.guard_keeper import GuardKeeper, feed_watchdog
 from vscaf.values import DomainKey

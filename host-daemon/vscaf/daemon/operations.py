@@ -5,11 +5,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from vscaf.config import PolicyConfig
+from vscaf.daemon.loop import Daemon
+from vscaf.daemon.status import status
 from vscaf.domains.domain import ManagedDomain
 from vscaf.errors import UsageError, VscafError
-from vscaf.loop import Daemon
 from vscaf.policy.loading import loaded_policy, tried_policy
-from vscaf.status import status
 
 
 class Operations:

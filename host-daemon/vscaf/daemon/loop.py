@@ -24,6 +24,7 @@ from vscaf.core.place.placement import place
 from vscaf.core.reconcile.state import Standing
 from vscaf.core.reconcile.steps import Goal, Steps, Still, Timing, next_steps
 from vscaf.cpulist import format_cpu_list
+from vscaf.daemon.decider import Learner
 from vscaf.domains.agent_session import agent_link
 from vscaf.domains.containment import STEPS
 from vscaf.domains.domain import ManagedDomain
@@ -34,7 +35,6 @@ from vscaf.errors import HypervisorError
 from vscaf.events import EventLog, Kind
 from vscaf.hypervisor.interface import Hypervisor
 from vscaf.journal import Journal
-from vscaf.learner import Learner
 from vscaf.policy.input import shown_pool
 from vscaf.policy.loading import chosen_policy
 from vscaf.values import DomainKey, HostCpus
