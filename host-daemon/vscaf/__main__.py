@@ -1,5 +1,5 @@
 """`python -m vscaf` is the `vscaf` command."""
 
-from vscaf.cli import main
+from vscaf.cli.main import main
 
 main()

@@ -38,7 +38,7 @@ CASES = {
 
 
 def run_daemon(config: Path) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-c", "from vscaf.cli import main; main()", "daemon", "--config", str(config)]
+    command = [sys.executable, "-c", "from vscaf.cli.main import main; main()", "daemon", "--config", str(config)]
     return subprocess.run(command, capture_output=True, text=True, timeout=HANG_S, check=False)
 
 
@@ -68,7 +68,7 @@ def test_unreadable_config(tmp_path: Path) -> None:
 
 
 def test_status_without_daemon(tmp_path: Path) -> None:
-    command = [sys.executable, "-c", "from vscaf.cli import main; main()", "status", "--socket", f"{tmp_path}/s"]
+    command = [sys.executable, "-c", "from vscaf.cli.main import main; main()", "status", "--socket", f"{tmp_path}/s"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=HANG_S, check=False)
     assert done.returncode == 1
     assert done.stderr.count("\n") == 1

@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 import pytest
 from click.testing import CliRunner, Result
-from vscaf.cli import main
+from vscaf.cli.main import main
 from vscaf.control.messages import Status
 from vscaf_lab.polling import HANG_S, until
 
@@ -260,7 +260,7 @@ def test_an_error_that_nobody_has_thought_of_has_a_status_of_its_own(
     def fail(path: Path) -> None:
         raise RuntimeError("nobody has thought of this")
 
-    monkeypatch.setattr("vscaf.cli.load_config", fail)
+    monkeypatch.setattr("vscaf.cli.main.load_config", fail)
     assert CliRunner().invoke(main, ["daemon", "--config", str(tmp_path / "vscaf.toml")]).exit_code == 70
 
 

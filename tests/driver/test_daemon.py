@@ -9,6 +9,7 @@ from pathlib import Path
 import libvirt
 import pytest
 from rich.console import Console
+from vscaf.cli.status_table import table
 from vscaf.config import Config, DomainConfig, PolicyConfig
 from vscaf.control.client import ask_status
 from vscaf.control.server import ControlServer
@@ -17,7 +18,6 @@ from vscaf.daemon.operations import Operations
 from vscaf.daemon.status import status
 from vscaf.hypervisor.libvirt.host import LibvirtHost
 from vscaf.journal import Journal
-from vscaf.status_table import table
 from vscaf_lab.polling import HANG_S
 from vscaf_lab.polling import soon as until
 

@@ -10,13 +10,13 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
-from vscaf.cli import main
+from vscaf.cli.main import main
+from vscaf.cli.policy_check import found
 from vscaf.config import PolicyConfig
 from vscaf.core.decide.decision import decide
 from vscaf.errors import UsageError
 from vscaf.policy.loading import chosen_policy
 from vscaf.policy.trial import Request
-from vscaf.policy_check import found
 from vscaf_policies import DomainState, PoolState, policy_names
 
 EXAMPLE = Path(__file__).parents[1] / "plugin" / "half_and_rest"

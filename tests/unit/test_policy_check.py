@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
-from vscaf.cli import main
+from vscaf.cli.main import main
+from vscaf.cli.policy_check import found, run_trial
 from vscaf.errors import UsageError
 from vscaf.policy.trial import Request
-from vscaf.policy_check import found, run_trial
 from vscaf_lab.polling import until
 from vscaf_policies.conformance import Finding, Verdict
 
@@ -200,7 +200,9 @@ def test_output_without_end_is_cut(tmp_path: Path) -> None:
 
 
 def test_no_libvirt_is_needed(tmp_path: Path) -> None:
-    code = "import sys; sys.modules['libvirt'] = sys.modules['libvirtaio'] = None; from vscaf.cli import main; main()"
+    code = (
+        "import sys; sys.modules['libvirt'] = sys.modules['libvirtaio'] = None; from vscaf.cli.main import main; main()"
+    )
     command = [sys.executable, "-c", code, "policy", "check", "equipartition"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False, env=dict(os.environ))
     assert done.returncode == 0, done.stderr

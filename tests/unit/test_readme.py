@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 
 from click import Group
-from vscaf.cli import main
+from vscaf.cli.main import main
 from vscaf.control.messages import ENDPOINTS
 from vscaf.control.metrics import STATES, MetricsText
 from vscaf.daemon.status import NOT_RUNNING

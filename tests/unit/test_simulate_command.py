@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
-from vscaf.cli import main
+from vscaf.cli.main import main
 from vscaf.errors import UsageError
 from vscaf.simulate.command import DEFAULT_POLICIES
 from vscaf.simulate.named_policy import find_policy, options_for
@@ -394,6 +394,6 @@ def busy_in_session(session: int) -> list[int]:
 
 def test_other_commands_do_not_load_it() -> None:
     heavy = ["vscaf.simulate.session", "vscaf.simulate.run", "matplotlib"]
-    code = f"import sys, vscaf.cli; print([name for name in {heavy} if name in sys.modules])"
+    code = f"import sys, vscaf.cli.main; print([name for name in {heavy} if name in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"

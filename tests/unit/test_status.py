@@ -11,10 +11,10 @@ import pytest
 from rich.console import Console
 from vscaf.agentlink.link import AgentLink
 from vscaf.agentlink.messages import ReportedProcess
+from vscaf.cli.status_table import table
 from vscaf.config import Config, DomainConfig
 from vscaf.control.messages import RulesStatus
 from vscaf.daemon.status import domain_status, process_status, status
-from vscaf.status_table import table
 from vscaf.values import DomainKey, DomainSeen, RunState
 
 LEARNING = {"cost": 0.31, "budget": 0.01, "used": 0.0082, "metric": "rate", "counters": True}

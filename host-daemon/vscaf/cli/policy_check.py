@@ -18,7 +18,7 @@ from rich.text import Text
 from vscaf_policies.conformance import Finding, Verdict
 from vscaf_policies.pool_states import as_python, pool_states
 
-from vscaf.commands import parse_params
+from vscaf.cli.client import parse_params
 from vscaf.errors import UsageError
 from vscaf.policy.trial import Request
 from vscaf.terminal import one_line, printable

@@ -17,11 +17,11 @@ from rich.text import Text
 from vscaf_policies import PolicyError
 from vscaf_policies.registry import load_policy, policy_names
 
+from vscaf.cli.status_table import table
 from vscaf.config import Config, load_config
 from vscaf.control.client import NoDaemon, ask, ask_status, follow, tell
 from vscaf.daemon.status import LEFT_ALONE, NOT_RUNNING
 from vscaf.errors import UsageError, VscafError
-from vscaf.status_table import table
 from vscaf.terminal import one_line, printable
 
 DEFAULT_CONFIG = Path("/etc/vscaf/vscaf.toml")
@@ -329,9 +329,9 @@ def _from_journal(names: list[str], silent: Path) -> str:
 
 async def restore_from_journal(config: Config, domain: str | None) -> list[str]:
     """As vscaf.recovery.offline_restore's, which needs libvirt; other commands do without."""
-    from vscaf.recovery.offline_restore import restore_from_journal  # noqa: PLC0415  (as said)
+    from vscaf.recovery import offline_restore  # noqa: PLC0415  (as said)
 
-    return await restore_from_journal(config, domain)
+    return await offline_restore.restore_from_journal(config, domain)
 
 
 async def _restore(config: Path, domain: str | None, no_daemon: NoDaemon) -> list[str]:

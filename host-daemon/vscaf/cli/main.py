@@ -9,10 +9,10 @@ from pathlib import Path
 import click
 
 from vscaf import __version__
-from vscaf.commands import COMMANDS, DEFAULT_CONFIG, policy
+from vscaf.cli.client import COMMANDS, DEFAULT_CONFIG, policy
+from vscaf.cli.policy_check import check
 from vscaf.config import HELP, load_config
 from vscaf.errors import VscafError
-from vscaf.policy_check import check
 from vscaf.simulate.command import simulate
 from vscaf.terminal import one_line
 
