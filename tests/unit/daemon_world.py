@@ -11,9 +11,9 @@ from vscaf.config import Config, DomainConfig, PolicyConfig
 from vscaf.daemon.loop import Daemon
 from vscaf.domains.domain import ManagedDomain
 from vscaf.events import Event
-from vscaf.hypervisor.simulated import Latencies, SimulatedHost
-from vscaf.simulate.run import MemoryJournal
-from vscaf.simulate.virtual_time import run_virtual
+from vscaf.simulate.engine.plain_host import Latencies, SimulatedHost
+from vscaf.simulate.engine.run import MemoryJournal
+from vscaf.simulate.engine.virtual_time import run_virtual
 from vscaf.values import DomainKey, DomainSeen, HostCpus
 
 Point = tuple[int, float, float]

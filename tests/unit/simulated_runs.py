@@ -2,10 +2,10 @@
 
 from collections.abc import Mapping
 
-from vscaf.simulate.document import Outcomes
-from vscaf.simulate.result import GuestResult, Moment, Run
-from vscaf.simulate.scenario import Amdahl, Guest, Host, Log, Scenario
-from vscaf.simulate.summary import Oracle
+from vscaf.simulate.engine.result import GuestResult, Moment, Run
+from vscaf.simulate.report.document import Outcomes
+from vscaf.simulate.report.summary import Oracle
+from vscaf.simulate.scenarios.scenario import Amdahl, Guest, Host, Log, Scenario
 from vscaf.simulate.sweep import Failure
 
 

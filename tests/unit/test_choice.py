@@ -9,8 +9,8 @@ from vscaf.core.reconcile.steps import Goal
 from vscaf.domains.bounds import DomainRules
 from vscaf.domains.domain import ManagedDomain
 from vscaf.domains.pool import HostPool
-from vscaf.hypervisor.simulated import SimulatedHost
 from vscaf.policy.input import shown_pool
+from vscaf.simulate.engine.plain_host import SimulatedHost
 from vscaf.values import DomainKey, DomainSeen, HostCpus, RunState
 
 NUMBERS = frozenset(range(4))

@@ -15,8 +15,8 @@ from vscaf.daemon.decider import Learner
 from vscaf.daemon.operations import Operations
 from vscaf.domains import registry as roster
 from vscaf.errors import HypervisorError
-from vscaf.hypervisor.simulated import Latencies
 from vscaf.policy import loading as choice
+from vscaf.simulate.engine.plain_host import Latencies
 from vscaf.values import Rules
 from vscaf_policies import DomainState, PoolState, SpeedupPoint
 from vscaf_policies.equipartition import equipartition

@@ -13,8 +13,8 @@ from vscaf.core.reconcile.state import State
 from vscaf.daemon import decider as module
 from vscaf.daemon.decider import FIRST_TRANSITION_S, MOST_FITS, MOST_TRANSITION_S, Learner
 from vscaf.daemon.loop import Daemon
-from vscaf.hypervisor.simulated import SimulatedHost
 from vscaf.journal import Journal
+from vscaf.simulate.engine.plain_host import SimulatedHost
 from vscaf.values import HostCpus
 from vscaf_policies import DomainState, PoolState, SpeedupPoint, estimates
 from vscaf_policies.equipartition import equipartition

@@ -11,8 +11,8 @@ from vscaf.core.reconcile.steps import Goal
 from vscaf.domains.bounds import DomainRules
 from vscaf.domains.domain import ManagedDomain
 from vscaf.domains.pool import HostPool
-from vscaf.hypervisor.simulated import SimulatedHost
 from vscaf.journal import FoundSettings, JournalEntry
+from vscaf.simulate.engine.plain_host import SimulatedHost
 from vscaf.values import DomainKey, DomainSeen, DomainSettings, HostCpus, RunState
 
 SEEN = DomainSeen(

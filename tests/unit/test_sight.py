@@ -13,7 +13,7 @@ from vscaf.core.reconcile.state import Affinity, Standing, Ways
 from vscaf.domains.bounds import DomainRules
 from vscaf.domains.domain import ManagedDomain
 from vscaf.domains.inference import infer
-from vscaf.hypervisor.simulated import SimulatedHost
+from vscaf.simulate.engine.plain_host import SimulatedHost
 from vscaf.values import DomainKey, DomainSeen, HostCpus, RunState
 
 START_S = 1000.0

@@ -16,8 +16,8 @@ from click.testing import CliRunner, Result
 from vscaf.cli.main import main
 from vscaf.errors import UsageError
 from vscaf.simulate.command import DEFAULT_POLICIES
-from vscaf.simulate.named_policy import find_policy, options_for
-from vscaf.simulate.scenario import load_scenario, shipped_scenarios
+from vscaf.simulate.policies import find_policy, options_for
+from vscaf.simulate.scenarios.scenario import load_scenario, shipped_scenarios
 from vscaf.simulate.sweep import Failure, Job, run_all
 from vscaf_lab.polling import HANG_S, until
 from vscaf_policies.registry import policy_names
@@ -168,7 +168,7 @@ def test_without_matplotlib_the_rest_works(short: Path, tmp_path: Path, monkeypa
     def missing() -> None:
         raise UsageError("pictures need matplotlib: pip install 'vscaf[pictures]'")
 
-    monkeypatch.setattr("vscaf.simulate.pictures.need_matplotlib", missing)
+    monkeypatch.setattr("vscaf.simulate.report.pictures.need_matplotlib", missing)
     done = vscaf(short, "--policy", "equipartition", "--output", tmp_path / "out")
     assert done.exit_code == 0 and done.stderr == (
         "vscaf: no pictures: pictures need matplotlib: pip install 'vscaf[pictures]'\n"
@@ -393,7 +393,7 @@ def busy_in_session(session: int) -> list[int]:
 
 
 def test_other_commands_do_not_load_it() -> None:
-    heavy = ["vscaf.simulate.session", "vscaf.simulate.run", "matplotlib"]
+    heavy = ["vscaf.simulate.session", "vscaf.simulate.engine.run", "matplotlib"]
     code = f"import sys, vscaf.cli.main; print([name for name in {heavy} if name in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"

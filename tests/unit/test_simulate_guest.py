@@ -8,15 +8,15 @@ from typing import Any
 import pytest
 from vscaf.agentlink import messages
 from vscaf.agentlink.interface import Link
-from vscaf.hypervisor.simulated import Latencies
-from vscaf.simulate.curves import Perfect
-from vscaf.simulate.guest_link import LEAST_ERROR, GuestLink, Learned
-from vscaf.simulate.guests import Guest, World
-from vscaf.simulate.host import CrowdedHost
-from vscaf.simulate.machine import SpeedModel, host_cpus
-from vscaf.simulate.scenario import Guest as GuestTable
-from vscaf.simulate.scenario import Host, LatencySeconds, Noise, Scenario
-from vscaf.simulate.virtual_time import run_virtual
+from vscaf.simulate.engine.agent import LEAST_ERROR, GuestLink, Learned
+from vscaf.simulate.engine.guest import Guest, World
+from vscaf.simulate.engine.host import CrowdedHost
+from vscaf.simulate.engine.machine import SpeedModel, host_cpus
+from vscaf.simulate.engine.plain_host import Latencies
+from vscaf.simulate.engine.virtual_time import run_virtual
+from vscaf.simulate.scenarios.curves import Perfect
+from vscaf.simulate.scenarios.scenario import Guest as GuestTable
+from vscaf.simulate.scenarios.scenario import Host, LatencySeconds, Noise, Scenario
 from vscaf.values import RunState
 
 

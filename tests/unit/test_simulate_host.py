@@ -6,12 +6,12 @@ from collections.abc import Callable
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from vscaf.hypervisor.simulated import Latencies, SimulatedHost
-from vscaf.simulate.curves import formula_curve
-from vscaf.simulate.host import CrowdedHost
-from vscaf.simulate.machine import Computing, SpeedModel, host_cpus
-from vscaf.simulate.scenario import Host, Perfect
-from vscaf.simulate.virtual_time import run_virtual
+from vscaf.simulate.engine.host import CrowdedHost
+from vscaf.simulate.engine.machine import Computing, SpeedModel, host_cpus
+from vscaf.simulate.engine.plain_host import Latencies, SimulatedHost
+from vscaf.simulate.engine.virtual_time import run_virtual
+from vscaf.simulate.scenarios.curves import formula_curve
+from vscaf.simulate.scenarios.scenario import Host, Perfect
 from vscaf.values import DomainKey, RunState
 
 MACHINE = Host(pcpus=6)

@@ -9,15 +9,15 @@ import pytest
 from vscaf.core.decide.decision import DecideMemory, Decision
 from vscaf.domains.domain import ManagedDomain
 from vscaf.events import Kind
-from vscaf.hypervisor.simulated import Latencies
-from vscaf.simulate.curves import Perfect
-from vscaf.simulate.host import CrowdedHost
-from vscaf.simulate.machine import host_cpus
-from vscaf.simulate.measure import Diary, ErrorWords, Laws
-from vscaf.simulate.result import Moment
-from vscaf.simulate.run import simulate
-from vscaf.simulate.scenario import Guest, Host, Scenario
-from vscaf.simulate.virtual_time import run_virtual
+from vscaf.simulate.engine.host import CrowdedHost
+from vscaf.simulate.engine.machine import host_cpus
+from vscaf.simulate.engine.plain_host import Latencies
+from vscaf.simulate.engine.recorder import Diary, ErrorWords, Laws
+from vscaf.simulate.engine.result import Moment
+from vscaf.simulate.engine.run import simulate
+from vscaf.simulate.engine.virtual_time import run_virtual
+from vscaf.simulate.scenarios.curves import Perfect
+from vscaf.simulate.scenarios.scenario import Guest, Host, Scenario
 
 
 def decision(**allocations: int) -> Decision:

@@ -1,10 +1,10 @@
 """Guests that rest for a moment now and then, on purpose or for I/O: they gain nothing by it, and lose little."""
 
 import pytest
-from vscaf.simulate.curves import Log
-from vscaf.simulate.result import Run
-from vscaf.simulate.run import simulate
-from vscaf.simulate.scenario import Guest, Host, Phase, Scenario
+from vscaf.simulate.engine.result import Run
+from vscaf.simulate.engine.run import simulate
+from vscaf.simulate.scenarios.curves import Log
+from vscaf.simulate.scenarios.scenario import Guest, Host, Phase, Scenario
 
 SETTLED_S = 20.0
 

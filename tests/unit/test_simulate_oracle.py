@@ -7,9 +7,9 @@ import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from vscaf.simulate.curves import Amdahl, Perfect, Usl, load_curve
-from vscaf.simulate.oracle import best_dynamic, best_static
-from vscaf.simulate.scenario import Guest, Host, Phase, Scenario, load_scenario
+from vscaf.simulate.report.oracle import best_dynamic, best_static
+from vscaf.simulate.scenarios.curves import Amdahl, Perfect, Usl, load_curve
+from vscaf.simulate.scenarios.scenario import Guest, Host, Phase, Scenario, load_scenario
 
 
 class Listed:

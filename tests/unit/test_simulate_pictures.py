@@ -14,9 +14,9 @@ from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 from simulated_runs import EQUAL, FITTED, UNMANAGED, a_run, outcomes, two_guests
 from vscaf.errors import UsageError
-from vscaf.simulate.document import Outcomes
-from vscaf.simulate.oracle import best_static
-from vscaf.simulate.pictures import (
+from vscaf.simulate.report.document import Outcomes
+from vscaf.simulate.report.oracle import best_static
+from vscaf.simulate.report.pictures import (
     FEW_GUESTS,
     allocations_figure,
     colours,
@@ -27,9 +27,9 @@ from vscaf.simulate.pictures import (
     steps,
     write_pictures,
 )
-from vscaf.simulate.scenario import Amdahl, Guest, Host, Log, Phase, Scenario
-from vscaf.simulate.split_pictures import best_split, splits_figure
-from vscaf.simulate.summary import Oracle
+from vscaf.simulate.report.split_pictures import best_split, splits_figure
+from vscaf.simulate.report.summary import Oracle
+from vscaf.simulate.scenarios.scenario import Amdahl, Guest, Host, Log, Phase, Scenario
 
 RUNS = [UNMANAGED, EQUAL, FITTED]
 

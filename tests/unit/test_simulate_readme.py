@@ -6,10 +6,10 @@ from pathlib import Path
 import msgspec
 import pytest
 from simulated_runs import outcomes
-from vscaf.simulate import curves, scenario
 from vscaf.simulate.command import simulate
-from vscaf.simulate.document import document
-from vscaf.simulate.scenario import load_scenario
+from vscaf.simulate.report.document import document
+from vscaf.simulate.scenarios import curves, scenario
+from vscaf.simulate.scenarios.scenario import load_scenario
 
 README = (Path(curves.__file__).parent / "README.md").read_text(encoding="utf-8")
 

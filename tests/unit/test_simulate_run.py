@@ -12,12 +12,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from vscaf.errors import UsageError
-from vscaf.simulate.curves import Amdahl, Log, Perfect
-from vscaf.simulate.guests import Guest as GuestOfRun
-from vscaf.simulate.oracle import best_dynamic
-from vscaf.simulate.result import Run
-from vscaf.simulate.run import simulate
-from vscaf.simulate.scenario import (
+from vscaf.simulate.engine.guest import Guest as GuestOfRun
+from vscaf.simulate.engine.result import Run
+from vscaf.simulate.engine.run import simulate
+from vscaf.simulate.report.oracle import best_dynamic
+from vscaf.simulate.scenarios.curves import Amdahl, Log, Perfect
+from vscaf.simulate.scenarios.scenario import (
     Arrivals,
     Guest,
     Host,
@@ -86,7 +86,8 @@ def test_the_same_seed_gives_an_equal_run_and_another_seed_another() -> None:
 
 def test_a_run_is_the_same_in_every_process() -> None:
     code = (
-        "from vscaf.simulate.run import simulate; from vscaf.simulate.scenario import load_scenario; import msgspec;"
+        "from vscaf.simulate.engine.run import simulate;"
+        "from vscaf.simulate.scenarios.scenario import load_scenario; import msgspec;"
         "s = msgspec.structs.replace(load_scenario('cg-lu'), seconds=14.0, settle_s=11.0);"
         "r = simulate(s, 'max-speedup'); print(r.guests, r.moments, r.sum_of_speedups)"
     )

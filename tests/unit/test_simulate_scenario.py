@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from vscaf.errors import UsageError
-from vscaf.simulate.curves import (
+from vscaf.simulate.scenarios.curves import (
     Amdahl,
     Downey,
     Log,
@@ -18,7 +18,7 @@ from vscaf.simulate.curves import (
     load_curve,
     shipped_curves,
 )
-from vscaf.simulate.scenario import load_scenario, shipped_scenarios
+from vscaf.simulate.scenarios.scenario import load_scenario, shipped_scenarios
 
 CURVE = 'name = "c"\nsource = "s"\nassumed = "a"\npoints = [[1, 1.0], [4, 3.0], [8, 2.5], [16, 9.0]]\n'
 PAIRS = "[pairs]\ncurves = "

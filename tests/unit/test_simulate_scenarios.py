@@ -7,9 +7,9 @@ from pathlib import Path
 import msgspec
 import pytest
 from vscaf.errors import UsageError
-from vscaf.simulate.curves import load_curve, shipped_curves
-from vscaf.simulate.run import simulate
-from vscaf.simulate.scenario import load_scenario, shipped_scenarios
+from vscaf.simulate.engine.run import simulate
+from vscaf.simulate.scenarios.curves import load_curve, shipped_curves
+from vscaf.simulate.scenarios.scenario import load_scenario, shipped_scenarios
 from vscaf_policies.registry import GROUP
 
 EXPECTED = {

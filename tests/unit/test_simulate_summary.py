@@ -12,10 +12,9 @@ from hypothesis import strategies as st
 from rich.console import Console
 from simulated_runs import EQUAL, FITTED, UNMANAGED, a_run, outcomes, two_guests
 from vscaf import __version__
-from vscaf.simulate.document import Outcomes, document
-from vscaf.simulate.result import Moment
-from vscaf.simulate.scenario import Amdahl, Guest
-from vscaf.simulate.summary import (
+from vscaf.simulate.engine.result import Moment
+from vscaf.simulate.report.document import Outcomes, document
+from vscaf.simulate.report.summary import (
     Oracle,
     Ratios,
     Split,
@@ -28,8 +27,9 @@ from vscaf.simulate.summary import (
     together,
     usual_split,
 )
+from vscaf.simulate.report.table import FEW_GUESTS, table, together_table
+from vscaf.simulate.scenarios.scenario import Amdahl, Guest
 from vscaf.simulate.sweep import Failure
-from vscaf.simulate.table import FEW_GUESTS, table, together_table
 
 GOLDEN = Path(__file__).parent / "golden_simulate.json"
 

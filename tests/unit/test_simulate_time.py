@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from vscaf import clock
-from vscaf.simulate.virtual_time import StuckError, run_virtual
+from vscaf.simulate.engine.virtual_time import StuckError, run_virtual
 
 
 def test_a_day_takes_no_time() -> None:

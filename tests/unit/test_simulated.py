@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from vscaf.errors import DomainGone, HypervisorError, HypervisorUnreachable, NotSupported
-from vscaf.hypervisor.simulated import Latencies, SimulatedHost
+from vscaf.simulate.engine.plain_host import Latencies, SimulatedHost
 from vscaf.values import DomainKey, HostCpus, PlugOutcome, RunState
 
 

@@ -16,8 +16,8 @@ from vscaf.domains.bounds import DomainRules
 from vscaf.domains.domain import ManagedDomain
 from vscaf.domains.pool import HostPool
 from vscaf.errors import HypervisorUnreachable, VscafError
-from vscaf.hypervisor.simulated import SimulatedHost
 from vscaf.journal import FoundSettings, Journal, JournalEntry
+from vscaf.simulate.engine.plain_host import SimulatedHost
 from vscaf.values import DomainKey, DomainSeen, HostCpus, RunState
 
 NUMBERS = frozenset(range(10))

@@ -19,13 +19,13 @@ from vscaf_policies.registry import policy_names
 
 from vscaf.errors import UsageError, VscafError
 from vscaf.simulate.command import DEFAULT_POLICIES
-from vscaf.simulate.document import Outcomes, document
-from vscaf.simulate.named_policy import find_policy, option_names, options_for
-from vscaf.simulate.oracle import BestDynamic, best_dynamic
-from vscaf.simulate.scenario import Scenario, load_scenario, shipped_scenarios
-from vscaf.simulate.summary import Oracle
+from vscaf.simulate.policies import find_policy, option_names, options_for
+from vscaf.simulate.report.document import Outcomes, document
+from vscaf.simulate.report.oracle import BestDynamic, best_dynamic
+from vscaf.simulate.report.summary import Oracle
+from vscaf.simulate.report.table import table, together_table
+from vscaf.simulate.scenarios.scenario import Scenario, load_scenario, shipped_scenarios
 from vscaf.simulate.sweep import Job, run_all, usable_cpus
-from vscaf.simulate.table import table, together_table
 from vscaf.terminal import printable
 
 LARGEST_ORACLE = 20_000
@@ -133,7 +133,7 @@ def _draws(asked: Asked) -> bool:
     """Whether there will be pictures. UsageError where they were asked for and cannot be drawn."""
     if asked.output is None or asked.pictures is False:
         return False
-    from vscaf.simulate.pictures import need_matplotlib  # noqa: PLC0415  (only where there are pictures)
+    from vscaf.simulate.report.pictures import need_matplotlib  # noqa: PLC0415  (only where there are pictures)
 
     try:
         need_matplotlib()
@@ -185,7 +185,7 @@ def _show(found: Sequence[Outcomes], asked: Asked, draw: bool) -> None:
     try:
         written[0].write_text(_text(content), encoding="utf-8")
         if draw:
-            from vscaf.simulate.pictures import write_pictures  # noqa: PLC0415  (it takes matplotlib with it)
+            from vscaf.simulate.report.pictures import write_pictures  # noqa: PLC0415  (it takes matplotlib with it)
 
             for one in found:
                 written += write_pictures(one, asked.output)

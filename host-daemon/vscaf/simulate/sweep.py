@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from multiprocessing import connection
 from typing import Protocol
 
-from vscaf.simulate.named_policy import find_policy, options_for
-from vscaf.simulate.result import Run
-from vscaf.simulate.run import simulate
-from vscaf.simulate.scenario import Scenario
+from vscaf.simulate.engine.result import Run
+from vscaf.simulate.engine.run import simulate
+from vscaf.simulate.policies import find_policy, options_for
+from vscaf.simulate.scenarios.scenario import Scenario
 
 POLL_S = 0.2
 """How often the progress of runs under way is looked at."""

@@ -29,8 +29,8 @@ from vscaf.agentlink.link import CONNECTED, AgentLink
 from vscaf.config import Config, DomainConfig, PolicyConfig
 from vscaf.daemon.loop import Daemon
 from vscaf.hypervisor.libvirt.host import LibvirtHost
-from vscaf.hypervisor.simulated import SimulatedHost
 from vscaf.journal import Journal
+from vscaf.simulate.engine.plain_host import SimulatedHost
 from vscaf.values import HostCpus
 
 from .agent import cpu_seconds

@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import msgspec
-from vscaf.simulate.scenario import Host, Scenario, load_scenario
-from vscaf.simulate.summary import LOSS, WIN
+from vscaf.simulate.report.summary import LOSS, WIN
+from vscaf.simulate.scenarios.scenario import Host, Scenario, load_scenario
 
 from .policies_runs import EQUAL, FITTED, SCAF, Bench, Case, mean_result, run_all, share_result
 from .report import Report

@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import msgspec
-from vscaf.simulate.curves import Amdahl
-from vscaf.simulate.scenario import Guest, Host, Noise, Scenario
+from vscaf.simulate.scenarios.curves import Amdahl
+from vscaf.simulate.scenarios.scenario import Guest, Host, Noise, Scenario
 
 from .policies_runs import FITTED, SCAF, Bench, Case, allocations_between, run_all
 from .report import Report, Result, median_interval

@@ -12,10 +12,10 @@ import math
 from collections.abc import Sequence
 
 import msgspec
-from vscaf.simulate.curves import load_curve
-from vscaf.simulate.oracle import best_static
-from vscaf.simulate.result import Run
-from vscaf.simulate.scenario import Guest, Host, Noise, Scenario, load_scenario
+from vscaf.simulate.engine.result import Run
+from vscaf.simulate.report.oracle import best_static
+from vscaf.simulate.scenarios.curves import load_curve
+from vscaf.simulate.scenarios.scenario import Guest, Host, Noise, Scenario, load_scenario
 from vscaf_policies.intpart import integer_partition
 
 from .policies_runs import EQUAL, FITTED, SCAF, Bench, Case, mean_result, run_all, worst_result

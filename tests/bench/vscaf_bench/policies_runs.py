@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from vscaf.simulate.result import Run
-from vscaf.simulate.run import simulate
-from vscaf.simulate.scenario import Scenario
+from vscaf.simulate.engine.result import Run
+from vscaf.simulate.engine.run import simulate
+from vscaf.simulate.scenarios.scenario import Scenario
 
 from .report import Result
 

@@ -13,8 +13,8 @@ from collections.abc import Callable, Mapping
 
 import msgspec
 from vscaf.core.model.scaf import scaf_weight
-from vscaf.simulate.curves import load_curve
-from vscaf.simulate.scenario import Noise, Scenario, load_scenario
+from vscaf.simulate.scenarios.curves import load_curve
+from vscaf.simulate.scenarios.scenario import Noise, Scenario, load_scenario
 from vscaf_policies import DomainState, PoolState, SpeedupPoint
 from vscaf_policies.max_speedup import max_speedup
 

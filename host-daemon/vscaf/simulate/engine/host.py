@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from vscaf.hypervisor.simulated import LEAST, ROUNDS, Latencies, SimulatedHost, _areas, _Crowd, _crowds, _share
-from vscaf.simulate.virtual_time import RESOLUTION_S
+from vscaf.simulate.engine.plain_host import LEAST, ROUNDS, Latencies, SimulatedHost, _areas, _Crowd, _crowds, _share
+from vscaf.simulate.engine.virtual_time import RESOLUTION_S
 from vscaf.values import DomainKey, DomainSeen, HostCpus, Plugged, RunState
 
 MOST_GOOD = 8192

@@ -16,7 +16,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from vscaf.simulate.scenario import GuestPlan, PhasePlan, Scenario
+from vscaf.simulate.scenarios.scenario import GuestPlan, PhasePlan, Scenario
 
 Values = NDArray[np.float64]
 

@@ -215,7 +215,7 @@ def _load(path: Path) -> SpeedupCurve:
 
 def shipped(folder: str) -> tuple[str, ...]:
     """Names of the TOML files that come with vscaf in *folder* of this package."""
-    files = resources.files(__package__).joinpath(folder)
+    files = resources.files("vscaf.simulate").joinpath(folder)
     if not files.is_dir():
         return ()
     return tuple(sorted(one.name.removesuffix(".toml") for one in files.iterdir() if one.name.endswith(".toml")))
@@ -224,7 +224,7 @@ def shipped(folder: str) -> tuple[str, ...]:
 def found_file(folder: str, name_or_path: str | Path) -> Path:
     """Where the shipped file of that name is, or the path itself where there is none of it."""
     if str(name_or_path) in shipped(folder):
-        return Path(str(resources.files(__package__).joinpath(folder, f"{name_or_path}.toml")))
+        return Path(str(resources.files("vscaf.simulate").joinpath(folder, f"{name_or_path}.toml")))
     path = Path(name_or_path)
     if path.suffix != ".toml" and not path.exists():
         what = folder.removesuffix("s")

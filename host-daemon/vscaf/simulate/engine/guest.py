@@ -7,10 +7,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from vscaf.agentlink import messages
-from vscaf.simulate.guest_link import LEAST_ERROR, MEMORY, GuestLink, Learned
-from vscaf.simulate.host import CrowdedHost
-from vscaf.simulate.machine import Computing, SpeedModel
-from vscaf.simulate.scenario import GuestPlan, LatencySeconds, Noise, PhasePlan
+from vscaf.simulate.engine.agent import LEAST_ERROR, MEMORY, GuestLink, Learned
+from vscaf.simulate.engine.host import CrowdedHost
+from vscaf.simulate.engine.machine import Computing, SpeedModel
+from vscaf.simulate.scenarios.scenario import GuestPlan, LatencySeconds, Noise, PhasePlan
 from vscaf.values import DomainKey, Rules, RunState
 
 IDLE_S = 0.5

@@ -5,8 +5,8 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from vscaf.simulate.curves import Curve
-from vscaf.simulate.scenario import Host
+from vscaf.simulate.scenarios.curves import Curve
+from vscaf.simulate.scenarios.scenario import Host
 from vscaf.values import HostCpus
 
 REMOTE_DISTANCE = 21

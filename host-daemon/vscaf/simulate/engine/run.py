@@ -19,15 +19,15 @@ from vscaf.agentlink.interface import Link
 from vscaf.config import Config, PolicyConfig
 from vscaf.core.decide.decision import Decision
 from vscaf.daemon.loop import Daemon
-from vscaf.hypervisor.simulated import DEFAULT_SHARES, Latencies
 from vscaf.journal import Journal
-from vscaf.simulate.guests import Guest, Tally, World
-from vscaf.simulate.host import CrowdedHost
-from vscaf.simulate.machine import SpeedModel, host_cpus
-from vscaf.simulate.measure import Diary, ErrorWords, Laws
-from vscaf.simulate.result import GuestResult, Run
-from vscaf.simulate.scenario import GuestPlan, Scenario
-from vscaf.simulate.virtual_time import run_virtual
+from vscaf.simulate.engine.guest import Guest, Tally, World
+from vscaf.simulate.engine.host import CrowdedHost
+from vscaf.simulate.engine.machine import SpeedModel, host_cpus
+from vscaf.simulate.engine.plain_host import DEFAULT_SHARES, Latencies
+from vscaf.simulate.engine.recorder import Diary, ErrorWords, Laws
+from vscaf.simulate.engine.result import GuestResult, Run
+from vscaf.simulate.engine.virtual_time import run_virtual
+from vscaf.simulate.scenarios.scenario import GuestPlan, Scenario
 from vscaf.values import DomainKey, DomainSeen
 
 PROGRESS_STEPS = 100

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import mean, median
 
-from vscaf.simulate.result import Run
-from vscaf.simulate.scenario import Scenario
+from vscaf.simulate.engine.result import Run
+from vscaf.simulate.scenarios.scenario import Scenario
 
 EQUIPARTITION = "equipartition"
 """The policy that the others are held against, as in Creech 2015, chapter 7."""

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from vscaf import __version__
-from vscaf.simulate.result import GuestResult, Moment, Run
-from vscaf.simulate.scenario import Scenario
-from vscaf.simulate.summary import Oracle, Ratios, Together, finished_s, guest_speedups, ratios, together
+from vscaf.simulate.engine.result import GuestResult, Moment, Run
+from vscaf.simulate.report.summary import Oracle, Ratios, Together, finished_s, guest_speedups, ratios, together
+from vscaf.simulate.scenarios.scenario import Scenario
 from vscaf.simulate.sweep import Failure, Outcome
 
 DIGITS = 6

@@ -9,8 +9,8 @@ from itertools import combinations
 import msgspec
 
 from vscaf.errors import UsageError
-from vscaf.simulate.curves import Curve
-from vscaf.simulate.scenario import LOSS, Arrivals, Guest, GuestPlan, Phase, PhasePlan, Scenario, curve_of
+from vscaf.simulate.scenarios.curves import Curve
+from vscaf.simulate.scenarios.scenario import LOSS, Arrivals, Guest, GuestPlan, Phase, PhasePlan, Scenario, curve_of
 
 HOUR_S = 3600.0
 TURNS = 16

@@ -10,8 +10,8 @@ from vscaf.core.decide.decision import Decision
 from vscaf.core.reconcile.state import State
 from vscaf.domains.domain import ManagedDomain
 from vscaf.events import Event, EventLog, Kind
-from vscaf.simulate.host import CrowdedHost
-from vscaf.simulate.result import Moment
+from vscaf.simulate.engine.host import CrowdedHost
+from vscaf.simulate.engine.result import Moment
 from vscaf.values import DomainKey
 
 FEW_GUESTS, MOST_MOMENTS = 32, 1000

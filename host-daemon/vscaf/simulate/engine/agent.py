@@ -8,7 +8,7 @@ from typing import Protocol
 
 from vscaf.agentlink import messages
 from vscaf.agentlink.link import CONNECTED
-from vscaf.simulate.scenario import Noise
+from vscaf.simulate.scenarios.scenario import Noise
 
 LEAST_COMPARISONS = 4
 LEAST_ERROR = 0.02

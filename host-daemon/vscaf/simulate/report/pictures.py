@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from vscaf.errors import UsageError
-from vscaf.simulate.document import Outcomes
-from vscaf.simulate.result import Run
-from vscaf.simulate.scenario import Scenario
-from vscaf.simulate.summary import finished_s, measure, quantile, short_names
+from vscaf.simulate.engine.result import Run
+from vscaf.simulate.report.document import Outcomes
+from vscaf.simulate.report.summary import finished_s, measure, quantile, short_names
+from vscaf.simulate.scenarios.scenario import Scenario
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -49,7 +49,7 @@ def write_pictures(one: Outcomes, directory: Path) -> list[Path]:
 
     Two kinds: allocations-NAME.png, and for two or three guests splits-NAME.png.
     """
-    from vscaf.simulate.split_pictures import splits_figure  # noqa: PLC0415  (it is built on this module)
+    from vscaf.simulate.report.split_pictures import splits_figure  # noqa: PLC0415  (it is built on this module)
 
     runs = first_seed(one.runs)
     if not runs:

@@ -10,11 +10,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from vscaf.simulate.document import Outcomes
-from vscaf.simulate.pictures import colours, legend_text, narrow, title
-from vscaf.simulate.result import Run
-from vscaf.simulate.scenario import GuestPlan, Scenario
-from vscaf.simulate.summary import Split, has_end, measure, short_names, usual_split
+from vscaf.simulate.engine.result import Run
+from vscaf.simulate.report.document import Outcomes
+from vscaf.simulate.report.pictures import colours, legend_text, narrow, title
+from vscaf.simulate.report.summary import Split, has_end, measure, short_names, usual_split
+from vscaf.simulate.scenarios.scenario import GuestPlan, Scenario
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -9,7 +9,7 @@ import msgspec
 from msgspec import Meta
 
 from vscaf.errors import UsageError
-from vscaf.simulate.curves import (
+from vscaf.simulate.scenarios.curves import (
     Amdahl,
     Curve,
     Downey,
@@ -226,7 +226,7 @@ class Scenario(_Table, frozen=True, kw_only=True):
         """The scenarios to be run: itself, or one for each of its pairs. UsageError as expanded()."""
         if self.pairs is None:
             return (self,)
-        from vscaf.simulate.expansion import paired  # noqa: PLC0415  (it needs the classes above)
+        from vscaf.simulate.scenarios.expansion import paired  # noqa: PLC0415  (it needs the classes above)
 
         return paired(self)
 
@@ -235,7 +235,7 @@ class Scenario(_Table, frozen=True, kw_only=True):
 
         UsageError where a curve cannot be used or keys contradict each other.
         """
-        from vscaf.simulate.expansion import expanded  # noqa: PLC0415  (it needs the classes above)
+        from vscaf.simulate.scenarios.expansion import expanded  # noqa: PLC0415  (it needs the classes above)
 
         return expanded(self, self.seed if seed is None else seed)
 

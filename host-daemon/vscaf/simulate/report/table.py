@@ -6,8 +6,8 @@ from rich.console import Console, Group
 from rich.table import Table
 from rich.text import Text
 
-from vscaf.simulate.document import Outcomes, every_ratio
-from vscaf.simulate.summary import Oracle, Spread, Summary, has_end, quantile, short_names, summaries, together
+from vscaf.simulate.report.document import Outcomes, every_ratio
+from vscaf.simulate.report.summary import Oracle, Spread, Summary, has_end, quantile, short_names, summaries, together
 from vscaf.terminal import printable
 
 FEW_GUESTS = 6

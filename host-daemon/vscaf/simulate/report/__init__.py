@@ -1,0 +1,1 @@
+"""What runs come to: summaries, tables, documents, pictures, and the best that was possible."""

@@ -1,0 +1,1 @@
+"""Scenarios and speedup curves, as files and in memory."""
