@@ -15,6 +15,7 @@ from vscaf.simulate.engine.machine import SpeedModel, host_cpus
 from vscaf.simulate.engine.plain_host import Latencies
 from vscaf.simulate.engine.virtual_time import run_virtual
 from vscaf.simulate.scenarios.curves import Perfect
+from vscaf.simulate.scenarios.expansion import expanded
 from vscaf.simulate.scenarios.scenario import Guest as GuestTable
 from vscaf.simulate.scenarios.scenario import Host, LatencySeconds, Noise, Scenario
 from vscaf.values import RunState
@@ -108,7 +109,7 @@ def test_a_link_speaks_until_it_is_closed() -> None:
 def test_a_paused_guest_does_what_it_was_told_once_it_runs_again() -> None:
     machine = Host(pcpus=8)
     table = GuestTable(name="a", curve=Perfect())
-    (plan,) = Scenario(name="t", seconds=10.0, host=machine, guests=(table,)).expanded()
+    (plan,) = expanded(Scenario(name="t", seconds=10.0, host=machine, guests=(table,)))
 
     async def main() -> None:
         cpus = host_cpus(machine)

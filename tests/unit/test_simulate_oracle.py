@@ -9,7 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from vscaf.simulate.report.oracle import best_dynamic, best_static
 from vscaf.simulate.scenarios.curves import Amdahl, Perfect, Usl, load_curve
-from vscaf.simulate.scenarios.scenario import Guest, Host, Phase, Scenario, load_scenario
+from vscaf.simulate.scenarios.expansion import expanded
+from vscaf.simulate.scenarios.files import load_scenario
+from vscaf.simulate.scenarios.scenario import Guest, Host, Phase, Scenario
 
 
 class Listed:
@@ -81,7 +83,7 @@ def test_minima_that_do_not_fit_are_refused() -> None:
 def test_the_thesis_best_splits_are_best(scenario: str, split: tuple[int, int], total: float) -> None:
     """Creech 2015, section 7.3."""
     loaded = load_scenario(scenario)
-    curves = [plan.curve for plan in loaded.expanded()]
+    curves = [plan.curve for plan in expanded(loaded)]
     found, best = best_static(curves, loaded.host.pcpus)
     assert found == split
     assert best == pytest.approx(total, abs=0.02)
@@ -183,7 +185,7 @@ def guests(draw: st.DrawFn) -> list[Guest]:
 def best_in_second(scenario: Scenario, second: int) -> float:
     """By trying every split among those that compute from *second* to the next."""
     chunk, curves, ranges = scenario.host.threads_per_core, [], []
-    for plan in scenario.expanded():
+    for plan in expanded(scenario):
         if not plan.start_s <= second < (plan.end_s or math.inf):
             continue
         lengths = [phase.seconds or math.inf for phase in plan.phases]

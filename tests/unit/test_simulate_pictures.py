@@ -16,19 +16,18 @@ from simulated_runs import EQUAL, FITTED, UNMANAGED, a_run, outcomes, two_guests
 from vscaf.errors import UsageError
 from vscaf.simulate.report.document import Outcomes
 from vscaf.simulate.report.oracle import best_static
+from vscaf.simulate.report.picture_files import file_name, first_seed, write_pictures
 from vscaf.simulate.report.pictures import (
     FEW_GUESTS,
     allocations_figure,
     colours,
-    file_name,
-    first_seed,
     need_matplotlib,
     shown_s,
     steps,
-    write_pictures,
 )
 from vscaf.simulate.report.split_pictures import best_split, splits_figure
 from vscaf.simulate.report.summary import Oracle
+from vscaf.simulate.scenarios.expansion import expanded
 from vscaf.simulate.scenarios.scenario import Amdahl, Guest, Host, Log, Phase, Scenario
 
 RUNS = [UNMANAGED, EQUAL, FITTED]
@@ -149,7 +148,7 @@ def test_splits_of_two() -> None:
         "sum of both", "one (amdahl serial 0.02)", "two (log weight 1.5)", "oracle", "unmanaged (measured sum)",
         "equipartition", "fitted",
     ]  # fmt: skip
-    first, second = (plan.curve for plan in outcomes().scenario.expanded())
+    first, second = (plan.curve for plan in expanded(outcomes().scenario))
     total = line(figure, "sum of both")
     assert list(total.get_xdata()) == list(range(1, 16))
     assert total.get_ydata()[3] == pytest.approx(first.speedup(4) + second.speedup(12))
@@ -205,7 +204,7 @@ def test_splits_of_three_are_a_map() -> None:
     figure = splits_figure(Outcomes(scenario, {}, (run,)), [run])
     assert figure is not None
     axis = figure.axes[0]
-    plans = scenario.expanded()
+    plans = expanded(scenario)
     split, most = best_static([plan.curve for plan in plans], 24)
     shown = ":".join(map(str, split))
     assert legend(figure)[0] == f"oracle: {shown}, {most:.1f}" and legend(figure)[1].startswith("mine: 8:8:8, ")

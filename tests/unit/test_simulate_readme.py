@@ -9,7 +9,8 @@ from simulated_runs import outcomes
 from vscaf.simulate.command import simulate
 from vscaf.simulate.report.document import document
 from vscaf.simulate.scenarios import curves, scenario
-from vscaf.simulate.scenarios.scenario import load_scenario
+from vscaf.simulate.scenarios.expansion import expanded
+from vscaf.simulate.scenarios.files import load_scenario
 
 README = (Path(curves.__file__).parent / "README.md").read_text(encoding="utf-8")
 
@@ -92,4 +93,4 @@ def test_the_example_can_be_used(tmp_path: Path) -> None:
     example = re.search(r"```toml\n(.*?)```", README, re.DOTALL)
     assert example is not None
     (tmp_path / "two.toml").write_text(example.group(1), encoding="utf-8")
-    assert [plan.name for plan in load_scenario(tmp_path / "two.toml").expanded()] == ["good", "poor"]
+    assert [plan.name for plan in expanded(load_scenario(tmp_path / "two.toml"))] == ["good", "poor"]

@@ -87,7 +87,7 @@ def test_the_same_seed_gives_an_equal_run_and_another_seed_another() -> None:
 def test_a_run_is_the_same_in_every_process() -> None:
     code = (
         "from vscaf.simulate.engine.run import simulate;"
-        "from vscaf.simulate.scenarios.scenario import load_scenario; import msgspec;"
+        "from vscaf.simulate.scenarios.files import load_scenario; import msgspec;"
         "s = msgspec.structs.replace(load_scenario('cg-lu'), seconds=14.0, settle_s=11.0);"
         "r = simulate(s, 'max-speedup'); print(r.guests, r.moments, r.sum_of_speedups)"
     )

@@ -18,7 +18,8 @@ from vscaf.simulate.scenarios.curves import (
     load_curve,
     shipped_curves,
 )
-from vscaf.simulate.scenarios.scenario import load_scenario, shipped_scenarios
+from vscaf.simulate.scenarios.expansion import expanded, scenarios_of
+from vscaf.simulate.scenarios.files import load_scenario, shipped_scenarios
 
 CURVE = 'name = "c"\nsource = "s"\nassumed = "a"\npoints = [[1, 1.0], [4, 3.0], [8, 2.5], [16, 9.0]]\n'
 PAIRS = "[pairs]\ncurves = "
@@ -102,7 +103,7 @@ def test_what_is_shipped_can_be_used() -> None:
     for name in shipped_curves():
         assert load_curve(name).speedup(1) == 1.0
     for name in shipped_scenarios():
-        assert all(one.expanded() for one in load_scenario(name).each())
+        assert all(expanded(one) for one in scenarios_of(load_scenario(name)))
 
 
 def test_pairs_are_a_scenario_for_each_two_of_their_curves(tmp_path: Path) -> None:
@@ -113,15 +114,15 @@ def test_pairs_are_a_scenario_for_each_two_of_their_curves(tmp_path: Path) -> No
         '[pairs]\ncurves = ["own.toml", {model = "perfect", most = 4}, "cg-t2"]\napart_s = 2\nalone_s = 5\n'
     )
     scenario = load_scenario(path)
-    each = scenario.each()
+    each = scenarios_of(scenario)
     assert [one.name for one in each] == ["all-own-perfect most 4", "all-own-cg-t2", "all-perfect most 4-cg-t2"]
-    assert all(one.seed == 3 and one.host.pcpus == 8 and one.each() == (one,) for one in each)
+    assert all(one.seed == 3 and one.host.pcpus == 8 and scenarios_of(one) == (one,) for one in each)
     (first, second) = each[0].expanded()
     assert (first.start_s, second.start_s) == (0.0, 2.0)
     assert (first.work_s, second.work_s) == (5 * 1.5, 5 * 4.0)  # the most that the curves come to
     assert first.curve.speedup(2) == 1.5
     with pytest.raises(UsageError, match="for each of its pairs"):
-        scenario.expanded()
+        expanded(scenario)
 
 
 @pytest.mark.parametrize(
@@ -183,7 +184,7 @@ def test_curves_are_looked_for_beside_the_scenario(tmp_path: Path) -> None:
     (tmp_path / "scene.toml").write_text(
         HEAD + '[[guest]]\nname = "a"\ncurve = "mine.toml"\ncount = 2\nphases = [{seconds = 1, curve = "mine.toml"}]'
     )
-    plans = load_scenario(tmp_path / "scene.toml").expanded()
+    plans = expanded(load_scenario(tmp_path / "scene.toml"))
     assert [plan.name for plan in plans] == ["a-0", "a-1"]
     assert plans[0].curve.name == "c" and plans[0].phases[0].curve == plans[0].curve
     assert plans[0].vcpus == 36
@@ -198,8 +199,8 @@ def test_arrivals_are_by_the_seed_and_by_the_hour(tmp_path: Path) -> None:
         "work_median_s = 50\nbusy_median_s = 5\nidle_median_s = 5\n"
     )
     scenario = load_scenario(tmp_path / "fleet.toml")
-    plans = scenario.expanded()
-    assert plans == scenario.expanded() != scenario.expanded(seed=7)
+    plans = expanded(scenario)
+    assert plans == expanded(scenario) != expanded(scenario, seed=7)
     starts = [plan.start_s for plan in plans]
     assert starts[:3] == [0.0] * 3 and all(3600.0 <= start_s < 7200.0 for start_s in starts[3:])
     assert 70 <= len(plans) - 3 <= 130

@@ -9,7 +9,8 @@ import pytest
 from vscaf.errors import UsageError
 from vscaf.simulate.engine.run import simulate
 from vscaf.simulate.scenarios.curves import load_curve, shipped_curves
-from vscaf.simulate.scenarios.scenario import load_scenario, shipped_scenarios
+from vscaf.simulate.scenarios.expansion import expanded, scenarios_of
+from vscaf.simulate.scenarios.files import load_scenario, shipped_scenarios
 from vscaf_policies.registry import GROUP
 
 EXPECTED = {
@@ -82,7 +83,7 @@ def test_the_hierarchy_scheduler_is_slower_on_8_cores_than_on_4() -> None:
     ],
 )
 def test_published_sums_are_what_the_curves_come_to(scenario: str, splits: dict[tuple[int, int], float]) -> None:
-    curves = [plan.curve for plan in load_scenario(scenario).expanded()]
+    curves = [plan.curve for plan in expanded(load_scenario(scenario))]
     for split, published in splits.items():
         total = sum(curve.speedup(cpus) for curve, cpus in zip(curves, split, strict=True))
         assert total == pytest.approx(published, abs=0.02)
@@ -91,7 +92,7 @@ def test_published_sums_are_what_the_curves_come_to(scenario: str, splits: dict[
 def test_three_way_starts_as_the_thesis_has_it() -> None:
     """Creech 2015, section 7.2: cg.C at 0 s, sp.B at 10 s, lu.B at 20 s, on 64 contexts."""
     scenario = load_scenario("three-way")
-    assert [(plan.name, plan.start_s) for plan in scenario.expanded()] == [("cg", 0.0), ("sp", 10.0), ("lu", 20.0)]
+    assert [(plan.name, plan.start_s) for plan in expanded(scenario)] == [("cg", 0.0), ("sp", 10.0), ("lu", 20.0)]
     assert scenario.host.pcpus == 64
 
 
@@ -104,7 +105,7 @@ def test_three_way_under_equal_shares_comes_to_what_was_published() -> None:
 
 def test_coming_and_going_is_as_thatcher_has_it() -> None:
     """Thatcher 2016, section 5.8: 3 s after the first, then every 2 s; work as the trees' times alone (section 5.2)."""
-    plans = load_scenario("thatcher-lsss").expanded()
+    plans = expanded(load_scenario("thatcher-lsss"))
     assert [plan.start_s for plan in plans] == [0.0, 3.0, 5.0, 7.0]
     alone_s = [plan.work_s / plan.curve.speedup(8) for plan in plans if plan.work_s]
     assert alone_s == pytest.approx([9.242, 0.189, 0.189, 0.189], rel=1e-3)
@@ -112,23 +113,23 @@ def test_coming_and_going_is_as_thatcher_has_it() -> None:
 
 def test_a_day_of_the_fleet_has_a_thousand_guests_from_the_start() -> None:
     scenario = load_scenario("fleet-day")
-    plans = scenario.expanded()
+    plans = expanded(scenario)
     assert scenario.host.pcpus == 4096
     assert sum(plan.start_s == 0.0 for plan in plans) == 1000
     assert len(plans) > 2000
 
 
 def test_all_pairs_of_nine_curves_are_shipped() -> None:
-    each = load_scenario("nine-pairs").each()
+    each = scenarios_of(load_scenario("nine-pairs"))
     assert len({frozenset(guest.name for guest in one.guests) for one in each}) == 36
     assert {guest.name for one in each for guest in one.guests} == {f"{name}-t2" for name in NINE}
     # Creech 2015, section 7.1: the second 10 s after the first.
-    assert all([plan.start_s for plan in one.expanded()] == [0.0, 10.0] for one in each)
+    assert all([plan.start_s for plan in expanded(one)] == [0.0, 10.0] for one in each)
 
 
 def shortened(name: str) -> object:
     """A few seconds of a scenario: everybody comes soon, and of a fleet only some."""
-    scenario = load_scenario(name).each()[0]
+    scenario = scenarios_of(load_scenario(name))[0]
     if scenario.arrivals:
         arrivals = tuple(msgspec.structs.replace(one, at_start=10, per_hour=0.0) for one in scenario.arrivals)
         host = msgspec.structs.replace(scenario.host, pcpus=128)

@@ -6,10 +6,8 @@ from pathlib import Path
 import click
 
 from vscaf.errors import UsageError, VscafError
+from vscaf.simulate.policies import DEFAULT_POLICIES
 from vscaf.terminal import one_line
-
-DEFAULT_POLICIES = ("unmanaged", "equipartition", "max-speedup", "max-speedup-fitted")
-"""Those of them that are installed."""
 
 
 @click.command(short_help="Try policies on simulated guests.")

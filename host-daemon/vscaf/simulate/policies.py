@@ -9,6 +9,9 @@ from vscaf_policies import Policy, PolicyError
 from vscaf.errors import UsageError
 from vscaf.policy.trial import load_target
 
+DEFAULT_POLICIES = ("unmanaged", "equipartition", "max-speedup", "max-speedup-fitted")
+"""What is tried where nothing is asked for: those of them that are installed."""
+
 
 @lru_cache(maxsize=64)
 def find_policy(name: str) -> Policy:

@@ -18,13 +18,14 @@ from vscaf_policies import PolicyError, PoolState
 from vscaf_policies.registry import policy_names
 
 from vscaf.errors import UsageError, VscafError
-from vscaf.simulate.command import DEFAULT_POLICIES
-from vscaf.simulate.policies import find_policy, option_names, options_for
+from vscaf.simulate.policies import DEFAULT_POLICIES, find_policy, option_names, options_for
 from vscaf.simulate.report.document import Outcomes, document
 from vscaf.simulate.report.oracle import BestDynamic, best_dynamic
 from vscaf.simulate.report.summary import Oracle
 from vscaf.simulate.report.table import table, together_table
-from vscaf.simulate.scenarios.scenario import Scenario, load_scenario, shipped_scenarios
+from vscaf.simulate.scenarios.expansion import expanded, scenarios_of
+from vscaf.simulate.scenarios.files import load_scenario, shipped_scenarios
+from vscaf.simulate.scenarios.scenario import Scenario
 from vscaf.simulate.sweep import Job, run_all, usable_cpus
 from vscaf.terminal import printable
 
@@ -94,7 +95,7 @@ def run(asked: Asked) -> int:
 
 def _scenarios(files: Sequence[str]) -> list[Scenario]:
     """UsageError where one cannot be used, or two have one name."""
-    scenarios = [(file, one) for file in files for one in load_scenario(file).each()]
+    scenarios = [(file, one) for file in files for one in scenarios_of(load_scenario(file))]
     for name, count in Counter(one.name for _file, one in scenarios).items():
         if count > 1:
             same = [file for file, one in scenarios if one.name == name]
@@ -154,7 +155,7 @@ def _make(directory: Path) -> None:
 
 def _oracles(scenario: Scenario, seeds: Sequence[int]) -> dict[int, Oracle]:
     """What the best splits would come to, by seed: none where that cannot be told, or would take hours."""
-    guests = len(scenario.expanded())
+    guests = len(expanded(scenario))
     if guests * scenario.host.pcpus > LARGEST_ORACLE:
         return {}
     drawn = seeds if scenario.arrivals else seeds[:1]
@@ -185,7 +186,7 @@ def _show(found: Sequence[Outcomes], asked: Asked, draw: bool) -> None:
     try:
         written[0].write_text(_text(content), encoding="utf-8")
         if draw:
-            from vscaf.simulate.report.pictures import write_pictures  # noqa: PLC0415  (it takes matplotlib with it)
+            from vscaf.simulate.report.picture_files import write_pictures  # noqa: PLC0415  (it takes matplotlib with it)
 
             for one in found:
                 written += write_pictures(one, asked.output)

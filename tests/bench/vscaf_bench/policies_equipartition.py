@@ -12,7 +12,9 @@ from collections.abc import Sequence
 
 import msgspec
 from vscaf.simulate.report.summary import LOSS, WIN
-from vscaf.simulate.scenarios.scenario import Host, Scenario, load_scenario
+from vscaf.simulate.scenarios.expansion import scenarios_of
+from vscaf.simulate.scenarios.files import load_scenario
+from vscaf.simulate.scenarios.scenario import Host, Scenario
 
 from .policies_runs import EQUAL, FITTED, SCAF, Bench, Case, mean_result, run_all, share_result
 from .report import Report
@@ -32,7 +34,7 @@ PUBLISHED = {
 
 def scenarios(pcpus: int) -> tuple[Scenario, ...]:
     """Each pair of two programs, 10 s apart, until both are done: the shipped `nine-pairs` on so many pCPUs."""
-    return msgspec.structs.replace(load_scenario("nine-pairs"), host=Host(pcpus=pcpus)).each()
+    return scenarios_of(msgspec.structs.replace(load_scenario("nine-pairs"), host=Host(pcpus=pcpus)))
 
 
 def measure(bench: Bench, report: Report) -> None:

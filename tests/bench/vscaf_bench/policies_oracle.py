@@ -15,7 +15,9 @@ import msgspec
 from vscaf.simulate.engine.result import Run
 from vscaf.simulate.report.oracle import best_static
 from vscaf.simulate.scenarios.curves import load_curve
-from vscaf.simulate.scenarios.scenario import Guest, Host, Noise, Scenario, load_scenario
+from vscaf.simulate.scenarios.expansion import expanded
+from vscaf.simulate.scenarios.files import load_scenario
+from vscaf.simulate.scenarios.scenario import Guest, Host, Noise, Scenario
 from vscaf_policies.intpart import integer_partition
 
 from .policies_runs import EQUAL, FITTED, SCAF, Bench, Case, mean_result, run_all, worst_result
@@ -142,7 +144,7 @@ def _converged(report: Report, runs: dict[tuple[object, ...], Run], chosen: Sequ
 
 def _thesis_pair(report: Report, name: str, scenario: Scenario, runs: dict[tuple[object, ...], Run]) -> None:
     chunk = scenario.host.threads_per_core
-    curves = [plan.curve for plan in scenario.expanded()]
+    curves = [plan.curve for plan in expanded(scenario)]
     best = best_static(curves, scenario.host.pcpus // chunk, chunk)[1]
     finest = best_static(curves, scenario.host.pcpus)[1]
     sums = {policy: runs[policy, name].sum_of_speedups for policy in (FITTED, SCAF)}

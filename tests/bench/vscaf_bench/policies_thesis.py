@@ -14,7 +14,9 @@ from collections.abc import Callable, Mapping
 import msgspec
 from vscaf.core.model.scaf import scaf_weight
 from vscaf.simulate.scenarios.curves import load_curve
-from vscaf.simulate.scenarios.scenario import Noise, Scenario, load_scenario
+from vscaf.simulate.scenarios.expansion import expanded
+from vscaf.simulate.scenarios.files import load_scenario
+from vscaf.simulate.scenarios.scenario import Noise, Scenario
 from vscaf_policies import DomainState, PoolState, SpeedupPoint
 from vscaf_policies.max_speedup import max_speedup
 
@@ -139,7 +141,7 @@ def undamped(report: Report) -> None:
         scenario = scenario_named(name)
         speedups: dict[str, Speedup] = {
             plan.name: linear(plan.claims) if plan.behaviour == "lies" else plan.curve.speedup
-            for plan in scenario.expanded()
+            for plan in expanded(scenario)
         }
         ends = settled(speedups, scenario.host.pcpus, scenario.host.threads_per_core)
         given = [float(one[guest]) for one in ends]

@@ -3,10 +3,10 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Protocol
 
 from vscaf.cpulist import format_cpu_list
 from vscaf.errors import UsageError
+from vscaf.values import HostCpus
 
 LOCAL, SAME_SOCKET, OTHER_SOCKET = 10, 15, 20
 """Distances between NUMA nodes where the firmware gives none: its own scale, 10 being local."""
@@ -24,27 +24,6 @@ class SmtMode(StrEnum):
 
     CORE_EXCLUSIVE = "core-exclusive"
     THREAD = "thread"
-
-
-class Cpus(Protocol):
-    """What the topology is made from: the host's CPUs as a hypervisor shows them.
-
-    online: pCPUs that run. cores: those of them that share a core, disjoint. caches: pCPUs that share a last-level
-    cache, disjoint, may be incomplete. node_of, sockets: NUMA node and socket by pCPU. distances: between two nodes.
-    """
-
-    @property
-    def online(self) -> frozenset[int]: ...
-    @property
-    def cores(self) -> tuple[frozenset[int], ...]: ...
-    @property
-    def node_of(self) -> Mapping[int, int]: ...
-    @property
-    def sockets(self) -> Mapping[int, int]: ...
-    @property
-    def caches(self) -> tuple[frozenset[int], ...]: ...
-    @property
-    def distances(self) -> Mapping[tuple[int, int], int]: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +104,7 @@ class Topology:
         return LOCAL if node == other else self.distances.get((node, other), OTHER_SOCKET)
 
 
-def pool_topology(pool: frozenset[int], cpus: Cpus, smt: SmtMode = SmtMode.CORE_EXCLUSIVE) -> Topology:
+def pool_topology(pool: frozenset[int], cpus: HostCpus, smt: SmtMode = SmtMode.CORE_EXCLUSIVE) -> Topology:
     """The topology of the pool that the operator wants.
 
     Chunks are whole cores. Where cores differ (a hybrid processor, or cores with a thread offline), a chunk is as
@@ -157,7 +136,7 @@ def pool_topology(pool: frozenset[int], cpus: Cpus, smt: SmtMode = SmtMode.CORE_
     return topology
 
 
-def remaining_topology(pool: frozenset[int], cpus: Cpus, smt: SmtMode = SmtMode.CORE_EXCLUSIVE) -> Topology:
+def remaining_topology(pool: frozenset[int], cpus: HostCpus, smt: SmtMode = SmtMode.CORE_EXCLUSIVE) -> Topology:
     """What can be handed out of the pool as the host is now, with pCPUs gone offline or come back. Never refuses.
 
     A core that lost a thread is like one that never had it: see pool_topology. A core that the pool cuts in two, or
@@ -179,7 +158,7 @@ def remaining_topology(pool: frozenset[int], cpus: Cpus, smt: SmtMode = SmtMode.
     return Topology(tuple(sorted(chunks, key=min)), node_of, caches, cores, _distances(node_of, cpus))
 
 
-def _equal_chunks(cores: Iterable[frozenset[int]], cpus: Cpus) -> list[frozenset[int]]:
+def _equal_chunks(cores: Iterable[frozenset[int]], cpus: HostCpus) -> list[frozenset[int]]:
     """Chunks of the size of the largest core; smaller ones together, from one cache before from one node."""
     by_size: dict[int, list[frozenset[int]]] = {}
     for core in sorted(cores, key=min):
@@ -203,7 +182,7 @@ def _equal_chunks(cores: Iterable[frozenset[int]], cpus: Cpus) -> list[frozenset
     return chunks
 
 
-def _distances(node_of: Mapping[int, int], cpus: Cpus) -> dict[tuple[int, int], int]:
+def _distances(node_of: Mapping[int, int], cpus: HostCpus) -> dict[tuple[int, int], int]:
     """Between all nodes of the pool: the host's; where it gives none, by whether the nodes have a socket in common."""
     sockets: dict[int, set[int]] = {}
     for cpu, node in node_of.items():

@@ -1,27 +1,16 @@
 """Which vCPU runs where within a domain's partition (DESIGN section 7): vCPU siblings on pCPU siblings, vNUMA cells on
 host nodes, and as few changes as possible."""
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Protocol
 
-from vscaf.core.place.topology import Cpus
+from vscaf.values import GuestTopology, HostCpus
 
 MOST_TRIES = 2000
 """Steps of the search for the cells' nodes: enough for the best answer up to about five cells; then the best so far."""
 
 Core = tuple[int, int]  # its NUMA node and its lowest pCPU: cores are taken in this order
-Cell = tuple[frozenset[int], frozenset[int]]  # vCPUs, and the host nodes of the cell's memory: empty: anywhere
-
-
-class Guest(Hashable, Protocol):
-    """The topology that a domain's guest is shown. The core of vCPU i is i // threads. cells: its NUMA cells."""
-
-    @property
-    def threads(self) -> int: ...
-    @property
-    def cells(self) -> tuple[Cell, ...]: ...
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -38,7 +27,7 @@ class HostLayout:
 UNKNOWN = HostLayout()
 
 
-def host_layout(cpus: Cpus) -> HostLayout:
+def host_layout(cpus: HostCpus) -> HostLayout:
     """The layout of these pCPUs, in whatever way they are numbered."""
     lowest = {cpu: min(core) for core in cpus.cores for cpu in core}
     return HostLayout({cpu: (cpus.node_of.get(cpu, 0), lowest.get(cpu, cpu)) for cpu in cpus.online})
@@ -60,7 +49,7 @@ def vcpu_pins(
     online: Sequence[int] | None,
     *,
     cooperating: bool,
-    guest: Guest | None = None,
+    guest: GuestTopology | None = None,
     layout: HostLayout = UNKNOWN,
     before: Mapping[int, int] = {},
 ) -> Mapping[int, frozenset[int]]:
@@ -86,7 +75,7 @@ def pinned_alone(pins: Mapping[int, frozenset[int]]) -> dict[int, int]:
 def matched(
     partition: frozenset[int],
     awake: Sequence[int],
-    guest: Guest | None,
+    guest: GuestTopology | None,
     layout: HostLayout,
     before: Mapping[int, int],
 ) -> dict[int, int]:
@@ -109,7 +98,7 @@ def matched(
 def _matched(
     partition: frozenset[int],
     awake: tuple[int, ...],
-    guest: Guest | None,
+    guest: GuestTopology | None,
     layout: HostLayout,
     before: tuple[tuple[int, int], ...],
 ) -> Mapping[int, int]:
@@ -120,7 +109,7 @@ def _matched(
     return anew
 
 
-def worth(pins: Mapping[int, int], guest: Guest | None, layout: HostLayout) -> tuple[int, int, int]:
+def worth(pins: Mapping[int, int], guest: GuestTopology | None, layout: HostLayout) -> tuple[int, int, int]:
     """How good a match is; larger is better. vCPUs on the node of their cell; pairs of siblings that share a core; and,
     negative, pairs of others that share one."""
     local = 0
@@ -147,7 +136,7 @@ class _Match:
         self,
         partition: frozenset[int],
         awake: Sequence[int],
-        guest: Guest | None,
+        guest: GuestTopology | None,
         layout: HostLayout,
         before: Mapping[int, int],
     ) -> None:

@@ -12,7 +12,8 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from vscaf.core.backoff import wait_s
-from vscaf.core.reconcile.pins import UNKNOWN, Guest, HostLayout, pinned_alone
+from vscaf.core.reconcile.pins import UNKNOWN, HostLayout, pinned_alone
+from vscaf.values import GuestTopology
 
 LOST_FAILURES = 2
 
@@ -118,7 +119,7 @@ class Standing:
     ours: bool = False
     frozen: bool = False
     dormant: frozenset[int] = frozenset()
-    guest: Guest | None = None
+    guest: GuestTopology | None = None
     last_cpu: Mapping[int, int] = field(default_factory=dict)
     placed: bool = True
     found_at_s: float = float("-inf")

@@ -27,6 +27,7 @@ from vscaf.simulate.engine.plain_host import DEFAULT_SHARES, Latencies
 from vscaf.simulate.engine.recorder import Diary, ErrorWords, Laws
 from vscaf.simulate.engine.result import GuestResult, Run
 from vscaf.simulate.engine.virtual_time import run_virtual
+from vscaf.simulate.scenarios.expansion import expanded
 from vscaf.simulate.scenarios.scenario import GuestPlan, Scenario
 from vscaf.values import DomainKey, DomainSeen
 
@@ -58,7 +59,7 @@ def simulate(
     """
     begun_s = time.perf_counter()
     seed = scenario.seed if seed is None else seed
-    plans = scenario.expanded(seed)
+    plans = expanded(scenario, seed)
     if options is None:
         options = scenario.policy_options.get(policy, {})
     chosen = PolicyConfig(name=policy, options=dict(options))

@@ -16,6 +16,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from vscaf.simulate.scenarios.expansion import expanded
 from vscaf.simulate.scenarios.scenario import GuestPlan, PhasePlan, Scenario
 
 Values = NDArray[np.float64]
@@ -135,7 +136,7 @@ class _Life:
 
 def best_dynamic(scenario: Scenario, seed: int | None = None) -> BestDynamic:
     """The best split of *scenario*'s guests at each instant, by their true curves, changed over in no time."""
-    waiting = list(scenario.expanded(seed))
+    waiting = list(expanded(scenario, seed))
     there: list[_Life] = []
     stretches: list[Stretch] = []
     chunk, now_s = scenario.host.threads_per_core, 0.0
@@ -156,7 +157,7 @@ def best_dynamic(scenario: Scenario, seed: int | None = None) -> BestDynamic:
         stretches.append(Stretch(now_s, now_s + step, dict(zip(names, split, strict=True)), total))
         now_s += step
         there = [life for life in there if _goes_on(life, now_s, step, speeds.get(life.plan.name, 0.0))]
-    plans = scenario.expanded(seed)
+    plans = expanded(scenario, seed)
     exact = all(
         plan.work_s is None and all(phase.work_s is None or len(plan.phases) == 1 for phase in plan.phases)
         for plan in plans

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import re
 import textwrap
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from vscaf.errors import UsageError
 from vscaf.simulate.engine.result import Run
-from vscaf.simulate.report.document import Outcomes
 from vscaf.simulate.report.summary import finished_s, measure, quantile, short_names
 from vscaf.simulate.scenarios.scenario import Scenario
 
@@ -42,38 +39,6 @@ def need_matplotlib() -> None:
         raise UsageError(
             f"pictures need matplotlib ({error}): pip install 'vscaf[pictures]', or leave them out with --no-pictures"
         ) from error
-
-
-def write_pictures(one: Outcomes, directory: Path) -> list[Path]:
-    """Writes the pictures of one scenario's first seed as PNG files into *directory*; their paths.
-
-    Two kinds: allocations-NAME.png, and for two or three guests splits-NAME.png.
-    """
-    from vscaf.simulate.report.split_pictures import splits_figure  # noqa: PLC0415  (it is built on this module)
-
-    runs = first_seed(one.runs)
-    if not runs:
-        return []
-    figures = {"allocations": allocations_figure(one.scenario, runs), "splits": splits_figure(one, runs)}
-    paths = []
-    for kind, figure in figures.items():
-        if figure is not None:
-            paths.append(directory / f"{kind}-{file_name(one.scenario.name)}.png")
-            figure.savefig(paths[-1], dpi=120)
-    return paths
-
-
-def file_name(name: str) -> str:
-    """*name* without what a file's name should not have."""
-    return re.sub(r"[^A-Za-z0-9._-]+", "-", name).strip("-.") or "scenario"
-
-
-def first_seed(runs: Sequence[Run]) -> list[Run]:
-    """Of each policy the run with the seed that comes first."""
-    first: dict[str, Run] = {}
-    for run in runs:
-        first.setdefault(run.policy, run)
-    return list(first.values())
 
 
 def allocations_figure(scenario: Scenario, runs: Sequence[Run]) -> Figure:

@@ -14,6 +14,7 @@ from vscaf.simulate.engine.result import Run
 from vscaf.simulate.report.document import Outcomes
 from vscaf.simulate.report.pictures import colours, legend_text, narrow, title
 from vscaf.simulate.report.summary import Split, has_end, measure, short_names, usual_split
+from vscaf.simulate.scenarios.expansion import expanded
 from vscaf.simulate.scenarios.scenario import GuestPlan, Scenario
 
 if TYPE_CHECKING:
@@ -47,7 +48,7 @@ class Choice:
 
 def splits_figure(one: Outcomes, runs: Sequence[Run]) -> Figure | None:
     """The picture for a scenario of two or three guests with one curve each; None for any other."""
-    plans = one.scenario.expanded(runs[0].seed)
+    plans = expanded(one.scenario, runs[0].seed)
     if len(plans) not in (2, 3) or one.scenario.host.pcpus < len(plans) * one.scenario.host.threads_per_core:
         return None
     if any(len(plan.phases) > 1 or plan.phases[0].curve != plan.curve or plan.phases[0].serial for plan in plans):

@@ -17,7 +17,12 @@ TURNS = 16
 """Stretches of computing and idling that are drawn for a guest of [[arrivals]] before they repeat."""
 
 
-def paired(scenario: Scenario) -> tuple[Scenario, ...]:
+def scenarios_of(scenario: Scenario) -> tuple[Scenario, ...]:
+    """The scenarios to be run: itself, or one for each of its pairs. UsageError as expanded()."""
+    return (scenario,) if scenario.pairs is None else _paired(scenario)
+
+
+def _paired(scenario: Scenario) -> tuple[Scenario, ...]:
     """A scenario for each pair of its curves, in their order. UsageError where keys contradict each other."""
     pairs = scenario.pairs
     assert pairs is not None  # or there is nothing to be done
@@ -47,10 +52,14 @@ def paired(scenario: Scenario) -> tuple[Scenario, ...]:
     )
 
 
-def expanded(scenario: Scenario, seed: int) -> tuple[GuestPlan, ...]:
-    """All guests of *scenario*, by start and then as written. UsageError where keys contradict each other."""
+def expanded(scenario: Scenario, seed: int | None = None) -> tuple[GuestPlan, ...]:
+    """All guests, by start and then as written: generators resolved by *seed* (None: the scenario's own).
+
+    UsageError where a curve cannot be used or keys contradict each other.
+    """
+    seed = scenario.seed if seed is None else seed
     if scenario.pairs is not None:
-        raise UsageError("it stands for a scenario for each of its pairs: run each()")
+        raise UsageError("it stands for a scenario for each of its pairs: run scenarios_of()")
     plans = [plan for guest in scenario.guests for plan in _counted(guest, scenario)]
     for arrivals in scenario.arrivals:
         plans += _arriving(arrivals, scenario, random.Random(f"{seed} {arrivals.name}"))

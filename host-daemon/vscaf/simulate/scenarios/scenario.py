@@ -1,14 +1,11 @@
 """Scenario files (TOML): a host, its guests, and what they do. What is wrong with a bad one is said by file and key."""
 
-import re
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import Meta
 
-from vscaf.errors import UsageError
 from vscaf.simulate.scenarios.curves import (
     Amdahl,
     Curve,
@@ -17,9 +14,7 @@ from vscaf.simulate.scenarios.curves import (
     Perfect,
     Usl,
     formula_curve,
-    found_file,
     load_curve,
-    shipped,
 )
 
 Seconds = Annotated[float, Meta(ge=0, le=1e9)]
@@ -199,7 +194,7 @@ class Pairs(_Table, frozen=True, kw_only=True):
 class Scenario(_Table, frozen=True, kw_only=True):
     """The whole file; made directly, its curves are names, paths or formulas all the same.
 
-    pairs: it stands for many scenarios, see each().
+    pairs: it stands for many scenarios, see expansion.scenarios_of().
 
     seconds: how long it lasts. settle_s: speedups are averaged from then on. period_ms, newcomer_ms and deadline_ms: as
     in the daemon's own configuration; with a period above 1000, changes of demand and ends of guests wait for it.
@@ -222,107 +217,12 @@ class Scenario(_Table, frozen=True, kw_only=True):
     arrivals: tuple[Arrivals, ...] = ()
     pairs: Pairs | None = None
 
-    def each(self) -> "tuple[Scenario, ...]":
-        """The scenarios to be run: itself, or one for each of its pairs. UsageError as expanded()."""
-        if self.pairs is None:
-            return (self,)
-        from vscaf.simulate.scenarios.expansion import paired  # noqa: PLC0415  (it needs the classes above)
-
-        return paired(self)
-
-    def expanded(self, seed: int | None = None) -> tuple[GuestPlan, ...]:
-        """All guests, by start: counts and generators resolved, the latter by *seed* (None: the scenario's own).
-
-        UsageError where a curve cannot be used or keys contradict each other.
-        """
-        from vscaf.simulate.scenarios.expansion import expanded  # noqa: PLC0415  (it needs the classes above)
-
-        return expanded(self, self.seed if seed is None else seed)
-
-
-def shipped_scenarios() -> tuple[str, ...]:
-    """Names under which load_scenario() finds the scenarios that come with vscaf."""
-    return shipped("scenarios")
-
-
-def load_scenario(name_or_path: str | Path) -> Scenario:
-    """The shipped scenario of that name, or else the one in that file; its guests can be expanded.
-
-    UsageError, naming the file, the key and the mend, for one that cannot be used.
-    """
-    path = found_file("scenarios", name_or_path)
-    where = f"scenario {path}"
-    try:
-        scenario = msgspec.toml.decode(path.read_bytes(), type=Scenario)
-    except OSError as error:
-        raise UsageError(f"{where}: {error.strerror}: give a readable file") from error
-    except msgspec.ValidationError as error:
-        raise UsageError(f"{where}: {error}: {_mend(str(error))}") from error
-    except msgspec.DecodeError as error:
-        raise UsageError(f"{where}: not TOML: {error}: mend that line") from error
-    scenario = _with_paths(scenario, path.parent)
-    try:
-        for one in scenario.each():
-            one.expanded()
-    except UsageError as error:
-        raise UsageError(f"{where}: {error}") from error
-    return scenario
-
 
 LOSS: dict[str, float] = {"fine": 2.4, "coarse": 1.0}
 """`loss` of a guest that does not say it. Two guests of two vCPUs on two pCPUs were measured, unpinned against
 partitioned: coarse-grained work loses nothing (1.0 to 1.1), fine-grained work 2.4 to 15 times, the most where waiting
 threads only spin. The least is taken: with it two programs of 36 threads on 36 cores come near what Creech 2015, Table
 4.3 has for unmodified ones: CG to 6.0 (6.4 there), LU to 4.7 (4.1)."""
-
-_TABLES: tuple[tuple[str, type[msgspec.Struct]], ...] = (
-    ("`$.guest[].phases", Phase),
-    ("`$.guest", Guest),
-    ("`$.arrivals[].curves", WeightedCurve),
-    ("`$.arrivals", Arrivals),
-    ("`$.pairs", Pairs),
-    ("`$.host", Host),
-    ("`$.noise", Noise),
-    ("`$.latencies", LatencySeconds),
-)
-
-
-def _mend(error: str) -> str:
-    """The keys of the table that the error is in."""
-    error = re.sub(r"\[[0-9.]+\]", "[]", error)
-    place = next((table for path, table in _TABLES if path in error), Scenario)
-    keys = ", ".join(one.encode_name for one in msgspec.structs.fields(place))
-    return f"its keys are {keys}"
-
-
-def _with_paths(scenario: Scenario, directory: Path) -> Scenario:
-    """Curves that are files beside the scenario, by their whole path."""
-
-    def found(curve: Any) -> Any:
-        if isinstance(curve, str) and (directory / curve).is_file():
-            return str(directory / curve)
-        return curve
-
-    return msgspec.structs.replace(
-        scenario,
-        guests=tuple(
-            msgspec.structs.replace(
-                guest,
-                curve=found(guest.curve),
-                phases=tuple(msgspec.structs.replace(phase, curve=found(phase.curve)) for phase in guest.phases),
-            )
-            for guest in scenario.guests
-        ),
-        arrivals=tuple(
-            msgspec.structs.replace(
-                arrivals,
-                curves=tuple(msgspec.structs.replace(one, curve=found(one.curve)) for one in arrivals.curves),
-            )
-            for arrivals in scenario.arrivals
-        ),
-        pairs=scenario.pairs
-        and msgspec.structs.replace(scenario.pairs, curves=tuple(map(found, scenario.pairs.curves))),
-    )
 
 
 def curve_of(named: CurveName) -> Curve:
