@@ -22,7 +22,7 @@ from typing import IO
 import msgspec
 
 from vscaf.errors import UsageError, VscafError
-from vscaf.values import DomainKey, DomainSeen, DomainSettings
+from vscaf.values import DomainKey, DomainSeen, DomainSettings, State
 
 log = logging.getLogger(__name__)
 
@@ -117,6 +117,11 @@ class LeftAlone(msgspec.Struct, frozen=True, kw_only=True):
     state: str
     why: str
     spared: list[str] = []
+
+    @property
+    def domain_state(self) -> State:
+        """Its state: State.RELEASED or State.UNMANAGED."""
+        return State.RELEASED if self.state == State.RELEASED else State.UNMANAGED
 
 
 class JournalFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -6,6 +6,26 @@ from enum import StrEnum
 from typing import NamedTuple
 
 
+class State(StrEnum):
+    """What a domain is doing, in a word. The status and the metrics show these."""
+
+    COOPERATING = "cooperating"
+    SHRINKING = "shrinking"
+    CONTAINED = "contained"
+    GROWING = "growing"
+    RESTING = "resting"
+    QUEUED = "queued"
+    SUSPENDED = "suspended"
+    UNKNOWN = "unknown"
+    UNMANAGED = "unmanaged"
+    RELEASED = "released"
+    NOT_RUNNING = "not running"
+
+
+LEFT_ALONE = frozenset({State.UNMANAGED, State.RELEASED})
+"""States in which a domain has no partition, because vscaf changes nothing of it."""
+
+
 class DomainKey(NamedTuple):
     """One run of one domain: a domain that was stopped and started again is another key."""
 

@@ -24,7 +24,7 @@ NO_CALLS = {"connect"}
 def called_by_vscaf() -> set[str]:
     """The methods of libvirt's connections and domains whose names the hypervisor's code uses."""
     names: set[str] = set()
-    for path in Path(vscaf.hypervisor.__file__).parent.glob("*.py"):
+    for path in Path(vscaf.hypervisor.__file__).parent.rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.Attribute) and node.attr in LIBVIRT_METHODS:
                 names.add(node.attr)

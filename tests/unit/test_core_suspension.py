@@ -7,7 +7,6 @@ from vscaf.core.backoff import RETRY_S
 from vscaf.core.reconcile.state import (
     Apply,
     Resume,
-    State,
     Suspend,
     Told,
     failed,
@@ -18,6 +17,7 @@ from vscaf.core.reconcile.state import (
     woken,
 )
 from vscaf.core.reconcile.steps import Goal
+from vscaf.values import State
 
 STOP = Goal(cpus(), 4, competition=False, suspended=True)
 

@@ -10,7 +10,6 @@ from vscaf.core.reconcile.state import (
     Look,
     Resize,
     Standing,
-    State,
     Told,
     Ways,
     failed,
@@ -19,6 +18,7 @@ from vscaf.core.reconcile.state import (
     looked,
 )
 from vscaf.core.reconcile.steps import Goal, Tell, Timing, next_steps
+from vscaf.values import State
 
 TIMING = Timing(deadline_s=0.5, resend_s=1.0, unplug_after_s=600.0)
 RESERVE = frozenset({8, 9})

@@ -9,13 +9,12 @@ from vscaf.config import Config, PolicyConfig
 from vscaf.core.decide.damping import with_allocations
 from vscaf.core.decide.decision import DecideMemory, decide
 from vscaf.core.decide.explore import explore
-from vscaf.core.reconcile.state import State
 from vscaf.daemon import decider as module
 from vscaf.daemon.decider import FIRST_TRANSITION_S, MOST_FITS, MOST_TRANSITION_S, Learner
 from vscaf.daemon.loop import Daemon
 from vscaf.journal import Journal
 from vscaf.simulate.engine.plain_host import SimulatedHost
-from vscaf.values import HostCpus
+from vscaf.values import HostCpus, State
 from vscaf_policies import DomainState, PoolState, SpeedupPoint, estimates
 from vscaf_policies.equipartition import equipartition
 from vscaf_policies.max_speedup_fitted import max_speedup_fitted

@@ -6,9 +6,9 @@ from pathlib import Path
 from click import Group
 from vscaf.cli.main import main
 from vscaf.control.messages import ENDPOINTS
-from vscaf.control.metrics import STATES, MetricsText
-from vscaf.daemon.status import NOT_RUNNING
+from vscaf.control.metrics import MetricsText
 from vscaf.events import Kind
+from vscaf.values import State
 
 HOST_DAEMON = Path(__file__).parents[2] / "host-daemon"
 README = (HOST_DAEMON / "README.md").read_text(encoding="utf-8")
@@ -44,7 +44,7 @@ def test_endpoints_and_their_access() -> None:
 
 
 def test_states() -> None:
-    assert first_cells(section("States")) == {*STATES, NOT_RUNNING}
+    assert first_cells(section("States")) == set(State)
 
 
 def test_commands() -> None:

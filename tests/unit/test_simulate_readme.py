@@ -5,6 +5,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
+import vscaf.simulate
 from simulated_runs import outcomes
 from vscaf.simulate.command import simulate
 from vscaf.simulate.report.document import document
@@ -12,7 +13,7 @@ from vscaf.simulate.scenarios import curves, scenario
 from vscaf.simulate.scenarios.expansion import expanded
 from vscaf.simulate.scenarios.files import load_scenario
 
-README = (Path(curves.__file__).parent / "README.md").read_text(encoding="utf-8")
+README = (Path(vscaf.simulate.__file__).parent / "README.md").read_text(encoding="utf-8")
 
 
 def table_after(heading: str) -> dict[str, str]:

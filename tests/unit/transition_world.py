@@ -20,7 +20,6 @@ from vscaf.core.reconcile.state import (
     Resize,
     Resume,
     Standing,
-    State,
     Suspend,
     Told,
     Ways,
@@ -32,6 +31,7 @@ from vscaf.core.reconcile.state import (
     woken,
 )
 from vscaf.core.reconcile.steps import Goal, Still, Tell, Timing, next_steps
+from vscaf.values import State
 from vscaf_policies import DomainState, Options, Policy, PoolState
 from vscaf_policies.bounds import largest, smallest
 from vscaf_policies.gang import gang

@@ -20,9 +20,9 @@ from vscaf_policies.registry import load_policy, policy_names
 from vscaf.cli.status_table import table
 from vscaf.config import Config, load_config
 from vscaf.control.client import NoDaemon, ask, ask_status, follow, tell
-from vscaf.daemon.status import LEFT_ALONE, NOT_RUNNING
 from vscaf.errors import UsageError, VscafError
 from vscaf.terminal import one_line, printable
+from vscaf.values import LEFT_ALONE, State
 
 DEFAULT_CONFIG = Path("/etc/vscaf/vscaf.toml")
 DEFAULT_SOCKET = Path(Config(pool="0").control_socket)
@@ -318,7 +318,7 @@ async def _held(path: Path) -> list[str]:
         raise
     except VscafError:
         return []
-    return [one["name"] for one in domains if one["state"] not in {NOT_RUNNING, *LEFT_ALONE}]
+    return [one["name"] for one in domains if one["state"] not in {State.NOT_RUNNING, *LEFT_ALONE}]
 
 
 def _from_journal(names: list[str], silent: Path) -> str:

@@ -7,8 +7,8 @@ from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
-from vscaf.daemon.status import NOT_RUNNING
 from vscaf.terminal import printable
+from vscaf.values import State
 
 LOSSES = ("inflation", "fork", "dispatch", "barrier", "steal")
 
@@ -34,8 +34,8 @@ def _domains(state: Mapping[str, Any]) -> Table:
         rows.add_column(column, no_wrap=column in ("state", "rules"))
     for domain in state["domains"]:
         name = Text(printable(domain["name"]))
-        if domain["state"] == NOT_RUNNING:
-            rows.add_row(name, NOT_RUNNING, *[""] * 7)
+        if domain["state"] == State.NOT_RUNNING:
+            rows.add_row(name, State.NOT_RUNNING, *[""] * 7)
             continue
         weight = domain["scaf_weight"]
         rows.add_row(

@@ -20,8 +20,8 @@ from vscaf import __version__
 from vscaf.config import parse_address
 from vscaf.control.limits import Admission, ConnectionLimiter
 from vscaf.cpulist import parse_cpu_list
-from vscaf.daemon.status import LEFT_ALONE, NOT_RUNNING
 from vscaf.errors import UsageError
+from vscaf.values import LEFT_ALONE, State
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 MOST_DOMAINS = 1000
@@ -29,18 +29,6 @@ NAME_CHARACTERS = 128
 KEPT_S = 1.0  # scrapes within this long get the same text, so that nobody can keep the daemon busy by scraping
 CONNECTIONS = 32
 SCRAPE_S = 10.0
-STATES = (
-    "cooperating",
-    "shrinking",
-    "contained",
-    "growing",
-    "resting",
-    "queued",
-    "suspended",
-    "unknown",
-    "unmanaged",
-    "released",
-)
 
 
 def _programs(domain: Mapping[str, Any]) -> int:
@@ -109,10 +97,10 @@ class StatusCollector(Collector):
 def _domain_metrics(domains: list[Mapping[str, Any]]) -> Iterator[Metric]:
     states = Counter(domain["state"] for domain in domains)
     by_state = GaugeMetricFamily("vscaf_domains", "Domains by state", labels=["state"])
-    for state in (*STATES, NOT_RUNNING):
+    for state in State:
         by_state.add_metric([state], float(states[state]))
     yield by_state
-    shown = list(_named([domain for domain in domains if domain["state"] != NOT_RUNNING][:MOST_DOMAINS]))
+    shown = list(_named([domain for domain in domains if domain["state"] != State.NOT_RUNNING][:MOST_DOMAINS]))
     state_of = GaugeMetricFamily(
         "vscaf_domain_state", "1 for the state that the domain is in", labels=["domain", "state"]
     )

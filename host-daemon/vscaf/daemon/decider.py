@@ -12,7 +12,7 @@ from vscaf.core.decide.damping import Damping, learns, with_allocations
 from vscaf.core.decide.decision import DecideMemory, Decision, decide
 from vscaf.core.decide.explore import ExploreMemory, ExploreSettings, explore, unvaried
 from vscaf.core.fault_isolation import without_the_failing
-from vscaf.core.reconcile.state import State
+from vscaf.values import State
 
 FIRST_TRANSITION_S = 0.5
 """What a transition is taken to last before one was seen."""

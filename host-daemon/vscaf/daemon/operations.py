@@ -10,6 +10,7 @@ from vscaf.daemon.status import status
 from vscaf.domains.domain import ManagedDomain
 from vscaf.errors import UsageError, VscafError
 from vscaf.policy.loading import loaded_policy, tried_policy
+from vscaf.values import State
 
 
 class Operations:
@@ -51,7 +52,9 @@ class Operations:
         """
         chosen = [one for one in self._chosen(domain) if not one.left_alone or one.found is not None]
         leave = self._daemon.roster.leave_alone
-        done = await asyncio.gather(*(leave(one, "released", "by request") for one in chosen), return_exceptions=True)
+        done = await asyncio.gather(
+            *(leave(one, State.RELEASED, "by request") for one in chosen), return_exceptions=True
+        )
         failed = [one.name for one, left in zip(chosen, done, strict=True) if left is False]
         refused = [str(error) for error in done if isinstance(error, VscafError)]
         for error in done:

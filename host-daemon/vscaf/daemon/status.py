@@ -13,13 +13,7 @@ from vscaf.config import Config
 from vscaf.control.messages import DomainStatus, ProcessStatus, RulesStatus, SpeedupStatus, Status
 from vscaf.core.decide.decision import Decision
 from vscaf.cpulist import format_cpu_list
-from vscaf.values import DomainKey, DomainSeen
-
-NOT_RUNNING = "not running"
-UNMANAGED = "unmanaged"
-UNKNOWN = "unknown"
-LEFT_ALONE = frozenset({UNMANAGED, "released"})
-"""States in which a domain has no partition, because vscaf changes nothing of it."""
+from vscaf.values import LEFT_ALONE, DomainKey, DomainSeen, State
 
 
 class ShownRules(Protocol):
@@ -125,7 +119,7 @@ def status(daemon: ShownDaemon) -> dict[str, Any]:
         exploration_lost_s=round(daemon.learner.lost_s, 4),
         violations=list(daemon.violations),
         domains=[
-            domain_status(running[name]) if name in running else DomainStatus(name=name, state=NOT_RUNNING)
+            domain_status(running[name]) if name in running else DomainStatus(name=name, state=State.NOT_RUNNING)
             for name in sorted({*daemon.config.domains, *running})
         ],
     )
@@ -137,7 +131,7 @@ def domain_status(domain: ShownDomain) -> DomainStatus:
     """The state of a running domain."""
     link = domain.link
     report = link.report if link is not None else None
-    has_none = domain.state in LEFT_ALONE or (domain.state == UNKNOWN and not domain.held)
+    has_none = domain.state in LEFT_ALONE or (domain.state == State.UNKNOWN and not domain.held)
     return DomainStatus(
         name=domain.name,
         state=domain.state,

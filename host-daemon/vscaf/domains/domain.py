@@ -36,7 +36,6 @@ from vscaf.core.reconcile.state import (
     Resize,
     Resume,
     Standing,
-    State,
     Suspend,
     Told,
     failed,
@@ -56,11 +55,9 @@ from vscaf.domains.restore import put_pins_back, unplug_again
 from vscaf.errors import HypervisorError, NotSupported
 from vscaf.hypervisor.interface import Hypervisor
 from vscaf.journal import FoundSettings, JournalEntry
-from vscaf.values import DomainKey, DomainSeen, DomainSettings
+from vscaf.values import DomainKey, DomainSeen, DomainSettings, State
 
 log = logging.getLogger(__name__)
-
-QUEUED = "queued"
 
 
 class ManagedDomain:
@@ -87,7 +84,7 @@ class ManagedDomain:
         self.found: DomainSettings | None = None
         self.standing: Standing | None = None
         self.goal: Goal | None = None
-        self.state = "unmanaged"
+        self.state = State.UNMANAGED
         self.left_alone = ""
         self.listed = True
         self.given_back = False
@@ -508,13 +505,13 @@ class ManagedDomain:
         """Notes whether the policy keeps it waiting, and why: *reason* ("from -> to: why"), where that is news."""
         self.waiting = (reason.partition(": ")[2] or self.waiting) if waits else ""
 
-    def enter(self, state: State | str) -> None:
-        """Notes the state, and says so where it is another. Who rests because it is queued is in the state "queued"."""
+    def enter(self, state: State) -> None:
+        """Notes the state, and says so where it is another. Who rests because it is queued is QUEUED."""
         if state == State.RESTING and self.waiting:
-            state = QUEUED
+            state = State.QUEUED
         if state != self.state:
             log.info("domain %s: %s -> %s", self.name, self.state, state)
-            self.state = str(state)
+            self.state = state
 
 
 def affinity_of(settings: DomainSettings) -> Affinity:

@@ -14,7 +14,7 @@ from vscaf.agentlink.interface import Link, LinkMaker
 from vscaf.config import Config
 from vscaf.core.backoff import Backoff
 from vscaf.core.reconcile.drift import foreign_changes
-from vscaf.core.reconcile.state import Affinity, Call, Look, Resume, Standing, State, Suspend
+from vscaf.core.reconcile.state import Affinity, Call, Look, Resume, Standing, Suspend
 from vscaf.cpulist import format_cpu_list
 from vscaf.domains.bounds import DomainRules, rules_for
 from vscaf.domains.containment import Containment
@@ -26,7 +26,7 @@ from vscaf.errors import DomainGone, HypervisorError, VscafError
 from vscaf.events import Kind
 from vscaf.hypervisor.interface import Hypervisor
 from vscaf.journal import LeftAlone
-from vscaf.values import DomainKey, DomainSeen, Rules
+from vscaf.values import DomainKey, DomainSeen, Rules, State
 
 log = logging.getLogger(__name__)
 
@@ -133,7 +133,7 @@ class Roster:
             domain.words.relink(self._link(seen))
         alone = self._records.journal.left_alone.get(seen.key.uuid)
         if alone is not None:
-            domain.left_alone, domain.state, domain.spared = alone.why, alone.state, frozenset(alone.spared)
+            domain.left_alone, domain.state, domain.spared = alone.why, alone.domain_state, frozenset(alone.spared)
         entry = self._records.journal.entries.get(seen.key)
         if entry is not None and entry.is_of(seen) is not False and alone is None:
             domain.assume(entry, self._pool)
@@ -176,7 +176,7 @@ class Roster:
         self._records.events.record(Kind.FOREIGN, domain.name, why=f"{why}: {what}")
         if respected:
             domain.set_aside(why)
-            self.background(self.leave_alone(domain, "unmanaged", why))
+            self.background(self.leave_alone(domain, State.UNMANAGED, why))
 
     def _vcpus_changed(self, domain: ManagedDomain, before: int, now: int) -> None:
         """Another number of vCPUs was seen: that was asked for, and may come late, or somebody else did it."""
@@ -189,7 +189,7 @@ class Roster:
         if self._config.foreign_changes == "respect":
             why = f"somebody else changed its vCPUs from {before} to {now}"
             domain.set_aside(why)
-            self.background(self.leave_alone(domain, "unmanaged", why))
+            self.background(self.leave_alone(domain, State.UNMANAGED, why))
 
     def _give_back_due(self) -> None:
         """Gives back who is neither in the configuration nor tagged by its metadata (any more), or is left alone."""
@@ -219,7 +219,7 @@ class Roster:
         domain.retry = Backoff() if done else domain.retry.failed(clock.now_s())
         alone = self._records.journal.left_alone.get(domain.seen.key.uuid)
         if domain.left_alone and alone is not None:
-            domain.enter(alone.state)
+            domain.enter(alone.domain_state)
 
     async def _write_journal_soon(self) -> None:
         """As write_journal; many that ask at once are served by one write."""
@@ -359,20 +359,22 @@ class Roster:
         if respected:
             why = f"somebody changed {words}"
             domain.set_aside(why)  # before the next step would put it right
-            self.background(self.leave_alone(domain, "unmanaged", why, frozenset(changes)))
+            self.background(self.leave_alone(domain, State.UNMANAGED, why, frozenset(changes)))
 
-    async def leave_alone(self, domain: ManagedDomain, state: str, why: str, but: frozenset[str] = frozenset()) -> bool:
+    async def leave_alone(
+        self, domain: ManagedDomain, state: State, why: str, but: frozenset[str] = frozenset()
+    ) -> bool:
         """Gives the domain back and manages it no more until manage(). False: something could not be put back.
 
         VscafError where a release cannot be written down: then nothing is changed. What somebody else did is respected
         all the same, as long as this daemon lives.
         """
-        if state != "released":
+        if state != State.RELEASED:
             domain.set_aside(why)
             domain.spared = but
         one = LeftAlone(uuid=domain.seen.key.uuid, state=state, why=why, spared=sorted(but))
         refused = await self._records.write_left_alone(one.uuid, one)
-        if refused and state == "released":
+        if refused and state == State.RELEASED:
             self._records.events.record(Kind.REFUSED, domain.name, why=f"not released: {refused}")
             raise VscafError(f"domain {domain.name}: is not released: {refused}")
         if refused:
@@ -384,7 +386,7 @@ class Roster:
         done = not await self.give_back([domain]) and not self._left_unread(domain)
         if domain.left_alone:  # still
             domain.enter(state)
-        self._records.events.record(Kind.RELEASED if state == "released" else Kind.UNMANAGED, domain.name, why=why)
+        self._records.events.record(Kind.RELEASED if state == State.RELEASED else Kind.UNMANAGED, domain.name, why=why)
         self._on_change()
         return done
 
@@ -393,7 +395,7 @@ class Roster:
         if refused := await self._records.write_left_alone(domain.seen.key.uuid, None):
             self._records.events.record(Kind.REFUSED, domain.name, why=f"still left alone: {refused}")
             raise VscafError(f"domain {domain.name}: is still left alone: {refused}")
-        domain.left_alone, domain.state, domain.spared = "", "unmanaged", frozenset()
+        domain.left_alone, domain.state, domain.spared = "", State.UNMANAGED, frozenset()
         domain.retry = Backoff()
         self._records.events.record(Kind.MANAGED, domain.name)
         self._on_change()
@@ -433,7 +435,7 @@ class Roster:
             self.containment.failed(domain, "giving it back", error)
             return False
         if anything:
-            domain.enter("unmanaged")
+            domain.enter(State.UNMANAGED)
             if domain.seen.key in self._records.journal.entries:
                 self._records.events.record(Kind.GIVEN_BACK, domain.name)
         return True

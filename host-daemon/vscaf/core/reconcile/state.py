@@ -9,25 +9,12 @@ it is kept as `dormant`, and becomes its claim again the moment that somebody do
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from enum import StrEnum
 
 from vscaf.core.backoff import wait_s
 from vscaf.core.reconcile.pins import UNKNOWN, HostLayout, pinned_alone
 from vscaf.values import GuestTopology
 
 LOST_FAILURES = 2
-
-
-class State(StrEnum):
-    """What a managed domain is doing, in a word."""
-
-    RESTING = "resting"
-    COOPERATING = "cooperating"
-    CONTAINED = "contained"
-    SHRINKING = "shrinking"
-    GROWING = "growing"
-    SUSPENDED = "suspended"
-    UNKNOWN = "unknown"
 
 
 @dataclass(frozen=True, slots=True)

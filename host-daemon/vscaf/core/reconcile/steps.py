@@ -23,11 +23,11 @@ from vscaf.core.reconcile.state import (
     Resize,
     Resume,
     Standing,
-    State,
     Suspend,
     Told,
     relinquished,
 )
+from vscaf.values import State
 
 
 @dataclass(frozen=True, slots=True)

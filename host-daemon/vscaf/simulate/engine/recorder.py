@@ -7,12 +7,11 @@ from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 
 from vscaf.core.decide.decision import Decision
-from vscaf.core.reconcile.state import State
 from vscaf.domains.domain import ManagedDomain
 from vscaf.events import Event, EventLog, Kind
 from vscaf.simulate.engine.host import CrowdedHost
 from vscaf.simulate.engine.result import Moment
-from vscaf.values import DomainKey
+from vscaf.values import DomainKey, State
 
 FEW_GUESTS, MOST_MOMENTS = 32, 1000
 """With more guests than the former, changes are written down at most so often in a run."""
