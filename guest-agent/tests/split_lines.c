@@ -1,4 +1,4 @@
-/* The agent's split, line by line, for property tests in Python (tests/unit/test_split_agrees.py). Numbers are C's own:
+/* The agent's split, line by line, for property tests in Python (tests/unit/policies/test_split_agrees.py). Numbers are C's own:
  * decimal or hexadecimal, `nan` and `inf` too.
  *
  *   whole CPUS CHUNK WEIGHT MOST [WEIGHT MOST]...    answers with the shares

@@ -12,7 +12,7 @@ from vscaf.daemon.loop import Daemon
 from vscaf.hypervisor.libvirt.domain_xml import parse_description
 from vscaf.hypervisor.libvirt.masks import cpus_mask
 
-from ..unit.capabilities import capabilities, cpu
+from ..unit.helpers.capabilities import capabilities, cpu
 from .faults import Faults
 from .node import write_node
 from .stand_ins import Agent, BusyHost

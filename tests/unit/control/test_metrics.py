@@ -16,7 +16,7 @@ from vscaf.errors import UsageError
 from vscaf_lab.polling import HANG_S
 from vscaf_lab.polling import soon as until
 
-README = Path(__file__).parents[2] / "host-daemon/README.md"
+README = Path(__file__).parents[3] / "host-daemon/README.md"
 
 
 def domain(name: str, **fields: Any) -> dict[str, Any]:

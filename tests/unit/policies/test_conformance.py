@@ -29,7 +29,7 @@ from vscaf_policies.conformance import DidNotReturn, Finding, Verdict, check_pol
 from vscaf_policies.equipartition import equipartition
 from vscaf_policies.pool_states import as_python, pool_states, shrink, sized_pool
 
-SETUP = Path(__file__).parents[2] / "policies" / "setup.cfg"
+SETUP = Path(__file__).parents[3] / "policies" / "setup.cfg"
 OPTIONS: dict[str, Mapping[str, object]] = {"static": {"allocations": {"vm-00": 1, "vm-02": 2}}}
 
 

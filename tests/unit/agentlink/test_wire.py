@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from vscaf.agentlink import messages
 
-GOLDEN = Path(__file__).parents[2] / "guest-agent" / "wire" / "golden"
+GOLDEN = Path(__file__).parents[3] / "guest-agent" / "wire" / "golden"
 
 
 def lines(name: str) -> list[bytes]:

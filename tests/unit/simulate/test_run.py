@@ -17,6 +17,7 @@ from vscaf.simulate.engine.result import Run
 from vscaf.simulate.engine.run import simulate
 from vscaf.simulate.report.oracle import best_dynamic
 from vscaf.simulate.scenarios.curves import Amdahl, Log, Perfect
+from vscaf.simulate.scenarios.files import load_scenario
 from vscaf.simulate.scenarios.scenario import (
     Arrivals,
     Guest,
@@ -26,7 +27,6 @@ from vscaf.simulate.scenarios.scenario import (
     Phase,
     Scenario,
     WeightedCurve,
-    load_scenario,
 )
 from vscaf_policies import PoolState, load_policy
 from vscaf_policies.equipartition import equipartition

@@ -19,8 +19,8 @@ from vscaf.policy.loading import chosen_policy
 from vscaf.policy.trial import Request
 from vscaf_policies import DomainState, PoolState, policy_names
 
-EXAMPLE = Path(__file__).parents[1] / "plugin" / "half_and_rest"
-POLICIES = Path(__file__).parents[2] / "policies"
+EXAMPLE = Path(__file__).parents[2] / "plugin" / "half_and_rest"
+POLICIES = Path(__file__).parents[3] / "policies"
 README = (POLICIES / "README.md").read_text(encoding="utf-8")
 EMPTY = PoolState(8, 1, 0.0, ())
 

@@ -5,7 +5,7 @@ from itertools import pairwise
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from test_sight import CPUS, START_S, Watched, program
+from test_inference import CPUS, START_S, Watched, program
 from vscaf import clock
 from vscaf.domains.inference import LONG_REST_S
 

@@ -1,15 +1,10 @@
 """What bench-policies makes of its runs: shares, exponents, mean allocations, and SCAF's loop on paper."""
 
 import math
-import sys
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 from simulated_runs import EQUAL, FITTED, a_run
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "bench"))  # the benchmarks are no installed package
-
 from vscaf_bench.policies_decide import SIZES, _add_growth, growth
 from vscaf_bench.policies_equipartition import _shares
 from vscaf_bench.policies_oracle import SECONDS, _converged, gap

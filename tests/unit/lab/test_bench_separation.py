@@ -2,16 +2,11 @@
 
 import datetime
 import statistics
-import sys
 import time
-from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "bench"))  # the benchmarks are no installed package
-
 from vscaf_bench.daemon_separation import (
     BURSTY,
     STEADY,

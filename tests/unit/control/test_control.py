@@ -23,7 +23,7 @@ from vscaf.events import EventLog, Kind
 from vscaf_lab.polling import HANG_S
 from vscaf_lab.polling import soon as until
 
-SCHEMA_FILE = Path(__file__).parents[2] / "host-daemon/schema/control.json"
+SCHEMA_FILE = Path(__file__).parents[3] / "host-daemon/schema/control.json"
 
 
 def test_what_may_be_asked(directory: Path) -> None:

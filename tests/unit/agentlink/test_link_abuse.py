@@ -561,7 +561,7 @@ def test_messages_of_many_guests_share_turns(tmp_path: Path, many: int) -> None:
 
 
 def test_a_report_as_agents_write_it_is_looked_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    golden = Path(__file__).parents[2] / "guest-agent" / "wire" / "golden" / "guest.jsonl"
+    golden = Path(__file__).parents[3] / "guest-agent" / "wire" / "golden" / "guest.jsonl"
     reports = [one for one in golden.read_bytes().splitlines() if b'"report"' in one and b"tomorrow" not in one]
     looked: list[bytes] = []
     monkeypatch.setattr(messages, "_look_closer", looked.append)

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from test_core_transition import ask, cooperating, cpus, floating, goal, on, resting
+from test_steps import ask, cooperating, cpus, floating, goal, on, resting
 from vscaf.core.backoff import RETRY_S
 from vscaf.core.reconcile.state import (
     Apply,
