@@ -42,9 +42,10 @@ programs: setup ## build the C parts with gcc
 image: programs venv ## build the guest image
 	@$(BIN)/python images/build.py --meson $(BUILD)/meson --output $(BUILD)/image
 
-lint: venv ## formats, lints, types
-	@$(SAY) 'ruff and mypy ...'
+lint: venv ## formats, lints, types, imports
+	@$(SAY) 'ruff, mypy and import-linter ...'
 	@$(BIN)/ruff format --check --quiet . && $(BIN)/ruff check --quiet .
+	@PYTHONPATH=tests/bench $(BIN)/lint-imports --no-logo --no-cache
 	@$(BIN)/mypy --no-error-summary host-daemon/vscaf/core policies/vscaf_policies
 	@$(BIN)/mypy --no-error-summary host-daemon/vscaf tests/lab/vscaf_lab tests/bench/vscaf_bench
 
