@@ -1,107 +1,21 @@
 """What the daemon believes and does, as plain data for `vscaf status --json`."""
 
 import math
-from collections.abc import Mapping
-from typing import Any, Protocol
+from typing import Any
 
 import msgspec
 
-from vscaf.agentlink.interface import Link
 from vscaf.agentlink.link import CONNECTED, STALE, condition_of
 from vscaf.agentlink.messages import ReportedProcess
-from vscaf.config import Config
 from vscaf.control.messages import DomainStatus, ProcessStatus, RulesStatus, SpeedupStatus, Status
-from vscaf.core.decide.decision import Decision
 from vscaf.cpulist import format_cpu_list
-from vscaf.values import LEFT_ALONE, DomainKey, DomainSeen, State
+from vscaf.daemon.loop import Daemon
+from vscaf.domains.bounds import DomainRules
+from vscaf.domains.domain import ManagedDomain
+from vscaf.values import LEFT_ALONE, State
 
 
-class ShownRules(Protocol):
-    """The rules in force for a domain. None: nothing says."""
-
-    @property
-    def minimum(self) -> int | None: ...
-    @property
-    def maximum(self) -> int | None: ...
-    @property
-    def weight(self) -> float | None: ...
-    @property
-    def priority(self) -> int | None: ...
-    @property
-    def rest(self) -> str | None: ...
-
-
-class ShownDomain(Protocol):
-    """What the status shows of a running domain."""
-
-    @property
-    def name(self) -> str: ...
-    @property
-    def state(self) -> str: ...
-    @property
-    def unmanaged_why(self) -> str: ...
-    @property
-    def ours(self) -> bool: ...
-    @property
-    def held(self) -> frozenset[int]: ...
-    @property
-    def demand(self) -> int: ...
-    @property
-    def busy_cpus(self) -> float: ...
-    @property
-    def seen(self) -> DomainSeen: ...
-    @property
-    def link(self) -> Link | None: ...
-    @property
-    def scaf_weight(self) -> float | None: ...
-    @property
-    def rules(self) -> ShownRules | None: ...
-
-
-class ShownLearner(Protocol):
-    """What the status shows of what the daemon tries and learns."""
-
-    @property
-    def transition_s(self) -> float: ...
-    @property
-    def exploring(self) -> frozenset[str]: ...
-    @property
-    def cost(self) -> float: ...
-    @property
-    def lost_s(self) -> float: ...
-
-
-class ShownDaemon(Protocol):
-    """What the status shows of the daemon. `pool_cpus`: the pCPUs that it hands out now. `reserve`: those for rest and
-    emulators."""
-
-    @property
-    def config(self) -> Config: ...
-    @property
-    def policy_name(self) -> str: ...
-    @property
-    def policy_options(self) -> Mapping[str, Any]: ...
-    @property
-    def policy_previous(self) -> str | None: ...
-    @property
-    def pool_cpus(self) -> frozenset[int]: ...
-    @property
-    def reserve(self) -> frozenset[int]: ...
-    @property
-    def decision(self) -> Decision | None: ...
-    @property
-    def unknown_since_s(self) -> float | None: ...
-    @property
-    def transitions(self) -> int: ...
-    @property
-    def learner(self) -> ShownLearner: ...
-    @property
-    def violations(self) -> list[str]: ...
-    @property
-    def managed(self) -> Mapping[DomainKey, ShownDomain]: ...
-
-
-def status(daemon: ShownDaemon) -> dict[str, Any]:
+def status(daemon: Daemon) -> dict[str, Any]:
     """The state of *daemon*, of each domain of its configuration, and of each other that it looks after: a Status."""
     running = {domain.name: domain for domain in daemon.managed.values()}
     shown = Status(
@@ -127,7 +41,7 @@ def status(daemon: ShownDaemon) -> dict[str, Any]:
     return builtins
 
 
-def domain_status(domain: ShownDomain) -> DomainStatus:
+def domain_status(domain: ManagedDomain) -> DomainStatus:
     """The state of a running domain."""
     link = domain.link
     report = link.report if link is not None else None
@@ -149,18 +63,18 @@ def domain_status(domain: ShownDomain) -> DomainStatus:
         report_age_s=round(link.age_s(), 3) if link is not None and math.isfinite(link.age_s()) else None,
         bad_lines=link.bad_lines if link is not None else 0,
         scaf_weight=domain.scaf_weight,
-        rules=_rules_status(domain.rules) if domain.rules is not None else None,
+        rules=_rules_status(domain.rules),
         processes=[process_status(process) for process in (report.processes if report is not None else [])],
     )
 
 
-def _condition(domain: ShownDomain) -> str:
+def _condition(domain: ManagedDomain) -> str:
     """How it is with the agent; that it is silent while vscaf has its domain suspended is as it has to be."""
     condition = condition_of(domain.link)
     return CONNECTED if domain.ours and condition == STALE else condition
 
 
-def _rules_status(rules: ShownRules) -> RulesStatus:
+def _rules_status(rules: DomainRules) -> RulesStatus:
     return RulesStatus(
         minimum=rules.minimum,
         maximum=rules.maximum,

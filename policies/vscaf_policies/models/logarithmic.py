@@ -12,13 +12,13 @@ LEAST_WEIGHT = 0.05
 def log_weight(points: Sequence[UsablePoint]) -> tuple[float, float]:
     """C and its standard error, by least squares through (1, 1), each point weighted by 1 / standard_error^2.
 
-    With one point this is eq. 4.2, C = (E p' - 1) / ln p'. There is at least one point. C is the figure that vscaf's
-    host daemon gives to `max-speedup` as `scaf_weight`, where no point has an age.
+    With one point this is eq. 4.2, C = (E p' - 1) / ln p'. There is at least one point. vscaf's host daemon gives
+    this C to `max-speedup` as `scaf_weight`.
     """
     products = squares = 0.0
     for point in points:
         log_cpus = math.log(point.cpus)
-        weight = (1.0 / point.standard_error) ** 2
-        products += log_cpus * (point.speedup - 1.0) * weight
-        squares += log_cpus * log_cpus * weight
+        variance = point.standard_error * point.standard_error
+        products += log_cpus * (point.speedup - 1.0) / variance
+        squares += log_cpus**2 / variance
     return max(LEAST_WEIGHT, products / squares), math.sqrt(1.0 / squares)

@@ -9,8 +9,8 @@ from click.testing import CliRunner, Result
 from hypothesis import given
 from hypothesis import strategies as st
 from vscaf.cli import client as commands
-from vscaf.cli.main import main
 from vscaf.cli.client import event_line, parse_params
+from vscaf.cli.main import main
 from vscaf.config import Config
 from vscaf.errors import UsageError, VscafError
 

@@ -5,8 +5,9 @@ import math
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from vscaf.core.model.scaf import LEAST_WEIGHT, domain_weight, low_pass, predicted_speedup, scaf_weight
+from vscaf.core.model.scaf import domain_weight, low_pass, predicted_speedup, scaf_weight
 from vscaf_policies import SpeedupPoint
+from vscaf_policies.models.logarithmic import LEAST_WEIGHT
 
 
 def point(cpus, speedup, standard_error=0.1, samples=100):

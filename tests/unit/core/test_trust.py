@@ -7,7 +7,7 @@ from itertools import pairwise
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from vscaf.core.model.scaf import LEAST_SPEEDUP, MOST_EFFICIENCY, scaf_weight
+from vscaf.core.model.scaf import scaf_weight
 from vscaf.core.model.trust import (
     SETTLED_S,
     SIGHT_WINDOW_S,
@@ -29,6 +29,7 @@ from vscaf.core.model.trust import (
     steadiness,
 )
 from vscaf_policies import SpeedupPoint
+from vscaf_policies.models.points import LEAST_SPEEDUP, MOST_EFFICIENCY
 
 PERIOD_S = 0.25
 VCPUS = 16

@@ -17,8 +17,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from vscaf_policies import SpeedupPoint
-
-from vscaf.core.model.scaf import LEAST_RELATIVE_ERROR
+from vscaf_policies.models.points import LEAST_RELATIVE_ERROR
 
 MOST_SIZES = 64
 """Sizes that are remembered of one curve; the one measured longest ago goes first."""

@@ -1,43 +1,30 @@
-"""What is believed of a domain's speedup: SCAF's one-parameter model S(p) = 1 + C ln p (Creech 2015, eq. 4.2)."""
+"""The speedup of domains and programs in SCAF's one-parameter model S(p) = 1 + C ln p (Creech 2015, eq. 4.2)."""
 
 import math
 from collections.abc import Iterable, Sequence
 
 from vscaf_policies import SpeedupPoint
-
-LEAST_WEIGHT = 0.05
-"""C is never believed below this: a program measured while it ran badly must be able to show that it got better."""
-
-MOST_EFFICIENCY = 2.0
-"""E = S/p is never believed above this (Creech 2015, section 5.2.2)."""
-
-LEAST_SPEEDUP = 0.01
-"""Nobody is believed to be slower than this: whatever is worked out from a speedup of 1e-320 is not finite."""
-
-LEAST_RELATIVE_ERROR = 0.01
-"""Of the speedup. No measurement is better; it also keeps a claimed error of zero from outweighing all others."""
+from vscaf_policies.models.logarithmic import log_weight
+from vscaf_policies.models.points import LEAST_RELATIVE_ERROR, LEAST_SPEEDUP, MOST_EFFICIENCY, UsablePoint
 
 
 def scaf_weight(points: Sequence[SpeedupPoint]) -> float | None:
-    """C of S(p) = 1 + C ln p, by least squares through (1, 1), each point weighted by 1 / standard_error^2.
+    """C of S(p) = 1 + C ln p, as log_weight() fits it; None: the points say nothing about C.
 
-    With one point this is eq. 4.2, C = (E p' - 1) / ln p'. Points at p = 1, without samples, or with a figure that is
-    not finite say nothing about C (ln 1 = 0) and are left out; where none is left the weight is not known: None.
-    Eq. 4.9 then has no C for this domain and the policy falls back to an equal share, as SCAF does for a newcomer.
+    Points at p = 1, without samples, or with a figure that is not finite say nothing (ln 1 = 0), nor does one whose
+    error is so large that its weight vanishes. Without a C eq. 4.9 has none for this domain, and the policy falls back
+    to an equal share, as SCAF does for a newcomer.
     """
-    products = squares = 0.0
+    usable = []
     for point in points:
         error = point.standard_error
         if point.cpus <= 1 or point.samples < 1 or not math.isfinite(point.speedup) or not math.isfinite(error):
             continue
         speedup = min(max(point.speedup, LEAST_SPEEDUP), MOST_EFFICIENCY * point.cpus)
         error = max(abs(error), LEAST_RELATIVE_ERROR * max(speedup, 1.0))
-        log_cpus = math.log(point.cpus)
-        products += log_cpus * (speedup - 1.0) / (error * error)
-        squares += log_cpus**2 / (error * error)
-    if squares == 0.0:  # no point, or errors so large that their weights vanish
-        return None
-    return max(LEAST_WEIGHT, products / squares)
+        if math.isfinite(error * error):
+            usable.append(UsablePoint(point.cpus, speedup, error))
+    return log_weight(usable)[0] if usable else None
 
 
 def predicted_speedup(weight: float | None, cpus: int) -> float:

@@ -12,8 +12,9 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from vscaf_policies import SpeedupPoint
+from vscaf_policies.models.points import LEAST_SPEEDUP, MOST_EFFICIENCY
 
-from vscaf.core.model.scaf import LEAST_SPEEDUP, MOST_EFFICIENCY, domain_weight, scaf_weight
+from vscaf.core.model.scaf import domain_weight, scaf_weight
 
 SIGHT_WINDOW_S = 8.0
 """The mean use of a domain forgets at this time constant: longer than the phases of most programs, whose speedup, a
