@@ -120,6 +120,12 @@ def test_siblings_are_together_and_others_apart_as_far_as_any_match_can(case: Ca
     assert case.worth(case.matched()) == case.best()
 
 
+def test_a_guest_core_that_has_to_be_cut_goes_to_idle_cores() -> None:
+    layout = HostLayout({cpu: (0, cpu % 4) for cpu in range(16)})
+    pins = matched(frozenset({0, 1, 2, 4, 8}), [0, 1, 4, 5], GuestTopology(2), layout, {})
+    assert pins == {0: 0, 1: 4, 4: 1, 5: 2}, "8 is beside 0 and 4"
+
+
 @given(cases())
 @settings(max_examples=300)
 def test_as_many_vcpus_as_in_any_match_are_on_the_node_of_their_cell(case: Case) -> None:

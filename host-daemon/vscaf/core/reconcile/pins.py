@@ -230,7 +230,8 @@ class _Match:
         for part in cut:  # no core has room for all of it
             left = part
             while left and (room := [core for core in cores if self.free[core]]):
-                left = self.put(left, max(room, key=lambda core: (len(self.free[core]), -core[0], -core[1])))
+                most = max(room, key=lambda core: (len(self.free[core]), -self.used[core], -core[0], -core[1]))
+                left = self.put(left, most)
 
     def put(self, part: list[int], core: Core) -> list[int]:
         """Pins what there is room for, and those first that were there; what is left."""
