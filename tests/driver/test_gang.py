@@ -370,7 +370,7 @@ def test_whom_somebody_else_has_paused_is_not_resumed(tmp_path: Path, loop_runne
             # It is paused just before vscaf would do so.
             faults.inject("suspend", "a", error=libvirt.VIR_ERR_OPERATION_FAILED)  # and never comes to it
             raw(faults, "a").suspend()
-            await until(lambda: domain_of(daemon, "a").seen.paused and domain_of(daemon, "a").demand == 0)
+            await until(lambda: domain_of(daemon, "a").seen.paused and domain_of(daemon, "a").inferred.demand == 0)
             await until(lambda: domain_of(daemon, "b").held == {0, 2} and runs(faults, "b"))
             await asyncio.sleep(3 * SLICE_S)
             assert not runs(faults, "a") and not domain_of(daemon, "a").ours
@@ -397,7 +397,7 @@ def test_who_is_paused_by_others_at_the_last_moment_stays_theirs(tmp_path: Path,
             fault = faults.inject("state", arguments=others_first)
             daemon.use_policy(PolicyConfig(name="gang", options={"slice_s": SLICE_S}), gang)
             await until(lambda: fault.hits == 1)
-            await until(lambda: not any(one.demand or one.ours for one in daemon.managed.values()))
+            await until(lambda: not any(one.inferred.demand or one.ours for one in daemon.managed.values()))
             await until(lambda: not any(entry.suspended for entry in daemon.journal.entries.values()))
             assert faults.called["suspend"] == 0
         assert not any(runs(faults, name) for name in "ab")
@@ -415,7 +415,7 @@ def test_a_look_that_began_before_a_switch_says_nothing_of_it(tmp_path: Path, lo
             faults.inject("getAllDomainStats", times=None, acts=True, late_s=0.1)
             turning = asyncio.create_task(in_turn(daemon, 2))
             while not turning.done():
-                assert all(one.demand for one in daemon.managed.values())
+                assert all(one.inferred.demand for one in daemon.managed.values())
                 await asyncio.sleep(0.005)
             await turning
             assert not any(event.kind == "foreign" for event in daemon.events.since(0))

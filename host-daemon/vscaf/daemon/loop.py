@@ -292,7 +292,7 @@ class Daemon:
         if clock.now_s() - self._started_s > HEARING_S:
             return False
         return any(
-            domain.adopting or not domain.usage_known or (domain.link is not None and not domain.heard())
+            domain.adopting or not domain.inferred.usage_known or (domain.link is not None and not domain.heard())
             for domain in self.managed.values()
             if not domain.left_alone and not domain.seen.paused
         )

@@ -9,22 +9,12 @@ import logging
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 
-from vscaf_policies import SpeedupPoint
-
 from vscaf import clock
 from vscaf.agentlink.interface import Link
 from vscaf.agentlink.link import STALE_REPORT_S
 from vscaf.core.backoff import Backoff
-from vscaf.core.model.curve_memory import Curves
-from vscaf.core.model.demand import DemandMemory
 from vscaf.core.model.trust import (
-    DemandHistory,
-    HostSight,
-    Steadiness,
-    WordHistory,
     believed_online,
-    judged,
-    steadiness,
 )
 from vscaf.core.reconcile.pins import guest_numbering
 from vscaf.core.reconcile.state import (
@@ -33,7 +23,6 @@ from vscaf.core.reconcile.state import (
     Apply,
     Call,
     Look,
-    Resize,
     Resume,
     Standing,
     Suspend,
@@ -47,12 +36,16 @@ from vscaf.core.reconcile.state import (
     woken,
 )
 from vscaf.core.reconcile.steps import Goal
+from vscaf.domains.actuator import Actuator
 from vscaf.domains.agent_session import GuestWords
+from vscaf.domains.agent_trust import AgentTrust
 from vscaf.domains.bounds import DomainRules
 from vscaf.domains.containment import Fault
+from vscaf.domains.inferred import Inferred
+from vscaf.domains.journal_match import came_back, is_of
 from vscaf.domains.pool import HostPool
 from vscaf.domains.restore import put_pins_back, unplug_again
-from vscaf.errors import HypervisorError, NotSupported
+from vscaf.errors import HypervisorError
 from vscaf.hypervisor.interface import Hypervisor
 from vscaf.journal import FoundSettings, JournalEntry
 from vscaf.values import DomainKey, DomainSeen, DomainSettings, State
@@ -73,7 +66,8 @@ class ManagedDomain:
     that it may have. `vcpus_asked`: what was last asked for of a plug or an unplug. `waiting`: why it gets no pCPU
     although it has demand; empty: it does, or has none. `switched_at_s`: when it was last suspended or resumed.
     `outdated_entry`: what the journal says, under its key, of an earlier run. `fault`: see domains/containment.py.
-    `retry`: when it may be adopted or given back again. `giving_back`: that is under way.
+    `retry`: when it may be adopted or given back again. `giving_back`: that is under way. `inferred`: its demand and
+    its speedup. `trust`: whether its agent is believed.
     """
 
     def __init__(self, seen: DomainSeen, rules: DomainRules, host: Hypervisor, link: Link | None) -> None:
@@ -102,31 +96,11 @@ class ManagedDomain:
         self.giving_back = False
         self._ours_aside = self._assumed = False
         self.lock = asyncio.Lock()
-        self.demand_memory = DemandMemory()
-        self.demand = 0
-        self.rested_since_s = self.newcomer_since_s = float("-inf")
-        self.programs: frozenset[str] = frozenset()
-        self.demand_history = DemandHistory()
-        self.wanted_at_s: float | None = None
-        self.sight = HostSight()
-        self.curves = Curves()
-        self.points: tuple[SpeedupPoint, ...] = ()
-        self.points_of: tuple[str, ...] = ()
-        self.points_at_s = float("-inf")
-        self.modelled_at_s = float("-inf")
-        self.modelled_processes = 0
-        self.word = WordHistory()
-        self.steady = Steadiness()
-        self._said: tuple[int, int, bool, tuple[int, ...] | None, int] | None = None
-        self.vcpu_seen: tuple[Mapping[int, float], Mapping[int, float]] | None = None
-        self.vcpu_seen_at_s = 0.0
-        self.held_at_look = -1
-        self.usage_known = False
-        self.busy_cpus = 0.0
-        self.scaf_weight: float | None = None
+        self.inferred = Inferred()
+        self.trust = AgentTrust()
         self._host = host
-        self._weightless_said = False
-        self._entry: tuple[tuple[object, ...], JournalEntry] | None = None
+        self._actuator = Actuator(host)
+        self._entry: tuple[tuple[object, ...], JournalEntry] | None = None  # what it was made of, and the entry
 
     @property
     def name(self) -> str:
@@ -186,14 +160,6 @@ class ManagedDomain:
         self._ours_aside = self.ours
         self.left_alone, self.standing, self.goal, self.waiting = why, None, None, ""
 
-    def judge(self, kept: bool) -> None:
-        """Hears whether the vCPUs that the guest calls offline were, in the last period; if not for long: contained."""
-        before, self.word = self.word, judged(self.word, kept=kept)
-        if self.word.distrusted and not before.distrusted:
-            log.warning("domain %s: vCPUs that its agent calls offline compute: it is contained", self.name)
-        elif before.distrusted and not self.word.distrusted:
-            log.info("domain %s: vCPUs that its agent calls offline are: it is believed again", self.name)
-
     def online_vcpus(self) -> tuple[int, ...] | None:
         """The vCPUs that are the CPUs which the guest says are online; None: unknown, or it cannot be."""
         if self.link is None or self.standing is None or self.standing.affinity is None:
@@ -207,38 +173,18 @@ class ManagedDomain:
         if standing is None or link is None or self.faulty:
             return
         answers = link.connected and link.report is not None and self.silence_s() < STALE_REPORT_S
-        self._hold_steady(answers, link, standing.vcpus)
-        if self.words.starts_over and standing.told is not None and not self.steady.unsteady:
+        confirmed = answers and self.words.acknowledged
+        self.trust.follow(self.name, link, self.words.sequence, confirmed, standing.vcpus)
+        if self.words.starts_over and standing.told is not None and not self.trust.unsteady:
             standing = replace(standing, told=None, acknowledged=False)  # hello starts over
-            self.word = WordHistory()
+            self.trust.start_over()
         acknowledged = standing.told is not None and self.words.acknowledged
-        contained = self.word.distrusted or self.steady.unsteady
+        contained = self.trust.distrusted or self.trust.unsteady
         online, guest = None if contained else self.online_vcpus(), self.seen.topology
         heard = (answers, acknowledged, online, guest)
         if heard != (standing.answers, standing.acknowledged, standing.online, standing.guest):
             standing = replace(standing, answers=answers, acknowledged=acknowledged, online=online, guest=guest)
         self.standing = standing
-
-    def _hold_steady(self, answers: bool, link: Link, vcpus: int) -> None:
-        """Counts how often the guest goes back on its word, and says so where it is too often: it is contained then.
-
-        It may change what it says once after it was told something, and with each vCPU that was plugged.
-        """
-        confirmed = answers and self.words.acknowledged
-        before, self._said = self._said, (link.generation, self.words.sequence, confirmed, link.online, vcpus)
-        turned, credit = False, 0
-        if before is not None and before != self._said:
-            same_order = self.words.sequence == before[1]
-            turned = link.generation != before[0] or (same_order and before[2] and self._said[:4] != before[:4])
-            credit = max(0, vcpus - before[4])
-        elif not self.steady.unsteady:
-            return
-        unsteady = self.steady.unsteady
-        self.steady = steadiness(self.steady, clock.now_s(), turned=turned, credit=credit)
-        if self.steady.unsteady and not unsteady:
-            log.warning("domain %s: its agent goes back on its word too often: it is contained for a while", self.name)
-        elif unsteady and not self.steady.unsteady:
-            log.info("domain %s: its agent keeps to its word: it is believed again", self.name)
 
     def assume(self, entry: JournalEntry, pool: HostPool) -> None:
         """Until adopt() has read what there is, it claims what *entry* says it was to have, and nothing is begun."""
@@ -282,7 +228,7 @@ class ManagedDomain:
             outdated: JournalEntry | None = None
             if self.given_back:
                 entry = departed = None
-            if entry is not None and not self._is_of(entry, now.vcpu_pins, pool):
+            if entry is not None and not is_of(entry, self.seen, self.booted, now.vcpu_pins, pool):
                 entry, departed, outdated = None, entry, entry  # that run has ended, and libvirt gave its key again
             affinity, ours = affinity_of(now), self._ours_aside
             known = self.found is not None or entry is not None
@@ -291,7 +237,7 @@ class ManagedDomain:
                 pass
             elif entry is not None:
                 self.found, self.words.told_any, ours, stands = entry.found.settings(), True, entry.suspended, entry
-            elif departed is not None and self.came_back(departed, now.vcpu_pins, pool):
+            elif departed is not None and came_back(departed, self.seen, self.booted, now.vcpu_pins, pool):
                 self.found, stands = departed.found.settings(), departed
                 ours = departed.suspended and self.seen.paused  # it was saved while it was suspended
                 log.info("domain %s: came back with pins that vscaf gave it; what was found before stands", self.name)
@@ -313,27 +259,6 @@ class ManagedDomain:
             if entry is not None and not (entry.partition or entry.suspended or ours):  # it was meant to rest
                 self.standing = left_behind(self.standing)
             return stands
-
-    def _is_of(self, entry: JournalEntry, pins: Mapping[int, frozenset[int]], pool: HostPool) -> bool:
-        """Whether *entry* is about this run. Where its start is not known, a boot with none but other pins is another.
-
-        vscaf may have been killed on the way between two partitions, so whatever it could have given counts.
-        """
-        same = entry.is_of(self.seen)
-        if same is not None or not self.booted:
-            return same is not False
-        found, ours = entry.found.settings().vcpu_pins, (pool.cpus, pool.reserve, frozenset(entry.reach))
-        return any(cpus == found.get(vcpu) or any(cpus <= area for area in ours) for vcpu, cpus in pins.items())
-
-    def came_back(self, departed: JournalEntry, pins: Mapping[int, frozenset[int]], pool: HostPool) -> bool:
-        """Whether the run that ended lives on in this one: it was overlooked once, or saved and restored."""
-        if self._is_of(departed, pins, pool):
-            return True
-        if self.booted:  # whatever pins it has are its definition's or somebody else's
-            return False
-        if departed.suspended and self.seen.paused and pins == departed.found.settings().vcpu_pins:
-            return True  # vscaf had not come to pin it
-        return bool(departed.reach) and frozenset[int]().union(*pins.values()) <= set(departed.reach)
 
     def entry(self) -> JournalEntry:
         """What the journal has to say before the goal is brought about."""
@@ -385,9 +310,11 @@ class ManagedDomain:
                     await self._switch(call)
                     return None
                 if isinstance(call, Apply):
-                    await self._apply(self.standing, call.affinity)
+                    assert self.standing.affinity is not None  # the step was taken from it
+                    await self._actuator.apply(self.seen, self.standing.affinity, call.affinity)
                 else:
-                    await self._resize(self.standing, call)
+                    self.vcpus_asked = call.vcpus
+                    await self._actuator.resize(self.seen, self.standing.vcpus, call.vcpus, self.standing.claim)
                 self._now_known(lambda standing: finished(standing, call))
             except Exception:  # whatever went wrong, the call has ended; whoever asked hears of it
                 self._now_known(lambda standing: failed(standing, call, clock.now_s()))
@@ -431,48 +358,6 @@ class ManagedDomain:
         if self.standing is not None:  # else it was set aside while the call was under way
             self.standing = change(self.standing)
 
-    async def _apply(self, standing: Standing, wanted: Affinity) -> None:
-        """From what is in force to *wanted*: only what differs. The weight first where it grows, else last."""
-        assert standing.affinity is not None  # the step was taken from it
-        now, key = standing.affinity, self.seen.key
-        rises = (wanted.shares or 0) > (now.shares or 0)
-        if rises:
-            await self._weigh(now.shares, wanted.shares)
-        pins = {vcpu: cpus for vcpu, cpus in wanted.vcpus.items() if now.vcpus.get(vcpu) != cpus}
-        if pins:
-            await self._host.pin_vcpus(key, pins)
-        if wanted.emulator != now.emulator:
-            await self._host.pin_emulator(key, wanted.emulator)
-        threads = {thread: cpus for thread, cpus in wanted.iothreads.items() if now.iothreads.get(thread) != cpus}
-        if threads:
-            await self._host.pin_iothreads(key, threads)
-        if not rises:
-            await self._weigh(now.shares, wanted.shares)
-
-    async def _weigh(self, now: int | None, wanted: int | None) -> None:
-        if wanted is None or now is None or wanted == now:
-            return
-        try:
-            await self._host.set_cpu_shares(self.seen.key, wanted)
-        except NotSupported as error:
-            if not self._weightless_said:
-                self._weightless_said = True
-                log.warning(
-                    "domain %s: its CPU weight cannot be set (%s): it rests at its full weight", self.name, error
-                )
-
-    async def _resize(self, standing: Standing, call: Resize) -> None:
-        """Plugs or asks for an unplug; how many vCPUs came of it is read afterwards, whatever is said here."""
-        before, self.vcpus_asked = standing.vcpus, call.vcpus
-        if call.vcpus > before:
-            done = await self._host.plug(self.seen.key, call.vcpus, standing.claim or None)
-        else:
-            done = await self._host.unplug(self.seen.key, call.vcpus)
-        words = f" ({done.words})" if done.words else ""
-        log.info(
-            "domain %s: vCPUs %d -> %d: %s, %d there%s", self.name, before, call.vcpus, done.outcome, done.vcpus, words
-        )
-
     async def give_back(self, deadline_s: float) -> bool:
         """Puts everything back as it was found, but for what is `spared`; the domain is not managed any more.
 
@@ -487,7 +372,7 @@ class ManagedDomain:
             try:
                 now = await put_pins_back(self._host, self.seen.key, self.found, self.spared)
                 if "shares" not in self.spared:
-                    await self._weigh(now.cpu_shares, self.found.cpu_shares)
+                    await self._actuator.weigh(self.seen, now.cpu_shares, self.found.cpu_shares)
             finally:  # whatever is left of it is less than a domain that nobody ever resumes
                 if self.ours:
                     await self._switch(Resume(self.name))

@@ -34,41 +34,43 @@ def infer(domain: ManagedDomain, now_s: float, domains: int = 1) -> None:
     """
     agent, held = domain.agent_demand(), len(domain.held)
     undoubted = agent is not None and _undoubted(domain, agent, held)
-    if agent is not None and undoubted and domain.demand == 0 and _sleeps(domain, agent, now_s):
+    if agent is not None and undoubted and domain.inferred.demand == 0 and _sleeps(domain, agent, now_s):
         return
-    steady = undoubted and domain.demand > 0
+    steady = undoubted and domain.inferred.demand > 0
     usage = _usage(domain, now_s, STEADY_WINDOW_S if steady else USAGE_WINDOW_S)
     if domain.seen.paused and domain.ours:
         # It wants what it wanted before, and cannot say otherwise. Its time begins anew when it runs again.
-        domain.vcpu_seen, domain.busy_cpus = None, 0.0
+        domain.inferred.vcpu_seen, domain.inferred.busy_cpus = None, 0.0
         return
     if domain.seen.paused:
         _rest_or_compute(domain, 0, now_s)
         return
     vcpus = domain.maximum if agent is not None else domain.seen.vcpus
     if usage is not None:
-        domain.usage_known = True
-        if domain.held_at_look == held:  # else it is of two allocations
-            domain.sight = look(domain.sight, held, usage.busy_cpus, usage.window_s, computing=domain.demand > 0)
-        domain.held_at_look = held
+        domain.inferred.usage_known = True
+        if domain.inferred.held_at_look == held:  # else it is of two allocations
+            domain.inferred.sight = look(
+                domain.inferred.sight, held, usage.busy_cpus, usage.window_s, computing=domain.inferred.demand > 0
+            )
+        domain.inferred.held_at_look = held
         _model(domain, now_s, domains)
-        domain.demand_memory = after_window(agent, usage, held, vcpus, domain.demand_memory)
+        domain.inferred.demand_memory = after_window(agent, usage, held, vcpus, domain.inferred.demand_memory)
     elif steady:
         return
-    wanted = demand_now(agent, vcpus, domain.demand_memory)
+    wanted = demand_now(agent, vcpus, domain.inferred.demand_memory)
     if agent is not None and domain.goal is not None and domain.goal.competition:
         # A claim takes nothing from anybody while nobody else wants it.
-        wanted = believed_demand(wanted, domain.sight, held)
+        wanted = believed_demand(wanted, domain.inferred.sight, held)
     _want(domain, wanted, now_s)
 
 
 def _undoubted(domain: ManagedDomain, agent: int, held: int) -> bool:
     """Whether it says what it has said for long and what was acted on, so that a look would only say so again."""
     return (
-        agent == domain.demand
-        and repeats_itself(agent, domain.demand_memory)
-        and held == domain.held_at_look
-        and not domain.word.doubted
+        agent == domain.inferred.demand
+        and repeats_itself(agent, domain.inferred.demand_memory)
+        and held == domain.inferred.held_at_look
+        and not domain.trust.doubted
         and not domain.seen.paused
     )
 
@@ -78,19 +80,19 @@ def _sleeps(domain: ManagedDomain, agent: int, now_s: float) -> bool:
 
     Said of most domains at most looks, so all its vCPUs are added up and nothing else is made of them.
     """
-    before, window_s = domain.vcpu_seen, now_s - domain.vcpu_seen_at_s
+    before, window_s = domain.inferred.vcpu_seen, now_s - domain.inferred.vcpu_seen_at_s
     times_s, delays_s = domain.seen.vcpu_time_s, domain.seen.vcpu_delay_s
-    if before is None or domain.modelled_processes or times_s.keys() != before[0].keys():
+    if before is None or domain.inferred.modelled_processes or times_s.keys() != before[0].keys():
         return False
     used_s = sum(times_s.values()) - sum(before[0].values())
     if delays_s:
         used_s += sum(delays_s.values()) - sum(before[1].values())
     usage = HostUsage(used_s, window_s)
-    if used_s < 0.0 or not sleeps_on(agent, usage, domain.demand_memory):
+    if used_s < 0.0 or not sleeps_on(agent, usage, domain.inferred.demand_memory):
         return False
     if window_s >= USAGE_WINDOW_S:
-        domain.vcpu_seen, domain.vcpu_seen_at_s = (times_s, delays_s), now_s
-        domain.busy_cpus = usage.busy_cpus
+        domain.inferred.vcpu_seen, domain.inferred.vcpu_seen_at_s = (times_s, delays_s), now_s
+        domain.inferred.busy_cpus = usage.busy_cpus
     return True
 
 
@@ -98,47 +100,47 @@ def _model(domain: ManagedDomain, now_s: float, domains: int) -> None:
     """What its running programs report of their speedup, as far as it is believed: once a second, or for new ones."""
     report = domain.link.report if domain.link is not None else None
     running = [] if report is None else [one for one in report.processes if one.running]
-    dt_s = now_s - domain.modelled_at_s
-    if dt_s < MODEL_PERIOD_S and len(running) == domain.modelled_processes:
+    dt_s = now_s - domain.inferred.modelled_at_s
+    if dt_s < MODEL_PERIOD_S and len(running) == domain.inferred.modelled_processes:
         return
-    domain.modelled_at_s, domain.modelled_processes = now_s, len(running)
+    domain.inferred.modelled_at_s, domain.inferred.modelled_processes = now_s, len(running)
     if running:
         _note_programs(domain, frozenset([one.name for one in running]), now_s)
     processes = [points_of(one) for one in running]
-    if running and domain.sight.known is not None:  # else there is nothing yet to hold claims against
+    if running and domain.inferred.sight.known is not None:  # else there is nothing yet to hold claims against
         # One curve for each set of programs: what another program did tells nothing of this one.
-        known, others = domain.curves.of(tuple(sorted([one.name for one in running])))
+        known, others = domain.inferred.curves.of(tuple(sorted([one.name for one in running])))
         teams = [(one.team, points) for one, points in zip(running, processes, strict=True)]
-        said = believed_points(domain_points(teams), domain.sight, domain.seen.vcpus)
+        said = believed_points(domain_points(teams), domain.inferred.sight, domain.seen.vcpus)
         known = remember(known, said, now_s, len(domain.held))
-        domain.curves = others.holding(known)
-        if others.known[-1][0] != domain.points_of or now_s - domain.points_at_s >= FIT_S * domains:
-            domain.points_of, domain.points_at_s = others.known[-1][0], now_s
-            domain.points = renewed(domain.points, recall(known, now_s))
-    weight = believed_weight(processes, domain.sight, domain.seen.vcpus) if processes else None
+        domain.inferred.curves = others.holding(known)
+        if others.known[-1][0] != domain.inferred.points_of or now_s - domain.inferred.points_at_s >= FIT_S * domains:
+            domain.inferred.points_of, domain.inferred.points_at_s = others.known[-1][0], now_s
+            domain.inferred.points = renewed(domain.inferred.points, recall(known, now_s))
+    weight = believed_weight(processes, domain.inferred.sight, domain.seen.vcpus) if processes else None
     if weight is not None:
-        domain.scaf_weight = low_pass(domain.scaf_weight, weight, min(dt_s, MODEL_PERIOD_S))
+        domain.inferred.scaf_weight = low_pass(domain.inferred.scaf_weight, weight, min(dt_s, MODEL_PERIOD_S))
 
 
 def _want(domain: ManagedDomain, wanted: int, now_s: float) -> None:
     """Acts on what it wants as often as it may change its mind."""
-    before, history, minimum = domain.demand, domain.demand_history, domain.rules.minimum
+    before, history, minimum = domain.inferred.demand, domain.inferred.demand_history, domain.rules.minimum
     if wanted == before and history.tokens is not None:
         return  # the time until it wants something else is made up for then
-    if domain.wanted_at_s is not None:
-        _same, history = limited_demand(before, minimum, max(0.0, now_s - domain.wanted_at_s), history)
-    domain.wanted_at_s = now_s
-    demand, domain.demand_history = limited_demand(wanted, minimum, 0.0, history)
+    if domain.inferred.wanted_at_s is not None:
+        _same, history = limited_demand(before, minimum, max(0.0, now_s - domain.inferred.wanted_at_s), history)
+    domain.inferred.wanted_at_s = now_s
+    demand, domain.inferred.demand_history = limited_demand(wanted, minimum, 0.0, history)
     _rest_or_compute(domain, demand, now_s)
 
 
 def _rest_or_compute(domain: ManagedDomain, demand: int, now_s: float) -> None:
     """Who computes after a long rest is a newcomer. After a nap it is not: it would be one for good by napping."""
-    if demand and not domain.demand and now_s - domain.rested_since_s >= LONG_REST_S:
-        domain.newcomer_since_s = now_s
-    elif domain.demand and not demand:
-        domain.rested_since_s = now_s
-    domain.demand = demand
+    if demand and not domain.inferred.demand and now_s - domain.inferred.rested_since_s >= LONG_REST_S:
+        domain.inferred.newcomer_since_s = now_s
+    elif domain.inferred.demand and not demand:
+        domain.inferred.rested_since_s = now_s
+    domain.inferred.demand = demand
 
 
 def _note_programs(domain: ManagedDomain, programs: frozenset[str], now_s: float) -> None:
@@ -146,11 +148,11 @@ def _note_programs(domain: ManagedDomain, programs: frozenset[str], now_s: float
 
     Without it who had scaled badly would have too few CPUs to show that what it runs now scales.
     """
-    if domain.programs and domain.programs.isdisjoint(programs):
-        if now_s - domain.newcomer_since_s < LONG_REST_S:
+    if domain.inferred.programs and domain.inferred.programs.isdisjoint(programs):
+        if now_s - domain.inferred.newcomer_since_s < LONG_REST_S:
             return  # it is asked again
-        domain.newcomer_since_s, domain.scaf_weight = now_s, None
-    domain.programs = programs
+        domain.inferred.newcomer_since_s, domain.inferred.scaf_weight = now_s, None
+    domain.inferred.programs = programs
 
 
 def _usage(domain: ManagedDomain, now_s: float, least_s: float) -> HostUsage | None:
@@ -159,14 +161,14 @@ def _usage(domain: ManagedDomain, now_s: float, least_s: float) -> HostUsage | N
     Ready without a pCPU counts as use: a vCPU that others keep from running has no less to do.
     """
     times_s, delays_s = domain.seen.vcpu_time_s, domain.seen.vcpu_delay_s
-    before, window_s = domain.vcpu_seen, now_s - domain.vcpu_seen_at_s
+    before, window_s = domain.inferred.vcpu_seen, now_s - domain.inferred.vcpu_seen_at_s
     if before is not None and window_s < least_s:
         return None
-    domain.vcpu_seen, domain.vcpu_seen_at_s = (times_s, delays_s), now_s
+    domain.inferred.vcpu_seen, domain.inferred.vcpu_seen_at_s = (times_s, delays_s), now_s
     if before is None:
         return None
     used_s, waited_s = _since(times_s, before[0]), _since(delays_s, before[1])
-    domain.busy_cpus = sum(used_s.values()) / window_s
+    domain.inferred.busy_cpus = sum(used_s.values()) / window_s
     _hold_to_its_word(domain, {vcpu: one_s / window_s for vcpu, one_s in used_s.items()}, now_s)
     return HostUsage(sum(used_s.values()), window_s, sum(waited_s.values()))
 
@@ -182,7 +184,7 @@ def _hold_to_its_word(domain: ManagedDomain, busy_cpus: Mapping[int, float], now
     if online is None or standing is None or standing.resting or not standing.acknowledged:
         return
     if now_s - standing.told_at_s > SETTLING_S:
-        domain.judge(keeps_its_word(online, busy_cpus))
+        domain.trust.judge(domain.name, keeps_its_word(online, busy_cpus))
 
 
 def points_of(process: ReportedProcess) -> list[SpeedupPoint]:

@@ -29,12 +29,12 @@ def _shown_domain(pool: HostPool, domain: ManagedDomain, newcomer_s: float, now_
         maximum=maximum,
         weight=rules.weight,
         priority=rules.priority,
-        demand=domain.demand,
+        demand=domain.inferred.demand,
         allocation=len(has),
         may_rest=pool.rest_of(rules) != "keep",
-        scaf_weight=None if domain.faulty else domain.scaf_weight,
-        newcomer=domain.demand > 0 and now_s - domain.newcomer_since_s < newcomer_s,
-        points=() if domain.faulty else domain.points,
+        scaf_weight=None if domain.faulty else domain.inferred.scaf_weight,
+        newcomer=domain.inferred.demand > 0 and now_s - domain.inferred.newcomer_since_s < newcomer_s,
+        points=() if domain.faulty else domain.inferred.points,
     )
     standing = domain.standing
     if standing is None or not standing.lost:

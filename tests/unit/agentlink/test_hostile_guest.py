@@ -221,8 +221,8 @@ def run(directory: Path, script: Sequence[tuple[str, float]]) -> Counted:
         world.host.fault = lambda call, key: None
         domains = {domain.name: domain for domain in world.daemon.managed.values()}
         counted.own, counted.neighbour = domains["hostile"].state, domains["neighbour"].state
-        counted.unsteady = domains["hostile"].steady.unsteady
-        counted.neighbour_unsteady = domains["neighbour"].steady.unsteady
+        counted.unsteady = domains["hostile"].trust.unsteady
+        counted.neighbour_unsteady = domains["neighbour"].trust.unsteady
         assert not world.daemon.violations
         await world.end()
 

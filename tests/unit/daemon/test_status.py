@@ -15,6 +15,7 @@ from vscaf.cli.status_table import table
 from vscaf.config import Config, DomainConfig
 from vscaf.control.messages import RulesStatus
 from vscaf.daemon.status import domain_status, process_status, status
+from vscaf.domains.inferred import Inferred
 from vscaf.values import DomainKey, DomainSeen, RunState
 
 LEARNING = {"cost": 0.31, "budget": 0.01, "used": 0.0082, "metric": "rate", "counters": True}
@@ -171,13 +172,11 @@ class Shown:
     unmanaged_why: str = ""
     ours: bool = False
     held: frozenset[int] = frozenset({0, 2})
-    demand: int = 2
-    busy_cpus: float = 1.23456
+    inferred: Inferred = field(default_factory=lambda: Inferred(demand=2, busy_cpus=1.23456))
     seen: DomainSeen = field(
         default_factory=lambda: DomainSeen(DomainKey("u", 1), "a", True, RunState.PAUSED, 2, 4, {})
     )
     link: AgentLink | None = None
-    scaf_weight: float | None = None
     rules: DomainConfig = field(default_factory=lambda: DomainConfig(maximum=3))
 
 

@@ -31,21 +31,21 @@ def test_a_vcpu_that_comes_or_goes_is_no_broken_word() -> None:
     one = domain()
     for _ in range(5):
         for _ in range(DISTRUSTED_PERIODS - 1):
-            one.judge(kept=False)
-        one.judge(kept=True)
-    assert not one.word.distrusted
+            one.trust.judge("a", kept=False)
+        one.trust.judge("a", kept=True)
+    assert not one.trust.distrusted
 
 
 def test_a_broken_word_is_remembered_until_it_is_kept_for_long() -> None:
     one = domain()
     for _ in range(DISTRUSTED_PERIODS):
-        one.judge(kept=False)
-    assert one.word.distrusted
+        one.trust.judge("a", kept=False)
+    assert one.trust.distrusted
     for _ in range(TRUSTED_PERIODS - 1):
-        one.judge(kept=True)
-    assert one.word.distrusted
-    one.judge(kept=True)
-    assert not one.word.distrusted
+        one.trust.judge("a", kept=True)
+    assert one.trust.distrusted
+    one.trust.judge("a", kept=True)
+    assert not one.trust.distrusted
 
 
 def test_which_vcpus_are_online_is_unknown_while_it_is_unknown_which_are_plugged() -> None:

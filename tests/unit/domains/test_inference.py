@@ -70,9 +70,9 @@ class Watched:
 def test_a_program_that_starts_is_seen_at_the_next_look() -> None:
     watched = Watched()
     watched.look(demand=0, busy=0.01, periods=40)
-    assert watched.domain.demand == 0
+    assert watched.domain.inferred.demand == 0
     watched.look(demand=0, busy=0.9)
-    assert watched.domain.demand > 0, "before its agent knows it, however long it slept"
+    assert watched.domain.inferred.demand > 0, "before its agent knows it, however long it slept"
 
 
 def test_a_sleeper_that_wakes_slowly_is_not_averaged_away() -> None:
@@ -80,7 +80,7 @@ def test_a_sleeper_that_wakes_slowly_is_not_averaged_away() -> None:
     watched.look(demand=0, busy=0.0, periods=40)
     watched.look(demand=0, busy=0.04)  # within what a sleeper uses
     watched.look(demand=0, busy=0.4)
-    assert watched.domain.busy_cpus == pytest.approx(0.4), "of the last period alone"
+    assert watched.domain.inferred.busy_cpus == pytest.approx(0.4), "of the last period alone"
 
 
 def test_who_computes_as_it_says_is_looked_at_once_a_second() -> None:
@@ -90,9 +90,9 @@ def test_who_computes_as_it_says_is_looked_at_once_a_second() -> None:
     looks = set()
     for _ in range(12):
         watched.look(demand=CPUS, busy=3.9)
-        looks.add(watched.domain.vcpu_seen_at_s)
+        looks.add(watched.domain.inferred.vcpu_seen_at_s)
     assert 3 <= len(looks) <= 4
-    assert watched.domain.demand == CPUS
+    assert watched.domain.inferred.demand == CPUS
 
 
 def test_who_claims_and_is_idle_is_found_out_in_time() -> None:
@@ -100,25 +100,25 @@ def test_who_claims_and_is_idle_is_found_out_in_time() -> None:
     watched.claim(CPUS)
     watched.look(demand=CPUS, busy=3.9, periods=8)
     watched.look(demand=CPUS, busy=0.0, periods=16)
-    assert watched.domain.demand == 0
+    assert watched.domain.inferred.demand == 0
 
 
 def test_who_says_idle_and_always_computes_a_little_does_not_rest() -> None:
     watched = Watched()
     watched.look(demand=0, busy=0.29, periods=20)
-    assert watched.domain.demand == 1
+    assert watched.domain.inferred.demand == 1
 
 
 def test_a_look_that_spans_two_allocations_says_nothing_of_either() -> None:
     watched = Watched()
     watched.claim(CPUS)
     watched.look(demand=CPUS, busy=3.8, periods=20)
-    assert watched.domain.sight.known == (CPUS, pytest.approx(3.8))
+    assert watched.domain.inferred.sight.known == (CPUS, pytest.approx(3.8))
     watched.claim(2)
     watched.look(demand=CPUS, busy=3.8)
-    assert watched.domain.sight.cpus == CPUS
+    assert watched.domain.inferred.sight.cpus == CPUS
     watched.look(demand=CPUS, busy=1.9, periods=8)
-    assert watched.domain.sight.known == (2, pytest.approx(1.9))
+    assert watched.domain.inferred.sight.known == (2, pytest.approx(1.9))
 
 
 def program(name: str, team: int, speedup: float) -> ReportedProcess:
@@ -132,11 +132,11 @@ def test_sizes_that_a_program_had_are_remembered_and_another_program_has_its_own
     watched.look(demand=4, busy=3.9, periods=12, processes=[program("cg", 4, 3.5)])
     watched.claim(2)
     watched.look(demand=4, busy=1.9, periods=12, processes=[program("cg", 2, 1.9)])
-    assert [(one.cpus, round(one.speedup, 1)) for one in watched.domain.points] == [(2, 1.9), (4, 3.5)]
+    assert [(one.cpus, round(one.speedup, 1)) for one in watched.domain.inferred.points] == [(2, 1.9), (4, 3.5)]
     watched.look(demand=4, busy=1.9, periods=8, processes=[program("lu", 2, 1.2)])
-    assert [(one.cpus, round(one.speedup, 1)) for one in watched.domain.points] == [(2, 1.2)]
+    assert [(one.cpus, round(one.speedup, 1)) for one in watched.domain.inferred.points] == [(2, 1.2)]
     watched.look(demand=4, busy=1.9, periods=8, processes=[program("cg", 2, 1.9)])
-    assert [one.cpus for one in watched.domain.points] == [2, 4]
+    assert [one.cpus for one in watched.domain.inferred.points] == [2, 4]
 
 
 def test_among_many_domains_too_another_program_has_its_own_curve_at_once() -> None:
@@ -145,16 +145,16 @@ def test_among_many_domains_too_another_program_has_its_own_curve_at_once() -> N
     watched.claim(4)
     watched.look(demand=4, busy=3.9, periods=12, processes=[program("cg", 4, 3.5)])
     watched.look(demand=4, busy=3.9, periods=8, processes=[program("lu", 4, 2.5)])
-    assert [one.speedup for one in watched.domain.points] == [2.5]
+    assert [one.speedup for one in watched.domain.inferred.points] == [2.5]
 
 
 def test_nothing_is_remembered_before_there_is_something_to_hold_it_against() -> None:
     watched = Watched()
     watched.claim(4)
     watched.look(demand=4, busy=3.9, periods=4, processes=[program("cg", 4, 3.5)])
-    assert watched.domain.points == ()
+    assert watched.domain.inferred.points == ()
     watched.look(demand=4, busy=3.9, periods=8, processes=[program("cg", 4, 3.5)])
-    assert len(watched.domain.points) == 1
+    assert len(watched.domain.inferred.points) == 1
 
 
 def test_sizes_that_a_domain_never_had_are_not_remembered() -> None:
@@ -164,14 +164,14 @@ def test_sizes_that_a_domain_never_had_are_not_remembered() -> None:
     points = [*program_of_two.points, ReportedPoint(p=4, speedup=3.9, standard_error=0.1, samples=8)]
     claims = msgspec.structs.replace(program_of_two, points=points)
     watched.look(demand=4, busy=1.95, periods=12, processes=[claims])
-    assert [one.cpus for one in watched.domain.points] == [2]
+    assert [one.cpus for one in watched.domain.inferred.points] == [2]
 
 
 def test_what_its_cpu_time_does_not_bear_is_not_remembered() -> None:
     watched = Watched()
     watched.claim(4)
     watched.look(demand=4, busy=2.0, periods=40, processes=[program("liar", 4, 4.0)])
-    (point,) = watched.domain.points
+    (point,) = watched.domain.inferred.points
     assert point.speedup < 2.6
 
 
@@ -182,7 +182,7 @@ def test_among_many_domains_each_is_fitted_less_often() -> None:
     seen = set()
     for number in range(80):
         watched.look(demand=4, busy=3.9, processes=[program("cg", 4, 2.0 + number / 40)])
-        seen.add(watched.domain.points)
+        seen.add(watched.domain.inferred.points)
     assert 2 <= len(seen) <= 4, "of 20 seconds"
 
 
@@ -190,17 +190,17 @@ def test_a_domain_that_vscaf_has_suspended_wants_what_it_wanted() -> None:
     watched = Watched()
     watched.claim(CPUS)
     watched.look(demand=3, busy=2.9, periods=8)
-    assert (watched.domain.demand, watched.domain.standing is not None) == (3, True)
-    sight = watched.domain.sight
+    assert (watched.domain.inferred.demand, watched.domain.standing is not None) == (3, True)
+    sight = watched.domain.inferred.sight
     watched.suspend(True)
     watched.look(demand=3, busy=0.0, periods=40)
-    assert watched.domain.demand == 3 and watched.domain.busy_cpus == 0.0
-    assert watched.domain.sight == sight, "that it used nothing is not held against it"
+    assert watched.domain.inferred.demand == 3 and watched.domain.inferred.busy_cpus == 0.0
+    assert watched.domain.inferred.sight == sight, "that it used nothing is not held against it"
     watched.suspend(False)
     watched.look(demand=3, busy=2.9)
-    assert watched.domain.sight == sight, "nor is a look that began while it stood"
+    assert watched.domain.inferred.sight == sight, "nor is a look that began while it stood"
     watched.look(demand=3, busy=2.9, periods=8)
-    assert watched.domain.demand == 3
+    assert watched.domain.inferred.demand == 3
 
 
 def test_a_domain_that_others_have_paused_wants_nothing() -> None:
@@ -209,7 +209,7 @@ def test_a_domain_that_others_have_paused_wants_nothing() -> None:
     watched.look(demand=3, busy=2.9, periods=8)
     watched.domain.seen = replace(watched.domain.seen, state=RunState.PAUSED)
     watched.look(demand=3, busy=0.0)
-    assert watched.domain.demand == 0
+    assert watched.domain.inferred.demand == 0
 
 
 def test_silence_while_suspended_is_not_held_against_an_agent(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -64,7 +64,7 @@ class History:
             link.report = Report(sequence=0, online=list(range(CPUS)), demand=says, busy=0.0, processes=[])
             link.report_at_s = now_s
         infer(domain, now_s)
-        return domain.demand
+        return domain.inferred.demand
 
     def regularly(self, early: Sequence[float] = ()) -> list[int]:
         """Demand at the beginning of each period, looked at *early* too; it has what it wanted, up to half of all."""

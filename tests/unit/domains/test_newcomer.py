@@ -35,8 +35,8 @@ def test_naps_and_names_make_nobody_a_newcomer_oftener_than_a_long_rest(steps: l
                 watched.look(demand=CPUS, busy=3.9, processes=[program(name, CPUS, 3.5)])
             else:
                 watched.look(demand=0, busy=0.0)
-            if watched.domain.newcomer_since_s not in [float("-inf"), *begun_s[-1:]]:
-                begun_s.append(watched.domain.newcomer_since_s)
+            if watched.domain.inferred.newcomer_since_s not in [float("-inf"), *begun_s[-1:]]:
+                begun_s.append(watched.domain.inferred.newcomer_since_s)
     assert all(after - before >= LONG_REST_S for before, after in pairwise(begun_s))
 
 
@@ -44,11 +44,11 @@ def test_a_long_rest_makes_a_newcomer() -> None:
     watched = Watched()
     watched.claim(CPUS)
     watched.look(demand=CPUS, busy=3.9, periods=20)
-    first_s = watched.domain.newcomer_since_s
+    first_s = watched.domain.inferred.newcomer_since_s
     for rest_s, newcomer in ((LONG_REST_S - 5.0, False), (LONG_REST_S, True)):
         watched.look(demand=0, busy=0.0, periods=int(rest_s / 0.25))
         watched.look(demand=CPUS, busy=3.9)
-        assert (watched.domain.newcomer_since_s > first_s) == newcomer
+        assert (watched.domain.inferred.newcomer_since_s > first_s) == newcomer
         watched.look(demand=CPUS, busy=3.9, periods=20)
 
 
@@ -57,18 +57,18 @@ def test_other_programs_are_newcomers_and_what_those_before_them_did_is_forgotte
     watched = Watched()
     watched.claim(CPUS)
     watched.look(demand=CPUS, busy=3.9, periods=40, processes=[program("ep", CPUS, 1.2)])
-    first_s = watched.domain.newcomer_since_s
+    first_s = watched.domain.inferred.newcomer_since_s
     watched.look(demand=CPUS, busy=3.9, periods=160, processes=[program("ep", CPUS, 1.2)])
-    assert watched.domain.scaf_weight is not None and watched.domain.newcomer_since_s == first_s
+    assert watched.domain.inferred.scaf_weight is not None and watched.domain.inferred.newcomer_since_s == first_s
     watched.look(demand=0, busy=0.0, periods=140)
     watched.look(demand=CPUS, busy=3.9, periods=8, processes=[program("ep", CPUS, 1.2)])
-    first_s = watched.domain.newcomer_since_s
+    first_s = watched.domain.inferred.newcomer_since_s
     watched.look(demand=CPUS, busy=3.9, periods=40, processes=[program("cg", 1, 1.0)])
-    assert watched.domain.newcomer_since_s == first_s, "too soon: it may only call itself another"
+    assert watched.domain.inferred.newcomer_since_s == first_s, "too soon: it may only call itself another"
     watched.look(demand=CPUS, busy=3.9, periods=100, processes=[program("cg", 1, 1.0)])
-    assert watched.domain.newcomer_since_s >= first_s + LONG_REST_S
-    assert watched.domain.scaf_weight is None
+    assert watched.domain.inferred.newcomer_since_s >= first_s + LONG_REST_S
+    assert watched.domain.inferred.scaf_weight is None
     both = [program("cg", 1, 1.0), program("sh", 1, 1.0)]
-    second_s = watched.domain.newcomer_since_s
+    second_s = watched.domain.inferred.newcomer_since_s
     watched.look(demand=CPUS, busy=3.9, periods=200, processes=both)
-    assert watched.domain.newcomer_since_s == second_s, "one of them is known"
+    assert watched.domain.inferred.newcomer_since_s == second_s, "one of them is known"

@@ -22,7 +22,7 @@ def domain() -> ManagedDomain:
     """It was given pCPUs 0 and 1 of 4, and computes since 10 s."""
     seen = DomainSeen(DomainKey("u", 1), "a", True, RunState.RUNNING, 4, 4, dict.fromkeys(NUMBERS, 0.0))
     made = ManagedDomain(seen, DomainRules(minimum=1), SimulatedHost(CPUS), None)
-    made.maximum, made.demand, made.newcomer_since_s = 4, 4, 10.0
+    made.maximum, made.inferred.demand, made.inferred.newcomer_since_s = 4, 4, 10.0
     held = frozenset({0, 1})
     made.goal = Goal(held, 4, competition=False)
     made.standing = Standing("a", 4, 4, Ways(held, None, None, held, 4), held, Affinity({}, held))
@@ -34,7 +34,7 @@ def test_who_has_just_begun_is_a_newcomer(domain: ManagedDomain) -> None:
     for now_s, newcomer in ((10.5, True), (11.9, True), (12.0, False)):
         (shown,) = shown_pool(pool, [domain], 2.0, now_s).domains
         assert (shown.newcomer, shown.allocation, shown.minimum, shown.maximum, shown.demand) == (newcomer, 2, 1, 4, 4)
-    domain.demand = 0
+    domain.inferred.demand = 0
     assert not shown_pool(pool, [domain], 2.0, 10.5).domains[0].newcomer
 
 

@@ -1,0 +1,56 @@
+"""The calls that bring one domain's pins, weight and vCPUs to what is wanted."""
+
+import logging
+
+from vscaf.core.reconcile.state import Affinity
+from vscaf.errors import NotSupported
+from vscaf.hypervisor.interface import Hypervisor
+from vscaf.values import DomainSeen
+
+log = logging.getLogger(__name__)
+
+
+class Actuator:
+    """Changes one domain on *host*. HypervisorError where a call fails: what came before it is then in force."""
+
+    def __init__(self, host: Hypervisor) -> None:
+        self._host = host
+        self._weightless_said = False
+
+    async def apply(self, seen: DomainSeen, now: Affinity, wanted: Affinity) -> None:
+        """From what is in force *now* to *wanted*: only what differs. The weight first where it grows, else last."""
+        rises = (wanted.shares or 0) > (now.shares or 0)
+        if rises:
+            await self.weigh(seen, now.shares, wanted.shares)
+        pins = {vcpu: cpus for vcpu, cpus in wanted.vcpus.items() if now.vcpus.get(vcpu) != cpus}
+        if pins:
+            await self._host.pin_vcpus(seen.key, pins)
+        if wanted.emulator != now.emulator:
+            await self._host.pin_emulator(seen.key, wanted.emulator)
+        threads = {thread: cpus for thread, cpus in wanted.iothreads.items() if now.iothreads.get(thread) != cpus}
+        if threads:
+            await self._host.pin_iothreads(seen.key, threads)
+        if not rises:
+            await self.weigh(seen, now.shares, wanted.shares)
+
+    async def weigh(self, seen: DomainSeen, now: int | None, wanted: int | None) -> None:
+        """Sets the weight where it differs. A host that cannot is reported once, and is no failure."""
+        if wanted is None or now is None or wanted == now:
+            return
+        try:
+            await self._host.set_cpu_shares(seen.key, wanted)
+        except NotSupported as error:
+            if not self._weightless_said:
+                self._weightless_said = True
+                log.warning(
+                    "domain %s: its CPU weight cannot be set (%s): it rests at its full weight", seen.name, error
+                )
+
+    async def resize(self, seen: DomainSeen, before: int, vcpus: int, claim: frozenset[int]) -> None:
+        """Plugs or asks for an unplug; how many vCPUs came of it is read afterwards. New ones run on *claim*."""
+        if vcpus > before:
+            done = await self._host.plug(seen.key, vcpus, claim or None)
+        else:
+            done = await self._host.unplug(seen.key, vcpus)
+        words = f" ({done.words})" if done.words else ""
+        log.info("domain %s: vCPUs %d -> %d: %s, %d there%s", seen.name, before, vcpus, done.outcome, done.vcpus, words)

@@ -1,0 +1,66 @@
+"""Whether what a domain's agent reports is believed. A domain whose agent is not believed is contained."""
+
+import logging
+
+from vscaf import clock
+from vscaf.agentlink.interface import Link
+from vscaf.core.model.trust import Steadiness, WordHistory, judged, steadiness
+
+log = logging.getLogger(__name__)
+
+
+class AgentTrust:
+    """What is remembered of one agent's reports: whether they were true, and how often they changed."""
+
+    def __init__(self) -> None:
+        self._offline = WordHistory()
+        self._steadiness = Steadiness()
+        self._reported: tuple[int, int, bool, tuple[int, ...] | None, int] | None = None
+
+    @property
+    def distrusted(self) -> bool:
+        """vCPUs that it reports offline have computed for long."""
+        return self._offline.distrusted
+
+    @property
+    def doubted(self) -> bool:
+        """As distrusted, or not yet for long."""
+        return self._offline.doubted
+
+    @property
+    def unsteady(self) -> bool:
+        """It changes its reports too often."""
+        return self._steadiness.unsteady
+
+    def start_over(self) -> None:
+        """Another agent may be there now: whether its reports are true is to be seen."""
+        self._offline = WordHistory()
+
+    def judge(self, name: str, kept: bool) -> None:
+        """Takes in whether the vCPUs that the guest reports offline were offline in the last period."""
+        before, self._offline = self._offline, judged(self._offline, kept=kept)
+        if self.distrusted and not before.distrusted:
+            log.warning("domain %s: vCPUs that its agent calls offline compute: it is contained", name)
+        elif before.distrusted and not self.distrusted:
+            log.info("domain %s: vCPUs that its agent calls offline are: it is believed again", name)
+
+    def follow(self, name: str, link: Link, sequence: int, confirmed: bool, vcpus: int) -> None:
+        """Counts how often the agent goes back on its reports.
+
+        sequence: number of the allocation that it was told last. confirmed: it has acknowledged that. It may change its
+        report once after each allocation, and with each vCPU that was plugged.
+        """
+        before, self._reported = self._reported, (link.generation, sequence, confirmed, link.online, vcpus)
+        turned, credit = False, 0
+        if before is not None and before != self._reported:
+            same_order = sequence == before[1]
+            turned = link.generation != before[0] or (same_order and before[2] and self._reported[:4] != before[:4])
+            credit = max(0, vcpus - before[4])
+        elif not self.unsteady:
+            return
+        unsteady = self.unsteady
+        self._steadiness = steadiness(self._steadiness, clock.now_s(), turned=turned, credit=credit)
+        if self.unsteady and not unsteady:
+            log.warning("domain %s: its agent goes back on its word too often: it is contained for a while", name)
+        elif unsteady and not self.unsteady:
+            log.info("domain %s: its agent keeps to its word: it is believed again", name)
