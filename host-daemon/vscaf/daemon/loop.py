@@ -28,9 +28,10 @@ from vscaf.daemon.decider import Learner
 from vscaf.domains.agent_session import agent_link
 from vscaf.domains.containment import STEPS
 from vscaf.domains.domain import ManagedDomain
+from vscaf.domains.inventory import Inventory
 from vscaf.domains.journal_writer import Records
 from vscaf.domains.pool import HostPool
-from vscaf.domains.registry import Roster
+from vscaf.domains.registry import Registry
 from vscaf.errors import HypervisorError
 from vscaf.events import EventLog, Kind
 from vscaf.hypervisor.interface import Hypervisor
@@ -78,7 +79,8 @@ class Daemon:
         self.not_put_back: list[str] = []
         self.pool = HostPool(config, cpus)
         self._records = Records(journal, self.events)
-        self.roster = Roster(config, host, self.pool, self._records, self._on_news, self.wake, links)
+        self.inventory = Inventory(config, host, self.pool, self._records, on_news=self._on_news, on_change=self.wake)
+        self.registry = Registry(self.inventory, links)
         self._host = host
         self._cpus_at_s = clock.now_s()
         self._policy = chosen_policy(config.policy, shown_pool(self.pool))
@@ -100,7 +102,7 @@ class Daemon:
     @property
     def managed(self) -> Mapping[DomainKey, ManagedDomain]:
         """The domains that are looked after."""
-        return self.roster.domains
+        return self.inventory.domains
 
     @property
     def policy_name(self) -> str:
@@ -159,7 +161,7 @@ class Daemon:
         finally:
             if self._looking is not None:
                 self._looking.cancel()
-        self.not_put_back = await self.roster.give_all_back()
+        self.not_put_back = await self.registry.give_all_back()
         self.ended.set()
         return not self.not_put_back
 
@@ -209,7 +211,7 @@ class Daemon:
 
     async def close(self) -> None:
         """Ends the links to the guests and what is under way."""
-        await self.roster.close()
+        await self.inventory.close()
         self.events.close()
 
     async def _look(self) -> None:
@@ -234,10 +236,10 @@ class Daemon:
             for domain in self.managed.values():
                 domain.audit_due = True
                 domain.retry = Backoff()
-        await self.roster.note(seen, asked_at_s)
+        await self.registry.note(seen, asked_at_s)
         self._step()  # first: where reading takes longer than a period, it would keep everything else from being begun
-        self.roster.audit()
-        self.roster.adopt(self.decision is None or self.decision.managed)
+        self.registry.executor.audit()
+        self.registry.adoption.adopt(self.decision is None or self.decision.managed)
         if self._waiting_for_agents():
             return
         pool = self.pool_state()
@@ -248,15 +250,15 @@ class Daemon:
             await self._set_goals(pool, decision)
         elif any(domain.found is not None for domain in self.managed.values()):
             for domain in self.managed.values():
-                self.roster.begin_give_back(domain)
+                self.registry.release.begin_give_back(domain)
         elif self._records.stale(self.managed):  # what was given back could not be written down then
-            await self.roster.write_journal()
+            await self.inventory.write_journal()
 
     def _say_what_the_policy_raised(self) -> None:
         """By whose points it did: they are at fault. Without any: shares are equal."""
-        by_name = self.roster.taking_part()
+        by_name = self.inventory.taking_part()
         for name, error in self.learner.faults.items():
-            self.roster.containment.failed(by_name[name], f"policy {self.policy.name}, by its speedup,", error)
+            self.inventory.containment.failed(by_name[name], f"policy {self.policy.name}, by its speedup,", error)
         error_without = self.learner.policy_error
         if error_without is None:
             self._records.say_no_more("policy")
@@ -285,7 +287,7 @@ class Daemon:
             self.events.record(Kind.POOL, None, before=was, after=now, why="pCPUs went offline or came back")
         if self.pool.version != version:
             for domain in self.managed.values():
-                self.roster.renew_ways(domain)
+                self.registry.renew_ways(domain)
 
     def _waiting_for_agents(self) -> bool:
         """Whether the daemon has just started and some agent, or some domain's first vCPU time, is to come."""
@@ -299,12 +301,12 @@ class Daemon:
 
     def pool_state(self) -> PoolState:
         """The pool and the domains that take part, as policies see them."""
-        domains = self.roster.taking_part().values()
+        domains = self.inventory.taking_part().values()
         return shown_pool(self.pool, domains, self.config.newcomer_ms / 1000, clock.now_s())
 
     async def _set_goals(self, pool: PoolState, decision: Decision) -> None:
         """Places the decision where anything about it is new, and writes the journal before it is brought about."""
-        by_name = self.roster.taking_part()
+        by_name = self.inventory.taking_part()
         competition = sum(1 for one in pool.domains if one.demand) > 1
         homes = {name: one.seen.home_nodes for name, one in by_name.items() if one.seen.home_nodes}
         waiting = (decision.queued, decision.suspended)
@@ -321,9 +323,9 @@ class Daemon:
             return
         if all(domain.in_journal(self.journal.entries) for domain in by_name.values()):
             # What was found is on disk. What is meant now may come later: whoever takes over looks at the pins too.
-            self.roster.background(self.roster.write_journal())
+            self.inventory.background(self.inventory.write_journal())
         else:
-            await self.roster.write_journal()
+            await self.inventory.write_journal()
 
     def _place(
         self,
@@ -371,13 +373,13 @@ class Daemon:
             return
         if self._hear_all:  # who fell silent says nothing of it
             self._hear_all = False
-            self.roster.hear_all()
+            self.registry.hear_all()
         if self._about_steps(self.decision) == self._stepped and clock.now_s() < self._again_at_s:
             return
         # What is not in the journal is not touched.
         by_name = {
             name: domain
-            for name, domain in self.roster.taking_part().items()
+            for name, domain in self.inventory.taking_part().items()
             if domain.goal is not None and domain.in_journal(self.journal.entries)
         }
         standings = {name: domain.standing for name, domain in by_name.items() if domain.standing is not None}
@@ -403,7 +405,7 @@ class Daemon:
         sharing: frozenset[str],
     ) -> bool:
         """Takes steps; whether there were any."""
-        around, now_s = self.roster.containment.around, clock.now_s()
+        around, now_s = self.inventory.containment.around, clock.now_s()
         still = frozenset([name for name, one in by_name.items() if one.fault is not None and one.fault.no_steps])
 
         def attempt(names: frozenset[str]) -> tuple[Steps, frozenset[str]]:
@@ -419,14 +421,14 @@ class Daemon:
             with around(domain, "entering a state"):
                 domain.enter(steps.states[name])
         for name, error in failed.items():
-            self.roster.containment.failed(by_name[name], STEPS, error)
+            self.inventory.containment.failed(by_name[name], STEPS, error)
         for tell in steps.tells:
             with around(by_name[tell.domain], "telling its guest"):
                 by_name[tell.domain].words.tell(tell.told, tell.again, self._timing.deadline_s)
         for call in steps.calls:
             domain = by_name[call.domain]
             assert domain.standing is not None
-            self.roster.background(self.roster.carry_out(domain, call, domain.standing))
+            self.inventory.background(self.registry.executor.carry_out(domain, call, domain.standing))
         for name, holders in steps.waits.items():
             log.debug("domain %s: waits for pCPUs that %s still claim", name, ", ".join(holders))
         self.learner.seen(steps.states, now_s)

@@ -51,7 +51,7 @@ class Operations:
         written down: whoever that is about is managed as before.
         """
         chosen = [one for one in self._chosen(domain) if not one.left_alone or one.found is not None]
-        leave = self._daemon.roster.leave_alone
+        leave = self._daemon.registry.release.leave_alone
         done = await asyncio.gather(
             *(leave(one, State.RELEASED, "by request") for one in chosen), return_exceptions=True
         )
@@ -73,7 +73,7 @@ class Operations:
         """
         chosen = [one for one in self._chosen(domain) if one.left_alone]
         for one in chosen:
-            await self._daemon.roster.manage(one)
+            await self._daemon.registry.release.manage(one)
         return sorted(one.name for one in chosen)
 
     async def off(self) -> None:

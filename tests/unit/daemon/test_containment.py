@@ -13,11 +13,11 @@ from vscaf.core.fault_isolation import MOST_TRIES
 from vscaf.daemon import loop
 from vscaf.daemon.decider import Learner
 from vscaf.daemon.operations import Operations
-from vscaf.domains import registry as roster
+from vscaf.domains import registry
 from vscaf.errors import HypervisorError
 from vscaf.policy import loading as choice
 from vscaf.simulate.engine.plain_host import Latencies
-from vscaf.values import Rules
+from vscaf.values import Rules, State
 from vscaf_policies import DomainState, PoolState, SpeedupPoint
 from vscaf_policies.equipartition import equipartition
 from vscaf_policies.state import exploring
@@ -107,7 +107,7 @@ def test_a_look_that_raises_for_one_domain_goes_on_for_the_others(monkeypatch):
         await asyncio.sleep(0.5)
         world.computes("evil", points=[(4, 3.0, 0.1), (8, 5.0, 0.1)])
         assert await world.until(lambda: len(world.held("evil")) == VCPUS) >= 0
-        monkeypatch.setattr(roster, "infer", failing_for_evil(roster.infer))
+        monkeypatch.setattr(registry, "infer", failing_for_evil(registry.infer))
         assert await world.until(lambda: world.domain("evil").state == "contained", 4) >= 0
         await good_wakes(world)
         # Contained: all its vCPUs float over what it has.
@@ -207,7 +207,7 @@ def test_an_unforeseen_exception_of_a_look_is_said_and_the_daemon_goes_on(monkey
         if broken == "observe":
             world.host.fault = lambda call, key: fails() if call == "observe" else None
         elif broken == "adopt":
-            monkeypatch.setattr(world.daemon.roster, "adopt", fails)
+            monkeypatch.setattr(world.daemon.registry.adoption, "adopt", fails)
         elif broken == "place":
             monkeypatch.setattr(loop, "place", fails)
         else:
@@ -311,7 +311,7 @@ def test_what_fails_again_and_again_is_tried_later_and_later(error):
         assert await world.until(lambda: len(world.held("evil")) == VCPUS) >= 0
         failing = True
         calls.clear()
-        await world.daemon.roster.leave_alone(world.domain("evil"), "released", "by request")
+        await world.daemon.registry.release.leave_alone(world.domain("evil"), State.RELEASED, "by request")
         await asyncio.sleep(60.0)
         assert world.domain("evil").found is not None
         assert calls["settings"] <= 20, "to be given back"

@@ -17,7 +17,8 @@ from vscaf.agentlink.messages import Allocate
 from vscaf.config import DomainConfig
 from vscaf.core.reconcile.steps import _Stepper
 from vscaf.domains.containment import Containment
-from vscaf.domains.registry import Roster
+from vscaf.domains.registry import Registry
+from vscaf.domains.release import Release
 from vscaf.errors import DomainGone, HypervisorError, HypervisorUnreachable, NotSupported
 from vscaf_policies import Options, PoolState, equipartition
 
@@ -292,8 +293,8 @@ def for_the_hostile(pool: PoolState, options: Options) -> dict[str, int]:
         pytest.param(_Stepper, "astray", lambda self, name: False, "is due", id="served: all are waited for"),
         pytest.param(Containment, "around", no_barrier, "is due", id="served: a look ends for all"),
         pytest.param(equipartition, "equipartition", for_the_hostile, "is due 4", id="fair: the hostile get all"),
-        pytest.param(Roster, "note", never, "no look", id="alive: a look waits for one domain"),
-        pytest.param(Roster, "_give_back_one", nothing, "pins", id="restored: nothing is"),
+        pytest.param(Registry, "note", never, "no look", id="alive: a look waits for one domain"),
+        pytest.param(Release, "_give_back_one", nothing, "pins", id="restored: nothing is"),
     ],
 )
 def test_each_law_fails_where_the_code_is_broken(monkeypatch, where, name, broken, law):

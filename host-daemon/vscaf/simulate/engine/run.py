@@ -148,7 +148,7 @@ class _Simulation:
         counted = any(plan.curve.ipc is not None for plan in plans)
         if function is not None or counted:
             self._daemon.use_policy(policy, self._with_counters(function or load_policy(policy.name)))
-        self._laws.managed = lambda: self._daemon.roster.domains
+        self._laws.managed = lambda: self._daemon.inventory.domains
         self._laws.sharing = lambda: self._daemon.decision.sharing if self._daemon.decision else frozenset()
         self._host.on_change, self._host.on_tuned = self._daemon.wake, self._daemon.tuned
 

@@ -1,0 +1,63 @@
+"""Domains that take part from now on: what they have is read first, and what the journal says of them."""
+
+import logging
+
+from vscaf import clock
+from vscaf.core.backoff import Backoff
+from vscaf.cpulist import format_cpu_list
+from vscaf.domains.domain import ManagedDomain
+from vscaf.domains.inventory import Inventory
+from vscaf.errors import HypervisorError
+from vscaf.events import Kind
+from vscaf.values import State
+
+log = logging.getLogger(__name__)
+
+
+class Adoption:
+    """Adopts the domains of *inventory*."""
+
+    def __init__(self, inventory: Inventory) -> None:
+        self._inventory = inventory
+
+    def adopt(self, managing: bool) -> None:
+        """Reads what domains have that take part from now on. managing: whether any are to."""
+        for domain in self._inventory.domains.values():
+            # Who takes no part is read too where an earlier daemon could not give it back.
+            due = self.left_unread(domain)
+            takes_part = managing and domain.listed and not domain.left_alone
+            wanted = domain.unread and not domain.adopting and (due or takes_part)
+            if wanted and domain.retry.due(clock.now_s()):
+                domain.adopting = True
+                self._inventory.background(self.adopt_one(domain))
+
+    def left_unread(self, domain: ManagedDomain) -> bool:
+        """Whether an earlier daemon has changed it, and this one has not read yet what it has."""
+        return domain.found is None and not domain.given_back and domain.seen.key in self._inventory.journal.entries
+
+    async def adopt_one(self, domain: ManagedDomain) -> None:
+        try:
+            entry = self._inventory.journal.entries.get(domain.seen.key)
+            departed = self._inventory.journal.departed.get(domain.seen.key.uuid)
+            left = await domain.adopt(entry, departed, self._inventory.pool)
+            domain.retry = Backoff()
+            self._inventory.records.say_no_more(domain.name)
+            if domain.left_alone:  # since before, or meanwhile
+                domain.set_aside(domain.left_alone)
+            if left is not None and left is entry:
+                where = "rests" if domain.standing and domain.standing.resting else format_cpu_list(domain.held)
+                self._inventory.events.record(
+                    Kind.ADOPTED, domain.name, after=where, why="as an earlier daemon left it"
+                )
+        except HypervisorError as error:
+            domain.retry = domain.retry.failed(clock.now_s())
+            if domain.standing is None and domain.found is None and not domain.left_alone:
+                error = type(error)(f"{error}: until that can be read it may compute on pCPUs of others")
+                domain.enter(State.UNKNOWN)
+            self._inventory.refused(domain, error)
+        except Exception as error:  # noqa: BLE001  it is the domain's alone: see domains/containment.py
+            domain.retry = domain.retry.failed(clock.now_s())
+            self._inventory.containment.failed(domain, "reading what it has", error)
+        finally:
+            domain.adopting = False
+        self._inventory.on_change()

@@ -1,0 +1,94 @@
+"""The calls on domains: those of the next steps, and reads that find what somebody else has changed."""
+
+import logging
+from dataclasses import replace
+
+from vscaf import clock
+from vscaf.core.reconcile.state import Call, Look, Resume, Standing, Suspend
+from vscaf.cpulist import format_cpu_list
+from vscaf.domains.domain import ManagedDomain
+from vscaf.domains.drift import Drift
+from vscaf.domains.inventory import Inventory
+from vscaf.errors import HypervisorError
+from vscaf.events import Kind
+
+log = logging.getLogger(__name__)
+
+
+AUDITS = 16  # domains whose pins are read each period where the host does not tell of changes
+AUDIT_GAP_S = 1.0  # between single audits where it does: a call that gets lost is found all the same
+
+
+class Executor:
+    """Makes calls on the domains of *inventory*."""
+
+    def __init__(self, inventory: Inventory, drift: Drift) -> None:
+        self._inventory = inventory
+        self._drift = drift
+        self._audit_turn = 0
+        self._audited_at_s = float("-inf")
+
+    async def carry_out(self, domain: ManagedDomain, call: Call, before: Standing) -> None:
+        """Makes a call; what comes of it is seen at the next step."""
+        adoptions = domain.adoptions
+        try:
+            if isinstance(call, Suspend) and not await self._written_down(domain):
+                domain.not_begun(call, adoptions)
+                self._inventory.on_news()
+                return
+            read = await domain.carry_out(call, adoptions)
+        except HypervisorError as error:
+            self._inventory.refused(domain, error)
+            if isinstance(call, Suspend) and not domain.ours:  # it is somebody else's, and no later daemon's to resume
+                await self._inventory.write_journal()
+        except Exception as error:  # noqa: BLE001  it is the domain's alone: see domains/containment.py
+            self._inventory.containment.failed(domain, f"a call to {type(call).__name__.lower()}", error)
+        else:
+            self._inventory.records.say_no_more(domain.name)
+            self._say_switched(domain, call, before)
+            if read is not None:
+                vcpus, affinity = read
+                with self._inventory.containment.around(domain, "hearing its guest"):
+                    domain.hear()  # which vCPUs its CPUs are is known now
+                if vcpus != before.vcpus:
+                    self._drift.vcpus_changed(domain, before.vcpus, vcpus)
+                if before.affinity is not None:
+                    self._drift.compare(domain, before.affinity, affinity)
+        self._inventory.on_news()
+
+    async def _written_down(self, domain: ManagedDomain) -> bool:
+        """Whether the journal says that the domain is suspended: whoever comes after a crash has to resume it."""
+        await self._inventory.write_journal()
+        entry = self._inventory.journal.entries.get(domain.seen.key)
+        return entry is not None and entry.suspended
+
+    def _say_switched(self, domain: ManagedDomain, call: Call, before: Standing) -> None:
+        if isinstance(call, Suspend) and domain.ours:
+            held = format_cpu_list(before.claim) or None
+            self._inventory.events.record(Kind.SUSPENDED, domain.name, before=held, why=domain.waiting)
+        elif isinstance(call, Resume) and not domain.ours:
+            self._inventory.events.record(Kind.RESUMED, domain.name, after=format_cpu_list(before.claim) or None)
+
+    def audit(self) -> None:
+        """Reads the pins of some domains again, to find what somebody else has changed."""
+        settled = [
+            domain
+            for domain in self._inventory.domains.values()
+            if domain.standing is not None and domain.standing.affinity is not None and not domain.standing.moving
+        ]
+        if not settled:
+            return
+        now_s, count = clock.now_s(), AUDITS
+        if self._inventory.host.tells_of_tuning:
+            count = 1 if now_s - self._audited_at_s >= AUDIT_GAP_S else 0
+        if count:
+            self._audited_at_s = now_s
+        turn = self._audit_turn % len(settled)
+        self._audit_turn = turn + count
+        chosen = {domain.seen.key: domain for domain in (settled[turn:] + settled[:turn])[:count]}
+        chosen |= {domain.seen.key: domain for domain in settled if domain.audit_due}
+        for domain in chosen.values():
+            domain.audit_due = False
+            assert domain.standing is not None  # of the settled
+            domain.standing = replace(domain.standing, moving=True)
+            self._inventory.background(self.carry_out(domain, Look(domain.name), domain.standing))

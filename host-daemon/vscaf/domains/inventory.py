@@ -1,0 +1,105 @@
+"""The domains that are looked after, and what all work on them shares: the journal, events, background tasks."""
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+from vscaf.config import Config
+from vscaf.cpulist import format_cpu_list
+from vscaf.domains.containment import Containment
+from vscaf.domains.domain import ManagedDomain
+from vscaf.domains.journal_writer import Records
+from vscaf.domains.pool import HostPool
+from vscaf.errors import DomainGone, HypervisorError
+from vscaf.events import Kind
+from vscaf.hypervisor.interface import Hypervisor
+from vscaf.values import DomainKey
+
+log = logging.getLogger(__name__)
+
+
+class Inventory:
+    """The domains of *pool*: those of the configuration, those that are tagged, and those that an earlier daemon has
+    changed.
+
+    `on_news`: called when something has happened; `on_change`: when the host is to be looked at too. `seen_any`:
+    whether the host has been looked at.
+    """
+
+    def __init__(
+        self,
+        config: Config,
+        host: Hypervisor,
+        pool: HostPool,
+        records: Records,
+        *,
+        on_news: Callable[[], None],
+        on_change: Callable[[], None],
+    ) -> None:
+        self.domains: dict[DomainKey, ManagedDomain] = {}
+        self.config = config
+        self.host = host
+        self.pool = pool
+        self.records = records
+        self.events = records.events
+        self.journal = records.journal
+        self.containment = Containment(records.events)
+        self.on_news = on_news
+        self.on_change = on_change
+        self.seen_any = False
+        self._tasks: set[asyncio.Task[object]] = set()
+        self._write_wanted = False
+        self._write_turn = asyncio.Lock()
+
+    async def close(self) -> None:
+        """Ends the links to the guests and what is under way."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await asyncio.gather(*(one.link.stop() for one in self.domains.values() if one.link is not None))
+
+    def taking_part(self) -> dict[str, ManagedDomain]:
+        """By name, those whose pCPUs are decided."""
+        return {one.name: one for one in self.domains.values() if one.standing is not None and one.listed}
+
+    async def write_journal(self) -> None:
+        """Brings the journal to what it has to say; nothing before the first look: who has ended is not known yet."""
+        if self.seen_any:
+            await self.records.write_journal(self.domains)
+
+    async def write_journal_soon(self) -> None:
+        """As write_journal; many that ask at once are served by one write."""
+        self._write_wanted = True
+        async with self._write_turn:
+            if self._write_wanted:
+                self._write_wanted = False
+                await self.write_journal()
+
+    def forget(self, key: DomainKey) -> None:
+        """That run of the domain has ended."""
+        gone = self.domains.pop(key)
+        self.records.say_no_more(gone.name)
+        self.events.record(Kind.GONE, gone.name, before=format_cpu_list(gone.held) or None)
+        if gone.link is not None:
+            self.background(gone.link.stop())
+
+    def refused(self, domain: ManagedDomain, error: HypervisorError) -> None:
+        """A call on the domain failed: said once, unless the domain has gone."""
+        if isinstance(error, DomainGone):
+            log.info("domain %s: went away while it was being changed", domain.name)
+            self.on_change()
+        else:
+            self.records.say_once(domain.name, str(error), domain.name)
+
+    def background(self, work: Coroutine[Any, Any, object]) -> None:
+        """Runs *work* beside everything else; an error that nobody has thought of is logged."""
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._ended)
+
+    def _ended(self, task: asyncio.Task[object]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            log.error("please report this: %r", error, exc_info=error)
+        self.on_news()
