@@ -59,7 +59,7 @@ class CheckedDaemon(Daemon):
     check: Callable[[dict[str, frozenset[int]]], None]
 
     def _step(self) -> None:
-        before = {one.name: one.held for one in self.managed.values() if one.standing is not None}
+        before = {one.name: one.held for one in self.managed.values() if one.transition is not None}
         super()._step()
         self.check(before)
 
@@ -162,16 +162,16 @@ class History:
     def check(self, before: dict[str, frozenset[int]]) -> None:
         """The laws of DESIGN sections 7 and 8, after a step. What breaks one is kept, not raised into the daemon."""
         self.checks += 1
-        standing = {one.name: one for one in self.daemon.managed.values() if one.standing is not None}
-        for name, one in standing.items():
+        transition = {one.name: one for one in self.daemon.managed.values() if one.transition is not None}
+        for name, one in transition.items():
             if self.known.get(name) is not one.found:  # it has just been adopted, as found
                 self.known[name] = one.found
-                self.excused |= {frozenset({name, other}) for other in standing if other != name}
-        for name in self.known.keys() - standing.keys():
+                self.excused |= {frozenset({name, other}) for other in transition if other != name}
+        for name in self.known.keys() - transition.keys():
             del self.known[name]
-        self.leaving &= standing.keys()
-        self.check_overlaps(standing, before)
-        for name, one in standing.items():
+        self.leaving &= transition.keys()
+        self.check_overlaps(transition, before)
+        for name, one in transition.items():
             self.check_domain(name, one)
 
     def runs(self, name: str) -> bool:
@@ -183,46 +183,46 @@ class History:
         return self.real_pins(one.name) is None or self.raw(one.name).ID() != one.seen.key.run_id
 
     def check_domain(self, name: str, one: ManagedDomain) -> None:
-        standing = one.standing
+        transition = one.transition
         pins = self.real_pins(name)
-        assert standing is not None
+        assert transition is not None
         if pins is None or name in self.leaving or self.is_over(one):
             return
-        if standing.frozen and not self.runs(name):
+        if transition.known_suspended and not self.runs(name):
             return
         if one.unread:  # it claims what the journal says, also where it had not come to that before the daemon ended
             return
-        at_rest = standing.resting or standing.retiring
-        allowed = standing.claim | (standing.ways.rest_area if at_rest else frozenset())
+        at_rest = transition.resting or transition.meant_to_rest
+        allowed = transition.claim | (transition.treatment.rest_area if at_rest else frozenset())
         outside = frozenset().union(*pins) - allowed
-        if standing.affinity is not None:
-            self.counted[name] = len(standing.affinity.vcpus)
-        known = standing.affinity is not None and dict(enumerate(pins)) == dict(standing.affinity.vcpus)
+        if transition.affinity is not None:
+            self.counted[name] = len(transition.affinity.vcpus)
+        known = transition.affinity is not None and dict(enumerate(pins)) == dict(transition.affinity.vcpus)
         if name in self.foreign:
-            if known and not outside and not standing.moving:
+            if known and not outside and not transition.moving:
                 self.foreign.discard(name)
         elif len(pins) != self.counted.get(name):  # what was plugged just now is to be read first
             self.foreign.add(name)
         elif outside:
-            self.law(f"{name} may run on {sorted(outside)} beside what it claims, {sorted(standing.claim)}")
+            self.law(f"{name} may run on {sorted(outside)} beside what it claims, {sorted(transition.claim)}")
 
-    def check_overlaps(self, standing: dict[str, ManagedDomain], before: dict[str, frozenset[int]]) -> None:
-        names = sorted(standing)
+    def check_overlaps(self, transition: dict[str, ManagedDomain], before: dict[str, frozenset[int]]) -> None:
+        names = sorted(transition)
         pairs = {
             frozenset({one, other})
             for place, one in enumerate(names)
             for other in names[place + 1 :]
-            if standing[one].held & standing[other].held
+            if transition[one].held & transition[other].held
         }
         sharing = self.daemon.decision.sharing if self.daemon.decision is not None else frozenset()
         for pair in pairs - self.excused:
-            if pair <= sharing or pair & self.foreign or any(self.is_over(standing[name]) for name in pair):
+            if pair <= sharing or pair & self.foreign or any(self.is_over(transition[name]) for name in pair):
                 continue
-            if any(not self.takes_steps(standing[name]) for name in pair):  # it is as it was found
+            if any(not self.takes_steps(transition[name]) for name in pair):  # it is as it was found
                 continue
-            goals = {name: one.goal.partition for name, one in standing.items() if one.goal is not None}
+            goals = {name: one.goal.partition for name, one in transition.items() if one.goal is not None}
             # Who was never pinned and cannot be runs anywhere: nobody waits for it (see transition.next_steps).
-            if any(self.is_astray(standing[name]) for name in pair):
+            if any(self.is_astray(transition[name]) for name in pair):
                 continue
             if not pair & plan({name: before.get(name, frozenset()) for name in goals}, goals, sharing).overlapping:
                 self.law(f"{sorted(pair)} were apart and claim a pCPU together")
@@ -230,7 +230,7 @@ class History:
 
     def is_astray(self, one: ManagedDomain) -> bool:
         """Whether it was never pinned by vscaf although a call on it failed, or two deadlines have passed."""
-        known = one.standing
+        known = one.transition
         if known is None or known.placed:
             return False
         return known.failures > 0 or clock.now_s() >= known.found_at_s + 2 * self.daemon.config.deadline_ms / 1000
@@ -241,7 +241,8 @@ class History:
 
     def law(self, words: str) -> None:
         known = [
-            f"{one.name}, run {one.seen.key.run_id}: {one.goal}, {one.standing}" for one in self.daemon.managed.values()
+            f"{one.name}, run {one.seen.key.run_id}: {one.goal}, {one.transition}"
+            for one in self.daemon.managed.values()
         ]
         events = [event.line() for event in self.daemon.events.since(0)]
         self.broken.append("\n  ".join([f"after {len(self.log)} events: {words}", *known, *events]))
@@ -399,7 +400,7 @@ class History:
         known = one is not None and not self.is_over(one)  # and no earlier run of it
         journaled = known and one.seen.key in self.journal.entries and one.found is not None
         # Also of one that is managed again already: it is adopted once that has ended.
-        being_given_back = one is not None and one.standing is None and one.lock.locked()
+        being_given_back = one is not None and one.transition is None and one.lock.locked()
         if not journaled:  # nothing was changed yet: then this may be what was found
             self.found[name].append(self.pins_or_fail(name))
         elif being_given_back or name in self.leaving or (one is not None and one.left_alone):
@@ -472,16 +473,16 @@ class History:
                 return f"{name} is not managed"
             if one.left_alone:
                 continue
-            standing, goal = one.standing, one.goal
-            if standing is None or goal is None or standing.claim != goal.partition or standing.moving:
-                return f"{name} is not at its goal: {goal}, {standing}"
-            if goal.suspended != standing.frozen or standing.ours != standing.frozen:
-                return f"{name} is not where it should be: {goal}, {standing}"
-            if not self.runs(name) and name not in self.paused and not standing.ours:
+            transition, goal = one.transition, one.goal
+            if transition is None or goal is None or transition.claim != goal.partition or transition.moving:
+                return f"{name} is not at its goal: {goal}, {transition}"
+            if goal.suspended != transition.known_suspended or transition.suspended_by_us != transition.known_suspended:
+                return f"{name} is not where it should be: {goal}, {transition}"
+            if not self.runs(name) and name not in self.paused and not transition.suspended_by_us:
                 return f"{name} is suspended, and nobody will resume it"
-            if standing.frozen:
+            if transition.known_suspended:
                 continue
-            outside = frozenset().union(*pins) - (goal.partition or standing.ways.rest_area)
+            outside = frozenset().union(*pins) - (goal.partition or transition.treatment.rest_area)
             if outside:
                 return f"{name} runs on {sorted(outside)} too"
         return ""

@@ -55,14 +55,14 @@ def test_two_hundred_domains(tmp_path: Path, loop_runner: asyncio.Runner) -> Non
 
 def settled(daemon: Daemon) -> bool:
     """Whether all that can be managed came to what it is to have."""
-    standings = [one.standing for one in daemon.managed.values() if one.standing is not None]
+    transitions = [one.transition for one in daemon.managed.values() if one.transition is not None]
     return (
         len(daemon.managed) == DOMAINS
-        and len(standings) == DOMAINS - 1
+        and len(transitions) == DOMAINS - 1
         and all(
-            one.goal is not None and one.goal.partition == one.held for one in daemon.managed.values() if one.standing
+            one.goal is not None and one.goal.partition == one.held for one in daemon.managed.values() if one.transition
         )
-        and not any(one.moving for one in standings)
+        and not any(one.moving for one in transitions)
     )
 
 

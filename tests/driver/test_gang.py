@@ -167,7 +167,7 @@ def test_who_cannot_be_written_down_is_not_suspended(
                 daemon.use_policy(PolicyConfig(name="gang", options={"slice_s": SLICE_S}), gang)
                 await asyncio.sleep(3 * SLICE_S)
                 assert faults.called["suspend"] == 0 and all(runs(faults, name) for name in "ab")
-                await until(lambda: not any(one.ours for one in daemon.managed.values()))
+                await until(lambda: not any(one.suspended_by_us for one in daemon.managed.values()))
             await in_turn(daemon, 1)
 
     on_host(uri, loop_runner, work, faults)
@@ -227,7 +227,7 @@ def test_a_domain_that_ends_while_it_is_suspended(tmp_path: Path, loop_runner: a
             await until(lambda: len(daemon.managed) == 1)
             await until(lambda: domain_of(daemon, "a").held == {0, 2} and runs(faults, "a"))
             await asyncio.sleep(2 * SLICE_S)
-            assert runs(faults, "a") and not domain_of(daemon, "a").ours, "alone, it has every slice"
+            assert runs(faults, "a") and not domain_of(daemon, "a").suspended_by_us, "alone, it has every slice"
             raw(faults, "b").create()
             await until(lambda: len(daemon.managed) == 2)
             await in_turn(daemon, 1)
@@ -300,7 +300,7 @@ def test_who_is_given_back_or_shared_otherwise_runs(how: str, tmp_path: Path, lo
             frozen = await the_suspended(daemon)
             if how == "release":
                 assert await Operations(daemon).release(frozen) == [frozen]
-                assert runs(faults, frozen) and not domain_of(daemon, frozen).ours
+                assert runs(faults, frozen) and not domain_of(daemon, frozen).suspended_by_us
             else:
                 await Operations(daemon).set_policy(how, {})
                 await until(lambda: runs(faults, frozen))
@@ -366,14 +366,14 @@ def test_whom_somebody_else_has_paused_is_not_resumed(tmp_path: Path, loop_runne
     async def work(host: LibvirtHost) -> None:
         async with ganging(configured(uri, tmp_path), host) as daemon:
             await in_turn(daemon, 1)
-            await until(lambda: runs(faults, "a") and not domain_of(daemon, "a").ours)
+            await until(lambda: runs(faults, "a") and not domain_of(daemon, "a").suspended_by_us)
             # It is paused just before vscaf would do so.
             faults.inject("suspend", "a", error=libvirt.VIR_ERR_OPERATION_FAILED)  # and never comes to it
             raw(faults, "a").suspend()
             await until(lambda: domain_of(daemon, "a").seen.paused and domain_of(daemon, "a").inferred.demand == 0)
             await until(lambda: domain_of(daemon, "b").held == {0, 2} and runs(faults, "b"))
             await asyncio.sleep(3 * SLICE_S)
-            assert not runs(faults, "a") and not domain_of(daemon, "a").ours
+            assert not runs(faults, "a") and not domain_of(daemon, "a").suspended_by_us
             assert runs(faults, "b")
         assert not runs(faults, "a") and runs(faults, "b")
 
@@ -386,7 +386,7 @@ def test_who_is_paused_by_others_at_the_last_moment_stays_theirs(tmp_path: Path,
 
     async def work(host: LibvirtHost) -> None:
         async with ganging(configured(uri, tmp_path), host, load_policy("equipartition")) as daemon:
-            await until(lambda: all(one.held and not one.standing.moving for one in daemon.managed.values()))
+            await until(lambda: all(one.held and not one.transition.moving for one in daemon.managed.values()))
 
             def others_first() -> tuple[()]:
                 for name in "ab":
@@ -397,7 +397,7 @@ def test_who_is_paused_by_others_at_the_last_moment_stays_theirs(tmp_path: Path,
             fault = faults.inject("state", arguments=others_first)
             daemon.use_policy(PolicyConfig(name="gang", options={"slice_s": SLICE_S}), gang)
             await until(lambda: fault.hits == 1)
-            await until(lambda: not any(one.inferred.demand or one.ours for one in daemon.managed.values()))
+            await until(lambda: not any(one.inferred.demand or one.suspended_by_us for one in daemon.managed.values()))
             await until(lambda: not any(entry.suspended for entry in daemon.journal.entries.values()))
             assert faults.called["suspend"] == 0
         assert not any(runs(faults, name) for name in "ab")

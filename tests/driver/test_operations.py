@@ -278,7 +278,7 @@ def test_vcpus_plugged_by_hand_are_kept_inside_and_stay(tmp_path: Path, loop_run
         async with running(configured(uri, tmp_path), host) as daemon:
             await until(lambda: separated(daemon))
             faults.real.lookupByName("a").setVcpusFlags(3, libvirt.VIR_DOMAIN_AFFECT_LIVE)
-            await until(lambda: domain_of(daemon, "a").standing.vcpus == 3)
+            await until(lambda: domain_of(daemon, "a").transition.vcpus == 3)
             (own,) = [goal.partition for one in daemon.managed.values() if one.name == "a" and (goal := one.goal)]
             await becomes(host, "a", [own] * 3)
             await until(lambda: separated(daemon))
@@ -512,7 +512,9 @@ def test_what_cannot_be_written_down_is_respected_and_says_for_how_long(
         config = configured(uri, tmp_path, foreign_changes="respect")
         async with running(config, host) as daemon:
             await until(lambda: separated(daemon))
-            await until(lambda: not any(one.standing is None or one.standing.moving for one in daemon.managed.values()))
+            await until(
+                lambda: not any(one.transition is None or one.transition.moving for one in daemon.managed.values())
+            )
             with monkeypatch.context() as full:
                 full.setattr("vscaf.journal.os.fsync", no_space)
                 pin_by_hand(faults, "b", 0, 0, 2)

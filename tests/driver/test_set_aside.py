@@ -25,7 +25,7 @@ TWO = {"a": (2, 2), "b": (2, 2)}
 async def given_back_again(daemon: Daemon, faults: Faults, method: str) -> Fault:
     """b is released and could not be given back; it is tried again, and that hangs in *method*."""
     await until(lambda: set(partitions(daemon).values()) == {"0", "2"})
-    await until(lambda: not any(one.standing is None or one.standing.moving for one in daemon.managed.values()))
+    await until(lambda: not any(one.transition is None or one.transition.moving for one in daemon.managed.values()))
     refused = faults.inject("pinVcpu", "b", times=None, error=libvirt.VIR_ERR_OPERATION_FAILED)
     with pytest.raises(VscafError, match="b: could not be put back"):
         await Operations(daemon).release("b")
@@ -53,7 +53,7 @@ def test_who_is_managed_again_while_it_is_given_back_is_read_afterwards(
             hung.release()
             await until(lambda: failing.hits == 1)
             await until(lambda: set(partitions(daemon).values()) == {"0", "2"} and b.state == "contained")
-            await until(lambda: b.standing is not None and not b.standing.moving)
+            await until(lambda: b.transition is not None and not b.transition.moving)
             assert "foreign" not in kinds(daemon, "b")
         assert await pins_of(host, "a") == await pins_of(host, "b") == [ALL] * 2
 
@@ -87,7 +87,7 @@ def test_whom_others_pause_before_vscaf_does_is_left_to_them_when_it_is_released
 
     async def work(host: LibvirtHost) -> None:
         async with ganging(configured(uri, tmp_path), host, load_policy("equipartition")) as daemon:
-            await until(lambda: all(one.held and not one.standing.moving for one in daemon.managed.values()))  # type: ignore[union-attr]
+            await until(lambda: all(one.held and not one.transition.moving for one in daemon.managed.values()))  # type: ignore[union-attr]
             hung = {name: faults.inject("state", name, hang=True) for name in "ab"}
             daemon.use_policy(PolicyConfig(name="gang", options={"slice_s": 60.0}), gang)
             await until(lambda: any(fault.hits for fault in hung.values()))
@@ -113,7 +113,9 @@ def test_what_was_found_of_one_that_ends_while_it_is_given_back_is_kept(
     async def work(host: LibvirtHost) -> None:
         async with running(configured(uri, tmp_path), host) as daemon:
             await until(lambda: set(partitions(daemon).values()) == {"0", "2"})
-            await until(lambda: not any(one.standing is None or one.standing.moving for one in daemon.managed.values()))
+            await until(
+                lambda: not any(one.transition is None or one.transition.moving for one in daemon.managed.values())
+            )
             b = domain_of(daemon, "b")
 
             def ends(*arguments: object) -> tuple[object, ...]:

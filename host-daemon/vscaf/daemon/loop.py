@@ -21,8 +21,8 @@ from vscaf.core.decide.decision import DecideMemory, Decision
 from vscaf.core.fault_isolation import without_the_failing
 from vscaf.core.place.invariants import check_partitions
 from vscaf.core.place.placement import place
-from vscaf.core.reconcile.state import Standing
-from vscaf.core.reconcile.steps import Goal, Steps, Still, Timing, next_steps
+from vscaf.core.reconcile.state import TransitionState
+from vscaf.core.reconcile.steps import Goal, StepMemo, Steps, Timing, next_steps
 from vscaf.cpulist import format_cpu_list
 from vscaf.daemon.decider import Learner
 from vscaf.domains.agent_session import agent_link
@@ -97,7 +97,7 @@ class Daemon:
         self._looking: asyncio.Task[None] | None = None
         self._hear_all = False
         self._stepped: list[object] = []
-        self._still: Mapping[str, Still] = {}
+        self._memos: Mapping[str, StepMemo] = {}
 
     @property
     def managed(self) -> Mapping[DomainKey, ManagedDomain]:
@@ -287,7 +287,7 @@ class Daemon:
             self.events.record(Kind.POOL, None, before=was, after=now, why="pCPUs went offline or came back")
         if self.pool.version != version:
             for domain in self.managed.values():
-                self.registry.renew_ways(domain)
+                self.registry.renew_treatment(domain)
 
     def _waiting_for_agents(self) -> bool:
         """Whether the daemon has just started and some agent, or some domain's first vCPU time, is to come."""
@@ -382,53 +382,53 @@ class Daemon:
             for name, domain in self.inventory.taking_part().items()
             if domain.goal is not None and domain.in_journal(self.journal.entries)
         }
-        standings = {name: domain.standing for name, domain in by_name.items() if domain.standing is not None}
+        transitions = {name: domain.transition for name, domain in by_name.items() if domain.transition is not None}
         goals = {name: domain.goal for name, domain in by_name.items() if domain.goal is not None}
         for _ in range(STEPS_MOST):
-            if not self._step_once(by_name, standings, goals, self.decision.sharing):
+            if not self._step_once(by_name, transitions, goals, self.decision.sharing):
                 break
-            standings = {name: domain.standing for name, domain in by_name.items() if domain.standing is not None}
+            transitions = {name: domain.transition for name, domain in by_name.items() if domain.transition is not None}
         self._stepped = self._about_steps(self.decision)
 
     def _about_steps(self, decision: Decision) -> list[object]:
         """All that the next steps depend on but for the time. Quick to compare: what is not new is the same object."""
         about: list[object] = [self.journal.entries, decision.sharing]
         for domain in self.managed.values():
-            about += (domain.seen.name, domain.listed, domain.standing, domain.goal)
+            about += (domain.seen.name, domain.listed, domain.transition, domain.goal)
         return about
 
     def _step_once(
         self,
         by_name: Mapping[str, ManagedDomain],
-        standings: Mapping[str, Standing],
+        transitions: Mapping[str, TransitionState],
         goals: Mapping[str, Goal],
         sharing: frozenset[str],
     ) -> bool:
         """Takes steps; whether there were any."""
         around, now_s = self.inventory.containment.around, clock.now_s()
-        still = frozenset([name for name, one in by_name.items() if one.fault is not None and one.fault.no_steps])
+        held_still = frozenset([name for name, one in by_name.items() if one.fault is not None and one.fault.no_steps])
 
         def attempt(names: frozenset[str]) -> tuple[Steps, frozenset[str]]:
-            held = _held_still(standings, names | still)
-            return next_steps(held, goals, sharing, now_s, self._timing, self._still), names | still
+            held = _held_still(transitions, names | held_still)
+            return next_steps(held, goals, sharing, now_s, self._timing, self._memos), names | held_still
 
-        (steps, still), failed = without_the_failing(sorted(by_name.keys() - still), attempt)
-        self._again_at_s, self._still = steps.again_at_s, steps.still
+        (steps, held_still), failed = without_the_failing(sorted(by_name.keys() - held_still), attempt)
+        self._again_at_s, self._memos = steps.again_at_s, steps.memos
         for name, domain in by_name.items():
-            if name in still:
+            if name in held_still:
                 continue
-            domain.standing = steps.standings[name]
+            domain.transition = steps.transitions[name]
             with around(domain, "entering a state"):
                 domain.enter(steps.states[name])
         for name, error in failed.items():
             self.inventory.containment.failed(by_name[name], STEPS, error)
         for tell in steps.tells:
             with around(by_name[tell.domain], "telling its guest"):
-                by_name[tell.domain].words.tell(tell.told, tell.again, self._timing.deadline_s)
+                by_name[tell.domain].words.tell(tell.announced, tell.again, self._timing.deadline_s)
         for call in steps.calls:
             domain = by_name[call.domain]
-            assert domain.standing is not None
-            self.inventory.background(self.registry.executor.carry_out(domain, call, domain.standing))
+            assert domain.transition is not None
+            self.inventory.background(self.registry.executor.carry_out(domain, call, domain.transition))
         for name, holders in steps.waits.items():
             log.debug("domain %s: waits for pCPUs that %s still claim", name, ", ".join(holders))
         self.learner.seen(steps.states, now_s)
@@ -443,9 +443,9 @@ class Daemon:
         self.wake()
 
 
-def _held_still(standings: Mapping[str, Standing], names: frozenset[str]) -> Mapping[str, Standing]:
-    """The standings, where nothing is begun for these domains: they claim what they claimed, and nobody gets that."""
+def _held_still(transitions: Mapping[str, TransitionState], names: frozenset[str]) -> Mapping[str, TransitionState]:
+    """The transition states, where nothing is begun for the domains *names*: each keeps its claim."""
     if not names:
-        return standings
-    still = {name: replace(standings[name], affinity=None, moving=True) for name in names}
-    return {**standings, **still}
+        return transitions
+    held = {name: replace(transitions[name], affinity=None, moving=True) for name in names}
+    return {**transitions, **held}

@@ -55,7 +55,7 @@ def domain_status(domain: ManagedDomain) -> DomainStatus:
         demand=domain.inferred.demand,
         busy_cpus=round(domain.inferred.busy_cpus, 3),
         paused=domain.seen.paused,
-        suspended=domain.ours,
+        suspended=domain.suspended_by_us,
         vcpus=domain.seen.vcpus,
         vcpus_maximum=domain.seen.vcpus_maximum,
         online=list(link.online) if link is not None and link.online is not None else None,
@@ -71,7 +71,7 @@ def domain_status(domain: ManagedDomain) -> DomainStatus:
 def _condition(domain: ManagedDomain) -> str:
     """How it is with the agent; that it is silent while vscaf has its domain suspended is as it has to be."""
     condition = condition_of(domain.link)
-    return CONNECTED if domain.ours and condition == STALE else condition
+    return CONNECTED if domain.suspended_by_us and condition == STALE else condition
 
 
 def _rules_status(rules: DomainRules) -> RulesStatus:

@@ -45,13 +45,13 @@ class Adoption:
             if domain.left_alone:  # since before, or meanwhile
                 domain.set_aside(domain.left_alone)
             if left is not None and left is entry:
-                where = "rests" if domain.standing and domain.standing.resting else format_cpu_list(domain.held)
+                where = "rests" if domain.transition and domain.transition.resting else format_cpu_list(domain.held)
                 self._inventory.events.record(
                     Kind.ADOPTED, domain.name, after=where, why="as an earlier daemon left it"
                 )
         except HypervisorError as error:
             domain.retry = domain.retry.failed(clock.now_s())
-            if domain.standing is None and domain.found is None and not domain.left_alone:
+            if domain.transition is None and domain.found is None and not domain.left_alone:
                 error = type(error)(f"{error}: until that can be read it may compute on pCPUs of others")
                 domain.enter(State.UNKNOWN)
             self._inventory.refused(domain, error)

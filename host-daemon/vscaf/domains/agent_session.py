@@ -8,7 +8,7 @@ from pathlib import Path
 from vscaf.agentlink.interface import Link
 from vscaf.agentlink.link import AgentLink
 from vscaf.agentlink.messages import Allocate
-from vscaf.core.reconcile.state import Told
+from vscaf.core.reconcile.state import AnnouncedSize
 from vscaf.values import DomainSeen
 
 GUEST_DEADLINE_SHARE = 0.6  # of the deadline: the guest still has to offline CPUs after its sections have ended
@@ -22,7 +22,7 @@ class GuestWords:
 
     def __init__(self, link: Link | None) -> None:
         self.link = link
-        self.told_any = False
+        self.announced_any = False
         self._sequence = 0
         self._sent_to = -1
         self._noted: tuple[object, ...] = ()
@@ -64,28 +64,28 @@ class GuestWords:
         self._noted = said
         return fresh
 
-    def tell(self, told: Told, again: bool, deadline_s: float) -> None:
+    def tell(self, announced: AnnouncedSize, again: bool, deadline_s: float) -> None:
         """Sends the guest its allocation, under a new number unless it is told again."""
         if not again:
             # Numbers go on across daemons without anything being kept, and no guest has a say in them.
             self._sequence = max(self._sequence + 1, time.time_ns() // 1_000_000)
-        self.told_any = True
+        self.announced_any = True
         if self.link is None:
             return
         self._sent_to = self.link.generation
         self.link.send(
             Allocate(
                 sequence=self._sequence,
-                cpus=told.cpus,
-                limit=told.limit,
-                competition=told.competition,
+                cpus=announced.cpus,
+                limit=announced.limit,
+                competition=announced.competition,
                 deadline_ms=int(deadline_s * 1000 * GUEST_DEADLINE_SHARE),
             )
         )
 
-    async def let_go(self, told: Told, deadline_s: float) -> bool:
+    async def let_go(self, announced: AnnouncedSize, deadline_s: float) -> bool:
         """Tells the guest that all its CPUs are its own, and waits a moment. False: it does not confirm that."""
-        self.tell(told, False, deadline_s)
+        self.tell(announced, False, deadline_s)
         link = self.link
         if link is None or not link.connected:
             return True

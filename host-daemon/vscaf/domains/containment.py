@@ -2,7 +2,7 @@
 
 Whatever the daemon does for a single domain it does inside Containment.around: an exception that nobody has foreseen
 ends that piece of work, puts the domain at fault, and everybody else's go on. (Errors that are foreseen, those of
-libvirt's calls, have ways of their own: see core/reconcile/state.failed and core/backoff.)
+libvirt's calls, have ways of their own: see core/reconcile/state.on_failed and core/backoff.)
 
 A domain at fault is contained: its vCPUs float over the partition that it has, and of its speedup nothing counts. All
 that is done for it is tried as before. It is at fault until nothing has gone wrong for HOLD_S, and twice as long each

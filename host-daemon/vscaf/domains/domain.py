@@ -1,7 +1,7 @@
 """One managed domain: what is known of it, and the calls on it.
 
 What to do and when is decided in core/reconcile/steps.py; this carries it out. A call that fails leaves the domain's
-standing saying so; it is never repeated here.
+transition state saying so; it is never repeated here.
 """
 
 import asyncio
@@ -19,21 +19,21 @@ from vscaf.core.model.trust import (
 from vscaf.core.reconcile.pins import guest_numbering
 from vscaf.core.reconcile.state import (
     LOST_FAILURES,
+    Action,
     Affinity,
+    AnnouncedSize,
     Apply,
-    Call,
     Look,
     Resume,
-    Standing,
     Suspend,
-    Told,
-    failed,
-    finished,
-    left_behind,
-    looked,
-    resumed,
-    suspended,
-    woken,
+    TransitionState,
+    on_done,
+    on_external_resume,
+    on_failed,
+    on_found_meant_to_rest,
+    on_read,
+    on_resumed,
+    on_suspended,
 )
 from vscaf.core.reconcile.steps import Goal
 from vscaf.domains.actuator import Actuator
@@ -57,7 +57,7 @@ class ManagedDomain:
     """A run of a domain, from when it is first seen until it ends.
 
     `booted`: once seen to be a run that began by a boot, so that nothing of an earlier run lives on in it.
-    `found`: what it had before the first change; None while nothing of it is changed. `standing`: what is known of it
+    `found`: what it had before the first change; None while nothing of it is changed. `transition`: what is known of it
     while it is managed, else None. `adoptions`: how often it has come to be managed. `goal`: what it is to come to;
     None: nothing is decided yet. `state`: in a word.
     `left_alone`: why it is not managed although it could be; empty: it is. `listed`: the configuration or its metadata
@@ -76,7 +76,7 @@ class ManagedDomain:
         self.rules = rules
         self.words = GuestWords(link)
         self.found: DomainSettings | None = None
-        self.standing: Standing | None = None
+        self.transition: TransitionState | None = None
         self.goal: Goal | None = None
         self.state = State.UNMANAGED
         self.left_alone = ""
@@ -94,7 +94,7 @@ class ManagedDomain:
         self.fault: Fault | None = None
         self.retry = Backoff()
         self.giving_back = False
-        self._ours_aside = self._assumed = False
+        self._suspended_when_set_aside = self._assumed = False
         self.lock = asyncio.Lock()
         self.inferred = Inferred()
         self.trust = AgentTrust()
@@ -114,21 +114,21 @@ class ManagedDomain:
     @property
     def held(self) -> frozenset[int]:
         """The pCPUs that its vCPUs may compute on; empty while it rests or is not managed."""
-        return self.standing.claim if self.standing is not None else frozenset()
+        return self.transition.claim if self.transition is not None else frozenset()
 
     @property
     def unmanaged_why(self) -> str:
         return self.left_alone or self.waiting
 
     @property
-    def ours(self) -> bool:
+    def suspended_by_us(self) -> bool:
         """Whether vscaf has suspended it, for all that is known, so that vscaf has to resume it."""
-        return self.standing.ours if self.standing is not None else self._ours_aside
+        return self.transition.suspended_by_us if self.transition is not None else self._suspended_when_set_aside
 
     @property
     def unread(self) -> bool:
         """Whether nothing of it has been read yet: where it stands is unknown, or what the journal says of it."""
-        return self.standing is None or self._assumed
+        return self.transition is None or self._assumed
 
     @property
     def faulty(self) -> bool:
@@ -137,12 +137,12 @@ class ManagedDomain:
 
     def contain(self) -> None:
         """Nobody speaks for its guest any more."""
-        if self.standing is not None and (self.standing.answers or self.standing.online is not None):
-            self.standing = replace(self.standing, answers=False, acknowledged=False, online=None)
+        if self.transition is not None and (self.transition.answers or self.transition.online is not None):
+            self.transition = replace(self.transition, answers=False, acknowledged=False, online=None)
 
     def silence_s(self) -> float:
         """Seconds for which the agent has said nothing although it could: while it is suspended it cannot."""
-        if self.link is None or self.ours:
+        if self.link is None or self.suspended_by_us:
             return 0.0
         return max(0.0, min(self.link.age_s(), clock.now_s() - self.switched_at_s))
 
@@ -157,34 +157,34 @@ class ManagedDomain:
 
     def set_aside(self, why: str) -> None:
         """No more steps are taken for it. What was found is still to be given back."""
-        self._ours_aside = self.ours
-        self.left_alone, self.standing, self.goal, self.waiting = why, None, None, ""
+        self._suspended_when_set_aside = self.suspended_by_us
+        self.left_alone, self.transition, self.goal, self.waiting = why, None, None, ""
 
     def online_vcpus(self) -> tuple[int, ...] | None:
         """The vCPUs that are the CPUs which the guest says are online; None: unknown, or it cannot be."""
-        if self.link is None or self.standing is None or self.standing.affinity is None:
+        if self.link is None or self.transition is None or self.transition.affinity is None:
             return None  # nobody speaks for the guest, or which vCPUs are plugged is unknown
-        plugged = guest_numbering(self.standing.affinity.vcpus, self.seen.enabled_order)
+        plugged = guest_numbering(self.transition.affinity.vcpus, self.seen.enabled_order)
         return believed_online(self.link.online, plugged)
 
     def hear(self) -> None:
-        """Brings what the guest has said into the standing."""
-        standing, link = self.standing, self.link
-        if standing is None or link is None or self.faulty:
+        """Brings what the guest has said into the transition state."""
+        transition, link = self.transition, self.link
+        if transition is None or link is None or self.faulty:
             return
         answers = link.connected and link.report is not None and self.silence_s() < STALE_REPORT_S
         confirmed = answers and self.words.acknowledged
-        self.trust.follow(self.name, link, self.words.sequence, confirmed, standing.vcpus)
-        if self.words.starts_over and standing.told is not None and not self.trust.unsteady:
-            standing = replace(standing, told=None, acknowledged=False)  # hello starts over
+        self.trust.follow(self.name, link, self.words.sequence, confirmed, transition.vcpus)
+        if self.words.starts_over and transition.announced is not None and not self.trust.unsteady:
+            transition = replace(transition, announced=None, acknowledged=False)  # hello starts over
             self.trust.start_over()
-        acknowledged = standing.told is not None and self.words.acknowledged
+        acknowledged = transition.announced is not None and self.words.acknowledged
         contained = self.trust.distrusted or self.trust.unsteady
         online, guest = None if contained else self.online_vcpus(), self.seen.topology
         heard = (answers, acknowledged, online, guest)
-        if heard != (standing.answers, standing.acknowledged, standing.online, standing.guest):
-            standing = replace(standing, answers=answers, acknowledged=acknowledged, online=online, guest=guest)
-        self.standing = standing
+        if heard != (transition.answers, transition.acknowledged, transition.online, transition.guest):
+            transition = replace(transition, answers=answers, acknowledged=acknowledged, online=online, guest=guest)
+        self.transition = transition
 
     def assume(self, entry: JournalEntry, pool: HostPool) -> None:
         """Until adopt() has read what there is, it claims what *entry* says it was to have, and nothing is begun."""
@@ -193,19 +193,19 @@ class ManagedDomain:
         if entry.suspended and not known:  # it was never pinned
             known = frozenset().union(*entry.found.settings().vcpu_pins.values())
         claim = frozenset[int]() if frozen else known
-        self.standing = Standing(
+        self.transition = TransitionState(
             name=self.name,
             vcpus=self.seen.vcpus,
             vcpus_maximum=self.seen.vcpus_maximum,
-            ways=pool.ways(self.rules, entry.found.settings(), self.seen.accelerated),
+            treatment=pool.treatment(self.rules, entry.found.settings(), self.seen.accelerated),
             claim=claim,
             affinity=None,
             resting=not claim and not frozen,
             moving=True,
             failures=LOST_FAILURES,
-            ours=entry.suspended,
-            frozen=frozen,
-            dormant=known - claim,
+            suspended_by_us=entry.suspended,
+            known_suspended=frozen,
+            latent_claim=known - claim,
         )
         self._assumed = True
 
@@ -230,13 +230,18 @@ class ManagedDomain:
                 entry = departed = None
             if entry is not None and not is_of(entry, self.seen, self.booted, now.vcpu_pins, pool):
                 entry, departed, outdated = None, entry, entry  # that run has ended, and libvirt gave its key again
-            affinity, ours = affinity_of(now), self._ours_aside
+            affinity, ours = affinity_of(now), self._suspended_when_set_aside
             known = self.found is not None or entry is not None
             stands: JournalEntry | None = None
             if self.found is not None:  # it could not be given back
                 pass
             elif entry is not None:
-                self.found, self.words.told_any, ours, stands = entry.found.settings(), True, entry.suspended, entry
+                self.found, self.words.announced_any, ours, stands = (
+                    entry.found.settings(),
+                    True,
+                    entry.suspended,
+                    entry,
+                )
             elif departed is not None and came_back(departed, self.seen, self.booted, now.vcpu_pins, pool):
                 self.found, stands = departed.found.settings(), departed
                 ours = departed.suspended and self.seen.paused  # it was saved while it was suspended
@@ -245,29 +250,37 @@ class ManagedDomain:
                 self.found, self.outdated_entry = now, outdated
             self.given_back = self._assumed = False
             self.adoptions += 1
-            self.standing = Standing(
+            self.transition = TransitionState(
                 name=self.name,
                 vcpus=now.vcpus,
                 vcpus_maximum=self.seen.vcpus_maximum,
-                ways=pool.ways(self.rules, self.found, self.seen.accelerated),
+                treatment=pool.treatment(self.rules, self.found, self.seen.accelerated),
                 claim=affinity.reach,
                 affinity=affinity,
-                ours=ours,
+                suspended_by_us=ours,
                 placed=known or stands is not None,
                 found_at_s=clock.now_s(),
             )
             if entry is not None and not (entry.partition or entry.suspended or ours):  # it was meant to rest
-                self.standing = left_behind(self.standing)
+                self.transition = on_found_meant_to_rest(self.transition)
             return stands
 
     def entry(self) -> JournalEntry:
         """What the journal has to say before the goal is brought about."""
-        assert self.found is not None and self.standing is not None and self.goal is not None
-        ways, goal = self.standing.ways, self.goal
-        stays = self.standing.affinity if goal.suspended else None
-        about = (self.name, self.found, goal.partition, goal.suspended, ways.rest_area, self.standing.ours, stays)
+        assert self.found is not None and self.transition is not None and self.goal is not None
+        treatment, goal = self.transition.treatment, self.goal
+        stays = self.transition.affinity if goal.suspended else None
+        about = (
+            self.name,
+            self.found,
+            goal.partition,
+            goal.suspended,
+            treatment.rest_area,
+            self.transition.suspended_by_us,
+            stays,
+        )
         if self._entry is None or self._entry[0] != about:
-            reach: Iterable[int] = goal.partition or ways.rest_area
+            reach: Iterable[int] = goal.partition or treatment.rest_area
             if stays is not None:
                 reach = stays.reach if stays.vcpus != self.found.vcpu_pins else ()
             elif goal.suspended:  # unknown just now
@@ -279,22 +292,22 @@ class ManagedDomain:
                 found=FoundSettings.of(self.found),
                 partition=sorted(goal.partition),
                 reach=sorted(reach),
-                suspended=self.standing.ours,
+                suspended=self.transition.suspended_by_us,
                 started_ns=self.seen.started_ns,
             )
             self._entry = (about, entry)
         return self._entry[1]
 
-    async def carry_out(self, call: Call, adoptions: int) -> tuple[int, Affinity] | None:
-        """Makes *call* and brings its outcome into the standing; a look returns what it read.
+    async def carry_out(self, call: Action, adoptions: int) -> tuple[int, Affinity] | None:
+        """Makes *call* and brings its outcome into the transition state; a look returns what it read.
 
         adoptions: how many there had been when it was begun; it is not made where it was set aside since.
-        HypervisorError where it failed, after the standing says so.
+        HypervisorError where it failed, after the transition state says so.
         """
         async with self.lock:
             if not self._holds(call, adoptions):
                 return None
-            assert self.standing is not None  # it holds
+            assert self.transition is not None  # it holds
             try:
                 if isinstance(call, Look):
                     settings = await self._host.settings(self.seen.key)
@@ -304,20 +317,20 @@ class ManagedDomain:
                             f"libvirt tells of {len(affinity.vcpus)} vCPUs' pins and of {settings.vcpus} vCPUs: "
                             "see `virsh vcpuinfo`; it may take a restart of libvirtd"
                         )
-                    self._now_known(lambda standing: looked(standing, settings.vcpus, affinity))
+                    self._now_known(lambda transition: on_read(transition, settings.vcpus, affinity))
                     return settings.vcpus, affinity
                 if isinstance(call, Suspend | Resume):
                     await self._switch(call)
                     return None
                 if isinstance(call, Apply):
-                    assert self.standing.affinity is not None  # the step was taken from it
-                    await self._actuator.apply(self.seen, self.standing.affinity, call.affinity)
+                    assert self.transition.affinity is not None  # the step was taken from it
+                    await self._actuator.apply(self.seen, self.transition.affinity, call.affinity)
                 else:
                     self.vcpus_asked = call.vcpus
-                    await self._actuator.resize(self.seen, self.standing.vcpus, call.vcpus, self.standing.claim)
-                self._now_known(lambda standing: finished(standing, call))
+                    await self._actuator.resize(self.seen, self.transition.vcpus, call.vcpus, self.transition.claim)
+                self._now_known(lambda transition: on_done(transition, call))
             except Exception:  # whatever went wrong, the call has ended; whoever asked hears of it
-                self._now_known(lambda standing: failed(standing, call, clock.now_s()))
+                self._now_known(lambda transition: on_failed(transition, call, clock.now_s()))
                 raise
         return None
 
@@ -327,36 +340,38 @@ class ManagedDomain:
             stopped = await self._host.suspend(self.seen.key)
             self.switched_at_s = clock.now_s()
             if not stopped and not call.again:
-                self._ours_aside = False
-                self._now_known(lambda standing: replace(standing, ours=False))
+                self._suspended_when_set_aside = False
+                self._now_known(lambda transition: replace(transition, suspended_by_us=False))
                 raise HypervisorError(f"domain {self.name}: somebody else has paused it: vscaf leaves that to them")
-            self._now_known(suspended)
+            self._now_known(on_suspended)
             return
         runs = await self._host.resume(self.seen.key)
         self.switched_at_s = now_s = clock.now_s()
         if not runs:
             log.warning("domain %s: is paused for another reason than vscaf's: it stays so", self.name)
-        self._ours_aside = False
-        self._now_known(lambda standing: resumed(standing, now_s))
+        self._suspended_when_set_aside = False
+        self._now_known(lambda transition: on_resumed(transition, now_s))
 
     def not_begun(self, call: Suspend, adoptions: int) -> None:
         """The suspend was not even tried."""
         if self._holds(call, adoptions):
-            self._now_known(lambda standing: failed(replace(standing, ours=call.again), call, clock.now_s()))
+            self._now_known(
+                lambda transition: on_failed(replace(transition, suspended_by_us=call.again), call, clock.now_s())
+            )
 
-    def _holds(self, call: Call, adoptions: int) -> bool:
+    def _holds(self, call: Action, adoptions: int) -> bool:
         """Whether it has been managed all the time since *call* was begun: else it is not made any more."""
-        if self.standing is None and isinstance(call, Suspend):
-            self._ours_aside = self._ours_aside and call.again
-        return self.standing is not None and self.adoptions == adoptions
+        if self.transition is None and isinstance(call, Suspend):
+            self._suspended_when_set_aside = self._suspended_when_set_aside and call.again
+        return self.transition is not None and self.adoptions == adoptions
 
     def wake_up(self) -> None:
         """It was seen to run although vscaf had suspended it: from here on it claims what it runs on."""
-        self._now_known(woken)
+        self._now_known(on_external_resume)
 
-    def _now_known(self, change: Callable[[Standing], Standing]) -> None:
-        if self.standing is not None:  # else it was set aside while the call was under way
-            self.standing = change(self.standing)
+    def _now_known(self, change: Callable[[TransitionState], TransitionState]) -> None:
+        if self.transition is not None:  # else it was set aside while the call was under way
+            self.transition = change(self.transition)
 
     async def give_back(self, deadline_s: float) -> bool:
         """Puts everything back as it was found, but for what is `spared`; the domain is not managed any more.
@@ -374,12 +389,12 @@ class ManagedDomain:
                 if "shares" not in self.spared:
                     await self._actuator.weigh(self.seen, now.cpu_shares, self.found.cpu_shares)
             finally:  # whatever is left of it is less than a domain that nobody ever resumes
-                if self.ours:
+                if self.suspended_by_us:
                     await self._switch(Resume(self.name))
-            if self.words.told_any:
-                told = Told(min(now.vcpus, self.found.vcpus), self.seen.vcpus_maximum, competition=False)
-                if not await self.words.let_go(told, deadline_s):
-                    log.info("domain %s: did not acknowledge its %d CPUs when given back", self.name, told.cpus)
+            if self.words.announced_any:
+                announced = AnnouncedSize(min(now.vcpus, self.found.vcpus), self.seen.vcpus_maximum, competition=False)
+                if not await self.words.let_go(announced, deadline_s):
+                    log.info("domain %s: did not acknowledge its %d CPUs when given back", self.name, announced.cpus)
             if now.vcpus > self.found.vcpus:
                 await unplug_again(self._host, self.seen, now.vcpus, self.found.vcpus)
             self.found = None

@@ -24,7 +24,7 @@ class Drift:
     def compare(self, domain: ManagedDomain, known: Affinity, read: Affinity) -> None:
         """Somebody else's changes are put right by the next step, or respected: then the domain is not managed."""
         changes = foreign_changes(known, read)
-        if not changes or domain.standing is None:
+        if not changes or domain.transition is None:
             return
         words = "; ".join(changes.values())
         respected = self._inventory.config.foreign_changes == "respect"
@@ -50,8 +50,8 @@ class Drift:
 
     def look_for_waking(self, domain: ManagedDomain) -> None:
         """Somebody else may have resumed what vscaf has suspended: it is suspended again, or that is respected."""
-        standing = domain.standing
-        if standing is None or not standing.frozen or domain.seen.paused:
+        transition = domain.transition
+        if transition is None or not transition.known_suspended or domain.seen.paused:
             return
         domain.wake_up()
         why = "somebody resumed it"

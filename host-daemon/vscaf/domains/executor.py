@@ -4,7 +4,7 @@ import logging
 from dataclasses import replace
 
 from vscaf import clock
-from vscaf.core.reconcile.state import Call, Look, Resume, Standing, Suspend
+from vscaf.core.reconcile.state import Action, Look, Resume, Suspend, TransitionState
 from vscaf.cpulist import format_cpu_list
 from vscaf.domains.domain import ManagedDomain
 from vscaf.domains.drift import Drift
@@ -28,7 +28,7 @@ class Executor:
         self._audit_turn = 0
         self._audited_at_s = float("-inf")
 
-    async def carry_out(self, domain: ManagedDomain, call: Call, before: Standing) -> None:
+    async def carry_out(self, domain: ManagedDomain, call: Action, before: TransitionState) -> None:
         """Makes a call; what comes of it is seen at the next step."""
         adoptions = domain.adoptions
         try:
@@ -39,7 +39,9 @@ class Executor:
             read = await domain.carry_out(call, adoptions)
         except HypervisorError as error:
             self._inventory.refused(domain, error)
-            if isinstance(call, Suspend) and not domain.ours:  # it is somebody else's, and no later daemon's to resume
+            if (
+                isinstance(call, Suspend) and not domain.suspended_by_us
+            ):  # it is somebody else's, and no later daemon's to resume
                 await self._inventory.write_journal()
         except Exception as error:  # noqa: BLE001  it is the domain's alone: see domains/containment.py
             self._inventory.containment.failed(domain, f"a call to {type(call).__name__.lower()}", error)
@@ -62,11 +64,11 @@ class Executor:
         entry = self._inventory.journal.entries.get(domain.seen.key)
         return entry is not None and entry.suspended
 
-    def _say_switched(self, domain: ManagedDomain, call: Call, before: Standing) -> None:
-        if isinstance(call, Suspend) and domain.ours:
+    def _say_switched(self, domain: ManagedDomain, call: Action, before: TransitionState) -> None:
+        if isinstance(call, Suspend) and domain.suspended_by_us:
             held = format_cpu_list(before.claim) or None
             self._inventory.events.record(Kind.SUSPENDED, domain.name, before=held, why=domain.waiting)
-        elif isinstance(call, Resume) and not domain.ours:
+        elif isinstance(call, Resume) and not domain.suspended_by_us:
             self._inventory.events.record(Kind.RESUMED, domain.name, after=format_cpu_list(before.claim) or None)
 
     def audit(self) -> None:
@@ -74,7 +76,7 @@ class Executor:
         settled = [
             domain
             for domain in self._inventory.domains.values()
-            if domain.standing is not None and domain.standing.affinity is not None and not domain.standing.moving
+            if domain.transition is not None and domain.transition.affinity is not None and not domain.transition.moving
         ]
         if not settled:
             return
@@ -89,6 +91,6 @@ class Executor:
         chosen |= {domain.seen.key: domain for domain in settled if domain.audit_due}
         for domain in chosen.values():
             domain.audit_due = False
-            assert domain.standing is not None  # of the settled
-            domain.standing = replace(domain.standing, moving=True)
-            self._inventory.background(self.carry_out(domain, Look(domain.name), domain.standing))
+            assert domain.transition is not None  # of the settled
+            domain.transition = replace(domain.transition, moving=True)
+            self._inventory.background(self.carry_out(domain, Look(domain.name), domain.transition))

@@ -38,7 +38,7 @@ def infer(domain: ManagedDomain, now_s: float, domains: int = 1) -> None:
         return
     steady = undoubted and domain.inferred.demand > 0
     usage = _usage(domain, now_s, STEADY_WINDOW_S if steady else USAGE_WINDOW_S)
-    if domain.seen.paused and domain.ours:
+    if domain.seen.paused and domain.suspended_by_us:
         # It wants what it wanted before, and cannot say otherwise. Its time begins anew when it runs again.
         domain.inferred.vcpu_seen, domain.inferred.busy_cpus = None, 0.0
         return
@@ -180,10 +180,10 @@ def _since(now_s: Mapping[int, float], before_s: Mapping[int, float]) -> dict[in
 
 def _hold_to_its_word(domain: ManagedDomain, busy_cpus: Mapping[int, float], now_s: float) -> None:
     """Holds what the guest says of its CPUs against what its vCPUs used."""
-    online, standing = domain.online_vcpus(), domain.standing
-    if online is None or standing is None or standing.resting or not standing.acknowledged:
+    online, transition = domain.online_vcpus(), domain.transition
+    if online is None or transition is None or transition.resting or not transition.acknowledged:
         return
-    if now_s - standing.told_at_s > SETTLING_S:
+    if now_s - transition.announced_at_s > SETTLING_S:
         domain.trust.judge(domain.name, keeps_its_word(online, busy_cpus))
 
 

@@ -61,7 +61,7 @@ class Inventory:
 
     def taking_part(self) -> dict[str, ManagedDomain]:
         """By name, those whose pCPUs are decided."""
-        return {one.name: one for one in self.domains.values() if one.standing is not None and one.listed}
+        return {one.name: one for one in self.domains.values() if one.transition is not None and one.listed}
 
     async def write_journal(self) -> None:
         """Brings the journal to what it has to say; nothing before the first look: who has ended is not known yet."""

@@ -44,7 +44,12 @@ class Records:
                     entries[key] = domain.entry()
                 elif key in entries and entries[key] is domain.outdated_entry:
                     ended.append(entries.pop(key))
-                elif key in entries and entries[key].suspended and domain.found is not None and not domain.ours:
+                elif (
+                    key in entries
+                    and entries[key].suspended
+                    and domain.found is not None
+                    and not domain.suspended_by_us
+                ):
                     entries[key] = msgspec.structs.replace(entries[key], suspended=False)
             done = entries == self.journal.entries or not await self._write(lambda: self.journal.write(entries, ended))
             if done:
@@ -92,14 +97,14 @@ def _about(managed: Mapping[DomainKey, ManagedDomain]) -> list[object]:
     """All that the journal's entries are made of. Quick to compare: what is not new is the same object."""
     about: list[object] = []
     for domain in managed.values():
-        goal, standing = domain.goal, domain.standing
+        goal, transition = domain.goal, domain.transition
         about += (
             domain.seen.name,
             domain.found,
             domain.given_back,
             goal and goal.partition,
             goal and goal.suspended,
-            standing and standing.ways,
-            domain.ours,
+            transition and transition.treatment,
+            domain.suspended_by_us,
         )
     return about

@@ -3,7 +3,7 @@
 from vscaf.config import Config
 from vscaf.core.place.topology import SmtMode, Topology, pool_topology, remaining_topology
 from vscaf.core.reconcile.pins import host_layout
-from vscaf.core.reconcile.state import Ways
+from vscaf.core.reconcile.state import Treatment
 from vscaf.domains.bounds import DomainRules
 from vscaf.values import DomainSettings, HostCpus
 
@@ -54,13 +54,13 @@ class HostPool:
         most = min(vcpus_maximum, len(self.cpus))
         return max(1, most if rules.maximum is None else min(rules.maximum, most))
 
-    def ways(self, rules: DomainRules, found: DomainSettings, accelerated: bool) -> Ways:
+    def treatment(self, rules: DomainRules, found: DomainSettings, accelerated: bool) -> Treatment:
         """How a domain of these rules is treated."""
         on_reserve = self.rest_of(rules) == "reserve" and bool(self.reserve)
         rest_shares = found.cpu_shares
         if rest_shares is not None and not on_reserve:
             rest_shares = max(LEAST_SHARES, rest_shares * self._config.rest_weight_percent // 100)
-        return Ways(
+        return Treatment(
             rest_area=self.reserve if on_reserve else self.cpus,
             rest_shares=rest_shares,
             shares=found.cpu_shares,

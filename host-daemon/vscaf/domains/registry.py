@@ -100,21 +100,21 @@ class Registry:
         if rules != domain.rules:
             self.inventory.events.record(Kind.RULES, seen.name, before=domain.rules.words(), after=rules.words())
             domain.rules = rules
-            self.renew_ways(domain)
-        standing = domain.standing
-        if standing is not None and not standing.moving:
-            if standing.vcpus != seen.vcpus:
-                domain.standing = replace(standing, vcpus=seen.vcpus, affinity=None, vcpus_refused=None)
-                self._drift.vcpus_changed(domain, standing.vcpus, seen.vcpus)
-            elif standing.vcpus_maximum != seen.vcpus_maximum:
-                domain.standing = replace(standing, vcpus_maximum=seen.vcpus_maximum)
+            self.renew_treatment(domain)
+        transition = domain.transition
+        if transition is not None and not transition.moving:
+            if transition.vcpus != seen.vcpus:
+                domain.transition = replace(transition, vcpus=seen.vcpus, affinity=None, vcpus_refused=None)
+                self._drift.vcpus_changed(domain, transition.vcpus, seen.vcpus)
+            elif transition.vcpus_maximum != seen.vcpus_maximum:
+                domain.transition = replace(transition, vcpus_maximum=seen.vcpus_maximum)
         domain.maximum = self.inventory.pool.maximum(rules, seen.vcpus_maximum)
 
-    def renew_ways(self, domain: ManagedDomain) -> None:
+    def renew_treatment(self, domain: ManagedDomain) -> None:
         """Brings changed rules or pCPUs into how the domain is treated."""
-        if domain.standing is not None and domain.found is not None:
-            ways = self.inventory.pool.ways(domain.rules, domain.found, domain.seen.accelerated)
-            domain.standing = replace(domain.standing, ways=ways)
+        if domain.transition is not None and domain.found is not None:
+            treatment = self.inventory.pool.treatment(domain.rules, domain.found, domain.seen.accelerated)
+            domain.transition = replace(domain.transition, treatment=treatment)
 
     def _link(self, seen: DomainSeen) -> Link | None:
         return self._links(seen, lambda: self._heard(seen.key))
@@ -135,7 +135,7 @@ class Registry:
         (self.inventory.on_change if fresh else self.inventory.on_news)()
 
     def hear_all(self) -> None:
-        """Brings into all standings what guests have said, and who has fallen silent."""
+        """Brings into all transition states what guests have said, and who has fallen silent."""
         for domain in self.inventory.domains.values():
             with self.inventory.containment.around(domain, "hearing its guest"):
                 domain.hear()

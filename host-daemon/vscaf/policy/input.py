@@ -36,11 +36,11 @@ def _shown_domain(pool: HostPool, domain: ManagedDomain, newcomer_s: float, now_
         newcomer=domain.inferred.demand > 0 and now_s - domain.inferred.newcomer_since_s < newcomer_s,
         points=() if domain.faulty else domain.inferred.points,
     )
-    standing = domain.standing
-    if standing is None or not standing.lost:
+    transition = domain.transition
+    if transition is None or not transition.lost:
         return state
     # Nobody knows where it runs: it keeps all that it may run on, and nobody else gets that. Who was never brought to a
     # partition may run anywhere: of that it keeps what it was to have.
-    keeps = standing.claim & pool.cpus if standing.placed else has
+    keeps = transition.claim & pool.cpus if transition.placed else has
     cpus = len({pool.topology.chunk_of[cpu] for cpu in keeps}) * pool.topology.chunk
     return replace(state, minimum=max(1, cpus), maximum=max(1, cpus), demand=cpus, may_rest=not cpus)

@@ -6,16 +6,16 @@ import pytest
 from vscaf.core.backoff import RETRY_MOST_S, RETRY_S
 from vscaf.core.reconcile.state import (
     Affinity,
+    AnnouncedSize,
     Apply,
     Look,
     Resize,
-    Standing,
-    Told,
-    Ways,
-    failed,
-    finished,
-    left_behind,
-    looked,
+    TransitionState,
+    Treatment,
+    on_done,
+    on_failed,
+    on_found_meant_to_rest,
+    on_read,
 )
 from vscaf.core.reconcile.steps import Goal, Tell, Timing, next_steps
 from vscaf.values import State
@@ -33,46 +33,51 @@ def floating(where, vcpus=2, emulator=RESERVE, shares=100):
     return Affinity(dict.fromkeys(range(vcpus), frozenset(where)), emulator, {}, shares)
 
 
-def ways(**changes):
+def treatment(**changes):
     return replace(
-        Ways(rest_area=RESERVE, rest_shares=100, shares=100, emulator_area=RESERVE, vcpus_found=2), **changes
+        Treatment(rest_area=RESERVE, rest_shares=100, shares=100, emulator_area=RESERVE, vcpus_found=2), **changes
     )
 
 
 def on(*partition, name="a", vcpus=2, **changes):
     """A domain that settled on *partition* long ago, without an agent."""
     where = frozenset(partition)
-    standing = Standing(name, vcpus, vcpus, ways(), where, floating(where, vcpus), told=Told(len(where), 4, False))
-    return replace(standing, **changes)
+    transition = TransitionState(
+        name, vcpus, vcpus, treatment(), where, floating(where, vcpus), announced=AnnouncedSize(len(where), 4, False)
+    )
+    return replace(transition, **changes)
 
 
 def cooperating(*partition, online=(0, 1), **changes):
     """A domain that settled on *partition* long ago, each online vCPU on a pCPU of its own."""
-    standing = on(*partition, **({"answers": True, "acknowledged": True, "online": online} | changes))
-    pins = dict.fromkeys(range(standing.vcpus), frozenset(partition))
+    transition = on(*partition, **({"answers": True, "acknowledged": True, "online": online} | changes))
+    pins = dict.fromkeys(range(transition.vcpus), frozenset(partition))
     pins.update((vcpu, cpus(cpu)) for vcpu, cpu in zip(online, sorted(partition), strict=False))
-    return replace(standing, affinity=replace(standing.affinity, vcpus=pins))
+    return replace(transition, affinity=replace(transition.affinity, vcpus=pins))
 
 
 def resting(name="a", vcpus=2, **changes):
-    told = Told(0, 4, False)
-    return replace(Standing(name, vcpus, vcpus, ways(), cpus(), floating(RESERVE, vcpus), True, told=told), **changes)
+    announced = AnnouncedSize(0, 4, False)
+    return replace(
+        TransitionState(name, vcpus, vcpus, treatment(), cpus(), floating(RESERVE, vcpus), True, announced=announced),
+        **changes,
+    )
 
 
 def goal(*partition, limit=4, competition=False):
     return Goal(frozenset(partition), limit, competition)
 
 
-def ask(standings, goals, now_s=10.0, sharing=frozenset(), timing=TIMING):
-    """Next steps of *standings* (an iterable) to *goals* (by name)."""
-    return next_steps({one.name: one for one in standings}, goals, sharing, now_s, timing)
+def ask(transitions, goals, now_s=10.0, sharing=frozenset(), timing=TIMING):
+    """Next steps of *transition states* (an iterable) to *goals* (by name)."""
+    return next_steps({one.name: one for one in transitions}, goals, sharing, now_s, timing)
 
 
 def after(steps, now_s=10.0, goals=None, timing=TIMING, **changes):
-    """What follows on *steps*, with *changes* to the standing of "a"."""
-    standings = dict(steps.standings)
-    standings["a"] = replace(standings["a"], **changes)
-    return next_steps(standings, goals, frozenset(), now_s, timing)
+    """What follows on *steps*, with *changes* to the transition state of "a"."""
+    transitions = dict(steps.transitions)
+    transitions["a"] = replace(transitions["a"], **changes)
+    return next_steps(transitions, goals, frozenset(), now_s, timing)
 
 
 # Settled and at rest
@@ -98,11 +103,13 @@ def test_who_grows_keeps_each_vcpu_where_it_was():
     goals = {"a": goal(0, 1, 2, 3)}
     (wider,) = ask([there], goals).calls
     assert wider == Apply("a", cpus(0, 1, 2, 3), floating({0, 1, 2, 3}, 4))
-    grown = replace(finished(there, wider), online=(0, 1, 2, 3), told=Told(4, 4, False))
+    grown = replace(on_done(there, wider), online=(0, 1, 2, 3), announced=AnnouncedSize(4, 4, False))
     (pinned,) = ask([grown], goals).calls
     assert pinned.affinity.vcpus == {0: cpus(2), 1: cpus(3), 2: cpus(0), 3: cpus(1)}
-    rested = finished(replace(grown, affinity=pinned.affinity), Apply("a", cpus(), floating({8}, 4)))
-    back = replace(finished(rested, wider), answers=True, acknowledged=True, online=(0, 1), told=Told(4, 4, False))
+    rested = on_done(replace(grown, affinity=pinned.affinity), Apply("a", cpus(), floating({8}, 4)))
+    back = replace(
+        on_done(rested, wider), answers=True, acknowledged=True, online=(0, 1), announced=AnnouncedSize(4, 4, False)
+    )
     (again,) = ask([back], goals).calls
     assert {vcpu: again.affinity.vcpus[vcpu] for vcpu in (0, 1)} == {0: cpus(2), 1: cpus(3)}
 
@@ -116,22 +123,22 @@ def test_who_does_not_cooperate_floats_over_its_partition(changes):
 
 def test_who_goes_to_rest_is_moved_at_once_and_told():
     steps = ask([cooperating(0, 1)], {"a": goal()})
-    assert steps.tells == (Tell("a", Told(0, 4, False), False),)
+    assert steps.tells == (Tell("a", AnnouncedSize(0, 4, False), False),)
     (call,) = steps.calls
     assert call == Apply("a", cpus(), floating(RESERVE))
     assert steps.states == {"a": State.SHRINKING}
-    assert steps.standings["a"].claim == cpus(0, 1), "it may compute there until the call has succeeded"
-    rested = finished(steps.standings["a"], call)
+    assert steps.transitions["a"].claim == cpus(0, 1), "it may compute there until the call has succeeded"
+    rested = on_done(steps.transitions["a"], call)
     assert (rested.claim, rested.resting) == (cpus(), True)
     done = ask([rested], {"a": goal()})
     assert (done.calls, done.states) == ((), {"a": State.RESTING})
 
 
 def test_who_rests_has_its_weight_at_rest_and_gets_it_back():
-    light = ways(rest_shares=2)
-    (call,) = ask([on(0, ways=light)], {"a": goal()}).calls
+    light = treatment(rest_shares=2)
+    (call,) = ask([on(0, treatment=light)], {"a": goal()}).calls
     assert call.affinity.shares == 2
-    (call,) = ask([resting(ways=light)], {"a": goal(0)}).calls
+    (call,) = ask([resting(treatment=light)], {"a": goal(0)}).calls
     assert call.affinity.shares == 100
 
 
@@ -142,7 +149,7 @@ def test_a_host_without_weights_is_asked_for_none():
 
 
 def test_the_rest_area_may_change_while_it_rests():
-    (call,) = ask([resting(ways=ways(rest_area=cpus(8)))], {"a": goal()}).calls
+    (call,) = ask([resting(treatment=treatment(rest_area=cpus(8)))], {"a": goal()}).calls
     assert call == Apply("a", cpus(), floating({8}))
 
 
@@ -150,7 +157,7 @@ def test_emulator_and_io_threads_go_to_their_area_or_else_to_the_partition():
     with_io = replace(on(0, 1), affinity=replace(floating({0, 1}), emulator=cpus(0), iothreads={1: cpus(5)}))
     (call,) = ask([with_io], {"a": goal(0, 1)}).calls
     assert (call.affinity.emulator, call.affinity.iothreads) == (RESERVE, {1: RESERVE})
-    (call,) = ask([replace(with_io, ways=ways(emulator_area=cpus()))], {"a": goal(0, 1)}).calls
+    (call,) = ask([replace(with_io, treatment=treatment(emulator_area=cpus()))], {"a": goal(0, 1)}).calls
     assert (call.affinity.emulator, call.affinity.iothreads) == (cpus(0, 1), {1: cpus(0, 1)})
 
 
@@ -160,7 +167,7 @@ def test_emulator_and_io_threads_go_to_their_area_or_else_to_the_partition():
 def test_a_shrink_waits_for_the_acknowledgement():
     to_one = {"a": goal(0)}
     steps = ask([cooperating(0, 1)], to_one)
-    assert steps.tells == (Tell("a", Told(1, 4, False), False),)
+    assert steps.tells == (Tell("a", AnnouncedSize(1, 4, False), False),)
     assert steps.calls == ()
     assert steps.states == {"a": State.SHRINKING}
     assert steps.again_at_s == 10.5
@@ -168,20 +175,20 @@ def test_a_shrink_waits_for_the_acknowledgement():
     assert (steps.tells, steps.calls) == ((), ())
     steps = after(steps, 10.4, to_one, acknowledged=True, online=(0,))
     assert steps.calls == (Apply("a", cpus(0), floating({0})),)
-    assert finished(steps.standings["a"], steps.calls[0]).claim == cpus(0)
+    assert on_done(steps.transitions["a"], steps.calls[0]).claim == cpus(0)
 
 
 def test_who_is_late_is_contained_at_the_deadline():
     to_one = {"a": goal(0)}
     steps = after(ask([cooperating(0, 1)], to_one), 10.5, to_one)
     assert steps.calls == (Apply("a", cpus(0), floating({0})),)
-    settled = ask([finished(steps.standings["a"], steps.calls[0])], to_one, 10.6)
+    settled = ask([on_done(steps.transitions["a"], steps.calls[0])], to_one, 10.6)
     assert settled.states == {"a": State.CONTAINED}
 
 
 def test_who_does_not_answer_is_not_waited_for():
     steps = ask([on(0, 1)], {"a": goal(0)})
-    assert steps.tells == (Tell("a", Told(1, 4, False), False),)
+    assert steps.tells == (Tell("a", AnnouncedSize(1, 4, False), False),)
     assert steps.calls == (Apply("a", cpus(0), floating({0})),)
 
 
@@ -193,7 +200,7 @@ def test_who_falls_silent_is_not_waited_for_any_longer():
 def test_time_to_leave_does_not_start_over_with_a_new_decision():
     steps = ask([cooperating(0, 1, 2, online=(0, 1, 2), vcpus=3)], {"a": goal(0, 1)})
     steps = after(steps, 10.3, {"a": goal(0)})
-    assert steps.tells == (Tell("a", Told(1, 4, False), False),)
+    assert steps.tells == (Tell("a", AnnouncedSize(1, 4, False), False),)
     assert (steps.calls, steps.again_at_s) == ((), 10.5)
     (call,) = after(steps, 10.5, {"a": goal(0)}).calls
     assert call.partition == cpus(0)
@@ -202,7 +209,7 @@ def test_time_to_leave_does_not_start_over_with_a_new_decision():
 def test_a_decision_that_takes_a_shrink_back_leaves_nothing_to_undo():
     steps = ask([cooperating(0, 1)], {"a": goal(0)})
     steps = after(steps, 10.2, {"a": goal(0, 1)})
-    assert steps.tells == (Tell("a", Told(2, 4, False), False),)
+    assert steps.tells == (Tell("a", AnnouncedSize(2, 4, False), False),)
     assert (steps.calls, steps.states) == ((), {"a": State.COOPERATING})
     steps = after(steps, 10.3, {"a": goal(0, 1)}, acknowledged=True)
     assert (steps.tells, steps.calls, steps.states) == ((), (), {"a": State.COOPERATING})
@@ -215,21 +222,21 @@ def test_a_decision_that_takes_a_shrink_back_leaves_nothing_to_undo():
 
 def test_a_grow_waits_for_the_claim_and_then_pins_before_it_tells():
     goals = {"a": goal(0), "b": goal(1)}
-    standings = [cooperating(0, 1), resting("b")]
-    steps = ask(standings, goals)
+    transitions = [cooperating(0, 1), resting("b")]
+    steps = ask(transitions, goals)
     assert (steps.waits, steps.calls) == ({"b": ("a",)}, ())
     assert steps.states["b"] == State.GROWING
     steps = after(steps, 10.1, goals, acknowledged=True, online=(0,))
     (shrink,) = steps.calls
     assert steps.waits == {"b": ("a",)}, "a call that has begun has not ended"
-    done = finished(steps.standings["a"], shrink)
-    steps = ask([done, steps.standings["b"]], goals, 10.2)
+    done = on_done(steps.transitions["a"], shrink)
+    steps = ask([done, steps.transitions["b"]], goals, 10.2)
     grow = next(call for call in steps.calls if call.domain == "b")
     assert grow == Apply("b", cpus(1), floating({1}))
-    assert steps.standings["b"].claim == cpus(1), "claimed from when the call begins"
+    assert steps.transitions["b"].claim == cpus(1), "claimed from when the call begins"
     assert not [tell for tell in steps.tells if tell.domain == "b"]
-    steps = ask([done, finished(steps.standings["b"], grow)], goals, 10.3)
-    assert [tell for tell in steps.tells if tell.domain == "b"] == [Tell("b", Told(1, 4, False), False)]
+    steps = ask([done, on_done(steps.transitions["b"], grow)], goals, 10.3)
+    assert [tell for tell in steps.tells if tell.domain == "b"] == [Tell("b", AnnouncedSize(1, 4, False), False)]
 
 
 def test_two_that_grow_do_not_get_the_same_pcpu_though_both_may():
@@ -245,32 +252,34 @@ def test_a_swap_in_a_full_pool_ends_within_one_deadline():
     goals = {"a": goal(1), "b": goal(0)}
     steps = ask([on(0), on(1, name="b")], goals)
     (call,) = steps.calls
-    standings = dict(steps.standings)
-    standings[call.domain] = finished(standings[call.domain], call)
-    steps = next_steps(standings, goals, frozenset(), 10.0, TIMING)
+    transitions = dict(steps.transitions)
+    transitions[call.domain] = on_done(transitions[call.domain], call)
+    steps = next_steps(transitions, goals, frozenset(), 10.0, TIMING)
     (last,) = steps.calls
     assert {call.domain, last.domain} == {"a", "b"}
-    standings = dict(steps.standings) | {last.domain: finished(steps.standings[last.domain], last)}
-    assert {name: one.claim for name, one in standings.items()} == {"a": cpus(1), "b": cpus(0)}
+    transitions = dict(steps.transitions) | {last.domain: on_done(steps.transitions[last.domain], last)}
+    assert {name: one.claim for name, one in transitions.items()} == {"a": cpus(1), "b": cpus(0)}
 
 
 # The guest
 
 
 def test_what_is_not_acknowledged_is_told_again():
-    told = cooperating(0, acknowledged=False, told=Told(1, 4, False), told_at_s=0.0, sent_at_s=9.5)
-    told = replace(told, affinity=floating({0}))
-    steps = ask([told], {"a": goal(0)}, 10.0)
+    announced = cooperating(
+        0, acknowledged=False, announced=AnnouncedSize(1, 4, False), announced_at_s=0.0, sent_at_s=9.5
+    )
+    announced = replace(announced, affinity=floating({0}))
+    steps = ask([announced], {"a": goal(0)}, 10.0)
     assert (steps.tells, steps.again_at_s) == ((), 10.5)
-    steps = ask([told], {"a": goal(0)}, 10.5)
-    assert steps.tells == (Tell("a", Told(1, 4, False), True),)
-    assert (steps.standings["a"].told_at_s, steps.standings["a"].sent_at_s) == (0.0, 10.5)
+    steps = ask([announced], {"a": goal(0)}, 10.5)
+    assert steps.tells == (Tell("a", AnnouncedSize(1, 4, False), True),)
+    assert (steps.transitions["a"].announced_at_s, steps.transitions["a"].sent_at_s) == (0.0, 10.5)
     assert steps.again_at_s == 11.5, "and again, should that not be confirmed either"
 
 
 def test_who_rests_is_told_again_too():
-    steps = ask([resting(answers=True, told=None)], {"a": goal()}, 10.0)
-    assert steps.tells == (Tell("a", Told(0, 4, False), False),)
+    steps = ask([resting(answers=True, announced=None)], {"a": goal()}, 10.0)
+    assert steps.tells == (Tell("a", AnnouncedSize(0, 4, False), False),)
     assert steps.again_at_s == 11.0
 
 
@@ -281,7 +290,7 @@ def test_who_does_not_answer_is_not_told_again():
 
 def test_a_limit_that_changed_is_news():
     steps = ask([cooperating(0, 1)], {"a": goal(0, 1, limit=2, competition=True)})
-    assert steps.tells == (Tell("a", Told(2, 2, True), False),)
+    assert steps.tells == (Tell("a", AnnouncedSize(2, 2, True), False),)
     assert (steps.calls, steps.states) == ((), {"a": State.COOPERATING}), "what it has fits it until it answers"
 
 
@@ -295,50 +304,50 @@ def test_a_guest_that_never_answers_the_news_is_contained():
 
 
 def test_after_a_failure_it_waits_then_looks_and_tries_again_ever_later():
-    standing, goals, now_s = on(0, 1), {"a": goal(0)}, 10.0
+    transition, goals, now_s = on(0, 1), {"a": goal(0)}, 10.0
     waits = []
     for _ in range(8):
-        steps = ask([standing], goals, now_s)
+        steps = ask([transition], goals, now_s)
         (call,) = steps.calls
         assert isinstance(call, Apply)
-        standing = failed(steps.standings["a"], call, now_s)
-        assert standing.claim == cpus(0, 1)
-        steps = ask([standing], goals, now_s)
+        transition = on_failed(steps.transitions["a"], call, now_s)
+        assert transition.claim == cpus(0, 1)
+        steps = ask([transition], goals, now_s)
         assert (steps.calls, steps.states) == ((), {"a": State.UNKNOWN})
         waits.append(steps.again_at_s - now_s)
         now_s = steps.again_at_s
-        steps = ask([standing], goals, now_s)
+        steps = ask([transition], goals, now_s)
         assert steps.calls == (Look("a"),)
-        standing = looked(steps.standings["a"], 2, floating({0, 1}))
+        transition = on_read(steps.transitions["a"], 2, floating({0, 1}))
     assert waits == [0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 8.0, 8.0]
     assert (waits[0], waits[-1]) == (RETRY_S, RETRY_MOST_S)
-    steps = ask([standing], goals, now_s)
-    standing = finished(steps.standings["a"], steps.calls[0])
-    assert (standing.failures, standing.claim) == (0, cpus(0))
+    steps = ask([transition], goals, now_s)
+    transition = on_done(steps.transitions["a"], steps.calls[0])
+    assert (transition.failures, transition.claim) == (0, cpus(0))
 
 
 def test_looks_that_fail_wait_ever_longer_and_are_forgotten_once_there_is_nothing_to_do():
-    standing = on(0, affinity=None)
+    transition = on(0, affinity=None)
     for now_s, again_s in ((10.0, 10.25), (10.25, 10.75), (10.75, 11.75)):
-        steps = ask([standing], {"a": goal(0)}, now_s)
-        standing = failed(steps.standings["a"], Look("a"), now_s)
-        assert ask([standing], {"a": goal(0)}, now_s).again_at_s == again_s
-    steps = ask([standing], {"a": goal(0)}, 11.75)
-    standing = looked(steps.standings["a"], 2, floating({0}))
-    steps = ask([standing], {"a": goal(0)}, 11.75)
-    assert (steps.calls, steps.standings["a"].failures) == ((), 0)
+        steps = ask([transition], {"a": goal(0)}, now_s)
+        transition = on_failed(steps.transitions["a"], Look("a"), now_s)
+        assert ask([transition], {"a": goal(0)}, now_s).again_at_s == again_s
+    steps = ask([transition], {"a": goal(0)}, 11.75)
+    transition = on_read(steps.transitions["a"], 2, floating({0}))
+    steps = ask([transition], {"a": goal(0)}, 11.75)
+    assert (steps.calls, steps.transitions["a"].failures) == ((), 0)
 
 
 def test_a_grow_that_failed_half_way_keeps_its_claim_until_it_is_looked_at():
     goals = {"a": goal(0, 1)}
     (grow,) = (steps := ask([on(0)], goals)).calls
-    broken = failed(steps.standings["a"], grow, 10.0)
+    broken = on_failed(steps.transitions["a"], grow, 10.0)
     assert broken.claim == cpus(0, 1)
     (look,) = (steps := ask([broken], goals, 11.0)).calls
     assert look == Look("a")
     half = replace(floating({0}), vcpus={0: cpus(0, 1), 1: cpus(0)})
-    assert looked(steps.standings["a"], 2, half).claim == cpus(0, 1)
-    assert looked(steps.standings["a"], 2, floating({0})).claim == cpus(0)
+    assert on_read(steps.transitions["a"], 2, half).claim == cpus(0, 1)
+    assert on_read(steps.transitions["a"], 2, floating({0})).claim == cpus(0)
 
 
 def test_who_was_brought_to_its_partition_by_calls_that_failed_in_part_is_waited_for():
@@ -348,25 +357,25 @@ def test_who_was_brought_to_its_partition_by_calls_that_failed_in_part_is_waited
     half_way = replace(half_way, failures=1, retry_at_s=20.0)
     other = resting("b")
     there = ask([half_way, other], {"a": goal(0, 1), "b": goal()})
-    steps = ask(there.standings.values(), {"a": goal(0), "b": goal(1)})
+    steps = ask(there.transitions.values(), {"a": goal(0), "b": goal(1)})
     assert steps.waits == {"b": ("a",)}
     assert not [call for call in steps.calls if call.domain == "b"]
 
 
 def test_one_call_a_domain_at_a_time():
     steps = ask([on(0, 1)], {"a": goal(0)})
-    assert steps.standings["a"].moving
+    assert steps.transitions["a"].moving
     assert after(steps, 30.0, {"a": goal(1)}).calls == ()
 
 
 def test_who_retires_half_way_keeps_its_claim_but_not_its_rest_area():
     """All vCPUs but one are at rest over the pool: what the last one computes on is not free yet."""
     pool = cpus(0, 1, 2)
-    shares = ways(rest_area=pool, emulator_area=cpus())
-    (call,) = (steps := ask([on(0, ways=shares)], {"a": goal()})).calls
-    broken = failed(steps.standings["a"], call, 10.0)
+    shares = treatment(rest_area=pool, emulator_area=cpus())
+    (call,) = (steps := ask([on(0, treatment=shares)], {"a": goal()})).calls
+    broken = on_failed(steps.transitions["a"], call, 10.0)
     half = Affinity({0: pool, 1: cpus(0)}, pool, {}, 100)
-    seen = looked(replace(broken, moving=True), 2, half)
+    seen = on_read(replace(broken, moving=True), 2, half)
     assert seen.claim == cpus(0)
     others = ask([seen, resting("b")], {"a": goal(), "b": goal(0, 1)}, 11.0)
     assert others.waits == {"b": ("a",)}
@@ -374,15 +383,15 @@ def test_who_retires_half_way_keeps_its_claim_but_not_its_rest_area():
     assert Apply("b", cpus(1, 2), floating({1, 2})) in steps.calls
     # It is wanted back on its partition before it has come to rest, and that fails as well.
     (back,) = (steps := ask([seen], {"a": goal(0)}, 11.0)).calls
-    broken = failed(steps.standings["a"], back, 11.0)
-    assert looked(broken, 2, half).claim == cpus(0), "it does not claim the pool by what it runs on at rest"
+    broken = on_failed(steps.transitions["a"], back, 11.0)
+    assert on_read(broken, 2, half).claim == cpus(0), "it does not claim the pool by what it runs on at rest"
 
 
 def test_who_an_earlier_daemon_meant_to_rest_claims_what_it_still_runs_on():
-    seen = left_behind(on(0, 1, affinity=floating(RESERVE)))
+    seen = on_found_meant_to_rest(on(0, 1, affinity=floating(RESERVE)))
     assert (seen.claim, seen.resting) == (cpus(), True)
     half = replace(floating(RESERVE), vcpus={0: RESERVE, 1: cpus(0)})
-    seen = left_behind(on(0, 1, affinity=half))
+    seen = on_found_meant_to_rest(on(0, 1, affinity=half))
     assert (seen.claim, seen.resting) == (cpus(0), False)
     steps = ask([seen, resting("b")], {"a": goal(), "b": goal(0)})
     assert steps.waits == {"b": ("a",)}
@@ -391,18 +400,18 @@ def test_who_an_earlier_daemon_meant_to_rest_claims_what_it_still_runs_on():
 
 def test_a_grow_from_rest_that_fails_and_is_not_wanted_any_more_blocks_nobody():
     pool = cpus(0, 1, 2)
-    shares = ways(rest_area=pool, emulator_area=pool)
+    shares = treatment(rest_area=pool, emulator_area=pool)
     at_rest = floating(pool, emulator=pool)
-    (grow,) = (steps := ask([resting(ways=shares, affinity=at_rest)], {"a": goal(0)})).calls
-    broken = failed(steps.standings["a"], grow, 10.0)
+    (grow,) = (steps := ask([resting(treatment=shares, affinity=at_rest)], {"a": goal(0)})).calls
+    broken = on_failed(steps.transitions["a"], grow, 10.0)
     steps = ask([broken], {"a": goal()}, 11.0)
-    seen = looked(steps.standings["a"], 2, at_rest)
+    seen = on_read(steps.transitions["a"], 2, at_rest)
     assert seen.claim == cpus(0), "the look alone cannot tell"
     goals = {"a": goal(), "b": goal(0)}
     steps = ask([seen, resting("b")], goals, 11.0)
-    steps = next_steps(steps.standings, goals, frozenset(), 11.0, TIMING)
-    assert steps.standings["a"].claim == cpus()
-    assert steps.standings["b"].claim == cpus(0)
+    steps = next_steps(steps.transitions, goals, frozenset(), 11.0, TIMING)
+    assert steps.transitions["a"].claim == cpus()
+    assert steps.transitions["b"].claim == cpus(0)
 
 
 def test_a_guest_hears_of_more_only_when_a_grow_has_ended():
@@ -421,7 +430,7 @@ def test_a_guest_hears_of_more_only_when_a_grow_has_ended():
 def test_pins_that_somebody_changed_are_put_right():
     steps = ask([on(0, affinity=None), on(1, name="b")], {"a": goal(0), "b": goal(1)})
     assert steps.calls == (Look("a"),)
-    seen = looked(steps.standings["a"], 2, floating({0, 1}))
+    seen = on_read(steps.transitions["a"], 2, floating({0, 1}))
     assert seen.claim == cpus(0, 1)
     steps = ask([seen, on(1, name="b")], {"a": goal(0), "b": goal(1)})
     assert steps.calls == (Apply("a", cpus(0), floating({0})),)
@@ -438,10 +447,10 @@ def test_vcpus_are_plugged_for_a_partition_that_has_room_looked_at_and_pinned():
     goals = {"a": goal(0, 1, 2)}
     steps = ask([on(0, 1, 2, vcpus_maximum=4)], goals)
     assert steps.calls == (Resize("a", 3),)
-    resized = finished(steps.standings["a"], steps.calls[0])
+    resized = on_done(steps.transitions["a"], steps.calls[0])
     (look,) = (steps := ask([resized], goals)).calls
     assert look == Look("a")
-    seen = looked(steps.standings["a"], 3, Affinity({0: cpus(0), 1: cpus(1), 2: cpus(0, 1, 2, 3)}, RESERVE, {}, 100))
+    seen = on_read(steps.transitions["a"], 3, Affinity({0: cpus(0), 1: cpus(1), 2: cpus(0, 1, 2, 3)}, RESERVE, {}, 100))
     assert seen.claim == cpus(0, 1, 2, 3), "the new one may run anywhere until it is pinned"
     assert ask([seen], goals).calls == (Apply("a", cpus(0, 1, 2), floating({0, 1, 2}, 3)),)
 
@@ -449,10 +458,10 @@ def test_vcpus_are_plugged_for_a_partition_that_has_room_looked_at_and_pinned():
 def test_a_refused_plug_is_not_asked_for_again():
     goals = {"a": goal(0, 1, 2)}
     steps = ask([on(0, 1, 2, vcpus_maximum=4)], goals)
-    refused = failed(steps.standings["a"], steps.calls[0], 10.0)
+    refused = on_failed(steps.transitions["a"], steps.calls[0], 10.0)
     (look,) = (steps := ask([refused], goals)).calls
     assert look == Look("a"), "at once: some may have come"
-    seen = looked(steps.standings["a"], 2, floating({0, 1, 2}))
+    seen = on_read(steps.transitions["a"], 2, floating({0, 1, 2}))
     assert ask([seen], goals, 99.0).calls == ()
     more = replace(seen, claim=cpus(0, 1, 2, 3), affinity=floating({0, 1, 2, 3}))
     assert ask([more], {"a": goal(0, 1, 2, 3)}, 99.0).calls == (Resize("a", 4),)
@@ -461,42 +470,42 @@ def test_a_refused_plug_is_not_asked_for_again():
 def test_a_plug_that_brought_some_is_tried_once_more():
     goals = {"a": goal(0, 1, 2, 3)}
     steps = ask([on(0, 1, 2, 3, vcpus_maximum=4)], goals)
-    seen = looked(failed(steps.standings["a"], steps.calls[0], 10.0), 3, floating({0, 1, 2, 3}, 3))
+    seen = on_read(on_failed(steps.transitions["a"], steps.calls[0], 10.0), 3, floating({0, 1, 2, 3}, 3))
     steps = ask([seen], goals)
     assert steps.calls == (Resize("a", 4),)
-    seen = looked(failed(steps.standings["a"], steps.calls[0], 10.0), 3, floating({0, 1, 2, 3}, 3))
+    seen = on_read(on_failed(steps.transitions["a"], steps.calls[0], 10.0), 3, floating({0, 1, 2, 3}, 3))
     assert ask([seen], goals).calls == ()
 
 
 def test_what_has_been_of_no_use_for_long_is_unplugged_down_to_what_was_found():
-    goals, standing = {"a": goal(0)}, on(0, vcpus=4, ways=ways(unplug=True))
-    steps = ask([standing], goals)
+    goals, transition = {"a": goal(0)}, on(0, vcpus=4, treatment=treatment(unplug=True))
+    steps = ask([transition], goals)
     assert (steps.calls, steps.again_at_s) == ((), 610.0)
     steps = after(steps, 610.0, goals)
     assert steps.calls == (Resize("a", 2),)
-    assert ask([replace(standing, ways=ways(), unused_since_s=0.0)], goals, 9999.0).calls == ()
+    assert ask([replace(transition, treatment=treatment(), unused_since_s=0.0)], goals, 9999.0).calls == ()
 
 
 def test_use_in_between_starts_disuse_over():
-    steps = ask([on(0, vcpus=4, ways=ways(unplug=True))], {"a": goal(0)})
-    used = replace(steps.standings["a"], claim=cpus(0, 1, 2, 3), affinity=floating({0, 1, 2, 3}, 4))
+    steps = ask([on(0, vcpus=4, treatment=treatment(unplug=True))], {"a": goal(0)})
+    used = replace(steps.transitions["a"], claim=cpus(0, 1, 2, 3), affinity=floating({0, 1, 2, 3}, 4))
     steps = ask([used], {"a": goal(0, 1, 2, 3)}, 500.0)
-    assert steps.standings["a"].unused_since_s is None
-    less = replace(steps.standings["a"], claim=cpus(0), affinity=floating({0}, 4))
+    assert steps.transitions["a"].unused_since_s is None
+    less = replace(steps.transitions["a"], claim=cpus(0), affinity=floating({0}, 4))
     assert ask([less], {"a": goal(0)}, 610.0).again_at_s == 1210.0
 
 
 def test_an_unplug_that_never_completes_is_asked_for_once():
     goals = {"a": goal(0)}
-    standing = on(0, vcpus=4, ways=ways(unplug=True), unused_since_s=0.0)
-    steps = ask([standing], goals, 700.0)
+    transition = on(0, vcpus=4, treatment=treatment(unplug=True), unused_since_s=0.0)
+    steps = ask([transition], goals, 700.0)
     (unplug,) = steps.calls
-    steps = ask([finished(steps.standings["a"], unplug)], goals, 700.0)
+    steps = ask([on_done(steps.transitions["a"], unplug)], goals, 700.0)
     assert steps.calls == (Look("a"),)
-    seen = looked(steps.standings["a"], 4, floating({0}, 4))
+    seen = on_read(steps.transitions["a"], 4, floating({0}, 4))
     assert ask([seen], goals, 700.0).calls == ()
     # Much later it did after all, and later still somebody plugs what was unplugged: all is as at first.
-    late = looked(replace(seen, vcpus=2, moving=True), 2, floating({0}))
+    late = on_read(replace(seen, vcpus=2, moving=True), 2, floating({0}))
     assert late.vcpus_refused is None
 
 
@@ -507,12 +516,12 @@ def test_a_domain_that_leaves_takes_its_claim_with_it():
     goals = {"a": goal(0), "b": goal(1)}
     steps = ask([on(1), resting("b")], goals | {"a": goal(1)})
     assert steps.waits == {"b": ("a",)}
-    steps = ask([steps.standings["b"]], {"b": goal(1)})
+    steps = ask([steps.transitions["b"]], {"b": goal(1)})
     assert steps.calls == (Apply("b", cpus(1), floating({1})),)
 
 
 def test_states_in_words():
-    standings = [
+    transitions = [
         cooperating(0, name="a", online=(0,)),
         on(1, name="b"),
         cooperating(2, 3, name="c"),
@@ -521,7 +530,7 @@ def test_states_in_words():
         on(5, name="f", affinity=None),
     ]
     goals = {"a": goal(0), "b": goal(1), "c": goal(2), "d": goal(3), "e": goal(), "f": goal(5)}
-    assert ask(standings, goals).states == {
+    assert ask(transitions, goals).states == {
         "a": "cooperating",
         "b": "contained",
         "c": "shrinking",
@@ -532,7 +541,7 @@ def test_states_in_words():
 
 
 def test_steps_change_nothing_of_what_they_are_given():
-    standings = {"a": cooperating(0, 1)}
-    before = dict(standings)
-    next_steps(standings, {"a": goal(0)}, frozenset(), 10.0, TIMING)
-    assert standings == before
+    transitions = {"a": cooperating(0, 1)}
+    before = dict(transitions)
+    next_steps(transitions, {"a": goal(0)}, frozenset(), 10.0, TIMING)
+    assert transitions == before

@@ -13,24 +13,24 @@ from vscaf.core.decide.decision import DecideMemory, Decision, decide
 from vscaf.core.place.placement import Topology, place
 from vscaf.core.reconcile.plan import plan
 from vscaf.core.reconcile.state import (
+    Action,
     Affinity,
+    AnnouncedSize,
     Apply,
-    Call,
     Look,
     Resize,
     Resume,
-    Standing,
     Suspend,
-    Told,
-    Ways,
-    failed,
-    finished,
-    looked,
-    resumed,
-    suspended,
-    woken,
+    TransitionState,
+    Treatment,
+    on_done,
+    on_external_resume,
+    on_failed,
+    on_read,
+    on_resumed,
+    on_suspended,
 )
-from vscaf.core.reconcile.steps import Goal, Still, Tell, Timing, next_steps
+from vscaf.core.reconcile.steps import Goal, StepMemo, Tell, Timing, next_steps
 from vscaf.values import State
 from vscaf_policies import DomainState, Options, Policy, PoolState
 from vscaf_policies.bounds import largest, smallest
@@ -80,7 +80,7 @@ class Flight:
     said: what a suspend or a resume returns.
     """
 
-    call: Call
+    call: Action
     left: list[object]
     claimed: frozenset[int]
     read: tuple[int, Affinity] | None = None
@@ -93,7 +93,7 @@ class Guest:
     """manner: good (acknowledges when it comes to it), mute, gone (no agent)."""
 
     manner: str = "good"
-    told: list[Told] = field(default_factory=list)
+    announced: list[AnnouncedSize] = field(default_factory=list)
     online: tuple[int, ...] = (0,)
 
 
@@ -121,7 +121,7 @@ class Domain:
     plug_limit: int
     demand: int = 1
     stopped_by: str = RUNS
-    woken: bool = False
+    on_external_resume: bool = False
     doubtful: bool = False
     newcomer: bool = True
     weight: float | None = None
@@ -146,13 +146,13 @@ class World:
         self.now_s = 1000.0
         self.policy = POLICIES[0]
         self.domains: dict[str, Domain] = {}
-        self.standings: dict[str, Standing] = {}
+        self.transitions: dict[str, TransitionState] = {}
         self.goals: dict[str, Goal] = {}
         self.memory = DecideMemory()
         self.sharing: frozenset[str] = frozenset()
         self.placed: object = None
         self.again_at_s = float("inf")
-        self.still: Mapping[str, Still] = {}
+        self.memos: Mapping[str, StepMemo] = {}
         self.excused: set[frozenset[str]] = set()
         self.leaving_since_s: dict[str, float] = {}
         self.counts: Counter[str] = Counter()
@@ -186,12 +186,12 @@ class World:
             self.offline.discard(place)
         elif len(self.offline) < len(self.all_chunks) - 1:
             self.offline.add(place)
-        for name, standing in self.standings.items():
-            self.standings[name] = replace(standing, ways=self.ways(self.domains[name]))
+        for name, transition in self.transitions.items():
+            self.transitions[name] = replace(transition, treatment=self.treatment(self.domains[name]))
 
-    def ways(self, domain: Domain) -> Ways:
+    def treatment(self, domain: Domain) -> Treatment:
         at_reserve = domain.on_reserve and bool(self.reserve)
-        return Ways(
+        return Treatment(
             rest_area=self.reserve if at_reserve else self.pool,
             rest_shares=domain.shares if at_reserve or domain.shares is None else 2,
             shares=None if domain.shares is None else 100,
@@ -231,8 +231,8 @@ class World:
         )
         domain.guest.manner = ("good", "mute", "gone")[choose(3)]
         self.domains[name] = domain
-        self.standings[name] = Standing(
-            name, vcpus, domain.vcpus_maximum, self.ways(domain), domain.affinity().reach, domain.affinity()
+        self.transitions[name] = TransitionState(
+            name, vcpus, domain.vcpus_maximum, self.treatment(domain), domain.affinity().reach, domain.affinity()
         )
         for pinned in pins.values():
             pinned.origin = SEEN
@@ -244,7 +244,7 @@ class World:
     def leave(self, choose: Choose) -> None:
         """Destroyed, whatever is under way with it."""
         if domain := self.any_domain(choose):
-            del self.domains[domain.name], self.standings[domain.name]
+            del self.domains[domain.name], self.transitions[domain.name]
             self.goals.pop(domain.name, None)
             self.leaving_since_s.pop(domain.name, None)
             self.decide()
@@ -264,22 +264,22 @@ class World:
         if domain := self.any_domain(choose):
             if domain.stopped_by == RUNS:
                 domain.stopped_by = (OTHERS, OTHERS, FAULT)[choose(3)]
-                domain.doubtful |= domain.woken
+                domain.doubtful |= domain.on_external_resume
             elif domain.stopped_by == US:
-                domain.stopped_by, domain.woken = RUNS, self.standings[domain.name].frozen
-                self.counts["woken"] += domain.woken
+                domain.stopped_by, domain.on_external_resume = RUNS, self.transitions[domain.name].known_suspended
+                self.counts["woken"] += domain.on_external_resume
             else:
                 domain.stopped_by = RUNS
 
     def see_states(self) -> None:
         """A look shows who runs."""
         for name, domain in self.domains.items():
-            if self.standings[name].frozen and domain.stopped_by == RUNS:
-                self.standings[name] = woken(self.standings[name])
+            if self.transitions[name].known_suspended and domain.stopped_by == RUNS:
+                self.transitions[name] = on_external_resume(self.transitions[name])
                 self.excuse(name)
-                domain.woken = False
+                domain.on_external_resume = False
                 if domain.flight is not None:
-                    domain.flight.claimed = self.standings[name].claim
+                    domain.flight.claimed = self.transitions[name].claim
 
     def change_policy(self, choose: Choose) -> None:
         self.policy = POLICIES[choose(len(POLICIES))]
@@ -308,22 +308,22 @@ class World:
 
     def read_notices(self) -> None:
         for name, domain in self.domains.items():
-            standing = self.standings[name]
-            if not standing.moving and standing.vcpus != len(domain.pins):
-                self.standings[name] = replace(standing, vcpus=len(domain.pins))
-            elif domain.noticed and not standing.moving and standing.affinity is not None:
+            transition = self.transitions[name]
+            if not transition.moving and transition.vcpus != len(domain.pins):
+                self.transitions[name] = replace(transition, vcpus=len(domain.pins))
+            elif domain.noticed and not transition.moving and transition.affinity is not None:
                 domain.noticed = False
-                self.standings[name] = replace(standing, moving=True)
-                self.begin(Look(name), standing.claim)
+                self.transitions[name] = replace(transition, moving=True)
+                self.begin(Look(name), transition.claim)
 
     # Guests
 
     def hello(self, domain: Domain) -> None:
         """An agent says hello: whatever it was told is forgotten."""
-        standing = self.standings[domain.name]
-        domain.guest.told.clear()
-        self.standings[domain.name] = replace(
-            standing, answers=True, told=None, acknowledged=False, online=domain.guest.online
+        transition = self.transitions[domain.name]
+        domain.guest.announced.clear()
+        self.transitions[domain.name] = replace(
+            transition, answers=True, announced=None, acknowledged=False, online=domain.guest.online
         )
 
     def turn(self, choose: Choose) -> None:
@@ -333,29 +333,29 @@ class World:
             if domain.guest.manner != "gone":
                 self.hello(domain)
             else:
-                self.standings[domain.name] = replace(
-                    self.standings[domain.name], answers=False, acknowledged=choose(2) == 0
+                self.transitions[domain.name] = replace(
+                    self.transitions[domain.name], answers=False, acknowledged=choose(2) == 0
                 )
 
     def claim_online(self, choose: Choose) -> None:
         """It may say what it likes."""
         if domain := self.any_domain(choose):
             domain.guest.online = tuple(sorted({choose(6) for _ in range(1 + choose(4))}))
-            standing = self.standings[domain.name]
-            if standing.answers:
-                self.standings[domain.name] = replace(standing, online=domain.guest.online)
+            transition = self.transitions[domain.name]
+            if transition.answers:
+                self.transitions[domain.name] = replace(transition, online=domain.guest.online)
 
     def acknowledge(self, domain: Domain, honest: bool = True) -> None:
         """It confirms the first of what it was told; what is no longer the newest counts for nothing."""
-        guest, standing = domain.guest, self.standings[domain.name]
-        if domain.stopped_by == US or guest.manner != "good" or not guest.told or not standing.answers:
+        guest, transition = domain.guest, self.transitions[domain.name]
+        if domain.stopped_by == US or guest.manner != "good" or not guest.announced or not transition.answers:
             return
-        heard = guest.told.pop(0)
+        heard = guest.announced.pop(0)
         if honest:
-            guest.online = tuple(range(max(1, min(heard.cpus, standing.vcpus))))
-        confirms = not guest.told and heard == standing.told
-        self.standings[domain.name] = replace(
-            standing, online=guest.online, acknowledged=confirms or standing.acknowledged
+            guest.online = tuple(range(max(1, min(heard.cpus, transition.vcpus))))
+        confirms = not guest.announced and heard == transition.announced
+        self.transitions[domain.name] = replace(
+            transition, online=guest.online, acknowledged=confirms or transition.acknowledged
         )
 
     # The daemon: looks, decides, steps
@@ -365,22 +365,24 @@ class World:
         self.see_states()
         states = []
         for name, domain in sorted(self.domains.items()):
-            standing, goal = self.standings[name], self.goals.get(name)
-            has = goal.partition if goal is not None else standing.claim & self.pool
+            transition, goal = self.transitions[name], self.goals.get(name)
+            has = goal.partition if goal is not None else transition.claim & self.pool
             maximum = max(1, min(domain.maximum, domain.vcpus_maximum, len(self.pool)))
             state = DomainState(
                 name=name,
                 minimum=min(domain.minimum, maximum),
                 maximum=maximum,
                 weight=1.0,
-                demand=0 if domain.stopped_by != RUNS and not standing.ours else min(domain.demand, maximum),
+                demand=0
+                if domain.stopped_by != RUNS and not transition.suspended_by_us
+                else min(domain.demand, maximum),
                 allocation=len(has),
                 may_rest=domain.may_rest,
                 scaf_weight=domain.weight,
                 newcomer=domain.newcomer,
                 points=(),
             )
-            if goal is not None and standing.affinity is None and standing.failures > 1:
+            if goal is not None and transition.affinity is None and transition.failures > 1:
                 least = max(1, len(has))
                 state = replace(state, minimum=least, maximum=least, demand=len(has), may_rest=not has)
             states.append(state)
@@ -393,7 +395,7 @@ class World:
             self.placed = placed
 
     def place(self, decision: Decision, pool: PoolState) -> None:
-        held = {name: standing.claim for name, standing in self.standings.items()}
+        held = {name: transition.claim for name, transition in self.transitions.items()}
         target = place(self.topology, held, decision.allocations, decision.sharing)
         competition = sum(1 for one in pool.domains if one.demand) > 1
         self.goals = {
@@ -424,24 +426,24 @@ class World:
 
     def ask(self) -> bool:
         """Takes the next steps and holds them to the laws. False: there were none."""
-        before = self.standings
-        steps = next_steps(before, self.goals, self.sharing, self.now_s, TIMING, self.still)
+        before = self.transitions
+        steps = next_steps(before, self.goals, self.sharing, self.now_s, TIMING, self.memos)
         again = next_steps(before, self.goals, self.sharing, self.now_s, TIMING)
         assert steps == again, "what was still is no other than what is looked at again"
-        self.still = steps.still
-        assert steps.standings.keys() == steps.states.keys() == before.keys()
-        self.standings = dict(steps.standings)
+        self.memos = steps.memos
+        assert steps.transitions.keys() == steps.states.keys() == before.keys()
+        self.transitions = dict(steps.transitions)
         self.again_at_s = steps.again_at_s
         assert self.again_at_s > self.now_s, "it would ask again at once, for ever"
         for tell in steps.tells:
-            assert self.standings[tell.domain].told == tell.told
+            assert self.transitions[tell.domain].announced == tell.announced
             assert self.domains[tell.domain].stopped_by != US, "told while it does not run"
-            self.check_told(tell, before[tell.domain].told)
+            self.check_told(tell, before[tell.domain].announced)
             if tell.again:
                 assert self.now_s - self.last_told_s[tell.domain] >= TIMING.resend_s - 1e-6
             self.last_told_s[tell.domain] = self.now_s
-            if self.standings[tell.domain].answers:
-                self.domains[tell.domain].guest.told.append(tell.told)
+            if self.transitions[tell.domain].answers:
+                self.domains[tell.domain].guest.announced.append(tell.announced)
             self.counts["tell"] += 1
         for call in steps.calls:
             self.begin(call, before[call.domain].claim)
@@ -452,40 +454,40 @@ class World:
 
     # Calls
 
-    def begin(self, call: Call, claimed: frozenset[int]) -> None:
-        domain, standing = self.domains[call.domain], self.standings[call.domain]
+    def begin(self, call: Action, claimed: frozenset[int]) -> None:
+        domain, transition = self.domains[call.domain], self.transitions[call.domain]
         assert domain.flight is None, "a second call while one is under way"
-        assert standing.moving
+        assert transition.moving
         left: list[object] = []
         if isinstance(call, Apply):
-            known, wanted = standing.affinity, call.affinity
+            known, wanted = transition.affinity, call.affinity
             assert known is not None, "it changes what it does not know"
-            assert call.partition <= standing.claim
+            assert call.partition <= transition.claim
             if call.partition:
                 goal = self.goals[call.domain].partition
                 assert len(call.partition) <= max(1, len(goal)), "more than was decided"
                 assert wanted.reach <= call.partition
             else:
-                assert wanted.reach <= standing.ways.rest_area
+                assert wanted.reach <= transition.treatment.rest_area
             left = [vcpu for vcpu, cpus in wanted.vcpus.items() if known.vcpus.get(vcpu) != cpus]
             left += [
                 part for part in ("emulator", "iothreads", "shares") if getattr(wanted, part) != getattr(known, part)
             ]
-            changes = standing.resting == bool(call.partition) or standing.claim != call.partition
-            assert left or changes or standing.retiring, "a call that changes nothing"
+            changes = transition.resting == bool(call.partition) or transition.claim != call.partition
+            assert left or changes or transition.meant_to_rest, "a call that changes nothing"
         elif isinstance(call, Look):
             left = ["read"]
         elif isinstance(call, Suspend):
             assert self.goals[call.domain].suspended, "nobody wants it stopped"
-            assert standing.ours and not standing.frozen
+            assert transition.suspended_by_us and not transition.known_suspended
             left = ["suspend"]
         elif isinstance(call, Resume):
             goal = self.goals[call.domain]
-            assert not goal.suspended and standing.ours and not standing.frozen
-            assert standing.claim == goal.partition and standing.resting == (not goal.partition)
+            assert not goal.suspended and transition.suspended_by_us and not transition.known_suspended
+            assert transition.claim == goal.partition and transition.resting == (not goal.partition)
             left = ["resume"]
         else:
-            assert standing.vcpus != call.vcpus <= standing.vcpus_maximum
+            assert transition.vcpus != call.vcpus <= transition.vcpus_maximum
             left = ["resize"]
         domain.flight = Flight(call, left, claimed)
         self.counts[type(call).__name__] += 1
@@ -498,7 +500,7 @@ class World:
         """The next part of a call under way becomes true. False: it cannot."""
         flight = domain.flight
         assert flight is not None
-        call, standing = flight.call, self.standings[domain.name]
+        call, transition = flight.call, self.transitions[domain.name]
         part = flight.left.pop(choose(len(flight.left)))
         if isinstance(call, Apply):
             if isinstance(part, int):
@@ -520,15 +522,15 @@ class World:
             flight.said = domain.stopped_by != FAULT
             domain.stopped_by = RUNS if flight.said else FAULT
         else:
-            return self.resize(domain, call, standing, choose)
+            return self.resize(domain, call, transition, choose)
         return True
 
-    def resize(self, domain: Domain, call: Resize, standing: Standing, choose: Choose) -> bool:
+    def resize(self, domain: Domain, call: Resize, transition: TransitionState, choose: Choose) -> bool:
         """A plug may be refused in part; an unplug may come about late or never, although it was accepted."""
         goal = self.goals[domain.name].partition or self.everywhere
-        while len(domain.pins) < min(call.vcpus, domain.plug_limit) and call.vcpus > standing.vcpus:
+        while len(domain.pins) < min(call.vcpus, domain.plug_limit) and call.vcpus > transition.vcpus:
             domain.pins[len(domain.pins)] = Pinned(goal if choose(2) else self.everywhere, FOREIGN)
-        if call.vcpus < standing.vcpus and domain.unplug_works:
+        if call.vcpus < transition.vcpus and domain.unplug_works:
             while len(domain.pins) > call.vcpus:
                 del domain.pins[max(domain.pins)]
         return len(domain.pins) >= call.vcpus
@@ -542,28 +544,28 @@ class World:
                 self.fail(domain)
                 return
         domain.flight = None
-        call, standing = flight.call, self.standings[domain.name]
+        call, transition = flight.call, self.transitions[domain.name]
         if isinstance(call, Look):
             assert flight.read is not None
-            self.standings[domain.name] = looked(standing, *flight.read)
+            self.transitions[domain.name] = on_read(transition, *flight.read)
             for pinned in flight.shown:
                 pinned.origin = SEEN
             if flight.shown:
                 self.excuse(domain.name)
         elif isinstance(call, Suspend) and not flight.said and not call.again:
-            self.standings[domain.name] = failed(replace(standing, ours=False), call, self.now_s)
+            self.transitions[domain.name] = on_failed(replace(transition, suspended_by_us=False), call, self.now_s)
         elif isinstance(call, Suspend):
-            self.standings[domain.name] = suspended(standing)
-            domain.woken = domain.stopped_by == RUNS
+            self.transitions[domain.name] = on_suspended(transition)
+            domain.on_external_resume = domain.stopped_by == RUNS
         elif isinstance(call, Resume):
-            self.standings[domain.name] = resumed(standing, self.now_s)
-            domain.doubtful = domain.woken = False
+            self.transitions[domain.name] = on_resumed(transition, self.now_s)
+            domain.doubtful = domain.on_external_resume = False
         else:
             if isinstance(call, Apply):
                 for vcpu, pinned in domain.pins.items():
                     if pinned.origin != FOREIGN and call.affinity.vcpus.get(vcpu) == pinned.cpus:
                         pinned.origin = PARTITION if call.partition else REST
-            self.standings[domain.name] = finished(standing, call)
+            self.transitions[domain.name] = on_done(transition, call)
             self.leaving_since_s.pop(domain.name, None)
 
     def fail(self, domain: Domain) -> None:
@@ -572,33 +574,33 @@ class World:
         assert flight is not None
         domain.flight = None
         domain.doubtful |= isinstance(flight.call, Suspend)
-        self.standings[domain.name] = failed(self.standings[domain.name], flight.call, self.now_s)
+        self.transitions[domain.name] = on_failed(self.transitions[domain.name], flight.call, self.now_s)
         self.counts["failed"] += 1
 
     # Laws
 
     def pairs(self) -> list[frozenset[str]]:
         """Pairs of domains whose claims overlap."""
-        names = sorted(self.standings)
+        names = sorted(self.transitions)
         return [
             frozenset({one, other})
             for place, one in enumerate(names)
             for other in names[place + 1 :]
-            if self.standings[one].claim & self.standings[other].claim
+            if self.transitions[one].claim & self.transitions[other].claim
         ]
 
     def excuse(self, name: str) -> None:
         """What was found of a domain, or what somebody else did to it, may overlap until it is put right."""
         self.excused |= {pair for pair in self.pairs() if name in pair}
 
-    def nowhere_to_wait(self, before: dict[str, Standing]) -> Callable[[], frozenset[str]]:
+    def nowhere_to_wait(self, before: dict[str, TransitionState]) -> Callable[[], frozenset[str]]:
         """Which domains may overlap for want of a free pCPU, by the plan from what was claimed *before*."""
 
         @cache
         def overlapping() -> frozenset[str]:
             targets = {name: goal.partition for name, goal in self.goals.items()}
             claims = {
-                name: one.claim & targets[name] if one.frozen and not one.moving else one.claim
+                name: one.claim & targets[name] if one.known_suspended and not one.moving else one.claim
                 for name, one in before.items()
             }
             return plan(claims, targets, self.sharing).overlapping
@@ -618,53 +620,61 @@ class World:
     def check_truth(self) -> None:
         """Nobody computes outside its claim, but for what is at rest, and what nobody can know of yet."""
         for name, domain in self.domains.items():
-            standing = self.standings[name]
-            assert standing.moving == (domain.flight is not None)
-            assert standing.claim or standing.resting or standing.retiring or standing.frozen
-            assert domain.stopped_by != US or standing.ours, f"{name} is suspended, and nobody will resume it"
-            if standing.frozen:
-                assert standing.ours and (domain.stopped_by != RUNS or domain.woken), (
+            transition = self.transitions[name]
+            assert transition.moving == (domain.flight is not None)
+            assert transition.claim or transition.resting or transition.meant_to_rest or transition.known_suspended
+            assert domain.stopped_by != US or transition.suspended_by_us, (
+                f"{name} is suspended, and nobody will resume it"
+            )
+            if transition.known_suspended:
+                assert transition.suspended_by_us and (domain.stopped_by != RUNS or domain.on_external_resume), (
                     f"{name} is said to stand and runs"
                 )
             else:
-                assert not standing.dormant
-            at_rest = standing.resting or standing.retiring
+                assert not transition.latent_claim
+            at_rest = transition.resting or transition.meant_to_rest
             for vcpu, pinned in domain.pins.items():
-                its_rest = pinned.origin in (REST, SEEN) or pinned.cpus == standing.ways.rest_area
+                its_rest = pinned.origin in (REST, SEEN) or pinned.cpus == transition.treatment.rest_area
                 if pinned.origin == FOREIGN or (at_rest and its_rest):
                     continue
-                assert pinned.cpus <= standing.claim | standing.dormant, (
+                assert pinned.cpus <= transition.claim | transition.latent_claim, (
                     f"vCPU {vcpu} of {name} runs where it claims nothing"
                 )
 
-    def check_told(self, tell: Tell, before: Told | None) -> None:
+    def check_told(self, tell: Tell, before: AnnouncedSize | None) -> None:
         """A guest hears of more only where its pins are there already."""
         domain = self.domains[tell.domain]
         most = before.cpus if before else 0
-        had = self.standings[tell.domain].claim if domain.flight is None else domain.flight.claimed
+        had = self.transitions[tell.domain].claim if domain.flight is None else domain.flight.claimed
         most = max(most, len(had))
-        assert tell.told.cpus <= most, "told of more before its pins are there"
+        assert tell.announced.cpus <= most, "told of more before its pins are there"
 
     def check_deadlines(self, states: Mapping[str, State], overlapping: Callable[[], frozenset[str]]) -> None:
         """Whoever has had a pCPU to leave for as long as a guest is waited for is being moved off it."""
-        for name, standing in self.standings.items():
+        for name, transition in self.transitions.items():
             goal = self.goals[name].partition
-            late = standing.claim - goal
-            if not late or standing.claim.isdisjoint(goal) or states[name] == State.UNKNOWN or name in overlapping():
+            late = transition.claim - goal
+            if not late or transition.claim.isdisjoint(goal) or states[name] == State.UNKNOWN or name in overlapping():
                 self.leaving_since_s.pop(name, None)
                 continue
             since_s = self.leaving_since_s.setdefault(name, self.now_s)
             if self.now_s - since_s >= TIMING.deadline_s:
-                assert standing.moving or self.now_s < standing.retry_at_s, f"{name} is not contained in time"
-            elif not standing.moving:
-                assert self.again_at_s <= max(since_s + TIMING.deadline_s, standing.retry_at_s), "nobody will see to it"
-        for name, standing in self.standings.items():
-            if self.goals[name].suspended and not standing.frozen and states[name] != State.UNKNOWN:
-                assert standing.moving or self.now_s < standing.retry_at_s, f"nobody suspends {name}"
-                assert standing.moving or self.again_at_s <= standing.retry_at_s
-            told = standing.told is not None and standing.answers and not standing.acknowledged
-            if told and not standing.moving and states[name] in (State.RESTING, State.COOPERATING, State.CONTAINED):
-                assert self.again_at_s <= standing.sent_at_s + TIMING.resend_s, f"nobody will tell {name} again"
+                assert transition.moving or self.now_s < transition.retry_at_s, f"{name} is not contained in time"
+            elif not transition.moving:
+                assert self.again_at_s <= max(since_s + TIMING.deadline_s, transition.retry_at_s), (
+                    "nobody will see to it"
+                )
+        for name, transition in self.transitions.items():
+            if self.goals[name].suspended and not transition.known_suspended and states[name] != State.UNKNOWN:
+                assert transition.moving or self.now_s < transition.retry_at_s, f"nobody suspends {name}"
+                assert transition.moving or self.again_at_s <= transition.retry_at_s
+            announced = transition.announced is not None and transition.answers and not transition.acknowledged
+            if (
+                announced
+                and not transition.moving
+                and states[name] in (State.RESTING, State.COOPERATING, State.CONTAINED)
+            ):
+                assert self.again_at_s <= transition.sent_at_s + TIMING.resend_s, f"nobody will tell {name} again"
 
     # All is well from here on
 
@@ -686,7 +696,7 @@ class World:
             if decide_again and self.now_s < in_time_s - chain_s:
                 self.decide()
             elif any(
-                self.goals[name].suspended and domain.stopped_by != RUNS and not self.standings[name].ours
+                self.goals[name].suspended and domain.stopped_by != RUNS and not self.transitions[name].suspended_by_us
                 for name, domain in self.domains.items()
             ):
                 self.decide()  # as the next look would: it has no demand
@@ -700,7 +710,7 @@ class World:
             heard = [
                 domain
                 for domain in self.domains.values()
-                if domain.guest.manner == "good" and domain.guest.told and domain.stopped_by != US
+                if domain.guest.manner == "good" and domain.guest.announced and domain.stopped_by != US
             ]
             for domain in flying:
                 self.succeed(domain, choose)
@@ -720,23 +730,23 @@ class World:
         assert busy_at_s.get("call", 0.0) < quiet_s, "calls go on and on"
         for name, domain in self.domains.items():
             if domain.guest.manner == "good" and not self.goals[name].suspended:
-                assert self.standings[name].acknowledged
+                assert self.transitions[name].acknowledged
             if domain.guest.manner == "gone":
                 assert self.last_told_s.get(name, 0.0) < quiet_s
 
     def check_reached(self) -> None:
         for name, domain in self.domains.items():
-            standing, goal = self.standings[name], self.goals[name]
-            assert standing.claim == goal.partition, f"{name} has not come to its goal"
-            assert standing.ours == standing.frozen == goal.suspended
-            assert domain.stopped_by != RUNS or not standing.frozen
+            transition, goal = self.transitions[name], self.goals[name]
+            assert transition.claim == goal.partition, f"{name} has not come to its goal"
+            assert transition.suspended_by_us == transition.known_suspended == goal.suspended
+            assert domain.stopped_by != RUNS or not transition.known_suspended
             if goal.suspended:
                 continue
-            assert domain.stopped_by != US and standing.resting == (not goal.partition)
-            assert standing.failures == 0 or domain.flight is not None or self.now_s < standing.retry_at_s
-            where = goal.partition or standing.ways.rest_area
-            if standing.affinity is not None and standing.vcpus == len(domain.pins) and domain.flight is None:
-                assert domain.affinity() == standing.affinity
+            assert domain.stopped_by != US and transition.resting == (not goal.partition)
+            assert transition.failures == 0 or domain.flight is not None or self.now_s < transition.retry_at_s
+            where = goal.partition or transition.treatment.rest_area
+            if transition.affinity is not None and transition.vcpus == len(domain.pins) and domain.flight is None:
+                assert domain.affinity() == transition.affinity
                 assert domain.affinity().reach <= where
 
 

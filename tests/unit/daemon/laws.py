@@ -44,7 +44,7 @@ class Laws:
                 continue
             for other, key in self._world.keys.items():
                 domain = self._world.daemon.managed.get(key)
-                if other == name or domain is None or domain.standing is None or not domain.standing.placed:
+                if other == name or domain is None or domain.transition is None or not domain.transition.placed:
                     continue
                 theirs = self._world.reach(other) - self._world.daemon.reserve
                 if not mine.isdisjoint(theirs):  # raised here, it would be an error of the call that pins
@@ -73,6 +73,6 @@ class Laws:
 
     def _settled(self, name: str) -> frozenset[int]:
         domain = self._world.daemon.managed.get(self._world.keys[name])
-        if domain is None or domain.standing is None or domain.standing.moving or domain.state != "cooperating":
+        if domain is None or domain.transition is None or domain.transition.moving or domain.state != "cooperating":
             return frozenset()
         return domain.held

@@ -31,7 +31,7 @@ async def good_wakes(world: World) -> None:
     world.computes("good")
     looks = await world.until(lambda: len(world.held("good")) >= 4 and world.domain("good").state == "cooperating", 8)
     assert looks >= 0, (world.domain("good").state, world.held("good"))
-    if world.domain("evil").listed and world.domain("evil").standing.placed:  # else it may be anywhere
+    if world.domain("evil").listed and world.domain("evil").transition.placed:  # else it may be anywhere
         assert world.held("good").isdisjoint(world.held("evil")) and world.reach("good") <= world.held("good")
 
 
@@ -157,10 +157,10 @@ def test_steps_that_raise_for_one_domain_are_taken_for_the_others(monkeypatch, b
 def test_a_step_that_cannot_be_worked_out_for_one_domain_is_for_the_others(monkeypatch):
     real = loop.next_steps
 
-    def next_steps(standings, goals, *rest):
-        if "evil" in standings and not standings["evil"].moving:
+    def next_steps(transitions, goals, *rest):
+        if "evil" in transitions and not transitions["evil"].moving:
             raise ZeroDivisionError("nobody has thought of this")
-        return real(standings, goals, *rest)
+        return real(transitions, goals, *rest)
 
     async def work(world):
         await asyncio.sleep(0.5)

@@ -170,7 +170,7 @@ class Shown:
     name: str = "a"
     state: str = "cooperating"
     unmanaged_why: str = ""
-    ours: bool = False
+    suspended_by_us: bool = False
     held: frozenset[int] = frozenset({0, 2})
     inferred: Inferred = field(default_factory=lambda: Inferred(demand=2, busy_cpus=1.23456))
     seen: DomainSeen = field(
@@ -191,9 +191,9 @@ def test_the_status_of_a_domain() -> None:
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(AgentLink, "condition", "stale")
         assert domain_status(Shown(link=link)).agent == "stale"
-        assert domain_status(Shown(link=link, ours=True)).agent == "connected", "it cannot speak"
+        assert domain_status(Shown(link=link, suspended_by_us=True)).agent == "connected", "it cannot speak"
         patched.setattr(AgentLink, "condition", "deaf")
-        assert domain_status(Shown(link=link, ours=True)).agent == "deaf", "that is another matter"
+        assert domain_status(Shown(link=link, suspended_by_us=True)).agent == "deaf", "that is another matter"
     resting = domain_status(Shown(state="resting", held=frozenset()))
     assert (resting.partition, resting.allocation) == ("", 0), "none is not the same as not known"
 

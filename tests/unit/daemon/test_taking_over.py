@@ -225,8 +225,8 @@ def test_who_came_back_with_pins_of_vscaf_is_waited_for() -> None:
     """It computes where it is pinned, so a call on it that fails once lets nobody in there."""
     pins, everywhere = frozenset({2, 3}), NUMBERS
     for was, placed in ((pins, True), (everywhere, False)):
-        standing = adopted(was, booted=False, started_ns=2, entry_started_ns=1).standing
-        assert standing is not None and standing.placed is placed
+        transition = adopted(was, booted=False, started_ns=2, entry_started_ns=1).transition
+        assert transition is not None and transition.placed is placed
 
 
 class Counted(Host):

@@ -6,7 +6,7 @@ from dataclasses import replace
 from daemon_world import Agent
 from vscaf.config import Config, PolicyConfig
 from vscaf.core.model.trust import DISTRUSTED_PERIODS, TRUSTED_PERIODS
-from vscaf.core.reconcile.state import Affinity, Standing
+from vscaf.core.reconcile.state import Affinity, TransitionState
 from vscaf.core.reconcile.steps import Goal
 from vscaf.domains.bounds import DomainRules
 from vscaf.domains.domain import ManagedDomain
@@ -57,10 +57,12 @@ def test_which_vcpus_are_online_is_unknown_while_it_is_unknown_which_are_plugged
     where = frozenset({0})
     read = Affinity({0: where, 2: where}, where)
     rests = frozenset[int]()
-    ways = HostPool(Config(pool="0", domains={}), CPUS).ways(one.rules, DomainSettings(2, {}, where, None), False)
-    one.standing = Standing("a", 2, 4, ways, rests, read)
+    treatment = HostPool(Config(pool="0", domains={}), CPUS).treatment(
+        one.rules, DomainSettings(2, {}, where, None), False
+    )
+    one.transition = TransitionState("a", 2, 4, treatment, rests, read)
     assert one.online_vcpus() == (0, 2)
-    one.standing = replace(one.standing, affinity=None)
+    one.transition = replace(one.transition, affinity=None)
     assert one.online_vcpus() is None
 
 
@@ -82,10 +84,10 @@ def test_who_may_have_been_suspended_may_compute_where_it_is_pinned() -> None:
         await one.adopt(entry, None, HostPool(config, cpus))
         return one
 
-    rests = asyncio.run(adopted(suspended=False)).standing
-    assert rests is not None and rests.ways.rest_area == numbers and rests.resting and not rests.ours
-    suspended = asyncio.run(adopted(suspended=True)).standing
-    assert suspended is not None and suspended.claim == numbers and suspended.ours and not suspended.resting
+    rests = asyncio.run(adopted(suspended=False)).transition
+    assert rests is not None and rests.treatment.rest_area == numbers and rests.resting and not rests.suspended_by_us
+    suspended = asyncio.run(adopted(suspended=True)).transition
+    assert suspended is not None and suspended.claim == numbers and suspended.suspended_by_us and not suspended.resting
 
 
 def test_who_was_suspended_as_it_was_found_is_only_itself_when_it_comes_back_paused() -> None:
@@ -101,11 +103,11 @@ def test_who_was_suspended_as_it_was_found_is_only_itself_when_it_comes_back_pau
         (seen,) = await host.observe()
         before = ManagedDomain(seen, DomainRules(), host, None)
         await before.adopt(None, None, pool)
-        assert before.standing is not None and before.standing.affinity is not None
+        assert before.transition is not None and before.transition.affinity is not None
         if pinned:
-            there = replace(before.standing.affinity, vcpus=dict.fromkeys(range(2), frozenset({0})))
-            before.standing = replace(before.standing, affinity=there)
-        before.standing = replace(before.standing, ours=True)
+            there = replace(before.transition.affinity, vcpus=dict.fromkeys(range(2), frozenset({0})))
+            before.transition = replace(before.transition, affinity=there)
+        before.transition = replace(before.transition, suspended_by_us=True)
         before.goal = Goal(frozenset(), 2, competition=True, suspended=True)
         entry = before.entry()
         assert entry.suspended and entry.reach == ([0] if pinned else [])
@@ -121,6 +123,8 @@ def test_who_was_suspended_as_it_was_found_is_only_itself_when_it_comes_back_pau
 
     for pinned in (False, True):
         anew = asyncio.run(next_run(RunState.RUNNING, pinned=pinned))
-        assert anew.found is not None and set(anew.found.vcpu_pins.values()) == {numbers} and not anew.ours
+        assert anew.found is not None and set(anew.found.vcpu_pins.values()) == {numbers} and not anew.suspended_by_us
         back = asyncio.run(next_run(RunState.PAUSED, pinned=pinned))
-        assert back.found is not None and back.found.vcpu_pins == {0: frozenset({1}), 1: numbers} and back.ours
+        assert (
+            back.found is not None and back.found.vcpu_pins == {0: frozenset({1}), 1: numbers} and back.suspended_by_us
+        )

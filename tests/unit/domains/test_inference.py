@@ -9,7 +9,7 @@ import pytest
 from vscaf import clock
 from vscaf.agentlink.link import AgentLink
 from vscaf.agentlink.messages import Report, ReportedPoint, ReportedProcess
-from vscaf.core.reconcile.state import Affinity, Standing, Ways
+from vscaf.core.reconcile.state import Affinity, TransitionState, Treatment
 from vscaf.domains.bounds import DomainRules
 from vscaf.domains.domain import ManagedDomain
 from vscaf.domains.inference import infer
@@ -43,13 +43,13 @@ class Watched:
     def claim(self, cpus: int) -> None:
         held = frozenset(range(cpus))
         pins = dict.fromkeys(range(CPUS), held)
-        self.domain.standing = Standing(
-            "a", CPUS, CPUS, Ways(held, None, None, held, CPUS), held, Affinity(pins, held), resting=not held
+        self.domain.transition = TransitionState(
+            "a", CPUS, CPUS, Treatment(held, None, None, held, CPUS), held, Affinity(pins, held), resting=not held
         )
 
     def suspend(self, stands: bool) -> None:
-        assert self.domain.standing is not None
-        self.domain.standing = replace(self.domain.standing, ours=stands, frozen=stands)
+        assert self.domain.transition is not None
+        self.domain.transition = replace(self.domain.transition, suspended_by_us=stands, known_suspended=stands)
         self.domain.seen = replace(self.domain.seen, state=RunState.PAUSED if stands else RunState.RUNNING)
 
     def look(self, demand: int, busy: float, periods: int = 1, processes: Sequence[ReportedProcess] = ()) -> None:
@@ -190,7 +190,7 @@ def test_a_domain_that_vscaf_has_suspended_wants_what_it_wanted() -> None:
     watched = Watched()
     watched.claim(CPUS)
     watched.look(demand=3, busy=2.9, periods=8)
-    assert (watched.domain.inferred.demand, watched.domain.standing is not None) == (3, True)
+    assert (watched.domain.inferred.demand, watched.domain.transition is not None) == (3, True)
     sight = watched.domain.inferred.sight
     watched.suspend(True)
     watched.look(demand=3, busy=0.0, periods=40)
@@ -217,19 +217,19 @@ def test_silence_while_suspended_is_not_held_against_an_agent(monkeypatch: pytes
     watched.claim(CPUS)
     watched.look(demand=3, busy=2.9)
     link, domain = watched.domain.link, watched.domain
-    assert link is not None and domain.standing is not None
+    assert link is not None and domain.transition is not None
     monkeypatch.setattr(AgentLink, "connected", True)
     domain.hear()
-    assert domain.standing.answers
+    assert domain.transition.answers
     link.report_at_s = START_S - 60.0
     watched.suspend(True)
     domain.hear()
-    assert domain.standing.answers and domain.silence_s() == 0.0, "it cannot speak"
+    assert domain.transition.answers and domain.silence_s() == 0.0, "it cannot speak"
     watched.suspend(False)
     domain.switched_at_s = START_S
     domain.hear()
-    assert domain.standing.answers and domain.silence_s() < 1.0, "it has not had the time to"
+    assert domain.transition.answers and domain.silence_s() < 1.0, "it has not had the time to"
     assert domain.agent_demand() == 3
     domain.switched_at_s = START_S - 10.0
     domain.hear()
-    assert not domain.standing.answers and domain.agent_demand() is None
+    assert not domain.transition.answers and domain.agent_demand() is None

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from vscaf import clock
 from vscaf.agentlink.link import AgentLink
 from vscaf.agentlink.messages import Report
-from vscaf.core.reconcile.state import Affinity, Standing, Ways
+from vscaf.core.reconcile.state import Affinity, TransitionState, Treatment
 from vscaf.core.reconcile.steps import Goal
 from vscaf.domains.bounds import DomainRules
 from vscaf.domains.domain import ManagedDomain
@@ -45,8 +45,8 @@ class History:
     def _allocate(self, cpus: int) -> None:
         held = frozenset(range(cpus))
         affinity = Affinity(dict.fromkeys(range(CPUS), held or NUMBERS), NUMBERS)
-        ways = Ways(NUMBERS, None, None, NUMBERS, CPUS)
-        self.domain.standing = Standing("a", CPUS, CPUS, ways, held, affinity, resting=not held)
+        treatment = Treatment(NUMBERS, None, None, NUMBERS, CPUS)
+        self.domain.transition = TransitionState("a", CPUS, CPUS, treatment, held, affinity, resting=not held)
         self.domain.goal = Goal(held, CPUS, competition=True)
 
     def look(self, now_s: float) -> int:

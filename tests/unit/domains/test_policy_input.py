@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 from vscaf.config import Config
-from vscaf.core.reconcile.state import Affinity, Standing, Ways
+from vscaf.core.reconcile.state import Affinity, TransitionState, Treatment
 from vscaf.core.reconcile.steps import Goal
 from vscaf.domains.bounds import DomainRules
 from vscaf.domains.domain import ManagedDomain
@@ -25,7 +25,7 @@ def domain() -> ManagedDomain:
     made.maximum, made.inferred.demand, made.inferred.newcomer_since_s = 4, 4, 10.0
     held = frozenset({0, 1})
     made.goal = Goal(held, 4, competition=False)
-    made.standing = Standing("a", 4, 4, Ways(held, None, None, held, 4), held, Affinity({}, held))
+    made.transition = TransitionState("a", 4, 4, Treatment(held, None, None, held, 4), held, Affinity({}, held))
     return made
 
 
@@ -39,7 +39,7 @@ def test_who_has_just_begun_is_a_newcomer(domain: ManagedDomain) -> None:
 
 
 def test_of_whom_nobody_knows_where_it_runs_nothing_is_taken_or_added(domain: ManagedDomain) -> None:
-    assert domain.standing is not None
-    domain.standing = replace(domain.standing, affinity=None, failures=2)
+    assert domain.transition is not None
+    domain.transition = replace(domain.transition, affinity=None, failures=2)
     (shown,) = shown_pool(HostPool(Config(pool="0-3"), CPUS), [domain], 2.0, 60.0).domains
     assert (shown.minimum, shown.maximum, shown.demand, shown.may_rest) == (2, 2, 2, False)

@@ -116,10 +116,10 @@ def found(pins: dict[str, set[int]], claims: dict[str, set[int]], sharing: froze
             key = host.start(name, 1)
             await host.pin_vcpus(key, {0: frozenset(cpus)})
             host.compute(key, {0: 1.0})
-            standing = SimpleNamespace(moving=False)
+            transition = SimpleNamespace(moving=False)
             seen = SimpleNamespace(key=key)
             managed[key] = SimpleNamespace(
-                name=name, state="contained", standing=standing, seen=seen, held=frozenset(claims[name])
+                name=name, state="contained", transition=transition, seen=seen, held=frozenset(claims[name])
             )
         laws.managed = lambda: managed
         laws.sharing = lambda: sharing

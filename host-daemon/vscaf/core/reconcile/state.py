@@ -1,10 +1,10 @@
-"""What is known of one domain's way to its partition, and what a call on it that ended adds to that.
+"""The state of one domain's transition to its partition, and how the outcome of a call changes that state.
 
-The calls themselves (`Apply`, `Look`, `Resize`, `Suspend`, `Resume`) are plain values: `core.transition` says which to
-make, and whoever makes them brings what came of it back by `finished`, `looked`, `suspended`, `resumed` or `failed`.
+The calls (`Apply`, `Look`, `Resize`, `Suspend`, `Resume`) are plain values. steps.py says which calls to make. Whoever
+makes them reports the outcome with `on_done`, `on_read`, `on_suspended`, `on_resumed` or `on_failed`.
 
-A domain that vscaf has suspended computes nowhere, so it claims nothing: what it would compute on if somebody resumed
-it is kept as `dormant`, and becomes its claim again the moment that somebody does.
+A suspended domain computes nowhere, so it claims nothing. The pCPUs that it would compute on if somebody resumed it are
+its `latent_claim`. They become its claim the moment that somebody resumes it.
 """
 
 from collections.abc import Mapping
@@ -36,8 +36,8 @@ class Affinity:
 
 
 @dataclass(frozen=True, slots=True)
-class Ways:
-    """How a domain is treated, by configuration and by what was found.
+class Treatment:
+    """How a domain is treated. The configuration and what was found say so.
 
     rest_area: pCPUs that its vCPUs float over while it rests. rest_shares, shares: its weight then and otherwise.
     emulator_area: pCPUs of its emulator and I/O threads; empty: its partition. unplug: whether a vCPU that has been of
@@ -54,8 +54,8 @@ class Ways:
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
-    """What the guest was told last. limit: the most pCPUs that may ever come. competition: others want pCPUs."""
+class AnnouncedSize:
+    """The size that the guest was told. limit: the most pCPUs that may ever come. competition: others want pCPUs."""
 
     cpus: int
     limit: int
@@ -63,53 +63,60 @@ class Told:
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
-    """One domain, as far as is known.
-
-    claim: see core/reconcile/steps.py; empty only while it rests or is frozen. affinity: as last read or set; None:
-    unknown, and to be read before anything else. vcpus, vcpus_maximum: plugged now, and at most. moving: a call is
-    under way; nothing is begun before it has ended. onto: the partition that this call brings it to, where it claims
-    another now. answers: an agent is there and reports. acknowledged: it has confirmed what it was told last. online:
-    the guest's CPUs as its agent says. told_at_s, sent_at_s: when it was told that first, and when last.
-    leaving_since_s: since when it has had pCPUs to leave. retiring: it was meant to rest and has had no partition
-    since, so that vCPUs which are at rest already claim nothing new. failures: in a row, so that no call is begun
-    before retry_at_s. vcpus_refused: a number of vCPUs that was asked for and has not come about. unused_since_s:
-    since when it has had more vCPUs than its partition has pCPUs. ours: vscaf has begun to suspend it and has not seen
-    it resumed since, so that it is for vscaf to resume. frozen: it is ours and was seen paused, and no call has been
-    begun to let it run. dormant: while it is frozen, the pCPUs beside its claim that its vCPUs are pinned to for all
-    that is known. guest: the CPUs as the guest is shown them, None: each vCPU is a core. last_cpu: the pCPU of its
-    partition that each vCPU last had to itself. placed: its threads were brought somewhere by vscaf once; until then
-    they are where they were found, at the time found_at_s.
-    """
+class TransitionState:
+    """What is known of one domain. steps.py says what a claim is."""
 
     name: str
     vcpus: int
+    """vCPUs that are plugged now."""
     vcpus_maximum: int
-    ways: Ways
+    treatment: Treatment
     claim: frozenset[int]
+    """Empty only while it rests, or while it is suspended."""
     affinity: Affinity | None
+    """As last read or set. None: unknown. It is then read before anything else is done."""
     resting: bool = False
     moving: bool = False
-    onto: frozenset[int] | None = None
+    """A call is under way. No other call is begun before it has ended."""
+    moving_to: frozenset[int] | None = None
+    """The partition that this call brings it to, where that differs from the partition that it claims."""
     answers: bool = False
+    """An agent is there and reports."""
     acknowledged: bool = False
+    """The agent has confirmed the size that was announced last."""
     online: tuple[int, ...] | None = None
-    told: Told | None = None
-    told_at_s: float = float("-inf")
+    """The guest's CPUs that are online, as its agent reports."""
+    announced: AnnouncedSize | None = None
+    announced_at_s: float = float("-inf")
+    """When that size was announced first."""
     sent_at_s: float = float("-inf")
+    """When that size was announced last."""
     leaving_since_s: float | None = None
-    retiring: bool = False
+    """Since when it has had pCPUs to leave."""
+    meant_to_rest: bool = False
+    """It was meant to rest, and has had no partition since. vCPUs that are at rest already claim nothing new."""
     failures: int = 0
+    """Failed calls in a row."""
     retry_at_s: float = float("-inf")
+    """No call is begun before this time."""
     vcpus_refused: int | None = None
+    """A number of vCPUs that was asked for and that has not come about."""
     unused_since_s: float | None = None
-    ours: bool = False
-    frozen: bool = False
-    dormant: frozenset[int] = frozenset()
+    """Since when it has had more vCPUs than its partition has pCPUs."""
+    suspended_by_us: bool = False
+    """vscaf has begun to suspend it, and has not seen it resumed since. So vscaf has to resume it."""
+    known_suspended: bool = False
+    """It is suspended_by_us and was seen paused. No call to resume it has been begun since."""
+    latent_claim: frozenset[int] = frozenset()
+    """While it is known_suspended: the pCPUs beside its claim that its vCPUs are pinned to, as far as is known."""
     guest: GuestTopology | None = None
+    """The CPUs as the guest is shown them. None: each vCPU is a core."""
     last_cpu: Mapping[int, int] = field(default_factory=dict)
+    """The pCPU of its partition that each vCPU last had to itself."""
     placed: bool = True
+    """vscaf has brought its threads to some partition once. Until then they are where they were found."""
     found_at_s: float = float("-inf")
+    """When it was found there."""
 
     @property
     def lost(self) -> bool:
@@ -161,129 +168,139 @@ class Resume:
     domain: str
 
 
-Call = Apply | Look | Resize | Suspend | Resume
+Action = Apply | Look | Resize | Suspend | Resume
 
 
-def left_behind(standing: Standing) -> Standing:
-    """What is known of a domain that an earlier daemon meant to rest. It may not have come to that, or not wholly.
+def on_found_meant_to_rest(transition: TransitionState) -> TransitionState:
+    """The state of a domain that an earlier daemon meant to rest. It may not have come to that, or not wholly.
 
     A vCPU with other pins than those at rest computes on them for all that is known, so they are claimed.
     """
-    assert standing.affinity is not None  # it was read just now
-    pins = standing.affinity.vcpus.values()
-    astray = frozenset[int]().union(*(cpus for cpus in pins if cpus != standing.ways.rest_area))
-    return replace(standing, claim=astray, resting=not astray, retiring=True)
+    assert transition.affinity is not None  # it was read just now
+    pins = transition.affinity.vcpus.values()
+    astray = frozenset[int]().union(*(cpus for cpus in pins if cpus != transition.treatment.rest_area))
+    return replace(transition, claim=astray, resting=not astray, meant_to_rest=True)
 
 
-def finished(standing: Standing, call: Apply | Resize) -> Standing:
-    """What is known after *call* succeeded. A resize is followed by a look: how many vCPUs came of it is read."""
-    standing = replace(standing, moving=False, onto=None, failures=0, retry_at_s=float("-inf"))
+def on_done(transition: TransitionState, call: Apply | Resize) -> TransitionState:
+    """The state after *call* succeeded. After a resize, a look reads how many vCPUs there are."""
+    transition = replace(transition, moving=False, moving_to=None, failures=0, retry_at_s=float("-inf"))
     if isinstance(call, Resize):
         # An unplug that libvirt has begun may never complete: asked for once, until a look shows that it came about.
-        return replace(standing, affinity=None, vcpus_refused=call.vcpus)
+        return replace(transition, affinity=None, vcpus_refused=call.vcpus)
     return replace(
-        standing,
+        transition,
         claim=call.partition,
         affinity=call.affinity,
         resting=not call.partition,
-        retiring=False,
+        meant_to_rest=False,
         leaving_since_s=None,
-        dormant=frozenset(),
-        last_cpu=_last_cpu(standing, call),
+        latent_claim=frozenset(),
+        last_cpu=_last_cpu(transition, call),
         placed=True,
     )
 
 
-def _last_cpu(standing: Standing, call: Apply) -> Mapping[int, int]:
+def _last_cpu(transition: TransitionState, call: Apply) -> Mapping[int, int]:
     """Where each vCPU last had a pCPU to itself, once *call* is done. Where it rests does not count."""
-    known = dict(standing.last_cpu)
-    if standing.affinity is not None and not standing.resting:
-        known.update(pinned_alone(standing.affinity.vcpus))
+    known = dict(transition.last_cpu)
+    if transition.affinity is not None and not transition.resting:
+        known.update(pinned_alone(transition.affinity.vcpus))
     if call.partition:
         known.update(pinned_alone(call.affinity.vcpus))
     return known
 
 
-def suspended(standing: Standing) -> Standing:
-    """What is known after a Suspend, once the domain was seen paused and no other pause can be meant."""
-    return relinquished(
+def on_suspended(transition: TransitionState) -> TransitionState:
+    """The state after a Suspend, once the domain was seen paused and no other pause can be meant."""
+    return narrowed(
         replace(
-            standing,
+            transition,
             moving=False,
-            onto=None,
+            moving_to=None,
             failures=0,
             retry_at_s=float("-inf"),
             leaving_since_s=None,
-            ours=True,
-            frozen=True,
+            suspended_by_us=True,
+            known_suspended=True,
         ),
         frozenset(),
     )
 
 
-def relinquished(standing: Standing, keep: frozenset[int]) -> Standing:
-    """A frozen domain that claims *keep* at most: it runs nowhere, so it has left the rest."""
-    return replace(standing, claim=standing.claim & keep, dormant=standing.dormant | (standing.claim - keep))
-
-
-def resumed(standing: Standing, now_s: float) -> Standing:
-    """What is known after a Resume: the domain runs, or it is paused for a reason that is not vscaf's.
-
-    Its guest could not answer before, so what it was told counts as told now.
-    """
-    return replace(standing, moving=False, onto=None, failures=0, retry_at_s=float("-inf"), ours=False, told_at_s=now_s)
-
-
-def woken(standing: Standing) -> Standing:
-    """What is known once a frozen domain was seen to run: somebody else has resumed it, and it computes."""
-    claim = standing.claim | standing.dormant
-    return replace(standing, ours=False, frozen=False, claim=claim, dormant=frozenset())
-
-
-def looked(standing: Standing, vcpus: int, affinity: Affinity) -> Standing:
-    """What is known after a look: *affinity*, with the pins of all *vcpus*.
-
-    Who rests, or was on its way to, may run on its rest area without claiming it: it claims nothing new.
-    """
-    at_rest = standing.resting or standing.retiring
-    if standing.frozen:
-        astray = affinity.reach & standing.dormant if at_rest else affinity.reach
-        claim, dormant = standing.claim, astray - standing.claim
-    else:
-        claim, dormant = affinity.reach & standing.claim if at_rest else affinity.reach, frozenset[int]()
-    came_about = vcpus == standing.vcpus_refused or vcpus != standing.vcpus
+def narrowed(transition: TransitionState, keep: frozenset[int]) -> TransitionState:
+    """The state of a suspended domain that claims *keep* at most. It runs nowhere, so it has left the rest."""
     return replace(
-        standing,
-        moving=False,
-        onto=None,
-        vcpus=vcpus,
-        affinity=affinity,
-        claim=claim,
-        dormant=dormant,
-        vcpus_refused=None if came_about else standing.vcpus_refused,
+        transition, claim=transition.claim & keep, latent_claim=transition.latent_claim | (transition.claim - keep)
     )
 
 
-def failed(standing: Standing, call: Call, now_s: float) -> Standing:
-    """What is known after *call* failed: nothing of what it was to change, which may be done, in part or not at all.
+def on_resumed(transition: TransitionState, now_s: float) -> TransitionState:
+    """The state after a Resume: the domain runs, or it is paused for a reason that is not vscaf's.
+
+    Its guest could not answer before, so the announced size counts as announced now.
+    """
+    return replace(
+        transition,
+        moving=False,
+        moving_to=None,
+        failures=0,
+        retry_at_s=float("-inf"),
+        suspended_by_us=False,
+        announced_at_s=now_s,
+    )
+
+
+def on_external_resume(transition: TransitionState) -> TransitionState:
+    """The state once a suspended domain was seen to run: somebody else has resumed it, and it computes."""
+    claim = transition.claim | transition.latent_claim
+    return replace(transition, suspended_by_us=False, known_suspended=False, claim=claim, latent_claim=frozenset())
+
+
+def on_read(transition: TransitionState, vcpus: int, affinity: Affinity) -> TransitionState:
+    """The state after a look has read *affinity*, with the pins of all *vcpus*.
+
+    A domain that rests, or was meant to, may run on its rest area without claiming it: it claims nothing new.
+    """
+    at_rest = transition.resting or transition.meant_to_rest
+    if transition.known_suspended:
+        astray = affinity.reach & transition.latent_claim if at_rest else affinity.reach
+        claim, latent = transition.claim, astray - transition.claim
+    else:
+        claim, latent = affinity.reach & transition.claim if at_rest else affinity.reach, frozenset[int]()
+    came_about = vcpus == transition.vcpus_refused or vcpus != transition.vcpus
+    return replace(
+        transition,
+        moving=False,
+        moving_to=None,
+        vcpus=vcpus,
+        affinity=affinity,
+        claim=claim,
+        latent_claim=latent,
+        vcpus_refused=None if came_about else transition.vcpus_refused,
+    )
+
+
+def on_failed(transition: TransitionState, call: Action, now_s: float) -> TransitionState:
+    """The state after *call* failed. What it was to change is unknown: it may be done, in part, or not at all.
 
     The claim stays as wide as it was made when the call began. The next call waits, longer after each failure.
     """
     if isinstance(call, Suspend | Resume):  # neither changes what is known of its pins
         return replace(
-            standing,
+            transition,
             moving=False,
-            onto=None,
-            failures=standing.failures + 1,
-            retry_at_s=now_s + wait_s(standing.failures),
+            moving_to=None,
+            failures=transition.failures + 1,
+            retry_at_s=now_s + wait_s(transition.failures),
         )
-    refused = call.vcpus if isinstance(call, Resize) else standing.vcpus_refused
+    refused = call.vcpus if isinstance(call, Resize) else transition.vcpus_refused
     return replace(
-        standing,
+        transition,
         moving=False,
-        onto=None,
+        moving_to=None,
         affinity=None,
-        failures=standing.failures + 1,
-        retry_at_s=now_s if isinstance(call, Resize) else now_s + wait_s(standing.failures),
+        failures=transition.failures + 1,
+        retry_at_s=now_s if isinstance(call, Resize) else now_s + wait_s(transition.failures),
         vcpus_refused=refused,
     )

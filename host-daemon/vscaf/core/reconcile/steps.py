@@ -4,7 +4,7 @@ There is no script that a transition follows. Whenever anything happens (a new d
 ended or failed, a deadline), `next_steps` compares what is with what should be and says what can be done at once. So a
 transition may be interrupted at any point, by a decision or by a domain that leaves, and never has to be undone.
 
-The safety of it rests on one field, `Standing.claim`: every pCPU that a domain's vCPUs may compute on for all that is
+The safety of it rests on one field, `TransitionState.claim`: every pCPU that a domain's vCPUs may compute on for all that is
 known. It grows before a call that widens pins and shrinks after one that narrowed them has succeeded. Nobody is let
 onto a pCPU that another domain claims. A domain that vscaf has suspended, and that was seen paused since, claims
 nothing; it claims its partition again, and has its pins there, before it is resumed.
@@ -16,16 +16,16 @@ from dataclasses import dataclass, replace
 from vscaf.core.reconcile.pins import pinned_alone, vcpu_pins
 from vscaf.core.reconcile.plan import plan
 from vscaf.core.reconcile.state import (
+    Action,
     Affinity,
+    AnnouncedSize,
     Apply,
-    Call,
     Look,
     Resize,
     Resume,
-    Standing,
     Suspend,
-    Told,
-    relinquished,
+    TransitionState,
+    narrowed,
 )
 from vscaf.values import State
 
@@ -60,7 +60,7 @@ class Tell:
     """Send the guest what it is to know. It takes no time and cannot fail: whoever does not hear is contained."""
 
     domain: str
-    told: Told
+    announced: AnnouncedSize
     again: bool
 
 
@@ -68,39 +68,39 @@ class Tell:
 class Steps:
     """What to do now, at most one call a domain; what is known once it is begun; when to ask again at the latest.
 
-    waits: for each domain that cannot grow yet, those whose pCPUs it waits for. still: see next_steps.
+    waits: for each domain that cannot grow yet, those whose pCPUs it waits for. memos: see next_steps.
     """
 
     tells: tuple[Tell, ...]
-    calls: tuple[Call, ...]
-    standings: Mapping[str, Standing]
+    calls: tuple[Action, ...]
+    transitions: Mapping[str, TransitionState]
     states: Mapping[str, State]
     waits: Mapping[str, tuple[str, ...]]
     again_at_s: float
-    still: "Mapping[str, Still]"
+    memos: "Mapping[str, StepMemo]"
 
 
 @dataclass(frozen=True, slots=True)
-class Still:
+class StepMemo:
     """A domain for which nothing is to be done, and nothing will be until one of these is another object."""
 
-    standing: Standing
+    transition: TransitionState
     goal: Goal
     state: State
 
 
 def next_steps(  # noqa: PLR0917 (what a step depends on)
-    standings: Mapping[str, Standing],
+    transitions: Mapping[str, TransitionState],
     goals: Mapping[str, Goal],
     sharing: frozenset[str],
     now_s: float,
     timing: Timing,
-    still: Mapping[str, Still] = {},
+    memos: Mapping[str, StepMemo] = {},
 ) -> Steps:
     """The steps that can be taken now. Both mappings name the same domains.
 
-    still: what the last call with this timing returned; it changes nothing of the answer. On a large host nearly all
-    domains are where they should be at nearly all times, and are then passed over.
+    memos: what the last call with this timing returned. They only save work: a domain for which nothing is to be done
+    is passed over until something about it changes.
 
     goals: partitions that are disjoint, but for those of sharing. Order of things within a domain: a shrink tells the
     guest, waits until it has confirmed or its deadline has passed, and narrows the pins; a grow widens the pins and
@@ -115,36 +115,36 @@ def next_steps(  # noqa: PLR0917 (what a step depends on)
     goal lacks at the latest deadline_s after that, if the calls succeed; without news and failures all goals are
     reached.
     """
-    return _Stepper(standings, goals, sharing, now_s, timing).steps(still)
+    return _Stepper(transitions, goals, sharing, now_s, timing).steps(memos)
 
 
 _ARRIVED = frozenset({State.RESTING, State.COOPERATING, State.CONTAINED, State.SUSPENDED})
 
 
 class _Stepper:
-    """The claims and standings on their way through one call of next_steps."""
+    """The claims and transition states on their way through one call of next_steps."""
 
     def __init__(
         self,
-        standings: Mapping[str, Standing],
+        transitions: Mapping[str, TransitionState],
         goals: Mapping[str, Goal],
         sharing: frozenset[str],
         now_s: float,
         timing: Timing,
     ) -> None:
-        # Who is frozen has left a pCPU the moment that it is not to run there.
+        # A suspended domain has left a pCPU the moment that its goal does not have that pCPU.
         self.now = {
-            name: relinquished(one, goals[name].partition)
-            if one.frozen and not one.moving and not one.claim <= goals[name].partition
+            name: narrowed(one, goals[name].partition)
+            if one.known_suspended and not one.moving and not one.claim <= goals[name].partition
             else one
-            for name, one in standings.items()
+            for name, one in transitions.items()
         }
         self.goals = goals
         self.sharing = sharing
         self.now_s = now_s
         self.timing = timing
         self.tells: list[Tell] = []
-        self.calls: list[Call] = []
+        self.calls: list[Action] = []
         self.states: dict[str, State] = {}
         self.waits: dict[str, tuple[str, ...]] = {}
         self.again_at_s = float("inf")
@@ -153,24 +153,24 @@ class _Stepper:
         target = {name: goal.partition for name, goal in goals.items()}
         self.way = plan({name: one.claim for name, one in self.now.items()}, target, sharing)
 
-    def steps(self, still: Mapping[str, Still]) -> Steps:
+    def steps(self, memos: Mapping[str, StepMemo]) -> Steps:
         keeps = {shrink.domain: shrink.keep for shrink in self.way.shrinks}
         grows = [grow.domain for grow in self.way.grows]
         growing = set(grows)
-        stills: dict[str, Still] = {}
+        kept: dict[str, StepMemo] = {}
         for name in sorted(self.now):
-            standing, goal = self.now[name], self.goals[name]
-            known, begun = still.get(name), self.begun
-            if known is not None and known.standing is standing and known.goal is goal:
-                self.states[name], stills[name] = known.state, known
+            transition, goal = self.now[name], self.goals[name]
+            known, begun = memos.get(name), self.begun
+            if known is not None and known.transition is transition and known.goal is goal:
+                self.states[name], kept[name] = known.state, known
                 continue
-            if standing.affinity is None or standing.vcpus != len(standing.affinity.vcpus):
+            if transition.affinity is None or transition.vcpus != len(transition.affinity.vcpus):
                 self.look(name)
             elif goal.suspended:
                 self.freeze(name)
             elif not goal.partition:
                 self.rest(name)
-            elif standing.onto == goal.partition:
+            elif transition.moving_to == goal.partition:
                 self.arrive(name)
             elif name in keeps:
                 self.shrink(name, keeps[name])
@@ -178,22 +178,22 @@ class _Stepper:
                 self.settle(name)
             # All that was asked of it so far concerns itself alone: as long as it claims what it is to have, no other
             # domain bears on it.
-            there = standing.claim == goal.partition
-            if there and self.begun == begun and self.now[name] is standing:
-                stills[name] = Still(standing, goal, self.states[name])
+            there = transition.claim == goal.partition
+            if there and self.begun == begun and self.now[name] is transition:
+                kept[name] = StepMemo(transition, goal, self.states[name])
         for name in grows:
             if name not in self.states:
                 self.grow(name)
         for name, state in self.states.items():
             self.forgive(name, state)
-        return Steps(tuple(self.tells), tuple(self.calls), self.now, self.states, self.waits, self.again_at_s, stills)
+        return Steps(tuple(self.tells), tuple(self.calls), self.now, self.states, self.waits, self.again_at_s, kept)
 
     def forgive(self, name: str, state: State) -> None:
         """Forgets failures once there is nothing left to try again. A look that succeeds is not enough for that."""
-        standing = self.now[name]
-        idle = not standing.moving and self.now_s >= standing.retry_at_s
-        if standing.failures and idle and state in _ARRIVED:
-            self.now[name] = replace(standing, failures=0, retry_at_s=float("-inf"))
+        transition = self.now[name]
+        idle = not transition.moving and self.now_s >= transition.retry_at_s
+        if transition.failures and idle and state in _ARRIVED:
+            self.now[name] = replace(transition, failures=0, retry_at_s=float("-inf"))
 
     def look(self, name: str) -> None:
         """Nothing is known of its pins: read them before anything else."""
@@ -202,62 +202,62 @@ class _Stepper:
 
     def freeze(self, name: str) -> None:
         """It is not to run: no guest is asked, since none has anything to say to it. Where that fails, it rests."""
-        standing = self.staying(name)
-        if standing.frozen:
+        transition = self.staying(name)
+        if transition.known_suspended:
             self.states[name] = State.SUSPENDED
             return
-        if standing.failures:
+        if transition.failures:
             self.rest(name)
-        self.begin(Suspend(name, standing.ours))
+        self.begin(Suspend(name, transition.suspended_by_us))
         self.states[name] = State.SHRINKING
 
     def wake(self, name: str) -> None:
         """It claims its partition, and runs once its pins are there. While it is stopped its guest is told nothing."""
         self.states[name] = State.GROWING
-        standing, partition = self.now[name], self.goals[name].partition
-        wanted = self.placed(standing, partition)
-        if standing.affinity != wanted or standing.resting or standing.retiring:
+        transition, partition = self.now[name], self.goals[name].partition
+        wanted = self.placed(transition, partition)
+        if transition.affinity != wanted or transition.resting or transition.meant_to_rest:
             self.begin(Apply(name, partition, wanted))
         else:
             self.begin(Resume(name))
 
     def rest(self, name: str) -> None:
         """It has no demand: its pCPUs are given up as soon as its vCPUs are elsewhere. There is nothing to wait for."""
-        standing = self.now[name]
-        self.states[name] = State.RESTING if standing.resting else State.SHRINKING
-        if standing.ours:
+        transition = self.now[name]
+        self.states[name] = State.RESTING if transition.resting else State.SHRINKING
+        if transition.suspended_by_us:
             self.states[name] = State.GROWING
         self.tell(name, 0)
-        standing = self.staying(name)
-        ways = standing.ways
-        assert standing.affinity is not None  # as steps() has seen
-        pins = vcpu_pins(ways.rest_area, standing.affinity.vcpus, None, cooperating=False)
-        wanted = self.affinity(standing, pins, ways.emulator_area or ways.rest_area, ways.rest_shares)
-        if not standing.resting or standing.affinity != wanted:
+        transition = self.staying(name)
+        treatment = transition.treatment
+        assert transition.affinity is not None  # as steps() has seen
+        pins = vcpu_pins(treatment.rest_area, transition.affinity.vcpus, None, cooperating=False)
+        wanted = self.affinity(transition, pins, treatment.emulator_area or treatment.rest_area, treatment.rest_shares)
+        if not transition.resting or transition.affinity != wanted:
             self.begin(Apply(name, frozenset(), wanted))
-        elif standing.ours and not self.goals[name].suspended:
+        elif transition.suspended_by_us and not self.goals[name].suspended:
             self.begin(Resume(name))
-        elif standing.claim and not standing.moving:
+        elif transition.claim and not transition.moving:
             # All its vCPUs are known to be at rest: what a grow that failed had claimed is free again.
-            self.now[name] = replace(standing, claim=frozenset())
+            self.now[name] = replace(transition, claim=frozenset())
 
     def shrink(self, name: str, keep: frozenset[int]) -> None:
         """It has pCPUs to leave: its guest first, and at the deadline it is contained."""
         self.states[name] = State.SHRINKING
-        standing = self.now[name]
-        if standing.leaving_since_s is None:
-            standing = self.now[name] = replace(standing, leaving_since_s=self.now_s)
+        transition = self.now[name]
+        if transition.leaving_since_s is None:
+            transition = self.now[name] = replace(transition, leaving_since_s=self.now_s)
         # Where it moves on the way, what it keeps may be more than it has: of that it hears when it is there.
-        self.tell(name, min(len(keep), len(standing.claim)))
-        standing = self.now[name]
-        assert standing.leaving_since_s is not None  # set above
-        deadline_s = standing.leaving_since_s + self.timing.deadline_s
-        if standing.answers and not standing.acknowledged and self.now_s < deadline_s:
+        self.tell(name, min(len(keep), len(transition.claim)))
+        transition = self.now[name]
+        assert transition.leaving_since_s is not None  # set above
+        deadline_s = transition.leaving_since_s + self.timing.deadline_s
+        if transition.answers and not transition.acknowledged and self.now_s < deadline_s:
             self.again(deadline_s)
-        elif holders := self.holders(name, keep - standing.claim):
+        elif holders := self.holders(name, keep - transition.claim):
             self.waits[name] = holders
         else:
-            self.begin(Apply(name, keep, self.placed(standing, keep)))
+            self.begin(Apply(name, keep, self.placed(transition, keep)))
 
     def grow(self, name: str) -> None:
         """It gets pCPUs once nobody else claims them: pins first, the guest after."""
@@ -267,21 +267,21 @@ class _Stepper:
         if holders := self.holders(name, partition - self.now[name].claim):
             self.waits[name] = holders
             return
-        standing = self.now[name]
-        assert standing.affinity is not None  # as steps() has seen
-        if standing.frozen:  # its guest will be as it was
-            wanted = self.placed(standing, partition)
-            if standing.affinity != wanted or standing.resting or standing.retiring:
+        transition = self.now[name]
+        assert transition.affinity is not None  # as steps() has seen
+        if transition.known_suspended:  # its guest will be as it was
+            wanted = self.placed(transition, partition)
+            if transition.affinity != wanted or transition.resting or transition.meant_to_rest:
                 self.begin(Apply(name, partition, wanted))
             else:
-                self.now[name] = replace(standing, claim=partition, dormant=frozenset())
+                self.now[name] = replace(transition, claim=partition, latent_claim=frozenset())
                 self.begin(Resume(name))
             return
-        pins = vcpu_pins(partition, standing.affinity.vcpus, None, cooperating=False)
-        emulator = standing.ways.emulator_area or partition
-        self.begin(Apply(name, partition, self.affinity(standing, pins, emulator, standing.ways.shares)))
+        pins = vcpu_pins(partition, transition.affinity.vcpus, None, cooperating=False)
+        emulator = transition.treatment.emulator_area or partition
+        self.begin(Apply(name, partition, self.affinity(transition, pins, emulator, transition.treatment.shares)))
 
-    def staying(self, name: str) -> Standing:
+    def staying(self, name: str) -> TransitionState:
         """It has nothing to leave, or is not waited for."""
         if self.now[name].leaving_since_s is not None:
             self.now[name] = replace(self.now[name], leaving_since_s=None)
@@ -299,101 +299,109 @@ class _Stepper:
     def settle(self, name: str) -> None:
         """It claims its partition and nothing else: guest, pins and vCPUs come to fit it."""
         goal = self.goals[name]
-        if self.staying(name).ours:
+        if self.staying(name).suspended_by_us:
             self.wake(name)
             return
         self.tell(name, len(goal.partition))
-        standing = self.now[name]
-        affinity = standing.affinity
+        transition = self.now[name]
+        affinity = transition.affinity
         assert affinity is not None  # as steps() has seen
-        if not standing.placed and affinity.reach <= goal.partition:  # although a call for it failed
-            standing = self.now[name] = replace(standing, placed=True)
-        wanted = self.placed(standing, goal.partition)
-        due_s = standing.told_at_s + self.timing.deadline_s
-        if standing.answers and not standing.acknowledged and self.now_s < due_s:
+        if not transition.placed and affinity.reach <= goal.partition:  # although a call for it failed
+            transition = self.now[name] = replace(transition, placed=True)
+        wanted = self.placed(transition, goal.partition)
+        due_s = transition.announced_at_s + self.timing.deadline_s
+        if transition.answers and not transition.acknowledged and self.now_s < due_s:
             # Its answer may come: what it has fits it until then.
             self.again(due_s)
-            own = self.pins(standing, goal.partition, cooperating=True)
+            own = self.pins(transition, goal.partition, cooperating=True)
             self.states[name] = State.COOPERATING if affinity.vcpus == own else State.GROWING
-            if standing.resting or not affinity.reach <= goal.partition:
+            if transition.resting or not affinity.reach <= goal.partition:
                 self.begin(Apply(name, goal.partition, wanted))
             return
-        self.states[name] = State.COOPERATING if standing.cooperates(goal.partition) else State.CONTAINED
-        if standing.resting or affinity != wanted:
+        self.states[name] = State.COOPERATING if transition.cooperates(goal.partition) else State.CONTAINED
+        if transition.resting or affinity != wanted:
             self.begin(Apply(name, goal.partition, wanted))
         else:
             self.resize(name)
 
     def resize(self, name: str) -> None:
         """Plugs what the partition has room for; unplugs what has been of no use for long, where that works."""
-        standing = self.now[name]
+        transition = self.now[name]
         room = len(self.goals[name].partition)
-        wanted = min(room, standing.vcpus_maximum)
-        if standing.vcpus < wanted:
+        wanted = min(room, transition.vcpus_maximum)
+        if transition.vcpus < wanted:
             self.used(name)
-            if wanted != standing.vcpus_refused:
+            if wanted != transition.vcpus_refused:
                 self.begin(Resize(name, wanted))
             return
-        fewest = max(room, standing.ways.vcpus_found)
-        if not standing.ways.unplug or standing.vcpus <= fewest:
+        fewest = max(room, transition.treatment.vcpus_found)
+        if not transition.treatment.unplug or transition.vcpus <= fewest:
             self.used(name)
             return
-        if standing.unused_since_s is None:
-            self.now[name] = replace(standing, unused_since_s=self.now_s)
+        if transition.unused_since_s is None:
+            self.now[name] = replace(transition, unused_since_s=self.now_s)
         due_s = (
-            self.now_s if standing.unused_since_s is None else standing.unused_since_s
+            self.now_s if transition.unused_since_s is None else transition.unused_since_s
         ) + self.timing.unplug_after_s
         if self.now_s < due_s:
             self.again(due_s)
-        elif fewest != standing.vcpus_refused:
+        elif fewest != transition.vcpus_refused:
             self.begin(Resize(name, fewest))
 
     def tell(self, name: str, cpus: int) -> None:
         """Tells the guest its size where that is news, or where it has not confirmed it for long."""
-        standing, goal = self.now[name], self.goals[name]
-        told = Told(cpus, goal.limit, goal.competition)
-        if standing.ours:
+        transition, goal = self.now[name], self.goals[name]
+        announced = AnnouncedSize(cpus, goal.limit, goal.competition)
+        if transition.suspended_by_us:
             return  # it does not run, or may not
-        if standing.onto is not None and cpus > (standing.told.cpus if standing.told is not None else 0):
+        if transition.moving_to is not None and cpus > (
+            transition.announced.cpus if transition.announced is not None else 0
+        ):
             return  # more is for when its pins are there
-        again = told == standing.told
-        if again and (standing.acknowledged or not standing.answers):
+        again = announced == transition.announced
+        if again and (transition.acknowledged or not transition.answers):
             return
-        if again and self.now_s < standing.sent_at_s + self.timing.resend_s:
-            self.again(standing.sent_at_s + self.timing.resend_s)
+        if again and self.now_s < transition.sent_at_s + self.timing.resend_s:
+            self.again(transition.sent_at_s + self.timing.resend_s)
             return
         self.begun += 1
-        self.tells.append(Tell(name, told, again))
-        if standing.answers:
+        self.tells.append(Tell(name, announced, again))
+        if transition.answers:
             self.again(self.now_s + self.timing.resend_s)
-        told_at_s = standing.told_at_s if again else self.now_s
-        self.now[name] = replace(standing, told=told, told_at_s=told_at_s, sent_at_s=self.now_s, acknowledged=False)
+        announced_at_s = transition.announced_at_s if again else self.now_s
+        self.now[name] = replace(
+            transition, announced=announced, announced_at_s=announced_at_s, sent_at_s=self.now_s, acknowledged=False
+        )
 
-    def placed(self, standing: Standing, partition: frozenset[int]) -> Affinity:
+    def placed(self, transition: TransitionState, partition: frozenset[int]) -> Affinity:
         """Its threads on *partition*: one vCPU a pCPU where it cooperates, else all of them over all of it."""
-        pins = self.pins(standing, partition, cooperating=standing.cooperates(partition))
-        return self.affinity(standing, pins, standing.ways.emulator_area or partition, standing.ways.shares)
+        pins = self.pins(transition, partition, cooperating=transition.cooperates(partition))
+        return self.affinity(
+            transition, pins, transition.treatment.emulator_area or partition, transition.treatment.shares
+        )
 
     @staticmethod
-    def pins(standing: Standing, partition: frozenset[int], *, cooperating: bool) -> Mapping[int, frozenset[int]]:
-        assert standing.affinity is not None  # as steps() has seen
+    def pins(
+        transition: TransitionState, partition: frozenset[int], *, cooperating: bool
+    ) -> Mapping[int, frozenset[int]]:
+        assert transition.affinity is not None  # as steps() has seen
         return vcpu_pins(
             partition,
-            standing.affinity.vcpus,
-            standing.online,
+            transition.affinity.vcpus,
+            transition.online,
             cooperating=cooperating,
-            guest=standing.guest,
-            layout=standing.ways.layout,
-            before=standing.last_cpu or pinned_alone(standing.affinity.vcpus),
+            guest=transition.guest,
+            layout=transition.treatment.layout,
+            before=transition.last_cpu or pinned_alone(transition.affinity.vcpus),
         )
 
     @staticmethod
     def affinity(
-        standing: Standing, pins: Mapping[int, frozenset[int]], emulator: frozenset[int], shares: int | None
+        transition: TransitionState, pins: Mapping[int, frozenset[int]], emulator: frozenset[int], shares: int | None
     ) -> Affinity:
-        assert standing.affinity is not None  # known before anything is planned
-        iothreads = dict.fromkeys(standing.affinity.iothreads, emulator)
-        return Affinity(pins, emulator, iothreads, None if standing.affinity.shares is None else shares)
+        assert transition.affinity is not None  # known before anything is planned
+        iothreads = dict.fromkeys(transition.affinity.iothreads, emulator)
+        return Affinity(pins, emulator, iothreads, None if transition.affinity.shares is None else shares)
 
     def holders(self, name: str, cpus: frozenset[int]) -> tuple[str, ...]:
         """Other domains that claim some of *cpus* and must leave them first."""
@@ -411,38 +419,40 @@ class _Stepper:
 
     def astray(self, name: str) -> bool:
         """Whether it is where it was found, and could not be brought elsewhere although there was time."""
-        standing = self.now[name]
-        if standing.placed:
+        transition = self.now[name]
+        if transition.placed:
             return False
-        due_s = standing.found_at_s + 2.0 * self.timing.deadline_s
-        if standing.failures or self.now_s >= due_s:
+        due_s = transition.found_at_s + 2.0 * self.timing.deadline_s
+        if transition.failures or self.now_s >= due_s:
             return True
         self.again(due_s)
         return False
 
-    def begin(self, call: Call) -> None:
+    def begin(self, call: Action) -> None:
         """Begins *call*, unless one is under way or the last has failed just now."""
-        standing = self.now[call.domain]
-        if standing.moving:
+        transition = self.now[call.domain]
+        if transition.moving:
             return
-        if self.now_s < standing.retry_at_s:
-            self.again(standing.retry_at_s)
+        if self.now_s < transition.retry_at_s:
+            self.again(transition.retry_at_s)
             return
         self.begun += 1
         self.calls.append(call)
-        standing = replace(standing, moving=True)
+        transition = replace(transition, moving=True)
         if isinstance(call, Apply):
-            standing = replace(
-                standing,
-                claim=standing.claim | call.partition,
-                onto=call.partition if standing.resting or standing.claim != call.partition else None,
-                retiring=standing.retiring or not call.partition,
+            transition = replace(
+                transition,
+                claim=transition.claim | call.partition,
+                moving_to=call.partition if transition.resting or transition.claim != call.partition else None,
+                meant_to_rest=transition.meant_to_rest or not call.partition,
             )
         elif isinstance(call, Suspend):
-            standing = replace(standing, ours=True)
+            transition = replace(transition, suspended_by_us=True)
         elif isinstance(call, Resume):
-            standing = replace(standing, frozen=False, dormant=frozenset())  # its pins are where it claims
-        self.now[call.domain] = standing
+            transition = replace(
+                transition, known_suspended=False, latent_claim=frozenset()
+            )  # its pins are where it claims
+        self.now[call.domain] = transition
 
     def again(self, at_s: float) -> None:
         self.begun += 1

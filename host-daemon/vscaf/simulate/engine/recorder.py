@@ -154,7 +154,7 @@ class Laws:
 
     def _reach(self, domain: ManagedDomain | None) -> frozenset[int] | None:
         """Where the vCPUs of a domain may run that is where it should be; None of any other."""
-        if domain is None or domain.state not in _SETTLED or domain.standing is None or domain.standing.moving:
+        if domain is None or domain.state not in _SETTLED or domain.transition is None or domain.transition.moving:
             return None
         simulated = self._host.domains.get(domain.seen.key)
         if simulated is None:
