@@ -46,7 +46,7 @@ class RunState(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Rules:
+class MetadataRules:
     """What a domain's own metadata say about its partition. None: not said, so the configuration decides.
 
     `minimum` and `maximum` are pCPUs, `rest` is "reserve", "share" or "keep".
@@ -108,7 +108,7 @@ class DomainSeen:
     agent_socket: str | None = None
     home_nodes: frozenset[int] = frozenset()
     iothreads: int = 0
-    rules: Rules | None = None
+    rules: MetadataRules | None = None
     rules_error: str | None = None
     vcpu_delay_s: Mapping[int, float] = field(default_factory=dict)
     booted: bool = False

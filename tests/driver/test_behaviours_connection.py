@@ -8,7 +8,7 @@ import pytest
 from vscaf.errors import HypervisorUnreachable, UsageError
 from vscaf.hypervisor.libvirt.host import LibvirtHost
 from vscaf.hypervisor.libvirt.metadata import NAMESPACE
-from vscaf.values import Rules, RunState
+from vscaf.values import MetadataRules, RunState
 
 from .faults import Faults
 from .hosts import Rig, with_host
@@ -149,7 +149,7 @@ def test_rules_in_the_metadata_take_effect_live(tmp_path: Path, loop_runner: asy
     async def work(rig: Rig) -> None:
         domain = rig.faults.real.lookupByName("a")
         assert (await rig.seen("a")).rules is None
-        good, other = Rules(minimum=1, maximum=3, weight=2.5, rest="keep"), Rules(priority=-5)
+        good, other = MetadataRules(minimum=1, maximum=3, weight=2.5, rest="keep"), MetadataRules(priority=-5)
         steps = [
             ('<partition min="1" max="3" weight="2.5" rest="keep"/>', good, False),
             ('<partition min="3" max="1"/>', good, True),
@@ -161,7 +161,7 @@ def test_rules_in_the_metadata_take_effect_live(tmp_path: Path, loop_runner: asy
             changes = rig.changes
             domain.setMetadata(libvirt.VIR_DOMAIN_METADATA_ELEMENT, text, "vscaf", NAMESPACE, LIVE)
 
-            async def as_meant(rules: Rules | None = rules, wrong: bool = wrong) -> bool:
+            async def as_meant(rules: MetadataRules | None = rules, wrong: bool = wrong) -> bool:
                 seen = await rig.seen("a")
                 return seen.rules == rules and (seen.rules_error is not None) == wrong
 

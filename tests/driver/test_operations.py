@@ -11,12 +11,12 @@ import pytest
 from vscaf.config import DomainConfig, PolicyConfig
 from vscaf.daemon.loop import Daemon
 from vscaf.daemon.operations import Operations
-from vscaf.domains.bounds import DomainRules, rules_for
+from vscaf.domains.rules import DomainRules, rules_for
 from vscaf.errors import HypervisorError, UsageError, VscafError
 from vscaf.hypervisor.libvirt.host import LibvirtHost
 from vscaf.journal import Journal, lock_hypervisor
 from vscaf.recovery.offline_restore import restore_from_journal
-from vscaf.values import Rules
+from vscaf.values import MetadataRules
 from vscaf_lab.polling import HANG_S
 
 from .faults import Faults
@@ -440,25 +440,25 @@ def test_rules_are_the_domains_own_before_the_configurations(tmp_path: Path) -> 
         "test:///none", tmp_path, a=DomainConfig(minimum=2, maximum=4, weight=3.0), b=DomainConfig(managed=False)
     )
     assert rules_for(config, "c", None) is None
-    assert rules_for(config, "c", Rules()) == DomainRules()
-    assert rules_for(config, "b", Rules(minimum=1)) is None
-    own = rules_for(config, "a", Rules(maximum=3, rest="keep"))
+    assert rules_for(config, "c", MetadataRules()) == DomainRules()
+    assert rules_for(config, "b", MetadataRules(minimum=1)) is None
+    own = rules_for(config, "a", MetadataRules(maximum=3, rest="keep"))
     assert own == DomainRules(minimum=2, maximum=3, weight=3.0, rest="keep")
-    low = rules_for(config, "a", Rules(maximum=1))
+    low = rules_for(config, "a", MetadataRules(maximum=1))
     assert low is not None and (low.minimum, low.maximum) == (2, 2)
 
 
 @pytest.mark.parametrize(
     ("own", "bounds"),
     [
-        (Rules(maximum=9), (2, 4)),
-        (Rules(minimum=9), (4, 4)),
-        (Rules(minimum=6, maximum=9), (4, 4)),
-        (Rules(maximum=3), (2, 3)),
+        (MetadataRules(maximum=9), (2, 4)),
+        (MetadataRules(minimum=9), (4, 4)),
+        (MetadataRules(minimum=6, maximum=9), (4, 4)),
+        (MetadataRules(maximum=3), (2, 3)),
     ],
 )
 def test_metadata_do_not_raise_a_domain_above_the_configured_maximum(
-    tmp_path: Path, own: Rules, bounds: tuple[int, int]
+    tmp_path: Path, own: MetadataRules, bounds: tuple[int, int]
 ) -> None:
     config = configured("test:///none", tmp_path, a=DomainConfig(minimum=2, maximum=4), b=DomainConfig())
     rules = rules_for(config, "a", own)

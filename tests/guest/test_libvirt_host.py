@@ -15,7 +15,7 @@ import pytest
 from vscaf.errors import HypervisorError, HypervisorUnreachable, NotSupported, UsageError
 from vscaf.hypervisor.libvirt.host import LibvirtHost
 from vscaf.hypervisor.libvirt.metadata import NAMESPACE
-from vscaf.values import DomainKey, DomainSeen, Rules, RunState
+from vscaf.values import DomainKey, DomainSeen, MetadataRules, RunState
 from vscaf_lab import Guest, PrivateLibvirt
 from vscaf_lab.polling import HANG_S
 
@@ -286,7 +286,7 @@ def test_what_anybody_changes_is_told_at_once(
         )
 
         async def ruled() -> bool:
-            return (await rig.seen("hanging")).rules == Rules(minimum=1, priority=7)
+            return (await rig.seen("hanging")).rules == MetadataRules(minimum=1, priority=7)
 
         await rig.until(ruled)
         domain.detachDeviceFlags(channel, LIVE)

@@ -37,7 +37,7 @@ class Peer:
 
 
 @dataclass(frozen=True, slots=True)
-class AccessRules:
+class AccessPolicy:
     """Write for root, the daemon's own user and one group; read for another group too. None: no such group."""
 
     own_uid: int

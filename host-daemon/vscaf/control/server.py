@@ -29,7 +29,7 @@ from vscaf.control.messages import (
     PolicyRequest,
     RolledBack,
 )
-from vscaf.control.peers import Access, AccessRules, Peer, group_id, peer_of
+from vscaf.control.peers import Access, AccessPolicy, Peer, group_id, peer_of
 from vscaf.control.schema import schema
 from vscaf.errors import UsageError, VscafError
 from vscaf.events import EventLog
@@ -88,7 +88,7 @@ class ControlServer:
         self._target = target
         self._events = events
         self._metrics = metrics
-        self._rules = AccessRules(
+        self._rules = AccessPolicy(
             os.geteuid(), group_id("control_read_group", read_group), group_id("control_write_group", write_group)
         )
         self._groups = {Access.READ: read_group or write_group, Access.WRITE: write_group}

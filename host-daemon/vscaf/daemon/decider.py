@@ -22,7 +22,7 @@ TRANSITION_SHARE = 0.1
 
 MOST_FITS = 16
 """Domains whose curves are fitted anew for one decision: a fit takes one to four milliseconds, in which the loop stands
-still and hears no guest. With the usual period that is 64 a second, more than come due (see sight.FIT_S)."""
+still and hears no guest. With the usual period that is 64 a second, more than come due: see inference.FIT_S."""
 
 MOST_TRANSITION_S = 10.0
 """One that takes longer waits for something else: a guest that does not answer, a call that fails."""
@@ -30,7 +30,7 @@ MOST_TRANSITION_S = 10.0
 ARRIVED = frozenset({State.COOPERATING, State.CONTAINED, State.RESTING, State.SUSPENDED})
 
 
-class Learner:
+class Decider:
     """What lives longer than a period of exploring and of what transitions take. steady: see ExploreSettings.
 
     `faults`: the domains whose points and weight made the policy raise, each with the exception; the last decision was

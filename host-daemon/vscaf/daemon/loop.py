@@ -24,12 +24,13 @@ from vscaf.core.place.placement import place
 from vscaf.core.reconcile.state import TransitionState
 from vscaf.core.reconcile.steps import Goal, StepMemo, Steps, Timing, next_steps
 from vscaf.cpulist import format_cpu_list
-from vscaf.daemon.decider import Learner
+from vscaf.daemon.decider import Decider
 from vscaf.domains.agent_session import agent_link
 from vscaf.domains.containment import STEPS
 from vscaf.domains.domain import ManagedDomain
 from vscaf.domains.inventory import Inventory
-from vscaf.domains.journal_writer import Records
+from vscaf.domains.journal_writer import JournalWriter
+from vscaf.domains.once_per_cause import OncePerCause
 from vscaf.domains.pool import HostPool
 from vscaf.domains.registry import Registry
 from vscaf.errors import HypervisorError
@@ -78,14 +79,24 @@ class Daemon:
         self.ended = asyncio.Event()
         self.not_put_back: list[str] = []
         self.pool = HostPool(config, cpus)
-        self._records = Records(journal, self.events)
-        self.inventory = Inventory(config, host, self.pool, self._records, on_news=self._on_news, on_change=self.wake)
+        self._warnings = OncePerCause(self.events)
+        self._journal_writer = JournalWriter(journal, self._warnings)
+        self.inventory = Inventory(
+            config,
+            host,
+            self.pool,
+            journal_writer=self._journal_writer,
+            warnings=self._warnings,
+            events=self.events,
+            on_news=self._on_news,
+            on_change=self.wake,
+        )
         self.registry = Registry(self.inventory, links)
         self._host = host
         self._cpus_at_s = clock.now_s()
         self._policy = chosen_policy(config.policy, shown_pool(self.pool))
         self._memory = DecideMemory()
-        self.learner = Learner(config.exploration_percent / 100)
+        self.decider = Decider(config.exploration_percent / 100)
         self._placed: tuple[object, ...] = ()
         self._timing = Timing(config.deadline_ms / 1000, unplug_after_s=config.unplug_after_s)
         self._news = asyncio.Event()
@@ -192,7 +203,7 @@ class Daemon:
         except Exception as error:  # noqa: BLE001  whatever one look meets, the next is made
             self._unforeseen("look", "a look at the domains", error)
         else:
-            self._records.say_no_more("look")
+            self._warnings.say_no_more("look")
         finally:
             self._hear_all = True
             self._look_ended_s = clock.now_s()
@@ -201,7 +212,7 @@ class Daemon:
     def _unforeseen(self, about: str, what: str, error: Exception) -> None:
         """Something failed for all in a way that nobody has foreseen: said once; it is tried again."""
         words = f"{what} failed: {error!r}: partitions stay as they are until that works"
-        if self._records.say_once(about, words, kind=Kind.FAULT):
+        if self._warnings.say_once(about, words, kind=Kind.FAULT):
             log.error("%s failed, please report this: %r", what, error, exc_info=error)
 
     def _look_due_s(self) -> float:
@@ -243,7 +254,7 @@ class Daemon:
         if self._waiting_for_agents():
             return
         pool = self.pool_state()
-        decision = self.learner.decide(pool, self._policy, self.policy.options, self._memory)
+        decision = self.decider.decide(pool, self._policy, self.policy.options, self._memory)
         self._say_what_the_policy_raised()
         self._decided(decision)
         if decision.managed:
@@ -251,20 +262,20 @@ class Daemon:
         elif any(domain.found is not None for domain in self.managed.values()):
             for domain in self.managed.values():
                 self.registry.release.begin_give_back(domain)
-        elif self._records.stale(self.managed):  # what was given back could not be written down then
+        elif self._journal_writer.stale(self.managed):  # what was given back could not be written down then
             await self.inventory.write_journal()
 
     def _say_what_the_policy_raised(self) -> None:
         """By whose points it did: they are at fault. Without any: shares are equal."""
         by_name = self.inventory.taking_part()
-        for name, error in self.learner.faults.items():
+        for name, error in self.decider.faults.items():
             self.inventory.containment.failed(by_name[name], f"policy {self.policy.name}, by its speedup,", error)
-        error_without = self.learner.policy_error
+        error_without = self.decider.policy_error
         if error_without is None:
-            self._records.say_no_more("policy")
+            self._warnings.say_no_more("policy")
         else:
             words = f"policy {self.policy.name} fails whatever is known: {error_without!r}: equal shares until it works"
-            self._records.say_once("policy", words)
+            self._warnings.say_once("policy", words)
 
     def _decided(self, decision: Decision) -> None:
         self.decision, self._memory = decision, decision.memory
@@ -277,11 +288,11 @@ class Daemon:
         version = self.pool.version
         before = self.pool.renew(await self._host.host_cpus())
         if self.pool.gone:
-            self._records.say_once(
+            self._warnings.say_once(
                 "pool", f"no pCPU of the pool {self.config.pool} is online: partitions stay as they are"
             )
         else:
-            self._records.say_no_more("pool")
+            self._warnings.say_no_more("pool")
         if before is not None:
             was, now = format_cpu_list(before.cpus), format_cpu_list(self.pool.cpus)
             self.events.record(Kind.POOL, None, before=was, after=now, why="pCPUs went offline or came back")
@@ -319,7 +330,7 @@ class Daemon:
             limit = domain.maximum
             if (domain.goal.limit, domain.goal.competition) != (limit, competition):
                 domain.goal = replace(domain.goal, limit=limit, competition=competition)
-        if not self._records.stale(self.managed):
+        if not self._journal_writer.stale(self.managed):
             return
         if all(domain.in_journal(self.journal.entries) for domain in by_name.values()):
             # What was found is on disk. What is meant now may come later: whoever takes over looks at the pins too.
@@ -340,7 +351,7 @@ class Daemon:
         bounds = {one.name: (one.minimum, one.maximum) for one in pool.domains}
         self.violations = check_partitions(target, decision.allocations, bounds, self.pool.topology, decision.sharing)
         for violation in self.violations:
-            self._records.say_once(f"law {violation}", f"the partition breaks a law, please report it: {violation}")
+            self._warnings.say_once(f"law {violation}", f"the partition breaks a law, please report it: {violation}")
         news = False
         for name, domain in by_name.items():
             before = domain.goal.partition if domain.goal is not None else domain.held
@@ -349,7 +360,7 @@ class Daemon:
                 self.events.record(Kind.QUEUED, name, why=domain.waiting)
             if before != target[name] or (domain.goal is None and not target[name]):
                 news = True
-                self.learner.begun(name, clock.now_s())
+                self.decider.begun(name, clock.now_s())
                 words = [format_cpu_list(cpus) or "rest" for cpus in (before, target[name])]
                 why = decision.reasons.get(name, "placement")
                 self.events.record(Kind.ALLOCATION, name, before=words[0], after=words[1], why=why)
@@ -365,7 +376,7 @@ class Daemon:
             self._stepped = self._about_steps(self.decision) if self.decision is not None else []
             self._again_at_s = clock.now_s() + STEP_RETRY_S
         else:
-            self._records.say_no_more("steps")
+            self._warnings.say_no_more("steps")
 
     def _take_steps(self) -> None:
         if self.unknown_since_s is not None or self.decision is None or not self.decision.managed:
@@ -424,14 +435,14 @@ class Daemon:
             self.inventory.containment.failed(by_name[name], STEPS, error)
         for tell in steps.tells:
             with around(by_name[tell.domain], "telling its guest"):
-                by_name[tell.domain].words.tell(tell.announced, tell.again, self._timing.deadline_s)
+                by_name[tell.domain].session.tell(tell.announced, tell.again, self._timing.deadline_s)
         for call in steps.calls:
             domain = by_name[call.domain]
             assert domain.transition is not None
             self.inventory.background(self.registry.executor.carry_out(domain, call, domain.transition))
         for name, holders in steps.waits.items():
             log.debug("domain %s: waits for pCPUs that %s still claim", name, ", ".join(holders))
-        self.learner.seen(steps.states, now_s)
+        self.decider.seen(steps.states, now_s)
         return bool(steps.tells or steps.calls)
 
     def use_policy(self, chosen: PolicyConfig, policy: Policy) -> None:
@@ -439,7 +450,7 @@ class Daemon:
         self.events.record(Kind.POLICY, None, before=self.policy.name, after=chosen.name)
         self.former_policy = self.policy
         self.policy, self._policy, self._memory = chosen, policy, DecideMemory()
-        self.learner.forget()
+        self.decider.forget()
         self.wake()
 
 

@@ -10,8 +10,8 @@ from vscaf.agentlink.messages import ReportedProcess
 from vscaf.control.messages import DomainStatus, ProcessStatus, RulesStatus, SpeedupStatus, Status
 from vscaf.cpulist import format_cpu_list
 from vscaf.daemon.loop import Daemon
-from vscaf.domains.bounds import DomainRules
 from vscaf.domains.domain import ManagedDomain
+from vscaf.domains.rules import DomainRules
 from vscaf.values import LEFT_ALONE, State
 
 
@@ -27,10 +27,10 @@ def status(daemon: Daemon) -> dict[str, Any]:
         managing=daemon.decision.managed if daemon.decision is not None else None,
         unknown=daemon.unknown_since_s is not None,
         transitions=daemon.transitions,
-        transition_s=round(daemon.learner.transition_s, 4),
-        exploring=sorted(daemon.learner.exploring),
-        exploration_cost=round(daemon.learner.cost, 6),
-        exploration_lost_s=round(daemon.learner.lost_s, 4),
+        transition_s=round(daemon.decider.transition_s, 4),
+        exploring=sorted(daemon.decider.exploring),
+        exploration_cost=round(daemon.decider.cost, 6),
+        exploration_lost_s=round(daemon.decider.lost_s, 4),
         violations=list(daemon.violations),
         domains=[
             domain_status(running[name]) if name in running else DomainStatus(name=name, state=State.NOT_RUNNING)

@@ -14,7 +14,7 @@ from vscaf.values import DomainSeen
 GUEST_DEADLINE_SHARE = 0.6  # of the deadline: the guest still has to offline CPUs after its sections have ended
 
 
-class GuestWords:
+class AgentSession:
     """What goes over `link` (None: the domain has no channel).
 
     `told_any`: whether the guest was told anything, by this daemon or an earlier one.

@@ -4,7 +4,7 @@ import logging
 
 from vscaf import clock
 from vscaf.agentlink.interface import Link
-from vscaf.core.model.trust import Steadiness, WordHistory, judged, steadiness
+from vscaf.core.model.trust import OfflineHistory, Steadiness, judged, steadiness
 
 log = logging.getLogger(__name__)
 
@@ -13,7 +13,7 @@ class AgentTrust:
     """What is remembered of one agent's reports: whether they were true, and how often they changed."""
 
     def __init__(self) -> None:
-        self._offline = WordHistory()
+        self._offline = OfflineHistory()
         self._steadiness = Steadiness()
         self._reported: tuple[int, int, bool, tuple[int, ...] | None, int] | None = None
 
@@ -34,7 +34,7 @@ class AgentTrust:
 
     def start_over(self) -> None:
         """Another agent may be there now: whether its reports are true is to be seen."""
-        self._offline = WordHistory()
+        self._offline = OfflineHistory()
 
     def judge(self, name: str, kept: bool) -> None:
         """Takes in whether the vCPUs that the guest reports offline were offline in the last period."""

@@ -37,14 +37,14 @@ from vscaf.core.reconcile.state import (
 )
 from vscaf.core.reconcile.steps import Goal
 from vscaf.domains.actuator import Actuator
-from vscaf.domains.agent_session import GuestWords
+from vscaf.domains.agent_session import AgentSession
 from vscaf.domains.agent_trust import AgentTrust
-from vscaf.domains.bounds import DomainRules
 from vscaf.domains.containment import Fault
 from vscaf.domains.inferred import Inferred
 from vscaf.domains.journal_match import came_back, is_of
 from vscaf.domains.pool import HostPool
 from vscaf.domains.restore import put_pins_back, unplug_again
+from vscaf.domains.rules import DomainRules
 from vscaf.errors import HypervisorError
 from vscaf.hypervisor.interface import Hypervisor
 from vscaf.journal import FoundSettings, JournalEntry
@@ -74,7 +74,7 @@ class ManagedDomain:
         self.seen = seen
         self.booted = seen.booted
         self.rules = rules
-        self.words = GuestWords(link)
+        self.session = AgentSession(link)
         self.found: DomainSettings | None = None
         self.transition: TransitionState | None = None
         self.goal: Goal | None = None
@@ -109,7 +109,7 @@ class ManagedDomain:
     @property
     def link(self) -> Link | None:
         """The channel to its guest; None: it has none."""
-        return self.words.link
+        return self.session.link
 
     @property
     def held(self) -> frozenset[int]:
@@ -173,12 +173,12 @@ class ManagedDomain:
         if transition is None or link is None or self.faulty:
             return
         answers = link.connected and link.report is not None and self.silence_s() < STALE_REPORT_S
-        confirmed = answers and self.words.acknowledged
-        self.trust.follow(self.name, link, self.words.sequence, confirmed, transition.vcpus)
-        if self.words.starts_over and transition.announced is not None and not self.trust.unsteady:
+        confirmed = answers and self.session.acknowledged
+        self.trust.follow(self.name, link, self.session.sequence, confirmed, transition.vcpus)
+        if self.session.starts_over and transition.announced is not None and not self.trust.unsteady:
             transition = replace(transition, announced=None, acknowledged=False)  # hello starts over
             self.trust.start_over()
-        acknowledged = transition.announced is not None and self.words.acknowledged
+        acknowledged = transition.announced is not None and self.session.acknowledged
         contained = self.trust.distrusted or self.trust.unsteady
         online, guest = None if contained else self.online_vcpus(), self.seen.topology
         heard = (answers, acknowledged, online, guest)
@@ -236,7 +236,7 @@ class ManagedDomain:
             if self.found is not None:  # it could not be given back
                 pass
             elif entry is not None:
-                self.found, self.words.announced_any, ours, stands = (
+                self.found, self.session.announced_any, ours, stands = (
                     entry.found.settings(),
                     True,
                     entry.suspended,
@@ -391,9 +391,9 @@ class ManagedDomain:
             finally:  # whatever is left of it is less than a domain that nobody ever resumes
                 if self.suspended_by_us:
                     await self._switch(Resume(self.name))
-            if self.words.announced_any:
+            if self.session.announced_any:
                 announced = AnnouncedSize(min(now.vcpus, self.found.vcpus), self.seen.vcpus_maximum, competition=False)
-                if not await self.words.let_go(announced, deadline_s):
+                if not await self.session.let_go(announced, deadline_s):
                     log.info("domain %s: did not acknowledge its %d CPUs when given back", self.name, announced.cpus)
             if now.vcpus > self.found.vcpus:
                 await unplug_again(self._host, self.seen, now.vcpus, self.found.vcpus)

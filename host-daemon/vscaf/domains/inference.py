@@ -12,9 +12,9 @@ from vscaf.core.model.trust import (
     believed_demand,
     believed_points,
     believed_weight,
-    keeps_its_word,
     limited_demand,
-    look,
+    offline_as_reported,
+    view_after,
 )
 from vscaf.domains.domain import ManagedDomain
 
@@ -49,8 +49,8 @@ def infer(domain: ManagedDomain, now_s: float, domains: int = 1) -> None:
     if usage is not None:
         domain.inferred.usage_known = True
         if domain.inferred.held_at_look == held:  # else it is of two allocations
-            domain.inferred.sight = look(
-                domain.inferred.sight, held, usage.busy_cpus, usage.window_s, computing=domain.inferred.demand > 0
+            domain.inferred.host_view = view_after(
+                domain.inferred.host_view, held, usage.busy_cpus, usage.window_s, computing=domain.inferred.demand > 0
             )
         domain.inferred.held_at_look = held
         _model(domain, now_s, domains)
@@ -60,7 +60,7 @@ def infer(domain: ManagedDomain, now_s: float, domains: int = 1) -> None:
     wanted = demand_now(agent, vcpus, domain.inferred.demand_memory)
     if agent is not None and domain.goal is not None and domain.goal.competition:
         # A claim takes nothing from anybody while nobody else wants it.
-        wanted = believed_demand(wanted, domain.inferred.sight, held)
+        wanted = believed_demand(wanted, domain.inferred.host_view, held)
     _want(domain, wanted, now_s)
 
 
@@ -107,17 +107,17 @@ def _model(domain: ManagedDomain, now_s: float, domains: int) -> None:
     if running:
         _note_programs(domain, frozenset([one.name for one in running]), now_s)
     processes = [points_of(one) for one in running]
-    if running and domain.inferred.sight.known is not None:  # else there is nothing yet to hold claims against
+    if running and domain.inferred.host_view.known is not None:  # else there is nothing yet to hold claims against
         # One curve for each set of programs: what another program did tells nothing of this one.
         known, others = domain.inferred.curves.of(tuple(sorted([one.name for one in running])))
         teams = [(one.team, points) for one, points in zip(running, processes, strict=True)]
-        said = believed_points(domain_points(teams), domain.inferred.sight, domain.seen.vcpus)
+        said = believed_points(domain_points(teams), domain.inferred.host_view, domain.seen.vcpus)
         known = remember(known, said, now_s, len(domain.held))
         domain.inferred.curves = others.holding(known)
         if others.known[-1][0] != domain.inferred.points_of or now_s - domain.inferred.points_at_s >= FIT_S * domains:
             domain.inferred.points_of, domain.inferred.points_at_s = others.known[-1][0], now_s
             domain.inferred.points = renewed(domain.inferred.points, recall(known, now_s))
-    weight = believed_weight(processes, domain.inferred.sight, domain.seen.vcpus) if processes else None
+    weight = believed_weight(processes, domain.inferred.host_view, domain.seen.vcpus) if processes else None
     if weight is not None:
         domain.inferred.scaf_weight = low_pass(domain.inferred.scaf_weight, weight, min(dt_s, MODEL_PERIOD_S))
 
@@ -184,7 +184,7 @@ def _hold_to_its_word(domain: ManagedDomain, busy_cpus: Mapping[int, float], now
     if online is None or transition is None or transition.resting or not transition.acknowledged:
         return
     if now_s - transition.announced_at_s > SETTLING_S:
-        domain.trust.judge(domain.name, keeps_its_word(online, busy_cpus))
+        domain.trust.judge(domain.name, offline_as_reported(online, busy_cpus))
 
 
 def points_of(process: ReportedProcess) -> list[SpeedupPoint]:

@@ -7,7 +7,7 @@ from vscaf_policies import SpeedupPoint
 
 from vscaf.core.model.curve_memory import Curves
 from vscaf.core.model.demand import DemandMemory
-from vscaf.core.model.trust import DemandHistory, HostSight
+from vscaf.core.model.trust import DemandHistory, HostView
 
 
 @dataclass(slots=True)
@@ -36,7 +36,7 @@ class Inferred:
     vcpu_seen_at_s: float = 0.0
     held_at_look: int = -1
     """How many pCPUs it had when the last window ended."""
-    sight: HostSight = field(default_factory=HostSight)
+    host_view: HostView = field(default_factory=HostView)
     """What the host saw of its use of the present allocation."""
 
     curves: Curves = field(default_factory=Curves)

@@ -9,10 +9,11 @@ from vscaf.config import Config
 from vscaf.cpulist import format_cpu_list
 from vscaf.domains.containment import Containment
 from vscaf.domains.domain import ManagedDomain
-from vscaf.domains.journal_writer import Records
+from vscaf.domains.journal_writer import JournalWriter
+from vscaf.domains.once_per_cause import OncePerCause
 from vscaf.domains.pool import HostPool
 from vscaf.errors import DomainGone, HypervisorError
-from vscaf.events import Kind
+from vscaf.events import EventLog, Kind
 from vscaf.hypervisor.interface import Hypervisor
 from vscaf.values import DomainKey
 
@@ -32,8 +33,10 @@ class Inventory:
         config: Config,
         host: Hypervisor,
         pool: HostPool,
-        records: Records,
         *,
+        journal_writer: JournalWriter,
+        warnings: OncePerCause,
+        events: EventLog,
         on_news: Callable[[], None],
         on_change: Callable[[], None],
     ) -> None:
@@ -41,10 +44,11 @@ class Inventory:
         self.config = config
         self.host = host
         self.pool = pool
-        self.records = records
-        self.events = records.events
-        self.journal = records.journal
-        self.containment = Containment(records.events)
+        self.journal_writer = journal_writer
+        self.journal = journal_writer.journal
+        self.warnings = warnings
+        self.events = events
+        self.containment = Containment(events)
         self.on_news = on_news
         self.on_change = on_change
         self.seen_any = False
@@ -66,7 +70,7 @@ class Inventory:
     async def write_journal(self) -> None:
         """Brings the journal to what it has to say; nothing before the first look: who has ended is not known yet."""
         if self.seen_any:
-            await self.records.write_journal(self.domains)
+            await self.journal_writer.write_journal(self.domains)
 
     async def write_journal_soon(self) -> None:
         """As write_journal; many that ask at once are served by one write."""
@@ -79,7 +83,7 @@ class Inventory:
     def forget(self, key: DomainKey) -> None:
         """That run of the domain has ended."""
         gone = self.domains.pop(key)
-        self.records.say_no_more(gone.name)
+        self.warnings.say_no_more(gone.name)
         self.events.record(Kind.GONE, gone.name, before=format_cpu_list(gone.held) or None)
         if gone.link is not None:
             self.background(gone.link.stop())
@@ -90,7 +94,7 @@ class Inventory:
             log.info("domain %s: went away while it was being changed", domain.name)
             self.on_change()
         else:
-            self.records.say_once(domain.name, str(error), domain.name)
+            self.warnings.say_once(domain.name, str(error), domain.name)
 
     def background(self, work: Coroutine[Any, Any, object]) -> None:
         """Runs *work* beside everything else; an error that nobody has thought of is logged."""

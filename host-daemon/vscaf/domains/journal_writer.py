@@ -1,34 +1,30 @@
-"""What is written down: the journal, in turns, and warnings, once."""
+"""Writes the journal, one write at a time, without blocking the event loop."""
 
 import asyncio
 import logging
-import re
 from collections.abc import Callable, Mapping
 
 import msgspec
 
 from vscaf.domains.domain import ManagedDomain
-from vscaf.events import EventLog, Kind
+from vscaf.domains.once_per_cause import OncePerCause
 from vscaf.journal import Journal, LeftAlone
 from vscaf.values import DomainKey
 
 log = logging.getLogger(__name__)
 
-FIGURES = re.compile(r"[0-9.]+")
 
+class JournalWriter:
+    """Writes *journal*, which stays its maker's to close. Failures are reported to *warnings*."""
 
-class Records:
-    """The journal and the events of one daemon. Both stay their makers' to close."""
-
-    def __init__(self, journal: Journal, events: EventLog) -> None:
+    def __init__(self, journal: Journal, warnings: OncePerCause) -> None:
         self.journal = journal
-        self.events = events
-        self._said: dict[str, str] = {}
+        self._warnings = warnings
         self._written: list[object] | None = None
         self._turn = asyncio.Lock()
 
     def stale(self, managed: Mapping[DomainKey, ManagedDomain]) -> bool:
-        """Whether anything that the journal says may be another than when it was written last."""
+        """Whether the journal is out of date."""
         return _about(managed) != self._written
 
     async def write_journal(self, managed: Mapping[DomainKey, ManagedDomain]) -> bool:
@@ -69,28 +65,15 @@ class Records:
             raise
         except OSError as error:
             refused = f"journal {self.journal.path}: {error.strerror or error}"
-            self.say_once("journal", f"{refused}: nothing is changed until it can be written")
+            self._warnings.say_once("journal", f"{refused}: nothing is changed until it can be written")
             return refused
-        self.say_no_more("journal")
+        self._warnings.say_no_more("journal")
         return ""
 
     async def write_left_alone(self, uuid: str, one: LeftAlone | None) -> str:
         """Writes down that a domain is not to be managed, or (None) that it may be; why it could not, empty: it did."""
         async with self._turn:
             return await self._write(lambda: self.journal.leave_alone(one, uuid))
-
-    def say_once(self, about: str, words: str, domain: str | None = None, kind: Kind = Kind.REFUSED) -> bool:
-        """Warns, unless the last warning about this said the same. Whether it did."""
-        said = FIGURES.sub("#", words)  # what differs in a figure only says the same again
-        if self._said.get(about) == said:
-            return False
-        self._said[about] = said
-        self.events.record(kind, domain, why=words)
-        return True
-
-    def say_no_more(self, about: str) -> None:
-        """What was said about this is over."""
-        self._said.pop(about, None)
 
 
 def _about(managed: Mapping[DomainKey, ManagedDomain]) -> list[object]:

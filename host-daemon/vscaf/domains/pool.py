@@ -4,7 +4,7 @@ from vscaf.config import Config
 from vscaf.core.place.topology import SmtMode, Topology, pool_topology, remaining_topology
 from vscaf.core.reconcile.pins import host_layout
 from vscaf.core.reconcile.state import Treatment
-from vscaf.domains.bounds import DomainRules
+from vscaf.domains.rules import DomainRules
 from vscaf.values import DomainSettings, HostCpus
 
 LEAST_SHARES = 2  # libvirt's "cpu_shares" is cgroup v1's shares, from 2 (default 1024), or v2's weight, from 1 (100)

@@ -11,16 +11,16 @@ from dataclasses import replace
 from vscaf import clock
 from vscaf.agentlink.interface import Link, LinkMaker
 from vscaf.domains.adoption import Adoption
-from vscaf.domains.bounds import DomainRules, rules_for
 from vscaf.domains.domain import ManagedDomain
 from vscaf.domains.drift import Drift
 from vscaf.domains.executor import Executor
 from vscaf.domains.inference import infer
 from vscaf.domains.inventory import Inventory
 from vscaf.domains.release import Release
+from vscaf.domains.rules import DomainRules, rules_for
 from vscaf.errors import HypervisorError
 from vscaf.events import Kind
-from vscaf.values import DomainKey, DomainSeen, Rules
+from vscaf.values import DomainKey, DomainSeen, MetadataRules
 
 log = logging.getLogger(__name__)
 
@@ -37,7 +37,7 @@ class Registry:
         self._drift = Drift(inventory, self.release)
         self.executor = Executor(inventory, self._drift)
         self._links = links
-        self._rules: dict[str, tuple[Rules | None, DomainRules | None]] = {}
+        self._rules: dict[str, tuple[MetadataRules | None, DomainRules | None]] = {}
 
     async def note(self, seen: Iterable[DomainSeen], asked_at_s: float) -> None:
         """Keeps the records of active domains: new ones are linked, ended ones forgotten, others given back.
@@ -76,7 +76,7 @@ class Registry:
     def _appear(self, seen: DomainSeen, rules: DomainRules) -> None:
         domain = self.inventory.domains[seen.key] = ManagedDomain(seen, rules, self.inventory.host, None)
         with self.inventory.containment.around(domain, "opening the channel to its agent"):
-            domain.words.relink(self._link(seen))
+            domain.session.relink(self._link(seen))
         alone = self.inventory.journal.left_alone.get(seen.key.uuid)
         if alone is not None:
             domain.left_alone, domain.state, domain.spared = alone.why, alone.domain_state, frozenset(alone.spared)
@@ -91,10 +91,10 @@ class Registry:
         if seen.agent_socket != domain.seen.agent_socket:  # its channel was plugged, unplugged or moved
             if domain.link is not None:
                 self.inventory.background(domain.link.stop())
-            domain.words.relink(self._link(seen))
+            domain.session.relink(self._link(seen))
             domain.audit_due = True
         if seen.rules_error and seen.rules_error != domain.seen.rules_error:
-            self.inventory.records.say_once(f"rules {seen.name}", f"domain {seen.name}: {seen.rules_error}", seen.name)
+            self.inventory.warnings.say_once(f"rules {seen.name}", f"domain {seen.name}: {seen.rules_error}", seen.name)
         domain.seen = seen
         domain.booted = domain.booted or seen.booted
         if rules != domain.rules:
@@ -130,7 +130,7 @@ class Registry:
             if link is not None and link.fault is not None:
                 error, link.fault = link.fault, None
                 raise error
-            fresh = domain.words.news()
+            fresh = domain.session.news()
             domain.hear()
         (self.inventory.on_change if fresh else self.inventory.on_news)()
 

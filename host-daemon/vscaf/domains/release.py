@@ -36,7 +36,7 @@ class Release:
             domain.set_aside(why)
             domain.spared = but
         one = LeftAlone(uuid=domain.seen.key.uuid, state=state, why=why, spared=sorted(but))
-        refused = await self._inventory.records.write_left_alone(one.uuid, one)
+        refused = await self._inventory.journal_writer.write_left_alone(one.uuid, one)
         if refused and state == State.RELEASED:
             self._inventory.events.record(Kind.REFUSED, domain.name, why=f"not released: {refused}")
             raise VscafError(f"domain {domain.name}: is not released: {refused}")
@@ -57,7 +57,7 @@ class Release:
 
     async def manage(self, domain: ManagedDomain) -> None:
         """Undoes leave_alone. VscafError where that cannot be written down: then nothing is changed."""
-        if refused := await self._inventory.records.write_left_alone(domain.seen.key.uuid, None):
+        if refused := await self._inventory.journal_writer.write_left_alone(domain.seen.key.uuid, None):
             self._inventory.events.record(Kind.REFUSED, domain.name, why=f"still left alone: {refused}")
             raise VscafError(f"domain {domain.name}: is still left alone: {refused}")
         domain.left_alone, domain.state, domain.spared = "", State.UNMANAGED, frozenset()

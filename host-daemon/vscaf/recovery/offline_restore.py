@@ -8,9 +8,9 @@ from pathlib import Path
 import msgspec
 
 from vscaf.config import Config
-from vscaf.domains.bounds import DomainRules
 from vscaf.domains.domain import ManagedDomain
 from vscaf.domains.pool import HostPool
+from vscaf.domains.rules import DomainRules
 from vscaf.errors import DomainGone, HypervisorError, UsageError, VscafError
 from vscaf.hypervisor.libvirt.host import LibvirtHost
 from vscaf.journal import Journal, JournalEntry, host_boot_id, lock_hypervisor
@@ -108,7 +108,7 @@ async def _give_back(
     try:
         if await domain.adopt(entry, departed, pool) is None:
             return False
-        await domain.words.link_anew(domain.seen, HEARING_S)
+        await domain.session.link_anew(domain.seen, HEARING_S)
         await domain.give_back(GUEST_DEADLINE_S)
         return True
     finally:

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from vscaf.control import server as server_module
 from vscaf.control.client import NoDaemon, ask_status, tell
-from vscaf.control.peers import Access, AccessRules, Peer, peer_of
+from vscaf.control.peers import Access, AccessPolicy, Peer, peer_of
 from vscaf.control.server import ControlServer
 from vscaf.errors import UsageError, VscafError
 from vscaf.events import EventLog
@@ -25,22 +25,22 @@ NOBODY = Peer(pid=1, uid=1000, groups=frozenset({1000}))
 
 
 def test_access_by_credentials() -> None:
-    rules = AccessRules(own_uid=500, read_gid=7, write_gid=8)
+    rules = AccessPolicy(own_uid=500, read_gid=7, write_gid=8)
     assert rules.of(NOBODY) is Access.NONE
     assert rules.of(Peer(1, 1000, frozenset({1000, 7}))) is Access.READ
     assert rules.of(Peer(1, 1000, frozenset({8}))) is Access.WRITE
     assert rules.of(Peer(1, 1000, frozenset({7, 8}))) is Access.WRITE
     assert rules.of(Peer(1, 0, frozenset())) is Access.WRITE
     assert rules.of(Peer(1, 500, frozenset())) is Access.WRITE
-    assert AccessRules(own_uid=0).of(NOBODY) is Access.NONE
-    assert AccessRules(own_uid=0).of(Peer(1, 1000, frozenset({0}))) is Access.NONE, "group root is no group of vscaf's"
+    assert AccessPolicy(own_uid=0).of(NOBODY) is Access.NONE
+    assert AccessPolicy(own_uid=0).of(Peer(1, 1000, frozenset({0}))) is Access.NONE, "group root is no group of vscaf's"
 
 
 @given(st.sets(st.integers(0, 4)), st.integers(0, 3), st.none() | st.integers(0, 4), st.none() | st.integers(0, 4))
 def test_write_includes_read_and_groups_only_add(
     groups: set[int], uid: int, read_gid: int | None, write_gid: int | None
 ) -> None:
-    rules = AccessRules(own_uid=1, read_gid=read_gid, write_gid=write_gid)
+    rules = AccessPolicy(own_uid=1, read_gid=read_gid, write_gid=write_gid)
     access = rules.of(Peer(1, uid, frozenset(groups)))
     assert (access is Access.WRITE) == (uid in (0, 1) or write_gid in groups)
     assert (access >= Access.READ) == (access is Access.WRITE or read_gid in groups)

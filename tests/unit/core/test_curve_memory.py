@@ -17,7 +17,7 @@ from vscaf.core.model.curve_memory import (
     remember,
     renewed,
 )
-from vscaf.core.model.trust import HostSight, believed_points
+from vscaf.core.model.trust import HostView, believed_points
 from vscaf_policies import SpeedupPoint
 
 
@@ -126,10 +126,10 @@ def test_garbage_is_left_out(bad):
 
 def test_a_liar_that_waits_without_spinning_is_remembered_as_it_is():
     """Amdahl's law with 10% serial on 16 CPUs: it uses 6.4 CPUs, whatever it claims."""
-    sight = HostSight(cpus=16, busy_cpus=6.4, seen_s=8.0)
+    host_view = HostView(cpus=16, busy_cpus=6.4, seen_s=8.0)
     memory = CurveMemory()
     for second in range(10):
-        said = believed_points([point(16, 16.0, 0.01 + second / 1e6)], sight, 16)
+        said = believed_points([point(16, 16.0, 0.01 + second / 1e6)], host_view, 16)
         memory = remember(memory, said, float(second), 16)
     assert recall(memory, 10.0)[0].speedup == pytest.approx(6.4)
 

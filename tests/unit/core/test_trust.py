@@ -10,23 +10,23 @@ from hypothesis import strategies as st
 from vscaf.core.model.scaf import scaf_weight
 from vscaf.core.model.trust import (
     SETTLED_S,
-    SIGHT_WINDOW_S,
     TURNS_AT_ONCE,
     TURNS_PER_SECOND,
+    VIEW_WINDOW_S,
     DemandHistory,
     DemandLimits,
-    HostSight,
+    HostView,
     Steadiness,
     believed_demand,
     believed_online,
     believed_points,
     believed_processes,
     believed_weight,
-    keeps_its_word,
     limited_demand,
-    look,
+    offline_as_reported,
     speedup_limit,
     steadiness,
+    view_after,
 )
 from vscaf_policies import SpeedupPoint
 from vscaf_policies.models.points import LEAST_SPEEDUP, MOST_EFFICIENCY
@@ -41,11 +41,11 @@ def point(cpus: int, speedup: float) -> SpeedupPoint:
     return SpeedupPoint(cpus, speedup, 0.02 * max(1.0, abs(speedup)), 50)
 
 
-def seen(cpus: int, busy_cpus: float, periods: int = 40) -> HostSight:
-    sight = HostSight()
+def seen(cpus: int, busy_cpus: float, periods: int = 40) -> HostView:
+    host_view = HostView()
     for _ in range(periods):
-        sight = look(sight, cpus, busy_cpus, PERIOD_S, computing=True)
-    return sight
+        host_view = view_after(host_view, cpus, busy_cpus, PERIOD_S, computing=True)
+    return host_view
 
 
 def amdahl(serial: float, cpus: int) -> float:
@@ -57,9 +57,9 @@ def amdahl(serial: float, cpus: int) -> float:
 
 @given(st.floats(0.0, 1.0), CPUS, st.floats(-0.04, 0.04))
 def test_an_honest_programs_curve_is_kept_within_noise(serial: float, cpus: int, noise: float) -> None:
-    sight = seen(cpus, amdahl(serial, cpus))  # what a program that sleeps while it waits uses
+    host_view = seen(cpus, amdahl(serial, cpus))  # what a program that sleeps while it waits uses
     curve = [point(p, amdahl(serial, p) * (1 + noise)) for p in range(1, VCPUS + 1)]
-    for claim, believed in zip(curve, believed_points(curve, sight, VCPUS), strict=True):
+    for claim, believed in zip(curve, believed_points(curve, host_view, VCPUS), strict=True):
         assert believed.cpus == claim.cpus
         assert believed.speedup <= claim.speedup
         assert believed.speedup >= amdahl(serial, claim.cpus) * (1 - abs(noise)) - 1e-9
@@ -67,16 +67,16 @@ def test_an_honest_programs_curve_is_kept_within_noise(serial: float, cpus: int,
 
 @given(CPUS, st.floats(1.0, MOST_EFFICIENCY), st.floats(0.95, 1.0))
 def test_super_linear_speedup_survives_full_use(cpus: int, efficiency: float, use: float) -> None:
-    sight = seen(cpus, use * cpus)
+    host_view = seen(cpus, use * cpus)
     claims = [point(p, efficiency * p * 0.94) for p in range(1, VCPUS + 1)]
-    assert believed_points(claims, sight, VCPUS) == tuple(claims)
+    assert believed_points(claims, host_view, VCPUS) == tuple(claims)
 
 
 @given(CPUS, FRACTION, st.lists(st.tuples(st.integers(-1, 5000), st.floats(allow_nan=True)), max_size=20))
 def test_no_claim_is_believed_beyond_what_was_used(cpus: int, use: float, claims: list[tuple[int, float]]) -> None:
-    sight = seen(cpus, use * cpus)
+    host_view = seen(cpus, use * cpus)
     efficiency = MOST_EFFICIENCY if use > 0.8 else 1.0
-    for believed in believed_points([point(p, s) for p, s in claims], sight, VCPUS):
+    for believed in believed_points([point(p, s) for p, s in claims], host_view, VCPUS):
         assert 1 <= believed.cpus <= VCPUS
         assert not math.isnan(believed.speedup)
         assert believed.speedup <= max(1.0, efficiency * use * max(cpus, believed.cpus)) + 1e-6
@@ -89,8 +89,8 @@ def test_a_liars_weight_is_that_of_an_honest_program_with_its_use(
 ) -> None:
     """Claims of E = 1, at any one p and by any number of processes: no more weight than the use that was seen bears."""
     busy = use * cpus
-    sight = seen(cpus, busy)
-    weight = believed_weight([[point(at, float(at))]] * processes, sight, VCPUS)
+    host_view = seen(cpus, busy)
+    weight = believed_weight([[point(at, float(at))]] * processes, host_view, VCPUS)
     honest = [scaf_weight([point(p, max(1.0, use * p, min(p, busy)))]) for p in range(2, VCPUS + 1)]
     assert weight is not None
     assert weight <= max(w for w in honest if w is not None) * max(1, math.ceil(busy)) + 1e-9
@@ -108,64 +108,64 @@ def test_a_liar_gains_at_most_a_bounded_share(cpus: int) -> None:
 
 
 def test_a_burst_before_each_look_is_worth_its_own_time() -> None:
-    sight = HostSight()
+    host_view = HostView()
     for period in range(160):
-        sight = look(sight, 4, 4.0 if period % 8 == 0 else 0.1, PERIOD_S, computing=True)
-    assert speedup_limit(sight, 4, VCPUS) == 1.0
+        host_view = view_after(host_view, 4, 4.0 if period % 8 == 0 else 0.1, PERIOD_S, computing=True)
+    assert speedup_limit(host_view, 4, VCPUS) == 1.0
 
 
 @pytest.mark.parametrize("phase_s", [0.25, 1.0, 2.0])
 def test_serial_phases_do_not_make_a_program_a_liar(phase_s: float) -> None:
     periods = round(phase_s / PERIOD_S)
-    sight = HostSight()
+    host_view = HostView()
     for period in range(400):
-        sight = look(sight, 4, 4.0 if period // periods % 2 else 1.0, PERIOD_S, computing=True)
+        host_view = view_after(host_view, 4, 4.0 if period // periods % 2 else 1.0, PERIOD_S, computing=True)
         if period > 64:
-            assert speedup_limit(sight, 4, VCPUS) > 0.85 * 2.5  # half of the time 4, half 1: S(4) = 2.5
+            assert speedup_limit(host_view, 4, VCPUS) > 0.85 * 2.5  # half of the time 4, half 1: S(4) = 2.5
 
 
 def test_an_idle_domain_says_nothing_of_its_programs() -> None:
-    sight = seen(4, 4.0)
+    host_view = seen(4, 4.0)
     for _ in range(400):
-        sight = look(sight, 4, 0.0, PERIOD_S, computing=False)
-    assert speedup_limit(sight, 4, VCPUS) == 8.0
+        host_view = view_after(host_view, 4, 0.0, PERIOD_S, computing=False)
+    assert speedup_limit(host_view, 4, VCPUS) == 8.0
 
 
 @given(CPUS, CPUS, FRACTION, FRACTION)
 def test_a_new_allocation_is_no_amnesty(first: int, second: int, use: float, other: float) -> None:
     before = seen(first, use * first)
-    sight = before
+    host_view = before
     for period in range(1, 9):
-        sight = look(sight, second, other * second, PERIOD_S, computing=True)
-        limits = [speedup_limit(sight, p, VCPUS) for p in range(1, VCPUS + 1)]
+        host_view = view_after(host_view, second, other * second, PERIOD_S, computing=True)
+        limits = [speedup_limit(host_view, p, VCPUS) for p in range(1, VCPUS + 1)]
         assert all(math.isfinite(limit) for limit in limits)
         if first != second and period * PERIOD_S < SETTLED_S:
             assert limits == [speedup_limit(before, p, VCPUS) for p in range(1, VCPUS + 1)]
     if first != second:
-        assert sight.known == (second, pytest.approx(other * second))
+        assert host_view.known == (second, pytest.approx(other * second))
 
 
 def test_nothing_seen_nothing_held_against_it() -> None:
     claims = [point(2, 1.9), point(4, 3.5)]
-    assert believed_points(claims, HostSight(), VCPUS) == tuple(claims)
-    assert believed_points([replace(claims[0], speedup=math.nan)], HostSight(), VCPUS) == ()
-    assert look(HostSight(), 0, 3.0, PERIOD_S, computing=True) == HostSight()
+    assert believed_points(claims, HostView(), VCPUS) == tuple(claims)
+    assert believed_points([replace(claims[0], speedup=math.nan)], HostView(), VCPUS) == ()
+    assert view_after(HostView(), 0, 3.0, PERIOD_S, computing=True) == HostView()
 
 
 @given(st.lists(st.tuples(st.integers(0, VCPUS), st.floats(-1, 50), st.floats(0, 20), st.booleans()), max_size=60))
 def test_sight_is_always_a_use_of_what_there_was(periods: list[tuple[int, float, float, bool]]) -> None:
-    sight = HostSight()
+    host_view = HostView()
     for cpus, busy, window_s, computing in periods:
-        sight = look(sight, cpus, busy, window_s, computing=computing)
-        assert 0.0 <= sight.busy_cpus <= sight.cpus + 1e-9
-        assert 0.0 <= sight.seen_s <= SIGHT_WINDOW_S
+        host_view = view_after(host_view, cpus, busy, window_s, computing=computing)
+        assert 0.0 <= host_view.busy_cpus <= host_view.cpus + 1e-9
+        assert 0.0 <= host_view.seen_s <= VIEW_WINDOW_S
 
 
 def test_processes_that_leave_cpus_idle_are_not_that_many() -> None:
     assert believed_processes(seen(4, 0.7), VCPUS) == 1
     assert believed_processes(seen(4, 2.2), VCPUS) == 3
     assert believed_processes(seen(4, 3.9), VCPUS) == VCPUS
-    assert believed_processes(HostSight(), VCPUS) == VCPUS
+    assert believed_processes(HostView(), VCPUS) == VCPUS
 
 
 # Demand
@@ -182,8 +182,8 @@ def test_a_claim_is_never_believed_upwards(claimed: int, allocation: int, use: f
 def test_who_says_busy_and_uses_less_settles_where_it_is_well_used(claimed: int, could_use: float) -> None:
     allocation, history = claimed, []
     for _ in range(12):
-        sight = seen(allocation, min(could_use, allocation))
-        allocation = believed_demand(claimed, sight, allocation)
+        host_view = seen(allocation, min(could_use, allocation))
+        allocation = believed_demand(claimed, host_view, allocation)
         history.append(allocation)
     assert len(set(history[4:])) == 1, "to and fro"
     assert min(could_use, allocation) >= 0.5 * allocation or allocation <= max(1, math.ceil(could_use / 0.7))
@@ -191,7 +191,7 @@ def test_who_says_busy_and_uses_less_settles_where_it_is_well_used(claimed: int,
 
 
 def test_a_claim_stands_where_little_was_seen() -> None:
-    assert believed_demand(8, HostSight(), 4) == 8
+    assert believed_demand(8, HostView(), 4) == 8
     assert believed_demand(8, seen(4, 0.0), 0) == 8
     assert believed_demand(8, seen(2, 0.0), 4) == 8
     assert believed_demand(8, seen(4, 0.0, periods=2), 4) == 8
@@ -281,13 +281,13 @@ def test_a_guest_that_keeps_numbers_for_absent_vcpus_numbers_them_as_libvirt_doe
 
 
 def test_a_cpu_that_computes_is_not_offline() -> None:
-    assert keeps_its_word((0, 1), {0: 1.0, 1: 0.9, 2: 0.01, 3: 0.0})
-    assert not keeps_its_word((0, 1), {0: 1.0, 1: 0.9, 2: 0.5})
+    assert offline_as_reported((0, 1), {0: 1.0, 1: 0.9, 2: 0.01, 3: 0.0})
+    assert not offline_as_reported((0, 1), {0: 1.0, 1: 0.9, 2: 0.5})
 
 
 def test_no_speedup_is_believed_that_nothing_finite_can_be_made_of():
     said = [SpeedupPoint(4, speedup, 0.0, 9) for speedup in (5e-324, 0.0, -1.0, 0.009)]
-    assert {one.speedup for one in believed_points(said, HostSight(), 8)} == {LEAST_SPEEDUP}
+    assert {one.speedup for one in believed_points(said, HostView(), 8)} == {LEAST_SPEEDUP}
 
 
 # Turns

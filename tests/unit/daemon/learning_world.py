@@ -9,7 +9,7 @@ from itertools import combinations_with_replacement, pairwise
 from vscaf.core.decide.decision import DecideMemory
 from vscaf.core.decide.explore import ExploreSettings
 from vscaf.core.model.curve_memory import CurveMemory, recall, remember, renewed
-from vscaf.daemon.decider import Learner
+from vscaf.daemon.decider import Decider
 from vscaf_policies import DomainState, PoolState, SpeedupPoint
 from vscaf_policies.max_speedup_fitted import max_speedup_fitted
 
@@ -108,7 +108,7 @@ def run(
     points: dict[str, tuple[SpeedupPoint, ...]] = dict.fromkeys(names, ())
     has = dict.fromkeys(names, 0)
     arrived: dict[str, tuple[float, int, int]] = dict.fromkeys(names, (0.0, 0, 0))  # when, before, now
-    learner, decided = Learner(ExploreSettings().steady if explores else 0.0), DecideMemory()
+    decider, decided = Decider(ExploreSettings().steady if explores else 0.0), DecideMemory()
     outcome = Outcome([], [], best_split(curves, cpus))
     for period in range(int(seconds / PERIOD_S)):
         now_s = period * PERIOD_S
@@ -132,7 +132,7 @@ def run(
                 for name in names
             ),
         )  # fmt: skip
-        decision = learner.decide(pool, max_speedup_fitted, {}, decided)
+        decision = decider.decide(pool, max_speedup_fitted, {}, decided)
         decided, allocations = decision.memory, dict(decision.allocations)
         assert sum(allocations.values()) <= cpus
         for name in names:
@@ -146,7 +146,7 @@ def run(
             speeds += curves[name](cpus_now)
         outcome.sums.append(speeds)
         outcome.allocations.append(allocations)
-    outcome.lost_s = learner.lost_s
+    outcome.lost_s = decider.lost_s
     return outcome
 
 

@@ -11,13 +11,13 @@ from vscaf.config import DomainConfig, PolicyConfig
 from vscaf.core.decide.decision import DecideMemory
 from vscaf.core.fault_isolation import MOST_TRIES
 from vscaf.daemon import loop
-from vscaf.daemon.decider import Learner
+from vscaf.daemon.decider import Decider
 from vscaf.daemon.operations import Operations
 from vscaf.domains import registry
 from vscaf.errors import HypervisorError
 from vscaf.policy import loading as choice
 from vscaf.simulate.engine.plain_host import Latencies
-from vscaf.values import Rules, State
+from vscaf.values import MetadataRules, State
 from vscaf_policies import DomainState, PoolState, SpeedupPoint
 from vscaf_policies.equipartition import equipartition
 from vscaf_policies.state import exploring
@@ -250,7 +250,7 @@ def test_giving_a_domain_back_stands_in_no_looks_way():
     """Its owner takes its metadata away while a plug of six seconds is under way."""
 
     def prepare(world):
-        world.keys["evil"] = world.host.start("evil", 2, 8, rules=Rules())
+        world.keys["evil"] = world.host.start("evil", 2, 8, rules=MetadataRules())
         world.found["evil"] = world.pins("evil")
 
     async def work(world):
@@ -343,15 +343,15 @@ def test_many_domains_at_fault_cost_a_bounded_number_of_decisions():
             for name in names
         ),
     )  # fmt: skip
-    learner, found = Learner(0.0), set()
+    decider, found = Decider(0.0), set()
     for _look in range(20):
         asked.append(0)
         known = [replace(one, points=() if one.name in found else points) for one in pool.domains]
-        decision = learner.decide(replace(pool, domains=tuple(known)), policy, {}, DecideMemory())
+        decision = decider.decide(replace(pool, domains=tuple(known)), policy, {}, DecideMemory())
         assert sum(decision.allocations.values()) == 800
-        assert set(learner.faults) <= bad and learner.policy_error is None
-        found |= learner.faults.keys()
-        if not learner.faults:
+        assert set(decider.faults) <= bad and decider.policy_error is None
+        found |= decider.faults.keys()
+        if not decider.faults:
             break
     assert found == bad
     assert max(asked) <= MOST_TRIES + 1

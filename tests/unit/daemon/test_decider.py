@@ -10,7 +10,7 @@ from vscaf.core.decide.damping import with_allocations
 from vscaf.core.decide.decision import DecideMemory, decide
 from vscaf.core.decide.explore import explore
 from vscaf.daemon import decider as module
-from vscaf.daemon.decider import FIRST_TRANSITION_S, MOST_FITS, MOST_TRANSITION_S, Learner
+from vscaf.daemon.decider import FIRST_TRANSITION_S, MOST_FITS, MOST_TRANSITION_S, Decider
 from vscaf.daemon.loop import Daemon
 from vscaf.journal import Journal
 from vscaf.simulate.engine.plain_host import SimulatedHost
@@ -32,46 +32,46 @@ def state(time_s=0.0, **allocations):
 
 
 def test_transitions_are_timed_from_goal_to_arrival():
-    learner = Learner(0.01)
-    assert learner.transition_s == FIRST_TRANSITION_S
+    decider = Decider(0.01)
+    assert decider.transition_s == FIRST_TRANSITION_S
     for number in range(60):
         start_s = 10.0 * number
-        learner.begun("a", start_s)
-        learner.seen({"a": State.SHRINKING}, start_s + 0.05)
-        learner.seen({"a": State.COOPERATING}, start_s + 0.1)
-        learner.seen({"a": State.COOPERATING}, start_s + 5.0)
-    assert learner.transition_s == pytest.approx(0.1, abs=0.02)
+        decider.begun("a", start_s)
+        decider.seen({"a": State.SHRINKING}, start_s + 0.05)
+        decider.seen({"a": State.COOPERATING}, start_s + 0.1)
+        decider.seen({"a": State.COOPERATING}, start_s + 5.0)
+    assert decider.transition_s == pytest.approx(0.1, abs=0.02)
 
 
 def test_what_transitions_take_is_reckoned_with(monkeypatch):
     """By the value of a change, and by what is worth trying."""
-    learner, reckoned = Learner(0.01), []
+    decider, reckoned = Decider(0.01), []
     for number in range(60):
-        learner.begun("a", 10.0 * number)
-        learner.seen({"a": State.COOPERATING}, 10.0 * number + 4.0)
+        decider.begun("a", 10.0 * number)
+        decider.seen({"a": State.COOPERATING}, 10.0 * number + 4.0)
     monkeypatch.setattr(module, "decide", lambda *given: reckoned.append(given[-1].transition_s) or decide(*given))
     monkeypatch.setattr(module, "explore", lambda *given: reckoned.append(given[-1].transition_s) or explore(*given))
-    learner.decide(state(a=18, b=18), max_speedup_fitted, {}, DecideMemory())
+    decider.decide(state(a=18, b=18), max_speedup_fitted, {}, DecideMemory())
     assert reckoned == [pytest.approx(4.0, abs=0.1)] * 2
 
 
 def test_who_is_gone_or_stuck_says_nothing_of_transitions():
-    learner = Learner(0.01)
-    learner.begun("a", 0.0)
-    learner.seen({}, 0.1)
-    learner.begun("b", 0.0)
-    learner.seen({"b": State.UNKNOWN}, 1.0)
-    learner.seen({"b": State.UNKNOWN}, MOST_TRANSITION_S + 1.0)
-    assert learner.transition_s == FIRST_TRANSITION_S
+    decider = Decider(0.01)
+    decider.begun("a", 0.0)
+    decider.seen({}, 0.1)
+    decider.begun("b", 0.0)
+    decider.seen({"b": State.UNKNOWN}, 1.0)
+    decider.seen({"b": State.UNKNOWN}, MOST_TRANSITION_S + 1.0)
+    assert decider.transition_s == FIRST_TRANSITION_S
 
 
 def test_what_is_varied_goes_back_and_decisions_do_not_see_it():
-    learner, memory = Learner(0.01), DecideMemory()
-    first = learner.decide(state(a=18, b=18), max_speedup_fitted, {}, memory)
-    assert learner.exploring == {"a", "b"}
+    decider, memory = Decider(0.01), DecideMemory()
+    first = decider.decide(state(a=18, b=18), max_speedup_fitted, {}, memory)
+    assert decider.exploring == {"a", "b"}
     assert all("exploring" in reason for reason in first.reasons.values())
     varied = with_allocations(state(1.0, a=18, b=18), first.allocations)
-    during = learner.decide(varied, max_speedup_fitted, {}, first.memory)
+    during = decider.decide(varied, max_speedup_fitted, {}, first.memory)
     assert (during.allocations, during.reasons) == (first.allocations, {})
     sure = replace(
         varied,
@@ -81,41 +81,41 @@ def test_what_is_varied_goes_back_and_decisions_do_not_see_it():
             for d in varied.domains
         ),
     )
-    after = learner.decide(sure, max_speedup_fitted, {}, during.memory)
-    assert learner.exploring == set()
+    after = decider.decide(sure, max_speedup_fitted, {}, during.memory)
+    assert decider.exploring == set()
     assert sum(after.allocations.values()) == 36
     for domain in sure.domains:
         to = after.allocations[domain.name]
         assert to == domain.allocation or after.reasons[domain.name].startswith(f"{domain.allocation} -> {to}: ")
-    assert learner.cost > 0
-    assert learner.lost_s > 0
-    learner.forget()
-    assert learner.cost == 0
+    assert decider.cost > 0
+    assert decider.lost_s > 0
+    decider.forget()
+    assert decider.cost == 0
 
 
 def test_what_was_varied_says_where_it_comes_from_and_why_it_goes():
-    learner = Learner(0.01)
-    first = learner.decide(state(a=18, b=18), max_speedup_fitted, {}, DecideMemory())
+    decider = Decider(0.01)
+    first = decider.decide(state(a=18, b=18), max_speedup_fitted, {}, DecideMemory())
     varied = with_allocations(state(1.0, a=18, b=18), first.allocations)
     a, b = varied.domains
     b = replace(b, minimum=4, demand=4)
-    after = learner.decide(replace(varied, domains=(a, b)), max_speedup_fitted, {}, first.memory)
+    after = decider.decide(replace(varied, domains=(a, b)), max_speedup_fitted, {}, first.memory)
     assert after.reasons["b"] == f"{b.allocation} -> 4: it could now use 4 (demand 4, maximum 36)"
     assert after.reasons["a"].startswith(f"{a.allocation} -> {after.allocations['a']}: ")
 
 
 def test_nothing_is_varied_for_policies_that_do_not_ask_nor_where_it_is_off():
-    for learner, policy in ((Learner(0.01), equipartition), (Learner(0.0), max_speedup_fitted)):
-        decision = learner.decide(state(a=18, b=18), policy, {}, DecideMemory())
+    for decider, policy in ((Decider(0.01), equipartition), (Decider(0.0), max_speedup_fitted)):
+        decision = decider.decide(state(a=18, b=18), policy, {}, DecideMemory())
         assert sum(decision.allocations.values()) == 36
-        assert learner.exploring == set()
-        assert learner.lost_s == 0
+        assert decider.exploring == set()
+        assert decider.lost_s == 0
 
 
-def fits(learner, pool, policy=max_speedup_fitted):
+def fits(decider, pool, policy=max_speedup_fitted):
     """The decision, and how many curves were fitted for it."""
     with patch.object(estimates, "_fitted", wraps=estimates._fitted) as fitted:
-        decision = learner.decide(pool, policy, {}, DecideMemory())
+        decision = decider.decide(pool, policy, {}, DecideMemory())
     return decision, fitted.call_count
 
 
@@ -128,25 +128,25 @@ def test_of_a_fleet_few_curves_are_fitted_for_one_decision():
         )
         for number in range(count)
     )  # fmt: skip
-    pool, learner = PoolState(4 * count, 1, 0.0, domains), Learner(0.01)
+    pool, decider = PoolState(4 * count, 1, 0.0, domains), Decider(0.01)
     fitted = []
     for _ in range(4):
-        decision, fits_now = fits(learner, pool)
+        decision, fits_now = fits(decider, pool)
         assert sum(decision.allocations.values()) <= pool.cpus
         fitted.append(fits_now)
     assert fitted == [MOST_FITS, MOST_FITS, 7, 0]
     fresh = replace(pool, domains=tuple(replace(d, points=(SpeedupPoint(4, 3.5, 0.2, 9),)) for d in domains))
-    learner.decide(fresh, max_speedup_fitted, {}, DecideMemory())
+    decider.decide(fresh, max_speedup_fitted, {}, DecideMemory())
     seen = []
 
     def spy(shown, _options):
         seen.append([domain.points[0].speedup for domain in shown.domains])
         return {domain.name: 1 for domain in shown.domains}
 
-    learner.decide(fresh, spy, {}, DecideMemory())
+    decider.decide(fresh, spy, {}, DecideMemory())
     assert seen[0].count(3.5) == 2 * MOST_FITS, "the others have what was known before"
-    learner.forget()
-    learner.decide(
+    decider.forget()
+    decider.decide(
         fresh, lambda shown, _: {d.name: seen.append(d.points) or 1 for d in shown.domains}, {}, DecideMemory()
     )
     assert sum(points == () for points in seen[1:]) == count - MOST_FITS, "another policy begins anew"
@@ -168,13 +168,13 @@ def test_newcomers_and_those_that_rest_take_no_turn():
         shown.extend(pool.domains)
         return {domain.name: 1 for domain in pool.domains}
 
-    Learner(0.01).decide(PoolState(400, 1, 0.0, domains), spy, {}, DecideMemory())
+    Decider(0.01).decide(PoolState(400, 1, 0.0, domains), spy, {}, DecideMemory())
     assert all(domain.points == points for domain in shown)
 
 
 def test_what_bounds_a_word_bounds_what_is_tried() -> None:
     """Exploring gives nobody more than the option most_of_equal lets the policy give."""
-    learner, memory = Learner(steady=0.5), DecideMemory()
+    decider, memory = Decider(steady=0.5), DecideMemory()
     options = {"most_of_equal": 1.25}
     points = {"a": (SpeedupPoint(8, 8.0, 0.1, 9),), "b": (SpeedupPoint(8, 2.0, 0.4, 9),)}
     has = {"a": 8, "b": 8}
@@ -182,10 +182,10 @@ def test_what_bounds_a_word_bounds_what_is_tried() -> None:
         domains = tuple(
             DomainState(name, 1, 16, 1.0, 16, cpus, True, None, False, points[name]) for name, cpus in has.items()
         )
-        decision = learner.decide(PoolState(16, 1, period / 4, domains), max_speedup_fitted, options, memory)
+        decision = decider.decide(PoolState(16, 1, period / 4, domains), max_speedup_fitted, options, memory)
         memory, has = decision.memory, dict(decision.allocations)
         assert max(has.values()) <= 10
-    assert learner.lost_s > 0  # something was tried
+    assert decider.lost_s > 0  # something was tried
 
 
 def test_under_another_policy_the_daemon_learns_anew(tmp_path) -> None:
@@ -195,8 +195,8 @@ def test_under_another_policy_the_daemon_learns_anew(tmp_path) -> None:
     config = Config(pool="0-35", policy=fitted_policy, exploration_percent=5.0)
     with closing(Journal(tmp_path, "boot")) as journal:
         daemon = Daemon(config, SimulatedHost(cpus), cpus, journal)
-        daemon.learner.decide(state(a=18, b=18), max_speedup_fitted, {}, DecideMemory())
-        assert daemon.learner.exploring
-        assert daemon.learner.lost_s > 0
+        daemon.decider.decide(state(a=18, b=18), max_speedup_fitted, {}, DecideMemory())
+        assert daemon.decider.exploring
+        assert daemon.decider.lost_s > 0
         daemon.use_policy(PolicyConfig(name="equipartition"), equipartition)
-        assert (daemon.learner.exploring, daemon.learner.lost_s) == (frozenset(), 0.0)
+        assert (daemon.decider.exploring, daemon.decider.lost_s) == (frozenset(), 0.0)

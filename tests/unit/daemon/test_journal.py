@@ -10,7 +10,8 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from vscaf.domains.journal_writer import Records
+from vscaf.domains.journal_writer import JournalWriter
+from vscaf.domains.once_per_cause import OncePerCause
 from vscaf.errors import UsageError
 from vscaf.events import EventLog
 from vscaf.journal import FoundSettings, Journal, JournalEntry, JournalError, LeftAlone, Lock
@@ -258,11 +259,11 @@ def test_who_is_cancelled_while_writing_keeps_its_turn_until_the_thread_has_ende
 
     async def work() -> None:
         journal = Journal(tmp_path, "boot")
-        records = Records(journal, EventLog())
-        first = asyncio.create_task(records.write_left_alone("u", LeftAlone(uuid="u", state="released", why="")))
+        writer = JournalWriter(journal, OncePerCause(EventLog()))
+        first = asyncio.create_task(writer.write_left_alone("u", LeftAlone(uuid="u", state="released", why="")))
         assert await asyncio.to_thread(begun.wait, 60)
         first.cancel()
-        second = asyncio.create_task(records.write_left_alone("u", None))
+        second = asyncio.create_task(writer.write_left_alone("u", None))
         for _ in range(100):
             await asyncio.sleep(0.001)
         assert not first.done() and not second.done() and most == 1

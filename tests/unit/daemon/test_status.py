@@ -205,7 +205,7 @@ def test_what_is_left_alone_has_no_partition(state: str) -> None:
 
 
 def test_what_is_tried_and_what_it_has_cost_is_said() -> None:
-    learner = SimpleNamespace(transition_s=0.12344, exploring=frozenset("ba"), cost=0.0042, lost_s=1.5)
+    decider = SimpleNamespace(transition_s=0.12344, exploring=frozenset("ba"), cost=0.0042, lost_s=1.5)
     daemon = SimpleNamespace(
         config=Config(pool="0-3"),
         policy_name="max-speedup-fitted",
@@ -216,7 +216,7 @@ def test_what_is_tried_and_what_it_has_cost_is_said() -> None:
         decision=None,
         unknown_since_s=None,
         transitions=7,
-        learner=learner,
+        decider=decider,
         violations=[],
         managed={},
     )

@@ -12,9 +12,9 @@ import pytest
 from vscaf.config import Config, DomainConfig
 from vscaf.daemon.loop import Daemon
 from vscaf.daemon.operations import Operations
-from vscaf.domains.bounds import DomainRules
 from vscaf.domains.domain import ManagedDomain
 from vscaf.domains.pool import HostPool
+from vscaf.domains.rules import DomainRules
 from vscaf.errors import HypervisorUnreachable, VscafError
 from vscaf.journal import FoundSettings, Journal, JournalEntry
 from vscaf.simulate.engine.plain_host import SimulatedHost

@@ -8,9 +8,9 @@ from vscaf.config import Config, PolicyConfig
 from vscaf.core.model.trust import DISTRUSTED_PERIODS, TRUSTED_PERIODS
 from vscaf.core.reconcile.state import Affinity, TransitionState
 from vscaf.core.reconcile.steps import Goal
-from vscaf.domains.bounds import DomainRules
 from vscaf.domains.domain import ManagedDomain
 from vscaf.domains.pool import HostPool
+from vscaf.domains.rules import DomainRules
 from vscaf.journal import FoundSettings, JournalEntry
 from vscaf.simulate.engine.plain_host import SimulatedHost
 from vscaf.values import DomainKey, DomainSeen, DomainSettings, HostCpus, RunState
@@ -52,8 +52,8 @@ def test_which_vcpus_are_online_is_unknown_while_it_is_unknown_which_are_plugged
     """Else the guest's CPU 1 would be taken for vCPU 1, and vCPU 2, which it is, for one that computes offline."""
     one = domain()
     one.seen = replace(SEEN, vcpus_maximum=4)
-    one.words.link = Agent(lambda: None)
-    one.words.link.online = (0, 1)
+    one.session.link = Agent(lambda: None)
+    one.session.link.online = (0, 1)
     where = frozenset({0})
     read = Affinity({0: where, 2: where}, where)
     rests = frozenset[int]()

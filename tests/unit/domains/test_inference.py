@@ -10,9 +10,9 @@ from vscaf import clock
 from vscaf.agentlink.link import AgentLink
 from vscaf.agentlink.messages import Report, ReportedPoint, ReportedProcess
 from vscaf.core.reconcile.state import Affinity, TransitionState, Treatment
-from vscaf.domains.bounds import DomainRules
 from vscaf.domains.domain import ManagedDomain
 from vscaf.domains.inference import infer
+from vscaf.domains.rules import DomainRules
 from vscaf.simulate.engine.plain_host import SimulatedHost
 from vscaf.values import DomainKey, DomainSeen, HostCpus, RunState
 
@@ -113,12 +113,12 @@ def test_a_look_that_spans_two_allocations_says_nothing_of_either() -> None:
     watched = Watched()
     watched.claim(CPUS)
     watched.look(demand=CPUS, busy=3.8, periods=20)
-    assert watched.domain.inferred.sight.known == (CPUS, pytest.approx(3.8))
+    assert watched.domain.inferred.host_view.known == (CPUS, pytest.approx(3.8))
     watched.claim(2)
     watched.look(demand=CPUS, busy=3.8)
-    assert watched.domain.inferred.sight.cpus == CPUS
+    assert watched.domain.inferred.host_view.cpus == CPUS
     watched.look(demand=CPUS, busy=1.9, periods=8)
-    assert watched.domain.inferred.sight.known == (2, pytest.approx(1.9))
+    assert watched.domain.inferred.host_view.known == (2, pytest.approx(1.9))
 
 
 def program(name: str, team: int, speedup: float) -> ReportedProcess:
@@ -191,14 +191,14 @@ def test_a_domain_that_vscaf_has_suspended_wants_what_it_wanted() -> None:
     watched.claim(CPUS)
     watched.look(demand=3, busy=2.9, periods=8)
     assert (watched.domain.inferred.demand, watched.domain.transition is not None) == (3, True)
-    sight = watched.domain.inferred.sight
+    view = watched.domain.inferred.host_view
     watched.suspend(True)
     watched.look(demand=3, busy=0.0, periods=40)
     assert watched.domain.inferred.demand == 3 and watched.domain.inferred.busy_cpus == 0.0
-    assert watched.domain.inferred.sight == sight, "that it used nothing is not held against it"
+    assert watched.domain.inferred.host_view == view, "that it used nothing is not held against it"
     watched.suspend(False)
     watched.look(demand=3, busy=2.9)
-    assert watched.domain.inferred.sight == sight, "nor is a look that began while it stood"
+    assert watched.domain.inferred.host_view == view, "nor is a look that began while it stood"
     watched.look(demand=3, busy=2.9, periods=8)
     assert watched.domain.inferred.demand == 3
 

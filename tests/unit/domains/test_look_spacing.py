@@ -14,9 +14,9 @@ from vscaf.agentlink.link import AgentLink
 from vscaf.agentlink.messages import Report
 from vscaf.core.reconcile.state import Affinity, TransitionState, Treatment
 from vscaf.core.reconcile.steps import Goal
-from vscaf.domains.bounds import DomainRules
 from vscaf.domains.domain import ManagedDomain
 from vscaf.domains.inference import USAGE_WINDOW_S, infer
+from vscaf.domains.rules import DomainRules
 from vscaf.simulate.engine.plain_host import SimulatedHost
 from vscaf.values import DomainKey, DomainSeen, HostCpus, RunState
 

@@ -6,9 +6,9 @@ import pytest
 from vscaf.config import Config
 from vscaf.core.reconcile.state import Affinity, TransitionState, Treatment
 from vscaf.core.reconcile.steps import Goal
-from vscaf.domains.bounds import DomainRules
 from vscaf.domains.domain import ManagedDomain
 from vscaf.domains.pool import HostPool
+from vscaf.domains.rules import DomainRules
 from vscaf.policy.input import shown_pool
 from vscaf.simulate.engine.plain_host import SimulatedHost
 from vscaf.values import DomainKey, DomainSeen, HostCpus, RunState

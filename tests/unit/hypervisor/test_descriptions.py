@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from vscaf.hypervisor.libvirt.descriptions import AGE_S, RETRY_S, Descriptions
 from vscaf.hypervisor.libvirt.domain_xml import parse_description
-from vscaf.values import DomainKey, Rules
+from vscaf.values import DomainKey, MetadataRules
 
 KEY, OTHER = DomainKey("uuid-a", 1), DomainKey("uuid-b", 2)
 PLAIN = parse_description("<domain type='kvm'/>")
@@ -59,11 +59,11 @@ def test_read_again_with_age_where_not_every_change_is_told() -> None:
 
 def test_the_last_good_rules_stay_while_those_that_are_there_are_wrong() -> None:
     descriptions = known()
-    good = replace(PLAIN, rules=Rules(minimum=2))
+    good = replace(PLAIN, rules=MetadataRules(minimum=2))
     assert descriptions.store(KEY, good, 0)
     assert not descriptions.store(KEY, good, 0)
     assert descriptions.store(KEY, replace(PLAIN, rules_error="wrong"), 0)
-    assert descriptions.rules(KEY) == Rules(minimum=2)
+    assert descriptions.rules(KEY) == MetadataRules(minimum=2)
     descriptions.store(KEY, PLAIN, 0)
     assert descriptions.rules(KEY) is None
 

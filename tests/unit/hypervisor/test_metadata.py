@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from vscaf.errors import HypervisorError
 from vscaf.hypervisor.libvirt.domain_xml import MOST_CHARACTERS, parse_description
 from vscaf.hypervisor.libvirt.metadata import NAMESPACE, BadRules, parse_rules
-from vscaf.values import GuestCell, GuestTopology, Rules
+from vscaf.values import GuestCell, GuestTopology, MetadataRules
 
 
 def metadata(attributes: str, *, name: str = "partition", content: str = "", namespace: str = NAMESPACE) -> str:
@@ -23,16 +23,16 @@ def domain(inside: str) -> str:
 @pytest.mark.parametrize(
     ("attributes", "rules"),
     [
-        ("", Rules()),
-        ("min='1'", Rules(minimum=1)),
-        ("max='65535' min='65535'", Rules(minimum=65535, maximum=65535)),
-        ("weight='0.25' priority='-1000'", Rules(weight=0.25, priority=-1000)),
-        ("weight='1000' priority='1000' rest='reserve'", Rules(weight=1000.0, priority=1000, rest="reserve")),
-        ("rest='share'", Rules(rest="share")),
-        ("rest='keep' min='007'", Rules(minimum=7, rest="keep")),
+        ("", MetadataRules()),
+        ("min='1'", MetadataRules(minimum=1)),
+        ("max='65535' min='65535'", MetadataRules(minimum=65535, maximum=65535)),
+        ("weight='0.25' priority='-1000'", MetadataRules(weight=0.25, priority=-1000)),
+        ("weight='1000' priority='1000' rest='reserve'", MetadataRules(weight=1000.0, priority=1000, rest="reserve")),
+        ("rest='share'", MetadataRules(rest="share")),
+        ("rest='keep' min='007'", MetadataRules(minimum=7, rest="keep")),
     ],
 )
-def test_what_is_right_is_read(attributes: str, rules: Rules) -> None:
+def test_what_is_right_is_read(attributes: str, rules: MetadataRules) -> None:
     assert parse_rules(ElementTree.fromstring(metadata(attributes))) == rules
 
 

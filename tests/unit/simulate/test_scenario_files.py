@@ -117,7 +117,7 @@ def test_pairs_are_a_scenario_for_each_two_of_their_curves(tmp_path: Path) -> No
     each = scenarios_of(scenario)
     assert [one.name for one in each] == ["all-own-perfect most 4", "all-own-cg-t2", "all-perfect most 4-cg-t2"]
     assert all(one.seed == 3 and one.host.pcpus == 8 and scenarios_of(one) == (one,) for one in each)
-    (first, second) = each[0].expanded()
+    (first, second) = expanded(each[0])
     assert (first.start_s, second.start_s) == (0.0, 2.0)
     assert (first.work_s, second.work_s) == (5 * 1.5, 5 * 4.0)  # the most that the curves come to
     assert first.curve.speedup(2) == 1.5

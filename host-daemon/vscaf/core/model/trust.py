@@ -16,7 +16,7 @@ from vscaf_policies.models.points import LEAST_SPEEDUP, MOST_EFFICIENCY
 
 from vscaf.core.model.scaf import domain_weight, scaf_weight
 
-SIGHT_WINDOW_S = 8.0
+VIEW_WINDOW_S = 8.0
 """The mean use of a domain forgets at this time constant: longer than the phases of most programs, whose speedup, a
 mean over all their phases, it is compared with."""
 
@@ -44,7 +44,7 @@ what is left of it in use where it is cut."""
 
 
 @dataclass(frozen=True, slots=True)
-class HostSight:
+class HostView:
     """What the host saw of a domain while it computed: mean use at the present allocation, and at the one before.
 
     cpus: the present allocation, 0: none yet. busy_cpus: mean use at it over seen_s seconds. settled_cpus and
@@ -65,28 +65,28 @@ class HostSight:
         return (self.settled_cpus, self.settled_busy_cpus) if self.settled_cpus > 0 else None
 
 
-def look(sight: HostSight, cpus: int, busy_cpus: float, window_s: float, *, computing: bool) -> HostSight:
-    """*sight* after one more period of window_s seconds, in which the domain had *cpus* and used *busy_cpus* of them.
+def view_after(host_view: HostView, cpus: int, busy_cpus: float, window_s: float, *, computing: bool) -> HostView:
+    """*host_view* after one more period of window_s seconds, in which the domain had *cpus* and used *busy_cpus*.
 
     computing: whether it said, or showed, that it had something to do. A period in which it had not says nothing of its
     programs' speedup and is left out, as is one without an allocation (it rested). The mean is the plain one over the
-    first SIGHT_WINDOW_S seconds at an allocation, and exponential from then on.
+    first VIEW_WINDOW_S seconds at an allocation, and exponential from then on.
     """
     if not computing or cpus < 1 or window_s <= 0.0:
-        return sight
+        return host_view
     busy_cpus = min(max(0.0, busy_cpus), float(cpus))
-    if cpus != sight.cpus:
-        known = sight.known or (0, 0.0)
-        return HostSight(cpus, busy_cpus, min(window_s, SIGHT_WINDOW_S), *known)
-    share = window_s / min(sight.seen_s + window_s, SIGHT_WINDOW_S) if window_s < SIGHT_WINDOW_S else 1.0
+    if cpus != host_view.cpus:
+        known = host_view.known or (0, 0.0)
+        return HostView(cpus, busy_cpus, min(window_s, VIEW_WINDOW_S), *known)
+    share = window_s / min(host_view.seen_s + window_s, VIEW_WINDOW_S) if window_s < VIEW_WINDOW_S else 1.0
     return replace(
-        sight,
-        busy_cpus=sight.busy_cpus + share * (busy_cpus - sight.busy_cpus),
-        seen_s=min(sight.seen_s + window_s, SIGHT_WINDOW_S),
+        host_view,
+        busy_cpus=host_view.busy_cpus + share * (busy_cpus - host_view.busy_cpus),
+        seen_s=min(host_view.seen_s + window_s, VIEW_WINDOW_S),
     )
 
 
-def speedup_limit(sight: HostSight, p: int, vcpus: int) -> float:
+def speedup_limit(host_view: HostView, p: int, vcpus: int) -> float:
     """The largest S(p) that is believed of a domain with *vcpus* plugged vCPUs; inf: nothing is known against any.
 
     A program that waits for its CPUs without spinning has S(a) <= B where it uses B of a CPUs on average: work that
@@ -95,13 +95,13 @@ def speedup_limit(sight: HostSight, p: int, vcpus: int) -> float:
     at small p. Super-linear speedup takes fewer CPU seconds than T; it is believed, up to MOST_EFFICIENCY, of a domain
     that uses all it has. A program that is both super-linear and serial for a good part of its time loses the former.
     """
-    held = _held_against(sight, vcpus)
+    held = _held_against(host_view, vcpus)
     return math.inf if held is None else _limit(p, *held)
 
 
-def _held_against(sight: HostSight, vcpus: int) -> tuple[int, float, float] | None:
+def _held_against(host_view: HostView, vcpus: int) -> tuple[int, float, float] | None:
     """CPUs, mean use of them, and the efficiency that this use bears; None: nothing is known."""
-    known = sight.known
+    known = host_view.known
     if known is None:
         return None
     cpus, busy_cpus = min(known[0], vcpus), known[1]  # more CPUs than vCPUs cannot be used
@@ -116,12 +116,12 @@ def _limit(p: int, cpus: int, busy_cpus: float, efficiency: float) -> float:
     return max(1.0, efficiency * seen)
 
 
-def believed_points(points: Sequence[SpeedupPoint], sight: HostSight, vcpus: int) -> tuple[SpeedupPoint, ...]:
+def believed_points(points: Sequence[SpeedupPoint], host_view: HostView, vcpus: int) -> tuple[SpeedupPoint, ...]:
     """The points as far as they are believed: within LEAST_SPEEDUP and speedup_limit, none for more CPUs than vCPUs.
 
     A speedup that is no number becomes its limit, or is left out where there is none.
     """
-    held = _held_against(sight, vcpus)
+    held = _held_against(host_view, vcpus)
     believed = []
     for point in points:
         if not 1 <= point.cpus <= vcpus:
@@ -136,47 +136,47 @@ def believed_points(points: Sequence[SpeedupPoint], sight: HostSight, vcpus: int
     return tuple(believed)
 
 
-def believed_processes(sight: HostSight, vcpus: int) -> int:
+def believed_processes(host_view: HostView, vcpus: int) -> int:
     """How many running processes a domain is believed to have, for their weights add up.
 
     Where all it has is in use there may be any number up to its vCPUs (with more, each gets at most one anyway);
     otherwise as many as it used CPUs, rounded up, since processes that compute leave no CPU idle.
     """
-    if sight.known is None:
+    if host_view.known is None:
         return vcpus
-    cpus, busy_cpus = sight.known
+    cpus, busy_cpus = host_view.known
     if busy_cpus >= NEARLY_FULL * min(cpus, vcpus):
         return vcpus
     return max(1, math.ceil(busy_cpus))
 
 
-def believed_weight(processes: Sequence[Sequence[SpeedupPoint]], sight: HostSight, vcpus: int) -> float | None:
+def believed_weight(processes: Sequence[Sequence[SpeedupPoint]], host_view: HostView, vcpus: int) -> float | None:
     """SCAF's weight of a domain from the points of each of its running processes; None: not known.
 
     The sum of their weights by believed_points, cut to believed_processes of their mean where they are said to be more.
     """
-    weight = domain_weight([scaf_weight(believed_points(points, sight, vcpus)) for points in processes])
+    weight = domain_weight([scaf_weight(believed_points(points, host_view, vcpus)) for points in processes])
     if weight is None:
         return None
-    return weight * min(1.0, believed_processes(sight, vcpus) / len(processes))
+    return weight * min(1.0, believed_processes(host_view, vcpus) / len(processes))
 
 
-def believed_demand(claimed: int, sight: HostSight, allocation: int) -> int:
+def believed_demand(claimed: int, host_view: HostView, allocation: int) -> int:
     """What is believed of a claim that *claimed* CPUs could be used, by a domain that has *allocation* (0: it rests).
 
     A guest that says busy and is idle, or takes a trickle, keeps what it shows use for: an allocation that is not half
-    used (over SIGHT_WINDOW_S) is cut to where it would be used well, and grows only once it is well used. Between the
+    used (over VIEW_WINDOW_S) is cut to where it would be used well, and grows only once it is well used. Between the
     two it stays, so that nothing goes to and fro. Resting, at one CPU, or seen too briefly: the claim stands; but who
     was cut keeps its smaller allocation until it was seen at that.
     """
     if allocation < 1 or claimed <= 1:
         return claimed
-    if sight.cpus != allocation or sight.seen_s < SETTLED_S:
-        cpus, busy_cpus = sight.known or (0, 0.0)
+    if host_view.cpus != allocation or host_view.seen_s < SETTLED_S:
+        cpus, busy_cpus = host_view.known or (0, 0.0)
         return min(claimed, allocation) if allocation < cpus and busy_cpus < HALF_USED * cpus else claimed
-    if sight.busy_cpus < HALF_USED * allocation:
-        return min(claimed, max(1, math.ceil(sight.busy_cpus / COMFORTABLE)))
-    if sight.busy_cpus < WELL_USED * allocation:
+    if host_view.busy_cpus < HALF_USED * allocation:
+        return min(claimed, max(1, math.ceil(host_view.busy_cpus / COMFORTABLE)))
+    if host_view.busy_cpus < WELL_USED * allocation:
         return min(claimed, allocation)
     return claimed
 
@@ -244,7 +244,7 @@ def believed_online(online: Collection[int] | None, plugged: Sequence[int]) -> t
     return tuple(sorted(online)) if set(online) <= set(plugged) else None
 
 
-def keeps_its_word(online: Collection[int], vcpu_busy_cpus: Mapping[int, float]) -> bool:
+def offline_as_reported(online: Collection[int], vcpu_busy_cpus: Mapping[int, float]) -> bool:
     """Whether the vCPUs that a guest says are offline were, by their CPU time in the last period (CPUs, by vCPU).
 
     A guest that does not keep its word is to be contained: its vCPUs then float over its partition, as they do for a
@@ -255,7 +255,7 @@ def keeps_its_word(online: Collection[int], vcpu_busy_cpus: Mapping[int, float])
 
 
 @dataclass(frozen=True, slots=True)
-class WordHistory:
+class OfflineHistory:
     """Periods in a row in which a guest kept its word on its CPUs, and did not; whether it is believed no more."""
 
     kept_periods: int = 0
@@ -268,7 +268,7 @@ class WordHistory:
         return self.distrusted or self.broken_periods > 0
 
 
-def judged(history: WordHistory, *, kept: bool) -> WordHistory:
+def judged(history: OfflineHistory, *, kept: bool) -> OfflineHistory:
     """*history* after one more period.
 
     A vCPU that comes or goes computes for a moment, so it takes several periods in a row, either way.
@@ -276,8 +276,8 @@ def judged(history: WordHistory, *, kept: bool) -> WordHistory:
     kept_periods = history.kept_periods + 1 if kept else 0
     broken_periods = 0 if kept else history.broken_periods + 1
     if history.distrusted:
-        return WordHistory(kept_periods, broken_periods, kept_periods < TRUSTED_PERIODS)
-    return WordHistory(kept_periods, broken_periods, broken_periods >= DISTRUSTED_PERIODS)
+        return OfflineHistory(kept_periods, broken_periods, kept_periods < TRUSTED_PERIODS)
+    return OfflineHistory(kept_periods, broken_periods, broken_periods >= DISTRUSTED_PERIODS)
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterable
 from vscaf.core.place.topology import Topology
 
 
-class Rooms:
+class FreeChunks:
     """Chunks that nobody keeps. busy: those among them that have to be released by somebody first."""
 
     def __init__(self, topology: Topology, free: Iterable[int], busy: Collection[int]) -> None:

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from vscaf.core.place.topology import Topology
 
 MOST_CHUNKS = 1000
-"""Chunks, free or of those that change, that exchange is good for, so that it takes a fraction of a millisecond.
+"""Chunks, free or of those that change, that swaps are good for, so that it takes a fraction of a millisecond.
 
-Where more change at once there is little to exchange: there is choice enough to begin with.
+Where more change at once there is little to swap: there is choice enough to begin with.
 """
 
 
@@ -23,7 +23,7 @@ class Party:
     on_node: Counter[int] = field(default_factory=Counter)
 
 
-def exchange(topology: Topology, parties: Mapping[str, Party], split: Iterable[str], free: set[int]) -> None:
+def swap_for_locality(topology: Topology, parties: Mapping[str, Party], split: Iterable[str], free: set[int]) -> None:
     """Let those that grow onto a node with a few chunks swap them for free or others' chunks of a node they are on.
 
     parties: all that hold anything else than they will. split: those of them that grow and are on several nodes.
@@ -34,7 +34,7 @@ def exchange(topology: Topology, parties: Mapping[str, Party], split: Iterable[s
 
 
 class _Exchange:
-    """The working state of one call of exchange."""
+    """The working state of one call of swap_for_locality."""
 
     def __init__(self, topology: Topology, parties: Mapping[str, Party], free: set[int]) -> None:
         self.node_of = topology.node_by_chunk

@@ -4,8 +4,8 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
-from vscaf.core.place.free_chunks import Rooms
-from vscaf.core.place.numa_swaps import MOST_CHUNKS, Party, exchange
+from vscaf.core.place.free_chunks import FreeChunks
+from vscaf.core.place.numa_swaps import MOST_CHUNKS, Party, swap_for_locality
 from vscaf.core.place.overlaps import improve
 from vscaf.core.place.topology import Topology
 
@@ -234,15 +234,15 @@ def _grow(topology: Topology, claims: _Claims) -> dict[str, Collection[int]]:
         return owned
     free = set(range(len(topology.chunks))).difference(*claims.staying.values(), *owned.values())
     busy = frozenset[int]().union(*[group.held for group in groups])
-    rooms = Rooms(topology, free, busy)
-    in_place = {group.name for group in growing if rooms.has_room(owned[group.name], group.wanted)}
+    free_chunks = FreeChunks(topology, free, busy)
+    in_place = {group.name for group in growing if free_chunks.has_room(owned[group.name], group.wanted)}
     growing.sort(key=lambda group: (group.name not in in_place, len(owned[group.name]) - group.wanted, group.name))
     empty_pool = not claims.staying and not any(owned.values()) and not any(group.home for group in groups)
     for group in growing:
-        owned[group.name] = rooms.fill(owned[group.name], group.wanted, group.home)
+        owned[group.name] = free_chunks.fill(owned[group.name], group.wanted, group.home)
     if empty_pool:
         # Everybody arrives at once: laid out along a line of nodes, each is on at most one node too many.
-        line = Rooms(topology, free, busy)
+        line = FreeChunks(topology, free, busy)
         laid: dict[str, Collection[int]] = {group.name: line.lay(group.wanted) for group in growing}
         owned = min(owned, laid, key=lambda way: _spread(topology, groups, way))
     node_of = topology.node_by_chunk.__getitem__
@@ -250,7 +250,7 @@ def _grow(topology: Topology, claims: _Claims) -> dict[str, Collection[int]]:
     if not split or len(free) + sum(map(len, owned.values())) > MOST_CHUNKS:
         return owned
     parties = {group.name: Party(group.held, group.home, set(owned[group.name])) for group in groups}
-    exchange(topology, parties, split, free.difference(*owned.values()))
+    swap_for_locality(topology, parties, split, free.difference(*owned.values()))
     return {name: party.owned for name, party in parties.items()}
 
 

@@ -4,9 +4,9 @@ There is no script that a transition follows. Whenever anything happens (a new d
 ended or failed, a deadline), `next_steps` compares what is with what should be and says what can be done at once. So a
 transition may be interrupted at any point, by a decision or by a domain that leaves, and never has to be undone.
 
-The safety of it rests on one field, `TransitionState.claim`: every pCPU that a domain's vCPUs may compute on for all that is
-known. It grows before a call that widens pins and shrinks after one that narrowed them has succeeded. Nobody is let
-onto a pCPU that another domain claims. A domain that vscaf has suspended, and that was seen paused since, claims
+The safety of it rests on one field, `TransitionState.claim`: every pCPU that a domain's vCPUs may compute on for all
+that is known. It grows before a call that widens pins and shrinks after one that narrowed them has succeeded. Nobody is
+let onto a pCPU that another domain claims. A domain that vscaf has suspended, and that was seen paused since, claims
 nothing; it claims its partition again, and has its pins there, before it is resumed.
 """
 

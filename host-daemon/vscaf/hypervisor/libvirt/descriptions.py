@@ -5,7 +5,7 @@ from collections.abc import Container
 from dataclasses import dataclass
 
 from vscaf.hypervisor.libvirt.domain_xml import Description
-from vscaf.values import DomainKey, Rules
+from vscaf.values import DomainKey, MetadataRules
 
 RETRY_S = 1.0
 AGE_S = 30.0  # how old one gets where the driver does not tell of every change
@@ -14,7 +14,7 @@ AGE_S = 30.0  # how old one gets where the driver does not tell of every change
 @dataclass(slots=True)
 class _Known:
     description: Description | None = None
-    rules: Rules | None = None  # the last good ones
+    rules: MetadataRules | None = None  # the last good ones
     epoch: int = -1  # of the domain, when the reading began that `description` is from
     read_at_s: float = float("-inf")
     failing: bool = False
@@ -39,7 +39,7 @@ class Descriptions:
         known = self._known.get(key)
         return known.description if known is not None else None
 
-    def rules(self, key: DomainKey) -> Rules | None:
+    def rules(self, key: DomainKey) -> MetadataRules | None:
         """The rules of the description; the last good ones where they are wrong now."""
         known = self._known.get(key)
         return known.rules if known is not None else None

@@ -8,7 +8,7 @@ from xml.etree import ElementTree
 from vscaf.cpulist import parse_cpu_list
 from vscaf.errors import HypervisorError
 from vscaf.hypervisor.libvirt.metadata import BadRules, parse_rules
-from vscaf.values import GuestCell, GuestTopology, Rules
+from vscaf.values import GuestCell, GuestTopology, MetadataRules
 
 AGENT_PORT = "org.vscaf.agent.0"
 MOST_CHARACTERS = 4 * 1024 * 1024  # libvirt's own limit of a string on the wire
@@ -33,7 +33,7 @@ class Description:
     vcpu_pins: Mapping[int, frozenset[int]]
     iothread_pins: Mapping[int, frozenset[int] | None]
     cpuset: frozenset[int] | None
-    rules: Rules | None
+    rules: MetadataRules | None
     rules_error: str | None
     topology: GuestTopology = field(default_factory=GuestTopology)
     enabled_order: Mapping[int, int] = field(default_factory=dict)

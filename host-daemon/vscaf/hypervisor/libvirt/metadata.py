@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable
 from xml.etree import ElementTree
 
-from vscaf.values import Rules
+from vscaf.values import MetadataRules
 
 NAMESPACE = "https://vscaf.org/xmlns/partition/1"
 MOST_CPUS = 65535
@@ -23,7 +23,7 @@ class BadRules(ValueError):
     """The metadata of a domain say something that is no rule. The words are one sentence for the operator."""
 
 
-def parse_rules(metadata: ElementTree.Element | None) -> Rules | None:
+def parse_rules(metadata: ElementTree.Element | None) -> MetadataRules | None:
     """The rules in a domain's <metadata>; None where it has none of vscaf's. BadRules for what is wrong."""
     if metadata is None:
         return None
@@ -42,7 +42,7 @@ def parse_rules(metadata: ElementTree.Element | None) -> Rules | None:
     if unknown:
         raise BadRules(f"metadata: {_shown(unknown[0])} is unknown: it takes min, max, weight, priority and rest")
     given = element.attrib
-    rules = Rules(
+    rules = MetadataRules(
         minimum=_whole("min", given.get("min"), 1, MOST_CPUS),
         maximum=_whole("max", given.get("max"), 1, MOST_CPUS),
         weight=_weight(given.get("weight")),

@@ -11,7 +11,7 @@ from vscaf.simulate.engine.agent import LEAST_ERROR, MEMORY, GuestLink, Learned
 from vscaf.simulate.engine.host import CrowdedHost
 from vscaf.simulate.engine.machine import Computing, SpeedModel
 from vscaf.simulate.scenarios.scenario import GuestPlan, LatencySeconds, Noise, PhasePlan
-from vscaf.values import DomainKey, Rules, RunState
+from vscaf.values import DomainKey, MetadataRules, RunState
 
 IDLE_S = 0.5
 """An agent's demand falls to none after two idle periods of 0.25 s."""
@@ -422,6 +422,6 @@ class Guest:
         )
 
 
-def rules_of(plan: GuestPlan) -> Rules:
+def rules_of(plan: GuestPlan) -> MetadataRules:
     """What a guest's metadata say."""
-    return Rules(minimum=plan.minimum, maximum=plan.maximum, weight=plan.weight, priority=plan.priority)
+    return MetadataRules(minimum=plan.minimum, maximum=plan.maximum, weight=plan.weight, priority=plan.priority)

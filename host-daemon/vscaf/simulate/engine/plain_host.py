@@ -16,9 +16,9 @@ from vscaf.values import (
     DomainSeen,
     DomainSettings,
     HostCpus,
+    MetadataRules,
     Plugged,
     PlugOutcome,
-    Rules,
     RunState,
 )
 
@@ -50,7 +50,7 @@ class SimulatedDomain:
     accelerated: bool
     agent_socket: str | None
     home_nodes: frozenset[int]
-    rules: Rules | None
+    rules: MetadataRules | None
     state: RunState
     boot_vcpus: int
     pins: dict[int, frozenset[int]]
@@ -107,7 +107,7 @@ class SimulatedHost:
         agent_socket: str | None = None,
         home_nodes: frozenset[int] = frozenset(),
         iothreads: int = 0,
-        rules: Rules | None = None,
+        rules: MetadataRules | None = None,
     ) -> DomainKey:
         """Starts a domain with *vcpus* plugged, pinned nowhere in particular; every start is a run of its own."""
         if any(domain.name == name for domain in self.domains.values()):

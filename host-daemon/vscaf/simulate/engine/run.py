@@ -260,7 +260,7 @@ class _Simulation:
             efficiency=sum_of_speedups / scenario.host.pcpus,
             transitions=self._daemon.transitions,
             moved_cpus=diary.moved_cpus,
-            exploration_cost=self._daemon.learner.cost,
+            exploration_cost=self._daemon.decider.cost,
             converged_periods=None if converged_s is None else math.ceil(converged_s * 1000 / scenario.period_ms),
             violations=(),
             wall_s=0.0,

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from vscaf.config import Config, DomainConfig
-from vscaf.values import Rules
+from vscaf.values import MetadataRules
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +22,7 @@ class DomainRules:
         return " ".join(f"{key}={value}" for key, value in {**said, "rest": self.rest}.items() if value is not None)
 
 
-def rules_for(config: Config, name: str, own: Rules | None) -> DomainRules | None:
+def rules_for(config: Config, name: str, own: MetadataRules | None) -> DomainRules | None:
     """The rules in force for domain *name*; None: it is not managed.
 
     own: what its metadata say, key by key above the configuration; None: nothing. A domain is managed when the
@@ -38,7 +38,7 @@ def rules_for(config: Config, name: str, own: Rules | None) -> DomainRules | Non
     if listed is None and own is None:
         return None
     said = listed or DomainConfig()
-    own = own or Rules()
+    own = own or MetadataRules()
     minimum = own.minimum if own.minimum is not None else said.minimum
     if said.maximum is not None:
         minimum = min(minimum, said.maximum)
