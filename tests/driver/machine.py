@@ -160,7 +160,7 @@ class History:
         return [frozenset(cpu for cpu, there in enumerate(mask) if there) for mask in masks]
 
     def check(self, before: dict[str, frozenset[int]]) -> None:
-        """The laws of DESIGN sections 7 and 8, after a step. What breaks one is kept, not raised into the daemon."""
+        """The laws of transitions and of trust, after a step. What breaks one is kept, not raised into the daemon."""
         self.checks += 1
         transition = {one.name: one for one in self.daemon.managed.values() if one.transition is not None}
         for name, one in transition.items():

@@ -1,7 +1,5 @@
 """Domains that take part from now on: what they have is read first, and what the journal says of them."""
 
-import logging
-
 from vscaf import clock
 from vscaf.core.backoff import Backoff
 from vscaf.cpulist import format_cpu_list
@@ -10,8 +8,6 @@ from vscaf.domains.inventory import Inventory
 from vscaf.errors import HypervisorError
 from vscaf.events import Kind
 from vscaf.values import State
-
-log = logging.getLogger(__name__)
 
 
 class Adoption:

@@ -1,6 +1,5 @@
 """What somebody else changes of a domain: it is put right by the next steps, or respected."""
 
-import logging
 from dataclasses import replace
 
 from vscaf.core.reconcile.drift import foreign_changes
@@ -10,8 +9,6 @@ from vscaf.domains.inventory import Inventory
 from vscaf.domains.release import Release
 from vscaf.events import Kind
 from vscaf.values import State
-
-log = logging.getLogger(__name__)
 
 
 class Drift:

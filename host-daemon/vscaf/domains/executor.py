@@ -1,6 +1,5 @@
 """The calls on domains: those of the next steps, and reads that find what somebody else has changed."""
 
-import logging
 from dataclasses import replace
 
 from vscaf import clock
@@ -11,9 +10,6 @@ from vscaf.domains.drift import Drift
 from vscaf.domains.inventory import Inventory
 from vscaf.errors import HypervisorError
 from vscaf.events import Kind
-
-log = logging.getLogger(__name__)
-
 
 AUDITS = 16  # domains whose pins are read each period where the host does not tell of changes
 AUDIT_GAP_S = 1.0  # between single audits where it does: a call that gets lost is found all the same

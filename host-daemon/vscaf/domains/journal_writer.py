@@ -1,7 +1,6 @@
 """Writes the journal, one write at a time, without blocking the event loop."""
 
 import asyncio
-import logging
 from collections.abc import Callable, Mapping
 
 import msgspec
@@ -10,8 +9,6 @@ from vscaf.domains.domain import ManagedDomain
 from vscaf.domains.once_per_cause import OncePerCause
 from vscaf.journal import Journal, LeftAlone
 from vscaf.values import DomainKey
-
-log = logging.getLogger(__name__)
 
 
 class JournalWriter:

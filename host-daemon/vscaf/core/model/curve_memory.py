@@ -3,7 +3,7 @@
 An agent tells of the sizes that its programs have now. What it told of other sizes before is kept here, older and
 older, until the program shows that it has become another one.
 
-Trust (DESIGN section 8). What is remembered was believed first (core/model/trust.believed_points), and only of sizes
+Trust. What is remembered was believed first (core/model/trust.believed_points), and only of sizes
 that the domain really had: a claim about a size that it never had is dropped, so a lie about what it could do elsewhere
 has no effect. What is left to a liar is its claim at the sizes that it has had. Where its programs wait without
 spinning, S is at most the CPU time that it used, so the claim is cut to what work of no overhead would show: for

@@ -1,4 +1,4 @@
-"""What a guest claims, held against what the host itself sees of its domain (DESIGN section 8).
+"""What a guest claims, held against what the host itself sees of its domain.
 
 The host sees one thing that no guest can make up: the CPU time that its vCPUs took. It cannot see whether that time was
 of use, so a guest that spins is believed like one that computes. What is certain is the other direction: who did not

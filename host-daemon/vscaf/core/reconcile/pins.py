@@ -1,4 +1,4 @@
-"""Which vCPU runs where within a domain's partition (DESIGN section 7): vCPU siblings on pCPU siblings, vNUMA cells on
+"""Which vCPU runs where within a domain's partition: vCPU siblings on pCPU siblings, vNUMA cells on
 host nodes, and as few changes as possible."""
 
 from collections.abc import Iterable, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""What to do next so that each domain comes to run on its partition and nowhere else (DESIGN section 7).
+"""What to do next so that each domain comes to run on its partition and nowhere else.
 
 There is no script that a transition follows. Whenever anything happens (a new decision, an acknowledgement, a call that
 ended or failed, a deadline), `next_steps` compares what is with what should be and says what can be done at once. So a
