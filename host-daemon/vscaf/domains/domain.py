@@ -1,7 +1,7 @@
-"""One managed domain: what is known of it, and the calls on it.
+"""One managed domain: its lifecycle, and the calls on it.
 
-What to do and when is decided in core/reconcile/steps.py; this carries it out. A call that fails leaves the domain's
-transition state saying so; it is never repeated here.
+core/reconcile/steps.py decides what to do and when. This carries it out. After a call that failed, the domain's
+transition state says so. A failed call is never repeated here.
 """
 
 import asyncio
@@ -13,9 +13,7 @@ from vscaf import clock
 from vscaf.agentlink.interface import Link
 from vscaf.agentlink.link import STALE_REPORT_S
 from vscaf.core.backoff import Backoff
-from vscaf.core.model.trust import (
-    believed_online,
-)
+from vscaf.core.model.trust import believed_online
 from vscaf.core.reconcile.pins import guest_numbering
 from vscaf.core.reconcile.state import (
     LOST_FAILURES,
@@ -54,53 +52,68 @@ log = logging.getLogger(__name__)
 
 
 class ManagedDomain:
-    """A run of a domain, from when it is first seen until it ends.
-
-    `booted`: once seen to be a run that began by a boot, so that nothing of an earlier run lives on in it.
-    `found`: what it had before the first change; None while nothing of it is changed. `transition`: what is known of it
-    while it is managed, else None. `adoptions`: how often it has come to be managed. `goal`: what it is to come to;
-    None: nothing is decided yet. `state`: in a word.
-    `left_alone`: why it is not managed although it could be; empty: it is. `listed`: the configuration or its metadata
-    want it managed. `given_back`: as found, and nothing of it is to stay in the journal. `spared`: parts (see
-    core/reconcile/drift.py) that somebody else has changed, and that are left as they are. `maximum`: the most pCPUs
-    that it may have. `vcpus_asked`: what was last asked for of a plug or an unplug. `waiting`: why it gets no pCPU
-    although it has demand; empty: it does, or has none. `switched_at_s`: when it was last suspended or resumed.
-    `outdated_entry`: what the journal says, under its key, of an earlier run. `fault`: see domains/containment.py.
-    `retry`: when it may be adopted or given back again. `giving_back`: that is under way. `inferred`: its demand and
-    its speedup. `trust`: whether its agent is believed.
-    """
+    """A run of a domain, from when it is first seen until it ends."""
 
     def __init__(self, seen: DomainSeen, rules: DomainRules, host: Hypervisor, link: Link | None) -> None:
         self.seen = seen
+        # Once seen to be a run that began by a boot, so that nothing of an earlier run lives on in it.
         self.booted = seen.booted
+        # The configuration or its metadata want it managed.
+        self.listed = True
         self.rules = rules
+        # The most pCPUs that it may have.
+        self.maximum = 1
         self.session = AgentSession(link)
+        # Whether its agent is believed.
+        self.trust = AgentTrust()
+        # Its demand and its speedup.
+        self.inferred = Inferred()
+
+        # What it had before the first change. None: nothing of it is changed.
         self.found: DomainSettings | None = None
+        # None: it is not managed.
         self.transition: TransitionState | None = None
+        # What it is to come to. None: nothing is decided yet.
         self.goal: Goal | None = None
         self.state = State.UNMANAGED
-        self.left_alone = ""
-        self.listed = True
-        self.given_back = False
-        self.spared: frozenset[str] = frozenset()
-        self.outdated_entry: JournalEntry | None = None
-        self.adopting = False
-        self.adoptions = 0
-        self.audit_due = False
-        self.maximum = 1
-        self.vcpus_asked: int | None = None
+        # Why it gets no pCPU although it has demand. Empty: it gets some, or has no demand.
         self.waiting = ""
+        # What was last asked for of a plug or an unplug.
+        self.vcpus_asked: int | None = None
+        # When it was last suspended or resumed.
         self.switched_at_s = float("-inf")
+        # Its pins are to be read again soon.
+        self.audit_due = False
+        # See domains/containment.py.
         self.fault: Fault | None = None
-        self.retry = Backoff()
+
+        # It is being read, before it is managed.
+        self.adopting = False
+        # How often it has come to be managed.
+        self.adoptions = 0
+        # What the journal has, under its key, of an earlier run.
+        self.outdated_entry: JournalEntry | None = None
+        # Why it is not managed although it could be. Empty: it is managed.
+        self.left_alone = ""
+        # Parts that somebody else has changed, and that are left as they are: see core/reconcile/drift.py.
+        self.spared: frozenset[str] = frozenset()
+        # It is being given back.
         self.giving_back = False
-        self._suspended_when_set_aside = self._assumed = False
+        # It is as it was found, and nothing of it is to stay in the journal.
+        self.given_back = False
+        # When it may be adopted or given back again.
+        self.retry = Backoff()
+        # Held during each call on it.
         self.lock = asyncio.Lock()
-        self.inferred = Inferred()
-        self.trust = AgentTrust()
+
         self._host = host
         self._actuator = Actuator(host)
-        self._entry: tuple[tuple[object, ...], JournalEntry] | None = None  # what it was made of, and the entry
+        # vscaf had suspended it when it was set aside, and has not resumed it since.
+        self._suspended_when_set_aside = False
+        # Its transition state is what the journal says: see assume().
+        self._assumed = False
+        # The last journal entry, and what that was made of.
+        self._entry: tuple[tuple[object, ...], JournalEntry] | None = None
 
     @property
     def name(self) -> str:

@@ -29,36 +29,40 @@ NOBODY = ""
 
 @dataclass(frozen=True, slots=True)
 class ExploreSettings:
-    """How much is varied. Losses and gains are shares of the predicted sum of weighted speedups.
-
-    steady: share that may be lost on average. steady_most_s: what of it can be saved up, in seconds of the whole sum.
-    startup_s: allowance for a change of who competes, in the same unit; spent, it comes back over startup_again_s.
-    least_gain: expected improvement that is worth looking for. step: factor between a domain's size and what is tried,
-    at most. dwell_s: how long a variation lasts from when it is decided, so that two reports or three are of it.
-    horizon_s: for how long what is learned is of use. transition_s: how long a domain is on its way to another size.
-    measurement_error: relative error of what one variation tells of a size. unforeseen: relative error that curves are
-    taken to have for each factor of e from the nearest size that was measured, beyond what the fit says of itself.
-    far: share of the most that a domain can have from which on one size is to be known, and far_error: relative error
-    that the curve is taken to have there beyond the others while none is: a fit foresees no step, and sizes that are
-    cheap to try hardly ever are those. domains: the most that are looked at in one call. consider_s: between calls that
-    look for something to try.
-    """
+    """How much is varied. Losses and gains are shares of the predicted sum of weighted speedups."""
 
     steady: float = 0.01
+    """The share that may be lost on average."""
     steady_most_s: float = 0.3
+    """How much of that can be saved up, in seconds of the whole sum."""
     startup_s: float = 2.0
+    """The allowance after the competing domains have changed, in the same unit."""
     startup_again_s: float = 60.0
+    """A spent allowance comes back over this time."""
     least_gain: float = 0.002
+    """The expected improvement that is worth looking for."""
     step: float = 4.0
+    """The largest factor between a domain's size and a size that is tried."""
     dwell_s: float = 2.5
+    """How long a variation lasts from when it is decided. Two or three reports then are of it."""
     horizon_s: float = 60.0
+    """How long the result of a variation is of use."""
     transition_s: float = 0.5
+    """How long a domain takes to come to another size."""
     measurement_error: float = 0.06
+    """The relative error of the result of one variation."""
     unforeseen: float = 0.4
+    """The relative error of a curve for each factor of e from the nearest size that was measured, beside the error that
+    the fit itself gives."""
     far: float = 0.78
+    """A size from this share of a domain's maximum on should be known. A fit foresees no step in the curve, and sizes
+    that are cheap to try are hardly ever that large."""
     far_error: float = 0.2
+    """The relative error of a curve there, beside the other errors, while no such size is known."""
     domains: int = 16
+    """The most domains that are looked at in one call."""
     consider_s: float = 0.5
+    """The time between calls that look for something to try."""
 
 
 @dataclass(frozen=True, slots=True)
