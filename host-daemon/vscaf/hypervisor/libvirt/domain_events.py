@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any
 
 import libvirt
 
@@ -12,29 +12,25 @@ from vscaf.values import DomainKey
 log = logging.getLogger(__name__)
 
 
-class Listener(Protocol):
-    """Who is told, on the event loop's thread."""
+def register_domain_events(
+    connection: Any, on_changed: Callable[[DomainKey], None], on_tuned: Callable[[DomainKey], None]
+) -> bool:
+    """Calls back on the event loop's thread, for all domains. False where the driver knows not every kind of event.
 
-    def domain_changed(self, key: DomainKey) -> None:
-        """It started, ended, changed its state, its name, its devices or its metadata."""
-
-    def domain_tuned(self, key: DomainKey) -> None:
-        """Its pins, its weight or its count of vCPUs changed."""
-
-
-def register_domain_events(connection: Any, listener: Listener) -> bool:
-    """Lets *listener* hear of all domains. False where the driver knows not every kind of event."""
+    on_changed: the domain started, ended, changed its state, its name, its devices or its metadata. on_tuned: its pins,
+    its weight or its count of vCPUs changed.
+    """
 
     def changed(_connection: Any, domain: Any, *_details: Any) -> None:
-        listener.domain_changed(_key(domain))
+        on_changed(_key(domain))
 
     def tuned(_connection: Any, domain: Any, *_details: Any) -> None:
-        listener.domain_tuned(_key(domain))
+        on_tuned(_key(domain))
 
     def device(_connection: Any, domain: Any, alias: str, *_details: Any) -> None:
-        listener.domain_changed(_key(domain))
+        on_changed(_key(domain))
         if alias.startswith("vcpu"):
-            listener.domain_tuned(_key(domain))
+            on_tuned(_key(domain))
 
     kinds: dict[int, Callable[..., None]] = {
         libvirt.VIR_DOMAIN_EVENT_ID_LIFECYCLE: changed,  # snapshots reverted, migrations and renames among them

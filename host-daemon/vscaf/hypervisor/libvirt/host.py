@@ -376,7 +376,7 @@ class LibvirtHost:
             raise self._connections.translated(error, subject) from error
 
     def _register(self, connection: Any) -> None:
-        complete = register_domain_events(connection, self)
+        complete = register_domain_events(connection, self._domain_changed, self._domain_tuned)
         if self._loop is not None:
             self._loop.call_soon_threadsafe(self._listening_anew, complete)
 
@@ -385,7 +385,7 @@ class LibvirtHost:
         self._descriptions.outdate_all()
         self._on_change()
 
-    def domain_changed(self, key: DomainKey) -> None:
+    def _domain_changed(self, key: DomainKey) -> None:
         """Of the events: called on the loop."""
         self._descriptions.outdate(key.uuid)
         self._on_change()
@@ -395,7 +395,7 @@ class LibvirtHost:
         """Whether this driver has shown that it tells of changed pins; some take the registration and never do."""
         return self._told_of_tuning
 
-    def domain_tuned(self, key: DomainKey) -> None:
+    def _domain_tuned(self, key: DomainKey) -> None:
         """Of the events: called on the loop."""
         self._told_of_tuning = True
         self._on_tuned(key)
