@@ -381,8 +381,10 @@ class World:
                 points=(),
             )
             if goal is not None and standing.affinity is None and standing.failures > 1:
-                least = max(1, len(has))
-                state = replace(state, minimum=least, maximum=least, demand=len(has), may_rest=not has)
+                keeps = standing.claim & self.pool if standing.placed else has
+                cpus = len({cpu // self.chunk for cpu in keeps}) * self.chunk
+                least = max(1, cpus)
+                state = replace(state, minimum=least, maximum=least, demand=cpus, may_rest=not cpus)
             states.append(state)
         pool = PoolState(len(self.pool), self.chunk, self.now_s, tuple(states))
         decision = decide(pool, self.policy, {}, self.memory)
@@ -482,7 +484,9 @@ class World:
         elif isinstance(call, Resume):
             goal = self.goals[call.domain]
             assert not goal.suspended and standing.ours and not standing.frozen
-            assert standing.claim == goal.partition and standing.resting == (not goal.partition)
+            assert standing.resting == (not goal.partition)
+            late = [one.claim for name, one in self.standings.items() if name != call.domain]
+            assert goal.partition - frozenset[int]().union(*late) <= standing.claim <= goal.partition
             left = ["resume"]
         else:
             assert standing.vcpus != call.vcpus <= standing.vcpus_maximum

@@ -91,7 +91,8 @@ class Standing:
     begun to let it run. dormant: while it is frozen, the pCPUs beside its claim that its vCPUs are pinned to for all
     that is known. guest: the CPUs as the guest is shown them, None: each vCPU is a core. last_cpu: the pCPU of its
     partition that each vCPU last had to itself. placed: its threads were brought somewhere by vscaf once; until then
-    they are where they were found, at the time found_at_s.
+    they are where they were found, at the time found_at_s. overstays_since_s: since when it has claimed pCPUs that its
+    goal lacks.
     """
 
     name: str
@@ -122,6 +123,7 @@ class Standing:
     last_cpu: Mapping[int, int] = field(default_factory=dict)
     placed: bool = True
     found_at_s: float = float("-inf")
+    overstays_since_s: float | None = None
 
     @property
     def lost(self) -> bool:
