@@ -19,7 +19,8 @@
 #define CLIENTS_MOST 256u        /* processes joined at once */
 #define CLIENTS_JOINING_MOST 32u /* connections that have not yet said what they are */
 #define CLIENTS_SLOTS (CLIENTS_MOST + CLIENTS_JOINING_MOST)
-#define CLIENTS_SILENCE_NS UINT64_C(1000000000) /* a connection that says nothing for this long is dropped */
+#define CLIENTS_SILENCE_NS UINT64_C(5000000000) /* a connection that says nothing for this long is dropped: a busy
+                                                   guest may leave a program without a CPU for seconds */
 #define CLIENTS_ACCEPTED_MOST (CLIENTS_JOINING_MOST / 2u) /* in one turn of the loop */
 #define CLIENTS_UNASKED_MOST 64u /* with more that cannot be closed yet (unasked.h) nobody is let in */
 /* Each one's connection and process, those that cannot be closed yet, and what the agent has open beside. */

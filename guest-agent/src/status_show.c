@@ -106,11 +106,19 @@ static json_t *ask(const char *given)
     json_t *whole = NULL;
     char *packet = malloc(STATUS_PACKET_BYTES);
     int fd = packet != NULL ? find_agent(given) : -1;
-    bool good = fd >= 0 && send(fd, &request, sizeof(request), MSG_NOSIGNAL) == (ssize_t)sizeof(request);
-    if (fd >= 0 && !good)
+    /* An agent that turned this user away has closed by now, and said why before that: its answer is read all the same.
+       It closed without reading the question, which recv reports once before it hands out the answer. */
+    bool good = fd >= 0, sent = good && send(fd, &request, sizeof(request), MSG_NOSIGNAL) == (ssize_t)sizeof(request);
+    if (good && !sent && errno != EPIPE && errno != ECONNRESET) {
         log_line("the agent does not listen: %s", strerror(errno));
-    for (bool more = true; good && more;) {
+        good = false;
+    }
+    for (bool more = true, reset = false; good && more;) {
         ssize_t got = recv(fd, packet, STATUS_PACKET_BYTES, 0);
+        if (got < 0 && errno == ECONNRESET && !reset) {
+            reset = true;
+            continue;
+        }
         if (got > 0) {
             good = take_packet(&whole, packet, (size_t)got, &more);
             continue;

@@ -39,7 +39,7 @@
 
 #include "vscaf/page.h"
 
-#define SILENCE_S 1.0 /* CLIENTS_SILENCE_NS */
+#define SILENCE_S 5.0 /* CLIENTS_SILENCE_NS */
 
 static struct vscaf_page *page;
 static atomic_bool computing, storming;

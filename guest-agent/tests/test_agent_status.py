@@ -225,6 +225,23 @@ def test_something_else_that_answers(rig: Rig, answer: bytes, word: str) -> None
     assert asker.returncode == 1 and errors.count("\n") == 1 and word in errors
 
 
+def test_who_is_turned_away_hears_why(rig: Rig) -> None:
+    """The agent does not wait for the question: whether that comes before it closes, after, or between differs."""
+    path = rig.directory / "fake.sock"
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listener:
+        listener.bind(str(path))
+        listener.listen()
+        for turn in range(20):
+            with subprocess.Popen([AGENT, "--socket", path, "--status"], stderr=subprocess.PIPE, text=True) as asker:
+                connection, _ = listener.accept()
+                if turn % 2:
+                    connection.recv(64, socket.MSG_PEEK)
+                connection.send(struct.pack("=IIII", 0x46435356, 2, 2, 65536))
+                connection.close()
+                _, errors = asker.communicate(timeout=DEADLINE_S)
+            assert asker.returncode == 1 and errors.count("\n") == 1 and "too often" in errors, (turn, errors)
+
+
 def test_names_cannot_write_to_the_terminal(rig: Rig) -> None:
     path = rig.directory / "fake.sock"
     row = {"pid": 1, "name": "\x1b[2Jcg.A", "threads": 1, "malleable": "\x07", "state": "\x9bx"}

@@ -38,7 +38,7 @@ def test_shrinks_and_grows(rig: Rig) -> None:
     assert ack["online"] == [0, 1, 2, 3] == rig.online()
     assert program.team() == 4
     program.say("busy 1")
-    assert team_of(rig.message("report", lambda r: r["sequence"] == rig.sequence), program.pid) == 4
+    rig.message("report", lambda r: r["sequence"] == rig.sequence and team_of(r, program.pid) == 4)
 
 
 def test_rest_takes_no_cpu(rig: Rig) -> None:

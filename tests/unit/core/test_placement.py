@@ -82,6 +82,10 @@ def test_what_nobody_holds_is_taken_before_what_has_to_be_released():
     assert place(topology(4), held, {"a": 1, "b": 2}) == {"a": cpus(0), "b": cpus(2, 3)}
 
 
+def test_what_a_domain_that_goes_to_rest_holds_has_to_be_released_too():
+    assert place(topology(4), {"a": cpus(0, 1)}, {"a": 0, "b": 2}) == {"a": cpus(), "b": cpus(2, 3)}
+
+
 def test_sharing_domains_get_one_and_the_same_chunk_that_most_of_them_hold():
     held = {"a": cpus(0), "b": cpus(1), "c": cpus(1), "d": cpus(2)}
     allocations = {"a": 1, "b": 1, "c": 1, "d": 1}

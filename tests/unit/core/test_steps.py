@@ -362,6 +362,24 @@ def test_who_was_brought_to_its_partition_by_calls_that_failed_in_part_is_waited
     assert not [call for call in steps.calls if call.domain == "b"]
 
 
+def test_who_waits_for_one_that_is_late_gets_what_is_free_until_then():
+    goals = {"a": goal(2), "b": goal(0, 1, 3)}
+    (leaves,) = (begun := ask([on(0, 1), resting("b")], goals, 10.0)).calls
+    assert leaves.domain == "a" and begun.waits == {"b": ("a",)}
+    assert begun.again_at_s == 11.0, "the deadline of the guest, and as long for the call"
+    waits = after(begun, 10.9, goals)
+    assert waits.calls == () and waits.waits == {"b": ("a",)}
+    late = after(waits, 11.0, goals)
+    assert late.calls == (Apply("b", cpus(3), floating({3})),), "the call on a has not ended"
+    assert late.transitions["a"].claim == cpus(0, 1, 2)
+    here = {**late.transitions, "b": on_done(late.transitions["b"], late.calls[0])}
+    settled = ask(here.values(), goals, 12.0)
+    assert settled.calls == () and [(tell.domain, tell.announced.cpus) for tell in settled.tells] == [("b", 1)]
+    left = {**settled.transitions, "a": on_done(settled.transitions["a"], leaves)}
+    rest = ask(left.values(), goals, 13.0)
+    assert Apply("b", cpus(0, 1, 3), floating({0, 1, 3})) in rest.calls
+
+
 def test_one_call_a_domain_at_a_time():
     steps = ask([on(0, 1)], {"a": goal(0)})
     assert steps.transitions["a"].moving
@@ -377,7 +395,7 @@ def test_who_retires_half_way_keeps_its_claim_but_not_its_rest_area():
     half = Affinity({0: pool, 1: cpus(0)}, pool, {}, 100)
     seen = on_read(replace(broken, moving=True), 2, half)
     assert seen.claim == cpus(0)
-    others = ask([seen, resting("b")], {"a": goal(), "b": goal(0, 1)}, 11.0)
+    others = ask([seen, resting("b")], {"a": goal(), "b": goal(0, 1)}, 10.1)
     assert others.waits == {"b": ("a",)}
     steps = ask([seen, resting("b")], {"a": goal(), "b": goal(1, 2)}, 11.0)
     assert Apply("b", cpus(1, 2), floating({1, 2})) in steps.calls

@@ -383,8 +383,10 @@ class World:
                 points=(),
             )
             if goal is not None and transition.affinity is None and transition.failures > 1:
-                least = max(1, len(has))
-                state = replace(state, minimum=least, maximum=least, demand=len(has), may_rest=not has)
+                keeps = transition.claim & self.pool if transition.placed else has
+                cpus = len({cpu // self.chunk for cpu in keeps}) * self.chunk
+                least = max(1, cpus)
+                state = replace(state, minimum=least, maximum=least, demand=cpus, may_rest=not cpus)
             states.append(state)
         pool = PoolState(len(self.pool), self.chunk, self.now_s, tuple(states))
         decision = decide(pool, self.policy, {}, self.memory)
@@ -484,7 +486,9 @@ class World:
         elif isinstance(call, Resume):
             goal = self.goals[call.domain]
             assert not goal.suspended and transition.suspended_by_us and not transition.known_suspended
-            assert transition.claim == goal.partition and transition.resting == (not goal.partition)
+            assert transition.resting == (not goal.partition)
+            late = [one.claim for name, one in self.transitions.items() if name != call.domain]
+            assert goal.partition - frozenset[int]().union(*late) <= transition.claim <= goal.partition
             left = ["resume"]
         else:
             assert transition.vcpus != call.vcpus <= transition.vcpus_maximum

@@ -75,10 +75,12 @@ class _Claims:
     """staying: chunks by domain of those that hold just what they are to have, and nobody else holds any of it.
 
     changing: all others that are to have something, by name; those of sharing as one, under the first of their names.
+    leaving: chunks that those hold which are to have nothing.
     """
 
     staying: dict[str, frozenset[int]]
     changing: list[_Group]
+    leaving: frozenset[int]
 
 
 def _claims(
@@ -92,7 +94,10 @@ def _claims(
     chunk, pool = topology.chunk, len(topology.cpus)
     staying: dict[str, frozenset[int]] = {}
     changing = []
+    leaving: set[int] = set()
     for name, cpus in allocations.items():
+        if cpus <= 0:
+            leaving.update(_overlap(topology, [held.get(name, _NOTHING)]))
         if cpus <= 0 or name in sharing:
             continue
         mine, wanted = held.get(name, _NOTHING), -(-cpus // chunk)
@@ -117,7 +122,7 @@ def _claims(
             overlap = dict.fromkeys(staying.pop(name), chunk)
             changing.append(_Group(name, len(overlap), overlap, homes.get(name, _NOTHING)))
     changing.sort(key=lambda group: group.name)
-    return _Claims(staying, changing)
+    return _Claims(staying, changing, frozenset(leaving))
 
 
 def _overlap(topology: Topology, members: Iterable[frozenset[int]]) -> Mapping[int, int]:
@@ -233,7 +238,7 @@ def _grow(topology: Topology, claims: _Claims) -> dict[str, Collection[int]]:
     if not growing:
         return owned
     free = set(range(len(topology.chunks))).difference(*claims.staying.values(), *owned.values())
-    busy = frozenset[int]().union(*[group.held for group in groups])
+    busy = claims.leaving.union(*[group.held for group in groups])
     free_chunks = FreeChunks(topology, free, busy)
     in_place = {group.name for group in growing if free_chunks.has_room(owned[group.name], group.wanted)}
     growing.sort(key=lambda group: (group.name not in in_place, len(owned[group.name]) - group.wanted, group.name))

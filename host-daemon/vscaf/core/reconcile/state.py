@@ -117,6 +117,8 @@ class TransitionState:
     """vscaf has brought its threads to some partition once. Until then they are where they were found."""
     found_at_s: float = float("-inf")
     """When it was found there."""
+    overstays_since_s: float | None = None
+    """Since when it has claimed pCPUs that its goal lacks."""
 
     @property
     def lost(self) -> bool:

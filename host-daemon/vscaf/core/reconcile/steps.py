@@ -108,7 +108,8 @@ def next_steps(  # noqa: PLR0917 (what a step depends on)
     runs. Between domains: nobody grows onto a pCPU that another claims.
 
     Nobody waits for long for a domain that was never brought to a partition, and cannot be: it may run anywhere, as one
-    does that is not managed, so whoever waited for it would wait for ever.
+    does that is not managed, so whoever waited for it would wait for ever. Nor for one that is late in leaving, because
+    a call on it hangs or fails: a domain then gets the part of its partition that is free, and the rest later.
 
     Laws: the claims of two domains are disjoint once they were and stay so, unless both are in sharing or the plan
     has to let one overlap for want of a free pCPU (TransitionPlan.overlapping); a domain has left the pCPUs that its
@@ -139,7 +140,6 @@ class _Stepper:
             else one
             for name, one in transitions.items()
         }
-        self.goals = goals
         self.sharing = sharing
         self.now_s = now_s
         self.timing = timing
@@ -150,8 +150,36 @@ class _Stepper:
         self.again_at_s = float("inf")
         self.begun = 0
         """Tells, calls and times to ask again."""
-        target = {name: goal.partition for name, goal in goals.items()}
+        self.goals = self.without_the_late(goals)
+        target = {name: goal.partition for name, goal in self.goals.items()}
         self.way = plan({name: one.claim for name, one in self.now.items()}, target, sharing)
+
+    def without_the_late(self, goals: Mapping[str, Goal]) -> Mapping[str, Goal]:
+        """The goals, without the pCPUs that a domain goes on claiming long after it was to leave them."""
+        late: set[int] = set()
+        for name, transition in self.now.items():
+            goal = goals[name]
+            since_s = transition.overstays_since_s
+            if transition.claim is goal.partition or transition.claim <= goal.partition:
+                since_s = None
+            elif since_s is None:
+                since_s = self.now_s
+            if since_s != transition.overstays_since_s:
+                self.now[name] = replace(transition, overstays_since_s=since_s)
+            if since_s is not None and transition.placed and self.now_s >= self.late_at_s(since_s):
+                late |= transition.claim - goal.partition
+        if not late:
+            return goals
+        free = {
+            name: goal.partition - (late - self.now[name].claim)
+            for name, goal in goals.items()
+            if not late.isdisjoint(goal.partition) and name not in self.sharing
+        }
+        return {name: replace(goal, partition=free[name]) if free.get(name) else goal for name, goal in goals.items()}
+
+    def late_at_s(self, since_s: float) -> float:
+        """When a domain that was to leave pCPUs since then is late: the guest has its deadline, the calls as long."""
+        return since_s + 2.0 * self.timing.deadline_s
 
     def steps(self, memos: Mapping[str, StepMemo]) -> Steps:
         keeps = {shrink.domain: shrink.keep for shrink in self.way.shrinks}
@@ -266,6 +294,10 @@ class _Stepper:
         partition = self.goals[name].partition
         if holders := self.holders(name, partition - self.now[name].claim):
             self.waits[name] = holders
+            for holder in holders:
+                since_s = self.now[holder].overstays_since_s
+                if since_s is not None and self.now_s < self.late_at_s(since_s):
+                    self.again(self.late_at_s(since_s))
             return
         transition = self.now[name]
         assert transition.affinity is not None  # as steps() has seen
@@ -422,7 +454,7 @@ class _Stepper:
         transition = self.now[name]
         if transition.placed:
             return False
-        due_s = transition.found_at_s + 2.0 * self.timing.deadline_s
+        due_s = self.late_at_s(transition.found_at_s)
         if transition.failures or self.now_s >= due_s:
             return True
         self.again(due_s)
