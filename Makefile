@@ -11,12 +11,14 @@ SETUP := yes
 ARGS :=
 ROOT := $(if $(filter 0,$(shell id -u)),,sudo --preserve-env=PATH,PIP_CERT)
 SAY := printf 'vscaf: %s\n'
+STAGE := tests/stage
 ENV := VSCAF_BUILD=$(CURDIR)/$(BUILD)/meson VSCAF_IMAGE=$(CURDIR)/$(BUILD)/image/current
 # The agent's tests wait for an agent or a clock most of the time: four at once keep two CPUs busy. Every test has a
 # directory, names and sockets of its own. JOBS=0: one after the other. The daemon's tests keep a CPU busy each.
 JOBS := 4
 SIDE_BY_SIDE = -n $(JOBS) --dist worksteal
 TWO_AT_ONCE = -n $(if $(filter 0,$(JOBS)),0,2)
+SLOWEST = --durations=15 --durations-min=2
 
 # Builds the fuzz targets and runs them. $(1): options of run.py
 define fuzz-agent
@@ -24,7 +26,7 @@ define fuzz-agent
 @$(BIN)/python guest-agent/fuzz/run.py --build $(BUILD)/fuzz $(1)
 endef
 
-.PHONY: help setup venv programs image lint test-c test-unit test-guest test-systemd fuzz chaos check demo \
+.PHONY: help setup venv programs image lint quick soak test-c test-unit test-guest test-systemd fuzz chaos check demo \
     demo-standalone bench bench-agent bench-daemon bench-libgomp bench-parking bench-policies clean
 
 help: ## this list
@@ -42,33 +44,35 @@ programs: setup ## build the C parts with gcc
 image: programs venv ## build the guest image
 	@$(BIN)/python images/build.py --meson $(BUILD)/meson --output $(BUILD)/image
 
-lint: venv ## formats, lints, types, imports
-	@$(SAY) 'ruff, mypy and import-linter ...'
-	@$(BIN)/ruff format --check --quiet . && $(BIN)/ruff check --quiet .
-	@PYTHONPATH=tests/bench $(BIN)/lint-imports --no-logo --no-cache
-	@$(BIN)/mypy --no-error-summary host-daemon/vscaf/core policies/vscaf_policies
-	@$(BIN)/mypy --no-error-summary host-daemon/vscaf tests/lab/vscaf_lab tests/bench/vscaf_bench
+lint: venv ## formats, lints, imports, types
+	@$(STAGE) 'formats, lints' sh -c '$(BIN)/ruff format --check --quiet . && $(BIN)/ruff check --quiet .'
+	@$(STAGE) imports env PYTHONPATH=tests/bench $(BIN)/lint-imports --no-logo --no-cache
+	@$(STAGE) types $(BIN)/mypy --no-error-summary \
+	    host-daemon/vscaf policies/vscaf_policies tests/lab/vscaf_lab tests/bench/vscaf_bench
+
+quick: lint programs ## what a change breaks first: formats, lints, types, unit tests, one C build with its tests
+	@$(STAGE) 'C tests with gcc' tests/build-c $(BUILD)/meson gcc plain --test
+	@$(STAGE) 'unit tests' env $(ENV) $(BIN)/python -m pytest -q $(TWO_AT_ONCE) -m 'not slow' tests/unit $(ARGS)
 
 test-c: setup venv ## build the C parts with gcc, clang, sanitizers and for aarch64 without a warning, and run their tests
-	@tests/build-c $(BUILD)/meson gcc plain --test
-	@tests/build-c $(BUILD)/clang clang plain --test
-	@tests/build-c $(BUILD)/sanitized gcc sanitized --test
-	@tests/build-c $(BUILD)/threads gcc threads --test
-	@tests/build-c $(BUILD)/aarch64 aarch64-linux-gnu-gcc aarch64 --test
-	@$(SAY) 'agent tests (plain and sanitized) ...'
-	@$(ENV) $(BIN)/python -m pytest -q $(SIDE_BY_SIDE) guest-agent/tests $(ARGS)
-	@VSCAF_BUILD=$(CURDIR)/$(BUILD)/sanitized $(BIN)/python -m pytest -q $(SIDE_BY_SIDE) guest-agent/tests $(ARGS)
+	@$(STAGE) 'gcc' tests/build-c $(BUILD)/meson gcc plain --test
+	@$(STAGE) 'clang' tests/build-c $(BUILD)/clang clang plain --test
+	@$(STAGE) 'gcc with address and undefined sanitizers' tests/build-c $(BUILD)/sanitized gcc sanitized --test
+	@$(STAGE) 'gcc with the thread sanitizer' tests/build-c $(BUILD)/threads gcc threads --test
+	@$(STAGE) 'aarch64' tests/build-c $(BUILD)/aarch64 aarch64-linux-gnu-gcc aarch64 --test
+	@$(STAGE) 'agent tests' env $(ENV) $(BIN)/python -m pytest -q $(SIDE_BY_SIDE) $(SLOWEST) guest-agent/tests $(ARGS)
+	@$(STAGE) 'agent tests, sanitized' env VSCAF_BUILD=$(CURDIR)/$(BUILD)/sanitized \
+	    $(BIN)/python -m pytest -q $(SIDE_BY_SIDE) $(SLOWEST) guest-agent/tests $(ARGS)
 	$(call fuzz-agent)
-	@$(SAY) 'shim test with a wheel ...'
-	@$(ENV) $(BIN)/python -m pytest -q guest-libgomp/tests $(ARGS)
+	@$(STAGE) 'shim test with a wheel' env $(ENV) $(BIN)/python -m pytest -q guest-libgomp/tests $(ARGS)
 
 test-unit: programs venv ## tests without guests
-	@$(SAY) 'unit, property and driver tests ...'
-	@$(ENV) $(BIN)/python -m pytest -q $(TWO_AT_ONCE) tests/unit tests/driver $(ARGS)
+	@$(STAGE) 'unit, property and driver tests' \
+	    env $(ENV) $(BIN)/python -m pytest -q $(TWO_AT_ONCE) $(SLOWEST) tests/unit tests/driver $(ARGS)
 
 test-guest: image ## tests with real guests (root)
-	@$(SAY) 'tests with real guests ...'
-	@$(ROOT) env $(ENV) $(BIN)/python -m pytest tests/guest $(ARGS)
+	@$(STAGE) 'tests with real guests' \
+	    $(ROOT) env $(ENV) $(BIN)/python -m pytest $(SLOWEST) tests/guest $(ARGS)
 
 chaos: image ## failures at random in real guests for five minutes (root); ARGS="--seconds 300 --seed N": logs in build/chaos
 	@$(ROOT) env $(ENV) $(BIN)/python -m vscaf_lab.chaos_run --output $(BUILD)/chaos $(ARGS)
@@ -83,6 +87,13 @@ test-systemd: image ## the agent as a service of a real systemd in a guest (root
 
 check: lint test-c test-unit test-guest ## prove everything
 	@$(SAY) 'make check: all passed'
+
+soak: image ## what takes hours: an hour of fuzzing, thousands of random histories, chaos, systemd, Debian 13 (root)
+	@$(STAGE) 'an hour of fuzzing' $(MAKE) fuzz ARGS='--seconds 3600'
+	@$(STAGE) 'thousands of random histories' $(MAKE) test-unit VSCAF_EXPLORE=2000
+	@$(STAGE) chaos $(MAKE) chaos ARGS='--seconds 1800'
+	@$(STAGE) systemd $(MAKE) test-systemd
+	@$(STAGE) 'Debian 13' $(ROOT) tests/in-fresh-root trixie make check
 
 demo: image ## two guests share two CPUs: table, build/demo/report.json, build/demo/timeline-*.png
 	@$(ROOT) env $(ENV) $(BIN)/python -m vscaf_lab.demo --output $(BUILD)/demo $(ARGS)
