@@ -189,7 +189,7 @@ static void test_silent_connection_is_dropped_after_its_time(void **state)
     int peer = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK, 0);
     assert_int_equal(connect(peer, (const struct sockaddr *)&address, sizeof(address)), 0);
     clients_accept(&agent->clients, now_ns);
-    uint64_t due_ns = now_ns + SECOND_NS;
+    uint64_t due_ns = now_ns + CLIENTS_SILENCE_NS;
     assert_int_equal(clients_drop_silent(&agent->clients, due_ns - 1), due_ns);
     assert_int_equal(recv(peer, &byte, 1, 0), -1); /* it is still there */
     clients_drop_silent(&agent->clients, due_ns);
