@@ -8,8 +8,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "log.h"
 #include "peer.h"
+#include "system/log.h"
 
 #define IDLE_LOOK_NS UINT64_C(1000000000) /* an idle process's CPU time is read this often */
 #define REPORT_GAP_NS UINT64_C(20000000)

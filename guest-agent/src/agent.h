@@ -9,13 +9,13 @@
 #include "cpus.h"
 #include "events.h"
 #include "load.h"
-#include "options.h"
 #include "parking.h"
 #include "place.h"
 #include "port.h"
 #include "standalone.h"
 #include "status.h"
 #include "switcher.h"
+#include "system/options.h"
 #include "wire.h"
 
 #define AGENT_NAME "vscaf-agent " VSCAF_VERSION

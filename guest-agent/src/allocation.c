@@ -3,7 +3,7 @@
 
 #include "agent.h"
 #include "cpu_plan.h"
-#include "log.h"
+#include "system/log.h"
 #include "uevents.h"
 
 #define CPUS_LOOK_NS UINT64_C(5000000000) /* all files of the CPUs are read at least as often */

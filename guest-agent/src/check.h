@@ -4,7 +4,7 @@
 
 #include <stdbool.h>
 
-#include "options.h"
+#include "system/options.h"
 
 struct check {
     const struct options *options;

@@ -12,9 +12,9 @@
 #include <unistd.h>
 
 #include "join_socket.h"
-#include "log.h"
 #include "peer.h"
 #include "status.h"
+#include "system/log.h"
 #include "unasked.h"
 #include "wire.h"
 

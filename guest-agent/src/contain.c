@@ -6,9 +6,9 @@
 #include <string.h>
 
 #include "agent.h"
-#include "log.h"
 #include "peer.h"
 #include "process_start.h"
+#include "system/log.h"
 
 /* Taking a process up costs time for each of its threads, and a program may change its mind in every period: so many
  * threads may be taken up in a period, saved for two; a process with more makes the next ones wait. */

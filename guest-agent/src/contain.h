@@ -7,11 +7,11 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "cgroup.h"
 #include "cpus.h"
 #include "group.h"
 #include "masks.h"
 #include "placement.h"
+#include "system/cgroup.h"
 
 /* --contain */
 enum contain_way { CONTAIN_AUTO, CONTAIN_CPUSET, CONTAIN_AFFINITY, CONTAIN_NONE };

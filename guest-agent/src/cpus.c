@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "files.h"
+#include "system/files.h"
 
 bool cpu_set_has(const struct cpu_set *set, uint32_t cpu)
 {

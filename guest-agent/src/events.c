@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "agent.h"
-#include "log.h"
+#include "system/log.h"
 
 #define STATUS_GAP_NS UINT64_C(1000000000)
 #define LIST_BYTES 200

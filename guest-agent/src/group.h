@@ -8,8 +8,8 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
-#include "cgroup.h"
 #include "cpus.h"
+#include "system/cgroup.h"
 
 struct group {
     char *home;        /* the process's own group; NULL: there is none */

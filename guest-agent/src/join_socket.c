@@ -12,7 +12,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "log.h"
+#include "system/log.h"
 #include "unasked.h"
 
 #define BACKLOG 4096 /* the kernel cuts it to net.core.somaxconn */

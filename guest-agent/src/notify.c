@@ -8,7 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "log.h"
+#include "system/log.h"
 
 #define LEAST_NS UINT64_C(10000000) /* more often than this no sign of life is given */
 

@@ -4,8 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "files.h"
-#include "log.h"
+#include "system/files.h"
+#include "system/log.h"
 
 #define PARTITION "cpuset.cpus.partition"
 /* Until then a change of a cpuset overwrote what threads had asked for with sched_setaffinity(). */

@@ -6,9 +6,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "cgroup.h"
 #include "cpus.h"
-#include "options.h"
+#include "system/cgroup.h"
+#include "system/options.h"
 
 #define PARKING_GROUP "vscaf.parked"
 #define PARKING_RETRY_NS UINT64_C(60000000000)

@@ -9,7 +9,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "files.h"
+#include "system/files.h"
 
 #ifndef SO_PEERPIDFD
 #define SO_PEERPIDFD 77

@@ -4,7 +4,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "log.h"
+#include "system/log.h"
 #include "vscaf/page.h"
 
 /* Anybody may make directories in /tmp, for one: this one must be nobody else's. */

@@ -14,7 +14,7 @@
 #include <termios.h>
 #include <unistd.h>
 
-#include "log.h"
+#include "system/log.h"
 
 void port_init(struct port *port, const char *path, const char *sysfs)
 {

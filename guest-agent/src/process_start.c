@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "files.h"
+#include "system/files.h"
 
 uint64_t process_start_ticks(const char *proc, pid_t pid)
 {

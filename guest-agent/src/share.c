@@ -3,8 +3,8 @@
 #include <string.h>
 
 #include "agent.h"
-#include "log.h"
 #include "split.h"
+#include "system/log.h"
 
 #define NEWCOMER_NS UINT64_C(2000000000) /* as SCAF: for so long a process that joined has an equal share */
 

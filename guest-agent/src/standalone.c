@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "quota.h"
+#include "system/quota.h"
 
 #define LOOK_NS UINT64_C(1000000000)
 

@@ -10,8 +10,8 @@
 #include <sys/un.h>
 #include <time.h>
 
-#include "log.h"
 #include "status.h"
+#include "system/log.h"
 #include "vscaf/page.h"
 #include "vscaf/place.h"
 #include "wire.h"

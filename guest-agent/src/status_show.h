@@ -2,7 +2,7 @@
 #ifndef VSCAF_STATUS_SHOW_H
 #define VSCAF_STATUS_SHOW_H
 
-#include "options.h"
+#include "system/options.h"
 
 /* Returns the exit status: 0, or 1 after saying why on stderr. */
 int status_show(const struct options *options);

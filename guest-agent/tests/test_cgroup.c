@@ -12,9 +12,9 @@
 
 #include <cmocka.h>
 
-#include "cgroup.h"
 #include "cpus.h"
-#include "files.h"
+#include "system/cgroup.h"
+#include "system/files.h"
 
 /* A directory with a proc and mounts in it, made as a test needs it. */
 struct fixture {

@@ -14,7 +14,7 @@
 
 #include <cmocka.h>
 
-#include "log.h"
+#include "system/log.h"
 
 static time_t clock_s = 1000;
 static int saved_stderr = -1, file = -1;

@@ -1,4 +1,4 @@
-#include "log.h"
+#include "system/log.h"
 
 #include <inttypes.h>
 #include <poll.h>

@@ -1,4 +1,4 @@
-#include "resident.h"
+#include "system/resident.h"
 
 #include <link.h>
 #include <stdint.h>

@@ -1,4 +1,4 @@
-#include "quota.h"
+#include "system/quota.h"
 
 #include <assert.h>
 #include <inttypes.h>
@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cgroup.h"
-#include "files.h"
+#include "system/cgroup.h"
+#include "system/files.h"
 
 /* One hierarchy in which a quota may be set. */
 struct hierarchy {

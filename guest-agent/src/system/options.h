@@ -6,8 +6,8 @@
 #include <stdint.h>
 
 #include "contain.h"
-#include "log.h"
 #include "split.h"
+#include "system/log.h"
 
 /* How work is kept off CPUs that are surplus (parking.h). */
 enum options_park { PARK_AUTO, PARK_OFFLINE, PARK_CPUSET };

@@ -1,4 +1,4 @@
-#include "cgroup.h"
+#include "system/cgroup.h"
 
 #include <errno.h>
 #include <stdbool.h>
@@ -8,7 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "files.h"
+#include "system/files.h"
 
 bool cgroup_has_word(const char *list, const char *separators, const char *word)
 {

@@ -1,4 +1,4 @@
-#include "options.h"
+#include "system/options.h"
 
 #include <errno.h>
 #include <getopt.h>
@@ -8,8 +8,8 @@
 #include <string.h>
 
 #include "clients.h"
-#include "log.h"
 #include "port.h"
+#include "system/log.h"
 #include "vscaf/page.h"
 
 #define PERIOD_LEAST_MS 20
