@@ -2,9 +2,9 @@
 #include <unistd.h>
 
 #include "agent.h"
-#include "cpu_plan.h"
+#include "cpus/cpu_plan.h"
+#include "cpus/uevents.h"
 #include "system/log.h"
-#include "uevents.h"
 
 #define CPUS_LOOK_NS UINT64_C(5000000000) /* all files of the CPUs are read at least as often */
 #define LISTS_LOOK_NS UINT64_C(1000000000) /* the short lists, where the kernel tells of changes; else in each period */

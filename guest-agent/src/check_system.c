@@ -12,7 +12,7 @@
 
 #include "check.h"
 #include "clients.h"
-#include "cpus.h"
+#include "cpus/cpus.h"
 #include "flight.h"
 #include "load.h"
 

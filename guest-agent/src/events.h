@@ -7,7 +7,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "cpus.h"
+#include "cpus/cpus.h"
 #include "notify.h"
 
 struct agent;

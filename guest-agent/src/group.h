@@ -8,7 +8,7 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
-#include "cpus.h"
+#include "cpus/cpus.h"
 #include "system/cgroup.h"
 
 struct group {

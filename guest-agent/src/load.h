@@ -6,7 +6,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "cpus.h"
+#include "cpus/cpus.h"
 
 /* CPU time of a process, all its threads, ended ones too, in ns. Returns 0 or -errno (-ESRCH: there is no such
  * process). By the process's CPU-time clock: exact, where /proc/PID/schedstat covers the first thread alone and

@@ -6,7 +6,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "cpus.h"
+#include "cpus/cpus.h"
 
 #define MASKS_OTHERS_MOST 512u   /* threads of one process with masks of their own; with more it is left alone */
 #define MASKS_THREADS_MOST 1024u /* threads of one process; with more it is left alone */

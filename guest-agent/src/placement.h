@@ -5,7 +5,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "cpus.h"
+#include "cpus/cpus.h"
 
 #define PLACEMENT_MOST 256u
 

@@ -7,7 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "cpus.h"
+#include "cpus/cpus.h"
 #include "learned.h"
 
 #define WIRE_VERSION 1

@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-#include "cpus.h"
+#include "cpus/cpus.h"
 #include "system/cgroup.h"
 #include "system/files.h"
 

@@ -11,8 +11,8 @@
 
 #include <cmocka.h>
 
-#include "cpu_plan.h"
-#include "cpus.h"
+#include "cpus/cpu_plan.h"
+#include "cpus/cpus.h"
 
 static void test_cpu_lists(void **state)
 {

@@ -9,7 +9,7 @@
 #include <cmocka.h>
 #include <jansson.h>
 
-#include "cpus.h"
+#include "cpus/cpus.h"
 #include "wire.h"
 
 static FILE *golden(const char *name)

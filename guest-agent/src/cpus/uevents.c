@@ -1,4 +1,4 @@
-#include "uevents.h"
+#include "cpus/uevents.h"
 
 #include <errno.h>
 #include <linux/netlink.h>

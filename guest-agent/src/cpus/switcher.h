@@ -8,8 +8,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "cpus.h"
-#include "parking.h"
+#include "cpus/cpus.h"
+#include "cpus/parking.h"
 
 enum switch_kind { SWITCH_ONLINE, SWITCH_OFFLINE, SWITCH_PARK };
 

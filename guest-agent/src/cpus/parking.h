@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "cpus.h"
+#include "cpus/cpus.h"
 #include "system/cgroup.h"
 #include "system/options.h"
 

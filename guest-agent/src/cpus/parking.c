@@ -1,4 +1,4 @@
-#include "parking.h"
+#include "cpus/parking.h"
 
 #include <errno.h>
 #include <stdio.h>

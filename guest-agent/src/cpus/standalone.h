@@ -6,7 +6,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "cpus.h"
+#include "cpus/cpus.h"
 
 /* Begin with all bytes zero. */
 struct standalone {

@@ -1,4 +1,4 @@
-#include "switcher.h"
+#include "cpus/switcher.h"
 
 #include <errno.h>
 #include <poll.h>

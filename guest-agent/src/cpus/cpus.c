@@ -1,4 +1,4 @@
-#include "cpus.h"
+#include "cpus/cpus.h"
 
 #include <ctype.h>
 #include <errno.h>

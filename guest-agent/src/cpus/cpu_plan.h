@@ -2,7 +2,7 @@
 #ifndef VSCAF_CPU_PLAN_H
 #define VSCAF_CPU_PLAN_H
 
-#include "cpus.h"
+#include "cpus/cpus.h"
 
 enum cpu_step_kind { CPU_STEP_NONE, CPU_STEP_ONLINE, CPU_STEP_OFFLINE, CPU_STEP_PARK };
 

@@ -1,4 +1,4 @@
-#include "standalone.h"
+#include "cpus/standalone.h"
 
 #include <limits.h>
 #include <sched.h>

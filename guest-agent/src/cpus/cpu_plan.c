@@ -1,4 +1,4 @@
-#include "cpu_plan.h"
+#include "cpus/cpu_plan.h"
 
 /* CPUs that stay or come: the first in the order that are usable or can be made so. */
 static void choose(const struct cpus *cpus, const struct cpu_way *way, const uint16_t *order, uint32_t count,
