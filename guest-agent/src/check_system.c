@@ -13,8 +13,8 @@
 #include "check.h"
 #include "clients.h"
 #include "cpus/cpus.h"
-#include "flight.h"
 #include "load.h"
+#include "pages/sections_in_flight.h"
 
 void check_privileges(struct check *check)
 {

@@ -5,7 +5,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "learned.h"
+#include "pages/learned.h"
 
 /* The smallest weight: a program that does not speed up at all still takes part (C = 0 would take it out of the sum).
  */

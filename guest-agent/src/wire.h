@@ -8,7 +8,7 @@
 #include <stdint.h>
 
 #include "cpus/cpus.h"
-#include "learned.h"
+#include "pages/learned.h"
 
 #define WIRE_VERSION 1
 #define WIRE_LINE_BYTES 65536u /* most bytes of a line, its end included */

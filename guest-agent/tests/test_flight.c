@@ -15,7 +15,7 @@
 
 #include <cmocka.h>
 
-#include "flight.h"
+#include "pages/sections_in_flight.h"
 
 struct fixture {
     struct vscaf_page page;

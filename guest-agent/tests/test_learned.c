@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "learned.h"
+#include "pages/learned.h"
 
 struct fixture {
     struct vscaf_page page;

@@ -5,7 +5,7 @@
 
 #include <cmocka.h>
 
-#include "lend.h"
+#include "pages/lend.h"
 
 #define PERIOD_NS UINT64_C(250000000)
 

@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-#include "threads.h"
+#include "pages/threads.h"
 
 #define PID 42
 #define PERIOD_NS UINT64_C(250000000)

@@ -1,4 +1,4 @@
-#include "flight.h"
+#include "pages/sections_in_flight.h"
 
 #include <linux/membarrier.h>
 #include <sys/syscall.h>

@@ -1,4 +1,4 @@
-#include "learned.h"
+#include "pages/learned.h"
 
 #include <math.h>
 

@@ -1,4 +1,4 @@
-#include "lend.h"
+#include "pages/lend.h"
 
 #include <string.h>
 

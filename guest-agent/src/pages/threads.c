@@ -1,4 +1,4 @@
-#include "threads.h"
+#include "pages/threads.h"
 
 #include <dirent.h>
 #include <errno.h>
