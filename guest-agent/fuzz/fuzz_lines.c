@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "fuzz.h"
-#include "lines.h"
+#include "host/line_buffer.h"
 
 #define STREAM_MOST 200000u
 

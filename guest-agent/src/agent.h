@@ -11,12 +11,12 @@
 #include "cpus/standalone.h"
 #include "cpus/switcher.h"
 #include "events.h"
+#include "host/port.h"
+#include "host/wire.h"
 #include "load.h"
 #include "place.h"
-#include "port.h"
 #include "status.h"
 #include "system/options.h"
-#include "wire.h"
 
 #define AGENT_NAME "vscaf-agent " VSCAF_VERSION
 

@@ -4,8 +4,8 @@
 #include <stdio.h>
 
 #include "agent.h"
+#include "host/wire.h"
 #include "vscaf/page.h"
-#include "wire.h"
 
 static void print(const char *verdict, const char *what, const char *format, va_list arguments)
 {

@@ -16,9 +16,9 @@
 #include <unistd.h>
 
 #include "check.h"
-#include "port.h"
+#include "host/port.h"
+#include "host/wire.h"
 #include "vscaf/page.h"
-#include "wire.h"
 
 #define SHIM "libvscaf-gomp.so"
 #define ANSWER_WAIT_S 2

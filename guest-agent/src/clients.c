@@ -11,12 +11,12 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "host/wire.h"
 #include "join_socket.h"
 #include "peer.h"
 #include "status.h"
 #include "system/log.h"
 #include "unasked.h"
-#include "wire.h"
 
 #define NO_DESCRIPTOR_NS UINT64_C(100000000) /* without one nobody is let in for so long */
 #define NO_TASK_NS UINT64_C(100000000)       /* without one nothing is left to a child for so long */

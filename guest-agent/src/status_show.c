@@ -10,11 +10,11 @@
 #include <sys/un.h>
 #include <time.h>
 
+#include "host/wire.h"
 #include "status.h"
 #include "system/log.h"
 #include "vscaf/page.h"
 #include "vscaf/place.h"
-#include "wire.h"
 
 #define ANSWER_WAIT_S 5
 

@@ -10,8 +10,8 @@
 #include <jansson.h>
 #include <math.h>
 
-#include "text.h"
-#include "wire.h"
+#include "host/json_text.h"
+#include "host/wire.h"
 
 static const char *written_real(double number)
 {

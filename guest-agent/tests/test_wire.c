@@ -10,7 +10,7 @@
 #include <jansson.h>
 
 #include "cpus/cpus.h"
-#include "wire.h"
+#include "host/wire.h"
 
 static FILE *golden(const char *name)
 {

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "wire.h"
+#include "host/wire.h"
 
 static void say(const struct wire_message *message)
 {

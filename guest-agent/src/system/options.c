@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "clients.h"
-#include "port.h"
+#include "host/port.h"
 #include "system/log.h"
 #include "vscaf/page.h"
 

@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "text.h"
-#include "wire.h"
+#include "host/json_text.h"
+#include "host/wire.h"
 
 /* What a report leaves out, each step more than the one before. */
 enum detail {

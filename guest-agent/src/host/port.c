@@ -1,4 +1,4 @@
-#include "port.h"
+#include "host/port.h"
 
 #include <dirent.h>
 #include <errno.h>

@@ -1,4 +1,4 @@
-#include "lines.h"
+#include "host/line_buffer.h"
 
 #include <string.h>
 

@@ -1,4 +1,4 @@
-#include "wire.h"
+#include "host/wire.h"
 
 #include <jansson.h>
 #include <stdio.h>

@@ -1,4 +1,4 @@
-#include "text.h"
+#include "host/json_text.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -8,7 +8,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "lines.h"
+#include "host/line_buffer.h"
 
 #define PORT_NAME "org.vscaf.agent.0"
 #define PORT_DEFAULT_PATH "/dev/virtio-ports/" PORT_NAME

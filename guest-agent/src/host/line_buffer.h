@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "wire.h"
+#include "host/wire.h"
 
 /* Begin with all bytes zero. */
 struct lines {
