@@ -8,7 +8,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "peer.h"
+#include "programs/peer.h"
 #include "system/log.h"
 
 #define IDLE_LOOK_NS UINT64_C(1000000000) /* an idle process's CPU time is read this often */

@@ -4,7 +4,6 @@
 #define VSCAF_AGENT_H
 
 #include "background.h"
-#include "clients.h"
 #include "contain.h"
 #include "cpus/cpus.h"
 #include "cpus/parking.h"
@@ -14,7 +13,8 @@
 #include "host/port.h"
 #include "host/wire.h"
 #include "load.h"
-#include "place.h"
+#include "programs/clients.h"
+#include "programs/socket_path.h"
 #include "status.h"
 #include "system/options.h"
 

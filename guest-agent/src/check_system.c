@@ -11,10 +11,10 @@
 #include <unistd.h>
 
 #include "check.h"
-#include "clients.h"
 #include "cpus/cpus.h"
 #include "load.h"
 #include "pages/sections_in_flight.h"
+#include "programs/clients.h"
 
 void check_privileges(struct check *check)
 {

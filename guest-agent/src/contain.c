@@ -6,8 +6,8 @@
 #include <string.h>
 
 #include "agent.h"
-#include "peer.h"
 #include "process_start.h"
+#include "programs/peer.h"
 #include "system/log.h"
 
 /* Taking a process up costs time for each of its threads, and a program may change its mind in every period: so many

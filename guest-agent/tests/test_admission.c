@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "admission.h"
+#include "programs/admission.h"
 
 #define SECOND_NS UINT64_C(1000000000)
 

@@ -18,7 +18,7 @@
 #include <cmocka.h>
 
 #include "agent.h"
-#include "peer.h"
+#include "programs/peer.h"
 
 #define CPUS 4
 #define SECOND_NS UINT64_C(1000000000)

@@ -20,7 +20,7 @@
 
 #include <cmocka.h>
 
-#include "unasked.h"
+#include "programs/attached_fds.h"
 
 #define LINGER_S 100000 /* whoever closes such a file himself does not come back: no test has to look at a clock */
 

@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "clients.h"
 #include "host/port.h"
+#include "programs/clients.h"
 #include "system/log.h"
 #include "vscaf/page.h"
 

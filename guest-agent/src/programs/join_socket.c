@@ -1,4 +1,4 @@
-#include "join_socket.h"
+#include "programs/join_socket.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -12,8 +12,8 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "programs/attached_fds.h"
 #include "system/log.h"
-#include "unasked.h"
 
 #define BACKLOG 4096 /* the kernel cuts it to net.core.somaxconn */
 

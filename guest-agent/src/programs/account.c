@@ -1,4 +1,4 @@
-#include "account.h"
+#include "programs/account.h"
 
 #include <fcntl.h>
 #include <inttypes.h>

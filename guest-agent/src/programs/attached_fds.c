@@ -1,4 +1,4 @@
-#include "unasked.h"
+#include "programs/attached_fds.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,4 +1,4 @@
-#include "peer.h"
+#include "programs/peer.h"
 
 #include <errno.h>
 #include <limits.h>

@@ -1,4 +1,4 @@
-#include "clients.h"
+#include "programs/clients.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -12,11 +12,11 @@
 #include <unistd.h>
 
 #include "host/wire.h"
-#include "join_socket.h"
-#include "peer.h"
+#include "programs/attached_fds.h"
+#include "programs/join_socket.h"
+#include "programs/peer.h"
 #include "status.h"
 #include "system/log.h"
-#include "unasked.h"
 
 #define NO_DESCRIPTOR_NS UINT64_C(100000000) /* without one nobody is let in for so long */
 #define NO_TASK_NS UINT64_C(100000000)       /* without one nothing is left to a child for so long */

@@ -1,4 +1,4 @@
-#include "admission.h"
+#include "programs/admission.h"
 
 #include <math.h>
 #include <string.h>

@@ -6,15 +6,15 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "admission.h"
-#include "barred.h"
 #include "pages/learned.h"
 #include "pages/lend.h"
 #include "pages/sections_in_flight.h"
 #include "pages/threads.h"
-#include "unasked.h"
+#include "programs/admission.h"
+#include "programs/attached_fds.h"
+#include "programs/client_poll.h"
+#include "programs/socket_acl.h"
 #include "vscaf/page.h"
-#include "watched.h"
 
 #define CLIENTS_MOST 256u        /* processes joined at once */
 #define CLIENTS_JOINING_MOST 32u /* connections that have not yet said what they are */

@@ -1,4 +1,4 @@
-#include "barred.h"
+#include "programs/socket_acl.h"
 
 #include <linux/posix_acl.h>
 #include <linux/posix_acl_xattr.h>

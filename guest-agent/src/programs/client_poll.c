@@ -1,10 +1,10 @@
-#include "watched.h"
+#include "programs/client_poll.h"
 
 #include <assert.h>
 #include <sys/epoll.h>
 #include <unistd.h>
 
-#include "clients.h"
+#include "programs/clients.h"
 
 #define READY_MOST 64
 

@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "account.h"
+#include "programs/account.h"
 
 #define ADMISSION_RESERVED 64u         /* of all places: for accounts with fewer than ADMISSION_FEW processes */
 #define ADMISSION_FEW 8u

@@ -1,4 +1,4 @@
-#include "place.h"
+#include "programs/socket_path.h"
 
 #include <errno.h>
 #include <string.h>
