@@ -3,7 +3,6 @@
 #ifndef VSCAF_AGENT_H
 #define VSCAF_AGENT_H
 
-#include "background.h"
 #include "contain.h"
 #include "cpus/cpus.h"
 #include "cpus/parking.h"
@@ -12,9 +11,10 @@
 #include "events.h"
 #include "host/port.h"
 #include "host/wire.h"
-#include "load.h"
 #include "programs/clients.h"
 #include "programs/socket_path.h"
+#include "split/background.h"
+#include "split/cpu_load.h"
 #include "status.h"
 #include "system/options.h"
 

@@ -12,9 +12,9 @@
 
 #include "check.h"
 #include "cpus/cpus.h"
-#include "load.h"
 #include "pages/sections_in_flight.h"
 #include "programs/clients.h"
+#include "split/cpu_load.h"
 
 void check_privileges(struct check *check)
 {

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "split.h"
+#include "split/split.h"
 
 #define NUMBERS_MOST 4096u
 

@@ -6,7 +6,7 @@
 
 #include <cmocka.h>
 
-#include "background.h"
+#include "split/background.h"
 
 #define PERIOD_S 0.25
 

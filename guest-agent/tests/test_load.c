@@ -12,7 +12,7 @@
 #include <math.h>
 #include <time.h>
 
-#include "load.h"
+#include "split/cpu_load.h"
 
 static char directory[] = "/tmp/vscaf-load-XXXXXX";
 

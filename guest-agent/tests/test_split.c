@@ -6,7 +6,7 @@
 
 #include <cmocka.h>
 
-#include "split.h"
+#include "split/split.h"
 
 static void check(struct split_part parts[], size_t count, uint32_t cpus, const uint32_t expected[])
 {

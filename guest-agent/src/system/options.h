@@ -6,7 +6,7 @@
 #include <stdint.h>
 
 #include "contain.h"
-#include "split.h"
+#include "split/split.h"
 #include "system/log.h"
 
 /* How work is kept off CPUs that are surplus (parking.h). */

@@ -1,4 +1,4 @@
-#include "background.h"
+#include "split/background.h"
 
 #include <math.h>
 

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "agent.h"
-#include "split.h"
+#include "split/split.h"
 #include "system/log.h"
 
 #define NEWCOMER_NS UINT64_C(2000000000) /* as SCAF: for so long a process that joined has an equal share */

@@ -1,4 +1,4 @@
-#include "load.h"
+#include "split/cpu_load.h"
 
 #include <errno.h>
 #include <fcntl.h>

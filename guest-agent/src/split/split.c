@@ -1,4 +1,4 @@
-#include "split.h"
+#include "split/split.h"
 
 #include <math.h>
 #include <stdbool.h>
