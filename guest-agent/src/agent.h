@@ -3,7 +3,7 @@
 #ifndef VSCAF_AGENT_H
 #define VSCAF_AGENT_H
 
-#include "contain.h"
+#include "contain/contain.h"
 #include "cpus/cpus.h"
 #include "cpus/parking.h"
 #include "cpus/standalone.h"

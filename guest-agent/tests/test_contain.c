@@ -14,7 +14,7 @@
 
 #include <cmocka.h>
 
-#include "contain.h"
+#include "contain/contain.h"
 
 /* What it says counts, and what it uses, whatever it says. */
 static void test_exceeds(void **state)

@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "placement.h"
+#include "contain/placement.h"
 
 #define MOST 6
 

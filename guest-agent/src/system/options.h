@@ -5,7 +5,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "contain.h"
+#include "contain/contain.h"
 #include "split/split.h"
 #include "system/log.h"
 

@@ -7,10 +7,10 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "contain/contain_group.h"
+#include "contain/placement.h"
+#include "contain/thread_masks.h"
 #include "cpus/cpus.h"
-#include "group.h"
-#include "masks.h"
-#include "placement.h"
 #include "system/cgroup.h"
 
 /* --contain */

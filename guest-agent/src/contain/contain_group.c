@@ -1,4 +1,4 @@
-#include "group.h"
+#include "contain/contain_group.h"
 
 #include <dirent.h>
 #include <errno.h>

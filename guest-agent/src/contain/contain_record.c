@@ -9,7 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "contain.h"
+#include "contain/contain.h"
 
 #define RECORD_VERSION 1
 #define RECORD_BYTES_MOST (8u << 20)

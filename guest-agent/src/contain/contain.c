@@ -1,4 +1,4 @@
-#include "contain.h"
+#include "contain/contain.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "agent.h"
-#include "process_start.h"
+#include "contain/process_start.h"
 #include "programs/peer.h"
 #include "system/log.h"
 

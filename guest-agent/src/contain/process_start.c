@@ -1,4 +1,4 @@
-#include "process_start.h"
+#include "contain/process_start.h"
 
 #include <inttypes.h>
 #include <limits.h>

@@ -1,4 +1,4 @@
-#include "masks.h"
+#include "contain/thread_masks.h"
 
 #include <dirent.h>
 #include <errno.h>

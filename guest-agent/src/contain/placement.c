@@ -1,4 +1,4 @@
-#include "placement.h"
+#include "contain/placement.h"
 
 #include <stdbool.h>
 #include <stdlib.h>
