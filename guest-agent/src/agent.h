@@ -8,15 +8,15 @@
 #include "cpus/parking.h"
 #include "cpus/standalone.h"
 #include "cpus/switcher.h"
-#include "events.h"
 #include "host/port.h"
 #include "host/wire.h"
 #include "programs/clients.h"
 #include "programs/socket_path.h"
 #include "split/background.h"
 #include "split/cpu_load.h"
-#include "status.h"
 #include "system/options.h"
+#include "tell/change_log.h"
+#include "tell/status.h"
 
 #define AGENT_NAME "vscaf-agent " VSCAF_VERSION
 

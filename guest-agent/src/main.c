@@ -9,11 +9,11 @@
 #include <unistd.h>
 
 #include "agent.h"
-#include "check.h"
 #include "cpus/uevents.h"
-#include "status_show.h"
 #include "system/log.h"
 #include "system/resident.h"
+#include "tell/check.h"
+#include "tell/status_show.h"
 
 enum { POLL_SIGNAL, POLL_LISTENER, POLL_PORT, POLL_SWITCHER, POLL_UEVENTS, POLL_CLIENTS, POLL_COUNT };
 

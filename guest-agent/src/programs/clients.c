@@ -15,8 +15,8 @@
 #include "programs/attached_fds.h"
 #include "programs/join_socket.h"
 #include "programs/peer.h"
-#include "status.h"
 #include "system/log.h"
+#include "tell/status.h"
 
 #define NO_DESCRIPTOR_NS UINT64_C(100000000) /* without one nobody is let in for so long */
 #define NO_TASK_NS UINT64_C(100000000)       /* without one nothing is left to a child for so long */

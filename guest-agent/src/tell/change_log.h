@@ -8,7 +8,7 @@
 #include <sys/types.h>
 
 #include "cpus/cpus.h"
-#include "notify.h"
+#include "tell/notify.h"
 
 struct agent;
 

@@ -15,9 +15,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "check.h"
 #include "host/port.h"
 #include "host/wire.h"
+#include "tell/check.h"
 #include "vscaf/page.h"
 
 #define SHIM "libvscaf-gomp.so"

@@ -1,4 +1,4 @@
-#include "events.h"
+#include "tell/change_log.h"
 
 #include <inttypes.h>
 #include <stdio.h>

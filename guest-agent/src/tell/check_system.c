@@ -10,11 +10,11 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
-#include "check.h"
 #include "cpus/cpus.h"
 #include "pages/sections_in_flight.h"
 #include "programs/clients.h"
 #include "split/cpu_load.h"
+#include "tell/check.h"
 
 void check_privileges(struct check *check)
 {

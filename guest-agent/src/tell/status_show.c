@@ -1,4 +1,4 @@
-#include "status_show.h"
+#include "tell/status_show.h"
 
 #include <errno.h>
 #include <jansson.h>
@@ -11,8 +11,8 @@
 #include <time.h>
 
 #include "host/wire.h"
-#include "status.h"
 #include "system/log.h"
+#include "tell/status.h"
 #include "vscaf/page.h"
 #include "vscaf/place.h"
 

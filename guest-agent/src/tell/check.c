@@ -1,4 +1,4 @@
-#include "check.h"
+#include "tell/check.h"
 
 #include <stdarg.h>
 #include <stdio.h>

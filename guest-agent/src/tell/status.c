@@ -1,4 +1,4 @@
-#include "status.h"
+#include "tell/status.h"
 
 #include <jansson.h>
 #include <math.h>

@@ -1,4 +1,4 @@
-#include "notify.h"
+#include "tell/notify.h"
 
 #include <errno.h>
 #include <inttypes.h>
