@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "agent.h"
+#include "agent/agent.h"
 #include "programs/peer.h"
 
 extern int fuzz_words; /* stderr as it was; the agent's own log goes nowhere (-close_fd_mask=2) */

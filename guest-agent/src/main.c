@@ -8,7 +8,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "agent.h"
+#include "agent/agent.h"
 #include "cpus/uevents.h"
 #include "system/log.h"
 #include "system/resident.h"

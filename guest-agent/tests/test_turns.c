@@ -17,7 +17,7 @@
 
 #include <cmocka.h>
 
-#include "agent.h"
+#include "agent/agent.h"
 #include "programs/peer.h"
 
 #define CPUS 4

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "agent.h"
+#include "agent/agent.h"
 #include "contain/process_start.h"
 #include "programs/peer.h"
 #include "system/log.h"

@@ -1,7 +1,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "agent.h"
+#include "agent/agent.h"
 #include "cpus/cpu_plan.h"
 #include "cpus/uevents.h"
 #include "system/log.h"

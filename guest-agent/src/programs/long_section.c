@@ -2,7 +2,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "agent.h"
+#include "agent/agent.h"
 
 bool long_section_count(struct client *client)
 {

@@ -2,7 +2,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "agent.h"
+#include "agent/agent.h"
 #include "split/split.h"
 #include "system/log.h"
 

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "agent.h"
+#include "agent/agent.h"
 #include "system/log.h"
 
 #define STATUS_GAP_NS UINT64_C(1000000000)

@@ -3,7 +3,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-#include "agent.h"
+#include "agent/agent.h"
 #include "host/wire.h"
 #include "vscaf/page.h"
 

@@ -7,7 +7,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "agent.h"
+#include "agent/agent.h"
 
 #define USER_NOBODY 65534u /* as which every user without a number in this user namespace is seen */
 

@@ -1,4 +1,4 @@
-#include "agent.h"
+#include "agent/agent.h"
 
 #include <errno.h>
 #include <limits.h>
