@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from rig import AGENT, BUILD
 
-REPOSITORY = Path(__file__).resolve().parents[2]
+REPOSITORY = Path(__file__).resolve().parents[3]
 PAGES = BUILD / "guest-agent" / "man"
 RUN = BUILD / "guest-libgomp" / "vscaf-run"
 ALL = ["vscaf-agent.8", "vscaf-run.1", "vscaf-gomp.7"]

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from rig import KEEPS_NOTHING, NEVER, Message, Rig, wait_until
 
-WIRE = Path(__file__).parent.parent / "wire"
+WIRE = Path(__file__).parents[2] / "wire"
 GROWTH_KIB = 1024  # of an agent that keeps nothing
 
 
