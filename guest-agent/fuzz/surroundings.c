@@ -107,7 +107,7 @@ struct agent *agent_anew(uint32_t clients)
     agent->options = &options;
     agent->period_ns = (uint64_t)options.period_ms * UINT64_C(1000000);
     agent->can_switch = true;
-    agent->barrier = FLIGHT_BARRIER_NONE;
+    agent->barrier = IN_FLIGHT_BARRIER_NONE;
     snprintf(agent->boot_id, sizeof(agent->boot_id), "fuzz");
     port_init(&agent->port, "none", "sys");
     agent->clients.listener = agent->clients.watch = agent->uevents = agent->switcher.event = -1;
@@ -130,8 +130,8 @@ struct agent *agent_anew(uint32_t clients)
     MUST(cpus_read(&agent->cpus, options.sysfs) == 0);
     agent->period_last_ns = monotonic_ns();
     agent->period_next_ns = agent->period_last_ns + agent->period_ns;
-    share_split(agent); /* as main.c does when somebody has joined */
-    share_update_demand(agent);
+    shares_split(agent); /* as main.c does when somebody has joined */
+    shares_update_demand(agent);
     return agent;
 }
 

@@ -84,8 +84,8 @@ static void serve_clients(struct agent *agent, const struct pollfd *polls, const
         changed = true;
     }
     if (changed) {
-        share_split(agent);
-        share_update_demand(agent);
+        shares_split(agent);
+        shares_update_demand(agent);
         agent->report_urgent = true;
     }
     /* Not before: whoever has joined or left in this turn would be half in the answer. */
@@ -115,7 +115,7 @@ static void turn(struct agent *agent, int signals, bool *stop)
     struct pollfd polls[POLL_COUNT], ready_polls[SERVED_MOST];
     uint32_t ready_slots[SERVED_MOST];
     uint64_t next_ns = do_due(agent), now_ns = monotonic_ns();
-    next_ns = earlier(next_ns, events_turn(agent, now_ns));
+    next_ns = earlier(next_ns, change_log_turn(agent, now_ns));
     uint64_t wait_ns = next_ns > now_ns ? next_ns - now_ns : 0;
 
     polls[POLL_SIGNAL] = (struct pollfd){.fd = signals, .events = POLLIN};
@@ -180,7 +180,7 @@ int main(int argc, char *argv[])
     sigaddset(&ends, SIGUSR2);
     sigprocmask(SIG_BLOCK, &ends, NULL);
     signal(SIGPIPE, SIG_IGN);
-    signal(SIGCHLD, SIG_IGN); /* nobody waits for the children of unasked.c */
+    signal(SIGCHLD, SIG_IGN); /* nobody waits for the children of attached_fds.c */
     int signals = signalfd(-1, &ends, SFD_NONBLOCK | SFD_CLOEXEC);
     struct agent *agent = calloc(1, sizeof(*agent));
     if (signals < 0 || agent == NULL) {
@@ -192,11 +192,11 @@ int main(int argc, char *argv[])
     bool stop = status != 0;
     resident_trim();
     if (status == 0)
-        events_begin(agent);
+        change_log_begin(agent);
     while (!stop)
         turn(agent, signals, &stop);
     if (status == 0)
-        events_end(agent);
+        change_log_end(agent);
     agent_stop(agent);
     free(agent);
     close(signals);

@@ -74,17 +74,17 @@ int agent_start(struct agent *agent, const struct options *options)
         log_error("%s/devices/system/cpu: %s: give the place of sysfs with --sysfs", options->sysfs, strerror(-status));
         return -1;
     }
-    status = load_read(options->proc, NULL, &agent->totals);
+    status = cpu_load_read(options->proc, NULL, &agent->totals);
     if (status != 0) {
         log_error("%s/stat: %s: give the place of procfs with --proc", options->proc, strerror(-status));
         return -1;
     }
     agent->totals_known = true;
-    agent->barrier = flight_barrier_choose();
+    agent->barrier = in_flight_barrier_choose();
     read_boot_id(agent);
     agent->policy = options->policy;
     look_around(agent, monotonic_ns());
-    const char *path = place_to_listen(options->socket, agent->place);
+    const char *path = socket_path_to_listen(options->socket, agent->own_socket);
     if (path == NULL || clients_listen(&agent->clients, path, options->proc, options->per_user) != 0)
         return -1;
     contain_start(&agent->contain, options, agent->clients.path);
@@ -122,7 +122,7 @@ void agent_set_policy(struct agent *agent, enum split_policy policy)
         return;
     agent->policy = policy;
     log_line("policy %s from now on", policy_name(policy));
-    share_split(agent);
+    shares_split(agent);
     agent->report_urgent = true;
 }
 
@@ -154,7 +154,7 @@ static void look_at_affinity(const struct agent *agent, struct client *client)
 static bool measure_client(struct client *client, double running_cpus, uint64_t now_ns)
 {
     uint64_t cpu_ns = client->seen_cpu_ns;
-    int status = load_process_ns(client->pid, &cpu_ns);
+    int status = cpu_load_process_ns(client->pid, &cpu_ns);
     if ((status == -ESRCH && client->pid > 0) || !peer_lives(client->process))
         return false; /* its socket is held open by somebody else, a forked child for one */
     client->load_cpus = 0.0;
@@ -178,7 +178,7 @@ static bool look_due(const struct agent *agent, const struct client *client, uin
 {
     return client->running || client->newcomer || !client->lend.asked ||
            now_ns - client->seen_ns + agent->period_ns > IDLE_LOOK_NS ||
-           flight_count(client->page).started != client->seen.started;
+           in_flight_count(client->page).started != client->seen.started;
 }
 
 /* Returns its CPU seconds of this period. */
@@ -186,7 +186,7 @@ static double look_at_client(struct agent *agent, struct client *client, double 
 {
     bool was_running = client->running;
     uint64_t seen_ns = client->seen_ns;
-    if (!measure_client(client, load_running_least(agent->clients.joined, agent_cpus(agent)), now_ns)) {
+    if (!measure_client(client, cpu_load_running_least(agent->clients.joined, agent_cpus(agent)), now_ns)) {
         background_left(&agent->background, agent_client_unmeasured(client, now_ns));
         clients_drop(&agent->clients, client);
         return 0.0;
@@ -209,14 +209,14 @@ void agent_client_joined(struct agent *agent, struct client *client, uint64_t no
     client->joined_ns = client->seen_ns = now_ns;
     look_at_affinity(agent, client);
     client->seen_cpu_ns = 0;
-    if (load_process_ns(client->pid, &client->seen_cpu_ns) == 0)
+    if (cpu_load_process_ns(client->pid, &client->seen_cpu_ns) == 0)
         background_forget(&agent->background, (double)client->seen_cpu_ns / 1e9);
 }
 
 void agent_client_called(struct client *client, uint64_t now_ns)
 {
     uint64_t cpu_ns = client->seen_cpu_ns;
-    if (load_process_ns(client->pid, &cpu_ns) == 0)
+    if (cpu_load_process_ns(client->pid, &cpu_ns) == 0)
         client->seen_cpu_ns = cpu_ns;
     client->seen_ns = now_ns;
     client->running = client->newcomer = true;
@@ -231,11 +231,11 @@ double agent_client_unmeasured(const struct client *client, uint64_t now_ns)
 
 static void measure_totals(struct agent *agent, double period_s, double joined_cpus, uint32_t joined_threads)
 {
-    struct load_totals totals;
+    struct cpu_load_totals totals;
     /* /proc/stat is the whole machine's, in a container too: what runs on others' CPUs is no load here. */
     const struct cpu_set *own =
         agent->options->standalone && agent->standalone.confined ? &agent->standalone.own : NULL;
-    int status = load_read(agent->options->proc, own, &totals);
+    int status = cpu_load_read(agent->options->proc, own, &totals);
     if (status != 0 && !agent->totals_failed)
         log_line("%s/stat cannot be read: %s: counting the joined programs alone", agent->options->proc,
                  strerror(-status));
@@ -258,7 +258,7 @@ static void measure_totals(struct agent *agent, double period_s, double joined_c
     /* A clock that jumped shows as more than there can be. */
     agent->busy_cpus = fmin(fmax(busy_cpus, joined_cpus), (double)cpu_set_count(&agent->cpus.present));
     agent->others_demand =
-        load_others_demand(&agent->others, others_cpus, others_runnable, busy_cpus, agent_cpus(agent));
+        cpu_load_others_demand(&agent->others, others_cpus, others_runnable, busy_cpus, agent_cpus(agent));
 }
 
 /* Threads of a joined process that count as runnable now. */
@@ -302,9 +302,9 @@ void agent_period(struct agent *agent, uint64_t now_ns)
     measure_totals(agent, period_s, joined_cpus, joined_threads);
     if (agent->idle_periods < 2)
         agent->idle_periods++; /* set back by any demand */
-    share_update_demand(agent);
+    shares_update_demand(agent);
     contain_period(agent);
-    share_split(agent);
+    shares_split(agent);
     agent->send_report = true;
 }
 

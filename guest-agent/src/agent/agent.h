@@ -61,19 +61,19 @@ struct agent {
     struct clients clients;
     struct port port;
     struct allocation allocation;
-    enum flight_barrier barrier;
+    enum in_flight_barrier barrier;
     struct contain contain;
 
     struct standalone standalone; /* used with --standalone alone */
     enum split_policy policy;     /* of now */
     uint32_t chunk;
     struct status status;
-    char place[VSCAF_PLACE_MOST];
+    char own_socket[VSCAF_PLACE_MOST];
 
     uint64_t period_ns, period_next_ns, period_last_ns;
-    struct load_totals totals;
+    struct cpu_load_totals totals;
     bool totals_known, totals_failed;
-    struct load_others others;
+    struct cpu_load_others others;
     struct background background;
     double busy_cpus;
     uint32_t demand;
@@ -94,7 +94,7 @@ struct agent {
     uint64_t lines_bad;
     struct wire_process report_processes[CLIENTS_MOST];
 
-    struct events events; /* what was logged, and what the service manager was told */
+    struct change_log changes; /* what was logged, and what the service manager was told */
 };
 
 /* agent.c: what everything else is built of. */
@@ -111,13 +111,13 @@ void agent_set_policy(struct agent *agent, enum split_policy policy);
 uint32_t agent_team_limit(const struct agent *agent);
 /* One period: measure, split, report. */
 void agent_period(struct agent *agent, uint64_t now_ns);
-/* A process has joined, or has called for its CPUs. Before share_split. */
+/* A process has joined, or has called for its CPUs. Before shares_split. */
 void agent_client_joined(struct agent *agent, struct client *client, uint64_t now_ns);
 void agent_client_called(struct client *client, uint64_t now_ns);
 /* CPU seconds that a joined process may have used since it was measured last: of one that is gone nobody can say. */
 double agent_client_unmeasured(const struct client *client, uint64_t now_ns);
 /* Callbacks of the port; the context is the agent. */
-lines_handler agent_take_line;
+line_handler agent_take_line;
 port_line_source agent_next_line;
 bool agent_has_line(const struct agent *agent);
 
@@ -139,19 +139,19 @@ uint32_t allocation_budget(const struct agent *agent);
 /* Whether the CPUs that are online are those that the host gave, and are to stay. */
 bool allocation_exclusive(const struct agent *agent);
 
-/* share.c: what each process gets, and how much all could use. */
+/* shares.c: what each process gets, and how much all could use. */
 /* Team sizes of all joined processes, from what is known now; the largest that may come, and whether to learn. */
-void share_split(struct agent *agent);
+void shares_split(struct agent *agent);
 /* CPUs for the joined processes: what is there, less what the background takes, but at least one; and within bounds. */
-uint32_t share_budget(const struct agent *agent);
+uint32_t shares_budget(const struct agent *agent);
 /* Whether speedup is of any use to anybody. */
-bool share_learning(const struct agent *agent);
+bool shares_learning(const struct agent *agent);
 /* The same without new team sizes. */
-void share_control(struct agent *agent);
+void shares_control(struct agent *agent);
 /* Demand of the moment, with what the last period measured. Reports at once when it changes from or to 0. */
-void share_update_demand(struct agent *agent);
+void shares_update_demand(struct agent *agent);
 /* Somebody else wants CPUs: another domain, as the host says, or another process here. */
-bool share_competition(const struct agent *agent);
+bool shares_competition(const struct agent *agent);
 
 /* long_section.c: sections that last longer than a period, seen from outside. */
 /* Takes the sections' counts of one period; true when a section started or ended in it. */

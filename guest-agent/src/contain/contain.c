@@ -55,8 +55,8 @@ static void forget(struct contain *contain, struct contained *contained)
             contain->list[i] = contain->list[--contain->count];
             break;
         }
-    masks_free(&contained->masks);
-    group_free(&contained->group);
+    thread_masks_free(&contained->masks);
+    contain_group_free(&contained->group);
     free(contained);
 }
 
@@ -94,9 +94,9 @@ static void release(struct contain *contain, struct contained *contained)
     bool grouped = contained->group.path != NULL;
     int status = 0;
     if (grouped)
-        status = group_leave(&contain->tree, &contained->group, last_of_home(contain, contained));
+        status = contain_group_leave(&contain->tree, &contained->group, last_of_home(contain, contained));
     if (!contained->leaving && is_there(contain, contained))
-        masks_restore(&contained->masks, contain->proc, contained->pid, grouped);
+        thread_masks_restore(&contained->masks, contain->proc, contained->pid, grouped);
     if (status == 0) {
         forget(contain, contained);
         return;
@@ -119,7 +119,8 @@ static struct contained *prepare(struct contain *contain, const struct client *c
         return NULL;
     contained->start_ticks = start_ticks;
     bool changed;
-    int status = masks_remember(&contained->masks, contain->proc, client->pid, NULL, &contained->permitted, &changed);
+    int status =
+        thread_masks_remember(&contained->masks, contain->proc, client->pid, NULL, &contained->permitted, &changed);
     contain->credit -= (int32_t)contained->masks.listed;
     if (status != 0) {
         if (status != -ESRCH && first_time(contain, SAID_AFFINITY))
@@ -130,7 +131,7 @@ static struct contained *prepare(struct contain *contain, const struct client *c
     }
     if (contain->way == CONTAIN_AFFINITY || !contain->cpuset)
         return contained;
-    status = group_plan(&contain->tree, contain->proc, client->pid, &contained->group);
+    status = contain_group_plan(&contain->tree, contain->proc, client->pid, &contained->group);
     if (status != 0) {
         if (first_time(contain, SAID_CPUSET))
             log_line("process %d (%s): no control group for it: %s: %s (said once)", (int)client->pid, client->name,
@@ -143,10 +144,10 @@ static struct contained *prepare(struct contain *contain, const struct client *c
         return contained;
     }
     struct cpu_set home, common;
-    contained->masks.common_free = group_home_cpus(&contain->tree, &contained->group, &home) &&
+    contained->masks.common_free = contain_group_home_cpus(&contain->tree, &contained->group, &home) &&
                                    cpu_set_parse(contained->masks.common, &common) && cpu_set_within(&home, &common);
     for (uint32_t i = 0; i < contain->count; i++) {
-        const struct group *other = &contain->list[i]->group;
+        const struct contain_group *other = &contain->list[i]->group;
         if (other->path != NULL && strcmp(other->home, contained->group.home) == 0)
             contained->group.enabled_home |= other->enabled_home;
     }
@@ -160,10 +161,10 @@ static bool enter(struct contain *contain, struct contained *contained, const st
         return false;
     if (contained->group.path != NULL) {
         const char *step = "";
-        int status = group_enter(&contain->tree, &contained->group, contained->pid, set, &step);
+        int status = contain_group_enter(&contain->tree, &contained->group, contained->pid, set, &step);
         if (status == 0) {
             contained->set = *set;
-            masks_narrow(&contained->masks, contain->proc, contained->pid, set, true);
+            thread_masks_narrow(&contained->masks, contain->proc, contained->pid, set, true);
             return true;
         }
         if (status != -ESRCH && first_time(contain, SAID_CPUSET))
@@ -171,14 +172,14 @@ static bool enter(struct contain *contain, struct contained *contained, const st
                      contained->group.path, step, strerror(-status),
                      contain->way == CONTAIN_AUTO ? "contained by affinity" : "not contained");
         if (contain->way != CONTAIN_AUTO || status == -ESRCH ||
-            group_leave(&contain->tree, &contained->group, last_of_home(contain, contained)) != 0)
+            contain_group_leave(&contain->tree, &contained->group, last_of_home(contain, contained)) != 0)
             return false;
-        group_free(&contained->group);
+        contain_group_free(&contained->group);
         if (!write_record(contain))
             return false;
     }
-    masks_probe_common(&contained->masks, contain->proc, contained->pid);
-    int status = masks_narrow(&contained->masks, contain->proc, contained->pid, set, false);
+    thread_masks_probe_common(&contained->masks, contain->proc, contained->pid);
+    int status = thread_masks_narrow(&contained->masks, contain->proc, contained->pid, set, false);
     if (status == 0) {
         contained->set = *set;
         return write_record(contain); /* now with what was probed */
@@ -197,9 +198,9 @@ static void resize(struct contain *contain, struct contained *contained, const s
     if (!is_there(contain, contained))
         return;
     if (grouped)
-        status = group_resize(&contain->tree, &contained->group, contained->pid, set);
+        status = contain_group_resize(&contain->tree, &contained->group, contained->pid, set);
     if (status == 0)
-        status = masks_narrow(&contained->masks, contain->proc, contained->pid, set, grouped);
+        status = thread_masks_narrow(&contained->masks, contain->proc, contained->pid, set, grouped);
     if (status != 0 && status != -ESRCH && first_time(contain, SAID_AFFINITY))
         log_line("process %d: cannot be kept to other CPUs: %s (said once)", (int)contained->pid, strerror(-status));
 }
@@ -409,10 +410,10 @@ static void look_after_threads(struct contain *contain, struct contained *contai
     if (!is_there(contain, contained))
         return;
     int status =
-        masks_remember(&contained->masks, contain->proc, contained->pid, &contained->set, &where, &changed);
+        thread_masks_remember(&contained->masks, contain->proc, contained->pid, &contained->set, &where, &changed);
     contain->pause = contained->masks.listed / THREADS_PER_PERIOD;
     if (status == 0 && changed && write_record(contain))
-        masks_narrow(&contained->masks, contain->proc, contained->pid, &contained->set, false);
+        thread_masks_narrow(&contained->masks, contain->proc, contained->pid, &contained->set, false);
 }
 
 void contain_period(struct agent *agent)
@@ -435,7 +436,7 @@ void contain_period(struct agent *agent)
             write_record(contain);
     } else if (contained->group.path == NULL) {
         look_after_threads(contain, contained);
-    } else if (!group_holds(&contain->tree, contain->proc, contained->pid, &contained->group)) {
+    } else if (!contain_group_holds(&contain->tree, contain->proc, contained->pid, &contained->group)) {
         /* Moved by other hands: from there it is contained anew. */
         release(contain, contained);
         if (contain->count == 0)

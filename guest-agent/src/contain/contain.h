@@ -23,8 +23,8 @@ struct options;
 struct contained {
     pid_t pid;
     uint64_t start_ticks; /* when it started: its number may come again */
-    struct group group;   /* group.path NULL: by its threads' affinity */
-    struct masks masks;
+    struct contain_group group; /* group.path NULL: by its threads' affinity */
+    struct thread_masks masks;
     struct cpu_set permitted; /* where it may run by itself */
     struct cpu_set set;       /* where it is */
     bool by_use;              /* it was seen to use more than its share, and says that it does not */

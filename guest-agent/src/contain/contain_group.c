@@ -18,7 +18,7 @@ static const char *base_name(const char *path)
     return slash != NULL ? slash + 1 : path;
 }
 
-bool group_path_ours(const char *path)
+bool contain_group_path_ours(const char *path)
 {
     const char *name = base_name(path);
     size_t digits = 0;
@@ -62,16 +62,16 @@ static bool together(const struct cgroup_tree *tree, const char *proc, pid_t pid
     return same;
 }
 
-int group_plan(const struct cgroup_tree *tree, const char *proc, pid_t pid, struct group *group)
+int contain_group_plan(const struct cgroup_tree *tree, const char *proc, pid_t pid, struct contain_group *group)
 {
     char home[PATH_MAX], path[PATH_MAX], enabled[512];
-    *group = (struct group){0};
+    *group = (struct contain_group){0};
     int status = cgroup_of(tree, proc, pid, home, sizeof(home));
     if (status != 0)
         return status;
     if (!together(tree, proc, pid, home))
         return -EXDEV;
-    if (group_path_ours(home)) {
+    if (contain_group_path_ours(home)) {
         go_up(home);
         if (strcmp(home, BELOW_ROOT) == 0)
             home[0] = '\0';
@@ -83,7 +83,7 @@ int group_plan(const struct cgroup_tree *tree, const char *proc, pid_t pid, stru
     group->home = strdup(home);
     group->path = strdup(path);
     if (group->home == NULL || group->path == NULL) {
-        group_free(group);
+        contain_group_free(group);
         return -ENOMEM;
     }
     group->enabled_home =
@@ -126,15 +126,15 @@ static int make_threaded(const struct cgroup_tree *tree, const char *above, cons
     return status;
 }
 
-static int write_cpus(const struct cgroup_tree *tree, const struct group *group, const struct cpu_set *set)
+static int write_cpus(const struct cgroup_tree *tree, const struct contain_group *group, const struct cpu_set *set)
 {
     char text[CPU_SET_TEXT];
     cpu_set_format(set, text, sizeof(text));
     return cgroup_write(tree, group->path, "cpuset.cpus", text);
 }
 
-int group_enter(const struct cgroup_tree *tree, const struct group *group, pid_t pid, const struct cpu_set *set,
-                const char **step)
+int contain_group_enter(const struct cgroup_tree *tree, const struct contain_group *group, pid_t pid,
+                        const struct cpu_set *set, const char **step)
 {
     int status;
     if (tree->version == CGROUP_V1) {
@@ -162,7 +162,8 @@ int group_enter(const struct cgroup_tree *tree, const struct group *group, pid_t
     return status;
 }
 
-int group_resize(const struct cgroup_tree *tree, const struct group *group, pid_t pid, const struct cpu_set *set)
+int contain_group_resize(const struct cgroup_tree *tree, const struct contain_group *group, pid_t pid,
+                         const struct cpu_set *set)
 {
     int status = write_cpus(tree, group, set);
     if (status == 0 && tree->version == CGROUP_V1)
@@ -171,7 +172,7 @@ int group_resize(const struct cgroup_tree *tree, const struct group *group, pid_
 }
 
 /* Moves home everybody that the group lists at this moment; 0 also where there was none. */
-static int empty_once(const struct cgroup_tree *tree, const struct group *group, bool *anybody)
+static int empty_once(const struct cgroup_tree *tree, const struct contain_group *group, bool *anybody)
 {
     char listed[LISTED_BYTES];
     *anybody = false;
@@ -197,7 +198,7 @@ static int empty_once(const struct cgroup_tree *tree, const struct group *group,
     return status;
 }
 
-int group_leave(const struct cgroup_tree *tree, const struct group *group, bool last)
+int contain_group_leave(const struct cgroup_tree *tree, const struct contain_group *group, bool last)
 {
     bool anybody = true;
     int status = 0;
@@ -215,13 +216,13 @@ int group_leave(const struct cgroup_tree *tree, const struct group *group, bool 
     return 0;
 }
 
-bool group_holds(const struct cgroup_tree *tree, const char *proc, pid_t pid, const struct group *group)
+bool contain_group_holds(const struct cgroup_tree *tree, const char *proc, pid_t pid, const struct contain_group *group)
 {
     char now[PATH_MAX];
     return cgroup_of(tree, proc, pid, now, sizeof(now)) != 0 || strcmp(now, group->path) == 0;
 }
 
-bool group_home_cpus(const struct cgroup_tree *tree, const struct group *group, struct cpu_set *cpus)
+bool contain_group_home_cpus(const struct cgroup_tree *tree, const struct contain_group *group, struct cpu_set *cpus)
 {
     char text[CPU_SET_TEXT], at[PATH_MAX];
     static const char *const names[] = {"cpuset.cpus.effective", "cpuset.effective_cpus", "cpuset.cpus"};
@@ -236,9 +237,9 @@ bool group_home_cpus(const struct cgroup_tree *tree, const struct group *group, 
     }
 }
 
-void group_free(struct group *group)
+void contain_group_free(struct contain_group *group)
 {
     free(group->home);
     free(group->path);
-    *group = (struct group){0};
+    *group = (struct contain_group){0};
 }

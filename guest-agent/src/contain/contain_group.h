@@ -2,8 +2,8 @@
  *
  * In version 2 the group is a threaded one: memory and all else stay with the group that the process was in, only its
  * CPUs are bounded. In version 1 cpusets are a hierarchy by themselves. */
-#ifndef VSCAF_GROUP_H
-#define VSCAF_GROUP_H
+#ifndef VSCAF_CONTAIN_GROUP_H
+#define VSCAF_CONTAIN_GROUP_H
 
 #include <stdbool.h>
 #include <sys/types.h>
@@ -11,7 +11,7 @@
 #include "cpus/cpus.h"
 #include "system/cgroup.h"
 
-struct group {
+struct contain_group {
     char *home;        /* the process's own group; NULL: there is none */
     char *path;        /* below it */
     bool enabled_home; /* cpusets were enabled for the children of home, and are to be disabled */
@@ -20,30 +20,32 @@ struct group {
 /* Finds where a process's group is to be; changes nothing. Its home is the group that it is in, or, where that is one
  * left over by an agent that died, the one above. Returns 0; -EXDEV for a process whose threads are in several groups,
  * or out of reach; or -errno. */
-int group_plan(const struct cgroup_tree *tree, const char *proc, pid_t pid, struct group *group);
+int contain_group_plan(const struct cgroup_tree *tree, const char *proc, pid_t pid, struct contain_group *group);
 
 /* Makes the group with that set and moves the process in. Returns 0, or -errno and, in *step, what was to be written:
- * then group_leave() takes back what was done. */
-int group_enter(const struct cgroup_tree *tree, const struct group *group, pid_t pid, const struct cpu_set *set,
-                const char **step);
+ * then contain_group_leave() takes back what was done. */
+int contain_group_enter(const struct cgroup_tree *tree, const struct contain_group *group, pid_t pid,
+                        const struct cpu_set *set, const char **step);
 
 /* Another set. In version 1 the process has to be moved in again: the kernel moves it out of a group whose CPUs are all
  * offline. */
-int group_resize(const struct cgroup_tree *tree, const struct group *group, pid_t pid, const struct cpu_set *set);
+int contain_group_resize(const struct cgroup_tree *tree, const struct contain_group *group, pid_t pid,
+                         const struct cpu_set *set);
 
 /* Moves whoever is in the group back home, and removes it. Returns 0, or -errno: -EBUSY while somebody is in it.
  * `last`: no other process of that home is contained. */
-int group_leave(const struct cgroup_tree *tree, const struct group *group, bool last);
+int contain_group_leave(const struct cgroup_tree *tree, const struct contain_group *group, bool last);
 
 /* Whether the process is in its group. True also where that cannot be told. */
-bool group_holds(const struct cgroup_tree *tree, const char *proc, pid_t pid, const struct group *group);
+bool contain_group_holds(const struct cgroup_tree *tree, const char *proc, pid_t pid,
+                         const struct contain_group *group);
 
 /* What the kernel lets the processes of home run on; false where it does not say. */
-bool group_home_cpus(const struct cgroup_tree *tree, const struct group *group, struct cpu_set *cpus);
+bool contain_group_home_cpus(const struct cgroup_tree *tree, const struct contain_group *group, struct cpu_set *cpus);
 
-/* Whether a path is one that group_plan() may have made. */
-bool group_path_ours(const char *path);
+/* Whether a path is one that contain_group_plan() may have made. */
+bool contain_group_path_ours(const char *path);
 
-void group_free(struct group *group);
+void contain_group_free(struct contain_group *group);
 
 #endif

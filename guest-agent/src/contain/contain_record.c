@@ -16,7 +16,7 @@
 
 static json_t *describe(const struct contained *contained)
 {
-    const struct masks *masks = &contained->masks;
+    const struct thread_masks *masks = &contained->masks;
     json_t *object = json_pack("{s:i, s:I, s:s, s:b}", "pid", (int)contained->pid, "start",
                                (json_int_t)contained->start_ticks, "common",
                                masks->common != NULL ? masks->common : "", "free", (int)masks->common_free);
@@ -98,7 +98,7 @@ static void take(struct contain *contain, json_t *object, bool same_tree)
                     "free", &free_common, "threads", &threads, "group", &path, "home", &home, "enabled",
                     &enabled) != 0 ||
         pid <= 0 || start < 0 || !mask_list(common) || !json_is_array(threads) ||
-        (path != NULL && (home == NULL || !same_tree || !group_path_ours(path))))
+        (path != NULL && (home == NULL || !same_tree || !contain_group_path_ours(path))))
         return;
     struct contained *contained = contain_add(contain, (pid_t)pid);
     if (contained == NULL)
@@ -113,13 +113,13 @@ static void take(struct contain *contain, json_t *object, bool same_tree)
         int tid;
         const char *list;
         if (json_unpack(thread, "[i, s]", &tid, &list) == 0 && tid > 0 && mask_list(list))
-            masks_add(&contained->masks, (pid_t)tid, list);
+            thread_masks_add(&contained->masks, (pid_t)tid, list);
     }
     if (path == NULL)
         return;
-    contained->group = (struct group){.home = strdup(home), .path = strdup(path), .enabled_home = enabled != 0};
+    contained->group = (struct contain_group){.home = strdup(home), .path = strdup(path), .enabled_home = enabled != 0};
     if (contained->group.home == NULL || contained->group.path == NULL)
-        group_free(&contained->group);
+        contain_group_free(&contained->group);
 }
 
 int contain_record_read(struct contain *contain)

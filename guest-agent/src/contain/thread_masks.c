@@ -84,7 +84,7 @@ static int list_threads(const char *proc, pid_t pid, pid_t **tids, uint32_t *cou
         long tid = strtol(entry->d_name, &end, 10);
         if (tid <= 0 || tid > INT_MAX || *end != '\0')
             continue;
-        if (*count == MASKS_THREADS_MOST) {
+        if (*count == THREAD_MASKS_THREADS_MOST) {
             status = -E2BIG;
             break;
         }
@@ -109,7 +109,7 @@ static int list_threads(const char *proc, pid_t pid, pid_t **tids, uint32_t *cou
     return status;
 }
 
-static struct thread_mask *find_other(const struct masks *masks, pid_t tid)
+static struct thread_mask *find_other(const struct thread_masks *masks, pid_t tid)
 {
     for (uint32_t i = 0; i < masks->others_count; i++)
         if (masks->others[i].tid == tid)
@@ -117,13 +117,13 @@ static struct thread_mask *find_other(const struct masks *masks, pid_t tid)
     return NULL;
 }
 
-static const char *own_list(const struct masks *masks, pid_t tid)
+static const char *own_list(const struct thread_masks *masks, pid_t tid)
 {
     const struct thread_mask *other = find_other(masks, tid);
     return other != NULL ? other->list : masks->common;
 }
 
-int masks_add(struct masks *masks, pid_t tid, const char *list)
+int thread_masks_add(struct thread_masks *masks, pid_t tid, const char *list)
 {
     struct thread_mask *other = find_other(masks, tid);
     char *copy = strdup(list);
@@ -135,11 +135,11 @@ int masks_add(struct masks *masks, pid_t tid, const char *list)
         return 0;
     }
     struct thread_mask *more = NULL;
-    if (masks->others_count < MASKS_OTHERS_MOST)
+    if (masks->others_count < THREAD_MASKS_OTHERS_MOST)
         more = realloc(masks->others, (masks->others_count + 1) * sizeof(*more));
     if (more == NULL) {
         free(copy);
-        return masks->others_count < MASKS_OTHERS_MOST ? -ENOMEM : -E2BIG;
+        return masks->others_count < THREAD_MASKS_OTHERS_MOST ? -ENOMEM : -E2BIG;
     }
     masks->others = more;
     masks->others[masks->others_count++] = (struct thread_mask){.tid = tid, .list = copy};
@@ -157,7 +157,7 @@ static struct cpu_set narrowed_to(const char *own, const struct cpu_set *set)
 }
 
 /* Takes down one thread. */
-static int remember(struct masks *masks, pid_t pid, pid_t tid, const char *list, const struct cpu_set *narrowed,
+static int remember(struct thread_masks *masks, pid_t pid, pid_t tid, const char *list, const struct cpu_set *narrowed,
                     bool *changed)
 {
     struct cpu_set now, common;
@@ -173,14 +173,14 @@ static int remember(struct masks *masks, pid_t pid, pid_t tid, const char *list,
             return 0;
     }
     if (tid != pid || narrowed != NULL)
-        return narrowed == NULL && strcmp(list, masks->common) == 0 ? 0 : masks_add(masks, tid, list);
+        return narrowed == NULL && strcmp(list, masks->common) == 0 ? 0 : thread_masks_add(masks, tid, list);
     free(masks->common);
     masks->common = strdup(list);
     return masks->common != NULL ? 0 : -ENOMEM;
 }
 
-int masks_remember(struct masks *masks, const char *proc, pid_t pid, const struct cpu_set *narrowed,
-                   struct cpu_set *where, bool *changed)
+int thread_masks_remember(struct thread_masks *masks, const char *proc, pid_t pid, const struct cpu_set *narrowed,
+                          struct cpu_set *where, bool *changed)
 {
     pid_t *tids;
     uint32_t count;
@@ -217,13 +217,13 @@ static bool known(const pid_t *tids, uint32_t count, pid_t tid)
     return false;
 }
 
-static bool own(const struct masks *masks, pid_t tid)
+static bool own(const struct thread_masks *masks, pid_t tid)
 {
     return find_other(masks, tid) != NULL || !masks->common_free;
 }
 
-typedef int change_thread(const struct masks *masks, const char *proc, pid_t pid, pid_t tid, const struct cpu_set *set,
-                          bool own_alone);
+typedef int change_thread(const struct thread_masks *masks, const char *proc, pid_t pid, pid_t tid,
+                          const struct cpu_set *set, bool own_alone);
 
 /* Whether the process still has that thread: asked directly before a change, as the number of one that ended is
  * somebody else's once all others have had their turn, and listing many threads takes a while. */
@@ -235,8 +235,8 @@ static bool has_thread(const char *proc, pid_t pid, pid_t tid)
 }
 
 /* Does the same to every thread, and to those that show up meanwhile. */
-static int change_all(const struct masks *masks, const char *proc, pid_t pid, const struct cpu_set *set, bool own_alone,
-                      change_thread *change)
+static int change_all(const struct thread_masks *masks, const char *proc, pid_t pid, const struct cpu_set *set,
+                      bool own_alone, change_thread *change)
 {
     pid_t *done = NULL;
     uint32_t done_count = 0;
@@ -271,8 +271,8 @@ static int change_all(const struct masks *masks, const char *proc, pid_t pid, co
     return failed;
 }
 
-static int narrow_thread(const struct masks *masks, const char *proc, pid_t pid, pid_t tid, const struct cpu_set *set,
-                         bool own_alone)
+static int narrow_thread(const struct thread_masks *masks, const char *proc, pid_t pid, pid_t tid,
+                         const struct cpu_set *set, bool own_alone)
 {
     struct cpu_set wanted = narrowed_to(own_list(masks, tid), set), now;
     if (own_alone) {
@@ -283,13 +283,14 @@ static int narrow_thread(const struct masks *masks, const char *proc, pid_t pid,
     return set_mask(tid, &wanted);
 }
 
-int masks_narrow(const struct masks *masks, const char *proc, pid_t pid, const struct cpu_set *set, bool own_alone)
+int thread_masks_narrow(const struct thread_masks *masks, const char *proc, pid_t pid, const struct cpu_set *set,
+                        bool own_alone)
 {
     return change_all(masks, proc, pid, set, own_alone, narrow_thread);
 }
 
-static int restore_thread(const struct masks *masks, const char *proc, pid_t pid, pid_t tid, const struct cpu_set *set,
-                          bool own_alone)
+static int restore_thread(const struct thread_masks *masks, const char *proc, pid_t pid, pid_t tid,
+                          const struct cpu_set *set, bool own_alone)
 {
     (void)set;
     struct cpu_set wanted, now;
@@ -306,23 +307,23 @@ static int restore_thread(const struct masks *masks, const char *proc, pid_t pid
     return set_mask(tid, &wanted);
 }
 
-int masks_restore(const struct masks *masks, const char *proc, pid_t pid, bool own_alone)
+int thread_masks_restore(const struct thread_masks *masks, const char *proc, pid_t pid, bool own_alone)
 {
     return change_all(masks, proc, pid, NULL, own_alone, restore_thread);
 }
 
-void masks_probe_common(struct masks *masks, const char *proc, pid_t pid)
+void thread_masks_probe_common(struct thread_masks *masks, const char *proc, pid_t pid)
 {
     struct cpu_set all = everything(), common, now;
     masks->common_free = masks->common != NULL && cpu_set_parse(masks->common, &common) && set_mask(pid, &all) == 0 &&
                          read_mask(proc, pid, pid, &now) == 0 && cpu_set_equal(&now, &common);
 }
 
-void masks_free(struct masks *masks)
+void thread_masks_free(struct thread_masks *masks)
 {
     for (uint32_t i = 0; i < masks->others_count; i++)
         free(masks->others[i].list);
     free(masks->others);
     free(masks->common);
-    *masks = (struct masks){0};
+    *masks = (struct thread_masks){0};
 }

@@ -74,7 +74,8 @@ static bool anybody_waiting(struct agent *agent, uint64_t now_ns)
     bool waiting = false;
     for (uint32_t i = 0; i < agent->clients.end; i++) {
         struct client *client = &agent->clients.slots[i];
-        if (client->page != NULL && !client_rigid(client) && flight_waiting(&client->flight, client->page, now_ns))
+        if (client->page != NULL && !client_rigid(client) &&
+            in_flight_waiting(&client->in_flight, client->page, now_ns))
             waiting = true;
     }
     return waiting;
@@ -87,7 +88,7 @@ static void settle(struct agent *agent)
     allocation->applied_sequence = allocation->order.sequence;
     allocation->left_present = agent->cpus.present;
     allocation->left_online = agent->cpus.online;
-    share_split(agent);
+    shares_split(agent);
     if (allocation->acknowledge) {
         agent->send_ack = true;
         agent->ack_sequence = allocation->order.sequence;
@@ -117,7 +118,7 @@ void allocation_order(struct agent *agent, const struct wire_allocate *order, ui
     allocation->parking_failed = false;
     allocation->sections_ended = true;
     refresh_cpus(agent);
-    share_update_demand(agent);
+    shares_update_demand(agent);
 
     if (order->cpus == 0) {
         settle(agent);
@@ -126,12 +127,12 @@ void allocation_order(struct agent *agent, const struct wire_allocate *order, ui
     uint32_t online = cpu_set_count(&agent->cpus.online), target = target_of(agent);
     if (target < online || target < budget_before || allocation->phase == ALLOCATION_WAITING) {
         allocation->phase = ALLOCATION_WAITING;
-        share_split(agent); /* the smaller teams first */
+        shares_split(agent); /* the smaller teams first */
         allocation->deadline_ns = now_ns + (uint64_t)order->deadline_ms * UINT64_C(1000000);
         allocation->wait_next_ns = now_ns;
     } else {
         allocation->phase = ALLOCATION_SWITCHING;
-        share_control(agent);
+        shares_control(agent);
     }
 }
 

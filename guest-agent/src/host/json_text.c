@@ -18,27 +18,27 @@ static char *digits_before(char *end, uint64_t number, int least)
     return end;
 }
 
-void text_put_whole(struct text *text, int64_t number)
+void json_put_whole(struct json_text *text, int64_t number)
 {
     char digits[24], *end = digits + sizeof(digits);
     uint64_t size = number < 0 ? -(uint64_t)number : (uint64_t)number;
     char *begin = digits_before(end, size, 1);
     if (number < 0)
         *--begin = '-';
-    text_put(text, begin, (size_t)(end - begin));
+    json_put(text, begin, (size_t)(end - begin));
 }
 
 /* printf() does it right for all numbers, and takes five times as long. */
-static void put_real_slowly(struct text *text, double number)
+static void put_real_slowly(struct json_text *text, double number)
 {
     char digits[32];
     int length = snprintf(digits, sizeof(digits), "%.*g", DIGITS, number);
-    text_put(text, digits, (size_t)length);
+    json_put(text, digits, (size_t)length);
     if (strpbrk(digits, ".e") == NULL)
-        TEXT_PUT(text, ".0");
+        JSON_PUT(text, ".0");
 }
 
-void text_put_real(struct text *text, double number)
+void json_put_real(struct json_text *text, double number)
 {
     static const uint64_t powers[] = {1,
                                       10,
@@ -54,7 +54,7 @@ void text_put_real(struct text *text, double number)
                                       UINT64_C(100000000000),
                                       UINT64_C(1000000000000)};
     if (!isfinite(number) || number == 0.0) {
-        TEXT_PUT(text, "0.0");
+        JSON_PUT(text, "0.0");
         return;
     }
     if (!(number >= FIXED_LEAST && number < FIXED_MOST)) {
@@ -74,28 +74,28 @@ void text_put_real(struct text *text, double number)
     char digits[40], *end = digits + sizeof(digits), *begin = digits_before(end, fraction, decimals);
     *--begin = '.';
     begin = digits_before(begin, whole, 1);
-    text_put(text, begin, (size_t)(end - begin));
+    json_put(text, begin, (size_t)(end - begin));
 }
 
-void text_put_boolean(struct text *text, bool value)
+void json_put_boolean(struct json_text *text, bool value)
 {
     if (value)
-        TEXT_PUT(text, "true");
+        JSON_PUT(text, "true");
     else
-        TEXT_PUT(text, "false");
+        JSON_PUT(text, "false");
 }
 
-void text_put_string(struct text *text, const char *string)
+void json_put_string(struct json_text *text, const char *string)
 {
-    TEXT_PUT(text, "\"");
+    JSON_PUT(text, "\"");
     for (;;) {
         size_t plain = strcspn(string, "\"\\");
-        text_put(text, string, plain);
+        json_put(text, string, plain);
         string += plain;
         if (*string == '\0')
             break;
-        TEXT_PUT(text, "\\");
-        text_put(text, string++, 1);
+        JSON_PUT(text, "\\");
+        json_put(text, string++, 1);
     }
-    TEXT_PUT(text, "\"");
+    JSON_PUT(text, "\"");
 }

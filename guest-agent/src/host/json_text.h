@@ -1,21 +1,21 @@
 /* Writing JSON into a buffer of fixed size, without memory of its own: for the one line that goes out all the time. The
  * caller writes the punctuation. What does not fit is left out, and `full` says so. */
-#ifndef VSCAF_TEXT_H
-#define VSCAF_TEXT_H
+#ifndef VSCAF_JSON_TEXT_H
+#define VSCAF_JSON_TEXT_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
 
-struct text {
+struct json_text {
     char *bytes;
     size_t size, used; /* used <= size */
     bool full;         /* something did not fit: what is there is not to be used */
 };
 
 /* As it is. Here, so that a literal of few bytes becomes a store or two. */
-static inline void text_put(struct text *text, const char *bytes, size_t length)
+static inline void json_put(struct json_text *text, const char *bytes, size_t length)
 {
     if (length > text->size - text->used) {
         text->full = true;
@@ -25,16 +25,16 @@ static inline void text_put(struct text *text, const char *bytes, size_t length)
     text->used += length;
 }
 
-#define TEXT_PUT(text, literal) text_put(text, "" literal, sizeof(literal) - 1)
+#define JSON_PUT(text, literal) json_put(text, "" literal, sizeof(literal) - 1)
 
-void text_put_whole(struct text *text, int64_t number);
+void json_put_whole(struct json_text *text, int64_t number);
 
 /* With six significant digits, and always with a point or an exponent; 0.0 for what is no number. */
-void text_put_real(struct text *text, double number);
+void json_put_real(struct json_text *text, double number);
 
-void text_put_boolean(struct text *text, bool value);
+void json_put_boolean(struct json_text *text, bool value);
 
 /* In quotes; `string` is UTF-8 without control characters (wire_printable). */
-void text_put_string(struct text *text, const char *string);
+void json_put_string(struct json_text *text, const char *string);
 
 #endif

@@ -2,13 +2,13 @@
 
 #include <string.h>
 
-char *lines_room(struct lines *lines, size_t *room)
+char *line_buffer_room(struct line_buffer *lines, size_t *room)
 {
     *room = sizeof(lines->bytes) - lines->length;
     return lines->bytes + lines->length;
 }
 
-void lines_take(struct lines *lines, size_t got, lines_handler *handler, void *context)
+void line_buffer_take(struct line_buffer *lines, size_t got, line_handler *handler, void *context)
 {
     size_t start = 0, look = lines->length; /* what was there before has no end in it */
     lines->length += got;
@@ -33,7 +33,7 @@ void lines_take(struct lines *lines, size_t got, lines_handler *handler, void *c
         lines->length = 0;
 }
 
-void lines_forget(struct lines *lines)
+void line_buffer_forget(struct line_buffer *lines)
 {
     lines->length = 0;
     lines->discard = false;

@@ -37,7 +37,7 @@ void port_close(struct port *port)
         close(port->fd);
     port->fd = -1;
     port->hung = false;
-    lines_forget(&port->in);
+    line_buffer_forget(&port->in);
     drop_out(port);
 }
 
@@ -183,7 +183,7 @@ static void hang_up(struct port *port, uint64_t now_ns)
         port->out = strdup("\n");
         port->out_length = port->out != NULL ? 1 : 0;
     }
-    lines_forget(&port->in);
+    line_buffer_forget(&port->in);
     port->hung = true;
     port->retry_ns = now_ns + PORT_HUNG_RETRY_NS;
 }
@@ -213,17 +213,17 @@ short port_events(const struct port *port, bool more_to_send)
     return (short)(POLLIN | (port->out != NULL || more_to_send ? POLLOUT : 0));
 }
 
-void port_serve(struct port *port, short events, uint64_t now_ns, lines_handler *handler, void *context)
+void port_serve(struct port *port, short events, uint64_t now_ns, line_handler *handler, void *context)
 {
     if (!port_connected(port))
         return;
     if (events & POLLIN) {
         size_t room;
-        char *bytes = lines_room(&port->in, &room);
+        char *bytes = line_buffer_room(&port->in, &room);
         ssize_t got = read(port->fd, bytes, room);
         if (got > 0) {
             uint64_t too_long = port->in.too_long;
-            lines_take(&port->in, (size_t)got, handler, context);
+            line_buffer_take(&port->in, (size_t)got, handler, context);
             if (too_long == 0 && port->in.too_long > 0)
                 log_line("a line from the host is longer than %u bytes: ignored (said once)", WIRE_LINE_BYTES);
             return; /* what else there is, and a hang-up, comes with the next poll */

@@ -27,7 +27,7 @@ struct port {
     ino_t inode;
     uint64_t retry_ns; /* when to try again, if not open or hung */
 
-    struct lines in;
+    struct line_buffer in;
 
     char *out; /* the line in flight, or NULL */
     size_t out_length, out_done;
@@ -52,7 +52,7 @@ bool port_try(struct port *port, uint64_t now_ns);
 short port_events(const struct port *port, bool more_to_send);
 
 /* Serves what poll() returned. */
-void port_serve(struct port *port, short events, uint64_t now_ns, lines_handler *handler, void *context);
+void port_serve(struct port *port, short events, uint64_t now_ns, line_handler *handler, void *context);
 
 /* Sends lines from the source for as long as the port takes them. */
 void port_send(struct port *port, uint64_t now_ns, port_line_source *source, void *context);

@@ -22,126 +22,126 @@ static double rounded(double number)
     return round(number * 1e4) / 1e4;
 }
 
-static void put_online(struct text *text, const struct cpu_set *online)
+static void put_online(struct json_text *text, const struct cpu_set *online)
 {
     bool first = true;
-    TEXT_PUT(text, ",\"online\":[");
+    JSON_PUT(text, ",\"online\":[");
     for (uint32_t word = 0; word < CPUS_MOST / 64; word++)
         for (uint64_t left = online->words[word]; left != 0; left &= left - 1) {
             if (!first)
-                TEXT_PUT(text, ",");
+                JSON_PUT(text, ",");
             first = false;
-            text_put_whole(text, (int64_t)word * 64 + __builtin_ctzll(left));
+            json_put_whole(text, (int64_t)word * 64 + __builtin_ctzll(left));
         }
-    TEXT_PUT(text, "]");
+    JSON_PUT(text, "]");
 }
 
-static void put_points(struct text *text, const struct speedup_point points[], size_t count)
+static void put_points(struct json_text *text, const struct speedup_point points[], size_t count)
 {
-    TEXT_PUT(text, ",\"points\":[");
+    JSON_PUT(text, ",\"points\":[");
     for (size_t i = 0; i < count; i++) {
         if (i > 0)
-            TEXT_PUT(text, ",");
-        TEXT_PUT(text, "{\"p\":");
-        text_put_whole(text, points[i].p);
-        TEXT_PUT(text, ",\"speedup\":");
-        text_put_real(text, points[i].speedup);
-        TEXT_PUT(text, ",\"standard_error\":");
-        text_put_real(text, points[i].standard_error);
-        TEXT_PUT(text, ",\"samples\":");
-        text_put_whole(text, points[i].samples);
-        TEXT_PUT(text, "}");
+            JSON_PUT(text, ",");
+        JSON_PUT(text, "{\"p\":");
+        json_put_whole(text, points[i].p);
+        JSON_PUT(text, ",\"speedup\":");
+        json_put_real(text, points[i].speedup);
+        JSON_PUT(text, ",\"standard_error\":");
+        json_put_real(text, points[i].standard_error);
+        JSON_PUT(text, ",\"samples\":");
+        json_put_whole(text, points[i].samples);
+        JSON_PUT(text, "}");
     }
-    TEXT_PUT(text, "]");
+    JSON_PUT(text, "]");
 }
 
-static void put_learning(struct text *text, const struct learned *learning, double budget)
+static void put_learning(struct json_text *text, const struct learned *learning, double budget)
 {
-    TEXT_PUT(text, ",\"learning\":{\"cost\":");
-    text_put_real(text, learning->cost_s);
-    TEXT_PUT(text, ",\"budget\":");
-    text_put_real(text, budget);
-    TEXT_PUT(text, ",\"used\":");
-    text_put_real(text, rounded(learning->used));
+    JSON_PUT(text, ",\"learning\":{\"cost\":");
+    json_put_real(text, learning->cost_s);
+    JSON_PUT(text, ",\"budget\":");
+    json_put_real(text, budget);
+    JSON_PUT(text, ",\"used\":");
+    json_put_real(text, rounded(learning->used));
     if (learning->metric == VSCAF_METRIC_IPC)
-        TEXT_PUT(text, ",\"metric\":\"ipc\",\"counters\":");
+        JSON_PUT(text, ",\"metric\":\"ipc\",\"counters\":");
     else
-        TEXT_PUT(text, ",\"metric\":\"rate\",\"counters\":");
-    text_put_boolean(text, !learning->no_counters);
-    TEXT_PUT(text, "}");
+        JSON_PUT(text, ",\"metric\":\"rate\",\"counters\":");
+    json_put_boolean(text, !learning->no_counters);
+    JSON_PUT(text, "}");
 }
 
-static void put_decomposition(struct text *text, const struct learned_decomposition *decomposition)
+static void put_decomposition(struct json_text *text, const struct learned_decomposition *decomposition)
 {
     static const char *const names[LEARNED_PARTS] = {
         [LEARNED_USEFUL] = "\"useful\":",     [LEARNED_INFLATION] = "\"inflation\":", [LEARNED_FORK] = "\"fork\":",
         [LEARNED_DISPATCH] = "\"dispatch\":", [LEARNED_BARRIER] = "\"barrier\":",     [LEARNED_STEAL] = "\"steal\":"};
-    TEXT_PUT(text, ",\"decomposition\":{");
+    JSON_PUT(text, ",\"decomposition\":{");
     for (int i = 0; i < LEARNED_PARTS; i++) {
-        text_put(text, names[i], strlen(names[i]));
-        text_put_real(text, rounded(decomposition->part[i]));
-        TEXT_PUT(text, ",");
+        json_put(text, names[i], strlen(names[i]));
+        json_put_real(text, rounded(decomposition->part[i]));
+        JSON_PUT(text, ",");
     }
-    TEXT_PUT(text, "\"idle_rate\":");
-    text_put_real(text, rounded(decomposition->idle_rate));
-    TEXT_PUT(text, ",\"section_ms\":");
-    text_put_real(text, decomposition->section_ms);
-    TEXT_PUT(text, "}");
+    JSON_PUT(text, "\"idle_rate\":");
+    json_put_real(text, rounded(decomposition->idle_rate));
+    JSON_PUT(text, ",\"section_ms\":");
+    json_put_real(text, decomposition->section_ms);
+    JSON_PUT(text, "}");
 }
 
-static void put_process(struct text *text, const struct wire_process *process, enum detail detail)
+static void put_process(struct json_text *text, const struct wire_process *process, enum detail detail)
 {
     char name[64];
     wire_printable(name, sizeof(name), process->name);
     enum detail points_until = process->running ? DETAIL_POINTS_OF_RUNNING : DETAIL_POINTS;
     enum detail optional_until = process->running ? DETAIL_OPTIONAL_OF_RUNNING : DETAIL_ALL;
-    TEXT_PUT(text, "{\"pid\":");
-    text_put_whole(text, process->pid);
-    TEXT_PUT(text, ",\"name\":");
-    text_put_string(text, name);
-    TEXT_PUT(text, ",\"team\":");
-    text_put_whole(text, process->team);
-    TEXT_PUT(text, ",\"malleable\":");
-    text_put_string(text, process->malleable);
-    TEXT_PUT(text, ",\"running\":");
-    text_put_boolean(text, process->running);
+    JSON_PUT(text, "{\"pid\":");
+    json_put_whole(text, process->pid);
+    JSON_PUT(text, ",\"name\":");
+    json_put_string(text, name);
+    JSON_PUT(text, ",\"team\":");
+    json_put_whole(text, process->team);
+    JSON_PUT(text, ",\"malleable\":");
+    json_put_string(text, process->malleable);
+    JSON_PUT(text, ",\"running\":");
+    json_put_boolean(text, process->running);
     put_points(text, process->points, detail <= points_until ? process->points_count : 0);
     if (process->override)
-        TEXT_PUT(text, ",\"override\":true");
+        JSON_PUT(text, ",\"override\":true");
     if (process->long_section)
-        TEXT_PUT(text, ",\"long_section\":true");
+        JSON_PUT(text, ",\"long_section\":true");
     if (process->contained)
-        TEXT_PUT(text, ",\"contained\":true");
+        JSON_PUT(text, ",\"contained\":true");
     if (process->learning != NULL && detail <= optional_until)
         put_learning(text, process->learning, process->learn_budget);
     if (process->decomposed && detail <= optional_until)
         put_decomposition(text, &process->decomposition);
-    TEXT_PUT(text, "}");
+    JSON_PUT(text, "}");
 }
 
-static void put_report(struct text *text, const struct wire_report *report, size_t count, enum detail detail)
+static void put_report(struct json_text *text, const struct wire_report *report, size_t count, enum detail detail)
 {
-    TEXT_PUT(text, "{\"v\":");
-    text_put_whole(text, WIRE_VERSION);
-    TEXT_PUT(text, ",\"type\":\"report\",\"sequence\":");
-    text_put_whole(text, report->sequence);
+    JSON_PUT(text, "{\"v\":");
+    json_put_whole(text, WIRE_VERSION);
+    JSON_PUT(text, ",\"type\":\"report\",\"sequence\":");
+    json_put_whole(text, report->sequence);
     put_online(text, report->online);
-    TEXT_PUT(text, ",\"demand\":");
-    text_put_whole(text, report->demand);
-    TEXT_PUT(text, ",\"busy\":");
-    text_put_real(text, report->busy);
-    TEXT_PUT(text, ",\"processes\":[");
+    JSON_PUT(text, ",\"demand\":");
+    json_put_whole(text, report->demand);
+    JSON_PUT(text, ",\"busy\":");
+    json_put_real(text, report->busy);
+    JSON_PUT(text, ",\"processes\":[");
     for (size_t i = 0; i < count && !text->full; i++) {
         if (i > 0)
-            TEXT_PUT(text, ",");
+            JSON_PUT(text, ",");
         put_process(text, &report->processes[i], detail);
     }
-    TEXT_PUT(text, "]}\n");
+    JSON_PUT(text, "]}\n");
 }
 
 char *wire_write_report(const struct wire_report *report)
 {
-    struct text text = {.bytes = malloc(WIRE_LINE_BYTES + 1), .size = WIRE_LINE_BYTES};
+    struct json_text text = {.bytes = malloc(WIRE_LINE_BYTES + 1), .size = WIRE_LINE_BYTES};
     if (text.bytes == NULL)
         return NULL;
     size_t count = report->processes_count;

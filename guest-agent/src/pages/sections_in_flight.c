@@ -4,24 +4,24 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-enum flight_barrier flight_barrier_choose(void)
+enum in_flight_barrier in_flight_barrier_choose(void)
 {
     long commands = syscall(SYS_membarrier, MEMBARRIER_CMD_QUERY, 0, 0);
     if (commands < 0)
-        return FLIGHT_BARRIER_NONE;
+        return IN_FLIGHT_BARRIER_NONE;
     if (commands & MEMBARRIER_CMD_GLOBAL_EXPEDITED)
-        return FLIGHT_BARRIER_EXPEDITED;
-    return commands & MEMBARRIER_CMD_GLOBAL ? FLIGHT_BARRIER_GLOBAL : FLIGHT_BARRIER_NONE;
+        return IN_FLIGHT_BARRIER_EXPEDITED;
+    return commands & MEMBARRIER_CMD_GLOBAL ? IN_FLIGHT_BARRIER_GLOBAL : IN_FLIGHT_BARRIER_NONE;
 }
 
-bool flight_barrier_run(enum flight_barrier barrier)
+bool in_flight_barrier_run(enum in_flight_barrier barrier)
 {
-    if (barrier == FLIGHT_BARRIER_EXPEDITED && syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL_EXPEDITED, 0, 0) == 0)
+    if (barrier == IN_FLIGHT_BARRIER_EXPEDITED && syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL_EXPEDITED, 0, 0) == 0)
         return true;
-    return barrier != FLIGHT_BARRIER_NONE && syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL, 0, 0) == 0;
+    return barrier != IN_FLIGHT_BARRIER_NONE && syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL, 0, 0) == 0;
 }
 
-bool flight_set_team(struct flight *flight, struct vscaf_page *page, uint32_t team_size)
+bool in_flight_set_team(struct in_flight *in_flight, struct vscaf_page *page, uint32_t team_size)
 {
     /* Relaxed, both: only this side writes it, and the barrier that follows orders it before the loads of the
      * counters. */
@@ -31,8 +31,8 @@ bool flight_set_team(struct flight *flight, struct vscaf_page *page, uint32_t te
     atomic_store_explicit(&page->team_size, team_size, memory_order_relaxed);
     if (team_size == 0 || (old != 0 && team_size > old))
         return false;
-    flight->shrunk = true;
-    flight->look_ns = 0;
+    in_flight->shrunk = true;
+    in_flight->look_ns = 0;
     return true;
 }
 
@@ -46,45 +46,46 @@ static bool others_in_flight(const struct vscaf_page *page)
     return atomic_load_explicit(&page->started_others, memory_order_relaxed) > finished;
 }
 
-static void look(struct flight *flight, const struct vscaf_page *page)
+static void look(struct in_flight *in_flight, const struct vscaf_page *page)
 {
-    flight->shrunk = false;
+    in_flight->shrunk = false;
     /* Acquire and order as above. The owner is one thread: its sections end in turn. */
     uint64_t finished = atomic_load_explicit(&page->finished, memory_order_acquire);
     uint64_t started = atomic_load_explicit(&page->started, memory_order_relaxed);
-    flight->owner = started > finished;
-    flight->owner_started = started;
-    flight->others = others_in_flight(page);
+    in_flight->owner = started > finished;
+    in_flight->owner_started = started;
+    in_flight->others = others_in_flight(page);
 }
 
-void flight_after_barrier(struct flight *flight, const struct vscaf_page *page, bool barrier_ran, uint64_t now_ns)
+void in_flight_after_barrier(struct in_flight *in_flight, const struct vscaf_page *page, bool barrier_ran,
+                             uint64_t now_ns)
 {
-    if (!flight->shrunk)
+    if (!in_flight->shrunk)
         return;
     /* With the barrier: a section whose start is not seen below loads the team size that was stored. */
     if (barrier_ran)
-        look(flight, page);
-    else if (flight->look_ns == 0)
-        flight->look_ns = now_ns + FLIGHT_GRACE_NS;
+        look(in_flight, page);
+    else if (in_flight->look_ns == 0)
+        in_flight->look_ns = now_ns + IN_FLIGHT_GRACE_NS;
 }
 
-bool flight_waiting(struct flight *flight, const struct vscaf_page *page, uint64_t now_ns)
+bool in_flight_waiting(struct in_flight *in_flight, const struct vscaf_page *page, uint64_t now_ns)
 {
-    if (flight->shrunk && now_ns >= flight->look_ns)
-        look(flight, page);
-    if (flight->owner && atomic_load_explicit(&page->finished, memory_order_acquire) >= flight->owner_started)
-        flight->owner = false;
-    if (flight->others && !others_in_flight(page))
-        flight->others = false;
-    return flight->shrunk || flight->owner || flight->others;
+    if (in_flight->shrunk && now_ns >= in_flight->look_ns)
+        look(in_flight, page);
+    if (in_flight->owner && atomic_load_explicit(&page->finished, memory_order_acquire) >= in_flight->owner_started)
+        in_flight->owner = false;
+    if (in_flight->others && !others_in_flight(page))
+        in_flight->others = false;
+    return in_flight->shrunk || in_flight->owner || in_flight->others;
 }
 
-struct flight_counts flight_count(const struct vscaf_page *page)
+struct in_flight_counts in_flight_count(const struct vscaf_page *page)
 {
     /* Relaxed: for statistics, and `finished` first, so that a section which starts meanwhile counts as in flight. */
     uint64_t finished = atomic_load_explicit(&page->finished, memory_order_relaxed) +
                         atomic_load_explicit(&page->finished_others, memory_order_relaxed);
     uint64_t started = atomic_load_explicit(&page->started, memory_order_relaxed) +
                        atomic_load_explicit(&page->started_others, memory_order_relaxed);
-    return (struct flight_counts){started, finished, started > finished};
+    return (struct in_flight_counts){started, finished, started > finished};
 }

@@ -14,7 +14,7 @@
 
 enum head { HEAD_NONE, HEAD_CLEAN, HEAD_ATTACHED };
 
-bool unasked_refuse(int listener)
+bool attached_fds_refuse(int listener)
 {
     int off = 0;
     return setsockopt(listener, SOL_SOCKET, SO_PASSRIGHTS, &off, sizeof(off)) == 0;
@@ -37,7 +37,7 @@ static enum head look(int fd, void *control, size_t size)
     return size > 0 && message.msg_controllen == 0 ? HEAD_NONE : HEAD_CLEAN;
 }
 
-bool unasked_attached(int fd)
+bool attached_fds_present(int fd)
 {
     return look(fd, NULL, 0) == HEAD_ATTACHED;
 }
@@ -49,7 +49,7 @@ static void close_between(unsigned first, unsigned last)
 }
 
 /* The child holds the last copy of the socket and ends: an exiting process does not linger, and if it has to wait all
- * the same, only it does. Nobody waits for it (main ignores SIGCHLD). False: there is none, and the socket is still here:
+ * the same, only it does. Nobody waits for it (main ignores SIGCHLD). False: there is none, and the socket is here:
  * tasks and descriptors run out, and others can see to it that they do. */
 static bool leave_to_child(int fd)
 {
@@ -74,7 +74,7 @@ static bool leave_to_child(int fd)
     return child > 0;
 }
 
-void unasked_close(struct unasked *unasked, int fd)
+void attached_fds_close(struct attached_fds *unasked, int fd)
 {
     /* Each packet now comes with credentials: that tells an empty one from the end of file. */
     union {
@@ -91,13 +91,13 @@ void unasked_close(struct unasked *unasked, int fd)
         if (head != HEAD_CLEAN || recv(fd, &byte, sizeof(byte), MSG_DONTWAIT) < 0)
             break;
     }
-    if (head != HEAD_ATTACHED || unasked->count == UNASKED_MOST)
+    if (head != HEAD_ATTACHED || unasked->count == ATTACHED_FDS_MOST)
         close(fd);
     else if (!leave_to_child(fd))
         unasked->kept[unasked->count++] = fd;
 }
 
-void unasked_retry(struct unasked *unasked)
+void attached_fds_retry(struct attached_fds *unasked)
 {
     while (unasked->count > 0 && leave_to_child(unasked->kept[unasked->count - 1]))
         unasked->count--;

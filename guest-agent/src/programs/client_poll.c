@@ -37,7 +37,7 @@ void watched_set(struct clients *clients, struct client *client, short events)
 
 void watched_forget(struct clients *clients, struct client *client)
 {
-    /* Closing would do, if nobody else held the connection: a child of unasked.c may. */
+    /* Closing would do, if nobody else held the connection: a child of attached_fds.c may. */
     if (client->watched)
         epoll_ctl(clients->watch, EPOLL_CTL_DEL, client->fd, NULL);
     client->watched = false;

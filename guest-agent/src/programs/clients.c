@@ -21,9 +21,10 @@
 #define NO_DESCRIPTOR_NS UINT64_C(100000000) /* without one nobody is let in for so long */
 #define NO_TASK_NS UINT64_C(100000000)       /* without one nothing is left to a child for so long */
 
-/* Every connection is in a slot, kept by unasked.c, or was accepted in this turn; and nobody is let in with
- * CLIENTS_UNASKED_MOST kept. */
-static_assert(CLIENTS_SLOTS + CLIENTS_UNASKED_MOST + CLIENTS_ACCEPTED_MOST <= UNASKED_MOST, "all of them can be kept");
+/* Every connection is in a slot, kept by attached_fds.c, or was accepted in this turn; and nobody is let in with
+ * CLIENTS_UNCLOSED_MOST kept. */
+static_assert(CLIENTS_SLOTS + CLIENTS_UNCLOSED_MOST + CLIENTS_ACCEPTED_MOST <= ATTACHED_FDS_MOST,
+              "all of them can be kept");
 
 /* Every client that there is a place for has a descriptor; root may raise its own limit, others only what is left. */
 static void reserve_descriptors(void)
@@ -56,7 +57,7 @@ int clients_listen(struct clients *clients, const char *path, const char *proc, 
                   strerror(errno));
         return -1;
     }
-    clients->rights_refused = clients->listener >= 0 && unasked_refuse(clients->listener);
+    clients->rights_refused = clients->listener >= 0 && attached_fds_refuse(clients->listener);
     return clients->listener >= 0 ? 0 : -1;
 }
 
@@ -70,7 +71,7 @@ void clients_drop(struct clients *clients, struct client *client)
     }
     free(client->threads);
     watched_forget(clients, client);
-    unasked_close(&clients->unasked, client->fd);
+    attached_fds_close(&clients->unclosed, client->fd);
     if (client->process >= 0)
         close(client->process);
     *client = (struct client){.fd = -1, .process = PEER_NONE};
@@ -92,7 +93,7 @@ void clients_close(struct clients *clients)
     }
     clients->joined = 0;
     if (clients->listener >= 0)
-        join_socket_close(&clients->unasked, clients->listener, clients->path);
+        join_socket_close(&clients->unclosed, clients->listener, clients->path);
     clients->listener = -1;
     watched_end(clients);
 }
@@ -163,9 +164,9 @@ static void refuse(struct clients *clients, int fd, const struct peer *peer, acc
                  "(said once)",
                  name, ADMISSION_RATE, (int)peer->pid);
     if (flood) /* where it cannot be done, each one goes on being refused here */
-        barred_add(&clients->barred, clients->path, peer->user, now_ns + admission_flood_ns());
+        socket_acl_bar(&clients->acl, clients->path, peer->user, now_ns + admission_flood_ns());
     answer(fd, VSCAF_JOIN_FULL, -1);
-    unasked_close(&clients->unasked, fd);
+    attached_fds_close(&clients->unclosed, fd);
 }
 
 /* Nobody can be let in: they wait at the listener, not to be polled for at once. */
@@ -190,7 +191,7 @@ static void take(struct clients *clients, int fd, uint64_t now_ns)
     int status = peer_of(fd, clients->proc, &peer);
     if (status != 0 && status != -ESRCH) {
         close_door(clients, -status, now_ns);
-        unasked_close(&clients->unasked, fd);
+        attached_fds_close(&clients->unclosed, fd);
         return;
     }
     account_t account = status == 0 ? account_of_peer(clients, &peer) : (account_t)peer.user;
@@ -199,7 +200,8 @@ static void take(struct clients *clients, int fd, uint64_t now_ns)
     if (pace != ADMISSION_STEADY)
         refuse(clients, fd, &peer, account, pace == ADMISSION_FLOOD, now_ns);
     else if (status != 0 || (place = joining_place(clients, account)) == NULL)
-        unasked_close(&clients->unasked, fd); /* the program, if there is one, runs on as if there were no agent */
+        attached_fds_close(&clients->unclosed,
+                           fd); /* the program, if there is one, runs on as if there were no agent */
     if (place == NULL) {
         if (peer.process >= 0)
             close(peer.process);
@@ -217,7 +219,7 @@ static void take(struct clients *clients, int fd, uint64_t now_ns)
 
 int clients_listener(const struct clients *clients, uint64_t now_ns)
 {
-    return now_ns >= clients->listen_ns && clients->unasked.count < CLIENTS_UNASKED_MOST ? clients->listener : -1;
+    return now_ns >= clients->listen_ns && clients->unclosed.count < CLIENTS_UNCLOSED_MOST ? clients->listener : -1;
 }
 
 void clients_accept(struct clients *clients, uint64_t now_ns)
@@ -309,7 +311,7 @@ static bool may_join(struct clients *clients, const struct client *client)
 
 enum clients_event clients_serve(struct clients *clients, struct client *client, uint32_t team_limit)
 {
-    if (!clients->rights_refused && unasked_attached(client->fd)) {
+    if (!clients->rights_refused && attached_fds_present(client->fd)) {
         bool left = client->page != NULL;
         clients_drop(clients, client);
         return left ? CLIENTS_LEFT : CLIENTS_NOTHING;
@@ -379,13 +381,13 @@ static bool is_silent(const struct client *client)
 
 uint64_t clients_drop_silent(struct clients *clients, uint64_t now_ns)
 {
-    uint64_t next_ns = barred_lift(&clients->barred, clients->path, now_ns);
-    if (clients->unasked.count > 0 && clients->unasked_ns <= now_ns) {
-        unasked_retry(&clients->unasked);
-        clients->unasked_ns = now_ns + NO_TASK_NS;
+    uint64_t next_ns = socket_acl_lift(&clients->acl, clients->path, now_ns);
+    if (clients->unclosed.count > 0 && clients->unclosed_next_ns <= now_ns) {
+        attached_fds_retry(&clients->unclosed);
+        clients->unclosed_next_ns = now_ns + NO_TASK_NS;
     }
-    if (clients->unasked.count > 0 && clients->unasked_ns < next_ns)
-        next_ns = clients->unasked_ns;
+    if (clients->unclosed.count > 0 && clients->unclosed_next_ns < next_ns)
+        next_ns = clients->unclosed_next_ns;
     if (clients->listen_ns > now_ns && clients->listen_ns < next_ns)
         next_ns = clients->listen_ns;
     for (uint32_t i = 0; i < clients->end; i++) {

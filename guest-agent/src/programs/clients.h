@@ -21,9 +21,9 @@
 #define CLIENTS_SLOTS (CLIENTS_MOST + CLIENTS_JOINING_MOST)
 #define CLIENTS_SILENCE_NS UINT64_C(1000000000) /* a connection that says nothing for this long is dropped */
 #define CLIENTS_ACCEPTED_MOST (CLIENTS_JOINING_MOST / 2u) /* in one turn of the loop */
-#define CLIENTS_UNASKED_MOST 64u /* with more that cannot be closed yet (unasked.h) nobody is let in */
+#define CLIENTS_UNCLOSED_MOST 64u /* with more that cannot be closed yet (attached_fds.h) nobody is let in */
 /* Each one's connection and process, those that cannot be closed yet, and what the agent has open beside. */
-#define CLIENTS_DESCRIPTORS (2u * CLIENTS_SLOTS + CLIENTS_UNASKED_MOST + CLIENTS_ACCEPTED_MOST + 64u)
+#define CLIENTS_DESCRIPTORS (2u * CLIENTS_SLOTS + CLIENTS_UNCLOSED_MOST + CLIENTS_ACCEPTED_MOST + 64u)
 /* Serving clients takes at most this part of one CPU in the long run, and so much at once: then nobody is let in. */
 #define CLIENTS_WORK_PERCENT 20
 #define CLIENTS_WORK_BURST_NS INT64_C(50000000)
@@ -44,13 +44,13 @@ struct client {
 
     struct vscaf_page *page;
     struct learned learned;
-    struct flight flight;
+    struct in_flight in_flight;
 
     bool newcomer;        /* joined or called since the last period: counts as running until it was measured */
-    bool running;         /* used more than 5% of one CPU over the last period (load_running_least), or is a newcomer */
+    bool running; /* used more than 5% of one CPU over the last period (cpu_load_running_least), or is a newcomer */
     double load_cpus;     /* CPUs used when it was looked at last: over one period, or, idle, over some */
     uint64_t seen_cpu_ns; /* CPU time then */
-    struct flight_counts seen;
+    struct in_flight_counts seen;
 
     bool long_section;       /* the same sections have been in flight for a whole period: rigid meanwhile */
     struct threads *threads; /* long_section: who runs in them; NULL where there is no memory */
@@ -60,7 +60,7 @@ struct client {
 
     uint32_t confines; /* stand-alone: CPUs that somebody has confined it to; 0: to none */
 
-    /* Lending (lend.h, share.c). */
+    /* Lending (lend.h, shares.c). */
     struct lend lend;
     uint64_t joined_ns;
     uint64_t seen_ns;     /* when its CPU time was read last */
@@ -83,10 +83,10 @@ struct clients {
     /* Limits. */
     const char *proc;
     struct admission admission;
-    struct barred barred;
+    struct socket_acl acl;
     bool rights_refused; /* the kernel refuses descriptors that clients attach */
-    struct unasked unasked;
-    uint64_t unasked_ns; /* when those are tried again */
+    struct attached_fds unclosed;
+    uint64_t unclosed_next_ns; /* when those are tried again */
     int64_t work_ns;     /* CPU time left for serving clients, when work_then_ns was now */
     uint64_t work_then_ns;
     uint64_t listen_ns; /* nobody is let in before */

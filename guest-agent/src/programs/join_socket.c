@@ -148,11 +148,11 @@ int join_socket_open(const char *path)
     return fd;
 }
 
-void join_socket_close(struct unasked *unasked, int listener, const char *path)
+void join_socket_close(struct attached_fds *unclosed, int listener, const char *path)
 {
     unlink(path); /* first: nobody more comes */
     int fd;
     while ((fd = accept4(listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC)) >= 0)
-        unasked_close(unasked, fd);
+        attached_fds_close(unclosed, fd);
     close(listener);
 }

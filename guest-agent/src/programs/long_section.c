@@ -6,8 +6,8 @@
 
 bool long_section_count(struct client *client)
 {
-    struct flight_counts before = client->seen;
-    client->seen = flight_count(client->page);
+    struct in_flight_counts before = client->seen;
+    client->seen = in_flight_count(client->page);
     bool changed = before.started != client->seen.started || before.finished != client->seen.finished;
     client->long_section = !changed && client->seen.in_flight;
     if (!client->long_section) {

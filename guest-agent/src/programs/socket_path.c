@@ -24,7 +24,7 @@ static bool make_private(const char *directory)
     return true;
 }
 
-const char *place_of_agent(const char *given, char own[VSCAF_PLACE_MOST])
+const char *socket_path_of_agent(const char *given, char own[VSCAF_PLACE_MOST])
 {
     if (given != NULL)
         return given;
@@ -34,9 +34,9 @@ const char *place_of_agent(const char *given, char own[VSCAF_PLACE_MOST])
     return vscaf_place_of_user(own) ? own : VSCAF_SOCKET_DEFAULT;
 }
 
-const char *place_to_listen(const char *given, char own[VSCAF_PLACE_MOST])
+const char *socket_path_to_listen(const char *given, char own[VSCAF_PLACE_MOST])
 {
-    const char *path = place_of_agent(given, own);
+    const char *path = socket_path_of_agent(given, own);
     if (path != own)
         return path;
     char directory[VSCAF_PLACE_MOST];

@@ -16,7 +16,7 @@
 #define CLOCK_OF_SCHEDULER 2u /* what a process's clock counts: time on a CPU, in ns */
 #define LINE_MOST 192u        /* more of a line of PROC/stat is not looked at: none that counts is as long */
 
-int load_process_ns(pid_t pid, uint64_t *cpu_ns)
+int cpu_load_process_ns(pid_t pid, uint64_t *cpu_ns)
 {
     if (pid <= 0)
         return -ESRCH;
@@ -44,7 +44,7 @@ static const char *figures_of_cpu(const char *line, const struct cpu_set *own)
 }
 
 /* What one line of PROC/stat says. True: the last one that is needed. */
-static bool read_line(const char *line, const struct cpu_set *own, struct load_totals *totals, bool *have_cpu)
+static bool read_line(const char *line, const struct cpu_set *own, struct cpu_load_totals *totals, bool *have_cpu)
 {
     uint64_t user, nice, system, idle, iowait, irq, softirq;
     const char *figures = figures_of_cpu(line, own);
@@ -61,7 +61,7 @@ static bool read_line(const char *line, const struct cpu_set *own, struct load_t
 }
 
 /* Reads a file of lines, of which one (of the interrupts) may be very long: only their beginnings are kept. */
-static int read_lines(int fd, const struct cpu_set *own, struct load_totals *totals, bool *have_cpu)
+static int read_lines(int fd, const struct cpu_set *own, struct cpu_load_totals *totals, bool *have_cpu)
 {
     char data[4096], line[LINE_MOST];
     size_t length = 0;
@@ -88,7 +88,7 @@ static int read_lines(int fd, const struct cpu_set *own, struct load_totals *tot
     }
 }
 
-int load_read(const char *proc, const struct cpu_set *own, struct load_totals *totals)
+int cpu_load_read(const char *proc, const struct cpu_set *own, struct cpu_load_totals *totals)
 {
     char path[PATH_MAX];
     if (snprintf(path, sizeof(path), "%s/stat", proc) >= (int)sizeof(path))
@@ -96,7 +96,7 @@ int load_read(const char *proc, const struct cpu_set *own, struct load_totals *t
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0)
         return -errno;
-    struct load_totals read = {0};
+    struct cpu_load_totals read = {0};
     bool have_cpu = false;
     int status = read_lines(fd, own, &read, &have_cpu);
     close(fd);
@@ -107,13 +107,13 @@ int load_read(const char *proc, const struct cpu_set *own, struct load_totals *t
     return status;
 }
 
-double load_running_least(uint32_t joined, uint32_t cpus)
+double cpu_load_running_least(uint32_t joined, uint32_t cpus)
 {
     return joined > 0 ? fmin(LOAD_RUNNING_CPUS, 0.5 * (double)cpus / (double)joined) : LOAD_RUNNING_CPUS;
 }
 
-uint32_t load_others_demand(struct load_others *others, double others_cpus, uint32_t others_runnable, double busy_cpus,
-                            uint32_t online_cpus)
+uint32_t cpu_load_others_demand(struct cpu_load_others *others, double others_cpus, uint32_t others_runnable,
+                                double busy_cpus, uint32_t online_cpus)
 {
     double least_cpus = fmin(others_cpus, others->last_cpus);
     uint32_t least_runnable = others_runnable < others->last_runnable ? others_runnable : others->last_runnable;

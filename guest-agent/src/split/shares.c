@@ -13,7 +13,7 @@ static bool runs(const struct client *client)
     return client->page != NULL && client->running;
 }
 
-bool share_competition(const struct agent *agent)
+bool shares_competition(const struct agent *agent)
 {
     uint32_t running = 0;
     for (uint32_t i = 0; i < agent->clients.end; i++)
@@ -31,7 +31,7 @@ static uint32_t most_now(const struct client *client, uint32_t limit, bool compe
     return client->wanting < limit ? client->wanting : limit;
 }
 
-uint32_t share_budget(const struct agent *agent)
+uint32_t shares_budget(const struct agent *agent)
 {
     uint32_t cpus = allocation_budget(agent), taken = agent->background.taken, bound = agent_bound(agent);
     cpus = cpus > taken ? cpus - taken : cpus > 0;
@@ -86,7 +86,7 @@ static void split(struct agent *agent, bool competition, uint64_t now_ns)
     for (uint32_t i = 0; i < agent->clients.end; i++)
         agent->clients.slots[i].share = 1;
     size_t count = collect(agent, competition, now_ns, parts, members);
-    uint32_t cpus = share_budget(agent);
+    uint32_t cpus = shares_budget(agent);
     split_cpus(parts, count, cpus, agent->chunk);
     uint64_t whose = mix(mix(count, cpus), (uint64_t)agent->chunk << 32 | agent->policy);
     for (size_t i = 0; i < count; i++)
@@ -120,7 +120,7 @@ static void look_ahead(struct agent *agent, uint64_t now_ns)
     struct split_part parts[CLIENTS_MOST], with[CLIENTS_MOST];
     struct client *members[CLIENTS_MOST];
     size_t count = collect(agent, false, now_ns, parts, members);
-    uint32_t limit = agent_team_limit(agent), cpus = share_budget(agent);
+    uint32_t limit = agent_team_limit(agent), cpus = shares_budget(agent);
     uint64_t running = mix(count, cpus);
     for (size_t i = 0; i < count; i++)
         running = mix_part(running, &parts[i]);
@@ -146,18 +146,18 @@ static void look_ahead(struct agent *agent, uint64_t now_ns)
     }
 }
 
-bool share_learning(const struct agent *agent)
+bool shares_learning(const struct agent *agent)
 {
     /* Without a host, nobody else asks for what equipartition does not use. */
     return agent->options->learn_budget_ppm > 0 &&
            !(agent->options->standalone && agent->policy == SPLIT_EQUIPARTITION);
 }
 
-void share_control(struct agent *agent)
+void shares_control(struct agent *agent)
 {
     uint32_t control = 0, limit = agent_team_limit(agent);
     /* While CPUs come and go, what a section takes says nothing about its team size. */
-    if (share_learning(agent) && agent->allocation.phase == ALLOCATION_SETTLED && share_competition(agent))
+    if (shares_learning(agent) && agent->allocation.phase == ALLOCATION_SETTLED && shares_competition(agent))
         control |= VSCAF_CONTROL_LEARN;
     if (allocation_exclusive(agent))
         control |= VSCAF_CONTROL_EXCLUSIVE;
@@ -175,21 +175,21 @@ void share_control(struct agent *agent)
 /* After smaller team sizes were stored: which sections may still use the old ones. */
 static void see_who_saw_it(struct agent *agent)
 {
-    bool barrier_ran = flight_barrier_run(agent->barrier);
+    bool barrier_ran = in_flight_barrier_run(agent->barrier);
     uint64_t now_ns = monotonic_ns();
     for (uint32_t i = 0; i < agent->clients.end; i++) {
         struct client *client = &agent->clients.slots[i];
         if (client->page != NULL)
-            flight_after_barrier(&client->flight, client->page, barrier_ran, now_ns);
+            in_flight_after_barrier(&client->in_flight, client->page, barrier_ran, now_ns);
     }
 }
 
-void share_split(struct agent *agent)
+void shares_split(struct agent *agent)
 {
     uint32_t next[CLIENTS_SLOTS];
-    bool shrunk = false, competition = share_competition(agent), any_long = false;
+    bool shrunk = false, competition = shares_competition(agent), any_long = false;
     uint64_t now_ns = monotonic_ns();
-    share_control(agent);
+    shares_control(agent);
     split(agent, false, now_ns);
     look_ahead(agent, now_ns);
     for (uint32_t i = 0; i < agent->clients.end; i++) {
@@ -208,17 +208,17 @@ void share_split(struct agent *agent)
         /* One that will not call begins with what takes from nobody. */
         if (!client->running)
             team_size = client->lend.asked ? client->prospect : 1;
-        shrunk |= flight_set_team(&client->flight, client->page, client_rigid(client) ? 0 : team_size);
+        shrunk |= in_flight_set_team(&client->in_flight, client->page, client_rigid(client) ? 0 : team_size);
     }
     if (shrunk)
         see_who_saw_it(agent);
     contain_update(agent); /* the teams first, the CPUs after */
 }
 
-void share_update_demand(struct agent *agent)
+void shares_update_demand(struct agent *agent)
 {
     uint32_t limit = agent_team_limit(agent);
-    bool competition = share_competition(agent);
+    bool competition = shares_competition(agent);
     uint64_t demand = 0;
     for (uint32_t i = 0; i < agent->clients.end; i++)
         if (runs(&agent->clients.slots[i]))

@@ -189,12 +189,12 @@ static bool read_contain(const char *text, enum contain_way *way)
     return false;
 }
 
-static bool read_park(const char *text, enum options_park *park)
+static bool read_park(const char *text, enum park_way *park)
 {
     static const char *const words[] = {[PARK_AUTO] = "auto", [PARK_OFFLINE] = "offline", [PARK_CPUSET] = "cpuset"};
     for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
         if (strcmp(text, words[i]) == 0) {
-            *park = (enum options_park)i;
+            *park = (enum park_way)i;
             return true;
         }
     return false;

@@ -10,7 +10,7 @@
 #include "system/log.h"
 
 /* How work is kept off CPUs that are surplus (parking.h). */
-enum options_park { PARK_AUTO, PARK_OFFLINE, PARK_CPUSET };
+enum park_way { PARK_AUTO, PARK_OFFLINE, PARK_CPUSET };
 
 struct options {
     const char *port; /* NULL: the virtio-serial port by its name */
@@ -27,7 +27,7 @@ struct options {
     bool status; /* print what the running agent says, and end */
     double status_seconds; /* again after so long; 0: once */
     bool json;
-    enum options_park park;
+    enum park_way park;
     uint32_t period_ms;
     uint32_t per_user; /* joined processes of one user, root's and the agent's own aside */
     enum contain_way contain;

@@ -1,7 +1,7 @@
 /* What happened, for the log and for the service manager: found by looking at the agent's state, not by hooks in the
  * parts that change it. So it is logged as it is, once, and only when it changes. */
-#ifndef VSCAF_EVENTS_H
-#define VSCAF_EVENTS_H
+#ifndef VSCAF_CHANGE_LOG_H
+#define VSCAF_CHANGE_LOG_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -13,14 +13,14 @@
 struct agent;
 
 /* One connection as it was seen last. */
-struct event_client {
+struct change_log_client {
     bool joined;
     pid_t pid;
     uint32_t share;
     char name[32];
 };
 
-struct events {
+struct change_log {
     struct notify notify;
     bool looked; /* there was a look before */
     bool connected, rests;
@@ -29,19 +29,19 @@ struct events {
     struct cpu_set online;
     int64_t sequence;             /* of the allocation that was logged last; 0: none */
     uint32_t end; /* of the slots that were in use at the last look */
-    struct event_client *clients; /* CLIENTS_SLOTS; NULL where joins are not logged */
+    struct change_log_client *clients; /* CLIENTS_SLOTS; NULL where joins are not logged */
     uint64_t status_next_ns;
 };
 
 /* The agent serves: says so. */
-void events_begin(struct agent *agent);
+void change_log_begin(struct agent *agent);
 
 /* In each turn of the loop, after all that was due: logs what is new, tells the manager the state in a line, once a
  * second at most, and gives a sign of life; a loop that hangs does not come here. Returns when to be called again at
  * the latest. */
-uint64_t events_turn(struct agent *agent, uint64_t now_ns);
+uint64_t change_log_turn(struct agent *agent, uint64_t now_ns);
 
 /* The agent ends: says so. */
-void events_end(struct agent *agent);
+void change_log_end(struct agent *agent);
 
 #endif

@@ -44,7 +44,7 @@ int check_run(const struct options *options)
     char own[VSCAF_PLACE_MOST];
     struct check check = {.options = options,
                           .without_host = options->standalone,
-                          .socket = place_of_agent(options->socket, own),
+                          .socket = socket_path_of_agent(options->socket, own),
                           .root = ""};
     setvbuf(stdout, NULL, _IOLBF, 0);
     check_ok("versions", "%s, wire %d, page %d", AGENT_NAME, WIRE_VERSION, (int)VSCAF_PAGE_VERSION);

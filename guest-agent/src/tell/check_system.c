@@ -45,18 +45,18 @@ void check_kernel(struct check *check)
                       "where a filter forbids it", strerror(errno));
     if (fd >= 0)
         close(fd);
-    switch (flight_barrier_choose()) {
-    case FLIGHT_BARRIER_EXPEDITED: check_ok("membarrier", "expedited, microseconds"); break;
-    case FLIGHT_BARRIER_GLOBAL:
+    switch (in_flight_barrier_choose()) {
+    case IN_FLIGHT_BARRIER_EXPEDITED: check_ok("membarrier", "expedited, microseconds"); break;
+    case IN_FLIGHT_BARRIER_GLOBAL:
         check_note("membarrier", "global only: smaller teams take milliseconds longer: take a kernel of 4.16 or later");
         break;
-    case FLIGHT_BARRIER_NONE:
+    case IN_FLIGHT_BARRIER_NONE:
         check_note("membarrier", "not there: smaller teams take 5 ms longer: take a kernel of 4.16 or later, and allow "
                    "the call where a filter forbids it");
         break;
     }
-    struct load_totals totals;
-    int status = load_read(check->options->proc, NULL, &totals);
+    struct cpu_load_totals totals;
+    int status = cpu_load_read(check->options->proc, NULL, &totals);
     if (status == 0)
         check_ok("procfs", "%s/stat", check->options->proc);
     else

@@ -77,7 +77,7 @@ static const char *state_of(const struct agent *agent, const struct client *clie
     if (client->long_section)
         return "long section";
     if (client->learned.points_count == 0 && client_malleable(client) == VSCAF_MALLEABLE_FULL &&
-        share_learning(agent) && share_competition(agent))
+        shares_learning(agent) && shares_competition(agent))
         return "learning";
     return "running";
 }
@@ -139,16 +139,16 @@ static json_t *totals(const struct agent *agent)
         joined_cpus += client->load_cpus;
     }
     double quota = agent->options->standalone ? agent->standalone.quota : 0.0;
-    return json_pack("{s:i, s:s, s:s, s:s, s:s, s:{s:i, s:i, s:i, s:f, s:f, s:o}, s:i, s:i, s:i, s:i, s:i, s:o}", "v",
-                     STATUS_VERSION, "type", "status", "agent", AGENT_NAME, "mode",
-                     agent->options->standalone ? "standalone" : "guest", "policy", policy_name(agent->policy), "cpus",
-                     "online", (int)cpu_set_count(&agent->cpus.online), "mine", (int)agent_cpus(agent), "handed_out",
-                     (int)share_budget(agent), "busy", rounded(agent->busy_cpus), "background",
-                     rounded(agent->options->no_background ? fmax(agent->busy_cpus - joined_cpus, 0.0)
-                                                              : agent->background.cpus), "quota",
-                     quota > 0.0 ? json_real(rounded(quota)) : json_null(), "chunk", (int)agent->chunk, "max_threads",
-                     (int)agent->options->max_threads, "period_ms", (int)agent->options->period_ms, "joined",
-                     (int)joined, "running", (int)running, "host", host(agent));
+    return json_pack(
+        "{s:i, s:s, s:s, s:s, s:s, s:{s:i, s:i, s:i, s:f, s:f, s:o}, s:i, s:i, s:i, s:i, s:i, s:o}", "v",
+        STATUS_VERSION, "type", "status", "agent", AGENT_NAME, "mode",
+        agent->options->standalone ? "standalone" : "guest", "policy", policy_name(agent->policy), "cpus", "online",
+        (int)cpu_set_count(&agent->cpus.online), "mine", (int)agent_cpus(agent), "handed_out",
+        (int)shares_budget(agent), "busy", rounded(agent->busy_cpus), "background",
+        rounded(agent->options->no_background ? fmax(agent->busy_cpus - joined_cpus, 0.0) : agent->background.cpus),
+        "quota", quota > 0.0 ? json_real(rounded(quota)) : json_null(), "chunk", (int)agent->chunk, "max_threads",
+        (int)agent->options->max_threads, "period_ms", (int)agent->options->period_ms, "joined", (int)joined, "running",
+        (int)running, "host", host(agent));
 }
 
 static bool may_see(const struct client *asker, const struct client *client)

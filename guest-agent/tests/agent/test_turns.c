@@ -136,8 +136,8 @@ static struct client *join(uint32_t number)
                               .running = true};
     agent->clients.joined++;
     agent_client_joined(agent, client, now_ns);
-    share_split(agent);
-    share_update_demand(agent);
+    shares_split(agent);
+    shares_update_demand(agent);
     return client;
 }
 

@@ -29,13 +29,13 @@ static void test_exceeds(void **state)
 static void test_paths(void **state)
 {
     (void)state;
-    assert_true(group_path_ours("vscaf.contained/vscaf.12"));
-    assert_true(group_path_ours("system.slice/a..b/vscaf.1"));
-    assert_true(group_path_ours("vscaf.7"));
+    assert_true(contain_group_path_ours("vscaf.contained/vscaf.12"));
+    assert_true(contain_group_path_ours("system.slice/a..b/vscaf.1"));
+    assert_true(contain_group_path_ours("vscaf.7"));
     const char *others[] = {"",           "vscaf.",      "vscaf.1x",         "a/vscaf.contained", "/vscaf.1",
                             "../vscaf.1", "a/../vscaf.1", "a/..", "xvscaf.1"};
     for (size_t i = 0; i < sizeof(others) / sizeof(*others); i++)
-        assert_false(group_path_ours(others[i]));
+        assert_false(contain_group_path_ours(others[i]));
 }
 
 /* A fake /proc of one process with threads, and one fake group of version 2. */
@@ -105,47 +105,47 @@ static void test_plan(void **state)
 {
     const struct fake *fake = *state;
     struct cgroup_tree tree = tree_of(fake);
-    struct group group;
+    struct contain_group group;
     put(fake->proc, "70/cgroup", "3:cpu:/\n0::/user.slice/a\n");
     put(fake->proc, "70/task/70/cgroup", "0::/user.slice/a\n");
     put(fake->proc, "70/task/71/cgroup", "0::/user.slice/a\n");
     put(fake->root, "user.slice/a/cgroup.subtree_control", "\n");
-    assert_int_equal(group_plan(&tree, fake->proc, 70, &group), 0);
+    assert_int_equal(contain_group_plan(&tree, fake->proc, 70, &group), 0);
     assert_string_equal(group.home, "user.slice/a");
     assert_string_equal(group.path, "user.slice/a/vscaf.70");
     assert_true(group.enabled_home); /* it will have to be, and to be taken back */
-    group_free(&group);
+    contain_group_free(&group);
 
     /* Somebody else's cpusets below it stay. */
     put(fake->root, "user.slice/a/cgroup.subtree_control", "cpuset memory\n");
-    assert_int_equal(group_plan(&tree, fake->proc, 70, &group), 0);
+    assert_int_equal(contain_group_plan(&tree, fake->proc, 70, &group), 0);
     assert_false(group.enabled_home);
-    group_free(&group);
+    contain_group_free(&group);
 
     /* Threads in several groups are somebody's arrangement. */
     put(fake->proc, "70/task/71/cgroup", "0::/user.slice/a/workers\n");
-    assert_int_equal(group_plan(&tree, fake->proc, 70, &group), -EXDEV);
+    assert_int_equal(contain_group_plan(&tree, fake->proc, 70, &group), -EXDEV);
 
     /* Left in one by an agent that died: home is above, for the root above both. */
     put(fake->proc, "70/cgroup", "0::/user.slice/a/vscaf.70\n");
     put(fake->proc, "70/task/70/cgroup", "0::/user.slice/a/vscaf.70\n");
     put(fake->proc, "70/task/71/cgroup", "0::/user.slice/a/vscaf.70\n");
-    assert_int_equal(group_plan(&tree, fake->proc, 70, &group), 0);
+    assert_int_equal(contain_group_plan(&tree, fake->proc, 70, &group), 0);
     assert_string_equal(group.home, "user.slice/a");
-    group_free(&group);
+    contain_group_free(&group);
     put(fake->proc, "70/cgroup", "0::/vscaf.contained/vscaf.9\n");
     put(fake->proc, "70/task/70/cgroup", "0::/vscaf.contained/vscaf.9\n");
     put(fake->proc, "70/task/71/cgroup", "0::/vscaf.contained/vscaf.9\n");
-    assert_int_equal(group_plan(&tree, fake->proc, 70, &group), 0);
+    assert_int_equal(contain_group_plan(&tree, fake->proc, 70, &group), 0);
     assert_string_equal(group.home, "");
     assert_string_equal(group.path, "vscaf.contained/vscaf.70");
     assert_false(group.enabled_home);
-    group_free(&group);
+    contain_group_free(&group);
 
     /* Out of reach, and gone. */
     put(fake->proc, "70/cgroup", "0::/../other\n");
-    assert_int_equal(group_plan(&tree, fake->proc, 70, &group), -EXDEV);
-    assert_int_equal(group_plan(&tree, fake->proc, 72, &group), -ENOENT);
+    assert_int_equal(contain_group_plan(&tree, fake->proc, 70, &group), -EXDEV);
+    assert_int_equal(contain_group_plan(&tree, fake->proc, 72, &group), -ENOENT);
 }
 
 /* Each step that the kernel may refuse is named. Here a file is missing where it would. */
@@ -153,25 +153,25 @@ static void test_enter_fails(void **state)
 {
     const struct fake *fake = *state;
     struct cgroup_tree tree = tree_of(fake);
-    struct group group = {.home = "a", .path = "a/vscaf.70", .enabled_home = true};
+    struct contain_group group = {.home = "a", .path = "a/vscaf.70", .enabled_home = true};
     struct cpu_set set = {.words = {1}};
     const char *step = "";
     put(fake->root, "a/cgroup.procs", "");
-    assert_int_equal(group_enter(&tree, &group, 70, &set, &step), -ENOENT);
+    assert_int_equal(contain_group_enter(&tree, &group, 70, &set, &step), -ENOENT);
     assert_string_equal(step, "cgroup.subtree_control");
     put(fake->root, "cgroup.subtree_control", "cpuset");
-    assert_int_equal(group_enter(&tree, &group, 70, &set, &step), -ENOENT);
+    assert_int_equal(contain_group_enter(&tree, &group, 70, &set, &step), -ENOENT);
     assert_string_equal(step, "cgroup.type");
     put(fake->root, "a/vscaf.70/cgroup.type", "domain");
     put(fake->root, "a/cgroup.subtree_control", "");
-    assert_int_equal(group_enter(&tree, &group, 70, &set, &step), -ENOENT);
+    assert_int_equal(contain_group_enter(&tree, &group, 70, &set, &step), -ENOENT);
     assert_string_equal(step, "cpuset.cpus");
     assert_string_equal(get(fake->root, "a/cgroup.subtree_control"), "+cpuset");
     put(fake->root, "a/vscaf.70/cpuset.cpus", "");
-    assert_int_equal(group_enter(&tree, &group, 70, &set, &step), -ENOENT);
+    assert_int_equal(contain_group_enter(&tree, &group, 70, &set, &step), -ENOENT);
     assert_string_equal(step, "cgroup.procs");
     put(fake->root, "a/vscaf.70/cgroup.procs", "");
-    assert_int_equal(group_enter(&tree, &group, 70, &set, &step), 0);
+    assert_int_equal(contain_group_enter(&tree, &group, 70, &set, &step), 0);
     assert_string_equal(get(fake->root, "a/vscaf.70/cgroup.type"), "threaded");
     assert_string_equal(get(fake->root, "a/vscaf.70/cgroup.procs"), "70");
     assert_string_equal(get(fake->root, "a/vscaf.70/cpuset.cpus"), "0");
@@ -181,13 +181,13 @@ static void test_enter_fails(void **state)
 static void test_masks_remembered(void **state)
 {
     const struct fake *fake = *state;
-    struct masks masks = {0};
+    struct thread_masks masks = {0};
     struct cpu_set where;
     bool changed;
     put(fake->proc, "70/task/70/status", "Name:\tx\nCpus_allowed:\t3\nCpus_allowed_list:\t0-1\n");
     put(fake->proc, "70/task/71/status", "Cpus_allowed_list:\t3\n");
     put(fake->proc, "70/task/72/status", "Cpus_allowed_list:\t0-1\n");
-    assert_int_equal(masks_remember(&masks, fake->proc, 70, NULL, &where, &changed), 0);
+    assert_int_equal(thread_masks_remember(&masks, fake->proc, 70, NULL, &where, &changed), 0);
     assert_string_equal(masks.common, "0-1");
     assert_int_equal(masks.others_count, 1);
     assert_int_equal(masks.others[0].tid, 71);
@@ -200,27 +200,27 @@ static void test_masks_remembered(void **state)
         snprintf(name, sizeof(name), "70/task/%d/status", tid);
         put(fake->proc, name, "Cpus_allowed_list:\t1\n");
     }
-    assert_int_equal(masks_remember(&masks, fake->proc, 70, &one, &where, &changed), 0);
+    assert_int_equal(thread_masks_remember(&masks, fake->proc, 70, &one, &where, &changed), 0);
     assert_false(changed);
     /* One gave itself another mask; one was let go everywhere by the kernel, which is nobody's wish. */
     put(fake->proc, "70/task/72/status", "Cpus_allowed_list:\t0\n");
     put(fake->proc, "70/task/70/status", "Cpus_allowed_list:\t0-7\n");
-    assert_int_equal(masks_remember(&masks, fake->proc, 70, &one, &where, &changed), 0);
+    assert_int_equal(thread_masks_remember(&masks, fake->proc, 70, &one, &where, &changed), 0);
     assert_true(changed);
     assert_string_equal(masks.common, "0-1");
     assert_int_equal(masks.others_count, 2);
     assert_string_equal(masks.others[1].list, "0");
-    masks_free(&masks);
+    thread_masks_free(&masks);
 
-    assert_int_equal(masks_remember(&masks, fake->proc, 73, NULL, &where, &changed), -ESRCH);
+    assert_int_equal(thread_masks_remember(&masks, fake->proc, 73, NULL, &where, &changed), -ESRCH);
     put(fake->proc, "74/task/74/status", "Name: no such line\n");
-    assert_int_equal(masks_remember(&masks, fake->proc, 74, NULL, &where, &changed), -EINVAL);
-    masks_free(&masks);
-    for (uint32_t i = 0; i < MASKS_OTHERS_MOST; i++)
-        assert_int_equal(masks_add(&masks, (pid_t)i + 1, "0"), 0);
-    assert_int_equal(masks_add(&masks, MASKS_OTHERS_MOST + 1, "0"), -E2BIG);
-    assert_int_equal(masks_add(&masks, 1, "1"), 0);
-    masks_free(&masks);
+    assert_int_equal(thread_masks_remember(&masks, fake->proc, 74, NULL, &where, &changed), -EINVAL);
+    thread_masks_free(&masks);
+    for (uint32_t i = 0; i < THREAD_MASKS_OTHERS_MOST; i++)
+        assert_int_equal(thread_masks_add(&masks, (pid_t)i + 1, "0"), 0);
+    assert_int_equal(thread_masks_add(&masks, THREAD_MASKS_OTHERS_MOST + 1, "0"), -E2BIG);
+    assert_int_equal(thread_masks_add(&masks, 1, "1"), 0);
+    thread_masks_free(&masks);
 }
 
 /* A thread that was listed and has ended: its number may be another process's by now, here a child's. */
@@ -228,7 +228,7 @@ static void test_numbers_are_looked_up_again(void **state)
 {
     const struct fake *fake = *state;
     cpu_set_t before, after;
-    struct masks masks = {0};
+    struct thread_masks masks = {0};
     struct cpu_set set = {0};
     char path[256];
     pid_t other = fork();
@@ -243,17 +243,17 @@ static void test_numbers_are_looked_up_again(void **state)
     put(fake->proc, "70/task/none", "");
     snprintf(path, sizeof(path), "%s/70/task/%d", fake->proc, (int)other);
     assert_int_equal(symlink("gone", path), 0); /* is listed, and is not there when it is looked at */
-    assert_int_equal(masks_narrow(&masks, fake->proc, 70, &set, false), 0);
+    assert_int_equal(thread_masks_narrow(&masks, fake->proc, 70, &set, false), 0);
     assert_int_equal(sched_getaffinity(other, sizeof(after), &after), 0);
     bool untouched = CPU_EQUAL(&before, &after);
     /* Were it there, it would be narrowed. */
     assert_int_equal(unlink(path), 0);
     assert_int_equal(mkdir(path, 0755), 0);
-    assert_int_equal(masks_narrow(&masks, fake->proc, 70, &set, false), 0);
+    assert_int_equal(thread_masks_narrow(&masks, fake->proc, 70, &set, false), 0);
     assert_int_equal(sched_getaffinity(other, sizeof(after), &after), 0);
     kill(other, SIGKILL);
     waitpid(other, NULL, 0);
-    masks_free(&masks);
+    thread_masks_free(&masks);
     assert_true(untouched);
     assert_int_equal(CPU_COUNT(&after), 1);
 }

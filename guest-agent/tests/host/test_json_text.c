@@ -16,8 +16,8 @@
 static const char *written_real(double number)
 {
     static char bytes[64];
-    struct text text = {.bytes = bytes, .size = sizeof(bytes) - 1};
-    text_put_real(&text, number);
+    struct json_text text = {.bytes = bytes, .size = sizeof(bytes) - 1};
+    json_put_real(&text, number);
     assert_false(text.full);
     bytes[text.used] = '\0';
     return bytes;
@@ -67,15 +67,15 @@ static void test_wholes_and_strings(void **state)
 {
     (void)state;
     char bytes[200];
-    struct text text = {.bytes = bytes, .size = sizeof(bytes)};
+    struct json_text text = {.bytes = bytes, .size = sizeof(bytes)};
     const int64_t numbers[] = {0, 7, -7, 10, 4294967295, INT64_MAX, INT64_MIN};
     char expected[200] = "";
     for (size_t i = 0; i < sizeof(numbers) / sizeof(*numbers); i++) {
-        text_put_whole(&text, numbers[i]);
-        TEXT_PUT(&text, " ");
+        json_put_whole(&text, numbers[i]);
+        JSON_PUT(&text, " ");
         sprintf(expected + strlen(expected), "%lld ", (long long)numbers[i]);
     }
-    text_put_string(&text, "a\"b\\c\xc3\xa4\"");
+    json_put_string(&text, "a\"b\\c\xc3\xa4\"");
     strcat(expected, "\"a\\\"b\\\\c\xc3\xa4\\\"\"");
     assert_false(text.full);
     assert_int_equal(text.used, strlen(expected));
@@ -89,10 +89,10 @@ static void test_full(void **state)
     for (size_t size = 0; size < 12; size++) {
         char bytes[16];
         memset(bytes, '#', sizeof(bytes));
-        struct text text = {.bytes = bytes, .size = size};
-        TEXT_PUT(&text, "{\"a\":");
-        text_put_real(&text, 1.25);
-        TEXT_PUT(&text, "}");
+        struct json_text text = {.bytes = bytes, .size = size};
+        JSON_PUT(&text, "{\"a\":");
+        json_put_real(&text, 1.25);
+        JSON_PUT(&text, "}");
         assert_int_equal(text.full, size < 10);
         assert_true(text.used <= size);
         for (size_t i = size; i < sizeof(bytes); i++)

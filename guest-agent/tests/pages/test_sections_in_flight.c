@@ -19,7 +19,7 @@
 
 struct fixture {
     struct vscaf_page page;
-    struct flight flight;
+    struct in_flight in_flight;
 };
 
 static int setup(void **state)
@@ -36,15 +36,15 @@ static int teardown(void **state)
 
 static bool set(struct fixture *fixture, uint32_t team_size, bool barrier_ran)
 {
-    bool shrunk = flight_set_team(&fixture->flight, &fixture->page, team_size);
-    flight_after_barrier(&fixture->flight, &fixture->page, barrier_ran, 1000);
+    bool shrunk = in_flight_set_team(&fixture->in_flight, &fixture->page, team_size);
+    in_flight_after_barrier(&fixture->in_flight, &fixture->page, barrier_ran, 1000);
     assert_int_equal(fixture->page.team_size, team_size);
     return shrunk;
 }
 
 static bool waiting(struct fixture *fixture)
 {
-    return flight_waiting(&fixture->flight, &fixture->page, 1001);
+    return in_flight_waiting(&fixture->in_flight, &fixture->page, 1001);
 }
 
 static void test_only_a_smaller_team_is_waited_for(void **state)
@@ -102,11 +102,11 @@ static void test_without_a_barrier_the_counters_wait_for_a_grace(void **state)
     assert_true(set(fixture, 2, false));
     assert_true(waiting(fixture)); /* a start may not be seen yet */
     fixture->page.started = 1;     /* it is now */
-    assert_true(flight_waiting(&fixture->flight, &fixture->page, 1000 + FLIGHT_GRACE_NS));
+    assert_true(in_flight_waiting(&fixture->in_flight, &fixture->page, 1000 + IN_FLIGHT_GRACE_NS));
     fixture->page.finished = 1;
-    assert_false(flight_waiting(&fixture->flight, &fixture->page, 1001 + FLIGHT_GRACE_NS));
+    assert_false(in_flight_waiting(&fixture->in_flight, &fixture->page, 1001 + IN_FLIGHT_GRACE_NS));
     assert_true(set(fixture, 1, false));
-    assert_false(flight_waiting(&fixture->flight, &fixture->page, 1000 + FLIGHT_GRACE_NS));
+    assert_false(in_flight_waiting(&fixture->in_flight, &fixture->page, 1000 + IN_FLIGHT_GRACE_NS));
 }
 
 static void test_counters_that_lie_harm_nobody(void **state)
@@ -149,19 +149,19 @@ static void test_barrier_against_a_running_thread(void **state)
     (void)state;
     if (syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED, 0, 0) != 0)
         skip();
-    enum flight_barrier barrier = flight_barrier_choose();
+    enum in_flight_barrier barrier = in_flight_barrier_choose();
     struct race *race = calloc(1, sizeof(*race));
     assert_non_null(race);
     pthread_t thread;
     assert_int_equal(pthread_create(&thread, NULL, run_sections, race), 0);
-    struct flight flight = {0};
+    struct in_flight in_flight = {0};
     uint32_t wrong = 0;
     for (int round = 0; round < 20000; round++) {
-        flight_set_team(&flight, &race->page, 4);
-        flight_after_barrier(&flight, &race->page, flight_barrier_run(barrier), 0);
-        flight_set_team(&flight, &race->page, 2);
-        flight_after_barrier(&flight, &race->page, flight_barrier_run(barrier), 0);
-        while (flight_waiting(&flight, &race->page, 0))
+        in_flight_set_team(&in_flight, &race->page, 4);
+        in_flight_after_barrier(&in_flight, &race->page, in_flight_barrier_run(barrier), 0);
+        in_flight_set_team(&in_flight, &race->page, 2);
+        in_flight_after_barrier(&in_flight, &race->page, in_flight_barrier_run(barrier), 0);
+        while (in_flight_waiting(&in_flight, &race->page, 0))
             ;
         for (int i = 0; i < 20; i++)
             wrong += atomic_load_explicit(&race->loaded, memory_order_relaxed) == 4;
@@ -187,8 +187,9 @@ static void test_kernel_without_membarrier(void **state)
         struct sock_fprog program = {sizeof(filter) / sizeof(*filter), filter};
         if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 || prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) != 0)
             _exit(77);
-        bool none = flight_barrier_choose() == FLIGHT_BARRIER_NONE && !flight_barrier_run(FLIGHT_BARRIER_NONE) &&
-                    !flight_barrier_run(FLIGHT_BARRIER_EXPEDITED) && !flight_barrier_run(FLIGHT_BARRIER_GLOBAL);
+        bool none =
+            in_flight_barrier_choose() == IN_FLIGHT_BARRIER_NONE && !in_flight_barrier_run(IN_FLIGHT_BARRIER_NONE) &&
+            !in_flight_barrier_run(IN_FLIGHT_BARRIER_EXPEDITED) && !in_flight_barrier_run(IN_FLIGHT_BARRIER_GLOBAL);
         _exit(none ? 0 : 1);
     }
     int status;
@@ -206,10 +207,10 @@ static void test_counts(void **state)
     fixture->page.finished = 5;
     fixture->page.started_others = 3;
     fixture->page.finished_others = 2;
-    struct flight_counts counts = flight_count(&fixture->page);
+    struct in_flight_counts counts = in_flight_count(&fixture->page);
     assert_true(counts.started == 8 && counts.finished == 7 && counts.in_flight);
     fixture->page.finished_others = 3;
-    assert_false(flight_count(&fixture->page).in_flight);
+    assert_false(in_flight_count(&fixture->page).in_flight);
 }
 
 int main(void)

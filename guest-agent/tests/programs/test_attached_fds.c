@@ -25,7 +25,7 @@
 #define LINGER_S 100000 /* whoever closes such a file himself does not come back: no test has to look at a clock */
 
 static int ours, theirs, taker = -1;
-static struct unasked unasked;
+static struct attached_fds unclosed;
 static bool no_tasks;
 static unsigned forks;
 
@@ -104,20 +104,20 @@ static void send_with(int fd)
 /* Returns at all: see LINGER_S. */
 static void close_at_once(void)
 {
-    unasked_close(&unasked, ours);
-    assert_int_equal(unasked.count, 0);
+    attached_fds_close(&unclosed, ours);
+    assert_int_equal(unclosed.count, 0);
 }
 
 static void test_seen_without_being_received(void **state)
 {
     (void)state;
-    assert_false(unasked_attached(ours)); /* nothing there */
+    assert_false(attached_fds_present(ours)); /* nothing there */
     send(theirs, "", 0, 0);
-    assert_false(unasked_attached(ours));
+    assert_false(attached_fds_present(ours));
     assert_int_equal(recv(ours, (char[8]){0}, 8, 0), 0);
     send_with(lingering());
-    assert_true(unasked_attached(ours));
-    assert_true(unasked_attached(ours));
+    assert_true(attached_fds_present(ours));
+    assert_true(attached_fds_present(ours));
     close_at_once();
 }
 
@@ -127,7 +127,7 @@ static void test_behind_other_packets(void **state)
     send(theirs, "one", 3, 0);
     send(theirs, "", 0, 0); /* is not the end of file */
     send_with(lingering());
-    assert_false(unasked_attached(ours));
+    assert_false(attached_fds_present(ours));
     close_at_once();
 }
 
@@ -145,7 +145,7 @@ static void test_an_answer_stays_readable(void **state)
     (void)state;
     send(theirs, "what?", 5, 0);
     assert_int_equal(send(ours, "no", 2, 0), 2);
-    unasked_close(&unasked, ours);
+    attached_fds_close(&unclosed, ours);
     char text[8];
     assert_int_equal(recv(theirs, text, sizeof(text), 0), 2);
     assert_int_equal(recv(theirs, text, sizeof(text), 0), 0);
@@ -190,17 +190,17 @@ static void test_kept_while_there_is_no_task(void **state)
     no_tasks = true;
     int pipe = send_end_of_pipe();
     forks = 0;
-    unasked_close(&unasked, ours);
+    attached_fds_close(&unclosed, ours);
     assert_int_equal(forks, 1);
     assert_int_equal(recv(theirs, (char[8]){0}, 8, 0), 0); /* the peer is told at once */
-    assert_int_equal(unasked.count, 1);
+    assert_int_equal(unclosed.count, 1);
     assert_true(is_open(pipe));
-    unasked_retry(&unasked);
-    assert_int_equal(unasked.count, 1);
+    attached_fds_retry(&unclosed);
+    assert_int_equal(unclosed.count, 1);
     assert_true(is_open(pipe));
     no_tasks = false;
-    unasked_retry(&unasked);
-    assert_int_equal(unasked.count, 0);
+    attached_fds_retry(&unclosed);
+    assert_int_equal(unclosed.count, 0);
     await_end(pipe);
 }
 
@@ -213,12 +213,12 @@ static void test_kept_while_there_is_no_descriptor(void **state)
     assert_int_equal(getrlimit(RLIMIT_NOFILE, &limit), 0);
     none = (struct rlimit){.rlim_cur = (rlim_t)next, .rlim_max = limit.rlim_max};
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
-    unasked_close(&unasked, ours);
+    attached_fds_close(&unclosed, ours);
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
-    assert_int_equal(unasked.count, 1);
+    assert_int_equal(unclosed.count, 1);
     assert_true(is_open(pipe));
-    unasked_retry(&unasked);
-    assert_int_equal(unasked.count, 0);
+    attached_fds_retry(&unclosed);
+    assert_int_equal(unclosed.count, 0);
     await_end(pipe);
 }
 
@@ -232,14 +232,14 @@ static void test_many_are_kept_and_go_together(void **state)
             assert_int_equal(begin(state), 0);
         no_tasks = true;
         pipes[i] = send_end_of_pipe();
-        unasked_close(&unasked, ours);
+        attached_fds_close(&unclosed, ours);
         if (i < 4)
             close(theirs);
     }
-    assert_int_equal(unasked.count, 5);
+    assert_int_equal(unclosed.count, 5);
     no_tasks = false;
-    unasked_retry(&unasked);
-    assert_int_equal(unasked.count, 0);
+    attached_fds_retry(&unclosed);
+    assert_int_equal(unclosed.count, 0);
     for (int i = 0; i < 5; i++)
         await_end(pipes[i]);
 }

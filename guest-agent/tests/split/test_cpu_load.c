@@ -17,7 +17,7 @@
 static char directory[] = "/tmp/vscaf-load-XXXXXX";
 
 /* A stat file whose line of interrupts has so many bytes, and what is read of it. */
-static int read_with(const char *first, size_t interrupts, const char *last, struct load_totals *totals)
+static int read_with(const char *first, size_t interrupts, const char *last, struct cpu_load_totals *totals)
 {
     char path[128];
     snprintf(path, sizeof(path), "%s/stat", directory);
@@ -28,7 +28,7 @@ static int read_with(const char *first, size_t interrupts, const char *last, str
         fputc(i % 2 ? '7' : ' ', file);
     fprintf(file, "\nctxt 12345\nprocs_running_else 99\n%s", last);
     fclose(file);
-    int status = load_read(directory, NULL, totals);
+    int status = cpu_load_read(directory, NULL, totals);
     unlink(path);
     return status;
 }
@@ -38,17 +38,17 @@ static void test_stat(void **state)
 {
     (void)state;
     for (size_t interrupts = 3900; interrupts < 4120; interrupts++) {
-        struct load_totals totals = {0};
+        struct cpu_load_totals totals = {0};
         assert_int_equal(read_with("cpu  100 20 3 5000 44 5 6 900 7 8", interrupts, "procs_running 17\nprocs_blocked 3\n",
                                    &totals),
                          0);
         assert_int_equal(totals.busy_ticks, 134);
         assert_int_equal(totals.runnable, 17);
     }
-    struct load_totals totals = {.busy_ticks = 42};
+    struct cpu_load_totals totals = {.busy_ticks = 42};
     assert_int_equal(read_with("cpu  1 2 3", 10, "procs_running 1\n", &totals), -EINVAL);
     assert_int_equal(totals.busy_ticks, 42);
-    assert_int_equal(load_read(directory, NULL, &totals), -ENOENT);
+    assert_int_equal(cpu_load_read(directory, NULL, &totals), -ENOENT);
     assert_int_equal(read_with("cpu  1 0 0 0 0 0 0", 200000, "procs_running 2\n", &totals), 0);
     assert_int_equal(totals.runnable, 2);
 }
@@ -61,25 +61,25 @@ static void test_process_clock(void **state)
     struct timespec before, after;
     assert_int_equal(clock_getcpuclockid(getpid(), &clock), 0);
     assert_int_equal(clock_gettime(clock, &before), 0);
-    assert_int_equal(load_process_ns(getpid(), &ns), 0);
+    assert_int_equal(cpu_load_process_ns(getpid(), &ns), 0);
     assert_int_equal(clock_gettime(clock, &after), 0);
     assert_in_range(ns, (uint64_t)before.tv_sec * 1000000000u + (uint64_t)before.tv_nsec,
                     (uint64_t)after.tv_sec * 1000000000u + (uint64_t)after.tv_nsec);
-    assert_int_equal(load_process_ns(getpid(), &later_ns), 0);
+    assert_int_equal(cpu_load_process_ns(getpid(), &later_ns), 0);
     assert_true(later_ns >= ns);
-    assert_int_equal(load_process_ns(0, &ns), -ESRCH);
-    assert_int_equal(load_process_ns(-1, &ns), -ESRCH);
-    assert_int_equal(load_process_ns(4194304, &ns), -ESRCH); /* the kernel has none as large */
+    assert_int_equal(cpu_load_process_ns(0, &ns), -ESRCH);
+    assert_int_equal(cpu_load_process_ns(-1, &ns), -ESRCH);
+    assert_int_equal(cpu_load_process_ns(4194304, &ns), -ESRCH); /* the kernel has none as large */
 }
 
 static void test_running_least(void **state)
 {
     (void)state;
-    assert_true(fabs(load_running_least(0, 2) - 0.05) < 1e-12);
-    assert_true(fabs(load_running_least(1, 1) - 0.05) < 1e-12);
-    assert_true(fabs(load_running_least(10, 1) - 0.05) < 1e-12);
-    assert_true(fabs(load_running_least(20, 1) - 0.025) < 1e-12);
-    assert_true(fabs(load_running_least(256, 2) - 1.0 / 256) < 1e-12);
+    assert_true(fabs(cpu_load_running_least(0, 2) - 0.05) < 1e-12);
+    assert_true(fabs(cpu_load_running_least(1, 1) - 0.05) < 1e-12);
+    assert_true(fabs(cpu_load_running_least(10, 1) - 0.05) < 1e-12);
+    assert_true(fabs(cpu_load_running_least(20, 1) - 0.025) < 1e-12);
+    assert_true(fabs(cpu_load_running_least(256, 2) - 1.0 / 256) < 1e-12);
 }
 
 int main(void)
