@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "fuzz.h"
+#include "system/clock.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "fuzz.h"
+#include "system/clock.h"
 
 int LLVMFuzzerInitialize(int *argc, char ***argv);
 
@@ -110,7 +111,7 @@ struct agent *agent_anew(uint32_t clients)
     agent->barrier = IN_FLIGHT_BARRIER_NONE;
     snprintf(agent->boot_id, sizeof(agent->boot_id), "fuzz");
     port_init(&agent->port, "none", "sys");
-    agent->clients.listener = agent->clients.watch = agent->uevents = agent->switcher.event = -1;
+    agent->clients.listener = agent->clients.epoll = agent->uevents = agent->switcher.event = -1;
     agent->contain.way = CONTAIN_NONE; /* of this machine nothing is touched */
     agent->chunk = 1;
     for (uint32_t i = 0; i < clients && i < FUZZ_CLIENTS_MOST; i++) {

@@ -10,6 +10,7 @@
 
 #include "agent/agent.h"
 #include "cpus/uevents.h"
+#include "system/clock.h"
 #include "system/log.h"
 #include "system/resident.h"
 #include "tell/check.h"
@@ -22,13 +23,6 @@ enum { POLL_SIGNAL, POLL_LISTENER, POLL_PORT, POLL_SWITCHER, POLL_UEVENTS, POLL_
 static uint64_t earlier(uint64_t a, uint64_t b)
 {
     return a < b ? a : b;
-}
-
-static uint64_t thread_cpu_ns(void)
-{
-    struct timespec time;
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
-    return (uint64_t)time.tv_sec * UINT64_C(1000000000) + (uint64_t)time.tv_nsec;
 }
 
 /* Does what is due; returns when to come back at the latest (0: at once). */
@@ -60,17 +54,17 @@ static uint64_t do_due(struct agent *agent)
     return next_ns;
 }
 
-static void serve_clients(struct agent *agent, const struct pollfd *polls, const uint32_t *slots, nfds_t count)
+static void serve_clients(struct agent *agent, const struct client_ready ready[], size_t count)
 {
     bool changed = false, asked = false;
     uint64_t now_ns = monotonic_ns();
-    for (nfds_t i = 0; i < count; i++) {
-        struct client *client = &agent->clients.slots[slots[i]];
-        if (polls[i].revents == 0 || client->fd != polls[i].fd)
+    for (size_t i = 0; i < count; i++) {
+        struct client *client = &agent->clients.slots[ready[i].slot];
+        if (client->fd < 0 || ready[i].events == 0) /* it was dropped in this turn */
             continue;
         double unmeasured_s = agent_client_unmeasured(client, now_ns);
         enum clients_event event = CLIENTS_LEFT;
-        if (polls[i].events == 0) /* it is not listened to, and has closed */
+        if (client->poll.events == 0) /* it is not listened to, and has closed */
             clients_drop(&agent->clients, client);
         else
             event = clients_serve(&agent->clients, client, agent_team_limit(agent));
@@ -112,8 +106,8 @@ static bool take_signals(struct agent *agent, int signals)
 
 static void turn(struct agent *agent, int signals, bool *stop)
 {
-    struct pollfd polls[POLL_COUNT], ready_polls[SERVED_MOST];
-    uint32_t ready_slots[SERVED_MOST];
+    struct pollfd polls[POLL_COUNT];
+    struct client_ready ready_clients[SERVED_MOST];
     uint64_t next_ns = do_due(agent), now_ns = monotonic_ns();
     next_ns = earlier(next_ns, change_log_turn(agent, now_ns));
     uint64_t wait_ns = next_ns > now_ns ? next_ns - now_ns : 0;
@@ -124,11 +118,11 @@ static void turn(struct agent *agent, int signals, bool *stop)
     polls[POLL_PORT] = (struct pollfd){.fd = port_wants != 0 ? agent->port.fd : -1, .events = port_wants};
     polls[POLL_SWITCHER] = (struct pollfd){.fd = agent->switcher.event, .events = POLLIN};
     polls[POLL_UEVENTS] = (struct pollfd){.fd = agent->uevents, .events = POLLIN};
-    polls[POLL_CLIENTS] = (struct pollfd){.fd = agent->clients.watch, .events = POLLIN};
+    polls[POLL_CLIENTS] = (struct pollfd){.fd = agent->clients.epoll, .events = POLLIN};
     for (uint32_t i = 0; i < agent->clients.end; i++) {
         struct client *client = &agent->clients.slots[i];
         if (client->fd >= 0)
-            watched_set(&agent->clients, client, lend_muted(&client->lend) ? 0 : POLLIN);
+            client_poll_set(agent->clients.epoll, &client->poll, client->fd, i, lend_muted(&client->lend) ? 0 : POLLIN);
     }
     struct timespec timeout = {(time_t)(wait_ns / 1000000000u), (long)(wait_ns % 1000000000u)};
     int ready = ppoll(polls, POLL_COUNT, &timeout, NULL);
@@ -146,14 +140,13 @@ static void turn(struct agent *agent, int signals, bool *stop)
     if (polls[POLL_SIGNAL].revents & POLLIN)
         *stop = take_signals(agent, signals);
     bool some_ready = polls[POLL_CLIENTS].revents != 0, some_wait = (polls[POLL_LISTENER].revents & POLLIN) != 0;
-    uint64_t before_ns = some_ready || some_wait ? thread_cpu_ns() : 0;
+    uint64_t before_ns = some_ready || some_wait ? clock_ns(CLOCK_THREAD_CPUTIME_ID) : 0;
     if (some_ready)
-        serve_clients(agent, ready_polls, ready_slots,
-                      watched_ready(&agent->clients, ready_polls, ready_slots, SERVED_MOST));
+        serve_clients(agent, ready_clients, client_poll_ready(agent->clients.epoll, ready_clients, SERVED_MOST));
     if (some_wait)
         clients_accept(&agent->clients, now_ns);
     if (some_ready || some_wait)
-        clients_worked(&agent->clients, thread_cpu_ns() - before_ns, now_ns);
+        clients_worked(&agent->clients, clock_ns(CLOCK_THREAD_CPUTIME_ID) - before_ns, now_ns);
     if (polls[POLL_PORT].revents != 0)
         port_serve(&agent->port, polls[POLL_PORT].revents, now_ns, agent_take_line, agent);
     if (polls[POLL_PORT].revents & POLLOUT)

@@ -9,17 +9,12 @@
 #include <unistd.h>
 
 #include "programs/peer.h"
+#include "system/clock.h"
 #include "system/log.h"
+#include "system/utf8.h"
 
 #define IDLE_LOOK_NS UINT64_C(1000000000) /* an idle process's CPU time is read this often */
 #define REPORT_GAP_NS UINT64_C(20000000)
-
-uint64_t monotonic_ns(void)
-{
-    struct timespec time;
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return (uint64_t)time.tv_sec * UINT64_C(1000000000) + (uint64_t)time.tv_nsec;
-}
 
 static void read_boot_id(struct agent *agent)
 {
@@ -31,7 +26,7 @@ static void read_boot_id(struct agent *agent)
         text[strcspn(text, "\n")] = '\0';
     if (file != NULL)
         fclose(file);
-    wire_printable(agent->boot_id, sizeof(agent->boot_id), text);
+    utf8_printable(agent->boot_id, sizeof(agent->boot_id), text);
 }
 
 static bool some_cpu_switchable(const struct agent *agent)
@@ -66,7 +61,7 @@ static void look_around(struct agent *agent, uint64_t now_ns)
 int agent_start(struct agent *agent, const struct options *options)
 {
     agent->options = options;
-    agent->uevents = agent->switcher.event = agent->clients.listener = agent->clients.watch = -1;
+    agent->uevents = agent->switcher.event = agent->clients.listener = agent->clients.epoll = -1;
     agent->period_ns = (uint64_t)options->period_ms * UINT64_C(1000000);
     port_init(&agent->port, options->port, options->sysfs);
     int status = cpus_read(&agent->cpus, options->sysfs);

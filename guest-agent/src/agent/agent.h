@@ -159,6 +159,4 @@ bool long_section_count(struct client *client);
 /* Who runs in the long sections. */
 void long_section_period(struct agent *agent, uint64_t now_ns);
 
-uint64_t monotonic_ns(void);
-
 #endif

@@ -12,12 +12,9 @@
 #include "contain/thread_masks.h"
 #include "cpus/cpus.h"
 #include "system/cgroup.h"
-
-/* --contain */
-enum contain_way { CONTAIN_AUTO, CONTAIN_CPUSET, CONTAIN_AFFINITY, CONTAIN_NONE };
+#include "system/options.h"
 
 struct agent;
-struct options;
 
 /* One process that is contained, or of which something is still to be put back. */
 struct contained {

@@ -4,6 +4,7 @@
 #include "agent/agent.h"
 #include "cpus/cpu_plan.h"
 #include "cpus/uevents.h"
+#include "system/clock.h"
 #include "system/log.h"
 
 #define CPUS_LOOK_NS UINT64_C(5000000000) /* all files of the CPUs are read at least as often */

@@ -34,7 +34,7 @@ void json_put_real(struct json_text *text, double number);
 
 void json_put_boolean(struct json_text *text, bool value);
 
-/* In quotes; `string` is UTF-8 without control characters (wire_printable). */
+/* In quotes; `string` is UTF-8 without control characters (utf8_printable). */
 void json_put_string(struct json_text *text, const char *string);
 
 #endif

@@ -9,9 +9,8 @@
 #include <sys/types.h>
 
 #include "host/line_buffer.h"
+#include "system/options.h"
 
-#define PORT_NAME "org.vscaf.agent.0"
-#define PORT_DEFAULT_PATH "/dev/virtio-ports/" PORT_NAME
 #define PORT_RETRY_NS UINT64_C(1000000000)     /* an absent or lost port is tried again this often */
 #define PORT_HUNG_RETRY_NS UINT64_C(100000000) /* and whether the host is back behind an open one, this often */
 

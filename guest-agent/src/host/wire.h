@@ -91,7 +91,4 @@ char *wire_write_report(const struct wire_report *report);
 char *wire_write_ack(int64_t sequence, const struct cpu_set *online, bool sections_ended);
 char *wire_write_error(const char *text);
 
-/* Copies text into a buffer of `size` bytes as printable UTF-8: control characters and broken sequences become '?'. */
-void wire_printable(char *buffer, size_t size, const char *text);
-
 #endif

@@ -6,6 +6,7 @@
 
 #include "host/json_text.h"
 #include "host/wire.h"
+#include "system/utf8.h"
 
 /* What a report leaves out, each step more than the one before. */
 enum detail {
@@ -92,7 +93,7 @@ static void put_decomposition(struct json_text *text, const struct learned_decom
 static void put_process(struct json_text *text, const struct wire_process *process, enum detail detail)
 {
     char name[64];
-    wire_printable(name, sizeof(name), process->name);
+    utf8_printable(name, sizeof(name), process->name);
     enum detail points_until = process->running ? DETAIL_POINTS_OF_RUNNING : DETAIL_POINTS;
     enum detail optional_until = process->running ? DETAIL_OPTIONAL_OF_RUNNING : DETAIL_ALL;
     JSON_PUT(text, "{\"pid\":");

@@ -1,26 +1,34 @@
-/* Which connections have something to say. Asking poll() about each of 64 takes a tenth of what the agent may cost:
- * here a turn of the loop costs what is ready, not what is joined. */
-#ifndef VSCAF_WATCHED_H
-#define VSCAF_WATCHED_H
+/* The connections that have something to read, by epoll: a turn of the loop costs what is ready, not what has joined.
+ * poll() over 64 connections would take a tenth of what the agent may cost. */
+#ifndef VSCAF_CLIENT_POLL_H
+#define VSCAF_CLIENT_POLL_H
 
-#include <poll.h>
+#include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
-struct clients;
-struct client;
+/* What epoll knows of one connection. Begin with all bytes zero. */
+struct client_poll {
+    bool added;
+    short events; /* that it waits for */
+};
 
-/* 0 or -1 with errno. */
-int watched_begin(struct clients *clients);
-void watched_end(struct clients *clients);
+struct client_ready {
+    uint32_t slot;
+    short events;
+};
 
-/* Waits for these events of a connection (of POLLIN; a hang-up is told in any case) until further notice. */
-void watched_set(struct clients *clients, struct client *client, short events);
+/* Returns the file, or -1 with errno. */
+int client_poll_open(void);
 
-/* Before its file is closed. */
-void watched_forget(struct clients *clients, struct client *client);
+/* Waits for these events of a connection (of POLLIN; a hang-up is told in any case) until further notice. `slot` comes
+ * back from client_poll_ready(). */
+void client_poll_set(int epoll, struct client_poll *known, int fd, uint32_t slot, short events);
 
-/* The connections that are ready, at most `most`, as poll() would have it: file, what was waited for, what there is;
- * and the slot of each. The rest comes the next time. */
-nfds_t watched_ready(struct clients *clients, struct pollfd polls[], uint32_t slots[], nfds_t most);
+/* Call it before the connection is closed. */
+void client_poll_forget(int epoll, struct client_poll *known, int fd);
+
+/* The connections that are ready, at most `most`, and their events. The rest comes the next time. Returns how many. */
+size_t client_poll_ready(int epoll, struct client_ready ready[], size_t most);
 
 #endif

@@ -11,12 +11,12 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "host/wire.h"
 #include "programs/attached_fds.h"
 #include "programs/join_socket.h"
 #include "programs/peer.h"
+#include "programs/status_request.h"
 #include "system/log.h"
-#include "tell/status.h"
+#include "system/utf8.h"
 
 #define NO_DESCRIPTOR_NS UINT64_C(100000000) /* without one nobody is let in for so long */
 #define NO_TASK_NS UINT64_C(100000000)       /* without one nothing is left to a child for so long */
@@ -52,7 +52,7 @@ int clients_listen(struct clients *clients, const char *path, const char *proc, 
     clients->work_ns = CLIENTS_WORK_BURST_NS;
     reserve_descriptors();
     clients->listener = join_socket_open(path);
-    if (clients->listener >= 0 && watched_begin(clients) != 0) {
+    if (clients->listener >= 0 && (clients->epoll = client_poll_open()) < 0) {
         log_error("socket %s: cannot be served: %s: raise the limit of open files (LimitNOFILE)", path,
                   strerror(errno));
         return -1;
@@ -70,7 +70,7 @@ void clients_drop(struct clients *clients, struct client *client)
         clients->joined--;
     }
     free(client->threads);
-    watched_forget(clients, client);
+    client_poll_forget(clients->epoll, &client->poll, client->fd);
     attached_fds_close(&clients->unclosed, client->fd);
     if (client->process >= 0)
         close(client->process);
@@ -95,7 +95,9 @@ void clients_close(struct clients *clients)
     if (clients->listener >= 0)
         join_socket_close(&clients->unclosed, clients->listener, clients->path);
     clients->listener = -1;
-    watched_end(clients);
+    if (clients->epoll >= 0)
+        close(clients->epoll);
+    clients->epoll = -1;
 }
 
 static void answer(int fd, enum vscaf_join_status status, int page_fd)
@@ -331,7 +333,7 @@ enum clients_event clients_serve(struct clients *clients, struct client *client,
         clients_drop(clients, client);
         return joined ? CLIENTS_LEFT : CLIENTS_NOTHING;
     }
-    client->asked = status_asked(&join, (size_t)got);
+    client->asked = status_request_version(&join, (size_t)got);
     if (client->asked != 0)
         return CLIENTS_ASKED;
     if (got < (ssize_t)offsetof(struct vscaf_join, name) || join.magic != VSCAF_PAGE_MAGIC) {
@@ -352,7 +354,7 @@ enum clients_event clients_serve(struct clients *clients, struct client *client,
         return CLIENTS_NOTHING;
     }
     join.name[sizeof(join.name) - 1] = '\0';
-    wire_printable(client->name, sizeof(client->name), join.name);
+    utf8_printable(client->name, sizeof(client->name), join.name);
     replace_older(clients, client);
     bool may = may_join(clients, client);
     int page_fd = may ? make_page(client, team_limit) : -1;

@@ -14,9 +14,9 @@
 #include "programs/attached_fds.h"
 #include "programs/client_poll.h"
 #include "programs/socket_acl.h"
+#include "system/options.h"
 #include "vscaf/page.h"
 
-#define CLIENTS_MOST 256u        /* processes joined at once */
 #define CLIENTS_JOINING_MOST 32u /* connections that have not yet said what they are */
 #define CLIENTS_SLOTS (CLIENTS_MOST + CLIENTS_JOINING_MOST)
 #define CLIENTS_SILENCE_NS UINT64_C(1000000000) /* a connection that says nothing for this long is dropped */
@@ -39,8 +39,7 @@ struct client {
     char name[32];
 
     uint32_t asked; /* for the status, in this version of the question (status.h) */
-    bool watched;      /* watched.h */
-    short watched_for; /* these events */
+    struct client_poll poll;
 
     struct vscaf_page *page;
     struct learned learned;
@@ -76,7 +75,7 @@ struct client {
 struct clients {
     const char *path; /* of the socket */
     int listener;     /* -1: none */
-    int watch;        /* -1: none (watched.h) */
+    int epoll;        /* of the connections; -1: none (client_poll.h) */
     uint32_t joined;
     bool complained; /* that there is no room */
 

@@ -4,7 +4,9 @@
 
 #include "agent/agent.h"
 #include "split/split.h"
+#include "system/clock.h"
 #include "system/log.h"
+#include "system/options.h"
 
 #define NEWCOMER_NS UINT64_C(2000000000) /* as SCAF: for so long a process that joined has an equal share */
 

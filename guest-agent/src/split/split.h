@@ -11,12 +11,6 @@
  */
 #define SPLIT_WEIGHT_LEAST 0.05
 
-/* What a split aims at. */
-enum split_policy {
-    SPLIT_MAX_SPEEDUP,   /* the largest sum of speedups (thesis algorithm 2) */
-    SPLIT_EQUIPARTITION, /* the same for each, whatever it makes of it (algorithm 3) */
-};
-
 /* One running process in a split. */
 struct split_part {
     double weight;  /* C of S(p) = 1 + C ln p, at least SPLIT_WEIGHT_LEAST. 0 or less, or not finite: unknown */

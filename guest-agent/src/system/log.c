@@ -7,8 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
+
+#include "system/clock.h"
 
 #define NAME "vscaf-agent: "
 
@@ -27,13 +28,6 @@ static struct {
     uint64_t left_out;  /* lines, not yet said */
 } state = {.most = LOG_LEVEL_INFO};
 
-static uint64_t now_ns(void)
-{
-    struct timespec time;
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return (uint64_t)time.tv_sec * UINT64_C(1000000000) + (uint64_t)time.tv_nsec;
-}
-
 /* JOURNAL_STREAM names the journal's socket by device and inode. A stderr that was sent elsewhere since is not it. */
 static bool stderr_is_journal(void)
 {
@@ -50,7 +44,7 @@ void log_begin(enum log_level most)
     state.most = most;
     state.begun = true;
     state.journal = stderr_is_journal();
-    state.window_ns = now_ns();
+    state.window_ns = monotonic_ns();
     state.lines = 0;
     state.left_out = 0;
 }
@@ -121,7 +115,7 @@ static bool put_words(enum log_level level, const char *format, ...)
 
 void log_period(void)
 {
-    uint64_t now = now_ns();
+    uint64_t now = monotonic_ns();
     if (!state.begun || now - state.window_ns < LOG_WINDOW_NS)
         return;
     state.window_ns = now;

@@ -7,8 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "host/port.h"
-#include "programs/clients.h"
 #include "system/log.h"
 #include "vscaf/page.h"
 

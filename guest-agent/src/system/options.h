@@ -5,11 +5,23 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "contain/contain.h"
-#include "split/split.h"
 #include "system/log.h"
 
-/* How work is kept off CPUs that are surplus (parking.h). */
+/* Values that the help names. */
+#define CLIENTS_MOST 256u /* processes joined at once */
+#define PORT_NAME "org.vscaf.agent.0"
+#define PORT_DEFAULT_PATH "/dev/virtio-ports/" PORT_NAME
+
+/* What a split aims at. */
+enum split_policy {
+    SPLIT_MAX_SPEEDUP,   /* the largest sum of speedups (thesis algorithm 2) */
+    SPLIT_EQUIPARTITION, /* the same for each, whatever it makes of it (algorithm 3) */
+};
+
+/* How rigid processes are kept to their share (contain/contain.h). */
+enum contain_way { CONTAIN_AUTO, CONTAIN_CPUSET, CONTAIN_AFFINITY, CONTAIN_NONE };
+
+/* How work is kept off CPUs that are surplus (cpus/parking.h). */
 enum park_way { PARK_AUTO, PARK_OFFLINE, PARK_CPUSET };
 
 struct options {

@@ -17,6 +17,7 @@
 
 #include "host/port.h"
 #include "host/wire.h"
+#include "system/utf8.h"
 #include "tell/check.h"
 #include "vscaf/page.h"
 
@@ -33,7 +34,7 @@ static void read_name(const char *proc, const char *pid, char *name, size_t size
         text[strcspn(text, "\n")] = '\0';
     if (file != NULL)
         fclose(file);
-    wire_printable(name, size, text);
+    utf8_printable(name, size, text);
 }
 
 static bool has_open(const char *proc, const char *pid, dev_t device)

@@ -8,17 +8,10 @@
 #include <unistd.h>
 
 #include "agent/agent.h"
+#include "programs/status_request.h"
+#include "split/split.h"
 
 #define USER_NOBODY 65534u /* as which every user without a number in this user namespace is seen */
-
-uint32_t status_asked(const void *packet, size_t length)
-{
-    struct status_request request;
-    if (length != sizeof(request))
-        return 0;
-    memcpy(&request, packet, sizeof(request));
-    return request.magic == STATUS_MAGIC ? request.version : 0;
-}
 
 static bool trusted(uid_t user)
 {

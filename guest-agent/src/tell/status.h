@@ -14,18 +14,11 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#define STATUS_MAGIC 0x53435356u /* "VSCS" */
-#define STATUS_VERSION 1u
 #define STATUS_PACKET_BYTES 65536u
 #define STATUS_PACKET_PROCESSES 40u /* the longest description of one has 1,500 bytes */
 #define STATUS_USERS 32u            /* who have asked of late */
 #define STATUS_TOKENS 8.0           /* a user may ask so often at once, */
 #define STATUS_TOKENS_PER_S 4.0     /* and so often for long; who may see everything, ten times as often */
-
-struct status_request {
-    uint32_t magic;
-    uint32_t version;
-};
 
 /* Who asked how often. Begin with all bytes zero. */
 struct status {
@@ -38,9 +31,6 @@ struct status {
 
 struct agent;
 struct client;
-
-/* The version of the question, if a packet from a connection that has not joined asks for the status; else 0. */
-uint32_t status_asked(const void *packet, size_t length);
 
 /* Answers (client->asked) and drops the connection. Never blocks: what the socket does not take is not sent. */
 void status_answer(struct agent *agent, struct client *client, uint64_t now_ns);

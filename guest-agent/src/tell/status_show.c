@@ -11,7 +11,9 @@
 #include <time.h>
 
 #include "host/wire.h"
+#include "programs/status_request.h"
 #include "system/log.h"
+#include "system/utf8.h"
 #include "tell/status.h"
 #include "vscaf/page.h"
 #include "vscaf/place.h"
@@ -79,7 +81,7 @@ static bool take_packet(json_t **whole, const char *text, size_t length, bool *m
     if (type != NULL && strcmp(type, "error") == 0) {
         char message[200];
         const char *said = json_string_value(json_object_get(packet, "message"));
-        wire_printable(message, sizeof(message), said != NULL ? said : "");
+        utf8_printable(message, sizeof(message), said != NULL ? said : "");
         log_line("the agent says: %s", message);
         json_decref(packet);
         return false;
@@ -148,7 +150,7 @@ static double number(const json_t *object, const char *name)
 static const char *word(const json_t *object, const char *name, char buffer[64])
 {
     const char *text = json_string_value(json_object_get(object, name));
-    wire_printable(buffer, 64, text != NULL ? text : "-");
+    utf8_printable(buffer, 64, text != NULL ? text : "-");
     return buffer;
 }
 

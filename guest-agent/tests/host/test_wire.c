@@ -11,6 +11,7 @@
 
 #include "cpus/cpus.h"
 #include "host/wire.h"
+#include "system/utf8.h"
 
 static FILE *golden(const char *name)
 {
@@ -238,11 +239,11 @@ static void test_printable(void **state)
 {
     (void)state;
     char buffer[8];
-    wire_printable(buffer, sizeof(buffer), "t\xc3\xa4st\x01\xff");
+    utf8_printable(buffer, sizeof(buffer), "t\xc3\xa4st\x01\xff");
     assert_string_equal(buffer, "t\xc3\xa4st??");
-    wire_printable(buffer, sizeof(buffer), "123456\xc3\xa4");
+    utf8_printable(buffer, sizeof(buffer), "123456\xc3\xa4");
     assert_string_equal(buffer, "123456");
-    wire_printable(buffer, sizeof(buffer), "\xc3");
+    utf8_printable(buffer, sizeof(buffer), "\xc3");
     assert_string_equal(buffer, "?");
 }
 
