@@ -8,13 +8,13 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "programs/long_section.h"
 #include "programs/peer.h"
 #include "system/clock.h"
 #include "system/log.h"
 #include "system/utf8.h"
 
 #define IDLE_LOOK_NS UINT64_C(1000000000) /* an idle process's CPU time is read this often */
-#define REPORT_GAP_NS UINT64_C(20000000)
 
 static void read_boot_id(struct agent *agent)
 {
@@ -61,7 +61,7 @@ static void look_around(struct agent *agent, uint64_t now_ns)
 int agent_start(struct agent *agent, const struct options *options)
 {
     agent->options = options;
-    agent->uevents = agent->switcher.event = agent->clients.listener = agent->clients.epoll = -1;
+    agent->allocation.uevents = agent->allocation.switcher.event = agent->clients.listener = agent->clients.epoll = -1;
     agent->period_ns = (uint64_t)options->period_ms * UINT64_C(1000000);
     port_init(&agent->port, options->port, options->sysfs);
     int status = cpus_read(&agent->cpus, options->sysfs);
@@ -75,7 +75,7 @@ int agent_start(struct agent *agent, const struct options *options)
         return -1;
     }
     agent->totals_known = true;
-    agent->barrier = in_flight_barrier_choose();
+    agent->shares.barrier = in_flight_barrier_choose();
     read_boot_id(agent);
     agent->policy = options->policy;
     look_around(agent, monotonic_ns());
@@ -83,8 +83,8 @@ int agent_start(struct agent *agent, const struct options *options)
     if (path == NULL || clients_listen(&agent->clients, path, options->proc, options->per_user) != 0)
         return -1;
     contain_start(&agent->contain, options, agent->clients.path);
-    allocation_start(agent);
-    agent->can_switch = some_cpu_switchable(agent) || agent->parking.by_cpuset;
+    allocation_start(&agent->allocation, &agent->cpus, options);
+    agent->can_switch = some_cpu_switchable(agent) || agent->allocation.parking.by_cpuset;
     agent->period_last_ns = monotonic_ns();
     agent->period_next_ns = agent->period_last_ns + agent->period_ns;
     return 0;
@@ -93,22 +93,101 @@ int agent_start(struct agent *agent, const struct options *options)
 void agent_stop(struct agent *agent)
 {
     contain_stop(&agent->contain);
-    allocation_stop(agent);
+    allocation_stop(&agent->allocation);
     clients_close(&agent->clients);
     port_close(&agent->port);
 }
 
-uint32_t agent_cpus(const struct agent *agent)
+struct cpu_budget agent_budget(const struct agent *agent)
 {
-    return agent->options->standalone ? standalone_cpus(&agent->standalone, &agent->cpus.online)
-                                      : cpu_set_count(&agent->cpus.online);
+    const struct options *options = agent->options;
+    const struct allocation *allocation = &agent->allocation;
+    struct cpu_facts facts = {.online = cpu_set_count(&agent->cpus.online),
+                              .possible = agent->cpus.possible,
+                              .bound = UINT32_MAX,
+                              .background = agent->background.taken,
+                              .ordered = allocation->given,
+                              .ordered_cpus = allocation->order.cpus,
+                              .ordered_limit = allocation->order.limit};
+    if (options->standalone) {
+        facts.online = facts.possible = standalone_cpus(&agent->standalone, &agent->cpus.online);
+        facts.bound = standalone_bound(&agent->standalone);
+    }
+    if (options->max_threads > 0 && options->max_threads < facts.bound)
+        facts.bound = options->max_threads;
+    return cpu_budget_of(&facts);
 }
 
-uint32_t agent_bound(const struct agent *agent)
+struct shares_facts agent_shares_facts(const struct agent *agent)
 {
-    uint32_t bound = agent->options->standalone ? standalone_bound(&agent->standalone) : UINT32_MAX;
-    uint32_t most = agent->options->max_threads;
-    return most > 0 && most < bound ? most : bound;
+    const struct options *options = agent->options;
+    const struct allocation *allocation = &agent->allocation;
+    /* Without a host, nobody else asks for what equipartition does not use. */
+    bool of_use = !(options->standalone && agent->policy == SPLIT_EQUIPARTITION);
+    return (struct shares_facts){.cpus = agent_budget(agent),
+                                 .policy = agent->policy,
+                                 .chunk = agent->chunk,
+                                 .host_competes = allocation->given && allocation->order.competition,
+                                 .learning = options->learn_budget_ppm > 0 && of_use,
+                                 .settled = allocation->phase == ALLOCATION_SETTLED,
+                                 .exclusive = allocation_exclusive(allocation),
+                                 .learn_budget_ppm = options->learn_budget_ppm,
+                                 .background = agent->background.taken,
+                                 .others_demand = agent->others_demand};
+}
+
+void agent_split(struct agent *agent)
+{
+    struct shares_facts facts = agent_shares_facts(agent);
+    shares_split(&agent->shares, &agent->clients, &facts);
+    const struct cpu_set *own = agent->standalone.confined ? &agent->standalone.own : NULL;
+    contain_update(&agent->contain, &agent->clients,
+                   &(struct contain_facts){
+                       .cpus = &agent->cpus, .own = own, .budget = facts.cpus.guest, .period_ns = agent->period_ns});
+}
+
+void agent_update_demand(struct agent *agent)
+{
+    struct shares_facts facts = agent_shares_facts(agent);
+    if (shares_update_demand(&agent->shares, &agent->clients, &facts))
+        agent->report_urgent = true;
+}
+
+/* Does what has to follow a step of the allocation. */
+static void follow(struct agent *agent, unsigned follows)
+{
+    if (follows & ALLOCATION_DEMAND)
+        agent_update_demand(agent);
+    if (follows & ALLOCATION_SPLIT)
+        agent_split(agent);
+    if (follows & ALLOCATION_CONTROL) {
+        struct shares_facts facts = agent_shares_facts(agent);
+        shares_control(&agent->clients, &facts);
+    }
+    if (follows & ALLOCATION_ACKNOWLEDGE) {
+        agent->send_ack = true;
+        agent->ack_sequence = agent->allocation.order.sequence;
+        agent->ack_sections_ended = agent->allocation.sections_ended;
+    }
+    if (follows & ALLOCATION_REPORT)
+        agent->send_report = agent->report_urgent = true;
+}
+
+void agent_order(struct agent *agent, const struct wire_allocate *order, uint64_t now_ns)
+{
+    follow(agent, allocation_order(&agent->allocation, order, agent_budget(agent).guest, now_ns));
+}
+
+uint64_t agent_advance(struct agent *agent, uint64_t now_ns)
+{
+    uint64_t next_ns;
+    follow(agent, allocation_advance(&agent->allocation, &agent->clients, now_ns, &next_ns));
+    return next_ns;
+}
+
+void agent_cpus_event(struct agent *agent)
+{
+    follow(agent, allocation_cpus_event(&agent->allocation));
 }
 
 void agent_set_policy(struct agent *agent, enum split_policy policy)
@@ -117,20 +196,8 @@ void agent_set_policy(struct agent *agent, enum split_policy policy)
         return;
     agent->policy = policy;
     log_line("policy %s from now on", policy_name(policy));
-    shares_split(agent);
+    agent_split(agent);
     agent->report_urgent = true;
-}
-
-uint32_t agent_team_limit(const struct agent *agent)
-{
-    uint32_t possible = agent->options->standalone ? agent_cpus(agent) : agent->cpus.possible;
-    if (agent_bound(agent) < possible)
-        possible = agent_bound(agent);
-    if (possible > VSCAF_MAX_TEAM)
-        possible = VSCAF_MAX_TEAM;
-    if (agent->allocation.given && agent->allocation.order.limit < possible)
-        return agent->allocation.order.limit;
-    return possible;
 }
 
 /* A team that spins on fewer CPUs than it has threads collapses: so a program that was started by taskset has no more
@@ -181,7 +248,7 @@ static double look_at_client(struct agent *agent, struct client *client, double 
 {
     bool was_running = client->running;
     uint64_t seen_ns = client->seen_ns;
-    if (!measure_client(client, cpu_load_running_least(agent->clients.joined, agent_cpus(agent)), now_ns)) {
+    if (!measure_client(client, cpu_load_running_least(agent->clients.joined, agent_budget(agent).online), now_ns)) {
         background_left(&agent->background, agent_client_unmeasured(client, now_ns));
         clients_drop(&agent->clients, client);
         return 0.0;
@@ -253,7 +320,7 @@ static void measure_totals(struct agent *agent, double period_s, double joined_c
     /* A clock that jumped shows as more than there can be. */
     agent->busy_cpus = fmin(fmax(busy_cpus, joined_cpus), (double)cpu_set_count(&agent->cpus.present));
     agent->others_demand =
-        cpu_load_others_demand(&agent->others, others_cpus, others_runnable, busy_cpus, agent_cpus(agent));
+        cpu_load_others_demand(&agent->others, others_cpus, others_runnable, busy_cpus, agent_budget(agent).online);
 }
 
 /* Threads of a joined process that count as runnable now. */
@@ -275,7 +342,7 @@ void agent_period(struct agent *agent, uint64_t now_ns)
     if (agent->period_next_ns <= now_ns) /* held up: no periods are made up for */
         agent->period_next_ns = now_ns + agent->period_ns;
 
-    allocation_period(agent);
+    follow(agent, allocation_period(&agent->allocation));
     look_around(agent, now_ns);
     for (uint32_t i = 0; i < agent->clients.end; i++) {
         struct client *client = &agent->clients.slots[i];
@@ -291,120 +358,13 @@ void agent_period(struct agent *agent, uint64_t now_ns)
         /* Relaxed: a sign of life, ordered with nothing. */
         atomic_fetch_add_explicit(&client->page->agent_beat, 1, memory_order_relaxed);
     }
-    long_section_period(agent, now_ns);
+    long_section_period(&agent->clients, agent->options->proc, &agent->threads_turn, now_ns);
     for (uint32_t i = 0; i < agent->clients.end; i++)
         joined_threads += runnable_threads(&agent->clients.slots[i]);
     measure_totals(agent, period_s, joined_cpus, joined_threads);
-    if (agent->idle_periods < 2)
-        agent->idle_periods++; /* set back by any demand */
-    shares_update_demand(agent);
-    contain_period(agent);
-    shares_split(agent);
+    shares_period(&agent->shares);
+    agent_update_demand(agent);
+    contain_period(&agent->contain, &agent->clients);
+    agent_split(agent);
     agent->send_report = true;
-}
-
-/* A host that starts over knows nothing of the orders of the one before: they are carried out, not acknowledged. */
-static void start_over(struct agent *agent)
-{
-    agent->allocation.acknowledge = agent->send_ack = false;
-    agent->send_hello = agent->send_report = agent->report_urgent = true;
-    agent->report_last_ns = 0;
-}
-
-void agent_take_line(void *context, const char *line, size_t length)
-{
-    struct agent *agent = context;
-    struct wire_message message;
-    wire_parse(line, length, &message);
-    switch (message.type) {
-    case WIRE_HELLO: start_over(agent); break;
-    case WIRE_ALLOCATE: allocation_order(agent, &message.allocate, monotonic_ns()); break;
-    case WIRE_ERROR: log_line("the host says: %s", message.text); break;
-    case WIRE_OTHER_VERSION:
-        agent->send_error = agent->send_error || message.answerable;
-        agent->error_version = message.version;
-        break;
-    case WIRE_BAD:
-        if (agent->lines_bad++ == 0)
-            log_line("a line from the host is no message: %s: ignored (said once)", message.text);
-        if (wire_ends_in_hello(line, length))
-            start_over(agent);
-        break;
-    }
-}
-
-static bool report_due(const struct agent *agent, uint64_t now_ns)
-{
-    return agent->send_report && now_ns - agent->report_last_ns >= REPORT_GAP_NS;
-}
-
-bool agent_has_line(const struct agent *agent)
-{
-    return agent->send_hello || agent->send_error || agent->send_ack || report_due(agent, monotonic_ns());
-}
-
-static void describe(struct wire_process *process, const struct client *client, const struct options *options)
-{
-    static const char *const words[] = {
-        [VSCAF_MALLEABLE_FULL] = "full", [VSCAF_MALLEABLE_SHRINK] = "shrink", [VSCAF_MALLEABLE_RIGID] = "rigid"};
-    const struct learned *learned = &client->learned;
-    /* Relaxed: a figure of its own. */
-    uint32_t program = atomic_load_explicit(&client->page->program, memory_order_relaxed);
-    *process = (struct wire_process){.pid = client->pid,
-                                     .name = client->name,
-                                     .team = client->share,
-                                     .malleable = words[client_malleable(client)],
-                                     .running = client->running,
-                                     .points = learned->points,
-                                     .points_count = learned->points_count,
-                                     .override = (program & VSCAF_PROGRAM_OVERRIDE) != 0,
-                                     .long_section = client->long_section,
-                                     .contained = client->contained,
-                                     .learning = learned_anything(learned) ? learned : NULL,
-                                     .learn_budget = (double)options->learn_budget_ppm / 1e6};
-    process->decomposed = learned_decompose(learned, &process->decomposition);
-}
-
-static char *write_report(struct agent *agent)
-{
-    size_t count = 0;
-    for (uint32_t i = 0; i < agent->clients.end && count < CLIENTS_MOST; i++) {
-        const struct client *client = &agent->clients.slots[i];
-        if (client->page == NULL)
-            continue;
-        describe(&agent->report_processes[count++], client, agent->options);
-    }
-    return wire_write_report(&(struct wire_report){.sequence = agent->allocation.applied_sequence,
-                                                   .online = &agent->cpus.online,
-                                                   .demand = agent->demand,
-                                                   .busy = round(agent->busy_cpus * 1000.0) / 1000.0,
-                                                   .processes = agent->report_processes,
-                                                   .processes_count = count});
-}
-
-char *agent_next_line(void *context)
-{
-    struct agent *agent = context;
-    if (agent->send_hello) {
-        agent->send_hello = false;
-        return wire_write_hello(AGENT_NAME, agent->boot_id, &agent->cpus, agent->can_switch ? WIRE_CAN_OFFLINE : 0);
-    }
-    if (agent->send_error) {
-        char text[160];
-        agent->send_error = false;
-        snprintf(text, sizeof(text),
-                 "this agent speaks version %d, not %lld: update the guest's vscaf-agent or the host's vscaf",
-                 WIRE_VERSION, (long long)agent->error_version);
-        return wire_write_error(text);
-    }
-    if (agent->send_ack) {
-        agent->send_ack = false;
-        return wire_write_ack(agent->ack_sequence, &agent->cpus.online, agent->ack_sections_ended);
-    }
-    uint64_t now_ns = monotonic_ns();
-    if (!report_due(agent, now_ns))
-        return NULL;
-    agent->send_report = agent->report_urgent = false;
-    agent->report_last_ns = now_ns;
-    return write_report(agent);
 }

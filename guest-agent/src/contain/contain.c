@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "agent/agent.h"
 #include "contain/process_start.h"
 #include "programs/peer.h"
 #include "system/log.h"
@@ -206,27 +205,26 @@ static void resize(struct contain *contain, struct contained *contained, const s
 }
 
 /* Where contained processes may be: on the CPUs that stay. */
-static struct cpu_set usable_cpus(const struct agent *agent)
+static struct cpu_set usable_cpus(const struct contain_facts *facts)
 {
     struct cpu_set usable = {0};
     uint16_t order[CPUS_MOST];
-    const struct cpu_set *own = agent->standalone.confined ? &agent->standalone.own : NULL;
-    uint32_t budget = allocation_budget(agent), count = cpus_order(&agent->cpus, order), taken = 0;
-    if (budget == 0)
-        return agent->cpus.online; /* resting: no CPU is taken away */
-    for (uint32_t i = 0; i < count && taken < budget; i++)
-        if (cpu_set_has(&agent->cpus.online, order[i]) && (own == NULL || cpu_set_has(own, order[i]))) {
+    uint32_t count = cpus_order(facts->cpus, order), taken = 0;
+    if (facts->budget == 0)
+        return facts->cpus->online; /* resting: no CPU is taken away */
+    for (uint32_t i = 0; i < count && taken < facts->budget; i++)
+        if (cpu_set_has(&facts->cpus->online, order[i]) && (facts->own == NULL || cpu_set_has(facts->own, order[i]))) {
             cpu_set_add(&usable, order[i]);
             taken++;
         }
     return usable;
 }
 
-static bool rigid_now(const struct agent *agent, const struct client *client)
+static bool rigid_now(const struct client *client, uint64_t period_ns)
 {
     if (client_rigid(client))
         return true;
-    double looked_s = client->threads != NULL ? (double)client->threads->answers * (double)agent->period_ns / 1e9 : 0.0;
+    double looked_s = client->threads != NULL ? (double)client->threads->answers * (double)period_ns / 1e9 : 0.0;
     return client->long_section && looked_s >= LONG_SECTION_S;
 }
 
@@ -236,9 +234,9 @@ bool contain_exceeds(uint32_t share, uint32_t most, double load_cpus)
 }
 
 /* Whether it should be contained, as far as that depends on it alone. */
-static bool wants(const struct agent *agent, const struct client *client, struct contained *contained, uint32_t usable)
+static bool wants(const struct client *client, const struct contained *contained, uint64_t period_ns, uint32_t usable)
 {
-    if (client->newcomer || !rigid_now(agent, client))
+    if (client->newcomer || !rigid_now(client, period_ns))
         return false;
     if (!client->running) /* between two pieces of work: as it is */
         return contained != NULL;
@@ -252,37 +250,36 @@ static bool wants(const struct agent *agent, const struct client *client, struct
     return contained != NULL && (!rigid || contained->by_use);
 }
 
-static uint32_t count_running(const struct agent *agent)
+static uint32_t count_running(const struct clients *clients)
 {
     uint32_t running = 0;
-    for (uint32_t i = 0; i < agent->clients.end; i++)
-        running += agent->clients.slots[i].page != NULL && agent->clients.slots[i].running;
+    for (uint32_t i = 0; i < clients->end; i++)
+        running += clients->slots[i].page != NULL && clients->slots[i].running;
     return running;
 }
 
 /* Several processes want CPUs. One that pauses for a moment is not worth letting all go, and holding them again. */
-static bool compete(const struct agent *agent)
+static bool compete(const struct contain *contain, const struct clients *clients)
 {
-    if (count_running(agent) >= 2)
+    if (count_running(clients) >= 2)
         return true;
-    return agent->contain.count > 0 && agent->contain.calm_periods < CALM_PERIODS && agent->clients.joined >= 2;
+    return contain->count > 0 && contain->calm_periods < CALM_PERIODS && clients->joined >= 2;
 }
 
 /* Marks whom to contain, and on how many CPUs; takes new ones up. */
-static void choose(struct agent *agent, uint32_t usable)
+static void choose(struct contain *contain, struct clients *clients, uint64_t period_ns, uint32_t usable)
 {
-    struct contain *contain = &agent->contain;
-    bool competition = !contain->off && compete(agent);
+    bool competition = !contain->off && compete(contain, clients);
     for (uint32_t i = 0; i < contain->count; i++) {
         contain->list[i]->wanted = false;
         contain->list[i]->cpus = 0;
     }
-    for (uint32_t i = 0; competition && i < agent->clients.end; i++) {
-        struct client *client = &agent->clients.slots[i];
+    for (uint32_t i = 0; competition && i < clients->end; i++) {
+        struct client *client = &clients->slots[i];
         if (client->page == NULL || client->uncontainable)
             continue;
         struct contained *contained = client->pid > 0 ? find(contain, client->pid) : NULL;
-        if (!wants(agent, client, contained, usable) || (contained != NULL && contained->leaving))
+        if (!wants(client, contained, period_ns, usable) || (contained != NULL && contained->leaving))
             continue;
         if (client->pid <= 0) {
             if (first_time(contain, SAID_UNSEEN))
@@ -340,9 +337,8 @@ static bool is_in(const struct contained *contained)
 }
 
 /* Makes of what is what should be: releases first. */
-static void act(struct agent *agent)
+static void act(struct contain *contain, struct clients *clients)
 {
-    struct contain *contain = &agent->contain;
     bool changed = false;
     for (uint32_t i = contain->count; i-- > 0;) {
         struct contained *contained = contain->list[i];
@@ -369,33 +365,32 @@ static void act(struct agent *agent)
         }
         if (recorded && enter(contain, contained, &contained->next))
             continue;
-        for (uint32_t slot = 0; slot < agent->clients.end; slot++)
-            agent->clients.slots[slot].uncontainable |= agent->clients.slots[slot].pid == contained->pid;
+        for (uint32_t slot = 0; slot < clients->end; slot++)
+            clients->slots[slot].uncontainable |= clients->slots[slot].pid == contained->pid;
         release(contain, contained);
     }
 }
 
-static bool any_rigid(const struct agent *agent)
+static bool any_rigid(const struct clients *clients, uint64_t period_ns)
 {
-    for (uint32_t i = 0; i < agent->clients.end; i++)
-        if (agent->clients.slots[i].page != NULL && rigid_now(agent, &agent->clients.slots[i]))
+    for (uint32_t i = 0; i < clients->end; i++)
+        if (clients->slots[i].page != NULL && rigid_now(&clients->slots[i], period_ns))
             return true;
     return false;
 }
 
-void contain_update(struct agent *agent)
+void contain_update(struct contain *contain, struct clients *clients, const struct contain_facts *facts)
 {
-    struct contain *contain = &agent->contain;
-    if (contain->way == CONTAIN_NONE || (contain->count == 0 && !any_rigid(agent)))
+    if (contain->way == CONTAIN_NONE || (contain->count == 0 && !any_rigid(clients, facts->period_ns)))
         return;
-    struct cpu_set usable = usable_cpus(agent);
-    choose(agent, cpu_set_count(&usable));
+    struct cpu_set usable = usable_cpus(facts);
+    choose(contain, clients, facts->period_ns, cpu_set_count(&usable));
     if (contain->count > 0) {
-        place(contain, &agent->cpus, &usable);
-        act(agent);
+        place(contain, facts->cpus, &usable);
+        act(contain, clients);
     }
-    for (uint32_t i = 0; i < agent->clients.end; i++) {
-        struct client *client = &agent->clients.slots[i];
+    for (uint32_t i = 0; i < clients->end; i++) {
+        struct client *client = &clients->slots[i];
         const struct contained *contained =
             client->page != NULL && contain->count > 0 ? find(contain, client->pid) : NULL;
         client->contained = contained != NULL && is_in(contained) && !contained->leaving;
@@ -416,15 +411,14 @@ static void look_after_threads(struct contain *contain, struct contained *contai
         thread_masks_narrow(&contained->masks, contain->proc, contained->pid, &contained->set, false);
 }
 
-void contain_period(struct agent *agent)
+void contain_period(struct contain *contain, const struct clients *clients)
 {
-    struct contain *contain = &agent->contain;
     contain->credit += CREDIT_PER_PERIOD;
     if (contain->credit > 2 * CREDIT_PER_PERIOD)
         contain->credit = 2 * CREDIT_PER_PERIOD;
     if (contain->count == 0)
         return;
-    contain->calm_periods = count_running(agent) >= 2 ? 0 : contain->calm_periods + 1;
+    contain->calm_periods = count_running(clients) >= 2 ? 0 : contain->calm_periods + 1;
     if (contain->pause > 0) {
         contain->pause--;
         return;

@@ -11,10 +11,9 @@
 #include "contain/placement.h"
 #include "contain/thread_masks.h"
 #include "cpus/cpus.h"
+#include "programs/clients.h"
 #include "system/cgroup.h"
 #include "system/options.h"
-
-struct agent;
 
 /* One process that is contained, or of which something is still to be put back. */
 struct contained {
@@ -49,14 +48,22 @@ struct contain {
     uint32_t said;         /* what has been logged */
 };
 
+/* What containment follows from, beside the processes. */
+struct contain_facts {
+    const struct cpus *cpus;
+    const struct cpu_set *own; /* the agent's CPUs, where it may not run on all; NULL: on all */
+    uint32_t budget;           /* CPUs that this guest's processes may use now; 0: the guest rests */
+    uint64_t period_ns;
+};
+
 /* Puts right what an agent at the same socket left behind that died. */
 void contain_start(struct contain *contain, const struct options *options, const char *socket);
 
 /* Contains, adapts and releases as the shares of the moment want it. Acts only on what changed. */
-void contain_update(struct agent *agent);
+void contain_update(struct contain *contain, struct clients *clients, const struct contain_facts *facts);
 
 /* Looks after one contained process each time: threads that came, or were moved by other hands. */
-void contain_period(struct agent *agent);
+void contain_period(struct contain *contain, const struct clients *clients);
 
 /* Releases all. */
 void contain_stop(struct contain *contain);

@@ -413,6 +413,13 @@ enum vscaf_malleable client_malleable(const struct client *client)
     return malleable < VSCAF_MALLEABLE_RIGID ? (enum vscaf_malleable)malleable : VSCAF_MALLEABLE_RIGID;
 }
 
+const char *client_malleable_word(const struct client *client)
+{
+    static const char *const words[] = {
+        [VSCAF_MALLEABLE_FULL] = "full", [VSCAF_MALLEABLE_SHRINK] = "shrink", [VSCAF_MALLEABLE_RIGID] = "rigid"};
+    return words[client_malleable(client)];
+}
+
 bool client_rigid(const struct client *client)
 {
     return client_malleable(client) == VSCAF_MALLEABLE_RIGID;

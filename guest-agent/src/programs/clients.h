@@ -133,6 +133,9 @@ void clients_drop(struct clients *clients, struct client *client);
 /* What the page says of the program, as enum vscaf_malleable; anything above it is taken as rigid. */
 enum vscaf_malleable client_malleable(const struct client *client);
 
+/* The same as the host and --status are told it: "full", "shrink" or "rigid". */
+const char *client_malleable_word(const struct client *client);
+
 /* Whether it has its own number of threads, whatever the page's team size. */
 bool client_rigid(const struct client *client);
 

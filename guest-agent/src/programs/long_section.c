@@ -1,8 +1,7 @@
-/* Sections that last longer than a period, seen from outside: the page says nothing about them before they end. */
+#include "programs/long_section.h"
+
 #include <math.h>
 #include <stdlib.h>
-
-#include "agent/agent.h"
 
 bool long_section_count(struct client *client)
 {
@@ -17,14 +16,14 @@ bool long_section_count(struct client *client)
     return changed;
 }
 
-static void read_threads(struct agent *agent, struct client *client, uint64_t now_ns, uint32_t *work)
+static void read_threads(struct client *client, const char *proc, uint64_t now_ns, uint32_t *work)
 {
     if (client->threads == NULL) {
         client->threads = calloc(1, sizeof(*client->threads));
         client->wanting = 0;
     }
     if (client->threads != NULL)
-        threads_read(client->threads, agent->options->proc, client->pid, now_ns, work);
+        threads_read(client->threads, proc, client->pid, now_ns, work);
     if (client->threads != NULL && client->threads->answers > 0)
         client->wanting = client->threads->wanting;
     /* Not known thread by thread, or not yet: what the process used. A quarter of a CPU more is noise. */
@@ -34,21 +33,21 @@ static void read_threads(struct agent *agent, struct client *client, uint64_t no
         client->wanting = 1;
 }
 
-void long_section_period(struct agent *agent, uint64_t now_ns)
+void long_section_period(struct clients *clients, const char *proc, uint32_t *turn, uint64_t now_ns)
 {
-    uint32_t work = THREADS_WORK_MOST, end = agent->clients.end;
+    uint32_t work = THREADS_WORK_MOST, end = clients->end;
     if (end == 0)
         return;
-    uint32_t first = agent->threads_turn % end;
-    agent->threads_turn = first;
+    uint32_t first = *turn % end;
+    *turn = first;
     for (uint32_t i = 0; i < end; i++) {
         uint32_t at = (first + i) % end;
-        struct client *client = &agent->clients.slots[at];
+        struct client *client = &clients->slots[at];
         if (client->page == NULL || !client->long_section || !client->running)
             continue;
         bool affordable = work > 0;
-        read_threads(agent, client, now_ns, &work);
+        read_threads(client, proc, now_ns, &work);
         if (affordable && work == 0)
-            agent->threads_turn = at + 1; /* the next ones come first in the next period */
+            *turn = at + 1; /* the next ones come first in the next period */
     }
 }

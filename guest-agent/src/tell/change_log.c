@@ -31,7 +31,7 @@ static void look_at_cpus(struct change_log *changes, const struct agent *agent)
     const struct allocation *allocation = &agent->allocation;
     if (allocation->phase != ALLOCATION_SETTLED)
         return; /* under way: logged as a whole */
-    uint32_t cpus = allocation_budget(agent);
+    uint32_t cpus = agent_budget(agent).guest;
     bool rests = allocation->given && allocation->order.cpus == 0;
     bool changed =
         cpus != changes->cpus || rests != changes->rests || !cpu_set_equal(&changes->online, &agent->cpus.online);
@@ -81,23 +81,22 @@ static void look_at_clients(struct change_log *changes, const struct agent *agen
     }
 }
 
-static void tell_status(struct agent *agent)
+static void tell_status(struct change_log *changes, const struct agent *agent)
 {
-    char text[sizeof(agent->changes.notify.status)];
+    char text[sizeof(changes->notify.status)];
     uint32_t joined = agent->clients.joined;
     const char *host = "no host yet";
     if (agent->options->standalone)
         host = "no host";
     else if (port_connected(&agent->port))
         host = "host connected";
-    snprintf(text, sizeof(text), "%s; %u of %u CPUs for %u program%s", host, allocation_budget(agent),
+    snprintf(text, sizeof(text), "%s; %u of %u CPUs for %u program%s", host, agent_budget(agent).guest,
              cpu_set_count(&agent->cpus.present), joined, joined == 1 ? "" : "s");
-    notify_status(&agent->changes.notify, text);
+    notify_status(&changes->notify, text);
 }
 
-void change_log_begin(struct agent *agent)
+void change_log_begin(struct change_log *changes, const struct agent *agent)
 {
-    struct change_log *changes = &agent->changes;
     memset(changes, 0, sizeof(*changes));
     notify_start(&changes->notify);
     if (log_wants(LOG_LEVEL_DEBUG))
@@ -106,18 +105,17 @@ void change_log_begin(struct agent *agent)
     notify_send(&changes->notify, "READY=1");
 }
 
-void change_log_end(struct agent *agent)
+void change_log_end(struct change_log *changes)
 {
     log_notice("ends");
-    notify_send(&agent->changes.notify, "STOPPING=1");
-    notify_stop(&agent->changes.notify);
-    free(agent->changes.clients);
-    agent->changes.clients = NULL;
+    notify_send(&changes->notify, "STOPPING=1");
+    notify_stop(&changes->notify);
+    free(changes->clients);
+    changes->clients = NULL;
 }
 
-uint64_t change_log_turn(struct agent *agent, uint64_t now_ns)
+uint64_t change_log_turn(struct change_log *changes, const struct agent *agent, uint64_t now_ns)
 {
-    struct change_log *changes = &agent->changes;
     if (!agent->options->standalone)
         look_at_port(changes, agent);
     look_at_cpus(changes, agent);
@@ -126,7 +124,7 @@ uint64_t change_log_turn(struct agent *agent, uint64_t now_ns)
     changes->looked = true;
     if (changes->notify.fd >= 0 && now_ns >= changes->status_next_ns) {
         changes->status_next_ns = now_ns + STATUS_GAP_NS;
-        tell_status(agent);
+        tell_status(changes, agent);
     }
     log_period();
     return notify_alive(&changes->notify, now_ns);

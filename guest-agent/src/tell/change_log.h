@@ -7,10 +7,9 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "agent/agent.h"
 #include "cpus/cpus.h"
 #include "tell/notify.h"
-
-struct agent;
 
 /* One connection as it was seen last. */
 struct change_log_client {
@@ -34,14 +33,14 @@ struct change_log {
 };
 
 /* The agent serves: says so. */
-void change_log_begin(struct agent *agent);
+void change_log_begin(struct change_log *changes, const struct agent *agent);
 
 /* In each turn of the loop, after all that was due: logs what is new, tells the manager the state in a line, once a
  * second at most, and gives a sign of life; a loop that hangs does not come here. Returns when to be called again at
  * the latest. */
-uint64_t change_log_turn(struct agent *agent, uint64_t now_ns);
+uint64_t change_log_turn(struct change_log *changes, const struct agent *agent, uint64_t now_ns);
 
 /* The agent ends: says so. */
-void change_log_end(struct agent *agent);
+void change_log_end(struct change_log *changes);
 
 #endif

@@ -61,7 +61,7 @@ static double rounded(double value)
     return isfinite(value) ? round(value * 1000.0) / 1000.0 : 0.0;
 }
 
-static const char *state_of(const struct agent *agent, const struct client *client)
+static const char *state_of(const struct client *client, bool learning)
 {
     if (client->newcomer)
         return "newcomer";
@@ -69,8 +69,7 @@ static const char *state_of(const struct agent *agent, const struct client *clie
         return "idle";
     if (client->long_section)
         return "long section";
-    if (client->learned.points_count == 0 && client_malleable(client) == VSCAF_MALLEABLE_FULL &&
-        shares_learning(agent) && shares_competition(agent))
+    if (client->learned.points_count == 0 && client_malleable(client) == VSCAF_MALLEABLE_FULL && learning)
         return "learning";
     return "running";
 }
@@ -91,18 +90,15 @@ static void describe_speedup(json_t *object, const struct client *client)
         json_object_set_new(object, "weight", json_real(rounded(weight)));
 }
 
-static json_t *process(const struct agent *agent, const struct client *client)
+static json_t *process(const struct client *client, bool learning)
 {
-    static const char *const words[] = {
-        [VSCAF_MALLEABLE_FULL] = "full", [VSCAF_MALLEABLE_SHRINK] = "shrink", [VSCAF_MALLEABLE_RIGID] = "rigid"};
     /* Relaxed: a figure of its own. */
     uint32_t last = atomic_load_explicit(&client->page->team_last, memory_order_relaxed);
-    json_t *object =
-        json_pack("{s:i, s:s, s:I, s:i, s:i, s:f, s:b, s:s, s:s}", "pid", (int)client->pid, "name", client->name,
-                  "user", (json_int_t)client->user, "threads", (int)client->share, "team",
-                  (int)(last < VSCAF_MAX_TEAM ? last : VSCAF_MAX_TEAM), "cpus", rounded(client->load_cpus), "running",
-                  (int)client->running, "malleable", words[client_malleable(client)], "state",
-                  state_of(agent, client));
+    json_t *object = json_pack("{s:i, s:s, s:I, s:i, s:i, s:f, s:b, s:s, s:s}", "pid", (int)client->pid, "name",
+                               client->name, "user", (json_int_t)client->user, "threads", (int)client->share, "team",
+                               (int)(last < VSCAF_MAX_TEAM ? last : VSCAF_MAX_TEAM), "cpus", rounded(client->load_cpus),
+                               "running", (int)client->running, "malleable", client_malleable_word(client), "state",
+                               state_of(client, learning));
     if (object != NULL)
         describe_speedup(object, client);
     return object;
@@ -131,13 +127,14 @@ static json_t *totals(const struct agent *agent)
         running += client->running;
         joined_cpus += client->load_cpus;
     }
+    struct cpu_budget budget = agent_budget(agent);
     double quota = agent->options->standalone ? agent->standalone.quota : 0.0;
     return json_pack(
         "{s:i, s:s, s:s, s:s, s:s, s:{s:i, s:i, s:i, s:f, s:f, s:o}, s:i, s:i, s:i, s:i, s:i, s:o}", "v",
         STATUS_VERSION, "type", "status", "agent", AGENT_NAME, "mode",
         agent->options->standalone ? "standalone" : "guest", "policy", policy_name(agent->policy), "cpus", "online",
-        (int)cpu_set_count(&agent->cpus.online), "mine", (int)agent_cpus(agent), "handed_out",
-        (int)shares_budget(agent), "busy", rounded(agent->busy_cpus), "background",
+        (int)cpu_set_count(&agent->cpus.online), "mine", (int)budget.online, "handed_out", (int)budget.joined, "busy",
+        rounded(agent->busy_cpus), "background",
         rounded(agent->options->no_background ? fmax(agent->busy_cpus - joined_cpus, 0.0) : agent->background.cpus),
         "quota", quota > 0.0 ? json_real(rounded(quota)) : json_null(), "chunk", (int)agent->chunk, "max_threads",
         (int)agent->options->max_threads, "period_ms", (int)agent->options->period_ms, "joined", (int)joined, "running",
@@ -151,6 +148,8 @@ static bool may_see(const struct client *asker, const struct client *client)
 
 static void answer(const struct agent *agent, const struct client *asker)
 {
+    struct shares_facts facts = agent_shares_facts(agent);
+    bool learning = facts.learning && shares_competition(&agent->clients, &facts);
     json_t *packet = totals(agent), *list = json_array();
     for (uint32_t i = 0; i < agent->clients.end; i++) {
         const struct client *client = &agent->clients.slots[i];
@@ -163,17 +162,17 @@ static void answer(const struct agent *agent, const struct client *asker)
             packet = json_pack("{s:i, s:s}", "v", STATUS_VERSION, "type", "status");
             list = json_array();
         }
-        json_array_append_new(list, process(agent, client));
+        json_array_append_new(list, process(client, learning));
     }
     json_object_set_new(packet, "processes", list);
     json_object_set_new(packet, "more", json_false());
     send_packet(asker, packet);
 }
 
-void status_answer(struct agent *agent, struct client *client, uint64_t now_ns)
+void status_answer(struct status *status, struct agent *agent, struct client *client, uint64_t now_ns)
 {
     char text[100];
-    if (!allowed(&agent->status, client->user, now_ns)) {
+    if (!allowed(status, client->user, now_ns)) {
         send_packet(client, error("this user has asked too often: ask again in a second"));
     } else if (client->asked != STATUS_VERSION) {
         snprintf(text, sizeof(text), "this agent answers in version %u, not %u: use its own --status", STATUS_VERSION,

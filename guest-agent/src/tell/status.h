@@ -14,6 +14,8 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "agent/agent.h"
+
 #define STATUS_PACKET_BYTES 65536u
 #define STATUS_PACKET_PROCESSES 40u /* the longest description of one has 1,500 bytes */
 #define STATUS_USERS 32u            /* who have asked of late */
@@ -29,10 +31,7 @@ struct status {
     } users[STATUS_USERS];
 };
 
-struct agent;
-struct client;
-
 /* Answers (client->asked) and drops the connection. Never blocks: what the socket does not take is not sent. */
-void status_answer(struct agent *agent, struct client *client, uint64_t now_ns);
+void status_answer(struct status *status, struct agent *agent, struct client *client, uint64_t now_ns);
 
 #endif

@@ -107,8 +107,8 @@ static int begin(void **state)
     agent = calloc(1, sizeof(*agent));
     if (agent == NULL || agent_start(agent, &options) != 0)
         return -1;
-    switcher_close(&agent->switcher); /* CPUs are switched in place, and not by a thread */
-    agent->switcher.event = -1;
+    switcher_close(&agent->allocation.switcher); /* CPUs are switched in place, and not by a thread */
+    agent->allocation.switcher.event = -1;
     return 0;
 }
 
@@ -136,8 +136,8 @@ static struct client *join(uint32_t number)
                               .running = true};
     agent->clients.joined++;
     agent_client_joined(agent, client, now_ns);
-    shares_split(agent);
-    shares_update_demand(agent);
+    agent_split(agent);
+    agent_update_demand(agent);
     return client;
 }
 
@@ -238,7 +238,7 @@ static void test_serving_takes_its_part_of_a_cpu(void **state)
 static uint64_t settle(void)
 {
     for (int turn = 0; turn < 10000 && agent->allocation.phase != ALLOCATION_SETTLED; turn++) {
-        uint64_t next_ns = allocation_advance(agent, now_ns);
+        uint64_t next_ns = agent_advance(agent, now_ns);
         assert_int_not_equal(next_ns, UINT64_MAX);
         if (agent->allocation.phase == ALLOCATION_WAITING)
             assert_int_equal(cpu_set_count(&agent->cpus.online), CPUS);
@@ -253,7 +253,7 @@ static void order(uint32_t cpus, uint32_t deadline_ms)
     static int64_t sequence = 100;
     struct wire_allocate wanted = {
         .sequence = ++sequence, .cpus = cpus, .limit = CPUS, .competition = false, .deadline_ms = deadline_ms};
-    allocation_order(agent, &wanted, now_ns);
+    agent_order(agent, &wanted, now_ns);
 }
 
 static void test_shrink_waits_to_its_deadline_and_no_longer(void **state)
@@ -277,7 +277,7 @@ static void test_shrink_ends_with_the_section(void **state)
     uint64_t ordered_ns = now_ns;
     order(1, 300);
     while (now_ns < ordered_ns + 100 * MS_NS) {
-        uint64_t next_ns = allocation_advance(agent, now_ns);
+        uint64_t next_ns = agent_advance(agent, now_ns);
         assert_true(agent->allocation.phase == ALLOCATION_WAITING && next_ns > now_ns);
         now_ns = next_ns;
     }
@@ -290,20 +290,20 @@ static void test_parked_for_long_is_offlined(void **state)
 {
     (void)state;
     join(0);
-    agent->parking.offline_later = true;
+    agent->allocation.parking.offline_later = true;
     struct cpu_set parked = {0};
     cpu_set_add(&parked, 3);
     cpus_park(&agent->cpus, &parked);
-    agent->parked_since_ns[3] = now_ns;
-    agent->later_ns = 0;
+    agent->allocation.parked_since_ns[3] = now_ns;
+    agent->allocation.later_ns = 0;
     uint64_t due_ns = now_ns + 10 * SECOND_NS;
-    assert_int_equal(allocation_advance(agent, now_ns), due_ns);
+    assert_int_equal(agent_advance(agent, now_ns), due_ns);
     now_ns = due_ns - 1;
-    allocation_advance(agent, now_ns);
+    agent_advance(agent, now_ns);
     assert_true(cpu_set_has(&agent->cpus.powered, 3));
     now_ns = due_ns;
     for (int turn = 0; turn < 5; turn++)
-        allocation_advance(agent, now_ns);
+        agent_advance(agent, now_ns);
     assert_false(cpu_set_has(&agent->cpus.powered, 3));
     assert_true(cpu_set_has(&agent->cpus.powered, 2));
 }
@@ -318,7 +318,7 @@ static void test_held_up_makes_up_for_nothing(void **state)
     assert_int_equal(agent->clients.slots[0].page->agent_beat, beat + 1);
     assert_int_equal(agent->period_next_ns, now_ns + PERIOD_MS * MS_NS);
     assert_float_equal(agent->busy_cpus, 1.0, 0.01);
-    assert_int_equal(agent->demand, 4);
+    assert_int_equal(agent->shares.demand, 4);
     busy_ticks += 1e9; /* its clock jumped */
     periods(1, FIRST, 0.0);
     assert_float_equal(agent->busy_cpus, CPUS, 0.0);
@@ -331,17 +331,17 @@ static void test_others_are_demand_and_then_none(void **state)
 {
     (void)state;
     periods(4, NOBODY, 0.0);
-    assert_int_equal(agent->demand, 0);
+    assert_int_equal(agent->shares.demand, 0);
     periods(1, NOBODY, 1.6);
-    assert_int_equal(agent->demand, 0); /* one period is noise */
+    assert_int_equal(agent->shares.demand, 0); /* one period is noise */
     periods(1, NOBODY, 1.6);
-    assert_int_equal(agent->demand, 2);
+    assert_int_equal(agent->shares.demand, 2);
     periods(10, NOBODY, 1.2);
-    assert_int_equal(agent->demand, 1);
+    assert_int_equal(agent->shares.demand, 1);
     periods(1, NOBODY, 0.0);
-    assert_int_equal(agent->demand, 1);
+    assert_int_equal(agent->shares.demand, 1);
     periods(2, NOBODY, 0.0);
-    assert_int_equal(agent->demand, 0);
+    assert_int_equal(agent->shares.demand, 0);
 }
 
 static void test_others_keep_their_cpus(void **state)
@@ -373,12 +373,12 @@ static void test_what_others_use_is_asked_for(void **state)
     struct client *program = join(0);
     atomic_store(&program->page->told, 2);
     periods(60, FIRST, 2.0);
-    assert_int_equal(agent->demand, 4);
+    assert_int_equal(agent->shares.demand, 4);
     assert_int_equal(program->share, 2);
     order(4, 0);
     settle();
     periods(4, FIRST, 2.0);
-    assert_int_equal(agent->demand, 4);
+    assert_int_equal(agent->shares.demand, 4);
     /* A host that gives less: the others run on what they run on, the program has what they leave. */
     order(3, 0);
     settle();
