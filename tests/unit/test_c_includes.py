@@ -131,6 +131,13 @@ def test_every_exception_is_needed(part: str) -> None:
         assert shortest_cycle(inside, unit), f"{part}/src: {sorted(group)} include each other no more: {reason}"
 
 
+def test_every_source_of_the_agent_has_its_header() -> None:
+    """Else what a unit provides would be declared elsewhere, and a cycle would go unseen."""
+    src = REPOSITORY / "guest-agent" / "src"
+    without = [str(path.relative_to(src)) for path in src.rglob("*.c") if not path.with_suffix(".h").is_file()]
+    assert without == ["main.c"]
+
+
 @pytest.mark.parametrize("part", parts("src and tests are flat"))
 def test_folders_are_small(part: str) -> None:
     found = [path for below in ("src", "tests") for path in (REPOSITORY / part / below).rglob("*")]

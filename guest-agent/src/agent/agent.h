@@ -9,6 +9,7 @@
 #include "host/allocation.h"
 #include "host/port.h"
 #include "host/wire.h"
+#include "host/wire_report.h"
 #include "programs/clients.h"
 #include "programs/socket_path.h"
 #include "split/background.h"

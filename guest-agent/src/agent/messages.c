@@ -3,6 +3,7 @@
 #include <math.h>
 #include <stdio.h>
 
+#include "host/wire_report.h"
 #include "system/clock.h"
 #include "system/log.h"
 

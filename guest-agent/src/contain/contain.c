@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "contain/contain_record.h"
 #include "contain/process_start.h"
 #include "programs/peer.h"
 #include "system/log.h"
@@ -25,38 +26,6 @@ static bool first_time(struct contain *contain, uint32_t what)
     bool first = (contain->said & what) == 0;
     contain->said |= what;
     return first;
-}
-
-static struct contained *find(const struct contain *contain, pid_t pid)
-{
-    for (uint32_t i = 0; i < contain->count; i++)
-        if (contain->list[i]->pid == pid)
-            return contain->list[i];
-    return NULL;
-}
-
-struct contained *contain_add(struct contain *contain, pid_t pid)
-{
-    if (contain->count == PLACEMENT_MOST)
-        return NULL;
-    struct contained *contained = calloc(1, sizeof(*contained));
-    if (contained == NULL)
-        return NULL;
-    contained->pid = pid;
-    contain->list[contain->count++] = contained;
-    return contained;
-}
-
-static void forget(struct contain *contain, struct contained *contained)
-{
-    for (uint32_t i = 0; i < contain->count; i++)
-        if (contain->list[i] == contained) {
-            contain->list[i] = contain->list[--contain->count];
-            break;
-        }
-    thread_masks_free(&contained->masks);
-    contain_group_free(&contained->group);
-    free(contained);
 }
 
 static bool write_record(struct contain *contain)
@@ -97,7 +66,7 @@ static void release(struct contain *contain, struct contained *contained)
     if (!contained->leaving && is_there(contain, contained))
         thread_masks_restore(&contained->masks, contain->proc, contained->pid, grouped);
     if (status == 0) {
-        forget(contain, contained);
+        contained_forget(contain, contained);
         return;
     }
     if (contained->leaving && first_time(contain, SAID_LEFT))
@@ -113,7 +82,7 @@ static struct contained *prepare(struct contain *contain, const struct client *c
     if (start_ticks == 0 || client->process == PEER_NONE || !peer_lives(client->process))
         return NULL; /* they may be another one's, which has that number now */
     contain->credit -= CREDIT_OF_PROCESS;
-    struct contained *contained = contain_add(contain, client->pid);
+    struct contained *contained = contained_add(contain, client->pid);
     if (contained == NULL)
         return NULL;
     contained->start_ticks = start_ticks;
@@ -125,7 +94,7 @@ static struct contained *prepare(struct contain *contain, const struct client *c
         if (status != -ESRCH && first_time(contain, SAID_AFFINITY))
             log_line("process %d (%s): the CPUs of its threads cannot be read: %s: not contained (said once)",
                      (int)client->pid, client->name, strerror(-status));
-        forget(contain, contained);
+        contained_forget(contain, contained);
         return NULL;
     }
     if (contain->way == CONTAIN_AFFINITY || !contain->cpuset)
@@ -137,7 +106,7 @@ static struct contained *prepare(struct contain *contain, const struct client *c
                      status == -EXDEV ? "its threads are in several, or out of reach" : strerror(-status),
                      contain->way == CONTAIN_AUTO ? "contained by affinity" : "not contained");
         if (contain->way != CONTAIN_AUTO) {
-            forget(contain, contained);
+            contained_forget(contain, contained);
             return NULL;
         }
         return contained;
@@ -278,7 +247,7 @@ static void choose(struct contain *contain, struct clients *clients, uint64_t pe
         struct client *client = &clients->slots[i];
         if (client->page == NULL || client->uncontainable)
             continue;
-        struct contained *contained = client->pid > 0 ? find(contain, client->pid) : NULL;
+        struct contained *contained = client->pid > 0 ? contained_find(contain, client->pid) : NULL;
         if (!wants(client, contained, period_ns, usable) || (contained != NULL && contained->leaving))
             continue;
         if (client->pid <= 0) {
@@ -347,7 +316,7 @@ static void act(struct contain *contain, struct clients *clients)
         if (contained->wanted)
             changed = changed || !is_in(contained);
         else if (!is_in(contained))
-            forget(contain, contained); /* taken up for nothing */
+            contained_forget(contain, contained); /* taken up for nothing */
         else {
             changed = true;
             release(contain, contained);
@@ -392,7 +361,7 @@ void contain_update(struct contain *contain, struct clients *clients, const stru
     for (uint32_t i = 0; i < clients->end; i++) {
         struct client *client = &clients->slots[i];
         const struct contained *contained =
-            client->page != NULL && contain->count > 0 ? find(contain, client->pid) : NULL;
+            client->page != NULL && contain->count > 0 ? contained_find(contain, client->pid) : NULL;
         client->contained = contained != NULL && is_in(contained) && !contained->leaving;
     }
 }
@@ -445,7 +414,7 @@ void contain_stop(struct contain *contain)
     if (contain->record != NULL)
         contain_record_write(contain); /* what could not be put back stays on record */
     while (contain->count > 0)
-        forget(contain, contain->list[contain->count - 1]);
+        contained_forget(contain, contain->list[contain->count - 1]);
     free(contain->record);
     contain->record = NULL;
 }

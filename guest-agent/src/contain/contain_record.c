@@ -1,4 +1,5 @@
-/* What is to be put back should this agent be killed: a file beside its socket, read by the next one there. */
+#include "contain/contain_record.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <jansson.h>
@@ -8,8 +9,6 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-#include "contain/contain.h"
 
 #define RECORD_VERSION 1
 #define RECORD_BYTES_MOST (8u << 20)
@@ -100,7 +99,7 @@ static void take(struct contain *contain, json_t *object, bool same_tree)
         pid <= 0 || start < 0 || !mask_list(common) || !json_is_array(threads) ||
         (path != NULL && (home == NULL || !same_tree || !contain_group_path_ours(path))))
         return;
-    struct contained *contained = contain_add(contain, (pid_t)pid);
+    struct contained *contained = contained_add(contain, (pid_t)pid);
     if (contained == NULL)
         return;
     contained->start_ticks = (uint64_t)start;

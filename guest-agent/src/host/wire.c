@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "system/utf8.h"
+#include "vscaf/page.h"
 
 static void refuse(struct wire_message *message, const char *why)
 {

@@ -1,5 +1,5 @@
-/* The lines between host and agent, as wire/README.md says: parsing what the host sends, writing what the agent sends.
- * No I/O. */
+/* The lines between host and agent, as wire/README.md says: parsing what the host sends, writing what the agent
+ * sends but for reports (wire_report.h). No I/O. */
 #ifndef VSCAF_WIRE_H
 #define VSCAF_WIRE_H
 
@@ -8,7 +8,6 @@
 #include <stdint.h>
 
 #include "cpus/cpus.h"
-#include "pages/learned.h"
 
 #define WIRE_VERSION 1
 #define WIRE_LINE_BYTES 65536u /* most bytes of a line, its end included */
@@ -54,40 +53,8 @@ void wire_parse(const char *line, size_t length, struct wire_message *message);
  */
 bool wire_ends_in_hello(const char *line, size_t length);
 
-/* One process in a report. */
-struct wire_process {
-    int64_t pid;
-    const char *name; /* any bytes: what is not printable UTF-8 is replaced */
-    uint32_t team;
-    const char *malleable; /* "full", "shrink", "rigid" */
-    bool running;
-    const struct speedup_point *points;
-    size_t points_count;
-
-    /* The optional ones. */
-    bool override;                  /* VSCAF_MALLEABLE said what it is */
-    bool long_section;              /* its section lasts longer than a period */
-    bool contained;                 /* it runs on its share of the CPUs only */
-    const struct learned *learning; /* what learning costs and how it is done; NULL: nothing to say */
-    double learn_budget;            /* fraction of the process's CPU time that learning may cost */
-    bool decomposed;                /* decomposition is known */
-    struct learned_decomposition decomposition;
-};
-
-struct wire_report {
-    int64_t sequence;
-    const struct cpu_set *online;
-    uint32_t demand;
-    double busy; /* CPUs */
-    const struct wire_process *processes;
-    size_t processes_count;
-};
-
-/* Each writes a line with its end, at most WIRE_LINE_BYTES, for the caller to free(); NULL when there is no memory. A
- * report that would be longer leaves out, until it fits: learning and decomposition of processes that do not run, then
- * of all; points of those that do not run, then of all; at last the last processes. */
+/* Each writes a line with its end, at most WIRE_LINE_BYTES, for the caller to free(); NULL: there is no memory. */
 char *wire_write_hello(const char *agent, const char *boot_id, const struct cpus *cpus, unsigned capabilities);
-char *wire_write_report(const struct wire_report *report);
 char *wire_write_ack(int64_t sequence, const struct cpu_set *online, bool sections_ended);
 char *wire_write_error(const char *text);
 

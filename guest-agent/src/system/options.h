@@ -44,6 +44,7 @@ struct options {
     uint32_t per_user; /* joined processes of one user, root's and the agent's own aside */
     enum contain_way contain;
     uint32_t learn_budget_ppm; /* of a process's CPU time; 0: nothing is to be learned */
+    bool help, version;        /* print that, and end */
 };
 
 const char *policy_name(enum split_policy policy);

@@ -1,3 +1,5 @@
+#include "tell/check_ends.h"
+
 #include <dirent.h>
 #include <dlfcn.h>
 #include <errno.h>
@@ -18,7 +20,6 @@
 #include "host/port.h"
 #include "host/wire.h"
 #include "system/utf8.h"
-#include "tell/check.h"
 #include "vscaf/page.h"
 
 #define SHIM "libvscaf-gomp.so"

@@ -1,3 +1,5 @@
+#include "tell/check_system.h"
+
 #include <dirent.h>
 #include <errno.h>
 #include <limits.h>
@@ -14,7 +16,6 @@
 #include "pages/sections_in_flight.h"
 #include "programs/clients.h"
 #include "split/cpu_load.h"
-#include "tell/check.h"
 
 void check_privileges(struct check *check)
 {

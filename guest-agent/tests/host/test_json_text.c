@@ -12,6 +12,7 @@
 
 #include "host/json_text.h"
 #include "host/wire.h"
+#include "host/wire_report.h"
 
 static const char *written_real(double number)
 {

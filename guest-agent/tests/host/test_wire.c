@@ -11,6 +11,7 @@
 
 #include "cpus/cpus.h"
 #include "host/wire.h"
+#include "host/wire_report.h"
 #include "system/utf8.h"
 
 static FILE *golden(const char *name)

@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-#include "tell/check.h"
+#include "tell/check_system.h"
 
 #define RULE "SUBSYSTEM==\"cpu\", ACTION==\"add\", TEST==\"online\", ATTR{online}==\"0\", ATTR{online}=\"1\"\n"
 
