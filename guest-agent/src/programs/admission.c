@@ -17,8 +17,7 @@ static bool trusted(const struct admission *admission, account_t account)
 
 static double tokens_at(const struct admission_account *known, uint64_t now_ns)
 {
-    double passed_s = now_ns > known->last_ns ? (double)(now_ns - known->last_ns) / 1e9 : 0.0;
-    return fmin(known->tokens + passed_s * ADMISSION_RATE, ADMISSION_BURST);
+    return token_bucket_level(&known->connections, ADMISSION_BURST, ADMISSION_RATE, now_ns);
 }
 
 /* What is known of an account. One that was not seen takes the place of whoever has the most tokens: with all of them,
@@ -37,8 +36,7 @@ static struct admission_account *find(struct admission *admission, account_t acc
             most = tokens;
         }
     }
-    *place =
-        (struct admission_account){.used = true, .account = account, .last_ns = now_ns, .tokens = ADMISSION_BURST};
+    *place = (struct admission_account){.used = true, .account = account, .connections = {ADMISSION_BURST, now_ns}};
     return place;
 }
 
@@ -47,11 +45,11 @@ enum admission_pace admission_connect(struct admission *admission, account_t acc
     struct admission_account *known = find(admission, account, now_ns);
     if (trusted(admission, account))
         return ADMISSION_STEADY;
-    known->tokens = fmax(tokens_at(known, now_ns) - 1.0, -ADMISSION_BURST);
-    known->last_ns = now_ns;
-    if (known->tokens >= 0.0)
+    double left = fmax(tokens_at(known, now_ns) - 1.0, -ADMISSION_BURST);
+    known->connections = (struct token_bucket){left, now_ns};
+    if (left >= 0.0)
         return ADMISSION_STEADY;
-    return known->tokens > -ADMISSION_BURST ? ADMISSION_TOO_FAST : ADMISSION_FLOOD;
+    return left > -ADMISSION_BURST ? ADMISSION_TOO_FAST : ADMISSION_FLOOD;
 }
 
 uint64_t admission_flood_ns(void)

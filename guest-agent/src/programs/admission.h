@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "programs/account.h"
+#include "system/token_bucket.h"
 
 #define ADMISSION_RESERVED 64u         /* of all places: for accounts with fewer than ADMISSION_FEW processes */
 #define ADMISSION_FEW 8u
@@ -18,8 +19,7 @@
 struct admission_account {
     bool used;
     account_t account;
-    uint64_t last_ns; /* when `tokens` was right */
-    double tokens;    /* connections that it may still make; below 0: it was refused so often */
+    struct token_bucket connections; /* that it may still make; below 0: it was refused so often */
     bool refusal_said, full_said;
 };
 

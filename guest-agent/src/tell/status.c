@@ -18,27 +18,30 @@ static bool trusted(uid_t user)
     return user == 0 || user == geteuid();
 }
 
+static double level_of(const struct status_user *one, uint64_t now_ns)
+{
+    double times = trusted(one->user) ? STATUS_TRUSTED_TIMES : 1.0;
+    return token_bucket_level(&one->requests, STATUS_TOKENS * times, STATUS_TOKENS_PER_S * times, now_ns);
+}
+
 /* A token bucket for each user. Who has not asked of late needs none. */
 static bool allowed(struct status *status, uid_t user, uint64_t now_ns)
 {
     struct status_user *mine = NULL;
-    for (uint32_t i = 0; i < STATUS_USERS; i++) {
-        struct status_user *one = &status->users[i];
-        double times = trusted(one->user) ? 10.0 : 1.0, passed_s = (double)(now_ns - one->filled_ns) / 1e9;
-        one->tokens = fmin(one->tokens + passed_s * STATUS_TOKENS_PER_S * times, STATUS_TOKENS * times);
-        if (one->filled_ns != 0)
-            one->filled_ns = now_ns;
-        if (one->filled_ns != 0 && one->user == user)
-            mine = one;
-    }
-    for (uint32_t i = 0; i < STATUS_USERS && mine == NULL; i++)
-        if (status->users[i].filled_ns == 0 || status->users[i].tokens >= STATUS_TOKENS) {
+    for (uint32_t i = 0; i < STATUS_USERS; i++)
+        if (status->users[i].requests.then_ns != 0 && status->users[i].user == user)
             mine = &status->users[i];
-            *mine = (struct status_user){.user = user, .tokens = STATUS_TOKENS, .filled_ns = now_ns};
+    for (uint32_t i = 0; i < STATUS_USERS && mine == NULL; i++) {
+        struct status_user *one = &status->users[i];
+        if (one->requests.then_ns == 0 || level_of(one, now_ns) >= STATUS_TOKENS) {
+            *one = (struct status_user){.user = user, .requests = {STATUS_TOKENS, now_ns}};
+            mine = one;
         }
-    if (mine == NULL || mine->tokens < 1.0)
+    }
+    double level = mine != NULL ? level_of(mine, now_ns) : 0.0;
+    if (level < 1.0)
         return false;
-    mine->tokens -= 1.0;
+    mine->requests = (struct token_bucket){level - 1.0, now_ns};
     return true;
 }
 

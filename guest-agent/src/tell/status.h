@@ -15,19 +15,20 @@
 #include <sys/types.h>
 
 #include "agent/agent.h"
+#include "system/token_bucket.h"
 
 #define STATUS_PACKET_BYTES 65536u
 #define STATUS_PACKET_PROCESSES 40u /* the longest description of one has 1,500 bytes */
 #define STATUS_USERS 32u            /* who have asked of late */
 #define STATUS_TOKENS 8.0           /* a user may ask so often at once, */
-#define STATUS_TOKENS_PER_S 4.0     /* and so often for long; who may see everything, ten times as often */
+#define STATUS_TOKENS_PER_S 4.0     /* and so often for long */
+#define STATUS_TRUSTED_TIMES 10.0   /* who may see everything: so many times as often */
 
 /* Who asked how often. Begin with all bytes zero. */
 struct status {
     struct status_user {
         uid_t user;
-        double tokens;
-        uint64_t filled_ns; /* 0: free */
+        struct token_bucket requests; /* then_ns 0: the place is free */
     } users[STATUS_USERS];
 };
 
