@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "system/cgroup_lines.h"
+
 #define NAME "vscaf."
 /* Below the root there is one group for all of them: see cgroup.h. */
 #define BELOW_ROOT "vscaf.contained"

@@ -8,60 +8,17 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "system/cgroup_lines.h"
 #include "system/files.h"
 
-bool cgroup_has_word(const char *list, const char *separators, const char *word)
+/* The version of a hierarchy in which cpusets work. */
+static enum cgroup_version version_of(const struct cgroup_mount *mount)
 {
-    size_t wanted = strlen(word);
-    for (const char *at = list + strspn(list, separators); *at != '\0'; at += strspn(at, separators)) {
-        size_t length = strcspn(at, separators);
-        if (length == wanted && strncmp(at, word, length) == 0)
-            return true;
-        at += length;
-    }
-    return false;
-}
-
-void cgroup_unescape(char *text)
-{
-    char *to = text;
-    for (const char *from = text; *from != '\0'; to++) {
-        if (from[0] == '\\' && from[1] >= '0' && from[1] <= '3' && from[2] >= '0' && from[2] <= '7' && from[3] >= '0' &&
-            from[3] <= '7') {
-            *to = (char)((from[1] - '0') << 6 | (from[2] - '0') << 3 | (from[3] - '0'));
-            from += 4;
-        } else {
-            *to = *from++;
-        }
-    }
-    *to = '\0';
-}
-
-/* What one line of mountinfo says of a cpuset hierarchy:
- * "36 35 98:0 /root /mount/point rw,noatime optional... - type source super,options" */
-static enum cgroup_version examine(char *line, char point[PATH_MAX])
-{
-    char *after = strstr(line, " - "), *rest = NULL;
-    if (after == NULL)
-        return CGROUP_NONE;
-    *after = '\0';
-    const char *type = strtok_r(after + 3, " \n", &rest);
-    const char *source = strtok_r(NULL, " \n", &rest);
-    const char *options = strtok_r(NULL, " \n", &rest);
-    const char *where = strtok_r(line, " ", &rest);
-    for (int i = 0; i < 4 && where != NULL; i++)
-        where = strtok_r(NULL, " ", &rest);
-    if (type == NULL || source == NULL || options == NULL || where == NULL ||
-        snprintf(point, PATH_MAX, "%s", where) >= PATH_MAX)
-        return CGROUP_NONE;
-    cgroup_unescape(point);
-    if (strcmp(type, "cgroup") == 0)
-        return cgroup_has_word(options, ",", "cpuset") ? CGROUP_V1 : CGROUP_NONE;
-    if (strcmp(type, "cgroup2") != 0)
-        return CGROUP_NONE;
+    if (!mount->version_2)
+        return cgroup_has_word(mount->controllers, ",", "cpuset") ? CGROUP_V1 : CGROUP_NONE;
     char controllers[512];
     struct cgroup_tree tree = {.version = CGROUP_V2};
-    memcpy(tree.root, point, PATH_MAX);
+    strcpy(tree.root, mount->point);
     if (cgroup_read(&tree, "", "cgroup.controllers", controllers, sizeof(controllers)) != 0)
         return CGROUP_NONE;
     return cgroup_has_word(controllers, " ", "cpuset") ? CGROUP_V2 : CGROUP_NONE;
@@ -69,25 +26,23 @@ static enum cgroup_version examine(char *line, char point[PATH_MAX])
 
 int cgroup_find(struct cgroup_tree *tree, const char *proc)
 {
-    char path[PATH_MAX], point[PATH_MAX];
+    struct cgroup_lines lines;
+    struct cgroup_mount mount;
     tree->version = CGROUP_NONE;
     tree->root[0] = '\0';
-    if (snprintf(path, sizeof(path), "%s/self/mountinfo", proc) >= (int)sizeof(path))
-        return -ENAMETOOLONG;
-    FILE *file = fopen(path, "re");
-    if (file == NULL)
-        return -errno;
-    char *line = NULL;
-    size_t size = 0;
-    while (tree->version != CGROUP_V2 && getline(&line, &size, file) > 0) {
-        enum cgroup_version version = examine(line, point);
+    int status = cgroup_lines_open(&lines, proc, 0, "mountinfo");
+    while (tree->version != CGROUP_V2 && cgroup_lines_mount(&lines, &mount)) {
+        if (strlen(mount.point) >= sizeof(tree->root))
+            continue;
+        enum cgroup_version version = version_of(&mount);
         if (version == CGROUP_V2 || (version == CGROUP_V1 && tree->version == CGROUP_NONE)) {
             tree->version = version;
-            memcpy(tree->root, point, sizeof(point));
+            strcpy(tree->root, mount.point);
         }
     }
-    free(line);
-    fclose(file);
+    cgroup_lines_close(&lines);
+    if (status != 0)
+        return status;
     return tree->version == CGROUP_NONE ? -ENOENT : 0;
 }
 
@@ -179,36 +134,23 @@ int cgroup_move(const struct cgroup_tree *tree, const char *group, pid_t pid)
 
 int cgroup_of(const struct cgroup_tree *tree, const char *proc, pid_t pid, char *group, size_t size)
 {
-    char path[PATH_MAX];
+    struct cgroup_lines lines;
+    struct cgroup_membership membership;
     group[0] = '\0';
-    if (snprintf(path, sizeof(path), "%s/%d/cgroup", proc, (int)pid) >= (int)sizeof(path))
-        return -ENAMETOOLONG;
-    FILE *file = fopen(path, "re");
-    if (file == NULL)
-        return -errno;
-    char *line = NULL;
-    size_t room = 0;
-    int status = -ENOENT;
-    /* "0::/path" for version 2, "4:cpuset:/path" for version 1; a path may have colons. */
-    while (status == -ENOENT && getline(&line, &room, file) > 0) {
-        char *controllers = strchr(line, ':'), *where = controllers != NULL ? strchr(controllers + 1, ':') : NULL;
-        if (where == NULL)
-            continue;
-        *where++ = '\0';
-        where[strcspn(where, "\n")] = '\0';
-        bool ours = tree->version == CGROUP_V1   ? cgroup_has_word(controllers + 1, ",", "cpuset")
-                    : tree->version == CGROUP_V2 ? strncmp(line, "0:", 2) == 0 && controllers[1] == '\0'
-                                                 : false;
-        if (!ours)
-            continue;
-        if (where[0] != '/' || strncmp(where, "/..", 3) == 0)
-            status = -EXDEV;
-        else
-            status = snprintf(group, size, "%s", where + 1) < (int)size ? 0 : -ENAMETOOLONG;
-    }
+    int status = cgroup_lines_open(&lines, proc, pid, "cgroup");
+    bool found = false;
+    while (!found && cgroup_lines_membership(&lines, &membership))
+        found = membership.version_2
+                    ? tree->version == CGROUP_V2
+                    : tree->version == CGROUP_V1 && cgroup_has_word(membership.controllers, ",", "cpuset");
+    if (status == 0 && !found)
+        status = -ENOENT;
+    if (found && (membership.path[0] != '/' || strncmp(membership.path, "/..", 3) == 0))
+        status = -EXDEV;
+    else if (found && snprintf(group, size, "%s", membership.path + 1) >= (int)size)
+        status = -ENAMETOOLONG;
     if (status != 0)
         group[0] = '\0';
-    free(line);
-    fclose(file);
+    cgroup_lines_close(&lines);
     return status;
 }

@@ -19,12 +19,6 @@ struct cgroup_tree {
     char root[PATH_MAX]; /* where it is mounted */
 };
 
-/* Whether a list of words, separated by any of `separators`, has the word. */
-bool cgroup_has_word(const char *list, const char *separators, const char *word);
-
-/* Undoes what mountinfo does to blanks and backslashes: each is written as a backslash and three octal digits. */
-void cgroup_unescape(char *text);
-
 /* Looks in PROC/self/mountinfo: version 2 where its root has the cpuset controller, else version 1 with cpuset. Returns
  * 0, or -ENOENT where there is none, or -errno, with the version CGROUP_NONE. */
 int cgroup_find(struct cgroup_tree *tree, const char *proc);

@@ -1,14 +1,12 @@
 #include "system/quota.h"
 
-#include <assert.h>
 #include <inttypes.h>
 #include <limits.h>
 #include <stdbool.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
-#include "system/cgroup.h"
+#include "system/cgroup_lines.h"
 #include "system/files.h"
 
 /* One hierarchy in which a quota may be set. */
@@ -19,35 +17,21 @@ struct hierarchy {
     size_t mount_length;   /* of the mount point, at the start of `directory` */
 };
 
-static FILE *open_self(const char *proc, const char *name)
-{
-    char path[PATH_MAX];
-    return snprintf(path, sizeof(path), "%s/self/%s", proc, name) < (int)sizeof(path) ? fopen(path, "re") : NULL;
-}
-
-/* Lines of PROC/self/cgroup: ID:CONTROLLERS:PATH. */
 static void find_groups(const char *proc, struct hierarchy *first, struct hierarchy *second)
 {
-    FILE *file = open_self(proc, "cgroup");
-    char *line = NULL;
-    size_t size = 0;
-    while (file != NULL && getline(&line, &size, file) > 0) {
-        char *controllers = strchr(line, ':'), *path = controllers != NULL ? strchr(controllers + 1, ':') : NULL;
-        if (path == NULL)
-            continue;
-        *path++ = '\0';
-        path[strcspn(path, "\n")] = '\0';
+    struct cgroup_lines lines;
+    struct cgroup_membership membership;
+    cgroup_lines_open(&lines, proc, 0, "cgroup");
+    while (cgroup_lines_membership(&lines, &membership)) {
         struct hierarchy *one = NULL;
-        if (controllers[1] == '\0')
+        if (membership.version_2)
             one = second;
-        else if (cgroup_has_word(controllers + 1, ",", "cpu"))
+        else if (cgroup_has_word(membership.controllers, ",", "cpu"))
             one = first;
         if (one != NULL)
-            snprintf(one->group, sizeof(one->group), "%s", path);
+            snprintf(one->group, sizeof(one->group), "%s", membership.path);
     }
-    free(line);
-    if (file != NULL)
-        fclose(file);
+    cgroup_lines_close(&lines);
 }
 
 /* Where a mount shows the group. What lies outside of the mount is not seen: then the mount point itself is the
@@ -66,31 +50,21 @@ static void place(struct hierarchy *one, const char *root, const char *point)
         one->directory[0] = '\0';
 }
 
-/* Lines of PROC/self/mountinfo: ID PARENT MAJOR:MINOR ROOT POINT OPTIONS [TAG...] - TYPE SOURCE SUPER_OPTIONS. */
 static void find_mounts(const char *proc, struct hierarchy *first, struct hierarchy *second)
 {
-    FILE *file = open_self(proc, "mountinfo");
-    char *line = NULL;
-    size_t size = 0;
-    while (file != NULL && getline(&line, &size, file) > 0) {
-        char root[PATH_MAX], point[PATH_MAX], type[32], options[1024];
-        const char *rest = strstr(line, " - ");
-        static_assert(PATH_MAX == 4096, "the widths below");
-        if (rest == NULL || sscanf(line, "%*s %*s %*s %4095s %4095s", root, point) != 2 ||
-            sscanf(rest + 3, "%31s %*s %1023s", type, options) != 2)
-            continue;
-        struct hierarchy *one = strcmp(type, "cgroup2") == 0                            ? second
-                                : strcmp(type, "cgroup") == 0 && cgroup_has_word(options, ",", "cpu") ? first
-                                                                                        : NULL;
-        if (one == NULL || one->group[0] == '\0' || one->directory[0] != '\0')
-            continue;
-        cgroup_unescape(root);
-        cgroup_unescape(point);
-        place(one, root, point);
+    struct cgroup_lines lines;
+    struct cgroup_mount mount;
+    cgroup_lines_open(&lines, proc, 0, "mountinfo");
+    while (cgroup_lines_mount(&lines, &mount)) {
+        struct hierarchy *one = NULL;
+        if (mount.version_2)
+            one = second;
+        else if (cgroup_has_word(mount.controllers, ",", "cpu"))
+            one = first;
+        if (one != NULL && one->group[0] != '\0' && one->directory[0] == '\0')
+            place(one, mount.root, mount.point);
     }
-    free(line);
-    if (file != NULL)
-        fclose(file);
+    cgroup_lines_close(&lines);
 }
 
 static bool read_text(const char *directory, const char *name, char *text, size_t size)
