@@ -76,7 +76,7 @@ static void serve_clients(struct service *service, const struct client_ready rea
         struct client *client = &agent->clients.slots[ready[i].slot];
         if (client->fd < 0 || ready[i].events == 0) /* it was dropped in this turn */
             continue;
-        double unmeasured_s = agent_client_unmeasured(client, now_ns);
+        double unmeasured_s = measure_unmeasured(client, now_ns);
         enum clients_event event = CLIENTS_LEFT;
         if (client->poll.events == 0) /* it is not listened to, and has closed */
             clients_drop(&agent->clients, client);
@@ -85,9 +85,9 @@ static void serve_clients(struct service *service, const struct client_ready rea
         switch (event) {
         case CLIENTS_NOTHING: continue;
         case CLIENTS_ASKED: asked = true; continue;
-        case CLIENTS_JOINED: agent_client_joined(agent, client, now_ns); break;
-        case CLIENTS_CALLED: agent_client_called(client, now_ns); break;
-        case CLIENTS_LEFT: background_left(&agent->background, unmeasured_s); break;
+        case CLIENTS_JOINED: measure_joined(&agent->measure, client, agent->options->standalone, now_ns); break;
+        case CLIENTS_CALLED: measure_called(client, now_ns); break;
+        case CLIENTS_LEFT: background_left(&agent->measure.background, unmeasured_s); break;
         }
         changed = true;
     }

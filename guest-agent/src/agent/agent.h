@@ -12,9 +12,8 @@
 #include "host/wire_report.h"
 #include "programs/clients.h"
 #include "programs/socket_path.h"
-#include "split/background.h"
 #include "split/cpu_budget.h"
-#include "split/cpu_load.h"
+#include "split/measure.h"
 #include "split/shares.h"
 #include "system/options.h"
 
@@ -38,13 +37,7 @@ struct agent {
     char own_socket[VSCAF_PLACE_MOST];
 
     uint64_t period_ns, period_next_ns, period_last_ns;
-    struct cpu_load_totals totals;
-    bool totals_known, totals_failed;
-    struct cpu_load_others others;
-    struct background background;
-    double busy_cpus;
-    uint32_t others_demand;
-    uint32_t threads_turn; /* whose threads are read first in the next period */
+    struct measure measure;
 
     /* What is to be sent: the newest of each, written out only when the port takes it. */
     bool send_hello, send_error, send_ack, send_report;
@@ -84,12 +77,5 @@ void agent_update_demand(struct agent *agent);
 void agent_order(struct agent *agent, const struct wire_allocate *order, uint64_t now_ns);
 uint64_t agent_advance(struct agent *agent, uint64_t now_ns);
 void agent_cpus_event(struct agent *agent);
-
-/* A process has joined, or has called for its CPUs. Before agent_split. */
-void agent_client_joined(struct agent *agent, struct client *client, uint64_t now_ns);
-void agent_client_called(struct client *client, uint64_t now_ns);
-
-/* CPU seconds that a joined process may have used since it was measured last: of one that is gone nobody can say. */
-double agent_client_unmeasured(const struct client *client, uint64_t now_ns);
 
 #endif

@@ -81,7 +81,7 @@ static char *write_report(struct agent *agent)
     return wire_write_report(&(struct wire_report){.sequence = agent->allocation.applied_sequence,
                                                    .online = &agent->cpus.online,
                                                    .demand = agent->shares.demand,
-                                                   .busy = round(agent->busy_cpus * 1000.0) / 1000.0,
+                                                   .busy = round(agent->measure.busy_cpus * 1000.0) / 1000.0,
                                                    .processes = agent->report_processes,
                                                    .processes_count = count});
 }

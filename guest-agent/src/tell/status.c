@@ -132,16 +132,16 @@ static json_t *totals(const struct agent *agent)
     }
     struct cpu_budget budget = agent_budget(agent);
     double quota = agent->options->standalone ? agent->standalone.quota : 0.0;
-    return json_pack(
-        "{s:i, s:s, s:s, s:s, s:s, s:{s:i, s:i, s:i, s:f, s:f, s:o}, s:i, s:i, s:i, s:i, s:i, s:o}", "v",
-        STATUS_VERSION, "type", "status", "agent", AGENT_NAME, "mode",
-        agent->options->standalone ? "standalone" : "guest", "policy", policy_name(agent->policy), "cpus", "online",
-        (int)cpu_set_count(&agent->cpus.online), "mine", (int)budget.online, "handed_out", (int)budget.joined, "busy",
-        rounded(agent->busy_cpus), "background",
-        rounded(agent->options->no_background ? fmax(agent->busy_cpus - joined_cpus, 0.0) : agent->background.cpus),
-        "quota", quota > 0.0 ? json_real(rounded(quota)) : json_null(), "chunk", (int)agent->chunk, "max_threads",
-        (int)agent->options->max_threads, "period_ms", (int)agent->options->period_ms, "joined", (int)joined, "running",
-        (int)running, "host", host(agent));
+    return json_pack("{s:i, s:s, s:s, s:s, s:s, s:{s:i, s:i, s:i, s:f, s:f, s:o}, s:i, s:i, s:i, s:i, s:i, s:o}", "v",
+                     STATUS_VERSION, "type", "status", "agent", AGENT_NAME, "mode",
+                     agent->options->standalone ? "standalone" : "guest", "policy", policy_name(agent->policy), "cpus",
+                     "online", (int)cpu_set_count(&agent->cpus.online), "mine", (int)budget.online, "handed_out",
+                     (int)budget.joined, "busy", rounded(agent->measure.busy_cpus), "background",
+                     rounded(agent->options->no_background ? fmax(agent->measure.busy_cpus - joined_cpus, 0.0)
+                                                           : agent->measure.background.cpus),
+                     "quota", quota > 0.0 ? json_real(rounded(quota)) : json_null(), "chunk", (int)agent->chunk,
+                     "max_threads", (int)agent->options->max_threads, "period_ms", (int)agent->options->period_ms,
+                     "joined", (int)joined, "running", (int)running, "host", host(agent));
 }
 
 static bool may_see(const struct client *asker, const struct client *client)

@@ -135,7 +135,7 @@ static struct client *join(uint32_t number)
                               .newcomer = true,
                               .running = true};
     agent->clients.joined++;
-    agent_client_joined(agent, client, now_ns);
+    measure_joined(&agent->measure, client, agent->options->standalone, now_ns);
     agent_split(agent);
     agent_update_demand(agent);
     return client;
@@ -317,14 +317,14 @@ static void test_held_up_makes_up_for_nothing(void **state)
     pass(2 * SECOND_NS + 7 * MS_NS, FIRST, 0.0);
     assert_int_equal(agent->clients.slots[0].page->agent_beat, beat + 1);
     assert_int_equal(agent->period_next_ns, now_ns + PERIOD_MS * MS_NS);
-    assert_float_equal(agent->busy_cpus, 1.0, 0.01);
+    assert_float_equal(agent->measure.busy_cpus, 1.0, 0.01);
     assert_int_equal(agent->shares.demand, 4);
     busy_ticks += 1e9; /* its clock jumped */
     periods(1, FIRST, 0.0);
-    assert_float_equal(agent->busy_cpus, CPUS, 0.0);
+    assert_float_equal(agent->measure.busy_cpus, CPUS, 0.0);
     busy_ticks = 0.0;
     periods(2, FIRST, 0.0);
-    assert_float_equal(agent->busy_cpus, 1.0, 0.01);
+    assert_float_equal(agent->measure.busy_cpus, 1.0, 0.01);
 }
 
 static void test_others_are_demand_and_then_none(void **state)
