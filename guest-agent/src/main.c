@@ -50,7 +50,7 @@ static uint64_t do_due(struct agent *agent)
         return next_ns;
     now_ns = monotonic_ns();
     if (port_try(&agent->port, now_ns)) {
-        /* Whoever is at the other end now did not wait for this acknowledgement. */
+        /* The host that is connected now does not wait for this acknowledgement. */
         agent->allocation.acknowledge = agent->send_ack = false;
         agent->send_hello = agent->send_report = true;
     }
@@ -59,7 +59,7 @@ static uint64_t do_due(struct agent *agent)
     /* An urgent report waits for the gap since the last one at most. */
     if (agent->report_urgent)
         agent->send_report = true;
-    /* Most often the port takes it: asking poll() first would cost another turn of the loop. */
+    /* The port is nearly always ready. To poll first would cost another turn of the loop. */
     if (agent->port.out == NULL && messages_due(agent))
         port_send(&agent->port, now_ns, messages_next, agent);
     if (agent->send_report && agent->port.out == NULL && !messages_due(agent))
@@ -78,7 +78,7 @@ static void serve_clients(struct service *service, const struct client_ready rea
             continue;
         double unmeasured_s = measure_unmeasured(client, now_ns);
         enum clients_event event = CLIENTS_LEFT;
-        if (client->poll.events == 0) /* it is not listened to, and has closed */
+        if (client->poll.events == 0) /* its packets are not read, and it has closed */
             clients_drop(&agent->clients, client);
         else
             event = clients_serve(&agent->clients, client, agent_budget(agent).team_limit);
@@ -96,7 +96,7 @@ static void serve_clients(struct service *service, const struct client_ready rea
         agent_update_demand(agent);
         agent->report_urgent = true;
     }
-    /* Not before: whoever has joined or left in this turn would be half in the answer. */
+    /* Not earlier: the answer has to have the shares after all joins and leaves of this turn. */
     for (uint32_t i = 0; asked && i < agent->clients.end; i++)
         if (agent->clients.slots[i].fd >= 0 && agent->clients.slots[i].asked != 0)
             status_answer(&service->status, agent, &agent->clients.slots[i], now_ns);

@@ -38,7 +38,7 @@ static bool some_cpu_switchable(const struct agent *agent)
 }
 
 /* What the machine is like, which may change. */
-static void look_around(struct agent *agent, uint64_t now_ns)
+static void read_machine(struct agent *agent, uint64_t now_ns)
 {
     if (!agent->options->standalone) {
         agent->chunk = agent->options->chunk > 0 ? agent->options->chunk : 1;
@@ -72,7 +72,7 @@ int agent_start(struct agent *agent, const struct options *options)
     agent->shares.barrier = in_flight_barrier_choose();
     read_boot_id(agent);
     agent->policy = options->policy;
-    look_around(agent, monotonic_ns());
+    read_machine(agent, monotonic_ns());
     const char *path = socket_path_to_listen(options->socket, agent->own_socket);
     if (path == NULL || clients_listen(&agent->clients, path, options->proc, options->per_user) != 0)
         return -1;
@@ -209,7 +209,7 @@ void agent_period(struct agent *agent, uint64_t now_ns)
         agent->period_next_ns = now_ns + agent->period_ns;
 
     follow(agent, allocation_period(&agent->allocation));
-    look_around(agent, now_ns);
+    read_machine(agent, now_ns);
     measure_period(&agent->measure, &agent->clients,
                    &(struct measure_facts){.options = agent->options,
                                            .own = own_cpus(agent),

@@ -1,5 +1,6 @@
-/* The agent's whole state, and the parts that act on it. One thread, one loop (main.c); what may block is done off the
- * loop (switcher.h). */
+/* The agent's whole state, and the one conductor of its parts: it collects the facts that a part needs, and does what
+ * follows from a part's step. One thread runs one loop (main.c). What may block is done by another thread (switcher.h).
+ */
 #ifndef VSCAF_AGENT_H
 #define VSCAF_AGENT_H
 
@@ -50,7 +51,7 @@ struct agent {
     struct wire_process report_processes[CLIENTS_MOST];
 };
 
-/* All bytes of it are zero before. Most of its memory is never touched, so it takes no space. */
+/* Begin with all bytes zero. Returns 0, or -1 after saying why on stderr. */
 int agent_start(struct agent *agent, const struct options *options);
 void agent_stop(struct agent *agent);
 

@@ -10,14 +10,15 @@
 #include "programs/peer.h"
 #include "system/log.h"
 
-/* Taking a process up costs time for each of its threads, and a program may change its mind in every period: so many
- * threads may be taken up in a period, saved for two; a process with more makes the next ones wait. */
+/* Containing a process costs time for each of its threads, and a program may change in every period. So there is a
+ * budget of threads for each period. What is left of it may be used in the next period. A process with more threads
+ * than that makes the next ones wait. */
 #define CREDIT_PER_PERIOD 128
 #define CREDIT_OF_PROCESS 8 /* costs as much as so many threads */
 #define LONG_SECTION_S 1.0     /* a section that lasts longer is worth a move */
-#define CALM_PERIODS 2u        /* in a row, in which but one process ran: then nobody competes */
-#define NOISE_CPUS 0.25        /* more CPUs than its share that a process is not held for */
-#define THREADS_PER_PERIOD 64u /* looked after in the mean */
+#define CALM_PERIODS 2u        /* in a row with one running process: then nobody competes */
+#define NOISE_CPUS 0.25        /* above its share: no reason to contain a process */
+#define THREADS_PER_PERIOD 64u /* checked on average */
 
 enum { SAID_UNSEEN = 1, SAID_CPUSET = 2, SAID_AFFINITY = 4, SAID_RECORD = 8, SAID_LEFT = 16 };
 
@@ -75,7 +76,7 @@ static void release(struct contain *contain, struct contained *contained)
     contained->leaving = true;
 }
 
-/* Takes down how a process is found; changes nothing. NULL: it cannot be contained. */
+/* Records the present state of a process, and changes nothing. NULL: it cannot be contained. */
 static struct contained *prepare(struct contain *contain, const struct client *client)
 {
     uint64_t start_ticks = process_start_ticks(contain->proc, client->pid);
@@ -215,7 +216,8 @@ static bool wants(const struct client *client, const struct contained *contained
     uint32_t most = rigid ? client_most(client, VSCAF_MAX_TEAM) : client->wanting;
     if (contain_exceeds(client->share, most, client->load_cpus))
         return true;
-    /* What it is held to shows in what it uses: that is no reason to let it go. What it says is one. */
+    /* A contained process uses no more than its share because it is contained. That is no reason to release it. A
+     * smaller number of threads on its page is one. */
     return contained != NULL && (!rigid || contained->by_use);
 }
 
@@ -227,7 +229,8 @@ static uint32_t count_running(const struct clients *clients)
     return running;
 }
 
-/* Several processes want CPUs. One that pauses for a moment is not worth letting all go, and holding them again. */
+/* Several processes want CPUs. When one pauses for a moment, it is not worth releasing all and containing them again.
+ */
 static bool compete(const struct contain *contain, const struct clients *clients)
 {
     if (count_running(clients) >= 2)
@@ -236,7 +239,7 @@ static bool compete(const struct contain *contain, const struct clients *clients
 }
 
 /* Marks whom to contain, and on how many CPUs; takes new ones up. */
-static void choose(struct contain *contain, struct clients *clients, uint64_t period_ns, uint32_t usable)
+static void choose_processes(struct contain *contain, struct clients *clients, uint64_t period_ns, uint32_t usable)
 {
     bool competition = !contain->off && compete(contain, clients);
     for (uint32_t i = 0; i < contain->count; i++) {
@@ -273,8 +276,8 @@ static void choose(struct contain *contain, struct clients *clients, uint64_t pe
     }
 }
 
-/* Gives the wanted ones their CPUs; who would have all that it may use anyway is not wanted any more. */
-static void place(struct contain *contain, const struct cpus *cpus, const struct cpu_set *usable)
+/* Chooses the CPUs of the wanted ones. One that would get all the CPUs that it may use is not wanted any more. */
+static void choose_cpus(struct contain *contain, const struct cpus *cpus, const struct cpu_set *usable)
 {
     uint16_t core[CPUS_MOST];
     for (uint32_t cpu = 0; cpu < CPUS_MOST; cpu++) /* where it is not known, each is one by itself */
@@ -305,7 +308,7 @@ static bool is_in(const struct contained *contained)
     return cpu_set_count(&contained->set) > 0;
 }
 
-/* Makes of what is what should be: releases first. */
+/* Changes what differs from what is wanted: releases first. */
 static void act(struct contain *contain, struct clients *clients)
 {
     bool changed = false;
@@ -316,7 +319,7 @@ static void act(struct contain *contain, struct clients *clients)
         if (contained->wanted)
             changed = changed || !is_in(contained);
         else if (!is_in(contained))
-            contained_forget(contain, contained); /* taken up for nothing */
+            contained_forget(contain, contained); /* it was never contained */
         else {
             changed = true;
             release(contain, contained);
@@ -353,9 +356,9 @@ void contain_update(struct contain *contain, struct clients *clients, const stru
     if (contain->way == CONTAIN_NONE || (contain->count == 0 && !any_rigid(clients, facts->period_ns)))
         return;
     struct cpu_set usable = usable_cpus(facts);
-    choose(contain, clients, facts->period_ns, cpu_set_count(&usable));
+    choose_processes(contain, clients, facts->period_ns, cpu_set_count(&usable));
     if (contain->count > 0) {
-        place(contain, facts->cpus, &usable);
+        choose_cpus(contain, facts->cpus, &usable);
         act(contain, clients);
     }
     for (uint32_t i = 0; i < clients->end; i++) {
@@ -366,7 +369,7 @@ void contain_update(struct contain *contain, struct clients *clients, const stru
     }
 }
 
-/* Threads that came with a mask of their own, or gave themselves one. In a group the kernel sees to them. */
+/* Narrows threads that have set a mask of their own since. In a group the kernel does that. */
 static void look_after_threads(struct contain *contain, struct contained *contained)
 {
     struct cpu_set where;
@@ -400,7 +403,7 @@ void contain_period(struct contain *contain, const struct clients *clients)
     } else if (contained->group.path == NULL) {
         look_after_threads(contain, contained);
     } else if (!contain_group_holds(&contain->tree, contain->proc, contained->pid, &contained->group)) {
-        /* Moved by other hands: from there it is contained anew. */
+        /* Somebody else has moved it: it is contained again from there. */
         release(contain, contained);
         if (contain->count == 0)
             write_record(contain);

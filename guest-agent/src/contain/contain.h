@@ -1,4 +1,4 @@
-/* Rigid processes on no more CPUs than their share, as long as others want the rest: SCAF's way with them (thesis
+/* Keeps rigid processes on as many CPUs as their share, while other processes want the rest, as SCAF does (thesis
  * section 5.3). Malleable processes are left to the guest's scheduler. */
 #ifndef VSCAF_CONTAIN_H
 #define VSCAF_CONTAIN_H
@@ -20,13 +20,13 @@ struct contain_facts {
     uint64_t period_ns;
 };
 
-/* Puts right what an agent at the same socket left behind that died. */
+/* Puts back what an agent that died at the same socket had changed. */
 void contain_start(struct contain *contain, const struct options *options, const char *socket);
 
-/* Contains, adapts and releases as the shares of the moment want it. Acts only on what changed. */
+/* Contains, resizes and releases processes, by their shares of now. Acts only on what changed. */
 void contain_update(struct contain *contain, struct clients *clients, const struct contain_facts *facts);
 
-/* Looks after one contained process each time: threads that came, or were moved by other hands. */
+/* Checks one contained process each time: whether it has new threads, and whether somebody else has moved it. */
 void contain_period(struct contain *contain, const struct clients *clients);
 
 /* Releases all. */

@@ -1,7 +1,7 @@
-/* A control group of its own for one process, below the group that it is in, so that it loses nothing that it has.
+/* A control group for one contained process. It lies below the group of the process, so that all other limits stay.
  *
- * In version 2 the group is a threaded one: memory and all else stay with the group that the process was in, only its
- * CPUs are bounded. In version 1 cpusets are a hierarchy by themselves. */
+ * In version 2 it is a threaded group: it bounds CPUs only, and memory stays with the group above. In version 1 cpusets
+ * are a hierarchy of their own. */
 #ifndef VSCAF_CONTAIN_GROUP_H
 #define VSCAF_CONTAIN_GROUP_H
 
@@ -32,7 +32,7 @@ int contain_group_enter(const struct cgroup_tree *tree, const struct contain_gro
 int contain_group_resize(const struct cgroup_tree *tree, const struct contain_group *group, pid_t pid,
                          const struct cpu_set *set);
 
-/* Moves whoever is in the group back home, and removes it. Returns 0, or -errno: -EBUSY while somebody is in it.
+/* Moves all processes of the group back home, and removes it. Returns 0, or -errno: -EBUSY while it is not empty.
  * `last`: no other process of that home is contained. */
 int contain_group_leave(const struct cgroup_tree *tree, const struct contain_group *group, bool last);
 

@@ -1,4 +1,4 @@
-/* The way from the CPUs as they are to the number that is wanted, one step at a time. Pure. */
+/* The next step from the CPUs as they are to the number that is wanted. Pure: no I/O. */
 #ifndef VSCAF_CPU_PLAN_H
 #define VSCAF_CPU_PLAN_H
 
@@ -23,8 +23,8 @@ struct cpu_way {
     bool through_parked;
 };
 
-/* The next step: CPUs that are missing come first, those that are only parked before those that are offline; then what
- * is too much leaves, the last in cpus_order() first. CPU 0 always stays. */
+/* The next step. First missing CPUs are added: parked ones before offline ones. Then surplus CPUs are removed: the last
+ * one of cpus_order() first. CPU 0 always stays. */
 struct cpu_step cpu_plan_next(const struct cpus *cpus, const struct cpu_way *way);
 
 /* The last CPU, in that order, that is parked, not yet offline, and in `of`; false where there is none. */

@@ -1,5 +1,5 @@
-/* Keeping work off surplus CPUs without offlining them: in a cgroup v2 tree, a partition that owns these CPUs and holds
- * no process takes them out of the cpusets of everybody else, with two writes, whatever groups there are. */
+/* Keeps work off surplus CPUs without offlining them. In a cgroup v2 tree, a partition that owns these CPUs and holds
+ * no process takes them out of all other cpusets. That needs two writes, whatever groups there are. */
 #ifndef VSCAF_PARKING_H
 #define VSCAF_PARKING_H
 
@@ -12,16 +12,16 @@
 
 #define PARKING_GROUP "vscaf.parked"
 #define PARKING_RETRY_NS UINT64_C(60000000000)
-/* Parked for longer, a CPU is offlined, too. A pair of programs that take turns changes its shares every few seconds;
- * an offline and an online for each turn cost more than a CPU that is parked does. */
+/* A CPU that is parked for longer is offlined, too. Programs that take turns change their shares every few seconds. To
+ * offline and online a CPU for each turn costs more than to leave it parked. */
 #define PARKING_LONG_NS UINT64_C(10000000000)
 
 struct parking {
-    bool by_cpuset;          /* the way for routine; else CPUs are offlined at once */
+    bool by_cpuset;          /* surplus CPUs are parked; else they are offlined at once */
     bool offline_later;      /* by_cpuset: a CPU that has been parked for long is offlined, too */
     bool used;               /* CPUs have been parked since this agent started, or before it */
-    uint64_t failed_ns;      /* when the kernel would not have it; 0: it would. Until some time later not again */
-    char words[200];         /* what was said of that last */
+    uint64_t failed_ns;      /* when the kernel refused; 0: it did not. It is tried again PARKING_RETRY_NS later */
+    char words[200];         /* the reason that was logged last */
     struct cgroup_tree tree; /* version CGROUP_V2, or nothing of this can be used */
 };
 
@@ -35,25 +35,25 @@ struct parking_order {
     struct cpu_set left;    /* the answer, on failure: what is parked nevertheless */
 };
 
-/* Chooses the way. Takes over what an agent before this one has left parked: *parked, or gives it back where this one
- * parks nothing by cpuset. */
+/* Chooses between parking and offlining. *parked: the CPUs that an earlier agent left parked. Where this one does not
+ * park, they are given back. */
 void parking_start(struct parking *parking, const struct options *options, struct cpu_set *parked);
 
-/* Gives up the partition: nothing may stay parked that nobody is there to bring back. Takes as long as the kernel. */
+/* Gives up the partition, because nobody would give its CPUs back later. Blocks for as long as the kernel takes. */
 void parking_give_up(struct parking *parking);
 
 /* Changes the partition and checks what came of it. Takes as long as the kernel takes. Returns 0, or -errno with words,
  * and the partition given up. */
 int parking_carry_out(struct parking_order *order);
 
-/* Whether the partition still has its CPUs: a cpuset.cpus that somebody writes elsewhere can cost it them. Else `words`
- * has the kernel's own. */
+/* Whether the partition still has its CPUs. It can lose them when somebody writes a cpuset.cpus elsewhere. Then `words`
+ * has the reason that the kernel gives. */
 bool parking_holds(const struct parking *parking, char *words, size_t size);
 
 /* Whether surplus CPUs are to be parked by cpuset now. */
 bool parking_usable(const struct parking *parking, uint64_t now_ns);
 
-/* Says why it failed, unless it said that before. */
+/* Logs why it failed, unless the reason is the same as before. */
 void parking_failed(struct parking *parking, const char *words, uint64_t now_ns);
 
 #endif

@@ -1,7 +1,7 @@
-/* Orders to the kernel that may take long, off the loop: one CPU on- or offline takes 50 to 330 ms, a change of
- * partition 20 to 70 ms, and under a loaded hypervisor both can take seconds. The agent stays one thread that owns all
- * state: an order is copied to a thread that makes these few system calls, touches nothing else, and ends. A thread and
- * not a process, since it needs no second copy of the agent and can outlive nothing. */
+/* Slow system calls, outside of the loop. To switch one CPU takes 50 to 330 ms, to change a partition 20 to 70 ms;
+ * under a loaded hypervisor both can take seconds. One thread of the agent owns all state. An order is copied to a
+ * second thread, which makes these few system calls, touches nothing else, and ends. It is a thread and not a process,
+ * because it needs no second copy of the agent and ends with it. */
 #ifndef VSCAF_SWITCHER_H
 #define VSCAF_SWITCHER_H
 

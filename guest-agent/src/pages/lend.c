@@ -4,17 +4,17 @@
 
 #define NUMBER_MASK (UINT32_MAX >> VSCAF_CONTROL_CALL_SHIFT)
 
-enum lend_word lend_hear(struct lend *lend, const void *packet, size_t length)
+enum lend_packet lend_take_packet(struct lend *lend, const void *packet, size_t length)
 {
     struct vscaf_call call;
     if (length != sizeof(call))
-        return LEND_GIBBERISH;
+        return LEND_NO_CALL;
     memcpy(&call, packet, sizeof(call));
     if (call.magic != VSCAF_CALL_MAGIC)
-        return LEND_GIBBERISH;
+        return LEND_NO_CALL;
     if (!lend->asked || call.number != lend->number) {
         lend->noise += lend->noise < UINT32_MAX;
-        return LEND_NOISE;
+        return LEND_NOT_ASKED;
     }
     lend->asked = false;
     lend->called = true;

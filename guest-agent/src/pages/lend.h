@@ -1,5 +1,5 @@
-/* A process that is idle lends its CPUs to the others, and calls when it wants them back (VSCAF_CONTROL_CALL, page.h).
- * No I/O and no clock. */
+/* An idle process lends its CPUs to the others. It sends a packet, a call, when it wants them back (VSCAF_CONTROL_CALL,
+ * page.h). No I/O and no clock. */
 #ifndef VSCAF_LEND_H
 #define VSCAF_LEND_H
 
@@ -28,14 +28,14 @@ struct lend {
     uint32_t noise;    /* packets in this period that answered nothing */
 };
 
-enum lend_word {
-    LEND_GIBBERISH, /* no call at all */
-    LEND_NOISE,     /* a call that nobody asked for */
-    LEND_CALLED,    /* it runs: its CPUs are to be given back */
+enum lend_packet {
+    LEND_NO_CALL,   /* another packet */
+    LEND_NOT_ASKED, /* a call that was not asked for */
+    LEND_CALLED,    /* it runs: give its CPUs back */
 };
 
 /* Takes a packet that came from a joined process. */
-enum lend_word lend_hear(struct lend *lend, const void *packet, size_t length);
+enum lend_packet lend_take_packet(struct lend *lend, const void *packet, size_t length);
 
 /* Whether its socket is left alone until the next period. */
 bool lend_muted(const struct lend *lend);

@@ -74,7 +74,7 @@ static bool leave_to_child(int fd)
     return child > 0;
 }
 
-void attached_fds_close(struct attached_fds *unasked, int fd)
+void attached_fds_close(struct attached_fds *unclosed, int fd)
 {
     /* Each packet now comes with credentials: that tells an empty one from the end of file. */
     union {
@@ -91,14 +91,14 @@ void attached_fds_close(struct attached_fds *unasked, int fd)
         if (head != HEAD_CLEAN || recv(fd, &byte, sizeof(byte), MSG_DONTWAIT) < 0)
             break;
     }
-    if (head != HEAD_ATTACHED || unasked->count == ATTACHED_FDS_MOST)
+    if (head != HEAD_ATTACHED || unclosed->count == ATTACHED_FDS_MOST)
         close(fd);
     else if (!leave_to_child(fd))
-        unasked->kept[unasked->count++] = fd;
+        unclosed->kept[unclosed->count++] = fd;
 }
 
-void attached_fds_retry(struct attached_fds *unasked)
+void attached_fds_retry(struct attached_fds *unclosed)
 {
-    while (unasked->count > 0 && leave_to_child(unasked->kept[unasked->count - 1]))
-        unasked->count--;
+    while (unclosed->count > 0 && leave_to_child(unclosed->kept[unclosed->count - 1]))
+        unclosed->count--;
 }

@@ -126,8 +126,8 @@ static void answer(int fd, enum vscaf_join_status status, int page_fd)
     (void)sent;
 }
 
-/* A place for a connection that has said nothing yet. Where all are taken, somebody else's who holds most goes. */
-static struct client *joining_place(struct clients *clients, account_t account)
+/* A slot for a connection that has said nothing yet. Where none is free, the account that holds the most loses one. */
+static struct client *joining_slot(struct clients *clients, account_t account)
 {
     struct client *free_slot = NULL, *joining[CLIENTS_JOINING_MOST + 1];
     account_t accounts[CLIENTS_JOINING_MOST + 1];
@@ -171,8 +171,8 @@ static void refuse(struct clients *clients, int fd, const struct peer *peer, acc
     attached_fds_close(&clients->unclosed, fd);
 }
 
-/* Nobody can be let in: they wait at the listener, not to be polled for at once. */
-static void close_door(struct clients *clients, int error, uint64_t now_ns)
+/* Nobody can be accepted now: connections wait at the listener, which is not polled for a while. */
+static void pause_accepting(struct clients *clients, int error, uint64_t now_ns)
 {
     if (!clients->complained)
         log_line("socket %s: a program cannot join: %s (said once)", clients->path, strerror(error));
@@ -192,7 +192,7 @@ static void take(struct clients *clients, int fd, uint64_t now_ns)
     struct peer peer;
     int status = peer_of(fd, clients->proc, &peer);
     if (status != 0 && status != -ESRCH) {
-        close_door(clients, -status, now_ns);
+        pause_accepting(clients, -status, now_ns);
         attached_fds_close(&clients->unclosed, fd);
         return;
     }
@@ -201,7 +201,7 @@ static void take(struct clients *clients, int fd, uint64_t now_ns)
     enum admission_pace pace = admission_connect(&clients->admission, account, now_ns);
     if (pace != ADMISSION_STEADY)
         refuse(clients, fd, &peer, account, pace == ADMISSION_FLOOD, now_ns);
-    else if (status != 0 || (place = joining_place(clients, account)) == NULL)
+    else if (status != 0 || (place = joining_slot(clients, account)) == NULL)
         attached_fds_close(&clients->unclosed,
                            fd); /* the program, if there is one, runs on as if there were no agent */
     if (place == NULL) {
@@ -236,7 +236,7 @@ void clients_accept(struct clients *clients, uint64_t now_ns)
             continue;
         if (errno == EAGAIN)
             return;
-        close_door(clients, errno, now_ns);
+        pause_accepting(clients, errno, now_ns);
         return;
     }
 }
@@ -325,9 +325,9 @@ enum clients_event clients_serve(struct clients *clients, struct client *client,
     bool joined = client->page != NULL;
     /* A joined process may call; anything else that it says ends it, as does its end of file. */
     if (joined && got > 0 && got <= (ssize_t)sizeof(join)) {
-        enum lend_word word = lend_hear(&client->lend, &join, (size_t)got);
-        if (word != LEND_GIBBERISH)
-            return word == LEND_CALLED ? CLIENTS_CALLED : CLIENTS_NOTHING;
+        enum lend_packet packet = lend_take_packet(&client->lend, &join, (size_t)got);
+        if (packet != LEND_NO_CALL)
+            return packet == LEND_CALLED ? CLIENTS_CALLED : CLIENTS_NOTHING;
     }
     if (joined || got <= 0) {
         clients_drop(clients, client);

@@ -17,14 +17,16 @@
 #include "system/options.h"
 #include "vscaf/page.h"
 
-#define CLIENTS_JOINING_MOST 32u /* connections that have not yet said what they are */
+#define CLIENTS_JOINING_MOST 32u /* connections that have sent nothing yet */
 #define CLIENTS_SLOTS (CLIENTS_MOST + CLIENTS_JOINING_MOST)
-#define CLIENTS_SILENCE_NS UINT64_C(1000000000) /* a connection that says nothing for this long is dropped */
+#define CLIENTS_SILENCE_NS UINT64_C(1000000000)           /* a connection that sends nothing for this long is dropped */
 #define CLIENTS_ACCEPTED_MOST (CLIENTS_JOINING_MOST / 2u) /* in one turn of the loop */
-#define CLIENTS_UNCLOSED_MOST 64u /* with more that cannot be closed yet (attached_fds.h) nobody is let in */
-/* Each one's connection and process, those that cannot be closed yet, and what the agent has open beside. */
+#define CLIENTS_UNCLOSED_MOST                                                                                          \
+    64u /* with more connections that cannot be closed yet (attached_fds.h), none is accepted */
+/* For each client its connection and its process; connections that cannot be closed yet; what else the agent has open.
+ */
 #define CLIENTS_DESCRIPTORS (2u * CLIENTS_SLOTS + CLIENTS_UNCLOSED_MOST + CLIENTS_ACCEPTED_MOST + 64u)
-/* Serving clients takes at most this part of one CPU in the long run, and so much at once: then nobody is let in. */
+/* Serving clients takes at most this part of one CPU over time, and this much at once. Above that none is accepted. */
 #define CLIENTS_WORK_PERCENT 20
 #define CLIENTS_WORK_BURST_NS INT64_C(50000000)
 
@@ -33,43 +35,43 @@ struct client {
     int fd; /* -1: free slot */
     pid_t pid;
     uid_t user;
-    int process; /* the one that has that number (peer.h) */
-    account_t account; /* whose it is, for all limits */
+    int process;       /* a descriptor of it, or PEER_NONE (peer.h) */
+    account_t account; /* the limits count by it */
     uint64_t connected_ns;
     char name[32];
 
-    uint32_t asked; /* for the status, in this version of the question (status.h) */
+    uint32_t asked; /* the version of its status request; 0: it sent none (status_request.h) */
     struct client_poll poll;
 
     struct vscaf_page *page;
     struct learned learned;
     struct in_flight in_flight;
 
-    bool newcomer;        /* joined or called since the last period: counts as running until it was measured */
+    bool newcomer; /* joined or called since the last period: it counts as running until it is measured */
     bool running; /* used more than 5% of one CPU over the last period (cpu_load_running_least), or is a newcomer */
-    double load_cpus;     /* CPUs used when it was looked at last: over one period, or, idle, over some */
-    uint64_t seen_cpu_ns; /* CPU time then */
+    double load_cpus;     /* CPUs that it used before the last look: over one period, or over several while idle */
+    uint64_t seen_cpu_ns; /* its CPU time at the last look */
     struct in_flight_counts seen;
 
     bool long_section;       /* the same sections have been in flight for a whole period: rigid meanwhile */
-    struct threads *threads; /* long_section: who runs in them; NULL where there is no memory */
+    struct threads *threads; /* long_section: its threads; NULL: there is no memory */
     uint32_t wanting;        /* long_section: threads that run or would run, at least 1 */
 
     uint32_t share; /* CPUs it is to use; 0: not yet decided */
 
-    uint32_t confines; /* stand-alone: CPUs that somebody has confined it to; 0: to none */
+    uint32_t confines; /* stand-alone: how many CPUs it may run on (taskset); 0: on all */
 
     /* Lending (lend.h, shares.c). */
     struct lend lend;
     uint64_t joined_ns;
     uint64_t seen_ns;     /* when its CPU time was read last */
-    uint32_t prospect;    /* idle: what it would get if it ran, too */
-    uint64_t prospect_of; /* a hash of all that follows from */
+    uint32_t prospect;    /* idle: its share if it ran, too */
+    uint64_t prospect_of; /* a hash of what `prospect` follows from */
     uint32_t split_share[2]; /* by split_cpus, of the last splits without and with competition */
 
     /* contain.c */
     bool contained;     /* it runs on its share of the CPUs only */
-    bool uncontainable; /* that was tried in vain, or is out of reach */
+    bool uncontainable; /* containing it has failed, or it is out of reach */
 };
 
 struct clients {
@@ -77,7 +79,7 @@ struct clients {
     int listener;     /* -1: none */
     int epoll;        /* of the connections; -1: none (client_poll.h) */
     uint32_t joined;
-    bool complained; /* that there is no room */
+    bool complained; /* it was logged that there is no room */
 
     /* Limits. */
     const char *proc;
@@ -86,11 +88,11 @@ struct clients {
     bool rights_refused; /* the kernel refuses descriptors that clients attach */
     struct attached_fds unclosed;
     uint64_t unclosed_next_ns; /* when those are tried again */
-    int64_t work_ns;     /* CPU time left for serving clients, when work_then_ns was now */
+    int64_t work_ns;           /* CPU time that was left for serving clients at work_then_ns */
     uint64_t work_then_ns;
-    uint64_t listen_ns; /* nobody is let in before */
+    uint64_t listen_ns; /* no connection is accepted before this time */
 
-    uint32_t end; /* of the slots that are looked at: those from here on are free, and were perhaps never touched */
+    uint32_t end; /* of the slots in use: those from here on are free */
     struct client slots[CLIENTS_SLOTS];
 };
 
@@ -101,10 +103,10 @@ int clients_listen(struct clients *clients, const char *path, const char *proc, 
 /* Drops every connection and removes the socket. Pages keep their last team size. */
 void clients_close(struct clients *clients);
 
-/* What to poll for new connections; -1: nobody is let in just now. */
+/* The file to poll for new connections; -1: none is accepted now. */
 int clients_listener(const struct clients *clients, uint64_t now_ns);
 
-/* Accepts what waits at the listener, a bounded number; the rest comes with the next poll. */
+/* Accepts a bounded number of the connections that wait. The others are accepted after the next poll. */
 void clients_accept(struct clients *clients, uint64_t now_ns);
 
 /* Serving clients took so much CPU time. */
@@ -116,31 +118,30 @@ enum clients_event {
     CLIENTS_JOINED,
     CLIENTS_CALLED,
     CLIENTS_LEFT,
-    CLIENTS_ASKED, /* for the status: whoever gets this answers and drops the connection */
+    CLIENTS_ASKED, /* it asked for the status: the caller answers and drops the connection */
 };
 
-/* Serves a connection that poll() has something for. A joined one has its page filled with team_limit and team size 1.
- */
+/* Serves a connection that is ready. The page of a program that joins has `team_limit` and team size 1. */
 enum clients_event clients_serve(struct clients *clients, struct client *client, uint32_t team_limit);
 
-/* Drops connections that have said nothing for CLIENTS_SILENCE_NS, and lets barred users in again. Returns when to be
- * called next, or UINT64_MAX. */
+/* Drops connections that have sent nothing for CLIENTS_SILENCE_NS. Users whose bar has ended may connect again. Returns
+ * when to be called next, or UINT64_MAX. */
 uint64_t clients_drop_silent(struct clients *clients, uint64_t now_ns);
 
-/* Closes the connection and frees what it held. A page that the process still has is empty from now on. */
+/* Closes the connection and frees what belongs to it. If the process still has the page, the page is empty now. */
 void clients_drop(struct clients *clients, struct client *client);
 
 /* What the page says of the program, as enum vscaf_malleable; anything above it is taken as rigid. */
 enum vscaf_malleable client_malleable(const struct client *client);
 
-/* The same as the host and --status are told it: "full", "shrink" or "rigid". */
+/* The same as a word, for the host and for --status: "full", "shrink" or "rigid". */
 const char *client_malleable_word(const struct client *client);
 
 /* Whether it has its own number of threads, whatever the page's team size. */
 bool client_rigid(const struct client *client);
 
-/* The most threads that a section of it could use, at most `limit`, at least 1: what its rules allow and what it was
- * told, or, rigid, what it last used. */
+/* The most threads that one of its sections could use, from 1 to `limit`. A rigid process: as many as its last section
+ * had. Any other: what its rules allow and what the program asked for. */
 uint32_t client_most(const struct client *client, uint32_t limit);
 
 #endif

@@ -10,6 +10,6 @@ struct attached_fds;
 int join_socket_open(const char *path);
 
 /* Closes it, with what waits there, and removes it. */
-void join_socket_close(struct attached_fds *unasked, int listener, const char *path);
+void join_socket_close(struct attached_fds *unclosed, int listener, const char *path);
 
 #endif

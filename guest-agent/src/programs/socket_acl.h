@@ -1,5 +1,5 @@
-/* Users who may not connect to the join socket for a while. An access control list on the socket does it, so that the
- * kernel refuses them: a refusal by the agent would cost it as much as the flood that it refuses. */
+/* Users who may not connect to the join socket for a while. An access control list on the socket makes the kernel
+ * refuse them. If the agent refused them itself, it would pay for the flood. */
 #ifndef VSCAF_SOCKET_ACL_H
 #define VSCAF_SOCKET_ACL_H
 

@@ -12,9 +12,9 @@
 
 #define IDLE_LOOK_NS UINT64_C(1000000000) /* an idle process's CPU time is read this often */
 
-/* A team that spins on fewer CPUs than it has threads collapses: so a program that was started by taskset has no more
- * threads than CPUs. With a host, cpusets are the agent's own doing, and so may be the mask of one in a long section;
- * and of a bound program's threads the first may run on one CPU, whatever there is for the others. */
+/* A team that spins on fewer CPUs than it has threads collapses. So a program that was started by taskset gets no more
+ * threads than CPUs. Three masks say nothing: with a host the agent itself may have set it; so it may in a long
+ * section; and the first thread of a bound program may run on one CPU only, whatever the others have. */
 static void look_at_affinity(struct client *client, bool standalone)
 {
     /* Relaxed: a figure of its own. */
@@ -30,7 +30,7 @@ static bool measure_client(struct client *client, double running_cpus, uint64_t 
     uint64_t cpu_ns = client->seen_cpu_ns;
     int status = cpu_load_process_ns(client->pid, &cpu_ns);
     if ((status == -ESRCH && client->pid > 0) || !peer_lives(client->process))
-        return false; /* its socket is held open by somebody else, a forked child for one */
+        return false; /* somebody else, such as a forked child, holds its socket open */
     client->load_cpus = 0.0;
     if (cpu_ns > client->seen_cpu_ns && now_ns > client->seen_ns)
         client->load_cpus = (double)(cpu_ns - client->seen_cpu_ns) / (double)(now_ns - client->seen_ns);
@@ -69,11 +69,11 @@ static double look_at_client(struct measure *measure, struct clients *clients, s
     look_at_affinity(client, facts->options->standalone);
     double looked_s = (double)(now_ns - seen_ns) / 1e9;
     learned_period(&client->learned, client->page, looked_s, client->running);
-    /* It computed unseen for some periods, and passed for background. */
+    /* It computed for some periods without a look, and was counted as background. */
     if (client->running && !was_running && looked_s > period_s)
         background_forget(&measure->background, client->load_cpus * (looked_s - period_s));
     double used_s = client->load_cpus * fmin(looked_s, period_s);
-    /* One that no CPU time is known of is believed to use what it may. */
+    /* A process whose CPU time is not known counts as using its share. */
     if (!client->running || client->pid > 0)
         return used_s;
     return fmax(used_s, (double)client->share * fmin(looked_s, period_s));
@@ -124,7 +124,7 @@ static void measure_totals(struct measure *measure, const struct measure_facts *
             others_runnable = totals.runnable - joined_threads - 1;
         measure->totals = totals;
     }
-    /* What those used that had joined and are gone is no load of others. */
+    /* What programs used that had joined and have left is no load of others. */
     double others_cpus = fmax(busy_cpus - joined_cpus - measure->background.left_s / period_s, 0.0);
     if (measure->totals_known && status == 0 && !facts->options->no_background)
         background_period(&measure->background, period_s, busy_cpus * period_s, joined_cpus * period_s);

@@ -34,8 +34,8 @@ static uint32_t most_now(const struct client *client, uint32_t limit, bool compe
     return client->wanting < limit ? client->wanting : limit;
 }
 
-/* Unknown until it has run for a while: a newcomer has an equal share, whatever its first estimates say. Unknown of
- * all, so equal for all, in equipartition. A page may claim anything: it is believed up to perfect scaling. */
+/* 0: unknown. The weight of a newcomer is unknown, so it has an equal share, whatever its first estimates say. In
+ * equipartition all weights are unknown. A page may claim anything: it is believed up to perfect scaling. */
 static double weight_of(const struct client *client, const struct shares_facts *facts, uint64_t now_ns)
 {
     if (facts->policy == SPLIT_EQUIPARTITION || now_ns - client->joined_ns < NEWCOMER_NS)
@@ -110,9 +110,9 @@ static uint64_t mix_part(uint64_t hash, const struct split_part *part)
     return mix(mix(hash, weight), part->most);
 }
 
-/* What each idle process would get if it alone ran, too: its next section begins with that, while the others use all.
- * Reckoned anew only where something has changed that it follows from. */
-static void look_ahead(struct clients *clients, const struct shares_facts *facts, uint64_t now_ns)
+/* What each idle process would get if it ran, too, and no other idle one did. Its next section begins with that, while
+ * the others use all CPUs. Computed again only when something that it follows from has changed. */
+static void compute_prospects(struct clients *clients, const struct shares_facts *facts, uint64_t now_ns)
 {
     struct split_part parts[CLIENTS_MOST], with[CLIENTS_MOST];
     struct client *members[CLIENTS_MOST];
@@ -163,7 +163,7 @@ void shares_control(struct clients *clients, const struct shares_facts *facts)
 }
 
 /* After smaller team sizes were stored: which sections may still use the old ones. */
-static void see_who_saw_it(struct clients *clients, enum in_flight_barrier barrier)
+static void note_sections_in_flight(struct clients *clients, enum in_flight_barrier barrier)
 {
     bool barrier_ran = in_flight_barrier_run(barrier);
     uint64_t now_ns = monotonic_ns();
@@ -181,13 +181,13 @@ void shares_split(struct shares *shares, struct clients *clients, const struct s
     uint64_t now_ns = monotonic_ns();
     shares_control(clients, facts);
     split(shares, clients, facts, false, now_ns);
-    look_ahead(clients, facts, now_ns);
+    compute_prospects(clients, facts, now_ns);
     for (uint32_t i = 0; i < clients->end; i++) {
         next[i] = clients->slots[i].share;
         any_long = any_long || (runs(&clients->slots[i]) && clients->slots[i].long_section);
     }
-    /* What long sections leave over goes to the others meanwhile. The page of such a process has the team size for its
-     * next section nevertheless: else one badly balanced section would make every later one small. */
+    /* The others get what long sections do not use. The page of a process in a long section still has the team size for
+     * its next section: otherwise one badly balanced section would make every later one small. */
     if (competition && any_long)
         split(shares, clients, facts, true, now_ns);
     for (uint32_t i = 0; i < clients->end; i++) {
@@ -195,13 +195,13 @@ void shares_split(struct shares *shares, struct clients *clients, const struct s
         if (client->page == NULL)
             continue;
         uint32_t team_size = client->long_section ? next[i] : client->share;
-        /* One that will not call begins with what takes from nobody. */
+        /* A process that will not call begins with 1, which takes from nobody. */
         if (!client->running)
             team_size = client->lend.asked ? client->prospect : 1;
         shrunk |= in_flight_set_team(&client->in_flight, client->page, client_rigid(client) ? 0 : team_size);
     }
     if (shrunk)
-        see_who_saw_it(clients, shares->barrier);
+        note_sections_in_flight(clients, shares->barrier);
 }
 
 void shares_period(struct shares *shares)
@@ -218,7 +218,7 @@ bool shares_update_demand(struct shares *shares, const struct clients *clients, 
     for (uint32_t i = 0; i < clients->end; i++)
         if (runs(&clients->slots[i]))
             demand += most_now(&clients->slots[i], limit, competition);
-    /* What is taken from the joined is asked for; where none of them runs, nothing is. */
+    /* CPUs that the background takes from the joined programs are asked for, unless no joined program runs. */
     bool asked_for = demand > 0 && facts->background > facts->others_demand;
     demand += asked_for ? facts->background : facts->others_demand;
     if (demand > limit)

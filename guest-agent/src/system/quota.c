@@ -36,7 +36,7 @@ static void find_groups(const char *proc, struct hierarchy *first, struct hierar
 
 /* Where a mount shows the group. What lies outside of the mount is not seen: then the mount point itself is the
  * innermost group that can be read. */
-static void place(struct hierarchy *one, const char *root, const char *point)
+static void find_directory(struct hierarchy *one, const char *root, const char *point)
 {
     const char *below = "";
     size_t length = strcmp(root, "/") == 0 ? 0 : strlen(root);
@@ -62,7 +62,7 @@ static void find_mounts(const char *proc, struct hierarchy *first, struct hierar
         else if (cgroup_has_word(mount.controllers, ",", "cpu"))
             one = first;
         if (one != NULL && one->group[0] != '\0' && one->directory[0] == '\0')
-            place(one, mount.root, mount.point);
+            find_directory(one, mount.root, mount.point);
     }
     cgroup_lines_close(&lines);
 }

@@ -1,4 +1,4 @@
-/* What the agent tells whoever asks at its socket: `vscaf-agent --status`.
+/* The agent's answer to `vscaf-agent --status`.
  *
  * The asker connects to the join socket (SOCK_SEQPACKET) and sends one struct status_request instead of a join. It gets
  * packets of JSON text, at most STATUS_PACKET_BYTES each and each an object with "v" and "type": either one of type

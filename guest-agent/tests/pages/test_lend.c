@@ -9,9 +9,9 @@
 
 #define PERIOD_NS UINT64_C(250000000)
 
-static enum lend_word call(struct lend *lend, uint32_t number)
+static enum lend_packet call(struct lend *lend, uint32_t number)
 {
-    return lend_hear(lend, &(struct vscaf_call){VSCAF_CALL_MAGIC, number}, sizeof(struct vscaf_call));
+    return lend_take_packet(lend, &(struct vscaf_call){VSCAF_CALL_MAGIC, number}, sizeof(struct vscaf_call));
 }
 
 static void test_asks_while_idle(void **state)
@@ -34,12 +34,12 @@ static void test_takes_one_call_for_each_setting(void **state)
 {
     (void)state;
     struct lend lend = {0};
-    assert_int_equal(call(&lend, 0), LEND_NOISE);
+    assert_int_equal(call(&lend, 0), LEND_NOT_ASKED);
     lend_measured(&lend, false, 0);
-    assert_int_equal(call(&lend, 2), LEND_NOISE);
+    assert_int_equal(call(&lend, 2), LEND_NOT_ASKED);
     assert_int_equal(call(&lend, 1), LEND_CALLED);
     assert_int_equal(lend_control(&lend), 0);
-    assert_int_equal(call(&lend, 1), LEND_NOISE);
+    assert_int_equal(call(&lend, 1), LEND_NOT_ASKED);
     assert_true(lend_muted(&lend));
     lend_period(&lend);
     assert_false(lend_muted(&lend));
@@ -51,10 +51,10 @@ static void test_anything_else_is_gibberish(void **state)
     struct lend lend = {0};
     struct vscaf_call packet = {VSCAF_CALL_MAGIC, 1};
     lend_measured(&lend, false, 0);
-    assert_int_equal(lend_hear(&lend, &packet, sizeof(packet) - 1), LEND_GIBBERISH);
-    assert_int_equal(lend_hear(&lend, &packet, sizeof(packet) + 1), LEND_GIBBERISH);
+    assert_int_equal(lend_take_packet(&lend, &packet, sizeof(packet) - 1), LEND_NO_CALL);
+    assert_int_equal(lend_take_packet(&lend, &packet, sizeof(packet) + 1), LEND_NO_CALL);
     packet.magic++;
-    assert_int_equal(lend_hear(&lend, &packet, sizeof(packet)), LEND_GIBBERISH);
+    assert_int_equal(lend_take_packet(&lend, &packet, sizeof(packet)), LEND_NO_CALL);
     assert_true(lend.asked);
 }
 
