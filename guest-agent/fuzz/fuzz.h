@@ -6,8 +6,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "agent.h"
-#include "peer.h"
+#include "agent/agent.h"
+#include "agent/messages.h"
+#include "programs/peer.h"
 
 extern int fuzz_words; /* stderr as it was; the agent's own log goes nowhere (-close_fd_mask=2) */
 

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "fuzz.h"
-#include "lines.h"
+#include "host/line_buffer.h"
 
 #define STREAM_MOST 200000u
 
@@ -62,7 +62,7 @@ static uint64_t count_too_long(void)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    static struct lines lines;
+    static struct line_buffer lines;
     struct bytes bytes = {data, size};
     size_t cuts = take_number(&bytes, 1), count;
     struct bytes sizes = {0};
@@ -73,14 +73,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     expected_at = 0;
     for (size_t done = 0; done < stream_length;) {
         size_t room;
-        char *place = lines_room(&lines, &room);
+        char *place = line_buffer_room(&lines, &room);
         MUST(room > 0 && place + room == lines.bytes + sizeof(lines.bytes));
         size_t piece = sizes.left > 0 ? take_number(&sizes, 2) : room;
         piece = piece == 0 ? 1 : piece;
         piece = piece < room ? piece : room;
         piece = piece < stream_length - done ? piece : stream_length - done;
         memcpy(place, stream + done, piece);
-        lines_take(&lines, piece, take, NULL);
+        line_buffer_take(&lines, piece, take, NULL);
         done += piece;
     }
     size_t start, length;

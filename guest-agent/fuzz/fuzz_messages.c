@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "fuzz.h"
+#include "system/clock.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -22,7 +23,7 @@ static void happen(struct agent *agent, int what, uint8_t number)
     switch (what) {
     case 1:
         passed_ns += number * UINT64_C(10000000);
-        allocation_advance(agent, now_ns());
+        agent_advance(agent, now_ns());
         break;
     case 2: agent_period(agent, now_ns()); break;
     case 3:
@@ -56,7 +57,7 @@ static void take_line(struct agent *agent, const char *line, size_t length)
     if (message.type == WIRE_ALLOCATE)
         MUST(message.allocate.sequence >= 0 && message.allocate.cpus <= CPUS_MOST && message.allocate.limit >= 1 &&
              message.allocate.limit <= CPUS_MOST && message.allocate.deadline_ms <= 3600000);
-    agent_take_line(agent, line, length);
+    messages_take(agent, line, length);
 }
 
 static void settle(struct agent *agent)

@@ -139,7 +139,7 @@ static void step(struct agent *agent, struct bytes *bytes, uint64_t *now_ns, boo
         order.limit = 1 + (uint32_t)take_number(bytes, 1);
         order.deadline_ms = (uint32_t)take_number(bytes, 1);
         order.competition = take_number(bytes, 1) & 1;
-        allocation_order(agent, &order, *now_ns);
+        agent_order(agent, &order, *now_ns);
         break;
     }
     case 4: write_schedstat(bytes); break;
@@ -149,7 +149,7 @@ static void step(struct agent *agent, struct bytes *bytes, uint64_t *now_ns, boo
         write_file("proc/stat", text, length);
         *stat_written = true;
         break;
-    case 6: allocation_advance(agent, *now_ns); break;
+    case 6: agent_advance(agent, *now_ns); break;
     case 7: write_estimate(page_of(agent, bytes), bytes); break;
     default: write_decomposition(page_of(agent, bytes), bytes); break;
     }
@@ -159,7 +159,7 @@ static void settle(struct agent *agent, uint64_t *now_ns)
 {
     for (uint32_t i = 0; i < 3 * FUZZ_CPUS + 10 && agent->allocation.phase != ALLOCATION_SETTLED; i++) {
         *now_ns += UINT64_C(300000000);
-        allocation_advance(agent, *now_ns);
+        agent_advance(agent, *now_ns);
     }
 }
 

@@ -107,7 +107,7 @@ int check_lines(struct agent *agent)
     char *line;
     int count = 0;
     agent->report_last_ns = 0; /* a report is due, if there is any */
-    while ((line = agent_next_line(agent)) != NULL) {
+    while ((line = messages_next(agent)) != NULL) {
         size_t length = strlen(line);
         MUST(length > 0 && length <= WIRE_LINE_BYTES && strchr(line, '\n') == line + length - 1);
         json_t *message = json_loadb(line, length, JSON_REJECT_DUPLICATES, NULL);

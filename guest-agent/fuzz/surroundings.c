@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "fuzz.h"
+#include "system/clock.h"
 
 int LLVMFuzzerInitialize(int *argc, char ***argv);
 
@@ -104,13 +105,14 @@ static void let_go(void)
 struct agent *agent_anew(uint32_t clients)
 {
     let_go();
-    agent->options = &options;
+    agent->options = agent->allocation.options = &options;
+    agent->allocation.cpus = &agent->cpus;
     agent->period_ns = (uint64_t)options.period_ms * UINT64_C(1000000);
     agent->can_switch = true;
-    agent->barrier = FLIGHT_BARRIER_NONE;
+    agent->shares.barrier = IN_FLIGHT_BARRIER_NONE;
     snprintf(agent->boot_id, sizeof(agent->boot_id), "fuzz");
     port_init(&agent->port, "none", "sys");
-    agent->clients.listener = agent->clients.watch = agent->uevents = agent->switcher.event = -1;
+    agent->clients.listener = agent->clients.epoll = agent->allocation.uevents = agent->allocation.switcher.event = -1;
     agent->contain.way = CONTAIN_NONE; /* of this machine nothing is touched */
     agent->chunk = 1;
     for (uint32_t i = 0; i < clients && i < FUZZ_CLIENTS_MOST; i++) {
@@ -130,14 +132,14 @@ struct agent *agent_anew(uint32_t clients)
     MUST(cpus_read(&agent->cpus, options.sysfs) == 0);
     agent->period_last_ns = monotonic_ns();
     agent->period_next_ns = agent->period_last_ns + agent->period_ns;
-    share_split(agent); /* as main.c does when somebody has joined */
-    share_update_demand(agent);
+    agent_split(agent); /* as main.c does when somebody has joined */
+    agent_update_demand(agent);
     return agent;
 }
 
 void check_agent(const struct agent *checked)
 {
-    uint32_t sum = 0, running = 0, limit = agent_team_limit(checked);
+    uint32_t sum = 0, running = 0, limit = agent_budget(checked).team_limit;
     for (uint32_t i = 0; i < checked->clients.end; i++) {
         const struct client *client = &checked->clients.slots[i];
         if (client->page == NULL)
@@ -149,8 +151,8 @@ void check_agent(const struct agent *checked)
         sum += client->share;
         running++;
     }
-    uint32_t budget = allocation_budget(checked);
+    uint32_t budget = agent_budget(checked).guest;
     MUST(sum <= (budget > running ? budget : running));
-    MUST(checked->demand <= limit);
+    MUST(checked->shares.demand <= limit);
     MUST(cpu_set_has(&checked->cpus.online, 0));
 }

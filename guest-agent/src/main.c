@@ -8,12 +8,26 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "agent.h"
-#include "check.h"
-#include "log.h"
-#include "resident.h"
-#include "status_show.h"
-#include "uevents.h"
+#include "agent/agent.h"
+#include "agent/messages.h"
+#include "cpus/uevents.h"
+#include "split/background.h"
+#include "system/clock.h"
+#include "system/log.h"
+#include "system/resident.h"
+#include "tell/change_log.h"
+#include "tell/check.h"
+#include "tell/status.h"
+#include "tell/status_show.h"
+
+/* Everything that the loop serves. */
+struct service {
+    struct agent agent;
+    struct status status;
+    struct change_log changes;
+    int signals;
+    bool stop;
+};
 
 enum { POLL_SIGNAL, POLL_LISTENER, POLL_PORT, POLL_SWITCHER, POLL_UEVENTS, POLL_CLIENTS, POLL_COUNT };
 
@@ -24,13 +38,6 @@ static uint64_t earlier(uint64_t a, uint64_t b)
     return a < b ? a : b;
 }
 
-static uint64_t thread_cpu_ns(void)
-{
-    struct timespec time;
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
-    return (uint64_t)time.tv_sec * UINT64_C(1000000000) + (uint64_t)time.tv_nsec;
-}
-
 /* Does what is due; returns when to come back at the latest (0: at once). */
 static uint64_t do_due(struct agent *agent)
 {
@@ -38,12 +45,12 @@ static uint64_t do_due(struct agent *agent)
     if (now_ns >= agent->period_next_ns)
         agent_period(agent, now_ns);
     next_ns = earlier(agent->period_next_ns, clients_drop_silent(&agent->clients, now_ns));
-    next_ns = earlier(next_ns, allocation_advance(agent, now_ns));
+    next_ns = earlier(next_ns, agent_advance(agent, now_ns));
     if (agent->options->standalone)
         return next_ns;
     now_ns = monotonic_ns();
     if (port_try(&agent->port, now_ns)) {
-        /* Whoever is at the other end now did not wait for this acknowledgement. */
+        /* The host that is connected now does not wait for this acknowledgement. */
         agent->allocation.acknowledge = agent->send_ack = false;
         agent->send_hello = agent->send_report = true;
     }
@@ -52,112 +59,111 @@ static uint64_t do_due(struct agent *agent)
     /* An urgent report waits for the gap since the last one at most. */
     if (agent->report_urgent)
         agent->send_report = true;
-    /* Most often the port takes it: asking poll() first would cost another turn of the loop. */
-    if (agent->port.out == NULL && agent_has_line(agent))
-        port_send(&agent->port, now_ns, agent_next_line, agent);
-    if (agent->send_report && agent->port.out == NULL && !agent_has_line(agent))
+    /* The port is nearly always ready. To poll first would cost another turn of the loop. */
+    if (agent->port.out == NULL && messages_due(agent))
+        port_send(&agent->port, now_ns, messages_next, agent);
+    if (agent->send_report && agent->port.out == NULL && !messages_due(agent))
         next_ns = earlier(next_ns, now_ns + UINT64_C(5000000));
     return next_ns;
 }
 
-static void serve_clients(struct agent *agent, const struct pollfd *polls, const uint32_t *slots, nfds_t count)
+static void serve_clients(struct service *service, const struct client_ready ready[], size_t count)
 {
+    struct agent *agent = &service->agent;
     bool changed = false, asked = false;
     uint64_t now_ns = monotonic_ns();
-    for (nfds_t i = 0; i < count; i++) {
-        struct client *client = &agent->clients.slots[slots[i]];
-        if (polls[i].revents == 0 || client->fd != polls[i].fd)
+    for (size_t i = 0; i < count; i++) {
+        struct client *client = &agent->clients.slots[ready[i].slot];
+        if (client->fd < 0 || ready[i].events == 0) /* it was dropped in this turn */
             continue;
-        double unmeasured_s = agent_client_unmeasured(client, now_ns);
+        double unmeasured_s = measure_unmeasured(client, now_ns);
         enum clients_event event = CLIENTS_LEFT;
-        if (polls[i].events == 0) /* it is not listened to, and has closed */
+        if (client->poll.events == 0) /* its packets are not read, and it has closed */
             clients_drop(&agent->clients, client);
         else
-            event = clients_serve(&agent->clients, client, agent_team_limit(agent));
+            event = clients_serve(&agent->clients, client, agent_budget(agent).team_limit);
         switch (event) {
         case CLIENTS_NOTHING: continue;
         case CLIENTS_ASKED: asked = true; continue;
-        case CLIENTS_JOINED: agent_client_joined(agent, client, now_ns); break;
-        case CLIENTS_CALLED: agent_client_called(client, now_ns); break;
-        case CLIENTS_LEFT: background_left(&agent->background, unmeasured_s); break;
+        case CLIENTS_JOINED: measure_joined(&agent->measure, client, agent->options->standalone, now_ns); break;
+        case CLIENTS_CALLED: measure_called(client, now_ns); break;
+        case CLIENTS_LEFT: background_left(&agent->measure.background, unmeasured_s); break;
         }
         changed = true;
     }
     if (changed) {
-        share_split(agent);
-        share_update_demand(agent);
+        agent_split(agent);
+        agent_update_demand(agent);
         agent->report_urgent = true;
     }
-    /* Not before: whoever has joined or left in this turn would be half in the answer. */
+    /* Not earlier: the answer has to have the shares after all joins and leaves of this turn. */
     for (uint32_t i = 0; asked && i < agent->clients.end; i++)
         if (agent->clients.slots[i].fd >= 0 && agent->clients.slots[i].asked != 0)
-            status_answer(agent, &agent->clients.slots[i], now_ns);
+            status_answer(&service->status, agent, &agent->clients.slots[i], now_ns);
 }
 
-/* As scafd: SIGUSR1 for equipartition, SIGUSR2 for the largest sum of speedups. True: to end. */
-static bool take_signals(struct agent *agent, int signals)
+/* As scafd: SIGUSR1 for equipartition, SIGUSR2 for the largest sum of speedups. All others end the agent. */
+static void take_signals(struct service *service)
 {
     struct signalfd_siginfo signal;
-    bool stop = false;
-    while (read(signals, &signal, sizeof(signal)) == (ssize_t)sizeof(signal)) {
+    while (read(service->signals, &signal, sizeof(signal)) == (ssize_t)sizeof(signal)) {
         if (signal.ssi_signo == SIGUSR1)
-            agent_set_policy(agent, SPLIT_EQUIPARTITION);
+            agent_set_policy(&service->agent, SPLIT_EQUIPARTITION);
         else if (signal.ssi_signo == SIGUSR2)
-            agent_set_policy(agent, SPLIT_MAX_SPEEDUP);
+            agent_set_policy(&service->agent, SPLIT_MAX_SPEEDUP);
         else
-            stop = true;
+            service->stop = true;
     }
-    return stop;
 }
 
-static void turn(struct agent *agent, int signals, bool *stop)
+static void turn(struct service *service)
 {
-    struct pollfd polls[POLL_COUNT], ready_polls[SERVED_MOST];
-    uint32_t ready_slots[SERVED_MOST];
+    struct agent *agent = &service->agent;
+    struct pollfd polls[POLL_COUNT];
+    struct client_ready ready_clients[SERVED_MOST];
     uint64_t next_ns = do_due(agent), now_ns = monotonic_ns();
-    next_ns = earlier(next_ns, events_turn(agent, now_ns));
+    next_ns = earlier(next_ns, change_log_turn(&service->changes, agent, now_ns));
     uint64_t wait_ns = next_ns > now_ns ? next_ns - now_ns : 0;
 
-    polls[POLL_SIGNAL] = (struct pollfd){.fd = signals, .events = POLLIN};
+    polls[POLL_SIGNAL] = (struct pollfd){.fd = service->signals, .events = POLLIN};
     polls[POLL_LISTENER] = (struct pollfd){.fd = clients_listener(&agent->clients, now_ns), .events = POLLIN};
-    short port_wants = agent->options->standalone ? 0 : port_events(&agent->port, agent_has_line(agent));
+    short port_wants = agent->options->standalone ? 0 : port_events(&agent->port, messages_due(agent));
     polls[POLL_PORT] = (struct pollfd){.fd = port_wants != 0 ? agent->port.fd : -1, .events = port_wants};
-    polls[POLL_SWITCHER] = (struct pollfd){.fd = agent->switcher.event, .events = POLLIN};
-    polls[POLL_UEVENTS] = (struct pollfd){.fd = agent->uevents, .events = POLLIN};
-    polls[POLL_CLIENTS] = (struct pollfd){.fd = agent->clients.watch, .events = POLLIN};
+    polls[POLL_SWITCHER] = (struct pollfd){.fd = agent->allocation.switcher.event, .events = POLLIN};
+    polls[POLL_UEVENTS] = (struct pollfd){.fd = agent->allocation.uevents, .events = POLLIN};
+    polls[POLL_CLIENTS] = (struct pollfd){.fd = agent->clients.epoll, .events = POLLIN};
     for (uint32_t i = 0; i < agent->clients.end; i++) {
         struct client *client = &agent->clients.slots[i];
         if (client->fd >= 0)
-            watched_set(&agent->clients, client, lend_muted(&client->lend) ? 0 : POLLIN);
+            client_poll_set(agent->clients.epoll, &client->poll, client->fd, i, lend_muted(&client->lend) ? 0 : POLLIN);
     }
     struct timespec timeout = {(time_t)(wait_ns / 1000000000u), (long)(wait_ns % 1000000000u)};
     int ready = ppoll(polls, POLL_COUNT, &timeout, NULL);
     if (ready < 0 && errno != EINTR) {
         log_error("poll: %s", strerror(errno));
-        *stop = true;
+        service->stop = true;
     }
     if (ready <= 0)
         return;
     now_ns = monotonic_ns();
     if (polls[POLL_SWITCHER].revents != 0)
-        switcher_wake(&agent->switcher);
-    if (polls[POLL_UEVENTS].revents != 0 && uevents_take(agent->uevents))
-        allocation_cpus_event(agent);
+        switcher_wake(&agent->allocation.switcher);
+    if (polls[POLL_UEVENTS].revents != 0 && uevents_take(agent->allocation.uevents))
+        agent_cpus_event(agent);
     if (polls[POLL_SIGNAL].revents & POLLIN)
-        *stop = take_signals(agent, signals);
+        take_signals(service);
     bool some_ready = polls[POLL_CLIENTS].revents != 0, some_wait = (polls[POLL_LISTENER].revents & POLLIN) != 0;
-    uint64_t before_ns = some_ready || some_wait ? thread_cpu_ns() : 0;
+    uint64_t before_ns = some_ready || some_wait ? clock_ns(CLOCK_THREAD_CPUTIME_ID) : 0;
     if (some_ready)
-        serve_clients(agent, ready_polls, ready_slots,
-                      watched_ready(&agent->clients, ready_polls, ready_slots, SERVED_MOST));
+        serve_clients(service, ready_clients, client_poll_ready(agent->clients.epoll, ready_clients, SERVED_MOST));
     if (some_wait)
         clients_accept(&agent->clients, now_ns);
     if (some_ready || some_wait)
-        clients_worked(&agent->clients, thread_cpu_ns() - before_ns, now_ns);
+        clients_worked(&agent->clients, clock_ns(CLOCK_THREAD_CPUTIME_ID) - before_ns, now_ns);
     if (polls[POLL_PORT].revents != 0)
-        port_serve(&agent->port, polls[POLL_PORT].revents, now_ns, agent_take_line, agent);
+        port_serve(&agent->port, polls[POLL_PORT].revents, now_ns, messages_take, agent);
     if (polls[POLL_PORT].revents & POLLOUT)
-        port_send(&agent->port, now_ns, agent_next_line, agent);
+        port_send(&agent->port, now_ns, messages_next, agent);
 }
 
 int main(int argc, char *argv[])
@@ -180,25 +186,23 @@ int main(int argc, char *argv[])
     sigaddset(&ends, SIGUSR2);
     sigprocmask(SIG_BLOCK, &ends, NULL);
     signal(SIGPIPE, SIG_IGN);
-    signal(SIGCHLD, SIG_IGN); /* nobody waits for the children of unasked.c */
-    int signals = signalfd(-1, &ends, SFD_NONBLOCK | SFD_CLOEXEC);
-    struct agent *agent = calloc(1, sizeof(*agent));
-    if (signals < 0 || agent == NULL) {
+    signal(SIGCHLD, SIG_IGN); /* nobody waits for the children of attached_fds.c */
+    struct service *service = calloc(1, sizeof(*service));
+    if (service == NULL || (service->signals = signalfd(-1, &ends, SFD_NONBLOCK | SFD_CLOEXEC)) < 0) {
         log_error("cannot start: %s", strerror(errno));
-        free(agent);
+        free(service);
         return 1;
     }
-    status = agent_start(agent, &options) == 0 ? 0 : 1;
-    bool stop = status != 0;
+    status = agent_start(&service->agent, &options) == 0 ? 0 : 1;
     resident_trim();
-    if (status == 0)
-        events_begin(agent);
-    while (!stop)
-        turn(agent, signals, &stop);
-    if (status == 0)
-        events_end(agent);
-    agent_stop(agent);
-    free(agent);
-    close(signals);
+    if (status == 0) {
+        change_log_begin(&service->changes, &service->agent);
+        while (!service->stop)
+            turn(service);
+        change_log_end(&service->changes);
+    }
+    agent_stop(&service->agent);
+    close(service->signals);
+    free(service);
     return status;
 }

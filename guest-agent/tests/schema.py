@@ -10,7 +10,7 @@ from typing import Any
 from jsonschema import Draft202012Validator, TypeChecker
 from jsonschema.validators import extend
 
-WIRE = Path(__file__).parent.parent / "wire"
+WIRE = Path(__file__).parents[1] / "wire"
 GOLDEN = WIRE / "golden"
 SCHEMA = json.loads((WIRE / "schema.json").read_text())
 LINE_BYTES = 65536

@@ -23,7 +23,7 @@ parts = st.lists(st.tuples(weights, mosts), min_size=1, max_size=12)
 
 
 class AgentSplit:
-    """The agent's own code behind a pipe (guest-agent/tests/split_lines.c)."""
+    """The agent's own code behind a pipe (guest-agent/tests/split/split_lines.c)."""
 
     def __init__(self) -> None:
         assert SPLIT.exists(), f"{SPLIT}: build it with tests/build-c, or say where with VSCAF_BUILD"

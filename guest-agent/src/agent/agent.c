@@ -1,0 +1,225 @@
+#include "agent/agent.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "system/clock.h"
+#include "system/log.h"
+#include "system/utf8.h"
+
+static void read_boot_id(struct agent *agent)
+{
+    char path[PATH_MAX], text[64] = "unknown";
+    FILE *file = NULL;
+    if (snprintf(path, sizeof(path), "%s/sys/kernel/random/boot_id", agent->options->proc) < (int)sizeof(path))
+        file = fopen(path, "re");
+    if (file != NULL && fgets(text, sizeof(text), file) != NULL)
+        text[strcspn(text, "\n")] = '\0';
+    if (file != NULL)
+        fclose(file);
+    utf8_printable(agent->boot_id, sizeof(agent->boot_id), text);
+}
+
+static bool some_cpu_switchable(const struct agent *agent)
+{
+    for (uint32_t cpu = 1; cpu < CPUS_MOST; cpu++) {
+        char path[PATH_MAX];
+        if (cpu_set_has(&agent->cpus.present, cpu) &&
+            snprintf(path, sizeof(path), "%s/devices/system/cpu/cpu%u/online", agent->options->sysfs, cpu) <
+                (int)sizeof(path) &&
+            access(path, W_OK) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* What the machine is like, which may change. */
+static void read_machine(struct agent *agent, uint64_t now_ns)
+{
+    if (!agent->options->standalone) {
+        agent->chunk = agent->options->chunk > 0 ? agent->options->chunk : 1;
+        return;
+    }
+    bool due = now_ns >= agent->standalone.look_next_ns;
+    if (standalone_look(&agent->standalone, agent->options->proc, &agent->cpus.online, now_ns))
+        agent->measure.totals_known = false; /* the sums were those of other CPUs */
+    if (due)
+        agent->chunk = agent->options->chunk > 0 ? agent->options->chunk
+                                                 : standalone_chunk(&agent->standalone, &agent->cpus.online,
+                                                                    agent->options->sysfs);
+}
+
+int agent_start(struct agent *agent, const struct options *options)
+{
+    agent->options = options;
+    agent->allocation.uevents = agent->allocation.switcher.event = agent->clients.listener = agent->clients.epoll = -1;
+    agent->period_ns = (uint64_t)options->period_ms * UINT64_C(1000000);
+    port_init(&agent->port, options->port, options->sysfs);
+    int status = cpus_read(&agent->cpus, options->sysfs);
+    if (status != 0) {
+        log_error("%s/devices/system/cpu: %s: give the place of sysfs with --sysfs", options->sysfs, strerror(-status));
+        return -1;
+    }
+    status = measure_start(&agent->measure, options->proc);
+    if (status != 0) {
+        log_error("%s/stat: %s: give the place of procfs with --proc", options->proc, strerror(-status));
+        return -1;
+    }
+    agent->shares.barrier = in_flight_barrier_choose();
+    read_boot_id(agent);
+    agent->policy = options->policy;
+    read_machine(agent, monotonic_ns());
+    const char *path = socket_path_to_listen(options->socket, agent->own_socket);
+    if (path == NULL || clients_listen(&agent->clients, path, options->proc, options->per_user) != 0)
+        return -1;
+    contain_start(&agent->contain, options, agent->clients.path);
+    allocation_start(&agent->allocation, &agent->cpus, options);
+    agent->can_switch = some_cpu_switchable(agent) || agent->allocation.parking.by_cpuset;
+    agent->period_last_ns = monotonic_ns();
+    agent->period_next_ns = agent->period_last_ns + agent->period_ns;
+    return 0;
+}
+
+void agent_stop(struct agent *agent)
+{
+    contain_stop(&agent->contain);
+    allocation_stop(&agent->allocation);
+    clients_close(&agent->clients);
+    port_close(&agent->port);
+}
+
+struct cpu_budget agent_budget(const struct agent *agent)
+{
+    const struct options *options = agent->options;
+    const struct allocation *allocation = &agent->allocation;
+    struct cpu_facts facts = {.online = cpu_set_count(&agent->cpus.online),
+                              .possible = agent->cpus.possible,
+                              .bound = UINT32_MAX,
+                              .background = agent->measure.background.taken,
+                              .ordered = allocation->given,
+                              .ordered_cpus = allocation->order.cpus,
+                              .ordered_limit = allocation->order.limit};
+    if (options->standalone) {
+        facts.online = facts.possible = standalone_cpus(&agent->standalone, &agent->cpus.online);
+        facts.bound = standalone_bound(&agent->standalone);
+    }
+    if (options->max_threads > 0 && options->max_threads < facts.bound)
+        facts.bound = options->max_threads;
+    return cpu_budget_of(&facts);
+}
+
+struct shares_facts agent_shares_facts(const struct agent *agent)
+{
+    const struct options *options = agent->options;
+    const struct allocation *allocation = &agent->allocation;
+    /* Without a host, nobody else asks for what equipartition does not use. */
+    bool of_use = !(options->standalone && agent->policy == SPLIT_EQUIPARTITION);
+    return (struct shares_facts){.cpus = agent_budget(agent),
+                                 .policy = agent->policy,
+                                 .chunk = agent->chunk,
+                                 .host_competes = allocation->given && allocation->order.competition,
+                                 .learning = options->learn_budget_ppm > 0 && of_use,
+                                 .settled = allocation->phase == ALLOCATION_SETTLED,
+                                 .exclusive = allocation_exclusive(allocation),
+                                 .learn_budget_ppm = options->learn_budget_ppm,
+                                 .background = agent->measure.background.taken,
+                                 .others_demand = agent->measure.others_demand};
+}
+
+/* The CPUs that it may run on without a host, where those are not all. */
+static const struct cpu_set *own_cpus(const struct agent *agent)
+{
+    return agent->options->standalone && agent->standalone.confined ? &agent->standalone.own : NULL;
+}
+
+void agent_split(struct agent *agent)
+{
+    struct shares_facts facts = agent_shares_facts(agent);
+    shares_split(&agent->shares, &agent->clients, &facts);
+    contain_update(
+        &agent->contain, &agent->clients,
+        &(struct contain_facts){
+            .cpus = &agent->cpus, .own = own_cpus(agent), .budget = facts.cpus.guest, .period_ns = agent->period_ns});
+}
+
+void agent_update_demand(struct agent *agent)
+{
+    struct shares_facts facts = agent_shares_facts(agent);
+    if (shares_update_demand(&agent->shares, &agent->clients, &facts))
+        agent->report_urgent = true;
+}
+
+/* Does what has to follow a step of the allocation. */
+static void follow(struct agent *agent, unsigned follows)
+{
+    if (follows & ALLOCATION_DEMAND)
+        agent_update_demand(agent);
+    if (follows & ALLOCATION_SPLIT)
+        agent_split(agent);
+    if (follows & ALLOCATION_CONTROL) {
+        struct shares_facts facts = agent_shares_facts(agent);
+        shares_control(&agent->clients, &facts);
+    }
+    if (follows & ALLOCATION_ACKNOWLEDGE) {
+        agent->send_ack = true;
+        agent->ack_sequence = agent->allocation.order.sequence;
+        agent->ack_sections_ended = agent->allocation.sections_ended;
+    }
+    if (follows & ALLOCATION_REPORT)
+        agent->send_report = agent->report_urgent = true;
+}
+
+void agent_order(struct agent *agent, const struct wire_allocate *order, uint64_t now_ns)
+{
+    follow(agent, allocation_order(&agent->allocation, order, agent_budget(agent).guest, now_ns));
+}
+
+uint64_t agent_advance(struct agent *agent, uint64_t now_ns)
+{
+    uint64_t next_ns;
+    follow(agent, allocation_advance(&agent->allocation, &agent->clients, now_ns, &next_ns));
+    return next_ns;
+}
+
+void agent_cpus_event(struct agent *agent)
+{
+    follow(agent, allocation_cpus_event(&agent->allocation));
+}
+
+void agent_set_policy(struct agent *agent, enum split_policy policy)
+{
+    if (agent->policy == policy)
+        return;
+    agent->policy = policy;
+    log_line("policy %s from now on", policy_name(policy));
+    agent_split(agent);
+    agent->report_urgent = true;
+}
+
+void agent_period(struct agent *agent, uint64_t now_ns)
+{
+    double period_s = (double)(now_ns - agent->period_last_ns) / 1e9;
+    agent->period_last_ns = now_ns;
+    agent->period_next_ns += agent->period_ns;
+    if (agent->period_next_ns <= now_ns) /* held up: no periods are made up for */
+        agent->period_next_ns = now_ns + agent->period_ns;
+
+    follow(agent, allocation_period(&agent->allocation));
+    read_machine(agent, now_ns);
+    measure_period(&agent->measure, &agent->clients,
+                   &(struct measure_facts){.options = agent->options,
+                                           .own = own_cpus(agent),
+                                           .online = agent_budget(agent).online,
+                                           .present = cpu_set_count(&agent->cpus.present),
+                                           .period_ns = agent->period_ns},
+                   period_s, now_ns);
+    shares_period(&agent->shares);
+    agent_update_demand(agent);
+    contain_period(&agent->contain, &agent->clients);
+    agent_split(agent);
+    agent->send_report = true;
+}

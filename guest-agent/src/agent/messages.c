@@ -1,0 +1,114 @@
+#include "agent/messages.h"
+
+#include <math.h>
+#include <stdio.h>
+
+#include "host/wire_report.h"
+#include "system/clock.h"
+#include "system/log.h"
+
+#define REPORT_GAP_NS UINT64_C(20000000)
+
+/* A host that starts over knows nothing of the orders of the one before: they are carried out, not acknowledged. */
+static void start_over(struct agent *agent)
+{
+    agent->allocation.acknowledge = agent->send_ack = false;
+    agent->send_hello = agent->send_report = agent->report_urgent = true;
+    agent->report_last_ns = 0;
+}
+
+void messages_take(void *context, const char *line, size_t length)
+{
+    struct agent *agent = context;
+    struct wire_message message;
+    wire_parse(line, length, &message);
+    switch (message.type) {
+    case WIRE_HELLO: start_over(agent); break;
+    case WIRE_ALLOCATE: agent_order(agent, &message.allocate, monotonic_ns()); break;
+    case WIRE_ERROR: log_line("the host says: %s", message.text); break;
+    case WIRE_OTHER_VERSION:
+        agent->send_error = agent->send_error || message.answerable;
+        agent->error_version = message.version;
+        break;
+    case WIRE_BAD:
+        if (agent->lines_bad++ == 0)
+            log_line("a line from the host is no message: %s: ignored (said once)", message.text);
+        if (wire_ends_in_hello(line, length))
+            start_over(agent);
+        break;
+    }
+}
+
+static bool report_due(const struct agent *agent, uint64_t now_ns)
+{
+    return agent->send_report && now_ns - agent->report_last_ns >= REPORT_GAP_NS;
+}
+
+bool messages_due(const struct agent *agent)
+{
+    return agent->send_hello || agent->send_error || agent->send_ack || report_due(agent, monotonic_ns());
+}
+
+static void describe(struct wire_process *process, const struct client *client, const struct options *options)
+{
+    const struct learned *learned = &client->learned;
+    /* Relaxed: a figure of its own. */
+    uint32_t program = atomic_load_explicit(&client->page->program, memory_order_relaxed);
+    *process = (struct wire_process){.pid = client->pid,
+                                     .name = client->name,
+                                     .team = client->share,
+                                     .malleable = client_malleable_word(client),
+                                     .running = client->running,
+                                     .points = learned->points,
+                                     .points_count = learned->points_count,
+                                     .override = (program & VSCAF_PROGRAM_OVERRIDE) != 0,
+                                     .long_section = client->long_section,
+                                     .contained = client->contained,
+                                     .learning = learned_anything(learned) ? learned : NULL,
+                                     .learn_budget = (double)options->learn_budget_ppm / 1e6};
+    process->decomposed = learned_decompose(learned, &process->decomposition);
+}
+
+static char *write_report(struct agent *agent)
+{
+    size_t count = 0;
+    for (uint32_t i = 0; i < agent->clients.end && count < CLIENTS_MOST; i++) {
+        const struct client *client = &agent->clients.slots[i];
+        if (client->page == NULL)
+            continue;
+        describe(&agent->report_processes[count++], client, agent->options);
+    }
+    return wire_write_report(&(struct wire_report){.sequence = agent->allocation.applied_sequence,
+                                                   .online = &agent->cpus.online,
+                                                   .demand = agent->shares.demand,
+                                                   .busy = round(agent->measure.busy_cpus * 1000.0) / 1000.0,
+                                                   .processes = agent->report_processes,
+                                                   .processes_count = count});
+}
+
+char *messages_next(void *context)
+{
+    struct agent *agent = context;
+    if (agent->send_hello) {
+        agent->send_hello = false;
+        return wire_write_hello(AGENT_NAME, agent->boot_id, &agent->cpus, agent->can_switch ? WIRE_CAN_OFFLINE : 0);
+    }
+    if (agent->send_error) {
+        char text[160];
+        agent->send_error = false;
+        snprintf(text, sizeof(text),
+                 "this agent speaks version %d, not %lld: update the guest's vscaf-agent or the host's vscaf",
+                 WIRE_VERSION, (long long)agent->error_version);
+        return wire_write_error(text);
+    }
+    if (agent->send_ack) {
+        agent->send_ack = false;
+        return wire_write_ack(agent->ack_sequence, &agent->cpus.online, agent->ack_sections_ended);
+    }
+    uint64_t now_ns = monotonic_ns();
+    if (!report_due(agent, now_ns))
+        return NULL;
+    agent->send_report = agent->report_urgent = false;
+    agent->report_last_ns = now_ns;
+    return write_report(agent);
+}

@@ -1,0 +1,450 @@
+#include "contain/contain.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "contain/contain_record.h"
+#include "contain/process_start.h"
+#include "programs/peer.h"
+#include "system/log.h"
+
+/* Containing a process costs time for each of its threads, and a program may change in every period. So there is a
+ * budget of threads for each period. What is left of it may be used in the next period. A process with more threads
+ * than that makes the next ones wait. */
+#define CREDIT_PER_PERIOD 128
+#define CREDIT_OF_PROCESS 8 /* costs as much as so many threads */
+#define LONG_SECTION_S 1.0     /* a section that lasts longer is worth a move */
+#define CALM_PERIODS 2u        /* in a row with one running process: then nobody competes */
+#define NOISE_CPUS 0.25        /* above its share: no reason to contain a process */
+#define THREADS_PER_PERIOD 64u /* checked on average */
+
+enum { SAID_UNSEEN = 1, SAID_CPUSET = 2, SAID_AFFINITY = 4, SAID_RECORD = 8, SAID_LEFT = 16 };
+
+static bool first_time(struct contain *contain, uint32_t what)
+{
+    bool first = (contain->said & what) == 0;
+    contain->said |= what;
+    return first;
+}
+
+static bool write_record(struct contain *contain)
+{
+    int status = contain_record_write(contain);
+    if (status != 0 && first_time(contain, SAID_RECORD))
+        log_line("%s: %s: nothing is contained, as the next agent could not put it back: give another place with "
+                 "--socket",
+                 contain->record, strerror(-status));
+    contain->off = contain->off || status != 0;
+    return status == 0;
+}
+
+/* Whether it is the last one of its home. */
+static bool last_of_home(const struct contain *contain, const struct contained *contained)
+{
+    for (uint32_t i = 0; i < contain->count; i++) {
+        const struct contained *other = contain->list[i];
+        if (other != contained && other->group.path != NULL && strcmp(other->group.home, contained->group.home) == 0)
+            return false;
+    }
+    return true;
+}
+
+/* Whether its number is still its own. */
+static bool is_there(const struct contain *contain, const struct contained *contained)
+{
+    return process_start_ticks(contain->proc, contained->pid) == contained->start_ticks;
+}
+
+/* Puts back what was changed. What cannot be put back yet stays in the list. */
+static void release(struct contain *contain, struct contained *contained)
+{
+    bool grouped = contained->group.path != NULL;
+    int status = 0;
+    if (grouped)
+        status = contain_group_leave(&contain->tree, &contained->group, last_of_home(contain, contained));
+    if (!contained->leaving && is_there(contain, contained))
+        thread_masks_restore(&contained->masks, contain->proc, contained->pid, grouped);
+    if (status == 0) {
+        contained_forget(contain, contained);
+        return;
+    }
+    if (contained->leaving && first_time(contain, SAID_LEFT))
+        log_line("%s/%s cannot be removed: %s: tried again as long as this agent runs (said once)", contain->tree.root,
+                 contained->group.path, strerror(-status));
+    contained->leaving = true;
+}
+
+/* Records the present state of a process, and changes nothing. NULL: it cannot be contained. */
+static struct contained *prepare(struct contain *contain, const struct client *client)
+{
+    uint64_t start_ticks = process_start_ticks(contain->proc, client->pid);
+    if (start_ticks == 0 || client->process == PEER_NONE || !peer_lives(client->process))
+        return NULL; /* they may be another one's, which has that number now */
+    contain->credit -= CREDIT_OF_PROCESS;
+    struct contained *contained = contained_add(contain, client->pid);
+    if (contained == NULL)
+        return NULL;
+    contained->start_ticks = start_ticks;
+    bool changed;
+    int status =
+        thread_masks_remember(&contained->masks, contain->proc, client->pid, NULL, &contained->permitted, &changed);
+    contain->credit -= (int32_t)contained->masks.listed;
+    if (status != 0) {
+        if (status != -ESRCH && first_time(contain, SAID_AFFINITY))
+            log_line("process %d (%s): the CPUs of its threads cannot be read: %s: not contained (said once)",
+                     (int)client->pid, client->name, strerror(-status));
+        contained_forget(contain, contained);
+        return NULL;
+    }
+    if (contain->way == CONTAIN_AFFINITY || !contain->cpuset)
+        return contained;
+    status = contain_group_plan(&contain->tree, contain->proc, client->pid, &contained->group);
+    if (status != 0) {
+        if (first_time(contain, SAID_CPUSET))
+            log_line("process %d (%s): no control group for it: %s: %s (said once)", (int)client->pid, client->name,
+                     status == -EXDEV ? "its threads are in several, or out of reach" : strerror(-status),
+                     contain->way == CONTAIN_AUTO ? "contained by affinity" : "not contained");
+        if (contain->way != CONTAIN_AUTO) {
+            contained_forget(contain, contained);
+            return NULL;
+        }
+        return contained;
+    }
+    struct cpu_set home, common;
+    contained->masks.common_free = contain_group_home_cpus(&contain->tree, &contained->group, &home) &&
+                                   cpu_set_parse(contained->masks.common, &common) && cpu_set_within(&home, &common);
+    for (uint32_t i = 0; i < contain->count; i++) {
+        const struct contain_group *other = &contain->list[i]->group;
+        if (other->path != NULL && strcmp(other->home, contained->group.home) == 0)
+            contained->group.enabled_home |= other->enabled_home;
+    }
+    return contained;
+}
+
+/* Contains a process that was not. Its way back is on record. */
+static bool enter(struct contain *contain, struct contained *contained, const struct cpu_set *set)
+{
+    if (!is_there(contain, contained))
+        return false;
+    if (contained->group.path != NULL) {
+        const char *step = "";
+        int status = contain_group_enter(&contain->tree, &contained->group, contained->pid, set, &step);
+        if (status == 0) {
+            contained->set = *set;
+            thread_masks_narrow(&contained->masks, contain->proc, contained->pid, set, true);
+            return true;
+        }
+        if (status != -ESRCH && first_time(contain, SAID_CPUSET))
+            log_line("process %d: %s/%s: %s: %s: %s (said once)", (int)contained->pid, contain->tree.root,
+                     contained->group.path, step, strerror(-status),
+                     contain->way == CONTAIN_AUTO ? "contained by affinity" : "not contained");
+        if (contain->way != CONTAIN_AUTO || status == -ESRCH ||
+            contain_group_leave(&contain->tree, &contained->group, last_of_home(contain, contained)) != 0)
+            return false;
+        contain_group_free(&contained->group);
+        if (!write_record(contain))
+            return false;
+    }
+    thread_masks_probe_common(&contained->masks, contain->proc, contained->pid);
+    int status = thread_masks_narrow(&contained->masks, contain->proc, contained->pid, set, false);
+    if (status == 0) {
+        contained->set = *set;
+        return write_record(contain); /* now with what was probed */
+    }
+    if (status != -ESRCH && first_time(contain, SAID_AFFINITY))
+        log_line("process %d: its threads cannot be kept to their CPUs: %s: not contained (said once)",
+                 (int)contained->pid, strerror(-status));
+    return false;
+}
+
+static void resize(struct contain *contain, struct contained *contained, const struct cpu_set *set)
+{
+    int status = 0;
+    bool grouped = contained->group.path != NULL;
+    contained->set = *set; /* also where it fails: not again before something changes */
+    if (!is_there(contain, contained))
+        return;
+    if (grouped)
+        status = contain_group_resize(&contain->tree, &contained->group, contained->pid, set);
+    if (status == 0)
+        status = thread_masks_narrow(&contained->masks, contain->proc, contained->pid, set, grouped);
+    if (status != 0 && status != -ESRCH && first_time(contain, SAID_AFFINITY))
+        log_line("process %d: cannot be kept to other CPUs: %s (said once)", (int)contained->pid, strerror(-status));
+}
+
+/* Where contained processes may be: on the CPUs that stay. */
+static struct cpu_set usable_cpus(const struct contain_facts *facts)
+{
+    struct cpu_set usable = {0};
+    uint16_t order[CPUS_MOST];
+    uint32_t count = cpus_order(facts->cpus, order), taken = 0;
+    if (facts->budget == 0)
+        return facts->cpus->online; /* resting: no CPU is taken away */
+    for (uint32_t i = 0; i < count && taken < facts->budget; i++)
+        if (cpu_set_has(&facts->cpus->online, order[i]) && (facts->own == NULL || cpu_set_has(facts->own, order[i]))) {
+            cpu_set_add(&usable, order[i]);
+            taken++;
+        }
+    return usable;
+}
+
+static bool rigid_now(const struct client *client, uint64_t period_ns)
+{
+    if (client_rigid(client))
+        return true;
+    double looked_s = client->threads != NULL ? (double)client->threads->answers * (double)period_ns / 1e9 : 0.0;
+    return client->long_section && looked_s >= LONG_SECTION_S;
+}
+
+bool contain_exceeds(uint32_t share, uint32_t most, double load_cpus)
+{
+    return most > share || load_cpus > (double)share + NOISE_CPUS;
+}
+
+/* Whether it should be contained, as far as that depends on it alone. */
+static bool wants(const struct client *client, const struct contained *contained, uint64_t period_ns, uint32_t usable)
+{
+    if (client->newcomer || !rigid_now(client, period_ns))
+        return false;
+    if (!client->running) /* between two pieces of work: as it is */
+        return contained != NULL;
+    if (client->share >= usable)
+        return false;
+    bool rigid = client_rigid(client);
+    uint32_t most = rigid ? client_most(client, VSCAF_MAX_TEAM) : client->wanting;
+    if (contain_exceeds(client->share, most, client->load_cpus))
+        return true;
+    /* A contained process uses no more than its share because it is contained. That is no reason to release it. A
+     * smaller number of threads on its page is one. */
+    return contained != NULL && (!rigid || contained->by_use);
+}
+
+static uint32_t count_running(const struct clients *clients)
+{
+    uint32_t running = 0;
+    for (uint32_t i = 0; i < clients->end; i++)
+        running += clients->slots[i].page != NULL && clients->slots[i].running;
+    return running;
+}
+
+/* Several processes want CPUs. When one pauses for a moment, it is not worth releasing all and containing them again.
+ */
+static bool compete(const struct contain *contain, const struct clients *clients)
+{
+    if (count_running(clients) >= 2)
+        return true;
+    return contain->count > 0 && contain->calm_periods < CALM_PERIODS && clients->joined >= 2;
+}
+
+/* Marks whom to contain, and on how many CPUs; takes new ones up. */
+static void choose_processes(struct contain *contain, struct clients *clients, uint64_t period_ns, uint32_t usable)
+{
+    bool competition = !contain->off && compete(contain, clients);
+    for (uint32_t i = 0; i < contain->count; i++) {
+        contain->list[i]->wanted = false;
+        contain->list[i]->cpus = 0;
+    }
+    for (uint32_t i = 0; competition && i < clients->end; i++) {
+        struct client *client = &clients->slots[i];
+        if (client->page == NULL || client->uncontainable)
+            continue;
+        struct contained *contained = client->pid > 0 ? contained_find(contain, client->pid) : NULL;
+        if (!wants(client, contained, period_ns, usable) || (contained != NULL && contained->leaving))
+            continue;
+        if (client->pid <= 0) {
+            if (first_time(contain, SAID_UNSEEN))
+                log_line("%s: a rigid process of another PID namespace cannot be contained from here (said once)",
+                         client->name);
+            client->uncontainable = true;
+            continue;
+        }
+        bool taken_up = contained == NULL;
+        if (taken_up) {
+            if (contain->credit <= 0)
+                continue;
+            contained = prepare(contain, client);
+            client->uncontainable = contained == NULL;
+            if (contained == NULL)
+                continue;
+        }
+        if (taken_up)
+            contained->by_use = client_rigid(client) && client_most(client, VSCAF_MAX_TEAM) <= client->share;
+        contained->wanted = true;
+        contained->cpus += client->running ? client->share : cpu_set_count(&contained->set);
+    }
+}
+
+/* Chooses the CPUs of the wanted ones. One that would get all the CPUs that it may use is not wanted any more. */
+static void choose_cpus(struct contain *contain, const struct cpus *cpus, const struct cpu_set *usable)
+{
+    uint16_t core[CPUS_MOST];
+    for (uint32_t cpu = 0; cpu < CPUS_MOST; cpu++) /* where it is not known, each is one by itself */
+        core[cpu] = cpus->core[cpu] > 0 ? (uint16_t)(cpus->core[cpu] - 1) : (uint16_t)cpu;
+    struct placement_part *parts = calloc(contain->count, sizeof(*parts));
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < contain->count; i++) {
+        struct contained *contained = contain->list[i];
+        contained->wanted = contained->wanted && parts != NULL;
+        if (contained->wanted)
+            parts[count++] = (struct placement_part){
+                .cpus = contained->cpus, .permitted = contained->permitted, .set = contained->set};
+    }
+    placement_make(parts, count, usable, core);
+    for (uint32_t i = 0, at = 0; i < contain->count; i++) {
+        struct contained *contained = contain->list[i];
+        if (!contained->wanted)
+            continue;
+        contained->next = parts[at].set;
+        contained->wanted = cpu_set_count(&parts[at].set) > 0 && !cpu_set_within(&parts[at].permitted, &parts[at].set);
+        at++;
+    }
+    free(parts);
+}
+
+static bool is_in(const struct contained *contained)
+{
+    return cpu_set_count(&contained->set) > 0;
+}
+
+/* Changes what differs from what is wanted: releases first. */
+static void act(struct contain *contain, struct clients *clients)
+{
+    bool changed = false;
+    for (uint32_t i = contain->count; i-- > 0;) {
+        struct contained *contained = contain->list[i];
+        if (contained->leaving)
+            continue;
+        if (contained->wanted)
+            changed = changed || !is_in(contained);
+        else if (!is_in(contained))
+            contained_forget(contain, contained); /* it was never contained */
+        else {
+            changed = true;
+            release(contain, contained);
+        }
+    }
+    bool recorded = !changed || write_record(contain); /* before anything is changed */
+    for (uint32_t i = contain->count; i-- > 0;) {
+        struct contained *contained = contain->list[i];
+        if (contained->leaving)
+            continue;
+        if (is_in(contained)) {
+            if (!cpu_set_equal(&contained->set, &contained->next))
+                resize(contain, contained, &contained->next);
+            continue;
+        }
+        if (recorded && enter(contain, contained, &contained->next))
+            continue;
+        for (uint32_t slot = 0; slot < clients->end; slot++)
+            clients->slots[slot].uncontainable |= clients->slots[slot].pid == contained->pid;
+        release(contain, contained);
+    }
+}
+
+static bool any_rigid(const struct clients *clients, uint64_t period_ns)
+{
+    for (uint32_t i = 0; i < clients->end; i++)
+        if (clients->slots[i].page != NULL && rigid_now(&clients->slots[i], period_ns))
+            return true;
+    return false;
+}
+
+void contain_update(struct contain *contain, struct clients *clients, const struct contain_facts *facts)
+{
+    if (contain->way == CONTAIN_NONE || (contain->count == 0 && !any_rigid(clients, facts->period_ns)))
+        return;
+    struct cpu_set usable = usable_cpus(facts);
+    choose_processes(contain, clients, facts->period_ns, cpu_set_count(&usable));
+    if (contain->count > 0) {
+        choose_cpus(contain, facts->cpus, &usable);
+        act(contain, clients);
+    }
+    for (uint32_t i = 0; i < clients->end; i++) {
+        struct client *client = &clients->slots[i];
+        const struct contained *contained =
+            client->page != NULL && contain->count > 0 ? contained_find(contain, client->pid) : NULL;
+        client->contained = contained != NULL && is_in(contained) && !contained->leaving;
+    }
+}
+
+/* Narrows threads that have set a mask of their own since. In a group the kernel does that. */
+static void look_after_threads(struct contain *contain, struct contained *contained)
+{
+    struct cpu_set where;
+    bool changed;
+    if (!is_there(contain, contained))
+        return;
+    int status =
+        thread_masks_remember(&contained->masks, contain->proc, contained->pid, &contained->set, &where, &changed);
+    contain->pause = contained->masks.listed / THREADS_PER_PERIOD;
+    if (status == 0 && changed && write_record(contain))
+        thread_masks_narrow(&contained->masks, contain->proc, contained->pid, &contained->set, false);
+}
+
+void contain_period(struct contain *contain, const struct clients *clients)
+{
+    contain->credit += CREDIT_PER_PERIOD;
+    if (contain->credit > 2 * CREDIT_PER_PERIOD)
+        contain->credit = 2 * CREDIT_PER_PERIOD;
+    if (contain->count == 0)
+        return;
+    contain->calm_periods = count_running(clients) >= 2 ? 0 : contain->calm_periods + 1;
+    if (contain->pause > 0) {
+        contain->pause--;
+        return;
+    }
+    struct contained *contained = contain->list[contain->turn++ % contain->count];
+    if (contained->leaving) {
+        release(contain, contained);
+        if (contain->count == 0)
+            write_record(contain);
+    } else if (contained->group.path == NULL) {
+        look_after_threads(contain, contained);
+    } else if (!contain_group_holds(&contain->tree, contain->proc, contained->pid, &contained->group)) {
+        /* Somebody else has moved it: it is contained again from there. */
+        release(contain, contained);
+        if (contain->count == 0)
+            write_record(contain);
+    }
+}
+
+void contain_stop(struct contain *contain)
+{
+    for (uint32_t i = contain->count; i-- > 0;)
+        release(contain, contain->list[i]);
+    if (contain->record != NULL)
+        contain_record_write(contain); /* what could not be put back stays on record */
+    while (contain->count > 0)
+        contained_forget(contain, contain->list[contain->count - 1]);
+    free(contain->record);
+    contain->record = NULL;
+}
+
+void contain_start(struct contain *contain, const struct options *options, const char *socket)
+{
+    *contain = (struct contain){.way = options->contain, .proc = options->proc};
+    size_t size = strlen(socket) + sizeof(".contained");
+    contain->record = malloc(size);
+    if (contain->record == NULL) {
+        contain->off = true;
+        return;
+    }
+    snprintf(contain->record, size, "%s.contained", socket);
+    contain->cpuset = cgroup_find(&contain->tree, options->proc) == 0;
+    if (contain->way == CONTAIN_CPUSET && !contain->cpuset)
+        log_line("--contain cpuset: no cpuset hierarchy is mounted here: nothing is contained: mount cgroup2, or give "
+                 "--contain affinity");
+    contain->off = contain->way == CONTAIN_CPUSET && !contain->cpuset;
+    int status = contain_record_read(contain);
+    if (status != 0)
+        log_line("%s: %s: what an earlier agent contained is left as it is", contain->record, strerror(-status));
+    uint32_t found = contain->count;
+    for (uint32_t i = contain->count; i-- > 0;)
+        release(contain, contain->list[i]);
+    if (found > 0)
+        log_line("released %u contained process%s that an earlier agent left", found, found > 1 ? "es" : "");
+    if (status == 0)
+        contain_record_write(contain);
+}

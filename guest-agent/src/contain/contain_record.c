@@ -1,0 +1,150 @@
+#include "contain/contain_record.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <jansson.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define RECORD_VERSION 1
+#define RECORD_BYTES_MOST (8u << 20)
+
+static json_t *describe(const struct contained *contained)
+{
+    const struct thread_masks *masks = &contained->masks;
+    json_t *object = json_pack("{s:i, s:I, s:s, s:b}", "pid", (int)contained->pid, "start",
+                               (json_int_t)contained->start_ticks, "common",
+                               masks->common != NULL ? masks->common : "", "free", (int)masks->common_free);
+    json_t *threads = json_array();
+    for (uint32_t i = 0; i < masks->others_count; i++)
+        json_array_append_new(threads, json_pack("[i, s]", (int)masks->others[i].tid, masks->others[i].list));
+    json_object_set_new(object, "threads", threads);
+    if (contained->group.path != NULL) {
+        json_object_set_new(object, "group", json_string(contained->group.path));
+        json_object_set_new(object, "home", json_string(contained->group.home));
+        json_object_set_new(object, "enabled", json_boolean(contained->group.enabled_home));
+    }
+    return object;
+}
+
+static int write_all(int fd, const char *text)
+{
+    size_t left = strlen(text);
+    while (left > 0) {
+        ssize_t put = write(fd, text, left);
+        if (put < 0 && errno == EINTR)
+            continue;
+        if (put <= 0)
+            return put < 0 ? -errno : -EIO;
+        text += put;
+        left -= (size_t)put;
+    }
+    return 0;
+}
+
+int contain_record_write(struct contain *contain)
+{
+    char path[PATH_MAX];
+    if (contain->count == 0) {
+        if (contain->recorded && unlink(contain->record) != 0 && errno != ENOENT)
+            return -errno;
+        contain->recorded = false;
+        return 0;
+    }
+    if (snprintf(path, sizeof(path), "%s.new", contain->record) >= (int)sizeof(path))
+        return -ENAMETOOLONG;
+    json_t *processes = json_array();
+    for (uint32_t i = 0; i < contain->count; i++)
+        json_array_append_new(processes, describe(contain->list[i]));
+    json_t *record = json_pack("{s:i, s:s, s:o}", "v", RECORD_VERSION, "root",
+                               contain->cpuset ? contain->tree.root : "", "processes", processes);
+    char *text = record != NULL ? json_dumps(record, JSON_COMPACT) : NULL;
+    json_decref(record);
+    if (text == NULL)
+        return -ENOMEM;
+    unlink(path); /* of an agent that died just here */
+    int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+    int status = fd >= 0 ? write_all(fd, text) : -errno;
+    if (fd >= 0 && close(fd) != 0 && status == 0)
+        status = -errno;
+    if (status == 0 && rename(path, contain->record) != 0)
+        status = -errno;
+    if (status != 0 && fd >= 0)
+        unlink(path);
+    free(text);
+    contain->recorded = contain->recorded || status == 0;
+    return status;
+}
+
+static bool mask_list(const char *list)
+{
+    struct cpu_set set;
+    return list != NULL && cpu_set_parse(list, &set) && cpu_set_count(&set) > 0;
+}
+
+/* Takes one process of the record; one that makes no sense is left out. */
+static void take(struct contain *contain, json_t *object, bool same_tree)
+{
+    int pid = 0, free_common = 0, enabled = 0;
+    json_int_t start = 0;
+    const char *common = NULL, *path = NULL, *home = NULL;
+    json_t *threads = NULL;
+    if (json_unpack(object, "{s:i, s:I, s:s, s:b, s:o, s?s, s?s, s?b}", "pid", &pid, "start", &start, "common", &common,
+                    "free", &free_common, "threads", &threads, "group", &path, "home", &home, "enabled",
+                    &enabled) != 0 ||
+        pid <= 0 || start < 0 || !mask_list(common) || !json_is_array(threads) ||
+        (path != NULL && (home == NULL || !same_tree || !contain_group_path_ours(path))))
+        return;
+    struct contained *contained = contained_add(contain, (pid_t)pid);
+    if (contained == NULL)
+        return;
+    contained->start_ticks = (uint64_t)start;
+    contained->masks.common = strdup(common);
+    contained->masks.common_free = free_common != 0;
+    size_t at;
+    json_t *thread;
+    json_array_foreach(threads, at, thread)
+    {
+        int tid;
+        const char *list;
+        if (json_unpack(thread, "[i, s]", &tid, &list) == 0 && tid > 0 && mask_list(list))
+            thread_masks_add(&contained->masks, (pid_t)tid, list);
+    }
+    if (path == NULL)
+        return;
+    contained->group = (struct contain_group){.home = strdup(home), .path = strdup(path), .enabled_home = enabled != 0};
+    if (contained->group.home == NULL || contained->group.path == NULL)
+        contain_group_free(&contained->group);
+}
+
+int contain_record_read(struct contain *contain)
+{
+    int fd = open(contain->record, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+    if (fd < 0)
+        return errno == ENOENT ? 0 : -errno;
+    contain->recorded = true;
+    struct stat status;
+    json_error_t error;
+    json_t *record = NULL, *processes = NULL, *object;
+    int version = 0, result = 0;
+    const char *root = NULL;
+    /* Whoever may write it could have threads of others moved. */
+    if (fstat(fd, &status) != 0 || !S_ISREG(status.st_mode) || status.st_uid != geteuid() ||
+        (status.st_mode & 022) != 0 || status.st_size > RECORD_BYTES_MOST)
+        result = -EPERM;
+    else if ((record = json_loadfd(fd, 0, &error)) == NULL ||
+             json_unpack(record, "{s:i, s:s, s:o}", "v", &version, "root", &root, "processes", &processes) != 0 ||
+             version != RECORD_VERSION || !json_is_array(processes))
+        result = -EINVAL;
+    size_t at;
+    if (result == 0)
+        json_array_foreach(processes, at, object)
+            take(contain, object, contain->cpuset && strcmp(root, contain->tree.root) == 0);
+    json_decref(record);
+    close(fd);
+    return result;
+}

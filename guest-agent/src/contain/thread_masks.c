@@ -1,0 +1,329 @@
+#include "contain/thread_masks.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <limits.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define ROUNDS_MOST 8 /* over a process that makes threads as fast as they are narrowed */
+
+static int read_list(const char *proc, pid_t pid, pid_t tid, char list[CPU_SET_TEXT])
+{
+    char path[PATH_MAX];
+    if (snprintf(path, sizeof(path), "%s/%d/task/%d/status", proc, (int)pid, (int)tid) >= (int)sizeof(path))
+        return -ENAMETOOLONG;
+    FILE *file = fopen(path, "re");
+    if (file == NULL)
+        return errno == ENOENT ? -ESRCH : -errno;
+    static const char name[] = "Cpus_allowed_list:";
+    char *line = NULL;
+    size_t size = 0;
+    int status = -EINVAL;
+    errno = 0;
+    while (status != 0 && getline(&line, &size, file) > 0)
+        if (strncmp(line, name, sizeof(name) - 1) == 0) {
+            const char *from = line + sizeof(name) - 1;
+            from += strspn(from, " \t");
+            size_t length = strcspn(from, "\n");
+            if (length < CPU_SET_TEXT) {
+                memcpy(list, from, length);
+                list[length] = '\0';
+                status = 0;
+            }
+        }
+    if (status != 0 && errno != 0)
+        status = -errno;
+    free(line);
+    fclose(file);
+    return status;
+}
+
+static int read_mask(const char *proc, pid_t pid, pid_t tid, struct cpu_set *mask)
+{
+    char list[CPU_SET_TEXT];
+    int status = read_list(proc, pid, tid, list);
+    if (status == 0 && !cpu_set_parse(list, mask))
+        status = -EINVAL;
+    return status;
+}
+
+static int set_mask(pid_t tid, const struct cpu_set *mask)
+{
+    /* The kernel cuts what is longer than its own sets. */
+    return sched_setaffinity(tid, sizeof(mask->words), (const cpu_set_t *)(const void *)mask->words) == 0 ? 0 : -errno;
+}
+
+/* Whatever the kernel has; threads that nobody confined get that. */
+static struct cpu_set everything(void)
+{
+    struct cpu_set all;
+    memset(&all, 0xff, sizeof(all));
+    return all;
+}
+
+/* The threads of a process, for the caller to free(); *count of them. Returns 0 or -errno. */
+static int list_threads(const char *proc, pid_t pid, pid_t **tids, uint32_t *count)
+{
+    char path[PATH_MAX];
+    *tids = NULL;
+    *count = 0;
+    if (snprintf(path, sizeof(path), "%s/%d/task", proc, (int)pid) >= (int)sizeof(path))
+        return -ENAMETOOLONG;
+    DIR *directory = opendir(path);
+    if (directory == NULL)
+        return errno == ENOENT ? -ESRCH : -errno;
+    uint32_t room = 0;
+    int status = 0;
+    const struct dirent *entry;
+    while (status == 0 && (entry = readdir(directory)) != NULL) {
+        char *end;
+        long tid = strtol(entry->d_name, &end, 10);
+        if (tid <= 0 || tid > INT_MAX || *end != '\0')
+            continue;
+        if (*count == THREAD_MASKS_THREADS_MOST) {
+            status = -E2BIG;
+            break;
+        }
+        if (*count == room) {
+            room = room > 0 ? 2 * room : 16;
+            pid_t *more = realloc(*tids, room * sizeof(**tids));
+            if (more == NULL) {
+                status = -ENOMEM;
+                break;
+            }
+            *tids = more;
+        }
+        (*tids)[(*count)++] = (pid_t)tid;
+    }
+    closedir(directory);
+    if (status == 0 && *count == 0)
+        status = -ESRCH;
+    if (status != 0) {
+        free(*tids);
+        *tids = NULL;
+    }
+    return status;
+}
+
+static struct thread_mask *find_other(const struct thread_masks *masks, pid_t tid)
+{
+    for (uint32_t i = 0; i < masks->others_count; i++)
+        if (masks->others[i].tid == tid)
+            return &masks->others[i];
+    return NULL;
+}
+
+static const char *own_list(const struct thread_masks *masks, pid_t tid)
+{
+    const struct thread_mask *other = find_other(masks, tid);
+    return other != NULL ? other->list : masks->common;
+}
+
+int thread_masks_add(struct thread_masks *masks, pid_t tid, const char *list)
+{
+    struct thread_mask *other = find_other(masks, tid);
+    char *copy = strdup(list);
+    if (copy == NULL)
+        return -ENOMEM;
+    if (other != NULL) {
+        free(other->list);
+        other->list = copy;
+        return 0;
+    }
+    struct thread_mask *more = NULL;
+    if (masks->others_count < THREAD_MASKS_OTHERS_MOST)
+        more = realloc(masks->others, (masks->others_count + 1) * sizeof(*more));
+    if (more == NULL) {
+        free(copy);
+        return masks->others_count < THREAD_MASKS_OTHERS_MOST ? -ENOMEM : -E2BIG;
+    }
+    masks->others = more;
+    masks->others[masks->others_count++] = (struct thread_mask){.tid = tid, .list = copy};
+    return 0;
+}
+
+/* What a thread with that mask of its own is to have. */
+static struct cpu_set narrowed_to(const char *own, const struct cpu_set *set)
+{
+    struct cpu_set mask = *set;
+    if (own == NULL || !cpu_set_parse(own, &mask))
+        return *set;
+    mask = cpu_set_both(&mask, set);
+    return cpu_set_count(&mask) > 0 ? mask : *set;
+}
+
+/* Takes down one thread. */
+static int remember(struct thread_masks *masks, pid_t pid, pid_t tid, const char *list, const struct cpu_set *narrowed,
+                    bool *changed)
+{
+    struct cpu_set now, common;
+    if (narrowed != NULL) {
+        if (!cpu_set_parse(list, &now))
+            return -EINVAL;
+        struct cpu_set wanted = narrowed_to(own_list(masks, tid), narrowed);
+        if (cpu_set_equal(&now, &wanted))
+            return 0;
+        *changed = true;
+        /* All that the process may use: the kernel opened it, as all its CPUs were gone. The program did not ask. */
+        if (masks->common != NULL && cpu_set_parse(masks->common, &common) && cpu_set_within(&common, &now))
+            return 0;
+    }
+    if (tid != pid || narrowed != NULL)
+        return narrowed == NULL && strcmp(list, masks->common) == 0 ? 0 : thread_masks_add(masks, tid, list);
+    free(masks->common);
+    masks->common = strdup(list);
+    return masks->common != NULL ? 0 : -ENOMEM;
+}
+
+int thread_masks_remember(struct thread_masks *masks, const char *proc, pid_t pid, const struct cpu_set *narrowed,
+                          struct cpu_set *where, bool *changed)
+{
+    pid_t *tids;
+    uint32_t count;
+    char list[CPU_SET_TEXT];
+    *where = (struct cpu_set){0};
+    *changed = false;
+    int status = list_threads(proc, pid, &tids, &count);
+    masks->listed = count;
+    if (status == 0 && narrowed == NULL) {
+        status = read_list(proc, pid, pid, list); /* the first thread stays listed even when it has ended */
+        if (status == 0)
+            status = remember(masks, pid, pid, list, NULL, changed);
+    }
+    for (uint32_t i = 0; status == 0 && i < count; i++) {
+        struct cpu_set mask;
+        status = read_list(proc, pid, tids[i], list);
+        if (status == 0)
+            status = remember(masks, pid, tids[i], list, narrowed, changed);
+        if (status == 0 && cpu_set_parse(list, &mask))
+            for (size_t word = 0; word < CPUS_MOST / 64; word++)
+                where->words[word] |= mask.words[word];
+        if (status == -ESRCH && tids[i] != pid)
+            status = 0; /* it ended meanwhile */
+    }
+    free(tids);
+    return status;
+}
+
+static bool known(const pid_t *tids, uint32_t count, pid_t tid)
+{
+    for (uint32_t i = 0; i < count; i++)
+        if (tids[i] == tid)
+            return true;
+    return false;
+}
+
+static bool own(const struct thread_masks *masks, pid_t tid)
+{
+    return find_other(masks, tid) != NULL || !masks->common_free;
+}
+
+typedef int change_thread(const struct thread_masks *masks, const char *proc, pid_t pid, pid_t tid,
+                          const struct cpu_set *set, bool own_alone);
+
+/* Whether the process still has that thread: asked directly before a change, as the number of one that ended is
+ * somebody else's once all others have had their turn, and listing many threads takes a while. */
+static bool has_thread(const char *proc, pid_t pid, pid_t tid)
+{
+    char path[PATH_MAX];
+    return snprintf(path, sizeof(path), "%s/%d/task/%d", proc, (int)pid, (int)tid) < (int)sizeof(path) &&
+           access(path, F_OK) == 0;
+}
+
+/* Does the same to every thread, and to those that show up meanwhile. */
+static int change_all(const struct thread_masks *masks, const char *proc, pid_t pid, const struct cpu_set *set,
+                      bool own_alone, change_thread *change)
+{
+    pid_t *done = NULL;
+    uint32_t done_count = 0;
+    int failed = 0;
+    for (int round = 0; round < ROUNDS_MOST; round++) {
+        pid_t *tids;
+        uint32_t count;
+        bool any = false;
+        int status = list_threads(proc, pid, &tids, &count);
+        if (status != 0) {
+            failed = failed != 0 ? failed : status;
+            break;
+        }
+        for (uint32_t i = 0; i < count; i++) {
+            /* Most often the list is what it was: look at the same place first. */
+            if ((i < done_count && done[i] == tids[i]) || known(done, done_count, tids[i]))
+                continue;
+            any = true;
+            if ((own_alone && !own(masks, tids[i])) || !has_thread(proc, pid, tids[i]))
+                continue;
+            status = change(masks, proc, pid, tids[i], set, own_alone);
+            if (status != 0 && status != -ESRCH && failed == 0)
+                failed = status;
+        }
+        free(done);
+        done = tids;
+        done_count = count;
+        if (!any || failed != 0)
+            break;
+    }
+    free(done);
+    return failed;
+}
+
+static int narrow_thread(const struct thread_masks *masks, const char *proc, pid_t pid, pid_t tid,
+                         const struct cpu_set *set, bool own_alone)
+{
+    struct cpu_set wanted = narrowed_to(own_list(masks, tid), set), now;
+    if (own_alone) {
+        int status = read_mask(proc, pid, tid, &now);
+        if (status != 0 || cpu_set_equal(&now, &wanted))
+            return status;
+    }
+    return set_mask(tid, &wanted);
+}
+
+int thread_masks_narrow(const struct thread_masks *masks, const char *proc, pid_t pid, const struct cpu_set *set,
+                        bool own_alone)
+{
+    return change_all(masks, proc, pid, set, own_alone, narrow_thread);
+}
+
+static int restore_thread(const struct thread_masks *masks, const char *proc, pid_t pid, pid_t tid,
+                          const struct cpu_set *set, bool own_alone)
+{
+    (void)set;
+    struct cpu_set wanted, now;
+    if (!own(masks, tid)) {
+        wanted = everything();
+        return set_mask(tid, &wanted);
+    }
+    const char *list = own_list(masks, tid);
+    if (list == NULL || !cpu_set_parse(list, &wanted))
+        return -EINVAL;
+    int status = own_alone ? read_mask(proc, pid, tid, &now) : 0;
+    if (status != 0 || (own_alone && cpu_set_equal(&now, &wanted)))
+        return status;
+    return set_mask(tid, &wanted);
+}
+
+int thread_masks_restore(const struct thread_masks *masks, const char *proc, pid_t pid, bool own_alone)
+{
+    return change_all(masks, proc, pid, NULL, own_alone, restore_thread);
+}
+
+void thread_masks_probe_common(struct thread_masks *masks, const char *proc, pid_t pid)
+{
+    struct cpu_set all = everything(), common, now;
+    masks->common_free = masks->common != NULL && cpu_set_parse(masks->common, &common) && set_mask(pid, &all) == 0 &&
+                         read_mask(proc, pid, pid, &now) == 0 && cpu_set_equal(&now, &common);
+}
+
+void thread_masks_free(struct thread_masks *masks)
+{
+    for (uint32_t i = 0; i < masks->others_count; i++)
+        free(masks->others[i].list);
+    free(masks->others);
+    free(masks->common);
+    *masks = (struct thread_masks){0};
+}

@@ -1,0 +1,115 @@
+#include "cpus/standalone.h"
+
+#include <limits.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "system/quota.h"
+
+#define LOOK_NS UINT64_C(1000000000)
+
+/* The line of PROC/self/status that lists the CPUs this process may run on. */
+static bool read_affinity(const char *proc, struct cpu_set *set)
+{
+    static const char word[] = "Cpus_allowed_list:";
+    char path[PATH_MAX], *line = NULL;
+    size_t size = 0;
+    bool found = false;
+    FILE *file = NULL;
+    if (snprintf(path, sizeof(path), "%s/self/status", proc) < (int)sizeof(path))
+        file = fopen(path, "re");
+    while (file != NULL && !found && getline(&line, &size, file) > 0)
+        found = strncmp(line, word, sizeof(word) - 1) == 0 && cpu_set_parse(line + sizeof(word) - 1, set);
+    free(line);
+    if (file != NULL)
+        fclose(file);
+    return found;
+}
+
+bool standalone_look(struct standalone *standalone, const char *proc, const struct cpu_set *online, uint64_t now_ns)
+{
+    if (standalone->look_next_ns != 0 && now_ns < standalone->look_next_ns)
+        return false;
+    bool was_confined = standalone->confined;
+    struct cpu_set before = standalone->own;
+    standalone->look_next_ns = now_ns + LOOK_NS;
+    standalone->confined = false;
+    if (read_affinity(proc, &standalone->own)) {
+        struct cpu_set common = cpu_set_both(&standalone->own, online);
+        uint32_t count = cpu_set_count(&common);
+        standalone->confined = count > 0 && count < cpu_set_count(online);
+    }
+    standalone->quota = quota_read(proc);
+    return standalone->confined != was_confined ||
+           (was_confined && !cpu_set_equal(&before, &standalone->own));
+}
+
+uint32_t standalone_cpus(const struct standalone *standalone, const struct cpu_set *online)
+{
+    uint32_t count = cpu_set_count(online);
+    if (standalone->confined) {
+        struct cpu_set common = cpu_set_both(&standalone->own, online);
+        count = cpu_set_count(&common);
+    }
+    return count > 0 ? count : 1;
+}
+
+uint32_t standalone_bound(const struct standalone *standalone)
+{
+    if (!(standalone->quota > 0.0 && standalone->quota < (double)CPUS_MOST))
+        return UINT32_MAX;
+    return standalone->quota >= 1.0 ? (uint32_t)standalone->quota : 1;
+}
+
+static bool affinity_of(pid_t pid, struct cpu_set *set)
+{
+    unsigned long mask[sizeof(*set) / sizeof(unsigned long)] = {0}; /* CPU by CPU from the lowest bit on, as in *set */
+    if (sched_getaffinity(pid, sizeof(mask), (cpu_set_t *)mask) != 0)
+        return false;
+    const uint32_t bits = 8 * sizeof(*mask);
+    for (uint32_t i = 0; i < CPUS_MOST / 64; i++) {
+        set->words[i] = 0;
+        for (uint32_t j = 0; j < 64 / bits; j++)
+            set->words[i] |= (uint64_t)mask[i * (64 / bits) + j] << (j * bits);
+    }
+    return true;
+}
+
+uint32_t standalone_confines(pid_t pid)
+{
+    struct cpu_set mine, its;
+    if (pid <= 0 || !affinity_of(0, &mine) || !affinity_of(pid, &its))
+        return 0;
+    its = cpu_set_both(&its, &mine);
+    uint32_t count = cpu_set_count(&its);
+    return count < cpu_set_count(&mine) ? count : 0;
+}
+
+uint32_t standalone_chunk(const struct standalone *standalone, const struct cpu_set *online, const char *sysfs)
+{
+    struct cpu_set mine = standalone->confined ? cpu_set_both(&standalone->own, online) : *online;
+    uint32_t chunk = 0;
+    for (uint32_t cpu = 0; cpu < CPUS_MOST; cpu++) {
+        if (!cpu_set_has(&mine, cpu))
+            continue;
+        char path[PATH_MAX], text[256] = "";
+        struct cpu_set siblings;
+        FILE *file = NULL;
+        if (snprintf(path, sizeof(path), "%s/devices/system/cpu/cpu%u/topology/thread_siblings_list", sysfs, cpu) <
+            (int)sizeof(path))
+            file = fopen(path, "re");
+        bool read = file != NULL && fgets(text, sizeof(text), file) != NULL && cpu_set_parse(text, &siblings);
+        if (file != NULL)
+            fclose(file);
+        if (!read)
+            return 1;
+        siblings = cpu_set_both(&siblings, &mine);
+        uint32_t threads = cpu_set_count(&siblings);
+        if (chunk != 0 && threads != chunk)
+            return 1;
+        chunk = threads;
+    }
+    return chunk > 0 ? chunk : 1;
+}

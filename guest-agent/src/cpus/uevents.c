@@ -1,0 +1,53 @@
+#include "cpus/uevents.h"
+
+#include <errno.h>
+#include <linux/netlink.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#define KERNEL_GROUP 1u /* 2 is what udev sends on */
+#define DATAGRAMS_MOST 256
+
+int uevents_open(void)
+{
+    int fd = socket(AF_NETLINK, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, NETLINK_KOBJECT_UEVENT);
+    if (fd < 0)
+        return -1;
+    struct sockaddr_nl address = {.nl_family = AF_NETLINK, .nl_groups = KERNEL_GROUP};
+    if (bind(fd, (const struct sockaddr *)&address, sizeof(address)) != 0) {
+        close(fd);
+        return -1;
+    }
+    return fd;
+}
+
+/* "ACTION@DEVPATH" and then "KEY=VALUE"s, each ended by a zero byte. */
+static bool about_cpu(const char *text, size_t length)
+{
+    for (const char *end = text + length; text < end; text += strnlen(text, (size_t)(end - text)) + 1)
+        if (strcmp(text, "SUBSYSTEM=cpu") == 0)
+            return true;
+    return false;
+}
+
+bool uevents_take(int fd)
+{
+    bool found = false;
+    char text[4096];
+    /* Bounded: whoever makes devices flood must not hold up the loop; the rest is there at the next turn. */
+    for (int i = 0; i < DATAGRAMS_MOST; i++) {
+        struct sockaddr_nl from = {0};
+        socklen_t size = sizeof(from);
+        ssize_t got = recvfrom(fd, text, sizeof(text) - 1, 0, (struct sockaddr *)&from, &size);
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got < 0)
+            return found || errno == ENOBUFS;
+        if (got > 0 && from.nl_pid == 0) { /* from the kernel, not from a process */
+            text[got] = '\0';
+            found = found || about_cpu(text, (size_t)got);
+        }
+    }
+    return found;
+}

@@ -1,0 +1,207 @@
+#include "host/wire.h"
+
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "system/utf8.h"
+#include "vscaf/page.h"
+
+static void refuse(struct wire_message *message, const char *why)
+{
+    message->type = WIRE_BAD;
+    utf8_printable(message->text, sizeof(message->text), why);
+}
+
+/* A whole number that is not negative, clamped to `most`. */
+static bool read_whole(const json_t *object, const char *key, int64_t most, int64_t *number)
+{
+    const json_t *value = json_object_get(object, key);
+    if (!json_is_integer(value) || json_integer_value(value) < 0)
+        return false;
+    *number = json_integer_value(value) < most ? json_integer_value(value) : most;
+    return true;
+}
+
+static void read_allocate(const json_t *object, struct wire_message *message)
+{
+    int64_t sequence, cpus, limit, deadline_ms;
+    const json_t *competition = json_object_get(object, "competition");
+    if (!read_whole(object, "sequence", INT64_MAX, &sequence) || !read_whole(object, "cpus", CPUS_MOST, &cpus) ||
+        !read_whole(object, "limit", CPUS_MOST, &limit) || !read_whole(object, "deadline_ms", 3600000, &deadline_ms) ||
+        !json_is_boolean(competition)) {
+        refuse(message, "allocate needs whole numbers sequence, cpus, limit, deadline_ms, none negative, and a boolean "
+                        "competition");
+        return;
+    }
+    message->type = WIRE_ALLOCATE;
+    message->allocate = (struct wire_allocate){
+        .sequence = sequence,
+        .cpus = (uint32_t)cpus,
+        .limit = limit > 0 ? (uint32_t)limit : 1,
+        .deadline_ms = (uint32_t)deadline_ms,
+        .competition = json_is_true(competition),
+    };
+}
+
+/* A string of at most WIRE_WORDS_MOST characters. */
+static const char *read_words(const json_t *object, const char *key)
+{
+    const json_t *value = json_object_get(object, key);
+    if (!json_is_string(value))
+        return NULL;
+    const char *text = json_string_value(value);
+    size_t characters = 0;
+    for (size_t i = 0; text[i] != '\0'; i++)
+        characters += ((unsigned char)text[i] & 0xc0) != 0x80; /* it is UTF-8: the bytes that begin one */
+    return characters <= WIRE_WORDS_MOST ? text : NULL;
+}
+
+/* What else a hello may carry. Nothing comes of it yet; but what it means is fixed, so it cannot be anything else. */
+static bool versions_are_sound(const json_t *versions)
+{
+    if (versions == NULL)
+        return true;
+    if (!json_is_array(versions) || json_array_size(versions) > WIRE_VERSIONS_MOST)
+        return false;
+    for (size_t i = 0; i < json_array_size(versions); i++) {
+        const json_t *version = json_array_get(versions, i);
+        if (!json_is_integer(version) || json_integer_value(version) < 1 || json_integer_value(version) > INT32_MAX)
+            return false;
+    }
+    return true;
+}
+
+static void read_hello(const json_t *object, struct wire_message *message)
+{
+    const char *daemon = read_words(object, "daemon");
+    if (daemon == NULL || !versions_are_sound(json_object_get(object, "versions"))) {
+        refuse(message, "hello needs a string daemon; versions, if given, are a list of whole numbers above 0");
+        return;
+    }
+    message->type = WIRE_HELLO;
+    utf8_printable(message->text, sizeof(message->text), daemon);
+}
+
+static void read_error(const json_t *object, struct wire_message *message)
+{
+    const char *words = read_words(object, "message");
+    if (words == NULL) {
+        refuse(message, "error needs a string message");
+        return;
+    }
+    message->type = WIRE_ERROR;
+    utf8_printable(message->text, sizeof(message->text), words);
+}
+
+static void read_object(const json_t *object, struct wire_message *message)
+{
+    const json_t *version = json_object_get(object, "v"), *type = json_object_get(object, "type");
+    if (!json_is_object(object) || !json_is_integer(version)) {
+        refuse(message, "not an object with a whole number v");
+        return;
+    }
+    const char *word = json_is_string(type) ? json_string_value(type) : "";
+    if (json_integer_value(version) != WIRE_VERSION) {
+        message->type = WIRE_OTHER_VERSION;
+        message->version = json_integer_value(version);
+        message->answerable = strcmp(word, "error") != 0;
+    } else if (strcmp(word, "hello") == 0) {
+        read_hello(object, message);
+    } else if (strcmp(word, "allocate") == 0) {
+        read_allocate(object, message);
+    } else if (strcmp(word, "error") == 0) {
+        read_error(object, message);
+    } else {
+        refuse(message, "no type that a host sends");
+    }
+}
+
+void wire_parse(const char *line, size_t length, struct wire_message *message)
+{
+    *message = (struct wire_message){.type = WIRE_BAD};
+    json_error_t error;
+    /* jansson takes one behind a number for the number's end. It stands nowhere in JSON. */
+    if (memchr(line, '\0', length) != NULL) {
+        refuse(message, "a NUL byte");
+        return;
+    }
+    json_t *object = json_loadb(line, length, JSON_REJECT_DUPLICATES, &error);
+    if (object == NULL) {
+        refuse(message, error.text);
+        return;
+    }
+    read_object(object, message);
+    json_decref(object);
+}
+
+bool wire_ends_in_hello(const char *line, size_t length)
+{
+    static const char start[] = "{\"v\":";
+    const size_t start_length = sizeof(start) - 1;
+    for (size_t at = length; at-- > 1;) {
+        if (length - at < start_length || memcmp(line + at, start, start_length) != 0)
+            continue;
+        struct wire_message message;
+        wire_parse(line + at, length - at, &message);
+        return message.type == WIRE_HELLO;
+    }
+    return false;
+}
+
+/* Takes over the reference to object. */
+static char *write_line(json_t *object)
+{
+    if (object == NULL)
+        return NULL;
+    char *text = json_dumps(object, JSON_COMPACT | JSON_REAL_PRECISION(6));
+    json_decref(object);
+    if (text == NULL)
+        return NULL;
+    size_t length = strlen(text);
+    char *line = realloc(text, length + 2);
+    if (line == NULL) {
+        free(text);
+        return NULL;
+    }
+    line[length] = '\n';
+    line[length + 1] = '\0';
+    return line;
+}
+
+static json_t *cpu_list(const struct cpu_set *set)
+{
+    json_t *list = json_array();
+    for (uint32_t cpu = 0; cpu < CPUS_MOST; cpu++)
+        if (cpu_set_has(set, cpu))
+            json_array_append_new(list, json_integer(cpu));
+    return list;
+}
+
+char *wire_write_hello(const char *agent, const char *boot_id, const struct cpus *cpus, unsigned capabilities)
+{
+    json_t *words = json_array();
+    if (capabilities & WIRE_CAN_OFFLINE)
+        json_array_append_new(words, json_string("offline"));
+    if (capabilities & WIRE_CAN_PARK)
+        json_array_append_new(words, json_string("park"));
+    return write_line(json_pack("{s:i, s:s, s:s, s:s, s:{s:i, s:i, s:o}, s:o, s:[i], s:i}", "v", WIRE_VERSION, "type",
+                                "hello", "agent", agent, "boot_id", boot_id, "cpus", "possible", (int)cpus->possible,
+                                "present", (int)cpu_set_count(&cpus->present), "online", cpu_list(&cpus->online),
+                                "capabilities", words, "versions", WIRE_VERSION, "page", (int)VSCAF_PAGE_VERSION));
+}
+
+char *wire_write_ack(int64_t sequence, const struct cpu_set *online, bool sections_ended)
+{
+    return write_line(json_pack("{s:i, s:s, s:I, s:o, s:b}", "v", WIRE_VERSION, "type", "ack", "sequence",
+                                (json_int_t)sequence, "online", cpu_list(online), "sections_ended",
+                                (int)sections_ended));
+}
+
+char *wire_write_error(const char *text)
+{
+    char printable[200];
+    utf8_printable(printable, sizeof(printable), text);
+    return write_line(json_pack("{s:i, s:s, s:s}", "v", WIRE_VERSION, "type", "error", "message", printable));
+}

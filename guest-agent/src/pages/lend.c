@@ -1,0 +1,55 @@
+#include "pages/lend.h"
+
+#include <string.h>
+
+#define NUMBER_MASK (UINT32_MAX >> VSCAF_CONTROL_CALL_SHIFT)
+
+enum lend_packet lend_take_packet(struct lend *lend, const void *packet, size_t length)
+{
+    struct vscaf_call call;
+    if (length != sizeof(call))
+        return LEND_NO_CALL;
+    memcpy(&call, packet, sizeof(call));
+    if (call.magic != VSCAF_CALL_MAGIC)
+        return LEND_NO_CALL;
+    if (!lend->asked || call.number != lend->number) {
+        lend->noise += lend->noise < UINT32_MAX;
+        return LEND_NOT_ASKED;
+    }
+    lend->asked = false;
+    lend->called = true;
+    return LEND_CALLED;
+}
+
+bool lend_muted(const struct lend *lend)
+{
+    return lend->noise > LEND_NOISE_MOST;
+}
+
+void lend_period(struct lend *lend)
+{
+    lend->noise = 0;
+}
+
+void lend_measured(struct lend *lend, bool running, uint64_t now_ns)
+{
+    if (running) {
+        lend->in_vain = 0;
+    } else if (lend->called) {
+        uint64_t quiet_ns = LEND_QUIET_NS;
+        for (uint32_t i = 0; i < lend->in_vain && quiet_ns < LEND_QUIET_MOST_NS; i++)
+            quiet_ns *= 2;
+        lend->quiet_ns = now_ns + (quiet_ns < LEND_QUIET_MOST_NS ? quiet_ns : LEND_QUIET_MOST_NS);
+        lend->in_vain++;
+    }
+    lend->called = false;
+    bool ask = !running && now_ns >= lend->quiet_ns;
+    if (ask && !lend->asked)
+        lend->number = (lend->number + 1) & NUMBER_MASK;
+    lend->asked = ask;
+}
+
+uint32_t lend_control(const struct lend *lend)
+{
+    return lend->asked ? VSCAF_CONTROL_CALL | lend->number << VSCAF_CONTROL_CALL_SHIFT : 0;
+}

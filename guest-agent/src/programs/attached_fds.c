@@ -1,0 +1,104 @@
+#include "programs/attached_fds.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stddef.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#ifndef SO_PASSRIGHTS
+#define SO_PASSRIGHTS 83
+#endif
+
+#define QUEUE_MOST 4096 /* packets; a sender's buffer holds some hundreds */
+
+enum head { HEAD_NONE, HEAD_CLEAN, HEAD_ATTACHED };
+
+bool attached_fds_refuse(int listener)
+{
+    int off = 0;
+    return setsockopt(listener, SOL_SOCKET, SO_PASSRIGHTS, &off, sizeof(off)) == 0;
+}
+
+/* Looks at the packet at the head. With `size` 0 an end of file and an empty packet are both HEAD_CLEAN. */
+static enum head look(int fd, void *control, size_t size)
+{
+    char byte;
+    struct iovec part = {&byte, sizeof(byte)};
+    struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1, .msg_control = control, .msg_controllen = size};
+    ssize_t got;
+    do
+        got = recvmsg(fd, &message, MSG_PEEK | MSG_DONTWAIT);
+    while (got < 0 && errno == EINTR);
+    if (got < 0)
+        return HEAD_NONE;
+    if (message.msg_flags & MSG_CTRUNC) /* no room was given for descriptors */
+        return HEAD_ATTACHED;
+    return size > 0 && message.msg_controllen == 0 ? HEAD_NONE : HEAD_CLEAN;
+}
+
+bool attached_fds_present(int fd)
+{
+    return look(fd, NULL, 0) == HEAD_ATTACHED;
+}
+
+static void close_between(unsigned first, unsigned last)
+{
+    if (first <= last)
+        close_range(first, last, 0);
+}
+
+/* The child holds the last copy of the socket and ends: an exiting process does not linger, and if it has to wait all
+ * the same, only it does. Nobody waits for it (main ignores SIGCHLD). False: there is none, and the socket is here:
+ * tasks and descriptors run out, and others can see to it that they do. */
+static bool leave_to_child(int fd)
+{
+    int gate[2];
+    if (pipe2(gate, O_CLOEXEC) != 0)
+        return false;
+    pid_t child = fork();
+    if (child == 0) {
+        unsigned low = (unsigned)(fd < gate[0] ? fd : gate[0]), high = (unsigned)(fd < gate[0] ? gate[0] : fd);
+        char byte;
+        close_between(STDERR_FILENO + 1, low - 1);
+        close_between(low + 1, high - 1);
+        close_between(high + 1, ~0u);
+        while (read(gate[0], &byte, 1) < 0 && errno == EINTR) /* until the other copy is closed */
+            ;
+        _exit(0);
+    }
+    if (child > 0)
+        close(fd);
+    close(gate[1]);
+    close(gate[0]);
+    return child > 0;
+}
+
+void attached_fds_close(struct attached_fds *unclosed, int fd)
+{
+    /* Each packet now comes with credentials: that tells an empty one from the end of file. */
+    union {
+        struct cmsghdr header;
+        char bytes[CMSG_SPACE(sizeof(struct ucred))];
+    } control;
+    int on = 1;
+    setsockopt(fd, SOL_SOCKET, SO_PASSCRED, &on, sizeof(on));
+    shutdown(fd, SHUT_RDWR); /* nothing more gets into the queue */
+    enum head head = HEAD_ATTACHED;
+    for (int i = 0; i < QUEUE_MOST; i++) {
+        head = look(fd, &control, sizeof(control));
+        char byte;
+        if (head != HEAD_CLEAN || recv(fd, &byte, sizeof(byte), MSG_DONTWAIT) < 0)
+            break;
+    }
+    if (head != HEAD_ATTACHED || unclosed->count == ATTACHED_FDS_MOST)
+        close(fd);
+    else if (!leave_to_child(fd))
+        unclosed->kept[unclosed->count++] = fd;
+}
+
+void attached_fds_retry(struct attached_fds *unclosed)
+{
+    while (unclosed->count > 0 && leave_to_child(unclosed->kept[unclosed->count - 1]))
+        unclosed->count--;
+}

@@ -1,0 +1,446 @@
+#include "programs/clients.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "programs/attached_fds.h"
+#include "programs/join_socket.h"
+#include "programs/peer.h"
+#include "programs/status_request.h"
+#include "system/log.h"
+#include "system/utf8.h"
+
+#define NO_DESCRIPTOR_NS UINT64_C(100000000) /* without one nobody is let in for so long */
+#define NO_TASK_NS UINT64_C(100000000)       /* without one nothing is left to a child for so long */
+
+/* Every connection is in a slot, kept by attached_fds.c, or was accepted in this turn; and nobody is let in with
+ * CLIENTS_UNCLOSED_MOST kept. */
+static_assert(CLIENTS_SLOTS + CLIENTS_UNCLOSED_MOST + CLIENTS_ACCEPTED_MOST <= ATTACHED_FDS_MOST,
+              "all of them can be kept");
+
+/* Every client that there is a place for has a descriptor; root may raise its own limit, others only what is left. */
+static void reserve_descriptors(void)
+{
+    const rlim_t needed = CLIENTS_DESCRIPTORS;
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= needed)
+        return;
+    struct rlimit wanted = {.rlim_cur = needed, .rlim_max = limit.rlim_max > needed ? limit.rlim_max : needed};
+    if (setrlimit(RLIMIT_NOFILE, &wanted) == 0)
+        return;
+    limit.rlim_cur = limit.rlim_max;
+    setrlimit(RLIMIT_NOFILE, &limit);
+    log_line("only %ju descriptors may be open, and %u programs need %ju: raise the limit (ulimit -n, LimitNOFILE=)",
+             (uintmax_t)limit.rlim_max, CLIENTS_MOST, (uintmax_t)needed);
+}
+
+int clients_listen(struct clients *clients, const char *path, const char *proc, uint32_t per_user)
+{
+    clients->path = path;
+    clients->proc = proc;
+    clients->joined = 0;
+    clients->end = 0;
+    admission_init(&clients->admission, per_user, geteuid());
+    clients->work_ns = CLIENTS_WORK_BURST_NS;
+    reserve_descriptors();
+    clients->listener = join_socket_open(path);
+    if (clients->listener >= 0 && (clients->epoll = client_poll_open()) < 0) {
+        log_error("socket %s: cannot be served: %s: raise the limit of open files (LimitNOFILE)", path,
+                  strerror(errno));
+        return -1;
+    }
+    clients->rights_refused = clients->listener >= 0 && attached_fds_refuse(clients->listener);
+    return clients->listener >= 0 ? 0 : -1;
+}
+
+void clients_drop(struct clients *clients, struct client *client)
+{
+    if (client->page != NULL) {
+        /* The process may hold the file for ever, and the memory counts as this agent's: it is given back. */
+        madvise(client->page, VSCAF_PAGE_BYTES, MADV_REMOVE);
+        munmap(client->page, VSCAF_PAGE_BYTES);
+        clients->joined--;
+    }
+    free(client->threads);
+    client_poll_forget(clients->epoll, &client->poll, client->fd);
+    attached_fds_close(&clients->unclosed, client->fd);
+    if (client->process >= 0)
+        close(client->process);
+    *client = (struct client){.fd = -1, .process = PEER_NONE};
+    while (clients->end > 0 && clients->slots[clients->end - 1].fd < 0)
+        clients->end--;
+}
+
+void clients_close(struct clients *clients)
+{
+    for (uint32_t i = 0; i < clients->end; i++) {
+        struct client *client = &clients->slots[i];
+        if (client->page != NULL) {
+            /* Its page outlives this agent, with its last team size: another agent is likely to follow. */
+            munmap(client->page, VSCAF_PAGE_BYTES);
+            client->page = NULL;
+        }
+        if (client->fd >= 0)
+            clients_drop(clients, client);
+    }
+    clients->joined = 0;
+    if (clients->listener >= 0)
+        join_socket_close(&clients->unclosed, clients->listener, clients->path);
+    clients->listener = -1;
+    if (clients->epoll >= 0)
+        close(clients->epoll);
+    clients->epoll = -1;
+}
+
+static void answer(int fd, enum vscaf_join_status status, int page_fd)
+{
+    struct vscaf_welcome welcome = {.magic = VSCAF_PAGE_MAGIC,
+                                    .version = VSCAF_PAGE_VERSION,
+                                    .status = (uint32_t)status,
+                                    .bytes = VSCAF_PAGE_BYTES};
+    struct iovec part = {&welcome, sizeof(welcome)};
+    union {
+        struct cmsghdr header;
+        char bytes[CMSG_SPACE(sizeof(int))];
+    } control = {0};
+    struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1};
+    if (page_fd >= 0) {
+        message.msg_control = control.bytes;
+        message.msg_controllen = sizeof(control.bytes);
+        struct cmsghdr *header = CMSG_FIRSTHDR(&message);
+        header->cmsg_level = SOL_SOCKET;
+        header->cmsg_type = SCM_RIGHTS;
+        header->cmsg_len = CMSG_LEN(sizeof(int));
+        memcpy(CMSG_DATA(header), &page_fd, sizeof(int));
+    }
+    /* A peer that is gone shows as a closed socket at the next poll. */
+    ssize_t sent = sendmsg(fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+    (void)sent;
+}
+
+/* A slot for a connection that has said nothing yet. Where none is free, the account that holds the most loses one. */
+static struct client *joining_slot(struct clients *clients, account_t account)
+{
+    struct client *free_slot = NULL, *joining[CLIENTS_JOINING_MOST + 1];
+    account_t accounts[CLIENTS_JOINING_MOST + 1];
+    uint64_t since_ns[CLIENTS_JOINING_MOST + 1];
+    size_t count = 0;
+    for (uint32_t i = 0; i < clients->end; i++) {
+        struct client *client = &clients->slots[i];
+        if (client->fd < 0) {
+            free_slot = free_slot == NULL ? client : free_slot;
+        } else if (client->page == NULL && count < CLIENTS_JOINING_MOST) {
+            joining[count] = client;
+            accounts[count] = client->account;
+            since_ns[count++] = client->connected_ns;
+        }
+    }
+    if (count < CLIENTS_JOINING_MOST && (free_slot != NULL || clients->end == CLIENTS_SLOTS))
+        return free_slot;
+    if (count < CLIENTS_JOINING_MOST)
+        return &clients->slots[clients->end];
+    joining[count] = NULL; /* the newcomer counts, too: it is the last to go for its account */
+    accounts[count] = account;
+    since_ns[count++] = UINT64_MAX;
+    struct client *goes = joining[admission_evict(accounts, since_ns, count)];
+    if (goes != NULL)
+        clients_drop(clients, goes);
+    return goes;
+}
+
+static void refuse(struct clients *clients, int fd, const struct peer *peer, account_t account, bool flood,
+                   uint64_t now_ns)
+{
+    char name[64];
+    account_name(account, name, sizeof(name));
+    if (admission_say(&clients->admission, account, false))
+        log_line("%s connects more than %.0f times a second (process %d): refused, its programs run on unmanaged "
+                 "(said once)",
+                 name, ADMISSION_RATE, (int)peer->pid);
+    if (flood) /* where it cannot be done, each one goes on being refused here */
+        socket_acl_bar(&clients->acl, clients->path, peer->user, now_ns + admission_flood_ns());
+    answer(fd, VSCAF_JOIN_FULL, -1);
+    attached_fds_close(&clients->unclosed, fd);
+}
+
+/* Nobody can be accepted now: connections wait at the listener, which is not polled for a while. */
+static void pause_accepting(struct clients *clients, int error, uint64_t now_ns)
+{
+    if (!clients->complained)
+        log_line("socket %s: a program cannot join: %s (said once)", clients->path, strerror(error));
+    clients->complained = true;
+    clients->listen_ns = now_ns + NO_DESCRIPTOR_NS;
+}
+
+/* Whose process it is. One that has ended counts for the user that it had. */
+static account_t account_of_peer(const struct clients *clients, struct peer *peer)
+{
+    account_t account = account_of(clients->proc, peer->process != PEER_NONE ? peer->pid : 0, peer->user);
+    return peer_lives(peer->process) ? account : (account_t)peer->user;
+}
+
+static void take(struct clients *clients, int fd, uint64_t now_ns)
+{
+    struct peer peer;
+    int status = peer_of(fd, clients->proc, &peer);
+    if (status != 0 && status != -ESRCH) {
+        pause_accepting(clients, -status, now_ns);
+        attached_fds_close(&clients->unclosed, fd);
+        return;
+    }
+    account_t account = status == 0 ? account_of_peer(clients, &peer) : (account_t)peer.user;
+    struct client *place = NULL;
+    enum admission_pace pace = admission_connect(&clients->admission, account, now_ns);
+    if (pace != ADMISSION_STEADY)
+        refuse(clients, fd, &peer, account, pace == ADMISSION_FLOOD, now_ns);
+    else if (status != 0 || (place = joining_slot(clients, account)) == NULL)
+        attached_fds_close(&clients->unclosed,
+                           fd); /* the program, if there is one, runs on as if there were no agent */
+    if (place == NULL) {
+        if (peer.process >= 0)
+            close(peer.process);
+        return;
+    }
+    uint32_t slot = (uint32_t)(place - clients->slots);
+    clients->end = clients->end > slot ? clients->end : slot + 1;
+    *place = (struct client){.fd = fd,
+                             .pid = peer.pid,
+                             .user = peer.user,
+                             .process = peer.process,
+                             .account = account,
+                             .connected_ns = now_ns};
+}
+
+int clients_listener(const struct clients *clients, uint64_t now_ns)
+{
+    return now_ns >= clients->listen_ns && clients->unclosed.count < CLIENTS_UNCLOSED_MOST ? clients->listener : -1;
+}
+
+void clients_accept(struct clients *clients, uint64_t now_ns)
+{
+    for (uint32_t i = 0; i < CLIENTS_ACCEPTED_MOST; i++) {
+        int fd = accept4(clients->listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+        if (fd >= 0) {
+            take(clients, fd, now_ns);
+            continue;
+        }
+        if (errno == EINTR || errno == ECONNABORTED)
+            continue;
+        if (errno == EAGAIN)
+            return;
+        pause_accepting(clients, errno, now_ns);
+        return;
+    }
+}
+
+void clients_worked(struct clients *clients, uint64_t cpu_ns, uint64_t now_ns)
+{
+    uint64_t passed_ns = now_ns > clients->work_then_ns ? now_ns - clients->work_then_ns : 0;
+    if (passed_ns > UINT64_C(1000000000))
+        passed_ns = UINT64_C(1000000000);
+    clients->work_ns += (int64_t)passed_ns * CLIENTS_WORK_PERCENT / 100;
+    if (clients->work_ns > CLIENTS_WORK_BURST_NS)
+        clients->work_ns = CLIENTS_WORK_BURST_NS;
+    clients->work_then_ns = now_ns;
+    clients->work_ns -= (int64_t)cpu_ns;
+    if (clients->work_ns < 0)
+        clients->listen_ns = now_ns + (uint64_t)(-clients->work_ns * 100 / CLIENTS_WORK_PERCENT);
+}
+
+/* Makes the page and its sealed file. Returns the file, or -1 with nothing left behind. */
+static int make_page(struct client *client, uint32_t team_limit)
+{
+    int fd = memfd_create("vscaf-page", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    if (fd < 0)
+        return -1;
+    /* Storage is taken now: a later lack of memory would be a SIGBUS here or in the program. */
+    if (posix_fallocate(fd, 0, VSCAF_PAGE_BYTES) != 0 ||
+        fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0) {
+        close(fd);
+        return -1;
+    }
+    void *memory = mmap(NULL, VSCAF_PAGE_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    if (memory == MAP_FAILED) {
+        close(fd);
+        return -1;
+    }
+    struct vscaf_page *page = memory;
+    page->magic = VSCAF_PAGE_MAGIC;
+    page->version = VSCAF_PAGE_VERSION;
+    page->bytes = VSCAF_PAGE_BYTES;
+    page->sections_max = VSCAF_SECTIONS;
+    /* Relaxed: nobody else has the page yet, and handing over its file orders this before all that the process does. */
+    atomic_store_explicit(&page->team_size, 1, memory_order_relaxed);
+    atomic_store_explicit(&page->team_limit, team_limit, memory_order_relaxed);
+    client->page = page;
+    return fd;
+}
+
+/* One process has one page, or it would count several times. A new program in the same process may find the old
+ * connection still open in a child. */
+static void replace_older(struct clients *clients, const struct client *client)
+{
+    for (uint32_t i = 0; i < clients->end; i++) {
+        struct client *other = &clients->slots[i];
+        if (other->page != NULL && client->pid > 0 && other->pid == client->pid && other->account == client->account)
+            clients_drop(clients, other);
+    }
+}
+
+/* Whether there is room for it, else saying so once for its account. */
+static bool may_join(struct clients *clients, const struct client *client)
+{
+    uint32_t own = 0;
+    for (uint32_t i = 0; i < clients->end; i++)
+        own += clients->slots[i].page != NULL && clients->slots[i].account == client->account;
+    if (admission_join(&clients->admission, client->account, own, clients->joined, CLIENTS_MOST))
+        return true;
+    char name[64];
+    account_name(client->account, name, sizeof(name));
+    if (admission_say(&clients->admission, client->account, true))
+        log_line("process %d (%s) runs on unmanaged: %u programs have joined, %u of them of %s (said once; --per-user)",
+                 (int)client->pid, client->name, clients->joined, own, name);
+    return false;
+}
+
+enum clients_event clients_serve(struct clients *clients, struct client *client, uint32_t team_limit)
+{
+    if (!clients->rights_refused && attached_fds_present(client->fd)) {
+        bool left = client->page != NULL;
+        clients_drop(clients, client);
+        return left ? CLIENTS_LEFT : CLIENTS_NOTHING;
+    }
+    struct vscaf_join join = {0};
+    ssize_t got = recv(client->fd, &join, sizeof(join), MSG_DONTWAIT | MSG_TRUNC);
+    if (got < 0 && (errno == EAGAIN || errno == EINTR))
+        return CLIENTS_NOTHING;
+    bool joined = client->page != NULL;
+    /* A joined process may call; anything else that it says ends it, as does its end of file. */
+    if (joined && got > 0 && got <= (ssize_t)sizeof(join)) {
+        enum lend_packet packet = lend_take_packet(&client->lend, &join, (size_t)got);
+        if (packet != LEND_NO_CALL)
+            return packet == LEND_CALLED ? CLIENTS_CALLED : CLIENTS_NOTHING;
+    }
+    if (joined || got <= 0) {
+        clients_drop(clients, client);
+        return joined ? CLIENTS_LEFT : CLIENTS_NOTHING;
+    }
+    client->asked = status_request_version(&join, (size_t)got);
+    if (client->asked != 0)
+        return CLIENTS_ASKED;
+    if (got < (ssize_t)offsetof(struct vscaf_join, name) || join.magic != VSCAF_PAGE_MAGIC) {
+        clients_drop(clients, client);
+        return CLIENTS_NOTHING;
+    }
+    if (join.version != VSCAF_PAGE_VERSION) {
+        answer(client->fd, VSCAF_JOIN_VERSION, -1);
+        clients_drop(clients, client);
+        return CLIENTS_NOTHING;
+    }
+    if (got != sizeof(join)) {
+        clients_drop(clients, client);
+        return CLIENTS_NOTHING;
+    }
+    if (!peer_lives(client->process)) { /* somebody else has its connection */
+        clients_drop(clients, client);
+        return CLIENTS_NOTHING;
+    }
+    join.name[sizeof(join.name) - 1] = '\0';
+    utf8_printable(client->name, sizeof(client->name), join.name);
+    replace_older(clients, client);
+    bool may = may_join(clients, client);
+    int page_fd = may ? make_page(client, team_limit) : -1;
+    if (page_fd < 0) {
+        if (may && !clients->complained)
+            log_line("process %d (%s) runs on unmanaged: no memory for its page (said once)", (int)client->pid,
+                     client->name);
+        clients->complained = clients->complained || may;
+        answer(client->fd, VSCAF_JOIN_FULL, -1);
+        clients_drop(clients, client);
+        return CLIENTS_NOTHING;
+    }
+    client->newcomer = client->running = true;
+    clients->joined++;
+    answer(client->fd, VSCAF_JOINED, page_fd);
+    close(page_fd);
+    return CLIENTS_JOINED;
+}
+
+/* What it has said may wait to be read, where this agent was held up. */
+static bool is_silent(const struct client *client)
+{
+    struct pollfd said = {.fd = client->fd, .events = POLLIN};
+    return poll(&said, 1, 0) == 0;
+}
+
+uint64_t clients_drop_silent(struct clients *clients, uint64_t now_ns)
+{
+    uint64_t next_ns = socket_acl_lift(&clients->acl, clients->path, now_ns);
+    if (clients->unclosed.count > 0 && clients->unclosed_next_ns <= now_ns) {
+        attached_fds_retry(&clients->unclosed);
+        clients->unclosed_next_ns = now_ns + NO_TASK_NS;
+    }
+    if (clients->unclosed.count > 0 && clients->unclosed_next_ns < next_ns)
+        next_ns = clients->unclosed_next_ns;
+    if (clients->listen_ns > now_ns && clients->listen_ns < next_ns)
+        next_ns = clients->listen_ns;
+    for (uint32_t i = 0; i < clients->end; i++) {
+        struct client *client = &clients->slots[i];
+        if (client->fd < 0 || client->page != NULL)
+            continue;
+        uint64_t due_ns = client->connected_ns + CLIENTS_SILENCE_NS;
+        if (due_ns > now_ns)
+            next_ns = due_ns < next_ns ? due_ns : next_ns;
+        else if (is_silent(client))
+            clients_drop(clients, client);
+    }
+    return next_ns;
+}
+
+/* Loads from the page are relaxed where they are single figures that are clamped and used alone. */
+
+enum vscaf_malleable client_malleable(const struct client *client)
+{
+    uint32_t malleable = atomic_load_explicit(&client->page->malleable, memory_order_relaxed);
+    return malleable < VSCAF_MALLEABLE_RIGID ? (enum vscaf_malleable)malleable : VSCAF_MALLEABLE_RIGID;
+}
+
+const char *client_malleable_word(const struct client *client)
+{
+    static const char *const words[] = {
+        [VSCAF_MALLEABLE_FULL] = "full", [VSCAF_MALLEABLE_SHRINK] = "shrink", [VSCAF_MALLEABLE_RIGID] = "rigid"};
+    return words[client_malleable(client)];
+}
+
+bool client_rigid(const struct client *client)
+{
+    return client_malleable(client) == VSCAF_MALLEABLE_RIGID;
+}
+
+static void bound(uint32_t *most, uint32_t by)
+{
+    if (by > 0 && by < *most)
+        *most = by;
+}
+
+uint32_t client_most(const struct client *client, uint32_t limit)
+{
+    uint32_t most = limit > 0 ? limit : 1;
+    uint32_t last = atomic_load_explicit(&client->page->team_last, memory_order_relaxed);
+    if (client_rigid(client) && last > 0) {
+        bound(&most, last);
+        return most;
+    }
+    bound(&most, client->confines);
+    bound(&most, atomic_load_explicit(&client->page->told, memory_order_relaxed));
+    bound(&most, atomic_load_explicit(&client->page->team_most, memory_order_relaxed));
+    return most;
+}

@@ -1,0 +1,53 @@
+#include "programs/long_section.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+bool long_section_count(struct client *client)
+{
+    struct in_flight_counts before = client->seen;
+    client->seen = in_flight_count(client->page);
+    bool changed = before.started != client->seen.started || before.finished != client->seen.finished;
+    client->long_section = !changed && client->seen.in_flight;
+    if (!client->long_section) {
+        free(client->threads);
+        client->threads = NULL;
+    }
+    return changed;
+}
+
+static void read_threads(struct client *client, const char *proc, uint64_t now_ns, uint32_t *work)
+{
+    if (client->threads == NULL) {
+        client->threads = calloc(1, sizeof(*client->threads));
+        client->wanting = 0;
+    }
+    if (client->threads != NULL)
+        threads_read(client->threads, proc, client->pid, now_ns, work);
+    if (client->threads != NULL && client->threads->answers > 0)
+        client->wanting = client->threads->wanting;
+    /* Not known thread by thread, or not yet: what the process used. A quarter of a CPU more is noise. */
+    else
+        client->wanting = (uint32_t)fmin(ceil(fmax(client->load_cpus - 0.25, 0.0)), (double)VSCAF_MAX_TEAM);
+    if (client->wanting == 0)
+        client->wanting = 1;
+}
+
+void long_section_period(struct clients *clients, const char *proc, uint32_t *turn, uint64_t now_ns)
+{
+    uint32_t work = THREADS_WORK_MOST, end = clients->end;
+    if (end == 0)
+        return;
+    uint32_t first = *turn % end;
+    *turn = first;
+    for (uint32_t i = 0; i < end; i++) {
+        uint32_t at = (first + i) % end;
+        struct client *client = &clients->slots[at];
+        if (client->page == NULL || !client->long_section || !client->running)
+            continue;
+        bool affordable = work > 0;
+        read_threads(client, proc, now_ns, &work);
+        if (affordable && work == 0)
+            *turn = at + 1; /* the next ones come first in the next period */
+    }
+}

@@ -1,0 +1,81 @@
+#include "programs/peer.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "system/files.h"
+
+#ifndef SO_PEERPIDFD
+#define SO_PEERPIDFD 77
+#endif
+
+#define STATUS_BYTES 1024 /* of PROC/PID/status: the user ids are among the first lines */
+
+bool peer_lives(int process)
+{
+    struct pollfd end = {.fd = process, .events = POLLIN};
+    int ended;
+    do
+        ended = process < 0 ? 0 : poll(&end, 1, 0);
+    while (ended < 0 && errno == EINTR);
+    return ended == 0;
+}
+
+/* Whether the process with that number belongs to another user. One that cannot be seen is believed. */
+static bool of_another(const char *proc, const struct peer *peer)
+{
+    char path[PATH_MAX], text[STATUS_BYTES];
+    unsigned user;
+    if (snprintf(path, sizeof(path), "%s/%d/status", proc, (int)peer->pid) >= (int)sizeof(path) ||
+        file_read(path, text, sizeof(text)) != 0)
+        return false;
+    const char *line = strstr(text, "\nUid:");
+    return line != NULL && sscanf(line, " Uid: %*u %u", &user) == 1 && user != peer->user;
+}
+
+/* On kernels that have no descriptor of who connected. */
+static int by_number(const char *proc, struct peer *peer)
+{
+    if (peer->pid <= 0)
+        return 0;
+    peer->process = (int)syscall(SYS_pidfd_open, peer->pid, 0);
+    if (peer->process < 0 && errno != ENOSYS && errno != EPERM)
+        return -errno;
+    /* Root's programs may have become another user's since, and root has no need to deceive. */
+    if (peer->user == 0 || !of_another(proc, peer))
+        return 0;
+    if (peer->process >= 0)
+        close(peer->process);
+    return -ESRCH;
+}
+
+int peer_of(int connection, const char *proc, struct peer *peer)
+{
+    struct ucred credentials;
+    socklen_t size = sizeof(credentials);
+    if (getsockopt(connection, SOL_SOCKET, SO_PEERCRED, &credentials, &size) != 0)
+        return -errno;
+    *peer = (struct peer){.pid = credentials.pid, .user = credentials.uid, .process = PEER_NONE};
+    int process;
+    size = sizeof(process);
+    int status = 0;
+    if (getsockopt(connection, SOL_SOCKET, SO_PEERPIDFD, &process, &size) == 0)
+        peer->process = process;
+    else if (errno == ENOPROTOOPT)
+        status = by_number(proc, peer);
+    else
+        status = errno == EINVAL ? -ESRCH : -errno; /* EINVAL: what the first kernels that have it say of the dead */
+    if (status == 0 && !peer_lives(peer->process)) {
+        close(peer->process);
+        status = -ESRCH;
+    }
+    if (status != 0)
+        peer->process = PEER_NONE;
+    return status;
+}

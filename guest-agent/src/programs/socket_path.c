@@ -1,0 +1,52 @@
+#include "programs/socket_path.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "system/log.h"
+#include "vscaf/page.h"
+
+/* Anybody may make directories in /tmp, for one: this one must be nobody else's. */
+static bool make_private(const char *directory)
+{
+    struct stat status;
+    if (mkdir(directory, 0700) != 0 && errno != EEXIST) {
+        log_error("%s: %s: make $XDG_RUNTIME_DIR known, or give another place with --socket", directory,
+                 strerror(errno));
+        return false;
+    }
+    if (lstat(directory, &status) != 0 || !S_ISDIR(status.st_mode) || status.st_uid != geteuid() ||
+        (status.st_mode & 077) != 0) {
+        log_error("%s: is not this user's alone: remove it, or give another place with --socket", directory);
+        return false;
+    }
+    return true;
+}
+
+const char *socket_path_of_agent(const char *given, char own[VSCAF_PLACE_MOST])
+{
+    if (given != NULL)
+        return given;
+    const char *named = secure_getenv("VSCAF_SOCKET");
+    if (named != NULL && named[0] != '\0')
+        return named;
+    return vscaf_place_of_user(own) ? own : VSCAF_SOCKET_DEFAULT;
+}
+
+const char *socket_path_to_listen(const char *given, char own[VSCAF_PLACE_MOST])
+{
+    const char *path = socket_path_of_agent(given, own);
+    if (path != own)
+        return path;
+    char directory[VSCAF_PLACE_MOST];
+    strcpy(directory, own);
+    *strrchr(directory, '/') = '\0';
+    if (!make_private(directory))
+        return NULL;
+    if (access(VSCAF_SOCKET_DEFAULT, F_OK) == 0)
+        log_line("there is %s, an agent of the whole system: programs join that, unless VSCAF_SOCKET=%s is in their "
+                 "environment",
+                 VSCAF_SOCKET_DEFAULT, own);
+    return own;
+}

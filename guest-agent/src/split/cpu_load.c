@@ -1,0 +1,128 @@
+#include "split/cpu_load.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#define LOAD_QUARTER_CPU 0.25
+#define LOAD_RUNNING_CPUS 0.05
+#define CLOCK_OF_SCHEDULER 2u /* what a process's clock counts: time on a CPU, in ns */
+#define LINE_MOST 192u        /* more of a line of PROC/stat is not looked at: none that counts is as long */
+
+int cpu_load_process_ns(pid_t pid, uint64_t *cpu_ns)
+{
+    if (pid <= 0)
+        return -ESRCH;
+    /* What clock_getcpuclockid() would make of it: that asks the kernel whether it is right, which clock_gettime() does
+     * again. */
+    clockid_t clock = (clockid_t)(~(unsigned)pid << 3 | CLOCK_OF_SCHEDULER);
+    struct timespec time;
+    if (clock_gettime(clock, &time) != 0)
+        return errno == EINVAL ? -ESRCH : -errno;
+    *cpu_ns = (uint64_t)time.tv_sec * UINT64_C(1000000000) + (uint64_t)time.tv_nsec;
+    return 0;
+}
+
+/* Whether the line is that of one CPU of `own`, or, without those, that of all of them together; its figures. */
+static const char *figures_of_cpu(const char *line, const struct cpu_set *own)
+{
+    if (strncmp(line, "cpu", 3) != 0)
+        return NULL;
+    if (own == NULL)
+        return line[3] == ' ' ? line + 4 : NULL;
+    char *end;
+    unsigned long cpu = strtoul(line + 3, &end, 10);
+    return line[3] >= '0' && line[3] <= '9' && *end == ' ' && cpu < CPUS_MOST && cpu_set_has(own, (uint32_t)cpu) ? end
+                                                                                                               : NULL;
+}
+
+/* What one line of PROC/stat says. True: the last one that is needed. */
+static bool read_line(const char *line, const struct cpu_set *own, struct cpu_load_totals *totals, bool *have_cpu)
+{
+    uint64_t user, nice, system, idle, iowait, irq, softirq;
+    const char *figures = figures_of_cpu(line, own);
+    if (figures != NULL &&
+        sscanf(figures, "%" SCNu64 " %" SCNu64 " %" SCNu64 " %" SCNu64 " %" SCNu64 " %" SCNu64 " %" SCNu64, &user,
+               &nice, &system, &idle, &iowait, &irq, &softirq) == 7) {
+        totals->busy_ticks += user + nice + system + irq + softirq; /* user holds guest already */
+        *have_cpu = true;
+    } else if (own == NULL && strncmp(line, "procs_running ", 14) == 0) {
+        totals->runnable = (uint32_t)strtoul(line + 14, NULL, 10);
+        return *have_cpu;
+    }
+    return false;
+}
+
+/* Reads a file of lines, of which one (of the interrupts) may be very long: only their beginnings are kept. */
+static int read_lines(int fd, const struct cpu_set *own, struct cpu_load_totals *totals, bool *have_cpu)
+{
+    char data[4096], line[LINE_MOST];
+    size_t length = 0;
+    for (;;) {
+        ssize_t got = read(fd, data, sizeof(data));
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got <= 0)
+            return got < 0 ? -errno : 0;
+        for (const char *at = data, *stop = data + got; at < stop;) {
+            const char *end = memchr(at, '\n', (size_t)(stop - at));
+            size_t part = (size_t)((end != NULL ? end : stop) - at);
+            size_t room = sizeof(line) - 1 - length;
+            memcpy(line + length, at, part < room ? part : room);
+            length += part < room ? part : room;
+            if (end == NULL)
+                break;
+            line[length] = '\0';
+            if (read_line(line, own, totals, have_cpu))
+                return 0; /* another read() would make the kernel look for more */
+            length = 0;
+            at = end + 1;
+        }
+    }
+}
+
+int cpu_load_read(const char *proc, const struct cpu_set *own, struct cpu_load_totals *totals)
+{
+    char path[PATH_MAX];
+    if (snprintf(path, sizeof(path), "%s/stat", proc) >= (int)sizeof(path))
+        return -ENAMETOOLONG;
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return -errno;
+    struct cpu_load_totals read = {0};
+    bool have_cpu = false;
+    int status = read_lines(fd, own, &read, &have_cpu);
+    close(fd);
+    if (status == 0 && !have_cpu)
+        status = -EINVAL;
+    if (status == 0)
+        *totals = read;
+    return status;
+}
+
+double cpu_load_running_least(uint32_t joined, uint32_t cpus)
+{
+    return joined > 0 ? fmin(LOAD_RUNNING_CPUS, 0.5 * (double)cpus / (double)joined) : LOAD_RUNNING_CPUS;
+}
+
+uint32_t cpu_load_others_demand(struct cpu_load_others *others, double others_cpus, uint32_t others_runnable,
+                                double busy_cpus, uint32_t online_cpus)
+{
+    double least_cpus = fmin(others_cpus, others->last_cpus);
+    uint32_t least_runnable = others_runnable < others->last_runnable ? others_runnable : others->last_runnable;
+    others->last_cpus = others_cpus;
+    others->last_runnable = others_runnable;
+    if (!(least_cpus > LOAD_QUARTER_CPU))
+        return 0;
+    /* Rounded up, but what is below a quarter of a CPU is noise: a full CPU often measures as 1.02. */
+    uint32_t demand = (uint32_t)fmin(ceil(least_cpus - LOAD_QUARTER_CPU), 4096.0);
+    bool full = busy_cpus > (double)online_cpus - LOAD_QUARTER_CPU;
+    return full && least_runnable > demand ? least_runnable : demand;
+}

@@ -1,0 +1,178 @@
+#include "split/measure.h"
+
+#include <errno.h>
+#include <math.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cpus/standalone.h"
+#include "programs/long_section.h"
+#include "programs/peer.h"
+#include "system/log.h"
+
+#define IDLE_LOOK_NS UINT64_C(1000000000) /* an idle process's CPU time is read this often */
+
+/* A team that spins on fewer CPUs than it has threads collapses. So a program that was started by taskset gets no more
+ * threads than CPUs. Three masks say nothing: with a host the agent itself may have set it; so it may in a long
+ * section; and the first thread of a bound program may run on one CPU only, whatever the others have. */
+static void look_at_affinity(struct client *client, bool standalone)
+{
+    /* Relaxed: a figure of its own. */
+    bool bound = (atomic_load_explicit(&client->page->program, memory_order_relaxed) & VSCAF_PROGRAM_BOUND) != 0;
+    if (standalone && !client->long_section)
+        client->confines = bound || client_rigid(client) ? 0 : standalone_confines(client->pid);
+}
+
+/* Reads how much CPU time a process used since it was looked at last, and whether it runs. False: the process is
+ * gone. */
+static bool measure_client(struct client *client, double running_cpus, uint64_t now_ns)
+{
+    uint64_t cpu_ns = client->seen_cpu_ns;
+    int status = cpu_load_process_ns(client->pid, &cpu_ns);
+    if ((status == -ESRCH && client->pid > 0) || !peer_lives(client->process))
+        return false; /* somebody else, such as a forked child, holds its socket open */
+    client->load_cpus = 0.0;
+    if (cpu_ns > client->seen_cpu_ns && now_ns > client->seen_ns)
+        client->load_cpus = (double)(cpu_ns - client->seen_cpu_ns) / (double)(now_ns - client->seen_ns);
+    /* A process of another PID namespace has no number here: then its sections are all that is seen. */
+    bool sections = long_section_count(client) || client->seen.in_flight;
+    bool runs = status == 0 ? client->load_cpus > running_cpus : sections;
+    if (!client->newcomer)
+        lend_measured(&client->lend, runs, now_ns);
+    client->running = client->newcomer || runs;
+    client->newcomer = false;
+    client->seen_cpu_ns = cpu_ns;
+    client->seen_ns = now_ns;
+    return true;
+}
+
+/* A process that is idle and will call needs no look at each period. One that computes without sections does not
+ * call. */
+static bool look_due(const struct client *client, uint64_t period_ns, uint64_t now_ns)
+{
+    return client->running || client->newcomer || !client->lend.asked ||
+           now_ns - client->seen_ns + period_ns > IDLE_LOOK_NS ||
+           in_flight_count(client->page).started != client->seen.started;
+}
+
+/* Returns its CPU seconds of this period. */
+static double look_at_client(struct measure *measure, struct clients *clients, struct client *client,
+                             const struct measure_facts *facts, double period_s, uint64_t now_ns)
+{
+    bool was_running = client->running;
+    uint64_t seen_ns = client->seen_ns;
+    if (!measure_client(client, cpu_load_running_least(clients->joined, facts->online), now_ns)) {
+        background_left(&measure->background, measure_unmeasured(client, now_ns));
+        clients_drop(clients, client);
+        return 0.0;
+    }
+    look_at_affinity(client, facts->options->standalone);
+    double looked_s = (double)(now_ns - seen_ns) / 1e9;
+    learned_period(&client->learned, client->page, looked_s, client->running);
+    /* It computed for some periods without a look, and was counted as background. */
+    if (client->running && !was_running && looked_s > period_s)
+        background_forget(&measure->background, client->load_cpus * (looked_s - period_s));
+    double used_s = client->load_cpus * fmin(looked_s, period_s);
+    /* A process whose CPU time is not known counts as using its share. */
+    if (!client->running || client->pid > 0)
+        return used_s;
+    return fmax(used_s, (double)client->share * fmin(looked_s, period_s));
+}
+
+void measure_joined(struct measure *measure, struct client *client, bool standalone, uint64_t now_ns)
+{
+    client->joined_ns = client->seen_ns = now_ns;
+    look_at_affinity(client, standalone);
+    client->seen_cpu_ns = 0;
+    if (cpu_load_process_ns(client->pid, &client->seen_cpu_ns) == 0)
+        background_forget(&measure->background, (double)client->seen_cpu_ns / 1e9);
+}
+
+void measure_called(struct client *client, uint64_t now_ns)
+{
+    uint64_t cpu_ns = client->seen_cpu_ns;
+    if (cpu_load_process_ns(client->pid, &cpu_ns) == 0)
+        client->seen_cpu_ns = cpu_ns;
+    client->seen_ns = now_ns;
+    client->running = client->newcomer = true;
+}
+
+double measure_unmeasured(const struct client *client, uint64_t now_ns)
+{
+    if (client->page == NULL || !client->running || now_ns <= client->seen_ns)
+        return 0.0;
+    return fmax(client->load_cpus, (double)client->share) * (double)(now_ns - client->seen_ns) / 1e9;
+}
+
+static void measure_totals(struct measure *measure, const struct measure_facts *facts, double period_s,
+                           double joined_cpus, uint32_t joined_threads)
+{
+    struct cpu_load_totals totals;
+    /* /proc/stat is the whole machine's, in a container too: what runs on others' CPUs is no load here. */
+    int status = cpu_load_read(facts->options->proc, facts->own, &totals);
+    if (status != 0 && !measure->totals_failed)
+        log_line("%s/stat cannot be read: %s: counting the joined programs alone", facts->options->proc,
+                 strerror(-status));
+    measure->totals_failed = status != 0;
+    double busy_cpus = joined_cpus;
+    uint32_t others_runnable = 0;
+    if (status == 0) {
+        if (measure->totals_known && totals.busy_ticks >= measure->totals.busy_ticks)
+            busy_cpus =
+                (double)(totals.busy_ticks - measure->totals.busy_ticks) / (double)sysconf(_SC_CLK_TCK) / period_s;
+        if (totals.runnable > joined_threads + 1) /* this thread runs, too */
+            others_runnable = totals.runnable - joined_threads - 1;
+        measure->totals = totals;
+    }
+    /* What programs used that had joined and have left is no load of others. */
+    double others_cpus = fmax(busy_cpus - joined_cpus - measure->background.left_s / period_s, 0.0);
+    if (measure->totals_known && status == 0 && !facts->options->no_background)
+        background_period(&measure->background, period_s, busy_cpus * period_s, joined_cpus * period_s);
+    measure->totals_known = status == 0;
+    /* A clock that jumped shows as more than there can be. */
+    measure->busy_cpus = fmin(fmax(busy_cpus, joined_cpus), (double)facts->present);
+    measure->others_demand =
+        cpu_load_others_demand(&measure->others, others_cpus, others_runnable, busy_cpus, facts->online);
+}
+
+/* Threads of a joined process that count as runnable now. */
+static uint32_t runnable_threads(const struct client *client)
+{
+    if (client->page == NULL || !client->running)
+        return 0;
+    if (client->long_section)
+        return client->wanting;
+    return client_rigid(client) ? client_most(client, VSCAF_MAX_TEAM) : client->share;
+}
+
+int measure_start(struct measure *measure, const char *proc)
+{
+    int status = cpu_load_read(proc, NULL, &measure->totals);
+    measure->totals_known = status == 0;
+    return status;
+}
+
+void measure_period(struct measure *measure, struct clients *clients, const struct measure_facts *facts,
+                    double period_s, uint64_t now_ns)
+{
+    double joined_cpus = 0.0;
+    uint32_t joined_threads = 0;
+    for (uint32_t i = 0; i < clients->end; i++) {
+        struct client *client = &clients->slots[i];
+        if (client->page == NULL)
+            continue;
+        lend_period(&client->lend);
+        if (look_due(client, facts->period_ns, now_ns))
+            joined_cpus += look_at_client(measure, clients, client, facts, period_s, now_ns) / period_s;
+        else
+            joined_cpus += client->load_cpus;
+        if (client->page == NULL)
+            continue; /* gone */
+        /* Relaxed: a sign of life, ordered with nothing. */
+        atomic_fetch_add_explicit(&client->page->agent_beat, 1, memory_order_relaxed);
+    }
+    long_section_period(clients, facts->options->proc, &measure->threads_turn, now_ns);
+    for (uint32_t i = 0; i < clients->end; i++)
+        joined_threads += runnable_threads(&clients->slots[i]);
+    measure_totals(measure, facts, period_s, joined_cpus, joined_threads);
+}

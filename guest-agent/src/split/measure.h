@@ -1,0 +1,48 @@
+/* What a period's measurement says: how much each joined program used, whether it runs, and what all others used. */
+#ifndef VSCAF_MEASURE_H
+#define VSCAF_MEASURE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "cpus/cpus.h"
+#include "programs/clients.h"
+#include "split/background.h"
+#include "split/cpu_load.h"
+#include "system/options.h"
+
+/* Begin with all bytes zero. */
+struct measure {
+    struct cpu_load_totals totals; /* as they were read last */
+    bool totals_known;             /* else there is nothing to compare the next ones with */
+    bool totals_failed;            /* the last reading failed, and that was logged */
+    struct cpu_load_others others;
+    struct background background;
+    double busy_cpus;       /* CPUs that all processes together used in the last period */
+    uint32_t others_demand; /* CPUs that processes which never joined could use */
+    uint32_t threads_turn;  /* whose threads are read first in the next period */
+};
+
+/* What is measured, beside the programs. */
+struct measure_facts {
+    const struct options *options;
+    const struct cpu_set *own; /* the CPUs that the agent may run on, where those are not all; NULL: all */
+    uint32_t online, present;  /* CPUs */
+    uint64_t period_ns;        /* between two measurements */
+};
+
+/* Reads the totals for the first time. Returns 0 or -errno. */
+int measure_start(struct measure *measure, const char *proc);
+
+/* A period of period_s seconds has ended. Programs that are gone are dropped. */
+void measure_period(struct measure *measure, struct clients *clients, const struct measure_facts *facts,
+                    double period_s, uint64_t now_ns);
+
+/* A program has joined, or has called for its CPUs. */
+void measure_joined(struct measure *measure, struct client *client, bool standalone, uint64_t now_ns);
+void measure_called(struct client *client, uint64_t now_ns);
+
+/* CPU seconds that a joined program may have used since it was measured last: nobody can say once it is gone. */
+double measure_unmeasured(const struct client *client, uint64_t now_ns);
+
+#endif

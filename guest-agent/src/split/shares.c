@@ -1,0 +1,233 @@
+#include "split/shares.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "split/split.h"
+#include "system/clock.h"
+#include "system/log.h"
+#include "system/options.h"
+
+#define IDLE_PERIODS 2u
+#define NEWCOMER_NS UINT64_C(2000000000) /* as SCAF: for so long a process that joined has an equal share */
+
+static bool runs(const struct client *client)
+{
+    return client->page != NULL && client->running;
+}
+
+bool shares_competition(const struct clients *clients, const struct shares_facts *facts)
+{
+    uint32_t running = 0;
+    for (uint32_t i = 0; i < clients->end; i++)
+        running += runs(&clients->slots[i]);
+    return running >= 2 || facts->host_competes;
+}
+
+/* The most CPUs that a process could use now. In a long section that is what its threads use: no other team size can
+ * take effect before it ends. Without competition its next section finds the CPUs that it could use. */
+static uint32_t most_now(const struct client *client, uint32_t limit, bool competition)
+{
+    uint32_t most = client_most(client, limit);
+    if (!client->long_section || !competition)
+        return most;
+    return client->wanting < limit ? client->wanting : limit;
+}
+
+/* 0: unknown. The weight of a newcomer is unknown, so it has an equal share, whatever its first estimates say. In
+ * equipartition all weights are unknown. A page may claim anything: it is believed up to perfect scaling. */
+static double weight_of(const struct client *client, const struct shares_facts *facts, uint64_t now_ns)
+{
+    if (facts->policy == SPLIT_EQUIPARTITION || now_ns - client->joined_ns < NEWCOMER_NS)
+        return 0.0;
+    return fmin(split_weight_of(client->learned.points, client->learned.points_count),
+                split_weight_most(facts->cpus.team_limit));
+}
+
+/* The running processes as parts of a split, in the order of their slots. `competition`: bounds what they get by what
+ * they can use now, else by what their next sections could use. */
+static size_t collect(struct clients *clients, const struct shares_facts *facts, bool competition, uint64_t now_ns,
+                      struct split_part parts[], struct client *members[])
+{
+    size_t count = 0;
+    uint32_t limit = facts->cpus.team_limit;
+    for (uint32_t i = 0; i < clients->end && count < CLIENTS_MOST; i++) {
+        struct client *client = &clients->slots[i];
+        if (!runs(client))
+            continue;
+        members[count] = client;
+        parts[count++] = (struct split_part){.weight = weight_of(client, facts, now_ns),
+                                             .most = most_now(client, limit, competition)};
+    }
+    return count;
+}
+
+/* A whole chunk may be more than a process can use. */
+static uint32_t usable(const struct split_part *part)
+{
+    return part->share < part->most ? part->share : part->most;
+}
+
+static uint64_t mix(uint64_t hash, uint64_t word)
+{
+    hash = (hash ^ word) * UINT64_C(0x9e3779b97f4a7c15);
+    return hash ^ hash >> 32;
+}
+
+/* Splits the budget among the running processes; all others have 1. */
+static void split(struct shares *shares, struct clients *clients, const struct shares_facts *facts, bool competition,
+                  uint64_t now_ns)
+{
+    struct split_part parts[CLIENTS_MOST];
+    struct client *members[CLIENTS_MOST];
+    for (uint32_t i = 0; i < clients->end; i++)
+        clients->slots[i].share = 1;
+    size_t count = collect(clients, facts, competition, now_ns, parts, members);
+    uint32_t cpus = facts->cpus.joined;
+    split_cpus(parts, count, cpus, facts->chunk);
+    uint64_t whose = mix(mix(count, cpus), (uint64_t)facts->chunk << 32 | facts->policy);
+    for (size_t i = 0; i < count; i++)
+        whose = mix(mix(whose, members[i]->joined_ns ^ (uint64_t)members[i]->fd), parts[i].most);
+    for (size_t i = 0; i < count; i++)
+        parts[i].before = shares->whose[competition] == whose ? members[i]->split_share[competition] : 0;
+    split_settle(parts, count, facts->chunk);
+    shares->whose[competition] = whose;
+    for (size_t i = 0; i < count; i++) {
+        members[i]->split_share[competition] = parts[i].share;
+        members[i]->share = usable(&parts[i]);
+    }
+    if (count > cpus && cpus > 0 && !shares->crowded_said) {
+        shares->crowded_said = true;
+        log_line("%zu programs compute on %u CPUs: each has a team of 1, and they share by time (said once)", count,
+                 cpus);
+    }
+}
+
+static uint64_t mix_part(uint64_t hash, const struct split_part *part)
+{
+    uint64_t weight;
+    memcpy(&weight, &part->weight, sizeof(weight));
+    return mix(mix(hash, weight), part->most);
+}
+
+/* What each idle process would get if it ran, too, and no other idle one did. Its next section begins with that, while
+ * the others use all CPUs. Computed again only when something that it follows from has changed. */
+static void compute_prospects(struct clients *clients, const struct shares_facts *facts, uint64_t now_ns)
+{
+    struct split_part parts[CLIENTS_MOST], with[CLIENTS_MOST];
+    struct client *members[CLIENTS_MOST];
+    size_t count = collect(clients, facts, false, now_ns, parts, members);
+    uint32_t limit = facts->cpus.team_limit, cpus = facts->cpus.joined;
+    uint64_t running = mix(count, cpus);
+    for (size_t i = 0; i < count; i++)
+        running = mix_part(running, &parts[i]);
+    size_t before = 0; /* running processes in the slots before */
+    for (uint32_t i = 0; i < clients->end; i++) {
+        struct client *client = &clients->slots[i];
+        if (runs(client)) {
+            before++;
+            continue;
+        }
+        if (client->page == NULL || count >= CLIENTS_MOST)
+            continue;
+        struct split_part own = {.weight = weight_of(client, facts, now_ns), .most = client_most(client, limit)};
+        uint64_t follows_from = mix(mix_part(running, &own), before);
+        if (client->prospect > 0 && client->prospect_of == follows_from)
+            continue;
+        memcpy(with, parts, before * sizeof(*parts));
+        with[before] = own;
+        memcpy(&with[before + 1], &parts[before], (count - before) * sizeof(*parts));
+        split_cpus(with, count + 1, cpus, facts->chunk);
+        client->prospect = usable(&with[before]);
+        client->prospect_of = follows_from;
+    }
+}
+
+void shares_control(struct clients *clients, const struct shares_facts *facts)
+{
+    uint32_t control = 0;
+    /* While CPUs come and go, what a section takes says nothing about its team size. */
+    if (facts->learning && facts->settled && shares_competition(clients, facts))
+        control |= VSCAF_CONTROL_LEARN;
+    if (facts->exclusive)
+        control |= VSCAF_CONTROL_EXCLUSIVE;
+    for (uint32_t i = 0; i < clients->end; i++) {
+        struct client *client = &clients->slots[i];
+        if (client->page == NULL)
+            continue;
+        /* Relaxed: hints, each used alone. */
+        atomic_store_explicit(&client->page->control, control | lend_control(&client->lend), memory_order_relaxed);
+        atomic_store_explicit(&client->page->learn_budget_ppm, facts->learn_budget_ppm, memory_order_relaxed);
+        atomic_store_explicit(&client->page->team_limit, facts->cpus.team_limit, memory_order_relaxed);
+    }
+}
+
+/* After smaller team sizes were stored: which sections may still use the old ones. */
+static void note_sections_in_flight(struct clients *clients, enum in_flight_barrier barrier)
+{
+    bool barrier_ran = in_flight_barrier_run(barrier);
+    uint64_t now_ns = monotonic_ns();
+    for (uint32_t i = 0; i < clients->end; i++) {
+        struct client *client = &clients->slots[i];
+        if (client->page != NULL)
+            in_flight_after_barrier(&client->in_flight, client->page, barrier_ran, now_ns);
+    }
+}
+
+void shares_split(struct shares *shares, struct clients *clients, const struct shares_facts *facts)
+{
+    uint32_t next[CLIENTS_SLOTS];
+    bool shrunk = false, competition = shares_competition(clients, facts), any_long = false;
+    uint64_t now_ns = monotonic_ns();
+    shares_control(clients, facts);
+    split(shares, clients, facts, false, now_ns);
+    compute_prospects(clients, facts, now_ns);
+    for (uint32_t i = 0; i < clients->end; i++) {
+        next[i] = clients->slots[i].share;
+        any_long = any_long || (runs(&clients->slots[i]) && clients->slots[i].long_section);
+    }
+    /* The others get what long sections do not use. The page of a process in a long section still has the team size for
+     * its next section: otherwise one badly balanced section would make every later one small. */
+    if (competition && any_long)
+        split(shares, clients, facts, true, now_ns);
+    for (uint32_t i = 0; i < clients->end; i++) {
+        struct client *client = &clients->slots[i];
+        if (client->page == NULL)
+            continue;
+        uint32_t team_size = client->long_section ? next[i] : client->share;
+        /* A process that will not call begins with 1, which takes from nobody. */
+        if (!client->running)
+            team_size = client->lend.asked ? client->prospect : 1;
+        shrunk |= in_flight_set_team(&client->in_flight, client->page, client_rigid(client) ? 0 : team_size);
+    }
+    if (shrunk)
+        note_sections_in_flight(clients, shares->barrier);
+}
+
+void shares_period(struct shares *shares)
+{
+    if (shares->idle_periods < IDLE_PERIODS)
+        shares->idle_periods++; /* set back by any demand */
+}
+
+bool shares_update_demand(struct shares *shares, const struct clients *clients, const struct shares_facts *facts)
+{
+    uint32_t limit = facts->cpus.team_limit;
+    bool competition = shares_competition(clients, facts);
+    uint64_t demand = 0;
+    for (uint32_t i = 0; i < clients->end; i++)
+        if (runs(&clients->slots[i]))
+            demand += most_now(&clients->slots[i], limit, competition);
+    /* CPUs that the background takes from the joined programs are asked for, unless no joined program runs. */
+    bool asked_for = demand > 0 && facts->background > facts->others_demand;
+    demand += asked_for ? facts->background : facts->others_demand;
+    if (demand > limit)
+        demand = limit;
+    if (demand > 0)
+        shares->idle_periods = 0;
+    else if (shares->demand > 0 && shares->idle_periods < IDLE_PERIODS)
+        return false; /* it falls to 0 only after some idle periods in a row */
+    bool changed = (shares->demand == 0) != (demand == 0);
+    shares->demand = (uint32_t)demand;
+    return changed;
+}

@@ -1,0 +1,20 @@
+/* The clock of everything that the agent times. */
+#ifndef VSCAF_CLOCK_H
+#define VSCAF_CLOCK_H
+
+#include <stdint.h>
+#include <time.h>
+
+static inline uint64_t clock_ns(clockid_t clock)
+{
+    struct timespec time;
+    clock_gettime(clock, &time);
+    return (uint64_t)time.tv_sec * UINT64_C(1000000000) + (uint64_t)time.tv_nsec;
+}
+
+static inline uint64_t monotonic_ns(void)
+{
+    return clock_ns(CLOCK_MONOTONIC);
+}
+
+#endif

@@ -1,0 +1,343 @@
+#include "system/options.h"
+
+#include <errno.h>
+#include <getopt.h>
+#include <math.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "system/log.h"
+#include "vscaf/page.h"
+
+#define STATUS_SECONDS_LEAST 0.5 /* an agent answers each user a few times a second at most */
+#define STATUS_SECONDS_MOST 86400.0
+
+/* One option of the command line. */
+struct row {
+    const char *name, *value; /* value: what stands for it in the help; NULL: it takes none */
+    const char *initial;      /* its value unless it is given; NULL: none */
+    const char *shown;        /* the default in the help, where that is no value */
+    const char *help;
+    size_t place; /* in struct options */
+    /* Reads a value into its place; NULL: the option takes none, and sets a bool. */
+    bool (*read)(const struct row *row, const char *text, void *place);
+    uint32_t least, most;     /* read_count */
+    const char *zero;         /* read_count: the word that stands for 0; NULL: there is none */
+    const char *const *words; /* read_word: of an enum, in its order, with NULL at the end */
+    const char *wanted;       /* which values there are; NULL: whole numbers from `least` to `most` */
+};
+
+static bool read_text(const struct row *row, const char *text, void *place)
+{
+    (void)row;
+    *(const char **)place = text;
+    return true;
+}
+
+static bool read_count(const struct row *row, const char *text, void *place)
+{
+    char *end;
+    errno = 0;
+    long number = strtol(text, &end, 10);
+    bool zero = row->zero != NULL && strcmp(text, row->zero) == 0;
+    if (!zero && (errno != 0 || end == text || *end != '\0' || number < (long)row->least || number > (long)row->most))
+        return false;
+    *(uint32_t *)place = zero ? 0 : (uint32_t)number;
+    return true;
+}
+
+static bool read_word(const struct row *row, const char *text, void *place)
+{
+    for (unsigned i = 0; row->words[i] != NULL; i++)
+        if (strcmp(text, row->words[i]) == 0) {
+            *(unsigned *)place = i; /* what an enum is here */
+            return true;
+        }
+    return false;
+}
+
+static bool read_level(const struct row *row, const char *text, void *place)
+{
+    (void)row;
+    return log_level_read(text, place);
+}
+
+/* A percentage as parts of a million. */
+static bool read_percent(const struct row *row, const char *text, void *place)
+{
+    (void)row;
+    char *end;
+    errno = 0;
+    double percent = strtod(text, &end);
+    /* "nan" is out of range, too. */
+    if (errno != 0 || end == text || *end != '\0' || !(percent >= 0.0 && percent <= 100.0))
+        return false;
+    *(uint32_t *)place = (uint32_t)ceil(percent * 1e4); /* 0 only for 0 */
+    return true;
+}
+
+static const char *const policies[] = {
+    [SPLIT_MAX_SPEEDUP] = "max-speedup", [SPLIT_EQUIPARTITION] = "equipartition", NULL};
+static const char *const contain_ways[] = {[CONTAIN_AUTO] = "auto",
+                                           [CONTAIN_CPUSET] = "cpuset",
+                                           [CONTAIN_AFFINITY] = "affinity",
+                                           [CONTAIN_NONE] = "none",
+                                           NULL};
+static const char *const park_ways[] = {
+    [PARK_AUTO] = "auto", [PARK_OFFLINE] = "offline", [PARK_CPUSET] = "cpuset", NULL};
+
+/* In the order of the help. */
+static const struct row rows[] = {
+    {.name = "port",
+     .value = "PATH",
+     .shown = PORT_DEFAULT_PATH,
+     .help = "port to the host: a character device, a terminal or a UNIX stream socket",
+     .read = read_text,
+     .place = offsetof(struct options, port)},
+    {.name = "socket",
+     .value = "PATH",
+     .shown = "$VSCAF_SOCKET, or " VSCAF_SOCKET_DEFAULT,
+     .help = "socket that programs join at; not root: vscaf/agent.sock in $XDG_RUNTIME_DIR",
+     .read = read_text,
+     .place = offsetof(struct options, socket)},
+    {.name = "log-level",
+     .value = "LEVEL",
+     .initial = "notice",
+     .help = "what is logged: error, warning, notice, info or debug",
+     .read = read_level,
+     .place = offsetof(struct options, log_level),
+     .wanted = "error, warning, notice, info or debug"},
+    {.name = "check",
+     .help = "say what this guest has and lacks, and exit with 1 where something is needed",
+     .place = offsetof(struct options, check)},
+    {.name = "sysfs",
+     .value = "DIR",
+     .initial = "/sys",
+     .help = "where devices/system/cpu is",
+     .read = read_text,
+     .place = offsetof(struct options, sysfs)},
+    {.name = "proc",
+     .value = "DIR",
+     .initial = "/proc",
+     .help = "where stat and the processes are",
+     .read = read_text,
+     .place = offsetof(struct options, proc)},
+    {.name = "standalone",
+     .help = "there is no host: split this machine's or container's CPUs among its programs, switch none",
+     .place = offsetof(struct options, standalone)},
+    {.name = "policy",
+     .value = "NAME",
+     .initial = "max-speedup",
+     .help = "max-speedup or equipartition; SIGUSR1 changes to equipartition, SIGUSR2 to max-speedup",
+     .read = read_word,
+     .place = offsetof(struct options, policy),
+     .words = policies,
+     .wanted = "max-speedup or equipartition"},
+    {.name = "chunk",
+     .value = "N",
+     .initial = "auto",
+     .help = "hand out CPUs N at a time; auto: stand-alone a core's threads, in a guest 1",
+     .read = read_count,
+     .place = offsetof(struct options, chunk),
+     .least = 1,
+     .most = VSCAF_MAX_TEAM,
+     .zero = "auto"},
+    {.name = "max-threads",
+     .value = "N",
+     .help = "hand out N CPUs at most, together (stand-alone default: $OMP_NUM_THREADS, or all)",
+     .read = read_count,
+     .place = offsetof(struct options, max_threads),
+     .least = 1,
+     .most = VSCAF_MAX_TEAM},
+    {.name = "no-background",
+     .help = "do not subtract the load of processes that never joined",
+     .place = offsetof(struct options, no_background)},
+    {.name = "status",
+     .value = "[SECONDS]",
+     .help = "print what the running agent hands out and knows, again every SECONDS, and exit",
+     .place = offsetof(struct options, status)},
+    {.name = "json", .help = "with --status: JSON, a line each time", .place = offsetof(struct options, json)},
+    {.name = "period-ms",
+     .value = "N",
+     .initial = "250",
+     .help = "time between two measurements, 20 to 60000",
+     .read = read_count,
+     .place = offsetof(struct options, period_ms),
+     .least = 20,
+     .most = 60000},
+    {.name = "learn-budget",
+     .value = "PERCENT",
+     .initial = "1",
+     .help = "of a program's CPU time, that learning its speedup may cost; 0: learn nothing",
+     .read = read_percent,
+     .place = offsetof(struct options, learn_budget_ppm),
+     .wanted = "a percentage from 0 to 100"},
+    {.name = "per-user",
+     .value = "N",
+     .initial = "64",
+     .help = "programs of one user that may join, 1 to 256; root's and the agent's own user's are not counted",
+     .read = read_count,
+     .place = offsetof(struct options, per_user),
+     .least = 1,
+     .most = CLIENTS_MOST},
+    {.name = "contain",
+     .value = "HOW",
+     .initial = "auto",
+     .help = "keep rigid programs to their share: cpuset, affinity, auto (cpuset where it can), none",
+     .read = read_word,
+     .place = offsetof(struct options, contain),
+     .words = contain_ways,
+     .wanted = "auto, cpuset, affinity or none"},
+    {.name = "park",
+     .value = "WAY",
+     .initial = "auto",
+     .help = "keep work off surplus CPUs: offline, cpuset, or auto: cpuset at once, offline when for long",
+     .read = read_word,
+     .place = offsetof(struct options, park),
+     .words = park_ways,
+     .wanted = "one of auto, offline, cpuset"},
+    {.name = "help", .help = "print this and exit", .place = offsetof(struct options, help)},
+    {.name = "version", .help = "print the version and exit", .place = offsetof(struct options, version)},
+};
+
+enum { ROWS = sizeof(rows) / sizeof(*rows) };
+
+static const struct row *row_named(const char *name)
+{
+    const struct row *row = rows;
+    while (strcmp(row->name, name) != 0)
+        row++;
+    return row;
+}
+
+static void print_help(void)
+{
+    printf("Usage: vscaf-agent [OPTION]...\n"
+           "Splits this guest's CPUs among its OpenMP programs, and acts for the vscaf daemon on the host.\n"
+           "With --standalone: splits a machine's or a container's CPUs, without a host. It need not be root then.\n"
+           "\n");
+    for (const struct row *row = rows; row < rows + ROWS; row++) {
+        char left[40];
+        const char *initial = row->shown != NULL ? row->shown : row->initial;
+        snprintf(left, sizeof(left), "--%s%s%s", row->name, row->value != NULL ? " " : "",
+                 row->value != NULL ? row->value : "");
+        printf("  %-22s  %s", left, row->help);
+        printf(initial != NULL ? " (default: %s)\n" : "\n", initial);
+    }
+}
+
+const char *policy_name(enum split_policy policy)
+{
+    return policies[policy == SPLIT_EQUIPARTITION ? SPLIT_EQUIPARTITION : SPLIT_MAX_SPEEDUP];
+}
+
+/* Takes one option. False after saying what is wrong with its value. */
+static bool take(struct options *options, const struct row *row, const char *text)
+{
+    void *place = (char *)options + row->place;
+    if (row->read == NULL) {
+        *(bool *)place = true;
+        return true;
+    }
+    if (row->read(row, text, place))
+        return true;
+    if (row->wanted != NULL)
+        log_line("--%s %s: give %s", row->name, text, row->wanted);
+    else
+        log_line("--%s %s: give a whole number from %u to %u%s%s", row->name, text, row->least, row->most,
+                 row->zero != NULL ? ", or " : "", row->zero != NULL ? row->zero : "");
+    return false;
+}
+
+/* scafd's way to say how many CPUs there are: the first number of the list. */
+static void read_threads_of_environment(struct options *options)
+{
+    const char *text = getenv("OMP_NUM_THREADS");
+    if (text == NULL || options->max_threads != 0)
+        return;
+    char first[16];
+    size_t length = strcspn(text, ", ");
+    if (length >= sizeof(first))
+        return;
+    memcpy(first, text, length);
+    first[length] = '\0';
+    if (read_count(row_named("max-threads"), first, &options->max_threads))
+        log_line("handing out %u CPUs at most, because of OMP_NUM_THREADS: unset it, or say --max-threads",
+                 options->max_threads);
+}
+
+static bool read_seconds(const char *text, double *seconds)
+{
+    char *end;
+    errno = 0;
+    double number = strtod(text, &end);
+    if (errno != 0 || end == text || *end != '\0' || !(number >= STATUS_SECONDS_LEAST && number <= STATUS_SECONDS_MOST))
+        return false;
+    *seconds = number;
+    return true;
+}
+
+/* Checks the options together, and what comes after them. False after saying what is wrong. */
+static bool check_together(struct options *options, int argc, char *argv[])
+{
+    if (options->status && optind < argc) {
+        if (!read_seconds(argv[optind], &options->status_seconds)) {
+            log_line("--status %s: give seconds from %g to %g", argv[optind], STATUS_SECONDS_LEAST,
+                     STATUS_SECONDS_MOST);
+            return false;
+        }
+        optind++;
+    }
+    if (optind < argc) {
+        log_line("%s: no arguments are taken: see --help", argv[optind]);
+        return false;
+    }
+    if (options->standalone && options->port != NULL) {
+        log_line("--port %s: contradicts --standalone: give one of them", options->port);
+        return false;
+    }
+    if (options->json && !options->status) {
+        log_line("--json: is for --status alone");
+        return false;
+    }
+    return true;
+}
+
+int options_read(struct options *options, int argc, char *argv[])
+{
+    struct option known[ROWS + 1] = {0};
+    *options = (struct options){0};
+    for (int i = 0; i < ROWS; i++) {
+        known[i] = (struct option){rows[i].name, rows[i].read != NULL ? required_argument : no_argument, NULL, i + 256};
+        if (rows[i].initial != NULL && !take(options, &rows[i], rows[i].initial))
+            return 2;
+    }
+    opterr = 0;
+    int got;
+    while ((got = getopt_long(argc, argv, ":", known, NULL)) != -1) {
+        if (got < 256) {
+            if (got == ':')
+                log_line("%s: needs a value: see --help", argv[optind - 1]);
+            else
+                log_line("%s: no such option: see --help", argv[optind - 1]);
+            return 2;
+        }
+        if (!take(options, &rows[got - 256], optarg))
+            return 2;
+        if (options->help) {
+            print_help();
+            return 0;
+        }
+        if (options->version) {
+            printf("vscaf-agent %s\n", VSCAF_VERSION);
+            return 0;
+        }
+    }
+    if (!check_together(options, argc, argv))
+        return 2;
+    if (options->standalone && !options->status)
+        read_threads_of_environment(options);
+    return -1;
+}

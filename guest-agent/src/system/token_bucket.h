@@ -1,0 +1,20 @@
+/* A token bucket: so many tokens at once, and so many a second for long. */
+#ifndef VSCAF_TOKEN_BUCKET_H
+#define VSCAF_TOKEN_BUCKET_H
+
+#include <math.h>
+#include <stdint.h>
+
+struct token_bucket {
+    double tokens;    /* that there were ... */
+    uint64_t then_ns; /* ... at this time */
+};
+
+/* The tokens that there are now. */
+static inline double token_bucket_level(const struct token_bucket *bucket, double most, double per_s, uint64_t now_ns)
+{
+    double passed_s = now_ns > bucket->then_ns ? (double)(now_ns - bucket->then_ns) / 1e9 : 0.0;
+    return fmin(bucket->tokens + passed_s * per_s, most);
+}
+
+#endif

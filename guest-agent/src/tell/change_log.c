@@ -1,0 +1,131 @@
+#include "tell/change_log.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "agent/agent.h"
+#include "system/log.h"
+
+#define STATUS_GAP_NS UINT64_C(1000000000)
+#define LIST_BYTES 200
+
+/* A list that is too long ends in "...". */
+static void write_list(const struct cpu_set *set, char list[LIST_BYTES])
+{
+    if (!cpu_set_format(set, list, LIST_BYTES))
+        strcpy(list + LIST_BYTES - sizeof("..."), "...");
+}
+
+static void look_at_port(struct change_log *changes, const struct agent *agent)
+{
+    bool connected = port_connected(&agent->port);
+    if (connected != changes->connected)
+        log_notice(connected ? "the host is connected" : "the host is gone: the last allocation stays");
+    changes->connected = connected;
+}
+
+static void look_at_cpus(struct change_log *changes, const struct agent *agent)
+{
+    const struct allocation *allocation = &agent->allocation;
+    if (allocation->phase != ALLOCATION_SETTLED)
+        return; /* under way: logged as a whole */
+    uint32_t cpus = agent_budget(agent).guest;
+    bool rests = allocation->given && allocation->order.cpus == 0;
+    bool changed =
+        cpus != changes->cpus || rests != changes->rests || !cpu_set_equal(&changes->online, &agent->cpus.online);
+    if (changed) {
+        char before[LIST_BYTES], after[LIST_BYTES];
+        write_list(&changes->online, before);
+        write_list(&agent->cpus.online, after);
+        if (!changes->looked)
+            log_info("CPUs online %s, %u of %u possible", after, cpu_set_count(&agent->cpus.online),
+                     agent->cpus.possible);
+        else if (allocation->given && allocation->applied_sequence != changes->sequence)
+            log_info("allocation %lld: %u -> %u CPUs%s, online %s -> %s%s", (long long)allocation->applied_sequence,
+                     changes->cpus, cpus, rests ? " (the guest rests)" : "", before, after,
+                     allocation->sections_ended ? "" : ", sections were still in flight at the deadline");
+        else
+            log_info("by other hands: %u -> %u CPUs, online %s -> %s", changes->cpus, cpus, before, after);
+        changes->cpus = cpus;
+        changes->rests = rests;
+        changes->online = agent->cpus.online;
+    }
+    changes->sequence = allocation->applied_sequence;
+}
+
+static void look_at_clients(struct change_log *changes, const struct agent *agent)
+{
+    uint32_t end = agent->clients.end > changes->end ? agent->clients.end : changes->end;
+    changes->end = agent->clients.end;
+    for (uint32_t i = 0; i < end; i++) {
+        const struct client *client = &agent->clients.slots[i];
+        struct change_log_client *seen = &changes->clients[i];
+        bool joined = i < agent->clients.end && client->fd >= 0 && client->page != NULL;
+        if (seen->joined && (!joined || client->pid != seen->pid)) {
+            log_debug("process %d (%s) has left", (int)seen->pid, seen->name);
+            seen->joined = false;
+        }
+        if (!joined)
+            continue;
+        if (!seen->joined) {
+            *seen = (struct change_log_client){.joined = true, .pid = client->pid};
+            memcpy(seen->name, client->name, sizeof(seen->name));
+            log_debug("process %d (%s) of user %u has joined", (int)client->pid, client->name,
+                      (unsigned)client->user);
+        }
+        if (client->share != seen->share)
+            log_debug("process %d (%s): team %u -> %u", (int)client->pid, client->name, seen->share, client->share);
+        seen->share = client->share;
+    }
+}
+
+static void tell_status(struct change_log *changes, const struct agent *agent)
+{
+    char text[sizeof(changes->notify.status)];
+    uint32_t joined = agent->clients.joined;
+    const char *host = "no host yet";
+    if (agent->options->standalone)
+        host = "no host";
+    else if (port_connected(&agent->port))
+        host = "host connected";
+    snprintf(text, sizeof(text), "%s; %u of %u CPUs for %u program%s", host, agent_budget(agent).guest,
+             cpu_set_count(&agent->cpus.present), joined, joined == 1 ? "" : "s");
+    notify_status(&changes->notify, text);
+}
+
+void change_log_begin(struct change_log *changes, const struct agent *agent)
+{
+    memset(changes, 0, sizeof(*changes));
+    notify_start(&changes->notify);
+    if (log_wants(LOG_LEVEL_DEBUG))
+        changes->clients = calloc(CLIENTS_SLOTS, sizeof(*changes->clients)); /* without memory: without these lines */
+    log_notice("%s serves programs at %s", AGENT_NAME, agent->clients.path);
+    notify_send(&changes->notify, "READY=1");
+}
+
+void change_log_end(struct change_log *changes)
+{
+    log_notice("ends");
+    notify_send(&changes->notify, "STOPPING=1");
+    notify_stop(&changes->notify);
+    free(changes->clients);
+    changes->clients = NULL;
+}
+
+uint64_t change_log_turn(struct change_log *changes, const struct agent *agent, uint64_t now_ns)
+{
+    if (!agent->options->standalone)
+        look_at_port(changes, agent);
+    look_at_cpus(changes, agent);
+    if (changes->clients != NULL)
+        look_at_clients(changes, agent);
+    changes->looked = true;
+    if (changes->notify.fd >= 0 && now_ns >= changes->status_next_ns) {
+        changes->status_next_ns = now_ns + STATUS_GAP_NS;
+        tell_status(changes, agent);
+    }
+    log_period();
+    return notify_alive(&changes->notify, now_ns);
+}

@@ -1,0 +1,213 @@
+#include "tell/check_system.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/statvfs.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#include "cpus/cpus.h"
+#include "pages/sections_in_flight.h"
+#include "programs/clients.h"
+#include "split/cpu_load.h"
+
+void check_privileges(struct check *check)
+{
+    struct rlimit files;
+    if (geteuid() == 0)
+        check_ok("user", "root");
+    else if (check->without_host)
+        check_note("user", "%u, not root: only programs that may open the socket can join", (unsigned)geteuid());
+    else
+        check_missing(check, "user", "%u, not root, so that the port and the CPUs are out of reach: run as root",
+                      (unsigned)geteuid());
+    if (getrlimit(RLIMIT_NOFILE, &files) == 0 && files.rlim_cur != RLIM_INFINITY &&
+        files.rlim_cur < CLIENTS_DESCRIPTORS)
+        check_missing(check, "open files", "%llu are allowed, %u programs may join: raise LimitNOFILE= or ulimit -n to "
+                      "%u", (unsigned long long)files.rlim_cur, CLIENTS_MOST, CLIENTS_DESCRIPTORS);
+}
+
+void check_kernel(struct check *check)
+{
+    struct utsname name;
+    if (uname(&name) == 0)
+        check_ok("kernel", "%s %s %s", name.sysname, name.release, name.machine);
+    int fd = memfd_create("vscaf-check", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    if (fd >= 0)
+        check_ok("memory files", "memfd_create works");
+    else
+        check_missing(check, "memory files", "memfd_create: %s: take a kernel of 3.17 or later, and allow the call "
+                      "where a filter forbids it", strerror(errno));
+    if (fd >= 0)
+        close(fd);
+    switch (in_flight_barrier_choose()) {
+    case IN_FLIGHT_BARRIER_EXPEDITED: check_ok("membarrier", "expedited, microseconds"); break;
+    case IN_FLIGHT_BARRIER_GLOBAL:
+        check_note("membarrier", "global only: smaller teams take milliseconds longer: take a kernel of 4.16 or later");
+        break;
+    case IN_FLIGHT_BARRIER_NONE:
+        check_note("membarrier", "not there: smaller teams take 5 ms longer: take a kernel of 4.16 or later, and allow "
+                   "the call where a filter forbids it");
+        break;
+    }
+    struct cpu_load_totals totals;
+    int status = cpu_load_read(check->options->proc, NULL, &totals);
+    if (status == 0)
+        check_ok("procfs", "%s/stat", check->options->proc);
+    else
+        check_missing(check, "procfs", "%s/stat: %s: mount it, or give its place with --proc", check->options->proc,
+                      strerror(-status));
+}
+
+/* Why no `online` file can be written, as far as that can be seen. */
+static const char *why_not_switchable(const char *sysfs, bool there)
+{
+    struct statvfs status;
+    if (!there)
+        return "the kernel offers no `online` files: take one with CONFIG_HOTPLUG_CPU";
+    if (statvfs(sysfs, &status) == 0 && (status.f_flag & ST_RDONLY))
+        return "sysfs is mounted read-only, as in containers: run the agent in the guest itself, or use --standalone";
+    return "the `online` files may not be written: run as root";
+}
+
+void check_cpus(struct check *check)
+{
+    static struct cpus cpus;
+    const char *sysfs = check->options->sysfs;
+    int status = cpus_read(&cpus, sysfs);
+    if (status != 0) {
+        check_missing(check, "CPUs", "%s/devices/system/cpu: %s: mount sysfs, or give its place with --sysfs", sysfs,
+                      strerror(-status));
+        return;
+    }
+    uint32_t switchable = 0, there = 0, others = 0;
+    for (uint32_t cpu = 1; cpu < CPUS_MOST; cpu++) {
+        char path[PATH_MAX];
+        if (!cpu_set_has(&cpus.present, cpu) ||
+            snprintf(path, sizeof(path), "%s/devices/system/cpu/cpu%u/online", sysfs, cpu) >= (int)sizeof(path))
+            continue;
+        others++;
+        there += access(path, F_OK) == 0;
+        switchable += access(path, W_OK) == 0;
+    }
+    uint32_t online = cpu_set_count(&cpus.online), present = cpu_set_count(&cpus.present);
+    if (switchable == others)
+        check_ok("CPUs", "%u online of %u present of %u possible; %u can be switched", online, present, cpus.possible,
+                 switchable);
+    else if (check->without_host)
+        check_note("CPUs", "%u online of %u present; not to be switched, which --standalone does not need", online,
+                   present);
+    else
+        check_missing(check, "CPUs", "%u of %u cannot be switched: %s", others - switchable, others,
+                      why_not_switchable(sysfs, there > 0));
+}
+
+static bool word_in_file(const char *directory, const char *file, const char *word)
+{
+    char path[PATH_MAX], text[1024] = "";
+    if (snprintf(path, sizeof(path), "%s/%s", directory, file) >= (int)sizeof(path))
+        return false;
+    FILE *opened = fopen(path, "re");
+    if (opened == NULL)
+        return false;
+    bool found = false;
+    while (!found && fscanf(opened, "%1023s", text) == 1)
+        found = strcmp(text, word) == 0;
+    fclose(opened);
+    return found;
+}
+
+void check_cpuset(struct check *check)
+{
+    char path[PATH_MAX], *line = NULL;
+    char two[PATH_MAX] = "", one[PATH_MAX] = "";
+    size_t size = 0;
+    if (snprintf(path, sizeof(path), "%s/self/mountinfo", check->options->proc) >= (int)sizeof(path))
+        return;
+    FILE *mounts = fopen(path, "re");
+    while (mounts != NULL && getline(&line, &size, mounts) > 0) {
+        char place[4096], type[64], options[1024];
+        const char *rest = strstr(line, " - ");
+        if (rest == NULL || sscanf(line, "%*s %*s %*s %*s %4095s", place) != 1 ||
+            sscanf(rest, " - %63s %*s %1023s", type, options) != 2)
+            continue;
+        if (strcmp(type, "cgroup2") == 0 && word_in_file(place, "cgroup.controllers", "cpuset"))
+            snprintf(two, sizeof(two), "%s", place);
+        if (strcmp(type, "cgroup") == 0 && strstr(options, "cpuset") != NULL)
+            snprintf(one, sizeof(one), "%s", place);
+    }
+    free(line);
+    if (mounts != NULL)
+        fclose(mounts);
+    const char *found = two[0] != '\0' ? two : one;
+    if (found[0] == '\0')
+        check_note("cpuset", "no control group hierarchy has it: programs with their own number of threads are held by "
+                   "affinity alone, which they can undo: mount cgroup2 with the cpuset controller");
+    else if (access(found, W_OK) != 0)
+        check_note("cpuset", "%s may not be written: programs with their own number of threads are held by affinity "
+                   "alone: run as root, outside of containers", found);
+    else
+        check_ok("cpuset", "version %d at %s", two[0] != '\0' ? 2 : 1, found);
+}
+
+/* Whether the line is a rule that puts CPUs online. */
+static bool onlines_cpus(const char *line)
+{
+    while (*line == ' ' || *line == '\t')
+        line++;
+    return *line != '#' && strstr(line, "SUBSYSTEM==\"cpu\"") != NULL && strstr(line, "ATTR{online}=\"") != NULL;
+}
+
+static bool rules_online_cpus(const char *directory, const char *name)
+{
+    char path[PATH_MAX], *line = NULL;
+    size_t size = 0;
+    bool found = false;
+    if (snprintf(path, sizeof(path), "%s/%s", directory, name) >= (int)sizeof(path))
+        return false;
+    FILE *file = fopen(path, "re");
+    while (file != NULL && !found && getline(&line, &size, file) > 0)
+        found = onlines_cpus(line);
+    free(line);
+    if (file != NULL)
+        fclose(file);
+    return found;
+}
+
+void check_udev_rules(struct check *check)
+{
+    /* The first that has a file of some name hides those of the others. */
+    static const char *const places[] = {"/etc/udev/rules.d", "/run/udev/rules.d", "/usr/local/lib/udev/rules.d",
+                                         "/usr/lib/udev/rules.d"};
+    char directories[4][PATH_MAX];
+    unsigned found = 0;
+    for (unsigned i = 0; i < 4; i++) {
+        struct dirent *entry;
+        snprintf(directories[i], PATH_MAX, "%s%s", check->root, places[i]);
+        DIR *directory = opendir(directories[i]);
+        while (directory != NULL && (entry = readdir(directory)) != NULL) {
+            bool hidden = false;
+            for (unsigned j = 0; j < i && !hidden; j++) {
+                char path[PATH_MAX];
+                hidden = snprintf(path, sizeof(path), "%s/%s", directories[j], entry->d_name) < (int)sizeof(path) &&
+                         access(path, F_OK) == 0;
+            }
+            if (hidden || strstr(entry->d_name, ".rules") == NULL || !rules_online_cpus(directories[i], entry->d_name))
+                continue;
+            found++;
+            check_note("udev rules", "%s/%s puts CPUs online that are plugged: the agent does that, and puts those "
+                       "offline again that are too many: `ln -s /dev/null /etc/udev/rules.d/%s` saves the detour",
+                       directories[i], entry->d_name, entry->d_name);
+        }
+        if (directory != NULL)
+            closedir(directory);
+    }
+    if (found == 0)
+        check_ok("udev rules", "none puts CPUs online");
+}

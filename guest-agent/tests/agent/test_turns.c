@@ -1,0 +1,427 @@
+/* The agent over time, on a clock that the test drives (linked with --wrap=clock_gettime): what happens when, what not
+ * before, and what is made of CPU time, however busy the machine is that runs this. */
+#include <fcntl.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "agent/agent.h"
+#include "programs/peer.h"
+
+#define CPUS 4
+#define SECOND_NS UINT64_C(1000000000)
+#define MS_NS UINT64_C(1000000)
+#define PERIOD_MS 250
+#define TICKS 100 /* a second, as /proc/stat counts */
+#define PROGRAMS 3
+#define FIRST_PID 4000000 /* of programs that are not there: their CPU time is what the test says */
+
+static uint64_t now_ns, program_cpu_ns[PROGRAMS];
+static double busy_ticks;
+static char directory[64], place[96], sysfs[96], proc[96];
+static struct agent *agent;
+static struct options options;
+
+int __real_clock_gettime(clockid_t id, struct timespec *time);
+int __wrap_clock_gettime(clockid_t id, struct timespec *time);
+int __wrap_clock_gettime(clockid_t id, struct timespec *time)
+{
+    uint64_t value_ns;
+    if (id == CLOCK_MONOTONIC) {
+        value_ns = now_ns;
+    } else {
+        int pid = (int)~((unsigned)id >> 3 | 7u << 29); /* of a process's clock */
+        if (id >= 0 || pid < FIRST_PID || pid >= FIRST_PID + PROGRAMS)
+            return __real_clock_gettime(id, time);
+        value_ns = program_cpu_ns[pid - FIRST_PID];
+    }
+    *time = (struct timespec){(time_t)(value_ns / SECOND_NS), (long)(value_ns % SECOND_NS)};
+    return 0;
+}
+
+static void put(const char *above, const char *name, const char *text)
+{
+    char path[256];
+    snprintf(path, sizeof(path), "%s/%s", above, name);
+    for (char *slash = strchr(path + 1, '/'); slash != NULL; slash = strchr(slash + 1, '/')) {
+        *slash = '\0';
+        mkdir(path, 0755);
+        *slash = '/';
+    }
+    FILE *file = fopen(path, "w");
+    assert_non_null(file);
+    fputs(text, file);
+    fclose(file);
+}
+
+static void put_stat(void)
+{
+    char text[128];
+    snprintf(text, sizeof(text), "cpu  %.0f 0 0 5000 0 0 0 0 0 0\nprocs_running 1\n", busy_ticks);
+    put(proc, "stat", text);
+}
+
+static int begin(void **state)
+{
+    (void)state;
+    now_ns = 1000 * SECOND_NS;
+    busy_ticks = 1000.0;
+    memset(program_cpu_ns, 0, sizeof(program_cpu_ns));
+    strcpy(directory, "/tmp/vscaf-turns-XXXXXX");
+    if (mkdtemp(directory) == NULL)
+        return -1;
+    snprintf(place, sizeof(place), "%s/agent.sock", directory);
+    snprintf(sysfs, sizeof(sysfs), "%s/sys", directory);
+    snprintf(proc, sizeof(proc), "%s/proc", directory);
+    put(sysfs, "devices/system/cpu/possible", "0-3\n");
+    put(sysfs, "devices/system/cpu/present", "0-3\n");
+    put(sysfs, "devices/system/cpu/online", "0-3\n");
+    put(sysfs, "devices/system/cpu/cpu0/none", "");
+    for (int cpu = 1; cpu < CPUS; cpu++) {
+        char name[64];
+        snprintf(name, sizeof(name), "devices/system/cpu/cpu%d/online", cpu);
+        put(sysfs, name, "1\n");
+    }
+    put_stat();
+    options = (struct options){.socket = place,
+                               .sysfs = sysfs,
+                               .proc = proc,
+                               .port = "none",
+                               .park = PARK_OFFLINE,
+                               .period_ms = PERIOD_MS,
+                               .per_user = CLIENTS_MOST,
+                               .contain = CONTAIN_NONE,
+                               .learn_budget_ppm = 10000};
+    agent = calloc(1, sizeof(*agent));
+    if (agent == NULL || agent_start(agent, &options) != 0)
+        return -1;
+    switcher_close(&agent->allocation.switcher); /* CPUs are switched in place, and not by a thread */
+    agent->allocation.switcher.event = -1;
+    return 0;
+}
+
+static int end(void **state)
+{
+    (void)state;
+    char command[128];
+    agent_stop(agent);
+    free(agent);
+    snprintf(command, sizeof(command), "rm -rf '%s'", directory);
+    return system(command);
+}
+
+/* A program that has just joined. */
+static struct client *join(uint32_t number)
+{
+    struct client *client = &agent->clients.slots[agent->clients.end++];
+    void *page = mmap(NULL, VSCAF_PAGE_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    assert_ptr_not_equal(page, MAP_FAILED);
+    *client = (struct client){.fd = open("/dev/null", O_RDONLY | O_CLOEXEC),
+                              .pid = FIRST_PID + (pid_t)number,
+                              .process = PEER_NONE,
+                              .page = page,
+                              .newcomer = true,
+                              .running = true};
+    agent->clients.joined++;
+    measure_joined(&agent->measure, client, agent->options->standalone, now_ns);
+    agent_split(agent);
+    agent_update_demand(agent);
+    return client;
+}
+
+/* Time passes, and a period is due; the programs used so many CPUs each, and processes that never joined others_cpus. */
+static void pass(uint64_t time_ns, const double cpus[PROGRAMS], double others_cpus)
+{
+    double sum = others_cpus, seconds = (double)time_ns / (double)SECOND_NS;
+    for (int i = 0; i < PROGRAMS; i++) {
+        sum += cpus[i];
+        program_cpu_ns[i] += (uint64_t)(cpus[i] * (double)time_ns);
+    }
+    busy_ticks += sum * seconds * TICKS;
+    put_stat();
+    now_ns += time_ns;
+    agent_period(agent, now_ns);
+}
+
+static void periods(unsigned count, const double cpus[PROGRAMS], double others_cpus)
+{
+    while (count-- > 0)
+        pass(PERIOD_MS * MS_NS, cpus, others_cpus);
+}
+
+static uint32_t team(const struct client *client)
+{
+    return atomic_load(&client->page->team_size);
+}
+
+static void learn(struct client *client, uint32_t team_size, uint64_t speedup_millionths)
+{
+    struct vscaf_estimate *estimate = &client->page->estimates[0];
+    client->page->estimates_sequence++;
+    estimate->team_size = team_size;
+    estimate->speedup_millionths = speedup_millionths;
+    estimate->standard_error_millionths = 20000;
+    estimate->samples = 30;
+    client->page->estimates_used = 1;
+    client->page->estimates_sequence++;
+}
+
+static const double NOBODY[PROGRAMS] = {0}, FIRST[PROGRAMS] = {1.0}, TWO[PROGRAMS] = {1.0, 1.0};
+
+static void test_silent_connection_is_dropped_after_its_time(void **state)
+{
+    (void)state;
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    strcpy(address.sun_path, place);
+    char byte;
+    int peer = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK, 0);
+    assert_int_equal(connect(peer, (const struct sockaddr *)&address, sizeof(address)), 0);
+    clients_accept(&agent->clients, now_ns);
+    uint64_t due_ns = now_ns + CLIENTS_SILENCE_NS;
+    assert_int_equal(clients_drop_silent(&agent->clients, due_ns - 1), due_ns);
+    assert_int_equal(recv(peer, &byte, 1, 0), -1); /* it is still there */
+    clients_drop_silent(&agent->clients, due_ns);
+    assert_int_equal(recv(peer, &byte, 1, 0), 0);
+    assert_int_equal(agent->clients.end, 0);
+    close(peer);
+}
+
+/* The agent was held up: who has spoken meanwhile is served, however long ago it connected. */
+static void test_who_has_spoken_is_not_silent(void **state)
+{
+    (void)state;
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    strcpy(address.sun_path, place);
+    int peer = socket(AF_UNIX, SOCK_SEQPACKET, 0);
+    struct vscaf_join packet = {.magic = VSCAF_PAGE_MAGIC, .version = VSCAF_PAGE_VERSION, .name = "late"};
+    assert_int_equal(connect(peer, (const struct sockaddr *)&address, sizeof(address)), 0);
+    clients_accept(&agent->clients, now_ns);
+    assert_int_equal(send(peer, &packet, sizeof(packet), 0), sizeof(packet));
+    now_ns += 10 * CLIENTS_SILENCE_NS;
+    clients_drop_silent(&agent->clients, now_ns);
+    assert_int_equal(agent->clients.end, 1);
+    assert_int_equal(clients_serve(&agent->clients, &agent->clients.slots[0], CPUS), CLIENTS_JOINED);
+    close(peer);
+}
+
+/* Whatever comes, serving programs takes its part of one CPU, and what is saved for a burst. */
+static void test_serving_takes_its_part_of_a_cpu(void **state)
+{
+    (void)state;
+    const uint64_t piece_ns = MS_NS, begin_ns = now_ns;
+    int64_t used_ns = 0;
+    clients_worked(&agent->clients, 0, now_ns);
+    while (now_ns < begin_ns + 100 * SECOND_NS) { /* a flood: work at each moment at which somebody is let in */
+        now_ns += piece_ns;
+        if (clients_listener(&agent->clients, now_ns) < 0)
+            continue;
+        clients_worked(&agent->clients, piece_ns, now_ns);
+        used_ns += (int64_t)piece_ns;
+    }
+    int64_t part_ns = (int64_t)(now_ns - begin_ns) * CLIENTS_WORK_PERCENT / 100;
+    assert_in_range(used_ns, part_ns, part_ns + CLIENTS_WORK_BURST_NS + (int64_t)piece_ns);
+}
+
+/* Turns of the loop until the order is applied; when that was. */
+static uint64_t settle(void)
+{
+    for (int turn = 0; turn < 10000 && agent->allocation.phase != ALLOCATION_SETTLED; turn++) {
+        uint64_t next_ns = agent_advance(agent, now_ns);
+        assert_int_not_equal(next_ns, UINT64_MAX);
+        if (agent->allocation.phase == ALLOCATION_WAITING)
+            assert_int_equal(cpu_set_count(&agent->cpus.online), CPUS);
+        now_ns = next_ns > now_ns ? next_ns : now_ns;
+    }
+    assert_int_equal(agent->allocation.phase, ALLOCATION_SETTLED);
+    return now_ns;
+}
+
+static void order(uint32_t cpus, uint32_t deadline_ms)
+{
+    static int64_t sequence = 100;
+    struct wire_allocate wanted = {
+        .sequence = ++sequence, .cpus = cpus, .limit = CPUS, .competition = false, .deadline_ms = deadline_ms};
+    agent_order(agent, &wanted, now_ns);
+}
+
+static void test_shrink_waits_to_its_deadline_and_no_longer(void **state)
+{
+    (void)state;
+    const struct client *client = join(0);
+    atomic_store(&client->page->started, 1); /* and does not end */
+    uint64_t ordered_ns = now_ns;
+    order(1, 300);
+    assert_int_equal(team(client), 1);
+    assert_int_equal(settle(), ordered_ns + 300 * MS_NS);
+    assert_false(agent->allocation.sections_ended);
+    assert_int_equal(cpu_set_count(&agent->cpus.online), 1);
+}
+
+static void test_shrink_ends_with_the_section(void **state)
+{
+    (void)state;
+    const struct client *client = join(0);
+    atomic_store(&client->page->started, 1);
+    uint64_t ordered_ns = now_ns;
+    order(1, 300);
+    while (now_ns < ordered_ns + 100 * MS_NS) {
+        uint64_t next_ns = agent_advance(agent, now_ns);
+        assert_true(agent->allocation.phase == ALLOCATION_WAITING && next_ns > now_ns);
+        now_ns = next_ns;
+    }
+    atomic_store(&client->page->finished, 1);
+    assert_in_range(settle(), ordered_ns + 100 * MS_NS, ordered_ns + 110 * MS_NS);
+    assert_true(agent->allocation.sections_ended);
+}
+
+static void test_parked_for_long_is_offlined(void **state)
+{
+    (void)state;
+    join(0);
+    agent->allocation.parking.offline_later = true;
+    struct cpu_set parked = {0};
+    cpu_set_add(&parked, 3);
+    cpus_park(&agent->cpus, &parked);
+    agent->allocation.parked_since_ns[3] = now_ns;
+    agent->allocation.later_ns = 0;
+    uint64_t due_ns = now_ns + 10 * SECOND_NS;
+    assert_int_equal(agent_advance(agent, now_ns), due_ns);
+    now_ns = due_ns - 1;
+    agent_advance(agent, now_ns);
+    assert_true(cpu_set_has(&agent->cpus.powered, 3));
+    now_ns = due_ns;
+    for (int turn = 0; turn < 5; turn++)
+        agent_advance(agent, now_ns);
+    assert_false(cpu_set_has(&agent->cpus.powered, 3));
+    assert_true(cpu_set_has(&agent->cpus.powered, 2));
+}
+
+static void test_held_up_makes_up_for_nothing(void **state)
+{
+    (void)state;
+    join(0);
+    periods(4, FIRST, 0.0);
+    uint64_t beat = agent->clients.slots[0].page->agent_beat;
+    pass(2 * SECOND_NS + 7 * MS_NS, FIRST, 0.0);
+    assert_int_equal(agent->clients.slots[0].page->agent_beat, beat + 1);
+    assert_int_equal(agent->period_next_ns, now_ns + PERIOD_MS * MS_NS);
+    assert_float_equal(agent->measure.busy_cpus, 1.0, 0.01);
+    assert_int_equal(agent->shares.demand, 4);
+    busy_ticks += 1e9; /* its clock jumped */
+    periods(1, FIRST, 0.0);
+    assert_float_equal(agent->measure.busy_cpus, CPUS, 0.0);
+    busy_ticks = 0.0;
+    periods(2, FIRST, 0.0);
+    assert_float_equal(agent->measure.busy_cpus, 1.0, 0.01);
+}
+
+static void test_others_are_demand_and_then_none(void **state)
+{
+    (void)state;
+    periods(4, NOBODY, 0.0);
+    assert_int_equal(agent->shares.demand, 0);
+    periods(1, NOBODY, 1.6);
+    assert_int_equal(agent->shares.demand, 0); /* one period is noise */
+    periods(1, NOBODY, 1.6);
+    assert_int_equal(agent->shares.demand, 2);
+    periods(10, NOBODY, 1.2);
+    assert_int_equal(agent->shares.demand, 1);
+    periods(1, NOBODY, 0.0);
+    assert_int_equal(agent->shares.demand, 1);
+    periods(2, NOBODY, 0.0);
+    assert_int_equal(agent->shares.demand, 0);
+}
+
+static void test_others_keep_their_cpus(void **state)
+{
+    (void)state;
+    const struct client *program = join(0);
+    periods(8, FIRST, 0.0);
+    assert_int_equal(team(program), 4);
+    periods(60, FIRST, 2.0);
+    assert_int_equal(team(program), 2);
+    periods(60, FIRST, 3.0);
+    assert_int_equal(team(program), 1);
+    for (int period = 0; period < 60; period++) {
+        periods(1, FIRST, 9.0);
+        assert_int_equal(team(program), 1); /* one is always left */
+    }
+    const struct client *second = join(1);
+    periods(4, TWO, 3.0);
+    assert_int_equal(team(program), 1); /* each keeps one */
+    assert_int_equal(team(second), 1);
+    periods(120, TWO, 0.0);
+    assert_int_equal(team(program), 2);
+    assert_int_equal(team(second), 2);
+}
+
+static void test_what_others_use_is_asked_for(void **state)
+{
+    (void)state;
+    struct client *program = join(0);
+    atomic_store(&program->page->told, 2);
+    periods(60, FIRST, 2.0);
+    assert_int_equal(agent->shares.demand, 4);
+    assert_int_equal(program->share, 2);
+    order(4, 0);
+    settle();
+    periods(4, FIRST, 2.0);
+    assert_int_equal(agent->shares.demand, 4);
+    /* A host that gives less: the others run on what they run on, the program has what they leave. */
+    order(3, 0);
+    settle();
+    periods(4, FIRST, 2.0);
+    assert_int_equal(program->share, 1);
+    order(0, 0);
+    settle();
+    assert_int_equal(team(program), 1);
+}
+
+static void test_newcomer_has_an_equal_share_for_its_time(void **state)
+{
+    (void)state;
+    struct client *good = join(0);
+    learn(good, 4, 3900000);
+    periods(20, FIRST, 0.0);
+    assert_int_equal(team(good), 4);
+    struct client *poor = join(1);
+    learn(poor, 4, 1100000);
+    uint64_t joined_ns = now_ns;
+    do {
+        assert_int_equal(team(good), 2);
+        assert_int_equal(team(poor), 2);
+        periods(1, TWO, 0.0);
+    } while (now_ns < joined_ns + 2 * SECOND_NS);
+    assert_int_equal(team(good), 3);
+    assert_int_equal(team(poor), 1);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_silent_connection_is_dropped_after_its_time, begin, end),
+        cmocka_unit_test_setup_teardown(test_who_has_spoken_is_not_silent, begin, end),
+        cmocka_unit_test_setup_teardown(test_serving_takes_its_part_of_a_cpu, begin, end),
+        cmocka_unit_test_setup_teardown(test_shrink_waits_to_its_deadline_and_no_longer, begin, end),
+        cmocka_unit_test_setup_teardown(test_shrink_ends_with_the_section, begin, end),
+        cmocka_unit_test_setup_teardown(test_parked_for_long_is_offlined, begin, end),
+        cmocka_unit_test_setup_teardown(test_held_up_makes_up_for_nothing, begin, end),
+        cmocka_unit_test_setup_teardown(test_others_are_demand_and_then_none, begin, end),
+        cmocka_unit_test_setup_teardown(test_others_keep_their_cpus, begin, end),
+        cmocka_unit_test_setup_teardown(test_what_others_use_is_asked_for, begin, end),
+        cmocka_unit_test_setup_teardown(test_newcomer_has_an_equal_share_for_its_time, begin, end),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

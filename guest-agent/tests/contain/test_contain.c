@@ -1,0 +1,272 @@
+#include <errno.h>
+#include <sched.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "contain/contain.h"
+
+/* What it says counts, and what it uses, whatever it says. */
+static void test_exceeds(void **state)
+{
+    (void)state;
+    assert_true(contain_exceeds(1, 2, 0.0));
+    assert_false(contain_exceeds(2, 2, 2.0));
+    assert_true(contain_exceeds(1, 1, 1.9));
+    assert_false(contain_exceeds(1, 1, 1.1)); /* noise */
+}
+
+static void test_paths(void **state)
+{
+    (void)state;
+    assert_true(contain_group_path_ours("vscaf.contained/vscaf.12"));
+    assert_true(contain_group_path_ours("system.slice/a..b/vscaf.1"));
+    assert_true(contain_group_path_ours("vscaf.7"));
+    const char *others[] = {"",           "vscaf.",      "vscaf.1x",         "a/vscaf.contained", "/vscaf.1",
+                            "../vscaf.1", "a/../vscaf.1", "a/..", "xvscaf.1"};
+    for (size_t i = 0; i < sizeof(others) / sizeof(*others); i++)
+        assert_false(contain_group_path_ours(others[i]));
+}
+
+/* A fake /proc of one process with threads, and one fake group of version 2. */
+struct fake {
+    char directory[64], proc[96], root[96];
+};
+
+static void put(const char *directory, const char *name, const char *text)
+{
+    char path[512];
+    snprintf(path, sizeof(path), "%s/%s", directory, name);
+    for (char *slash = strchr(path + 1, '/'); slash != NULL; slash = strchr(slash + 1, '/')) {
+        *slash = '\0';
+        mkdir(path, 0755);
+        *slash = '/';
+    }
+    FILE *file = fopen(path, "w");
+    assert_non_null(file);
+    fputs(text, file);
+    fclose(file);
+}
+
+static char *get(const char *directory, const char *name)
+{
+    static char text[256];
+    char path[512];
+    snprintf(path, sizeof(path), "%s/%s", directory, name);
+    FILE *file = fopen(path, "r");
+    if (file == NULL)
+        return NULL;
+    size_t got = fread(text, 1, sizeof(text) - 1, file);
+    text[got] = '\0';
+    fclose(file);
+    return text;
+}
+
+static int make_fake(void **state)
+{
+    struct fake *fake = calloc(1, sizeof(*fake));
+    assert_non_null(fake);
+    strcpy(fake->directory, "/tmp/vscaf-contain-XXXXXX");
+    assert_non_null(mkdtemp(fake->directory));
+    snprintf(fake->proc, sizeof(fake->proc), "%s/proc", fake->directory);
+    snprintf(fake->root, sizeof(fake->root), "%s/cgroup", fake->directory);
+    *state = fake;
+    return 0;
+}
+
+static int remove_fake(void **state)
+{
+    struct fake *fake = *state;
+    char command[128];
+    snprintf(command, sizeof(command), "rm -rf '%s'", fake->directory);
+    int status = system(command);
+    free(fake);
+    return status;
+}
+
+static struct cgroup_tree tree_of(const struct fake *fake)
+{
+    struct cgroup_tree tree = {.version = CGROUP_V2};
+    snprintf(tree.root, sizeof(tree.root), "%s", fake->root);
+    return tree;
+}
+
+static void test_plan(void **state)
+{
+    const struct fake *fake = *state;
+    struct cgroup_tree tree = tree_of(fake);
+    struct contain_group group;
+    put(fake->proc, "70/cgroup", "3:cpu:/\n0::/user.slice/a\n");
+    put(fake->proc, "70/task/70/cgroup", "0::/user.slice/a\n");
+    put(fake->proc, "70/task/71/cgroup", "0::/user.slice/a\n");
+    put(fake->root, "user.slice/a/cgroup.subtree_control", "\n");
+    assert_int_equal(contain_group_plan(&tree, fake->proc, 70, &group), 0);
+    assert_string_equal(group.home, "user.slice/a");
+    assert_string_equal(group.path, "user.slice/a/vscaf.70");
+    assert_true(group.enabled_home); /* it will have to be, and to be taken back */
+    contain_group_free(&group);
+
+    /* Somebody else's cpusets below it stay. */
+    put(fake->root, "user.slice/a/cgroup.subtree_control", "cpuset memory\n");
+    assert_int_equal(contain_group_plan(&tree, fake->proc, 70, &group), 0);
+    assert_false(group.enabled_home);
+    contain_group_free(&group);
+
+    /* Threads in several groups are somebody's arrangement. */
+    put(fake->proc, "70/task/71/cgroup", "0::/user.slice/a/workers\n");
+    assert_int_equal(contain_group_plan(&tree, fake->proc, 70, &group), -EXDEV);
+
+    /* Left in one by an agent that died: home is above, for the root above both. */
+    put(fake->proc, "70/cgroup", "0::/user.slice/a/vscaf.70\n");
+    put(fake->proc, "70/task/70/cgroup", "0::/user.slice/a/vscaf.70\n");
+    put(fake->proc, "70/task/71/cgroup", "0::/user.slice/a/vscaf.70\n");
+    assert_int_equal(contain_group_plan(&tree, fake->proc, 70, &group), 0);
+    assert_string_equal(group.home, "user.slice/a");
+    contain_group_free(&group);
+    put(fake->proc, "70/cgroup", "0::/vscaf.contained/vscaf.9\n");
+    put(fake->proc, "70/task/70/cgroup", "0::/vscaf.contained/vscaf.9\n");
+    put(fake->proc, "70/task/71/cgroup", "0::/vscaf.contained/vscaf.9\n");
+    assert_int_equal(contain_group_plan(&tree, fake->proc, 70, &group), 0);
+    assert_string_equal(group.home, "");
+    assert_string_equal(group.path, "vscaf.contained/vscaf.70");
+    assert_false(group.enabled_home);
+    contain_group_free(&group);
+
+    /* Out of reach, and gone. */
+    put(fake->proc, "70/cgroup", "0::/../other\n");
+    assert_int_equal(contain_group_plan(&tree, fake->proc, 70, &group), -EXDEV);
+    assert_int_equal(contain_group_plan(&tree, fake->proc, 72, &group), -ENOENT);
+}
+
+/* Each step that the kernel may refuse is named. Here a file is missing where it would. */
+static void test_enter_fails(void **state)
+{
+    const struct fake *fake = *state;
+    struct cgroup_tree tree = tree_of(fake);
+    struct contain_group group = {.home = "a", .path = "a/vscaf.70", .enabled_home = true};
+    struct cpu_set set = {.words = {1}};
+    const char *step = "";
+    put(fake->root, "a/cgroup.procs", "");
+    assert_int_equal(contain_group_enter(&tree, &group, 70, &set, &step), -ENOENT);
+    assert_string_equal(step, "cgroup.subtree_control");
+    put(fake->root, "cgroup.subtree_control", "cpuset");
+    assert_int_equal(contain_group_enter(&tree, &group, 70, &set, &step), -ENOENT);
+    assert_string_equal(step, "cgroup.type");
+    put(fake->root, "a/vscaf.70/cgroup.type", "domain");
+    put(fake->root, "a/cgroup.subtree_control", "");
+    assert_int_equal(contain_group_enter(&tree, &group, 70, &set, &step), -ENOENT);
+    assert_string_equal(step, "cpuset.cpus");
+    assert_string_equal(get(fake->root, "a/cgroup.subtree_control"), "+cpuset");
+    put(fake->root, "a/vscaf.70/cpuset.cpus", "");
+    assert_int_equal(contain_group_enter(&tree, &group, 70, &set, &step), -ENOENT);
+    assert_string_equal(step, "cgroup.procs");
+    put(fake->root, "a/vscaf.70/cgroup.procs", "");
+    assert_int_equal(contain_group_enter(&tree, &group, 70, &set, &step), 0);
+    assert_string_equal(get(fake->root, "a/vscaf.70/cgroup.type"), "threaded");
+    assert_string_equal(get(fake->root, "a/vscaf.70/cgroup.procs"), "70");
+    assert_string_equal(get(fake->root, "a/vscaf.70/cpuset.cpus"), "0");
+}
+
+/* Masks are read from a fake process; nothing is set. */
+static void test_masks_remembered(void **state)
+{
+    const struct fake *fake = *state;
+    struct thread_masks masks = {0};
+    struct cpu_set where;
+    bool changed;
+    put(fake->proc, "70/task/70/status", "Name:\tx\nCpus_allowed:\t3\nCpus_allowed_list:\t0-1\n");
+    put(fake->proc, "70/task/71/status", "Cpus_allowed_list:\t3\n");
+    put(fake->proc, "70/task/72/status", "Cpus_allowed_list:\t0-1\n");
+    assert_int_equal(thread_masks_remember(&masks, fake->proc, 70, NULL, &where, &changed), 0);
+    assert_string_equal(masks.common, "0-1");
+    assert_int_equal(masks.others_count, 1);
+    assert_int_equal(masks.others[0].tid, 71);
+    assert_int_equal(where.words[0], 0xb);
+
+    /* Narrowed to CPU 1: the thread that could not be there has it nevertheless. */
+    struct cpu_set one = {.words = {2}};
+    for (int tid = 70; tid <= 72; tid++) {
+        char name[32];
+        snprintf(name, sizeof(name), "70/task/%d/status", tid);
+        put(fake->proc, name, "Cpus_allowed_list:\t1\n");
+    }
+    assert_int_equal(thread_masks_remember(&masks, fake->proc, 70, &one, &where, &changed), 0);
+    assert_false(changed);
+    /* One gave itself another mask; one was let go everywhere by the kernel, which is nobody's wish. */
+    put(fake->proc, "70/task/72/status", "Cpus_allowed_list:\t0\n");
+    put(fake->proc, "70/task/70/status", "Cpus_allowed_list:\t0-7\n");
+    assert_int_equal(thread_masks_remember(&masks, fake->proc, 70, &one, &where, &changed), 0);
+    assert_true(changed);
+    assert_string_equal(masks.common, "0-1");
+    assert_int_equal(masks.others_count, 2);
+    assert_string_equal(masks.others[1].list, "0");
+    thread_masks_free(&masks);
+
+    assert_int_equal(thread_masks_remember(&masks, fake->proc, 73, NULL, &where, &changed), -ESRCH);
+    put(fake->proc, "74/task/74/status", "Name: no such line\n");
+    assert_int_equal(thread_masks_remember(&masks, fake->proc, 74, NULL, &where, &changed), -EINVAL);
+    thread_masks_free(&masks);
+    for (uint32_t i = 0; i < THREAD_MASKS_OTHERS_MOST; i++)
+        assert_int_equal(thread_masks_add(&masks, (pid_t)i + 1, "0"), 0);
+    assert_int_equal(thread_masks_add(&masks, THREAD_MASKS_OTHERS_MOST + 1, "0"), -E2BIG);
+    assert_int_equal(thread_masks_add(&masks, 1, "1"), 0);
+    thread_masks_free(&masks);
+}
+
+/* A thread that was listed and has ended: its number may be another process's by now, here a child's. */
+static void test_numbers_are_looked_up_again(void **state)
+{
+    const struct fake *fake = *state;
+    cpu_set_t before, after;
+    struct thread_masks masks = {0};
+    struct cpu_set set = {0};
+    char path[256];
+    pid_t other = fork();
+    if (other == 0) {
+        pause();
+        _exit(0);
+    }
+    assert_int_equal(sched_getaffinity(other, sizeof(before), &before), 0);
+    for (uint32_t cpu = 0; cpu < CPU_SETSIZE && cpu_set_count(&set) == 0; cpu++)
+        if (CPU_ISSET(cpu, &before))
+            cpu_set_add(&set, cpu);
+    put(fake->proc, "70/task/none", "");
+    snprintf(path, sizeof(path), "%s/70/task/%d", fake->proc, (int)other);
+    assert_int_equal(symlink("gone", path), 0); /* is listed, and is not there when it is looked at */
+    assert_int_equal(thread_masks_narrow(&masks, fake->proc, 70, &set, false), 0);
+    assert_int_equal(sched_getaffinity(other, sizeof(after), &after), 0);
+    bool untouched = CPU_EQUAL(&before, &after);
+    /* Were it there, it would be narrowed. */
+    assert_int_equal(unlink(path), 0);
+    assert_int_equal(mkdir(path, 0755), 0);
+    assert_int_equal(thread_masks_narrow(&masks, fake->proc, 70, &set, false), 0);
+    assert_int_equal(sched_getaffinity(other, sizeof(after), &after), 0);
+    kill(other, SIGKILL);
+    waitpid(other, NULL, 0);
+    thread_masks_free(&masks);
+    assert_true(untouched);
+    assert_int_equal(CPU_COUNT(&after), 1);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_exceeds),
+        cmocka_unit_test(test_paths),
+        cmocka_unit_test_setup_teardown(test_plan, make_fake, remove_fake),
+        cmocka_unit_test_setup_teardown(test_enter_fails, make_fake, remove_fake),
+        cmocka_unit_test_setup_teardown(test_masks_remembered, make_fake, remove_fake),
+        cmocka_unit_test_setup_teardown(test_numbers_are_looked_up_again, make_fake, remove_fake),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,263 @@
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+#include <jansson.h>
+
+#include "cpus/cpus.h"
+#include "host/wire.h"
+#include "host/wire_report.h"
+#include "system/utf8.h"
+
+static FILE *golden(const char *name)
+{
+    char path[4096];
+    snprintf(path, sizeof(path), "%s/%s", VSCAF_GOLDEN, name);
+    FILE *file = fopen(path, "r");
+    assert_non_null(file);
+    return file;
+}
+
+static void test_golden_host_lines(void **state)
+{
+    (void)state;
+    FILE *file = golden("host.jsonl");
+    char line[WIRE_LINE_BYTES];
+    int count = 0;
+    struct wire_message message;
+    while (fgets(line, sizeof(line), file) != NULL) {
+        wire_parse(line, strcspn(line, "\n"), &message);
+        assert_in_range(message.type, WIRE_HELLO, WIRE_ERROR);
+        if (message.type == WIRE_ALLOCATE && message.allocate.sequence == 8) {
+            assert_int_equal(message.allocate.cpus, 0);
+            assert_int_equal(message.allocate.limit, 2);
+            assert_true(message.allocate.competition);
+            assert_int_equal(message.allocate.deadline_ms, 400);
+        }
+        count++;
+    }
+    fclose(file);
+    assert_true(count >= 5);
+}
+
+static void test_golden_bad_lines(void **state)
+{
+    (void)state;
+    FILE *file = golden("bad.jsonl");
+    char line[WIRE_LINE_BYTES];
+    int count = 0;
+    while (fgets(line, sizeof(line), file) != NULL) {
+        json_t *pair = json_loads(line, JSON_ALLOW_NUL, NULL);
+        assert_non_null(pair);
+        const char *why = json_string_value(json_array_get(pair, 0)),
+                   *text = json_string_value(json_array_get(pair, 1));
+        struct wire_message message;
+        wire_parse(text, json_string_length(json_array_get(pair, 1)), &message);
+        assert_int_equal(message.type, strcmp(why, "unknown version") == 0 ? WIRE_OTHER_VERSION : WIRE_BAD);
+        json_decref(pair);
+        count++;
+    }
+    fclose(file);
+    assert_true(count >= 24);
+}
+
+static void parse(const char *text, struct wire_message *message)
+{
+    wire_parse(text, strlen(text), message);
+}
+
+static void test_numbers_are_clamped(void **state)
+{
+    (void)state;
+    struct wire_message message;
+    parse("{\"v\":1,\"type\":\"allocate\",\"sequence\":9223372036854775807,\"cpus\":9000000000,\"limit\":0,"
+          "\"competition\":true,\"deadline_ms\":9000000000000}",
+          &message);
+    assert_int_equal(message.type, WIRE_ALLOCATE);
+    assert_true(message.allocate.sequence == INT64_MAX);
+    assert_int_equal(message.allocate.cpus, CPUS_MOST);
+    assert_int_equal(message.allocate.limit, 1);
+    assert_int_equal(message.allocate.deadline_ms, 3600000);
+    parse("{\"v\":1,\"type\":\"hello\",\"daemon\":\"a\\u0007b\"}", &message);
+    assert_string_equal(message.text, "a?b");
+    parse("{\"v\":2,\"type\":\"error\",\"message\":\"no\"}", &message);
+    assert_false(message.answerable);
+}
+
+enum { PROCESSES = 256 };
+
+/* Reports with every field, the first `running` of the processes running. */
+struct many {
+    struct speedup_point points[LEARNED_POINTS_MOST];
+    struct learned learned;
+    struct wire_process processes[PROCESSES];
+    struct cpu_set online;
+};
+
+static void fill(struct many *many, const char *name, size_t points, size_t running)
+{
+    *many = (struct many){0};
+    cpu_set_add(&many->online, 0);
+    many->learned = (struct learned){.cost_s = 1234567.89, .used = 0.123456, .metric = VSCAF_METRIC_RATE};
+    for (size_t i = 0; i < LEARNED_POINTS_MOST; i++)
+        many->points[i] = (struct speedup_point){(uint32_t)i + 1, 1.84321, 0.03211, 520};
+    for (size_t i = 0; i < PROCESSES; i++)
+        many->processes[i] = (struct wire_process){
+            .pid = 4194304,
+            .name = name,
+            .team = 4096,
+            .malleable = "shrink",
+            .running = i < running,
+            .points = many->points,
+            .points_count = points,
+            .override = true,
+            .long_section = true,
+            .contained = true,
+            .learning = &many->learned,
+            .learn_budget = 0.012345,
+            .decomposed = true,
+            .decomposition = {.part = {0.16661, 0.16662, 0.16663, 0.16664, 0.16665, 0.16685},
+                              .idle_rate = 0.49992,
+                              .section_ms = 123456.789},
+        };
+}
+
+/* The report of the first `count` processes, checked: a line that fits, and JSON. */
+static json_t *written(const struct many *many, size_t count)
+{
+    char *line =
+        wire_write_report(&(struct wire_report){INT64_MAX, &many->online, 4096, 4096.0, many->processes, count});
+    assert_non_null(line);
+    assert_in_range(strlen(line), 1, WIRE_LINE_BYTES);
+    assert_int_equal(line[strlen(line) - 1], '\n');
+    json_t *object = json_loads(line, 0, NULL);
+    assert_non_null(object);
+    free(line);
+    return object;
+}
+
+/* What a report says of how many processes. */
+struct said {
+    size_t processes, points, optional, short_fields;
+};
+
+static struct said count_said(json_t *report)
+{
+    struct said said = {0};
+    json_t *process;
+    size_t i;
+    json_array_foreach(json_object_get(report, "processes"), i, process)
+    {
+        said.processes++;
+        said.points += json_array_size(json_object_get(process, "points")) > 0;
+        json_t *learning = json_object_get(process, "learning"), *where = json_object_get(process, "decomposition");
+        assert_true((learning != NULL) == (where != NULL));
+        said.optional += learning != NULL;
+        said.short_fields += json_is_true(json_object_get(process, "override")) &&
+                             json_is_true(json_object_get(process, "long_section")) &&
+                             json_is_true(json_object_get(process, "contained"));
+    }
+    json_decref(report);
+    return said;
+}
+
+static void assert_said(struct said said, size_t processes, size_t points, size_t optional)
+{
+    assert_int_equal(said.processes, processes);
+    assert_int_equal(said.points, points);
+    assert_int_equal(said.optional, optional);
+    assert_int_equal(said.short_fields, processes);
+}
+
+/* The longest report that could be. */
+static void test_longest_report_fits(void **state)
+{
+    (void)state;
+    static struct many many;
+    fill(&many, "\"\"\"\"\"\"\"\"\"\"\"\"\"\"\"\"\"\"\"\"\"\"\"\"\"\"\"\"\"\"\"", LEARNED_POINTS_MOST, PROCESSES);
+    memset(&many.online, 0xff, sizeof(many.online));
+    for (size_t i = 0; i < LEARNED_POINTS_MOST; i++)
+        many.points[i] = (struct speedup_point){4096, 8123.456, 8123.456, UINT32_MAX};
+    struct said said = count_said(written(&many, PROCESSES));
+    assert_in_range(said.processes, PROCESSES / 2, PROCESSES);
+    assert_true(said.points == 0 && said.optional == 0);
+}
+
+/* What is left out first, and only as far as it must be. */
+static void test_long_reports_leave_out_the_optional_first(void **state)
+{
+    (void)state;
+    static struct many many;
+    fill(&many, "cg", 1, 10);
+    assert_said(count_said(written(&many, 100)), 100, 100, 100);
+    assert_said(count_said(written(&many, PROCESSES)), 256, 256, 10);
+    fill(&many, "cg", 1, 200);
+    assert_said(count_said(written(&many, PROCESSES)), 256, 256, 0);
+    fill(&many, "cg", LEARNED_POINTS_MOST, 40);
+    assert_said(count_said(written(&many, PROCESSES)), 256, 40, 0);
+    fill(&many, "cg", LEARNED_POINTS_MOST, 250);
+    assert_said(count_said(written(&many, PROCESSES)), 256, 0, 0);
+}
+
+static void test_optional_fields(void **state)
+{
+    (void)state;
+    static struct many many;
+    fill(&many, "cg", 1, 1);
+    json_t *report = written(&many, 1), *process = json_array_get(json_object_get(report, "processes"), 0);
+    json_t *learning = json_object_get(process, "learning"), *where = json_object_get(process, "decomposition");
+    assert_string_equal(json_string_value(json_object_get(learning, "metric")), "rate");
+    assert_true(json_is_true(json_object_get(learning, "counters")));
+    assert_float_equal(json_number_value(json_object_get(learning, "cost")), 1234570.0, 0.1);
+    assert_float_equal(json_number_value(json_object_get(learning, "budget")), 0.012345, 1e-9);
+    assert_float_equal(json_number_value(json_object_get(learning, "used")), 0.1235, 1e-9);
+    const char *parts[] = {"useful", "inflation", "fork", "dispatch", "barrier", "steal"};
+    double sum = 0.0;
+    for (size_t i = 0; i < sizeof(parts) / sizeof(*parts); i++)
+        sum += json_number_value(json_object_get(where, parts[i]));
+    assert_float_equal(sum, 1.0, 6e-4);
+    assert_float_equal(json_number_value(json_object_get(where, "idle_rate")), 0.4999, 1e-9);
+    assert_float_equal(json_number_value(json_object_get(where, "section_ms")), 123457.0, 1e-6);
+    json_decref(report);
+
+    many.processes[0].override = many.processes[0].long_section = many.processes[0].decomposed = false;
+    many.processes[0].contained = false;
+    many.processes[0].learning = NULL;
+    report = written(&many, 1);
+    process = json_array_get(json_object_get(report, "processes"), 0);
+    const char *optional[] = {"override", "long_section", "contained", "learning", "decomposition"};
+    for (size_t i = 0; i < sizeof(optional) / sizeof(*optional); i++)
+        assert_null(json_object_get(process, optional[i]));
+    json_decref(report);
+}
+
+static void test_printable(void **state)
+{
+    (void)state;
+    char buffer[8];
+    utf8_printable(buffer, sizeof(buffer), "t\xc3\xa4st\x01\xff");
+    assert_string_equal(buffer, "t\xc3\xa4st??");
+    utf8_printable(buffer, sizeof(buffer), "123456\xc3\xa4");
+    assert_string_equal(buffer, "123456");
+    utf8_printable(buffer, sizeof(buffer), "\xc3");
+    assert_string_equal(buffer, "?");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_golden_host_lines),
+        cmocka_unit_test(test_golden_bad_lines),
+        cmocka_unit_test(test_numbers_are_clamped),
+        cmocka_unit_test(test_longest_report_fits),
+        cmocka_unit_test(test_long_reports_leave_out_the_optional_first),
+        cmocka_unit_test(test_optional_fields),
+        cmocka_unit_test(test_printable),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,218 @@
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "split/split.h"
+
+static void check(struct split_part parts[], size_t count, uint32_t cpus, const uint32_t expected[])
+{
+    split_cpus(parts, count, cpus, 1);
+    for (size_t i = 0; i < count; i++)
+        assert_int_equal(parts[i].share, expected[i]);
+}
+
+/* C from one point without an error. */
+static double weight_at(uint32_t p, double speedup)
+{
+    return split_weight_of(&(struct speedup_point){p, speedup, 0.0, 9}, 1);
+}
+
+/* The worked example of thesis section 4.3: 16 contexts, E = 2/3 on 12 and 3/8 on 4: exactly 14.18 and 1.82. */
+static void test_worked_example(void **state)
+{
+    (void)state;
+    double foo = weight_at(12, 8.0), baz = weight_at(4, 1.5);
+    assert_float_equal(16 * foo / (foo + baz), 14.18, 0.01);
+    struct split_part parts[] = {{.weight = foo, .most = 64}, {.weight = baz, .most = 64}};
+    check(parts, 2, 16, (uint32_t[]){14, 2});
+}
+
+static void test_weights(void **state)
+{
+    (void)state;
+    assert_float_equal(weight_at(2, 1.0 + log(2.0)), 1.0, 1e-9);
+    assert_float_equal(weight_at(8, 0.5), SPLIT_WEIGHT_LEAST, 0);
+    /* Unknown, not small. */
+    assert_float_equal(weight_at(1, 5.0), 0.0, 0);
+    assert_float_equal(weight_at(2, INFINITY), 0.0, 0);
+    assert_float_equal(split_weight_of(NULL, 0), 0.0, 0);
+    assert_float_equal(split_weight_of(&(struct speedup_point){2, 1.5, 0.1, 0}, 1), 0.0, 0);
+}
+
+/* Each point counts by its error, so a wild one at the largest team size does not decide. */
+static void test_weight_of_several_points(void **state)
+{
+    (void)state;
+    struct speedup_point points[] = {
+        {1, 1.0, 0.0, 50}, {2, 1.0 + 0.8 * log(2.0), 0.1, 50}, {8, 1.0 + 0.8 * log(8.0), 0.3, 50}};
+    assert_float_equal(split_weight_of(points, 3), 0.8, 1e-9);
+    points[2].speedup = 14.0;
+    assert_true(split_weight_of(points, 3) > 3.0);
+    points[2].standard_error = 13.0;
+    assert_float_equal(split_weight_of(points, 3), 0.8, 0.01);
+    points[1].standard_error = 0.0; /* is not infinitely good */
+    assert_true(isfinite(split_weight_of(points, 3)));
+}
+
+/* Claims beyond S(p) = p gain nothing: no honest program that scales to all CPUs gets less than the liar. */
+static void test_most_believed(void **state)
+{
+    (void)state;
+    for (uint32_t cpus = 2; cpus <= 4096; cpus++)
+        assert_float_equal(split_weight_most(cpus), weight_at(cpus, (double)cpus), 1e-9);
+    assert_float_equal(split_weight_most(0), split_weight_most(2), 0);
+    assert_float_equal(split_weight_most(1), split_weight_most(2), 0);
+}
+
+static void test_nobody_is_left_empty(void **state)
+{
+    (void)state;
+    struct split_part parts[] = {
+        {.weight = 100, .most = 99}, {.weight = 0.05, .most = 99}, {.weight = 0.05, .most = 99}};
+    check(parts, 3, 4, (uint32_t[]){2, 1, 1});
+    /* Truncation leaves one over for three empty parts: the other two are stolen. */
+    struct split_part tight[] = {
+        {.weight = 100, .most = 99}, {.weight = 1, .most = 99}, {.weight = 1, .most = 99}, {.weight = 1, .most = 99}};
+    check(tight, 4, 6, (uint32_t[]){3, 1, 1, 1});
+}
+
+static void test_more_processes_than_cpus(void **state)
+{
+    (void)state;
+    struct split_part parts[] = {{.weight = 3, .most = 9}, {.weight = 1, .most = 9}, {.weight = 0, .most = 9}};
+    check(parts, 3, 2, (uint32_t[]){1, 1, 1});
+    check(parts, 3, 0, (uint32_t[]){1, 1, 1});
+    split_cpus(NULL, 0, 4, 1);
+}
+
+static void test_unknown_weights_are_the_mean(void **state)
+{
+    (void)state;
+    struct split_part parts[] = {{.weight = 0, .most = 99}, {.weight = 3, .most = 99}, {.weight = 1, .most = 99}};
+    check(parts, 3, 12, (uint32_t[]){4, 6, 2});
+    struct split_part none[] = {{.weight = 0, .most = 99}, {.weight = NAN, .most = 99}};
+    check(none, 2, 8, (uint32_t[]){4, 4});
+}
+
+static void test_bounds_go_to_the_others(void **state)
+{
+    (void)state;
+    struct split_part parts[] = {{.weight = 1, .most = 2}, {.weight = 1, .most = 99}, {.weight = 1, .most = 0}};
+    check(parts, 3, 12, (uint32_t[]){2, 9, 1});
+    struct split_part all[] = {{.weight = 1, .most = 2}, {.weight = 5, .most = 3}};
+    check(all, 2, 12, (uint32_t[]){2, 3});
+}
+
+/* Whole chunks; what is none is left over, and a bound within a chunk takes the chunk. */
+static void test_chunks(void **state)
+{
+    (void)state;
+    struct split_part parts[] = {{.weight = 3, .most = 99}, {.weight = 1, .most = 99}};
+    split_cpus(parts, 2, 9, 2);
+    assert_int_equal(parts[0].share, 6);
+    assert_int_equal(parts[1].share, 2);
+    parts[0].most = 3;
+    split_cpus(parts, 2, 9, 2);
+    assert_int_equal(parts[0].share, 4);
+    assert_int_equal(parts[1].share, 4);
+    /* More processes than chunks: CPU by CPU. */
+    struct split_part many[] = {{.weight = 3, .most = 99}, {.weight = 1, .most = 99}, {.weight = 1, .most = 99}};
+    split_cpus(many, 3, 5, 2);
+    assert_int_equal(many[0].share + many[1].share + many[2].share, 5);
+    split_cpus(many, 3, 1, 2);
+    assert_int_equal(many[0].share + many[1].share + many[2].share, 3);
+}
+
+static void test_exactly(void **state)
+{
+    (void)state;
+    struct split_part parts[] = {{.weight = 3, .most = 99}, {.weight = 0, .most = 99}, {.weight = 1, .most = 99}};
+    split_exactly(parts, 3, 7.5, 0.0);
+    assert_float_equal(parts[0].exact, 3.75, 1e-12);
+    assert_float_equal(parts[1].exact, 2.5, 1e-12); /* unknown: an equal share */
+    assert_float_equal(parts[2].exact, 1.25, 1e-12);
+    parts[0].most = 2;
+    split_exactly(parts, 3, 7.5, 2.0);
+    assert_float_equal(parts[0].exact, 2.0, 1e-12);
+    assert_float_equal(parts[1].exact, 3.5, 1e-12);
+    split_exactly(parts, 3, 3.0, 2.0); /* the bounds bound the sum */
+    assert_float_equal(parts[1].exact, 2.0, 1e-12);
+}
+
+static void check_settled(double weight, uint32_t before, uint32_t expected)
+{
+    struct split_part parts[] = {{.weight = weight, .most = 99, .before = before},
+                                 {.weight = 4.0 - weight, .most = 99, .before = before > 0 ? 4 - before : 0}};
+    split_cpus(parts, 2, 4, 1);
+    split_settle(parts, 2, 1);
+    assert_int_equal(parts[0].share, expected);
+    assert_int_equal(parts[1].share, 4 - expected);
+}
+
+/* What wavers about a half stays as it is. */
+static void test_settles(void **state)
+{
+    (void)state;
+    check_settled(2.4, 0, 2);
+    check_settled(2.6, 2, 2);
+    check_settled(2.8, 2, 3);
+    check_settled(2.6, 3, 3);
+    check_settled(2.4, 3, 3);
+    check_settled(2.2, 3, 2);
+    check_settled(2.6, 0, 3);
+    /* Of fewer CPUs: what was is of no use. */
+    struct split_part parts[] = {{.weight = 1, .most = 99, .before = 2}, {.weight = 1, .most = 99, .before = 2}};
+    split_cpus(parts, 2, 3, 1);
+    split_settle(parts, 2, 1);
+    assert_int_equal(parts[0].share + parts[1].share, 3);
+}
+
+/* Laws, over many made-up cases: everyone has 1 to `most`, and nothing is left while somebody could use it. */
+static void test_laws(void **state)
+{
+    (void)state;
+    uint32_t seed = 12345;
+    for (int round = 0; round < 20000; round++) {
+        struct split_part parts[12];
+        seed = seed * 1664525u + 1013904223u;
+        size_t count = 1 + (seed >> 16) % 12;
+        uint32_t cpus = (seed >> 8) % 40;
+        uint64_t sum = 0, most = 0;
+        for (size_t i = 0; i < count; i++) {
+            seed = seed * 1664525u + 1013904223u;
+            parts[i] =
+                (struct split_part){.weight = (double)((seed >> 10) % 1000) / 100.0, .most = 1 + (seed >> 20) % 20};
+        }
+        split_cpus(parts, count, cpus, 1);
+        for (size_t i = 0; i < count; i++) {
+            assert_in_range(parts[i].share, 1, parts[i].most);
+            sum += parts[i].share;
+            most += parts[i].most;
+        }
+        uint64_t usable = cpus < most ? cpus : most;
+        assert_int_equal(sum, usable > count ? usable : count);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_worked_example),
+        cmocka_unit_test(test_weights),
+        cmocka_unit_test(test_weight_of_several_points),
+        cmocka_unit_test(test_most_believed),
+        cmocka_unit_test(test_nobody_is_left_empty),
+        cmocka_unit_test(test_more_processes_than_cpus),
+        cmocka_unit_test(test_unknown_weights_are_the_mean),
+        cmocka_unit_test(test_bounds_go_to_the_others),
+        cmocka_unit_test(test_chunks),
+        cmocka_unit_test(test_exactly),
+        cmocka_unit_test(test_settles),
+        cmocka_unit_test(test_laws),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,126 @@
+/* --check: what it says of a system's files. */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "tell/check_system.h"
+
+#define RULE "SUBSYSTEM==\"cpu\", ACTION==\"add\", TEST==\"online\", ATTR{online}==\"0\", ATTR{online}=\"1\"\n"
+
+static char root[] = "/tmp/vscaf-check-XXXXXX";
+static char said[8192];
+static unsigned missing;
+
+static void make(const char *path, const char *content)
+{
+    char whole[512];
+    snprintf(whole, sizeof(whole), "%s%s", root, path);
+    for (char *slash = strchr(whole + 1, '/'); slash != NULL; slash = strchr(slash + 1, '/')) {
+        *slash = '\0';
+        assert_true(mkdir(whole, 0755) == 0 || errno == EEXIST);
+        *slash = '/';
+    }
+    FILE *file = fopen(whole, "w");
+    assert_non_null(file);
+    fputs(content, file);
+    fclose(file);
+}
+
+static void drop(const char *path)
+{
+    char whole[512];
+    snprintf(whole, sizeof(whole), "%s%s", root, path);
+    for (char *slash; remove(whole) == 0 && (slash = strrchr(whole, '/')) != NULL && strcmp(whole, root) != 0;)
+        *slash = '\0';
+}
+
+/* What a check prints, in `said`. */
+static void run(void (*what)(struct check *), const char *proc)
+{
+    struct options options = {.sysfs = "/sys", .proc = proc};
+    struct check check = {.options = &options, .root = root};
+    FILE *file = tmpfile();
+    assert_non_null(file);
+    fflush(stdout);
+    int saved = dup(STDOUT_FILENO);
+    dup2(fileno(file), STDOUT_FILENO);
+    what(&check);
+    fflush(stdout);
+    dup2(saved, STDOUT_FILENO);
+    close(saved);
+    rewind(file);
+    said[fread(said, 1, sizeof(said) - 1, file)] = '\0';
+    fclose(file);
+    missing = check.missing;
+}
+
+static void test_udev_rules_that_fight(void **context)
+{
+    (void)context;
+    assert_non_null(mkdtemp(root));
+    run(check_udev_rules, "/proc");
+    assert_string_equal(said, "ok       udev rules: none puts CPUs online\n");
+
+    make("/usr/lib/udev/rules.d/40-hotadd.rules", "# comment\n" RULE);
+    make("/usr/lib/udev/rules.d/50-look.rules", "SUBSYSTEM==\"cpu\", ATTR{online}==\"0\", RUN+=\"x\"\n# " RULE);
+    make("/usr/lib/udev/rules.d/50-backup.txt", RULE);
+    run(check_udev_rules, "/proc");
+    assert_non_null(strstr(said, "/usr/lib/udev/rules.d/40-hotadd.rules puts CPUs online that are plugged"));
+    assert_non_null(strstr(said, "`ln -s /dev/null /etc/udev/rules.d/40-hotadd.rules`"));
+    assert_true(strchr(said, '\n') == said + strlen(said) - 1);
+    assert_int_equal(missing, 0);
+
+    make("/etc/udev/rules.d/40-hotadd.rules", "");
+    run(check_udev_rules, "/proc");
+    assert_string_equal(said, "ok       udev rules: none puts CPUs online\n");
+    drop("/etc/udev/rules.d/40-hotadd.rules");
+    drop("/usr/lib/udev/rules.d/40-hotadd.rules");
+    drop("/usr/lib/udev/rules.d/50-look.rules");
+    drop("/usr/lib/udev/rules.d/50-backup.txt");
+    rmdir(root);
+}
+
+static void test_cpusets(void **context)
+{
+    (void)context;
+    char proc[256], mounts[1024];
+    strcpy(root, "/tmp/vscaf-check-XXXXXX");
+    assert_non_null(mkdtemp(root));
+    snprintf(proc, sizeof(proc), "%s/proc", root);
+    run(check_cpuset, proc);
+    assert_non_null(strstr(said, "note     cpuset: no control group hierarchy has it"));
+
+    const char *format = "30 20 0:26 / %s/two rw,nosuid shared:4 - cgroup2 cgroup2 rw\n"
+                         "31 20 0:27 / %s/one rw - cgroup cgroup rw,cpuset\n";
+    snprintf(mounts, sizeof(mounts), format, root, root);
+    make("/proc/self/mountinfo", mounts);
+    make("/two/cgroup.controllers", "cpuset cpu io memory\n");
+    make("/one/tasks", "");
+    run(check_cpuset, proc);
+    assert_non_null(strstr(said, "ok       cpuset: version 2 at "));
+    make("/two/cgroup.controllers", "cpu io memory\n");
+    run(check_cpuset, proc);
+    assert_non_null(strstr(said, "ok       cpuset: version 1 at "));
+    drop("/proc/self/mountinfo");
+    drop("/two/cgroup.controllers");
+    drop("/one/tasks");
+    rmdir(root);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_udev_rules_that_fight),
+        cmocka_unit_test(test_cpusets),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
