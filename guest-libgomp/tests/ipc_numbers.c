@@ -1,7 +1,7 @@
 /* The arithmetic of the metric ipc: speedups from counts against the truth, their errors, their fading. */
 #include <string.h>
 
-#include "../src/ipc.h"
+#include "ipc.h"
 #include "check.h"
 
 static struct ipc_program program;

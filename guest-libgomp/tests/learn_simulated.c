@@ -6,10 +6,10 @@
 #include <math.h>
 #include <string.h>
 
-#include "../src/clock.h"
-#include "../src/join.h"
-#include "../src/learn.h"
-#include "../src/section.h"
+#include "clock.h"
+#include "join.h"
+#include "learn.h"
+#include "section.h"
 #include "check.h"
 
 #define PLACES 40

@@ -3,9 +3,9 @@
 #include <pthread.h>
 #include <string.h>
 
-#include "../src/clock.h"
-#include "../src/section.h"
-#include "../src/share.h"
+#include "clock.h"
+#include "section.h"
+#include "share.h"
 #include "check.h"
 
 #define SPAN (UINT64_C(1) << 28)
