@@ -4,8 +4,8 @@
 #include <string.h>
 
 #include "export.h"
-#include "clock.h"
 #include "leave.h"
+#include "measure/clock.h"
 #include "program.h"
 #include "section.h"
 #include "watch.h"

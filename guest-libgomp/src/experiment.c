@@ -11,9 +11,9 @@
 #include <time.h>
 
 #include "budget.h"
-#include "clock.h"
 #include "counters.h"
 #include "loops.h"
+#include "measure/clock.h"
 #include "program.h"
 #include "publish.h"
 #include "safety.h"

@@ -15,8 +15,8 @@
 #include <unistd.h>
 #include <vscaf/place.h>
 
-#include "clock.h"
 #include "learn.h"
+#include "measure/clock.h"
 #include "program.h"
 #include "section.h"
 

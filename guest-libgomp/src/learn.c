@@ -3,12 +3,12 @@
 #include <string.h>
 
 #include "budget.h"
-#include "clock.h"
 #include "context.h"
 #include "estimate.h"
+#include "measure/clock.h"
+#include "measure/random.h"
 #include "program.h"
 #include "publish.h"
-#include "random.h"
 #include "section.h"
 
 #define BLOCK_ONE_NS 16e6 /* a block at one thread, at full speedup */

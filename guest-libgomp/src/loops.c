@@ -2,9 +2,9 @@
 
 #include <limits.h>
 
-#include "clock.h"
 #include "export.h"
 #include "join.h"
+#include "measure/clock.h"
 #include "program.h"
 #include "runtime.h"
 #include "watch.h"

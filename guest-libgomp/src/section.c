@@ -2,13 +2,13 @@
 
 #include <string.h>
 
-#include "clock.h"
 #include "experiment.h"
 #include "learn.h"
 #include "leave.h"
 #include "loops.h"
+#include "measure/clock.h"
+#include "measure/random.h"
 #include "program.h"
-#include "random.h"
 #include "share.h"
 #include "watch.h"
 

@@ -1,6 +1,6 @@
 #include "share.h"
 
-#include "clock.h"
+#include "measure/clock.h"
 #include "section.h"
 
 /* Threads are counted over spans of 2^28 ticks, some 0.1 to 0.3 s: a thread that started no section in this one and the

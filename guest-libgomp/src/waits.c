@@ -1,6 +1,6 @@
 /* libgomp's entry points at which a thread waits for its team: the time is booked where the thread is watched. */
-#include "clock.h"
 #include "export.h"
+#include "measure/clock.h"
 #include "runtime.h"
 #include "watch.h"
 

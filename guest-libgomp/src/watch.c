@@ -6,9 +6,9 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "clock.h"
 #include "learn.h"
-#include "random.h"
+#include "measure/clock.h"
+#include "measure/random.h"
 
 /* At most one instance in so many ticks is watched (5 to 10 ms), and then not the first that comes: that would be one
  * that follows long ones. */

@@ -8,7 +8,7 @@
 #include <stdarg.h>
 #include <string.h>
 
-#include "clock.h"
+#include "measure/clock.h"
 #include "check.h"
 
 #define THREADS 4

@@ -6,7 +6,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "clock.h"
+#include "measure/clock.h"
 #include "join.h"
 #include "learn.h"
 #include "section.h"

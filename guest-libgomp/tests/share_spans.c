@@ -3,7 +3,7 @@
 #include <pthread.h>
 #include <string.h>
 
-#include "clock.h"
+#include "measure/clock.h"
 #include "section.h"
 #include "share.h"
 #include "check.h"

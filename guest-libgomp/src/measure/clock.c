@@ -1,4 +1,4 @@
-#include "clock.h"
+#include "measure/clock.h"
 
 #include <errno.h>
 #include <fcntl.h>
