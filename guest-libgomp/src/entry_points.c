@@ -4,9 +4,9 @@
 #include <string.h>
 
 #include "export.h"
+#include "join/program.h"
 #include "leave.h"
 #include "measure/clock.h"
-#include "program.h"
 #include "section.h"
 #include "watch.h"
 

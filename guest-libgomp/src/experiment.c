@@ -12,9 +12,9 @@
 
 #include "budget.h"
 #include "counters.h"
+#include "join/program.h"
 #include "loops.h"
 #include "measure/clock.h"
-#include "program.h"
 #include "publish.h"
 #include "safety.h"
 #include "seal.h"

@@ -5,9 +5,9 @@
 #include "budget.h"
 #include "context.h"
 #include "estimate.h"
+#include "join/program.h"
 #include "measure/clock.h"
 #include "measure/random.h"
-#include "program.h"
 #include "publish.h"
 #include "section.h"
 

@@ -3,9 +3,9 @@
 #include <limits.h>
 
 #include "export.h"
-#include "join.h"
+#include "join/join.h"
+#include "join/program.h"
 #include "measure/clock.h"
-#include "program.h"
 #include "runtime.h"
 #include "watch.h"
 

@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "export.h"
-#include "program.h"
+#include "join/program.h"
 #include "references.h"
 #include "stand_ins.h"
 

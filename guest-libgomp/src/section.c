@@ -3,12 +3,12 @@
 #include <string.h>
 
 #include "experiment.h"
+#include "join/program.h"
 #include "learn.h"
 #include "leave.h"
 #include "loops.h"
 #include "measure/clock.h"
 #include "measure/random.h"
-#include "program.h"
 #include "share.h"
 #include "watch.h"
 

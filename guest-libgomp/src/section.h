@@ -2,7 +2,7 @@
 #ifndef VSCAF_GOMP_SECTION_H
 #define VSCAF_GOMP_SECTION_H
 
-#include "join.h"
+#include "join/join.h"
 #include "runtime.h"
 #include "team.h"
 

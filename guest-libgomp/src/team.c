@@ -6,7 +6,7 @@
 #include <stdlib.h>
 
 #include "inspect.h"
-#include "program.h"
+#include "join/program.h"
 
 /* The user's OMP_NUM_THREADS, UINT_MAX: not set. 0: not read yet (at the first use, not at the start: a program may set
  * it and load a runtime then). */

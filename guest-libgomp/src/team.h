@@ -4,7 +4,7 @@
 
 #include <stdbool.h>
 
-#include "join.h"
+#include "join/join.h"
 #include "runtime.h"
 
 /* The size of a team. */

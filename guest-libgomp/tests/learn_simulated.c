@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "measure/clock.h"
-#include "join.h"
+#include "join/join.h"
 #include "learn.h"
 #include "section.h"
 #include "check.h"

@@ -1,4 +1,4 @@
-#include "join.h"
+#include "join/join.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -15,9 +15,9 @@
 #include <unistd.h>
 #include <vscaf/place.h>
 
+#include "join/program.h"
 #include "learn.h"
 #include "measure/clock.h"
-#include "program.h"
 #include "section.h"
 
 #define ANSWER_WAIT_MS 200

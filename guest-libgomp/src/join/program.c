@@ -1,10 +1,10 @@
-#include "program.h"
+#include "join/program.h"
 
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "join.h"
+#include "join/join.h"
 
 _Atomic uint32_t program_bits;
 _Atomic uint32_t program_limit;
