@@ -23,14 +23,14 @@ static inline uint64_t mixed(uint64_t hash, uint64_t value)
     return hash ^ hash >> 29;
 }
 
-uint64_t context_step(struct place *place)
+uint64_t context_step(struct call_site *site)
 {
-    uint32_t away = step - place->last_step;
-    bool known = place->last_step != 0;
-    place->away = known ? away : 0;
+    uint32_t away = step - site->last_step;
+    bool known = site->last_step != 0;
+    site->away = known ? away : 0;
     if (++step == 0)
         step = 1;
-    place->last_step = step;
+    site->last_step = step;
     since_start++;
     if (known && away < CYCLE_MOST && away >= longest_away - longest_away / 8) {
         if (away > longest_away)
@@ -43,7 +43,7 @@ uint64_t context_step(struct place *place)
         chain = 1;
         since_start = 0;
     }
-    chain = mixed(chain, (uint64_t)(uintptr_t)place);
+    chain = mixed(chain, (uint64_t)(uintptr_t)site);
     return chain | 1;
 }
 

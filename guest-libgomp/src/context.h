@@ -8,12 +8,12 @@
 
 #include <stdint.h>
 
-#include "runtime.h"
+#include "runtime/call_site.h"
 
 /* The program goes on to this section. Returns the context: a hash of the sections since the program's cycle began,
  * this one included; never 0. A cycle is taken to begin with the section that has been away the longest, in
  * sections. */
-uint64_t context_step(struct place *place);
+uint64_t context_step(struct call_site *site);
 
 /* The expected ticks at this team size; 0: never seen so far. */
 uint64_t context_expected(uint64_t context, uint32_t team_size);

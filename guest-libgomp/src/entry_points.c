@@ -93,11 +93,11 @@ VSCAF_EXPORT void GOMP_parallel_sections(outlined_function *fn, void *data, unsi
 VSCAF_EXPORT void GOMP_teams_reg(outlined_function *fn, void *data, unsigned num_teams, unsigned thread_limit,
                                  unsigned flags)
 {
-    struct place_spare spare;
+    struct call_site_spare spare;
     const void *address;
     memcpy(&address, &fn, sizeof address);
     program_changed(); /* the thread limit is another within */
-    place_runtime(place_of(address, &spare))->teams(fn, data, num_teams, thread_limit, flags);
+    call_site_runtime(call_site_of(address, &spare))->teams(fn, data, num_teams, thread_limit, flags);
     program_changed();
 }
 
@@ -112,10 +112,10 @@ static const struct runtime *pair_begin(struct section *section, outlined_functi
     section_begin(section, fn, data, num_threads);
     if (section->attachment) {
         memcpy(&pending, section, sizeof pending);
-        if (section->place == &section->spare.place) {
-            pending.place = &pending.spare.place;
-            if (atomic_load_explicit(&section->place->object, memory_order_relaxed) == &section->spare.object) {
-                atomic_store_explicit(&pending.spare.place.object, &pending.spare.object, memory_order_relaxed);
+        if (section->site == &section->spare.site) {
+            pending.site = &pending.spare.site;
+            if (atomic_load_explicit(&section->site->object, memory_order_relaxed) == &section->spare.object) {
+                atomic_store_explicit(&pending.spare.site.object, &pending.spare.object, memory_order_relaxed);
                 pending.runtime = &pending.spare.object.runtime;
             }
         }
@@ -156,8 +156,8 @@ VSCAF_EXPORT void GOMP_parallel_sections_start(outlined_function *fn, void *data
 
 VSCAF_EXPORT void GOMP_parallel_end(void)
 {
-    struct place_spare spare;
-    place_runtime(place_of(__builtin_return_address(0), &spare))->parallel_end();
+    struct call_site_spare spare;
+    call_site_runtime(call_site_of(__builtin_return_address(0), &spare))->parallel_end();
     if (pending.attachment && section_depth() == 1) {
         section_end(&pending);
         pending.attachment = NULL;
@@ -168,24 +168,24 @@ VSCAF_EXPORT void GOMP_parallel_end(void)
 
 static int tell_max_threads(const void *caller)
 {
-    struct place_spare spare;
-    const struct runtime *runtime = place_runtime(place_of(caller, &spare));
+    struct call_site_spare spare;
+    const struct runtime *runtime = call_site_runtime(call_site_of(caller, &spare));
     join_look_after_if_due(clock_ticks());
     return team_tell(runtime, runtime->get_max_threads());
 }
 
 static int tell_num_procs(const void *caller)
 {
-    struct place_spare spare;
-    const struct runtime *runtime = place_runtime(place_of(caller, &spare));
+    struct call_site_spare spare;
+    const struct runtime *runtime = call_site_runtime(call_site_of(caller, &spare));
     join_look_after_if_due(clock_ticks());
     return team_tell(runtime, runtime->get_num_procs());
 }
 
 static void set_num_threads(const void *caller, int threads)
 {
-    struct place_spare spare;
-    const struct runtime *runtime = place_runtime(place_of(caller, &spare));
+    struct call_site_spare spare;
+    const struct runtime *runtime = call_site_runtime(call_site_of(caller, &spare));
     join_look_after_if_due(clock_ticks());
     runtime->set_num_threads(threads);
     program_note(VSCAF_PROGRAM_SET);
@@ -196,8 +196,8 @@ static void set_num_threads(const void *caller, int threads)
  * starts. */
 static void set_dynamic(const void *caller, bool dynamic)
 {
-    struct place_spare spare;
-    place_runtime(place_of(caller, &spare))->set_dynamic(dynamic);
+    struct call_site_spare spare;
+    call_site_runtime(call_site_of(caller, &spare))->set_dynamic(dynamic);
     program_set_dynamic(dynamic);
 }
 

@@ -63,7 +63,7 @@ struct counted {
 };
 
 struct record {
-    struct place *place;
+    struct call_site *site;
     double ns; /* of an instance, smoothed */
     uint64_t count_due_ns, experiment_due_ns;
     uint32_t experiments, abandoned;
@@ -186,16 +186,16 @@ static __attribute__((noinline)) bool get_ready(void)
 
 static struct record *record_of(const struct section *section)
 {
-    if (section->place == &section->spare.place)
+    if (section->site == &section->spare.site)
         return NULL;
-    uint64_t hash = (uint64_t)(uintptr_t)section->place * 0x9E3779B97F4A7C15u;
+    uint64_t hash = (uint64_t)(uintptr_t)section->site * 0x9E3779B97F4A7C15u;
     for (uint32_t i = (uint32_t)(hash >> 57);; i = (i + 1) % BUCKETS) {
         if (buckets[i]) {
             struct record *record = &records[buckets[i] - 1];
-            if (record->place == section->place)
+            if (record->site == section->site)
                 return record;
         } else if (program.used < IPC_SECTIONS) {
-            records[program.used].place = section->place;
+            records[program.used].site = section->site;
             buckets[i] = (uint8_t)++program.used;
             return &records[program.used - 1];
         } else {
@@ -305,7 +305,7 @@ static bool begin_experiment(struct section *section, const struct record *recor
     experimenting = section->disturbed = true;
     section->team.argument = section->team.ran = p - 1;
     atomic_store_explicit(&page->team_last, p - 1, memory_order_relaxed);
-    team_ran(section->place, &section->team);
+    team_ran(section->site, &section->team);
     loops_section_starts(p - 1);
     return true;
 }

@@ -28,12 +28,12 @@ static _Atomic uint32_t teams_running;
 /* A list of numbers was announced: it holds for inner constructs too, in whichever thread these start. */
 static _Atomic bool lists;
 
-static const struct runtime *runtime_of(const void *address, struct place_spare *spare)
+static const struct runtime *runtime_of(const void *address, struct call_site_spare *spare)
 {
-    return place_runtime(place_of(address, spare));
+    return call_site_runtime(call_site_of(address, spare));
 }
 
-static const struct runtime *runtime_of_microtask(microtask_function *fn, struct place_spare *spare)
+static const struct runtime *runtime_of_microtask(microtask_function *fn, struct call_site_spare *spare)
 {
     const void *address;
     memcpy(&address, &fn, sizeof address);
@@ -95,16 +95,16 @@ static void fork_words(const struct runtime *runtime, fork_function *function, u
 /* A section whose team, unless a clause says it, is announced. */
 static void begin(struct section *section, microtask_function *fn, int32_t clause, void *loc)
 {
-    outlined_function *place;
-    memcpy(&place, &fn, sizeof place);
-    section_begin(section, place, NULL, (unsigned)clause);
+    outlined_function *outlined;
+    memcpy(&outlined, &fn, sizeof outlined);
+    section_begin(section, outlined, NULL, (unsigned)clause);
     if (!clause || section->team.bounded)
         announce(section, loc);
 }
 
 static void section_fork(void *loc, microtask_function *fn, uint64_t count, uint64_t *words)
 {
-    struct place_spare spare;
+    struct call_site_spare spare;
     const struct runtime *runtime = runtime_of_microtask(fn, &spare);
     int32_t clause = take_announced();
     if (is_its_own(runtime, fn) || left_alone(runtime)) {
@@ -139,7 +139,7 @@ VSCAF_EXPORT void __kmpc_fork_call(void *loc, int32_t count, microtask_function 
 /* What newer compilers emit for an `if` clause. Without the condition it is a serialized construct, left alone. */
 VSCAF_EXPORT void __kmpc_fork_call_if(void *loc, int32_t count, microtask_function *fn, int32_t condition, void *data)
 {
-    struct place_spare spare;
+    struct call_site_spare spare;
     const struct runtime *runtime = runtime_of_microtask(fn, &spare);
     int32_t clause = take_announced();
     if (!condition || left_alone(runtime)) {
@@ -157,7 +157,7 @@ VSCAF_EXPORT void __kmpc_fork_call_if(void *loc, int32_t count, microtask_functi
 /* The runtime deals the numbers of a `teams` construct and its inner ones: left alone, also inside. */
 VSCAF_EXPORT void __kmpc_fork_teams(void *loc, int32_t count, microtask_function *fn, ...)
 {
-    struct place_spare spare;
+    struct call_site_spare spare;
     const struct runtime *runtime = runtime_of_microtask(fn, &spare);
     TAKE_WORDS(loc, count, fn);
     announced = 0;
@@ -169,14 +169,14 @@ VSCAF_EXPORT void __kmpc_fork_teams(void *loc, int32_t count, microtask_function
 /* if(0): it takes what was announced with it. */
 VSCAF_EXPORT void __kmpc_serialized_parallel(void *loc, int32_t number)
 {
-    struct place_spare spare;
+    struct call_site_spare spare;
     announced = 0;
     runtime_of(__builtin_return_address(0), &spare)->serialized_parallel(loc, number);
 }
 
 VSCAF_EXPORT void __kmpc_push_num_threads(void *loc, int32_t number, int32_t threads)
 {
-    struct place_spare spare;
+    struct call_site_spare spare;
     announced = threads;
     runtime_of(__builtin_return_address(0), &spare)->push_threads(loc, number, threads);
 }
@@ -184,7 +184,7 @@ VSCAF_EXPORT void __kmpc_push_num_threads(void *loc, int32_t number, int32_t thr
 VSCAF_EXPORT void __kmpc_push_num_threads_strict(void *loc, int32_t number, int32_t threads, int severity,
                                                  const char *message)
 {
-    struct place_spare spare;
+    struct call_site_spare spare;
     announced = threads;
     runtime_of(__builtin_return_address(0), &spare)->push_threads_strict(loc, number, threads, severity, message);
 }
@@ -199,7 +199,7 @@ static void note_list(uint32_t length, const int32_t *threads)
 
 VSCAF_EXPORT void __kmpc_push_num_threads_list(void *loc, int32_t number, uint32_t length, int32_t *threads)
 {
-    struct place_spare spare;
+    struct call_site_spare spare;
     note_list(length, threads);
     runtime_of(__builtin_return_address(0), &spare)->push_list(loc, number, length, threads);
 }
@@ -207,7 +207,7 @@ VSCAF_EXPORT void __kmpc_push_num_threads_list(void *loc, int32_t number, uint32
 VSCAF_EXPORT void __kmpc_push_num_threads_list_strict(void *loc, int32_t number, uint32_t length, int32_t *threads,
                                                       int severity, const char *message)
 {
-    struct place_spare spare;
+    struct call_site_spare spare;
     note_list(length, threads);
     runtime_of(__builtin_return_address(0), &spare)->push_list_strict(loc, number, length, threads, severity, message);
 }

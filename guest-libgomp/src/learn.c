@@ -57,7 +57,7 @@ struct in_block {
 
 static struct set sets[SETS];
 static uint32_t set_uses;
-static uint32_t numbers = 1; /* given out to places */
+static uint32_t numbers = 1; /* given out to call sites */
 static uint64_t random_state = 0x2545f4914f6cdd1d;
 
 static struct {
@@ -137,7 +137,7 @@ void learn_pause(void)
 
 double learn_ratio(const struct section *section)
 {
-    uint32_t number = section->place->number;
+    uint32_t number = section->site->number;
     if (section->team.ran < 2 || number == 0)
         return section->team.ran == 1 ? 1.0 : 0.0;
     for (uint32_t i = 0; i < SETS; i++) {
@@ -166,7 +166,7 @@ static double expected_ticks(const struct set *set, const struct section *sectio
     uint64_t ticks = context_expected(section->context, set->p);
     if (ticks)
         return (double)ticks;
-    uint32_t number = section->place->number;
+    uint32_t number = section->site->number;
     return set->count[number] > 0.0 ? set->sections[number].time / set->count[number] : 0.0;
 }
 
@@ -174,21 +174,21 @@ static double expected_ticks(const struct set *set, const struct section *sectio
  * and the readers have one thread until it runs again: that has to be soon. */
 static bool comparable(const struct section *section, unsigned asked)
 {
-    const struct place *place = section->place;
-    uint32_t rules = atomic_load_explicit(&place->rules, memory_order_relaxed);
-    if (asked || !section->team.decided || (rules & (PLACE_READS_KEPT | PLACE_NUMBERED)))
+    const struct call_site *site = section->site;
+    uint32_t rules = atomic_load_explicit(&site->rules, memory_order_relaxed);
+    if (asked || !section->team.decided || (rules & (SITE_READS_KEPT | SITE_NUMBERED)))
         return false;
-    return !(rules & PLACE_WRITES_KEPT)
+    return !(rules & SITE_WRITES_KEPT)
            || !(atomic_load_explicit(&program_bits, memory_order_relaxed) & VSCAF_PROGRAM_KEEPS)
-           || (place->away != 0 && place->away <= WRITER_AWAY_MOST);
+           || (site->away != 0 && site->away <= WRITER_AWAY_MOST);
 }
 
 static void next_phase(struct vscaf_page *page, uint64_t now);
 
 void learn_begin(struct section *section, unsigned asked)
 {
-    struct place *place = section->place;
-    uint64_t context = context_step(place);
+    struct call_site *site = section->site;
+    uint64_t context = context_step(site);
     uint32_t p = section->team.ran;
     if (asked == 1 || program_malleable() != VSCAF_MALLEABLE_FULL)
         return; /* serial, by the program's own word; or not to be learned at all */
@@ -203,13 +203,13 @@ void learn_begin(struct section *section, unsigned asked)
             return; /* the next one that is timed */
         begin_set(p, section->start);
     }
-    /* A place that is not kept would take another number at each instance. */
-    if (__builtin_expect(!place->number, 0) && numbers < SECTIONS_LEARNED && place != &section->spare.place)
-        place->number = numbers++;
+    /* A site that is not kept would take another number at each instance. */
+    if (__builtin_expect(!site->number, 0) && numbers < SECTIONS_LEARNED && site != &section->spare.site)
+        site->number = numbers++;
     section->context = context;
-    now_learning.set->comparable[place->number] = compared;
+    now_learning.set->comparable[site->number] = compared;
     if (now_learning.phase == PHASE_BEFORE && now_learning.delaying && now_learning.aim
-        && now_learning.aim == place->number && section->start)
+        && now_learning.aim == site->number && section->start)
         next_phase(section->attachment->page, section->start);
     if (compared && now_learning.phase == PHASE_ONE)
         section->team.argument = section->team.ran = 1;
@@ -366,7 +366,7 @@ void learn_end(const struct section *section, uint64_t ticks, uint64_t stands_fo
     if (!set)
         return;
     uint64_t now = section->start + ticks;
-    uint32_t number = section->place->number;
+    uint32_t number = section->site->number;
     bool one = section->team.ran == 1;
     double expected = 0.0;
     if (ticks) {

@@ -6,7 +6,7 @@
 #include "join/join.h"
 #include "join/program.h"
 #include "measure/clock.h"
-#include "runtime.h"
+#include "runtime/call_site.h"
 #include "watch.h"
 
 /* Symbols of libgomp, which has no header for those that compilers call. */
@@ -72,8 +72,8 @@ static inline bool refused(const struct runtime *runtime, bool by_runtime)
 #define NEXT(name, type, member, by_runtime)                                                                           \
     VSCAF_EXPORT bool name(type *start, type *end)                                                                     \
     {                                                                                                                  \
-        struct place_spare spare;                                                                                      \
-        const struct runtime *runtime = place_runtime(place_of(__builtin_return_address(0), &spare));                  \
+        struct call_site_spare spare;                                                                                      \
+        const struct runtime *runtime = call_site_runtime(call_site_of(__builtin_return_address(0), &spare));                  \
         if (refused(runtime, by_runtime))                                                                              \
             return false;                                                                                              \
         struct watch_thread *here = watch_here;                                                                        \
@@ -98,8 +98,8 @@ NEXT_BOTH(maybe_nonmonotonic_runtime, true)
 /* Interposed only to know whether omp_get_schedule still tells how a loop in flight began. */
 static void set_schedule(const void *caller, int kind, int chunk)
 {
-    struct place_spare spare;
-    const struct runtime *runtime = place_runtime(place_of(caller, &spare));
+    struct call_site_spare spare;
+    const struct runtime *runtime = call_site_runtime(call_site_of(caller, &spare));
     /* Relaxed, before the call: this thread is the one whose setting it is, and others read their own. */
     if (runtime->get_level() > 0)
         atomic_store_explicit(&schedule_unknown, true, memory_order_relaxed);

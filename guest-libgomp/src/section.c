@@ -12,7 +12,7 @@
 #include "share.h"
 #include "watch.h"
 
-/* struct place.slot: the epoch of the join above, the state below. */
+/* struct call_site.slot: the epoch of the join above, the state below. */
 #define SLOT_CLAIMING 0xffffffffu
 #define SLOT_NONE 0xfffffffeu /* the page has no room: the section is counted as dropped */
 
@@ -54,18 +54,18 @@ static inline uint64_t slot_of(uint32_t epoch, uint32_t state)
 /* The index of the section in the page of this epoch; SLOT_NONE or SLOT_CLAIMING where there is none (yet). */
 static __attribute__((noinline)) uint32_t claim_slot(struct section *section, uint64_t seen)
 {
-    struct place *place = section->place;
+    struct call_site *site = section->site;
     uint32_t epoch = section->epoch;
     if ((uint32_t)(seen >> 32) > epoch)
         return SLOT_CLAIMING; /* the section ran on the page of an agent that is gone */
-    if (!atomic_compare_exchange_strong_explicit(&place->slot, &seen, slot_of(epoch, SLOT_CLAIMING),
+    if (!atomic_compare_exchange_strong_explicit(&site->slot, &seen, slot_of(epoch, SLOT_CLAIMING),
                                                  memory_order_relaxed, memory_order_relaxed))
         return SLOT_CLAIMING; /* another thread is at it: this one instance goes without */
 
     struct vscaf_section *sections = section->attachment->page->sections;
-    uint64_t build_id = atomic_load_explicit(&place->object, memory_order_relaxed)->build_id;
-    uint64_t offset = place->offset ? place->offset : 1; /* 0 would mean free */
-    /* A library that was unloaded and loaded again has new places, but the same names. */
+    uint64_t build_id = atomic_load_explicit(&site->object, memory_order_relaxed)->build_id;
+    uint64_t offset = site->offset ? site->offset : 1; /* 0 would mean free */
+    /* A library that was unloaded and loaded again has new call sites, but the same names. */
     uint32_t used = atomic_load_explicit(&section->attachment->sections_used, memory_order_relaxed);
     uint32_t index = 0;
     while (index < used && index < VSCAF_SECTIONS
@@ -84,7 +84,7 @@ static __attribute__((noinline)) uint32_t claim_slot(struct section *section, ui
     if (index >= VSCAF_SECTIONS)
         index = SLOT_NONE;
     /* Relaxed: the index alone matters, and the page is only added to. */
-    atomic_store_explicit(&place->slot, slot_of(epoch, index), memory_order_relaxed);
+    atomic_store_explicit(&site->slot, slot_of(epoch, index), memory_order_relaxed);
     return index;
 }
 
@@ -92,7 +92,7 @@ static __attribute__((noinline)) uint32_t claim_slot(struct section *section, ui
  * belongs. */
 static __attribute__((noinline)) struct vscaf_point *find_point(struct section *section, uint64_t ns)
 {
-    uint64_t seen = atomic_load_explicit(&section->place->slot, memory_order_relaxed);
+    uint64_t seen = atomic_load_explicit(&section->site->slot, memory_order_relaxed);
     uint32_t index = (uint32_t)seen;
     struct vscaf_page *page = section->attachment->page;
     if (__builtin_expect((uint32_t)(seen >> 32) != section->epoch || index >= VSCAF_SECTIONS, 0)) {
@@ -114,9 +114,9 @@ static __attribute__((noinline)) struct vscaf_point *find_point(struct section *
             found = size;
         if (found == size) {
             if (section->owned) {
-                section->place->point = point;
-                section->place->point_epoch = section->epoch;
-                section->place->point_team = size;
+                section->site->point = point;
+                section->site->point_epoch = section->epoch;
+                section->site->point_team = size;
             }
             return point;
         }
@@ -128,11 +128,11 @@ static __attribute__((noinline)) struct vscaf_point *find_point(struct section *
 /* One instance; `ns`, where it was timed, stands for those before it that were not. */
 static inline void book(struct section *section, uint64_t ns, bool locked)
 {
-    struct place *place = section->place;
+    struct call_site *site = section->site;
     struct vscaf_point *point;
-    if (__builtin_expect(section->owned && place->point_epoch == section->epoch
-                             && place->point_team == section->team.ran, 1))
-        point = place->point;
+    if (__builtin_expect(section->owned && site->point_epoch == section->epoch
+                             && site->point_team == section->team.ran, 1))
+        point = site->point;
     else
         point = find_point(section, ns);
     if (!point)
@@ -150,14 +150,14 @@ static inline uint32_t gap_after(uint32_t mean_ticks)
 }
 
 /* The owner's instance was timed: how many are not, from here. */
-static inline void plan_gap(struct place *place, uint64_t ticks)
+static inline void plan_gap(struct call_site *site, uint64_t ticks)
 {
     uint32_t value = ticks > UINT32_MAX / 2 ? UINT32_MAX / 2 : (uint32_t)ticks;
-    uint32_t mean = place->mean_ticks;
+    uint32_t mean = site->mean_ticks;
     mean = mean ? mean - mean / 8 + value / 8 : value;
-    place->mean_ticks = mean ? mean : 1;
-    place->skip = gap_after(mean);
-    place->skipped = 0;
+    site->mean_ticks = mean ? mean : 1;
+    site->skip = gap_after(mean);
+    site->skipped = 0;
 }
 
 /* `started` comes before the load of the team size. The processor's own order is the agent's business (page.h), unless
@@ -215,7 +215,7 @@ static __attribute__((noinline)) void begin_shared(struct section *section, unsi
     else
         atomic_fetch_add_explicit(&page->started_others, 1, memory_order_relaxed);
     order_start(attachment);
-    section->team = team_of_section(runtime, section->place, page, asked);
+    section->team = team_of_section(runtime, section->site, page, asked);
     if (atomic_load_explicit(&several, memory_order_relaxed))
         share_take(section);
     uint32_t control = atomic_load_explicit(&page->control, memory_order_relaxed);
@@ -227,11 +227,11 @@ void section_begin(struct section *section, outlined_function *fn, void *data, u
 {
     const void *address;
     memcpy(&address, &fn, sizeof address);
-    struct place *place = place_of(address, &section->spare);
-    const struct runtime *runtime = place_runtime(place);
+    struct call_site *site = call_site_of(address, &section->spare);
+    const struct runtime *runtime = call_site_runtime(site);
     section->fn = fn;
     section->data = data;
-    section->place = place;
+    section->site = site;
     section->runtime = runtime;
     section->attachment = NULL;
     section->watched = section->disturbed = false;
@@ -249,17 +249,17 @@ void section_begin(struct section *section, outlined_function *fn, void *data, u
         return;
     }
     /* Relaxed: who does not see what another thread found looks for himself. */
-    if (__builtin_expect(!atomic_load_explicit(&place->rules, memory_order_relaxed), 0))
-        team_inspect(place, address, place != &section->spare.place);
+    if (__builtin_expect(!atomic_load_explicit(&site->rules, memory_order_relaxed), 0))
+        team_inspect(site, address, site != &section->spare.site);
     if (__builtin_expect(atomic_load_explicit(&owner, memory_order_relaxed) != &self
                              || atomic_load_explicit(&several, memory_order_relaxed), 0)) {
         begin_shared(section, asked);
     } else {
         section->owned = true;
         section->start = 0;
-        if (place->skip) {
-            place->skip--;
-            place->skipped++;
+        if (site->skip) {
+            site->skip--;
+            site->skipped++;
         } else {
             section->start = clock_ticks();
             if (join_look_after_if_due(section->start))
@@ -272,7 +272,7 @@ void section_begin(struct section *section, outlined_function *fn, void *data, u
         section->epoch = atomic_load_explicit(&attachment->epoch, memory_order_relaxed);
         add(&page->started, 1, false);
         order_start(attachment);
-        section->team = team_of_owner(runtime, place, page, asked);
+        section->team = team_of_owner(runtime, site, page, asked);
         section->watch_due = section->start && watch_is_due(section->start);
         uint32_t control = leave_control(page);
         if (__builtin_expect(control & (VSCAF_CONTROL_LEARN | VSCAF_CONTROL_CALL), 0)) {
@@ -290,7 +290,7 @@ void section_begin(struct section *section, outlined_function *fn, void *data, u
         return;
     self.width = section->team.ran;
     atomic_store_explicit(&section->attachment->page->team_last, section->team.ran, memory_order_relaxed);
-    team_ran(place, &section->team);
+    team_ran(site, &section->team);
     loops_section_starts(section->team.decided ? section->team.ran : 0);
     if (__builtin_expect(section->team.own_dynamic, 0))
         runtime->set_dynamic(0);
@@ -313,7 +313,7 @@ void section_end(struct section *section)
     if (!attachment)
         return;
     uint64_t ticks = section->start ? clock_ticks() - section->start : 0;
-    struct place *place = section->place;
+    struct call_site *site = section->site;
     struct vscaf_page *page = attachment->page;
     /* Before anything is written: a sealed child ends here. */
     if (__builtin_expect(section->watched, 0))
@@ -331,11 +331,11 @@ void section_end(struct section *section)
         if (__builtin_expect(!atomic_load_explicit(&clock_scale, memory_order_relaxed), 0))
             clock_refine();
         if (section->owned)
-            stands_for += place->skipped;
+            stands_for += site->skipped;
         ns = clock_ns(ticks) * stands_for;
         add(&page->section_ns, ns, locked);
         if (section->owned)
-            plan_gap(place, ticks);
+            plan_gap(site, ticks);
     }
     if (__builtin_expect(atomic_load_explicit(&attachment->joined, memory_order_relaxed) && !section->disturbed, 1))
         book(section, ns, locked);

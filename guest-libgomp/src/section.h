@@ -3,12 +3,12 @@
 #define VSCAF_GOMP_SECTION_H
 
 #include "join/join.h"
-#include "runtime.h"
+#include "runtime/call_site.h"
 #include "team.h"
 
 struct section {
     const struct runtime *runtime;
-    struct place *place;
+    struct call_site *site;
     struct attachment *attachment; /* NULL: nested, or a runtime that cannot be managed; not counted */
     struct team team;
     outlined_function *fn; /* what the runtime is to run in each thread, on `data`: the program's, or what watches it */
@@ -22,7 +22,7 @@ struct section {
     uint64_t context; /* in which learning saw it begin; 0: not learned from */
     bool watched;   /* experiment_begin has seen it, so experiment_end is to see it too */
     bool disturbed; /* an experiment ran beside it: its time says nothing of its team size */
-    struct place_spare spare; /* last: hardly ever touched */
+    struct call_site_spare spare; /* last: hardly ever touched */
 };
 
 /* Fills `section` for a parallel construct that runs fn(data) in each thread and whose thread argument was `asked`.

@@ -67,59 +67,59 @@ static inline bool rigid(void)
 }
 
 /* Sections that write thread-private data; the first of a list that only grows. The last stands for all those that the
- * shim has no place of their own for. */
-static struct place nameless_writer;
-static _Atomic(struct place *) writers = &nameless_writer;
+ * shim has no site of their own for. */
+static struct call_site nameless_writer;
+static _Atomic(struct call_site *) writers = &nameless_writer;
 _Atomic uint32_t team_most_kept;
 /* The smallest team that the page decided; for VSCAF_MALLEABLE=shrink. */
 static _Atomic uint32_t least_decided = UINT32_MAX;
 
-static struct place *first_writer(void)
+static struct call_site *first_writer(void)
 {
     /* Acquire: pairs with the release in list_writer. */
     return atomic_load_explicit(&writers, memory_order_acquire);
 }
 
-static struct place *next_of(const struct place *writer)
+static struct call_site *next_of(const struct call_site *writer)
 {
     return atomic_load_explicit(&writer->next_writer, memory_order_relaxed);
 }
 
-static void list_writer(struct place *place)
+static void list_writer(struct call_site *site)
 {
-    struct place *first = atomic_load_explicit(&writers, memory_order_relaxed);
+    struct call_site *first = atomic_load_explicit(&writers, memory_order_relaxed);
     do
-        atomic_store_explicit(&place->next_writer, first, memory_order_relaxed);
-    while (!atomic_compare_exchange_weak_explicit(&writers, &first, place, memory_order_release,
-                                                  memory_order_relaxed)); /* release: readers see the place filled */
+        atomic_store_explicit(&site->next_writer, first, memory_order_relaxed);
+    while (!atomic_compare_exchange_weak_explicit(&writers, &first, site, memory_order_release,
+                                                  memory_order_relaxed)); /* release: readers see the site filled */
 }
 
-void team_inspect(struct place *place, const void *outlined, bool stays)
+void team_inspect(struct call_site *site, const void *outlined, bool stays)
 {
     int saved_errno = errno;
     struct code_view view;
-    uint32_t rules = PLACE_INSPECTED;
+    uint32_t rules = SITE_INSPECTED;
     if (code_view_of(outlined, &view) && (stays || view.tls_bytes)) {
         struct code_findings findings = {.unsure = true};
         if (stays)
             findings = code_inspect(&view, (uintptr_t)outlined);
         if (findings.keeps_thread_data)
-            rules |= PLACE_READS_KEPT;
+            rules |= SITE_READS_KEPT;
         if (findings.writes_thread_data)
-            rules |= PLACE_WRITES_KEPT;
+            rules |= SITE_WRITES_KEPT;
         if (findings.takes_number_alone)
-            rules |= PLACE_NUMBERED;
+            rules |= SITE_NUMBERED;
         if (findings.unsure && view.tls_bytes)
-            rules |= PLACE_UNREAD | PLACE_READS_KEPT | PLACE_WRITES_KEPT;
+            rules |= SITE_UNREAD | SITE_READS_KEPT | SITE_WRITES_KEPT;
     }
     uint32_t before = 0;
     /* Relaxed: what hangs on it goes by the list. The first of two threads that inspect at once counts. */
-    if (atomic_compare_exchange_strong_explicit(&place->rules, &before, rules, memory_order_relaxed,
+    if (atomic_compare_exchange_strong_explicit(&site->rules, &before, rules, memory_order_relaxed,
                                                 memory_order_relaxed)) {
-        if (stays && (rules & PLACE_WRITES_KEPT))
-            list_writer(place);
+        if (stays && (rules & SITE_WRITES_KEPT))
+            list_writer(site);
         /* Before its first team: so it has the program's own number from the start. */
-        if (rules & PLACE_UNREAD)
+        if (rules & SITE_UNREAD)
             program_note(VSCAF_PROGRAM_UNREAD);
     }
     errno = saved_errno;
@@ -129,7 +129,7 @@ static uint32_t fewer_kept(uint32_t one, uint32_t other)
 {
     if (!one || !other)
         return one | other;
-    return smaller(one & ~PLACE_KEPT_OWN, other & ~PLACE_KEPT_OWN) | (one & other & PLACE_KEPT_OWN);
+    return smaller(one & ~SITE_KEPT_OWN, other & ~SITE_KEPT_OWN) | (one & other & SITE_KEPT_OWN);
 }
 
 static uint32_t more(uint32_t one, uint32_t other)
@@ -160,25 +160,25 @@ static void note_kept(_Atomic uint32_t *cell, uint32_t value, choose_function *c
     combine(cell, value, choose);
 }
 
-void team_note(struct place *place, unsigned ran, bool own)
+void team_note(struct call_site *site, unsigned ran, bool own)
 {
-    uint32_t kept = ran ? ran | (own ? PLACE_KEPT_OWN : 0) : 0, most = 0;
-    if (atomic_load_explicit(&place->rules, memory_order_relaxed) & PLACE_WRITES_KEPT) {
-        struct place *writer = next_of(place) ? place : &nameless_writer;
+    uint32_t kept = ran ? ran | (own ? SITE_KEPT_OWN : 0) : 0, most = 0;
+    if (atomic_load_explicit(&site->rules, memory_order_relaxed) & SITE_WRITES_KEPT) {
+        struct call_site *writer = next_of(site) ? site : &nameless_writer;
         /* Those without a name are several: of them the worst as well. */
-        if (writer == place)
+        if (writer == site)
             note_kept(&writer->kept, kept, fewer_kept);
         else
             combine(&writer->kept, kept, fewer_kept);
     }
-    for (struct place *writer = first_writer(); writer; writer = next_of(writer)) {
+    for (struct call_site *writer = first_writer(); writer; writer = next_of(writer)) {
         uint32_t seen = atomic_load_explicit(&writer->kept, memory_order_relaxed);
         /* A team of one leaves the runtime's other threads alone. */
-        if (ran > 1 && (seen & ~PLACE_KEPT_OWN) > ran) {
+        if (ran > 1 && (seen & ~SITE_KEPT_OWN) > ran) {
             combine(&writer->kept, kept, fewer_kept);
             seen = atomic_load_explicit(&writer->kept, memory_order_relaxed);
         }
-        most = more(most, seen & ~PLACE_KEPT_OWN);
+        most = more(most, seen & ~SITE_KEPT_OWN);
     }
     note_kept(&team_most_kept, most, more);
 }
@@ -189,10 +189,10 @@ void team_note(struct place *place, unsigned ran, bool own)
 static unsigned threads_with_all(bool own)
 {
     unsigned least = UINT_MAX;
-    for (struct place *writer = first_writer(); writer; writer = next_of(writer)) {
+    for (struct call_site *writer = first_writer(); writer; writer = next_of(writer)) {
         uint32_t kept = atomic_load_explicit(&writer->kept, memory_order_relaxed);
-        if (kept && !(own && (kept & PLACE_KEPT_OWN)))
-            least = smaller(least, kept & ~PLACE_KEPT_OWN);
+        if (kept && !(own && (kept & SITE_KEPT_OWN)))
+            least = smaller(least, kept & ~SITE_KEPT_OWN);
     }
     return least;
 }
@@ -221,25 +221,25 @@ static void tell_bound(const struct runtime *runtime, bool overridden, enum vsca
     program_bounded(smaller(most, positive(runtime->get_thread_limit())));
 }
 
-struct team team_of_section(const struct runtime *runtime, const struct place *place, const struct vscaf_page *page,
+struct team team_of_section(const struct runtime *runtime, const struct call_site *site, const struct vscaf_page *page,
                             unsigned asked)
 {
     /* Relaxed: it comes after the raise of `started` in program order, which is all that page.h asks for. */
     uint32_t size = atomic_load_explicit(&page->team_size, memory_order_relaxed);
-    uint32_t rules = atomic_load_explicit(&place->rules, memory_order_relaxed);
+    uint32_t rules = atomic_load_explicit(&site->rules, memory_order_relaxed);
     uint32_t told = atomic_load_explicit(&program_limit, memory_order_relaxed);
     enum vscaf_malleable malleable = program_malleable();
     bool overridden = atomic_load_explicit(&program_bits, memory_order_relaxed) & VSCAF_PROGRAM_OVERRIDE;
-    bool reads = (rules & PLACE_READS_KEPT) && !(overridden && malleable == VSCAF_MALLEABLE_FULL);
+    bool reads = (rules & SITE_READS_KEPT) && !(overridden && malleable == VSCAF_MALLEABLE_FULL);
     struct team team = {.argument = asked, .ran = asked};
     if (!asked && malleable != VSCAF_MALLEABLE_RIGID) {
-        if ((rules & PLACE_NUMBERED) && told && !overridden) {
+        if ((rules & SITE_NUMBERED) && told && !overridden) {
             program_note(VSCAF_PROGRAM_NUMBERED);
             team.argument = team.ran = told;
         } else if (believed(size)) {
             size = smaller(size, ceiling(runtime, page));
             if (reads) {
-                if (!(rules & PLACE_UNREAD))
+                if (!(rules & SITE_UNREAD))
                     program_note(VSCAF_PROGRAM_KEEPS);
                 size = smaller(size, threads_with_all(false));
             }
@@ -266,7 +266,7 @@ struct team team_of_section(const struct runtime *runtime, const struct place *p
     if (!team.ran)
         team.ran = positive(runtime->get_max_threads());
     /* Work that is divided by the number told has to be done first of all. */
-    if (reads && !team.decided && !((rules & PLACE_NUMBERED) && told && team.ran == told)) {
+    if (reads && !team.decided && !((rules & SITE_NUMBERED) && told && team.ran == told)) {
         unsigned most = threads_with_all(true);
         if (most < team.ran) {
             team.argument = team.ran = most;
@@ -285,7 +285,7 @@ struct team team_of_section(const struct runtime *runtime, const struct place *p
     return team;
 }
 
-struct team team_of_owner(const struct runtime *runtime, const struct place *place, const struct vscaf_page *page,
+struct team team_of_owner(const struct runtime *runtime, const struct call_site *site, const struct vscaf_page *page,
                           unsigned asked)
 {
     /* What the last answer was computed from, and the answer. Only answers that follow from these alone are kept. */
@@ -298,14 +298,14 @@ struct team team_of_owner(const struct runtime *runtime, const struct place *pla
     uint32_t generation = atomic_load_explicit(&program_generation, memory_order_acquire);
     uint32_t size = atomic_load_explicit(&page->team_size, memory_order_relaxed);
     uint32_t limit = atomic_load_explicit(&page->team_limit, memory_order_relaxed);
-    uint32_t rules = atomic_load_explicit(&place->rules, memory_order_relaxed);
-    if (__builtin_expect(!asked && !(rules & (PLACE_NUMBERED | PLACE_READS_KEPT)) && last.runtime == runtime
+    uint32_t rules = atomic_load_explicit(&site->rules, memory_order_relaxed);
+    if (__builtin_expect(!asked && !(rules & (SITE_NUMBERED | SITE_READS_KEPT)) && last.runtime == runtime
                              && last.size == size && last.limit == limit && last.generation == generation, 1))
         return last.team;
-    struct team team = team_of_section(runtime, place, page, asked);
+    struct team team = team_of_section(runtime, site, page, asked);
     /* Where a program sets the number of its threads, or makes it dynamic, by ways that are not seen here (a setting of
      * the runtime's own), an answer that came from the runtime would grow old. */
-    if (!asked && !(rules & (PLACE_NUMBERED | PLACE_READS_KEPT)) && team.decided && !team.own_dynamic) {
+    if (!asked && !(rules & (SITE_NUMBERED | SITE_READS_KEPT)) && team.decided && !team.own_dynamic) {
         last.runtime = runtime;
         last.size = size;
         last.limit = limit;

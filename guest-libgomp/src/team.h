@@ -5,7 +5,7 @@
 #include <stdbool.h>
 
 #include "join/join.h"
-#include "runtime.h"
+#include "runtime/call_site.h"
 
 /* The size of a team. */
 struct team {
@@ -17,11 +17,11 @@ struct team {
 };
 
 /* Of a top-level section. `asked` is the program's own argument (0: no clause); obeyed. */
-struct team team_of_section(const struct runtime *runtime, const struct place *place, const struct vscaf_page *page,
+struct team team_of_section(const struct runtime *runtime, const struct call_site *site, const struct vscaf_page *page,
                             unsigned asked);
 
 /* The same for the thread that owns the hot path: remembers the last answer. */
-struct team team_of_owner(const struct runtime *runtime, const struct place *place, const struct vscaf_page *page,
+struct team team_of_owner(const struct runtime *runtime, const struct call_site *site, const struct vscaf_page *page,
                           unsigned asked);
 
 /* The argument for a section inside others, `level` of them of its own runtime and teams of `width` threads in all
@@ -30,26 +30,26 @@ struct team team_of_owner(const struct runtime *runtime, const struct place *pla
 unsigned team_nested(const struct runtime *runtime, const struct vscaf_page *page, unsigned asked, int level,
                      unsigned width, unsigned sharers);
 
-/* Reads the code of a section that runs for the first time, and notes in its place what it asks of its team. Cold: tens
- * of us. `stays`: the place is one that is kept; others are not read again at each instance, and count as if they could
+/* Reads the code of a section that runs for the first time, and notes in its site what it asks of its team. Cold: tens
+ * of us. `stays`: the site is one that is kept; others are not read again at each instance, and count as if they could
  * not be read. */
-void team_inspect(struct place *place, const void *outlined, bool stays);
+void team_inspect(struct call_site *site, const void *outlined, bool stays);
 
 /* The most threads that have what a section left in them; 0: no section did. Read only elsewhere. */
 extern _Atomic uint32_t team_most_kept;
 
 /* See team_ran. `own`: the number was the program's. */
-void team_note(struct place *place, unsigned ran, bool own);
+void team_note(struct call_site *site, unsigned ran, bool own);
 
 /* A top-level section has this team. Notes the threads that have what it leaves in them, and those that are lost: a
  * runtime ends the threads that a smaller team does not have. */
-static inline void team_ran(struct place *place, const struct team *team)
+static inline void team_ran(struct call_site *site, const struct team *team)
 {
     /* Relaxed: the same thread wrote what matters to it; of several masters the worst of all stays noted. */
-    if (__builtin_expect((atomic_load_explicit(&place->rules, memory_order_relaxed) & PLACE_WRITES_KEPT)
+    if (__builtin_expect((atomic_load_explicit(&site->rules, memory_order_relaxed) & SITE_WRITES_KEPT)
                              || (team->ran > 1
                                  && team->ran < atomic_load_explicit(&team_most_kept, memory_order_relaxed)), 0))
-        team_note(place, team->ran, !team->decided && !team->bounded);
+        team_note(site, team->ran, !team->decided && !team->bounded);
 }
 
 /* What a program that asks for a number of threads is told, where the runtime would say `real`: the upper bound that

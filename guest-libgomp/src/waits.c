@@ -1,21 +1,21 @@
 /* libgomp's entry points at which a thread waits for its team: the time is booked where the thread is watched. */
 #include "export.h"
 #include "measure/clock.h"
-#include "runtime.h"
+#include "runtime/call_site.h"
 #include "watch.h"
 
 /* Symbols of libgomp, which has no header for those that compilers call. */
 #pragma GCC diagnostic ignored "-Wmissing-prototypes"
 
-static inline const struct runtime *runtime_of(const void *caller, struct place_spare *spare)
+static inline const struct runtime *runtime_of(const void *caller, struct call_site_spare *spare)
 {
-    return place_runtime(place_of(caller, spare));
+    return call_site_runtime(call_site_of(caller, spare));
 }
 
 #define WAIT(name, member)                                                                                             \
     VSCAF_EXPORT void name(void)                                                                                       \
     {                                                                                                                  \
-        struct place_spare spare;                                                                                      \
+        struct call_site_spare spare;                                                                                      \
         const struct runtime *runtime = runtime_of(__builtin_return_address(0), &spare);                               \
         struct watch_thread *here = watch_here;                                                                        \
         if (__builtin_expect(!here, 1)) {                                                                              \
@@ -33,7 +33,7 @@ WAIT(GOMP_sections_end, sections_end)
 #define WAIT_CANCEL(name, member)                                                                                      \
     VSCAF_EXPORT bool name(void)                                                                                       \
     {                                                                                                                  \
-        struct place_spare spare;                                                                                      \
+        struct call_site_spare spare;                                                                                      \
         const struct runtime *runtime = runtime_of(__builtin_return_address(0), &spare);                               \
         struct watch_thread *here = watch_here;                                                                        \
         if (__builtin_expect(!here, 1))                                                                                \

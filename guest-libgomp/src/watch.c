@@ -92,7 +92,7 @@ void watch_begin(struct watch *watch, struct section *section)
         .fn = section->fn,
         .data = section->data,
         .began = section->start,
-        .with_steal = section->place->mean_ticks >= STEAL_LEAST_TICKS,
+        .with_steal = section->site->mean_ticks >= STEAL_LEAST_TICKS,
     };
     section->fn = watched;
     section->data = watch;

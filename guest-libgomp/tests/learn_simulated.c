@@ -12,7 +12,7 @@
 #include "section.h"
 #include "check.h"
 
-#define PLACES 40
+#define SITES 40
 #define TICK_NS 0.5
 #define VERBOSE getenv("LEARN_VERBOSE")
 
@@ -20,7 +20,7 @@ static struct vscaf_page page;
 static struct attachment attachment = {.page = &page};
 _Atomic(struct attachment *) join_current = &attachment;
 
-static struct place places[PLACES];
+static struct call_site sites[SITES];
 static struct object object;
 
 static uint64_t random_state;
@@ -69,10 +69,10 @@ static void section(int number, double two, double s)
 {
     struct section instance;
     memset(&instance, 0, sizeof instance);
-    instance.place = &places[number];
-    if (number == NOWHERE) { /* the shim's table of places is full */
-        instance.place = &instance.spare.place;
-        atomic_store(&instance.spare.place.object, &object);
+    instance.site = &sites[number];
+    if (number == NOWHERE) { /* the shim's table of call sites is full */
+        instance.site = &instance.spare.site;
+        atomic_store(&instance.spare.site.object, &object);
     }
     instance.attachment = &attachment;
     instance.team = (struct team){.argument = 2, .ran = 2, .decided = true};
@@ -168,7 +168,7 @@ static void like_amdahl(double progress)
     serial(270e-6);
 }
 
-/* The sections that come last are the ones to be learned; those before had no place of their own. */
+/* The sections that come last are the ones to be learned; those before had no site of their own. */
 static void like_crowd(double progress)
 {
     if (progress < 0.1) {
@@ -198,8 +198,8 @@ int main(int argc, char **argv)
     double errors = 0.0;
     atomic_store(&clock_source, CLOCK_OF_KERNEL);
     atomic_store(&clock_scale, (uint64_t)(TICK_NS * 0x1p32));
-    for (size_t i = 0; i < PLACES; i++)
-        atomic_store(&places[i].object, &object);
+    for (size_t i = 0; i < SITES; i++)
+        atomic_store(&sites[i].object, &object);
     for (size_t p = 0; p < sizeof programs / sizeof programs[0]; p++) {
         double program_errors = 0.0, widths = 0.0, bias = 0.0;
         int program_known = 0, program_outside = 0;
@@ -243,7 +243,7 @@ int main(int argc, char **argv)
                100.0 * bias / program_known, 100.0 * widths / program_known, program_outside);
         CHECK(program_known >= seeds * 9 / 10 && program_errors / program_known < 0.10);
     }
-    CHECK(places[30].number && places[31].number, "those without a place took all the numbers");
+    CHECK(sites[30].number && sites[31].number, "those without a site took all the numbers");
     CHECK(unknown * 6 <= known + unknown, "%d of %d unknown", unknown, known + unknown);
     CHECK(errors / known < 0.06, "mean error %.1f%%", 100.0 * errors / known);
     CHECK(outside * 10 <= known, "%d of %d outside", outside, known);

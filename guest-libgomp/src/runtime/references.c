@@ -1,4 +1,4 @@
-#include "references.h"
+#include "runtime/references.h"
 
 #include <elf.h>
 #include <stdint.h>

@@ -1,41 +1,24 @@
-#include "runtime.h"
+#include "runtime/object.h"
 
 #include <dlfcn.h>
 #include <elf.h>
-#include <errno.h>
 #include <link.h>
-#include <pthread.h>
 #include <stddef.h>
 #include <string.h>
 
-#include "export.h"
 #include "join/program.h"
-#include "references.h"
-#include "stand_ins.h"
+#include "runtime/references.h"
+#include "runtime/stand_ins.h"
 
-#define PLACE_BITS 13u
-#define PLACES (1u << PLACE_BITS)
-#define PROBES_MAX 64u
-#define PLACE_POOL (PLACES / 2u)
 #define OBJECTS 256u
 #define OBJECTS_LISTED 1024u
 
-struct bucket {
-    _Atomic uintptr_t key;
-    _Atomic(struct place *) place;
-};
-
-static struct bucket buckets[PLACES];
-static struct place place_pool[PLACE_POOL];
-static _Atomic uint32_t place_pool_used;
 static struct object objects[OBJECTS];
 static _Atomic uint32_t objects_used;
-/* Grows when an object may have been unloaded: what was resolved before is then checked again. */
-static _Atomic uint32_t unload_generation = 1;
+_Atomic uint32_t object_unloads = 1;
 static _Atomic uint64_t unloads_seen;
 
-/* dlclose is interposed (below), so the shim's own handles must be closed with the real one. */
-static int close_handle(void *handle)
+int object_close(void *handle)
 {
     static _Atomic(void *) known;
     /* Relaxed: the pointer is to code that libc has had all along. */
@@ -195,7 +178,7 @@ static const void *find_symbol(const void *address, struct survey *survey, const
         void *handle = handle_of(address);
         if (handle) {
             own = foreign_symbol_in(handle, symbol, version);
-            close_handle(handle);
+            object_close(handle);
         }
     }
     if (own && (!global || !survey->global_found_first))
@@ -212,7 +195,7 @@ static const void *find_any(const struct survey *survey)
         if (!handle)
             continue;
         void *found = foreign_symbol(handle, "GOMP_parallel");
-        close_handle(handle);
+        object_close(handle);
         if (found)
             return found;
     }
@@ -310,7 +293,7 @@ static void fill_runtime(struct runtime *runtime, const struct providers *provid
 #undef X
     for (int i = 0; i < FAMILIES; i++)
         if (handles[i])
-            close_handle(handles[i]);
+            object_close(handles[i]);
     runtime->kmpc = runtime->fork_call != absent_fork;
     struct code_search search = {.address = (uintptr_t)main_provider};
     if (runtime->kmpc && main_provider)
@@ -358,7 +341,7 @@ static bool same_object(const struct object *one, const struct object *other)
            && same_runtime(&one->runtime, &other->runtime);
 }
 
-static struct object *object_of(const void *address, uint32_t generation, struct object *spare)
+struct object *object_of(const void *address, uint32_t unloads, struct object *spare)
 {
     const void *map = map_of(address);
     uint32_t used = atomic_load_explicit(&objects_used, memory_order_relaxed);
@@ -367,7 +350,7 @@ static struct object *object_of(const void *address, uint32_t generation, struct
     for (uint32_t i = 0; map && i < used; i++) {
         /* Acquire: what the writer filled in before `ready` is seen. */
         if (atomic_load_explicit(&objects[i].ready, memory_order_acquire) && objects[i].map == map
-            && atomic_load_explicit(&objects[i].generation, memory_order_acquire) == generation)
+            && atomic_load_explicit(&objects[i].generation, memory_order_acquire) == unloads)
             return &objects[i];
     }
 
@@ -378,12 +361,12 @@ static struct object *object_of(const void *address, uint32_t generation, struct
     spare->map = map;
     spare->base = survey.caller_found ? survey.caller_base : 0;
     spare->build_id = survey.build_id;
-    atomic_store_explicit(&spare->generation, generation, memory_order_relaxed);
+    atomic_store_explicit(&spare->generation, unloads, memory_order_relaxed);
     atomic_store_explicit(&spare->ready, 1, memory_order_relaxed);
     for (uint32_t i = 0; i < used; i++) {
         if (atomic_load_explicit(&objects[i].ready, memory_order_acquire) && same_object(&objects[i], spare)) {
             /* Release: who sees the new generation sees an object that was compared under it. */
-            atomic_store_explicit(&objects[i].generation, generation, memory_order_release);
+            atomic_store_explicit(&objects[i].generation, unloads, memory_order_release);
             return &objects[i];
         }
     }
@@ -397,80 +380,10 @@ static struct object *object_of(const void *address, uint32_t generation, struct
     object->base = spare->base;
     object->build_id = spare->build_id;
     object->runtime = spare->runtime;
-    atomic_store_explicit(&object->generation, generation, memory_order_relaxed);
+    atomic_store_explicit(&object->generation, unloads, memory_order_relaxed);
     /* Release: everything above comes before. */
     atomic_store_explicit(&object->ready, 1, memory_order_release);
     return object;
-}
-
-/* Kept apart from place_of: never on the hot path. */
-static __attribute__((noinline)) struct place *resolve(const void *address, struct bucket *bucket,
-                                                       struct place_spare *spare)
-{
-    int saved_errno = errno;
-    /* Acquire: pairs with the release in dlclose, so what is looked up is what came after that unloading. */
-    uint32_t generation = atomic_load_explicit(&unload_generation, memory_order_acquire);
-    struct object *object = object_of(address, generation, &spare->object);
-    struct place *place = bucket ? atomic_load_explicit(&bucket->place, memory_order_acquire) : NULL;
-    struct place *kept = NULL;
-    if (object != &spare->object && place
-        && atomic_load_explicit(&place->object, memory_order_relaxed) == object) {
-        atomic_store_explicit(&place->generation, generation, memory_order_release);
-        kept = place;
-    } else if (object != &spare->object && bucket) {
-        uint32_t index = atomic_load_explicit(&place_pool_used, memory_order_relaxed);
-        if (index < PLACE_POOL)
-            index = atomic_fetch_add_explicit(&place_pool_used, 1, memory_order_relaxed);
-        if (index < PLACE_POOL) {
-            kept = &place_pool[index];
-            kept->offset = (uintptr_t)address - object->base;
-            atomic_store_explicit(&kept->object, object, memory_order_relaxed);
-            atomic_store_explicit(&kept->generation, generation, memory_order_relaxed);
-            /* Release: readers of the pointer see the place filled. Of two threads that resolve at once both are
-             * right, and one is lost. */
-            if (!atomic_compare_exchange_strong_explicit(&bucket->place, &place, kept, memory_order_acq_rel,
-                                                         memory_order_acquire)
-                && place && atomic_load_explicit(&place->generation, memory_order_acquire) == generation)
-                kept = place;
-        }
-    }
-    if (!kept) {
-        kept = &spare->place;
-        memset(kept, 0, sizeof *kept);
-        kept->offset = (uintptr_t)address - object->base;
-        atomic_store_explicit(&kept->object, object, memory_order_relaxed);
-    }
-    dlerror(); /* what was looked up in vain is no business of the program's */
-    errno = saved_errno;
-    return kept;
-}
-
-struct place *place_of(const void *address, struct place_spare *spare)
-{
-    uintptr_t key = (uintptr_t)address;
-    uint32_t index = (uint32_t)(((uint64_t)key * 0x9E3779B97F4A7C15u) >> (64u - PLACE_BITS));
-    for (uint32_t probe = 0; probe < PROBES_MAX; probe++, index = (index + 1) & (PLACES - 1)) {
-        struct bucket *bucket = &buckets[index];
-        /* Relaxed: a key never changes once set, and everything else hangs on the pointer beside it. */
-        uintptr_t found = atomic_load_explicit(&bucket->key, memory_order_relaxed);
-        if (!found
-            && atomic_compare_exchange_strong_explicit(&bucket->key, &found, key, memory_order_relaxed,
-                                                       memory_order_relaxed))
-            found = key;
-        if (found != key)
-            continue;
-        /* Acquire: pairs with the release in resolve. */
-        struct place *place = atomic_load_explicit(&bucket->place, memory_order_acquire);
-        /* Relaxed: dlclose has returned before the code of another object can call from the same address. */
-        if (__builtin_expect(
-                place
-                    && atomic_load_explicit(&place->generation, memory_order_relaxed)
-                           == atomic_load_explicit(&unload_generation, memory_order_relaxed),
-                1))
-            return place;
-        return resolve(address, bucket, spare);
-    }
-    return resolve(address, NULL, spare);
 }
 
 static int count_unloads(struct dl_phdr_info *info, size_t size, void *argument)
@@ -480,17 +393,11 @@ static int count_unloads(struct dl_phdr_info *info, size_t size, void *argument)
     return 1;
 }
 
-/* Interposed for one reason: code that is unloaded gives its addresses to the next library, which may belong to
- * another runtime. */
-VSCAF_EXPORT int dlclose(void *handle)
+void object_look_for_unloads(void)
 {
-    int result = close_handle(handle);
-    int saved_errno = errno;
     uint64_t unloads = 0;
     dl_iterate_phdr(count_unloads, &unloads);
     if (atomic_exchange_explicit(&unloads_seen, unloads, memory_order_relaxed) != unloads)
         /* Release: who sees the new number also sees the loader's lists as they are now. */
-        atomic_fetch_add_explicit(&unload_generation, 1, memory_order_release);
-    errno = saved_errno;
-    return result;
+        atomic_fetch_add_explicit(&object_unloads, 1, memory_order_release);
 }

@@ -3,7 +3,7 @@
 #ifndef VSCAF_GOMP_STAND_INS_H
 #define VSCAF_GOMP_STAND_INS_H
 
-#include "runtime.h"
+#include "runtime/runtime.h"
 
 /* Each of them, as a function of its type. */
 #define X(member, symbol, type, stand_in) type stand_in;

@@ -1,16 +1,10 @@
-/* Which OpenMP runtime a caller belongs to, and the functions of that runtime.
- *
- * Several runtimes can live in one process (Python wheels bring their own), so nothing here is per process: an address
- * of code leads to its object, the object to the runtime that the dynamic linker bound it to.
- */
+/* The functions of an OpenMP runtime that the shim calls. Several runtimes can live in one process (Python wheels bring
+ * their own), so nothing here is per process. */
 #ifndef VSCAF_GOMP_RUNTIME_H
 #define VSCAF_GOMP_RUNTIME_H
 
-#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
-
-struct vscaf_point;
 
 typedef void outlined_function(void *);
 
@@ -132,67 +126,5 @@ struct runtime {
     uintptr_t code;     /* its code: microtasks that lie there are its own */
     uintptr_t code_bytes;
 };
-
-/* A loaded object (program or library). Constant once it can be seen, but for `generation`. */
-struct object {
-    _Atomic uint32_t ready;
-    _Atomic uint32_t generation; /* of unloadings at which this was last found true */
-    const void *map;             /* its link map: identity only */
-    uintptr_t base;              /* load address: what is added to the addresses in the file */
-    uint64_t build_id;           /* its first 8 bytes, big-endian as people print it; 0: the object has none */
-    struct runtime runtime;
-};
-
-/* struct place.rules */
-#define PLACE_INSPECTED 1u   /* its code was read (team.c): the rest is what was found */
-#define PLACE_READS_KEPT 2u  /* it reads thread-private data that an earlier section wrote */
-#define PLACE_WRITES_KEPT 4u /* it writes thread-private data */
-#define PLACE_NUMBERED 8u    /* it goes by thread number and never asks for the size of its team */
-#define PLACE_UNREAD 16u     /* it could not be read, and may do all of this: reads and writes are set as well */
-
-/* struct place.kept: the number was the program's own. */
-#define PLACE_KEPT_OWN (UINT32_C(1) << 31)
-
-/* A place in code: an outlined function, or a call to omp_*. */
-struct place {
-    _Atomic(struct object *) object;
-    _Atomic uint32_t generation;
-    uint64_t offset;        /* from the object's load address */
-    _Atomic uint64_t slot;  /* where the page of the current join keeps this section; section.c knows how */
-    _Atomic uint32_t rules;     /* PLACE_ bits: what its code asks of a team; constant once it was inspected */
-    /* Of a section that writes thread-private data: the threads that have what its last team left (team.c); 0: none
-     * yet, or not known. */
-    _Atomic uint32_t kept;
-
-    /* The rest belongs to the thread that owns the hot path (section.c). */
-    uint32_t skip;          /* instances to come that are not timed */
-    uint32_t skipped;       /* instances that were not timed since the last one that was */
-    uint32_t mean_ticks;    /* of late, rounded down; 0: none was timed */
-    struct vscaf_point *point; /* where the last instance was booked, at point_team on the page of point_epoch */
-    uint32_t point_epoch;
-    uint32_t point_team;
-    uint32_t number;        /* in the order of first learning, from 1; 0: none yet (learn.c) */
-    uint32_t away;          /* sections of the program since it ran before; 0: it had not (context.c) */
-    uint32_t last_step;     /* of the program's sequence of sections in which it ran last (context.c) */
-
-    _Atomic(struct place *) next_writer; /* in the list of the sections with `kept` (team.c); constant then */
-};
-
-/* What lookup uses where its tables are full: one for each caller, on the stack. */
-struct place_spare {
-    struct place place;
-    struct object object;
-};
-
-/* The place of the code at `address`. Never fails; system calls and locks only the first time (and after a dlclose
- * that unloaded something). */
-struct place *place_of(const void *address, struct place_spare *spare);
-
-/* The runtime of a place. */
-static inline const struct runtime *place_runtime(struct place *place)
-{
-    /* Acquire: pairs with the release that made the object visible. */
-    return &atomic_load_explicit(&place->object, memory_order_acquire)->runtime;
-}
 
 #endif

@@ -1,4 +1,4 @@
-#include "stand_ins.h"
+#include "runtime/stand_ins.h"
 
 #include <limits.h>
 #include <unistd.h>
