@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include "check.h"
-#include "decode.h"
+#include "code/x86/decode.h"
 
 #define R ACCESS_READ
 #define W ACCESS_WRITE

@@ -3,7 +3,7 @@
 #include <stdint.h>
 
 #include "check.h"
-#include "inspect_code.h"
+#include "code/x86/code.h"
 
 #define FUNCTION(name, body)                                                                                           \
     extern const char name[];                                                                                          \

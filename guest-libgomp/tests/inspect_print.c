@@ -11,8 +11,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "inspect.h"
-#include "inspect_object.h"
+#include "code/code_reader.h"
+#include "code/object_view.h"
 
 static const unsigned char *file;
 static size_t file_bytes;

@@ -9,7 +9,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "inspect.h"
+#include "code/code_reader.h"
 #include "inspect_expect.h"
 
 static const char *name_now = "?";
