@@ -9,7 +9,7 @@
 #include "loops.h"
 #include "measure/clock.h"
 #include "measure/random.h"
-#include "share.h"
+#include "team/masters.h"
 #include "watch.h"
 
 /* struct call_site.slot: the epoch of the join above, the state below. */
@@ -177,7 +177,7 @@ static void begin_nested(struct section *section, unsigned asked, int level)
     struct vscaf_page *page = atomic_load_explicit(&join_current, memory_order_acquire)->page;
     /* Enclosing sections that this runtime does not know are another's. */
     bool others = level >= 0 && self.depth > (uint32_t)level + 1;
-    unsigned sharers = atomic_load_explicit(&several, memory_order_relaxed) ? share_count() : 1;
+    unsigned sharers = atomic_load_explicit(&several, memory_order_relaxed) ? masters_count() : 1;
     section->team.argument = team_nested(section->runtime, page, asked, level, others ? self.width : 0, sharers);
     if (self.width && section->team.argument)
         self.width *= section->team.argument;
@@ -200,7 +200,7 @@ static __attribute__((noinline)) void begin_shared(struct section *section, unsi
                                                                 memory_order_relaxed);
     section->start = clock_ticks();
     if (!section->owned && !atomic_load_explicit(&several, memory_order_relaxed)) {
-        share_begin(section->start);
+        masters_begin(section->start);
         atomic_store_explicit(&several, true, memory_order_relaxed);
         program_note(VSCAF_PROGRAM_MASTERS);
     }
@@ -217,7 +217,7 @@ static __attribute__((noinline)) void begin_shared(struct section *section, unsi
     order_start(attachment);
     section->team = team_of_section(runtime, section->site, page, asked);
     if (atomic_load_explicit(&several, memory_order_relaxed))
-        share_take(section);
+        masters_take(section);
     uint32_t control = atomic_load_explicit(&page->control, memory_order_relaxed);
     if (__builtin_expect(control & VSCAF_CONTROL_CALL, 0))
         join_call(attachment, control >> VSCAF_CONTROL_CALL_SHIFT);
@@ -322,7 +322,7 @@ void section_end(struct section *section)
         section->runtime->set_dynamic(1);
     if (__builtin_expect(section_outlived_page(section), 0)) {
         if (section->leased)
-            share_return(section);
+            masters_return(section);
         return;
     }
     bool locked = atomic_load_explicit(&several, memory_order_relaxed);
@@ -342,7 +342,7 @@ void section_end(struct section *section)
     if (__builtin_expect(section->context != 0, 0))
         learn_end(section, ticks, stands_for);
     if (__builtin_expect(section->leased != 0, 0))
-        share_return(section);
+        masters_return(section);
     /* Release: who sees the section finished sees what was booked for it. */
     if (__builtin_expect(section->owned, 1))
         atomic_store_explicit(&page->finished, atomic_load_explicit(&page->finished, memory_order_relaxed) + 1,
@@ -367,6 +367,6 @@ void section_after_fork(void)
     /* Relaxed: the child has one thread. */
     atomic_store_explicit(&owner, NULL, memory_order_relaxed);
     atomic_store_explicit(&several, false, memory_order_relaxed);
-    share_after_fork();
+    masters_after_fork();
     program_forget(VSCAF_PROGRAM_MASTERS);
 }

@@ -4,7 +4,7 @@
 
 #include "join/join.h"
 #include "runtime/call_site.h"
-#include "team.h"
+#include "team/team.h"
 
 struct section {
     const struct runtime *runtime;

@@ -5,7 +5,7 @@
 
 #include "measure/clock.h"
 #include "section.h"
-#include "share.h"
+#include "team/masters.h"
 #include "check.h"
 
 #define SPAN (UINT64_C(1) << 28)
@@ -19,9 +19,9 @@ static uint32_t take(uint64_t now, bool owned)
     section.start = now;
     section.owned = owned;
     section.team = (struct team){.argument = ALLOWANCE, .ran = ALLOWANCE, .decided = true};
-    share_take(&section);
+    masters_take(&section);
     uint32_t size = section.team.ran;
-    share_return(&section);
+    masters_return(&section);
     return size;
 }
 
@@ -41,7 +41,7 @@ static uint32_t other(uint64_t now)
 int main(void)
 {
     uint64_t now = 1000 * SPAN;
-    share_begin(now);
+    masters_begin(now);
     CHECK(other(now) == ALLOWANCE / 2 && take(now, true) == ALLOWANCE / 2, "two");
     CHECK(other(now) == ALLOWANCE / 3 && take(now, true) == ALLOWANCE / 3, "three");
 

@@ -1,4 +1,4 @@
-#include "team.h"
+#include "team/team.h"
 
 #include <ctype.h>
 #include <errno.h>

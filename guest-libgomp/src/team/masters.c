@@ -1,4 +1,4 @@
-#include "share.h"
+#include "team/masters.h"
 
 #include "measure/clock.h"
 #include "section.h"
@@ -13,9 +13,9 @@ static _Atomic uint64_t census;
 #define CENSUS_SPAN 32
 #define CENSUS_COUNTED 16
 #define CENSUS_MOST 0xffffu
-#define COUNTING 1u /* no span: share_begin is about to count the first thread */
+#define COUNTING 1u /* no span: masters_begin is about to count the first thread */
 
-static _Atomic uint32_t owner_counted_in; /* the span in which share_begin counted the first thread; 0: it has not */
+static _Atomic uint32_t owner_counted_in; /* the span in which masters_begin counted the first thread; 0: it has not */
 static _Atomic uint32_t taken;   /* threads of the sections in flight */
 static _Atomic uint32_t flying;  /* sections in flight */
 static _Thread_local uint32_t counted_in __attribute__((tls_model("initial-exec")));
@@ -64,7 +64,7 @@ static uint64_t count(uint64_t now, uint32_t last, uint32_t or_last)
     return next;
 }
 
-void share_begin(uint64_t now)
+void masters_begin(uint64_t now)
 {
     uint32_t nobody = 0;
     if (atomic_compare_exchange_strong_explicit(&owner_counted_in, &nobody, COUNTING, memory_order_relaxed,
@@ -86,14 +86,14 @@ static uint32_t sharers(uint64_t now, bool owner)
     return most_of(word);
 }
 
-uint32_t share_count(void)
+uint32_t masters_count(void)
 {
     /* Who has been in one section for longer than the spans is not counted, but shares. */
     uint32_t late = most_of(atomic_load_explicit(&census, memory_order_relaxed)), present = atomic_load_explicit(&flying, memory_order_relaxed);
     return late > present ? late : present;
 }
 
-void share_take(struct section *section)
+void masters_take(struct section *section)
 {
     struct team *team = &section->team;
     uint32_t count = sharers(section->start, section->owned);
@@ -125,13 +125,13 @@ static void lower(_Atomic uint32_t *sum, uint32_t amount)
         ;
 }
 
-void share_return(const struct section *section)
+void masters_return(const struct section *section)
 {
     lower(&taken, section->leased);
     lower(&flying, 1);
 }
 
-void share_after_fork(void)
+void masters_after_fork(void)
 {
     atomic_store_explicit(&taken, 0, memory_order_relaxed);
     atomic_store_explicit(&owner_counted_in, 0, memory_order_relaxed);
