@@ -5,7 +5,7 @@
 
 #include "export.h"
 #include "join/program.h"
-#include "leave.h"
+#include "learn/permission.h"
 #include "measure/clock.h"
 #include "section.h"
 #include "watch.h"
@@ -30,7 +30,7 @@
 __attribute__((constructor)) static void join_at_start(void)
 {
     program_start();
-    leave_start();
+    permission_start();
     uint64_t now = clock_ticks();
     bool linked = dlsym(RTLD_NEXT, "GOMP_parallel") != NULL;
     dlerror(); /* what was looked up in vain is no business of the program's */

@@ -10,12 +10,12 @@
 #include <sys/resource.h>
 #include <time.h>
 
-#include "budget.h"
 #include "counters.h"
 #include "join/program.h"
+#include "learn/budget.h"
+#include "learn/publish.h"
 #include "loops.h"
 #include "measure/clock.h"
-#include "publish.h"
 #include "safety.h"
 #include "seal.h"
 

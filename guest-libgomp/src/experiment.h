@@ -6,7 +6,7 @@
 #include <stdbool.h>
 
 #include "ipc.h"
-#include "leave.h"
+#include "learn/permission.h"
 #include "section.h"
 
 /* The user chose ipc (VSCAF_METRIC), and nothing has spoken against it yet. False: rate. */
@@ -17,7 +17,7 @@ static inline bool experiment_wanted(const struct vscaf_page *page)
 {
     /* Relaxed: a section earlier or later makes no difference. */
     return __builtin_expect(atomic_load_explicit(&experiment_metric, memory_order_relaxed), 0)
-           && leave_to_learn(page);
+           && permission_to_learn(page);
 }
 
 /* At the end of section_begin. May take one thread from the team and put a function of its own before the program's.

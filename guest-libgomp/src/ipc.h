@@ -11,7 +11,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "speedup.h"
+#include "learn/speedup.h"
 
 #define IPC_SECTIONS 64u
 #define IPC_SIZES 8u

@@ -4,8 +4,8 @@
 
 #include "experiment.h"
 #include "join/program.h"
-#include "learn.h"
-#include "leave.h"
+#include "learn/permission.h"
+#include "learn/rate.h"
 #include "loops.h"
 #include "measure/clock.h"
 #include "measure/random.h"
@@ -274,16 +274,16 @@ void section_begin(struct section *section, outlined_function *fn, void *data, u
         order_start(attachment);
         section->team = team_of_owner(runtime, site, page, asked);
         section->watch_due = section->start && watch_is_due(section->start);
-        uint32_t control = leave_control(page);
+        uint32_t control = permission_control(page);
         if (__builtin_expect(control & (VSCAF_CONTROL_LEARN | VSCAF_CONTROL_CALL), 0)) {
             if (control & VSCAF_CONTROL_CALL)
                 join_call(section->attachment, control >> VSCAF_CONTROL_CALL_SHIFT);
             if ((control & VSCAF_CONTROL_LEARN) && !atomic_load_explicit(&experiment_metric, memory_order_relaxed))
-                learn_begin(section, asked);
-            else if (learn_under_way)
-                learn_pause();
-        } else if (__builtin_expect(learn_under_way, 0)) {
-            learn_pause();
+                rate_begin(section, asked);
+            else if (rate_under_way)
+                rate_pause();
+        } else if (__builtin_expect(rate_under_way, 0)) {
+            rate_pause();
         }
     }
     if (!section->attachment)
@@ -340,7 +340,7 @@ void section_end(struct section *section)
     if (__builtin_expect(atomic_load_explicit(&attachment->joined, memory_order_relaxed) && !section->disturbed, 1))
         book(section, ns, locked);
     if (__builtin_expect(section->context != 0, 0))
-        learn_end(section, ticks, stands_for);
+        rate_end(section, ticks, stands_for);
     if (__builtin_expect(section->leased != 0, 0))
         masters_return(section);
     /* Release: who sees the section finished sees what was booked for it. */

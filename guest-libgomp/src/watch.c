@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "learn.h"
+#include "learn/rate.h"
 #include "measure/clock.h"
 #include "measure/random.h"
 
@@ -131,7 +131,7 @@ void watch_end(struct watch *watch, const struct section *section)
             steal = inside > 0.0 ? inside : 0.0;
     }
     double useful = inside - steal;
-    double ratio = learn_ratio(section);
+    double ratio = rate_ratio(section);
     double inflation = ratio > 0.0 ? useful - ratio * wall : 0.0;
     if (inflation < 0.0)
         inflation = 0.0;

@@ -8,7 +8,7 @@
 
 #include "measure/clock.h"
 #include "join/join.h"
-#include "learn.h"
+#include "learn/rate.h"
 #include "section.h"
 #include "check.h"
 
@@ -80,10 +80,10 @@ static void section(int number, double two, double s)
     instance.start = (uint64_t)(now_s * 1e9 / TICK_NS);
     one_total += two * s;
     two_total += two;
-    learn_begin(&instance, 0);
+    rate_begin(&instance, 0);
     double took = run_for(instance.team.ran == 1 ? two * s : two);
     if (instance.context)
-        learn_end(&instance, (uint64_t)(took * 1e9 / TICK_NS), 1);
+        rate_end(&instance, (uint64_t)(took * 1e9 / TICK_NS), 1);
 }
 
 static void serial(double seconds)
@@ -206,7 +206,7 @@ int main(int argc, char **argv)
         for (int seed = 0; seed < seeds; seed++) {
             random_state = (uint64_t)seed * 977 + p + 1;
             memset(&page, 0, sizeof page);
-            learn_after_fork();
+            rate_after_fork();
             now_s = 1.0;
             one_total = two_total = 0.0;
             began_s = now_s;

@@ -16,7 +16,7 @@
 #include <vscaf/place.h>
 
 #include "join/program.h"
-#include "learn.h"
+#include "learn/rate.h"
 #include "measure/clock.h"
 #include "section.h"
 
@@ -78,7 +78,7 @@ static void after_fork_in_child(void)
     atomic_store_explicit(&join_due, 0, memory_order_relaxed);
     atomic_flag_clear_explicit(&busy, memory_order_relaxed);
     section_after_fork();
-    learn_after_fork();
+    rate_after_fork();
     errno = saved_errno;
 }
 

@@ -1,8 +1,8 @@
-#include "leave.h"
+#include "learn/permission.h"
 
 #include <stdlib.h>
 
-uint32_t leave_given, leave_counts = UINT32_MAX;
+uint32_t permission_given, permission_counts = UINT32_MAX;
 
 /* A number in the environment, as atoi reads it. */
 static bool says(const char *name, bool otherwise)
@@ -11,10 +11,10 @@ static bool says(const char *name, bool otherwise)
     return text && text[0] ? strtol(text, NULL, 10) != 0 : otherwise;
 }
 
-void leave_start(void)
+void permission_start(void)
 {
     if (says("SCAF_DISABLE_EXPERIMENTS", false))
-        leave_counts = ~VSCAF_CONTROL_LEARN;
+        permission_counts = ~VSCAF_CONTROL_LEARN;
     if (!says("SCAF_LAZY_EXPERIMENTS", true))
-        leave_given = VSCAF_CONTROL_LEARN;
+        permission_given = VSCAF_CONTROL_LEARN;
 }

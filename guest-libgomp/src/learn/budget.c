@@ -1,4 +1,4 @@
-#include "budget.h"
+#include "learn/budget.h"
 
 #include <time.h>
 

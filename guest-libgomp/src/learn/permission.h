@@ -3,8 +3,8 @@
  *   SCAF_DISABLE_EXPERIMENTS  a number other than 0: never
  *   SCAF_LAZY_EXPERIMENTS     0: also without competition
  */
-#ifndef VSCAF_GOMP_LEAVE_H
-#define VSCAF_GOMP_LEAVE_H
+#ifndef VSCAF_GOMP_PERMISSION_H
+#define VSCAF_GOMP_PERMISSION_H
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -13,20 +13,20 @@
 #include <vscaf/page.h>
 
 /* Constant after the start: taken as control bits of the page, and what of these counts. */
-extern uint32_t leave_given, leave_counts;
+extern uint32_t permission_given, permission_counts;
 
-void leave_start(void);
+void permission_start(void);
 
 /* The page's control bits as they count for this program. */
-static inline uint32_t leave_control(const struct vscaf_page *page)
+static inline uint32_t permission_control(const struct vscaf_page *page)
 {
     /* Relaxed: a section earlier or later makes no difference. */
-    return (atomic_load_explicit(&page->control, memory_order_relaxed) | leave_given) & leave_counts;
+    return (atomic_load_explicit(&page->control, memory_order_relaxed) | permission_given) & permission_counts;
 }
 
-static inline bool leave_to_learn(const struct vscaf_page *page)
+static inline bool permission_to_learn(const struct vscaf_page *page)
 {
-    return (leave_control(page) & VSCAF_CONTROL_LEARN) != 0;
+    return (permission_control(page) & VSCAF_CONTROL_LEARN) != 0;
 }
 
 #endif

@@ -1,14 +1,14 @@
-#include "learn.h"
+#include "learn/rate.h"
 
 #include <string.h>
 
-#include "budget.h"
-#include "context.h"
-#include "estimate.h"
 #include "join/program.h"
+#include "learn/budget.h"
+#include "learn/context.h"
+#include "learn/estimate.h"
+#include "learn/publish.h"
 #include "measure/clock.h"
 #include "measure/random.h"
-#include "publish.h"
 #include "section.h"
 
 #define BLOCK_ONE_NS 16e6 /* a block at one thread, at full speedup */
@@ -76,7 +76,7 @@ static struct {
     struct in_block block[BLOCK_SECTIONS];
 } now_learning;
 
-bool learn_under_way;
+bool rate_under_way;
 
 static double scale_ns(void)
 {
@@ -124,18 +124,18 @@ static void begin_set(uint32_t p, uint64_t now)
     now_learning.block_ticks = clock_ticks_of(
         (uint64_t)(BLOCK_ONE_NS / p > BLOCK_LEAST_NS ? BLOCK_ONE_NS / p : BLOCK_LEAST_NS));
     now_learning.counted_from = now;
-    learn_under_way = true;
+    rate_under_way = true;
     begin_training(now, PAUSE_LEAST_NS);
 }
 
-void learn_pause(void)
+void rate_pause(void)
 {
     now_learning.set = NULL;
-    learn_under_way = false;
+    rate_under_way = false;
     context_restart();
 }
 
-double learn_ratio(const struct section *section)
+double rate_ratio(const struct section *section)
 {
     uint32_t number = section->site->number;
     if (section->team.ran < 2 || number == 0)
@@ -153,9 +153,9 @@ double learn_ratio(const struct section *section)
     return 0.0;
 }
 
-void learn_after_fork(void)
+void rate_after_fork(void)
 {
-    learn_pause();
+    rate_pause();
     memset(sets, 0, sizeof sets);
     budget_after_fork();
 }
@@ -185,7 +185,7 @@ static bool comparable(const struct section *section, unsigned asked)
 
 static void next_phase(struct vscaf_page *page, uint64_t now);
 
-void learn_begin(struct section *section, unsigned asked)
+void rate_begin(struct section *section, unsigned asked)
 {
     struct call_site *site = section->site;
     uint64_t context = context_step(site);
@@ -194,8 +194,8 @@ void learn_begin(struct section *section, unsigned asked)
         return; /* serial, by the program's own word; or not to be learned at all */
     bool compared = comparable(section, asked);
     if (compared && p < 2) {
-        if (learn_under_way)
-            learn_pause();
+        if (rate_under_way)
+            rate_pause();
         return;
     }
     if (__builtin_expect(!now_learning.set || (compared && now_learning.set->p != p), 0)) {
@@ -360,7 +360,7 @@ static __attribute__((noinline)) void next_phase(struct vscaf_page *page, uint64
     }
 }
 
-void learn_end(const struct section *section, uint64_t ticks, uint64_t stands_for)
+void rate_end(const struct section *section, uint64_t ticks, uint64_t stands_for)
 {
     struct set *set = now_learning.set;
     if (!set)

@@ -4,7 +4,7 @@
 
 #include <vscaf/page.h>
 
-#include "speedup.h"
+#include "learn/speedup.h"
 
 /* Publishes the points, those with p = 0 left out; none: unknown. One thread at a time. */
 void publish_speedups(struct vscaf_page *page, const struct speedup *speedups, unsigned count,

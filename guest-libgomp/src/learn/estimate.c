@@ -1,4 +1,4 @@
-#include "estimate.h"
+#include "learn/estimate.h"
 
 #include <math.h>
 

@@ -1,4 +1,4 @@
-#include "publish.h"
+#include "learn/publish.h"
 
 void publish_speedups(struct vscaf_page *page, const struct speedup *speedups, unsigned count,
                       enum vscaf_metric metric)

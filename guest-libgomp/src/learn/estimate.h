@@ -5,7 +5,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "speedup.h"
+#include "learn/speedup.h"
 
 /* Comparisons are dealt out to so many groups; how far the groups are apart gives the standard error. */
 #define ESTIMATE_GROUPS 10u

@@ -1,4 +1,4 @@
-#include "context.h"
+#include "learn/context.h"
 
 #include <stdbool.h>
 
