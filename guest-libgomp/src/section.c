@@ -2,8 +2,8 @@
 
 #include <string.h>
 
-#include "experiment.h"
 #include "join/program.h"
+#include "learn/counters/experiment.h"
 #include "learn/permission.h"
 #include "learn/rate.h"
 #include "loops.h"

@@ -1,7 +1,7 @@
 /* The arithmetic of the metric ipc: speedups from counts against the truth, their errors, their fading. */
 #include <string.h>
 
-#include "ipc.h"
+#include "learn/counters/ipc_model.h"
 #include "check.h"
 
 static struct ipc_program program;

@@ -1,4 +1,4 @@
-#include "seal_filter.h"
+#include "learn/counters/seal_filter.h"
 
 #if defined(__x86_64__) && !defined(__ILP32__)
 

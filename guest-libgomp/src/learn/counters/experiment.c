@@ -1,4 +1,4 @@
-#include "experiment.h"
+#include "learn/counters/experiment.h"
 
 #include <dlfcn.h>
 #include <errno.h>
@@ -10,14 +10,14 @@
 #include <sys/resource.h>
 #include <time.h>
 
-#include "counters.h"
 #include "join/program.h"
 #include "learn/budget.h"
+#include "learn/counters/counters.h"
+#include "learn/counters/safety.h"
+#include "learn/counters/seal.h"
 #include "learn/publish.h"
 #include "loops.h"
 #include "measure/clock.h"
-#include "safety.h"
-#include "seal.h"
 
 #define MILLISECOND 1000000u
 #define SECOND 1000000000ull

@@ -1,4 +1,4 @@
-#include "safety.h"
+#include "learn/counters/safety.h"
 
 #include <fcntl.h>
 #include <stdlib.h>

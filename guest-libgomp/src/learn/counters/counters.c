@@ -1,4 +1,4 @@
-#include "counters.h"
+#include "learn/counters/counters.h"
 
 #include <dlfcn.h>
 #include <pthread.h>

@@ -5,7 +5,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
-#include "ipc.h"
+#include "learn/counters/ipc_model.h"
 #include "learn/permission.h"
 #include "section.h"
 

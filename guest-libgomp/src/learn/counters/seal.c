@@ -1,4 +1,4 @@
-#include "seal.h"
+#include "learn/counters/seal.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -22,8 +22,8 @@
 #include <ucontext.h>
 #include <unistd.h>
 
-#include "safety.h"
-#include "seal_filter.h"
+#include "learn/counters/safety.h"
+#include "learn/counters/seal_filter.h"
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define SANITIZED 1

@@ -1,4 +1,4 @@
-#include "ipc.h"
+#include "learn/counters/ipc_model.h"
 
 #include <math.h>
 #include <stddef.h>

@@ -5,8 +5,8 @@
  * program, S(p) = T(1) / T(p), sections and the serial time between them together; where all was measured at one p this
  * is the time-weighted mean of E(p) over sections and 1/p over serial time, times p.
  */
-#ifndef VSCAF_GOMP_IPC_H
-#define VSCAF_GOMP_IPC_H
+#ifndef VSCAF_GOMP_IPC_MODEL_H
+#define VSCAF_GOMP_IPC_MODEL_H
 
 #include <stdbool.h>
 #include <stdint.h>
