@@ -7,21 +7,21 @@
 #include "join/program.h"
 #include "learn/permission.h"
 #include "measure/clock.h"
-#include "section.h"
-#include "watch.h"
+#include "section/decompose.h"
+#include "section/section.h"
 
 /* Symbols of libgomp, which has no header for those that compilers call. */
 #pragma GCC diagnostic ignored "-Wmissing-prototypes"
 
 #define SECTION(fn, num_threads, call)                                                                                 \
     struct section section;                                                                                            \
-    struct watch watch;                                                                                                \
+    struct decompose watch;                                                                                                \
     section_begin(&section, fn, data, num_threads);                                                                    \
-    if (__builtin_expect(section.watch_due, 0))                                                                        \
-        watch_begin(&watch, &section);                                                                                 \
+    if (__builtin_expect(section.decompose_due, 0))                                                                        \
+        decompose_begin(&watch, &section);                                                                                 \
     call;                                                                                                              \
-    if (__builtin_expect(section.watch_due, 0))                                                                        \
-        watch_end(&watch, &section);                                                                                   \
+    if (__builtin_expect(section.decompose_due, 0))                                                                        \
+        decompose_end(&watch, &section);                                                                                   \
     section_end(&section)
 
 /* A program that was linked with OpenMP joins when it starts and not at its first section: setting up its data keeps a

@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "export.h"
-#include "section.h"
+#include "section/section.h"
 
 /* Symbols of libomp, which has no header for those that compilers call. */
 #pragma GCC diagnostic ignored "-Wmissing-prototypes"

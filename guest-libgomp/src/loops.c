@@ -7,7 +7,7 @@
 #include "join/program.h"
 #include "measure/clock.h"
 #include "runtime/call_site.h"
-#include "watch.h"
+#include "section/decompose.h"
 
 /* Symbols of libgomp, which has no header for those that compilers call. */
 #pragma GCC diagnostic ignored "-Wmissing-prototypes"
@@ -76,7 +76,7 @@ static inline bool refused(const struct runtime *runtime, bool by_runtime)
         const struct runtime *runtime = call_site_runtime(call_site_of(__builtin_return_address(0), &spare));                  \
         if (refused(runtime, by_runtime))                                                                              \
             return false;                                                                                              \
-        struct watch_thread *here = watch_here;                                                                        \
+        struct decompose_thread *here = decompose_here;                                                                        \
         if (__builtin_expect(!here, 1))                                                                                \
             return runtime->member(start, end);                                                                        \
         uint64_t began = clock_ticks();                                                                                \

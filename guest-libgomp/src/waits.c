@@ -2,7 +2,7 @@
 #include "export.h"
 #include "measure/clock.h"
 #include "runtime/call_site.h"
-#include "watch.h"
+#include "section/decompose.h"
 
 /* Symbols of libgomp, which has no header for those that compilers call. */
 #pragma GCC diagnostic ignored "-Wmissing-prototypes"
@@ -17,7 +17,7 @@ static inline const struct runtime *runtime_of(const void *caller, struct call_s
     {                                                                                                                  \
         struct call_site_spare spare;                                                                                      \
         const struct runtime *runtime = runtime_of(__builtin_return_address(0), &spare);                               \
-        struct watch_thread *here = watch_here;                                                                        \
+        struct decompose_thread *here = decompose_here;                                                                        \
         if (__builtin_expect(!here, 1)) {                                                                              \
             runtime->member();                                                                                         \
             return;                                                                                                    \
@@ -35,7 +35,7 @@ WAIT(GOMP_sections_end, sections_end)
     {                                                                                                                  \
         struct call_site_spare spare;                                                                                      \
         const struct runtime *runtime = runtime_of(__builtin_return_address(0), &spare);                               \
-        struct watch_thread *here = watch_here;                                                                        \
+        struct decompose_thread *here = decompose_here;                                                                        \
         if (__builtin_expect(!here, 1))                                                                                \
             return runtime->member();                                                                                  \
         uint64_t began = clock_ticks();                                                                                \

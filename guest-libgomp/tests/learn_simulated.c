@@ -9,7 +9,7 @@
 #include "measure/clock.h"
 #include "join/join.h"
 #include "learn/rate.h"
-#include "section.h"
+#include "section/section.h"
 #include "check.h"
 
 #define SITES 40

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "measure/clock.h"
-#include "section.h"
+#include "section/section.h"
 #include "team/masters.h"
 #include "check.h"
 

@@ -18,7 +18,7 @@
 #include "join/program.h"
 #include "learn/rate.h"
 #include "measure/clock.h"
-#include "section.h"
+#include "section/section.h"
 
 #define ANSWER_WAIT_MS 200
 #define LOOK_PERIOD_NS 1000000000u

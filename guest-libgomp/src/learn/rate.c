@@ -9,7 +9,7 @@
 #include "learn/publish.h"
 #include "measure/clock.h"
 #include "measure/random.h"
-#include "section.h"
+#include "section/section.h"
 
 #define BLOCK_ONE_NS 16e6 /* a block at one thread, at full speedup */
 #define BLOCK_LEAST_NS 1e6

@@ -288,7 +288,7 @@ static bool begin_experiment(struct section *section, const struct record *recor
     pid_t child = seal_clone(&limits);
     if (child == 0) {
         section->team.argument = section->team.ran = 1;
-        section->watch_due = false;
+        section->decompose_due = false;
         counting = false;
         experimenting = false;
         /* Whatever looks after the join would be a call that ends the child. */

@@ -7,7 +7,7 @@
 
 #include "learn/counters/ipc_model.h"
 #include "learn/permission.h"
-#include "section.h"
+#include "section/section.h"
 
 /* The user chose ipc (VSCAF_METRIC), and nothing has spoken against it yet. False: rate. */
 extern _Atomic bool experiment_metric;

@@ -1,4 +1,4 @@
-#include "section.h"
+#include "section/section.h"
 
 #include <string.h>
 
@@ -9,8 +9,8 @@
 #include "loops.h"
 #include "measure/clock.h"
 #include "measure/random.h"
+#include "section/decompose.h"
 #include "team/masters.h"
-#include "watch.h"
 
 /* struct call_site.slot: the epoch of the join above, the state below. */
 #define SLOT_CLAIMING 0xffffffffu
@@ -237,7 +237,7 @@ void section_begin(struct section *section, outlined_function *fn, void *data, u
     section->watched = section->disturbed = false;
     section->team = (struct team){.argument = asked};
     section->owned = false;
-    section->watch_due = false;
+    section->decompose_due = false;
     section->leased = 0;
     section->context = 0;
     section->width = self.width;
@@ -273,7 +273,7 @@ void section_begin(struct section *section, outlined_function *fn, void *data, u
         add(&page->started, 1, false);
         order_start(attachment);
         section->team = team_of_owner(runtime, site, page, asked);
-        section->watch_due = section->start && watch_is_due(section->start);
+        section->decompose_due = section->start && decompose_is_due(section->start);
         uint32_t control = permission_control(page);
         if (__builtin_expect(control & (VSCAF_CONTROL_LEARN | VSCAF_CONTROL_CALL), 0)) {
             if (control & VSCAF_CONTROL_CALL)

@@ -1,4 +1,4 @@
-#include "watch.h"
+#include "section/decompose.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -17,13 +17,13 @@
 /* Asking the kernel how long a thread waited for a CPU takes some us in each thread. */
 #define STEAL_LEAST_TICKS (UINT64_C(1) << 21)
 
-_Thread_local struct watch_thread *watch_here __attribute__((tls_model("initial-exec")));
+_Thread_local struct decompose_thread *decompose_here __attribute__((tls_model("initial-exec")));
 
 static uint64_t due;
 static uint32_t to_pass;
 static uint64_t random_state = 0x9e3779b97f4a7c15;
 
-bool watch_is_due(uint64_t now)
+bool decompose_is_due(uint64_t now)
 {
     if (now < due)
         return false;
@@ -59,19 +59,19 @@ static uint64_t waited_ns(void)
 }
 
 /* What each thread of the team runs. Relaxed sums: the runtime's own barrier at the end of the region comes between
- * them and watch_end. */
+ * them and decompose_end. */
 static void watched(void *argument)
 {
-    struct watch *watch = argument;
-    struct watch_thread here = {.watch = watch}, *outer = watch_here;
+    struct decompose *watch = argument;
+    struct decompose_thread here = {.watch = watch}, *outer = decompose_here;
     int saved_errno = errno;
     uint64_t waited = watch->with_steal ? waited_ns() : 0;
     errno = saved_errno;
-    watch_here = &here;
+    decompose_here = &here;
     uint64_t arrived = clock_ticks() - watch->began;
     watch->fn(watch->data);
     uint64_t left = clock_ticks() - watch->began;
-    watch_here = outer;
+    decompose_here = outer;
     saved_errno = errno;
     if (watch->with_steal) {
         uint64_t now_waited = waited_ns();
@@ -86,9 +86,9 @@ static void watched(void *argument)
     atomic_fetch_add_explicit(&watch->threads, 1, memory_order_relaxed);
 }
 
-void watch_begin(struct watch *watch, struct section *section)
+void decompose_begin(struct decompose *watch, struct section *section)
 {
-    *watch = (struct watch){
+    *watch = (struct decompose){
         .fn = section->fn,
         .data = section->data,
         .began = section->start,
@@ -104,7 +104,7 @@ static void grow(_Atomic uint64_t *sum, double ticks, double ns_per_tick)
         atomic_fetch_add_explicit(sum, (uint64_t)(ticks * ns_per_tick), memory_order_relaxed);
 }
 
-void watch_end(struct watch *watch, const struct section *section)
+void decompose_end(struct decompose *watch, const struct section *section)
 {
     struct attachment *attachment = section->attachment;
     uint64_t scale = atomic_load_explicit(&clock_scale, memory_order_relaxed);

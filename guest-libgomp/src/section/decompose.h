@@ -1,14 +1,14 @@
 /* Where the time of a section's threads goes: sampled instances are watched in every thread. */
-#ifndef VSCAF_GOMP_WATCH_H
-#define VSCAF_GOMP_WATCH_H
+#ifndef VSCAF_GOMP_DECOMPOSE_H
+#define VSCAF_GOMP_DECOMPOSE_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "section.h"
+#include "section/section.h"
 
 /* One watched instance: on the stack of the thread that starts it. Sums over threads, in ticks. */
-struct watch {
+struct decompose {
     outlined_function *fn; /* the program's own */
     void *data;
     uint64_t began;
@@ -22,20 +22,20 @@ struct watch {
 };
 
 /* Whether this instance, timed from `now` on, is to be watched. The owner's. */
-bool watch_is_due(uint64_t now);
+bool decompose_is_due(uint64_t now);
 
 /* Puts the watch between the runtime and the program's function. */
-void watch_begin(struct watch *watch, struct section *section);
+void decompose_begin(struct decompose *watch, struct section *section);
 
 /* Books it, once the runtime has come back. */
-void watch_end(struct watch *watch, const struct section *section);
+void decompose_end(struct decompose *watch, const struct section *section);
 
 /* What the calling thread does within a watched section; NULL: it is not watched. */
-struct watch_thread {
-    struct watch *watch;
+struct decompose_thread {
+    struct decompose *watch;
     uint64_t dispatch;
     uint64_t barrier;
 };
-extern _Thread_local struct watch_thread *watch_here __attribute__((tls_model("initial-exec")));
+extern _Thread_local struct decompose_thread *decompose_here __attribute__((tls_model("initial-exec")));
 
 #endif
