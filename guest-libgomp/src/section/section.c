@@ -2,11 +2,11 @@
 
 #include <string.h>
 
+#include "entry/loop_shrink.h"
 #include "join/program.h"
 #include "learn/counters/experiment.h"
 #include "learn/permission.h"
 #include "learn/rate.h"
-#include "loops.h"
 #include "measure/clock.h"
 #include "measure/random.h"
 #include "section/decompose.h"

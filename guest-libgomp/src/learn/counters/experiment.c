@@ -10,13 +10,13 @@
 #include <sys/resource.h>
 #include <time.h>
 
+#include "entry/loop_shrink.h"
 #include "join/program.h"
 #include "learn/budget.h"
 #include "learn/counters/counters.h"
 #include "learn/counters/safety.h"
 #include "learn/counters/seal.h"
 #include "learn/publish.h"
-#include "loops.h"
 #include "measure/clock.h"
 
 #define MILLISECOND 1000000u

@@ -1,4 +1,4 @@
-#include "call_words.h"
+#include "entry/variadic_call.h"
 
 /* In assembly because C cannot pass a number of arguments that is known at run time only. With a frame pointer, so that
  * debuggers and the unwinder (a thread that ends inside a section) get through. */

@@ -3,7 +3,7 @@
 #include <dlfcn.h>
 #include <errno.h>
 
-#include "export.h"
+#include "entry/export.h"
 #include "runtime/object.h"
 
 VSCAF_EXPORT int dlclose(void *handle)

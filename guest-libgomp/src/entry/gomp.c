@@ -3,7 +3,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "export.h"
+#include "entry/export.h"
 #include "join/program.h"
 #include "learn/permission.h"
 #include "measure/clock.h"

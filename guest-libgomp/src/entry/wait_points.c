@@ -1,5 +1,5 @@
 /* libgomp's entry points at which a thread waits for its team: the time is booked where the thread is watched. */
-#include "export.h"
+#include "entry/export.h"
 #include "measure/clock.h"
 #include "runtime/call_site.h"
 #include "section/decompose.h"

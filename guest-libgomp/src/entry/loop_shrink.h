@@ -1,6 +1,6 @@
 /* Shrinking inside a region: threads that the page no longer asks for get no further chunks of a loop. */
-#ifndef VSCAF_GOMP_LOOPS_H
-#define VSCAF_GOMP_LOOPS_H
+#ifndef VSCAF_GOMP_LOOP_SHRINK_H
+#define VSCAF_GOMP_LOOP_SHRINK_H
 
 #include <stdatomic.h>
 

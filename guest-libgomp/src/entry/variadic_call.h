@@ -1,6 +1,6 @@
 /* A call with any number of arguments, all of them words (pointers and integers). */
-#ifndef VSCAF_GOMP_CALL_WORDS_H
-#define VSCAF_GOMP_CALL_WORDS_H
+#ifndef VSCAF_GOMP_VARIADIC_CALL_H
+#define VSCAF_GOMP_VARIADIC_CALL_H
 
 #include <stdint.h>
 

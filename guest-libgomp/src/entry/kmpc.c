@@ -1,14 +1,14 @@
 /* The symbols that clang's and flang's code calls for a parallel construct; LLVM's libomp has them. The number of
  * threads is not an argument there but is announced by a call before the fork, for that fork alone: a clause of the
  * program in its own code, the team size of the page here. Neither changes a setting of the program. */
-#include "call_words.h"
+#include "entry/variadic_call.h"
 
 #ifdef VSCAF_CALL_WORDS
 
 #include <stdarg.h>
 #include <string.h>
 
-#include "export.h"
+#include "entry/export.h"
 #include "section/section.h"
 
 /* Symbols of libomp, which has no header for those that compilers call. */

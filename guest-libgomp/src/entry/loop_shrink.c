@@ -1,8 +1,8 @@
-#include "loops.h"
+#include "entry/loop_shrink.h"
 
 #include <limits.h>
 
-#include "export.h"
+#include "entry/export.h"
 #include "join/join.h"
 #include "join/program.h"
 #include "measure/clock.h"
