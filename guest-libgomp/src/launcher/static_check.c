@@ -1,4 +1,4 @@
-#include "reach.h"
+#include "launcher/static_check.h"
 
 #include <elf.h>
 #include <fcntl.h>

@@ -9,7 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "reach.h"
+#include "launcher/static_check.h"
 
 #define LIBRARY "libvscaf-gomp.so"
 /* libgomp's own 300,000 rounds make a region cost 8 ms where a team has to share a CPU for a moment (a guest that loses
