@@ -15,13 +15,13 @@
 
 #define SECTION(fn, num_threads, call)                                                                                 \
     struct section section;                                                                                            \
-    struct decompose watch;                                                                                                \
+    struct decompose sample;                                                                                               \
     section_begin(&section, fn, data, num_threads);                                                                    \
     if (__builtin_expect(section.decompose_due, 0))                                                                        \
-        decompose_begin(&watch, &section);                                                                                 \
+        decompose_begin(&sample, &section);                                                                                \
     call;                                                                                                              \
     if (__builtin_expect(section.decompose_due, 0))                                                                        \
-        decompose_end(&watch, &section);                                                                                   \
+        decompose_end(&sample, &section);                                                                                  \
     section_end(&section)
 
 /* A program that was linked with OpenMP joins when it starts and not at its first section: setting up its data keeps a
@@ -48,7 +48,7 @@ VSCAF_EXPORT void GOMP_parallel(outlined_function *fn, void *data, unsigned num_
 
 VSCAF_EXPORT unsigned GOMP_parallel_reductions(outlined_function *fn, void *data, unsigned num_threads, unsigned flags)
 {
-    /* Never watched: the runtime itself looks into `data` for what is to be reduced. */
+    /* Never sampled: the runtime itself looks into `data` for what is to be reduced. */
     struct section section;
     section_begin(&section, fn, data, num_threads);
     unsigned threads = section.runtime->reductions(fn, data, section.team.argument, flags);

@@ -3,7 +3,7 @@
  * program in its own code, the team size of the page here. Neither changes a setting of the program. */
 #include "entry/variadic_call.h"
 
-#ifdef VSCAF_CALL_WORDS
+#ifdef VSCAF_VARIADIC_CALL
 
 #include <stdarg.h>
 #include <string.h>
@@ -16,7 +16,7 @@
 
 #define WORDS_BEFORE 3 /* loc, count and microtask come before the pointers */
 
-/* What the thread's code announced for its next fork; 0: nothing. Initial-exec: see entry_points.c. */
+/* What the thread's code announced for its next fork; 0: nothing. Initial-exec: see gomp.c. */
 static _Thread_local int32_t announced __attribute__((tls_model("initial-exec")));
 
 /* The microtask of a construct that the thread has just handed to the runtime, whose inner call may come by here. */
@@ -89,7 +89,7 @@ static void fork_words(const struct runtime *runtime, fork_function *function, u
         words++;
         count--;
     }
-    call_words(any, count, words);
+    variadic_call(any, count, words);
 }
 
 /* A section whose team, unless a clause says it, is announced. */

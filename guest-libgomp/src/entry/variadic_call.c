@@ -5,10 +5,10 @@
 #if defined(__x86_64__)
 __asm__(".text\n"
         ".p2align 4\n"
-        ".globl call_words\n"
-        ".hidden call_words\n"
-        ".type call_words, @function\n"
-        "call_words:\n"
+        ".globl variadic_call\n"
+        ".hidden variadic_call\n"
+        ".type variadic_call, @function\n"
+        "variadic_call:\n"
         "    .cfi_startproc\n"
         "    endbr64\n"
         "    pushq %rbp\n"
@@ -39,14 +39,14 @@ __asm__(".text\n"
         "    .cfi_def_cfa %rsp, 8\n"
         "    ret\n"
         "    .cfi_endproc\n"
-        ".size call_words, . - call_words\n");
+        ".size variadic_call, . - variadic_call\n");
 #elif defined(__aarch64__)
 __asm__(".text\n"
         ".p2align 4\n"
-        ".globl call_words\n"
-        ".hidden call_words\n"
-        ".type call_words, %function\n"
-        "call_words:\n"
+        ".globl variadic_call\n"
+        ".hidden variadic_call\n"
+        ".type variadic_call, %function\n"
+        "variadic_call:\n"
         "    .cfi_startproc\n"
         "    hint #34\n" /* bti c */
         "    stp x29, x30, [sp, #-16]!\n"
@@ -81,5 +81,5 @@ __asm__(".text\n"
         "    .cfi_restore 30\n"
         "    ret\n"
         "    .cfi_endproc\n"
-        ".size call_words, . - call_words\n");
+        ".size variadic_call, . - variadic_call\n");
 #endif

@@ -5,13 +5,13 @@
 #include <stdint.h>
 
 #if defined(__x86_64__) || defined(__aarch64__)
-#define VSCAF_CALL_WORDS 1
+#define VSCAF_VARIADIC_CALL 1
 #define VSCAF_WORDS_MIN 8 /* entries that the array has at least: as many registers are filled whatever the count */
 
 typedef void any_function(void);
 
 /* function(words[0], ..., words[count - 1]), variadic or not. */
-void call_words(any_function *function, uint64_t count, const uint64_t *words);
+void variadic_call(any_function *function, uint64_t count, const uint64_t *words);
 #endif
 
 #endif

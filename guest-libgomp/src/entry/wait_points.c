@@ -1,4 +1,4 @@
-/* libgomp's entry points at which a thread waits for its team: the time is booked where the thread is watched. */
+/* libgomp's entry points at which a thread waits for its team: the time is booked where the instance is sampled. */
 #include "entry/export.h"
 #include "measure/clock.h"
 #include "runtime/call_site.h"

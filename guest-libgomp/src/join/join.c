@@ -122,9 +122,9 @@ static bool attach(int memfd)
 static bool take_answer(int wait_ms)
 {
     uint64_t deadline_ns = monotonic_ns() + (uint64_t)wait_ms * 1000000u;
-    struct pollfd watched = {.fd = socket_fd, .events = POLLIN};
+    struct pollfd polled = {.fd = socket_fd, .events = POLLIN};
     for (;;) {
-        int ready = poll(&watched, 1, wait_ms);
+        int ready = poll(&polled, 1, wait_ms);
         if (ready > 0)
             break;
         if (ready < 0 && errno != EINTR)

@@ -38,7 +38,7 @@ struct call_site {
     struct vscaf_point *point; /* where the last instance was booked, at point_team on the page of point_epoch */
     uint32_t point_epoch;
     uint32_t point_team;
-    uint32_t number;        /* in the order of first learning, from 1; 0: none yet (learn.c) */
+    uint32_t number;        /* in the order of first learning, from 1; 0: none yet (rate.c) */
     uint32_t away;          /* sections of the program since it ran before; 0: it had not (context.c) */
     uint32_t last_step;     /* of the program's sequence of sections in which it ran last (context.c) */
 

@@ -10,7 +10,7 @@
 #include "measure/clock.h"
 #include "measure/random.h"
 
-/* At most one instance in so many ticks is watched (5 to 10 ms), and then not the first that comes: that would be one
+/* At most one instance in so many ticks is sampled (5 to 10 ms), and then not the first that comes: that would be one
  * that follows long ones. */
 #define GAP_TICKS (UINT64_C(1) << 24)
 #define PASS_MOST 32u
@@ -60,42 +60,42 @@ static uint64_t waited_ns(void)
 
 /* What each thread of the team runs. Relaxed sums: the runtime's own barrier at the end of the region comes between
  * them and decompose_end. */
-static void watched(void *argument)
+static void run_sampled(void *argument)
 {
-    struct decompose *watch = argument;
-    struct decompose_thread here = {.watch = watch}, *outer = decompose_here;
+    struct decompose *sample = argument;
+    struct decompose_thread here = {.sample = sample}, *outer = decompose_here;
     int saved_errno = errno;
-    uint64_t waited = watch->with_steal ? waited_ns() : 0;
+    uint64_t waited = sample->with_steal ? waited_ns() : 0;
     errno = saved_errno;
     decompose_here = &here;
-    uint64_t arrived = clock_ticks() - watch->began;
-    watch->fn(watch->data);
-    uint64_t left = clock_ticks() - watch->began;
+    uint64_t arrived = clock_ticks() - sample->began;
+    sample->fn(sample->data);
+    uint64_t left = clock_ticks() - sample->began;
     decompose_here = outer;
     saved_errno = errno;
-    if (watch->with_steal) {
+    if (sample->with_steal) {
         uint64_t now_waited = waited_ns();
         if (now_waited > waited)
-            atomic_fetch_add_explicit(&watch->steal_ns, now_waited - waited, memory_order_relaxed);
+            atomic_fetch_add_explicit(&sample->steal_ns, now_waited - waited, memory_order_relaxed);
     }
     errno = saved_errno;
-    atomic_fetch_add_explicit(&watch->arrived, arrived, memory_order_relaxed);
-    atomic_fetch_add_explicit(&watch->left, left, memory_order_relaxed);
-    atomic_fetch_add_explicit(&watch->dispatch, here.dispatch, memory_order_relaxed);
-    atomic_fetch_add_explicit(&watch->barrier, here.barrier, memory_order_relaxed);
-    atomic_fetch_add_explicit(&watch->threads, 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(&sample->arrived, arrived, memory_order_relaxed);
+    atomic_fetch_add_explicit(&sample->left, left, memory_order_relaxed);
+    atomic_fetch_add_explicit(&sample->dispatch, here.dispatch, memory_order_relaxed);
+    atomic_fetch_add_explicit(&sample->barrier, here.barrier, memory_order_relaxed);
+    atomic_fetch_add_explicit(&sample->threads, 1, memory_order_relaxed);
 }
 
-void decompose_begin(struct decompose *watch, struct section *section)
+void decompose_begin(struct decompose *sample, struct section *section)
 {
-    *watch = (struct decompose){
+    *sample = (struct decompose){
         .fn = section->fn,
         .data = section->data,
         .began = section->start,
         .with_steal = section->site->mean_ticks >= STEAL_LEAST_TICKS,
     };
-    section->fn = watched;
-    section->data = watch;
+    section->fn = run_sampled;
+    section->data = sample;
 }
 
 static void grow(_Atomic uint64_t *sum, double ticks, double ns_per_tick)
@@ -104,22 +104,22 @@ static void grow(_Atomic uint64_t *sum, double ticks, double ns_per_tick)
         atomic_fetch_add_explicit(sum, (uint64_t)(ticks * ns_per_tick), memory_order_relaxed);
 }
 
-void decompose_end(struct decompose *watch, const struct section *section)
+void decompose_end(struct decompose *sample, const struct section *section)
 {
     struct attachment *attachment = section->attachment;
     uint64_t scale = atomic_load_explicit(&clock_scale, memory_order_relaxed);
-    uint32_t threads = atomic_load_explicit(&watch->threads, memory_order_relaxed);
+    uint32_t threads = atomic_load_explicit(&sample->threads, memory_order_relaxed);
     if (!scale || !threads || !atomic_load_explicit(&attachment->joined, memory_order_relaxed)
         || section_outlived_page(section))
         return;
     double ns_per_tick = (double)scale * 0x1p-32;
-    double wall = (double)(clock_ticks() - watch->began);
+    double wall = (double)(clock_ticks() - sample->began);
     double total = wall * threads;
-    double fork = (double)atomic_load_explicit(&watch->arrived, memory_order_relaxed);
-    double left = (double)atomic_load_explicit(&watch->left, memory_order_relaxed);
-    double dispatch = (double)atomic_load_explicit(&watch->dispatch, memory_order_relaxed);
-    double barrier = (double)atomic_load_explicit(&watch->barrier, memory_order_relaxed);
-    double steal = (double)atomic_load_explicit(&watch->steal_ns, memory_order_relaxed) / ns_per_tick;
+    double fork = (double)atomic_load_explicit(&sample->arrived, memory_order_relaxed);
+    double left = (double)atomic_load_explicit(&sample->left, memory_order_relaxed);
+    double dispatch = (double)atomic_load_explicit(&sample->dispatch, memory_order_relaxed);
+    double barrier = (double)atomic_load_explicit(&sample->barrier, memory_order_relaxed);
+    double steal = (double)atomic_load_explicit(&sample->steal_ns, memory_order_relaxed) / ns_per_tick;
     /* A thread that spins at a barrier may be robbed of its CPU there: that is waiting as well as stolen. What is left
      * for the program's own code is never negative. */
     double inside = left - fork - dispatch - barrier;

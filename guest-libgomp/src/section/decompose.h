@@ -1,4 +1,4 @@
-/* Where the time of a section's threads goes: sampled instances are watched in every thread. */
+/* Where the time of a section's threads goes: sampled instances are followed in every thread. */
 #ifndef VSCAF_GOMP_DECOMPOSE_H
 #define VSCAF_GOMP_DECOMPOSE_H
 
@@ -7,7 +7,7 @@
 
 #include "section/section.h"
 
-/* One watched instance: on the stack of the thread that starts it. Sums over threads, in ticks. */
+/* One sampled instance: on the stack of the thread that starts it. Sums over threads, in ticks. */
 struct decompose {
     outlined_function *fn; /* the program's own */
     void *data;
@@ -21,18 +21,18 @@ struct decompose {
     _Atomic uint64_t steal_ns;
 };
 
-/* Whether this instance, timed from `now` on, is to be watched. The owner's. */
+/* Whether this instance, timed from `now` on, is to be sampled. The owner's. */
 bool decompose_is_due(uint64_t now);
 
-/* Puts the watch between the runtime and the program's function. */
-void decompose_begin(struct decompose *watch, struct section *section);
+/* Puts a function of its own between the runtime and the program's function. */
+void decompose_begin(struct decompose *sample, struct section *section);
 
 /* Books it, once the runtime has come back. */
-void decompose_end(struct decompose *watch, const struct section *section);
+void decompose_end(struct decompose *sample, const struct section *section);
 
-/* What the calling thread does within a watched section; NULL: it is not watched. */
+/* What the calling thread does within a sampled section; NULL: it is not sampled. */
 struct decompose_thread {
-    struct decompose *watch;
+    struct decompose *sample;
     uint64_t dispatch;
     uint64_t barrier;
 };

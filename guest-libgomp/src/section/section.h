@@ -11,13 +11,13 @@ struct section {
     struct call_site *site;
     struct attachment *attachment; /* NULL: nested, or a runtime that cannot be managed; not counted */
     struct team team;
-    outlined_function *fn; /* what the runtime is to run in each thread, on `data`: the program's, or what watches it */
+    outlined_function *fn; /* what the runtime is to run in each thread, on `data`: the program's, or what measures around it */
     void *data;
     uint32_t epoch;
     uint32_t width;   /* of the thread's enclosing sections, put back at the end */
     uint32_t leased;  /* threads that this section took from the process's allowance; 0: it is not shared */
     bool owned;       /* started by the thread that owns the hot path */
-    bool decompose_due;   /* this instance is one to be watched, where the caller can (watch.h) */
+    bool decompose_due;   /* this instance is one to be sampled, where the caller can (decompose.h) */
     uint64_t start;   /* clock_ticks(), 0: this instance is not timed */
     uint64_t context; /* in which learning saw it begin; 0: not learned from */
     bool watched;   /* experiment_begin has seen it, so experiment_end is to see it too */
