@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "entry/export.h"
+#include "join/join.h"
 #include "join/program.h"
 #include "learn/permission.h"
 #include "measure/clock.h"
@@ -15,13 +16,13 @@
 
 #define SECTION(fn, num_threads, call)                                                                                 \
     struct section section;                                                                                            \
-    struct decompose sample;                                                                                               \
+    struct decompose sample;                                                                                           \
     section_begin(&section, fn, data, num_threads);                                                                    \
-    if (__builtin_expect(section.decompose_due, 0))                                                                        \
-        decompose_begin(&sample, &section);                                                                                \
+    if (__builtin_expect(section.decompose_due, 0))                                                                    \
+        decompose_begin(&sample, &section);                                                                            \
     call;                                                                                                              \
-    if (__builtin_expect(section.decompose_due, 0))                                                                        \
-        decompose_end(&sample, &section);                                                                                  \
+    if (__builtin_expect(section.decompose_due, 0))                                                                    \
+        decompose_end(&sample, &section);                                                                              \
     section_end(&section)
 
 /* A program that was linked with OpenMP joins when it starts and not at its first section: setting up its data keeps a
@@ -37,7 +38,7 @@ __attribute__((constructor)) static void join_at_start(void)
     if (!linked)
         return;
     join_look_after_if_due(now);
-    if (!atomic_load_explicit(&atomic_load_explicit(&join_current, memory_order_relaxed)->joined, memory_order_relaxed))
+    if (!atomic_load_explicit(&atomic_load_explicit(&attachment_current, memory_order_relaxed)->joined, memory_order_relaxed))
         atomic_store_explicit(&join_due, 0, memory_order_relaxed); /* relaxed: no other thread runs yet */
 }
 

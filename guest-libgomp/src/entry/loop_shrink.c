@@ -1,13 +1,14 @@
-#include "entry/loop_shrink.h"
-
+/* Shrinking inside a region: threads that the page no longer asks for get no further chunks of a loop. */
 #include <limits.h>
+#include <stdatomic.h>
 
 #include "entry/export.h"
-#include "join/join.h"
+#include "join/attachment.h"
 #include "join/program.h"
 #include "measure/clock.h"
 #include "runtime/call_site.h"
 #include "section/decompose.h"
+#include "team/team.h"
 
 /* Symbols of libgomp, which has no header for those that compilers call. */
 #pragma GCC diagnostic ignored "-Wmissing-prototypes"
@@ -16,8 +17,6 @@
 #define SCHEDULE_DYNAMIC 2u
 #define SCHEDULE_GUIDED 3u
 #define SCHEDULE_MONOTONIC 0x80000000u
-
-_Atomic unsigned loops_team;
 
 /* The program has set a schedule inside a region: what the runtime would say now need not be what a loop began with. */
 static _Atomic bool schedule_unknown;
@@ -53,9 +52,9 @@ static __attribute__((noinline)) bool surplus(const struct runtime *runtime, uns
  * as many as there are, or says nothing (0). */
 static inline bool refused(const struct runtime *runtime, bool by_runtime)
 {
-    unsigned team = atomic_load_explicit(&loops_team, memory_order_relaxed);
+    unsigned team = atomic_load_explicit(&team_in_flight, memory_order_relaxed);
     /* Acquire: pairs with the release of a join, which comes after the page is mapped. */
-    const struct attachment *current = atomic_load_explicit(&join_current, memory_order_acquire);
+    const struct attachment *current = atomic_load_explicit(&attachment_current, memory_order_acquire);
     /* Relaxed: one chunk more or less does not matter. */
     uint32_t wanted = atomic_load_explicit(&current->page->team_size, memory_order_relaxed);
     if (__builtin_expect(wanted >= team || wanted == 0, 1))
@@ -72,11 +71,11 @@ static inline bool refused(const struct runtime *runtime, bool by_runtime)
 #define NEXT(name, type, member, by_runtime)                                                                           \
     VSCAF_EXPORT bool name(type *start, type *end)                                                                     \
     {                                                                                                                  \
-        struct call_site_spare spare;                                                                                      \
-        const struct runtime *runtime = call_site_runtime(call_site_of(__builtin_return_address(0), &spare));                  \
+        struct call_site_spare spare;                                                                                  \
+        const struct runtime *runtime = call_site_runtime(call_site_of(__builtin_return_address(0), &spare));          \
         if (refused(runtime, by_runtime))                                                                              \
             return false;                                                                                              \
-        struct decompose_thread *here = decompose_here;                                                                        \
+        struct decompose_thread *here = decompose_here;                                                                \
         if (__builtin_expect(!here, 1))                                                                                \
             return runtime->member(start, end);                                                                        \
         uint64_t began = clock_ticks();                                                                                \

@@ -15,9 +15,9 @@ static inline const struct runtime *runtime_of(const void *caller, struct call_s
 #define WAIT(name, member)                                                                                             \
     VSCAF_EXPORT void name(void)                                                                                       \
     {                                                                                                                  \
-        struct call_site_spare spare;                                                                                      \
+        struct call_site_spare spare;                                                                                  \
         const struct runtime *runtime = runtime_of(__builtin_return_address(0), &spare);                               \
-        struct decompose_thread *here = decompose_here;                                                                        \
+        struct decompose_thread *here = decompose_here;                                                                \
         if (__builtin_expect(!here, 1)) {                                                                              \
             runtime->member();                                                                                         \
             return;                                                                                                    \
@@ -33,9 +33,9 @@ WAIT(GOMP_sections_end, sections_end)
 #define WAIT_CANCEL(name, member)                                                                                      \
     VSCAF_EXPORT bool name(void)                                                                                       \
     {                                                                                                                  \
-        struct call_site_spare spare;                                                                                      \
+        struct call_site_spare spare;                                                                                  \
         const struct runtime *runtime = runtime_of(__builtin_return_address(0), &spare);                               \
-        struct decompose_thread *here = decompose_here;                                                                        \
+        struct decompose_thread *here = decompose_here;                                                                \
         if (__builtin_expect(!here, 1))                                                                                \
             return runtime->member();                                                                                  \
         uint64_t began = clock_ticks();                                                                                \

@@ -16,35 +16,25 @@
 #include <vscaf/place.h>
 
 #include "join/program.h"
-#include "learn/rate.h"
 #include "measure/clock.h"
-#include "section/section.h"
 
 #define ANSWER_WAIT_MS 200
 #define LOOK_PERIOD_NS 1000000000u
 #define DESCRIPTOR_FLOOR 100 /* descriptors go above it: programs and shells use the low ones by number */
 #define DESCRIPTORS_MAX 8    /* more are never taken from one packet */
 
-/* Aligned to the largest page size of Linux's architectures, so that a memfd can be mapped over each. */
-static _Alignas(65536) unsigned char memory[2][VSCAF_PAGE_BYTES];
-static struct attachment attachments[2] = {
-    {.page = (struct vscaf_page *)memory[0], .epoch = 1},
-    {.page = (struct vscaf_page *)memory[1]},
-};
-_Atomic(struct attachment *) join_current = &attachments[0];
 _Atomic uint64_t join_due;
 /* Epoch and number of the last call. */
 static _Atomic uint64_t last_call;
 
 /* All below belongs to the thread that holds `busy`. */
 static atomic_flag busy = ATOMIC_FLAG_INIT;
-static uint32_t last_epoch = 1;
+static uint32_t last_epoch = ATTACHMENT_FIRST_EPOCH;
 static int socket_fd = -1;
 static pid_t socket_process; /* who opened it: a child may have been made without the fork handler */
 static dev_t socket_device;
 static ino_t socket_inode;
 static bool answer_outstanding;
-static bool fork_handler_set;
 static bool unreached; /* the agent's barrier does not reach this process */
 
 static bool socket_is_ours(void)
@@ -63,13 +53,12 @@ static void drop_socket(void)
     answer_outstanding = false;
 }
 
-static void after_fork_in_child(void)
+void join_after_fork(void)
 {
-    int saved_errno = errno;
     drop_socket();
-    for (int i = 0; i < 2; i++) {
+    for (unsigned i = 0; i < ATTACHMENTS; i++) {
         if (atomic_load_explicit(&attachments[i].joined, memory_order_relaxed))
-            mmap(memory[i], VSCAF_PAGE_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+            mmap(attachments[i].page, VSCAF_PAGE_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
         /* Relaxed, all of them: the child has one thread. */
         atomic_store_explicit(&attachments[i].joined, false, memory_order_relaxed);
         atomic_store_explicit(&attachments[i].sections_used, 0, memory_order_relaxed);
@@ -77,9 +66,6 @@ static void after_fork_in_child(void)
     }
     atomic_store_explicit(&join_due, 0, memory_order_relaxed);
     atomic_flag_clear_explicit(&busy, memory_order_relaxed);
-    section_after_fork();
-    rate_after_fork();
-    errno = saved_errno;
 }
 
 /* The memfd is what the contract says: sealed against shrinking (a page that vanishes would be a SIGBUS in somebody
@@ -99,7 +85,7 @@ static bool page_is_sound(int memfd)
 
 static bool attach(int memfd)
 {
-    struct attachment *next = &attachments[atomic_load_explicit(&join_current, memory_order_relaxed) == attachments];
+    struct attachment *next = &attachments[atomic_load_explicit(&attachment_current, memory_order_relaxed) == attachments];
     if (!page_is_sound(memfd))
         return false;
     atomic_store_explicit(&next->joined, false, memory_order_relaxed);
@@ -113,7 +99,7 @@ static bool attach(int memfd)
     atomic_store_explicit(&next->joined, true, memory_order_relaxed);
     atomic_store_explicit(&next->fence, unreached, memory_order_relaxed);
     /* Sequentially consistent: releases the above, and see program.c. */
-    atomic_store(&join_current, next);
+    atomic_store(&attachment_current, next);
     program_copy(next->page);
     return true;
 }
@@ -235,11 +221,8 @@ static bool ask(void)
 
 static void look(void)
 {
-    if (!fork_handler_set) {
-        if (pthread_atfork(NULL, NULL, after_fork_in_child) != 0)
-            return; /* no memory: without the handler a child would write to its parent's page */
-        fork_handler_set = true;
-    }
+    if (!join_fork_is_handled())
+        return;
     if (socket_fd >= 0 && !socket_is_ours())
         drop_socket();
     if (socket_fd >= 0 && answer_outstanding) {
@@ -280,7 +263,7 @@ void join_call(struct attachment *attachment, uint32_t number)
     pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state); /* as below */
     /* Whoever holds it is quick, and the next section tries again. */
     if (!atomic_flag_test_and_set_explicit(&busy, memory_order_acquire)) {
-        if (attachment == atomic_load_explicit(&join_current, memory_order_relaxed)
+        if (attachment == atomic_load_explicit(&attachment_current, memory_order_relaxed)
             && atomic_load_explicit(&last_call, memory_order_relaxed) != this_call) {
             atomic_store_explicit(&last_call, this_call, memory_order_relaxed);
             call(number);

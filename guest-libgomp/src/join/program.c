@@ -4,7 +4,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "join/join.h"
+#include "join/attachment.h"
 
 _Atomic uint32_t program_bits;
 _Atomic uint32_t program_limit;
@@ -96,7 +96,7 @@ void program_set_dynamic(bool value)
 {
     atomic_store_explicit(&dynamic, value, memory_order_relaxed);
     program_changed();
-    program_copy(atomic_load(&join_current)->page);
+    program_copy(atomic_load(&attachment_current)->page);
 }
 
 /* First the library's own copy, then the current page; a join publishes its page first and copies then. So whichever
@@ -107,7 +107,7 @@ void program_note(uint32_t bits)
         return;
     atomic_fetch_or(&program_bits, bits);
     program_changed();
-    program_copy(atomic_load(&join_current)->page);
+    program_copy(atomic_load(&attachment_current)->page);
 }
 
 void program_forget(uint32_t bits)
@@ -124,7 +124,7 @@ void program_bounded(uint32_t most)
     if (atomic_load_explicit(&largest, memory_order_relaxed) == most)
         return;
     atomic_store(&largest, most);
-    program_copy(atomic_load(&join_current)->page);
+    program_copy(atomic_load(&attachment_current)->page);
 }
 
 void program_told(uint32_t threads)
@@ -135,6 +135,6 @@ void program_told(uint32_t threads)
     if (seen < threads || !(atomic_load_explicit(&program_bits, memory_order_relaxed) & VSCAF_PROGRAM_ASKED)) {
         atomic_fetch_or(&program_bits, VSCAF_PROGRAM_ASKED);
         program_changed();
-        program_copy(atomic_load(&join_current)->page);
+        program_copy(atomic_load(&attachment_current)->page);
     }
 }

@@ -9,7 +9,7 @@
 #include "learn/publish.h"
 #include "measure/clock.h"
 #include "measure/random.h"
-#include "section/section.h"
+#include "team/section_data.h"
 
 #define BLOCK_ONE_NS 16e6 /* a block at one thread, at full speedup */
 #define BLOCK_LEAST_NS 1e6
@@ -76,7 +76,8 @@ static struct {
     struct in_block block[BLOCK_SECTIONS];
 } now_learning;
 
-bool rate_under_way;
+_Atomic(const struct meter *) meter_current = &rate_meter;
+bool meter_under_way;
 
 static double scale_ns(void)
 {
@@ -124,14 +125,14 @@ static void begin_set(uint32_t p, uint64_t now)
     now_learning.block_ticks = clock_ticks_of(
         (uint64_t)(BLOCK_ONE_NS / p > BLOCK_LEAST_NS ? BLOCK_ONE_NS / p : BLOCK_LEAST_NS));
     now_learning.counted_from = now;
-    rate_under_way = true;
+    meter_under_way = true;
     begin_training(now, PAUSE_LEAST_NS);
 }
 
-void rate_pause(void)
+static void rate_pause(void)
 {
     now_learning.set = NULL;
-    rate_under_way = false;
+    meter_under_way = false;
     context_restart();
 }
 
@@ -153,7 +154,7 @@ double rate_ratio(const struct section *section)
     return 0.0;
 }
 
-void rate_after_fork(void)
+static void rate_after_fork(void)
 {
     rate_pause();
     memset(sets, 0, sizeof sets);
@@ -185,7 +186,7 @@ static bool comparable(const struct section *section, unsigned asked)
 
 static void next_phase(struct vscaf_page *page, uint64_t now);
 
-void rate_begin(struct section *section, unsigned asked)
+static void see_begin(struct section *section, unsigned asked)
 {
     struct call_site *site = section->site;
     uint64_t context = context_step(site);
@@ -194,7 +195,7 @@ void rate_begin(struct section *section, unsigned asked)
         return; /* serial, by the program's own word; or not to be learned at all */
     bool compared = comparable(section, asked);
     if (compared && p < 2) {
-        if (rate_under_way)
+        if (meter_under_way)
             rate_pause();
         return;
     }
@@ -207,12 +208,19 @@ void rate_begin(struct section *section, unsigned asked)
     if (__builtin_expect(!site->number, 0) && numbers < SECTIONS_LEARNED && site != &section->spare.site)
         site->number = numbers++;
     section->context = context;
+    section->meter = &rate_meter;
     now_learning.set->comparable[site->number] = compared;
     if (now_learning.phase == PHASE_BEFORE && now_learning.delaying && now_learning.aim
         && now_learning.aim == site->number && section->start)
         next_phase(section->attachment->page, section->start);
     if (compared && now_learning.phase == PHASE_ONE)
         section->team.argument = section->team.ran = 1;
+}
+
+static bool rate_begin(struct section *section, unsigned asked)
+{
+    see_begin(section, asked);
+    return true;
 }
 
 static void age(struct set *set)
@@ -360,10 +368,10 @@ static __attribute__((noinline)) void next_phase(struct vscaf_page *page, uint64
     }
 }
 
-void rate_end(const struct section *section, uint64_t ticks, uint64_t stands_for)
+static void rate_end(struct section *section, uint64_t ticks, uint64_t stands_for)
 {
     struct set *set = now_learning.set;
-    if (!set)
+    if (!set || section_outlived_page(section))
         return;
     uint64_t now = section->start + ticks;
     uint32_t number = section->site->number;
@@ -422,3 +430,10 @@ void rate_end(const struct section *section, uint64_t ticks, uint64_t stands_for
     else if (ticks)
         next_phase(section->attachment->page, now);
 }
+
+const struct meter rate_meter = {
+    .begin = rate_begin,
+    .end = rate_end,
+    .pause = rate_pause,
+    .after_fork = rate_after_fork,
+};

@@ -5,7 +5,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "section/section.h"
+#include "team/section_data.h"
 
 /* One sampled instance: on the stack of the thread that starts it. Sums over threads, in ticks. */
 struct decompose {

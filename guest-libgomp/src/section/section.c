@@ -2,11 +2,10 @@
 
 #include <string.h>
 
-#include "entry/loop_shrink.h"
+#include "join/join.h"
 #include "join/program.h"
-#include "learn/counters/experiment.h"
+#include "learn/meter.h"
 #include "learn/permission.h"
-#include "learn/rate.h"
 #include "measure/clock.h"
 #include "measure/random.h"
 #include "section/decompose.h"
@@ -174,24 +173,26 @@ static inline void order_start(const struct attachment *attachment)
 static void begin_nested(struct section *section, unsigned asked, int level)
 {
     /* Acquire: pairs with the release of a join, which comes after the page is mapped. */
-    struct vscaf_page *page = atomic_load_explicit(&join_current, memory_order_acquire)->page;
+    struct vscaf_page *page = atomic_load_explicit(&attachment_current, memory_order_acquire)->page;
     /* Enclosing sections that this runtime does not know are another's. */
     bool others = level >= 0 && self.depth > (uint32_t)level + 1;
     unsigned sharers = atomic_load_explicit(&several, memory_order_relaxed) ? masters_count() : 1;
     section->team.argument = team_nested(section->runtime, page, asked, level, others ? self.width : 0, sharers);
     if (self.width && section->team.argument)
         self.width *= section->team.argument;
-    experiment_nested(section);
+    const struct meter *meter = atomic_load_explicit(&meter_current, memory_order_relaxed);
+    if (__builtin_expect(meter->nested != NULL, 0))
+        meter->nested(section);
 }
 
-/* Every thread but the owner, and the owner when it is not alone. */
-static __attribute__((noinline)) void begin_shared(struct section *section, unsigned asked)
+/* Every thread but the owner, and the owner when it is not alone. True: the meter is to see it. */
+static __attribute__((noinline)) bool begin_shared(struct section *section, unsigned asked)
 {
     const struct runtime *runtime = section->runtime;
     int level = runtime->get_level();
     if (level > 0) {
         begin_nested(section, asked, level);
-        return;
+        return false;
     }
     struct thread_state *nobody = NULL;
     /* Relaxed: who owns the hot path is a matter of the thread itself. */
@@ -206,7 +207,7 @@ static __attribute__((noinline)) void begin_shared(struct section *section, unsi
     }
     if (join_look_after_if_due(section->start))
         section->start = clock_ticks();
-    struct attachment *attachment = atomic_load_explicit(&join_current, memory_order_acquire);
+    struct attachment *attachment = atomic_load_explicit(&attachment_current, memory_order_acquire);
     struct vscaf_page *page = attachment->page;
     section->attachment = attachment;
     section->epoch = atomic_load_explicit(&attachment->epoch, memory_order_relaxed);
@@ -221,6 +222,7 @@ static __attribute__((noinline)) void begin_shared(struct section *section, unsi
     uint32_t control = atomic_load_explicit(&page->control, memory_order_relaxed);
     if (__builtin_expect(control & VSCAF_CONTROL_CALL, 0))
         join_call(attachment, control >> VSCAF_CONTROL_CALL_SHIFT);
+    return atomic_load_explicit(&meter_current, memory_order_relaxed)->every_thread && permission_to_learn(page);
 }
 
 void section_begin(struct section *section, outlined_function *fn, void *data, unsigned asked)
@@ -234,12 +236,12 @@ void section_begin(struct section *section, outlined_function *fn, void *data, u
     section->site = site;
     section->runtime = runtime;
     section->attachment = NULL;
-    section->watched = section->disturbed = false;
+    section->meter = NULL;
+    section->disturbed = false;
     section->team = (struct team){.argument = asked};
     section->owned = false;
     section->decompose_due = false;
     section->leased = 0;
-    section->context = 0;
     section->width = self.width;
     uint32_t depth = self.depth++;
     if (__builtin_expect(!runtime->manageable, 0))
@@ -251,9 +253,10 @@ void section_begin(struct section *section, outlined_function *fn, void *data, u
     /* Relaxed: who does not see what another thread found looks for himself. */
     if (__builtin_expect(!atomic_load_explicit(&site->rules, memory_order_relaxed), 0))
         team_inspect(site, address, site != &section->spare.site);
+    bool learn = false;
     if (__builtin_expect(atomic_load_explicit(&owner, memory_order_relaxed) != &self
                              || atomic_load_explicit(&several, memory_order_relaxed), 0)) {
-        begin_shared(section, asked);
+        learn = begin_shared(section, asked);
     } else {
         section->owned = true;
         section->start = 0;
@@ -266,7 +269,7 @@ void section_begin(struct section *section, outlined_function *fn, void *data, u
                 section->start = clock_ticks();
         }
         /* Acquire: pairs with the release of a join, which comes after the page is mapped. */
-        struct attachment *attachment = atomic_load_explicit(&join_current, memory_order_acquire);
+        struct attachment *attachment = atomic_load_explicit(&attachment_current, memory_order_acquire);
         struct vscaf_page *page = attachment->page;
         section->attachment = attachment;
         section->epoch = atomic_load_explicit(&attachment->epoch, memory_order_relaxed);
@@ -278,31 +281,23 @@ void section_begin(struct section *section, outlined_function *fn, void *data, u
         if (__builtin_expect(control & (VSCAF_CONTROL_LEARN | VSCAF_CONTROL_CALL), 0)) {
             if (control & VSCAF_CONTROL_CALL)
                 join_call(section->attachment, control >> VSCAF_CONTROL_CALL_SHIFT);
-            if ((control & VSCAF_CONTROL_LEARN) && !atomic_load_explicit(&experiment_metric, memory_order_relaxed))
-                rate_begin(section, asked);
-            else if (rate_under_way)
-                rate_pause();
-        } else if (__builtin_expect(rate_under_way, 0)) {
-            rate_pause();
+            learn = (control & VSCAF_CONTROL_LEARN) != 0;
         }
+        if (__builtin_expect(meter_under_way && !learn, 0))
+            atomic_load_explicit(&meter_current, memory_order_relaxed)->pause();
     }
     if (!section->attachment)
+        return;
+    if (__builtin_expect(section->team.own_dynamic, 0))
+        runtime->set_dynamic(0);
+    /* Relaxed: a meter's data belongs to one thread. */
+    if (__builtin_expect(learn, 0)
+        && !atomic_load_explicit(&meter_current, memory_order_relaxed)->begin(section, asked))
         return;
     self.width = section->team.ran;
     atomic_store_explicit(&section->attachment->page->team_last, section->team.ran, memory_order_relaxed);
     team_ran(site, &section->team);
-    loops_section_starts(section->team.decided ? section->team.ran : 0);
-    if (__builtin_expect(section->team.own_dynamic, 0))
-        runtime->set_dynamic(0);
-    /* Last: in a sealed child it returns too, and the page is not the child's. */
-    if (experiment_wanted(section->attachment->page))
-        experiment_begin(section, asked);
-}
-
-bool section_outlived_page(const struct section *section)
-{
-    /* Relaxed: whoever started the section started it before the page could go. */
-    return atomic_load_explicit(&section->attachment->epoch, memory_order_relaxed) != section->epoch;
+    team_starts(section->team.decided ? section->team.ran : 0);
 }
 
 void section_end(struct section *section)
@@ -315,9 +310,9 @@ void section_end(struct section *section)
     uint64_t ticks = section->start ? clock_ticks() - section->start : 0;
     struct call_site *site = section->site;
     struct vscaf_page *page = attachment->page;
-    /* Before anything is written: a sealed child ends here. */
-    if (__builtin_expect(section->watched, 0))
-        experiment_end(section);
+    uint64_t stands_for = section->start && section->owned ? 1 + site->skipped : 1;
+    if (__builtin_expect(section->meter != NULL, 0))
+        section->meter->end(section, ticks, stands_for);
     if (__builtin_expect(section->team.own_dynamic, 0))
         section->runtime->set_dynamic(1);
     if (__builtin_expect(section_outlived_page(section), 0)) {
@@ -326,12 +321,10 @@ void section_end(struct section *section)
         return;
     }
     bool locked = atomic_load_explicit(&several, memory_order_relaxed);
-    uint64_t ns = 0, stands_for = 1;
+    uint64_t ns = 0;
     if (section->start) {
         if (__builtin_expect(!atomic_load_explicit(&clock_scale, memory_order_relaxed), 0))
             clock_refine();
-        if (section->owned)
-            stands_for += site->skipped;
         ns = clock_ns(ticks) * stands_for;
         add(&page->section_ns, ns, locked);
         if (section->owned)
@@ -339,8 +332,6 @@ void section_end(struct section *section)
     }
     if (__builtin_expect(atomic_load_explicit(&attachment->joined, memory_order_relaxed) && !section->disturbed, 1))
         book(section, ns, locked);
-    if (__builtin_expect(section->context != 0, 0))
-        rate_end(section, ticks, stands_for);
     if (__builtin_expect(section->leased != 0, 0))
         masters_return(section);
     /* Release: who sees the section finished sees what was booked for it. */
@@ -367,6 +358,4 @@ void section_after_fork(void)
     /* Relaxed: the child has one thread. */
     atomic_store_explicit(&owner, NULL, memory_order_relaxed);
     atomic_store_explicit(&several, false, memory_order_relaxed);
-    masters_after_fork();
-    program_forget(VSCAF_PROGRAM_MASTERS);
 }

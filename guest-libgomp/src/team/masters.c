@@ -1,7 +1,6 @@
 #include "team/masters.h"
 
-#include "measure/clock.h"
-#include "section/section.h"
+#include "team/section_data.h"
 
 /* Threads are counted over spans of 2^28 ticks, some 0.1 to 0.3 s: a thread that started no section in this one and the
  * one before is none that shares. */

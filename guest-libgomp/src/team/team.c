@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "code/code_reader.h"
+#include "join/attachment.h"
 #include "join/program.h"
 
 /* The user's OMP_NUM_THREADS, UINT_MAX: not set. 0: not read yet (at the first use, not at the start: a program may set
@@ -71,6 +72,7 @@ static inline bool rigid(void)
 static struct call_site nameless_writer;
 static _Atomic(struct call_site *) writers = &nameless_writer;
 _Atomic uint32_t team_most_kept;
+_Atomic unsigned team_in_flight;
 /* The smallest team that the page decided; for VSCAF_MALLEABLE=shrink. */
 static _Atomic uint32_t least_decided = UINT32_MAX;
 
@@ -340,7 +342,7 @@ unsigned team_nested(const struct runtime *runtime, const struct vscaf_page *pag
 int team_tell(const struct runtime *runtime, int real)
 {
     /* Acquire: pairs with the release of a join, which comes after the page is mapped. */
-    const struct attachment *current = atomic_load_explicit(&join_current, memory_order_acquire);
+    const struct attachment *current = atomic_load_explicit(&attachment_current, memory_order_acquire);
     uint32_t limit = atomic_load_explicit(&current->page->team_limit, memory_order_relaxed);
     uint32_t before = atomic_load_explicit(&program_limit, memory_order_relaxed);
     int told = real;

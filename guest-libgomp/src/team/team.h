@@ -4,7 +4,8 @@
 
 #include <stdbool.h>
 
-#include "join/join.h"
+#include <vscaf/page.h>
+
 #include "runtime/call_site.h"
 
 /* The size of a team. */
@@ -50,6 +51,19 @@ static inline void team_ran(struct call_site *site, const struct team *team)
                              || (team->ran > 1
                                  && team->ran < atomic_load_explicit(&team_most_kept, memory_order_relaxed)), 0))
         team_note(site, team->ran, !team->decided && !team->bounded);
+}
+
+/* Threads of the top-level team in flight, if the shim chose their number; 0: its number is the program's own. Of
+ * programs with several masters (VSCAF_PROGRAM_MASTERS) it says nothing. */
+extern _Atomic unsigned team_in_flight;
+
+/* To be called before the runtime is, for every top-level section. */
+static inline void team_starts(unsigned team)
+{
+    /* Relaxed: the threads of the team read it, and the runtime starts them after this. Stored only when it changes,
+     * so that the line stays in every CPU's cache. */
+    if (atomic_load_explicit(&team_in_flight, memory_order_relaxed) != team)
+        atomic_store_explicit(&team_in_flight, team, memory_order_relaxed);
 }
 
 /* What a program that asks for a number of threads is told, where the runtime would say `real`: the upper bound that

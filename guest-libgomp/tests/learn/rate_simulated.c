@@ -7,10 +7,10 @@
 #include <string.h>
 
 #include "../support/check.h"
-#include "join/join.h"
+#include "join/attachment.h"
 #include "learn/rate.h"
 #include "measure/clock.h"
-#include "section/section.h"
+#include "team/section_data.h"
 
 #define SITES 40
 #define TICK_NS 0.5
@@ -18,7 +18,7 @@
 
 static struct vscaf_page page;
 static struct attachment attachment = {.page = &page};
-_Atomic(struct attachment *) join_current = &attachment;
+_Atomic(struct attachment *) attachment_current = &attachment;
 
 static struct call_site sites[SITES];
 static struct object object;
@@ -80,10 +80,10 @@ static void section(int number, double two, double s)
     instance.start = (uint64_t)(now_s * 1e9 / TICK_NS);
     one_total += two * s;
     two_total += two;
-    rate_begin(&instance, 0);
+    CHECK(rate_meter.begin(&instance, 0));
     double took = run_for(instance.team.ran == 1 ? two * s : two);
-    if (instance.context)
-        rate_end(&instance, (uint64_t)(took * 1e9 / TICK_NS), 1);
+    if (instance.meter)
+        instance.meter->end(&instance, (uint64_t)(took * 1e9 / TICK_NS), 1);
 }
 
 static void serial(double seconds)
@@ -206,7 +206,7 @@ int main(int argc, char **argv)
         for (int seed = 0; seed < seeds; seed++) {
             random_state = (uint64_t)seed * 977 + p + 1;
             memset(&page, 0, sizeof page);
-            rate_after_fork();
+            rate_meter.after_fork();
             now_s = 1.0;
             one_total = two_total = 0.0;
             began_s = now_s;

@@ -5,7 +5,7 @@
 
 #include "../support/check.h"
 #include "measure/clock.h"
-#include "section/section.h"
+#include "team/section_data.h"
 #include "team/masters.h"
 
 #define SPAN (UINT64_C(1) << 28)

@@ -10,14 +10,17 @@
 #include <sys/resource.h>
 #include <time.h>
 
-#include "entry/loop_shrink.h"
+#include "join/join.h"
 #include "join/program.h"
 #include "learn/budget.h"
 #include "learn/counters/counters.h"
+#include "learn/counters/ipc_model.h"
 #include "learn/counters/safety.h"
 #include "learn/counters/seal.h"
 #include "learn/publish.h"
+#include "learn/rate.h"
 #include "measure/clock.h"
+#include "team/section_data.h"
 
 #define MILLISECOND 1000000u
 #define SECOND 1000000000ull
@@ -49,8 +52,6 @@
 
 #define BUCKETS 128u
 
-_Atomic bool experiment_metric;
-
 /* What the runtime runs in each thread in place of the program's function. */
 struct counted {
     outlined_function *fn;
@@ -67,7 +68,7 @@ struct record {
     double ns; /* of an instance, smoothed */
     uint64_t count_due_ns, experiment_due_ns;
     uint32_t experiments, abandoned;
-    bool watchable; /* the runtime has run the function that was put in its place */
+    bool countable; /* the runtime has run the function that was put in its place */
 };
 
 /* All below belongs to the first thread that starts sections. Where a second one appears, ipc is given up: whose cycles
@@ -75,6 +76,7 @@ struct record {
 static _Atomic(const char *) owner;
 static _Thread_local char self __attribute__((tls_model("initial-exec")));
 static bool ready;
+static bool asked_for_counters; /* from then on, PAPI may have state of its own */
 static bool forked; /* a child of the program's: PAPI's state is its parent's */
 
 static struct ipc_program program;
@@ -96,16 +98,20 @@ __attribute__((constructor)) static void read_metric(void)
 {
     const char *name = secure_getenv("VSCAF_METRIC");
     /* Relaxed: no other thread runs yet. */
-    atomic_store_explicit(&experiment_metric, name && !strcmp(name, "ipc"), memory_order_relaxed);
+    if (name && !strcmp(name, "ipc"))
+        atomic_store_explicit(&meter_current, &counters_meter, memory_order_relaxed);
 }
 
 static void give_up(void)
 {
-    atomic_store_explicit(&experiment_metric, false, memory_order_relaxed);
+    atomic_store_explicit(&meter_current, &rate_meter, memory_order_relaxed);
 }
 
-static void after_fork(void)
+static void experiment_after_fork(void)
 {
+    if (!asked_for_counters)
+        return;
+    seal_after_fork();
     forked = true;
     counting = experimenting = false;
     child_set = COUNTERS_NONE;
@@ -117,7 +123,7 @@ static void add(_Atomic uint64_t *sum, uint64_t value)
     atomic_fetch_add_explicit(sum, value, memory_order_relaxed);
 }
 
-static void watched(void *argument)
+static void run_counted(void *argument)
 {
     struct counted *here = argument;
     uint64_t start_ns = monotonic_ns();
@@ -173,7 +179,8 @@ static __attribute__((noinline)) bool get_ready(void)
     int saved_errno = errno;
     int cancel_state;
     pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state);
-    ready = seal_supported() && !sanitized_program() && pthread_atfork(NULL, NULL, after_fork) == 0 && counters_found();
+    asked_for_counters = true;
+    ready = seal_supported() && !sanitized_program() && join_fork_is_handled() && counters_found();
     if (!ready) {
         dlerror();
         give_up();
@@ -217,10 +224,10 @@ static void refuse(struct vscaf_page *page, uint64_t now_ns)
         refused_pause_ns *= 2;
 }
 
-static void put_watch(struct section *section)
+static void put_counters(struct section *section)
 {
     counted = (struct counted){.fn = section->fn, .data = section->data};
-    section->fn = watched;
+    section->fn = run_counted;
     section->data = &counted;
     counting = true;
 }
@@ -236,7 +243,7 @@ static bool experiment_due(const struct section *section, const struct record *r
 {
     struct vscaf_page *page = section->attachment->page;
     unsigned p = section->team.ran;
-    if (!record->watchable || p < 2 || record->ns < SECTION_LEAST_NS || now_ns < record->experiment_due_ns
+    if (!record->countable || p < 2 || record->ns < SECTION_LEAST_NS || now_ns < record->experiment_due_ns
         || now_ns < refused_due_ns || record->abandoned >= ABANDONED_MOST || seal_remains())
         return false;
     /* It takes a thread from the team: not where the program has a say in that. */
@@ -289,6 +296,8 @@ static bool begin_experiment(struct section *section, const struct record *recor
     if (child == 0) {
         section->team.argument = section->team.ran = 1;
         section->decompose_due = false;
+        /* Another thread may just have given it up. */
+        atomic_store_explicit(&meter_current, &counters_meter, memory_order_relaxed);
         counting = false;
         experimenting = false;
         /* Whatever looks after the join would be a call that ends the child. */
@@ -304,9 +313,6 @@ static bool begin_experiment(struct section *section, const struct record *recor
     seal_go();
     experimenting = section->disturbed = true;
     section->team.argument = section->team.ran = p - 1;
-    atomic_store_explicit(&page->team_last, p - 1, memory_order_relaxed);
-    team_ran(section->site, &section->team);
-    loops_section_starts(p - 1);
     return true;
 }
 
@@ -324,7 +330,7 @@ static __attribute__((noinline)) void look_closer(struct section *section, unsig
         if (begun
             || (now_ns >= current->count_due_ns
                 && budget_allows(section->attachment->page, (double)set_ns * section->team.ran)))
-            put_watch(section);
+            put_counters(section);
         pthread_setcancelstate(cancel_state, NULL);
     }
     errno = saved_errno;
@@ -332,12 +338,13 @@ static __attribute__((noinline)) void look_closer(struct section *section, unsig
     begin_cost_ns = begin_ns - now_ns;
 }
 
-void experiment_begin(struct section *section, unsigned asked)
+/* The copy that it makes returns as well. */
+static bool experiment_begin(struct section *section, unsigned asked)
 {
     if (!mine() || (!ready && !get_ready()))
-        return;
+        return true;
     const struct vscaf_page *page = section->attachment->page;
-    section->watched = true;
+    section->meter = &counters_meter;
     current = record_of(section);
     counting = experimenting = false;
     begin_ns = monotonic_ns();
@@ -351,6 +358,7 @@ void experiment_begin(struct section *section, unsigned asked)
     if (current && section->team.ran && current->ns >= SECTION_LEAST_NS
         && (begin_ns >= current->count_due_ns || begin_ns >= current->experiment_due_ns))
         look_closer(section, asked, begin_ns);
+    return !seal_inside;
 }
 
 /* Whether a child that ended like this has run the section, or enough of it: one that was blocked has not. */
@@ -394,10 +402,10 @@ static void end_counting(const struct section *section, uint64_t now_ns)
     budget_spend(section->attachment->page, (double)cost_ns);
     current->count_due_ns = now_ns + COUNT_PAUSE_NS;
     if (threads != p || atomic_load_explicit(&counted.spoilt, memory_order_relaxed)) {
-        current->watchable = false; /* the old pairs, which run the function themselves; nested teams */
+        current->countable = false; /* the old pairs, which run the function themselves; nested teams */
         return;
     }
-    current->watchable = true;
+    current->countable = true;
     /* One thread beside the experiment is as serial as that, and less alone: it says nothing more. */
     if (!experimenting || p > 1)
         ipc_parallel(numbers_of(current), p,
@@ -408,7 +416,7 @@ static void end_counting(const struct section *section, uint64_t now_ns)
 static void publish(struct vscaf_page *page)
 {
     struct speedup estimates[IPC_SIZES];
-    publish_speedups(page, estimates, experiment_estimates(estimates), VSCAF_METRIC_IPC);
+    publish_speedups(page, estimates, ipc_estimates(&program, estimates), VSCAF_METRIC_IPC);
 }
 
 static __attribute__((noinline)) void book_and_publish(const struct section *section, uint64_t now_ns)
@@ -437,8 +445,9 @@ static __attribute__((noinline)) void book_and_publish(const struct section *sec
     errno = saved_errno;
 }
 
-void experiment_end(struct section *section)
+static void experiment_end(struct section *section, uint64_t ticks, uint64_t stands_for)
 {
+    (void)ticks, (void)stands_for; /* it times all that it sees, by a clock that its experiments share */
     if (seal_inside)
         seal_leave();
     if (forked || !mine())
@@ -456,17 +465,19 @@ void experiment_end(struct section *section)
     counting = experimenting = false;
 }
 
-void experiment_nested(struct section *section)
+static void experiment_nested(struct section *section)
 {
     if (seal_inside)
         section->team.argument = 1;
-    else if (__builtin_expect(atomic_load_explicit(&experiment_metric, memory_order_relaxed), 0)
-             && section->team.argument != 1)
+    else if (section->team.argument != 1)
         /* Threads of inner teams are not counted. Relaxed: read after the outer section's end. */
         atomic_store_explicit(&counted.spoilt, true, memory_order_relaxed);
 }
 
-unsigned experiment_estimates(struct speedup out[IPC_SIZES])
-{
-    return ipc_estimates(&program, out);
-}
+const struct meter counters_meter = {
+    .begin = experiment_begin,
+    .end = experiment_end,
+    .nested = experiment_nested,
+    .after_fork = experiment_after_fork,
+    .every_thread = true,
+};

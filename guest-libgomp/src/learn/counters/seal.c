@@ -53,7 +53,6 @@ struct result {
 
 static struct result *result;
 static pid_t child; /* 0: none */
-static bool handler_set;
 static struct sock_filter filter[SEAL_FILTER_MOST];
 static unsigned short filter_used;
 
@@ -211,8 +210,8 @@ static void become_sealed(const struct seal_limits *limits, pid_t parent)
     atomic_store_explicit(&result->state, SEAL_RUNS, memory_order_relaxed);
 }
 
-/* A child of the program's has a result page in common with it, and no sealed child. */
-static void after_fork(void)
+/* A child of the program's has a result page in common with it. */
+void seal_after_fork(void)
 {
     if (result)
         munmap(result, RESULT_BYTES);
@@ -222,9 +221,6 @@ static void after_fork(void)
 
 static bool prepare(void)
 {
-    if (!handler_set && pthread_atfork(NULL, NULL, after_fork) != 0)
-        return false;
-    handler_set = true;
     if (!result) {
         /* A page on either side that nobody can use, so that the kernel merges it with no other mapping. */
         unsigned char *room =
@@ -372,6 +368,10 @@ uint64_t seal_cpu_ns(void)
 enum seal_state seal_end(uint32_t *detail)
 {
     return seal_look(detail);
+}
+
+void seal_after_fork(void)
+{
 }
 
 bool seal_remains(void)

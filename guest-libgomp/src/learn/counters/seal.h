@@ -54,6 +54,9 @@ uint64_t seal_cpu_ns(void);
  * millisecond, but where no CPU is free for the child to die on: after 0.1 s it is left to the next call. */
 enum seal_state seal_end(uint32_t *detail);
 
+/* In a child of the program's, made by fork: it has no sealed child. */
+void seal_after_fork(void);
+
 /* True: a child that was ended has not gone yet. */
 bool seal_remains(void);
 
