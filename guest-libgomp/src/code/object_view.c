@@ -3,8 +3,6 @@
 #include <link.h>
 #include <string.h>
 
-#include "code/x86/decode.h"
-
 static bool within(const struct code_range *ranges, size_t count, uintptr_t address, size_t bytes)
 {
     for (size_t i = 0; i < count; i++)
@@ -79,23 +77,6 @@ bool object_has_relocation(const struct code_view *view, unsigned type)
                 return true;
     }
     return false;
-}
-
-uintptr_t object_stub_slot(const struct code_view *view, uintptr_t address)
-{
-    static const uint8_t branch_mark[] = {0xf3, 0x0f, 0x1e, 0xfa};
-    uint8_t code[12];
-    size_t at = 0;
-    if (!object_code_left(view, address) || !object_read(view, address, code, sizeof code))
-        return 0;
-    if (!memcmp(code, branch_mark, sizeof branch_mark))
-        at = sizeof branch_mark;
-    at += code[at] == 0xf2; /* bnd */
-    if (code[at] != 0xff || code[at + 1] != 0x25)
-        return 0;
-    int32_t distance;
-    memcpy(&distance, code + at + 2, sizeof distance);
-    return address + at + 6 + (uintptr_t)(intptr_t)distance;
 }
 
 struct search {

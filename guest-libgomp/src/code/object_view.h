@@ -26,7 +26,4 @@ struct object_reference object_reference_at(const struct code_view *view, uintpt
 /* Whether the object has any relocation of that type. */
 bool object_has_relocation(const struct code_view *view, unsigned type);
 
-/* The slot through which the stub at `address` (of any kind of PLT) jumps; 0: it is no such stub. */
-uintptr_t object_stub_slot(const struct code_view *view, uintptr_t address);
-
 #endif

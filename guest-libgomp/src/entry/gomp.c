@@ -38,7 +38,8 @@ __attribute__((constructor)) static void join_at_start(void)
     if (!linked)
         return;
     join_look_after_if_due(now);
-    if (!atomic_load_explicit(&atomic_load_explicit(&attachment_current, memory_order_relaxed)->joined, memory_order_relaxed))
+    const struct attachment *current = atomic_load_explicit(&attachment_current, memory_order_relaxed);
+    if (!atomic_load_explicit(&current->joined, memory_order_relaxed))
         atomic_store_explicit(&join_due, 0, memory_order_relaxed); /* relaxed: no other thread runs yet */
 }
 

@@ -53,12 +53,17 @@ static void drop_socket(void)
     answer_outstanding = false;
 }
 
+static void map_nothing(struct attachment *attachment)
+{
+    mmap(attachment->page, VSCAF_PAGE_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+}
+
 void join_after_fork(void)
 {
     drop_socket();
     for (unsigned i = 0; i < ATTACHMENTS; i++) {
         if (atomic_load_explicit(&attachments[i].joined, memory_order_relaxed))
-            mmap(attachments[i].page, VSCAF_PAGE_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+            map_nothing(&attachments[i]);
         /* Relaxed, all of them: the child has one thread. */
         atomic_store_explicit(&attachments[i].joined, false, memory_order_relaxed);
         atomic_store_explicit(&attachments[i].sections_used, 0, memory_order_relaxed);
@@ -85,13 +90,14 @@ static bool page_is_sound(int memfd)
 
 static bool attach(int memfd)
 {
-    struct attachment *next = &attachments[atomic_load_explicit(&attachment_current, memory_order_relaxed) == attachments];
+    const struct attachment *current = atomic_load_explicit(&attachment_current, memory_order_relaxed);
+    struct attachment *next = &attachments[current == attachments];
     if (!page_is_sound(memfd))
         return false;
     atomic_store_explicit(&next->joined, false, memory_order_relaxed);
     if (mmap(next->page, VSCAF_PAGE_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, memfd, 0) == MAP_FAILED) {
         /* The kernel may have unmapped what was there before it failed. */
-        mmap(next->page, VSCAF_PAGE_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+        map_nothing(next);
         return false;
     }
     atomic_store_explicit(&next->sections_used, 0, memory_order_relaxed);

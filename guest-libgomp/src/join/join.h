@@ -15,8 +15,9 @@ extern _Atomic uint64_t join_due;
  * first time and without waiting later. Leaves errno alone. */
 void join_look_after(uint64_t now);
 
-/* Has every part know when the process is a child made by fork, from its first call on. False: it cannot, and then nothing
- * is joined, because a child would write to its parent's page. Not defined here: section/fork.c knows all parts. */
+/* Has every part know when the process is a child made by fork, from its first call on. False: it cannot, and then
+ * nothing is joined, because a child would write to its parent's page. Defined in section/fork.c, which knows all
+ * parts. */
 bool join_fork_is_handled(void);
 
 /* In a child made by fork: leaves the parent's page and connection. */

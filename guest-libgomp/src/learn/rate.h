@@ -1,5 +1,5 @@
-/* Learning the program's speedup by `rate`: short blocks at one thread, compared with what the same sections take at the
- * team's size just before and just after.
+/* Learning the program's speedup by `rate`: short blocks at one thread, compared with what the same sections take at
+ * the team's size just before and just after.
  *
  * Only while the agent allows it (VSCAF_CONTROL_LEARN), only by the thread that owns the hot path, only of sections
  * whose size the page decides, and within a budget.

@@ -1,5 +1,5 @@
-/* Which OpenMP runtime a caller belongs to: an address of code leads to its call site, that to its object, the object to
- * the runtime that the dynamic linker bound it to. */
+/* Which OpenMP runtime a caller belongs to: an address of code leads to its call site, that to its object, the object
+ * to the runtime that the dynamic linker bound it to. */
 #ifndef VSCAF_GOMP_CALL_SITE_H
 #define VSCAF_GOMP_CALL_SITE_H
 

@@ -21,8 +21,8 @@ struct object {
  * path loads it without the global offset table. */
 extern _Atomic uint32_t object_unloads __attribute__((visibility("hidden")));
 
-/* The object that holds `address`, as it is at this number of unloadings. `spare` is filled and returned where the table
- * is full. Cold: takes the dynamic linker's lock. Leaves a pending dlerror(). */
+/* The object that holds `address`, as it is at this number of unloadings. `spare` is filled and returned where the
+ * table is full. Cold: takes the dynamic linker's lock. Leaves a pending dlerror(). */
 struct object *object_of(const void *address, uint32_t unloads, struct object *spare);
 
 /* The C library's dlclose, which the shim interposes. */

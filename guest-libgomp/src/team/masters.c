@@ -88,7 +88,8 @@ static uint32_t sharers(uint64_t now, bool owner)
 uint32_t masters_count(void)
 {
     /* Who has been in one section for longer than the spans is not counted, but shares. */
-    uint32_t late = most_of(atomic_load_explicit(&census, memory_order_relaxed)), present = atomic_load_explicit(&flying, memory_order_relaxed);
+    uint32_t late = most_of(atomic_load_explicit(&census, memory_order_relaxed));
+    uint32_t present = atomic_load_explicit(&flying, memory_order_relaxed);
     return late > present ? late : present;
 }
 

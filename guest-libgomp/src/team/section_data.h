@@ -13,7 +13,7 @@ struct section {
     struct call_site *site;
     struct attachment *attachment; /* NULL: nested, or a runtime that cannot be managed; not counted */
     struct team team;
-    outlined_function *fn; /* what the runtime is to run in each thread, on `data`: the program's, or what measures it */
+    outlined_function *fn; /* what the runtime is to run in each thread, on `data`: the program's, or what measures */
     void *data;
     uint32_t epoch;
     uint32_t width;     /* of the thread's enclosing sections, put back at the end */

@@ -3,7 +3,8 @@
 #include <stdint.h>
 
 #include "../support/check.h"
-#include "code/x86/code.h"
+#include "code/x86/changes.h"
+#include "code/x86/functions.h"
 
 #define FUNCTION(name, body)                                                                                           \
     extern const char name[];                                                                                          \

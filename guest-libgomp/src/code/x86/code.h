@@ -1,9 +1,9 @@
-/* The functions of a section: decoded, and cut into blocks. */
+/* A section's functions, decoded and cut into blocks. */
 #ifndef VSCAF_GOMP_CODE_H
 #define VSCAF_GOMP_CODE_H
 
 #include "code/object_view.h"
-#include "code/x86/decode.h"
+#include "code/x86/instruction.h"
 
 #define CODE_INSTRUCTIONS 16384u /* decoded of one section; beyond, the answer is "unsure" */
 #define CODE_BLOCKS 4096u
@@ -76,23 +76,5 @@ struct code {
     bool incomplete; /* something could not be decoded, or there was too much */
     bool exhausted;  /* there was too much: nothing more is read */
 };
-
-/* Starts over for another section. */
-void code_start(struct code *code, const struct code_view *view);
-
-/* The function that starts at `entry`, decoded if it was not yet; NULL: no room, or nothing there to decode. */
-struct code_function *code_function_at(struct code *code, uintptr_t entry);
-
-/* Which general registers may have changed when the function at `entry`, `depth` calls inside the section, has
- * returned, one bit each: those that it and what it calls write, where all of that is known, else all that a called
- * function is free to change. Compilers keep values in the others over a call of a function that they know. */
-uint16_t code_changes(struct code *code, uintptr_t entry, unsigned depth);
-
-/* The same of what instruction `at` calls, of a function that is `depth` calls inside the section; 0: it calls
- * nothing. */
-uint16_t code_call_changes(struct code *code, uint32_t at, unsigned depth);
-
-/* What a slot of the object's table leads to, as a callee; NULL: not known. */
-const struct callee *code_callee_of_slot(struct code *code, uintptr_t slot);
 
 #endif

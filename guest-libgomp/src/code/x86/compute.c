@@ -198,7 +198,8 @@ bool compute_stack(struct inspection *in, const struct instruction *i, struct st
         if (i->opcode == 0xff && i->memory)
             value = value_load(in, value_of_address(in->view, state, i, in->at + i->length), i);
         sp->offset -= 8;
-        slot_store(in, sp->offset, 8, value);
+        if (!slot_store(in, sp->offset, 8, value))
+            data_lost(in);
         return true;
     }
     if (i->opcode >= 0x58 && i->opcode <= 0x5f) {

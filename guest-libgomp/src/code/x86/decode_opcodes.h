@@ -2,7 +2,7 @@
 #ifndef VSCAF_GOMP_DECODE_OPCODES_H
 #define VSCAF_GOMP_DECODE_OPCODES_H
 
-#include "code/x86/decode.h"
+#include "code/x86/instruction.h"
 
 /* An opcode's operands, one bit each. */
 #define M 0x01u    /* ModRM follows */

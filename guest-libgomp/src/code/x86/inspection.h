@@ -45,8 +45,4 @@ struct inspection {
     uintptr_t at; /* of the instruction */
 };
 
-/* Follows a function from its start with `state`, which becomes what it leaves; it is `depth` calls inside the
- * section. */
-void follow_function(struct inspection *in, struct code_function *function, struct state *state, unsigned depth);
-
 #endif

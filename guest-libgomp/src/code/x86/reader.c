@@ -3,9 +3,9 @@
 #include <sched.h>
 #include <stdatomic.h>
 
-#include "code/x86/call.h"
-#include "code/x86/follow.h"
+#include "code/x86/functions.h"
 #include "code/x86/thread_data.h"
+#include "code/x86/walk.h"
 
 /* One at a time: it is too large for a program's stack, and needed once in a section's life. */
 static struct inspection the_inspection;

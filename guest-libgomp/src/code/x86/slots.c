@@ -1,7 +1,5 @@
 #include "code/x86/slots.h"
 
-#include "code/x86/thread_data.h"
-
 static struct slot *slot_at(struct inspection *in, int32_t offset)
 {
     for (size_t i = 0; i < in->slot_count; i++)
@@ -20,7 +18,7 @@ void slot_forget(struct inspection *in, int64_t from, int64_t to)
     }
 }
 
-void slot_store(struct inspection *in, int32_t offset, unsigned bytes, struct value value)
+bool slot_store(struct inspection *in, int32_t offset, unsigned bytes, struct value value)
 {
     /* A loop's counter, set to its start: what is known of its steps remains. */
     const struct slot *known = slot_at(in, offset);
@@ -28,11 +26,11 @@ void slot_store(struct inspection *in, int32_t offset, unsigned bytes, struct va
         value = (struct value){.kind = VALUE_NUMBER, .open = true, .step = known->value.step, .offset = value.offset};
     slot_forget(in, offset, (int64_t)offset + bytes);
     if (value.kind == VALUE_UNKNOWN || bytes < 4 || (bytes == 4 && value.kind != VALUE_NUMBER))
-        return;
-    if (in->slot_count < INSPECT_SLOTS)
-        in->slots[in->slot_count++] = (struct slot){offset, value};
-    else if (value_own(in->view, &value))
-        data_lost(in);
+        return true;
+    if (in->slot_count == INSPECT_SLOTS)
+        return !value_own(in->view, &value);
+    in->slots[in->slot_count++] = (struct slot){offset, value};
+    return true;
 }
 
 struct value slot_load(struct inspection *in, int32_t offset)

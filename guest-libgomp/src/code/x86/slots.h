@@ -7,7 +7,8 @@
 /* What lies from `from` to before `to` is no longer known. */
 void slot_forget(struct inspection *in, int64_t from, int64_t to);
 
-void slot_store(struct inspection *in, int32_t offset, unsigned bytes, struct value value);
+/* False: there was no room for a pointer to thread data. */
+bool slot_store(struct inspection *in, int32_t offset, unsigned bytes, struct value value);
 
 struct value slot_load(struct inspection *in, int32_t offset);
 

@@ -1,7 +1,8 @@
-#include "code/x86/code.h"
+#include "code/x86/functions.h"
 
 #include <string.h>
 
+#include "code/x86/decode.h"
 #include "code/x86/known_functions.h"
 #include "code/x86/master.h"
 
@@ -74,12 +75,31 @@ const struct callee *code_callee_of_slot(struct code *code, uintptr_t slot)
     return known == CODE_NONE ? NULL : code->callees + known;
 }
 
+/* The slot through which the stub at `address` (of any kind of PLT) jumps; 0: it is no such stub. */
+uintptr_t object_stub_slot(const struct code_view *view, uintptr_t address);
+static uintptr_t stub_slot(const struct code_view *view, uintptr_t address)
+{
+    static const uint8_t branch_mark[] = {0xf3, 0x0f, 0x1e, 0xfa};
+    uint8_t code[12];
+    size_t at = 0;
+    if (!object_code_left(view, address) || !object_read(view, address, code, sizeof code))
+        return 0;
+    if (!memcmp(code, branch_mark, sizeof branch_mark))
+        at = sizeof branch_mark;
+    at += code[at] == 0xf2; /* bnd */
+    if (code[at] != 0xff || code[at + 1] != 0x25)
+        return 0;
+    int32_t distance;
+    memcpy(&distance, code + at + 2, sizeof distance);
+    return address + at + 6 + (uintptr_t)(intptr_t)distance;
+}
+
 static uint16_t callee_at(struct code *code, uintptr_t target, bool jump)
 {
     uint16_t known = callee_known(code, target);
     if (known != CODE_NONE)
         return known;
-    uintptr_t slot = object_stub_slot(code->view, target);
+    uintptr_t slot = stub_slot(code->view, target);
     if (slot)
         return callee_of_slot(code, slot, target);
     if (jump) /* within the function, or its end is another function: the same to us */
@@ -93,9 +113,7 @@ static uintptr_t target_of(const struct code *code, uint32_t at)
     return code->addresses[at] + i->length + (uintptr_t)(intptr_t)i->immediate;
 }
 
-/* Whether the code goes on behind an instruction. Of an indirect jump with a computed target (a switch) the cases are
- * taken to lie behind it. */
-static bool goes_on(const struct code *code, uint32_t at)
+bool code_goes_on(const struct code *code, uint32_t at)
 {
     const struct instruction *i = code->instructions + at;
     const struct callee *callee = code->callees_of[at] == CODE_NONE ? NULL : code->callees + code->callees_of[at];
@@ -183,7 +201,7 @@ static void decode_run(struct code *code, struct code_function *function, uintpt
             else
                 code->incomplete = true;
         }
-        if (!goes_on(code, at))
+        if (!code_goes_on(code, at))
             return;
         if (i->flow == FLOW_BRANCH || i->flow == FLOW_JUMP_INDIRECT)
             first = true;
@@ -218,7 +236,7 @@ static void cut_blocks(struct code *code, struct code_function *function, uint32
         uint32_t last = block->first + block->count - 1u;
         const struct instruction *i = code->instructions + last;
         size_t used = 0;
-        if (goes_on(code, last))
+        if (code_goes_on(code, last))
             block->next[used++] = block_at(code, code->addresses[last] + i->length);
         if (i->flow == FLOW_BRANCH || (i->flow == FLOW_JUMP && code->callees_of[last] == CODE_NONE))
             block->next[used] = block_at(code, target_of(code, last));
@@ -291,48 +309,4 @@ struct code_function *code_function_at(struct code *code, uintptr_t entry)
     code->incomplete |= incomplete_before;
     code->function_count++;
     return function;
-}
-
-uint16_t code_changes(struct code *code, uintptr_t entry, unsigned depth)
-{
-    struct code_function *function = depth < CODE_DEPTH ? code_function_at(code, entry) : NULL;
-    if (!function || function->incomplete || !function->block_count)
-        return CALL_CHANGES;
-    if (function->changes_known)
-        return function->changes;
-    /* All, for those that it calls and that call it. */
-    function->changes = CALL_CHANGES;
-    function->changes_known = true;
-    uint16_t changes = 0;
-    const struct block *blocks = code->blocks + function->first_block;
-    uint32_t end = blocks[function->block_count - 1].first + blocks[function->block_count - 1].count;
-    for (uint32_t at = blocks[0].first; at < end && (changes & CALL_CHANGES) != CALL_CHANGES; at++)
-        changes |= code->instructions[at].changed | code_call_changes(code, at, depth);
-    function->changes = changes & CALL_CHANGES;
-    return function->changes;
-}
-
-/* What is changed by what an instruction of a function calls, which is `depth` calls inside the section. */
-uint16_t code_call_changes(struct code *code, uint32_t at, unsigned depth)
-{
-    const struct instruction *i = code->instructions + at;
-    uint16_t number = code->callees_of[at];
-    switch (i->flow) {
-    case FLOW_JUMP:
-        if (number == CODE_NONE)
-            return 0;
-        break;
-    case FLOW_JUMP_INDIRECT:
-        if (number == CODE_NONE && goes_on(code, at))
-            return 0;
-        break;
-    case FLOW_CALL:
-    case FLOW_CALL_INDIRECT:
-        break;
-    default:
-        return 0;
-    }
-    if (number == CODE_NONE || code->callees[number].name)
-        return CALL_CHANGES;
-    return code_changes(code, code->callees[number].inside, depth + 1);
 }
