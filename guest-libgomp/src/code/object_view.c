@@ -3,6 +3,8 @@
 #include <link.h>
 #include <string.h>
 
+#include "elf/loaded.h"
+
 static bool within(const struct code_range *ranges, size_t count, uintptr_t address, size_t bytes)
 {
     for (size_t i = 0; i < count; i++)
@@ -84,48 +86,18 @@ struct search {
     struct code_view *view;
 };
 
-/* The dynamic section has addresses in the file under some C libraries, addresses in memory under others. */
-static uintptr_t moved(const struct code_view *view, uint64_t address)
+static void read_dynamic(struct code_view *view, const Elf64_Dyn *entries, size_t count)
 {
-    return address < view->base ? view->base + address : (uintptr_t)address;
-}
-
-static void read_dynamic(struct code_view *view, const Elf64_Dyn *dynamic, size_t count)
-{
-    for (size_t i = 0; i < count && dynamic[i].d_tag != DT_NULL; i++) {
-        uint64_t value = dynamic[i].d_un.d_val;
-        switch (dynamic[i].d_tag) {
-        case DT_RELA:
-            view->relocations[0] = (const void *)moved(view, value);
-            break;
-        case DT_RELASZ:
-            view->relocation_counts[0] = value / sizeof(Elf64_Rela);
-            break;
-        case DT_RELACOUNT:
-            view->relocations_relative = value;
-            break;
-        case DT_JMPREL:
-            view->relocations[1] = (const void *)moved(view, value);
-            break;
-        case DT_PLTRELSZ:
-            view->relocation_counts[1] = value / sizeof(Elf64_Rela);
-            break;
-        case DT_PLTGOT:
-            view->plt_got = moved(view, value);
-            break;
-        case DT_SYMTAB:
-            view->symbols = (const void *)moved(view, value);
-            break;
-        case DT_STRTAB:
-            view->strings = (const char *)moved(view, value);
-            break;
-        case DT_STRSZ:
-            view->strings_bytes = value;
-            break;
-        default:
-            break;
-        }
-    }
+    struct loaded_dynamic dynamic = loaded_dynamic_of(entries, count, view->base);
+    view->relocations[0] = dynamic.data;
+    view->relocation_counts[0] = dynamic.data_bytes / sizeof(Elf64_Rela);
+    view->relocations_relative = dynamic.data_relative;
+    view->relocations[1] = dynamic.calls;
+    view->relocation_counts[1] = dynamic.calls_bytes / sizeof(Elf64_Rela);
+    view->plt_got = dynamic.plt_got;
+    view->symbols = dynamic.symbols;
+    view->strings = dynamic.strings;
+    view->strings_bytes = dynamic.strings_bytes;
     for (int table = 0; table < 2; table++)
         if (!within(view->data, view->data_count, (uintptr_t)view->relocations[table],
                     view->relocation_counts[table] * sizeof(Elf64_Rela))) {
@@ -161,13 +133,7 @@ void object_view(struct code_view *view, uintptr_t base, const void *headers, si
 static int fill_view(struct dl_phdr_info *info, size_t size, void *argument)
 {
     struct search *search = argument;
-    bool found = false;
-    for (size_t i = 0; i < info->dlpi_phnum && !found; i++) {
-        const ElfW(Phdr) *segment = &info->dlpi_phdr[i];
-        found = segment->p_type == PT_LOAD
-                && search->address - info->dlpi_addr - segment->p_vaddr < segment->p_memsz;
-    }
-    if (!found)
+    if (!loaded_segment_at(info, search->address))
         return 0;
     struct code_view *view = search->view;
     object_view(view, info->dlpi_addr, info->dlpi_phdr, info->dlpi_phnum);
@@ -200,19 +166,14 @@ struct search {
 static int fill_view(struct dl_phdr_info *info, size_t size, void *argument)
 {
     struct search *search = argument;
-    bool found = false;
-    size_t tls_bytes = 0;
     (void)size;
-    for (size_t i = 0; i < info->dlpi_phnum; i++) {
-        const ElfW(Phdr) *segment = &info->dlpi_phdr[i];
-        if (segment->p_type == PT_LOAD && search->address - info->dlpi_addr - segment->p_vaddr < segment->p_memsz)
-            found = true;
-        if (segment->p_type == PT_TLS)
-            tls_bytes = segment->p_memsz;
-    }
-    if (found)
-        *search->view = (struct code_view){.base = info->dlpi_addr, .tls_bytes = tls_bytes};
-    return found;
+    if (!loaded_segment_at(info, search->address))
+        return 0;
+    *search->view = (struct code_view){.base = info->dlpi_addr};
+    for (size_t i = 0; i < info->dlpi_phnum; i++)
+        if (info->dlpi_phdr[i].p_type == PT_TLS)
+            search->view->tls_bytes = info->dlpi_phdr[i].p_memsz;
+    return 1;
 }
 
 bool code_view_of(const void *address, struct code_view *view)

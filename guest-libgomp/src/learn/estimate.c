@@ -2,14 +2,7 @@
 
 #include <math.h>
 
-/* 97.5% quantile of Student's distribution, over that of the normal one, by degrees of freedom from 3. */
-static double widening(unsigned freedom)
-{
-    static const double quantiles[] = {3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262};
-    if (freedom < 3)
-        freedom = 3;
-    return (freedom - 3 < sizeof quantiles / sizeof quantiles[0] ? quantiles[freedom - 3] : 2.2) / 1.96;
-}
+#include "learn/student.h"
 
 struct whole {
     double speedup;
@@ -62,7 +55,7 @@ bool estimate_speedup(const struct estimate_section *sections, unsigned count, d
     }
     for (unsigned i = 0; i < n; i++)
         squares += (left_out[i] - mean) * (left_out[i] - mean);
-    double sampling = sqrt(squares * (used - 1) / used) * widening(used - 1);
+    double sampling = sqrt(squares * (used - 1) / used) * student_widening(used - 1);
     /* A ratio somewhere between 1 and p: a uniform distribution's deviation, for the part of the time not covered. */
     double uncovered = (1.0 - whole.covered) * (p - 1) / sqrt(12.0);
     double floor = ESTIMATE_FLOOR * whole.speedup;

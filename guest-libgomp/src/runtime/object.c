@@ -6,6 +6,7 @@
 #include <stddef.h>
 #include <string.h>
 
+#include "elf/loaded.h"
 #include "join/program.h"
 #include "runtime/references.h"
 #include "runtime/stand_ins.h"
@@ -126,25 +127,15 @@ static uint64_t note_build_id(const struct dl_phdr_info *info, const ElfW(Phdr) 
     return 0;
 }
 
-static bool holds(const struct dl_phdr_info *info, uintptr_t address)
-{
-    for (size_t i = 0; i < info->dlpi_phnum; i++) {
-        const ElfW(Phdr) *segment = &info->dlpi_phdr[i];
-        if (segment->p_type == PT_LOAD && address - info->dlpi_addr - segment->p_vaddr < segment->p_memsz)
-            return true;
-    }
-    return false;
-}
-
 static int survey_object(struct dl_phdr_info *info, size_t size, void *argument)
 {
     struct survey *survey = argument;
     (void)size;
     survey->unloads = info->dlpi_subs;
     bool from_start = survey->seen++ < atomic_load_explicit(&objects_at_start, memory_order_relaxed);
-    if (survey->global && holds(info, survey->global) && (from_start || !survey->caller_found))
+    if (survey->global && loaded_segment_at(info, survey->global) && (from_start || !survey->caller_found))
         survey->global_found_first = true;
-    if (!survey->caller_found && holds(info, survey->caller)) {
+    if (!survey->caller_found && loaded_segment_at(info, survey->caller)) {
         survey->caller_found = true;
         survey->caller_base = info->dlpi_addr;
         survey->caller_is_program = !info->dlpi_name || !info->dlpi_name[0];
@@ -252,16 +243,12 @@ static int search_code(struct dl_phdr_info *info, size_t size, void *argument)
 {
     struct code_search *search = argument;
     (void)size;
-    for (size_t i = 0; i < info->dlpi_phnum; i++) {
-        const ElfW(Phdr) *segment = &info->dlpi_phdr[i];
-        uintptr_t begin = info->dlpi_addr + segment->p_vaddr;
-        if (segment->p_type == PT_LOAD && search->address - begin < segment->p_memsz) {
-            search->code = begin;
-            search->code_bytes = segment->p_memsz;
-            return 1;
-        }
-    }
-    return 0;
+    const ElfW(Phdr) *segment = loaded_segment_at(info, search->address);
+    if (!segment)
+        return 0;
+    search->code = info->dlpi_addr + segment->p_vaddr;
+    search->code_bytes = segment->p_memsz;
+    return 1;
 }
 
 static void fill_runtime(struct runtime *runtime, const struct providers *providers)

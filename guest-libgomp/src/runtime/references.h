@@ -7,11 +7,11 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-struct dynamic;
+struct loaded_dynamic;
 
 struct reference {
     const char *name;
-    const struct dynamic *object;
+    const struct loaded_dynamic *object;
     size_t symbol;
 };
 

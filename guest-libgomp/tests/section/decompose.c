@@ -17,9 +17,9 @@
 
 #define US UINT64_C(1000)
 #define SECOND UINT64_C(1000000000)
-#define BETWEEN (20000 * US) /* more than the least time from one watched section to the next */
-#define SECTIONS_MOST 20000  /* run for those that are to be watched: one of 17 is, on average */
-#define WATCHED 50
+#define BETWEEN (20000 * US) /* more than the least time from one sampled section to the next */
+#define SECTIONS_MOST 20000  /* run for those that are to be sampled: one of 17 is, on average */
+#define SAMPLED 50
 
 static struct agent agent;
 
@@ -29,7 +29,7 @@ static _Atomic unsigned step;
 static _Atomic(_Atomic unsigned *) readings;
 static _Atomic unsigned readings_at_first;
 static unsigned readings_expected;
-static _Atomic bool watched; /* it read the clock before it came: this section is watched */
+static _Atomic bool sampled; /* it read the clock before it came: this section is sampled */
 
 static _Thread_local _Atomic unsigned own_readings;
 
@@ -53,21 +53,21 @@ static void arrive(void)
     }
     readings = &own_readings;
     readings_at_first = *readings;
-    watched = readings_at_first != readings_expected;
+    sampled = readings_at_first != readings_expected;
     step = 1;
 }
 
-/* The last of a section: what is read now is the end of a watched one. */
+/* The last of a section: what is read now is the end of a sampled one. */
 static void leave(void)
 {
     if (omp_get_thread_num() == 1)
-        readings_expected = *readings + watched;
+        readings_expected = *readings + sampled;
 }
 
 /* By the first thread: until the second has read the clock so often since it came. */
 static void wait_for_readings(unsigned count)
 {
-    while (watched && *readings - readings_at_first < count)
+    while (sampled && *readings - readings_at_first < count)
         sched_yield();
 }
 
@@ -184,7 +184,7 @@ static void pin(void)
     CHECK(sched_setaffinity(0, sizeof one, &one) == 0);
 }
 
-/* Runs one section. True: it was watched, and took so much. */
+/* Runs one section. True: it was sampled, and took so much. */
 static bool run(void section(void), struct vscaf_decomposition *took)
 {
     const struct vscaf_decomposition *parts = &agent.pages[0]->decomposition;
@@ -208,7 +208,7 @@ static void expect(void section(void), const struct vscaf_decomposition *expecte
 {
     unsigned seen = 0;
     struct vscaf_decomposition took;
-    for (int i = 0; i < SECTIONS_MOST && seen < WATCHED; i++) {
+    for (int i = 0; i < SECTIONS_MOST && seen < SAMPLED; i++) {
         if (!run(section, &took))
             continue;
         seen++;
@@ -221,7 +221,7 @@ static void expect(void section(void), const struct vscaf_decomposition *expecte
         SAME(steal);
         SAME(inflation);
     }
-    CHECK(seen == WATCHED, "%u watched", seen);
+    CHECK(seen == SAMPLED, "%u sampled", seen);
 }
 
 /* A thread that somebody has cancelled goes on to its own next cancellation point: there is none in these sections. */
@@ -234,7 +234,7 @@ static void *cancelled(void *unused)
     unsigned seen = 0;
     for (int i = 0; i < SECTIONS_MOST && seen < 8; i++)
         seen += run(useful, &took);
-    CHECK(seen == 8, "%u watched", seen);
+    CHECK(seen == 8, "%u sampled", seen);
     through = true;
     pthread_testcancel();
     return unused;
@@ -249,29 +249,29 @@ static void expect_stolen(void)
     struct vscaf_decomposition took, next;
     pin();
     run(stolen, &took); /* the first: how long such a section is, is known from then on */
-    bool was_watched = run(stolen, &took);
+    bool was_sampled = run(stolen, &took);
     uint64_t last[2] = {waited_at_last[0], waited_at_last[1]}, first[2], before[2];
     memcpy(before, last, sizeof before);
     for (int i = 0; i < SECTIONS_MOST && (seen < 8 || booked_ns < 1000000); i++) {
-        was_watched = run(stolen, &took);
+        was_sampled = run(stolen, &took);
         memcpy(first, waited_at_first, sizeof first);
         memcpy(last, waited_at_last, sizeof last);
-        if (was_watched) {
+        if (was_sampled) {
             uint64_t least = last[0] - first[0] + last[1] - first[1];
-            bool next_watched = run(stolen, &next);
+            bool next_sampled = run(stolen, &next);
             uint64_t most = waited_at_first[0] - before[0] + waited_at_first[1] - before[1];
             CHECK(took.steal + 2 >= least && took.steal <= most + 2, "%lu ns are stolen of %lu to %lu", took.steal, least,
                   most);
             CHECK(took.total == 200 * SECOND && took.useful + took.steal == took.total, "%lu", took.useful);
-            CHECK(!next_watched || next.total == 200 * SECOND);
+            CHECK(!next_sampled || next.total == 200 * SECOND);
             booked_ns += took.steal;
             seen++;
             memcpy(last, waited_at_last, sizeof last);
         }
         memcpy(before, last, sizeof before);
     }
-    fprintf(stderr, "%u watched, %lu ns stolen\n", seen, booked_ns);
-    CHECK(seen >= 8 && booked_ns >= 1000000, "%u watched, %lu ns", seen, booked_ns);
+    fprintf(stderr, "%u sampled, %lu ns stolen\n", seen, booked_ns);
+    CHECK(seen >= 8 && booked_ns >= 1000000, "%u sampled, %lu ns", seen, booked_ns);
 }
 
 int main(int argc, char **argv)

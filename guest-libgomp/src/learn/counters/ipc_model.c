@@ -3,6 +3,8 @@
 #include <math.h>
 #include <stddef.h>
 
+#include "learn/student.h"
+
 #define COVERED_LEAST 0.5  /* of the time in sections must have been measured */
 #define EFFICIENCY_MOST 2. /* as SCAF clamps it */
 #define IPC_MOST 64.       /* no processor retires more instructions a cycle */
@@ -12,20 +14,9 @@
 #define PRIOR_DEVIATION 0.10
 #define PRIOR_FREEDOM 2.
 
-/* The 97.5% quantiles of Student's t, by degrees of freedom. */
-static const double student[] = {12.71, 12.71, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228};
-#define NORMAL 1.96
-
 static double square(double x)
 {
     return x * x;
-}
-
-static double widening(double freedom)
-{
-    size_t last = sizeof student / sizeof student[0] - 1;
-    double t = freedom < (double)last ? student[(size_t)freedom] : NORMAL + 2.7 / freedom;
-    return t / NORMAL;
 }
 
 static void add(struct ipc_mean *mean, double value)
@@ -50,7 +41,7 @@ static double relative_error(const struct ipc_mean *mean)
     double seen = sqrt(fmax(mean->squares / mean->weight, 0.)) / mean->mean;
     double freedom = PRIOR_FREEDOM + (count > 1. ? count - 1. : 0.);
     double variance = (PRIOR_FREEDOM * square(PRIOR_DEVIATION) + count * square(seen)) / freedom;
-    return sqrt(fmax(variance, 0.) / (count < 0.1 ? 0.1 : count)) * widening(freedom);
+    return sqrt(fmax(variance, 0.) / (count < 0.1 ? 0.1 : count)) * student_widening(freedom);
 }
 
 static bool plausible(double instructions, double cycles)
