@@ -13,7 +13,7 @@
 #include "log.h"
 #include "status.h"
 #include "vscaf/page.h"
-#include "vscaf/place.h"
+#include "vscaf/socket_path.h"
 #include "wire.h"
 
 #define ANSWER_WAIT_S 5

@@ -13,7 +13,7 @@
 #include <sys/syscall.h>
 #include <sys/un.h>
 #include <unistd.h>
-#include <vscaf/place.h>
+#include <vscaf/socket_path.h>
 
 #include "join/program.h"
 #include "measure/clock.h"
@@ -177,7 +177,7 @@ static bool peer_is_trusted(void)
            && (peer.uid == 0 || peer.uid == geteuid());
 }
 
-/* At the places of vscaf/place.h. */
+/* At one of the paths of vscaf/socket_path.h. */
 static bool connect_somewhere(void)
 {
     char own[VSCAF_PLACE_MOST];

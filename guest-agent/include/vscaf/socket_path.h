@@ -6,8 +6,8 @@
  *      is not set, or else /tmp/vscaf-UID/agent.sock.
  *
  * Whoever connects to the third looks who is behind it (SO_PEERCRED): it must be the user or root. */
-#ifndef VSCAF_PLACE_H
-#define VSCAF_PLACE_H
+#ifndef VSCAF_SHARED_SOCKET_PATH_H
+#define VSCAF_SHARED_SOCKET_PATH_H
 
 #include <stdbool.h>
 #include <stdio.h>
