@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include "../support/check.h"
-#include "code/x86/decode.h"
+#include "code/x86/decode/decode.h"
 
 #define R ACCESS_READ
 #define W ACCESS_WRITE

@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #include "../support/check.h"
-#include "code/x86/decode.h"
+#include "code/x86/decode/decode.h"
 
 #define RANDOM_BYTES (UINT32_C(1) << 23)
 #define SHOWN_MOST 5 /* of each mnemonic and kind */

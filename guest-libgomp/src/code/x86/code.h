@@ -3,7 +3,7 @@
 #define VSCAF_GOMP_CODE_H
 
 #include "code/object_view.h"
-#include "code/x86/instruction.h"
+#include "code/x86/decode/instruction.h"
 
 #define CODE_INSTRUCTIONS 16384u /* decoded of one section; beyond, the answer is "unsure" */
 #define CODE_BLOCKS 4096u

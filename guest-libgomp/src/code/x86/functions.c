@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-#include "code/x86/decode.h"
+#include "code/x86/decode/decode.h"
 #include "code/x86/known_functions.h"
 #include "code/x86/master.h"
 

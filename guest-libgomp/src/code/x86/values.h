@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "code/object_view.h"
-#include "code/x86/instruction.h"
+#include "code/x86/decode/instruction.h"
 
 enum value_kind {
     VALUE_UNKNOWN,

@@ -1,8 +1,8 @@
 /* What each opcode's operands are. */
-#ifndef VSCAF_GOMP_DECODE_OPCODES_H
-#define VSCAF_GOMP_DECODE_OPCODES_H
+#ifndef VSCAF_GOMP_OPCODES_H
+#define VSCAF_GOMP_OPCODES_H
 
-#include "code/x86/instruction.h"
+#include "code/x86/decode/instruction.h"
 
 /* An opcode's operands, one bit each. */
 #define M 0x01u    /* ModRM follows */

@@ -1,4 +1,4 @@
-#include "code/x86/decode_opcodes.h"
+#include "code/x86/decode/opcodes.h"
 
 #define ALU(cmp_read, cmp_rm, cmp_reg)                                                                                 \
     M | RD | (cmp_read) | (cmp_rm) | BYTE, M | RD | (cmp_read) | (cmp_rm), M | RD | (cmp_reg) | BYTE,                  \

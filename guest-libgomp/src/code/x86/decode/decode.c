@@ -1,9 +1,9 @@
-#include "code/x86/decode.h"
+#include "code/x86/decode/decode.h"
 
 #include <string.h>
 
-#include "code/x86/decode_effects.h"
-#include "code/x86/decode_opcodes.h"
+#include "code/x86/decode/effects.h"
+#include "code/x86/decode/opcodes.h"
 
 static int32_t signed_at(const uint8_t *code, size_t bytes)
 {

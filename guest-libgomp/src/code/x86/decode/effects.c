@@ -1,4 +1,4 @@
-#include "code/x86/decode_effects.h"
+#include "code/x86/decode/effects.h"
 
 static uint8_t vector_access_bytes(const struct prefixes *p, unsigned map, uint8_t opcode)
 {

@@ -1,8 +1,8 @@
 /* How much an instruction operates on, what it changes and where it goes on. */
-#ifndef VSCAF_GOMP_DECODE_EFFECTS_H
-#define VSCAF_GOMP_DECODE_EFFECTS_H
+#ifndef VSCAF_GOMP_EFFECTS_H
+#define VSCAF_GOMP_EFFECTS_H
 
-#include "code/x86/decode_opcodes.h"
+#include "code/x86/decode/opcodes.h"
 
 /* The unit of EVEX's compressed one-byte displacement. */
 int32_t displacement_unit(const struct prefixes *p, unsigned map, uint8_t opcode);
