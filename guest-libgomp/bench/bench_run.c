@@ -19,8 +19,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "../tests/agent.h"
-#include "../tests/check.h"
+#include "../tests/support/agent.h"
+#include "../tests/support/check.h"
 #include "leaks.h"
 
 /* Team sizes that ran, one bit each. */

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "../tests/check.h"
+#include "../tests/support/check.h"
 
 #define IN_A_ROW 3u
 #define SAMPLES_LEAST 12u

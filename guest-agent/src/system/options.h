@@ -26,7 +26,7 @@ enum park_way { PARK_AUTO, PARK_OFFLINE, PARK_CPUSET };
 
 struct options {
     const char *port; /* NULL: the virtio-serial port by its name */
-    const char *socket; /* NULL: nobody said; the places of vscaf/place.h */
+    const char *socket; /* NULL: nobody said; the places of vscaf/socket_path.h */
     enum log_level log_level;
     bool check; /* say what is missing in this guest, and end */
     const char *sysfs;

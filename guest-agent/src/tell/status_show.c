@@ -16,7 +16,7 @@
 #include "system/utf8.h"
 #include "tell/status.h"
 #include "vscaf/page.h"
-#include "vscaf/place.h"
+#include "vscaf/socket_path.h"
 
 #define ANSWER_WAIT_S 5
 

@@ -44,7 +44,7 @@ def test_the_shims_page_has_every_variable() -> None:
     table = readme.split("## Environment")[1].split("\n\n")[0]
     cells = [line.split("|")[1] for line in table.splitlines() if line.startswith("| `")]
     wanted = {name for cell in cells for name in re.findall(r"[A-Z][A-Z_]+", cell)}
-    for source in (REPOSITORY / "guest-libgomp" / "src").glob("*.c"):
+    for source in (REPOSITORY / "guest-libgomp" / "src").rglob("*.c"):
         wanted |= set(re.findall(r'getenv\("(VSCAF_[A-Z_]+)"', source.read_text()))
     missing = wanted - variables_of((PAGES / "vscaf-gomp.7").read_text())
     assert len(wanted) >= 9 and not missing, f"add `.It Ev` for {missing} to guest-libgomp/man/vscaf-gomp.7.in"

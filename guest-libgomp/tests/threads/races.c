@@ -18,9 +18,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "../agent.h"
-#include "../check.h"
-#include "../process.h"
+#include "../support/agent.h"
+#include "../support/check.h"
+#include "../support/process.h"
 #include "calls.h"
 
 #define TOLD 4

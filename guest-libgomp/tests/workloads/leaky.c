@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "../check.h"
+#include "../support/check.h"
 
 #define SECTIONS_PER_LOSS 50
 

@@ -1,0 +1,37 @@
+/* Where programs find their agent. The agent, the shim and vscaf-agent --status look at the same places:
+ *
+ *   1. $VSCAF_SOCKET, and nowhere else where that is set;
+ *   2. VSCAF_SOCKET_DEFAULT: the agent of the whole system, run by root;
+ *   3. the user's own agent, which needs no root: vscaf/agent.sock in $XDG_RUNTIME_DIR, or in /run/user/UID where that
+ *      is not set, or else /tmp/vscaf-UID/agent.sock.
+ *
+ * Whoever connects to the third looks who is behind it (SO_PEERCRED): it must be the user or root. */
+#ifndef VSCAF_SHARED_SOCKET_PATH_H
+#define VSCAF_SHARED_SOCKET_PATH_H
+
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/auxv.h>
+#include <unistd.h>
+
+#define VSCAF_PLACE_MOST 108 /* bytes of a UNIX socket's path, its end included */
+
+/* Writes where this user's own agent is. False: there is no such place, for root and for set-user-ID programs. */
+static inline bool vscaf_place_of_user(char path[VSCAF_PLACE_MOST])
+{
+    unsigned user = (unsigned)geteuid();
+    if (user == 0 || getauxval(AT_SECURE) != 0)
+        return false;
+    const char *directory = secure_getenv("XDG_RUNTIME_DIR");
+    if (directory != NULL && directory[0] == '/')
+        return snprintf(path, VSCAF_PLACE_MOST, "%s/vscaf/agent.sock", directory) < VSCAF_PLACE_MOST;
+    int length = snprintf(path, VSCAF_PLACE_MOST, "/run/user/%u", user);
+    if (access(path, W_OK | X_OK) == 0)
+        snprintf(path + length, VSCAF_PLACE_MOST - (size_t)length, "/vscaf/agent.sock");
+    else
+        snprintf(path, VSCAF_PLACE_MOST, "/tmp/vscaf-%u/agent.sock", user);
+    return true;
+}
+
+#endif

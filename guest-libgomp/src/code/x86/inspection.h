@@ -1,0 +1,48 @@
+/* All that is known while one section's code is read. */
+#ifndef VSCAF_GOMP_INSPECTION_H
+#define VSCAF_GOMP_INSPECTION_H
+
+#include "code/x86/code.h"
+#include "code/x86/values.h"
+#include "code/x86/written.h"
+
+#define INSPECT_STATES 3072u /* blocks of functions that are being followed, inside one another */
+#define INSPECT_SLOTS 96u
+#define INSPECT_DONE 256u
+
+#define ARGUMENTS 6u
+
+struct slot {
+    int32_t offset;
+    struct value value;
+};
+
+/* A function that was followed, and with which pointers to thread data. */
+struct done {
+    const struct code_function *function;
+    struct value arguments[ARGUMENTS];
+    struct value result;
+    bool master;
+};
+
+struct inspection {
+    const struct code_view *view;
+    struct code code;
+    struct code_findings findings;
+    struct written_set written;
+    struct slot slots[INSPECT_SLOTS];
+    size_t slot_count;
+    struct state states[INSPECT_STATES];
+    size_t states_used;
+    struct done done[INSPECT_DONE];
+    size_t done_count;
+    uint32_t steps;
+    bool thread_number;
+    bool team_size;
+    bool master; /* only thread 0 comes here: it is in every team */
+    bool recording; /* false: values only, to find out what loops do */
+    uint32_t block;
+    uintptr_t at; /* of the instruction */
+};
+
+#endif

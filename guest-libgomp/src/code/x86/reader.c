@@ -1,0 +1,53 @@
+#include "code/code_reader.h"
+
+#include <sched.h>
+#include <stdatomic.h>
+
+#include "code/x86/functions.h"
+#include "code/x86/thread_data.h"
+#include "code/x86/walk.h"
+
+/* One at a time: it is too large for a program's stack, and needed once in a section's life. */
+static struct inspection the_inspection;
+static atomic_flag busy = ATOMIC_FLAG_INIT;
+
+static struct code_findings inspect(struct inspection *in, const struct code_view *view, uintptr_t outlined_function)
+{
+    in->view = view;
+    in->findings = (struct code_findings){.unsure = false};
+    in->written.count = in->slot_count = in->states_used = in->done_count = 0;
+    in->steps = 0;
+    in->thread_number = in->team_size = in->master = false;
+    in->recording = true;
+    in->at = outlined_function;
+    code_start(&in->code, view);
+    struct state state = {.reached = true};
+    state.registers[RSP].kind = VALUE_STACK;
+    follow_address(in, outlined_function, &state, 0);
+    if (in->code.incomplete && !follow_settled(in)) {
+        in->findings.unsure = true;
+        /* The part that was not read may well read what this part is seen to use. */
+        in->master = false;
+        if (in->findings.touches_thread_data)
+            data_keeps(in);
+    }
+    in->findings.takes_number_alone = in->thread_number && !in->team_size;
+    in->findings.instructions = in->code.instruction_count;
+    return in->findings;
+}
+
+struct code_findings code_inspect(const struct code_view *view, uintptr_t outlined_function)
+{
+    if (!object_code_left(view, outlined_function))
+        return code_not_read(view);
+    /* Acquire, release: each finds what the last one left, and writes over it. A child of fork may find it taken for
+     * good: so it waits for a while only. */
+    for (int attempts = 0; atomic_flag_test_and_set_explicit(&busy, memory_order_acquire); attempts++) {
+        if (attempts == 10000)
+            return code_not_read(view);
+        sched_yield();
+    }
+    struct code_findings findings = inspect(&the_inspection, view, outlined_function);
+    atomic_flag_clear_explicit(&busy, memory_order_release);
+    return findings;
+}

@@ -1,0 +1,126 @@
+#include "code/x86/thread_data.h"
+
+#include "code/x86/slots.h"
+
+void data_keeps(struct inspection *in)
+{
+    if (in->master)
+        return;
+    if (!in->findings.keeps_thread_data)
+        in->findings.keeps_at = in->at;
+    in->findings.keeps_thread_data = true;
+}
+
+void data_lost(struct inspection *in)
+{
+    if (!in->recording || !in->view->tls_bytes)
+        return;
+    in->findings.unsure = in->findings.touches_thread_data = true;
+    data_keeps(in);
+}
+
+static bool is_thread_pointer(struct value value)
+{
+    return value.kind == VALUE_OWN || value.kind == VALUE_THREAD;
+}
+
+/* A pointer that each turn of the loop, which is the block that is being read, moves on by `bytes`. */
+static bool moves_each_turn(const struct inspection *in, uint8_t pointer, int32_t bytes)
+{
+    const struct block *block = in->code.blocks + in->block;
+    if (block->next[0] != in->block && block->next[1] != in->block)
+        return false;
+    for (uint32_t at = block->first; at < (uint32_t)block->first + block->count; at++) {
+        const struct instruction *i = in->code.instructions + at;
+        if (i->map == MAP_ONE && !i->vector && !i->memory && (i->opcode == 0x81 || i->opcode == 0x83)
+            && i->rm == pointer && (i->reg & 7) == 0)
+            return i->immediate == bytes;
+    }
+    return false;
+}
+
+void data_access_own(struct inspection *in, struct value place, unsigned access, int32_t bytes,
+                       const struct instruction *i, const struct state *state)
+{
+    if (!in->recording)
+        return;
+    in->findings.touches_thread_data = true;
+    /* Of an array's elements the first byte: how far it goes is guessed at best. */
+    if (access & ACCESS_READ
+        && !(written_covers(&in->written, place.offset, place.open, place.step)
+             && (place.open || written_covers(&in->written, place.offset + (int64_t)bytes - 1, false, 0))))
+        data_keeps(in);
+    if (!(access & ACCESS_WRITE))
+        return;
+    in->findings.writes_thread_data = true;
+    struct written written = {.start = place.offset,
+                              .end = place.open ? place.offset : place.offset + bytes,
+                              .bytes = bytes,
+                              .unit = place.step > bytes ? place.step : bytes,
+                              .open = place.open,
+                              .index = DECODE_NO_REGISTER,
+                              .scale = 1,
+                              .loop = in->block};
+    /* How far one register runs says how long the array is, if nothing else is added to its start. */
+    if (i && place.open && i->memory) {
+        bool two = i->index != DECODE_NO_REGISTER && i->base < GPRS;
+        uint8_t index = i->index != DECODE_NO_REGISTER ? i->index : i->base;
+        const struct value *base = two ? &state->registers[i->base] : NULL;
+        if (index < GPRS && !is_thread_pointer(state->registers[index])
+            && (!base || (is_thread_pointer(*base) && !base->open))) {
+            written.index = index;
+            written.scale = i->index != DECODE_NO_REGISTER ? i->scale : 1;
+            written.first = state->registers[index].kind == VALUE_NUMBER ? state->registers[index].offset : 0;
+        } else if (!two && index < GPRS) {
+            written.each_turn = moves_each_turn(in, index, written.unit);
+        }
+    }
+    written_add(&in->written, &written);
+}
+
+void data_access(struct inspection *in, struct value place, unsigned access, int32_t bytes,
+                         const struct instruction *i, const struct state *state)
+{
+    if (value_own(in->view, &place)) {
+        data_access_own(in, place, access, bytes, i, state);
+    } else if (place.kind == VALUE_THREAD && place.open && !place.offset) {
+        data_lost(in); /* somewhere in some object's */
+    } else if (place.kind == VALUE_STACK && !place.open && access & ACCESS_WRITE) {
+        slot_forget(in, place.offset, (int64_t)place.offset + bytes);
+    }
+}
+
+void data_escapes(struct inspection *in, struct value value)
+{
+    if (value_own(in->view, &value))
+        data_lost(in);
+}
+
+static void index_limit(struct inspection *in, const struct state *state, uint8_t index, int64_t limit)
+{
+    struct value counter = state->registers[index];
+    bool counts = counter.kind == VALUE_NUMBER && counter.open && counter.step && counter.offset >= 0;
+    written_index_limit(&in->written, in->block, index, limit, counts ? (limit - counter.offset) / counter.step : 0);
+}
+
+void data_compared(struct inspection *in, const struct state *state, const struct instruction *i)
+{
+    if (!in->recording || i->memory || i->map != MAP_ONE || i->vector)
+        return;
+    if ((i->opcode == 0x39 || i->opcode == 0x3b) && i->rm < GPRS) {
+        struct value one = state->registers[i->reg], other = state->registers[i->rm];
+        if (!value_own(in->view, &one) || !value_own(in->view, &other))
+            return;
+        bool one_runs = one.open && other.open ? one.offset < other.offset : one.open;
+        struct value running = one_runs ? one : other, end = one_runs ? other : one;
+        /* Where both move, the end with a loop around this one, the distance is so many turns. */
+        bool turns = !end.open
+                     || (running.step > end.step && ((int64_t)end.offset - running.offset) % running.step == 0);
+        if (running.open && turns && end.offset > running.offset) /* which may be a turn ahead of what was written */
+            written_ends(&in->written, (int64_t)running.offset - running.step, end.offset);
+    } else if ((i->opcode == 0x83 || i->opcode == 0x81) && (i->reg & 7) == 7 && i->rm < GPRS) {
+        index_limit(in, state, i->rm, i->immediate);
+    } else if (i->opcode == 0x3d) {
+        index_limit(in, state, RAX, i->immediate);
+    }
+}

@@ -1,0 +1,403 @@
+#include "code/x86/walk.h"
+
+#include <elf.h>
+#include <string.h>
+
+#include "code/x86/changes.h"
+#include "code/x86/compute.h"
+#include "code/x86/functions.h"
+#include "code/x86/known_functions.h"
+#include "code/x86/slots.h"
+#include "code/x86/thread_data.h"
+#include "code/x86/thread_number.h"
+
+#define STEPS_MAX 64000u /* instructions followed, some of them several times */
+#define ROUNDS_MAX 4u    /* over a function until its registers' values are settled */
+
+static const uint8_t argument_registers[ARGUMENTS] = {RDI, RSI, RDX, RCX, R8, R9};
+
+/* A function is followed block by block, a block instruction by instruction, a call into its function. `depth`: calls
+ * inside the section. `state` becomes what each leaves. */
+static void follow_function(struct inspection *in, struct code_function *function, struct state *state, unsigned depth);
+
+/* What the words of __tls_get_addr's argument refer to. */
+static struct value thread_address(const struct inspection *in, struct value argument)
+{
+    uintptr_t words[2], address = value_address(in, argument);
+    if (address && object_read(in->view, address, words, sizeof words)) {
+        struct object_reference reference = object_reference_at(in->view, address);
+        bool own = reference.type ? reference.here : words[0] == in->view->tls_module;
+        if (own && words[1] < in->view->tls_bytes)
+            return (struct value){.kind = VALUE_OWN, .offset = (int32_t)words[1]};
+    }
+    return (struct value){.kind = VALUE_UNKNOWN};
+}
+
+static void forget_call(struct state *state)
+{
+    forget_registers(state, CALL_CHANGES);
+}
+
+void follow_address(struct inspection *in, uintptr_t entry, struct state *state, unsigned depth)
+{
+    if (depth >= CODE_DEPTH) {
+        in->findings.unsure = true;
+        for (size_t a = 0; a < ARGUMENTS; a++)
+            data_escapes(in, state->registers[argument_registers[a]]);
+        forget_call(state);
+        return;
+    }
+    struct code_function *function = code_function_at(&in->code, entry);
+    if (function)
+        follow_function(in, function, state, depth);
+    else
+        forget_call(state);
+}
+
+/* The function of a task, or of a region inside the section, runs within the section as well; it is handed over as an
+ * argument. */
+static void follow_handed_over(struct inspection *in, const char *name, const struct state *state, unsigned depth)
+{
+    struct value function = {.kind = VALUE_UNKNOWN};
+    bool region = true;
+    if (!strncmp(name, "GOMP_parallel", 13) || !strcmp(name, "GOMP_teams_reg"))
+        function = state->registers[RDI];
+    else if (!strncmp(name, "__kmpc_fork_", 12))
+        function = state->registers[RDX];
+    else
+        region = false;
+    if (!strcmp(name, "GOMP_task") || !strcmp(name, "GOMP_taskloop") || !strcmp(name, "GOMP_taskloop_ull"))
+        function = state->registers[RDI];
+    else if (!strcmp(name, "__kmpc_omp_task_alloc"))
+        function = state->registers[R9];
+    uintptr_t entry = value_address(in, function);
+    if (!entry || !object_code_left(in->view, entry))
+        return;
+    struct state fresh = {.reached = true};
+    fresh.registers[RSP] = state->registers[RSP];
+    /* In a region inside, number and size are those of another team. */
+    bool thread_number = in->thread_number, team_size = in->team_size;
+    follow_address(in, entry, &fresh, depth + 1);
+    if (region) {
+        in->thread_number = thread_number;
+        in->team_size = team_size;
+    }
+}
+
+static void call_named(struct inspection *in, uint32_t at, const char *name, struct state *state, unsigned depth)
+{
+    if (!strcmp(name, "__tls_get_addr")) {
+        struct value result = thread_address(in, state->registers[RDI]);
+        forget_call(state);
+        state->registers[RAX] = result;
+        return;
+    }
+    if (in->recording) {
+        if (!strcmp(name, "omp_get_thread_num") || !strcmp(name, "omp_get_thread_num_"))
+            in->thread_number |= !master_asked(&in->code, at, depth);
+        if (!strcmp(name, "omp_get_num_threads") || !strcmp(name, "omp_get_num_threads_"))
+            in->team_size = true;
+        if (!strncmp(name, "__kmpc_threadprivate_cached", 27))
+            data_lost(in);
+        follow_handed_over(in, name, state, depth);
+        const char *effects = known_effects(name);
+        size_t count = effects ? strlen(effects) : ARGUMENTS;
+        /* What is read is read before anything is written. */
+        for (int writes = 0; writes < 2; writes++)
+            for (size_t a = 0; a < count; a++) {
+                struct value place = state->registers[argument_registers[a]];
+                if (!value_own(in->view, &place))
+                    continue;
+                char effect = effects ? effects[a] : 'u';
+                struct value bytes = state->registers[RDX];
+                if (!writes && (effect == 'r' || effect == 'u'))
+                    data_access_own(in, place, ACCESS_READ, 1, NULL, state);
+                if (writes && effect == 'W' && bytes.kind == VALUE_NUMBER && !bytes.open) {
+                    data_access_own(in, place, ACCESS_WRITE, bytes.offset, NULL, state);
+                } else if (writes && (effect == 'w' || effect == 'W' || effect == 'u')) {
+                    place.open = true;
+                    data_access_own(in, place, ACCESS_WRITE, effect == 'W' ? 64 : 8, NULL, state);
+                }
+            }
+    }
+    forget_call(state);
+}
+
+static void call_unknown(struct inspection *in, struct state *state)
+{
+    if (in->recording) {
+        in->findings.unsure = true;
+        for (size_t a = 0; a < ARGUMENTS; a++)
+            data_escapes(in, state->registers[argument_registers[a]]);
+    }
+    forget_call(state);
+}
+
+static void call_inside(struct inspection *in, uintptr_t entry, struct state *state, unsigned depth)
+{
+    unsigned changes = code_changes(&in->code, entry, depth + 1);
+    if (!in->recording) {
+        forget_registers(state, changes);
+        return;
+    }
+    struct state inner = *state;
+    struct value *sp = &inner.registers[RSP];
+    if (sp->kind == VALUE_STACK)
+        sp->offset -= 8;
+    follow_address(in, entry, &inner, depth + 1);
+    for (unsigned r = 0; r < GPRS; r++)
+        if (changes & 1u << r)
+            state->registers[r] = inner.registers[r];
+    /* The callee's own part of the stack is no more. */
+    if (state->registers[RSP].kind == VALUE_STACK)
+        slot_forget(in, INT32_MIN, state->registers[RSP].offset);
+}
+
+static void follow_call(struct inspection *in, uint32_t at, struct state *state, unsigned depth)
+{
+    const struct instruction *i = in->code.instructions + at;
+    const struct callee *callee =
+        in->code.callees_of[at] == CODE_NONE ? NULL : in->code.callees + in->code.callees_of[at];
+    if (!callee && (i->flow == FLOW_CALL_INDIRECT || i->flow == FLOW_JUMP_INDIRECT)) {
+        struct value target = {.kind = VALUE_UNKNOWN};
+        if (i->memory) {
+            target = value_of_address(in->view, state, i, in->at + i->length);
+            uintptr_t slot = value_address(in, target);
+            struct object_reference reference = {.name = ""};
+            bool descriptor = i->base == RAX && i->index == DECODE_NO_REGISTER && !i->displacement;
+            if (slot && descriptor)
+                reference = object_reference_at(in->view, slot);
+            else if (descriptor && in->view->tls_bytes && object_has_relocation(in->view, R_X86_64_TLSDESC))
+                data_lost(in);
+            if (reference.type == R_X86_64_TLSDESC) {
+                state->registers[RAX] = reference.here ? (struct value){.kind = VALUE_OFFSET,
+                                                                        .offset = (int32_t)reference.value}
+                                                       : (struct value){.kind = VALUE_UNKNOWN};
+                return;
+            }
+            if (target.kind == VALUE_ADDRESS && !target.open)
+                target.kind = VALUE_LOADED;
+        } else if (i->rm < GPRS) {
+            target = state->registers[i->rm];
+        }
+        if (target.kind == VALUE_LOADED && !target.open)
+            callee = code_callee_of_slot(&in->code, in->view->base + (uintptr_t)(intptr_t)target.offset);
+        else if (!i->memory && value_address(in, target) && object_code_left(in->view, value_address(in, target))) {
+            call_inside(in, value_address(in, target), state, depth);
+            return;
+        }
+    }
+    if (!callee)
+        call_unknown(in, state);
+    else if (callee->name)
+        call_named(in, at, callee->name, state, depth);
+    else
+        call_inside(in, callee->inside, state, depth);
+}
+
+/* stos and movs, with a count in rcx where they are repeated. */
+static bool string_operation(struct inspection *in, const struct instruction *i, struct state *state)
+{
+    if (i->map != MAP_ONE || i->vector)
+        return false;
+    bool moves = i->opcode == 0xa4 || i->opcode == 0xa5;
+    if (!moves && i->opcode != 0xaa && i->opcode != 0xab)
+        return false;
+    struct value to = state->registers[RDI], from = state->registers[RSI], count = state->registers[RCX];
+    int32_t bytes = i->opcode & 1 ? i->bytes : 1;
+    if (moves)
+        data_access(in, from, ACCESS_READ, bytes, NULL, state);
+    if (i->repeated) {
+        if (count.kind == VALUE_NUMBER && !count.open && count.offset > 0 && count.offset < 1 << 24)
+            bytes *= count.offset;
+        else
+            to.open = true;
+    }
+    data_access(in, to, ACCESS_WRITE, bytes, NULL, state);
+    for (unsigned r = 0; r < GPRS; r++)
+        if (i->changed & 1u << r) {
+            if (r == RDI || r == RSI)
+                state->registers[r].open = true;
+            else
+                state->registers[r] = (struct value){.kind = VALUE_UNKNOWN};
+        }
+    return true;
+}
+
+static void follow_instruction(struct inspection *in, uint32_t at, struct state *state, unsigned depth)
+{
+    const struct instruction *i = in->code.instructions + at;
+    in->at = in->code.addresses[at];
+    struct value place = {.kind = VALUE_UNKNOWN};
+    if (i->memory)
+        place = value_of_address(in->view, state, i, in->at + i->length);
+    if (i->flow == FLOW_CALL || i->flow == FLOW_CALL_INDIRECT) {
+        follow_call(in, at, state, depth);
+        return;
+    }
+    if (i->flow != FLOW_NEXT || string_operation(in, i, state))
+        return;
+    data_compared(in, state, i);
+
+    if (i->memory && place.kind == VALUE_STACK && !place.open && i->map == MAP_ONE && !i->vector
+        && (i->opcode == 0x83 || i->opcode == 0x81) && (i->reg & 7) == 0) {
+        struct value counter = slot_load(in, place.offset);
+        if (counter.kind == VALUE_NUMBER || counter.kind == VALUE_UNKNOWN) {
+            counter = value_stepped((struct value){.kind = VALUE_UNKNOWN}, i->immediate);
+            counter.offset = counter.kind == VALUE_NUMBER ? slot_load(in, place.offset).offset : 0;
+            if (!slot_store(in, place.offset, i->bytes, counter))
+                data_lost(in);
+            return;
+        }
+    }
+    bool plain_move = i->map == MAP_ONE && !i->vector && (i->opcode == 0x89 || i->opcode == 0xc7);
+    if (i->memory && i->access) {
+        bool thread_pointer = i->fs && i->access == ACCESS_READ && place.kind == VALUE_THREAD && !place.open
+                              && place.offset == 0;
+        if (!thread_pointer)
+            data_access(in, place, i->access, i->bytes, i, state);
+        if (plain_move) {
+            struct value value = i->opcode == 0xc7 ? value_number(i->immediate) : state->registers[i->reg];
+            if (place.kind == VALUE_STACK && !place.open) {
+                if (!slot_store(in, place.offset, i->bytes, value))
+                    data_lost(in);
+            } else if (i->bytes == 8 && i->opcode == 0x89) {
+                data_escapes(in, value);
+            }
+        }
+    }
+    /* Into a vector register: compilers gather two pointers there to store them at once. */
+    if (i->map == MAP_0F && i->opcode == 0x6e && i->bytes == 8 && i->rm < GPRS)
+        data_escapes(in, state->registers[i->rm]);
+    if (compute_stack(in, i, state) || compute_registers(in, i, state, place))
+        return;
+    forget_registers(state, i->changed);
+}
+
+bool follow_settled(const struct inspection *in)
+{
+    return in->team_size
+           && (!in->view->tls_bytes || (in->findings.keeps_thread_data && in->findings.writes_thread_data));
+}
+
+static void follow_block(struct inspection *in, const struct code_function *function, struct state *states,
+                         uint16_t number, struct state *result, bool *changed, unsigned depth)
+{
+    /* By value: what is called may decode, and lengthen the list; it never moves, but this keeps it evident. */
+    struct block block = in->code.blocks[number];
+    bool master_before = in->master;
+    in->master |= block.master_only;
+    struct state state = states[number - function->first_block];
+    for (uint32_t n = 0; n < block.count && !follow_settled(in); n++) {
+        if (++in->steps > STEPS_MAX) {
+            in->code.incomplete = in->code.exhausted = true;
+            break;
+        }
+        in->block = number;
+        follow_instruction(in, block.first + n, &state, depth);
+    }
+    uint32_t last = block.first + block.count - 1u;
+    const struct instruction *i = in->code.instructions + last;
+    bool leaves = i->flow == FLOW_END && (i->opcode == 0xc3 || i->opcode == 0xc2) && i->map == MAP_ONE;
+    if ((i->flow == FLOW_JUMP && in->code.callees_of[last] != CODE_NONE)
+        || (i->flow == FLOW_JUMP_INDIRECT && block.next[0] == CODE_NONE)) { /* a call at the function's end */
+        follow_call(in, last, &state, depth);
+        leaves = true;
+    }
+    in->master = master_before;
+    if (leaves && result) {
+        if (!result->reached)
+            *result = state;
+        else
+            for (unsigned r = 0; r < GPRS; r++)
+                value_merge(&result->registers[r], state.registers[r]);
+        result->reached = true;
+    }
+    for (int n = 0; n < 2; n++) {
+        if (block.next[n] == CODE_NONE)
+            continue;
+        struct state *next = states + (block.next[n] - function->first_block);
+        if (!next->reached) {
+            *next = state;
+            *changed = true;
+            continue;
+        }
+        for (unsigned r = 0; r < GPRS; r++)
+            if (!value_same(next->registers[r], state.registers[r]))
+                *changed |= value_merge(&next->registers[r], state.registers[r]);
+    }
+}
+
+/* The pointers to thread data among the arguments, the others left out; true: there are some. Pointers to the stack
+ * count as well: behind them may lie such pointers. */
+static bool own_arguments(const struct inspection *in, const struct state *state, struct value *arguments)
+{
+    bool some = false;
+    for (size_t a = 0; a < ARGUMENTS; a++) {
+        arguments[a] = state->registers[argument_registers[a]];
+        if (value_own(in->view, &arguments[a]) || arguments[a].kind == VALUE_THREAD)
+            some = true;
+        else
+            arguments[a] = (struct value){.kind = VALUE_UNKNOWN};
+    }
+    for (size_t s = 0; s < in->slot_count; s++)
+        if (in->slots[s].value.kind == VALUE_OWN || in->slots[s].value.kind == VALUE_THREAD)
+            return true;
+    return some;
+}
+
+static void follow_function(struct inspection *in, struct code_function *function, struct state *state, unsigned depth)
+{
+    struct done done = {.function = function, .master = in->master};
+    bool handed = own_arguments(in, state, done.arguments);
+    for (size_t d = 0; d < in->done_count; d++) {
+        const struct done *before = in->done + d;
+        bool same = before->function == function && before->master == in->master;
+        for (size_t a = 0; same && a < ARGUMENTS; a++)
+            same = value_same(before->arguments[a], done.arguments[a]);
+        if (same) {
+            forget_call(state);
+            state->registers[RAX] = before->result;
+            return;
+        }
+    }
+    if (in->states_used + function->block_count > INSPECT_STATES || in->done_count == INSPECT_DONE
+        || !function->order_count) {
+        in->code.incomplete = true;
+        forget_call(state);
+        return;
+    }
+    size_t mine = in->done_count++;
+    in->done[mine] = done; /* now: a function that calls itself is not followed again */
+    struct state *states = in->states + in->states_used;
+    in->states_used += function->block_count;
+    for (uint32_t b = 0; b < function->block_count; b++)
+        states[b].reached = false;
+    states[0] = *state;
+    states[0].reached = true;
+
+    struct state result = {.reached = false};
+    /* Values matter as long as there is something to find out about data. */
+    bool changed = (handed || function->has_thread_data)
+                   && !(in->findings.keeps_thread_data && in->findings.writes_thread_data);
+    for (unsigned round = 0; in->recording && changed && round < ROUNDS_MAX && !in->code.exhausted; round++) {
+        changed = false;
+        in->recording = false;
+        for (uint32_t n = 0; n < function->order_count; n++) {
+            uint16_t number = in->code.order[function->order + n];
+            if (states[number - function->first_block].reached)
+                follow_block(in, function, states, number, NULL, &changed, depth);
+        }
+        in->recording = true;
+    }
+    for (uint32_t n = 0; n < function->order_count && !in->code.exhausted && !follow_settled(in); n++) {
+        uint16_t number = in->code.order[function->order + n];
+        if (states[number - function->first_block].reached)
+            follow_block(in, function, states, number, &result, &changed, depth);
+    }
+    in->states_used -= function->block_count;
+    *state = result;
+    if (!result.reached)
+        forget_call(state);
+    in->done[mine].result = state->registers[RAX];
+}

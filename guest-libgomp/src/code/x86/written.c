@@ -1,0 +1,103 @@
+#include "code/x86/written.h"
+
+/* An array whose length is not known counts as written this many elements (or rows, where the step says that they are
+ * rows) beyond where its writing began, and its neighbours' elements a[i - k] as many before. */
+#define NEIGHBOURS 4
+#define NEIGHBOUR_BYTES 16
+#define DENSE_NEIGHBOURS 2
+
+/* A loop that the compiler unrolled with vectors: its step is a power of two of them, and says nothing of rows. */
+static bool is_unrolled(const struct written *place)
+{
+    return place->bytes >= 16 && place->unit % place->bytes == 0 && (place->unit & (place->unit - 1)) == 0;
+}
+
+static bool same_turn(const struct written *one, const struct written *other)
+{
+    int64_t distance = one->start - other->start;
+    return one->open && one->loop == other->loop && one->unit == other->unit && distance > -one->unit
+           && distance < one->unit;
+}
+
+void written_add(struct written_set *set, const struct written *place)
+{
+    bool dense = false;
+    for (size_t i = 0; i < set->count; i++) {
+        struct written *known = set->places + i;
+        if (known->open != place->open)
+            continue;
+        if (place->open) {
+            if (known->start == place->start && known->unit == place->unit && known->loop == place->loop)
+                return;
+        } else if (place->start <= known->end && place->end >= known->start) {
+            known->start = place->start < known->start ? place->start : known->start;
+            known->end = place->end > known->end ? place->end : known->end;
+            return;
+        }
+    }
+    if (place->open) {
+        int64_t bytes = place->bytes;
+        for (size_t i = 0; i < set->count; i++)
+            if (same_turn(set->places + i, place))
+                bytes += set->places[i].bytes;
+        if (bytes >= place->unit)
+            for (size_t i = 0; i < set->count; i++)
+                if (same_turn(set->places + i, place))
+                    set->places[i].dense = set->places[i].unit > set->places[i].bytes;
+        dense = place->unit > place->bytes && bytes >= place->unit;
+    }
+    if (set->count < WRITTEN_MAX) { /* else it is as if it were not written: that errs on the safe side */
+        set->places[set->count] = *place;
+        set->places[set->count++].dense = dense;
+    }
+}
+
+bool written_covers(const struct written_set *set, int64_t start, bool open, int32_t step)
+{
+    for (size_t i = 0; i < set->count; i++) {
+        const struct written *place = set->places + i;
+        if (start >= place->start && start < place->end)
+            return true;
+        if (!place->open) {
+            /* a[i - 1] of an array whose first element was set by hand */
+            if (open && start < place->start && start >= place->start - NEIGHBOUR_BYTES)
+                return true;
+            continue;
+        }
+        int64_t reach = (int64_t)NEIGHBOURS * place->unit;
+        if (place->dense)
+            reach = is_unrolled(place) ? place->bytes : DENSE_NEIGHBOURS * (int64_t)place->unit;
+        if (open && reach < step) /* somewhere in what the reading loop takes in one turn */
+            reach = step;
+        bool length_known = place->end > place->start;
+        int64_t end = length_known ? place->end : place->start + reach + place->bytes;
+        int64_t around = open ? NEIGHBOUR_BYTES : 0;
+        if (start >= place->start - (open ? reach + around : 0) && start < end + around)
+            return true;
+    }
+    return false;
+}
+
+void written_ends(struct written_set *set, int64_t start, int64_t end)
+{
+    for (size_t i = 0; i < set->count; i++)
+        if (set->places[i].open && set->places[i].start >= start && set->places[i].start < end
+            && set->places[i].start - start < 4096 && set->places[i].end < end)
+            set->places[i].end = end;
+}
+
+void written_index_limit(struct written_set *set, uint32_t loop, uint8_t index, int64_t limit, int64_t turns)
+{
+    for (size_t i = 0; i < set->count; i++) {
+        struct written *place = set->places + i;
+        int64_t end = place->end;
+        if (!place->open || place->loop != loop)
+            continue;
+        if (place->index == index && limit > place->first)
+            end = place->start + (limit - place->first) * place->scale;
+        else if (place->each_turn && turns > 0)
+            end = place->start + turns * place->unit;
+        if (end > place->end)
+            place->end = end;
+    }
+}

@@ -1,0 +1,38 @@
+#include "elf/loaded.h"
+
+const ElfW(Phdr) *loaded_segment_at(const struct dl_phdr_info *info, uintptr_t address)
+{
+    for (size_t i = 0; i < info->dlpi_phnum; i++) {
+        const ElfW(Phdr) *segment = &info->dlpi_phdr[i];
+        if (segment->p_type == PT_LOAD && address - info->dlpi_addr - segment->p_vaddr < segment->p_memsz)
+            return segment;
+    }
+    return NULL;
+}
+
+struct loaded_dynamic loaded_dynamic_of(const ElfW(Dyn) *entries, size_t count, uintptr_t base)
+{
+    struct loaded_dynamic found = {0};
+    for (size_t i = 0; i < count && entries[i].d_tag != DT_NULL; i++) {
+        uintptr_t value = entries[i].d_un.d_val;
+        /* glibc has added the load address on most machines, other C libraries on none. */
+        const void *pointer = (const void *)(value < base ? value + base : value);
+        switch (entries[i].d_tag) {
+        case DT_SYMTAB: found.symbols = pointer; break;
+        case DT_STRTAB: found.strings = pointer; break;
+        case DT_STRSZ: found.strings_bytes = value; break;
+        case DT_VERSYM: found.versions = pointer; break;
+        case DT_VERNEED: found.needed = pointer; break;
+        case DT_VERNEEDNUM: found.needed_count = value; break;
+        case DT_JMPREL: found.calls = pointer; break;
+        case DT_PLTRELSZ: found.calls_bytes = value; break;
+        case DT_PLTREL: found.calls_have_addends = value == DT_RELA; break;
+        case DT_RELA: found.data = pointer; break;
+        case DT_RELASZ: found.data_bytes = value; break;
+        case DT_RELACOUNT: found.data_relative = value; break;
+        case DT_PLTGOT: found.plt_got = (uintptr_t)pointer; break;
+        default: break;
+        }
+    }
+    return found;
+}

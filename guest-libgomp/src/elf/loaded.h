@@ -1,0 +1,31 @@
+/* What the headers of a loaded object say. */
+#ifndef VSCAF_GOMP_LOADED_H
+#define VSCAF_GOMP_LOADED_H
+
+#include <link.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* The segment that holds `address`; NULL: the object has none there. */
+const ElfW(Phdr) *loaded_segment_at(const struct dl_phdr_info *info, uintptr_t address);
+
+/* The parts of a dynamic section that say what the object refers to; NULL and 0: it has no such. */
+struct loaded_dynamic {
+    const ElfW(Sym) *symbols;
+    const char *strings;
+    size_t strings_bytes;
+    const ElfW(Half) *versions; /* of each symbol */
+    const char *needed;         /* the versions that it needs */
+    size_t needed_count;
+    const char *calls, *data;   /* relocations; those of data have addends */
+    size_t calls_bytes, data_bytes;
+    size_t data_relative;       /* the first of those of data that name no symbol */
+    bool calls_have_addends;
+    uintptr_t plt_got;
+};
+
+/* Reads at most `count` entries. `base`: the load address. */
+struct loaded_dynamic loaded_dynamic_of(const ElfW(Dyn) *entries, size_t count, uintptr_t base);
+
+#endif

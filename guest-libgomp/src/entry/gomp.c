@@ -1,0 +1,255 @@
+/* The symbols that programs call. Each forwards to the caller's own runtime. */
+#include <dlfcn.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "entry/export.h"
+#include "join/join.h"
+#include "join/program.h"
+#include "learn/permission.h"
+#include "measure/clock.h"
+#include "section/decompose.h"
+#include "section/section.h"
+
+/* Symbols of libgomp, which has no header for those that compilers call. */
+#pragma GCC diagnostic ignored "-Wmissing-prototypes"
+
+#define SECTION(fn, num_threads, call)                                                                                 \
+    struct section section;                                                                                            \
+    struct decompose sample;                                                                                           \
+    section_begin(&section, fn, data, num_threads);                                                                    \
+    if (__builtin_expect(section.decompose_due, 0))                                                                    \
+        decompose_begin(&sample, &section);                                                                            \
+    call;                                                                                                              \
+    if (__builtin_expect(section.decompose_due, 0))                                                                    \
+        decompose_end(&sample, &section);                                                                              \
+    section_end(&section)
+
+/* A program that was linked with OpenMP joins when it starts and not at its first section: setting up its data keeps a
+ * CPU busy too, and a guest that rests has to be known to want one. Programs that bring a runtime in later join
+ * then. */
+__attribute__((constructor)) static void join_at_start(void)
+{
+    program_start();
+    permission_start();
+    uint64_t now = clock_ticks();
+    bool linked = dlsym(RTLD_NEXT, "GOMP_parallel") != NULL;
+    dlerror(); /* what was looked up in vain is no business of the program's */
+    if (!linked)
+        return;
+    join_look_after_if_due(now);
+    const struct attachment *current = atomic_load_explicit(&attachment_current, memory_order_relaxed);
+    if (!atomic_load_explicit(&current->joined, memory_order_relaxed))
+        atomic_store_explicit(&join_due, 0, memory_order_relaxed); /* relaxed: no other thread runs yet */
+}
+
+VSCAF_EXPORT void GOMP_parallel(outlined_function *fn, void *data, unsigned num_threads, unsigned flags)
+{
+    SECTION(fn, num_threads, section.runtime->parallel(section.fn, section.data, section.team.argument, flags));
+}
+
+VSCAF_EXPORT unsigned GOMP_parallel_reductions(outlined_function *fn, void *data, unsigned num_threads, unsigned flags)
+{
+    /* Never sampled: the runtime itself looks into `data` for what is to be reduced. */
+    struct section section;
+    section_begin(&section, fn, data, num_threads);
+    unsigned threads = section.runtime->reductions(fn, data, section.team.argument, flags);
+    section.team.ran = threads;
+    section_end(&section);
+    return threads;
+}
+
+#define LOOP(name, member)                                                                                             \
+    VSCAF_EXPORT void name(outlined_function *fn, void *data, unsigned num_threads, long start, long end, long step,   \
+                           long chunk, unsigned flags)                                                                 \
+    {                                                                                                                  \
+        SECTION(fn, num_threads,                                                                                       \
+                section.runtime->member(section.fn, section.data, section.team.argument, start, end, step,             \
+                                        chunk, flags));                                                                \
+    }
+LOOP(GOMP_parallel_loop_static, loop_static)
+LOOP(GOMP_parallel_loop_dynamic, loop_dynamic)
+LOOP(GOMP_parallel_loop_guided, loop_guided)
+LOOP(GOMP_parallel_loop_nonmonotonic_dynamic, loop_nonmonotonic_dynamic)
+LOOP(GOMP_parallel_loop_nonmonotonic_guided, loop_nonmonotonic_guided)
+
+#define LOOP_RUNTIME(name, member)                                                                                     \
+    VSCAF_EXPORT void name(outlined_function *fn, void *data, unsigned num_threads, long start, long end, long step,   \
+                           unsigned flags)                                                                             \
+    {                                                                                                                  \
+        SECTION(fn, num_threads,                                                                                       \
+                section.runtime->member(section.fn, section.data, section.team.argument, start, end, step,             \
+                                        flags));                                                                       \
+    }
+LOOP_RUNTIME(GOMP_parallel_loop_runtime, loop_runtime)
+LOOP_RUNTIME(GOMP_parallel_loop_nonmonotonic_runtime, loop_nonmonotonic_runtime)
+LOOP_RUNTIME(GOMP_parallel_loop_maybe_nonmonotonic_runtime, loop_maybe_nonmonotonic_runtime)
+
+VSCAF_EXPORT void GOMP_parallel_sections(outlined_function *fn, void *data, unsigned num_threads, unsigned count,
+                                         unsigned flags)
+{
+    SECTION(fn, num_threads, section.runtime->sections(section.fn, section.data, section.team.argument, count, flags));
+}
+
+/* Host teams run one after the other and do not count as a level: their parallel regions are the sections. */
+VSCAF_EXPORT void GOMP_teams_reg(outlined_function *fn, void *data, unsigned num_teams, unsigned thread_limit,
+                                 unsigned flags)
+{
+    struct call_site_spare spare;
+    const void *address;
+    memcpy(&address, &fn, sizeof address);
+    program_changed(); /* the thread limit is another within */
+    call_site_runtime(call_site_of(address, &spare))->teams(fn, data, num_teams, thread_limit, flags);
+    program_changed();
+}
+
+/* The pairs that gcc before 4.9 emitted: the caller runs the outlined function itself between start and end, so what
+ * is to be booked waits in the thread. Initial-exec: the library is loaded at the start, and a thread's first access
+ * must not allocate. */
+static _Thread_local struct section pending __attribute__((tls_model("initial-exec")));
+
+static const struct runtime *pair_begin(struct section *section, outlined_function *fn, void *data,
+                                        unsigned num_threads)
+{
+    section_begin(section, fn, data, num_threads);
+    if (section->attachment) {
+        memcpy(&pending, section, sizeof pending);
+        if (section->site == &section->spare.site) {
+            pending.site = &pending.spare.site;
+            if (atomic_load_explicit(&section->site->object, memory_order_relaxed) == &section->spare.object) {
+                atomic_store_explicit(&pending.spare.site.object, &pending.spare.object, memory_order_relaxed);
+                pending.runtime = &pending.spare.object.runtime;
+            }
+        }
+    }
+    return section->runtime;
+}
+
+VSCAF_EXPORT void GOMP_parallel_start(outlined_function *fn, void *data, unsigned num_threads)
+{
+    struct section section;
+    pair_begin(&section, fn, data, num_threads)->parallel_start(fn, data, section.team.argument);
+}
+
+#define LOOP_START(name, member)                                                                                       \
+    VSCAF_EXPORT void name(outlined_function *fn, void *data, unsigned num_threads, long start, long end, long step,   \
+                           long chunk)                                                                                 \
+    {                                                                                                                  \
+        struct section section;                                                                                        \
+        const struct runtime *runtime = pair_begin(&section, fn, data, num_threads);                                   \
+        runtime->member(fn, data, section.team.argument, start, end, step, chunk);                                     \
+    }
+LOOP_START(GOMP_parallel_loop_static_start, loop_static_start)
+LOOP_START(GOMP_parallel_loop_dynamic_start, loop_dynamic_start)
+LOOP_START(GOMP_parallel_loop_guided_start, loop_guided_start)
+
+VSCAF_EXPORT void GOMP_parallel_loop_runtime_start(outlined_function *fn, void *data, unsigned num_threads, long start,
+                                                   long end, long step)
+{
+    struct section section;
+    pair_begin(&section, fn, data, num_threads)->loop_runtime_start(fn, data, section.team.argument, start, end, step);
+}
+
+VSCAF_EXPORT void GOMP_parallel_sections_start(outlined_function *fn, void *data, unsigned num_threads, unsigned count)
+{
+    struct section section;
+    pair_begin(&section, fn, data, num_threads)->sections_start(fn, data, section.team.argument, count);
+}
+
+VSCAF_EXPORT void GOMP_parallel_end(void)
+{
+    struct call_site_spare spare;
+    call_site_runtime(call_site_of(__builtin_return_address(0), &spare))->parallel_end();
+    if (pending.attachment && section_depth() == 1) {
+        section_end(&pending);
+        pending.attachment = NULL;
+    } else {
+        section_leave();
+    }
+}
+
+static int tell_max_threads(const void *caller)
+{
+    struct call_site_spare spare;
+    const struct runtime *runtime = call_site_runtime(call_site_of(caller, &spare));
+    join_look_after_if_due(clock_ticks());
+    return team_tell(runtime, runtime->get_max_threads());
+}
+
+static int tell_num_procs(const void *caller)
+{
+    struct call_site_spare spare;
+    const struct runtime *runtime = call_site_runtime(call_site_of(caller, &spare));
+    join_look_after_if_due(clock_ticks());
+    return team_tell(runtime, runtime->get_num_procs());
+}
+
+static void set_num_threads(const void *caller, int threads)
+{
+    struct call_site_spare spare;
+    const struct runtime *runtime = call_site_runtime(call_site_of(caller, &spare));
+    join_look_after_if_due(clock_ticks());
+    runtime->set_num_threads(threads);
+    program_note(VSCAF_PROGRAM_SET);
+    program_changed();
+}
+
+/* The runtime's setting is the program's all along; it is off only while a section whose size the page decides
+ * starts. */
+static void set_dynamic(const void *caller, bool dynamic)
+{
+    struct call_site_spare spare;
+    call_site_runtime(call_site_of(caller, &spare))->set_dynamic(dynamic);
+    program_set_dynamic(dynamic);
+}
+
+VSCAF_EXPORT int omp_get_max_threads(void)
+{
+    return tell_max_threads(__builtin_return_address(0));
+}
+
+VSCAF_EXPORT int32_t omp_get_max_threads_(void)
+{
+    return tell_max_threads(__builtin_return_address(0));
+}
+
+VSCAF_EXPORT int omp_get_num_procs(void)
+{
+    return tell_num_procs(__builtin_return_address(0));
+}
+
+VSCAF_EXPORT int32_t omp_get_num_procs_(void)
+{
+    return tell_num_procs(__builtin_return_address(0));
+}
+
+VSCAF_EXPORT void omp_set_num_threads(int threads)
+{
+    set_num_threads(__builtin_return_address(0), threads);
+}
+
+VSCAF_EXPORT void omp_set_num_threads_(const int32_t *threads)
+{
+    set_num_threads(__builtin_return_address(0), *threads);
+}
+
+VSCAF_EXPORT void omp_set_num_threads_8_(const int64_t *threads)
+{
+    int64_t value = *threads;
+    set_num_threads(__builtin_return_address(0), value > INT32_MAX ? INT32_MAX : value < 0 ? 0 : (int)value);
+}
+
+VSCAF_EXPORT void omp_set_dynamic(int dynamic)
+{
+    set_dynamic(__builtin_return_address(0), dynamic);
+}
+
+VSCAF_EXPORT void omp_set_dynamic_(const int32_t *dynamic)
+{
+    set_dynamic(__builtin_return_address(0), *dynamic);
+}
+
+VSCAF_EXPORT void omp_set_dynamic_8_(const int64_t *dynamic)
+{
+    set_dynamic(__builtin_return_address(0), *dynamic != 0);
+}

@@ -1,0 +1,215 @@
+/* The symbols that clang's and flang's code calls for a parallel construct; LLVM's libomp has them. The number of
+ * threads is not an argument there but is announced by a call before the fork, for that fork alone: a clause of the
+ * program in its own code, the team size of the page here. Neither changes a setting of the program. */
+#include "entry/variadic_call.h"
+
+#ifdef VSCAF_VARIADIC_CALL
+
+#include <stdarg.h>
+#include <string.h>
+
+#include "entry/export.h"
+#include "section/section.h"
+
+/* Symbols of libomp, which has no header for those that compilers call. */
+#pragma GCC diagnostic ignored "-Wmissing-prototypes"
+
+#define WORDS_BEFORE 3 /* loc, count and microtask come before the pointers */
+
+/* What the thread's code announced for its next fork; 0: nothing. Initial-exec: see gomp.c. */
+static _Thread_local int32_t announced __attribute__((tls_model("initial-exec")));
+
+/* The microtask of a construct that the thread has just handed to the runtime, whose inner call may come by here. */
+static _Thread_local microtask_function *passed_on __attribute__((tls_model("initial-exec")));
+
+/* `teams` constructs that run. Their inner forks come from several threads. */
+static _Atomic uint32_t teams_running;
+
+/* A list of numbers was announced: it holds for inner constructs too, in whichever thread these start. */
+static _Atomic bool lists;
+
+static const struct runtime *runtime_of(const void *address, struct call_site_spare *spare)
+{
+    return call_site_runtime(call_site_of(address, spare));
+}
+
+static const struct runtime *runtime_of_microtask(microtask_function *fn, struct call_site_spare *spare)
+{
+    const void *address;
+    memcpy(&address, &fn, sizeof address);
+    return runtime_of(address, spare);
+}
+
+/* The runtime calls its own entry point, for a construct that was seen when the program's code called. */
+static bool is_its_own(const struct runtime *runtime, microtask_function *fn)
+{
+    bool again = passed_on == fn;
+    passed_on = NULL;
+    return again || (uintptr_t)fn - runtime->code < runtime->code_bytes;
+}
+
+static int32_t take_announced(void)
+{
+    int32_t threads = announced;
+    announced = 0;
+    return threads > 0 ? threads : 0;
+}
+
+/* Left to the runtime as it is. */
+static bool left_alone(const struct runtime *runtime)
+{
+    /* Relaxed: the runtime starts the teams' threads after the construct was counted. */
+    return !runtime->kmpc || atomic_load_explicit(&teams_running, memory_order_relaxed);
+}
+
+/* Announces the page's team size where the program said nothing. */
+static void announce(const struct section *section, void *loc)
+{
+    /* A number above the limit would run as well, but with a warning. */
+    unsigned threads = section->team.argument;
+    if (section->team.ran && section->team.ran < threads)
+        threads = section->team.ran;
+    bool listed = !section->attachment && atomic_load_explicit(&lists, memory_order_relaxed);
+    if (threads && !listed)
+        section->runtime->push_threads(loc, section->runtime->thread_number(loc), (int32_t)threads);
+}
+
+/* `words` are the arguments of the fork, `count` of them. */
+static void fork_words(const struct runtime *runtime, fork_function *function, uint64_t count, uint64_t *words)
+{
+    any_function *any;
+    if (runtime->kmpc) {
+        memcpy(&any, &function, sizeof any);
+    } else {
+        /* No runtime that knows the construct is in reach: its serial meaning. The microtask wants two pointers, to
+         * its thread's numbers, before its own. */
+        static const int32_t zero;
+        memcpy(&any, &words[WORDS_BEFORE - 1], sizeof any);
+        words[1] = words[2] = (uintptr_t)&zero;
+        words++;
+        count--;
+    }
+    variadic_call(any, count, words);
+}
+
+/* A section whose team, unless a clause says it, is announced. */
+static void begin(struct section *section, microtask_function *fn, int32_t clause, void *loc)
+{
+    outlined_function *outlined;
+    memcpy(&outlined, &fn, sizeof outlined);
+    section_begin(section, outlined, NULL, (unsigned)clause);
+    if (!clause || section->team.bounded)
+        announce(section, loc);
+}
+
+static void section_fork(void *loc, microtask_function *fn, uint64_t count, uint64_t *words)
+{
+    struct call_site_spare spare;
+    const struct runtime *runtime = runtime_of_microtask(fn, &spare);
+    int32_t clause = take_announced();
+    if (is_its_own(runtime, fn) || left_alone(runtime)) {
+        fork_words(runtime, runtime->fork_call, count, words);
+        return;
+    }
+    struct section section;
+    begin(&section, fn, clause, loc);
+    fork_words(section.runtime, section.runtime->fork_call, count, words);
+    section_end(&section);
+}
+
+#define TAKE_WORDS(loc, count, fn)                                                                                     \
+    uint64_t pointers = count > 0 ? (uint64_t)count : 0;                                                               \
+    uint64_t words[WORDS_BEFORE + VSCAF_WORDS_MIN + pointers];                                                         \
+    memset(words, 0, (WORDS_BEFORE + VSCAF_WORDS_MIN) * sizeof *words);                                                \
+    words[0] = (uintptr_t)loc;                                                                                         \
+    words[1] = (uint32_t)count;                                                                                        \
+    words[2] = (uintptr_t)fn;                                                                                          \
+    va_list rest;                                                                                                      \
+    va_start(rest, fn);                                                                                                \
+    for (uint64_t i = 0; i < pointers; i++)                                                                            \
+        words[WORDS_BEFORE + i] = (uintptr_t)va_arg(rest, void *);                                                     \
+    va_end(rest)
+
+VSCAF_EXPORT void __kmpc_fork_call(void *loc, int32_t count, microtask_function *fn, ...)
+{
+    TAKE_WORDS(loc, count, fn);
+    section_fork(loc, fn, WORDS_BEFORE + pointers, words);
+}
+
+/* What newer compilers emit for an `if` clause. Without the condition it is a serialized construct, left alone. */
+VSCAF_EXPORT void __kmpc_fork_call_if(void *loc, int32_t count, microtask_function *fn, int32_t condition, void *data)
+{
+    struct call_site_spare spare;
+    const struct runtime *runtime = runtime_of_microtask(fn, &spare);
+    int32_t clause = take_announced();
+    if (!condition || left_alone(runtime)) {
+        runtime->fork_call_if(loc, count, fn, condition, data);
+        return;
+    }
+    struct section section;
+    begin(&section, fn, clause, loc);
+    passed_on = fn;
+    section.runtime->fork_call_if(loc, count, fn, condition, data);
+    passed_on = NULL;
+    section_end(&section);
+}
+
+/* The runtime deals the numbers of a `teams` construct and its inner ones: left alone, also inside. */
+VSCAF_EXPORT void __kmpc_fork_teams(void *loc, int32_t count, microtask_function *fn, ...)
+{
+    struct call_site_spare spare;
+    const struct runtime *runtime = runtime_of_microtask(fn, &spare);
+    TAKE_WORDS(loc, count, fn);
+    announced = 0;
+    atomic_fetch_add_explicit(&teams_running, 1, memory_order_relaxed);
+    fork_words(runtime, runtime->fork_teams, WORDS_BEFORE + pointers, words);
+    atomic_fetch_sub_explicit(&teams_running, 1, memory_order_relaxed);
+}
+
+/* if(0): it takes what was announced with it. */
+VSCAF_EXPORT void __kmpc_serialized_parallel(void *loc, int32_t number)
+{
+    struct call_site_spare spare;
+    announced = 0;
+    runtime_of(__builtin_return_address(0), &spare)->serialized_parallel(loc, number);
+}
+
+VSCAF_EXPORT void __kmpc_push_num_threads(void *loc, int32_t number, int32_t threads)
+{
+    struct call_site_spare spare;
+    announced = threads;
+    runtime_of(__builtin_return_address(0), &spare)->push_threads(loc, number, threads);
+}
+
+VSCAF_EXPORT void __kmpc_push_num_threads_strict(void *loc, int32_t number, int32_t threads, int severity,
+                                                 const char *message)
+{
+    struct call_site_spare spare;
+    announced = threads;
+    runtime_of(__builtin_return_address(0), &spare)->push_threads_strict(loc, number, threads, severity, message);
+}
+
+static void note_list(uint32_t length, const int32_t *threads)
+{
+    announced = length ? threads[0] : 0;
+    if (length > 1)
+        /* Relaxed: the forks that it matters to come after it in this thread, or in threads that it starts. */
+        atomic_store_explicit(&lists, true, memory_order_relaxed);
+}
+
+VSCAF_EXPORT void __kmpc_push_num_threads_list(void *loc, int32_t number, uint32_t length, int32_t *threads)
+{
+    struct call_site_spare spare;
+    note_list(length, threads);
+    runtime_of(__builtin_return_address(0), &spare)->push_list(loc, number, length, threads);
+}
+
+VSCAF_EXPORT void __kmpc_push_num_threads_list_strict(void *loc, int32_t number, uint32_t length, int32_t *threads,
+                                                      int severity, const char *message)
+{
+    struct call_site_spare spare;
+    note_list(length, threads);
+    runtime_of(__builtin_return_address(0), &spare)->push_list_strict(loc, number, length, threads, severity, message);
+}
+
+#endif

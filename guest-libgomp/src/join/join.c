@@ -1,0 +1,300 @@
+#include "join/join.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/membarrier.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/un.h>
+#include <unistd.h>
+#include <vscaf/socket_path.h>
+
+#include "join/program.h"
+#include "measure/clock.h"
+
+#define ANSWER_WAIT_MS 200
+#define LOOK_PERIOD_NS 1000000000u
+#define DESCRIPTOR_FLOOR 100 /* descriptors go above it: programs and shells use the low ones by number */
+#define DESCRIPTORS_MAX 8    /* more are never taken from one packet */
+
+_Atomic uint64_t join_due;
+/* Epoch and number of the last call. */
+static _Atomic uint64_t last_call;
+
+/* All below belongs to the thread that holds `busy`. */
+static atomic_flag busy = ATOMIC_FLAG_INIT;
+static uint32_t last_epoch = ATTACHMENT_FIRST_EPOCH;
+static int socket_fd = -1;
+static pid_t socket_process; /* who opened it: a child may have been made without the fork handler */
+static dev_t socket_device;
+static ino_t socket_inode;
+static bool answer_outstanding;
+static bool unreached; /* the agent's barrier does not reach this process */
+
+static bool socket_is_ours(void)
+{
+    struct stat status;
+    return socket_fd >= 0 && fstat(socket_fd, &status) == 0 && status.st_dev == socket_device
+           && status.st_ino == socket_inode;
+}
+
+/* A program may have closed the descriptor and given its number to something else: that is left alone. */
+static void drop_socket(void)
+{
+    if (socket_is_ours())
+        close(socket_fd);
+    socket_fd = -1;
+    answer_outstanding = false;
+}
+
+static void map_nothing(struct attachment *attachment)
+{
+    mmap(attachment->page, VSCAF_PAGE_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+}
+
+void join_after_fork(void)
+{
+    drop_socket();
+    for (unsigned i = 0; i < ATTACHMENTS; i++) {
+        if (atomic_load_explicit(&attachments[i].joined, memory_order_relaxed))
+            map_nothing(&attachments[i]);
+        /* Relaxed, all of them: the child has one thread. */
+        atomic_store_explicit(&attachments[i].joined, false, memory_order_relaxed);
+        atomic_store_explicit(&attachments[i].sections_used, 0, memory_order_relaxed);
+        atomic_store_explicit(&attachments[i].epoch, ++last_epoch, memory_order_relaxed);
+    }
+    atomic_store_explicit(&join_due, 0, memory_order_relaxed);
+    atomic_flag_clear_explicit(&busy, memory_order_relaxed);
+}
+
+/* The memfd is what the contract says: sealed against shrinking (a page that vanishes would be a SIGBUS in somebody
+ * else's program), of our size and version. */
+static bool page_is_sound(int memfd)
+{
+    struct {
+        uint32_t magic, version, bytes, sections_max;
+    } header;
+    struct stat status;
+    int seals = fcntl(memfd, F_GET_SEALS);
+    return seals >= 0 && (seals & F_SEAL_SHRINK) && fstat(memfd, &status) == 0 && status.st_size == VSCAF_PAGE_BYTES
+           && pread(memfd, &header, sizeof header, 0) == (ssize_t)sizeof header && header.magic == VSCAF_PAGE_MAGIC
+           && header.version == VSCAF_PAGE_VERSION && header.bytes == VSCAF_PAGE_BYTES
+           && header.sections_max == VSCAF_SECTIONS;
+}
+
+static bool attach(int memfd)
+{
+    const struct attachment *current = atomic_load_explicit(&attachment_current, memory_order_relaxed);
+    struct attachment *next = &attachments[current == attachments];
+    if (!page_is_sound(memfd))
+        return false;
+    atomic_store_explicit(&next->joined, false, memory_order_relaxed);
+    if (mmap(next->page, VSCAF_PAGE_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, memfd, 0) == MAP_FAILED) {
+        /* The kernel may have unmapped what was there before it failed. */
+        map_nothing(next);
+        return false;
+    }
+    atomic_store_explicit(&next->sections_used, 0, memory_order_relaxed);
+    atomic_store_explicit(&next->epoch, ++last_epoch, memory_order_relaxed);
+    atomic_store_explicit(&next->joined, true, memory_order_relaxed);
+    atomic_store_explicit(&next->fence, unreached, memory_order_relaxed);
+    /* Sequentially consistent: releases the above, and see program.c. */
+    atomic_store(&attachment_current, next);
+    program_copy(next->page);
+    return true;
+}
+
+/* Takes the answer, if it has come within wait_ms. False: this join has failed. */
+static bool take_answer(int wait_ms)
+{
+    uint64_t deadline_ns = monotonic_ns() + (uint64_t)wait_ms * 1000000u;
+    struct pollfd polled = {.fd = socket_fd, .events = POLLIN};
+    for (;;) {
+        int ready = poll(&polled, 1, wait_ms);
+        if (ready > 0)
+            break;
+        if (ready < 0 && errno != EINTR)
+            return false;
+        uint64_t now_ns = monotonic_ns();
+        if (now_ns >= deadline_ns)
+            return true; /* outstanding still: asked for again at the next look, without waiting */
+        wait_ms = (int)((deadline_ns - now_ns + 999999u) / 1000000u);
+    }
+
+    struct vscaf_welcome welcome = {0};
+    union {
+        struct cmsghdr head;
+        char bytes[CMSG_SPACE(sizeof(int) * DESCRIPTORS_MAX)];
+    } control;
+    struct iovec vector = {.iov_base = &welcome, .iov_len = sizeof welcome};
+    struct msghdr message = {
+        .msg_iov = &vector, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof control};
+    ssize_t received = recvmsg(socket_fd, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+    if (received < 0)
+        return errno == EAGAIN || errno == EINTR;
+    answer_outstanding = false;
+
+    bool spoken = received == (ssize_t)sizeof welcome && welcome.magic == VSCAF_PAGE_MAGIC
+                  && welcome.version == VSCAF_PAGE_VERSION && welcome.status == VSCAF_JOINED
+                  && welcome.bytes == VSCAF_PAGE_BYTES;
+    bool attached = false;
+    for (struct cmsghdr *part = CMSG_FIRSTHDR(&message); part; part = CMSG_NXTHDR(&message, part)) {
+        if (part->cmsg_level != SOL_SOCKET || part->cmsg_type != SCM_RIGHTS)
+            continue;
+        size_t count = (part->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+        for (size_t i = 0; i < count; i++) {
+            int received_fd;
+            memcpy(&received_fd, CMSG_DATA(part) + i * sizeof(int), sizeof received_fd);
+            if (spoken && !attached)
+                attached = attach(received_fd);
+            close(received_fd);
+        }
+    }
+    return attached;
+}
+
+static bool connect_to(const char *path)
+{
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    if (strlen(path) >= sizeof address.sun_path)
+        return false;
+    strcpy(address.sun_path, path);
+    return connect(socket_fd, (const struct sockaddr *)&address, sizeof address) == 0;
+}
+
+/* The user's own agent may be in a directory where anybody can put a socket. */
+static bool peer_is_trusted(void)
+{
+    struct ucred peer;
+    socklen_t size = sizeof peer;
+    return getsockopt(socket_fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0
+           && (peer.uid == 0 || peer.uid == geteuid());
+}
+
+/* At one of the paths of vscaf/socket_path.h. */
+static bool connect_somewhere(void)
+{
+    char own[VSCAF_PLACE_MOST];
+    const char *named = secure_getenv("VSCAF_SOCKET");
+    if (named && named[0])
+        return connect_to(named);
+    if (connect_to(VSCAF_SOCKET_DEFAULT))
+        return true;
+    /* The system's agent has too many waiting: later, but not another one's. */
+    return errno != EAGAIN && vscaf_place_of_user(own) && connect_to(own) && peer_is_trusted();
+}
+
+static bool ask(void)
+{
+    int low = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (low < 0)
+        return false;
+    socket_fd = fcntl(low, F_DUPFD_CLOEXEC, DESCRIPTOR_FLOOR);
+    if (socket_fd >= 0)
+        close(low);
+    else
+        socket_fd = low; /* RLIMIT_NOFILE is below the floor */
+    struct stat status;
+    if (fstat(socket_fd, &status) != 0) {
+        close(socket_fd);
+        socket_fd = -1;
+        return false;
+    }
+    socket_process = getpid();
+    socket_device = status.st_dev;
+    socket_inode = status.st_ino;
+
+    /* The agent's barrier between a team size and its look at the sections in flight (page.h). A kernel, or a filter of
+     * system calls, may refuse it to this process alone. */
+    unreached = syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED, 0, 0) != 0;
+
+    struct vscaf_join packet = {.magic = VSCAF_PAGE_MAGIC, .version = VSCAF_PAGE_VERSION};
+    strncpy(packet.name, program_invocation_short_name, sizeof packet.name - 1);
+    if (!connect_somewhere()
+        || send(socket_fd, &packet, sizeof packet, MSG_NOSIGNAL | MSG_DONTWAIT) != (ssize_t)sizeof packet) {
+        drop_socket();
+        return false;
+    }
+    answer_outstanding = true;
+    return true;
+}
+
+static void look(void)
+{
+    if (!join_fork_is_handled())
+        return;
+    if (socket_fd >= 0 && !socket_is_ours())
+        drop_socket();
+    if (socket_fd >= 0 && answer_outstanding) {
+        if (!take_answer(0))
+            drop_socket();
+        return;
+    }
+    if (socket_fd >= 0) {
+        char byte;
+        ssize_t received = recv(socket_fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
+        /* The agent says nothing more once it has answered: a packet is as wrong as the end. */
+        if (received < 0 && (errno == EAGAIN || errno == EINTR))
+            return;
+        drop_socket();
+    }
+    if (ask() && !take_answer(ANSWER_WAIT_MS))
+        drop_socket();
+}
+
+static void call(uint32_t number)
+{
+    struct vscaf_call packet = {.magic = VSCAF_CALL_MAGIC, .number = number};
+    if (answer_outstanding || getpid() != socket_process || !socket_is_ours())
+        return;
+    /* One that does not get through is no loss: the agent sees the section at its next period. */
+    ssize_t sent = send(socket_fd, &packet, sizeof packet, MSG_NOSIGNAL | MSG_DONTWAIT);
+    (void)sent;
+}
+
+void join_call(struct attachment *attachment, uint32_t number)
+{
+    uint64_t this_call = (uint64_t)atomic_load_explicit(&attachment->epoch, memory_order_relaxed) << 32 | number;
+    /* Relaxed: it is only compared, and written by the holder of `busy`. */
+    if (atomic_load_explicit(&last_call, memory_order_relaxed) == this_call)
+        return;
+    int saved_errno = errno;
+    int cancel_state;
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state); /* as below */
+    /* Whoever holds it is quick, and the next section tries again. */
+    if (!atomic_flag_test_and_set_explicit(&busy, memory_order_acquire)) {
+        if (attachment == atomic_load_explicit(&attachment_current, memory_order_relaxed)
+            && atomic_load_explicit(&last_call, memory_order_relaxed) != this_call) {
+            atomic_store_explicit(&last_call, this_call, memory_order_relaxed);
+            call(number);
+        }
+        atomic_flag_clear_explicit(&busy, memory_order_release);
+    }
+    pthread_setcancelstate(cancel_state, NULL);
+    errno = saved_errno;
+}
+
+void join_look_after(uint64_t now)
+{
+    /* Acquire and release: the state above goes from holder to holder. */
+    if (atomic_flag_test_and_set_explicit(&busy, memory_order_acquire))
+        return;
+    if (now >= atomic_load_explicit(&join_due, memory_order_relaxed)) {
+        int saved_errno = errno;
+        int cancel_state;
+        /* Cancelled in the middle, nobody would ever look again. */
+        pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state);
+        clock_refine();
+        look();
+        pthread_setcancelstate(cancel_state, NULL);
+        atomic_store_explicit(&join_due, clock_ticks() + clock_ticks_of(LOOK_PERIOD_NS), memory_order_relaxed);
+        errno = saved_errno;
+    }
+    atomic_flag_clear_explicit(&busy, memory_order_release);
+}

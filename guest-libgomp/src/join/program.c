@@ -1,0 +1,140 @@
+#include "join/program.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "join/attachment.h"
+
+_Atomic uint32_t program_bits;
+_Atomic uint32_t program_limit;
+_Atomic uint32_t program_generation = 1;
+static _Atomic uint32_t largest;
+/* An enum vscaf_malleable, or OVERRIDE_NONE. Constant after the start. */
+#define OVERRIDE_NONE UINT32_MAX
+static _Atomic uint32_t override = OVERRIDE_NONE;
+
+/* The program's own word on dynamic adjustment (omp_set_dynamic): a number that it set is then an upper bound. */
+static _Atomic bool dynamic;
+
+/* VSCAF_MALLEABLE in the environment: full, shrink, rigid. */
+static const char *const names[] = {
+    [VSCAF_MALLEABLE_FULL] = "full",
+    [VSCAF_MALLEABLE_SHRINK] = "shrink",
+    [VSCAF_MALLEABLE_RIGID] = "rigid",
+};
+
+void program_start(void)
+{
+    const char *word = getenv("VSCAF_MALLEABLE");
+    if (!word || !word[0])
+        return;
+    for (uint32_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        if (!strcmp(word, names[i])) {
+            atomic_store_explicit(&override, i, memory_order_relaxed);
+            program_note(VSCAF_PROGRAM_OVERRIDE);
+            return;
+        }
+    }
+    static const char complaint[] =
+        "libvscaf-gomp: VSCAF_MALLEABLE is none of full, shrink and rigid: ignored\n";
+    ssize_t written = write(STDERR_FILENO, complaint, sizeof complaint - 1);
+    (void)written; /* nowhere to say it */
+}
+
+enum vscaf_malleable program_malleable(void)
+{
+    /* Relaxed, both: a section that another thread starts while they change may be on either side. */
+    uint32_t word = atomic_load_explicit(&override, memory_order_relaxed);
+    if (word != OVERRIDE_NONE)
+        return (enum vscaf_malleable)word;
+    uint32_t bits = atomic_load_explicit(&program_bits, memory_order_relaxed);
+    if ((bits & (VSCAF_PROGRAM_BOUND | VSCAF_PROGRAM_UNREAD))
+        || ((bits & VSCAF_PROGRAM_SET) && !atomic_load_explicit(&dynamic, memory_order_relaxed)))
+        return VSCAF_MALLEABLE_RIGID;
+    return VSCAF_MALLEABLE_FULL;
+}
+
+bool program_unread(void)
+{
+    uint32_t bits = atomic_load_explicit(&program_bits, memory_order_relaxed);
+    return (bits & VSCAF_PROGRAM_UNREAD)
+           && !(bits & (VSCAF_PROGRAM_BOUND | VSCAF_PROGRAM_SET | VSCAF_PROGRAM_OVERRIDE));
+}
+
+/* Sections with bounds of their own bound what is said of the whole. */
+static enum vscaf_malleable published(void)
+{
+    enum vscaf_malleable malleable = program_malleable();
+    uint32_t bits = atomic_load_explicit(&program_bits, memory_order_relaxed);
+    if (malleable != VSCAF_MALLEABLE_FULL || (bits & VSCAF_PROGRAM_OVERRIDE))
+        return malleable;
+    if (bits & VSCAF_PROGRAM_NUMBERED)
+        return VSCAF_MALLEABLE_RIGID;
+    return bits & VSCAF_PROGRAM_KEEPS ? VSCAF_MALLEABLE_SHRINK : VSCAF_MALLEABLE_FULL;
+}
+
+void program_copy(struct vscaf_page *page)
+{
+    /* Sequentially consistent: see program_note. */
+    atomic_fetch_or(&page->program, atomic_load(&program_bits));
+    atomic_store(&page->malleable, (uint32_t)published());
+    atomic_store(&page->team_most, atomic_load(&largest));
+    uint32_t limit = atomic_load(&program_limit);
+    uint32_t seen = atomic_load(&page->told);
+    while (seen < limit && !atomic_compare_exchange_weak(&page->told, &seen, limit))
+        ;
+}
+
+void program_changed(void)
+{
+    /* Release: who sees the new generation sees what changed. */
+    atomic_fetch_add_explicit(&program_generation, 1, memory_order_release);
+}
+
+void program_set_dynamic(bool value)
+{
+    atomic_store_explicit(&dynamic, value, memory_order_relaxed);
+    program_changed();
+    program_copy(atomic_load(&attachment_current)->page);
+}
+
+/* First the library's own copy, then the current page; a join publishes its page first and copies then. So whichever
+ * comes first (sequentially consistent on both sides), the new page has it. */
+void program_note(uint32_t bits)
+{
+    if ((atomic_load_explicit(&program_bits, memory_order_relaxed) & bits) == bits)
+        return;
+    atomic_fetch_or(&program_bits, bits);
+    program_changed();
+    program_copy(atomic_load(&attachment_current)->page);
+}
+
+void program_forget(uint32_t bits)
+{
+    /* Relaxed: the child has one thread. */
+    atomic_fetch_and_explicit(&program_bits, ~bits, memory_order_relaxed);
+    program_changed();
+}
+
+void program_bounded(uint32_t most)
+{
+    if (most > VSCAF_MAX_TEAM)
+        most = 0;
+    if (atomic_load_explicit(&largest, memory_order_relaxed) == most)
+        return;
+    atomic_store(&largest, most);
+    program_copy(atomic_load(&attachment_current)->page);
+}
+
+void program_told(uint32_t threads)
+{
+    uint32_t seen = atomic_load_explicit(&program_limit, memory_order_relaxed);
+    while (seen < threads && !atomic_compare_exchange_weak(&program_limit, &seen, threads))
+        ;
+    if (seen < threads || !(atomic_load_explicit(&program_bits, memory_order_relaxed) & VSCAF_PROGRAM_ASKED)) {
+        atomic_fetch_or(&program_bits, VSCAF_PROGRAM_ASKED);
+        program_changed();
+        program_copy(atomic_load(&attachment_current)->page);
+    }
+}

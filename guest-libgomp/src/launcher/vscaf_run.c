@@ -1,0 +1,165 @@
+/* vscaf-run: starts a program with the shim preloaded. */
+#include <errno.h>
+#include <limits.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "launcher/static_check.h"
+
+#define LIBRARY "libvscaf-gomp.so"
+/* libgomp's own 300,000 rounds make a region cost 8 ms where a team has to share a CPU for a moment (a guest that loses
+ * one), 10,000 rounds 0.6 ms; and they still bridge the usual gaps between regions without a system call. */
+#define SPINCOUNT "10000"
+/* Milliseconds. libomp's own 200 keep a CPU busy nearly a whole period of vscaf's after the last region, so that nobody
+ * sees it idle (regions 100 ms apart: 1.2 s of CPU time in 1.2 s, with 20 ms 0.2 s); Intel's advice for a runtime that
+ * is not alone is 20 at most. Its waiting threads yield, so that a team that has to share a CPU needs no less. */
+#define BLOCKTIME_MS "20"
+
+enum { EXIT_OWN_FAILURE = 125, EXIT_NOT_EXECUTABLE = 126, EXIT_NOT_FOUND = 127 };
+
+static const char usage[] =
+    "usage: vscaf-run COMMAND [ARGUMENT...]\n"
+    "Runs COMMAND with its OpenMP teams sized by the vscaf agent. Without an agent it runs as always.\n"
+    "\n"
+    "Environment:\n"
+    "  VSCAF_SOCKET         the agent's join socket (default: /run/vscaf/agent.sock, else the user's own agent's:\n"
+    "                       vscaf/agent.sock in XDG_RUNTIME_DIR or /run/user/UID, or /tmp/vscaf-UID/agent.sock)\n"
+    "  VSCAF_GOMP_LIBRARY   the shim (default: " LIBRARY " beside vscaf-run, else in the installed library directory)\n"
+    "  GOMP_SPINCOUNT       set to " SPINCOUNT " where neither it nor OMP_WAIT_POLICY is set\n"
+    "  KMP_BLOCKTIME        set to " BLOCKTIME_MS " where neither it, OMP_WAIT_POLICY nor KMP_LIBRARY is set\n"
+    "  LD_PRELOAD           kept; the shim goes first\n"
+    "\n"
+    "The exit status is the command's; 125: vscaf-run failed, 126: the command cannot be executed, 127: not found.\n";
+
+static void say(const char *format, ...) __attribute__((format(printf, 1, 2)));
+static void say(const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    fputs("vscaf-run: ", stderr);
+    vfprintf(stderr, format, arguments);
+    fputc('\n', stderr);
+    va_end(arguments);
+}
+
+static bool is_file(const char *path)
+{
+    struct stat status;
+    return stat(path, &status) == 0 && S_ISREG(status.st_mode);
+}
+
+/* Writes the library's absolute path; false (said why): there is none. */
+static bool find_library(char path[PATH_MAX])
+{
+    const char *chosen = getenv("VSCAF_GOMP_LIBRARY");
+    if (chosen && chosen[0]) {
+        if (!realpath(chosen, path) || !is_file(path)) {
+            say("VSCAF_GOMP_LIBRARY names %s, which is not there: unset it, or name the built %s", chosen, LIBRARY);
+            return false;
+        }
+        return true;
+    }
+    char own[PATH_MAX];
+    ssize_t length = readlink("/proc/self/exe", own, sizeof own - 1);
+    if (length > 0) {
+        own[length] = '\0';
+        char *slash = strrchr(own, '/');
+        *slash = '\0';
+        if ((size_t)snprintf(path, PATH_MAX, "%s/%s", own, LIBRARY) < PATH_MAX && is_file(path))
+            return true;
+    } else {
+        strcpy(own, "its own directory");
+    }
+    if ((size_t)snprintf(path, PATH_MAX, "%s/%s", VSCAF_LIBRARY_DIRECTORY, LIBRARY) < PATH_MAX && is_file(path))
+        return true;
+    say("%s is neither in %s nor in %s: install vscaf, or set VSCAF_GOMP_LIBRARY to the library", LIBRARY, own,
+        VSCAF_LIBRARY_DIRECTORY);
+    return false;
+}
+
+/* Where execvp would find the command; false: nowhere. */
+static bool find_command(const char *name, char path[PATH_MAX])
+{
+    if (strchr(name, '/'))
+        return (size_t)snprintf(path, PATH_MAX, "%s", name) < PATH_MAX && is_file(path);
+    const char *directories = getenv("PATH");
+    if (!directories)
+        directories = "/bin:/usr/bin";
+    while (*directories) {
+        size_t length = strcspn(directories, ":");
+        int written = length ? snprintf(path, PATH_MAX, "%.*s/%s", (int)length, directories, name)
+                             : snprintf(path, PATH_MAX, "./%s", name);
+        if (written > 0 && written < PATH_MAX && is_file(path) && access(path, X_OK) == 0)
+            return true;
+        directories += length + (directories[length] == ':');
+    }
+    return false;
+}
+
+static bool preload(const char *library)
+{
+    if (strpbrk(library, " :")) {
+        say("the library's path \"%s\" has a space or a colon, which LD_PRELOAD cannot hold: put it elsewhere and set "
+            "VSCAF_GOMP_LIBRARY",
+            library);
+        return false;
+    }
+    const char *before = getenv("LD_PRELOAD");
+    size_t length = strlen(library);
+    if (before && !strncmp(before, library, length) && strchr(" :", before[length]))
+        return true; /* inside another vscaf-run (the end of the string counts as found) */
+    char *all = NULL;
+    if (asprintf(&all, "%s%s%s", library, before && before[0] ? ":" : "", before ? before : "") < 0
+        || setenv("LD_PRELOAD", all, 1) != 0) {
+        say("no memory for LD_PRELOAD: free some");
+        free(all);
+        return false;
+    }
+    free(all);
+    return true;
+}
+
+int main(int argc, char **argv)
+{
+    char library[PATH_MAX];
+    char command[PATH_MAX];
+    if (argc >= 2 && (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h"))) {
+        fputs(usage, stdout);
+        return fflush(stdout) == 0 ? 0 : EXIT_OWN_FAILURE;
+    }
+    int first = argc >= 2 && !strcmp(argv[1], "--") ? 2 : 1;
+    if (argc <= first) {
+        say("no command: say vscaf-run COMMAND [ARGUMENT...]");
+        return EXIT_OWN_FAILURE;
+    }
+    if (first == 1 && argv[1][0] == '-') {
+        say("unknown option %s: vscaf-run takes a command, or --help", argv[1]);
+        return EXIT_OWN_FAILURE;
+    }
+    if (!find_library(library))
+        return EXIT_OWN_FAILURE;
+    if (!find_command(argv[first], command)) {
+        say("%s: command not found: check the name and PATH", argv[first]);
+        return EXIT_NOT_FOUND;
+    }
+    const char *why = unreachable(command);
+    if (why)
+        say("warning: %s %s: its teams cannot be managed, it runs as always", command, why);
+    if (!preload(library))
+        return EXIT_OWN_FAILURE;
+    if (!getenv("OMP_WAIT_POLICY")
+        && (setenv("GOMP_SPINCOUNT", SPINCOUNT, 0) != 0
+            || (!getenv("KMP_LIBRARY") && setenv("KMP_BLOCKTIME", BLOCKTIME_MS, 0) != 0))) {
+        say("no memory for the environment: free some");
+        return EXIT_OWN_FAILURE;
+    }
+    execvp(argv[first], argv + first);
+    int why_not = errno; /* saying it may change it */
+    say("%s: %s: check that it is executable and for this machine", command, strerror(why_not));
+    return why_not == ENOENT ? EXIT_NOT_FOUND : EXIT_NOT_EXECUTABLE;
+}

@@ -1,0 +1,483 @@
+#include "learn/counters/experiment.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <time.h>
+
+#include "join/join.h"
+#include "join/program.h"
+#include "learn/budget.h"
+#include "learn/counters/counters.h"
+#include "learn/counters/ipc_model.h"
+#include "learn/counters/safety.h"
+#include "learn/counters/seal.h"
+#include "learn/publish.h"
+#include "learn/rate.h"
+#include "measure/clock.h"
+#include "team/section_data.h"
+
+#define MILLISECOND 1000000u
+#define SECOND 1000000000ull
+
+/* What is worth it. */
+#define SECTION_LEAST_NS (2 * MILLISECOND)      /* shorter ones are over before a child runs */
+#define RESIDENT_MOST (256ull << 20)            /* every page that the program then writes is copied */
+#define CYCLES_LEAST 1000000u                   /* of a child, to say anything */
+#define PAGE_COPY_NS 5000u                      /* a write to a page that a child shares, upper bound */
+#define PAGE_CLONE_NS 100u                      /* a page in the clone itself */
+#define PAGE_BYTES 4096u
+#define SET_NS 100000u /* to make, start, stop and destroy one thread's counters, before it has been measured */
+
+/* How often. */
+#define EXPERIMENTS_FIRST 3u              /* of a section, soon after one another: one instance is not the mean */
+#define EXPERIMENT_PAUSE_NS (SECOND / 4)
+#define EXPERIMENT_OLD_NS (30 * SECOND)   /* then again */
+#define ABANDONED_MOST 2u                 /* then never again for this section */
+#define REFUSED_PAUSE_NS SECOND           /* doubled with every refusal in a row ... */
+#define REFUSED_PAUSE_MOST_NS (64 * SECOND)
+#define COUNT_PAUSE_NS (SECOND / 20)
+#define PUBLISH_PAUSE_NS (SECOND / 4)
+#define MEMORY_NS (30. * 1e9) /* older measurements count for half and less */
+
+/* How long. */
+#define CHILD_CPU_MOST_MS 500u
+#define CHILD_WALL_MOST_MS 1000u
+#define CHILD_NICENESS 5
+
+#define BUCKETS 128u
+
+/* What the runtime runs in each thread in place of the program's function. */
+struct counted {
+    outlined_function *fn;
+    void *data;
+    _Atomic uint64_t instructions;
+    _Atomic uint64_t most_cycles;
+    _Atomic uint64_t cost_ns;
+    _Atomic uint32_t threads; /* that were counted */
+    _Atomic bool spoilt;      /* the counts are not those of the section */
+};
+
+struct record {
+    struct call_site *site;
+    double ns; /* of an instance, smoothed */
+    uint64_t count_due_ns, experiment_due_ns;
+    uint32_t experiments, abandoned;
+    bool countable; /* the runtime has run the function that was put in its place */
+};
+
+/* All below belongs to the first thread that starts sections. Where a second one appears, ipc is given up: whose cycles
+ * are whose could not be told. */
+static _Atomic(const char *) owner;
+static _Thread_local char self __attribute__((tls_model("initial-exec")));
+static bool ready;
+static bool asked_for_counters; /* from then on, PAPI may have state of its own */
+static bool forked; /* a child of the program's: PAPI's state is its parent's */
+
+static struct ipc_program program;
+static struct record records[IPC_SECTIONS];
+static uint8_t buckets[BUCKETS]; /* index + 1 of the record */
+static struct counted counted;
+static struct record *current;
+static bool counting;
+static bool experimenting;
+static int child_set = COUNTERS_NONE;
+static uint64_t begin_ns, last_end_ns, last_started;
+static const struct vscaf_page *last_page;
+static uint64_t begin_cost_ns, set_ns = SET_NS;
+static uint64_t refused_due_ns, refused_pause_ns = REFUSED_PAUSE_NS;
+static uint64_t published_ns;
+static long faults_before;
+
+__attribute__((constructor)) static void read_metric(void)
+{
+    const char *name = secure_getenv("VSCAF_METRIC");
+    /* Relaxed: no other thread runs yet. */
+    if (name && !strcmp(name, "ipc"))
+        atomic_store_explicit(&meter_current, &counters_meter, memory_order_relaxed);
+}
+
+static void give_up(void)
+{
+    atomic_store_explicit(&meter_current, &rate_meter, memory_order_relaxed);
+}
+
+static void experiment_after_fork(void)
+{
+    if (!asked_for_counters)
+        return;
+    seal_after_fork();
+    forked = true;
+    counting = experimenting = false;
+    child_set = COUNTERS_NONE;
+    give_up();
+}
+
+static void add(_Atomic uint64_t *sum, uint64_t value)
+{
+    atomic_fetch_add_explicit(sum, value, memory_order_relaxed);
+}
+
+static void run_counted(void *argument)
+{
+    struct counted *here = argument;
+    uint64_t start_ns = monotonic_ns();
+    int saved_errno = errno;
+    int set = counters_start(0);
+    errno = saved_errno;
+    uint64_t started_ns = monotonic_ns();
+    here->fn(here->data);
+    if (forked)
+        return; /* the set is the parent's, and so is what `here` is for */
+    saved_errno = errno;
+    uint64_t done_ns = monotonic_ns();
+    struct counts counts;
+    if (set == COUNTERS_NONE || !counters_stop(set, &counts)) {
+        atomic_store_explicit(&here->spoilt, true, memory_order_relaxed);
+    } else {
+        /* Relaxed, all: the barrier at the end of the section comes before the master reads. */
+        add(&here->instructions, counts.instructions);
+        uint64_t most = atomic_load_explicit(&here->most_cycles, memory_order_relaxed);
+        while (most < counts.cycles
+               && !atomic_compare_exchange_weak_explicit(&here->most_cycles, &most, counts.cycles, memory_order_relaxed,
+                                                         memory_order_relaxed))
+            ;
+        atomic_fetch_add_explicit(&here->threads, 1, memory_order_relaxed);
+    }
+    if (atomic_load_explicit(&owner, memory_order_relaxed) != &self)
+        counters_forget_thread(); /* the runtime may end this thread between sections */
+    errno = saved_errno;
+    add(&here->cost_ns, monotonic_ns() - done_ns + started_ns - start_ns);
+}
+
+static bool mine(void)
+{
+    /* Relaxed, both: identity only. */
+    const char *seen = atomic_load_explicit(&owner, memory_order_relaxed);
+    if (seen == &self)
+        return true;
+    if (!seen
+        && atomic_compare_exchange_strong_explicit(&owner, &seen, &self, memory_order_relaxed, memory_order_relaxed))
+        return true;
+    give_up();
+    return false;
+}
+
+static bool sanitized_program(void)
+{
+    return dlsym(RTLD_DEFAULT, "__asan_init") || dlsym(RTLD_DEFAULT, "__tsan_init")
+           || dlsym(RTLD_DEFAULT, "__msan_init");
+}
+
+static __attribute__((noinline)) bool get_ready(void)
+{
+    int saved_errno = errno;
+    int cancel_state;
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state);
+    asked_for_counters = true;
+    ready = seal_supported() && !sanitized_program() && join_fork_is_handled() && counters_found();
+    if (!ready) {
+        dlerror();
+        give_up();
+        program_note(VSCAF_PROGRAM_NO_COUNTERS);
+    }
+    pthread_setcancelstate(cancel_state, NULL);
+    errno = saved_errno;
+    return ready;
+}
+
+static struct record *record_of(const struct section *section)
+{
+    if (section->site == &section->spare.site)
+        return NULL;
+    uint64_t hash = (uint64_t)(uintptr_t)section->site * 0x9E3779B97F4A7C15u;
+    for (uint32_t i = (uint32_t)(hash >> 57);; i = (i + 1) % BUCKETS) {
+        if (buckets[i]) {
+            struct record *record = &records[buckets[i] - 1];
+            if (record->site == section->site)
+                return record;
+        } else if (program.used < IPC_SECTIONS) {
+            records[program.used].site = section->site;
+            buckets[i] = (uint8_t)++program.used;
+            return &records[program.used - 1];
+        } else {
+            return NULL;
+        }
+    }
+}
+
+static struct ipc_section *numbers_of(const struct record *record)
+{
+    return &program.sections[record - records];
+}
+
+static void refuse(struct vscaf_page *page, uint64_t now_ns)
+{
+    atomic_fetch_add_explicit(&page->experiments_refused, 1, memory_order_relaxed);
+    refused_due_ns = now_ns + refused_pause_ns;
+    if (refused_pause_ns < REFUSED_PAUSE_MOST_NS)
+        refused_pause_ns *= 2;
+}
+
+static void put_counters(struct section *section)
+{
+    counted = (struct counted){.fn = section->fn, .data = section->data};
+    section->fn = run_counted;
+    section->data = &counted;
+    counting = true;
+}
+
+static long minor_faults(void)
+{
+    struct rusage usage;
+    return getrusage(RUSAGE_SELF, &usage) == 0 ? usage.ru_minflt : 0;
+}
+
+/* Whether this instance is one to experiment beside. The cheap questions first. */
+static bool experiment_due(const struct section *section, const struct record *record, unsigned asked, uint64_t now_ns)
+{
+    struct vscaf_page *page = section->attachment->page;
+    unsigned p = section->team.ran;
+    if (!record->countable || p < 2 || record->ns < SECTION_LEAST_NS || now_ns < record->experiment_due_ns
+        || now_ns < refused_due_ns || record->abandoned >= ABANDONED_MOST || seal_remains())
+        return false;
+    /* It takes a thread from the team: not where the program has a say in that. */
+    if (asked || atomic_load_explicit(&page->malleable, memory_order_relaxed) != VSCAF_MALLEABLE_FULL
+        || (atomic_load_explicit(&program_bits, memory_order_relaxed) & VSCAF_PROGRAM_SET))
+        return false;
+    return budget_allows(page, record->ns);
+}
+
+static bool cpus_for(unsigned p)
+{
+    cpu_set_t set;
+    /* Fails where there are more CPUs than the set has bits: then there are enough. */
+    return sched_getaffinity(0, sizeof set, &set) != 0 || (unsigned)CPU_COUNT(&set) >= p;
+}
+
+static double most(double one, double other)
+{
+    return one > other ? one : other;
+}
+
+static double least(double one, double other)
+{
+    return one < other ? one : other;
+}
+
+/* True: there are two processes now, and one of them is the sealed child. */
+static bool begin_experiment(struct section *section, const struct record *record, uint64_t now_ns)
+{
+    struct vscaf_page *page = section->attachment->page;
+    unsigned p = section->team.ran;
+    uint64_t resident = 0;
+    if (!cpus_for(p) || safety_of_process(RESIDENT_MOST, &resident) != SAFETY_GOOD) {
+        refuse(page, now_ns);
+        return false;
+    }
+    double pages = (double)(resident / PAGE_BYTES);
+    if (!budget_allows(page, record->ns + pages * PAGE_CLONE_NS + least(pages * PAGE_COPY_NS, p * record->ns))) {
+        refuse(page, now_ns);
+        return false;
+    }
+    double ms = record->ns / 1e6;
+    struct seal_limits limits = {
+        .cpu_ms = (uint32_t)least(most(2. * ms, 20.), CHILD_CPU_MOST_MS),
+        .wall_ms = (uint32_t)least(most(10. * ms, 500.), CHILD_WALL_MOST_MS),
+        .niceness = CHILD_NICENESS,
+    };
+    faults_before = minor_faults();
+    pid_t child = seal_clone(&limits);
+    if (child == 0) {
+        section->team.argument = section->team.ran = 1;
+        section->decompose_due = false;
+        /* Another thread may just have given it up. */
+        atomic_store_explicit(&meter_current, &counters_meter, memory_order_relaxed);
+        counting = false;
+        experimenting = false;
+        /* Whatever looks after the join would be a call that ends the child. */
+        atomic_store_explicit(&join_due, UINT64_MAX, memory_order_relaxed);
+        return true;
+    }
+    uint32_t detail;
+    if (child < 0 || (child_set = counters_start(child)) == COUNTERS_NONE) {
+        seal_end(&detail);
+        refuse(page, now_ns);
+        return false;
+    }
+    seal_go();
+    experimenting = section->disturbed = true;
+    section->team.argument = section->team.ran = p - 1;
+    return true;
+}
+
+/* Counters around this instance, or an experiment beside it, if it is time and there is budget. */
+static __attribute__((noinline)) void look_closer(struct section *section, unsigned asked, uint64_t now_ns)
+{
+    int saved_errno = errno;
+    int cancel_state;
+    uint32_t detail;
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state);
+    if (seal_remains())
+        seal_end(&detail);
+    bool begun = experiment_due(section, current, asked, now_ns) && begin_experiment(section, current, now_ns);
+    if (!seal_inside) { /* a child's section is not cancelled */
+        if (begun
+            || (now_ns >= current->count_due_ns
+                && budget_allows(section->attachment->page, (double)set_ns * section->team.ran)))
+            put_counters(section);
+        pthread_setcancelstate(cancel_state, NULL);
+    }
+    errno = saved_errno;
+    begin_ns = monotonic_ns();
+    begin_cost_ns = begin_ns - now_ns;
+}
+
+/* The copy that it makes returns as well. */
+static bool experiment_begin(struct section *section, unsigned asked)
+{
+    if (!mine() || (!ready && !get_ready()))
+        return true;
+    const struct vscaf_page *page = section->attachment->page;
+    section->meter = &counters_meter;
+    current = record_of(section);
+    counting = experimenting = false;
+    begin_ns = monotonic_ns();
+    begin_cost_ns = 0;
+    /* Serial time is what lies between two sections that were both seen. */
+    uint64_t started = atomic_load_explicit(&page->started, memory_order_relaxed);
+    if (last_page == page && started == last_started + 1 && begin_ns > last_end_ns)
+        program.serial_ns += (double)(begin_ns - last_end_ns);
+    last_page = page;
+    last_started = started;
+    if (current && section->team.ran && current->ns >= SECTION_LEAST_NS
+        && (begin_ns >= current->count_due_ns || begin_ns >= current->experiment_due_ns))
+        look_closer(section, asked, begin_ns);
+    return !seal_inside;
+}
+
+/* Whether a child that ended like this has run the section, or enough of it: one that was blocked has not. */
+static bool representative(enum seal_state state, uint32_t detail, uint64_t cpu_ns, uint64_t wall_ns)
+{
+    return state == SEAL_FINISHED || (state == SEAL_TIME && detail == SIGPROF)
+           || (state == SEAL_RUNS && cpu_ns >= wall_ns / 4);
+}
+
+static void end_experiment(struct vscaf_page *page, uint64_t now_ns)
+{
+    struct counts counts = {0};
+    bool counted = counters_stop(child_set, &counts);
+    child_set = COUNTERS_NONE;
+    uint32_t detail;
+    uint64_t cpu_ns = seal_cpu_ns();
+    enum seal_state state = seal_end(&detail);
+    current->experiments++;
+    if (state == SEAL_NEW || state == SEAL_REFUSED) {
+        refuse(page, now_ns);
+    } else if (counted && representative(state, detail, cpu_ns, now_ns - begin_ns) && counts.cycles >= CYCLES_LEAST
+               && ipc_serial(numbers_of(current), (double)counts.instructions, (double)counts.cycles)) {
+        refused_pause_ns = REFUSED_PAUSE_NS;
+        atomic_fetch_add_explicit(&page->experiments_ended, 1, memory_order_relaxed);
+    } else {
+        /* What it did it will do again; that it had no CPU is chance. */
+        current->abandoned += state == SEAL_CALL || state == SEAL_FAULT;
+        atomic_fetch_add_explicit(&page->experiments_abandoned, 1, memory_order_relaxed);
+    }
+    current->experiment_due_ns =
+        now_ns + (current->experiments < EXPERIMENTS_FIRST ? EXPERIMENT_PAUSE_NS : EXPERIMENT_OLD_NS);
+}
+
+static void end_counting(const struct section *section, uint64_t now_ns)
+{
+    unsigned p = section->team.ran;
+    uint32_t threads = atomic_load_explicit(&counted.threads, memory_order_relaxed);
+    uint64_t cost_ns = atomic_load_explicit(&counted.cost_ns, memory_order_relaxed);
+    if (threads)
+        set_ns = (3 * set_ns + cost_ns / threads) / 4;
+    budget_spend(section->attachment->page, (double)cost_ns);
+    current->count_due_ns = now_ns + COUNT_PAUSE_NS;
+    if (threads != p || atomic_load_explicit(&counted.spoilt, memory_order_relaxed)) {
+        current->countable = false; /* the old pairs, which run the function themselves; nested teams */
+        return;
+    }
+    current->countable = true;
+    /* One thread beside the experiment is as serial as that, and less alone: it says nothing more. */
+    if (!experimenting || p > 1)
+        ipc_parallel(numbers_of(current), p,
+                     (double)atomic_load_explicit(&counted.instructions, memory_order_relaxed),
+                     (double)atomic_load_explicit(&counted.most_cycles, memory_order_relaxed));
+}
+
+static void publish(struct vscaf_page *page)
+{
+    struct speedup estimates[IPC_SIZES];
+    publish_speedups(page, estimates, ipc_estimates(&program, estimates), VSCAF_METRIC_IPC);
+}
+
+static __attribute__((noinline)) void book_and_publish(const struct section *section, uint64_t now_ns)
+{
+    int saved_errno = errno;
+    int cancel_state;
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state);
+    struct vscaf_page *page = section->attachment->page;
+    if (counting)
+        end_counting(section, now_ns);
+    if (experimenting) {
+        end_experiment(page, now_ns);
+        /* The thread that the team was without, the copies of pages, and what beginning and ending took. */
+        long faults = minor_faults() - faults_before;
+        budget_spend(page, (double)(begin_cost_ns + (now_ns - begin_ns)
+                                    + (faults > 0 ? (uint64_t)faults * PAGE_COPY_NS : 0)
+                                    + (monotonic_ns() - now_ns)));
+    }
+    if (now_ns - published_ns >= PUBLISH_PAUSE_NS) {
+        ipc_fade(&program, published_ns ? (double)(now_ns - published_ns) : 0., MEMORY_NS);
+        published_ns = now_ns;
+        publish(page);
+    }
+    last_end_ns = monotonic_ns();
+    pthread_setcancelstate(cancel_state, NULL);
+    errno = saved_errno;
+}
+
+static void experiment_end(struct section *section, uint64_t ticks, uint64_t stands_for)
+{
+    (void)ticks, (void)stands_for; /* it times all that it sees, by a clock that its experiments share */
+    if (seal_inside)
+        seal_leave();
+    if (forked || !mine())
+        return;
+    uint64_t now_ns = last_end_ns = monotonic_ns();
+    double ns = (double)(now_ns - begin_ns);
+    if (!current) {
+        program.strange_ns += ns;
+    } else if (!experimenting) {
+        current->ns = current->ns > 0. ? current->ns + (ns - current->ns) / 8. : ns;
+        ipc_ran(numbers_of(current), section->team.ran, ns);
+    }
+    if (counting || experimenting || now_ns - published_ns >= PUBLISH_PAUSE_NS)
+        book_and_publish(section, now_ns);
+    counting = experimenting = false;
+}
+
+static void experiment_nested(struct section *section)
+{
+    if (seal_inside)
+        section->team.argument = 1;
+    else if (section->team.argument != 1)
+        /* Threads of inner teams are not counted. Relaxed: read after the outer section's end. */
+        atomic_store_explicit(&counted.spoilt, true, memory_order_relaxed);
+}
+
+const struct meter counters_meter = {
+    .begin = experiment_begin,
+    .end = experiment_end,
+    .nested = experiment_nested,
+    .after_fork = experiment_after_fork,
+    .every_thread = true,
+};

@@ -1,0 +1,32 @@
+/* In place of the metric ipc, in a build without counters: whoever asks for it is told once, and gets rate. */
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "join/program.h"
+#include "learn/counters/experiment.h"
+#include "learn/rate.h"
+
+__attribute__((constructor)) static void read_metric(void)
+{
+    const char *name = secure_getenv("VSCAF_METRIC");
+    /* Relaxed: no other thread runs yet. */
+    if (name && !strcmp(name, "ipc"))
+        atomic_store_explicit(&meter_current, &counters_meter, memory_order_relaxed);
+}
+
+static bool give_up(struct section *section, unsigned asked)
+{
+    (void)section, (void)asked;
+    if (atomic_exchange_explicit(&meter_current, &rate_meter, memory_order_relaxed) == &rate_meter)
+        return true;
+    static const char warning[] =
+        "libvscaf-gomp: VSCAF_METRIC=ipc: built without hardware counters (meson setup -Dcounters=disabled): "
+        "rate is used instead\n";
+    ssize_t written = write(STDERR_FILENO, warning, sizeof warning - 1);
+    (void)written; /* nowhere to say it */
+    program_note(VSCAF_PROGRAM_NO_COUNTERS);
+    return true;
+}
+
+const struct meter counters_meter = {.begin = give_up, .every_thread = true};

@@ -1,0 +1,382 @@
+#include "learn/counters/seal.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/audit.h>
+#include <linux/close_range.h>
+#include <linux/filter.h>
+#include <linux/futex.h>
+#include <linux/seccomp.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stddef.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <sys/time.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <ucontext.h>
+#include <unistd.h>
+
+#include "learn/counters/safety.h"
+#include "learn/counters/seal_filter.h"
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define SANITIZED 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer) || __has_feature(memory_sanitizer)
+#define SANITIZED 1
+#endif
+#endif
+
+bool seal_inside;
+
+#if defined(__x86_64__) && !defined(__ILP32__) && !defined(SANITIZED)
+
+#define RESULT_BYTES 4096u
+#define GO_WAIT_MS 200 /* a parent that is stopped, or ended, before it lets the child run */
+#define REAP_NAP_FIRST_NS 20000
+#define REAP_MOST_NS 100000000
+#define STACK_BYTES 32768u
+#define COUNT(array) (sizeof(array) / sizeof(array)[0])
+
+/* The one page that the child may write and the parent sees. It may hold garbage: a program writes anywhere. */
+struct result {
+    _Atomic uint32_t go;
+    _Atomic uint32_t state;
+    _Atomic uint32_t detail;
+};
+
+static struct result *result;
+static pid_t child; /* 0: none */
+static struct sock_filter filter[SEAL_FILTER_MOST];
+static unsigned short filter_used;
+
+/* The child's alone. */
+static struct ranges shared;
+static _Alignas(16) unsigned char handler_stack[STACK_BYTES];
+
+_Noreturn static void end(enum seal_state state, uint32_t detail)
+{
+    atomic_store_explicit(&result->detail, detail, memory_order_relaxed);
+    /* Release: the detail belongs to the state. */
+    atomic_store_explicit(&result->state, state, memory_order_release);
+    for (;;)
+        syscall(SYS_exit_group, 0);
+}
+
+static bool touches_shared(uintptr_t start, uintptr_t length)
+{
+    uintptr_t past = start + length;
+    if (past < start)
+        return true;
+    for (unsigned i = 0; i < shared.count; i++)
+        if (start < shared.of[i].end && shared.of[i].start < past)
+            return true;
+    return false;
+}
+
+/* A call that the filter did not let through: made after all if it concerns private memory only. */
+static void judge_call(siginfo_t *information, ucontext_t *context)
+{
+    greg_t *registers = context->uc_mcontext.gregs;
+    uintptr_t start = (uintptr_t)registers[REG_RDI], length = (uintptr_t)registers[REG_RSI];
+    bool harmless = false;
+    /* mremap with an old length of 0 makes a second mapping, so an empty range counts for one byte; and it may move
+     * onto anything that is mapped, which is the child's own affair. */
+    if (information->si_code == 1 /* SYS_SECCOMP */ && information->si_arch == AUDIT_ARCH_X86_64
+        && (information->si_syscall == SYS_mprotect || information->si_syscall == SYS_mremap))
+        harmless = !touches_shared(start, length ? length : 1);
+    if (!harmless)
+        end(SEAL_CALL, (uint32_t)information->si_syscall);
+    registers[REG_RAX] = seal_gate(information->si_syscall, registers[REG_RDI], registers[REG_RSI], registers[REG_RDX],
+                                   registers[REG_R10], registers[REG_R8]);
+}
+
+static void on_signal(int number, siginfo_t *information, void *context)
+{
+    if (number == SIGSYS)
+        judge_call(information, context);
+    else
+        end(number == SIGALRM || number == SIGPROF || number == SIGXCPU ? SEAL_TIME : SEAL_FAULT, (uint32_t)number);
+}
+
+static const int caught[] = {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGTRAP, SIGSYS, SIGALRM, SIGPROF, SIGXCPU};
+
+static bool catch_signals(void)
+{
+    stack_t stack = {.ss_sp = handler_stack, .ss_size = sizeof handler_stack};
+    if (sigaltstack(&stack, NULL) != 0)
+        return false;
+    struct sigaction action = {.sa_sigaction = on_signal, .sa_flags = SA_SIGINFO | SA_ONSTACK};
+    sigfillset(&action.sa_mask);
+    sigset_t open;
+    sigfillset(&open);
+    for (size_t i = 0; i < COUNT(caught); i++) {
+        if (sigaction(caught[i], &action, NULL) != 0)
+            return false;
+        sigdelset(&open, caught[i]);
+    }
+    /* All others stay blocked: a handler of the program's has no business here. */
+    return sigprocmask(SIG_SETMASK, &open, NULL) == 0;
+}
+
+static bool shield_memory(void)
+{
+    if (safety_of_mappings(&shared) != SAFETY_GOOD)
+        return false;
+    for (unsigned i = 0; i < shared.count; i++) {
+        const struct range *range = &shared.of[i];
+        if (range->start == (uintptr_t)result) {
+            if (range->end - range->start != RESULT_BYTES)
+                return false; /* merged with a neighbour that is not ours */
+        } else if ((range->protection & PROT_WRITE)
+                   && mprotect((void *)range->start, range->end - range->start, range->protection & ~PROT_WRITE)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool set_limits(const struct seal_limits *limits)
+{
+    struct itimerval cpu = {.it_value = {limits->cpu_ms / 1000, limits->cpu_ms % 1000 * 1000}};
+    struct itimerval wall = {.it_value = {limits->wall_ms / 1000, limits->wall_ms % 1000 * 1000}};
+    struct rlimit nothing = {0, 0};
+    struct rlimit seconds = {limits->cpu_ms / 1000 + 2, limits->cpu_ms / 1000 + 2}; /* should the timer fail */
+    return setrlimit(RLIMIT_CORE, &nothing) == 0 && setrlimit(RLIMIT_CPU, &seconds) == 0
+           && setitimer(ITIMER_PROF, &cpu, NULL) == 0 && setitimer(ITIMER_REAL, &wall, NULL) == 0;
+}
+
+/* A core dump goes to a program that collects them even where its size is limited; and where memory gets short, the
+ * child is to go first. Neither is worth failing for. */
+static void be_modest(const struct seal_limits *limits)
+{
+    prctl(PR_SET_NAME, "vscaf-serial");
+    struct sched_param parameters = {0};
+    sched_setscheduler(0, SCHED_OTHER, &parameters);
+    if (getpriority(PRIO_PROCESS, 0) < limits->niceness)
+        setpriority(PRIO_PROCESS, 0, limits->niceness);
+    int file = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
+    if (file >= 0) {
+        ssize_t written = write(file, "1000", 4);
+        (void)written;
+        close(file);
+    }
+}
+
+static bool shut(void)
+{
+    struct sock_fprog program = {.len = filter_used, .filter = filter};
+    /* Without SPEC_ALLOW some kernels restrict speculation, and the child would not run like the program. */
+    return prctl(PR_SET_DUMPABLE, 0) == 0 && prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0
+           && syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_SPEC_ALLOW, &program) == 0;
+}
+
+/* The parent counts the child's cycles from a moment at which it waits here. It may look at the child only while
+ * that is dumpable, hence the order. */
+static void await_go(void)
+{
+    struct timespec wait = {.tv_nsec = GO_WAIT_MS * 1000000L};
+    while (!atomic_load_explicit(&result->go, memory_order_acquire))
+        if (syscall(SYS_futex, &result->go, FUTEX_WAIT, 0, &wait, NULL, 0) != 0 && errno == ETIMEDOUT)
+            end(SEAL_REFUSED, 1);
+}
+
+static void become_sealed(const struct seal_limits *limits, pid_t parent)
+{
+    seal_inside = true;
+    /* The table is still the parent's: a new one, and nothing in it. A copy would keep files open that the program
+     * closes meanwhile (an end of file that does not come), and share their offsets. */
+    if (syscall(SYS_close_range, 0u, ~0u, CLOSE_RANGE_UNSHARE) != 0)
+        end(SEAL_REFUSED, 2);
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() != parent)
+        end(SEAL_REFUSED, 3);
+    if (!catch_signals())
+        end(SEAL_REFUSED, 4);
+    be_modest(limits);
+    if (!shield_memory())
+        end(SEAL_REFUSED, 5);
+    await_go();
+    if (!set_limits(limits))
+        end(SEAL_REFUSED, 6);
+    if (!shut())
+        end(SEAL_REFUSED, 7);
+    atomic_store_explicit(&result->state, SEAL_RUNS, memory_order_relaxed);
+}
+
+/* A child of the program's has a result page in common with it. */
+void seal_after_fork(void)
+{
+    if (result)
+        munmap(result, RESULT_BYTES);
+    result = NULL;
+    child = 0;
+}
+
+static bool prepare(void)
+{
+    if (!result) {
+        /* A page on either side that nobody can use, so that the kernel merges it with no other mapping. */
+        unsigned char *room =
+            mmap(NULL, 3 * RESULT_BYTES, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        if (room == MAP_FAILED)
+            return false;
+        void *page = mmap(room + RESULT_BYTES, RESULT_BYTES, PROT_READ | PROT_WRITE,
+                          MAP_SHARED | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+        if (page == MAP_FAILED) {
+            munmap(room, 3 * RESULT_BYTES);
+            return false;
+        }
+        result = page;
+        filter_used = seal_filter(filter);
+    }
+    atomic_store_explicit(&result->go, 0, memory_order_relaxed);
+    atomic_store_explicit(&result->detail, 0, memory_order_relaxed);
+    atomic_store_explicit(&result->state, SEAL_NEW, memory_order_relaxed);
+    return true;
+}
+
+bool seal_supported(void)
+{
+    return true;
+}
+
+pid_t seal_clone(const struct seal_limits *limits)
+{
+    if (child || !prepare())
+        return -1;
+    sigset_t all, before;
+    sigfillset(&all);
+    pid_t parent = getpid();
+    /* Between here and the new mask no handler of the program may run in the child. */
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    /* Not fork: its handlers are the program's, and take locks. No exit signal: invisible to wait(), and no SIGCHLD. */
+    long made = syscall(SYS_clone, CLONE_FILES, NULL, NULL, NULL, 0);
+    if (made == 0) {
+        become_sealed(limits, parent);
+        return 0;
+    }
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (made < 0)
+        return -1;
+    child = (pid_t)made;
+    return child;
+}
+
+void seal_go(void)
+{
+    /* Release: what the parent prepared comes before. */
+    atomic_store_explicit(&result->go, 1, memory_order_release);
+    syscall(SYS_futex, &result->go, FUTEX_WAKE, 1, NULL, NULL, 0);
+}
+
+_Noreturn void seal_leave(void)
+{
+    end(SEAL_FINISHED, 0);
+}
+
+enum seal_state seal_look(uint32_t *detail)
+{
+    /* Acquire: pairs with the release in `end`. */
+    uint32_t state = result ? atomic_load_explicit(&result->state, memory_order_acquire) : SEAL_NEW;
+    *detail = result ? atomic_load_explicit(&result->detail, memory_order_relaxed) : 0;
+    return state > SEAL_REFUSED ? SEAL_FAULT : (enum seal_state)state;
+}
+
+uint64_t seal_cpu_ns(void)
+{
+    clockid_t clock;
+    struct timespec used;
+    if (!child || clock_getcpuclockid(child, &clock) != 0 || clock_gettime(clock, &used) != 0)
+        return 0;
+    return (uint64_t)used.tv_sec * 1000000000u + (uint64_t)used.tv_nsec;
+}
+
+enum seal_state seal_end(uint32_t *detail)
+{
+    int saved_errno = errno;
+    enum seal_state state = seal_look(detail);
+    siginfo_t information = {0};
+    if (child && state == SEAL_RUNS
+        && waitid(P_PID, (id_t)child, &information, WEXITED | WNOHANG | WNOWAIT | __WCLONE) == 0
+        && information.si_pid == child) {
+        state = seal_look(detail); /* it may have said so just now */
+        if (state == SEAL_RUNS)
+            state = SEAL_FAULT;
+    }
+    /* While the wait knows it, the number is its own. */
+    if (child && waitid(P_PID, (id_t)child, &information, WEXITED | WNOHANG | WNOWAIT | __WCLONE) == 0)
+        kill(child, SIGKILL);
+    for (long nap_ns = REAP_NAP_FIRST_NS, waited_ns = 0; child && waited_ns < REAP_MOST_NS; nap_ns += nap_ns / 2) {
+        pid_t reaped = waitpid(child, NULL, WNOHANG | __WCLONE);
+        if (reaped == child || (reaped < 0 && errno == ECHILD)) {
+            child = 0;
+        } else {
+            struct timespec nap = {.tv_nsec = nap_ns};
+            nanosleep(&nap, NULL);
+            waited_ns += nap_ns;
+        }
+    }
+    errno = saved_errno;
+    return state;
+}
+
+bool seal_remains(void)
+{
+    return child != 0;
+}
+
+#else
+
+bool seal_supported(void)
+{
+    return false;
+}
+
+pid_t seal_clone(const struct seal_limits *limits)
+{
+    (void)limits;
+    return -1;
+}
+
+void seal_go(void)
+{
+}
+
+_Noreturn void seal_leave(void)
+{
+    _exit(0);
+}
+
+enum seal_state seal_look(uint32_t *detail)
+{
+    *detail = 0;
+    return SEAL_NEW;
+}
+
+uint64_t seal_cpu_ns(void)
+{
+    return 0;
+}
+
+enum seal_state seal_end(uint32_t *detail)
+{
+    return seal_look(detail);
+}
+
+void seal_after_fork(void)
+{
+}
+
+bool seal_remains(void)
+{
+    return false;
+}
+
+#endif

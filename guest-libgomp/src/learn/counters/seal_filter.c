@@ -1,0 +1,131 @@
+#include "learn/counters/seal_filter.h"
+
+#if defined(__x86_64__) && !defined(__ILP32__)
+
+#include <linux/audit.h>
+#include <linux/futex.h>
+#include <linux/seccomp.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+
+#define COUNT(array) (sizeof(array) / sizeof(array)[0])
+
+extern const char seal_gate_end[]; /* where the kernel sees the gate's call come from */
+__asm__(".text\n"
+        ".globl seal_gate\n"
+        ".hidden seal_gate\n"
+        ".type seal_gate, @function\n"
+        "seal_gate:\n"
+        "    mov %rdi, %rax\n"
+        "    mov %rsi, %rdi\n"
+        "    mov %rdx, %rsi\n"
+        "    mov %rcx, %rdx\n"
+        "    mov %r8, %r10\n"
+        "    mov %r9, %r8\n"
+        "    syscall\n"
+        ".globl seal_gate_end\n"
+        ".hidden seal_gate_end\n"
+        "seal_gate_end:\n"
+        "    ret\n"
+        ".size seal_gate, . - seal_gate\n");
+
+/* Where the next instruction goes; one thread at a time builds. */
+static struct sock_filter *at;
+
+static void put(uint16_t code, uint32_t k, uint8_t if_true, uint8_t if_false)
+{
+    *at++ = (struct sock_filter){.code = code, .jt = if_true, .jf = if_false, .k = k};
+}
+
+static void load(size_t offset)
+{
+    put(BPF_LD | BPF_W | BPF_ABS, (uint32_t)offset, 0, 0);
+}
+
+static void give(uint32_t verdict)
+{
+    put(BPF_RET | BPF_K, verdict, 0, 0);
+}
+
+static void allow(uint32_t number)
+{
+    put(BPF_JMP | BPF_JEQ | BPF_K, number, 0, 1);
+    give(SECCOMP_RET_ALLOW);
+}
+
+static size_t argument(unsigned index)
+{
+    return offsetof(struct seccomp_data, args) + index * sizeof(uint64_t); /* its low half: little-endian */
+}
+
+/* Allows `number` if its argument, masked, has one of the values. */
+static void allow_if(uint32_t number, unsigned index, uint32_t mask, const uint32_t *values, unsigned count)
+{
+    put(BPF_JMP | BPF_JEQ | BPF_K, number, 0, (uint8_t)(3 + 2 * count));
+    load(argument(index));
+    put(BPF_ALU | BPF_AND | BPF_K, mask, 0, 0);
+    for (unsigned i = 0; i < count; i++) {
+        put(BPF_JMP | BPF_JEQ | BPF_K, values[i], 0, 1);
+        give(SECCOMP_RET_ALLOW);
+    }
+    give(SECCOMP_RET_TRAP);
+}
+
+/* Allows `number` from the gate alone. */
+static void allow_gate(uint32_t number)
+{
+    uint64_t gate = (uint64_t)(uintptr_t)seal_gate_end;
+    put(BPF_JMP | BPF_JEQ | BPF_K, number, 0, 6);
+    load(offsetof(struct seccomp_data, instruction_pointer));
+    put(BPF_JMP | BPF_JEQ | BPF_K, (uint32_t)gate, 0, 3);
+    load(offsetof(struct seccomp_data, instruction_pointer) + 4);
+    put(BPF_JMP | BPF_JEQ | BPF_K, (uint32_t)(gate >> 32), 0, 1);
+    give(SECCOMP_RET_ALLOW);
+    give(SECCOMP_RET_TRAP);
+}
+
+unsigned short seal_filter(struct sock_filter filter[SEAL_FILTER_MOST])
+{
+    /* Sleeping, the time, who and where one is: nobody outside can tell. Not here for a reason: rt_sigprocmask (would
+     * let the program's signals and handlers in), membarrier, anything with a descriptor. */
+    static const uint32_t plain[] = {
+        SYS_exit_group,    SYS_brk,          SYS_munmap,         SYS_clock_gettime, SYS_clock_getres, SYS_gettimeofday,
+        SYS_time,          SYS_times,        SYS_nanosleep,      SYS_clock_nanosleep, SYS_sched_yield, SYS_getcpu,
+        SYS_getpid,        SYS_gettid,       SYS_getppid,        SYS_getuid,        SYS_geteuid,      SYS_getgid,
+        SYS_getegid,       SYS_getrandom,    SYS_getrusage,      SYS_sysinfo,       SYS_uname,
+        SYS_sched_getaffinity, SYS_sched_getparam, SYS_sched_getscheduler, SYS_rt_sigreturn, SYS_restart_syscall,
+    };
+    /* Private futexes alone: others wake threads of whoever maps the same memory. No priority inheritance, which
+     * reaches for the owner of the lock, a thread of the real program. */
+    static const uint32_t futexes[] = {
+        FUTEX_WAIT | FUTEX_PRIVATE_FLAG,        FUTEX_WAKE | FUTEX_PRIVATE_FLAG,
+        FUTEX_REQUEUE | FUTEX_PRIVATE_FLAG,     FUTEX_CMP_REQUEUE | FUTEX_PRIVATE_FLAG,
+        FUTEX_WAKE_OP | FUTEX_PRIVATE_FLAG,     FUTEX_WAIT_BITSET | FUTEX_PRIVATE_FLAG,
+        FUTEX_WAKE_BITSET | FUTEX_PRIVATE_FLAG,
+    };
+    static const uint32_t private_memory[] = {MAP_PRIVATE | MAP_ANONYMOUS};
+    /* Not MADV_REMOVE, which makes holes in files. */
+    static const uint32_t advice[] = {MADV_DONTNEED, MADV_FREE, MADV_HUGEPAGE, MADV_NOHUGEPAGE};
+
+    at = filter;
+    load(offsetof(struct seccomp_data, arch));
+    put(BPF_JMP | BPF_JEQ | BPF_K, AUDIT_ARCH_X86_64, 1, 0);
+    give(SECCOMP_RET_TRAP);
+    load(offsetof(struct seccomp_data, nr)); /* those of the x32 interface have bit 30 set, and match nothing below */
+    for (size_t i = 0; i < COUNT(plain); i++)
+        allow(plain[i]);
+    allow_if(SYS_futex, 1, ~(uint32_t)FUTEX_CLOCK_REALTIME, futexes, COUNT(futexes));
+    /* Huge pages come from a pool that others use too; locking and filling in advance take memory without a need. */
+    allow_if(SYS_mmap, 3, MAP_TYPE | MAP_ANONYMOUS | MAP_HUGETLB | MAP_LOCKED | MAP_POPULATE, private_memory,
+             COUNT(private_memory));
+    allow_if(SYS_madvise, 2, ~0u, advice, COUNT(advice));
+    /* These could make shared memory writable again. They trap, the handler looks at the addresses, and calls. */
+    allow_gate(SYS_mprotect);
+    allow_gate(SYS_mremap);
+    give(SECCOMP_RET_TRAP);
+    return (unsigned short)(at - filter);
+}
+
+#endif

@@ -1,0 +1,89 @@
+#include "runtime/call_site.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <string.h>
+
+#define CALL_SITE_BITS 13u
+#define CALL_SITES (1u << CALL_SITE_BITS)
+#define PROBES_MAX 64u
+#define CALL_SITE_POOL (CALL_SITES / 2u)
+
+struct bucket {
+    _Atomic uintptr_t key;
+    _Atomic(struct call_site *) site;
+};
+
+static struct bucket buckets[CALL_SITES];
+static struct call_site call_site_pool[CALL_SITE_POOL];
+static _Atomic uint32_t call_site_pool_used;
+
+/* Kept apart from call_site_of: never on the hot path. */
+static __attribute__((noinline)) struct call_site *resolve(const void *address, struct bucket *bucket,
+                                                       struct call_site_spare *spare)
+{
+    int saved_errno = errno;
+    /* Acquire: pairs with the release in dlclose, so what is looked up is what came after that unloading. */
+    uint32_t generation = atomic_load_explicit(&object_unloads, memory_order_acquire);
+    struct object *object = object_of(address, generation, &spare->object);
+    struct call_site *site = bucket ? atomic_load_explicit(&bucket->site, memory_order_acquire) : NULL;
+    struct call_site *kept = NULL;
+    if (object != &spare->object && site
+        && atomic_load_explicit(&site->object, memory_order_relaxed) == object) {
+        atomic_store_explicit(&site->generation, generation, memory_order_release);
+        kept = site;
+    } else if (object != &spare->object && bucket) {
+        uint32_t index = atomic_load_explicit(&call_site_pool_used, memory_order_relaxed);
+        if (index < CALL_SITE_POOL)
+            index = atomic_fetch_add_explicit(&call_site_pool_used, 1, memory_order_relaxed);
+        if (index < CALL_SITE_POOL) {
+            kept = &call_site_pool[index];
+            kept->offset = (uintptr_t)address - object->base;
+            atomic_store_explicit(&kept->object, object, memory_order_relaxed);
+            atomic_store_explicit(&kept->generation, generation, memory_order_relaxed);
+            /* Release: readers of the pointer see the site filled. Of two threads that resolve at once both are
+             * right, and one is lost. */
+            if (!atomic_compare_exchange_strong_explicit(&bucket->site, &site, kept, memory_order_acq_rel,
+                                                         memory_order_acquire)
+                && site && atomic_load_explicit(&site->generation, memory_order_acquire) == generation)
+                kept = site;
+        }
+    }
+    if (!kept) {
+        kept = &spare->site;
+        memset(kept, 0, sizeof *kept);
+        kept->offset = (uintptr_t)address - object->base;
+        atomic_store_explicit(&kept->object, object, memory_order_relaxed);
+    }
+    dlerror(); /* what was looked up in vain is no business of the program's */
+    errno = saved_errno;
+    return kept;
+}
+
+struct call_site *call_site_of(const void *address, struct call_site_spare *spare)
+{
+    uintptr_t key = (uintptr_t)address;
+    uint32_t index = (uint32_t)(((uint64_t)key * 0x9E3779B97F4A7C15u) >> (64u - CALL_SITE_BITS));
+    for (uint32_t probe = 0; probe < PROBES_MAX; probe++, index = (index + 1) & (CALL_SITES - 1)) {
+        struct bucket *bucket = &buckets[index];
+        /* Relaxed: a key never changes once set, and everything else hangs on the pointer beside it. */
+        uintptr_t found = atomic_load_explicit(&bucket->key, memory_order_relaxed);
+        if (!found
+            && atomic_compare_exchange_strong_explicit(&bucket->key, &found, key, memory_order_relaxed,
+                                                       memory_order_relaxed))
+            found = key;
+        if (found != key)
+            continue;
+        /* Acquire: pairs with the release in resolve. */
+        struct call_site *site = atomic_load_explicit(&bucket->site, memory_order_acquire);
+        /* Relaxed: dlclose has returned before the code of another object can call from the same address. */
+        if (__builtin_expect(
+                site
+                    && atomic_load_explicit(&site->generation, memory_order_relaxed)
+                           == atomic_load_explicit(&object_unloads, memory_order_relaxed),
+                1))
+            return site;
+        return resolve(address, bucket, spare);
+    }
+    return resolve(address, NULL, spare);
+}

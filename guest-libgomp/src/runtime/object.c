@@ -1,0 +1,390 @@
+#include "runtime/object.h"
+
+#include <dlfcn.h>
+#include <elf.h>
+#include <link.h>
+#include <stddef.h>
+#include <string.h>
+
+#include "elf/loaded.h"
+#include "join/program.h"
+#include "runtime/references.h"
+#include "runtime/stand_ins.h"
+
+#define OBJECTS 256u
+#define OBJECTS_LISTED 1024u
+
+static struct object objects[OBJECTS];
+static _Atomic uint32_t objects_used;
+_Atomic uint32_t object_unloads = 1;
+static _Atomic uint64_t unloads_seen;
+
+int object_close(void *handle)
+{
+    static _Atomic(void *) known;
+    /* Relaxed: the pointer is to code that libc has had all along. */
+    void *found = atomic_load_explicit(&known, memory_order_relaxed);
+    if (!found) {
+        found = dlsym(RTLD_NEXT, "dlclose");
+        atomic_store_explicit(&known, found, memory_order_relaxed);
+    }
+    int (*real)(void *);
+    memcpy(&real, &found, sizeof real);
+    return real ? real(handle) : -1;
+}
+
+static const void *base_of(const void *address)
+{
+    Dl_info info;
+    return address && dladdr(address, &info) ? info.dli_fbase : NULL;
+}
+
+/* The symbol in this version (NULL: in the default one), unless it is the shim's own. */
+static void *foreign_symbol_in(void *handle, const char *symbol, const char *version)
+{
+    static const char here;
+    void *found = version ? dlvsym(handle, symbol, version) : dlsym(handle, symbol);
+    return found && base_of(found) != base_of(&here) ? found : NULL;
+}
+
+static void *foreign_symbol(void *handle, const char *symbol)
+{
+    return foreign_symbol_in(handle, symbol, NULL);
+}
+
+/* A handle of the object that holds `address`, without loading anything; NULL if there is none. */
+static void *handle_of(const void *address)
+{
+    Dl_info info;
+    struct link_map *map = NULL;
+    if (!dladdr1(address, &info, (void **)&map, RTLD_DL_LINKMAP) || !map)
+        return NULL;
+    if (!map->l_name || !map->l_name[0])
+        return dlopen(NULL, RTLD_LAZY | RTLD_NOLOAD);
+    return dlopen(map->l_name, RTLD_LAZY | RTLD_NOLOAD);
+}
+
+/* The objects that the program was started with: they bound their references when all of them were there, whichever
+ * was loaded first. */
+static _Atomic uint32_t objects_at_start;
+
+static int count_object(struct dl_phdr_info *info, size_t size, void *argument)
+{
+    (void)info, (void)size;
+    ++*(uint32_t *)argument;
+    return 0;
+}
+
+/* Early, or at the first use where another object's constructor comes before: nothing was added to them then. */
+__attribute__((constructor(101))) static void count_at_start(void)
+{
+    uint32_t count = 0;
+    /* Relaxed: a number, and every thread would count the same. */
+    if (atomic_load_explicit(&objects_at_start, memory_order_relaxed))
+        return;
+    dl_iterate_phdr(count_object, &count);
+    atomic_store_explicit(&objects_at_start, count, memory_order_relaxed);
+}
+
+/* What dl_iterate_phdr tells, in the order of loading. */
+struct survey {
+    uintptr_t caller;
+    uintptr_t global; /* the symbol as the global scope has it, 0: none */
+    uintptr_t caller_base;
+    uint64_t build_id;
+    bool caller_is_program;
+    bool caller_found;
+    bool global_found_first; /* or it was there from the start */
+    uint64_t unloads;
+    uint32_t seen;
+    uint32_t listed;
+    uintptr_t code[OBJECTS_LISTED]; /* one address in each object */
+};
+
+static uint64_t note_build_id(const struct dl_phdr_info *info, const ElfW(Phdr) * segment)
+{
+    const unsigned char *note = (const unsigned char *)(info->dlpi_addr + segment->p_vaddr);
+    size_t left = segment->p_memsz;
+    /* Descriptors are padded to the segment's alignment: 4 for build-ids, 8 for .note.gnu.property. */
+    size_t align = segment->p_align == 8 ? 8 : 4;
+    while (left >= sizeof(ElfW(Nhdr))) {
+        ElfW(Nhdr) head;
+        memcpy(&head, note, sizeof head);
+        size_t description = (sizeof head + head.n_namesz + align - 1) & ~(align - 1);
+        size_t whole = (description + head.n_descsz + align - 1) & ~(align - 1);
+        if (whole > left)
+            break;
+        if (head.n_type == NT_GNU_BUILD_ID && head.n_namesz == 4 && head.n_descsz >= 8
+            && !memcmp(note + sizeof head, "GNU", 4)) {
+            uint64_t id = 0;
+            for (size_t i = 0; i < 8; i++)
+                id = id << 8 | note[description + i];
+            return id;
+        }
+        note += whole;
+        left -= whole;
+    }
+    return 0;
+}
+
+static int survey_object(struct dl_phdr_info *info, size_t size, void *argument)
+{
+    struct survey *survey = argument;
+    (void)size;
+    survey->unloads = info->dlpi_subs;
+    bool from_start = survey->seen++ < atomic_load_explicit(&objects_at_start, memory_order_relaxed);
+    if (survey->global && loaded_segment_at(info, survey->global) && (from_start || !survey->caller_found))
+        survey->global_found_first = true;
+    if (!survey->caller_found && loaded_segment_at(info, survey->caller)) {
+        survey->caller_found = true;
+        survey->caller_base = info->dlpi_addr;
+        survey->caller_is_program = !info->dlpi_name || !info->dlpi_name[0];
+        for (size_t i = 0; i < info->dlpi_phnum && !survey->build_id; i++)
+            if (info->dlpi_phdr[i].p_type == PT_NOTE)
+                survey->build_id = note_build_id(info, &info->dlpi_phdr[i]);
+    }
+    for (size_t i = 0; i < info->dlpi_phnum && survey->listed < OBJECTS_LISTED; i++) {
+        if (info->dlpi_phdr[i].p_type == PT_LOAD) {
+            survey->code[survey->listed++] = info->dlpi_addr + info->dlpi_phdr[i].p_vaddr;
+            break;
+        }
+    }
+    return 0;
+}
+
+/* What the dynamic linker bound the object's reference to `symbol` to, or would have without the shim. It searches the
+ * global scope, then the object's own dependencies; but a runtime that became global after the object was loaded came
+ * too late to be bound. Program and libraries linked to it: the global scope. */
+static const void *find_symbol(const void *address, struct survey *survey, const char *symbol, const char *version)
+{
+    void *global = foreign_symbol_in(RTLD_NEXT, symbol, version);
+    memset(survey, 0, offsetof(struct survey, code));
+    survey->caller = (uintptr_t)address;
+    survey->global = (uintptr_t)global;
+    dl_iterate_phdr(survey_object, survey);
+    if (survey->caller_is_program && global)
+        return global;
+    void *own = NULL;
+    if (survey->caller_found && !survey->caller_is_program) {
+        void *handle = handle_of(address);
+        if (handle) {
+            own = foreign_symbol_in(handle, symbol, version);
+            object_close(handle);
+        }
+    }
+    if (own && (!global || !survey->global_found_first))
+        return own;
+    return global;
+}
+
+/* Any runtime at all, for a caller without one in reach: its return address was another object's (a tail call), or its
+ * code lies in no object. */
+static const void *find_any(const struct survey *survey)
+{
+    for (uint32_t i = 0; i < survey->listed; i++) {
+        void *handle = handle_of((const void *)survey->code[i]);
+        if (!handle)
+            continue;
+        void *found = foreign_symbol(handle, "GOMP_parallel");
+        object_close(handle);
+        if (found)
+            return found;
+    }
+    return NULL;
+}
+
+/* An object's symbols come in three families, which can belong to two runtimes: code of gcc and of clang, linked into
+ * one object with both libraries. An address in the runtime of each; NULL: the object refers to none of the family. */
+enum family { FAMILY_KMPC, FAMILY_GOMP, FAMILY_OMP, FAMILIES };
+
+static enum family family_of(const char *symbol)
+{
+    if (!strncmp(symbol, "__kmpc_", 7))
+        return FAMILY_KMPC;
+    if (!strncmp(symbol, "GOMP_", 5))
+        return FAMILY_GOMP;
+    return !strncmp(symbol, "omp_get_", 8) || !strncmp(symbol, "omp_set_", 8) ? FAMILY_OMP : FAMILIES;
+}
+
+struct providers {
+    const void *address;
+    struct survey *survey;
+    const void *of[FAMILIES];
+};
+
+static bool visit_reference(const struct reference *reference, void *argument)
+{
+    struct providers *providers = argument;
+    enum family family = family_of(reference->name);
+    if (family == FAMILIES || providers->of[family])
+        return false;
+    providers->of[family] =
+        find_symbol(providers->address, providers->survey, reference->name, reference_version(reference));
+    return providers->of[FAMILY_KMPC] && providers->of[FAMILY_GOMP] && providers->of[FAMILY_OMP];
+}
+
+static struct providers find_providers(const void *address, const struct link_map *map, struct survey *survey)
+{
+    struct providers providers = {.address = address, .survey = survey};
+    count_at_start();
+    const void *any = find_symbol(address, survey, "GOMP_parallel", NULL);
+    if (map)
+        references_visit(map, visit_reference, &providers);
+    if (!providers.of[FAMILY_KMPC] && !providers.of[FAMILY_GOMP] && !providers.of[FAMILY_OMP])
+        providers.of[FAMILY_GOMP] = any ? any : find_any(survey);
+    return providers;
+}
+
+struct code_search {
+    uintptr_t address, code, code_bytes;
+};
+
+static int search_code(struct dl_phdr_info *info, size_t size, void *argument)
+{
+    struct code_search *search = argument;
+    (void)size;
+    const ElfW(Phdr) *segment = loaded_segment_at(info, search->address);
+    if (!segment)
+        return 0;
+    search->code = info->dlpi_addr + segment->p_vaddr;
+    search->code_bytes = segment->p_memsz;
+    return 1;
+}
+
+static void fill_runtime(struct runtime *runtime, const struct providers *providers)
+{
+    void *handles[FAMILIES] = {NULL};
+    const void *main_provider = NULL;
+    bool one = true;
+    for (int i = 0; i < FAMILIES; i++) {
+        if (providers->of[i]) {
+            handles[i] = handle_of(providers->of[i]);
+            if (!main_provider)
+                main_provider = providers->of[i];
+            one = one && base_of(providers->of[i]) == base_of(main_provider);
+        }
+    }
+    void *main_handle = NULL;
+    for (int i = 0; i < FAMILIES && !main_handle; i++)
+        main_handle = handles[i];
+#define X(member, symbol, type, stand_in)                                                                              \
+    do {                                                                                                               \
+        void *handle = handles[family_of(symbol)] ? handles[family_of(symbol)] : main_handle;                          \
+        void *found = handle ? foreign_symbol(handle, symbol) : NULL;                                                  \
+        if (found)                                                                                                     \
+            memcpy(&runtime->member, &found, sizeof found);                                                            \
+        else                                                                                                           \
+            runtime->member = stand_in;                                                                                \
+    } while (0);
+    VSCAF_RUNTIME_FUNCTIONS(X)
+#undef X
+    for (int i = 0; i < FAMILIES; i++)
+        if (handles[i])
+            object_close(handles[i]);
+    runtime->kmpc = runtime->fork_call != absent_fork;
+    struct code_search search = {.address = (uintptr_t)main_provider};
+    if (runtime->kmpc && main_provider)
+        dl_iterate_phdr(search_code, &search);
+    runtime->code = search.code;
+    runtime->code_bytes = search.code_bytes;
+    bool resizable = runtime->parallel != serial_parallel
+                     || (runtime->push_threads != absent_push_threads
+                         && runtime->thread_number != absent_thread_number);
+    runtime->manageable = main_handle && one && resizable && runtime->get_level != absent_level
+                          && runtime->get_team_size != absent_team_size && runtime->get_max_threads != absent_threads
+                          && runtime->get_thread_limit != absent_thread_limit;
+    runtime->parallel_ever = runtime->get_max_active_levels() > 0;
+    /* A team of another size would leave places without a thread, or put two threads on one. */
+    if (runtime->get_proc_bind() > 0)
+        program_note(VSCAF_PROGRAM_BOUND);
+}
+
+static const void *map_of(const void *address)
+{
+#if defined(__GLIBC__) && __GLIBC_PREREQ(2, 35)
+    /* Takes no lock: a team that works while a constructor holds the loader's lock gets through. */
+    struct dl_find_object found;
+    return _dl_find_object((void *)(uintptr_t)address, &found) == 0 ? found.dlfo_link_map : NULL;
+#else
+    Dl_info info;
+    struct link_map *map = NULL;
+    return dladdr1(address, &info, (void **)&map, RTLD_DL_LINKMAP) ? map : NULL;
+#endif
+}
+
+/* Member by member: what lies between the members is not copied with them for certain. */
+static bool same_runtime(const struct runtime *one, const struct runtime *other)
+{
+#define X(member, symbol, type, stand_in) && one->member == other->member
+    return one->manageable == other->manageable && one->parallel_ever == other->parallel_ever
+           && one->kmpc == other->kmpc && one->code == other->code
+           && one->code_bytes == other->code_bytes VSCAF_RUNTIME_FUNCTIONS(X);
+#undef X
+}
+
+static bool same_object(const struct object *one, const struct object *other)
+{
+    return one->map == other->map && one->base == other->base && one->build_id == other->build_id
+           && same_runtime(&one->runtime, &other->runtime);
+}
+
+struct object *object_of(const void *address, uint32_t unloads, struct object *spare)
+{
+    const void *map = map_of(address);
+    uint32_t used = atomic_load_explicit(&objects_used, memory_order_relaxed);
+    if (used > OBJECTS)
+        used = OBJECTS;
+    for (uint32_t i = 0; map && i < used; i++) {
+        /* Acquire: what the writer filled in before `ready` is seen. */
+        if (atomic_load_explicit(&objects[i].ready, memory_order_acquire) && objects[i].map == map
+            && atomic_load_explicit(&objects[i].generation, memory_order_acquire) == unloads)
+            return &objects[i];
+    }
+
+    struct survey survey;
+    struct providers providers = find_providers(address, map, &survey);
+    memset(spare, 0, sizeof *spare);
+    fill_runtime(&spare->runtime, &providers);
+    spare->map = map;
+    spare->base = survey.caller_found ? survey.caller_base : 0;
+    spare->build_id = survey.build_id;
+    atomic_store_explicit(&spare->generation, unloads, memory_order_relaxed);
+    atomic_store_explicit(&spare->ready, 1, memory_order_relaxed);
+    for (uint32_t i = 0; i < used; i++) {
+        if (atomic_load_explicit(&objects[i].ready, memory_order_acquire) && same_object(&objects[i], spare)) {
+            /* Release: who sees the new generation sees an object that was compared under it. */
+            atomic_store_explicit(&objects[i].generation, unloads, memory_order_release);
+            return &objects[i];
+        }
+    }
+    if (used == OBJECTS)
+        return spare;
+    uint32_t index = atomic_fetch_add_explicit(&objects_used, 1, memory_order_relaxed);
+    if (index >= OBJECTS)
+        return spare;
+    struct object *object = &objects[index];
+    object->map = spare->map;
+    object->base = spare->base;
+    object->build_id = spare->build_id;
+    object->runtime = spare->runtime;
+    atomic_store_explicit(&object->generation, unloads, memory_order_relaxed);
+    /* Release: everything above comes before. */
+    atomic_store_explicit(&object->ready, 1, memory_order_release);
+    return object;
+}
+
+static int count_unloads(struct dl_phdr_info *info, size_t size, void *argument)
+{
+    (void)size;
+    *(uint64_t *)argument = info->dlpi_subs;
+    return 1;
+}
+
+void object_look_for_unloads(void)
+{
+    uint64_t unloads = 0;
+    dl_iterate_phdr(count_unloads, &unloads);
+    if (atomic_exchange_explicit(&unloads_seen, unloads, memory_order_relaxed) != unloads)
+        /* Release: who sees the new number also sees the loader's lists as they are now. */
+        atomic_fetch_add_explicit(&object_unloads, 1, memory_order_release);
+}

@@ -1,0 +1,149 @@
+#include "section/decompose.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "learn/rate.h"
+#include "measure/clock.h"
+#include "measure/random.h"
+
+/* At most one instance in so many ticks is sampled (5 to 10 ms), and then not the first that comes: that would be one
+ * that follows long ones. */
+#define GAP_TICKS (UINT64_C(1) << 24)
+#define PASS_MOST 32u
+/* Asking the kernel how long a thread waited for a CPU takes some us in each thread. */
+#define STEAL_LEAST_TICKS (UINT64_C(1) << 21)
+
+_Thread_local struct decompose_thread *decompose_here __attribute__((tls_model("initial-exec")));
+
+static uint64_t due;
+static uint32_t to_pass;
+static uint64_t random_state = 0x9e3779b97f4a7c15;
+
+bool decompose_is_due(uint64_t now)
+{
+    if (now < due)
+        return false;
+    if (to_pass) {
+        to_pass--;
+        return false;
+    }
+    to_pass = random_below(&random_state, PASS_MOST);
+    due = now + GAP_TICKS;
+    return true;
+}
+
+/* How long the calling thread has been runnable without a CPU, in ns; 0: not known. */
+static uint64_t waited_ns(void)
+{
+    char text[96];
+    int cancel_state;
+    /* Between the program's calls, where a thread that was cancelled would not have ended. */
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state);
+    ssize_t length = -1;
+    int fd = open("/proc/thread-self/schedstat", O_RDONLY | O_CLOEXEC);
+    if (fd >= 0) {
+        length = read(fd, text, sizeof text - 1);
+        close(fd);
+    }
+    pthread_setcancelstate(cancel_state, NULL);
+    if (length <= 0)
+        return 0;
+    text[length] = '\0';
+    char *end;
+    strtoull(text, &end, 10); /* time on a CPU */
+    return strtoull(end, NULL, 10);
+}
+
+/* What each thread of the team runs. Relaxed sums: the runtime's own barrier at the end of the region comes between
+ * them and decompose_end. */
+static void run_sampled(void *argument)
+{
+    struct decompose *sample = argument;
+    struct decompose_thread here = {.sample = sample}, *outer = decompose_here;
+    int saved_errno = errno;
+    uint64_t waited = sample->with_steal ? waited_ns() : 0;
+    errno = saved_errno;
+    decompose_here = &here;
+    uint64_t arrived = clock_ticks() - sample->began;
+    sample->fn(sample->data);
+    uint64_t left = clock_ticks() - sample->began;
+    decompose_here = outer;
+    saved_errno = errno;
+    if (sample->with_steal) {
+        uint64_t now_waited = waited_ns();
+        if (now_waited > waited)
+            atomic_fetch_add_explicit(&sample->steal_ns, now_waited - waited, memory_order_relaxed);
+    }
+    errno = saved_errno;
+    atomic_fetch_add_explicit(&sample->arrived, arrived, memory_order_relaxed);
+    atomic_fetch_add_explicit(&sample->left, left, memory_order_relaxed);
+    atomic_fetch_add_explicit(&sample->dispatch, here.dispatch, memory_order_relaxed);
+    atomic_fetch_add_explicit(&sample->barrier, here.barrier, memory_order_relaxed);
+    atomic_fetch_add_explicit(&sample->threads, 1, memory_order_relaxed);
+}
+
+void decompose_begin(struct decompose *sample, struct section *section)
+{
+    *sample = (struct decompose){
+        .fn = section->fn,
+        .data = section->data,
+        .began = section->start,
+        .with_steal = section->site->mean_ticks >= STEAL_LEAST_TICKS,
+    };
+    section->fn = run_sampled;
+    section->data = sample;
+}
+
+static void grow(_Atomic uint64_t *sum, double ticks, double ns_per_tick)
+{
+    if (ticks > 0.0)
+        atomic_fetch_add_explicit(sum, (uint64_t)(ticks * ns_per_tick), memory_order_relaxed);
+}
+
+void decompose_end(struct decompose *sample, const struct section *section)
+{
+    struct attachment *attachment = section->attachment;
+    uint64_t scale = atomic_load_explicit(&clock_scale, memory_order_relaxed);
+    uint32_t threads = atomic_load_explicit(&sample->threads, memory_order_relaxed);
+    if (!scale || !threads || !atomic_load_explicit(&attachment->joined, memory_order_relaxed)
+        || section_outlived_page(section))
+        return;
+    double ns_per_tick = (double)scale * 0x1p-32;
+    double wall = (double)(clock_ticks() - sample->began);
+    double total = wall * threads;
+    double fork = (double)atomic_load_explicit(&sample->arrived, memory_order_relaxed);
+    double left = (double)atomic_load_explicit(&sample->left, memory_order_relaxed);
+    double dispatch = (double)atomic_load_explicit(&sample->dispatch, memory_order_relaxed);
+    double barrier = (double)atomic_load_explicit(&sample->barrier, memory_order_relaxed);
+    double steal = (double)atomic_load_explicit(&sample->steal_ns, memory_order_relaxed) / ns_per_tick;
+    /* A thread that spins at a barrier may be robbed of its CPU there: that is waiting as well as stolen. What is left
+     * for the program's own code is never negative. */
+    double inside = left - fork - dispatch - barrier;
+    if (steal > inside) {
+        double within_barrier = steal - inside < barrier ? steal - inside : barrier;
+        barrier -= within_barrier;
+        inside += within_barrier;
+        if (steal > inside)
+            steal = inside > 0.0 ? inside : 0.0;
+    }
+    double useful = inside - steal;
+    double ratio = rate_ratio(section);
+    double inflation = ratio > 0.0 ? useful - ratio * wall : 0.0;
+    if (inflation < 0.0)
+        inflation = 0.0;
+    if (inflation > useful)
+        inflation = useful;
+    struct vscaf_decomposition *parts = &attachment->page->decomposition;
+    grow(&parts->useful, useful - inflation, ns_per_tick);
+    grow(&parts->inflation, inflation, ns_per_tick);
+    grow(&parts->fork, fork, ns_per_tick);
+    grow(&parts->dispatch, dispatch, ns_per_tick);
+    grow(&parts->barrier, barrier + (total - left), ns_per_tick);
+    grow(&parts->steal, steal, ns_per_tick);
+    grow(&parts->total, total, ns_per_tick);
+    atomic_fetch_add_explicit(&parts->sections, 1, memory_order_relaxed);
+}

@@ -1,0 +1,361 @@
+#include "section/section.h"
+
+#include <string.h>
+
+#include "join/join.h"
+#include "join/program.h"
+#include "learn/meter.h"
+#include "learn/permission.h"
+#include "measure/clock.h"
+#include "measure/random.h"
+#include "section/decompose.h"
+#include "team/masters.h"
+
+/* struct call_site.slot: the epoch of the join above, the state below. */
+#define SLOT_CLAIMING 0xffffffffu
+#define SLOT_NONE 0xfffffffeu /* the page has no room: the section is counted as dropped */
+
+/* Sections of fewer ticks than this (some us) on average are timed by random samples, of more: always. A tick is 0.2 to
+ * 1 ns. Two readings of the clock then cost less than 1% of any section that they time, or are rare. */
+#define TINY_TICKS 2048u
+#define SMALL_TICKS 8192u
+#define TINY_GAP_MASK 31u
+#define SMALL_GAP_MASK 7u
+
+/* Of each thread. Initial-exec: the library is loaded at the start, and a thread's first access must not allocate. */
+static _Thread_local struct thread_state {
+    uint32_t depth; /* sections that this thread has begun and not ended */
+    uint32_t width; /* product of their teams' sizes; 0 is 1 */
+} self __attribute__((tls_model("initial-exec")));
+
+/* The hot path is one thread's: the first that starts a top-level section. It adds to sums by plain loads and stores;
+ * others by locked instructions, to counters of their own where no count may be lost. */
+static _Atomic(struct thread_state *) owner;
+/* Set for good when a second thread starts a top-level section: then the owner locks its statistics too. */
+static _Atomic bool several;
+
+static uint64_t random_state = 88172645463325252u;
+
+/* Relaxed throughout: sums that only grow, read by somebody who takes differences. */
+static inline void add(_Atomic uint64_t *sum, uint64_t amount, bool locked)
+{
+    if (__builtin_expect(locked, 0))
+        atomic_fetch_add_explicit(sum, amount, memory_order_relaxed);
+    else
+        atomic_store_explicit(sum, atomic_load_explicit(sum, memory_order_relaxed) + amount, memory_order_relaxed);
+}
+
+static inline uint64_t slot_of(uint32_t epoch, uint32_t state)
+{
+    return (uint64_t)epoch << 32 | state;
+}
+
+/* The index of the section in the page of this epoch; SLOT_NONE or SLOT_CLAIMING where there is none (yet). */
+static __attribute__((noinline)) uint32_t claim_slot(struct section *section, uint64_t seen)
+{
+    struct call_site *site = section->site;
+    uint32_t epoch = section->epoch;
+    if ((uint32_t)(seen >> 32) > epoch)
+        return SLOT_CLAIMING; /* the section ran on the page of an agent that is gone */
+    if (!atomic_compare_exchange_strong_explicit(&site->slot, &seen, slot_of(epoch, SLOT_CLAIMING),
+                                                 memory_order_relaxed, memory_order_relaxed))
+        return SLOT_CLAIMING; /* another thread is at it: this one instance goes without */
+
+    struct vscaf_section *sections = section->attachment->page->sections;
+    uint64_t build_id = atomic_load_explicit(&site->object, memory_order_relaxed)->build_id;
+    uint64_t offset = site->offset ? site->offset : 1; /* 0 would mean free */
+    /* A library that was unloaded and loaded again has new call sites, but the same names. */
+    uint32_t used = atomic_load_explicit(&section->attachment->sections_used, memory_order_relaxed);
+    uint32_t index = 0;
+    while (index < used && index < VSCAF_SECTIONS
+           && (atomic_load_explicit(&sections[index].offset, memory_order_relaxed) != offset
+               || atomic_load_explicit(&sections[index].build_id, memory_order_relaxed) != build_id))
+        index++;
+    if (index >= used && index < VSCAF_SECTIONS) {
+        index = atomic_fetch_add_explicit(&section->attachment->sections_used, 1, memory_order_relaxed);
+        if (index < VSCAF_SECTIONS) {
+            atomic_store_explicit(&sections[index].build_id, build_id, memory_order_relaxed);
+            /* Release: the offset says that the section is there, so the name is complete. */
+            atomic_store_explicit(&sections[index].offset, offset, memory_order_release);
+            atomic_fetch_add_explicit(&section->attachment->page->sections_used, 1, memory_order_release);
+        }
+    }
+    if (index >= VSCAF_SECTIONS)
+        index = SLOT_NONE;
+    /* Relaxed: the index alone matters, and the page is only added to. */
+    atomic_store_explicit(&site->slot, slot_of(epoch, index), memory_order_relaxed);
+    return index;
+}
+
+/* The point of the section at the size of its team. NULL: there is none (yet), and `ns` has been counted where it
+ * belongs. */
+static __attribute__((noinline)) struct vscaf_point *find_point(struct section *section, uint64_t ns)
+{
+    uint64_t seen = atomic_load_explicit(&section->site->slot, memory_order_relaxed);
+    uint32_t index = (uint32_t)seen;
+    struct vscaf_page *page = section->attachment->page;
+    if (__builtin_expect((uint32_t)(seen >> 32) != section->epoch || index >= VSCAF_SECTIONS, 0)) {
+        if ((uint32_t)(seen >> 32) != section->epoch)
+            index = claim_slot(section, seen);
+        if (index == SLOT_NONE)
+            atomic_fetch_add_explicit(&page->sections_dropped, 1, memory_order_relaxed);
+        if (index >= VSCAF_SECTIONS)
+            return NULL;
+    }
+    struct vscaf_section *entry = &page->sections[index];
+    uint32_t size = section->team.ran;
+    for (uint32_t i = 0; size && i < VSCAF_POINTS; i++) {
+        struct vscaf_point *point = &entry->points[i];
+        uint32_t found = atomic_load_explicit(&point->team_size, memory_order_relaxed);
+        if (!found
+            && atomic_compare_exchange_strong_explicit(&point->team_size, &found, size, memory_order_relaxed,
+                                                       memory_order_relaxed))
+            found = size;
+        if (found == size) {
+            if (section->owned) {
+                section->site->point = point;
+                section->site->point_epoch = section->epoch;
+                section->site->point_team = size;
+            }
+            return point;
+        }
+    }
+    atomic_fetch_add_explicit(&entry->other_ns, ns, memory_order_relaxed);
+    return NULL;
+}
+
+/* One instance; `ns`, where it was timed, stands for those before it that were not. */
+static inline void book(struct section *section, uint64_t ns, bool locked)
+{
+    struct call_site *site = section->site;
+    struct vscaf_point *point;
+    if (__builtin_expect(section->owned && site->point_epoch == section->epoch
+                             && site->point_team == section->team.ran, 1))
+        point = site->point;
+    else
+        point = find_point(section, ns);
+    if (!point)
+        return;
+    add(&point->count, 1, locked);
+    if (ns)
+        add(&point->ns, ns, locked);
+}
+
+static inline uint32_t gap_after(uint32_t mean_ticks)
+{
+    if (__builtin_expect(mean_ticks >= SMALL_TICKS, 1))
+        return 0;
+    return random_bits(&random_state) & (mean_ticks < TINY_TICKS ? TINY_GAP_MASK : SMALL_GAP_MASK);
+}
+
+/* The owner's instance was timed: how many are not, from here. */
+static inline void plan_gap(struct call_site *site, uint64_t ticks)
+{
+    uint32_t value = ticks > UINT32_MAX / 2 ? UINT32_MAX / 2 : (uint32_t)ticks;
+    uint32_t mean = site->mean_ticks;
+    mean = mean ? mean - mean / 8 + value / 8 : value;
+    site->mean_ticks = mean ? mean : 1;
+    site->skip = gap_after(mean);
+    site->skipped = 0;
+}
+
+/* `started` comes before the load of the team size. The processor's own order is the agent's business (page.h), unless
+ * its barrier does not reach this process; the compiler's is ours. */
+static inline void order_start(const struct attachment *attachment)
+{
+    /* Relaxed: constant while the attachment is the current one. */
+    if (__builtin_expect(atomic_load_explicit(&attachment->fence, memory_order_relaxed), 0))
+        atomic_thread_fence(memory_order_seq_cst);
+    else
+        atomic_signal_fence(memory_order_seq_cst);
+}
+
+static void begin_nested(struct section *section, unsigned asked, int level)
+{
+    /* Acquire: pairs with the release of a join, which comes after the page is mapped. */
+    struct vscaf_page *page = atomic_load_explicit(&attachment_current, memory_order_acquire)->page;
+    /* Enclosing sections that this runtime does not know are another's. */
+    bool others = level >= 0 && self.depth > (uint32_t)level + 1;
+    unsigned sharers = atomic_load_explicit(&several, memory_order_relaxed) ? masters_count() : 1;
+    section->team.argument = team_nested(section->runtime, page, asked, level, others ? self.width : 0, sharers);
+    if (self.width && section->team.argument)
+        self.width *= section->team.argument;
+    const struct meter *meter = atomic_load_explicit(&meter_current, memory_order_relaxed);
+    if (__builtin_expect(meter->nested != NULL, 0))
+        meter->nested(section);
+}
+
+/* Every thread but the owner, and the owner when it is not alone. True: the meter is to see it. */
+static __attribute__((noinline)) bool begin_shared(struct section *section, unsigned asked)
+{
+    const struct runtime *runtime = section->runtime;
+    int level = runtime->get_level();
+    if (level > 0) {
+        begin_nested(section, asked, level);
+        return false;
+    }
+    struct thread_state *nobody = NULL;
+    /* Relaxed: who owns the hot path is a matter of the thread itself. */
+    section->owned = atomic_load_explicit(&owner, memory_order_relaxed) == &self
+                     || atomic_compare_exchange_strong_explicit(&owner, &nobody, &self, memory_order_relaxed,
+                                                                memory_order_relaxed);
+    section->start = clock_ticks();
+    if (!section->owned && !atomic_load_explicit(&several, memory_order_relaxed)) {
+        masters_begin(section->start);
+        atomic_store_explicit(&several, true, memory_order_relaxed);
+        program_note(VSCAF_PROGRAM_MASTERS);
+    }
+    if (join_look_after_if_due(section->start))
+        section->start = clock_ticks();
+    struct attachment *attachment = atomic_load_explicit(&attachment_current, memory_order_acquire);
+    struct vscaf_page *page = attachment->page;
+    section->attachment = attachment;
+    section->epoch = atomic_load_explicit(&attachment->epoch, memory_order_relaxed);
+    if (section->owned)
+        add(&page->started, 1, false);
+    else
+        atomic_fetch_add_explicit(&page->started_others, 1, memory_order_relaxed);
+    order_start(attachment);
+    section->team = team_of_section(runtime, section->site, page, asked);
+    if (atomic_load_explicit(&several, memory_order_relaxed))
+        masters_take(section);
+    uint32_t control = atomic_load_explicit(&page->control, memory_order_relaxed);
+    if (__builtin_expect(control & VSCAF_CONTROL_CALL, 0))
+        join_call(attachment, control >> VSCAF_CONTROL_CALL_SHIFT);
+    return atomic_load_explicit(&meter_current, memory_order_relaxed)->every_thread && permission_to_learn(page);
+}
+
+void section_begin(struct section *section, outlined_function *fn, void *data, unsigned asked)
+{
+    const void *address;
+    memcpy(&address, &fn, sizeof address);
+    struct call_site *site = call_site_of(address, &section->spare);
+    const struct runtime *runtime = call_site_runtime(site);
+    section->fn = fn;
+    section->data = data;
+    section->site = site;
+    section->runtime = runtime;
+    section->attachment = NULL;
+    section->meter = NULL;
+    section->disturbed = false;
+    section->team = (struct team){.argument = asked};
+    section->owned = false;
+    section->decompose_due = false;
+    section->leased = 0;
+    section->width = self.width;
+    uint32_t depth = self.depth++;
+    if (__builtin_expect(!runtime->manageable, 0))
+        return;
+    if (depth) {
+        begin_nested(section, asked, runtime->get_level());
+        return;
+    }
+    /* Relaxed: who does not see what another thread found looks for himself. */
+    if (__builtin_expect(!atomic_load_explicit(&site->rules, memory_order_relaxed), 0))
+        team_inspect(site, address, site != &section->spare.site);
+    bool learn = false;
+    if (__builtin_expect(atomic_load_explicit(&owner, memory_order_relaxed) != &self
+                             || atomic_load_explicit(&several, memory_order_relaxed), 0)) {
+        learn = begin_shared(section, asked);
+    } else {
+        section->owned = true;
+        section->start = 0;
+        if (site->skip) {
+            site->skip--;
+            site->skipped++;
+        } else {
+            section->start = clock_ticks();
+            if (join_look_after_if_due(section->start))
+                section->start = clock_ticks();
+        }
+        /* Acquire: pairs with the release of a join, which comes after the page is mapped. */
+        struct attachment *attachment = atomic_load_explicit(&attachment_current, memory_order_acquire);
+        struct vscaf_page *page = attachment->page;
+        section->attachment = attachment;
+        section->epoch = atomic_load_explicit(&attachment->epoch, memory_order_relaxed);
+        add(&page->started, 1, false);
+        order_start(attachment);
+        section->team = team_of_owner(runtime, site, page, asked);
+        section->decompose_due = section->start && decompose_is_due(section->start);
+        uint32_t control = permission_control(page);
+        if (__builtin_expect(control & (VSCAF_CONTROL_LEARN | VSCAF_CONTROL_CALL), 0)) {
+            if (control & VSCAF_CONTROL_CALL)
+                join_call(section->attachment, control >> VSCAF_CONTROL_CALL_SHIFT);
+            learn = (control & VSCAF_CONTROL_LEARN) != 0;
+        }
+        if (__builtin_expect(meter_under_way && !learn, 0))
+            atomic_load_explicit(&meter_current, memory_order_relaxed)->pause();
+    }
+    if (!section->attachment)
+        return;
+    if (__builtin_expect(section->team.own_dynamic, 0))
+        runtime->set_dynamic(0);
+    /* Relaxed: a meter's data belongs to one thread. */
+    if (__builtin_expect(learn, 0)
+        && !atomic_load_explicit(&meter_current, memory_order_relaxed)->begin(section, asked))
+        return;
+    self.width = section->team.ran;
+    atomic_store_explicit(&section->attachment->page->team_last, section->team.ran, memory_order_relaxed);
+    team_ran(site, &section->team);
+    team_starts(section->team.decided ? section->team.ran : 0);
+}
+
+void section_end(struct section *section)
+{
+    self.depth--;
+    self.width = section->width;
+    struct attachment *attachment = section->attachment;
+    if (!attachment)
+        return;
+    uint64_t ticks = section->start ? clock_ticks() - section->start : 0;
+    struct call_site *site = section->site;
+    struct vscaf_page *page = attachment->page;
+    uint64_t stands_for = section->start && section->owned ? 1 + site->skipped : 1;
+    if (__builtin_expect(section->meter != NULL, 0))
+        section->meter->end(section, ticks, stands_for);
+    if (__builtin_expect(section->team.own_dynamic, 0))
+        section->runtime->set_dynamic(1);
+    if (__builtin_expect(section_outlived_page(section), 0)) {
+        if (section->leased)
+            masters_return(section);
+        return;
+    }
+    bool locked = atomic_load_explicit(&several, memory_order_relaxed);
+    uint64_t ns = 0;
+    if (section->start) {
+        if (__builtin_expect(!atomic_load_explicit(&clock_scale, memory_order_relaxed), 0))
+            clock_refine();
+        ns = clock_ns(ticks) * stands_for;
+        add(&page->section_ns, ns, locked);
+        if (section->owned)
+            plan_gap(site, ticks);
+    }
+    if (__builtin_expect(atomic_load_explicit(&attachment->joined, memory_order_relaxed) && !section->disturbed, 1))
+        book(section, ns, locked);
+    if (__builtin_expect(section->leased != 0, 0))
+        masters_return(section);
+    /* Release: who sees the section finished sees what was booked for it. */
+    if (__builtin_expect(section->owned, 1))
+        atomic_store_explicit(&page->finished, atomic_load_explicit(&page->finished, memory_order_relaxed) + 1,
+                              memory_order_release);
+    else
+        atomic_fetch_add_explicit(&page->finished_others, 1, memory_order_release);
+}
+
+uint32_t section_depth(void)
+{
+    return self.depth;
+}
+
+void section_leave(void)
+{
+    if (self.depth)
+        self.depth--;
+}
+
+void section_after_fork(void)
+{
+    /* Relaxed: the child has one thread. */
+    atomic_store_explicit(&owner, NULL, memory_order_relaxed);
+    atomic_store_explicit(&several, false, memory_order_relaxed);
+}

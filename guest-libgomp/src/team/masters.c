@@ -1,0 +1,140 @@
+#include "team/masters.h"
+
+#include "team/section_data.h"
+
+/* Threads are counted over spans of 2^28 ticks, some 0.1 to 0.3 s: a thread that started no section in this one and the
+ * one before is none that shares. */
+#define SPAN_SHIFT 28
+
+/* In one word, so that they change together: the span (it wraps), above the threads that started a section in it, above
+ * those of the one before. */
+static _Atomic uint64_t census;
+#define CENSUS_SPAN 32
+#define CENSUS_COUNTED 16
+#define CENSUS_MOST 0xffffu
+#define COUNTING 1u /* no span: masters_begin is about to count the first thread */
+
+static _Atomic uint32_t owner_counted_in; /* the span in which masters_begin counted the first thread; 0: it has not */
+static _Atomic uint32_t taken;   /* threads of the sections in flight */
+static _Atomic uint32_t flying;  /* sections in flight */
+static _Thread_local uint32_t counted_in __attribute__((tls_model("initial-exec")));
+
+static uint32_t span_of(uint64_t word)
+{
+    return (uint32_t)(word >> CENSUS_SPAN);
+}
+
+static uint32_t counted(uint64_t word)
+{
+    return (uint32_t)(word >> CENSUS_COUNTED) & CENSUS_MOST;
+}
+
+static uint32_t before(uint64_t word)
+{
+    return (uint32_t)word & CENSUS_MOST;
+}
+
+/* A thread that looked at the clock so long before others did and counts after them has counted in their span; one
+ * that is further behind has a clock that was set back, as that of a guest that is restored may be. */
+#define SPANS_LATE_MOST 1024u
+
+/* The word at a time of which the span is `span`. */
+static uint64_t advanced(uint64_t word, uint32_t span)
+{
+    uint32_t ahead = (span - span_of(word)) & (UINT32_MAX >> 1); /* the highest bit is always set */
+    if (span_of(word) && (ahead == 0 || ahead >= (1u << 31) - SPANS_LATE_MOST))
+        return word;
+    return (uint64_t)span << CENSUS_SPAN | (span_of(word) && ahead == 1 ? counted(word) : 0);
+}
+
+/* Counts a thread that was last counted in one of two spans (0: in none), if that is not the present one. Relaxed
+ * throughout: what is off by one for an instant gives a team that is off by one for a section. */
+static uint64_t count(uint64_t now, uint32_t last, uint32_t or_last)
+{
+    uint32_t span = (uint32_t)(now >> SPAN_SHIFT) | 1u << 31;
+    uint64_t seen = atomic_load_explicit(&census, memory_order_relaxed), next;
+    do {
+        next = advanced(seen, span);
+        if (last != span_of(next) && or_last != span_of(next) && counted(next) < CENSUS_MOST)
+            next += UINT64_C(1) << CENSUS_COUNTED;
+    } while (next != seen
+             && !atomic_compare_exchange_weak_explicit(&census, &seen, next, memory_order_relaxed,
+                                                       memory_order_relaxed));
+    return next;
+}
+
+void masters_begin(uint64_t now)
+{
+    uint32_t nobody = 0;
+    if (atomic_compare_exchange_strong_explicit(&owner_counted_in, &nobody, COUNTING, memory_order_relaxed,
+                                                memory_order_relaxed))
+        atomic_store_explicit(&owner_counted_in, span_of(count(now, 0, 0)), memory_order_relaxed);
+}
+
+static uint32_t most_of(uint64_t word)
+{
+    uint32_t most = counted(word) > before(word) ? counted(word) : before(word);
+    return most ? most : 1;
+}
+
+static uint32_t sharers(uint64_t now, bool owner)
+{
+    uint32_t for_owner = owner ? atomic_load_explicit(&owner_counted_in, memory_order_relaxed) : 0;
+    uint64_t word = count(now, counted_in, for_owner);
+    counted_in = span_of(word);
+    return most_of(word);
+}
+
+uint32_t masters_count(void)
+{
+    /* Who has been in one section for longer than the spans is not counted, but shares. */
+    uint32_t late = most_of(atomic_load_explicit(&census, memory_order_relaxed));
+    uint32_t present = atomic_load_explicit(&flying, memory_order_relaxed);
+    return late > present ? late : present;
+}
+
+void masters_take(struct section *section)
+{
+    struct team *team = &section->team;
+    uint32_t count = sharers(section->start, section->owned);
+    uint32_t allowance = team->ran ? team->ran : 1;
+    uint32_t size = allowance;
+    uint32_t out = atomic_load_explicit(&taken, memory_order_relaxed);
+    do {
+        if (!team->decided)
+            break;
+        uint32_t fair = allowance / count ? allowance / count : 1;
+        uint32_t left = allowance > out ? allowance - out : 1;
+        size = fair < left ? fair : left;
+    } while (!atomic_compare_exchange_weak_explicit(&taken, &out, out + size, memory_order_relaxed,
+                                                    memory_order_relaxed));
+    if (team->decided)
+        team->argument = team->ran = size;
+    else
+        atomic_fetch_add_explicit(&taken, size, memory_order_relaxed);
+    atomic_fetch_add_explicit(&flying, 1, memory_order_relaxed);
+    section->leased = size;
+}
+
+/* Never below 0: in a child, the section that was in flight when it was made ends without having been counted. */
+static void lower(_Atomic uint32_t *sum, uint32_t amount)
+{
+    uint32_t seen = atomic_load_explicit(sum, memory_order_relaxed);
+    while (!atomic_compare_exchange_weak_explicit(sum, &seen, seen > amount ? seen - amount : 0, memory_order_relaxed,
+                                                  memory_order_relaxed))
+        ;
+}
+
+void masters_return(const struct section *section)
+{
+    lower(&taken, section->leased);
+    lower(&flying, 1);
+}
+
+void masters_after_fork(void)
+{
+    atomic_store_explicit(&taken, 0, memory_order_relaxed);
+    atomic_store_explicit(&owner_counted_in, 0, memory_order_relaxed);
+    atomic_store_explicit(&flying, 0, memory_order_relaxed);
+    atomic_store_explicit(&census, 0, memory_order_relaxed);
+}

@@ -1,0 +1,361 @@
+#include "team/team.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <limits.h>
+#include <stdlib.h>
+
+#include "code/code_reader.h"
+#include "join/attachment.h"
+#include "join/program.h"
+
+/* The user's OMP_NUM_THREADS, UINT_MAX: not set. 0: not read yet (at the first use, not at the start: a program may set
+ * it and load a runtime then). */
+static _Atomic unsigned user_threads;
+
+static __attribute__((noinline)) unsigned read_user_threads(void)
+{
+    int saved_errno = errno;
+    const char *text = getenv("OMP_NUM_THREADS");
+    if (!text)
+        text = getenv("OMP_NUM_THREADS_ALL");
+    unsigned threads = UINT_MAX;
+    if (text) {
+        char *end;
+        long value = strtol(text, &end, 10);
+        while (isspace((unsigned char)*end))
+            end++;
+        /* A list gives the number for each level; anything else the runtime ignores with a warning. */
+        if (end != text && value > 0 && value < INT_MAX && (*end == '\0' || *end == ','))
+            threads = (unsigned)value;
+    }
+    atomic_store_explicit(&user_threads, threads, memory_order_relaxed);
+    errno = saved_errno;
+    return threads;
+}
+
+static inline unsigned user_bound(void)
+{
+    /* Relaxed: whoever reads it twice reads the same. */
+    unsigned threads = atomic_load_explicit(&user_threads, memory_order_relaxed);
+    return threads ? threads : read_user_threads();
+}
+
+static inline unsigned smaller(unsigned one, unsigned other)
+{
+    return one < other ? one : other;
+}
+
+static inline bool believed(uint32_t threads)
+{
+    return threads >= 1 && threads <= VSCAF_MAX_TEAM;
+}
+
+static inline unsigned positive(int threads)
+{
+    return threads > 0 ? (unsigned)threads : 1;
+}
+
+static inline bool number_set(void)
+{
+    /* Relaxed: a section that another thread starts while the number is being set may be on either side of it. */
+    return atomic_load_explicit(&program_bits, memory_order_relaxed) & VSCAF_PROGRAM_SET;
+}
+
+static inline bool rigid(void)
+{
+    return program_malleable() == VSCAF_MALLEABLE_RIGID;
+}
+
+/* Sections that write thread-private data; the first of a list that only grows. The last stands for all those that the
+ * shim has no site of their own for. */
+static struct call_site nameless_writer;
+static _Atomic(struct call_site *) writers = &nameless_writer;
+_Atomic uint32_t team_most_kept;
+_Atomic unsigned team_in_flight;
+/* The smallest team that the page decided; for VSCAF_MALLEABLE=shrink. */
+static _Atomic uint32_t least_decided = UINT32_MAX;
+
+static struct call_site *first_writer(void)
+{
+    /* Acquire: pairs with the release in list_writer. */
+    return atomic_load_explicit(&writers, memory_order_acquire);
+}
+
+static struct call_site *next_of(const struct call_site *writer)
+{
+    return atomic_load_explicit(&writer->next_writer, memory_order_relaxed);
+}
+
+static void list_writer(struct call_site *site)
+{
+    struct call_site *first = atomic_load_explicit(&writers, memory_order_relaxed);
+    do
+        atomic_store_explicit(&site->next_writer, first, memory_order_relaxed);
+    while (!atomic_compare_exchange_weak_explicit(&writers, &first, site, memory_order_release,
+                                                  memory_order_relaxed)); /* release: readers see the site filled */
+}
+
+void team_inspect(struct call_site *site, const void *outlined, bool stays)
+{
+    int saved_errno = errno;
+    struct code_view view;
+    uint32_t rules = SITE_INSPECTED;
+    if (code_view_of(outlined, &view) && (stays || view.tls_bytes)) {
+        struct code_findings findings = {.unsure = true};
+        if (stays)
+            findings = code_inspect(&view, (uintptr_t)outlined);
+        if (findings.keeps_thread_data)
+            rules |= SITE_READS_KEPT;
+        if (findings.writes_thread_data)
+            rules |= SITE_WRITES_KEPT;
+        if (findings.takes_number_alone)
+            rules |= SITE_NUMBERED;
+        if (findings.unsure && view.tls_bytes)
+            rules |= SITE_UNREAD | SITE_READS_KEPT | SITE_WRITES_KEPT;
+    }
+    uint32_t before = 0;
+    /* Relaxed: what hangs on it goes by the list. The first of two threads that inspect at once counts. */
+    if (atomic_compare_exchange_strong_explicit(&site->rules, &before, rules, memory_order_relaxed,
+                                                memory_order_relaxed)) {
+        if (stays && (rules & SITE_WRITES_KEPT))
+            list_writer(site);
+        /* Before its first team: so it has the program's own number from the start. */
+        if (rules & SITE_UNREAD)
+            program_note(VSCAF_PROGRAM_UNREAD);
+    }
+    errno = saved_errno;
+}
+
+static uint32_t fewer_kept(uint32_t one, uint32_t other)
+{
+    if (!one || !other)
+        return one | other;
+    return smaller(one & ~SITE_KEPT_OWN, other & ~SITE_KEPT_OWN) | (one & other & SITE_KEPT_OWN);
+}
+
+static uint32_t more(uint32_t one, uint32_t other)
+{
+    return one > other ? one : other;
+}
+
+typedef uint32_t choose_function(uint32_t one, uint32_t other);
+
+static void combine(_Atomic uint32_t *cell, uint32_t value, choose_function *choose)
+{
+    uint32_t seen = atomic_load(cell);
+    while (!atomic_compare_exchange_weak(cell, &seen, choose(seen, value)))
+        ;
+}
+
+/* With one thread that starts sections, what is now; with several, which have threads of their own each, the worst of
+ * all. Sequentially consistent, with program_note: if the second appears meanwhile, either it finds the value here, or
+ * this thread finds it. */
+static void note_kept(_Atomic uint32_t *cell, uint32_t value, choose_function *choose)
+{
+    if (!(atomic_load(&program_bits) & VSCAF_PROGRAM_MASTERS)) {
+        uint32_t before = atomic_exchange(cell, value);
+        if (!(atomic_load(&program_bits) & VSCAF_PROGRAM_MASTERS))
+            return;
+        value = before;
+    }
+    combine(cell, value, choose);
+}
+
+void team_note(struct call_site *site, unsigned ran, bool own)
+{
+    uint32_t kept = ran ? ran | (own ? SITE_KEPT_OWN : 0) : 0, most = 0;
+    if (atomic_load_explicit(&site->rules, memory_order_relaxed) & SITE_WRITES_KEPT) {
+        struct call_site *writer = next_of(site) ? site : &nameless_writer;
+        /* Those without a name are several: of them the worst as well. */
+        if (writer == site)
+            note_kept(&writer->kept, kept, fewer_kept);
+        else
+            combine(&writer->kept, kept, fewer_kept);
+    }
+    for (struct call_site *writer = first_writer(); writer; writer = next_of(writer)) {
+        uint32_t seen = atomic_load_explicit(&writer->kept, memory_order_relaxed);
+        /* A team of one leaves the runtime's other threads alone. */
+        if (ran > 1 && (seen & ~SITE_KEPT_OWN) > ran) {
+            combine(&writer->kept, kept, fewer_kept);
+            seen = atomic_load_explicit(&writer->kept, memory_order_relaxed);
+        }
+        most = more(most, seen & ~SITE_KEPT_OWN);
+    }
+    note_kept(&team_most_kept, most, more);
+}
+
+/* The threads that have all that sections left in them: a section that reads it may have no others. Sections that have
+ * not run yet left nothing. Beside `own` numbers of the program, numbers that were its own as well are no bound: it
+ * would have had these teams alone. */
+static unsigned threads_with_all(bool own)
+{
+    unsigned least = UINT_MAX;
+    for (struct call_site *writer = first_writer(); writer; writer = next_of(writer)) {
+        uint32_t kept = atomic_load_explicit(&writer->kept, memory_order_relaxed);
+        if (kept && !(own && (kept & SITE_KEPT_OWN)))
+            least = smaller(least, kept & ~SITE_KEPT_OWN);
+    }
+    return least;
+}
+
+/* The most that a team may have. */
+static inline unsigned ceiling(const struct runtime *runtime, const struct vscaf_page *page)
+{
+    /* Relaxed, both: any value that was ever right is safe, and a told number only grows. */
+    if (number_set() && !(atomic_load_explicit(&program_bits, memory_order_relaxed) & VSCAF_PROGRAM_OVERRIDE))
+        return positive(runtime->get_max_threads());
+    uint32_t told = atomic_load_explicit(&program_limit, memory_order_relaxed);
+    if (told)
+        return smaller(told, user_bound());
+    uint32_t limit = atomic_load_explicit(&page->team_limit, memory_order_relaxed);
+    if (!believed(limit))
+        limit = positive(runtime->get_max_threads());
+    return smaller(limit, user_bound());
+}
+
+/* What the agent cannot know: CPUs above it would be of no use to the program. */
+static void tell_bound(const struct runtime *runtime, bool overridden, enum vscaf_malleable malleable)
+{
+    unsigned most = number_set() && !overridden ? positive(runtime->get_max_threads()) : user_bound();
+    if (malleable == VSCAF_MALLEABLE_SHRINK)
+        most = smaller(most, atomic_load_explicit(&least_decided, memory_order_relaxed));
+    program_bounded(smaller(most, positive(runtime->get_thread_limit())));
+}
+
+struct team team_of_section(const struct runtime *runtime, const struct call_site *site, const struct vscaf_page *page,
+                            unsigned asked)
+{
+    /* Relaxed: it comes after the raise of `started` in program order, which is all that page.h asks for. */
+    uint32_t size = atomic_load_explicit(&page->team_size, memory_order_relaxed);
+    uint32_t rules = atomic_load_explicit(&site->rules, memory_order_relaxed);
+    uint32_t told = atomic_load_explicit(&program_limit, memory_order_relaxed);
+    enum vscaf_malleable malleable = program_malleable();
+    bool overridden = atomic_load_explicit(&program_bits, memory_order_relaxed) & VSCAF_PROGRAM_OVERRIDE;
+    bool reads = (rules & SITE_READS_KEPT) && !(overridden && malleable == VSCAF_MALLEABLE_FULL);
+    struct team team = {.argument = asked, .ran = asked};
+    if (!asked && malleable != VSCAF_MALLEABLE_RIGID) {
+        if ((rules & SITE_NUMBERED) && told && !overridden) {
+            program_note(VSCAF_PROGRAM_NUMBERED);
+            team.argument = team.ran = told;
+        } else if (believed(size)) {
+            size = smaller(size, ceiling(runtime, page));
+            if (reads) {
+                if (!(rules & SITE_UNREAD))
+                    program_note(VSCAF_PROGRAM_KEEPS);
+                size = smaller(size, threads_with_all(false));
+            }
+            if (malleable == VSCAF_MALLEABLE_SHRINK) {
+                uint32_t least = atomic_load_explicit(&least_decided, memory_order_relaxed);
+                while (size < least
+                       && !atomic_compare_exchange_weak_explicit(&least_decided, &least, size, memory_order_relaxed,
+                                                                 memory_order_relaxed))
+                    ;
+                size = smaller(size, least);
+            }
+            team.argument = team.ran = size;
+            team.decided = true;
+        } else if (told && !number_set() && told < positive(runtime->get_max_threads())) {
+            /* Nobody decides; but a program that was told less than the runtime would take holds us to it. */
+            team.argument = team.ran = told;
+        }
+    } else if (!asked && told && program_unread()) {
+        /* Its own number is the one that it was told. */
+        team.argument = team.ran = smaller(told, user_bound());
+    }
+    if (!asked)
+        tell_bound(runtime, overridden, malleable);
+    if (!team.ran)
+        team.ran = positive(runtime->get_max_threads());
+    /* Work that is divided by the number told has to be done first of all. */
+    if (reads && !team.decided && !((rules & SITE_NUMBERED) && told && team.ran == told)) {
+        unsigned most = threads_with_all(true);
+        if (most < team.ran) {
+            team.argument = team.ran = most;
+            team.bounded = true;
+        }
+    }
+    if (team.ran > 1 && runtime->get_dynamic()) {
+        if (team.decided)
+            team.own_dynamic = true;
+        else
+            team.ran = 0; /* the runtime looks at the load, and does not say */
+    }
+    team.ran = smaller(team.ran, positive(runtime->get_thread_limit()));
+    if (!runtime->parallel_ever)
+        team.ran = 1;
+    return team;
+}
+
+struct team team_of_owner(const struct runtime *runtime, const struct call_site *site, const struct vscaf_page *page,
+                          unsigned asked)
+{
+    /* What the last answer was computed from, and the answer. Only answers that follow from these alone are kept. */
+    static struct {
+        const struct runtime *runtime;
+        uint32_t size, limit, generation;
+        struct team team;
+    } last;
+    /* Acquire: what changed before the generation did is seen. */
+    uint32_t generation = atomic_load_explicit(&program_generation, memory_order_acquire);
+    uint32_t size = atomic_load_explicit(&page->team_size, memory_order_relaxed);
+    uint32_t limit = atomic_load_explicit(&page->team_limit, memory_order_relaxed);
+    uint32_t rules = atomic_load_explicit(&site->rules, memory_order_relaxed);
+    if (__builtin_expect(!asked && !(rules & (SITE_NUMBERED | SITE_READS_KEPT)) && last.runtime == runtime
+                             && last.size == size && last.limit == limit && last.generation == generation, 1))
+        return last.team;
+    struct team team = team_of_section(runtime, site, page, asked);
+    /* Where a program sets the number of its threads, or makes it dynamic, by ways that are not seen here (a setting of
+     * the runtime's own), an answer that came from the runtime would grow old. */
+    if (!asked && !(rules & (SITE_NUMBERED | SITE_READS_KEPT)) && team.decided && !team.own_dynamic) {
+        last.runtime = runtime;
+        last.size = size;
+        last.limit = limit;
+        last.generation = generation;
+        last.team = team;
+    }
+    return team;
+}
+
+unsigned team_nested(const struct runtime *runtime, const struct vscaf_page *page, unsigned asked, int level,
+                     unsigned width, unsigned sharers)
+{
+    if (asked || rigid())
+        return asked;
+    /* Relaxed: sections that are counted are top-level ones; this one runs inside such a count. */
+    uint32_t size = atomic_load_explicit(&page->team_size, memory_order_relaxed);
+    if (!believed(size))
+        return 0;
+    unsigned allowance = smaller(size, ceiling(runtime, page)) / sharers;
+    unsigned enclosing = 1;
+    for (int i = 1; i <= level && enclosing < allowance; i++)
+        enclosing *= positive(runtime->get_team_size(i));
+    /* Sections of another runtime are no level of this one's. */
+    if (enclosing < width)
+        enclosing = width;
+    unsigned share = enclosing < allowance ? allowance / enclosing : 1;
+    if (user_bound() != UINT_MAX)
+        share = smaller(share, positive(runtime->get_max_threads())); /* OMP_NUM_THREADS may be a list */
+    return share;
+}
+
+int team_tell(const struct runtime *runtime, int real)
+{
+    /* Acquire: pairs with the release of a join, which comes after the page is mapped. */
+    const struct attachment *current = atomic_load_explicit(&attachment_current, memory_order_acquire);
+    uint32_t limit = atomic_load_explicit(&current->page->team_limit, memory_order_relaxed);
+    uint32_t before = atomic_load_explicit(&program_limit, memory_order_relaxed);
+    int told = real;
+    if (!number_set() && (!rigid() || (before && program_unread()))) {
+        /* What it was told once it is told again: it may have sized one array by each answer. */
+        if (before)
+            limit = before;
+        if (believed(limit) && limit <= user_bound() && limit <= positive(runtime->get_thread_limit()))
+            told = (int)limit;
+        else if (before && told > (int)before)
+            told = (int)before;
+    }
+    if (told > 0)
+        program_told((uint32_t)told);
+    return told;
+}

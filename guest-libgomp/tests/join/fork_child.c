@@ -1,0 +1,58 @@
+/* A child leaves its parent's page alone and joins as itself; errno and the parent's team stay. */
+#include <errno.h>
+#include <omp.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "../support/agent.h"
+#include "../support/check.h"
+#include "../support/regions.h"
+
+int main(void)
+{
+    struct agent agent;
+    agent_here(&agent, 1, 4); /* one thread alone: libgomp's own pool does not survive a fork */
+    struct vscaf_page *mine = agent.pages[0], *childs = agent.pages[1];
+    mine->team_size = 1;
+    childs->team_size = 2;
+    CHECK(plain() == 1 && omp_get_max_threads() == 4);
+    CHECK(agent.state->joins == 1 && agent.state->process[0] == getpid());
+
+    pid_t child = fork();
+    CHECK(child >= 0);
+    if (child == 0) {
+        CHECK(mine->started == 1);
+        errno = 77;
+        int threads = plain();
+        CHECK(errno == 77, "errno is the program's");
+        CHECK(threads == 2, "the child's own page: %d", threads);
+        CHECK(agent.state->joins == 2 && agent.state->process[1] == getpid());
+        CHECK(childs->told == 4 && childs->program == VSCAF_PROGRAM_ASKED, "what the parent was told holds");
+        CHECK(childs->started == 1 && childs->finished == 1 && childs->sections_used == 1);
+        _exit(0);
+    }
+    int status;
+    CHECK(waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    WAIT_UNTIL(agent.state->gone[1], (void)0);
+    CHECK(!agent.state->gone[0], "the parent is still there");
+    CHECK(mine->started == 1 && mine->finished == 1);
+    CHECK(plain() == 1 && mine->started == 2);
+
+    /* A child that finds no agent: still not on its parent's page. */
+    child = fork();
+    if (child == 0) {
+        setenv("VSCAF_SOCKET", "/nowhere", 1);
+        plain();
+        CHECK(mine->started == 2 && mine->finished == 2);
+        _exit(0);
+    }
+    CHECK(waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 0);
+
+    /* A child that never runs a section is not a process of the agent's. */
+    child = fork();
+    if (child == 0)
+        _exit(0);
+    waitpid(child, &status, 0);
+    CHECK(agent.state->joins == 2 && !agent.state->gone[0]);
+    return 0;
+}

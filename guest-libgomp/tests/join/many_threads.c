@@ -1,0 +1,79 @@
+/* Threads that start sections at once, from the very first: one join, no count lost. */
+#include <omp.h>
+#include <pthread.h>
+
+#include "../support/agent.h"
+#include "../support/check.h"
+
+#define THREADS 4
+#define ROUNDS 500
+
+static pthread_barrier_t barrier;
+
+static void *work(void *unused)
+{
+    (void)unused;
+    pthread_barrier_wait(&barrier);
+    for (int i = 0; i < ROUNDS; i++) {
+        int one = 0, other = 0;
+#pragma omp parallel reduction(+ : one)
+        one++;
+#pragma omp parallel reduction(+ : other) num_threads(1)
+        other += 2;
+        CHECK(one >= 1 && one <= 2 && other == 2);
+    }
+    return NULL;
+}
+
+static void run(void)
+{
+    pthread_t threads[THREADS];
+    CHECK(pthread_barrier_init(&barrier, NULL, THREADS) == 0);
+    for (int i = 0; i < THREADS; i++)
+        CHECK(pthread_create(&threads[i], NULL, work, NULL) == 0);
+    for (int i = 0; i < THREADS; i++)
+        pthread_join(threads[i], NULL);
+    pthread_barrier_destroy(&barrier);
+}
+
+static unsigned long started(const struct vscaf_page *page)
+{
+    return page->started + page->started_others;
+}
+
+static unsigned long finished(const struct vscaf_page *page)
+{
+    return page->finished + page->finished_others;
+}
+
+static unsigned long booked(struct agent *agent)
+{
+    unsigned long count = 0;
+    for (int i = 0; i < 2; i++)
+        count += agent_count(agent_section(agent, 0, i), 1) + agent_count(agent_section(agent, 0, i), 2);
+    return count;
+}
+
+int main(void)
+{
+    struct agent agent;
+    agent_here(&agent, 2, 2);
+    struct vscaf_page *page = agent.pages[0];
+
+    /* Some sections begin before the join has ended (on the library's own page), and some end while their slot is being
+     * claimed (they are in section_ns alone). */
+    run();
+    CHECK(agent.state->joins == 1 && agent.state->connections == 1);
+    CHECK(started(page) == finished(page) && started(page) <= 2 * THREADS * ROUNDS);
+    CHECK(booked(&agent) <= started(page));
+    WAIT_UNTIL(page->sections_used == 2, run());
+
+    /* From here on nothing may be missing. */
+    unsigned long begun = started(page), counted = booked(&agent);
+    run();
+    CHECK(started(page) - begun == 2 * THREADS * ROUNDS && started(page) == finished(page));
+    CHECK(booked(&agent) - counted == 2 * THREADS * ROUNDS, "%lu", booked(&agent) - counted);
+    CHECK(page->sections_used == 2 && agent.state->joins == 1);
+    CHECK(page->program == VSCAF_PROGRAM_MASTERS);
+    return 0;
+}

@@ -1,0 +1,70 @@
+/* Whatever the socket says that is not a join: the program runs as always, soon, and nothing is left open. */
+#include <errno.h>
+#include <omp.h>
+#include <string.h>
+
+#include "../support/agent.h"
+#include "../support/check.h"
+#include "../support/process.h"
+#include "../support/regions.h"
+#include "../support/scripted_clock.h"
+
+#define STEP_NS UINT64_C(100000000)
+
+static void advance(void)
+{
+    scripted_advance(STEP_NS);
+}
+
+int main(int argc, char **argv)
+{
+    static const char *const names[] = {"joins", "version", "full",    "garbage", "unsealed",
+                                        "short", "magic",   "no-page", "silent",  "closes",
+                                        "late",  "late-closes", "older", "newer"};
+    struct agent agent;
+    CHECK(argc == 2);
+    agent_prepare(&agent, 5, 5);
+    int answer = -1;
+    for (int i = 0; i < (int)(sizeof names / sizeof names[0]); i++)
+        if (!strcmp(argv[1], names[i]))
+            answer = i;
+    if (answer >= 0)
+        agent_start(&agent, (enum agent_answer)answer);
+    else if (!strcmp(argv[1], "long-path"))
+        setenv("VSCAF_SOCKET", "/a/path/that/is/longer/than/any/socket/address/can/hold/and/then/some/more/of/it/"
+                               "so/that/it/never/fits/in/the/108/bytes", 1);
+    else
+        CHECK(!strcmp(argv[1], "nobody"));
+    int open_before = descriptors();
+    scripted_hook = advance; /* time goes on while it waits */
+    errno = 77;
+    int threads = plain();
+    CHECK(errno == 77);
+    CHECK(agent_waited_ms <= 1000, "%d ms", agent_waited_ms);
+    CHECK(answer != AGENT_SILENT || agent_waited_ms > 0);
+    scripted_hook = scripted_long_sections;
+    CHECK(threads != 5 && threads == omp_get_num_procs() && threads == omp_get_max_threads(), "%d", threads);
+    CHECK(descriptors() == open_before + (answer == AGENT_SILENT), "%d, were %d", descriptors(), open_before);
+    int connections = agent.state->connections;
+    for (int i = 0; i < 5; i++, advance())
+        CHECK(plain() == threads);
+    CHECK(agent.state->connections == connections, "at most one try a second");
+    if (answer < 0)
+        return 0;
+    CHECK(connections == 1);
+    scripted_advance(6 * STEP_NS);
+    CHECK(plain() == threads);
+    if (answer != AGENT_SILENT)
+        WAIT_UNTIL(agent.state->connections == 2, (void)0);
+
+    /* And when there is a real agent after all, it is found. */
+    for (int i = 0; i < AGENT_PAGES; i++)
+        agent.pages[i]->magic = VSCAF_PAGE_MAGIC, agent.pages[i]->version = VSCAF_PAGE_VERSION;
+    if (answer == AGENT_SHORT)
+        return 0; /* its page stays short */
+    agent_kill(&agent);
+    agent_start(&agent, AGENT_JOINS);
+    WAIT_UNTIL(agent.state->joins == 1, (scripted_advance(11 * STEP_NS), plain()));
+    CHECK(plain() == omp_get_num_procs() || plain() <= 5);
+    return 0;
+}

@@ -1,0 +1,54 @@
+/* The agent dies and comes back: the last team stays in force meanwhile, the process joins again, nothing leaks. */
+#include <omp.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "../support/agent.h"
+#include "../support/check.h"
+#include "../support/process.h"
+#include "../support/regions.h"
+#include "../support/scripted_clock.h"
+
+#define LOOK_NS UINT64_C(1100000000) /* more than from one look at the agent to the next */
+
+/* Mappings of test pages. */
+static int mappings(void)
+{
+    char line[512];
+    int count = 0;
+    FILE *maps = fopen("/proc/self/maps", "r");
+    while (fgets(line, sizeof line, maps))
+        count += strstr(line, "vscaf-test-page") != NULL;
+    fclose(maps);
+    return count;
+}
+
+int main(void)
+{
+    struct agent agent;
+    scripted_hook = scripted_long_sections;
+    agent_here(&agent, 2, 6);
+    int pages = mappings();
+    CHECK(omp_get_max_threads() == 6 && plain() == 2);
+    CHECK(mappings() == pages + 1);
+    int open_before = descriptors();
+
+    for (int i = 1; i <= 3; i++) {
+        uint32_t size = (uint32_t)(i + 2);
+        agent.pages[i]->team_size = size;
+        agent_kill(&agent);
+        CHECK(plain() == i + 1, "the last team stays");
+        scripted_advance(LOOK_NS); /* a look at the dead agent is due and fails: this, too, must leak nothing */
+        CHECK(plain() == i + 1, "the last team stays");
+        CHECK(descriptors() == open_before - 1, "the dead socket is closed");
+        agent_start(&agent, AGENT_JOINS);
+        WAIT_UNTIL(agent.state->joins == i + 1, (scripted_advance(LOOK_NS), plain()));
+        CHECK(plain() == (int)size, "%d", plain());
+        struct vscaf_page *page = agent.pages[i];
+        CHECK(page->told == 6 && page->program == VSCAF_PROGRAM_ASKED, "what the program was told, the new page knows");
+        CHECK(page->sections_used == 1 && page->started == page->finished && page->started >= 1);
+        CHECK(descriptors() == open_before, "%d, were %d", descriptors(), open_before);
+        CHECK(mappings() <= pages + 2, "at most the page of now and the one before: %d", mappings() - pages);
+    }
+    return 0;
+}

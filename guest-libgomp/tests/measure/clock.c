@@ -1,0 +1,226 @@
+/* The clock of the hot path: clock processor|kernel
+ *
+ * processor: what the kernel's own timekeeping allows. kernel: the processor's counter is out of bounds for the process
+ * (prctl refuses to say otherwise), so CLOCK_MONOTONIC has to do.
+ */
+#include <errno.h>
+#include <pthread.h>
+#include <stdarg.h>
+#include <string.h>
+
+#include "../support/check.h"
+#include "measure/clock.h"
+
+#define THREADS 4
+#define READINGS_MOST 8
+
+static bool kernel_only;
+static pthread_barrier_t barrier;
+
+/* Linked in the place of prctl. */
+int __wrap_prctl(int option, ...);
+int __real_prctl(int option, ...);
+int __wrap_prctl(int option, ...)
+{
+    va_list arguments;
+    va_start(arguments, option);
+    void *first = va_arg(arguments, void *);
+    va_end(arguments);
+    if (!kernel_only)
+        return __real_prctl(option, first, 0, 0, 0);
+    errno = EINVAL;
+    return -1;
+}
+
+/* One reading of the kernel's clock, and where the processor's counter stood at its begin and its end. */
+struct reading {
+    uint64_t ns, entered, left;
+};
+
+/* The readings within one call of the shim's. All but one are interrupted. */
+struct call {
+    struct reading readings[READINGS_MOST];
+    unsigned count, undisturbed;
+    uint64_t before, after, first_ticks;
+};
+static uint64_t interruption_ticks;
+static _Thread_local struct call *recorded;
+static struct call calls[THREADS]; /* that may have been the one that decided */
+
+static uint64_t counter(void)
+{
+#if defined(__x86_64__)
+    return __rdtsc();
+#else
+    return 0;
+#endif
+}
+
+/* Linked in the place of libc's. */
+int __wrap_clock_gettime(clockid_t clock, struct timespec *time);
+int __real_clock_gettime(clockid_t clock, struct timespec *time);
+int __wrap_clock_gettime(clockid_t clock, struct timespec *time)
+{
+    uint64_t entered = counter();
+    int result = __real_clock_gettime(clock, time);
+    if (!recorded)
+        return result;
+    CHECK(recorded->count < READINGS_MOST);
+    if (recorded->count != recorded->undisturbed)
+        while (counter() - entered < interruption_ticks)
+            ;
+    recorded->readings[recorded->count++] =
+        (struct reading){(uint64_t)time->tv_sec * 1000000000u + (uint64_t)time->tv_nsec, entered, counter()};
+    return result;
+}
+
+/* Where the counter may have been seen, before and after this reading. */
+static uint64_t seen_from(const struct call *call, unsigned index)
+{
+    return index ? call->readings[index - 1].left : call->before;
+}
+
+static uint64_t seen_to(const struct call *call, unsigned index)
+{
+    return index + 1 < call->count ? call->readings[index + 1].entered : call->after;
+}
+
+/* Whether this reading can have been the tightest: it cannot where another one was less apart than it lasted. */
+static bool may_count(const struct call *call, unsigned index)
+{
+    const struct reading *reading = &call->readings[index];
+    for (unsigned i = 0; i < call->count; i++)
+        if (seen_to(call, i) - seen_from(call, i) < reading->left - reading->entered)
+            return false;
+    return true;
+}
+
+/* Whether the length of a tick follows from the tightest readings. */
+static bool follows(double scale, const struct call *base, const struct call *call)
+{
+    for (unsigned b = 0; b < base->count; b++) {
+        for (unsigned i = 0; i < call->count; i++) {
+            double ns = (double)(call->readings[i].ns - base->readings[b].ns);
+            double least = ns / (double)(seen_to(call, i) - seen_from(base, b));
+            double most = ns / (double)(seen_from(call, i) - seen_to(base, b));
+            bool within = scale >= least * (1.0 - 1e-9) && scale <= most * (1.0 + 1e-9);
+            if (within && may_count(base, b) && may_count(call, i))
+                return true;
+        }
+    }
+    return false;
+}
+
+static bool kernel_keeps_time_by_processor(void)
+{
+#if defined(__x86_64__)
+    char name[8] = "";
+    FILE *file = fopen("/sys/devices/system/clocksource/clocksource0/current_clocksource", "r");
+    bool is = file && fgets(name, sizeof name, file) && !strcmp(name, "tsc\n");
+    if (file)
+        fclose(file);
+    return is;
+#else
+    return false;
+#endif
+}
+
+/* All for the first time, and at once. */
+static void *first_reading(void *argument)
+{
+    struct call *call = argument;
+    *call = (struct call){.undisturbed = 1};
+    pthread_barrier_wait(&barrier);
+    errno = 77;
+    recorded = call;
+    call->before = counter();
+    call->first_ticks = clock_ticks();
+    call->after = counter();
+    recorded = NULL;
+    CHECK(errno == 77);
+    clock_refine();
+    return NULL;
+}
+
+static void wait_ns(uint64_t ns)
+{
+    struct timespec pause = {.tv_sec = (time_t)(ns / 1000000000u), .tv_nsec = (long)(ns % 1000000000u)};
+    while (nanosleep(&pause, &pause) != 0)
+        ;
+}
+
+/* Measures the clock anew, while all readings but this one are interrupted. False: there was nothing to measure. */
+static bool refine(const struct call *base, unsigned undisturbed)
+{
+    struct call call = {.undisturbed = undisturbed, .before = counter()};
+    recorded = &call;
+    clock_refine();
+    recorded = NULL;
+    call.after = counter();
+    if (!call.count)
+        return false;
+    CHECK(call.count == CLOCK_READINGS);
+    double scale = (double)clock_scale * 0x1p-32;
+    CHECK(follows(scale, base, &call), "%.9f does not follow from reading %u", scale, undisturbed);
+    return true;
+}
+
+/* There and back. */
+static void converts(uint64_t ticks)
+{
+    double back = (double)clock_ticks_of(clock_ns(ticks));
+    CHECK(back >= (double)ticks * (1.0 - 1e-6) - 5.0 && back <= (double)ticks * (1.0 + 1e-6) + 5.0, "%.0f", back);
+    double ns = (double)ticks * (double)clock_scale * 0x1p-32;
+    CHECK((double)clock_ns(ticks) >= ns - 1.0 && (double)clock_ns(ticks) <= ns + 1.0);
+}
+
+int main(int argc, char **argv)
+{
+    CHECK(argc == 2 && (!strcmp(argv[1], "processor") || !strcmp(argv[1], "kernel")));
+    kernel_only = !strcmp(argv[1], "kernel");
+    bool processor = !kernel_only && kernel_keeps_time_by_processor();
+    interruption_ticks = processor ? 1000000 : 0;
+    CHECK(clock_source == CLOCK_UNDECIDED && clock_ns(1000) == 0 && clock_ticks_of(1000) == 1000);
+    clock_refine(); /* nothing to refine: no harm */
+
+    pthread_t threads[THREADS];
+    uint64_t before = monotonic_ns();
+    CHECK(pthread_barrier_init(&barrier, NULL, THREADS) == 0);
+    for (int i = 0; i < THREADS; i++)
+        CHECK(pthread_create(&threads[i], NULL, first_reading, &calls[i]) == 0);
+    for (int i = 0; i < THREADS; i++)
+        pthread_join(threads[i], NULL);
+    CHECK(clock_source == (processor ? CLOCK_OF_PROCESSOR : CLOCK_OF_KERNEL), "%u", clock_source);
+    uint64_t last = clock_ticks();
+    const struct call *base = NULL;
+    for (int i = 0; i < THREADS; i++) {
+        CHECK(calls[i].first_ticks > 0 && calls[i].first_ticks <= last, "one clock for all threads");
+        CHECK(!processor || !base || !calls[i].count, "decided twice");
+        if (calls[i].count)
+            base = &calls[i];
+    }
+    if (!processor) {
+        CHECK(clock_scale == UINT64_C(1) << 32 && clock_ns(12345) == 12345 && clock_ticks_of(12345) == 12345);
+        CHECK(calls[0].first_ticks >= before && last <= monotonic_ns());
+    }
+
+    wait_ns(1000000);
+    clock_refine();
+    CHECK(clock_scale != 0, "known after some 0.1 ms");
+    if (processor) {
+        CHECK(base && base->count == CLOCK_READINGS);
+        for (unsigned i = 0; i < 10 * CLOCK_READINGS; i++) {
+            wait_ns(1000000);
+            refine(base, i % CLOCK_READINGS);
+        }
+        wait_ns(2000000000); /* from here on it is as exact as it will be */
+        refine(base, 0);
+        uint64_t scale = clock_scale;
+        wait_ns(1000000);
+        CHECK(!refine(base, 0) && clock_scale == scale, "once it is exact, it is constant");
+    }
+    for (uint64_t ticks = 1; ticks < UINT64_C(1) << 50; ticks *= 3)
+        converts(ticks);
+    CHECK(clock_ns(UINT64_C(1) << 62) > UINT64_C(1) << 58, "no overflow in a century");
+    return 0;
+}

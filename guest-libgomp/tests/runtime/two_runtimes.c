@@ -1,0 +1,61 @@
+/* Two libraries with a runtime each, loaded at run time into a program that has none: each section goes to the runtime
+ * of its own library, also after unloading. Takes the libraries and the names of their runtimes. */
+#include <dlfcn.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "../support/agent.h"
+#include "../support/check.h"
+
+struct plugin {
+    void *handle;
+    int (*run)(void);
+    int (*max)(void);
+};
+
+static struct plugin load(const char *path)
+{
+    struct plugin plugin = {.handle = dlopen(path, RTLD_NOW | RTLD_LOCAL)};
+    CHECK(plugin.handle, "%s", dlerror());
+    void *run = dlsym(plugin.handle, "plugin_run"), *max = dlsym(plugin.handle, "plugin_max");
+    memcpy(&plugin.run, &run, sizeof run);
+    memcpy(&plugin.max, &max, sizeof max);
+    CHECK(run && max);
+    return plugin;
+}
+
+int main(int argc, char **argv)
+{
+    struct agent agent;
+    CHECK(argc == 5);
+    agent_here(&agent, 3, 4);
+    struct vscaf_page *page = agent.pages[0];
+    struct plugin one = load(argv[1]), other = load(argv[2]);
+    /* A runtime's idle threads run its code, so the runtimes must outlive the libraries. */
+    CHECK(dlopen(argv[3], RTLD_NOW | RTLD_NOLOAD) && dlopen(argv[4], RTLD_NOW | RTLD_NOLOAD));
+    for (uint32_t size = 1; size <= 4; size++) {
+        page->team_size = size;
+        CHECK(one.run() == (int)size && other.run() == (int)size);
+    }
+    CHECK(page->sections_used == 2, "%u", page->sections_used);
+    CHECK(page->sections[0].build_id != page->sections[1].build_id, "two objects");
+    CHECK(agent_count(&page->sections[0], 2) == 1 && agent_count(&page->sections[1], 2) == 1);
+    CHECK(one.max() == 4 && other.max() == 4);
+
+    /* The other library in the place of the first: the address may be the same, the runtime is not. */
+    for (int i = 0; i < 4; i++) {
+        dlclose(one.handle);
+        dlclose(other.handle);
+        other = load(argv[2]);
+        one = load(argv[1]);
+        CHECK(other.run() == 4 && one.run() == 4);
+        dlclose(one.handle);
+        dlclose(other.handle);
+        one = load(argv[1]);
+        other = load(argv[2]);
+        CHECK(other.run() == 4 && one.run() == 4);
+    }
+    CHECK(page->sections_used == 2, "the same names: %u", page->sections_used);
+    CHECK(agent_count(&page->sections[0], 4) == 9 && agent_count(&page->sections[1], 4) == 9);
+    return 0;
+}

@@ -1,0 +1,308 @@
+/* Where the time of sections goes, by a clock that the test drives:
+ *
+ *     decompose useful|imbalanced|barrier|fork|stolen|cancelled
+ *
+ * What each thread does at what time is scripted, so each part is known to the ns. `stolen` takes from the kernel how
+ * long a thread waited for its CPU, and asks the same just within and just outside what the shim measures.
+ */
+#include <omp.h>
+#include <pthread.h>
+#include <sched.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "../support/agent.h"
+#include "../support/check.h"
+#include "../support/scripted_clock.h"
+
+#define US UINT64_C(1000)
+#define SECOND UINT64_C(1000000000)
+#define BETWEEN (20000 * US) /* more than the least time from one sampled section to the next */
+#define SECTIONS_MOST 20000  /* run for those that are to be sampled: one of 17 is, on average */
+#define SAMPLED 50
+
+static struct agent agent;
+
+/* How far a section has come. */
+static _Atomic unsigned step;
+/* Of the second thread: how often it has read the clock, and how often it had when it came to this section. */
+static _Atomic(_Atomic unsigned *) readings;
+static _Atomic unsigned readings_at_first;
+static unsigned readings_expected;
+static _Atomic bool sampled; /* it read the clock before it came: this section is sampled */
+
+static _Thread_local _Atomic unsigned own_readings;
+
+static void count_reading(void)
+{
+    own_readings++;
+}
+
+static void wait_for_step(unsigned least)
+{
+    while (step < least)
+        sched_yield();
+}
+
+/* The first thread goes on when the second is there too. */
+static void arrive(void)
+{
+    if (omp_get_thread_num() == 0) {
+        wait_for_step(1);
+        return;
+    }
+    readings = &own_readings;
+    readings_at_first = *readings;
+    sampled = readings_at_first != readings_expected;
+    step = 1;
+}
+
+/* The last of a section: what is read now is the end of a sampled one. */
+static void leave(void)
+{
+    if (omp_get_thread_num() == 1)
+        readings_expected = *readings + sampled;
+}
+
+/* By the first thread: until the second has read the clock so often since it came. */
+static void wait_for_readings(unsigned count)
+{
+    while (sampled && *readings - readings_at_first < count)
+        sched_yield();
+}
+
+/* One thread alone. */
+static void useful(void)
+{
+#pragma omp parallel
+    scripted_advance(300 * US);
+}
+
+/* The first thread computes when the other has left. */
+static void imbalanced(void)
+{
+#pragma omp parallel
+    {
+        arrive();
+        leave();
+        if (omp_get_thread_num() == 0) {
+            wait_for_readings(1);
+            scripted_advance(200 * US);
+        }
+    }
+}
+
+/* The second waits at a barrier in the midst for the first; then both compute. */
+static void barrier(void)
+{
+#pragma omp parallel
+    {
+        arrive();
+        if (omp_get_thread_num() == 0) {
+            wait_for_readings(1);
+            scripted_advance(150 * US);
+        }
+#pragma omp barrier
+        if (omp_get_thread_num() == 0) {
+            wait_for_readings(2);
+            scripted_advance(50 * US);
+            step = 2;
+        }
+        wait_for_step(2);
+        leave();
+    }
+}
+
+/* The second thread comes 30 us after the first, and both leave at once. */
+static _Thread_local bool second;
+static bool came;
+
+static void come_late(void)
+{
+    if (!second || came)
+        return;
+    wait_for_step(1);
+    came = true;
+    scripted_advance(30 * US);
+}
+
+static void fork_late(void)
+{
+    came = false;
+#pragma omp parallel
+    {
+        if (omp_get_thread_num() == 0) {
+            step = 1;
+        } else {
+            wait_for_step(1);
+            second = came = true;
+            step = 2;
+        }
+        wait_for_step(2);
+    }
+}
+
+/* Both compute, on one CPU. How long each has waited for it when it comes and when it leaves. */
+static uint64_t waited_at_first[2], waited_at_last[2];
+
+static uint64_t waited_ns(void)
+{
+    unsigned long ran, waited;
+    FILE *file = fopen("/proc/thread-self/schedstat", "r");
+    CHECK(file && fscanf(file, "%lu %lu", &ran, &waited) == 2);
+    fclose(file);
+    return waited;
+}
+
+static void stolen(void)
+{
+#pragma omp parallel
+    {
+        waited_at_first[omp_get_thread_num()] = waited_ns();
+        arrive();
+        if (omp_get_thread_num() == 0) {
+            scripted_advance(100 * SECOND); /* more than any machine takes to run this: there is room for all of it */
+            step = 2;
+        }
+        wait_for_step(2);
+        for (int i = 0; i < 20000000; i++)
+            __asm__ volatile("" ::: "memory");
+        leave();
+        waited_at_last[omp_get_thread_num()] = waited_ns();
+    }
+}
+
+static void pin(void)
+{
+    cpu_set_t mask, one;
+    CHECK(sched_getaffinity(0, sizeof mask, &mask) == 0);
+    CPU_ZERO(&one);
+    for (int cpu = 0; cpu < CPU_SETSIZE && CPU_COUNT(&one) == 0; cpu++)
+        if (CPU_ISSET(cpu, &mask))
+            CPU_SET(cpu, &one);
+#pragma omp parallel
+    CHECK(sched_setaffinity(0, sizeof one, &one) == 0);
+}
+
+/* Runs one section. True: it was sampled, and took so much. */
+static bool run(void section(void), struct vscaf_decomposition *took)
+{
+    const struct vscaf_decomposition *parts = &agent.pages[0]->decomposition;
+    struct vscaf_decomposition was;
+    memcpy(&was, parts, sizeof was);
+    step = 0;
+    scripted_advance(BETWEEN);
+    section();
+    took->useful = parts->useful - was.useful;
+    took->inflation = parts->inflation - was.inflation;
+    took->fork = parts->fork - was.fork;
+    took->dispatch = parts->dispatch - was.dispatch;
+    took->barrier = parts->barrier - was.barrier;
+    took->steal = parts->steal - was.steal;
+    took->total = parts->total - was.total;
+    CHECK(parts->sections - was.sections <= 1);
+    return parts->sections != was.sections;
+}
+
+static void expect(void section(void), const struct vscaf_decomposition *expected)
+{
+    unsigned seen = 0;
+    struct vscaf_decomposition took;
+    for (int i = 0; i < SECTIONS_MOST && seen < SAMPLED; i++) {
+        if (!run(section, &took))
+            continue;
+        seen++;
+#define SAME(part) CHECK(took.part == expected->part, #part " %lu instead of %lu", took.part, expected->part)
+        SAME(total);
+        SAME(useful);
+        SAME(fork);
+        SAME(barrier);
+        SAME(dispatch);
+        SAME(steal);
+        SAME(inflation);
+    }
+    CHECK(seen == SAMPLED, "%u sampled", seen);
+}
+
+/* A thread that somebody has cancelled goes on to its own next cancellation point: there is none in these sections. */
+static _Atomic bool through;
+
+static void *cancelled(void *unused)
+{
+    struct vscaf_decomposition took;
+    CHECK(pthread_cancel(pthread_self()) == 0);
+    unsigned seen = 0;
+    for (int i = 0; i < SECTIONS_MOST && seen < 8; i++)
+        seen += run(useful, &took);
+    CHECK(seen == 8, "%u sampled", seen);
+    through = true;
+    pthread_testcancel();
+    return unused;
+}
+
+/* Until some time was stolen: what is booked lies between what the threads saw within the section, and what they saw
+ * from the end of the section before to the beginning of the one after it. */
+static void expect_stolen(void)
+{
+    unsigned seen = 0;
+    uint64_t booked_ns = 0;
+    struct vscaf_decomposition took, next;
+    pin();
+    run(stolen, &took); /* the first: how long such a section is, is known from then on */
+    bool was_sampled = run(stolen, &took);
+    uint64_t last[2] = {waited_at_last[0], waited_at_last[1]}, first[2], before[2];
+    memcpy(before, last, sizeof before);
+    for (int i = 0; i < SECTIONS_MOST && (seen < 8 || booked_ns < 1000000); i++) {
+        was_sampled = run(stolen, &took);
+        memcpy(first, waited_at_first, sizeof first);
+        memcpy(last, waited_at_last, sizeof last);
+        if (was_sampled) {
+            uint64_t least = last[0] - first[0] + last[1] - first[1];
+            bool next_sampled = run(stolen, &next);
+            uint64_t most = waited_at_first[0] - before[0] + waited_at_first[1] - before[1];
+            CHECK(took.steal + 2 >= least && took.steal <= most + 2, "%lu ns are stolen of %lu to %lu", took.steal, least,
+                  most);
+            CHECK(took.total == 200 * SECOND && took.useful + took.steal == took.total, "%lu", took.useful);
+            CHECK(!next_sampled || next.total == 200 * SECOND);
+            booked_ns += took.steal;
+            seen++;
+            memcpy(last, waited_at_last, sizeof last);
+        }
+        memcpy(before, last, sizeof before);
+    }
+    fprintf(stderr, "%u sampled, %lu ns stolen\n", seen, booked_ns);
+    CHECK(seen >= 8 && booked_ns >= 1000000, "%u sampled, %lu ns", seen, booked_ns);
+}
+
+int main(int argc, char **argv)
+{
+    CHECK(argc == 2);
+    scripted_hook = count_reading;
+    bool alone = !strcmp(argv[1], "useful");
+    if (!strcmp(argv[1], "cancelled")) {
+        agent_here(&agent, 1, 2);
+        pthread_t thread;
+        void *result;
+        CHECK(pthread_create(&thread, NULL, cancelled, NULL) == 0 && pthread_join(thread, &result) == 0);
+        CHECK(through && result == PTHREAD_CANCELED);
+        return 0;
+    }
+    agent_here(&agent, alone ? 1 : 2, 2);
+    if (alone) {
+        expect(useful, &(struct vscaf_decomposition){.total = 300 * US, .useful = 300 * US});
+    } else if (!strcmp(argv[1], "imbalanced")) {
+        expect(imbalanced,
+               &(struct vscaf_decomposition){.total = 400 * US, .useful = 200 * US, .barrier = 200 * US});
+    } else if (!strcmp(argv[1], "barrier")) {
+        expect(barrier, &(struct vscaf_decomposition){.total = 400 * US, .useful = 250 * US, .barrier = 150 * US});
+    } else if (!strcmp(argv[1], "fork")) {
+        scripted_hook = come_late;
+        expect(fork_late, &(struct vscaf_decomposition){.total = 60 * US, .useful = 30 * US, .fork = 30 * US});
+    } else {
+        CHECK(!strcmp(argv[1], "stolen"), "%s", argv[1]);
+        if (access("/proc/thread-self/schedstat", R_OK) != 0)
+            return 77; /* the kernel does not say */
+        expect_stolen();
+    }
+    return 0;
+}

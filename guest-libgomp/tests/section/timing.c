@@ -1,0 +1,94 @@
+/* Counts are exact although short sections are timed by samples; their times add up to what the sections took, by a
+ * clock that the test drives. */
+#include <omp.h>
+
+#include "../support/agent.h"
+#include "../support/check.h"
+#include "../support/scripted_clock.h"
+
+/* A tiny section may come so often without being timed, a small one so often. */
+#define TINY_GAP_MOST 31u
+#define SMALL_GAP_MOST 7u
+
+static struct agent agent;
+static unsigned readings;
+
+static void count_reading(void)
+{
+    readings++;
+}
+
+static uint64_t tiny(uint64_t ns)
+{
+#pragma omp parallel
+    scripted_advance(ns);
+    return ns;
+}
+
+static uint64_t small(uint64_t ns)
+{
+#pragma omp parallel
+    scripted_advance(ns);
+    return ns;
+}
+
+static uint64_t long_enough(uint64_t ns)
+{
+#pragma omp parallel
+    scripted_advance(ns);
+    return ns;
+}
+
+/* Short and long instances by turns: the samples must not follow the turns. */
+static uint64_t by_turns(uint64_t ns)
+{
+    static int turn;
+    uint64_t mine = turn++ % 8 ? ns : 20 * ns;
+#pragma omp parallel
+    scripted_advance(mine);
+    return mine;
+}
+
+/* The section that was claimed as the index-th. Its instances that are not timed, at one end of the loop or the other,
+ * are `gap_most` at most; of what it takes, `off` may be missing or too much besides. */
+static void check(int index, uint64_t section(uint64_t), uint64_t ns, unsigned instances, unsigned gap_most, double off)
+{
+    struct vscaf_page *page = agent.pages[0];
+    for (int i = 0; i < 101; i++)
+        section(ns); /* the mean of late finds its way */
+    const struct vscaf_section *entry = agent_section(&agent, 0, index);
+    CHECK(entry);
+    unsigned long counted = agent_count(entry, page->team_size);
+    CHECK(counted == 101, "%lu", counted);
+    uint64_t before_ns = page->section_ns, took_ns = 0;
+    unsigned readings_before = readings;
+    for (unsigned i = 0; i < instances; i++)
+        took_ns += section(ns);
+    unsigned read = readings - readings_before;
+    unsigned long now = agent_count(entry, page->team_size);
+    CHECK(now - counted == instances, "%lu instances are missing", instances - (now - counted));
+    double booked = (double)(page->section_ns - before_ns), took = (double)took_ns;
+    double bound = (double)gap_most * (double)ns + off * took;
+    fprintf(stderr, "section %d: %.0f ns of %.0f, %u readings of the clock\n", index, booked, took, read);
+    CHECK(booked >= took - bound && booked <= took + bound, "%.0f ns of %.0f", booked, took);
+    /* Two for each that is timed; some for the looks that are due. */
+    CHECK(gap_most ? read < instances : read >= 2 * instances, "%u readings of %u", read, instances);
+}
+
+int main(void)
+{
+    scripted_hook = count_reading;
+    agent_here(&agent, 1, 2);
+    struct vscaf_page *page = agent.pages[0];
+    check(0, tiny, 1000, 20000, TINY_GAP_MOST, 0.0);
+    check(1, small, 5000, 20000, SMALL_GAP_MOST, 0.0);
+    check(2, long_enough, 50000, 2000, 0, 0.0);
+    /* Random samples: of 60000 instances some 4000, whose deviation is twice their mean. */
+    check(3, by_turns, 500, 60000, TINY_GAP_MOST * 20, 0.1);
+    CHECK(page->started == page->finished && page->started_others == 0);
+    uint64_t points = 0;
+    for (int i = 0; i < 4; i++)
+        points += page->sections[i].points[0].ns;
+    CHECK(points == page->section_ns, "what is booked for sections is what is booked for all");
+    return 0;
+}

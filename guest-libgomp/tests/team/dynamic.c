@@ -1,0 +1,28 @@
+/* OMP_DYNAMIC=true lets the runtime take fewer threads than processors: the page's size holds all the same, and the
+ * program still sees its setting. */
+#include <omp.h>
+
+#include "../support/agent.h"
+#include "../support/check.h"
+
+int main(void)
+{
+    struct agent agent;
+    agent_here(&agent, 6, 8);
+    CHECK(omp_get_dynamic());
+    int threads = 0;
+#pragma omp parallel reduction(+ : threads)
+    threads++;
+    CHECK(threads == 6, "%d", threads);
+    CHECK(omp_get_dynamic(), "as the user set it");
+    CHECK(agent_count(agent_section(&agent, 0, 0), 6) == 1);
+
+    /* A clause may be clamped by the runtime: it is not booked under a size that nobody knows. */
+    threads = 0;
+#pragma omp parallel num_threads(7) reduction(+ : threads)
+    threads++;
+    CHECK(threads <= 7);
+    struct vscaf_section *section = agent_section(&agent, 0, 1);
+    CHECK(section && section->other_ns > 0 && agent_count(section, 7) == 0);
+    return 0;
+}

@@ -1,0 +1,71 @@
+/* Threads that share are counted over spans of time. A thread that looked at the clock before others did, and comes to
+ * count later, takes nothing of theirs away. The clock is the test's. */
+#include <pthread.h>
+#include <string.h>
+
+#include "../support/check.h"
+#include "measure/clock.h"
+#include "team/section_data.h"
+#include "team/masters.h"
+
+#define SPAN (UINT64_C(1) << 28)
+#define ALLOWANCE 12u
+
+/* One section of a thread that looked at the clock at `now`. Its team. */
+static uint32_t take(uint64_t now, bool owned)
+{
+    struct section section;
+    memset(&section, 0, sizeof section);
+    section.start = now;
+    section.owned = owned;
+    section.team = (struct team){.argument = ALLOWANCE, .ran = ALLOWANCE, .decided = true};
+    masters_take(&section);
+    uint32_t size = section.team.ran;
+    masters_return(&section);
+    return size;
+}
+
+static void *take_as_other(void *now)
+{
+    return (void *)(uintptr_t)take(*(uint64_t *)now, false);
+}
+
+static uint32_t other(uint64_t now)
+{
+    pthread_t thread;
+    void *size;
+    CHECK(pthread_create(&thread, NULL, take_as_other, &now) == 0 && pthread_join(thread, &size) == 0);
+    return (uint32_t)(uintptr_t)size;
+}
+
+int main(void)
+{
+    uint64_t now = 1000 * SPAN;
+    masters_begin(now);
+    CHECK(other(now) == ALLOWANCE / 2 && take(now, true) == ALLOWANCE / 2, "two");
+    CHECK(other(now) == ALLOWANCE / 3 && take(now, true) == ALLOWANCE / 3, "three");
+
+    /* The span ends while a fourth is under way. */
+    now += SPAN;
+    CHECK(take(now, true) == ALLOWANCE / 3, "as many as in the one before");
+    CHECK(other(now) == ALLOWANCE / 3 && other(now) == ALLOWANCE / 3 && other(now) == ALLOWANCE / 4);
+    CHECK(other(now - 1) == ALLOWANCE / 5, "it is one more, in the span that is now");
+    CHECK(take(now, true) == ALLOWANCE / 5, "and the others are still there");
+
+    now += SPAN;
+    CHECK(take(now, true) == ALLOWANCE / 5);
+    CHECK(take(now + SPAN, true) == ALLOWANCE, "alone for a whole span");
+    CHECK(take(now + 5 * SPAN, true) == ALLOWANCE, "and after a long pause");
+
+    /* A clock that was set back far. */
+    CHECK(take(now - 5000 * SPAN, true) == ALLOWANCE && other(now - 5000 * SPAN) == ALLOWANCE / 2);
+    CHECK(take(now - 4998 * SPAN, true) == ALLOWANCE);
+
+    /* The number of spans wraps. */
+    now = ((UINT64_C(1) << 31) - 1) * SPAN;
+    CHECK(take(now, true) == ALLOWANCE && other(now) == ALLOWANCE / 2);
+    CHECK(take(now + SPAN, true) == ALLOWANCE / 2, "the one before counts");
+    CHECK(other(now) == ALLOWANCE / 2 && take(now + SPAN, true) == ALLOWANCE / 2);
+    CHECK(take(now + 3 * SPAN, true) == ALLOWANCE);
+    return 0;
+}

@@ -1,0 +1,43 @@
+/* What a program is told bounds its teams for good. Takes the bound that the user's settings leave. */
+#include <omp.h>
+
+#include "../support/agent.h"
+#include "../support/check.h"
+#include "../support/regions.h"
+
+int main(int argc, char **argv)
+{
+    struct agent agent;
+    int user = argc > 1 ? atoi(argv[1]) : 0; /* the bound in the environment; 0: none */
+    agent_here(&agent, 6, 6);
+    struct vscaf_page *page = agent.pages[0];
+
+    CHECK(plain() == (user ? user : 6), "never told: the limit, or the user's: %d", plain());
+    CHECK(page->program == 0);
+    if (user) {
+        CHECK(page->team_most == (uint32_t)user, "the agent is told the user's bound: %u", page->team_most);
+        CHECK(agent_count(agent_section(&agent, 0, 0), (uint32_t)user) == 1, "booked under what ran");
+        if (getenv("OMP_NUM_THREADS"))
+            CHECK(omp_get_max_threads() == user, "%d", omp_get_max_threads());
+        CHECK(plain() == user);
+        page->team_size = 1;
+        CHECK(plain() == 1);
+        return 0;
+    }
+    page->team_size = 2;
+    page->team_limit = 4;
+    CHECK(omp_get_max_threads() == 4 && page->told == 4 && page->program == VSCAF_PROGRAM_ASKED);
+    CHECK(plain() == 2);
+    page->team_size = 6;
+    page->team_limit = 6;
+    CHECK(plain() == 4, "four were told, arrays may hold four");
+    /* It may size one array by each answer: there is but one. */
+    page->team_limit = 3;
+    CHECK(omp_get_num_procs() == 4 && page->told == 4);
+    page->team_limit = 5;
+    CHECK(omp_get_num_procs() == 4 && omp_get_max_threads() == 4 && page->told == 4 && plain() == 4);
+    page->team_size = 0;
+    page->team_limit = 1;
+    CHECK(plain() <= 4);
+    return 0;
+}

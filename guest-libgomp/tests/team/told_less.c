@@ -1,0 +1,17 @@
+/* Told one thread, an undecided page does not make it more: the runtime alone would take a team of all processors. */
+#include <omp.h>
+
+#include "../support/agent.h"
+#include "../support/check.h"
+
+int main(void)
+{
+    struct agent agent;
+    agent_here(&agent, 0, 1);
+    CHECK(omp_get_max_threads() == 1);
+    int threads = 0;
+#pragma omp parallel reduction(+ : threads)
+    threads++;
+    CHECK(threads == 1, "%d", threads);
+    return 0;
+}

@@ -1,0 +1,57 @@
+/* resized FILE COMMAND...: runs it with a page whose team size goes from 1 to 4 and round again, four times a second;
+ * makes FILE when that was often enough, and writes what the page then says to stderr, as one line of JSON. The exit
+ * status is the command's. */
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "../support/agent.h"
+#include "../support/check.h"
+
+#define CHANGES_ENOUGH 10
+
+int main(int argc, char **argv)
+{
+    struct agent agent;
+    CHECK(argc > 2);
+    agent_here(&agent, 1, 4);
+    pid_t child = fork();
+    CHECK(child >= 0);
+    if (child == 0) {
+        execvp(argv[2], argv + 2);
+        fprintf(stderr, "%s: %s\n", argv[2], strerror(errno));
+        _exit(127);
+    }
+    int status = 0, changes = 0;
+    while (waitpid(child, &status, WNOHANG) == 0) {
+        struct timespec quarter = {.tv_nsec = 250000000};
+        nanosleep(&quarter, NULL);
+        changes++;
+        if (changes == CHANGES_ENOUGH)
+            CHECK(close(open(argv[1], O_CREAT | O_WRONLY, 0600)) == 0);
+        for (int i = 0; i < AGENT_PAGES; i++)
+            agent.pages[i]->team_size = (uint32_t)changes % 4 + 1;
+    }
+    /* The page that saw the most: a command may start others. */
+    int most = 0;
+    for (int i = 1; i < AGENT_PAGES; i++)
+        if (agent.pages[i]->finished > agent.pages[most]->finished)
+            most = i;
+    struct vscaf_page *page = agent.pages[most];
+    unsigned long booked = 0, at_size[5] = {0};
+    for (uint32_t i = 0; i < VSCAF_SECTIONS; i++)
+        for (uint32_t j = 0; j < VSCAF_POINTS; j++) {
+            struct vscaf_point *point = &page->sections[i].points[j];
+            booked += point->count;
+            if (point->team_size < 5)
+                at_size[point->team_size] += point->count;
+        }
+    fprintf(stderr,
+            "{\"changes\": %d, \"started\": %lu, \"finished\": %lu, \"sections\": %u, \"booked\": %lu, \"told\": %u, "
+            "\"program\": %u, \"at_size\": [%lu, %lu, %lu, %lu]}\n",
+            changes, (unsigned long)page->started, (unsigned long)page->finished, page->sections_used, booked,
+            page->told, page->program, at_size[1], at_size[2], at_size[3], at_size[4]);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
