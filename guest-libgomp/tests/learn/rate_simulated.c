@@ -1,7 +1,7 @@
 /* Learning by rate, on programs that are simulated: virtual time, known speedups, a machine whose speed drifts by a factor
  * of two within a second. The learner's own code runs; nothing is compiled in for it.
  *
- *     learn_simulated [SEEDS]
+ *     rate_simulated [SEEDS]
  */
 #include <math.h>
 #include <string.h>

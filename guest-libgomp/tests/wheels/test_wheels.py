@@ -14,13 +14,16 @@ PROGRAM = Path(__file__).with_name("wheel_program.py")
 # Spinning barriers of two runtimes on a loaded machine would take minutes.
 ENVIRONMENT = {**os.environ, "GOMP_SPINCOUNT": "1000", "OMP_NUM_THREADS": "4"}
 
+
 def run(before: list[str | Path], *arguments: str | Path) -> subprocess.CompletedProcess[str]:
     command = [*map(str, before), sys.executable, str(PROGRAM), *map(str, arguments)]
     return subprocess.run(command, env=ENVIRONMENT, check=True, capture_output=True, text=True, timeout=600)
 
+
 def test_the_wheel_brings_its_own_runtime() -> None:
     libraries = Path(sklearn.__file__).parent.parent / "scikit_learn.libs"
     assert list(libraries.glob("libgomp-*.so*")), "this wheel bundles none: pin another version"
+
 
 def test_sections_of_a_wheel_are_managed_and_its_results_stay(tmp_path: Path) -> None:
     if not (BUILD / "tests" / "wheels" / "gomp-test-resized").exists():
