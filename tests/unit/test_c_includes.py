@@ -87,30 +87,27 @@ def shortest_cycle(includes: Iterable[Include], node_of: Callable[[PurePosixPath
     return shortest
 
 
-def parts(*shim_left: str) -> list[object]:
-    """The parts to check. The shim's layout is under way: what it fails until then is expected to fail."""
-    marks = [pytest.mark.xfail(reason=", ".join(shim_left), strict=True)] if shim_left else []
-    return ["guest-agent", pytest.param("guest-libgomp", marks=marks)]
+PARTS = ("guest-agent", "guest-libgomp")
 
 
 def message(what: str, cycle: list[Include]) -> str:
     return f"{what}:\n" + "\n".join(f"  {include}" for include in cycle)
 
 
-@pytest.mark.parametrize("part", parts())
+@pytest.mark.parametrize("part", PARTS)
 def test_no_cycle_between_folders(part: str) -> None:
     cycle = shortest_cycle(includes_of(REPOSITORY / part / "src"), folder)
     assert not cycle, message(f"{part}/src: folders include each other", cycle)
 
 
-@pytest.mark.parametrize("part", parts())
+@pytest.mark.parametrize("part", PARTS)
 def test_no_cycle_between_headers(part: str) -> None:
     headers = [include for include in includes_of(REPOSITORY / part / "src") if include.by.suffix == ".h"]
     cycle = shortest_cycle(headers, file)
     assert not cycle, message(f"{part}/src: headers include each other", cycle)
 
 
-@pytest.mark.parametrize("part", parts("circles of 12 units about join and section, 3 of decode, 12 of inspect"))
+@pytest.mark.parametrize("part", PARTS)
 def test_no_cycle_within_a_folder(part: str) -> None:
     allowed = MUTUAL[part]
     within = [
@@ -123,7 +120,7 @@ def test_no_cycle_within_a_folder(part: str) -> None:
     assert not cycle, message(f"{part}/src: files of one folder include each other", cycle)
 
 
-@pytest.mark.parametrize("part", parts())
+@pytest.mark.parametrize("part", PARTS)
 def test_every_exception_is_needed(part: str) -> None:
     includes = includes_of(REPOSITORY / part / "src")
     for group, reason in MUTUAL[part].items():
@@ -138,7 +135,7 @@ def test_every_source_of_the_agent_has_its_header() -> None:
     assert without == ["main.c"]
 
 
-@pytest.mark.parametrize("part", parts("src and tests are flat"))
+@pytest.mark.parametrize("part", PARTS)
 def test_folders_are_small(part: str) -> None:
     found = [path for below in ("src", "tests") for path in (REPOSITORY / part / below).rglob("*")]
     sources = [path for path in found if path.suffix in {".c", ".h", ".py", ".f90"}]
