@@ -263,6 +263,7 @@ def test_what_one_guest_causes_is_bounded(tmp_path: Path, script: list[tuple[str
     check(run(tmp_path, script))
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=8)
 @given(
     st.lists(st.tuples(st.sampled_from(sorted(SAYINGS)), st.sampled_from([0.01, 0.06, 0.3])), min_size=1, max_size=8)

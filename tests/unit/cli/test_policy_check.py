@@ -16,6 +16,8 @@ from vscaf.policy.trial import Request
 from vscaf_lab.polling import until
 from vscaf_policies.conformance import Finding, Verdict
 
+pytestmark = pytest.mark.slow
+
 GOOD = """
 from vscaf_policies import bounded_partition, refuse_unknown_options
 

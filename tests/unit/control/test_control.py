@@ -243,6 +243,7 @@ def test_a_follower_gets_each_event_as_it_comes_and_the_end(directory: Path) -> 
     asyncio.run(main())
 
 
+@pytest.mark.slow
 def test_a_follower_that_never_reads_is_waited_for_at_no_cost(directory: Path) -> None:
     """Its socket fills up, no more is sent, others are served, and the server can still end."""
 

@@ -196,6 +196,7 @@ def test_over_http_and_nothing_else_there() -> None:
     asyncio.run(main())
 
 
+@pytest.mark.slow
 def test_idle_connections_are_few_and_end(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(metrics_module, "SCRAPE_S", 3.0)
 

@@ -283,6 +283,7 @@ def test_a_share_between_two_sizes_turns_less_and_less_often():
     assert len(turns) <= 4, turns
 
 
+@pytest.mark.slow
 @given(
     st.integers(2, 5),
     st.integers(0, 2**32),

@@ -274,6 +274,7 @@ def check_laws(state, decision, work_conserving=False):
         assert all(given_to[d.name] >= min(d.demand, d.maximum) for d in active)
 
 
+@pytest.mark.slow
 @given(
     pools(),
     st.sampled_from(["equipartition", "max-speedup", "static", "wild"]),
@@ -307,6 +308,7 @@ def test_the_laws_hold_over_any_history_under_any_policy(state, name, history, d
         )
 
 
+@pytest.mark.slow
 @given(pools(), st.sampled_from(["equipartition", "max-speedup"]))
 def test_a_decision_that_was_acted_on_is_not_changed_again(state, name):
     policy = load_policy(name)

@@ -79,6 +79,7 @@ def cases(draw: st.DrawFn, *, most: int = 5, cells: bool = True, whole_cores: bo
     return Case(partition, awake, GuestTopology(threads, made), host_layout(cpus), known)
 
 
+@pytest.mark.slow
 @given(PARTITION, st.integers(1, 8), st.none() | st.lists(st.integers(0, 9), max_size=8), st.booleans())
 def test_every_vcpu_stays_within_the_partition(
     partition: frozenset[int], vcpus: int, online: list[int] | None, cooperating: bool
@@ -104,6 +105,7 @@ def test_contained_where_more_are_online_than_there_are_pcpus() -> None:
     assert set(vcpu_pins(frozenset({3, 4}), range(2), [0, 1], cooperating=False).values()) == {frozenset({3, 4})}
 
 
+@pytest.mark.slow
 @given(cases(most=12))
 @settings(max_examples=300)
 def test_each_online_vcpu_has_a_pcpu_of_the_partition_to_itself_and_the_answer_stands(case: Case) -> None:
@@ -114,6 +116,7 @@ def test_each_online_vcpu_has_a_pcpu_of_the_partition_to_itself_and_the_answer_s
     assert again.matched() == pins == case.matched()
 
 
+@pytest.mark.slow
 @given(cases(cells=False))
 @settings(max_examples=300)
 def test_siblings_are_together_and_others_apart_as_far_as_any_match_can(case: Case) -> None:
@@ -126,12 +129,14 @@ def test_a_guest_core_that_has_to_be_cut_goes_to_idle_cores() -> None:
     assert pins == {0: 0, 1: 4, 4: 1, 5: 2}, "8 is beside 0 and 4"
 
 
+@pytest.mark.slow
 @given(cases())
 @settings(max_examples=300)
 def test_as_many_vcpus_as_in_any_match_are_on_the_node_of_their_cell(case: Case) -> None:
     assert case.worth(case.matched())[0] == case.best()[0]
 
 
+@pytest.mark.slow
 @given(cases(most=16, whole_cores=True))
 @settings(max_examples=300)
 def test_a_guest_core_has_a_host_core_where_there_are_enough(case: Case) -> None:
@@ -146,6 +151,7 @@ def test_a_guest_core_has_a_host_core_where_there_are_enough(case: Case) -> None
         assert len({case.layout.core(pins[vcpu]) for vcpu in case.awake if vcpu // threads == guest_core}) == 1
 
 
+@pytest.mark.slow
 @given(st.data())
 @settings(max_examples=200)
 def test_both_numberings_give_the_same_match(data: st.DataObject) -> None:
@@ -206,6 +212,7 @@ def test_a_guest_without_threads_has_a_core_a_vcpu_while_there_are_enough() -> N
     assert matched(cpus.online, range(3), None, host_layout(cpus), {}) == {0: 0, 1: 2, 2: 4}
 
 
+@pytest.mark.slow
 @given(cases(most=12, cells=False), st.data())
 @settings(max_examples=200)
 def test_a_core_more_or_less_moves_those_alone_that_it_concerns(case: Case, data: st.DataObject) -> None:

@@ -122,6 +122,7 @@ def assignments(counts, free):
         yield from (((frozenset(mine)), *rest) for rest in assignments(counts[1:], free - set(mine)))
 
 
+@pytest.mark.slow
 def test_exhaustively_on_small_pools_the_moves_are_minimal_for_disjoint_held_sets():
     """Every disjoint holding of 4 pCPUs by up to 3 domains, every allocation: against every assignment there is."""
     names, pool = ("a", "b", "c"), frozenset(range(4))
@@ -168,6 +169,7 @@ def best_by_nodes(counts_held, counts, room):
     return max(answers) if answers else None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("nodes", "per_node", "domains"), [(2, 2, 3), (2, 3, 2), (3, 2, 2)])
 def test_exhaustively_on_small_pools_partitions_are_on_the_fewest_nodes(nodes, per_node, domains):
     """Every disjoint holding, every allocation: the moves are the least, and of all such placements the nodes are."""

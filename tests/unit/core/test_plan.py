@@ -1,5 +1,6 @@
 """Transition plans, by carrying them out: never two domains on one pCPU, whatever comes late."""
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from vscaf.core.reconcile.plan import Grow, Shrink, plan
@@ -139,6 +140,7 @@ def check(problem, data):
     return steps
 
 
+@pytest.mark.slow
 @given(transitions(disjoint=True), st.data())
 @settings(max_examples=400)
 def test_the_laws_hold_at_every_step_from_disjoint_partitions(problem, data):
@@ -149,6 +151,7 @@ def test_the_laws_hold_at_every_step_from_disjoint_partitions(problem, data):
         assert free <= frozenset().union(*(shrink.keep for shrink in steps.shrinks))
 
 
+@pytest.mark.slow
 @given(transitions(disjoint=False), st.data())
 @settings(max_examples=400)
 def test_the_laws_hold_from_partitions_that_overlap(problem, data):
@@ -164,6 +167,7 @@ def test_without_a_domain_that_moves_entirely_nothing_overlaps_and_order_is_free
     assert all(shrink.keep == held[shrink.domain] & target[shrink.domain] for shrink in steps.shrinks)
 
 
+@pytest.mark.slow
 @given(st.randoms(use_true_random=False), st.floats(0, 1))
 @settings(max_examples=30)
 def test_the_laws_hold_for_many_domains(random, moving):

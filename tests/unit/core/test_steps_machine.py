@@ -15,6 +15,8 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from transition_world import POLICIES, TIMING, World
 from vscaf_policies import Policy
 
+pytestmark = pytest.mark.slow
+
 EXPLORE = os.environ.get("VSCAF_EXPLORE")
 HISTORIES = int(EXPLORE or 100)
 WALKS = int(EXPLORE or 2000)

@@ -212,6 +212,7 @@ def test_demand_changes_no_oftener_than_allowed(wants: list[tuple[int, float]], 
         assert demand >= minimum or demand in {want for want, _ in wants} or demand == 0
 
 
+@pytest.mark.slow
 @given(st.integers(0, 64), st.integers(0, 64), st.integers(1, 4))
 def test_who_changes_seldom_is_followed_at_once(first: int, second: int, minimum: int) -> None:
     history = DemandHistory()

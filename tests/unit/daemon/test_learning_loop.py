@@ -6,6 +6,8 @@ import pytest
 from learning_world import CURVES, PERIOD_S, named, pairs, run
 from vscaf.core.decide.explore import ExploreSettings
 
+pytestmark = pytest.mark.slow
+
 CONVERGED_S = 20.0
 
 

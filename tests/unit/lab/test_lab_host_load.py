@@ -116,6 +116,7 @@ def spinning(cpu):
     return process
 
 
+@pytest.mark.slow
 def test_the_meter_tells_the_measured_from_the_others():
     """Two processes compute on one CPU and delay each other. Whether they are two guests, or a guest and somebody else,
     is all that is different."""

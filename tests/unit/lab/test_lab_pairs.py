@@ -24,6 +24,8 @@ from vscaf_lab.sampler import Sample
 from vscaf_lab.timeline import track
 from vscaf_lab.watch import Watched
 
+pytestmark = pytest.mark.slow
+
 WORDS = Words("programs", "name", "program", "Made up", "which ran where")
 ALONE_S = 10.0
 

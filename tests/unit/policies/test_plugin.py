@@ -19,6 +19,8 @@ from vscaf.policy.loading import chosen_policy
 from vscaf.policy.trial import Request
 from vscaf_policies import DomainState, PoolState, policy_names
 
+pytestmark = pytest.mark.slow
+
 EXAMPLE = Path(__file__).parents[2] / "plugin" / "half_and_rest"
 POLICIES = Path(__file__).parents[3] / "policies"
 README = (POLICIES / "README.md").read_text(encoding="utf-8")

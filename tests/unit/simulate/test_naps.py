@@ -46,6 +46,7 @@ def test_naps_bring_nothing_to_who_does_not_scale(policy: str) -> None:
     assert speedups(napping)["good"] > 0.99 * speedups(steady)["good"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("policy", ["max-speedup", "max-speedup-fitted"])
 def test_who_scales_does_not_lose_by_pauses(policy: str) -> None:
     """Pauses of I/O: too short to rest for, or long enough. Its speedup while it computes stays about what it was."""

@@ -86,6 +86,7 @@ PINS = st.frozensets(st.integers(0, 3), min_size=1)
 DOMAINS = st.lists(st.tuples(st.lists(st.tuples(PINS, st.floats(0, 1)), min_size=1, max_size=4), st.integers(2, 4096)))
 
 
+@pytest.mark.slow
 @given(DOMAINS)
 def test_nobody_gets_more_than_it_wants_and_nothing_is_used_twice(
     domains: list[tuple[list[tuple[frozenset[int], float]], int]],

@@ -420,6 +420,7 @@ guests = st.builds(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=25)
 @given(
     many=st.lists(guests, min_size=1, max_size=4),

@@ -96,6 +96,7 @@ def test_three_way_starts_as_the_thesis_has_it() -> None:
     assert scenario.host.pcpus == 64
 
 
+@pytest.mark.slow
 def test_three_way_under_equal_shares_comes_to_what_was_published() -> None:
     """Creech 2015, Table 7.2: speedups 15.5, 12.2 and 13.0 over each program's whole run; the last ends at 390.8 s."""
     run = simulate(load_scenario("three-way"), "equipartition")

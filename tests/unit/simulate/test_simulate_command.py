@@ -21,6 +21,8 @@ from vscaf.simulate.sweep import Failure, Job, run_all
 from vscaf_lab.polling import HANG_S, until
 from vscaf_policies.registry import policy_names
 
+pytestmark = pytest.mark.slow
+
 SCENARIO = """
 name = "short"
 title = "Two guests for some seconds"
