@@ -59,6 +59,7 @@ test-c: setup venv ## build the C parts with gcc, clang, sanitizers and for aarc
 	@$(STAGE) 'clang' tests/build-c $(BUILD)/clang clang plain --test
 	@$(STAGE) 'gcc with address and undefined sanitizers' tests/build-c $(BUILD)/sanitized gcc sanitized --test
 	@$(STAGE) 'gcc with the thread sanitizer' tests/build-c $(BUILD)/threads gcc threads --test
+	@$(STAGE) 'the shim without counters' tests/build-c $(BUILD)/no-counters gcc no-counters --test
 	@$(STAGE) 'aarch64' tests/build-c $(BUILD)/aarch64 aarch64-linux-gnu-gcc aarch64 --test
 	@$(STAGE) 'agent tests' env $(ENV) $(BIN)/python -m pytest -q $(SIDE_BY_SIDE) $(SLOWEST) guest-agent/tests $(ARGS)
 	@$(STAGE) 'agent tests, sanitized' env VSCAF_BUILD=$(CURDIR)/$(BUILD)/sanitized \

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import socket
 import subprocess
+import time
 
 import pytest
 from rig import AGENT, DEADLINE_S, NEVER, Message, Rig, team_of, wait_until, without_a_period
@@ -168,6 +169,7 @@ def test_random_bytes_on_pages(rig: Rig, seed: int) -> None:
         program.say("busy 1")
     honest.say("estimate 0 2 1840000 20000 30")
     seen: set[str] = set()
+    tried = {"learning", "rigid", "long_section", "override"}
 
     def check(report: Message) -> None:
         decode_from_guest(json.dumps(report).encode())
@@ -179,8 +181,12 @@ def test_random_bytes_on_pages(rig: Rig, seed: int) -> None:
             else:
                 assert process["malleable"] == "full" and len(process["points"]) in {0, 2}
 
-    for turn in range(25):
+    # A program that gets no CPU for a period counts as idle, whatever its page says. On a busy host that is often.
+    turn, end = 0, time.monotonic() + DEADLINE_S
+    while turn < 25 or not tried <= seen:
+        assert time.monotonic() < end, f"these were never reported: {sorted(tried - seen)}"
         hostile.say(f"garbage {1000 * seed + turn}")
+        turn += 1
         for _ in range(3):  # what stays for a period shows a section in flight
             check(rig.message("report"))
     hostile.say(f"storm {seed}")
@@ -192,7 +198,6 @@ def test_random_bytes_on_pages(rig: Rig, seed: int) -> None:
         check(rig.message("report"))
     hostile.say("rest")
     assert honest.team() >= 1
-    assert {"learning", "rigid", "long_section", "override"} <= seen, "else nothing was tried"
 
 
 def test_page_of_another_version(rig: Rig) -> None:
