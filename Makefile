@@ -50,7 +50,7 @@ lint: venv ## formats, lints, imports, types
 	@$(STAGE) types $(BIN)/mypy --no-error-summary \
 	    host-daemon/vscaf policies/vscaf_policies tests/lab/vscaf_lab tests/bench/vscaf_bench
 
-quick: lint programs ## what a change breaks first: formats, lints, types, unit tests, one C build with its tests
+quick: lint ## what a change breaks first: formats, lints, types, unit tests, one C build with its tests
 	@$(STAGE) 'C tests with gcc' tests/build-c $(BUILD)/meson gcc plain --test
 	@$(STAGE) 'unit tests' env $(ENV) $(BIN)/python -m pytest -q $(TWO_AT_ONCE) -m 'not slow' tests/unit $(ARGS)
 

@@ -39,8 +39,6 @@ def _shown_domain(pool: HostPool, domain: ManagedDomain, newcomer_s: float, now_
     transition = domain.transition
     if transition is None or not transition.lost:
         return state
-    # Nobody knows where it runs: it keeps all that it may run on, and nobody else gets that. Who was never brought to a
-    # partition may run anywhere: of that it keeps what it was to have.
-    keeps = transition.claim & pool.cpus if transition.placed else has
+    keeps = transition.kept_while_lost(has) & pool.cpus
     cpus = len({pool.topology.chunk_of[cpu] for cpu in keeps}) * pool.topology.chunk
     return replace(state, minimum=max(1, cpus), maximum=max(1, cpus), demand=cpus, may_rest=not cpus)

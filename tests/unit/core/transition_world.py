@@ -382,8 +382,8 @@ class World:
                 newcomer=domain.newcomer,
                 points=(),
             )
-            if goal is not None and transition.affinity is None and transition.failures > 1:
-                keeps = transition.claim & self.pool if transition.placed else has
+            if goal is not None and transition.lost:
+                keeps = transition.kept_while_lost(has) & self.pool
                 cpus = len({cpu // self.chunk for cpu in keeps}) * self.chunk
                 least = max(1, cpus)
                 state = replace(state, minimum=least, maximum=least, demand=cpus, may_rest=not cpus)

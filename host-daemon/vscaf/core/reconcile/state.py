@@ -125,6 +125,13 @@ class TransitionState:
         """Whether calls on it have failed in a row, so that nobody knows where it runs."""
         return self.affinity is None and self.failures >= LOST_FAILURES
 
+    def kept_while_lost(self, meant: frozenset[int]) -> frozenset[int]:
+        """The pCPUs that nobody else gets while it is lost: all that it may run on.
+
+        One that was never brought to a partition may run anywhere. It keeps what it was *meant* to have.
+        """
+        return self.claim if self.placed else meant
+
     def cooperates(self, partition: frozenset[int]) -> bool:
         """Whether the guest has confirmed what it was told and has no more CPUs online than *partition* has pCPUs."""
         online = self.online
