@@ -30,7 +30,7 @@ from vscaf.config import Config, DomainConfig, PolicyConfig
 from vscaf.daemon.loop import Daemon
 from vscaf.hypervisor.libvirt.host import LibvirtHost
 from vscaf.journal import Journal
-from vscaf.simulate.engine.plain_host import SimulatedHost
+from vscaf.simulate.engine.host import SimulatedHost
 from vscaf.values import HostCpus
 
 from .agent import cpu_seconds

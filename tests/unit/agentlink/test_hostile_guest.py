@@ -23,7 +23,7 @@ from vscaf.agentlink.link import NEWS_AT_ONCE, NEWS_PER_SECOND, AgentLink
 from vscaf.config import Config, DomainConfig, PolicyConfig
 from vscaf.core.model.trust import TURNS_AT_ONCE, TURNS_PER_SECOND, DemandLimits
 from vscaf.daemon.loop import Daemon
-from vscaf.simulate.engine.plain_host import SimulatedHost
+from vscaf.simulate.engine.host import SimulatedHost
 from vscaf.simulate.engine.run import MemoryJournal
 from vscaf.simulate.engine.virtual_time import run_virtual
 from vscaf.values import DomainKey, DomainSeen, HostCpus

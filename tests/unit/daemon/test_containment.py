@@ -16,7 +16,7 @@ from vscaf.daemon.operations import Operations
 from vscaf.domains import registry
 from vscaf.errors import HypervisorError
 from vscaf.policy import loading as choice
-from vscaf.simulate.engine.plain_host import Latencies
+from vscaf.simulate.engine.host import Latencies
 from vscaf.values import MetadataRules, State
 from vscaf_policies import DomainState, PoolState, SpeedupPoint
 from vscaf_policies.equipartition import equipartition

@@ -13,7 +13,7 @@ from vscaf.daemon import decider as module
 from vscaf.daemon.decider import FIRST_TRANSITION_S, MOST_FITS, MOST_TRANSITION_S, Decider
 from vscaf.daemon.loop import Daemon
 from vscaf.journal import Journal
-from vscaf.simulate.engine.plain_host import SimulatedHost
+from vscaf.simulate.engine.host import SimulatedHost
 from vscaf.values import HostCpus, State
 from vscaf_policies import DomainState, PoolState, SpeedupPoint, estimates
 from vscaf_policies.equipartition import equipartition

@@ -17,7 +17,7 @@ from vscaf.domains.pool import HostPool
 from vscaf.domains.rules import DomainRules
 from vscaf.errors import HypervisorUnreachable, VscafError
 from vscaf.journal import FoundSettings, Journal, JournalEntry
-from vscaf.simulate.engine.plain_host import SimulatedHost
+from vscaf.simulate.engine.host import SimulatedHost
 from vscaf.values import DomainKey, DomainSeen, HostCpus, RunState
 
 NUMBERS = frozenset(range(10))
@@ -57,7 +57,7 @@ async def running(
 ) -> AsyncIterator[Daemon]:
     journal = Journal(directory, "boot")
     daemon = Daemon(configured(**domains), host, CPUS, journal, links=lambda seen, on_news: None)
-    host._on_change, host._on_tuned = daemon.wake, daemon.tuned
+    host.on_change, host.on_tuned = daemon.wake, daemon.tuned
     task = asyncio.create_task(daemon.run())
     try:
         yield daemon

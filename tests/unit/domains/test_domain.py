@@ -12,7 +12,7 @@ from vscaf.domains.domain import ManagedDomain
 from vscaf.domains.pool import HostPool
 from vscaf.domains.rules import DomainRules
 from vscaf.journal import FoundSettings, JournalEntry
-from vscaf.simulate.engine.plain_host import SimulatedHost
+from vscaf.simulate.engine.host import SimulatedHost
 from vscaf.values import DomainKey, DomainSeen, DomainSettings, HostCpus, RunState
 
 SEEN = DomainSeen(

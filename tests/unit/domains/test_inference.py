@@ -13,7 +13,7 @@ from vscaf.core.reconcile.state import Affinity, TransitionState, Treatment
 from vscaf.domains.domain import ManagedDomain
 from vscaf.domains.inference import infer
 from vscaf.domains.rules import DomainRules
-from vscaf.simulate.engine.plain_host import SimulatedHost
+from vscaf.simulate.engine.host import SimulatedHost
 from vscaf.values import DomainKey, DomainSeen, HostCpus, RunState
 
 START_S = 1000.0

@@ -17,7 +17,7 @@ from vscaf.core.reconcile.steps import Goal
 from vscaf.domains.domain import ManagedDomain
 from vscaf.domains.inference import USAGE_WINDOW_S, infer
 from vscaf.domains.rules import DomainRules
-from vscaf.simulate.engine.plain_host import SimulatedHost
+from vscaf.simulate.engine.host import SimulatedHost
 from vscaf.values import DomainKey, DomainSeen, HostCpus, RunState
 
 PERIOD_S = 0.25

@@ -10,7 +10,7 @@ from vscaf.domains.domain import ManagedDomain
 from vscaf.domains.pool import HostPool
 from vscaf.domains.rules import DomainRules
 from vscaf.policy.input import shown_pool
-from vscaf.simulate.engine.plain_host import SimulatedHost
+from vscaf.simulate.engine.host import SimulatedHost
 from vscaf.values import DomainKey, DomainSeen, HostCpus, RunState
 
 NUMBERS = frozenset(range(4))

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from vscaf.domains.restore import put_pins_back
 from vscaf.errors import DomainGone, HypervisorError, HypervisorUnreachable
-from vscaf.simulate.engine.plain_host import SimulatedHost
+from vscaf.simulate.engine.host import SimulatedHost
 from vscaf.values import DomainKey, DomainSettings, HostCpus
 
 NUMBERS = frozenset(range(4))

@@ -11,7 +11,7 @@ from vscaf.config import Config, DomainConfig, PolicyConfig
 from vscaf.daemon.loop import Daemon
 from vscaf.domains.domain import ManagedDomain
 from vscaf.events import Event
-from vscaf.simulate.engine.plain_host import Latencies, SimulatedHost
+from vscaf.simulate.engine.host import Latencies, SimulatedHost
 from vscaf.simulate.engine.run import MemoryJournal
 from vscaf.simulate.engine.virtual_time import run_virtual
 from vscaf.values import DomainKey, DomainSeen, HostCpus
@@ -147,7 +147,7 @@ class World:
         self.journal = MemoryJournal()
         self.daemon = Daemon(config, self.host, machine, self.journal, links=self._link)
         self.on_pins: Callable[[], None] = lambda: None
-        self.host._on_change, self.host._on_tuned = self.daemon.wake, self._tuned
+        self.host.on_change, self.host.on_tuned = self.daemon.wake, self._tuned
         self.keys: dict[str, DomainKey] = {}
         for name in names:
             self.keys[name] = self.host.start(name, vcpus, VCPUS)

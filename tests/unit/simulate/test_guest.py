@@ -10,9 +10,8 @@ from vscaf.agentlink import messages
 from vscaf.agentlink.interface import Link
 from vscaf.simulate.engine.agent import LEAST_ERROR, GuestLink, Learned
 from vscaf.simulate.engine.guest import Guest, World
-from vscaf.simulate.engine.host import CrowdedHost
+from vscaf.simulate.engine.host import SimulatedHost
 from vscaf.simulate.engine.machine import SpeedModel, host_cpus
-from vscaf.simulate.engine.plain_host import Latencies
 from vscaf.simulate.engine.virtual_time import run_virtual
 from vscaf.simulate.scenarios.curves import Perfect
 from vscaf.simulate.scenarios.expansion import expanded
@@ -113,7 +112,7 @@ def test_a_paused_guest_does_what_it_was_told_once_it_runs_again() -> None:
 
     async def main() -> None:
         cpus = host_cpus(machine)
-        host = CrowdedHost(cpus, lambda key: guest.changed(), Latencies())
+        host = SimulatedHost(cpus, on_rates=lambda key: guest.changed(), clock=asyncio.get_running_loop().time)
         latencies = LatencySeconds(resize_s=0.2, online_s=0.3)
         model = SpeedModel(machine, cpus)
         world = World(host, model, latencies, Noise(), cpus.online, news_at_once=True, on_end=lambda ended: None)

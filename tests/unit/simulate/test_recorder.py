@@ -9,9 +9,8 @@ import pytest
 from vscaf.core.decide.decision import DecideMemory, Decision
 from vscaf.domains.domain import ManagedDomain
 from vscaf.events import Kind
-from vscaf.simulate.engine.host import CrowdedHost
+from vscaf.simulate.engine.host import SimulatedHost
 from vscaf.simulate.engine.machine import host_cpus
-from vscaf.simulate.engine.plain_host import Latencies
 from vscaf.simulate.engine.recorder import Diary, ErrorWords, Laws
 from vscaf.simulate.engine.result import Moment
 from vscaf.simulate.engine.run import simulate
@@ -109,7 +108,7 @@ def found(pins: dict[str, set[int]], claims: dict[str, set[int]], sharing: froze
     diary = Book().diary
 
     async def main() -> None:
-        host = CrowdedHost(host_cpus(Host(pcpus=6)), lambda key: None, Latencies())
+        host = SimulatedHost(host_cpus(Host(pcpus=6)), on_rates=lambda key: None, clock=asyncio.get_running_loop().time)
         laws = Laws(host, frozenset(range(4)), diary)
         managed: Any = {}
         for name, cpus in pins.items():

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from vscaf.agentlink import messages
 from vscaf.simulate.engine.agent import LEAST_ERROR, MEMORY, GuestLink, Learned
-from vscaf.simulate.engine.host import CrowdedHost
+from vscaf.simulate.engine.host import SimulatedHost
 from vscaf.simulate.engine.machine import Computing, SpeedModel
 from vscaf.simulate.scenarios.scenario import GuestPlan, LatencySeconds, Noise, PhasePlan
 from vscaf.values import DomainKey, MetadataRules, RunState
@@ -27,7 +27,7 @@ MOMENT_S = 1e-8
 class World:
     """What guests have in common. news_at_once: a change of demand is heard before the daemon's next look."""
 
-    host: CrowdedHost
+    host: SimulatedHost
     model: SpeedModel
     latencies: LatencySeconds
     noise: Noise
@@ -185,7 +185,7 @@ class Guest:
         return self._world.model.speed(
             computing,
             wanted,
-            self._host.rates_of(self.key),
+            self._host.rates(self.key),
             domain.pins,
             self._host.load_cpus(self.key) if self._world.model.heeds_load else 0.0,
             self.plan.home_node,
@@ -403,7 +403,7 @@ class Guest:
         if self._point is not None:
             one = messages.ReportedPoint(p=1, speedup=1.0, standard_error=0.0, samples=self._point.samples)
             points = [one, self._point] if self._point.p > 1 else [one]
-        rates = self._host.rates_of(self.key) if self.key is not None else {}
+        rates = self._host.rates(self.key) if self.key is not None else {}
         running = self.wants or self.plan.behaviour == "lies"
         process = messages.ReportedProcess(
             pid=1,

@@ -1,319 +1,416 @@
-"""The simulated host for many domains: what one change costs does not grow with the domains that it leaves alone."""
+"""A simulated host: domains, vCPUs, pins, weights, and the CPU time that results, under any clock.
+
+Deterministic: what it answers follows from what it was told and from the clock it was given. It has the levers of a
+real host (`interface.Hypervisor`), and methods for what a machine does by itself: domains start, end, pause, compute.
+"""
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping
-from itertools import chain
-from typing import Any
+import math
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from uuid import NAMESPACE_DNS, uuid5
 
-import numpy as np
-
-from vscaf.simulate.engine.plain_host import LEAST, ROUNDS, Latencies, SimulatedHost, _areas, _Crowd, _crowds, _share
+from vscaf.errors import DomainGone, HypervisorError, NotSupported
+from vscaf.simulate.engine.cpu_time import LEAST_CPUS, CpuTime, Group
 from vscaf.simulate.engine.virtual_time import RESOLUTION_S
-from vscaf.values import DomainKey, DomainSeen, HostCpus, Plugged, RunState
+from vscaf.values import (
+    DomainKey,
+    DomainSeen,
+    DomainSettings,
+    HostCpus,
+    MetadataRules,
+    Plugged,
+    PlugOutcome,
+    RunState,
+)
 
-MOST_GOOD = 8192
-"""Sets of pins that are remembered."""
+DEFAULT_SHARES = 1024
+
+MOST_CHECKED = 8192
+"""Sets of pins that are remembered as correct."""
 
 
-class CrowdedHost(SimulatedHost):
-    """SimulatedHost in virtual time, whose CPU time is shared out anew only among those that a change concerns.
+@dataclass(frozen=True, slots=True)
+class Latencies:
+    """Seconds that things take: any call, a plug, and an unplug, which the guest may also never complete (inf)."""
 
-    After a change, and before any time passes, `on_rates` is called for each domain that the change concerns: its pins,
-    its vCPUs, its state or what it gets may be others. `on_change` and `on_tuned` may be set later.
+    call_s: float = 0.0
+    plug_s: float = 0.0
+    unplug_s: float = 0.0
 
-    Domains that may run on a common pCPU, and want to, are one crowd (transitively); each crowd is shared out by
-    SimulatedHost's own rules, when somebody in it wants other CPUs, or more or less of them, than before. CPU time is
-    booked for a domain when it changes, and for all when somebody looks.
+
+@dataclass(slots=True, eq=False)
+class SimulatedDomain:
+    """A run of a domain. wanted: CPUs that each vCPU would use if it could, 0 to 1; absent: none."""
+
+    key: DomainKey
+    name: str
+    vcpus: int
+    vcpus_maximum: int
+    accelerated: bool
+    agent_socket: str | None
+    home_nodes: frozenset[int]
+    rules: MetadataRules | None
+    state: RunState
+    boot_vcpus: int
+    pins: dict[int, frozenset[int]]
+    emulator_pin: frozenset[int]
+    iothread_pins: dict[int, frozenset[int]]
+    cpu_shares: int | None = DEFAULT_SHARES
+    wanted: dict[int, float] = field(default_factory=dict)
+    vcpu_time_s: dict[int, float] = field(default_factory=dict)
+    """Seconds that each vCPU has computed, as of the last change that concerns the domain or the last `observe`."""
+
+
+class SimulatedHost:
+    """A host with *cpus*. on_change and on_tuned are called as LibvirtHost calls them, and may be set later.
+
+    on_rates: called for each domain that a change concerns, after the change and before any time passes: its pins, its
+    vCPUs, its state or its CPU time may be other than before. It needs a running event loop.
+
+    clock: seconds that never go back. sleep: how to wait. fault: is called with the name of each call and the domain's
+    key (None: the call is about the host) before anything happens, and may raise what a host would. refusing: domains
+    whose guests release no vCPU.
     """
 
-    def __init__(self, cpus: HostCpus, on_rates: Callable[[DomainKey], None], latencies: Latencies) -> None:
-        loop = asyncio.get_running_loop()
-        self.on_change: Callable[[], None] = lambda: None
-        self.on_tuned: Callable[[DomainKey], None] = lambda key: None
-        self._loop = loop
+    def __init__(
+        self,
+        cpus: HostCpus,
+        on_change: Callable[[], None] = lambda: None,
+        on_tuned: Callable[[DomainKey], None] = lambda key: None,
+        *,
+        on_rates: Callable[[DomainKey], None] | None = None,
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+        latencies: Latencies = Latencies(),
+    ) -> None:
+        self.cpus = cpus
+        self.on_change = on_change
+        self.on_tuned = on_tuned
+        self.latencies = latencies
+        self.fault: Callable[[str, DomainKey | None], None] = lambda call, key: None
+        self.refusing: set[DomainKey] = set()
+        self.domains: dict[DomainKey, SimulatedDomain] = {}
         self._on_rates = on_rates
-        self._now: dict[DomainKey, dict[int, float]] = {}
-        self._booked_s: dict[DomainKey, float] = {}
-        self._parts: dict[DomainKey, list[_Crowd]] = {}
-        self._places: dict[DomainKey, tuple[frozenset[int], ...]] = {}
-        self._users: dict[frozenset[int], set[DomainKey]] = {}
-        self._on_cpu: dict[int, set[frozenset[int]]] = {}
-        self._dirty: dict[DomainKey, None] = {}
-        self._whose = True  # each change so far is known to be of one domain
-        self._everybody = False
-        self._due = False
-        self._looking = 0
-        self._good: set[frozenset[int]] = set()
-        self._leaving: set[DomainKey] = set()
-        self._loads: dict[tuple[frozenset[int], ...], float] = {}
-        super().__init__(
-            cpus,
-            self._changed,
-            self._tuned,
-            clock=loop.time,
-            sleep=asyncio.sleep,
-            latencies=latencies,
+        self._clock = clock
+        self._sleep = sleep
+        self._runs = 0
+        self._names: set[str] = set()
+        self._cpu_time = CpuTime(cpus.online)
+        self._changed: dict[DomainKey, None] = {}
+        self._changed_s = 0.0  # when those have changed
+        self._settling = False
+        self._unplugs: dict[DomainKey, tuple[float, int]] = {}  # when one completes, and the vCPUs that are left then
+        self._checked: set[frozenset[int]] = set()
+
+    # What a machine does by itself.
+
+    def start(
+        self,
+        name: str,
+        vcpus: int,
+        vcpus_maximum: int | None = None,
+        *,
+        accelerated: bool = True,
+        agent_socket: str | None = None,
+        home_nodes: frozenset[int] = frozenset(),
+        iothreads: int = 0,
+        rules: MetadataRules | None = None,
+    ) -> DomainKey:
+        """Starts a domain with *vcpus* plugged, pinned nowhere in particular; every start is a run of its own."""
+        if any(domain.name == name for domain in self.domains.values()):
+            raise ValueError(f"domain {name} runs already")
+        self._runs += 1
+        key = DomainKey(str(uuid5(NAMESPACE_DNS, name)), self._runs)
+        everywhere = frozenset(self.cpus.online)
+        most = vcpus if vcpus_maximum is None else vcpus_maximum
+        self._change(key)
+        self.domains[key] = SimulatedDomain(
+            key=key,
+            name=name,
+            vcpus=vcpus,
+            vcpus_maximum=most,
+            accelerated=accelerated,
+            agent_socket=agent_socket,
+            home_nodes=home_nodes,
+            rules=rules,
+            state=RunState.RUNNING,
+            boot_vcpus=vcpus,
+            pins=dict.fromkeys(range(most), everywhere),
+            emulator_pin=everywhere,
+            iothread_pins=dict.fromkeys(range(1, iothreads + 1), everywhere),
+            vcpu_time_s=self._cpu_time.add(key, self._clock()),
         )
-
-    # Changes, and whose they are.
-
-    def start(self, name: str, *args: Any, **options: Any) -> DomainKey:
-        """As SimulatedHost.start."""
-        key = super().start(name, *args, **options)
-        self._booked_s[key] = self._loop.time()
-        self._mark(key)
+        self._names.add(name)
+        self.on_change()
         return key
 
     def end(self, key: DomainKey) -> None:
-        """As SimulatedHost.end."""
-        super().end(key)
-        self._mark(key)
-
-    def set_online(self, online: frozenset[int]) -> None:
-        """As SimulatedHost.set_online."""
-        super().set_online(online)
-        self._good.clear()
-
-    def set_state(self, key: DomainKey, state: RunState) -> None:
-        """As SimulatedHost.set_state."""
-        super().set_state(key, state)
-        self._mark(key)
-
-    def compute(self, key: DomainKey, wanted: Mapping[int, float]) -> None:
-        """As SimulatedHost.compute."""
-        super().compute(key, wanted)
-        self._mark(key)
-
-    async def unplug(self, key: DomainKey, vcpus: int) -> Plugged:
-        """As SimulatedHost.unplug; what leaves late leaves at its time, whether or not anybody looks."""
-        plugged = await super().unplug(key, vcpus)
-        domain = self.domains[key]
-        if domain.leaving is not None:
-            self._leaving.add(key)
-            self._loop.call_at(domain.leaving[0], self._count)
-        self._mark(key)
-        return plugged
-
-    async def observe(self) -> tuple[DomainSeen, ...]:
-        """As SimulatedHost.observe."""
-        self._looking += 1
-        try:
-            return await super().observe()
-        finally:
-            self._looking -= 1
-
-    def _changed(self) -> None:
+        """The domain ends; it stays defined."""
+        self._change(key)
+        del self.domains[key]
+        self._unplugs.pop(key, None)
         self.on_change()
 
-    def _tuned(self, key: DomainKey) -> None:
-        self._mark(key)
-        self.on_tuned(key)
+    def set_state(self, key: DomainKey, state: RunState) -> None:
+        """The domain pauses, goes on, crashes."""
+        self._change(key)
+        self.domains[key].state = state
+        self.on_change()
 
-    def _mark(self, key: DomainKey) -> None:
-        self._dirty[key] = None
-        self._whose = True
-        self._settle_soon()
+    def compute(self, key: DomainKey, wanted: Mapping[int, float]) -> None:
+        """From here on each vCPU would use so much of a CPU; those of the domain that are not named, none."""
+        self._change(key)
+        self.domains[key].wanted = dict(wanted)
 
-    def _changes(self) -> None:
-        """Something of some domain is about to change; whose it is is said by _mark right after, or never."""
-        self._everybody |= not self._whose
-        self._whose = False
-        self._settle_soon()
+    def set_online(self, online: frozenset[int]) -> None:
+        """pCPUs of the host go online or offline."""
+        self._settle_changes()
+        self._change(*self.domains)
+        self._cpu_time.set_online(online)
+        self._checked.clear()
+        cores = tuple(core & online for core in self.cpus.cores if core & online)
+        self.cpus = HostCpus(online, cores, self.cpus.node_of, self.cpus.sockets, self.cpus.caches, self.cpus.distances)
 
-    def _settle_soon(self) -> None:
-        if not self._due:
-            self._due = True
-            self._loop.call_soon(self.settle)
-
-    def _check_pins(self, name: str, pins: Mapping[int, frozenset[int]], known: Mapping[int, frozenset[int]]) -> None:
-        """Sets of pins that were found to be good are not looked through again."""
-        new = {number: cpus for number, cpus in pins.items() if cpus not in self._good or number not in known}
-        super()._check_pins(name, new, known)
-        if len(self._good) > MOST_GOOD:
-            self._good.clear()
-        self._good.update(new.values())
-
-    def _count(self) -> None:
-        now_s = self._loop.time()
-        for key in sorted(self._leaving):
-            domain = self.domains.get(key)
-            if domain is None or domain.leaving is None:
-                self._leaving.discard(key)
-            elif domain.leaving[0] <= now_s + RESOLUTION_S:
-                domain.vcpus, domain.leaving = min(domain.vcpus, domain.leaving[1]), None
-                self._leaving.discard(key)
-                self._mark(key)
-        if self._looking:
-            for key in self.domains:
-                self._book_one(key, now_s)
-
-    def _book(self, until_s: float) -> None:
-        """Not for all at once."""
-
-    # What comes of them.
-
-    def rates(self) -> Mapping[DomainKey, Mapping[int, float]]:
-        """CPUs that each vCPU uses now."""
-        self.settle()
-        return {key: self._now.get(key, {}) for key in self.domains}
-
-    def rates_of(self, key: DomainKey) -> Mapping[int, float]:
-        """The same of one domain, as far as changes have settled."""
-        return self._now.get(key, {})
+    def rates(self, key: DomainKey) -> Mapping[int, float]:
+        """CPUs that each vCPU of the domain uses, as of the last `settle`."""
+        return self._cpu_time.rates(key)
 
     def load_cpus(self, key: DomainKey) -> float:
-        """CPUs in use by all domains that may run just where this one may."""
-        places = self._places.get(key, ())
-        load = self._loads.get(places)
-        if load is None:
-            users = {user for place in places for user in self._users[place]}
-            load = sum([sum(self._now[user].values()) for user in sorted(users) if user in self._now])
-            self._loads[places] = load
-        return load
+        """CPUs in use by all domains that may run exactly where this one may, as of the last `settle`."""
+        return self._cpu_time.load_cpus(key)
 
     def neighbours(self, key: DomainKey) -> frozenset[DomainKey]:
-        """Other domains that want CPU time on a pCPU on which this one does."""
-        return frozenset(self._beside(self._places.get(key, ())) - {key})
+        """Other domains that want CPU time on a pCPU on which this one wants some, as of the last `settle`."""
+        return self._cpu_time.neighbours(key)
 
     def settle(self) -> None:
-        """Shares CPU time out anew among those that have changed and those beside them."""
-        self._due = False
-        everything = not self._whose or self._everybody
-        if everything:
-            self._dirty.update(dict.fromkeys(self.domains))
-            self._dirty.update(dict.fromkeys(self._places))
-            self._whose, self._everybody = True, False
-        if not self._dirty:
-            return
-        dirty, self._dirty = self._dirty, {}
-        left: list[frozenset[int]] = []
-        moved: set[DomainKey] = set()
-        for key in dirty:
-            before = self._places.get(key, ())
-            if self._move(key) or everything:
-                left += before
-                moved.add(key)
-        moved |= self._beside(left)
-        self._loads.clear()
-        done: set[DomainKey] = set()
-        now_s = self._loop.time()
-        for key in sorted(moved | dirty.keys()):
-            if key not in done:
-                crowd = self._crowd(key)
-                done |= crowd
-                for one in crowd:
-                    self._book_one(one, now_s)
-                if not moved.isdisjoint(crowd):
-                    self._share_out(sorted(crowd))
-        for key in sorted(done):
-            if key in self.domains:
-                self._on_rates(key)
+        """Works out what the changes so far mean for CPU time."""
+        self._settling = False
+        self._complete_unplugs()
+        self._settle_changes()
 
-    def _move(self, key: DomainKey) -> bool:
-        """Notes where the domain wants CPU time now, and how much; whether that is other than it was."""
-        domain = self.domains.get(key)
-        parts = _crowds(domain) if domain is not None and domain.state is RunState.RUNNING else []
-        known = self._parts.pop(key, [])
-        if parts:
-            self._parts[key] = parts
-        if key in self.domains and _said(parts) == _said(known):
-            return False
-        before = self._places.pop(key, ())
-        after = tuple(part.pins for part in parts)
-        for place in before:
-            users = self._users[place]
-            users.discard(key)
-            if not users:
-                del self._users[place]
-                for cpu in place:
-                    self._on_cpu[cpu].discard(place)
-        if after:
-            self._places[key] = after
-        for place in after:
-            if place not in self._users:
-                self._users[place] = set()
-                for cpu in place:
-                    self._on_cpu.setdefault(cpu, set()).add(place)
-            self._users[place].add(key)
+    # What the daemon asks.
+
+    @property
+    def tells_of_tuning(self) -> bool:
+        """Always: every change is told of."""
         return True
 
-    def _beside(self, places: Iterable[frozenset[int]]) -> set[DomainKey]:
-        """Who wants CPU time on a pCPU of these."""
-        near = {other for place in places for cpu in place for other in self._on_cpu.get(cpu, ())}
-        return set().union(*[self._users[place] for place in near])
+    async def open(self) -> None:
+        """Nothing to connect to."""
 
-    def _crowd(self, key: DomainKey) -> set[DomainKey]:
-        crowd, places, cpus = {key}, set(self._places.get(key, ())), set[int]()
-        left = list(places)
-        while left:
-            place = left.pop()
-            new = self._users[place] - crowd
-            crowd |= new
-            found = set(chain.from_iterable(self._places[user] for user in new))
-            found.update(*[self._on_cpu[cpu] for cpu in place - cpus])
-            found -= places
-            cpus |= place
-            places |= found
-            left += found
-        return crowd
+    async def close(self) -> None:
+        """Nothing to end."""
 
-    def _share_out(self, crowd: list[DomainKey]) -> None:
-        """By SimulatedHost's rules; vCPUs of the same pins and weight are taken together, as they get the same."""
-        parts: dict[tuple[frozenset[int], float], _Crowd] = {}
-        shares: list[tuple[_Crowd, _Crowd]] = []
-        for key in crowd:
-            self._now.pop(key, None)
-            if key not in self.domains:
-                self._booked_s.pop(key, None)
-            for part in self._parts.get(key, ()):
-                whole = parts.setdefault((part.pins, part.weight), _Crowd(key, part.weight, part.pins, {}))
-                # Only the sum of what a crowd wants counts, whichever vCPUs want it.
-                whole.wanted[0] = whole.wanted.get(0, 0.0) + sum(part.wanted.values())
-                shares.append((part, whole))
-        wholes = list(parts.values())
-        _balance(wholes, _areas(wholes, self.cpus.online))
-        got = {id(whole): sum(whole.got) / whole.wanted[0] for whole in wholes}
-        for part, whole in shares:
-            each = got[id(whole)]
-            self._now.setdefault(part.key, {}).update({vcpu: each * one for vcpu, one in part.wanted.items()})
+    async def host_cpus(self) -> HostCpus:
+        """The pCPUs that it has."""
+        await self._called("host_cpus", None)
+        return self.cpus
 
-    def _book_one(self, key: DomainKey, now_s: float) -> None:
-        passed_s = now_s - self._booked_s.get(key, now_s)
-        self._booked_s[key] = now_s
-        rates = self._now.get(key)
-        if rates and passed_s > 0.0 and key in self.domains:
-            times = self.domains[key].vcpu_time_s
-            for vcpu, rate in rates.items():
-                times[vcpu] = times.get(vcpu, 0.0) + rate * passed_s
+    async def defined(self, name: str) -> bool:
+        """Whether a domain of that name was ever started."""
+        await self._called("defined", None)
+        return name in self._names
+
+    async def observe(self) -> tuple[DomainSeen, ...]:
+        """All active domains, by name."""
+        await self._called("observe", None)
+        self.settle()
+        self._cpu_time.book(self.domains, self._clock())
+        return tuple(
+            DomainSeen(
+                key=domain.key,
+                name=domain.name,
+                accelerated=domain.accelerated,
+                state=domain.state,
+                vcpus=domain.vcpus,
+                vcpus_maximum=domain.vcpus_maximum,
+                vcpu_time_s={vcpu: domain.vcpu_time_s.get(vcpu, 0.0) for vcpu in range(domain.vcpus)},
+                plugged=frozenset(range(domain.vcpus)),
+                agent_socket=domain.agent_socket,
+                home_nodes=domain.home_nodes,
+                iothreads=len(domain.iothread_pins),
+                rules=domain.rules,
+            )
+            for domain in sorted(self.domains.values(), key=lambda domain: domain.name)
+        )
+
+    async def settings(self, key: DomainKey) -> DomainSettings:
+        """What may be changed of the domain, as it is."""
+        domain = await self._domain("settings", key)
+        return DomainSettings(
+            vcpus=domain.vcpus,
+            vcpu_pins={vcpu: domain.pins[vcpu] for vcpu in range(domain.vcpus)},
+            emulator_pin=domain.emulator_pin,
+            cpu_shares=domain.cpu_shares,
+            iothread_pins=dict(domain.iothread_pins),
+            unplugged_pins={vcpu: domain.pins[vcpu] for vcpu in range(domain.vcpus, domain.vcpus_maximum)},
+            unpinned=frozenset(self.cpus.node_of),
+        )
+
+    async def pin_vcpus(self, key: DomainKey, pins: Mapping[int, frozenset[int]]) -> None:
+        """All of *pins*, or none where one is bad."""
+        domain = await self._domain("pin_vcpus", key)
+        self._check_pins(domain.name, pins, domain.pins)
+        self._change(key)
+        domain.pins.update(pins)
+        self.on_tuned(key)
+
+    async def pin_emulator(self, key: DomainKey, cpus: frozenset[int]) -> None:
+        """Where the emulator's threads may run; they use no CPU time here."""
+        domain = await self._domain("pin_emulator", key)
+        self._check_pins(domain.name, {0: cpus}, {0: cpus})
+        domain.emulator_pin = cpus
+        self.on_tuned(key)
+
+    async def pin_iothreads(self, key: DomainKey, pins: Mapping[int, frozenset[int]]) -> None:
+        """Where the I/O threads may run; they use no CPU time here."""
+        domain = await self._domain("pin_iothreads", key)
+        self._check_pins(domain.name, pins, domain.iothread_pins)
+        domain.iothread_pins.update(pins)
+        self.on_tuned(key)
+
+    async def set_cpu_shares(self, key: DomainKey, shares: int) -> None:
+        """The domain's weight where vCPUs want more than there is."""
+        domain = await self._domain("set_cpu_shares", key)
+        if domain.cpu_shares is None:
+            raise NotSupported(f"domain {domain.name}: no CPU controller on this host")
+        self._change(key)
+        domain.cpu_shares = shares
+        self.on_tuned(key)
+
+    async def plug(self, key: DomainKey, vcpus: int, cpus: frozenset[int] | None = None) -> Plugged:
+        """Done once its latency is over; the guest has the new vCPUs online then."""
+        domain = await self._domain("plug", key)
+        if vcpus > domain.vcpus_maximum:
+            raise NotSupported(f"domain {domain.name}: {vcpus} vCPUs are more than its maximum {domain.vcpus_maximum}")
+        if self.latencies.plug_s > 0:
+            await self._sleep(self.latencies.plug_s)
+            domain = self._running(key)
+        self._change(key)
+        if cpus is not None:
+            new = dict.fromkeys(range(domain.vcpus, vcpus), cpus)
+            self._check_pins(domain.name, new, domain.pins)
+            domain.pins.update(new)
+        domain.vcpus = max(domain.vcpus, vcpus)
+        self._unplugs.pop(key, None)
+        self.on_tuned(key)
+        return Plugged(PlugOutcome.DONE, domain.vcpus)
+
+    async def unplug(self, key: DomainKey, vcpus: int) -> Plugged:
+        """Done at once without a latency; else late: what was asked for is gone when that is over."""
+        domain = await self._domain("unplug", key)
+        if not domain.accelerated:
+            raise NotSupported(f"domain {domain.name}: no vCPU is unplugged without KVM, where that never ends")
+        if key in self.refusing or domain.vcpus <= domain.boot_vcpus:
+            return Plugged(PlugOutcome.REFUSED, domain.vcpus, "the guest releases no vCPU")
+        left = max(vcpus, domain.boot_vcpus)
+        self._change(key)
+        self._unplug_later(key, left)
+        if domain.vcpus > left:
+            return Plugged(PlugOutcome.LATE, domain.vcpus, "the guest has not released it yet")
+        return Plugged(PlugOutcome.DONE if left == vcpus else PlugOutcome.PARTIAL, domain.vcpus)
+
+    async def suspend(self, key: DomainKey) -> bool:
+        """Its vCPUs stop. False: it did not run."""
+        domain = await self._domain("suspend", key)
+        if domain.state is not RunState.RUNNING:
+            return False
+        self.set_state(key, RunState.PAUSED)
+        return True
+
+    async def resume(self, key: DomainKey) -> bool:
+        """A paused domain runs again; every pause here counts as one by request."""
+        domain = await self._domain("resume", key)
+        if domain.state is RunState.PAUSED:
+            self.set_state(key, RunState.RUNNING)
+        return domain.state is RunState.RUNNING
+
+    # What follows from a change.
+
+    def _change(self, *keys: DomainKey) -> None:
+        """To be called before domains change: what has changed before counts up to now."""
+        self._complete_unplugs()
+        self._change_at(self._clock(), *keys)
+
+    def _change_at(self, at_s: float, *keys: DomainKey) -> None:
+        if self._changed_s < at_s:
+            self._settle_changes()
+        self._changed_s = at_s
+        self._changed.update(dict.fromkeys(keys))
+        if self._on_rates is not None and not self._settling:
+            self._settling = True
+            asyncio.get_running_loop().call_soon(self.settle)
+
+    def _settle_changes(self) -> None:
+        if not self._changed:
+            return
+        groups = {key: cpu_time_groups(self.domains[key]) if key in self.domains else None for key in self._changed}
+        self._changed.clear()
+        concerned = self._cpu_time.change(groups, self._changed_s)
+        if self._on_rates is not None:
+            for key in concerned:
+                self._on_rates(key)
+
+    def _unplug_later(self, key: DomainKey, left: int) -> None:
+        due_s = self._clock() + self.latencies.unplug_s
+        self._unplugs[key] = (due_s, left)
+        self._complete_unplugs()
+        if self._on_rates is not None and key in self._unplugs and due_s < math.inf:
+            asyncio.get_running_loop().call_at(due_s, self.settle)
+
+    def _complete_unplugs(self) -> None:
+        """In the order in which they are due, each at its own time, however late somebody looks."""
+        if not self._unplugs:
+            return
+        now_s = self._clock()
+        for key, (due_s, left) in sorted(self._unplugs.items(), key=lambda one: (one[1], one[0])):
+            if due_s <= now_s + RESOLUTION_S:
+                del self._unplugs[key]
+                self._change_at(min(due_s, now_s), key)
+                self.domains[key].vcpus = min(self.domains[key].vcpus, left)
+
+    async def _called(self, call: str, key: DomainKey | None) -> None:
+        if self.latencies.call_s > 0:
+            await self._sleep(self.latencies.call_s)
+        self.fault(call, key)
+
+    async def _domain(self, call: str, key: DomainKey) -> SimulatedDomain:
+        await self._called(call, key)
+        return self._running(key)
+
+    def _running(self, key: DomainKey) -> SimulatedDomain:
+        self._complete_unplugs()
+        domain = self.domains.get(key)
+        if domain is None:
+            raise DomainGone("that run of the domain has ended")
+        return domain
+
+    def _check_pins(self, name: str, pins: Mapping[int, frozenset[int]], known: Mapping[int, frozenset[int]]) -> None:
+        for number, cpus in pins.items():
+            if number in known and cpus in self._checked:
+                continue
+            if not cpus or not cpus <= self.cpus.node_of.keys():
+                raise ValueError(f"no such pin: CPUs {sorted(cpus)} on a host with {len(self.cpus.node_of)}")
+            if number not in known:
+                raise HypervisorError(f"domain {name}: has no {number} to pin")
+            if not cpus & self.cpus.online:
+                raise HypervisorError(f"domain {name}: none of CPUs {sorted(cpus)} is online")
+            if len(self._checked) > MOST_CHECKED:
+                self._checked.clear()
+            self._checked.add(cpus)
 
 
-def _said(parts: list[_Crowd]) -> list[tuple[frozenset[int], float, dict[int, float]]]:
-    return [(part.pins, part.weight, part.wanted) for part in parts]
-
-
-def _balance(crowds: list[_Crowd], sizes: list[int]) -> None:
-    """As simulated._balance, for thousands of parts: the same sums in the same order, and so the same figures."""
-    whose = [number for number, crowd in enumerate(crowds) for _ in crowd.parts]
-    where = [area for crowd in crowds for area in crowd.parts]
-    parts = [part for crowd in crowds for part in crowd.parts.values()]
-    if len(set(whose)) < len(whose):
-        parts = _moved(whose, where, parts, sizes)
-    wishes: list[list[tuple[_Crowd, float]]] = [[] for _ in sizes]
-    for number, area, part in zip(whose, where, parts, strict=True):
-        if part > 0.0:
-            wishes[area].append((crowds[number], part))
-    for area, size in enumerate(sizes):
-        _share(wishes[area], float(size))
-
-
-def _moved(whose: list[int], where: list[int], parts: list[float], sizes: list[int]) -> list[float]:
-    """The parts after crowds that have several have moved to where less is wanted; 0: that part is given up."""
-    owner, area, wanted = np.array(whose), np.array(where), np.array(parts)
-    size = np.array(sizes, dtype=float)[area]
-    floats = np.bincount(owner)[owner] > 1
-    for _ in range(ROUNDS):
-        load = np.bincount(area, wanted / size)[area]
-        lighter = np.divide(wanted, load, out=np.zeros_like(wanted), where=wanted > LEAST / 1e6)
-        scale = (np.bincount(owner, wanted)[owner]) / (np.bincount(owner, lighter)[owner])
-        wanted = np.where(floats, lighter * scale, wanted)
-    return [float(part) for part in wanted]
+def cpu_time_groups(domain: SimulatedDomain) -> list[Group]:
+    """What the domain wants, as `CpuTime` takes it. Empty: it does not run, or wants nothing."""
+    groups: dict[frozenset[int], Group] = {}
+    if domain.state is not RunState.RUNNING:
+        return []
+    weight = float(domain.cpu_shares or DEFAULT_SHARES)
+    for vcpu in range(domain.vcpus):
+        wanted, pins = min(1.0, domain.wanted.get(vcpu, 0.0)), domain.pins[vcpu]
+        if wanted > LEAST_CPUS:
+            groups.setdefault(pins, Group(pins, weight, {})).wanted[vcpu] = wanted
+    return list(groups.values())

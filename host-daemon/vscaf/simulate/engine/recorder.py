@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from vscaf.core.decide.decision import Decision
 from vscaf.domains.domain import ManagedDomain
 from vscaf.events import Event, EventLog, Kind
-from vscaf.simulate.engine.host import CrowdedHost
+from vscaf.simulate.engine.host import SimulatedHost
 from vscaf.simulate.engine.result import Moment
 from vscaf.values import DomainKey, State
 
@@ -124,7 +124,7 @@ class Diary(EventLog):
 class Laws:
     """What must hold of a host at every change, looked at from outside, until it is `over`."""
 
-    def __init__(self, host: CrowdedHost, pool: frozenset[int], diary: Diary) -> None:
+    def __init__(self, host: SimulatedHost, pool: frozenset[int], diary: Diary) -> None:
         self.managed: Callable[[], dict[DomainKey, ManagedDomain]] = dict
         self.sharing: Callable[[], frozenset[str]] = frozenset
         self.over = False

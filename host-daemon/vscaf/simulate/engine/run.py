@@ -21,9 +21,8 @@ from vscaf.core.decide.decision import Decision
 from vscaf.daemon.loop import Daemon
 from vscaf.journal import Journal
 from vscaf.simulate.engine.guest import Guest, Tally, World
-from vscaf.simulate.engine.host import CrowdedHost
+from vscaf.simulate.engine.host import DEFAULT_SHARES, Latencies, SimulatedHost
 from vscaf.simulate.engine.machine import SpeedModel, host_cpus
-from vscaf.simulate.engine.plain_host import DEFAULT_SHARES, Latencies
 from vscaf.simulate.engine.recorder import Diary, ErrorWords, Laws
 from vscaf.simulate.engine.result import GuestResult, Run
 from vscaf.simulate.engine.virtual_time import run_virtual
@@ -129,7 +128,12 @@ class _Simulation:
         cpus = host_cpus(machine)
         self._pool = frozenset(range(machine.pcpus))
         self._diary = Diary(self._loop.time, scenario.seconds, len(plans), machine.threads_per_core)
-        self._host = CrowdedHost(cpus, self._changed, Latencies(latencies.call_s, latencies.plug_s, latencies.unplug_s))
+        self._host = SimulatedHost(
+            cpus,
+            on_rates=self._changed,
+            clock=self._loop.time,
+            latencies=Latencies(latencies.call_s, latencies.plug_s, latencies.unplug_s),
+        )
         self._laws = Laws(self._host, self._pool, self._diary)
         model = SpeedModel(machine, cpus)
         self._at_once = scenario.period_ms <= NEWS_PERIOD_MS

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from vscaf.errors import DomainGone, HypervisorError, HypervisorUnreachable, NotSupported
-from vscaf.simulate.engine.plain_host import Latencies, SimulatedHost
+from vscaf.simulate.engine.host import Latencies, SimulatedHost
+from vscaf.simulate.engine.virtual_time import run_virtual
 from vscaf.values import DomainKey, HostCpus, PlugOutcome, RunState
 
 
@@ -99,7 +100,8 @@ def test_nobody_gets_more_than_it_wants_and_nothing_is_used_twice(
         run(lambda key=key, vcpus=vcpus: world.host.pin_vcpus(key, {n: pins for n, (pins, _) in enumerate(vcpus)}))
         run(lambda key=key, shares=shares: world.host.set_cpu_shares(key, shares))
         everyone[key] = vcpus
-    rates = world.host.rates()
+    world.host.settle()
+    rates = {key: world.host.rates(key) for key in everyone}
     for key, vcpus in everyone.items():
         for vcpu, (_, wanted) in enumerate(vcpus):
             assert -1e-9 <= rates[key].get(vcpu, 0.0) <= wanted + 1e-9
@@ -162,6 +164,7 @@ def test_refuses_what_a_host_refuses() -> None:
             world.pin(key, v0=cpus)
     with pytest.raises(HypervisorError):
         world.pin(key, v1={0})
+    world.pin(key, v0={2})
     world.host.set_online(frozenset({0, 1}))
     with pytest.raises(HypervisorError):
         world.pin(key, v0={2})
@@ -220,3 +223,78 @@ def test_a_suspended_domain_uses_nothing_and_is_resumed() -> None:
     for call in (world.host.suspend, world.host.resume):
         with pytest.raises(DomainGone):
             run(lambda call=call: call(a))  # type: ignore[misc]
+
+
+def virtual_host(unplug_s: float = 0.0, on_rates: Callable[[DomainKey], None] = lambda key: None) -> SimulatedHost:
+    """A host of four pCPUs in virtual time, which says at once whose CPU time changes."""
+    clock = asyncio.get_running_loop().time
+    return SimulatedHost(host_of(4), on_rates=on_rates, clock=clock, latencies=Latencies(unplug_s=unplug_s))
+
+
+def test_what_leaves_late_leaves_at_its_time_though_nobody_looks() -> None:
+    async def main() -> None:
+        host = virtual_host(2.0)
+        key = host.start("a", 1, 2)
+        await host.plug(key, 2)
+        host.compute(key, {0: 1.0, 1: 1.0})
+        await host.unplug(key, 1)
+        await asyncio.sleep(10.0)
+        assert (await host.observe())[0].vcpus == 1
+        assert host.domains[key].vcpu_time_s == {0: pytest.approx(10.0), 1: pytest.approx(2.0)}
+
+    run_virtual(main())
+
+
+def test_a_timer_that_goes_off_early_by_rounding_is_no_hindrance() -> None:
+    between_s, unplug_s = 3.1, 7.2
+    assert between_s + (unplug_s - between_s) < unplug_s
+
+    async def main() -> None:
+        host = virtual_host(unplug_s)
+        key = host.start("a", 1, 2)
+        await host.plug(key, 2)
+        await host.unplug(key, 1)
+        await asyncio.sleep(between_s)
+        await asyncio.sleep(unplug_s)
+        assert host.domains[key].vcpus == 1
+
+    run_virtual(main())
+
+
+def test_who_is_concerned_by_a_change_is_told_and_nobody_else() -> None:
+    told: list[DomainKey] = []
+
+    async def main() -> None:
+        host = virtual_host(on_rates=told.append)
+        a, b, c = (host.start(name, 1) for name in "abc")
+        for key, cpus in ((a, {0}), (b, {0, 1}), (c, {2})):
+            await host.pin_vcpus(key, {0: frozenset(cpus)})
+            host.compute(key, {0: 1.0})
+        await asyncio.sleep(1.0)
+        assert host.neighbours(a) == {b} and not host.neighbours(c)
+        told.clear()
+        host.compute(a, {0: 0.5})
+        await asyncio.sleep(0.0)
+        assert set(told) == {a, b}
+        told.clear()
+        host.end(b)
+        await asyncio.sleep(0.0)
+        assert set(told) == {a}
+
+    run_virtual(main())
+
+
+def test_the_load_of_a_place_is_what_all_there_use_now() -> None:
+    async def main() -> None:
+        host = virtual_host()
+        a, b, c = (host.start(name, 1) for name in "abc")
+        for key, cpus in ((a, {0, 1}), (b, {0, 1}), (c, {2})):
+            await host.pin_vcpus(key, {0: frozenset(cpus)})
+        loads = []
+        for key, wanted in ((a, 1.0), (c, 1.0), (b, 0.5), (a, 0.25)):
+            host.compute(key, {0: wanted})
+            host.settle()
+            loads.append(host.load_cpus(a))
+        assert loads == pytest.approx([1.0, 1.0, 1.5, 0.75])
+
+    run_virtual(main())
