@@ -51,7 +51,7 @@ lint: venv ## formats, lints, imports, types
 	    host-daemon/vscaf policies/vscaf_policies tests/lab/vscaf_lab tests/bench/vscaf_bench
 
 quick: lint ## what a change breaks first: formats, lints, types, unit tests, one C build with its tests
-	@$(STAGE) 'C tests with gcc' tests/build-c $(BUILD)/meson gcc plain --test
+	@$(STAGE) 'C tests with gcc' tests/build-c $(BUILD)/meson gcc plain --quick-test
 	@$(STAGE) 'unit tests' env $(ENV) $(BIN)/python -m pytest -q $(TWO_AT_ONCE) -m 'not slow' tests/unit $(ARGS)
 
 test-c: setup venv ## build the C parts with gcc, clang, sanitizers and for aarch64 without a warning, and run their tests
@@ -59,7 +59,7 @@ test-c: setup venv ## build the C parts with gcc, clang, sanitizers and for aarc
 	@$(STAGE) 'clang' tests/build-c $(BUILD)/clang clang plain --test
 	@$(STAGE) 'gcc with address and undefined sanitizers' tests/build-c $(BUILD)/sanitized gcc sanitized --test
 	@$(STAGE) 'gcc with the thread sanitizer' tests/build-c $(BUILD)/threads gcc threads --test
-	@$(STAGE) 'the shim without counters' tests/build-c $(BUILD)/no-counters gcc no-counters --test
+	@$(STAGE) 'the shim without counters' tests/build-c $(BUILD)/no-counters gcc no-counters --quick-test
 	@$(STAGE) 'aarch64' tests/build-c $(BUILD)/aarch64 aarch64-linux-gnu-gcc aarch64 --test
 	@$(STAGE) 'agent tests' env $(ENV) $(BIN)/python -m pytest -q $(SIDE_BY_SIDE) $(SLOWEST) guest-agent/tests $(ARGS)
 	@$(STAGE) 'agent tests, sanitized' env VSCAF_BUILD=$(CURDIR)/$(BUILD)/sanitized \
