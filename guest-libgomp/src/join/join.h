@@ -11,8 +11,8 @@
 /* clock_ticks() at which join_look_after is due. */
 extern _Atomic uint64_t join_due;
 
-/* Joins, notices when the agent is gone, and joins again. At most once a second, in one thread. The first time it takes
- * at most 0.2 s, later it does not wait. Leaves errno alone. */
+/* Joins, notices when the agent is gone, and joins again. At most once a second, in one thread. A new request waits at
+ * most 0.2 s for its answer; if none came, later calls look for it without waiting. Leaves errno alone. */
 void join_look_after(uint64_t now);
 
 /* Makes sure, from its first call on, that each part learns when the process is a child made by fork. False: that

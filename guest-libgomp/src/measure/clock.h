@@ -55,8 +55,8 @@ static inline uint64_t clock_ns(uint64_t ticks)
     return (uint64_t)((unsigned __int128)ticks * scale >> 32);
 }
 
-/* Converts ns to ticks. While the length of a tick is not known, one tick counts as 1 ns, which gives too few ticks and
- * never many too many. */
+/* Converts ns to ticks. While the length of a tick is not known, a tick counts as 1 ns: mostly too few ticks, and never
+ * far too many. */
 static inline uint64_t clock_ticks_of(uint64_t ns)
 {
     uint64_t scale = atomic_load_explicit(&clock_scale, memory_order_relaxed);

@@ -51,8 +51,8 @@ struct call_site_spare {
     struct object object;
 };
 
-/* The site of the code at `address`. Never fails. Only the first call, and the first after a dlclose that unloaded
- * something, makes system calls and takes locks. */
+/* The site of the code at `address`. Never fails. Makes system calls and takes locks only at the first call for an
+ * address, and at the first one after a dlclose that unloaded something. */
 struct call_site *call_site_of(const void *address, struct call_site_spare *spare);
 
 static inline const struct runtime *call_site_runtime(struct call_site *site)

@@ -32,7 +32,7 @@ static _Thread_local struct thread_state {
 /* One thread owns the hot path: the first that starts a top-level section. It adds to sums by plain loads and stores.
  * Other threads use locked instructions, and counters of their own where no count may be lost. */
 static _Atomic(struct thread_state *) owner;
-/* Set for good when a second thread starts a top-level section. Then the owner also uses locked instructions for its
+/* True once a second thread has started a top-level section. Then the owner also uses locked instructions for its
  * statistics. */
 static _Atomic bool several;
 
