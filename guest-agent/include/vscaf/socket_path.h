@@ -1,11 +1,11 @@
-/* Where programs find their agent. The agent, the shim and vscaf-agent --status look at the same places:
+/* Where programs find their agent. The agent, the shim and vscaf-agent --status all look here, in this order:
  *
- *   1. $VSCAF_SOCKET, and nowhere else where that is set;
- *   2. VSCAF_SOCKET_DEFAULT: the agent of the whole system, run by root;
- *   3. the user's own agent, which needs no root: vscaf/agent.sock in $XDG_RUNTIME_DIR, or in /run/user/UID where that
- *      is not set, or else /tmp/vscaf-UID/agent.sock.
+ *   1. $VSCAF_SOCKET. If it is set, no other place is tried.
+ *   2. VSCAF_SOCKET_DEFAULT: the agent of the system, run by root.
+ *   3. The user's own agent, which needs no root: vscaf/agent.sock in $XDG_RUNTIME_DIR; if that is not set, in
+ *      /run/user/UID; else /tmp/vscaf-UID/agent.sock.
  *
- * Whoever connects to the third looks who is behind it (SO_PEERCRED): it must be the user or root. */
+ * A program that connects to the third place checks who runs the agent (SO_PEERCRED). It must be the user or root. */
 #ifndef VSCAF_SHARED_SOCKET_PATH_H
 #define VSCAF_SHARED_SOCKET_PATH_H
 
@@ -15,9 +15,9 @@
 #include <sys/auxv.h>
 #include <unistd.h>
 
-#define VSCAF_PLACE_MOST 108 /* bytes of a UNIX socket's path, its end included */
+#define VSCAF_PLACE_MOST 108 /* bytes of a UNIX socket's path, with its final NUL */
 
-/* Writes where this user's own agent is. False: there is no such place, for root and for set-user-ID programs. */
+/* Writes the path of this user's own agent. False: root and set-user-ID programs have none, or the path is too long. */
 static inline bool vscaf_place_of_user(char path[VSCAF_PLACE_MOST])
 {
     unsigned user = (unsigned)geteuid();

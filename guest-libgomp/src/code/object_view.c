@@ -56,7 +56,8 @@ struct object_reference object_reference_at(const struct code_view *view, uintpt
     const Elf64_Rela *plt = view->relocations[1];
     uint64_t offset = slot - view->base;
     if (plt && view->plt_got) {
-        /* The stubs' slots mostly come in the order of their relocations, behind three of the linker's own. */
+        /* The slots of the stubs mostly have the order of their relocations. The linker's own three slots come
+         * first. */
         size_t guess = (slot - view->plt_got) / sizeof(uintptr_t) - 3;
         if (guess < view->relocation_counts[1] && plt[guess].r_offset == offset)
             return reference_of(view, plt + guess);
@@ -139,8 +140,8 @@ static int fill_view(struct dl_phdr_info *info, size_t size, void *argument)
     object_view(view, info->dlpi_addr, info->dlpi_phdr, info->dlpi_phnum);
     if (view->tls_bytes && size >= offsetof(struct dl_phdr_info, dlpi_tls_data) + sizeof info->dlpi_tls_data) {
         view->tls_module = info->dlpi_tls_modid;
-        /* The program's own is at a fixed place below the thread pointer, and what it refers to by that distance alone
-         * is its own. Libraries say in a relocation what they refer to. */
+        /* The program's thread data is at a fixed place below the thread pointer, and the program refers to it by that
+         * distance. Libraries have a relocation that says what they refer to. */
         if (info->dlpi_tls_data && (!info->dlpi_name || !info->dlpi_name[0])) {
             uintptr_t thread_pointer;
             __asm__("mov %%fs:0, %0" : "=r"(thread_pointer));

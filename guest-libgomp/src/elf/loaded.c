@@ -15,7 +15,7 @@ struct loaded_dynamic loaded_dynamic_of(const ElfW(Dyn) *entries, size_t count, 
     struct loaded_dynamic found = {0};
     for (size_t i = 0; i < count && entries[i].d_tag != DT_NULL; i++) {
         uintptr_t value = entries[i].d_un.d_val;
-        /* glibc has added the load address on most machines, other C libraries on none. */
+        /* glibc adds the load address on most machines, other C libraries on none. */
         const void *pointer = (const void *)(value < base ? value + base : value);
         switch (entries[i].d_tag) {
         case DT_SYMTAB: found.symbols = pointer; break;

@@ -1,4 +1,4 @@
-/* What the headers of a loaded object say. */
+/* Reads the headers of a loaded object. */
 #ifndef VSCAF_GOMP_LOADED_H
 #define VSCAF_GOMP_LOADED_H
 
@@ -7,10 +7,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* The segment that holds `address`; NULL: the object has none there. */
+/* The segment that contains `address`; NULL: none of the object's segments does. */
 const ElfW(Phdr) *loaded_segment_at(const struct dl_phdr_info *info, uintptr_t address);
 
-/* The parts of a dynamic section that say what the object refers to; NULL and 0: it has no such. */
+/* The parts of a dynamic section that tell what the object refers to. NULL and 0: the object has no such part. */
 struct loaded_dynamic {
     const ElfW(Sym) *symbols;
     const char *strings;
@@ -20,7 +20,7 @@ struct loaded_dynamic {
     size_t needed_count;
     const char *calls, *data;   /* relocations; those of data have addends */
     size_t calls_bytes, data_bytes;
-    size_t data_relative;       /* the first of those of data that name no symbol */
+    size_t data_relative;       /* index of the first data relocation that names no symbol */
     bool calls_have_addends;
     uintptr_t plt_got;
 };

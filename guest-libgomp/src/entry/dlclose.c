@@ -1,5 +1,5 @@
-/* dlclose, interposed for one reason: code that is unloaded gives its addresses to the next library, which may belong
- * to another runtime. */
+/* dlclose is interposed for one reason: it frees the addresses of unloaded code. The next library may get them, and it
+ * may belong to another runtime. */
 #include <dlfcn.h>
 #include <errno.h>
 

@@ -1,4 +1,4 @@
-/* The one way a symbol leaves the library: everything else is hidden. */
+/* Exports a symbol from the library. All other symbols are hidden. */
 #ifndef VSCAF_GOMP_EXPORT_H
 #define VSCAF_GOMP_EXPORT_H
 

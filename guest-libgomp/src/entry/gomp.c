@@ -1,4 +1,4 @@
-/* The symbols that programs call. Each forwards to the caller's own runtime. */
+/* libgomp's entry points. Each forwards to the runtime of its caller. */
 #include <dlfcn.h>
 #include <stdint.h>
 #include <string.h>
@@ -11,7 +11,7 @@
 #include "section/decompose.h"
 #include "section/section.h"
 
-/* Symbols of libgomp, which has no header for those that compilers call. */
+/* libgomp has no header for the symbols that compilers call. */
 #pragma GCC diagnostic ignored "-Wmissing-prototypes"
 
 #define SECTION(fn, num_threads, call)                                                                                 \
@@ -25,16 +25,15 @@
         decompose_end(&sample, &section);                                                                              \
     section_end(&section)
 
-/* A program that was linked with OpenMP joins when it starts and not at its first section: setting up its data keeps a
- * CPU busy too, and a guest that rests has to be known to want one. Programs that bring a runtime in later join
- * then. */
+/* A program that is linked with OpenMP joins when it starts, not at its first section. Setting up its data keeps a CPU
+ * busy too, and a resting guest has to ask for one. A program that loads a runtime later joins then. */
 __attribute__((constructor)) static void join_at_start(void)
 {
     program_start();
     permission_start();
     uint64_t now = clock_ticks();
     bool linked = dlsym(RTLD_NEXT, "GOMP_parallel") != NULL;
-    dlerror(); /* what was looked up in vain is no business of the program's */
+    dlerror(); /* the program must not see this failed look-up */
     if (!linked)
         return;
     join_look_after_if_due(now);
@@ -50,7 +49,7 @@ VSCAF_EXPORT void GOMP_parallel(outlined_function *fn, void *data, unsigned num_
 
 VSCAF_EXPORT unsigned GOMP_parallel_reductions(outlined_function *fn, void *data, unsigned num_threads, unsigned flags)
 {
-    /* Never sampled: the runtime itself looks into `data` for what is to be reduced. */
+    /* Never sampled: the runtime itself looks into `data` for the data to reduce. */
     struct section section;
     section_begin(&section, fn, data, num_threads);
     unsigned threads = section.runtime->reductions(fn, data, section.team.argument, flags);
@@ -91,21 +90,21 @@ VSCAF_EXPORT void GOMP_parallel_sections(outlined_function *fn, void *data, unsi
     SECTION(fn, num_threads, section.runtime->sections(section.fn, section.data, section.team.argument, count, flags));
 }
 
-/* Host teams run one after the other and do not count as a level: their parallel regions are the sections. */
+/* Host teams run one after the other and do not count as a level. Their parallel regions are the sections. */
 VSCAF_EXPORT void GOMP_teams_reg(outlined_function *fn, void *data, unsigned num_teams, unsigned thread_limit,
                                  unsigned flags)
 {
     struct call_site_spare spare;
     const void *address;
     memcpy(&address, &fn, sizeof address);
-    program_changed(); /* the thread limit is another within */
+    program_changed(); /* inside, the thread limit differs */
     call_site_runtime(call_site_of(address, &spare))->teams(fn, data, num_teams, thread_limit, flags);
     program_changed();
 }
 
-/* The pairs that gcc before 4.9 emitted: the caller runs the outlined function itself between start and end, so what
- * is to be booked waits in the thread. Initial-exec: the library is loaded at the start, and a thread's first access
- * must not allocate. */
+/* The pairs of calls that gcc before 4.9 emitted. Between start and end the caller runs the outlined function itself,
+ * so the section is kept in a thread-local variable until its end. Initial-exec: the library is loaded at the start,
+ * and a thread's first access must not allocate. */
 static _Thread_local struct section pending __attribute__((tls_model("initial-exec")));
 
 static const struct runtime *pair_begin(struct section *section, outlined_function *fn, void *data,
@@ -194,8 +193,8 @@ static void set_num_threads(const void *caller, int threads)
     program_changed();
 }
 
-/* The runtime's setting is the program's all along; it is off only while a section whose size the page decides
- * starts. */
+/* The runtime always has the program's setting, except while a section starts whose size the page decides: then it is
+ * off. */
 static void set_dynamic(const void *caller, bool dynamic)
 {
     struct call_site_spare spare;

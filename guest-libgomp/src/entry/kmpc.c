@@ -1,6 +1,7 @@
-/* The symbols that clang's and flang's code calls for a parallel construct; LLVM's libomp has them. The number of
- * threads is not an argument there but is announced by a call before the fork, for that fork alone: a clause of the
- * program in its own code, the team size of the page here. Neither changes a setting of the program. */
+/* The entry points of LLVM's libomp that code of clang and flang calls for a parallel construct. The number of threads
+ * is not an argument of the fork. A call before the fork announces it, for that fork alone. Code with a num_threads
+ * clause makes this call itself; else the shim makes it, with the page's team size. Neither changes a setting of the
+ * program. */
 #include "entry/variadic_call.h"
 
 #ifdef VSCAF_VARIADIC_CALL
@@ -11,21 +12,22 @@
 #include "entry/export.h"
 #include "section/section.h"
 
-/* Symbols of libomp, which has no header for those that compilers call. */
+/* libomp has no header for the symbols that compilers call. */
 #pragma GCC diagnostic ignored "-Wmissing-prototypes"
 
 #define WORDS_BEFORE 3 /* loc, count and microtask come before the pointers */
 
-/* What the thread's code announced for its next fork; 0: nothing. Initial-exec: see gomp.c. */
+/* The number that the thread's code announced for its next fork; 0: none. Initial-exec: see gomp.c. */
 static _Thread_local int32_t announced __attribute__((tls_model("initial-exec")));
 
-/* The microtask of a construct that the thread has just handed to the runtime, whose inner call may come by here. */
+/* The microtask of the construct that this thread has just handed to the runtime. The runtime may fork it by its own
+ * entry point, which is interposed as well. */
 static _Thread_local microtask_function *passed_on __attribute__((tls_model("initial-exec")));
 
-/* `teams` constructs that run. Their inner forks come from several threads. */
+/* `teams` constructs in progress. Several threads make their inner forks. */
 static _Atomic uint32_t teams_running;
 
-/* A list of numbers was announced: it holds for inner constructs too, in whichever thread these start. */
+/* A list of numbers was announced. It also holds for inner constructs, whichever thread starts them. */
 static _Atomic bool lists;
 
 static const struct runtime *runtime_of(const void *address, struct call_site_spare *spare)
@@ -40,7 +42,8 @@ static const struct runtime *runtime_of_microtask(microtask_function *fn, struct
     return runtime_of(address, spare);
 }
 
-/* The runtime calls its own entry point, for a construct that was seen when the program's code called. */
+/* True if the runtime itself calls its entry point, for a construct that the shim saw when the program's code
+ * called. */
 static bool is_its_own(const struct runtime *runtime, microtask_function *fn)
 {
     bool again = passed_on == fn;
@@ -55,17 +58,17 @@ static int32_t take_announced(void)
     return threads > 0 ? threads : 0;
 }
 
-/* Left to the runtime as it is. */
+/* True if the runtime must get the call unchanged. */
 static bool left_alone(const struct runtime *runtime)
 {
-    /* Relaxed: the runtime starts the teams' threads after the construct was counted. */
+    /* Relaxed: the runtime starts the threads of the teams after the construct was counted. */
     return !runtime->kmpc || atomic_load_explicit(&teams_running, memory_order_relaxed);
 }
 
-/* Announces the page's team size where the program said nothing. */
+/* Announces the page's team size. If the program announced a number, that number is kept. */
 static void announce(const struct section *section, void *loc)
 {
-    /* A number above the limit would run as well, but with a warning. */
+    /* A number above the limit has the same effect, but the runtime would print a warning. */
     unsigned threads = section->team.argument;
     if (section->team.ran && section->team.ran < threads)
         threads = section->team.ran;
@@ -74,15 +77,15 @@ static void announce(const struct section *section, void *loc)
         section->runtime->push_threads(loc, section->runtime->thread_number(loc), (int32_t)threads);
 }
 
-/* `words` are the arguments of the fork, `count` of them. */
+/* Calls the fork with its `count` arguments, which are in `words`. */
 static void fork_words(const struct runtime *runtime, fork_function *function, uint64_t count, uint64_t *words)
 {
     any_function *any;
     if (runtime->kmpc) {
         memcpy(&any, &function, sizeof any);
     } else {
-        /* No runtime that knows the construct is in reach: its serial meaning. The microtask wants two pointers, to
-         * its thread's numbers, before its own. */
+        /* No runtime in reach knows the construct, so it runs serially. Before its own pointers the microtask expects
+         * two more, to the thread's numbers. */
         static const int32_t zero;
         memcpy(&any, &words[WORDS_BEFORE - 1], sizeof any);
         words[1] = words[2] = (uintptr_t)&zero;
@@ -92,7 +95,7 @@ static void fork_words(const struct runtime *runtime, fork_function *function, u
     variadic_call(any, count, words);
 }
 
-/* A section whose team, unless a clause says it, is announced. */
+/* Begins a section and announces its team size, unless a clause gives the size. */
 static void begin(struct section *section, microtask_function *fn, int32_t clause, void *loc)
 {
     outlined_function *outlined;
@@ -136,7 +139,8 @@ VSCAF_EXPORT void __kmpc_fork_call(void *loc, int32_t count, microtask_function 
     section_fork(loc, fn, WORDS_BEFORE + pointers, words);
 }
 
-/* What newer compilers emit for an `if` clause. Without the condition it is a serialized construct, left alone. */
+/* Newer compilers emit this for an `if` clause. If the condition is false, the construct is serialized and left
+ * alone. */
 VSCAF_EXPORT void __kmpc_fork_call_if(void *loc, int32_t count, microtask_function *fn, int32_t condition, void *data)
 {
     struct call_site_spare spare;
@@ -154,7 +158,7 @@ VSCAF_EXPORT void __kmpc_fork_call_if(void *loc, int32_t count, microtask_functi
     section_end(&section);
 }
 
-/* The runtime deals the numbers of a `teams` construct and its inner ones: left alone, also inside. */
+/* The runtime chooses the numbers for a `teams` construct and for the constructs in it. All of these are left alone. */
 VSCAF_EXPORT void __kmpc_fork_teams(void *loc, int32_t count, microtask_function *fn, ...)
 {
     struct call_site_spare spare;
@@ -166,7 +170,7 @@ VSCAF_EXPORT void __kmpc_fork_teams(void *loc, int32_t count, microtask_function
     atomic_fetch_sub_explicit(&teams_running, 1, memory_order_relaxed);
 }
 
-/* if(0): it takes what was announced with it. */
+/* if(0): it uses up the number that was announced for it. */
 VSCAF_EXPORT void __kmpc_serialized_parallel(void *loc, int32_t number)
 {
     struct call_site_spare spare;
@@ -193,7 +197,7 @@ static void note_list(uint32_t length, const int32_t *threads)
 {
     announced = length ? threads[0] : 0;
     if (length > 1)
-        /* Relaxed: the forks that it matters to come after it in this thread, or in threads that it starts. */
+        /* Relaxed: the forks for which this matters come later in this thread, or in threads that it starts. */
         atomic_store_explicit(&lists, true, memory_order_relaxed);
 }
 

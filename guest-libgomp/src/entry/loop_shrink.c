@@ -1,4 +1,4 @@
-/* Shrinking inside a region: threads that the page no longer asks for get no further chunks of a loop. */
+/* Shrinking inside a region: a thread that the page no longer asks for gets no further chunks of a loop. */
 #include <limits.h>
 #include <stdatomic.h>
 
@@ -10,7 +10,7 @@
 #include "section/decompose.h"
 #include "team/team.h"
 
-/* Symbols of libgomp, which has no header for those that compilers call. */
+/* libgomp has no header for the symbols that compilers call. */
 #pragma GCC diagnostic ignored "-Wmissing-prototypes"
 
 /* omp_sched_t, as the OpenMP specification numbers it. */
@@ -18,10 +18,12 @@
 #define SCHEDULE_GUIDED 3u
 #define SCHEDULE_MONOTONIC 0x80000000u
 
-/* The program has set a schedule inside a region: what the runtime would say now need not be what a loop began with. */
+/* The program has set a schedule inside a region. The runtime's present schedule may then differ from the one that a
+ * loop in flight began with. */
 static _Atomic bool schedule_unknown;
 
-/* Of a schedule(runtime) loop. With a static schedule each thread has chunks of its own, which nobody else would do. */
+/* For a schedule(runtime) loop. With a static schedule each thread has chunks of its own, which no other thread would
+ * do. */
 static bool any_thread_takes_any_chunk(const struct runtime *runtime)
 {
     if (atomic_load_explicit(&schedule_unknown, memory_order_relaxed))
@@ -32,7 +34,7 @@ static bool any_thread_takes_any_chunk(const struct runtime *runtime)
     return schedule == SCHEDULE_DYNAMIC || schedule == SCHEDULE_GUIDED;
 }
 
-/* Whether this thread of a team of `team` is one too many. Thread 0 never is: somebody has to do the rest. */
+/* True if a team of `team` threads does not need this one. Thread 0 is always needed: one thread must do the rest. */
 static __attribute__((noinline)) bool surplus(const struct runtime *runtime, unsigned team, unsigned wanted,
                                               bool by_runtime)
 {
@@ -42,18 +44,18 @@ static __attribute__((noinline)) bool surplus(const struct runtime *runtime, uns
     int number = runtime->get_thread_num();
     if (number < 1 || (unsigned)number < wanted)
         return false;
-    /* Inside another section the numbers are those of the inner team, which has nobody to spare. */
+    /* Inside another section these numbers are those of the inner team, which has no surplus threads. */
     if (runtime->get_level() != 1 || runtime->get_num_threads() != (int)team)
         return false;
     return !by_runtime || any_thread_takes_any_chunk(runtime);
 }
 
-/* Up to here all of a call is the look-up of its runtime and four loads; no thread is refused while the page asks for
- * as many as there are, or says nothing (0). */
+/* Up to here a call costs the look-up of its runtime and four loads. No thread is refused while the page asks for as
+ * many threads as the team has, or has no team size (0). */
 static inline bool refused(const struct runtime *runtime, bool by_runtime)
 {
     unsigned team = atomic_load_explicit(&team_in_flight, memory_order_relaxed);
-    /* Acquire: pairs with the release of a join, which comes after the page is mapped. */
+    /* Acquire: pairs with the release in a join, which comes after the page was mapped. */
     const struct attachment *current = atomic_load_explicit(&attachment_current, memory_order_acquire);
     /* Relaxed: one chunk more or less does not matter. */
     uint32_t wanted = atomic_load_explicit(&current->page->team_size, memory_order_relaxed);
@@ -62,12 +64,14 @@ static inline bool refused(const struct runtime *runtime, bool by_runtime)
     return surplus(runtime, team, wanted, by_runtime);
 }
 
-/* The calls that ask for the next chunk. A thread that is told "no more" goes to the end of the loop as if there were
- * none left, and the others do the rest: chunks are given to whoever asks. So also after the starts of loops with
- * doacross dependences (a chunk waits for earlier ones alone, which were given out before and whose threads do them to
- * the end) and with task reductions. Loops with the ordered clause ask by GOMP_loop_ordered_*_next, where threads take
- * turns: left alone, as are the starts (a thread's first chunk; it also sets the thread up for the loop) and static
- * loops. */
+/* The calls that get the next chunk. A thread that is told "no more" goes to the end of the loop, as if no chunk were
+ * left. The other threads do the rest, because a chunk goes to the thread that asks for it.
+ *
+ * This also holds for loops with task reductions, and for loops with doacross dependences: there a chunk waits only for
+ * earlier chunks, which were given out before and whose threads finish them.
+ *
+ * Left alone: loops with the ordered clause, which call GOMP_loop_ordered_*_next and where threads take turns; the
+ * starts of loops, which give a thread its first chunk and set it up for the loop; and static loops. */
 #define NEXT(name, type, member, by_runtime)                                                                           \
     VSCAF_EXPORT bool name(type *start, type *end)                                                                     \
     {                                                                                                                  \
@@ -94,12 +98,12 @@ NEXT_BOTH(nonmonotonic_guided, false)
 NEXT_BOTH(nonmonotonic_runtime, true)
 NEXT_BOTH(maybe_nonmonotonic_runtime, true)
 
-/* Interposed only to know whether omp_get_schedule still tells how a loop in flight began. */
+/* Interposed only to know whether omp_get_schedule still gives the schedule that a loop in flight began with. */
 static void set_schedule(const void *caller, int kind, int chunk)
 {
     struct call_site_spare spare;
     const struct runtime *runtime = call_site_runtime(call_site_of(caller, &spare));
-    /* Relaxed, before the call: this thread is the one whose setting it is, and others read their own. */
+    /* Relaxed, and before the call: the setting belongs to this thread, and other threads read their own. */
     if (runtime->get_level() > 0)
         atomic_store_explicit(&schedule_unknown, true, memory_order_relaxed);
     runtime->set_schedule(kind, chunk);

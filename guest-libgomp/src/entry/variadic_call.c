@@ -1,7 +1,7 @@
 #include "entry/variadic_call.h"
 
-/* In assembly because C cannot pass a number of arguments that is known at run time only. With a frame pointer, so that
- * debuggers and the unwinder (a thread that ends inside a section) get through. */
+/* In assembly, because C cannot pass a number of arguments that is known only at run time. It has a frame pointer for
+ * debuggers, and for the unwinder when a thread ends inside a section. */
 #if defined(__x86_64__)
 __asm__(".text\n"
         ".p2align 4\n"
@@ -60,7 +60,7 @@ __asm__(".text\n"
         "    subs x9, x1, #8\n"
         "    b.ls 2f\n"
         "    add x10, x9, #1\n"
-        "    and x10, x10, #0xfffffffffffffffe\n" /* the stack stays aligned to 16 */
+        "    and x10, x10, #0xfffffffffffffffe\n" /* keeps the stack aligned to 16 */
         "    sub sp, sp, x10, lsl #3\n"
         "    add x11, x17, #64\n"
         "    mov x12, sp\n"

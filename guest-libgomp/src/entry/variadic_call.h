@@ -1,4 +1,4 @@
-/* A call with any number of arguments, all of them words (pointers and integers). */
+/* A call with any number of arguments. Each is a word: a pointer or an integer. */
 #ifndef VSCAF_GOMP_VARIADIC_CALL_H
 #define VSCAF_GOMP_VARIADIC_CALL_H
 
@@ -6,11 +6,11 @@
 
 #if defined(__x86_64__) || defined(__aarch64__)
 #define VSCAF_VARIADIC_CALL 1
-#define VSCAF_WORDS_MIN 8 /* entries that the array has at least: as many registers are filled whatever the count */
+#define VSCAF_WORDS_MIN 8 /* least length of the array: so many registers are filled, whatever the count */
 
 typedef void any_function(void);
 
-/* function(words[0], ..., words[count - 1]), variadic or not. */
+/* Calls function(words[0], ..., words[count - 1]). The function may be variadic. */
 void variadic_call(any_function *function, uint64_t count, const uint64_t *words);
 #endif
 

@@ -1,10 +1,10 @@
-/* libgomp's entry points at which a thread waits for its team: the time is booked where the instance is sampled. */
+/* libgomp's entry points at which a thread waits for its team. In a sampled instance they measure the time. */
 #include "entry/export.h"
 #include "measure/clock.h"
 #include "runtime/call_site.h"
 #include "section/decompose.h"
 
-/* Symbols of libgomp, which has no header for those that compilers call. */
+/* libgomp has no header for the symbols that compilers call. */
 #pragma GCC diagnostic ignored "-Wmissing-prototypes"
 
 static inline const struct runtime *runtime_of(const void *caller, struct call_site_spare *spare)

@@ -1,6 +1,6 @@
 #include "join/attachment.h"
 
-/* Aligned to the largest page size of Linux's architectures, so that a memfd can be mapped over each. */
+/* Aligned to the largest page size of all Linux architectures, so that a memfd can be mapped over each. */
 static _Alignas(65536) unsigned char memory[ATTACHMENTS][VSCAF_PAGE_BYTES];
 
 struct attachment attachments[ATTACHMENTS] = {

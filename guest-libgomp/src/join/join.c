@@ -20,18 +20,18 @@
 
 #define ANSWER_WAIT_MS 200
 #define LOOK_PERIOD_NS 1000000000u
-#define DESCRIPTOR_FLOOR 100 /* descriptors go above it: programs and shells use the low ones by number */
-#define DESCRIPTORS_MAX 8    /* more are never taken from one packet */
+#define DESCRIPTOR_FLOOR 100 /* use descriptors above this, because programs and shells use the low ones by number */
+#define DESCRIPTORS_MAX 8    /* at most this many are taken from one packet */
 
 _Atomic uint64_t join_due;
 /* Epoch and number of the last call. */
 static _Atomic uint64_t last_call;
 
-/* All below belongs to the thread that holds `busy`. */
+/* The thread that holds `busy` owns everything below. */
 static atomic_flag busy = ATOMIC_FLAG_INIT;
 static uint32_t last_epoch = ATTACHMENT_FIRST_EPOCH;
 static int socket_fd = -1;
-static pid_t socket_process; /* who opened it: a child may have been made without the fork handler */
+static pid_t socket_process; /* the process that opened it: a child may have been made without the fork handler */
 static dev_t socket_device;
 static ino_t socket_inode;
 static bool answer_outstanding;
@@ -44,7 +44,7 @@ static bool socket_is_ours(void)
            && status.st_ino == socket_inode;
 }
 
-/* A program may have closed the descriptor and given its number to something else: that is left alone. */
+/* If the program closed the descriptor and its number now means something else, that is left alone. */
 static void drop_socket(void)
 {
     if (socket_is_ours())
@@ -64,7 +64,7 @@ void join_after_fork(void)
     for (unsigned i = 0; i < ATTACHMENTS; i++) {
         if (atomic_load_explicit(&attachments[i].joined, memory_order_relaxed))
             map_nothing(&attachments[i]);
-        /* Relaxed, all of them: the child has one thread. */
+        /* Relaxed, all three: the child has one thread. */
         atomic_store_explicit(&attachments[i].joined, false, memory_order_relaxed);
         atomic_store_explicit(&attachments[i].sections_used, 0, memory_order_relaxed);
         atomic_store_explicit(&attachments[i].epoch, ++last_epoch, memory_order_relaxed);
@@ -73,8 +73,8 @@ void join_after_fork(void)
     atomic_flag_clear_explicit(&busy, memory_order_relaxed);
 }
 
-/* The memfd is what the contract says: sealed against shrinking (a page that vanishes would be a SIGBUS in somebody
- * else's program), of our size and version. */
+/* True if the memfd is as agreed: of the right size and version, and sealed against shrinking, because a page that
+ * vanishes would raise SIGBUS in the program. */
 static bool page_is_sound(int memfd)
 {
     struct {
@@ -96,7 +96,7 @@ static bool attach(int memfd)
         return false;
     atomic_store_explicit(&next->joined, false, memory_order_relaxed);
     if (mmap(next->page, VSCAF_PAGE_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, memfd, 0) == MAP_FAILED) {
-        /* The kernel may have unmapped what was there before it failed. */
+        /* The kernel may have unmapped the old page before the call failed. */
         map_nothing(next);
         return false;
     }
@@ -104,13 +104,13 @@ static bool attach(int memfd)
     atomic_store_explicit(&next->epoch, ++last_epoch, memory_order_relaxed);
     atomic_store_explicit(&next->joined, true, memory_order_relaxed);
     atomic_store_explicit(&next->fence, unreached, memory_order_relaxed);
-    /* Sequentially consistent: releases the above, and see program.c. */
+    /* Sequentially consistent: releases the stores above; see also program_note. */
     atomic_store(&attachment_current, next);
     program_copy(next->page);
     return true;
 }
 
-/* Takes the answer, if it has come within wait_ms. False: this join has failed. */
+/* Takes the answer if it comes within wait_ms. False: the join has failed. */
 static bool take_answer(int wait_ms)
 {
     uint64_t deadline_ns = monotonic_ns() + (uint64_t)wait_ms * 1000000u;
@@ -123,7 +123,7 @@ static bool take_answer(int wait_ms)
             return false;
         uint64_t now_ns = monotonic_ns();
         if (now_ns >= deadline_ns)
-            return true; /* outstanding still: asked for again at the next look, without waiting */
+            return true; /* still outstanding: the next look tries again, without waiting */
         wait_ms = (int)((deadline_ns - now_ns + 999999u) / 1000000u);
     }
 
@@ -168,7 +168,7 @@ static bool connect_to(const char *path)
     return connect(socket_fd, (const struct sockaddr *)&address, sizeof address) == 0;
 }
 
-/* The user's own agent may be in a directory where anybody can put a socket. */
+/* The user's own agent may be in a directory where anyone can put a socket. */
 static bool peer_is_trusted(void)
 {
     struct ucred peer;
@@ -177,7 +177,7 @@ static bool peer_is_trusted(void)
            && (peer.uid == 0 || peer.uid == geteuid());
 }
 
-/* At one of the paths of vscaf/socket_path.h. */
+/* Connects to one of the places in vscaf/socket_path.h. */
 static bool connect_somewhere(void)
 {
     char own[VSCAF_PLACE_MOST];
@@ -186,7 +186,7 @@ static bool connect_somewhere(void)
         return connect_to(named);
     if (connect_to(VSCAF_SOCKET_DEFAULT))
         return true;
-    /* The system's agent has too many waiting: later, but not another one's. */
+    /* EAGAIN: too many wait for the system's agent. Try that one again later, and no other. */
     return errno != EAGAIN && vscaf_place_of_user(own) && connect_to(own) && peer_is_trusted();
 }
 
@@ -210,8 +210,8 @@ static bool ask(void)
     socket_device = status.st_dev;
     socket_inode = status.st_ino;
 
-    /* The agent's barrier between a team size and its look at the sections in flight (page.h). A kernel, or a filter of
-     * system calls, may refuse it to this process alone. */
+    /* The agent uses this barrier between storing a team size and reading the sections in flight (page.h). A kernel or
+     * a seccomp filter may refuse it to this process alone. */
     unreached = syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED, 0, 0) != 0;
 
     struct vscaf_join packet = {.magic = VSCAF_PAGE_MAGIC, .version = VSCAF_PAGE_VERSION};
@@ -239,7 +239,7 @@ static void look(void)
     if (socket_fd >= 0) {
         char byte;
         ssize_t received = recv(socket_fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
-        /* The agent says nothing more once it has answered: a packet is as wrong as the end. */
+        /* The agent sends nothing after its answer. So a packet is an error, like the end of the connection. */
         if (received < 0 && (errno == EAGAIN || errno == EINTR))
             return;
         drop_socket();
@@ -253,7 +253,7 @@ static void call(uint32_t number)
     struct vscaf_call packet = {.magic = VSCAF_CALL_MAGIC, .number = number};
     if (answer_outstanding || getpid() != socket_process || !socket_is_ours())
         return;
-    /* One that does not get through is no loss: the agent sees the section at its next period. */
+    /* A call that gets lost does no harm: the agent sees the section in its next period. */
     ssize_t sent = send(socket_fd, &packet, sizeof packet, MSG_NOSIGNAL | MSG_DONTWAIT);
     (void)sent;
 }
@@ -261,13 +261,13 @@ static void call(uint32_t number)
 void join_call(struct attachment *attachment, uint32_t number)
 {
     uint64_t this_call = (uint64_t)atomic_load_explicit(&attachment->epoch, memory_order_relaxed) << 32 | number;
-    /* Relaxed: it is only compared, and written by the holder of `busy`. */
+    /* Relaxed: it is only compared, and only the holder of `busy` writes it. */
     if (atomic_load_explicit(&last_call, memory_order_relaxed) == this_call)
         return;
     int saved_errno = errno;
     int cancel_state;
-    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state); /* as below */
-    /* Whoever holds it is quick, and the next section tries again. */
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state); /* see join_look_after */
+    /* If another thread holds it, that one is quick, and the next section tries again. */
     if (!atomic_flag_test_and_set_explicit(&busy, memory_order_acquire)) {
         if (attachment == atomic_load_explicit(&attachment_current, memory_order_relaxed)
             && atomic_load_explicit(&last_call, memory_order_relaxed) != this_call) {
@@ -282,13 +282,13 @@ void join_call(struct attachment *attachment, uint32_t number)
 
 void join_look_after(uint64_t now)
 {
-    /* Acquire and release: the state above goes from holder to holder. */
+    /* Acquire and release: each holder sees the state that the last one left. */
     if (atomic_flag_test_and_set_explicit(&busy, memory_order_acquire))
         return;
     if (now >= atomic_load_explicit(&join_due, memory_order_relaxed)) {
         int saved_errno = errno;
         int cancel_state;
-        /* Cancelled in the middle, nobody would ever look again. */
+        /* If the thread were cancelled here, `busy` would stay set and no thread would look again. */
         pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state);
         clock_refine();
         look();

@@ -14,10 +14,10 @@ static _Atomic uint32_t largest;
 #define OVERRIDE_NONE UINT32_MAX
 static _Atomic uint32_t override = OVERRIDE_NONE;
 
-/* The program's own word on dynamic adjustment (omp_set_dynamic): a number that it set is then an upper bound. */
+/* The program turned dynamic adjustment on (omp_set_dynamic). A number that it set is then an upper bound. */
 static _Atomic bool dynamic;
 
-/* VSCAF_MALLEABLE in the environment: full, shrink, rigid. */
+/* Values of VSCAF_MALLEABLE in the environment. */
 static const char *const names[] = {
     [VSCAF_MALLEABLE_FULL] = "full",
     [VSCAF_MALLEABLE_SHRINK] = "shrink",
@@ -37,14 +37,14 @@ void program_start(void)
         }
     }
     static const char complaint[] =
-        "libvscaf-gomp: VSCAF_MALLEABLE is none of full, shrink and rigid: ignored\n";
+        "libvscaf-gomp: VSCAF_MALLEABLE is not full, shrink or rigid: ignored\n";
     ssize_t written = write(STDERR_FILENO, complaint, sizeof complaint - 1);
-    (void)written; /* nowhere to say it */
+    (void)written; /* there is no other place to report it */
 }
 
 enum vscaf_malleable program_malleable(void)
 {
-    /* Relaxed, both: a section that another thread starts while they change may be on either side. */
+    /* Relaxed, both: if another thread starts a section while they change, either value is right. */
     uint32_t word = atomic_load_explicit(&override, memory_order_relaxed);
     if (word != OVERRIDE_NONE)
         return (enum vscaf_malleable)word;
@@ -62,7 +62,7 @@ bool program_unread(void)
            && !(bits & (VSCAF_PROGRAM_BOUND | VSCAF_PROGRAM_SET | VSCAF_PROGRAM_OVERRIDE));
 }
 
-/* Sections with bounds of their own bound what is said of the whole. */
+/* The published value covers the whole program, so it includes the bounds of single sections. */
 static enum vscaf_malleable published(void)
 {
     enum vscaf_malleable malleable = program_malleable();
@@ -88,7 +88,7 @@ void program_copy(struct vscaf_page *page)
 
 void program_changed(void)
 {
-    /* Release: who sees the new generation sees what changed. */
+    /* Release: a thread that sees the new generation sees the change. */
     atomic_fetch_add_explicit(&program_generation, 1, memory_order_release);
 }
 
@@ -99,8 +99,8 @@ void program_set_dynamic(bool value)
     program_copy(atomic_load(&attachment_current)->page);
 }
 
-/* First the library's own copy, then the current page; a join publishes its page first and copies then. So whichever
- * comes first (sequentially consistent on both sides), the new page has it. */
+/* Changes the library's own copy first, then the current page. A join publishes its page first and copies then. Both
+ * are sequentially consistent, so the new page gets the bits whichever comes first. */
 void program_note(uint32_t bits)
 {
     if ((atomic_load_explicit(&program_bits, memory_order_relaxed) & bits) == bits)

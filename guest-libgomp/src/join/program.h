@@ -1,4 +1,5 @@
-/* What is known of the program and its number of threads: kept over joins and forks, and published on the page. */
+/* What is known about the program and its number of threads. It survives joins and forks, and is published on the
+ * page. */
 #ifndef VSCAF_GOMP_PROGRAM_H
 #define VSCAF_GOMP_PROGRAM_H
 
@@ -8,43 +9,43 @@
 
 #include <vscaf/page.h>
 
-/* VSCAF_PROGRAM_ bits. Read only elsewhere. */
+/* VSCAF_PROGRAM_ bits. Others only read it. */
 extern _Atomic uint32_t program_bits;
 
-/* The number of threads that the program was told, 0: never. Read only elsewhere. */
+/* The number of threads that the program was told; 0: never told. Others only read it. */
 extern _Atomic uint32_t program_limit;
 
-/* Grows whenever something changes that a team's size was computed from. */
+/* Grows when one of the inputs of a team's size changes. */
 extern _Atomic uint32_t program_generation;
 
 /* Reads VSCAF_MALLEABLE. Called once, when the library is loaded. */
 void program_start(void);
 
-/* Adds bits to what is known. */
+/* Sets bits in program_bits. */
 void program_note(uint32_t bits);
 
-/* In a child made by fork: bits that were true of its parent alone. */
+/* For a child made by fork: clears bits that were true only of its parent. */
 void program_forget(uint32_t bits);
 
-/* The program was told this number; also notes VSCAF_PROGRAM_ASKED. The largest told counts. */
+/* Records that the program was told this number, and VSCAF_PROGRAM_ASKED. The largest number told is kept. */
 void program_told(uint32_t threads);
 
-/* The largest team that its rules still allow; above VSCAF_MAX_TEAM: they set no bound. */
+/* Records the largest team that user and program still allow. Above VSCAF_MAX_TEAM: no bound. */
 void program_bounded(uint32_t most);
 
 /* The program has turned the runtime's dynamic adjustment on or off. */
 void program_set_dynamic(bool value);
 
-/* A team's size has to be computed anew. */
+/* Team sizes must be computed again. */
 void program_changed(void);
 
-/* How the program is treated as a whole; single sections may have bounds of their own (team.h). */
+/* How the program is treated. Single sections may have further bounds (team.h). */
 enum vscaf_malleable program_malleable(void);
 
-/* Whether it is rigid for that reason alone: that a section could not be read which may keep thread-private data. */
+/* True if the program is rigid for one reason only: a section could not be read and may keep thread-private data. */
 bool program_unread(void);
 
-/* Copies what is known to a page that has just become the current one. */
+/* Copies the known facts to a page that has just become the current one. */
 void program_copy(struct vscaf_page *page);
 
 #endif

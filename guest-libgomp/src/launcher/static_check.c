@@ -10,7 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* A file as it lies in memory. Nothing in it is believed: each part is asked for by place and length. */
+/* A file in memory. Nothing in it is trusted: each access checks place and length. */
 struct file {
     const unsigned char *bytes;
     uint64_t length;
@@ -21,7 +21,7 @@ static const void *part(const struct file *file, uint64_t offset, uint64_t lengt
     return offset <= file->length && length <= file->length - offset && offset % 8 == 0 ? file->bytes + offset : NULL;
 }
 
-/* A string of the table; "" where it is not within. */
+/* A string of the table; "" if it is not inside the table. */
 static const char *text(const struct file *file, const Elf64_Shdr *table, uint64_t at)
 {
     if (table->sh_offset > file->length || table->sh_size > file->length - table->sh_offset || at >= table->sh_size)
@@ -45,7 +45,7 @@ static bool is_runtime_library(const char *name)
     return !strncmp(name, "libgomp", 7) || !strncmp(name, "libomp", 6) || !strncmp(name, "libiomp", 7);
 }
 
-/* It is linked to a runtime's library. */
+/* True if the program is linked to a runtime's library. */
 static bool needs_runtime(const struct file *file)
 {
     unsigned count;
@@ -62,7 +62,7 @@ static bool needs_runtime(const struct file *file)
     return false;
 }
 
-/* It has a runtime's code in itself, and names for it. */
+/* True if the program contains a runtime's code, and symbols for it. */
 static bool holds_runtime(const struct file *file)
 {
     unsigned count;

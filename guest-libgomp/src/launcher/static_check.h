@@ -1,8 +1,9 @@
-/* Whether a program's OpenMP can be reached by preloading, as far as its file tells. */
+/* Checks, as far as the file tells, whether preloading can reach a program's OpenMP runtime. */
 #ifndef VSCAF_GOMP_STATIC_CHECK_H
 #define VSCAF_GOMP_STATIC_CHECK_H
 
-/* Why not, to be put after the program's name; NULL: it can, or nothing is known (a script, no OpenMP, unreadable). */
+/* The reason why not, as text to follow the program's name. NULL: it can, or nothing is known (a script, no OpenMP, an
+ * unreadable file). */
 const char *unreachable(const char *path);
 
 #endif

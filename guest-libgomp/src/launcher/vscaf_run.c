@@ -12,26 +12,27 @@
 #include "launcher/static_check.h"
 
 #define LIBRARY "libvscaf-gomp.so"
-/* libgomp's own 300,000 rounds make a region cost 8 ms where a team has to share a CPU for a moment (a guest that loses
- * one), 10,000 rounds 0.6 ms; and they still bridge the usual gaps between regions without a system call. */
+/* With libgomp's own 300,000 rounds a region takes 8 ms when its team has to share a CPU for a moment (the guest loses
+ * one); with 10,000 rounds it takes 0.6 ms. These still bridge the usual gaps between regions without a system call. */
 #define SPINCOUNT "10000"
-/* Milliseconds. libomp's own 200 keep a CPU busy nearly a whole period of vscaf's after the last region, so that nobody
- * sees it idle (regions 100 ms apart: 1.2 s of CPU time in 1.2 s, with 20 ms 0.2 s); Intel's advice for a runtime that
- * is not alone is 20 at most. Its waiting threads yield, so that a team that has to share a CPU needs no less. */
+/* Milliseconds. libomp's own 200 keep a CPU busy for nearly a period of vscaf after the last region, so that it does
+ * not look idle. With regions 100 ms apart, 200 costs 1.2 s of CPU time in 1.2 s, and 20 costs 0.2 s. Intel advises at
+ * most 20 for a runtime that is not alone. Its waiting threads yield, so a team that shares a CPU needs no smaller
+ * value. */
 #define BLOCKTIME_MS "20"
 
 enum { EXIT_OWN_FAILURE = 125, EXIT_NOT_EXECUTABLE = 126, EXIT_NOT_FOUND = 127 };
 
 static const char usage[] =
     "usage: vscaf-run COMMAND [ARGUMENT...]\n"
-    "Runs COMMAND with its OpenMP teams sized by the vscaf agent. Without an agent it runs as always.\n"
+    "Runs COMMAND with its OpenMP teams sized by the vscaf agent. Without an agent it runs unchanged.\n"
     "\n"
     "Environment:\n"
     "  VSCAF_SOCKET         the agent's join socket (default: /run/vscaf/agent.sock, else the user's own agent's:\n"
     "                       vscaf/agent.sock in XDG_RUNTIME_DIR or /run/user/UID, or /tmp/vscaf-UID/agent.sock)\n"
-    "  VSCAF_GOMP_LIBRARY   the shim (default: " LIBRARY " beside vscaf-run, else in the installed library directory)\n"
-    "  GOMP_SPINCOUNT       set to " SPINCOUNT " where neither it nor OMP_WAIT_POLICY is set\n"
-    "  KMP_BLOCKTIME        set to " BLOCKTIME_MS " where neither it, OMP_WAIT_POLICY nor KMP_LIBRARY is set\n"
+    "  VSCAF_GOMP_LIBRARY   the shim (default: " LIBRARY " next to vscaf-run, else in the library directory)\n"
+    "  GOMP_SPINCOUNT       set to " SPINCOUNT " if neither it nor OMP_WAIT_POLICY is set\n"
+    "  KMP_BLOCKTIME        set to " BLOCKTIME_MS " if neither it, OMP_WAIT_POLICY nor KMP_LIBRARY is set\n"
     "  LD_PRELOAD           kept; the shim goes first\n"
     "\n"
     "The exit status is the command's; 125: vscaf-run failed, 126: the command cannot be executed, 127: not found.\n";
@@ -53,7 +54,7 @@ static bool is_file(const char *path)
     return stat(path, &status) == 0 && S_ISREG(status.st_mode);
 }
 
-/* Writes the library's absolute path; false (said why): there is none. */
+/* Writes the library's absolute path. False: there is none, and the reason was printed. */
 static bool find_library(char path[PATH_MAX])
 {
     const char *chosen = getenv("VSCAF_GOMP_LIBRARY");
@@ -82,7 +83,7 @@ static bool find_library(char path[PATH_MAX])
     return false;
 }
 
-/* Where execvp would find the command; false: nowhere. */
+/* Finds the command as execvp would. False: it was not found. */
 static bool find_command(const char *name, char path[PATH_MAX])
 {
     if (strchr(name, '/'))
@@ -112,7 +113,7 @@ static bool preload(const char *library)
     const char *before = getenv("LD_PRELOAD");
     size_t length = strlen(library);
     if (before && !strncmp(before, library, length) && strchr(" :", before[length]))
-        return true; /* inside another vscaf-run (the end of the string counts as found) */
+        return true; /* inside another vscaf-run (strchr also finds the end of the string) */
     char *all = NULL;
     if (asprintf(&all, "%s%s%s", library, before && before[0] ? ":" : "", before ? before : "") < 0
         || setenv("LD_PRELOAD", all, 1) != 0) {
@@ -134,7 +135,7 @@ int main(int argc, char **argv)
     }
     int first = argc >= 2 && !strcmp(argv[1], "--") ? 2 : 1;
     if (argc <= first) {
-        say("no command: say vscaf-run COMMAND [ARGUMENT...]");
+        say("no command: usage is vscaf-run COMMAND [ARGUMENT...]");
         return EXIT_OWN_FAILURE;
     }
     if (first == 1 && argv[1][0] == '-') {
@@ -149,7 +150,7 @@ int main(int argc, char **argv)
     }
     const char *why = unreachable(command);
     if (why)
-        say("warning: %s %s: its teams cannot be managed, it runs as always", command, why);
+        say("warning: %s %s: its teams cannot be managed, so it runs as without vscaf", command, why);
     if (!preload(library))
         return EXIT_OWN_FAILURE;
     if (!getenv("OMP_WAIT_POLICY")
@@ -159,7 +160,7 @@ int main(int argc, char **argv)
         return EXIT_OWN_FAILURE;
     }
     execvp(argv[first], argv + first);
-    int why_not = errno; /* saying it may change it */
-    say("%s: %s: check that it is executable and for this machine", command, strerror(why_not));
+    int why_not = errno; /* say may change errno */
+    say("%s: %s: check that it is executable and built for this machine", command, strerror(why_not));
     return why_not == ENOENT ? EXIT_NOT_FOUND : EXIT_NOT_EXECUTABLE;
 }

@@ -3,8 +3,8 @@
 #include <time.h>
 
 #define DEFAULT_PPM 10000u
-/* Ahead, at the default: 1% of what a program uses that runs for 15 s on two CPUs; but no more than some times the
- * budget while the process is younger than that. */
+/* A young process may spend ahead of its budget. At the default budget this is 1% of the CPU time of a program that
+ * runs for 15 s on two CPUs. It is at most AHEAD_TIMES the budget of the CPU time used so far. */
 #define AHEAD_NS 300e6
 #define AHEAD_TIMES 3.0
 
@@ -18,7 +18,7 @@ static double process_cpu_ns(void)
     return (double)time.tv_sec * 1e9 + (double)time.tv_nsec;
 }
 
-/* Relaxed: figures for themselves. */
+/* Relaxed: independent figures. */
 static void publish(struct vscaf_page *page, double base_ns)
 {
     atomic_store_explicit(&page->learn_base_ns, (uint64_t)base_ns, memory_order_relaxed);

@@ -1,4 +1,4 @@
-/* What learning may cost the program, and has cost. The hot path's owner's. */
+/* What learning may cost the program, and has cost. Only the thread that owns the hot path uses it. */
 #ifndef VSCAF_GOMP_BUDGET_H
 #define VSCAF_GOMP_BUDGET_H
 
@@ -6,14 +6,15 @@
 
 #include <vscaf/page.h>
 
-/* Whether learning may cost so many ns of thread time more: with all that it has cost so far at most the page's part of
- * the process's CPU time (1% where the page says nothing); a young process may have some ahead. Publishes both. */
+/* True if learning may cost `more_ns` of thread time. All that it has cost may be at most the page's part of the
+ * process's CPU time (1% if the page gives none); a young process may spend some ahead. Publishes the cost and the CPU
+ * time. */
 bool budget_allows(struct vscaf_page *page, double more_ns);
 
-/* Learning has cost so much. */
+/* Records that learning has cost `ns` of thread time. */
 void budget_spend(struct vscaf_page *page, double ns);
 
-/* In a child made by fork: it is another process. */
+/* For a child made by fork: it is another process, with a budget of its own. */
 void budget_after_fork(void);
 
 #endif

@@ -3,18 +3,18 @@
 #include <stdbool.h>
 
 #define TABLE_BITS 13u
-#define CYCLE_MOST 8192u /* sections; a longer way back is no cycle */
+#define CYCLE_MOST 8192u /* sections; after more, a return to the same section is no cycle */
 
 struct expectation {
     uint64_t key;
     uint64_t ticks;
 };
 
-/* Direct-mapped: the newest has the place. */
+/* Direct-mapped: a new entry replaces the old one. */
 static struct expectation table[1u << TABLE_BITS];
 static uint64_t chain = 1;
 static uint32_t step;         /* sections so far; wraps */
-static uint32_t longest_away; /* that a section has been, of late */
+static uint32_t longest_away; /* the most sections between two runs of one section, recently */
 static uint32_t since_start;  /* sections since the cycle began */
 
 static inline uint64_t mixed(uint64_t hash, uint64_t value)
@@ -38,7 +38,7 @@ uint64_t context_step(struct call_site *site)
         chain = 1;
         since_start = 0;
     } else if (since_start > CYCLE_MOST || (since_start > 64 && since_start / 4 > longest_away)) {
-        /* The program does something else now. */
+        /* The program does something else now, so it has another cycle. */
         longest_away /= 2;
         chain = 1;
         since_start = 0;

@@ -6,10 +6,10 @@
 
 struct whole {
     double speedup;
-    double covered; /* part of the sections' time */
+    double covered; /* as a part of the sections' time */
 };
 
-/* Of the groups in the mask. */
+/* The speedup from the groups in the mask. */
 static struct whole whole_of(const struct estimate_section *sections, unsigned count, double serial, uint32_t groups)
 {
     double covered = 0.0, covered_one = 0.0, all = 0.0;
@@ -56,7 +56,8 @@ bool estimate_speedup(const struct estimate_section *sections, unsigned count, d
     for (unsigned i = 0; i < n; i++)
         squares += (left_out[i] - mean) * (left_out[i] - mean);
     double sampling = sqrt(squares * (used - 1) / used) * student_widening(used - 1);
-    /* A ratio somewhere between 1 and p: a uniform distribution's deviation, for the part of the time not covered. */
+    /* For the time that was not compared, the ratio is somewhere between 1 and p. This is the standard deviation of
+     * that uniform distribution. */
     double uncovered = (1.0 - whole.covered) * (p - 1) / sqrt(12.0);
     double floor = ESTIMATE_FLOOR * whole.speedup;
     *speedup = (struct speedup){

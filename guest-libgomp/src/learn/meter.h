@@ -1,4 +1,4 @@
-/* How a program's speedup is learned: what every metric does at a section's start and end. */
+/* How a program's speedup is learned: what each metric does at the start and the end of a section. */
 #ifndef VSCAF_GOMP_METER_H
 #define VSCAF_GOMP_METER_H
 
@@ -9,26 +9,27 @@
 struct section;
 
 struct meter {
-    /* Sees a top-level section begin whose team has been decided, while learning is allowed: may make the team smaller,
-     * put a function of its own before the program's, and set section->meter, so that it sees the end. False: this
-     * process is a copy that a serial experiment made, and writes nothing but its own memory. */
+    /* Called when a top-level section begins, its team is decided, and learning is allowed. May make the team smaller,
+     * replace the program's function by one that calls it, and set section->meter, so that `end` is called. False: this
+     * process is a copy that a serial experiment made, and it writes only to its own memory. */
     bool (*begin)(struct section *section, unsigned asked);
-    /* Sees it end, before anything is written: after `ticks`, which stand for `stands_for` instances; 0: it was not
-     * timed. */
+    /* Called at the section's end, before anything is written. The section took `ticks`, which stand for `stands_for`
+     * instances; 0: it was not timed. */
     void (*end)(struct section *section, uint64_t ticks, uint64_t stands_for);
-    /* Sees a section inside another; may change its team. NULL: need not. */
+    /* Called for a section inside another one. May change its team. NULL: not needed. */
     void (*nested)(struct section *section);
-    /* Learning is not allowed any more. What was learned stays published. NULL: it never sets meter_under_way. */
+    /* Called when learning is no longer allowed. The published results stay. NULL: it never sets meter_under_way. */
     void (*pause)(void);
-    /* In a child made by fork: it is another program. NULL: it knows nothing of its parent. */
+    /* Called in a child made by fork, which is another program. NULL: the meter has no state of its parent. */
     void (*after_fork)(void);
-    bool every_thread; /* sees the sections of all threads, not only those of the thread that owns the hot path alone */
+    bool every_thread; /* also sees sections of threads that do not own the hot path */
 };
 
-/* The user's choice (VSCAF_METRIC), or rate where that cannot be. */
+/* The metric that the user chose (VSCAF_METRIC), or rate if that one cannot work. */
 extern _Atomic(const struct meter *) meter_current;
 
-/* The current meter's pause is to be called when learning is not allowed any more. Written by it; the owner's. */
+/* True if the current meter's pause must be called when learning is no longer allowed. Only the meter sets it, in the
+ * thread that owns the hot path. */
 extern bool meter_under_way;
 
 #endif

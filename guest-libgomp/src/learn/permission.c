@@ -4,7 +4,7 @@
 
 uint32_t permission_given, permission_counts = UINT32_MAX;
 
-/* A number in the environment, as atoi reads it. */
+/* A number in the environment, as atoi reads it: true if it is not 0. */
 static bool says(const char *name, bool otherwise)
 {
     const char *text = getenv(name);

@@ -1,8 +1,7 @@
-/* Leave to learn speedup: the agent's, and the user's own word in SCAF's variables.
+/* Permission to learn speedup: the agent's, and the user's in SCAF's variables.
  *
- *   SCAF_DISABLE_EXPERIMENTS  a number other than 0: never
- *   SCAF_LAZY_EXPERIMENTS     0: also without competition
- */
+ *   SCAF_DISABLE_EXPERIMENTS  a number other than 0: never learn
+ *   SCAF_LAZY_EXPERIMENTS     0: learn without competition too */
 #ifndef VSCAF_GOMP_PERMISSION_H
 #define VSCAF_GOMP_PERMISSION_H
 
@@ -12,15 +11,16 @@
 
 #include <vscaf/page.h>
 
-/* Constant after the start: taken as control bits of the page, and what of these counts. */
+/* Constant after the start. permission_given: control bits that count as set; permission_counts: the bits that
+ * count. */
 extern uint32_t permission_given, permission_counts;
 
 void permission_start(void);
 
-/* The page's control bits as they count for this program. */
+/* The page's control bits after the user's settings. */
 static inline uint32_t permission_control(const struct vscaf_page *page)
 {
-    /* Relaxed: a section earlier or later makes no difference. */
+    /* Relaxed: it does not matter if a section earlier or later sees a change. */
     return (atomic_load_explicit(&page->control, memory_order_relaxed) | permission_given) & permission_counts;
 }
 

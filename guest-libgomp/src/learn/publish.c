@@ -3,7 +3,8 @@
 void publish_speedups(struct vscaf_page *page, const struct speedup *speedups, unsigned count,
                       enum vscaf_metric metric)
 {
-    /* A seqlock's writer: odd before anything of it is seen, even after all of it is. */
+    /* The writer of a seqlock: the sequence is odd before the first store is visible, and even after the last one
+     * is. */
     uint32_t sequence = atomic_load_explicit(&page->estimates_sequence, memory_order_relaxed) | 1u;
     atomic_store_explicit(&page->estimates_sequence, sequence, memory_order_relaxed);
     atomic_thread_fence(memory_order_release);

@@ -1,4 +1,4 @@
-/* Estimates of speedup onto the page. */
+/* Writes estimates of speedup to the page. */
 #ifndef VSCAF_GOMP_PUBLISH_H
 #define VSCAF_GOMP_PUBLISH_H
 
@@ -6,7 +6,7 @@
 
 #include "learn/speedup.h"
 
-/* Publishes the points, those with p = 0 left out; none: unknown. One thread at a time. */
+/* Publishes the points with p > 0. If there are none, the speedup is unknown. One thread at a time. */
 void publish_speedups(struct vscaf_page *page, const struct speedup *speedups, unsigned count,
                       enum vscaf_metric metric);
 

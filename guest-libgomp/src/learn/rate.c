@@ -11,45 +11,45 @@
 #include "measure/random.h"
 #include "team/section_data.h"
 
-#define BLOCK_ONE_NS 16e6 /* a block at one thread, at full speedup */
+#define BLOCK_ONE_NS 16e6 /* length of a block at one thread, if S = p */
 #define BLOCK_LEAST_NS 1e6
-#define SETTLE_PART 8u    /* of a block, at its start: caches and threads come round */
+#define SETTLE_PART 8u    /* part of a block at its start that does not count: caches and threads settle */
 #define PAUSE_LEAST_NS 30e6
-#define PAUSE_GOOD_NS 1000e6 /* once the estimate is good */
-#define PAUSE_POOR_NS 100e6  /* while the budget is spent */
+#define PAUSE_GOOD_NS 1000e6 /* once the standard error is small */
+#define PAUSE_POOR_NS 100e6  /* while the budget is used up */
 #define GOOD_RELATIVE_ERROR 0.03
-#define AGE_NS 4e9        /* wall time after which what was before counts half */
-#define OLD_GROUP_KEEPS 0.6 /* of a group's sums when the next comparison is added */
+#define AGE_NS 4e9        /* after so much wall time, all earlier times count half */
+#define OLD_GROUP_KEEPS 0.6 /* of its sums, when the next comparison goes into the group */
 
 #define FEW_INSTANCES 8u
 #define AIM_WAITS_MOST 512u  /* sections */
 #define WRITER_AWAY_MOST 64u  /* sections */
 
-#define SECTIONS_LEARNED 256u /* the first of them stands for all that found no place */
-#define SETS 4u               /* team sizes remembered */
+#define SECTIONS_LEARNED 256u /* entry 0 is for all sections without a number of their own */
+#define SETS 4u               /* team sizes that are remembered */
 #define BLOCK_SECTIONS 64u
 
-/* One team size. Times in ticks. */
+/* What is known at one team size. Times are in ticks. */
 struct set {
     uint32_t p; /* 0: free */
     uint32_t comparisons;
     uint32_t used; /* order of last use */
     uint32_t groups;
-    double wall; /* at team size p, serial time included */
+    double wall; /* at team size p, with serial time */
     struct speedup speedup;
-    double count[SECTIONS_LEARNED]; /* instances behind sections[].time */
-    bool comparable[SECTIONS_LEARNED]; /* a block at one thread may hold it */
+    double count[SECTIONS_LEARNED]; /* instances in sections[].time */
+    bool comparable[SECTIONS_LEARNED]; /* a block at one thread may contain it */
     struct estimate_section sections[SECTIONS_LEARNED];
 };
 
 enum phase {
-    PHASE_TRAIN,  /* learning what each instance is expected to take */
-    PHASE_BEFORE, /* how fast the machine is, against that */
-    PHASE_ONE,    /* a block at one thread */
-    PHASE_AFTER,  /* how fast the machine is now */
+    PHASE_TRAIN,  /* learning how long each instance is expected to take */
+    PHASE_BEFORE, /* measuring how fast the machine is, relative to that */
+    PHASE_ONE,    /* a block of instances at one thread */
+    PHASE_AFTER,  /* measuring again how fast the machine is */
 };
 
-/* One section in the present block. */
+/* Sums of one section in the present block. */
 struct in_block {
     uint32_t number;
     double one, many;
@@ -57,20 +57,20 @@ struct in_block {
 
 static struct set sets[SETS];
 static uint32_t set_uses;
-static uint32_t numbers = 1; /* given out to call sites */
+static uint32_t numbers = 1; /* the next number for a call site */
 static uint64_t random_state = 0x2545f4914f6cdd1d;
 
 static struct {
-    struct set *set; /* NULL: nothing is under way */
+    struct set *set; /* NULL: no learning in progress */
     enum phase phase;
-    uint64_t began;        /* the phase */
+    uint64_t began;        /* start of the phase */
     uint64_t train_until;
-    uint64_t block_ticks;  /* of BEFORE, at least */
-    uint64_t counted_from; /* wall time of the set, up to here */
-    bool delaying;         /* BEFORE has what it needs, and the block begins some instances later */
+    uint64_t block_ticks;  /* least length of BEFORE */
+    uint64_t counted_from; /* the wall time of the set includes all time before this */
+    bool delaying;         /* BEFORE is long enough, and the block begins some instances later */
     uint32_t instances;    /* in BEFORE */
-    uint32_t left;         /* instances to the end of the phase */
-    uint32_t aim;          /* the section that the block is to begin with; 0: any */
+    uint32_t left;         /* instances until the phase ends */
+    uint32_t aim;          /* the section with which the block should begin; 0: any */
     double real, expected; /* of BEFORE and AFTER */
     uint32_t block_used;
     struct in_block block[BLOCK_SECTIONS];
@@ -161,7 +161,7 @@ static void rate_after_fork(void)
     budget_after_fork();
 }
 
-/* What the instance is expected to take at the set's team size; 0: no idea. */
+/* The expected ticks of the instance at the set's team size; 0: not known. */
 static double expected_ticks(const struct set *set, const struct section *section)
 {
     uint64_t ticks = context_expected(section->context, set->p);
@@ -171,8 +171,8 @@ static double expected_ticks(const struct set *set, const struct section *sectio
     return set->count[number] > 0.0 ? set->sections[number].time / set->count[number] : 0.0;
 }
 
-/* Whether a block at one thread may hold the section. What its threads keep for later sections they keep at that size,
- * and the readers have one thread until it runs again: that has to be soon. */
+/* True if a block at one thread may contain the section. If its threads keep data for later sections, they keep it at
+ * that size, so the readers also have one thread until it runs again. Therefore it must run again soon. */
 static bool comparable(const struct section *section, unsigned asked)
 {
     const struct call_site *site = section->site;
@@ -192,7 +192,7 @@ static void see_begin(struct section *section, unsigned asked)
     uint64_t context = context_step(site);
     uint32_t p = section->team.ran;
     if (asked == 1 || program_malleable() != VSCAF_MALLEABLE_FULL)
-        return; /* serial, by the program's own word; or not to be learned at all */
+        return; /* the program made it serial, or the program must not be learned */
     bool compared = comparable(section, asked);
     if (compared && p < 2) {
         if (meter_under_way)
@@ -201,10 +201,10 @@ static void see_begin(struct section *section, unsigned asked)
     }
     if (__builtin_expect(!now_learning.set || (compared && now_learning.set->p != p), 0)) {
         if (!compared || !section->start || !atomic_load_explicit(&clock_scale, memory_order_relaxed))
-            return; /* the next one that is timed */
+            return; /* wait for one that is timed */
         begin_set(p, section->start);
     }
-    /* A site that is not kept would take another number at each instance. */
+    /* Only for sites that are kept: any other site would get a new number at each instance. */
     if (__builtin_expect(!site->number, 0) && numbers < SECTIONS_LEARNED && site != &section->spare.site)
         site->number = numbers++;
     section->context = context;
@@ -232,7 +232,7 @@ static void age(struct set *set)
     }
 }
 
-/* The time up to now was at the set's team size. */
+/* Adds the time since the last call, which was at the set's team size. */
 static void count_wall(struct set *set, uint64_t now)
 {
     set->wall += (double)(now - now_learning.counted_from);
@@ -241,8 +241,8 @@ static void count_wall(struct set *set, uint64_t now)
         age(set);
 }
 
-/* From all that is known. The program may have gone on to sections that were never compared: then it is unknown
- * again. */
+/* Computes the speedup from all comparisons. It becomes unknown again if the program has gone on to sections that were
+ * never compared. */
 static void reckon(struct set *set, struct vscaf_page *page)
 {
     double in_sections = 0.0;
@@ -269,7 +269,7 @@ static void note_block(uint32_t number, double one, double many)
     now_learning.block[i].many += many;
 }
 
-/* A comparison is complete. */
+/* Adds a complete comparison to its group. */
 static void conclude(struct set *set, struct vscaf_page *page)
 {
     if (now_learning.block_used == 0 || !(now_learning.expected > 0.0))
@@ -295,8 +295,8 @@ static bool good_enough(const struct set *set)
     return set->speedup.p && set->speedup.standard_error < GOOD_RELATIVE_ERROR * set->speedup.speedup;
 }
 
-/* Where a block holds but a few instances, chance would hardly ever choose the rare ones among long sections: the
- * section with the most time for the comparisons that it has had. 0: any. */
+/* If a block has only a few instances, chance would rarely choose the rare ones among long sections. So this chooses
+ * the section that has the most time per comparison so far. 0: any. */
 static uint32_t choose_aim(const struct set *set)
 {
     uint32_t aim = 0;
@@ -331,8 +331,8 @@ static __attribute__((noinline)) void next_phase(struct vscaf_page *page, uint64
         begin_phase(PHASE_BEFORE, now);
         return;
     case PHASE_BEFORE:
-        /* Long enough. A block that always came after a section that ended the time would always begin with the same
-         * ones: so by chance. */
+        /* BEFORE is long enough. If the block began at once, it would always begin with the same sections, those that
+         * follow a section that ended the time. So it begins after a random number of instances. */
         if (!now_learning.delaying) {
             now_learning.aim = choose_aim(set);
             double block = (double)(now - now_learning.began);
@@ -395,7 +395,7 @@ static void rate_end(struct section *section, uint64_t ticks, uint64_t stands_fo
         return;
     case PHASE_BEFORE:
         if (ticks && expected > 0.0) {
-            /* What was long ago says little of how fast the machine is now. */
+            /* Older instances tell little about how fast the machine is now. */
             double kept = now_learning.aim && now_learning.delaying ? 0.5 : 1.0;
             now_learning.real = kept * now_learning.real + (double)ticks;
             now_learning.expected = kept * now_learning.expected + expected;

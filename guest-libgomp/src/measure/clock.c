@@ -8,19 +8,20 @@
 #include <unistd.h>
 
 #define SCALE_OF_NS (UINT64_C(1) << 32)
-#define BASE_LEAST_NS UINT64_C(100000)     /* two readings 50 ns off each: 0.1% */
+#define BASE_LEAST_NS UINT64_C(100000)     /* two readings that are off by 50 ns each: 0.1% */
 #define BASE_ENOUGH_NS UINT64_C(2000000000)
 
 _Atomic uint32_t clock_source;
 _Atomic uint64_t clock_scale;
 #if defined(__x86_64__)
-/* Both of one moment. Written before clock_source says that there is something to scale. */
+/* Both readings of the same moment. Written before clock_source is set. */
 static uint64_t base_ticks, base_ns;
 #endif
 static atomic_flag deciding = ATOMIC_FLAG_INIT;
 static _Atomic bool exact;
 
-/* The kernel's choice has been checked by its watchdog: synchronous over the CPUs, and of constant rate. */
+/* True if the kernel uses the TSC. Its watchdog has then checked that the TSC is synchronous over the CPUs and of
+ * constant rate. */
 static bool kernel_trusts_processor(void)
 {
 #if defined(__x86_64__)
@@ -40,7 +41,7 @@ static bool kernel_trusts_processor(void)
 }
 
 #if defined(__x86_64__)
-/* Both clocks at one moment: where a thread is interrupted between the two, other readings are closer. */
+/* Reads both clocks at one moment. If the thread is interrupted between the two, another pair is closer together. */
 static void read_both(uint64_t *ns, uint64_t *ticks)
 {
     uint64_t closest = UINT64_MAX;
@@ -70,10 +71,10 @@ uint64_t clock_first(void)
             atomic_store_explicit(&clock_scale, SCALE_OF_NS, memory_order_relaxed);
             atomic_store_explicit(&exact, true, memory_order_relaxed);
         }
-        /* Release: the base comes before. */
+        /* Release: the base was written before. */
         atomic_store_explicit(&clock_source, processor ? CLOCK_OF_PROCESSOR : CLOCK_OF_KERNEL, memory_order_release);
     }
-    /* Another thread is at it: some microseconds. */
+    /* Another thread decides now; that takes some microseconds. */
     while (atomic_load_explicit(&clock_source, memory_order_acquire) == CLOCK_UNDECIDED)
         ;
     errno = saved_errno;

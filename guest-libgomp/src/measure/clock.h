@@ -1,6 +1,5 @@
-/* Time on the hot path: the processor's time stamp counter where the kernel itself keeps time by it (a third of the
- * cost of a call), else CLOCK_MONOTONIC.
- */
+/* Time for the hot path. If the kernel itself keeps time by the processor's time stamp counter, that is read, which
+ * costs a third of a call. Else it is CLOCK_MONOTONIC. */
 #ifndef VSCAF_GOMP_CLOCK_H
 #define VSCAF_GOMP_CLOCK_H
 
@@ -19,14 +18,14 @@ extern _Atomic uint32_t clock_source;
 /* ns per tick in units of 2^-32; 0: not measured yet. */
 extern _Atomic uint64_t clock_scale;
 
-/* Decides by what the clock is read, and reads it. */
+/* Decides which clock is read, and reads it. */
 uint64_t clock_first(void);
 
-/* So often both clocks are read together; the reading that was the least interrupted counts. */
+/* So many times both clocks are read; the least interrupted pair counts. */
 #define CLOCK_READINGS 4u
 
-/* Measures the length of a tick anew, over all the time since the first reading; nothing to do once that is exact to
- * some 50 ns in 2 s. */
+/* Measures the length of a tick again, over the time since the first reading. Does nothing once it is exact to some 50
+ * ns in 2 s. */
 void clock_refine(void);
 
 static inline uint64_t monotonic_ns(void)
@@ -39,7 +38,7 @@ static inline uint64_t monotonic_ns(void)
 /* Ticks since some moment in the past, the same for all threads; never 0. */
 static inline uint64_t clock_ticks(void)
 {
-    /* Relaxed: it is decided once, and every thread decides the same. */
+    /* Relaxed: it is decided once, and each thread decides the same. */
     uint32_t source = atomic_load_explicit(&clock_source, memory_order_relaxed);
 #if defined(__x86_64__)
     if (__builtin_expect(source == CLOCK_OF_PROCESSOR, 1))
@@ -48,7 +47,7 @@ static inline uint64_t clock_ticks(void)
     return source == CLOCK_OF_KERNEL ? monotonic_ns() : clock_first();
 }
 
-/* The ns of so many ticks; 0 while the length of a tick is not known (some 0.1 ms after the first reading). */
+/* Converts ticks to ns. 0 while the length of a tick is not known, until some 0.1 ms after the first reading. */
 static inline uint64_t clock_ns(uint64_t ticks)
 {
     /* Relaxed: any measurement will do. */
@@ -56,7 +55,8 @@ static inline uint64_t clock_ns(uint64_t ticks)
     return (uint64_t)((unsigned __int128)ticks * scale >> 32);
 }
 
-/* The ticks of so many ns; of the kernel's while the length of a tick is not known: too few, never too many by much. */
+/* Converts ns to ticks. While the length of a tick is not known, a tick counts as 1 ns: mostly too few ticks, and never
+ * far too many. */
 static inline uint64_t clock_ticks_of(uint64_t ns)
 {
     uint64_t scale = atomic_load_explicit(&clock_scale, memory_order_relaxed);

@@ -18,12 +18,12 @@ static struct bucket buckets[CALL_SITES];
 static struct call_site call_site_pool[CALL_SITE_POOL];
 static _Atomic uint32_t call_site_pool_used;
 
-/* Kept apart from call_site_of: never on the hot path. */
+/* Not inlined into call_site_of, because it is never on the hot path. */
 static __attribute__((noinline)) struct call_site *resolve(const void *address, struct bucket *bucket,
                                                        struct call_site_spare *spare)
 {
     int saved_errno = errno;
-    /* Acquire: pairs with the release in dlclose, so what is looked up is what came after that unloading. */
+    /* Acquire: pairs with the release in dlclose. The look-up then sees the state after that unloading. */
     uint32_t generation = atomic_load_explicit(&object_unloads, memory_order_acquire);
     struct object *object = object_of(address, generation, &spare->object);
     struct call_site *site = bucket ? atomic_load_explicit(&bucket->site, memory_order_acquire) : NULL;
@@ -41,8 +41,8 @@ static __attribute__((noinline)) struct call_site *resolve(const void *address, 
             kept->offset = (uintptr_t)address - object->base;
             atomic_store_explicit(&kept->object, object, memory_order_relaxed);
             atomic_store_explicit(&kept->generation, generation, memory_order_relaxed);
-            /* Release: readers of the pointer see the site filled. Of two threads that resolve at once both are
-             * right, and one is lost. */
+            /* Release: a thread that reads the pointer sees a filled site. If two threads resolve at once, both are
+             * right, and one site is dropped. */
             if (!atomic_compare_exchange_strong_explicit(&bucket->site, &site, kept, memory_order_acq_rel,
                                                          memory_order_acquire)
                 && site && atomic_load_explicit(&site->generation, memory_order_acquire) == generation)
@@ -55,7 +55,7 @@ static __attribute__((noinline)) struct call_site *resolve(const void *address, 
         kept->offset = (uintptr_t)address - object->base;
         atomic_store_explicit(&kept->object, object, memory_order_relaxed);
     }
-    dlerror(); /* what was looked up in vain is no business of the program's */
+    dlerror(); /* the program must not see this failed look-up */
     errno = saved_errno;
     return kept;
 }
@@ -66,7 +66,7 @@ struct call_site *call_site_of(const void *address, struct call_site_spare *spar
     uint32_t index = (uint32_t)(((uint64_t)key * 0x9E3779B97F4A7C15u) >> (64u - CALL_SITE_BITS));
     for (uint32_t probe = 0; probe < PROBES_MAX; probe++, index = (index + 1) & (CALL_SITES - 1)) {
         struct bucket *bucket = &buckets[index];
-        /* Relaxed: a key never changes once set, and everything else hangs on the pointer beside it. */
+        /* Relaxed: once set, a key never changes. All the rest is reached through the pointer next to it. */
         uintptr_t found = atomic_load_explicit(&bucket->key, memory_order_relaxed);
         if (!found
             && atomic_compare_exchange_strong_explicit(&bucket->key, &found, key, memory_order_relaxed,
@@ -76,7 +76,7 @@ struct call_site *call_site_of(const void *address, struct call_site_spare *spar
             continue;
         /* Acquire: pairs with the release in resolve. */
         struct call_site *site = atomic_load_explicit(&bucket->site, memory_order_acquire);
-        /* Relaxed: dlclose has returned before the code of another object can call from the same address. */
+        /* Relaxed: dlclose has returned before code of another object can call from the same address. */
         if (__builtin_expect(
                 site
                     && atomic_load_explicit(&site->generation, memory_order_relaxed)

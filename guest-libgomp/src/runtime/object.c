@@ -22,7 +22,7 @@ static _Atomic uint64_t unloads_seen;
 int object_close(void *handle)
 {
     static _Atomic(void *) known;
-    /* Relaxed: the pointer is to code that libc has had all along. */
+    /* Relaxed: it points to code of libc, which never changes. */
     void *found = atomic_load_explicit(&known, memory_order_relaxed);
     if (!found) {
         found = dlsym(RTLD_NEXT, "dlclose");
@@ -39,7 +39,7 @@ static const void *base_of(const void *address)
     return address && dladdr(address, &info) ? info.dli_fbase : NULL;
 }
 
-/* The symbol in this version (NULL: in the default one), unless it is the shim's own. */
+/* The symbol in this version (NULL: in the default one). NULL if it is the shim's own. */
 static void *foreign_symbol_in(void *handle, const char *symbol, const char *version)
 {
     static const char here;
@@ -64,8 +64,8 @@ static void *handle_of(const void *address)
     return dlopen(map->l_name, RTLD_LAZY | RTLD_NOLOAD);
 }
 
-/* The objects that the program was started with: they bound their references when all of them were there, whichever
- * was loaded first. */
+/* Number of objects that the program was started with. They were all loaded before their references were bound, so the
+ * order of loading did not matter for these. */
 static _Atomic uint32_t objects_at_start;
 
 static int count_object(struct dl_phdr_info *info, size_t size, void *argument)
@@ -75,26 +75,26 @@ static int count_object(struct dl_phdr_info *info, size_t size, void *argument)
     return 0;
 }
 
-/* Early, or at the first use where another object's constructor comes before: nothing was added to them then. */
+/* Runs early, or at the first use if another object's constructor comes before. No object was added until then. */
 __attribute__((constructor(101))) static void count_at_start(void)
 {
     uint32_t count = 0;
-    /* Relaxed: a number, and every thread would count the same. */
+    /* Relaxed: it is only a number, and each thread would count the same. */
     if (atomic_load_explicit(&objects_at_start, memory_order_relaxed))
         return;
     dl_iterate_phdr(count_object, &count);
     atomic_store_explicit(&objects_at_start, count, memory_order_relaxed);
 }
 
-/* What dl_iterate_phdr tells, in the order of loading. */
+/* What dl_iterate_phdr tells, in loading order. */
 struct survey {
     uintptr_t caller;
-    uintptr_t global; /* the symbol as the global scope has it, 0: none */
+    uintptr_t global; /* the symbol in the global scope; 0: none */
     uintptr_t caller_base;
     uint64_t build_id;
     bool caller_is_program;
     bool caller_found;
-    bool global_found_first; /* or it was there from the start */
+    bool global_found_first; /* its object came before the caller's, or was there from the start */
     uint64_t unloads;
     uint32_t seen;
     uint32_t listed;
@@ -152,9 +152,10 @@ static int survey_object(struct dl_phdr_info *info, size_t size, void *argument)
     return 0;
 }
 
-/* What the dynamic linker bound the object's reference to `symbol` to, or would have without the shim. It searches the
- * global scope, then the object's own dependencies; but a runtime that became global after the object was loaded came
- * too late to be bound. Program and libraries linked to it: the global scope. */
+/* The address to which the dynamic linker bound the object's reference to `symbol`, or would have bound it without the
+ * shim. The linker searches the global scope, then the object's own dependencies. A runtime that became global after
+ * the object was loaded came too late to be bound. The program, and the libraries that it was started with, use the
+ * global scope. */
 static const void *find_symbol(const void *address, struct survey *survey, const char *symbol, const char *version)
 {
     void *global = foreign_symbol_in(RTLD_NEXT, symbol, version);
@@ -177,8 +178,8 @@ static const void *find_symbol(const void *address, struct survey *survey, const
     return global;
 }
 
-/* Any runtime at all, for a caller without one in reach: its return address was another object's (a tail call), or its
- * code lies in no object. */
+/* Any runtime, for a caller that has none in reach: its return address belongs to another object (a tail call), or its
+ * code belongs to no object. */
 static const void *find_any(const struct survey *survey)
 {
     for (uint32_t i = 0; i < survey->listed; i++) {
@@ -193,8 +194,9 @@ static const void *find_any(const struct survey *survey)
     return NULL;
 }
 
-/* An object's symbols come in three families, which can belong to two runtimes: code of gcc and of clang, linked into
- * one object with both libraries. An address in the runtime of each; NULL: the object refers to none of the family. */
+/* An object's symbols come in three families, which can belong to two runtimes: code of gcc and of clang can be linked
+ * into one object with both libraries. find_providers finds an address in the runtime of each family; NULL: the object
+ * refers to none of the family. */
 enum family { FAMILY_KMPC, FAMILY_GOMP, FAMILY_OMP, FAMILIES };
 
 static enum family family_of(const char *symbol)
@@ -294,7 +296,7 @@ static void fill_runtime(struct runtime *runtime, const struct providers *provid
                           && runtime->get_team_size != absent_team_size && runtime->get_max_threads != absent_threads
                           && runtime->get_thread_limit != absent_thread_limit;
     runtime->parallel_ever = runtime->get_max_active_levels() > 0;
-    /* A team of another size would leave places without a thread, or put two threads on one. */
+    /* With another team size, places would have no thread, or two threads would share one. */
     if (runtime->get_proc_bind() > 0)
         program_note(VSCAF_PROGRAM_BOUND);
 }
@@ -302,7 +304,7 @@ static void fill_runtime(struct runtime *runtime, const struct providers *provid
 static const void *map_of(const void *address)
 {
 #if defined(__GLIBC__) && __GLIBC_PREREQ(2, 35)
-    /* Takes no lock: a team that works while a constructor holds the loader's lock gets through. */
+    /* Takes no lock. So a team can work while a constructor holds the loader's lock. */
     struct dl_find_object found;
     return _dl_find_object((void *)(uintptr_t)address, &found) == 0 ? found.dlfo_link_map : NULL;
 #else
@@ -312,7 +314,7 @@ static const void *map_of(const void *address)
 #endif
 }
 
-/* Member by member: what lies between the members is not copied with them for certain. */
+/* Compares member by member, because copying need not copy the padding between them. */
 static bool same_runtime(const struct runtime *one, const struct runtime *other)
 {
 #define X(member, symbol, type, stand_in) && one->member == other->member
@@ -335,7 +337,7 @@ struct object *object_of(const void *address, uint32_t unloads, struct object *s
     if (used > OBJECTS)
         used = OBJECTS;
     for (uint32_t i = 0; map && i < used; i++) {
-        /* Acquire: what the writer filled in before `ready` is seen. */
+        /* Acquire: what the writer filled in before `ready` is visible. */
         if (atomic_load_explicit(&objects[i].ready, memory_order_acquire) && objects[i].map == map
             && atomic_load_explicit(&objects[i].generation, memory_order_acquire) == unloads)
             return &objects[i];
@@ -352,7 +354,7 @@ struct object *object_of(const void *address, uint32_t unloads, struct object *s
     atomic_store_explicit(&spare->ready, 1, memory_order_relaxed);
     for (uint32_t i = 0; i < used; i++) {
         if (atomic_load_explicit(&objects[i].ready, memory_order_acquire) && same_object(&objects[i], spare)) {
-            /* Release: who sees the new generation sees an object that was compared under it. */
+            /* Release: a thread that sees the new generation sees an object that was compared under it. */
             atomic_store_explicit(&objects[i].generation, unloads, memory_order_release);
             return &objects[i];
         }
@@ -368,7 +370,7 @@ struct object *object_of(const void *address, uint32_t unloads, struct object *s
     object->build_id = spare->build_id;
     object->runtime = spare->runtime;
     atomic_store_explicit(&object->generation, unloads, memory_order_relaxed);
-    /* Release: everything above comes before. */
+    /* Release: all stores above come before. */
     atomic_store_explicit(&object->ready, 1, memory_order_release);
     return object;
 }
@@ -385,6 +387,6 @@ void object_look_for_unloads(void)
     uint64_t unloads = 0;
     dl_iterate_phdr(count_unloads, &unloads);
     if (atomic_exchange_explicit(&unloads_seen, unloads, memory_order_relaxed) != unloads)
-        /* Release: who sees the new number also sees the loader's lists as they are now. */
+        /* Release: a thread that sees the new number also sees the loader's present lists. */
         atomic_fetch_add_explicit(&object_unloads, 1, memory_order_release);
 }

@@ -36,7 +36,7 @@ static bool visit_table(const struct loaded_dynamic *dynamic, const char *table,
                         reference_visitor *visit, void *argument)
 {
     for (size_t at = 0; table && at + entry_bytes <= bytes; at += entry_bytes) {
-        /* r_info lies at the same place with and without an addend. */
+        /* r_info is at the same place with and without an addend. */
         size_t symbol = SYMBOL_OF(((const ElfW(Rel) *)(const void *)(table + at))->r_info);
         struct reference reference = {dynamic->strings + dynamic->symbols[symbol].st_name, dynamic, symbol};
         if (symbol && visit(&reference, argument))

@@ -1,5 +1,5 @@
-/* The functions of an OpenMP runtime that the shim calls. Several runtimes can live in one process (Python wheels bring
- * their own), so nothing here is per process. */
+/* The functions of an OpenMP runtime that the shim calls. One process can have several runtimes, because Python wheels
+ * bring their own. So nothing here is per process. */
 #ifndef VSCAF_GOMP_RUNTIME_H
 #define VSCAF_GOMP_RUNTIME_H
 
@@ -8,7 +8,7 @@
 
 typedef void outlined_function(void *);
 
-/* The shapes of libgomp's entry points (libgomp/libgomp_g.h in gcc's sources). */
+/* The types of libgomp's entry points (libgomp/libgomp_g.h in gcc's sources). */
 typedef void parallel_function(outlined_function *, void *, unsigned num_threads, unsigned flags);
 typedef unsigned reductions_function(outlined_function *, void *, unsigned num_threads, unsigned flags);
 typedef void loop_function(outlined_function *, void *, unsigned num_threads, long start, long end, long step,
@@ -33,9 +33,10 @@ typedef bool ull_next_function(unsigned long long *start, unsigned long long *en
 typedef void get_schedule_function(int *kind, int *chunk);
 typedef void set_schedule_function(int kind, int chunk);
 
-/* The shapes of libomp's (openmp/runtime/src/kmp_csupport.cpp in LLVM's sources). `loc` and `thread` pass through. */
+/* The types of libomp's (openmp/runtime/src/kmp_csupport.cpp in LLVM's sources). `loc` and `thread` are passed
+ * through. */
 typedef void microtask_function(int32_t *thread, int32_t *bound_thread, ...);
-typedef void fork_function(void *loc, int32_t count, microtask_function *, ...); /* `count` pointers more */
+typedef void fork_function(void *loc, int32_t count, microtask_function *, ...); /* then `count` pointers */
 typedef void fork_if_function(void *loc, int32_t count, microtask_function *, int32_t condition, void *data);
 typedef void push_threads_function(void *loc, int32_t thread, int32_t num_threads);
 typedef void push_threads_strict_function(void *loc, int32_t thread, int32_t num_threads, int severity,
@@ -46,7 +47,7 @@ typedef void push_list_strict_function(void *loc, int32_t thread, uint32_t lengt
 typedef void serialized_function(void *loc, int32_t thread);
 typedef int32_t thread_number_function(void *loc);
 
-/* X(member, symbol, type, what stands in where the runtime has no such symbol) */
+/* X(member, symbol, type, the stand-in for a runtime without the symbol) */
 #define VSCAF_RUNTIME_FUNCTIONS(X)                                                                                     \
     X(parallel, "GOMP_parallel", parallel_function, serial_parallel)                                                   \
     X(reductions, "GOMP_parallel_reductions", reductions_function, serial_reductions)                                  \
@@ -115,15 +116,15 @@ typedef int32_t thread_number_function(void *loc);
     X(serialized_parallel, "__kmpc_serialized_parallel", serialized_function, absent_serialized)                       \
     X(thread_number, "__kmpc_global_thread_num", thread_number_function, absent_thread_number)
 
-/* The functions of one runtime; none is ever NULL. */
+/* The functions of one runtime. None is ever NULL. */
 struct runtime {
 #define X(member, symbol, type, stand_in) type *member;
     VSCAF_RUNTIME_FUNCTIONS(X)
 #undef X
-    bool manageable;    /* the runtime has everything that resizing needs (omp_get_level and so on) */
-    bool parallel_ever; /* false: OMP_MAX_ACTIVE_LEVELS=0, every team is of one thread */
+    bool manageable;    /* it has every function that resizing needs (omp_get_level and so on) */
+    bool parallel_ever; /* false: OMP_MAX_ACTIVE_LEVELS=0, so each team has one thread */
     bool kmpc;          /* it has libomp's entry points */
-    uintptr_t code;     /* its code: microtasks that lie there are its own */
+    uintptr_t code;     /* its code segment; microtasks in it are the runtime's own */
     uintptr_t code_bytes;
 };
 

@@ -36,7 +36,7 @@ void serial_teams(outlined_function *fn, void *data, unsigned teams, unsigned li
     (void)teams, (void)limit, (void)flags;
     fn(data);
 }
-/* Of the old pairs the caller runs fn itself. */
+/* In the old pairs of calls the caller runs fn itself. */
 void serial_parallel_start(outlined_function *fn, void *data, unsigned threads)
 {
     (void)fn, (void)data, (void)threads;
@@ -96,7 +96,7 @@ void absent_set(int value)
 {
     (void)value;
 }
-/* kmpc.c runs the microtask where these stand in. */
+/* Where these stand in, kmpc.c runs the microtask itself. */
 void absent_fork(void *loc, int32_t count, microtask_function *fn, ...)
 {
     (void)loc, (void)count, (void)fn;
@@ -134,7 +134,7 @@ int32_t absent_thread_number(void *loc)
     return 0;
 }
 
-/* Of a loop that no runtime started there is nothing to hand out. */
+/* No runtime started the loop, so there are no chunks to hand out. */
 bool serial_next(long *start, long *end)
 {
     (void)start, (void)end;

@@ -10,11 +10,11 @@
 #include "measure/clock.h"
 #include "measure/random.h"
 
-/* At most one instance in so many ticks is sampled (5 to 10 ms), and then not the first that comes: that would be one
- * that follows long ones. */
+/* At most one instance in so many ticks (5 to 10 ms) is sampled. It is not the first one after that time, because the
+ * first one would often follow a long section. */
 #define GAP_TICKS (UINT64_C(1) << 24)
 #define PASS_MOST 32u
-/* Asking the kernel how long a thread waited for a CPU takes some us in each thread. */
+/* To ask the kernel how long a thread waited for a CPU costs some us in each thread. */
 #define STEAL_LEAST_TICKS (UINT64_C(1) << 21)
 
 _Thread_local struct decompose_thread *decompose_here __attribute__((tls_model("initial-exec")));
@@ -41,7 +41,7 @@ static uint64_t waited_ns(void)
 {
     char text[96];
     int cancel_state;
-    /* Between the program's calls, where a thread that was cancelled would not have ended. */
+    /* This runs between the program's calls, where a cancelled thread would not have ended. */
     pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state);
     ssize_t length = -1;
     int fd = open("/proc/thread-self/schedstat", O_RDONLY | O_CLOEXEC);
@@ -58,8 +58,8 @@ static uint64_t waited_ns(void)
     return strtoull(end, NULL, 10);
 }
 
-/* What each thread of the team runs. Relaxed sums: the runtime's own barrier at the end of the region comes between
- * them and decompose_end. */
+/* Runs in each thread of the team. The sums are relaxed, because the runtime's barrier at the end of the region comes
+ * between them and decompose_end. */
 static void run_sampled(void *argument)
 {
     struct decompose *sample = argument;
@@ -120,8 +120,8 @@ void decompose_end(struct decompose *sample, const struct section *section)
     double dispatch = (double)atomic_load_explicit(&sample->dispatch, memory_order_relaxed);
     double barrier = (double)atomic_load_explicit(&sample->barrier, memory_order_relaxed);
     double steal = (double)atomic_load_explicit(&sample->steal_ns, memory_order_relaxed) / ns_per_tick;
-    /* A thread that spins at a barrier may be robbed of its CPU there: that is waiting as well as stolen. What is left
-     * for the program's own code is never negative. */
+    /* A thread that spins at a barrier may lose its CPU there. That time is both waiting and stolen; here it counts as
+     * stolen. The time of the program's own code never becomes negative. */
     double inside = left - fork - dispatch - barrier;
     if (steal > inside) {
         double within_barrier = steal - inside < barrier ? steal - inside : barrier;

@@ -1,4 +1,4 @@
-/* Where the time of a section's threads goes: sampled instances are followed in every thread. */
+/* Where the time of a section's threads goes. Each thread of a sampled instance is measured. */
 #ifndef VSCAF_GOMP_DECOMPOSE_H
 #define VSCAF_GOMP_DECOMPOSE_H
 
@@ -7,12 +7,12 @@
 
 #include "team/section_data.h"
 
-/* One sampled instance: on the stack of the thread that starts it. Sums over threads, in ticks. */
+/* One sampled instance, on the stack of the thread that starts it. Sums over threads, in ticks except for steal_ns. */
 struct decompose {
     outlined_function *fn; /* the program's own */
     void *data;
     uint64_t began;
-    bool with_steal; /* long enough for asking the kernel */
+    bool with_steal; /* long enough to ask the kernel */
     _Atomic uint32_t threads;
     _Atomic uint64_t arrived; /* after `began` */
     _Atomic uint64_t left;    /* after `began` */
@@ -21,16 +21,16 @@ struct decompose {
     _Atomic uint64_t steal_ns;
 };
 
-/* Whether this instance, timed from `now` on, is to be sampled. The owner's. */
+/* True if the instance that starts at `now` should be sampled. Only for the thread that owns the hot path. */
 bool decompose_is_due(uint64_t now);
 
-/* Puts a function of its own between the runtime and the program's function. */
+/* Puts a measuring function between the runtime and the program's function. */
 void decompose_begin(struct decompose *sample, struct section *section);
 
-/* Books it, once the runtime has come back. */
+/* Adds the times to the page. Call it when the runtime has returned. */
 void decompose_end(struct decompose *sample, const struct section *section);
 
-/* What the calling thread does within a sampled section; NULL: it is not sampled. */
+/* What the calling thread does in a sampled section. decompose_here is NULL if it is not sampled. */
 struct decompose_thread {
     struct decompose *sample;
     uint64_t dispatch;

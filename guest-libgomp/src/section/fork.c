@@ -1,4 +1,4 @@
-/* What a child made by fork does: every part that has something of its parent's forgets it. In this order. */
+/* What happens in a child made by fork: each part forgets its parent's state, in this order. */
 #include <errno.h>
 #include <pthread.h>
 #include <stddef.h>
@@ -17,7 +17,7 @@ static void in_child(void)
     section_after_fork();
     masters_after_fork();
     program_forget(VSCAF_PROGRAM_MASTERS);
-    /* All: one that was given up may have a section that is not at its end. */
+    /* All of them: a meter that is no longer the current one may still have a section in flight. */
     const struct meter *const meters[] = {&rate_meter, &counters_meter};
     for (size_t i = 0; i < sizeof meters / sizeof meters[0]; i++)
         if (meters[i]->after_fork)

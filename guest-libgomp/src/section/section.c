@@ -11,32 +11,34 @@
 #include "section/decompose.h"
 #include "team/masters.h"
 
-/* struct call_site.slot: the epoch of the join above, the state below. */
+/* struct call_site.slot: the high half is the epoch of the join, the low half the state. */
 #define SLOT_CLAIMING 0xffffffffu
-#define SLOT_NONE 0xfffffffeu /* the page has no room: the section is counted as dropped */
+#define SLOT_NONE 0xfffffffeu /* the page has no free slot: the section counts as dropped */
 
-/* Sections of fewer ticks than this (some us) on average are timed by random samples, of more: always. A tick is 0.2 to
- * 1 ns. Two readings of the clock then cost less than 1% of any section that they time, or are rare. */
+/* A section whose mean is below these limits (some us) is timed by random samples; above, each instance is timed. A
+ * tick is 0.2 to 1 ns. So two readings of the clock cost less than 1% of any section that they time, or are rare. */
 #define TINY_TICKS 2048u
 #define SMALL_TICKS 8192u
 #define TINY_GAP_MASK 31u
 #define SMALL_GAP_MASK 7u
 
-/* Of each thread. Initial-exec: the library is loaded at the start, and a thread's first access must not allocate. */
+/* State of each thread. Initial-exec: the library is loaded at the start, and a thread's first access must not
+ * allocate. */
 static _Thread_local struct thread_state {
     uint32_t depth; /* sections that this thread has begun and not ended */
-    uint32_t width; /* product of their teams' sizes; 0 is 1 */
+    uint32_t width; /* product of the sizes of their teams; 0 means 1 */
 } self __attribute__((tls_model("initial-exec")));
 
-/* The hot path is one thread's: the first that starts a top-level section. It adds to sums by plain loads and stores;
- * others by locked instructions, to counters of their own where no count may be lost. */
+/* One thread owns the hot path: the first that starts a top-level section. It adds to sums by plain loads and stores.
+ * Other threads use locked instructions, and counters of their own where no count may be lost. */
 static _Atomic(struct thread_state *) owner;
-/* Set for good when a second thread starts a top-level section: then the owner locks its statistics too. */
+/* True once a second thread has started a top-level section. Then the owner also uses locked instructions for its
+ * statistics. */
 static _Atomic bool several;
 
 static uint64_t random_state = 88172645463325252u;
 
-/* Relaxed throughout: sums that only grow, read by somebody who takes differences. */
+/* Relaxed: these sums only grow, and their reader takes differences. */
 static inline void add(_Atomic uint64_t *sum, uint64_t amount, bool locked)
 {
     if (__builtin_expect(locked, 0))
@@ -50,21 +52,21 @@ static inline uint64_t slot_of(uint32_t epoch, uint32_t state)
     return (uint64_t)epoch << 32 | state;
 }
 
-/* The index of the section in the page of this epoch; SLOT_NONE or SLOT_CLAIMING where there is none (yet). */
+/* The slot of the section on the page of this epoch. SLOT_NONE or SLOT_CLAIMING: it has none, or none yet. */
 static __attribute__((noinline)) uint32_t claim_slot(struct section *section, uint64_t seen)
 {
     struct call_site *site = section->site;
     uint32_t epoch = section->epoch;
     if ((uint32_t)(seen >> 32) > epoch)
-        return SLOT_CLAIMING; /* the section ran on the page of an agent that is gone */
+        return SLOT_CLAIMING; /* the section ran on the page of an earlier agent */
     if (!atomic_compare_exchange_strong_explicit(&site->slot, &seen, slot_of(epoch, SLOT_CLAIMING),
                                                  memory_order_relaxed, memory_order_relaxed))
-        return SLOT_CLAIMING; /* another thread is at it: this one instance goes without */
+        return SLOT_CLAIMING; /* another thread claims it now; this one instance is not booked */
 
     struct vscaf_section *sections = section->attachment->page->sections;
     uint64_t build_id = atomic_load_explicit(&site->object, memory_order_relaxed)->build_id;
     uint64_t offset = site->offset ? site->offset : 1; /* 0 would mean free */
-    /* A library that was unloaded and loaded again has new call sites, but the same names. */
+    /* A library that was unloaded and loaded again has new call sites with the same names. */
     uint32_t used = atomic_load_explicit(&section->attachment->sections_used, memory_order_relaxed);
     uint32_t index = 0;
     while (index < used && index < VSCAF_SECTIONS
@@ -75,20 +77,20 @@ static __attribute__((noinline)) uint32_t claim_slot(struct section *section, ui
         index = atomic_fetch_add_explicit(&section->attachment->sections_used, 1, memory_order_relaxed);
         if (index < VSCAF_SECTIONS) {
             atomic_store_explicit(&sections[index].build_id, build_id, memory_order_relaxed);
-            /* Release: the offset says that the section is there, so the name is complete. */
+            /* Release: the offset marks the slot as used, so the name must be complete. */
             atomic_store_explicit(&sections[index].offset, offset, memory_order_release);
             atomic_fetch_add_explicit(&section->attachment->page->sections_used, 1, memory_order_release);
         }
     }
     if (index >= VSCAF_SECTIONS)
         index = SLOT_NONE;
-    /* Relaxed: the index alone matters, and the page is only added to. */
+    /* Relaxed: only the index matters, and nothing is removed from the page. */
     atomic_store_explicit(&site->slot, slot_of(epoch, index), memory_order_relaxed);
     return index;
 }
 
-/* The point of the section at the size of its team. NULL: there is none (yet), and `ns` has been counted where it
- * belongs. */
+/* The section's point at the size of its team. NULL: there is none, or none yet. Then `ns` is counted in other_ns, or
+ * the section as dropped. */
 static __attribute__((noinline)) struct vscaf_point *find_point(struct section *section, uint64_t ns)
 {
     uint64_t seen = atomic_load_explicit(&section->site->slot, memory_order_relaxed);
@@ -124,7 +126,7 @@ static __attribute__((noinline)) struct vscaf_point *find_point(struct section *
     return NULL;
 }
 
-/* One instance; `ns`, where it was timed, stands for those before it that were not. */
+/* Books one instance. If it was timed, `ns` also stands for the instances before it that were not. */
 static inline void book(struct section *section, uint64_t ns, bool locked)
 {
     struct call_site *site = section->site;
@@ -148,7 +150,7 @@ static inline uint32_t gap_after(uint32_t mean_ticks)
     return random_bits(&random_state) & (mean_ticks < TINY_TICKS ? TINY_GAP_MASK : SMALL_GAP_MASK);
 }
 
-/* The owner's instance was timed: how many are not, from here. */
+/* The owner's instance was timed. Sets how many of the next ones are not. */
 static inline void plan_gap(struct call_site *site, uint64_t ticks)
 {
     uint32_t value = ticks > UINT32_MAX / 2 ? UINT32_MAX / 2 : (uint32_t)ticks;
@@ -159,8 +161,8 @@ static inline void plan_gap(struct call_site *site, uint64_t ticks)
     site->skipped = 0;
 }
 
-/* `started` comes before the load of the team size. The processor's own order is the agent's business (page.h), unless
- * its barrier does not reach this process; the compiler's is ours. */
+/* `started` must come before the load of the team size. The agent's barrier orders it for the processor (page.h),
+ * unless that barrier does not reach this process. For the compiler it must be ordered here. */
 static inline void order_start(const struct attachment *attachment)
 {
     /* Relaxed: constant while the attachment is the current one. */
@@ -172,9 +174,9 @@ static inline void order_start(const struct attachment *attachment)
 
 static void begin_nested(struct section *section, unsigned asked, int level)
 {
-    /* Acquire: pairs with the release of a join, which comes after the page is mapped. */
+    /* Acquire: pairs with the release in a join, which comes after the page was mapped. */
     struct vscaf_page *page = atomic_load_explicit(&attachment_current, memory_order_acquire)->page;
-    /* Enclosing sections that this runtime does not know are another's. */
+    /* Enclosing sections that this runtime does not know belong to another runtime. */
     bool others = level >= 0 && self.depth > (uint32_t)level + 1;
     unsigned sharers = atomic_load_explicit(&several, memory_order_relaxed) ? masters_count() : 1;
     section->team.argument = team_nested(section->runtime, page, asked, level, others ? self.width : 0, sharers);
@@ -185,7 +187,8 @@ static void begin_nested(struct section *section, unsigned asked, int level)
         meter->nested(section);
 }
 
-/* Every thread but the owner, and the owner when it is not alone. True: the meter is to see it. */
+/* For each thread except the owner, and for the owner when several threads start sections. True: the meter sees the
+ * section. */
 static __attribute__((noinline)) bool begin_shared(struct section *section, unsigned asked)
 {
     const struct runtime *runtime = section->runtime;
@@ -195,7 +198,7 @@ static __attribute__((noinline)) bool begin_shared(struct section *section, unsi
         return false;
     }
     struct thread_state *nobody = NULL;
-    /* Relaxed: who owns the hot path is a matter of the thread itself. */
+    /* Relaxed: a thread only compares the owner with itself. */
     section->owned = atomic_load_explicit(&owner, memory_order_relaxed) == &self
                      || atomic_compare_exchange_strong_explicit(&owner, &nobody, &self, memory_order_relaxed,
                                                                 memory_order_relaxed);
@@ -250,7 +253,7 @@ void section_begin(struct section *section, outlined_function *fn, void *data, u
         begin_nested(section, asked, runtime->get_level());
         return;
     }
-    /* Relaxed: who does not see what another thread found looks for himself. */
+    /* Relaxed: a thread that does not see another's result reads the code itself. */
     if (__builtin_expect(!atomic_load_explicit(&site->rules, memory_order_relaxed), 0))
         team_inspect(site, address, site != &section->spare.site);
     bool learn = false;
@@ -268,7 +271,7 @@ void section_begin(struct section *section, outlined_function *fn, void *data, u
             if (join_look_after_if_due(section->start))
                 section->start = clock_ticks();
         }
-        /* Acquire: pairs with the release of a join, which comes after the page is mapped. */
+        /* Acquire: pairs with the release in a join, which comes after the page was mapped. */
         struct attachment *attachment = atomic_load_explicit(&attachment_current, memory_order_acquire);
         struct vscaf_page *page = attachment->page;
         section->attachment = attachment;
@@ -334,7 +337,7 @@ void section_end(struct section *section)
         book(section, ns, locked);
     if (__builtin_expect(section->leased != 0, 0))
         masters_return(section);
-    /* Release: who sees the section finished sees what was booked for it. */
+    /* Release: a reader that sees the section finished also sees the figures booked for it. */
     if (__builtin_expect(section->owned, 1))
         atomic_store_explicit(&page->finished, atomic_load_explicit(&page->finished, memory_order_relaxed) + 1,
                               memory_order_release);

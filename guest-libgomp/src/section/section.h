@@ -4,20 +4,21 @@
 
 #include "team/section_data.h"
 
-/* Fills `section` for a parallel construct that runs fn(data) in each thread and whose thread argument was `asked`.
- * Then section->runtime is to be called with section->fn, section->data and section->team.argument. */
+/* Fills `section` for a parallel construct that runs fn(data) in each thread. `asked` is the construct's argument for
+ * the number of threads. The caller must then call section->runtime with section->fn, section->data and
+ * section->team.argument. */
 void section_begin(struct section *section, outlined_function *fn, void *data, unsigned asked);
 
-/* Ends, and books, what section_begin began. In the same thread; inner sections first. */
+/* Ends and books what section_begin began. Call it in the same thread, inner sections first. */
 void section_end(struct section *section);
 
 /* Sections that this thread has begun and not ended. */
 uint32_t section_depth(void);
 
-/* Ends a section that was not kept until its end (an inner one of the pairs of calls): it was not to be booked. */
+/* Ends a section that is not booked and was not kept until its end: an inner one of the pairs of calls. */
 void section_leave(void);
 
-/* In a child made by fork: the one thread that is left may be another than the one that owned the hot path. */
+/* For a child made by fork: its only thread may not be the one that owned the hot path. */
 void section_after_fork(void);
 
 #endif

@@ -2,19 +2,19 @@
 
 #include "team/section_data.h"
 
-/* Threads are counted over spans of 2^28 ticks, some 0.1 to 0.3 s: a thread that started no section in this one and the
- * one before is none that shares. */
+/* Threads are counted over spans of 2^28 ticks, some 0.1 to 0.3 s. A thread that started no section in this span and
+ * the one before does not share. */
 #define SPAN_SHIFT 28
 
-/* In one word, so that they change together: the span (it wraps), above the threads that started a section in it, above
- * those of the one before. */
+/* One word, so that its parts change together. From the highest bits: the span (it wraps), the threads that started a
+ * section in it, and those of the span before. */
 static _Atomic uint64_t census;
 #define CENSUS_SPAN 32
 #define CENSUS_COUNTED 16
 #define CENSUS_MOST 0xffffu
-#define COUNTING 1u /* no span: masters_begin is about to count the first thread */
+#define COUNTING 1u /* not a span: masters_begin is about to count the first thread */
 
-static _Atomic uint32_t owner_counted_in; /* the span in which masters_begin counted the first thread; 0: it has not */
+static _Atomic uint32_t owner_counted_in; /* span in which masters_begin counted the first thread; 0: none yet */
 static _Atomic uint32_t taken;   /* threads of the sections in flight */
 static _Atomic uint32_t flying;  /* sections in flight */
 static _Thread_local uint32_t counted_in __attribute__((tls_model("initial-exec")));
@@ -34,11 +34,11 @@ static uint32_t before(uint64_t word)
     return (uint32_t)word & CENSUS_MOST;
 }
 
-/* A thread that looked at the clock so long before others did and counts after them has counted in their span; one
- * that is further behind has a clock that was set back, as that of a guest that is restored may be. */
+/* A thread may read the clock before others do and count after them. If it is at most this late, it counts in their
+ * span. If it is later, its clock was set back, which can happen in a restored guest. */
 #define SPANS_LATE_MOST 1024u
 
-/* The word at a time of which the span is `span`. */
+/* The word as it should be in span `span`. */
 static uint64_t advanced(uint64_t word, uint32_t span)
 {
     uint32_t ahead = (span - span_of(word)) & (UINT32_MAX >> 1); /* the highest bit is always set */
@@ -47,8 +47,8 @@ static uint64_t advanced(uint64_t word, uint32_t span)
     return (uint64_t)span << CENSUS_SPAN | (span_of(word) && ahead == 1 ? counted(word) : 0);
 }
 
-/* Counts a thread that was last counted in one of two spans (0: in none), if that is not the present one. Relaxed
- * throughout: what is off by one for an instant gives a team that is off by one for a section. */
+/* Counts a thread in the present span, unless one of the two given spans is the present one: it was last counted there.
+ * 0: in none. Relaxed throughout: a count that is off by one for an instant makes one team's size wrong by one. */
 static uint64_t count(uint64_t now, uint32_t last, uint32_t or_last)
 {
     uint32_t span = (uint32_t)(now >> SPAN_SHIFT) | 1u << 31;
@@ -87,7 +87,7 @@ static uint32_t sharers(uint64_t now, bool owner)
 
 uint32_t masters_count(void)
 {
-    /* Who has been in one section for longer than the spans is not counted, but shares. */
+    /* A thread that has been in one section for longer than the spans is not counted, but it shares. */
     uint32_t late = most_of(atomic_load_explicit(&census, memory_order_relaxed));
     uint32_t present = atomic_load_explicit(&flying, memory_order_relaxed);
     return late > present ? late : present;
@@ -116,7 +116,7 @@ void masters_take(struct section *section)
     section->leased = size;
 }
 
-/* Never below 0: in a child, the section that was in flight when it was made ends without having been counted. */
+/* Never goes below 0: in a child made by fork, the section that was in flight ends without having been counted. */
 static void lower(_Atomic uint32_t *sum, uint32_t amount)
 {
     uint32_t seen = atomic_load_explicit(sum, memory_order_relaxed);

@@ -6,20 +6,20 @@
 
 struct section;
 
-/* The second thread has come: the first, which was alone until now, is one that shares. */
+/* Call it when the second thread has come: the first thread, which was alone until now, is then counted too. */
 void masters_begin(uint64_t now);
 
-/* Bounds section->team, as the rules and the page would have it for a thread alone, by this thread's share: the
- * allowance over the threads that started sections of late, and no more than what those in flight leave; at least 1.
- * Clauses and rigid programs are obeyed, but count. masters_return at the section's end. */
+/* Reduces section->team, which was computed for a single thread, to this thread's share. The share is the allowance
+ * divided by the threads that recently started sections. It is at most what the sections in flight leave over, and at
+ * least 1. Clauses and rigid programs are obeyed, but count. Call masters_return at the section's end. */
 void masters_take(struct section *section);
 void masters_return(const struct section *section);
 
-/* The threads that share the allowance now, for sections inside others: their teams are of this thread's share too. At
- * least 1. */
+/* How many threads share the allowance now, at least 1. Used for inner sections: their teams come from this thread's
+ * share too. */
 uint32_t masters_count(void);
 
-/* In a child made by fork. */
+/* For a child made by fork. */
 void masters_after_fork(void);
 
 #endif

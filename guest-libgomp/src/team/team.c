@@ -9,8 +9,8 @@
 #include "join/attachment.h"
 #include "join/program.h"
 
-/* The user's OMP_NUM_THREADS, UINT_MAX: not set. 0: not read yet (at the first use, not at the start: a program may set
- * it and load a runtime then). */
+/* The user's OMP_NUM_THREADS. UINT_MAX: not set. 0: not read yet. It is read at the first use and not at the start,
+ * because a program may set it and then load a runtime. */
 static _Atomic unsigned user_threads;
 
 static __attribute__((noinline)) unsigned read_user_threads(void)
@@ -25,7 +25,7 @@ static __attribute__((noinline)) unsigned read_user_threads(void)
         long value = strtol(text, &end, 10);
         while (isspace((unsigned char)*end))
             end++;
-        /* A list gives the number for each level; anything else the runtime ignores with a warning. */
+        /* A list gives a number for each level. The runtime ignores anything else with a warning. */
         if (end != text && value > 0 && value < INT_MAX && (*end == '\0' || *end == ','))
             threads = (unsigned)value;
     }
@@ -36,7 +36,7 @@ static __attribute__((noinline)) unsigned read_user_threads(void)
 
 static inline unsigned user_bound(void)
 {
-    /* Relaxed: whoever reads it twice reads the same. */
+    /* Relaxed: a second reading gives the same value. */
     unsigned threads = atomic_load_explicit(&user_threads, memory_order_relaxed);
     return threads ? threads : read_user_threads();
 }
@@ -58,7 +58,7 @@ static inline unsigned positive(int threads)
 
 static inline bool number_set(void)
 {
-    /* Relaxed: a section that another thread starts while the number is being set may be on either side of it. */
+    /* Relaxed: if another thread starts a section while the number is being set, either order is right. */
     return atomic_load_explicit(&program_bits, memory_order_relaxed) & VSCAF_PROGRAM_SET;
 }
 
@@ -67,8 +67,8 @@ static inline bool rigid(void)
     return program_malleable() == VSCAF_MALLEABLE_RIGID;
 }
 
-/* Sections that write thread-private data; the first of a list that only grows. The last stands for all those that the
- * shim has no site of their own for. */
+/* List of the sections that write thread-private data; it only grows. Its last entry stands for all sections for which
+ * the shim has no site. */
 static struct call_site nameless_writer;
 static _Atomic(struct call_site *) writers = &nameless_writer;
 _Atomic uint32_t team_most_kept;
@@ -115,12 +115,12 @@ void team_inspect(struct call_site *site, const void *outlined, bool stays)
             rules |= SITE_UNREAD | SITE_READS_KEPT | SITE_WRITES_KEPT;
     }
     uint32_t before = 0;
-    /* Relaxed: what hangs on it goes by the list. The first of two threads that inspect at once counts. */
+    /* Relaxed: the list publishes the rest. If two threads inspect at once, the first result counts. */
     if (atomic_compare_exchange_strong_explicit(&site->rules, &before, rules, memory_order_relaxed,
                                                 memory_order_relaxed)) {
         if (stays && (rules & SITE_WRITES_KEPT))
             list_writer(site);
-        /* Before its first team: so it has the program's own number from the start. */
+        /* Before the first team, so the section has the program's own number from the start. */
         if (rules & SITE_UNREAD)
             program_note(VSCAF_PROGRAM_UNREAD);
     }
@@ -148,9 +148,9 @@ static void combine(_Atomic uint32_t *cell, uint32_t value, choose_function *cho
         ;
 }
 
-/* With one thread that starts sections, what is now; with several, which have threads of their own each, the worst of
- * all. Sequentially consistent, with program_note: if the second appears meanwhile, either it finds the value here, or
- * this thread finds it. */
+/* If one thread starts sections, stores the present value. If several do, each has threads of its own, so the worst
+ * value of all is kept. Sequentially consistent, like program_note: if the second thread appears meanwhile, either it
+ * finds the value here or this thread sees the bit. */
 static void note_kept(_Atomic uint32_t *cell, uint32_t value, choose_function *choose)
 {
     if (!(atomic_load(&program_bits) & VSCAF_PROGRAM_MASTERS)) {
@@ -167,7 +167,7 @@ void team_note(struct call_site *site, unsigned ran, bool own)
     uint32_t kept = ran ? ran | (own ? SITE_KEPT_OWN : 0) : 0, most = 0;
     if (atomic_load_explicit(&site->rules, memory_order_relaxed) & SITE_WRITES_KEPT) {
         struct call_site *writer = next_of(site) ? site : &nameless_writer;
-        /* Those without a name are several: of them the worst as well. */
+        /* Several sections share nameless_writer: keep the worst value of all. */
         if (writer == site)
             note_kept(&writer->kept, kept, fewer_kept);
         else
@@ -185,9 +185,10 @@ void team_note(struct call_site *site, unsigned ran, bool own)
     note_kept(&team_most_kept, most, more);
 }
 
-/* The threads that have all that sections left in them: a section that reads it may have no others. Sections that have
- * not run yet left nothing. Beside `own` numbers of the program, numbers that were its own as well are no bound: it
- * would have had these teams alone. */
+/* How many threads have all the data that sections left in them. A section that reads this data may have no other
+ * threads. Sections that have not run yet left nothing. If `own`, the team would have the program's own number; then
+ * writers that had the program's own number are no bound, because the program would have had these teams without
+ * vscaf. */
 static unsigned threads_with_all(bool own)
 {
     unsigned least = UINT_MAX;
@@ -199,10 +200,10 @@ static unsigned threads_with_all(bool own)
     return least;
 }
 
-/* The most that a team may have. */
+/* The largest size that a team may have. */
 static inline unsigned ceiling(const struct runtime *runtime, const struct vscaf_page *page)
 {
-    /* Relaxed, both: any value that was ever right is safe, and a told number only grows. */
+    /* Relaxed, both: any earlier value is safe too, and the number told only grows. */
     if (number_set() && !(atomic_load_explicit(&program_bits, memory_order_relaxed) & VSCAF_PROGRAM_OVERRIDE))
         return positive(runtime->get_max_threads());
     uint32_t told = atomic_load_explicit(&program_limit, memory_order_relaxed);
@@ -214,7 +215,7 @@ static inline unsigned ceiling(const struct runtime *runtime, const struct vscaf
     return smaller(limit, user_bound());
 }
 
-/* What the agent cannot know: CPUs above it would be of no use to the program. */
+/* Tells the agent what it cannot know: CPUs above this number would be of no use to the program. */
 static void tell_bound(const struct runtime *runtime, bool overridden, enum vscaf_malleable malleable)
 {
     unsigned most = number_set() && !overridden ? positive(runtime->get_max_threads()) : user_bound();
@@ -226,7 +227,7 @@ static void tell_bound(const struct runtime *runtime, bool overridden, enum vsca
 struct team team_of_section(const struct runtime *runtime, const struct call_site *site, const struct vscaf_page *page,
                             unsigned asked)
 {
-    /* Relaxed: it comes after the raise of `started` in program order, which is all that page.h asks for. */
+    /* Relaxed: it comes after the store of `started` in program order, which is all that page.h requires. */
     uint32_t size = atomic_load_explicit(&page->team_size, memory_order_relaxed);
     uint32_t rules = atomic_load_explicit(&site->rules, memory_order_relaxed);
     uint32_t told = atomic_load_explicit(&program_limit, memory_order_relaxed);
@@ -256,18 +257,19 @@ struct team team_of_section(const struct runtime *runtime, const struct call_sit
             team.argument = team.ran = size;
             team.decided = true;
         } else if (told && !number_set() && told < positive(runtime->get_max_threads())) {
-            /* Nobody decides; but a program that was told less than the runtime would take holds us to it. */
+            /* The page decides nothing. But the program was told less than the runtime would take, so that is its
+             * bound. */
             team.argument = team.ran = told;
         }
     } else if (!asked && told && program_unread()) {
-        /* Its own number is the one that it was told. */
+        /* The program's own number is the one that it was told. */
         team.argument = team.ran = smaller(told, user_bound());
     }
     if (!asked)
         tell_bound(runtime, overridden, malleable);
     if (!team.ran)
         team.ran = positive(runtime->get_max_threads());
-    /* Work that is divided by the number told has to be done first of all. */
+    /* Work that is divided by the number told comes first: there the team must have that number. */
     if (reads && !team.decided && !((rules & SITE_NUMBERED) && told && team.ran == told)) {
         unsigned most = threads_with_all(true);
         if (most < team.ran) {
@@ -279,7 +281,7 @@ struct team team_of_section(const struct runtime *runtime, const struct call_sit
         if (team.decided)
             team.own_dynamic = true;
         else
-            team.ran = 0; /* the runtime looks at the load, and does not say */
+            team.ran = 0; /* the runtime looks at the load and does not tell its choice */
     }
     team.ran = smaller(team.ran, positive(runtime->get_thread_limit()));
     if (!runtime->parallel_ever)
@@ -290,13 +292,13 @@ struct team team_of_section(const struct runtime *runtime, const struct call_sit
 struct team team_of_owner(const struct runtime *runtime, const struct call_site *site, const struct vscaf_page *page,
                           unsigned asked)
 {
-    /* What the last answer was computed from, and the answer. Only answers that follow from these alone are kept. */
+    /* The inputs of the last answer, and the answer. Only answers that depend on nothing else are kept. */
     static struct {
         const struct runtime *runtime;
         uint32_t size, limit, generation;
         struct team team;
     } last;
-    /* Acquire: what changed before the generation did is seen. */
+    /* Acquire: all that changed before the generation is visible. */
     uint32_t generation = atomic_load_explicit(&program_generation, memory_order_acquire);
     uint32_t size = atomic_load_explicit(&page->team_size, memory_order_relaxed);
     uint32_t limit = atomic_load_explicit(&page->team_limit, memory_order_relaxed);
@@ -305,8 +307,8 @@ struct team team_of_owner(const struct runtime *runtime, const struct call_site 
                              && last.size == size && last.limit == limit && last.generation == generation, 1))
         return last.team;
     struct team team = team_of_section(runtime, site, page, asked);
-    /* Where a program sets the number of its threads, or makes it dynamic, by ways that are not seen here (a setting of
-     * the runtime's own), an answer that came from the runtime would grow old. */
+    /* A program may change its number of threads, or make it dynamic, by calls that the shim does not see. So an answer
+     * that came from the runtime is not kept. */
     if (!asked && !(rules & (SITE_NUMBERED | SITE_READS_KEPT)) && team.decided && !team.own_dynamic) {
         last.runtime = runtime;
         last.size = size;
@@ -322,7 +324,7 @@ unsigned team_nested(const struct runtime *runtime, const struct vscaf_page *pag
 {
     if (asked || rigid())
         return asked;
-    /* Relaxed: sections that are counted are top-level ones; this one runs inside such a count. */
+    /* Relaxed: only top-level sections are counted, and this one runs inside one of them. */
     uint32_t size = atomic_load_explicit(&page->team_size, memory_order_relaxed);
     if (!believed(size))
         return 0;
@@ -330,7 +332,7 @@ unsigned team_nested(const struct runtime *runtime, const struct vscaf_page *pag
     unsigned enclosing = 1;
     for (int i = 1; i <= level && enclosing < allowance; i++)
         enclosing *= positive(runtime->get_team_size(i));
-    /* Sections of another runtime are no level of this one's. */
+    /* A section of another runtime is not a level of this one. */
     if (enclosing < width)
         enclosing = width;
     unsigned share = enclosing < allowance ? allowance / enclosing : 1;
@@ -341,13 +343,13 @@ unsigned team_nested(const struct runtime *runtime, const struct vscaf_page *pag
 
 int team_tell(const struct runtime *runtime, int real)
 {
-    /* Acquire: pairs with the release of a join, which comes after the page is mapped. */
+    /* Acquire: pairs with the release in a join, which comes after the page was mapped. */
     const struct attachment *current = atomic_load_explicit(&attachment_current, memory_order_acquire);
     uint32_t limit = atomic_load_explicit(&current->page->team_limit, memory_order_relaxed);
     uint32_t before = atomic_load_explicit(&program_limit, memory_order_relaxed);
     int told = real;
     if (!number_set() && (!rigid() || (before && program_unread()))) {
-        /* What it was told once it is told again: it may have sized one array by each answer. */
+        /* The same number each time: the program may have sized an array by each answer. */
         if (before)
             limit = before;
         if (believed(limit) && limit <= user_bound() && limit <= positive(runtime->get_thread_limit()))

@@ -9,7 +9,7 @@ uint16_t code_changes(struct code *code, uintptr_t entry, unsigned depth)
         return CALL_CHANGES;
     if (function->changes_known)
         return function->changes;
-    /* All, for those that it calls and that call it. */
+    /* While this is computed, recursive calls get all registers as the answer. */
     function->changes = CALL_CHANGES;
     function->changes_known = true;
     uint16_t changes = 0;

@@ -3,7 +3,7 @@
 #include "code/x86/slots.h"
 #include "code/x86/thread_data.h"
 
-#define INDEX_OF_ANOTHER 32 /* added to an index: not for a neighbour, but for another array's place */
+#define INDEX_OF_ANOTHER 32 /* a displacement this large does not lead to a neighbour but to another array */
 
 void forget_registers(struct state *state, unsigned registers)
 {
@@ -22,7 +22,7 @@ uintptr_t value_address(const struct inspection *in, struct value value)
 struct value value_load(struct inspection *in, struct value place, const struct instruction *i)
 {
     if (i->fs && place.kind == VALUE_THREAD && !place.open && !place.offset && i->bytes == 8)
-        return place; /* the thread pointer lies at itself */
+        return place; /* the word at the thread pointer is the thread pointer itself */
     if (place.kind == VALUE_ADDRESS && !place.open && i->bytes == 8)
         return (struct value){.kind = VALUE_LOADED, .offset = place.offset};
     if (place.kind == VALUE_STACK && !place.open)
@@ -115,7 +115,8 @@ bool compute_registers(struct inspection *in, const struct instruction *i, struc
         if (to == by) {
             registers[to] = value_number(0);
         } else if (i->opcode == 0x29 || i->opcode == 0x2b) {
-            /* A pointer less a number that is not known points into the same; a distance is a number. */
+            /* A pointer minus an unknown number is a pointer into the same object; a difference of pointers is a
+             * number. */
             if (registers[by].kind == VALUE_UNKNOWN || registers[by].kind == VALUE_NUMBER)
                 registers[to] = value_add(in->view, registers[to], value_multiply(registers[by], -1));
             else

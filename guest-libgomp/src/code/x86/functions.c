@@ -17,8 +17,8 @@ void code_start(struct code *code, const struct code_view *view)
     }
 }
 
-/* Where in the table the instruction at `address` of the function that is being read is, or is to be: it is there if
- * the round is this one. */
+/* The table entry for the instruction at `address` of the function that is being read. If its round is not the present
+ * one, the entry is free and the instruction is not yet in the table. */
 static struct decoded *decoded_place(struct code *code, uintptr_t address)
 {
     uint16_t function = (uint16_t)code->function_count;
@@ -30,7 +30,7 @@ static struct decoded *decoded_place(struct code *code, uintptr_t address)
     }
 }
 
-/* The instruction at `address` of the function that is being read; CODE_NONE: not decoded. */
+/* The index of the instruction at `address` of the function that is being read; CODE_NONE: not decoded. */
 static uint16_t decoded(struct code *code, uintptr_t address)
 {
     const struct decoded *place = decoded_place(code, address);
@@ -60,7 +60,7 @@ static uint16_t callee_of_slot(struct code *code, uintptr_t slot, uintptr_t key)
     struct object_reference reference = object_reference_at(code->view, slot);
     if (!reference.type)
         return CODE_NONE;
-    /* A function that the object exports is called through the table even by itself. */
+    /* A function that the object exports is called through the table even by the object itself. */
     uintptr_t inside = reference.here ? code->view->base + reference.value : 0;
     if (inside && object_code_left(code->view, inside))
         return callee_add(code, key, NULL, inside);
@@ -75,7 +75,7 @@ const struct callee *code_callee_of_slot(struct code *code, uintptr_t slot)
     return known == CODE_NONE ? NULL : code->callees + known;
 }
 
-/* The slot through which the stub at `address` (of any kind of PLT) jumps; 0: it is no such stub. */
+/* The slot through which the stub at `address` (of any kind of PLT) jumps; 0: it is not a stub. */
 uintptr_t object_stub_slot(const struct code_view *view, uintptr_t address);
 static uintptr_t stub_slot(const struct code_view *view, uintptr_t address)
 {
@@ -102,7 +102,7 @@ static uint16_t callee_at(struct code *code, uintptr_t target, bool jump)
     uintptr_t slot = stub_slot(code->view, target);
     if (slot)
         return callee_of_slot(code, slot, target);
-    if (jump) /* within the function, or its end is another function: the same to us */
+    if (jump) /* inside the function, or a tail call; both are followed as a jump */
         return CODE_NONE;
     return object_code_left(code->view, target) ? callee_add(code, target, NULL, target) : CODE_NONE;
 }
@@ -124,7 +124,7 @@ bool code_goes_on(const struct code *code, uint32_t at)
     case FLOW_JUMP_INDIRECT:
         if (i->memory)
             return i->index != DECODE_NO_REGISTER;
-        /* notrack or not: add table, %reg; jmp *%reg */
+        /* With or without notrack: add table, %reg; jmp *%reg */
         for (uint32_t back = 1; back <= 3 && back <= at; back++) {
             const struct instruction *before = code->instructions + at - back;
             if (code->addresses[at - back] + before->length != code->addresses[at - back + 1])
@@ -142,7 +142,7 @@ bool code_goes_on(const struct code *code, uint32_t at)
     }
 }
 
-/* Decodes from `address` to where the code goes on elsewhere or is known. */
+/* Decodes from `address` until control goes elsewhere, or until the code is already decoded. */
 static void decode_run(struct code *code, struct code_function *function, uintptr_t address, size_t *pending)
 {
     bool first = true;
@@ -181,7 +181,7 @@ static void decode_run(struct code *code, struct code_function *function, uintpt
                 code->callees_of[at] = callee_of_slot(code, address + (uintptr_t)(intptr_t)i->displacement,
                                                       address + (uintptr_t)(intptr_t)i->displacement);
             else if (i->memory && i->base == RAX && !i->displacement && i->index == DECODE_NO_REGISTER)
-                function->has_thread_data = true; /* perhaps a TLS descriptor */
+                function->has_thread_data = true; /* this may be a TLS descriptor */
             break;
         default:
             break;
@@ -245,10 +245,10 @@ static void cut_blocks(struct code *code, struct code_function *function, uint32
     }
 }
 
-/* Puts the blocks into an order in which each comes behind all that lead to it, but by the way back of a loop: the
- * reverse of the order in which a depth-first search leaves them. Of two that follow it takes the later one first, so
- * that a loop's body comes before what follows the loop; but the master's part before the others', who then come first:
- * with copyin it is they who write. */
+/* Orders the blocks so that each follows all that lead to it, except for the way back of a loop. This is the reverse of
+ * the order in which a depth-first search leaves them. Of two successors the search takes the later one first, so that
+ * in the result a loop's body comes before what follows the loop. But it takes the master's part before the other
+ * threads' part, so that theirs comes first in the result: with copyin, those threads write. */
 static void order_blocks(struct code *code, struct code_function *function)
 {
     size_t depth = 0, left = function->block_count;

@@ -1,4 +1,4 @@
-/* All that is known while one section's code is read. */
+/* The state of reading one section's code. */
 #ifndef VSCAF_GOMP_INSPECTION_H
 #define VSCAF_GOMP_INSPECTION_H
 
@@ -6,7 +6,7 @@
 #include "code/x86/values.h"
 #include "code/x86/written.h"
 
-#define INSPECT_STATES 3072u /* blocks of functions that are being followed, inside one another */
+#define INSPECT_STATES 3072u /* blocks of all functions that are being followed, one inside another */
 #define INSPECT_SLOTS 96u
 #define INSPECT_DONE 256u
 
@@ -17,7 +17,7 @@ struct slot {
     struct value value;
 };
 
-/* A function that was followed, and with which pointers to thread data. */
+/* A function that was followed, with its arguments that point to thread data. */
 struct done {
     const struct code_function *function;
     struct value arguments[ARGUMENTS];
@@ -39,10 +39,10 @@ struct inspection {
     uint32_t steps;
     bool thread_number;
     bool team_size;
-    bool master; /* only thread 0 comes here: it is in every team */
-    bool recording; /* false: values only, to find out what loops do */
+    bool master; /* only thread 0 comes here, and each team has that thread */
+    bool recording; /* false: only values are computed, to learn what loops do */
     uint32_t block;
-    uintptr_t at; /* of the instruction */
+    uintptr_t at; /* address of the present instruction */
 };
 
 #endif

@@ -18,7 +18,7 @@ static const struct {
     {"clock", ""},           {"pthread_self", ""},
 };
 
-/* libm's functions of numbers alone; with f and l at the end as well. */
+/* Functions of libm that only have numbers as arguments. Also those with f or l appended. */
 static const char *const of_numbers[] = {
     "sqrt", "log",  "exp",  "pow",   "sin",   "cos",   "tan",  "fabs",  "floor", "ceil",  "fmod",  "fmax", "fmin",
     "atan", "asin", "acos", "atan2", "sinh",  "cosh",  "tanh", "log2",  "log10", "log1p", "exp2",  "exp10", "expm1",
@@ -32,7 +32,7 @@ static bool starts(const char *name, const char *with)
 
 const char *known_effects(const char *name)
 {
-    /* The runtime's own functions know nothing of the program's data, but for these. */
+    /* The runtime's own functions do not touch the program's data, except these. */
     if (starts(name, "__kmpc_threadprivate") || starts(name, "__kmpc_copyprivate"))
         return NULL;
     if (starts(name, "omp_") || starts(name, "GOMP_") || starts(name, "__kmpc_") || starts(name, "_gfortran_pow_"))

@@ -29,7 +29,7 @@ void master_find_only(struct code *code, const struct code_function *function)
         some |= blocks[b].master != CODE_NONE;
     if (!some)
         return;
-    /* Supposed of all, and taken back until nothing changes. */
+    /* First assumed of all blocks, then removed until nothing changes. */
     for (uint32_t b = 1; b < function->block_count; b++)
         blocks[b].master_only = true;
     while (changed) {

@@ -7,7 +7,7 @@
 #include "code/x86/thread_data.h"
 #include "code/x86/walk.h"
 
-/* One at a time: it is too large for a program's stack, and needed once in a section's life. */
+/* Only one exists: it is too large for a program's stack, and a section needs it only once. */
 static struct inspection the_inspection;
 static atomic_flag busy = ATOMIC_FLAG_INIT;
 
@@ -26,7 +26,7 @@ static struct code_findings inspect(struct inspection *in, const struct code_vie
     follow_address(in, outlined_function, &state, 0);
     if (in->code.incomplete && !follow_settled(in)) {
         in->findings.unsure = true;
-        /* The part that was not read may well read what this part is seen to use. */
+        /* The part that was not read may read any thread data that the other part uses. */
         in->master = false;
         if (in->findings.touches_thread_data)
             data_keeps(in);
@@ -40,8 +40,8 @@ struct code_findings code_inspect(const struct code_view *view, uintptr_t outlin
 {
     if (!object_code_left(view, outlined_function))
         return code_not_read(view);
-    /* Acquire, release: each finds what the last one left, and writes over it. A child of fork may find it taken for
-     * good: so it waits for a while only. */
+    /* Acquire and release: each reader sees the state that the last one left, and overwrites it. In a child made by
+     * fork it may be taken for ever, so the wait is bounded. */
     for (int attempts = 0; atomic_flag_test_and_set_explicit(&busy, memory_order_acquire); attempts++) {
         if (attempts == 10000)
             return code_not_read(view);

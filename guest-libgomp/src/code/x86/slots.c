@@ -20,7 +20,7 @@ void slot_forget(struct inspection *in, int64_t from, int64_t to)
 
 bool slot_store(struct inspection *in, int32_t offset, unsigned bytes, struct value value)
 {
-    /* A loop's counter, set to its start: what is known of its steps remains. */
+    /* A loop's counter gets its first value: keep what is known of its steps. */
     const struct slot *known = slot_at(in, offset);
     if (known && known->value.kind == VALUE_NUMBER && known->value.open && value.kind == VALUE_NUMBER && !value.open)
         value = (struct value){.kind = VALUE_NUMBER, .open = true, .step = known->value.step, .offset = value.offset};

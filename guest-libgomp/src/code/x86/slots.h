@@ -4,10 +4,10 @@
 
 #include "code/x86/inspection.h"
 
-/* What lies from `from` to before `to` is no longer known. */
+/* Forgets the values in bytes `from` to `to` - 1. */
 void slot_forget(struct inspection *in, int64_t from, int64_t to);
 
-/* False: there was no room for a pointer to thread data. */
+/* False: there was no room, and the value was a pointer to thread data. */
 bool slot_store(struct inspection *in, int32_t offset, unsigned bytes, struct value value);
 
 struct value slot_load(struct inspection *in, int32_t offset);

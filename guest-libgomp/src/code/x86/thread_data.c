@@ -24,7 +24,7 @@ static bool is_thread_pointer(struct value value)
     return value.kind == VALUE_OWN || value.kind == VALUE_THREAD;
 }
 
-/* A pointer that each turn of the loop, which is the block that is being read, moves on by `bytes`. */
+/* True if the block that is being read is a loop, and each turn moves the pointer on by `bytes`. */
 static bool moves_each_turn(const struct inspection *in, uint8_t pointer, int32_t bytes)
 {
     const struct block *block = in->code.blocks + in->block;
@@ -45,7 +45,7 @@ void data_access_own(struct inspection *in, struct value place, unsigned access,
     if (!in->recording)
         return;
     in->findings.touches_thread_data = true;
-    /* Of an array's elements the first byte: how far it goes is guessed at best. */
+    /* Of an array's element only the first byte is checked, because the array's length is at best a guess. */
     if (access & ACCESS_READ
         && !(written_covers(&in->written, place.offset, place.open, place.step)
              && (place.open || written_covers(&in->written, place.offset + (int64_t)bytes - 1, false, 0))))
@@ -61,7 +61,7 @@ void data_access_own(struct inspection *in, struct value place, unsigned access,
                               .index = DECODE_NO_REGISTER,
                               .scale = 1,
                               .loop = in->block};
-    /* How far one register runs says how long the array is, if nothing else is added to its start. */
+    /* The range of the one index register tells the array's length, if nothing else is added to the array's start. */
     if (i && place.open && i->memory) {
         bool two = i->index != DECODE_NO_REGISTER && i->base < GPRS;
         uint8_t index = i->index != DECODE_NO_REGISTER ? i->index : i->base;
@@ -84,7 +84,7 @@ void data_access(struct inspection *in, struct value place, unsigned access, int
     if (value_own(in->view, &place)) {
         data_access_own(in, place, access, bytes, i, state);
     } else if (place.kind == VALUE_THREAD && place.open && !place.offset) {
-        data_lost(in); /* somewhere in some object's */
+        data_lost(in); /* somewhere in the thread data of any object */
     } else if (place.kind == VALUE_STACK && !place.open && access & ACCESS_WRITE) {
         slot_forget(in, place.offset, (int64_t)place.offset + bytes);
     }
@@ -113,10 +113,10 @@ void data_compared(struct inspection *in, const struct state *state, const struc
             return;
         bool one_runs = one.open && other.open ? one.offset < other.offset : one.open;
         struct value running = one_runs ? one : other, end = one_runs ? other : one;
-        /* Where both move, the end with a loop around this one, the distance is so many turns. */
+        /* If both pointers move, the end in an outer loop, their distance must be a whole number of turns. */
         bool turns = !end.open
                      || (running.step > end.step && ((int64_t)end.offset - running.offset) % running.step == 0);
-        if (running.open && turns && end.offset > running.offset) /* which may be a turn ahead of what was written */
+        if (running.open && turns && end.offset > running.offset) /* it may be one turn ahead of the writes */
             written_ends(&in->written, (int64_t)running.offset - running.step, end.offset);
     } else if ((i->opcode == 0x83 || i->opcode == 0x81) && (i->reg & 7) == 7 && i->rm < GPRS) {
         index_limit(in, state, i->rm, i->immediate);

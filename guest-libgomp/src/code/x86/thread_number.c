@@ -3,7 +3,7 @@
 #include "code/x86/changes.h"
 #include "code/x86/master.h"
 
-/* Whether an instruction uses what is in rax; *set: it puts something else there, and does not. */
+/* True if the instruction uses the value of rax. *set: it does not, and it stores another value there. */
 static bool uses_rax(const struct instruction *i, bool *set)
 {
     bool conversion = i->map == MAP_0F && (i->opcode == 0x2a || i->opcode == 0x6e); /* the reg field is a vector's */
@@ -25,12 +25,12 @@ static bool uses_rax(const struct instruction *i, bool *set)
         if (*set)
             return false;
         if (i->memory && (i->opcode == 0xc6 || i->opcode == 0xc7 || (i->opcode >= 0x80 && i->opcode <= 0x83)))
-            return false; /* the reg field is no register */
+            return false; /* the reg field is part of the opcode */
     }
     return changes || (conversion && i->rm == RAX) || (general && (i->reg == RAX || i->rm == RAX));
 }
 
-/* Whether rax may be used from the start of a block on, before it is set anew. */
+/* True if rax may be used after the start of the block before it gets a new value. */
 static bool uses_number(struct code *code, uint16_t number, unsigned depth, unsigned blocks_left)
 {
     if (number == CODE_NONE)
@@ -43,7 +43,7 @@ static bool uses_number(struct code *code, uint16_t number, unsigned depth, unsi
         bool set;
         if (i->flow == FLOW_CALL && !(code_call_changes(code, at, depth) & 1u << RAX))
             continue;
-        if (i->flow == FLOW_END || i->flow == FLOW_CALL) /* no argument, and a call changes it */
+        if (i->flow == FLOW_END || i->flow == FLOW_CALL) /* rax is no argument, and a call changes it */
             return false;
         if (i->flow == FLOW_CALL_INDIRECT || i->flow == FLOW_JUMP_INDIRECT)
             return i->rm == RAX || (i->memory && (i->base == RAX || i->index == RAX));

@@ -1,11 +1,11 @@
-/* What becomes of a thread's number that the code asks for. */
+/* How the code uses a thread's number that it asks for. */
 #ifndef VSCAF_GOMP_THREAD_NUMBER_H
 #define VSCAF_GOMP_THREAD_NUMBER_H
 
 #include "code/x86/code.h"
 
-/* The call at instruction `at`, `depth` calls inside the section, asks for the thread's number only to see whether it
- * is 0, which holds whatever the team is: a master's part, or the copying of copyin. */
+/* True if the call at instruction `at`, `depth` calls inside the section, asks for the thread's number only to compare
+ * it with 0. That is right with any team: it begins a master's part, or the copying of copyin. */
 bool master_asked(struct code *code, uint32_t at, unsigned depth);
 
 #endif

@@ -31,14 +31,14 @@ static struct value opened(struct value value, uint16_t step)
     return value;
 }
 
-/* The thread pointer plus what was loaded from the object's table: initial-exec. */
+/* The thread pointer plus a value from the object's table (initial-exec). */
 static struct value add_loaded(const struct code_view *view, struct value thread, struct value loaded)
 {
     struct object_reference reference = object_reference_at(view, view->base + (uintptr_t)(intptr_t)loaded.offset);
 #ifdef R_X86_64_TPOFF64
     if (reference.type == R_X86_64_TPOFF64) {
         if (!reference.here)
-            return unknown(); /* another object's */
+            return unknown(); /* it refers to another object */
         struct value own = {.kind = VALUE_OWN, .open = thread.open, .step = thread.step};
         return moved(own, (int64_t)reference.value + thread.offset);
     }
@@ -104,7 +104,7 @@ struct value value_multiply(struct value value, int64_t times)
 
 bool value_own(const struct code_view *view, struct value *value)
 {
-    /* An element before the first of an array at the very start: a[i - k]. */
+    /* If the array is at the very start: a[i - k] is before its first element. */
     int64_t before = value->open ? 4096 : 0;
     int64_t offset = value->offset;
     if (value->kind == VALUE_THREAD && view->tls_offset)
@@ -145,7 +145,7 @@ bool value_merge(struct value *into, struct value from)
             into->step = from.step ? from.step : distance > STEP_MAX ? STEP_MAX : (uint16_t)distance;
         }
     } else if (of_thread(from) && !of_thread(*into)) {
-        *into = from; /* where it is used as a pointer to thread data, it is one */
+        *into = from; /* it may be a pointer to thread data, so it counts as one */
     } else if (of_thread(*into)) {
         return false;
     } else if (from.kind == VALUE_NUMBER && from.open && from.step && into->kind != VALUE_STACK) {
@@ -166,7 +166,7 @@ struct value value_of_address(const struct code_view *view, const struct state *
         struct value value = {.kind = VALUE_ADDRESS};
         return moved(value, (int64_t)(next - view->base) + i->displacement);
     }
-    /* The displacement last: what is added to a pointer by registers must not swallow it. */
+    /* The displacement comes last, so that an unknown register does not hide it. */
     struct value value = i->fs ? (struct value){.kind = VALUE_THREAD} : value_number(0);
     if (i->base != DECODE_NO_REGISTER)
         value = value_add(view, value, state->registers[i->base]);

@@ -10,19 +10,19 @@
 
 enum value_kind {
     VALUE_UNKNOWN,
-    VALUE_NUMBER,  /* `offset`; open: counts up from it in steps */
-    VALUE_ADDRESS, /* of the object: from its load address */
-    VALUE_LOADED,  /* what lies at that address of the object: perhaps a distance from the thread pointer */
-    VALUE_STACK,   /* from the stack pointer at the section's start */
-    VALUE_THREAD,  /* from the thread pointer */
-    VALUE_OWN,     /* into the object's own thread data, from its start */
-    VALUE_OFFSET,  /* what added to the thread pointer is VALUE_OWN */
+    VALUE_NUMBER,  /* `offset`; open: counts up from there in steps */
+    VALUE_ADDRESS, /* an address in the object; `offset` from its load address */
+    VALUE_LOADED,  /* loaded from that address of the object: perhaps a distance from the thread pointer */
+    VALUE_STACK,   /* `offset` from the stack pointer at the section's start */
+    VALUE_THREAD,  /* `offset` from the thread pointer */
+    VALUE_OWN,     /* in the object's own thread data; `offset` from its start */
+    VALUE_OFFSET,  /* becomes VALUE_OWN when added to the thread pointer */
 };
 
 struct value {
     uint8_t kind; /* enum value_kind */
-    bool open;    /* or more, by an amount that is not known */
-    uint16_t step; /* by multiples of this, 0: not known */
+    bool open;    /* or more than `offset`, by an unknown amount */
+    uint16_t step; /* that amount is a multiple of this; 0: not known */
     int32_t offset;
 };
 
@@ -31,13 +31,14 @@ struct state {
     bool reached;
 };
 
-/* The sum of two values, as an address calculation or an addition makes it. */
+/* The sum of two values in an address or an addition. */
 struct value value_add(const struct code_view *view, struct value one, struct value other);
 
-/* `times` the value. */
+/* The value, multiplied by `times`. */
 struct value value_multiply(struct value value, int64_t times);
 
-/* True: `value` is a pointer into the object's own thread data, and is then VALUE_OWN. Others' is left alone. */
+/* True: `value` points into the object's own thread data, and is now VALUE_OWN. A pointer to another object's thread
+ * data is not changed. */
 bool value_own(const struct code_view *view, struct value *value);
 
 static inline bool value_same(struct value one, struct value other)
@@ -46,10 +47,10 @@ static inline bool value_same(struct value one, struct value other)
     return !memcmp(&one, &other, sizeof one);
 }
 
-/* What either of the two may be. True: `into` has changed. */
+/* Makes `into` cover both values. True: it has changed. */
 bool value_merge(struct value *into, struct value from);
 
-/* The address of the instruction's memory operand; `next` is the address of the instruction behind it. */
+/* The address of the instruction's memory operand. `next` is the address of the next instruction. */
 struct value value_of_address(const struct code_view *view, const struct state *state,
                               const struct instruction *instruction, uintptr_t next);
 

@@ -11,16 +11,16 @@
 #include "code/x86/thread_data.h"
 #include "code/x86/thread_number.h"
 
-#define STEPS_MAX 64000u /* instructions followed, some of them several times */
-#define ROUNDS_MAX 4u    /* over a function until its registers' values are settled */
+#define STEPS_MAX 64000u /* instructions to follow; one may count several times */
+#define ROUNDS_MAX 4u    /* over a function, until the values of its registers are stable */
 
 static const uint8_t argument_registers[ARGUMENTS] = {RDI, RSI, RDX, RCX, R8, R9};
 
-/* A function is followed block by block, a block instruction by instruction, a call into its function. `depth`: calls
- * inside the section. `state` becomes what each leaves. */
+/* Follows a function block by block, each block instruction by instruction, and each call into its function. `depth`:
+ * calls inside the section. `state` becomes the state at its return. */
 static void follow_function(struct inspection *in, struct code_function *function, struct state *state, unsigned depth);
 
-/* What the words of __tls_get_addr's argument refer to. */
+/* The thread data that the words of __tls_get_addr's argument refer to. */
 static struct value thread_address(const struct inspection *in, struct value argument)
 {
     uintptr_t words[2], address = value_address(in, argument);
@@ -54,7 +54,7 @@ void follow_address(struct inspection *in, uintptr_t entry, struct state *state,
         forget_call(state);
 }
 
-/* The function of a task, or of a region inside the section, runs within the section as well; it is handed over as an
+/* The function of a task, or of a region inside the section, also runs within the section. It is passed as an
  * argument. */
 static void follow_handed_over(struct inspection *in, const char *name, const struct state *state, unsigned depth)
 {
@@ -75,7 +75,7 @@ static void follow_handed_over(struct inspection *in, const char *name, const st
         return;
     struct state fresh = {.reached = true};
     fresh.registers[RSP] = state->registers[RSP];
-    /* In a region inside, number and size are those of another team. */
+    /* In an inner region, thread number and size belong to another team. */
     bool thread_number = in->thread_number, team_size = in->team_size;
     follow_address(in, entry, &fresh, depth + 1);
     if (region) {
@@ -102,7 +102,7 @@ static void call_named(struct inspection *in, uint32_t at, const char *name, str
         follow_handed_over(in, name, state, depth);
         const char *effects = known_effects(name);
         size_t count = effects ? strlen(effects) : ARGUMENTS;
-        /* What is read is read before anything is written. */
+        /* The function reads its arguments before it writes any. */
         for (int writes = 0; writes < 2; writes++)
             for (size_t a = 0; a < count; a++) {
                 struct value place = state->registers[argument_registers[a]];
@@ -148,7 +148,7 @@ static void call_inside(struct inspection *in, uintptr_t entry, struct state *st
     for (unsigned r = 0; r < GPRS; r++)
         if (changes & 1u << r)
             state->registers[r] = inner.registers[r];
-    /* The callee's own part of the stack is no more. */
+    /* The callee's part of the stack is gone. */
     if (state->registers[RSP].kind == VALUE_STACK)
         slot_forget(in, INT32_MIN, state->registers[RSP].offset);
 }
@@ -195,7 +195,7 @@ static void follow_call(struct inspection *in, uint32_t at, struct state *state,
         call_inside(in, callee->inside, state, depth);
 }
 
-/* stos and movs, with a count in rcx where they are repeated. */
+/* Handles stos and movs; if they are repeated, rcx is the count. */
 static bool string_operation(struct inspection *in, const struct instruction *i, struct state *state)
 {
     if (i->map != MAP_ONE || i->vector)
@@ -266,7 +266,7 @@ static void follow_instruction(struct inspection *in, uint32_t at, struct state 
             }
         }
     }
-    /* Into a vector register: compilers gather two pointers there to store them at once. */
+    /* A move into a vector register: compilers combine two pointers there and store both at once. */
     if (i->map == MAP_0F && i->opcode == 0x6e && i->bytes == 8 && i->rm < GPRS)
         data_escapes(in, state->registers[i->rm]);
     if (compute_stack(in, i, state) || compute_registers(in, i, state, place))
@@ -283,7 +283,8 @@ bool follow_settled(const struct inspection *in)
 static void follow_block(struct inspection *in, const struct code_function *function, struct state *states,
                          uint16_t number, struct state *result, bool *changed, unsigned depth)
 {
-    /* By value: what is called may decode, and lengthen the list; it never moves, but this keeps it evident. */
+    /* A copy, because decoding a called function lengthens the list. The list never moves; the copy makes that
+     * irrelevant. */
     struct block block = in->code.blocks[number];
     bool master_before = in->master;
     in->master |= block.master_only;
@@ -300,7 +301,7 @@ static void follow_block(struct inspection *in, const struct code_function *func
     const struct instruction *i = in->code.instructions + last;
     bool leaves = i->flow == FLOW_END && (i->opcode == 0xc3 || i->opcode == 0xc2) && i->map == MAP_ONE;
     if ((i->flow == FLOW_JUMP && in->code.callees_of[last] != CODE_NONE)
-        || (i->flow == FLOW_JUMP_INDIRECT && block.next[0] == CODE_NONE)) { /* a call at the function's end */
+        || (i->flow == FLOW_JUMP_INDIRECT && block.next[0] == CODE_NONE)) { /* a tail call */
         follow_call(in, last, &state, depth);
         leaves = true;
     }
@@ -328,8 +329,8 @@ static void follow_block(struct inspection *in, const struct code_function *func
     }
 }
 
-/* The pointers to thread data among the arguments, the others left out; true: there are some. Pointers to the stack
- * count as well: behind them may lie such pointers. */
+/* Copies the arguments that point to thread data, and sets the others to unknown. True: there are such arguments, or a
+ * stack slot has such a pointer, because the function may get a pointer to the slot. */
 static bool own_arguments(const struct inspection *in, const struct state *state, struct value *arguments)
 {
     bool some = false;
@@ -368,7 +369,7 @@ static void follow_function(struct inspection *in, struct code_function *functio
         return;
     }
     size_t mine = in->done_count++;
-    in->done[mine] = done; /* now: a function that calls itself is not followed again */
+    in->done[mine] = done; /* stored now, so that a recursive call is not followed again */
     struct state *states = in->states + in->states_used;
     in->states_used += function->block_count;
     for (uint32_t b = 0; b < function->block_count; b++)
@@ -377,7 +378,7 @@ static void follow_function(struct inspection *in, struct code_function *functio
     states[0].reached = true;
 
     struct state result = {.reached = false};
-    /* Values matter as long as there is something to find out about data. */
+    /* Values only matter while something about data is still unknown. */
     bool changed = (handed || function->has_thread_data)
                    && !(in->findings.keeps_thread_data && in->findings.writes_thread_data);
     for (unsigned round = 0; in->recording && changed && round < ROUNDS_MAX && !in->code.exhausted; round++) {

@@ -1,13 +1,13 @@
-/* Follows a section's code, and notes what it does. */
+/* Follows a section's code and records what it does. */
 #ifndef VSCAF_GOMP_WALK_H
 #define VSCAF_GOMP_WALK_H
 
 #include "code/x86/inspection.h"
 
-/* Follows the function at `entry`, `depth` calls inside the section; `state` becomes what it leaves. */
+/* Follows the function at `entry`, `depth` calls inside the section. `state` becomes the state at its return. */
 void follow_address(struct inspection *in, uintptr_t entry, struct state *state, unsigned depth);
 
-/* Nothing that is still to be read can change what is found. */
+/* True if the rest of the code cannot change the result. */
 bool follow_settled(const struct inspection *in);
 
 #endif

@@ -1,12 +1,12 @@
 #include "code/x86/written.h"
 
-/* An array whose length is not known counts as written this many elements (or rows, where the step says that they are
- * rows) beyond where its writing began, and its neighbours' elements a[i - k] as many before. */
+/* An array of unknown length counts as written for this many elements after the place where writing began, or rows if
+ * the step tells that they are rows. Its elements a[i - k] count as written for as many before that place. */
 #define NEIGHBOURS 4
 #define NEIGHBOUR_BYTES 16
 #define DENSE_NEIGHBOURS 2
 
-/* A loop that the compiler unrolled with vectors: its step is a power of two of them, and says nothing of rows. */
+/* A loop that the compiler unrolled with vectors. Its step is a power of two of them and tells nothing about rows. */
 static bool is_unrolled(const struct written *place)
 {
     return place->bytes >= 16 && place->unit % place->bytes == 0 && (place->unit & (place->unit - 1)) == 0;
@@ -46,7 +46,7 @@ void written_add(struct written_set *set, const struct written *place)
                     set->places[i].dense = set->places[i].unit > set->places[i].bytes;
         dense = place->unit > place->bytes && bytes >= place->unit;
     }
-    if (set->count < WRITTEN_MAX) { /* else it is as if it were not written: that errs on the safe side */
+    if (set->count < WRITTEN_MAX) { /* else it counts as not written, which is the safe error */
         set->places[set->count] = *place;
         set->places[set->count++].dense = dense;
     }
@@ -59,7 +59,7 @@ bool written_covers(const struct written_set *set, int64_t start, bool open, int
         if (start >= place->start && start < place->end)
             return true;
         if (!place->open) {
-            /* a[i - 1] of an array whose first element was set by hand */
+            /* a[i - 1] of an array whose first element was set separately */
             if (open && start < place->start && start >= place->start - NEIGHBOUR_BYTES)
                 return true;
             continue;
@@ -67,7 +67,7 @@ bool written_covers(const struct written_set *set, int64_t start, bool open, int
         int64_t reach = (int64_t)NEIGHBOURS * place->unit;
         if (place->dense)
             reach = is_unrolled(place) ? place->bytes : DENSE_NEIGHBOURS * (int64_t)place->unit;
-        if (open && reach < step) /* somewhere in what the reading loop takes in one turn */
+        if (open && reach < step) /* within the bytes that the reading loop uses in one turn */
             reach = step;
         bool length_known = place->end > place->start;
         int64_t end = length_known ? place->end : place->start + reach + place->bytes;

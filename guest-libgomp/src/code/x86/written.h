@@ -1,4 +1,4 @@
-/* What of the thread data a section has written so far, as its code is read. */
+/* The thread data that a section has written, up to the place in its code that is being read. */
 #ifndef VSCAF_GOMP_WRITTEN_H
 #define VSCAF_GOMP_WRITTEN_H
 
@@ -8,19 +8,19 @@
 
 #define WRITTEN_MAX 256u
 
-/* One place, or an array from its first element on. Offsets count from the start of the object's thread data. */
+/* One place, or an array from its first element. Offsets are from the start of the object's thread data. */
 struct written {
     int64_t start;
-    int64_t end;      /* behind the one place; of an array behind its last element where that is known, else `start` */
-    int32_t bytes;    /* written at once */
-    int32_t unit;     /* bytes of an element, or of the step from one to the next */
+    int64_t end;      /* end of the place; for an array, of its last element if known, else `start` */
+    int32_t bytes;    /* written by one instruction */
+    int32_t unit;     /* bytes of an element, or from one element to the next */
     bool open;        /* an array */
-    bool dense;       /* all of a step is written: as much as a loop writes in one turn, which says nothing of rows */
-    bool each_turn;   /* a turn of the loop moves on by `unit` */
-    uint8_t index;    /* the register that runs through it, and by how much its value is multiplied */
+    bool dense;       /* a turn of the loop writes a whole step, so the step tells nothing about rows */
+    bool each_turn;   /* a turn of the loop moves the pointer by `unit` */
+    uint8_t index;    /* the index register, with `scale` its factor */
     uint8_t scale;
     int32_t first;    /* the register's first value */
-    uint32_t loop;    /* where it was written */
+    uint32_t loop;    /* the block in which it was written */
 };
 
 struct written_set {
@@ -30,14 +30,15 @@ struct written_set {
 
 void written_add(struct written_set *set, const struct written *place);
 
-/* Whether a read at `start` finds something that was written: of one place, or (open) of an array's elements, by a loop
- * that moves on by `step` bytes (0: not known). */
+/* True if a read at `start` finds data that was written. It reads one place or (open) elements of an array, in a loop
+ * that moves by `step` bytes (0: not known). */
 bool written_covers(const struct written_set *set, int64_t start, bool open, int32_t step);
 
-/* The array from `start` on ends before `end`. */
+/* The array that begins at `start` ends before `end`. */
 void written_ends(struct written_set *set, int64_t start, int64_t end);
 
-/* Register `index` of the arrays written in `loop` stays below `limit`: after so many turns (0: not known). */
+/* In the arrays written in `loop`, register `index` stays below `limit`, and the loop has so many turns (0: not
+ * known). */
 void written_index_limit(struct written_set *set, uint32_t loop, uint8_t index, int64_t limit, int64_t turns);
 
 #endif

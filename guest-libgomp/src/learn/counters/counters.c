@@ -5,11 +5,11 @@
 #include <stddef.h>
 #include <string.h>
 
-/* Of PAPI's interface what is used here, alike from version 5 to 7. */
+/* The part of PAPI's interface that is used here. It is the same from version 5 to 7. */
 #define PAPI_OK 0
 #define PAPI_NULL (-1)
 #define PAPI_LIB_VERSION 21
-#define PAPI_VERSION_KEPT 0xffff0000u /* major and minor: what PAPI_library_init compares */
+#define PAPI_VERSION_KEPT 0xffff0000u /* major and minor version, which PAPI_library_init compares */
 #define CPU_COMPONENT 0
 
 #define FUNCTIONS(X)                                                                                                   \
@@ -35,7 +35,7 @@ FUNCTIONS(X)
 static int instructions_event, cycles_event;
 
 static const char *const names[] = {
-    /* Distributions give it the number of its minor version as well. */
+    /* Distributions also name it by the number of its minor version. */
     "libpapi.so.7",   "libpapi.so.7.0", "libpapi.so.7.1", "libpapi.so.7.2", "libpapi.so.6",   "libpapi.so.6.0",
     "libpapi.so.5",   "libpapi.so.5.7", "libpapi.so.5.6", "libpapi.so.5.5", "libpapi.so",
 };
@@ -72,7 +72,7 @@ static bool usable(void)
         || papi_event_name_to_code("PAPI_TOT_CYC", &cycles_event) != PAPI_OK
         || papi_query_event(instructions_event) != PAPI_OK || papi_query_event(cycles_event) != PAPI_OK)
         return false;
-    /* An event that is known may still be forbidden (perf_event_paranoid) or absent (a guest without a PMU). */
+    /* An event that is known may still be forbidden (perf_event_paranoid) or missing (a guest without a PMU). */
     struct counts counts;
     int set = counters_start(0);
     return set != COUNTERS_NONE && counters_stop(set, &counts);
@@ -80,7 +80,8 @@ static bool usable(void)
 
 static bool look_for(void)
 {
-    /* A program that has PAPI in it may use it: one initialisation and one registration of each thread are shared. */
+    /* A program that contains PAPI may use it. Both would then share one initialization, and one registration of each
+     * thread. */
     if (dlsym(RTLD_DEFAULT, "PAPI_library_init"))
         return false;
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
@@ -95,7 +96,7 @@ static bool look_for(void)
         library = dlopen(names[i], RTLD_NOW | RTLD_LOCAL);
     if (!library)
         return false;
-    /* It stays loaded, also where it is of no use: its initialisation may have left something behind. */
+    /* It stays loaded even if it is of no use, because its initialization may have left something behind. */
     return resolve(library) && usable();
 }
 
@@ -105,7 +106,7 @@ bool counters_found(void)
     if (!looked) {
         looked = true;
         found = look_for();
-        dlerror(); /* what was looked up in vain is no business of the program's */
+        dlerror(); /* the program must not see this failed look-up */
     }
     return found;
 }
@@ -121,7 +122,7 @@ int counters_start(pid_t thread_id)
     int set = PAPI_NULL;
     if (papi_create_eventset(&set) != PAPI_OK)
         return COUNTERS_NONE;
-    /* Attaching wants a component, and comes before the events, which would be opened on this thread first. */
+    /* Attaching needs a component. It must come before the events are added, or they would be opened on this thread. */
     if ((thread_id
          && (papi_assign_eventset_component(set, CPU_COMPONENT) != PAPI_OK
              || papi_attach(set, (unsigned long)thread_id) != PAPI_OK))

@@ -25,42 +25,42 @@
 #define MILLISECOND 1000000u
 #define SECOND 1000000000ull
 
-/* What is worth it. */
-#define SECTION_LEAST_NS (2 * MILLISECOND)      /* shorter ones are over before a child runs */
-#define RESIDENT_MOST (256ull << 20)            /* every page that the program then writes is copied */
-#define CYCLES_LEAST 1000000u                   /* of a child, to say anything */
-#define PAGE_COPY_NS 5000u                      /* a write to a page that a child shares, upper bound */
-#define PAGE_CLONE_NS 100u                      /* a page in the clone itself */
+/* Which sections and processes are worth an experiment. */
+#define SECTION_LEAST_NS (2 * MILLISECOND)      /* shorter ones end before a child runs */
+#define RESIDENT_MOST (256ull << 20)            /* each page that the program then writes is copied */
+#define CYCLES_LEAST 1000000u                   /* least cycles of a child for a result */
+#define PAGE_COPY_NS 5000u                      /* a write to a page that a child shares; an upper bound */
+#define PAGE_CLONE_NS 100u                      /* per page, for the clone itself */
 #define PAGE_BYTES 4096u
-#define SET_NS 100000u /* to make, start, stop and destroy one thread's counters, before it has been measured */
+#define SET_NS 100000u /* to make, start, stop and destroy one thread's counters; until it has been measured */
 
-/* How often. */
-#define EXPERIMENTS_FIRST 3u              /* of a section, soon after one another: one instance is not the mean */
+/* How often experiments run. */
+#define EXPERIMENTS_FIRST 3u              /* of a section, at short intervals, because one instance is not the mean */
 #define EXPERIMENT_PAUSE_NS (SECOND / 4)
-#define EXPERIMENT_OLD_NS (30 * SECOND)   /* then again */
-#define ABANDONED_MOST 2u                 /* then never again for this section */
-#define REFUSED_PAUSE_NS SECOND           /* doubled with every refusal in a row ... */
+#define EXPERIMENT_OLD_NS (30 * SECOND)   /* then again after this time */
+#define ABANDONED_MOST 2u                 /* after so many, never again for this section */
+#define REFUSED_PAUSE_NS SECOND           /* doubled after each further refusal ... */
 #define REFUSED_PAUSE_MOST_NS (64 * SECOND)
 #define COUNT_PAUSE_NS (SECOND / 20)
 #define PUBLISH_PAUSE_NS (SECOND / 4)
-#define MEMORY_NS (30. * 1e9) /* older measurements count for half and less */
+#define MEMORY_NS (30. * 1e9) /* measurements as old as this count about half */
 
-/* How long. */
+/* How long an experiment may run. */
 #define CHILD_CPU_MOST_MS 500u
 #define CHILD_WALL_MOST_MS 1000u
 #define CHILD_NICENESS 5
 
 #define BUCKETS 128u
 
-/* What the runtime runs in each thread in place of the program's function. */
+/* State of run_counted, which the runtime runs in each thread instead of the program's function. */
 struct counted {
     outlined_function *fn;
     void *data;
     _Atomic uint64_t instructions;
     _Atomic uint64_t most_cycles;
     _Atomic uint64_t cost_ns;
-    _Atomic uint32_t threads; /* that were counted */
-    _Atomic bool spoilt;      /* the counts are not those of the section */
+    _Atomic uint32_t threads; /* number of threads that were counted */
+    _Atomic bool spoilt;      /* the counts do not belong to this section alone */
 };
 
 struct record {
@@ -68,16 +68,16 @@ struct record {
     double ns; /* of an instance, smoothed */
     uint64_t count_due_ns, experiment_due_ns;
     uint32_t experiments, abandoned;
-    bool countable; /* the runtime has run the function that was put in its place */
+    bool countable; /* the runtime has run the function that replaced the program's */
 };
 
-/* All below belongs to the first thread that starts sections. Where a second one appears, ipc is given up: whose cycles
- * are whose could not be told. */
+/* Everything below belongs to the first thread that starts sections. If a second one appears, ipc is given up: the
+ * cycles could not be assigned to the two threads. */
 static _Atomic(const char *) owner;
 static _Thread_local char self __attribute__((tls_model("initial-exec")));
 static bool ready;
-static bool asked_for_counters; /* from then on, PAPI may have state of its own */
-static bool forked; /* a child of the program's: PAPI's state is its parent's */
+static bool asked_for_counters; /* from then on PAPI may have state */
+static bool forked; /* this is a child of the program, so PAPI's state is its parent's */
 
 static struct ipc_program program;
 static struct record records[IPC_SECTIONS];
@@ -133,14 +133,14 @@ static void run_counted(void *argument)
     uint64_t started_ns = monotonic_ns();
     here->fn(here->data);
     if (forked)
-        return; /* the set is the parent's, and so is what `here` is for */
+        return; /* in a child, the event set and `here` are the parent's */
     saved_errno = errno;
     uint64_t done_ns = monotonic_ns();
     struct counts counts;
     if (set == COUNTERS_NONE || !counters_stop(set, &counts)) {
         atomic_store_explicit(&here->spoilt, true, memory_order_relaxed);
     } else {
-        /* Relaxed, all: the barrier at the end of the section comes before the master reads. */
+        /* Relaxed, all: the barrier at the section's end comes before the master reads them. */
         add(&here->instructions, counts.instructions);
         uint64_t most = atomic_load_explicit(&here->most_cycles, memory_order_relaxed);
         while (most < counts.cycles
@@ -157,7 +157,7 @@ static void run_counted(void *argument)
 
 static bool mine(void)
 {
-    /* Relaxed, both: identity only. */
+    /* Relaxed, both: the pointer is only compared. */
     const char *seen = atomic_load_explicit(&owner, memory_order_relaxed);
     if (seen == &self)
         return true;
@@ -238,7 +238,7 @@ static long minor_faults(void)
     return getrusage(RUSAGE_SELF, &usage) == 0 ? usage.ru_minflt : 0;
 }
 
-/* Whether this instance is one to experiment beside. The cheap questions first. */
+/* True if an experiment may run during this instance. The cheap checks come first. */
 static bool experiment_due(const struct section *section, const struct record *record, unsigned asked, uint64_t now_ns)
 {
     struct vscaf_page *page = section->attachment->page;
@@ -246,7 +246,7 @@ static bool experiment_due(const struct section *section, const struct record *r
     if (!record->countable || p < 2 || record->ns < SECTION_LEAST_NS || now_ns < record->experiment_due_ns
         || now_ns < refused_due_ns || record->abandoned >= ABANDONED_MOST || seal_remains())
         return false;
-    /* It takes a thread from the team: not where the program has a say in that. */
+    /* An experiment takes a thread from the team. Not allowed if the program has a say in its team size. */
     if (asked || atomic_load_explicit(&page->malleable, memory_order_relaxed) != VSCAF_MALLEABLE_FULL
         || (atomic_load_explicit(&program_bits, memory_order_relaxed) & VSCAF_PROGRAM_SET))
         return false;
@@ -256,7 +256,7 @@ static bool experiment_due(const struct section *section, const struct record *r
 static bool cpus_for(unsigned p)
 {
     cpu_set_t set;
-    /* Fails where there are more CPUs than the set has bits: then there are enough. */
+    /* It fails if there are more CPUs than bits in the set. Then there are enough. */
     return sched_getaffinity(0, sizeof set, &set) != 0 || (unsigned)CPU_COUNT(&set) >= p;
 }
 
@@ -270,7 +270,7 @@ static double least(double one, double other)
     return one < other ? one : other;
 }
 
-/* True: there are two processes now, and one of them is the sealed child. */
+/* Starts an experiment. True: now there are two processes, and one of them is the sealed child. */
 static bool begin_experiment(struct section *section, const struct record *record, uint64_t now_ns)
 {
     struct vscaf_page *page = section->attachment->page;
@@ -296,11 +296,11 @@ static bool begin_experiment(struct section *section, const struct record *recor
     if (child == 0) {
         section->team.argument = section->team.ran = 1;
         section->decompose_due = false;
-        /* Another thread may just have given it up. */
+        /* Another thread may just have given up ipc. */
         atomic_store_explicit(&meter_current, &counters_meter, memory_order_relaxed);
         counting = false;
         experimenting = false;
-        /* Whatever looks after the join would be a call that ends the child. */
+        /* Looking after the join would make a system call that ends the child. */
         atomic_store_explicit(&join_due, UINT64_MAX, memory_order_relaxed);
         return true;
     }
@@ -316,7 +316,7 @@ static bool begin_experiment(struct section *section, const struct record *recor
     return true;
 }
 
-/* Counters around this instance, or an experiment beside it, if it is time and there is budget. */
+/* If it is time and the budget allows it, starts counters for this instance, or an experiment at the same time. */
 static __attribute__((noinline)) void look_closer(struct section *section, unsigned asked, uint64_t now_ns)
 {
     int saved_errno = errno;
@@ -326,7 +326,7 @@ static __attribute__((noinline)) void look_closer(struct section *section, unsig
     if (seal_remains())
         seal_end(&detail);
     bool begun = experiment_due(section, current, asked, now_ns) && begin_experiment(section, current, now_ns);
-    if (!seal_inside) { /* a child's section is not cancelled */
+    if (!seal_inside) { /* the child's section is not cancelled */
         if (begun
             || (now_ns >= current->count_due_ns
                 && budget_allows(section->attachment->page, (double)set_ns * section->team.ran)))
@@ -338,7 +338,7 @@ static __attribute__((noinline)) void look_closer(struct section *section, unsig
     begin_cost_ns = begin_ns - now_ns;
 }
 
-/* The copy that it makes returns as well. */
+/* Also returns in the copy that it makes. */
 static bool experiment_begin(struct section *section, unsigned asked)
 {
     if (!mine() || (!ready && !get_ready()))
@@ -349,7 +349,7 @@ static bool experiment_begin(struct section *section, unsigned asked)
     counting = experimenting = false;
     begin_ns = monotonic_ns();
     begin_cost_ns = 0;
-    /* Serial time is what lies between two sections that were both seen. */
+    /* Serial time is the time between two sections if no section ran between them. */
     uint64_t started = atomic_load_explicit(&page->started, memory_order_relaxed);
     if (last_page == page && started == last_started + 1 && begin_ns > last_end_ns)
         program.serial_ns += (double)(begin_ns - last_end_ns);
@@ -361,7 +361,7 @@ static bool experiment_begin(struct section *section, unsigned asked)
     return !seal_inside;
 }
 
-/* Whether a child that ended like this has run the section, or enough of it: one that was blocked has not. */
+/* True if a child that ended like this has run the section or enough of it. A blocked child has not. */
 static bool representative(enum seal_state state, uint32_t detail, uint64_t cpu_ns, uint64_t wall_ns)
 {
     return state == SEAL_FINISHED || (state == SEAL_TIME && detail == SIGPROF)
@@ -384,7 +384,7 @@ static void end_experiment(struct vscaf_page *page, uint64_t now_ns)
         refused_pause_ns = REFUSED_PAUSE_NS;
         atomic_fetch_add_explicit(&page->experiments_ended, 1, memory_order_relaxed);
     } else {
-        /* What it did it will do again; that it had no CPU is chance. */
+        /* A forbidden call or a fault would happen again. A lack of CPU time is chance. */
         current->abandoned += state == SEAL_CALL || state == SEAL_FAULT;
         atomic_fetch_add_explicit(&page->experiments_abandoned, 1, memory_order_relaxed);
     }
@@ -402,11 +402,11 @@ static void end_counting(const struct section *section, uint64_t now_ns)
     budget_spend(section->attachment->page, (double)cost_ns);
     current->count_due_ns = now_ns + COUNT_PAUSE_NS;
     if (threads != p || atomic_load_explicit(&counted.spoilt, memory_order_relaxed)) {
-        current->countable = false; /* the old pairs, which run the function themselves; nested teams */
+        current->countable = false; /* the old pairs run the function themselves, or there were nested teams */
         return;
     }
     current->countable = true;
-    /* One thread beside the experiment is as serial as that, and less alone: it says nothing more. */
+    /* A team of one during an experiment is also serial, but more disturbed than the experiment. So it adds nothing. */
     if (!experimenting || p > 1)
         ipc_parallel(numbers_of(current), p,
                      (double)atomic_load_explicit(&counted.instructions, memory_order_relaxed),
@@ -429,7 +429,7 @@ static __attribute__((noinline)) void book_and_publish(const struct section *sec
         end_counting(section, now_ns);
     if (experimenting) {
         end_experiment(page, now_ns);
-        /* The thread that the team was without, the copies of pages, and what beginning and ending took. */
+        /* The cost: the thread that the team lacked, the copied pages, and the time to begin and to end. */
         long faults = minor_faults() - faults_before;
         budget_spend(page, (double)(begin_cost_ns + (now_ns - begin_ns)
                                     + (faults > 0 ? (uint64_t)faults * PAGE_COPY_NS : 0)
@@ -447,7 +447,7 @@ static __attribute__((noinline)) void book_and_publish(const struct section *sec
 
 static void experiment_end(struct section *section, uint64_t ticks, uint64_t stands_for)
 {
-    (void)ticks, (void)stands_for; /* it times all that it sees, by a clock that its experiments share */
+    (void)ticks, (void)stands_for; /* it measures by itself, with a clock that its experiments share */
     if (seal_inside)
         seal_leave();
     if (forked || !mine())

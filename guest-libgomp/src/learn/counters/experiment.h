@@ -1,10 +1,10 @@
-/* The metric ipc: counters around sections, and now and then a section's serial experiment beside it. */
+/* The metric ipc: counters for sections, and sometimes a serial experiment at the same time. */
 #ifndef VSCAF_GOMP_EXPERIMENT_H
 #define VSCAF_GOMP_EXPERIMENT_H
 
 #include "learn/meter.h"
 
-/* The current one from the start where VSCAF_METRIC says ipc, until something speaks against it. */
+/* The current meter from the start if VSCAF_METRIC is ipc, until ipc turns out not to work. */
 extern const struct meter counters_meter;
 
 #endif

@@ -5,12 +5,12 @@
 
 #include "learn/student.h"
 
-#define COVERED_LEAST 0.5  /* of the time in sections must have been measured */
-#define EFFICIENCY_MOST 2. /* as SCAF clamps it */
-#define IPC_MOST 64.       /* no processor retires more instructions a cycle */
+#define COVERED_LEAST 0.5  /* part of the time in sections that must have been measured */
+#define EFFICIENCY_MOST 2. /* SCAF uses the same bound */
+#define IPC_MOST 64.       /* no processor retires more instructions per cycle */
 
-/* One instance says little of the next: before there are several, their relative deviation is taken for this, with the
- * weight of so many measurements. */
+/* One instance tells little about the next. Until there are several, their relative deviation is assumed to be this,
+ * with the weight of so many measurements. */
 #define PRIOR_DEVIATION 0.10
 #define PRIOR_FREEDOM 2.
 
@@ -36,7 +36,7 @@ static double effective(const struct ipc_mean *mean)
 /* The relative standard error of the mean, widened. */
 static double relative_error(const struct ipc_mean *mean)
 {
-    /* Faded measurements are worth their weight in knowledge of today. */
+    /* Faded measurements count only by their weight. */
     double count = mean->weight < effective(mean) ? mean->weight : effective(mean);
     double seen = sqrt(fmax(mean->squares / mean->weight, 0.)) / mean->mean;
     double freedom = PRIOR_FREEDOM + (count > 1. ? count - 1. : 0.);
@@ -132,7 +132,7 @@ double ipc_samples(const struct ipc_section *section, unsigned p)
     return size ? size->ipc.weight : 0.;
 }
 
-/* S of one section at one size; 0: unknown. */
+/* S of one section at one team size; 0: unknown. */
 static double section_speedup(const struct ipc_section *section, const struct ipc_size *size)
 {
     if (size->p == 1)
@@ -143,20 +143,20 @@ static double section_speedup(const struct ipc_section *section, const struct ip
     return size->p * (efficiency > EFFICIENCY_MOST ? EFFICIENCY_MOST : efficiency);
 }
 
-/* T(1) and T(p), and what an error in one measured quantity does to each. */
+/* T(1) and T(p), or how an error in one measured quantity changes each. */
 struct times {
     double one, p;
 };
 
 struct sum {
     struct times total;
-    struct times unknown; /* the time that was not measured, were each team to speed up half way between 1 and p ... */
-    struct times slope;   /* ... and its derivative by that share of the way */
+    struct times unknown; /* the time that was not measured, if each team sped up half way between 1 and p ... */
+    struct times slope;   /* ... and its derivative by that share */
     double covered, uncovered;
     double samples;
 };
 
-/* Sections that were not measured: S(q) = 1 + share (q - 1), share anywhere from 0 to 1. */
+/* Sections that were not measured have S(q) = 1 + share (q - 1), with any share from 0 to 1. */
 static void add_unknown(struct sum *sum, unsigned p, unsigned q, double ns)
 {
     double share = 0.5;
@@ -193,7 +193,7 @@ static void add_section(struct sum *sum, const struct ipc_section *section, unsi
     }
 }
 
-/* The variance of S(p) that comes from one section, `speedup` being S(p) and `whole` T(p). */
+/* The variance of S(p) that comes from one section. `speedup` is S(p), `whole` is T(p). */
 static double section_variance(const struct ipc_section *section, unsigned p, double speedup, double whole)
 {
     const struct ipc_size *wanted = find_size(section, p);
@@ -208,7 +208,7 @@ static double section_variance(const struct ipc_section *section, unsigned p, do
             continue;
         double one = size->ns * here, at_p = one / there;
         if (size->p == 1) {
-            /* Time on one thread is T(1) itself; at p it takes the less the larger E(p) is. */
+            /* Time on one thread is T(1) itself. At p it is shorter if E(p) is larger. */
             serial_slope += speedup * -at_p;
             own_slope += speedup * at_p;
         } else if (size->p == p) {
@@ -235,7 +235,7 @@ static bool estimate(const struct ipc_program *program, unsigned p, struct speed
         return false;
     double one = sum.total.one + sum.unknown.one, whole = sum.total.p + sum.unknown.p;
     double speedup = one / whole;
-    double variance = square((sum.slope.one - speedup * sum.slope.p) / whole) / 12.; /* of a uniform share */
+    double variance = square((sum.slope.one - speedup * sum.slope.p) / whole) / 12.; /* variance of a uniform share */
     for (unsigned i = 0; i < program->used; i++)
         variance += section_variance(&program->sections[i], p, speedup, whole);
     *out = (struct speedup){

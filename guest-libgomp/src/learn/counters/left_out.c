@@ -1,4 +1,4 @@
-/* In place of the metric ipc, in a build without counters: whoever asks for it is told once, and gets rate. */
+/* Replaces the metric ipc in a build without counters. A program that asks for ipc gets one warning, and rate. */
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -24,7 +24,7 @@ static bool give_up(struct section *section, unsigned asked)
         "libvscaf-gomp: VSCAF_METRIC=ipc: built without hardware counters (meson setup -Dcounters=disabled): "
         "rate is used instead\n";
     ssize_t written = write(STDERR_FILENO, warning, sizeof warning - 1);
-    (void)written; /* nowhere to say it */
+    (void)written; /* there is no other place to report it */
     program_note(VSCAF_PROGRAM_NO_COUNTERS);
     return true;
 }

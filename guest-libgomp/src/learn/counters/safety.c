@@ -8,11 +8,11 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#define BUFFER_BYTES 16384u /* longer than any line: a path has 4096 bytes at most, escaped some more */
+#define BUFFER_BYTES 16384u /* longer than any line: a path has at most 4096 bytes, and some more when escaped */
 #define LINES_MOST 8192u
 #define DESCRIPTORS_MOST 512u
 
-/* Callers are one thread at a time. */
+/* Only one thread at a time calls. */
 static char buffer[BUFFER_BYTES];
 
 static bool starts(const char *text, const char *with)
@@ -20,7 +20,7 @@ static bool starts(const char *text, const char *with)
     return strncmp(text, with, strlen(with)) == 0;
 }
 
-/* Calls `each` for every line. False: unreadable or too long. */
+/* Calls `each` for each line. False: unreadable or too long. */
 static bool read_lines(const char *path, enum safety (*each)(char *line, void *argument), void *argument,
                        enum safety *verdict)
 {
@@ -59,7 +59,7 @@ static bool read_lines(const char *path, enum safety (*each)(char *line, void *a
     return complete;
 }
 
-/* Special files that are memory or say nothing. */
+/* Special files whose memory is harmless, or that have none. */
 static bool harmless_device(const char *path)
 {
     static const char *const harmless[] = {
@@ -93,14 +93,14 @@ static enum safety judge_mapping(char *line, void *argument)
     if (path && name == path) {
         const char *base = strrchr(path, '/') + 1;
         if (starts(base, "vgpreload_"))
-            return SAFETY_FILTERED; /* valgrind: a clone is what it makes of it */
+            return SAFETY_FILTERED; /* valgrind, which decides what a clone does */
         if (starts(path, "/SYSV") || starts(path, "/[aio]"))
-            return SAFETY_SHARED; /* attachments are counted; completions are written by the kernel */
+            return SAFETY_SHARED; /* System V: the kernel counts attachments; AIO: the kernel writes to it */
         if ((starts(path, "/dev/") && !harmless_device(path)) || starts(path, "/sys/") || starts(path, "/proc/")
             || starts(path, "/dmabuf") || starts(path, "/drm") || starts(path, "/i915"))
             return SAFETY_DEVICE;
     } else if (is_shared && !path && !name) {
-        return SAFETY_DEVICE; /* anon_inode:[...] has a bracket, socket:[...] too: this is something else */
+        return SAFETY_DEVICE; /* anon_inode:[...] and socket:[...] have a bracket, so this is something else */
     }
     if (strstr(at, "anon_inode:") || strstr(at, "socket:["))
         return SAFETY_DEVICE;

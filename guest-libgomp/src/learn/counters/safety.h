@@ -1,4 +1,4 @@
-/* What forbids a serial experiment: looked up in /proc, without allocating. */
+/* The reasons that forbid a serial experiment. They are read from /proc without allocating memory. */
 #ifndef VSCAF_GOMP_SAFETY_H
 #define VSCAF_GOMP_SAFETY_H
 
@@ -8,15 +8,15 @@
 
 enum safety {
     SAFETY_GOOD = 0,
-    SAFETY_UNKNOWN,     /* /proc does not say, or says more than is looked at */
+    SAFETY_UNKNOWN,     /* /proc does not tell, or has more lines than are read */
     SAFETY_PRIVILEGED,  /* a set-user-ID program */
-    SAFETY_TRACED,      /* a tracer would be handed the child */
-    SAFETY_FILTERED,    /* the program runs under seccomp or an emulator of its own */
+    SAFETY_TRACED,      /* the tracer would also get the child */
+    SAFETY_FILTERED,    /* the program runs under seccomp or in an emulator */
     SAFETY_LOCKED,      /* locked or pinned memory */
-    SAFETY_LARGE,       /* more memory than is worth copying */
-    SAFETY_DEVICE,      /* a device is mapped or open: its memory is not only memory */
-    SAFETY_SHARED,      /* more shared mappings than are looked after, or of a kind that counts its users */
-    SAFETY_DESCRIPTORS, /* userfaultfd, io_uring, perf events, or too many descriptors to look at */
+    SAFETY_LARGE,       /* too much memory to copy */
+    SAFETY_DEVICE,      /* a device is mapped or open, so an access may have effects outside */
+    SAFETY_SHARED,      /* too many shared mappings, or of a kind that counts its users */
+    SAFETY_DESCRIPTORS, /* userfaultfd, io_uring, perf events, or too many descriptors to check */
 };
 
 struct range {
@@ -32,11 +32,11 @@ struct ranges {
     struct range of[SAFETY_RANGES];
 };
 
-/* Of the calling process, all that can be seen before a child exists. `resident_bytes`: its memory, to judge the cost
- * by. One thread at a time; takes 0.1 to 0.3 ms. */
+/* Checks everything about the calling process that can be seen before a child exists. `resident_bytes`: its memory,
+ * from which the cost follows. One thread at a time; takes 0.1 to 0.3 ms. */
 enum safety safety_of_process(uint64_t resident_most, uint64_t *resident_bytes);
 
-/* Of its mappings alone; and which of them are shared. One thread at a time in a process. */
+/* Checks only its mappings, and lists the shared ones. One thread at a time in a process. */
 enum safety safety_of_mappings(struct ranges *shared);
 
 #endif

@@ -38,13 +38,14 @@ bool seal_inside;
 #if defined(__x86_64__) && !defined(__ILP32__) && !defined(SANITIZED)
 
 #define RESULT_BYTES 4096u
-#define GO_WAIT_MS 200 /* a parent that is stopped, or ended, before it lets the child run */
+#define GO_WAIT_MS 200 /* the parent may be stopped, or end, before it lets the child run */
 #define REAP_NAP_FIRST_NS 20000
 #define REAP_MOST_NS 100000000
 #define STACK_BYTES 32768u
 #define COUNT(array) (sizeof(array) / sizeof(array)[0])
 
-/* The one page that the child may write and the parent sees. It may hold garbage: a program writes anywhere. */
+/* The only page that the child may write and the parent reads. It may contain garbage, because a program can write
+ * anywhere. */
 struct result {
     _Atomic uint32_t go;
     _Atomic uint32_t state;
@@ -56,14 +57,14 @@ static pid_t child; /* 0: none */
 static struct sock_filter filter[SEAL_FILTER_MOST];
 static unsigned short filter_used;
 
-/* The child's alone. */
+/* Only the child uses these. */
 static struct ranges shared;
 static _Alignas(16) unsigned char handler_stack[STACK_BYTES];
 
 _Noreturn static void end(enum seal_state state, uint32_t detail)
 {
     atomic_store_explicit(&result->detail, detail, memory_order_relaxed);
-    /* Release: the detail belongs to the state. */
+    /* Release: `detail` belongs to the state, so it comes before. */
     atomic_store_explicit(&result->state, state, memory_order_release);
     for (;;)
         syscall(SYS_exit_group, 0);
@@ -80,14 +81,14 @@ static bool touches_shared(uintptr_t start, uintptr_t length)
     return false;
 }
 
-/* A call that the filter did not let through: made after all if it concerns private memory only. */
+/* The filter did not let this call through. It is made after all if it only concerns private memory. */
 static void judge_call(siginfo_t *information, ucontext_t *context)
 {
     greg_t *registers = context->uc_mcontext.gregs;
     uintptr_t start = (uintptr_t)registers[REG_RDI], length = (uintptr_t)registers[REG_RSI];
     bool harmless = false;
-    /* mremap with an old length of 0 makes a second mapping, so an empty range counts for one byte; and it may move
-     * onto anything that is mapped, which is the child's own affair. */
+    /* mremap with an old length of 0 makes a second mapping, so an empty range counts as one byte. It may also replace
+     * any mapping, but that only concerns the child. */
     if (information->si_code == 1 /* SYS_SECCOMP */ && information->si_arch == AUDIT_ARCH_X86_64
         && (information->si_syscall == SYS_mprotect || information->si_syscall == SYS_mremap))
         harmless = !touches_shared(start, length ? length : 1);
@@ -121,7 +122,7 @@ static bool catch_signals(void)
             return false;
         sigdelset(&open, caught[i]);
     }
-    /* All others stay blocked: a handler of the program's has no business here. */
+    /* All others stay blocked, because no handler of the program may run here. */
     return sigprocmask(SIG_SETMASK, &open, NULL) == 0;
 }
 
@@ -133,7 +134,7 @@ static bool shield_memory(void)
         const struct range *range = &shared.of[i];
         if (range->start == (uintptr_t)result) {
             if (range->end - range->start != RESULT_BYTES)
-                return false; /* merged with a neighbour that is not ours */
+                return false; /* merged with a neighbour that is not this library's */
         } else if ((range->protection & PROT_WRITE)
                    && mprotect((void *)range->start, range->end - range->start, range->protection & ~PROT_WRITE)) {
             return false;
@@ -147,13 +148,13 @@ static bool set_limits(const struct seal_limits *limits)
     struct itimerval cpu = {.it_value = {limits->cpu_ms / 1000, limits->cpu_ms % 1000 * 1000}};
     struct itimerval wall = {.it_value = {limits->wall_ms / 1000, limits->wall_ms % 1000 * 1000}};
     struct rlimit nothing = {0, 0};
-    struct rlimit seconds = {limits->cpu_ms / 1000 + 2, limits->cpu_ms / 1000 + 2}; /* should the timer fail */
+    struct rlimit seconds = {limits->cpu_ms / 1000 + 2, limits->cpu_ms / 1000 + 2}; /* in case the timer fails */
     return setrlimit(RLIMIT_CORE, &nothing) == 0 && setrlimit(RLIMIT_CPU, &seconds) == 0
            && setitimer(ITIMER_PROF, &cpu, NULL) == 0 && setitimer(ITIMER_REAL, &wall, NULL) == 0;
 }
 
-/* A core dump goes to a program that collects them even where its size is limited; and where memory gets short, the
- * child is to go first. Neither is worth failing for. */
+/* A core dump may go to a collecting program even if its size is limited to 0. If memory gets short, the child should
+ * be killed first. If one of these settings fails, that does not matter. */
 static void be_modest(const struct seal_limits *limits)
 {
     prctl(PR_SET_NAME, "vscaf-serial");
@@ -172,13 +173,13 @@ static void be_modest(const struct seal_limits *limits)
 static bool shut(void)
 {
     struct sock_fprog program = {.len = filter_used, .filter = filter};
-    /* Without SPEC_ALLOW some kernels restrict speculation, and the child would not run like the program. */
+    /* Without SPEC_ALLOW some kernels restrict speculation, and then the child would not run like the program. */
     return prctl(PR_SET_DUMPABLE, 0) == 0 && prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0
            && syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_SPEC_ALLOW, &program) == 0;
 }
 
-/* The parent counts the child's cycles from a moment at which it waits here. It may look at the child only while
- * that is dumpable, hence the order. */
+/* The child waits here, and from this moment the parent counts its cycles. The parent may watch the child only while
+ * the child is dumpable. That is why this comes before `shut`. */
 static void await_go(void)
 {
     struct timespec wait = {.tv_nsec = GO_WAIT_MS * 1000000L};
@@ -190,8 +191,8 @@ static void await_go(void)
 static void become_sealed(const struct seal_limits *limits, pid_t parent)
 {
     seal_inside = true;
-    /* The table is still the parent's: a new one, and nothing in it. A copy would keep files open that the program
-     * closes meanwhile (an end of file that does not come), and share their offsets. */
+    /* The table is still the parent's. Unshare it and close all. A copy would keep files open that the program closes
+     * meanwhile (a reader would get no end of file), and it would share their offsets. */
     if (syscall(SYS_close_range, 0u, ~0u, CLOSE_RANGE_UNSHARE) != 0)
         end(SEAL_REFUSED, 2);
     prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -210,7 +211,7 @@ static void become_sealed(const struct seal_limits *limits, pid_t parent)
     atomic_store_explicit(&result->state, SEAL_RUNS, memory_order_relaxed);
 }
 
-/* A child of the program's has a result page in common with it. */
+/* A child of the program shares the result page with it. */
 void seal_after_fork(void)
 {
     if (result)
@@ -222,7 +223,7 @@ void seal_after_fork(void)
 static bool prepare(void)
 {
     if (!result) {
-        /* A page on either side that nobody can use, so that the kernel merges it with no other mapping. */
+        /* An inaccessible page on either side, so that the kernel merges the result page with no other mapping. */
         unsigned char *room =
             mmap(NULL, 3 * RESULT_BYTES, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
         if (room == MAP_FAILED)
@@ -254,9 +255,10 @@ pid_t seal_clone(const struct seal_limits *limits)
     sigset_t all, before;
     sigfillset(&all);
     pid_t parent = getpid();
-    /* Between here and the new mask no handler of the program may run in the child. */
+    /* From here until the new mask, no handler of the program may run in the child. */
     pthread_sigmask(SIG_SETMASK, &all, &before);
-    /* Not fork: its handlers are the program's, and take locks. No exit signal: invisible to wait(), and no SIGCHLD. */
+    /* Not fork, because the program's fork handlers would run and take locks. No exit signal, so that wait() does not
+     * see the child and there is no SIGCHLD. */
     long made = syscall(SYS_clone, CLONE_FILES, NULL, NULL, NULL, 0);
     if (made == 0) {
         become_sealed(limits, parent);
@@ -271,7 +273,7 @@ pid_t seal_clone(const struct seal_limits *limits)
 
 void seal_go(void)
 {
-    /* Release: what the parent prepared comes before. */
+    /* Release: everything that the parent prepared comes before. */
     atomic_store_explicit(&result->go, 1, memory_order_release);
     syscall(SYS_futex, &result->go, FUTEX_WAKE, 1, NULL, NULL, 0);
 }
@@ -306,11 +308,11 @@ enum seal_state seal_end(uint32_t *detail)
     if (child && state == SEAL_RUNS
         && waitid(P_PID, (id_t)child, &information, WEXITED | WNOHANG | WNOWAIT | __WCLONE) == 0
         && information.si_pid == child) {
-        state = seal_look(detail); /* it may have said so just now */
+        state = seal_look(detail); /* the child may have stored it in between */
         if (state == SEAL_RUNS)
             state = SEAL_FAULT;
     }
-    /* While the wait knows it, the number is its own. */
+    /* While waitid still finds the child, its number is not reused. */
     if (child && waitid(P_PID, (id_t)child, &information, WEXITED | WNOHANG | WNOWAIT | __WCLONE) == 0)
         kill(child, SIGKILL);
     for (long nap_ns = REAP_NAP_FIRST_NS, waited_ns = 0; child && waited_ns < REAP_MOST_NS; nap_ns += nap_ns / 2) {

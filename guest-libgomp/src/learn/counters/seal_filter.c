@@ -12,7 +12,7 @@
 
 #define COUNT(array) (sizeof(array) / sizeof(array)[0])
 
-extern const char seal_gate_end[]; /* where the kernel sees the gate's call come from */
+extern const char seal_gate_end[]; /* the address from which the kernel sees the gate's call come */
 __asm__(".text\n"
         ".globl seal_gate\n"
         ".hidden seal_gate\n"
@@ -31,7 +31,7 @@ __asm__(".text\n"
         "    ret\n"
         ".size seal_gate, . - seal_gate\n");
 
-/* Where the next instruction goes; one thread at a time builds. */
+/* The place of the next instruction. Only one thread at a time builds a filter. */
 static struct sock_filter *at;
 
 static void put(uint16_t code, uint32_t k, uint8_t if_true, uint8_t if_false)
@@ -60,7 +60,7 @@ static size_t argument(unsigned index)
     return offsetof(struct seccomp_data, args) + index * sizeof(uint64_t); /* its low half: little-endian */
 }
 
-/* Allows `number` if its argument, masked, has one of the values. */
+/* Allows `number` if the masked argument has one of the values. */
 static void allow_if(uint32_t number, unsigned index, uint32_t mask, const uint32_t *values, unsigned count)
 {
     put(BPF_JMP | BPF_JEQ | BPF_K, number, 0, (uint8_t)(3 + 2 * count));
@@ -73,7 +73,7 @@ static void allow_if(uint32_t number, unsigned index, uint32_t mask, const uint3
     give(SECCOMP_RET_TRAP);
 }
 
-/* Allows `number` from the gate alone. */
+/* Allows `number` only from the gate. */
 static void allow_gate(uint32_t number)
 {
     uint64_t gate = (uint64_t)(uintptr_t)seal_gate_end;
@@ -88,8 +88,8 @@ static void allow_gate(uint32_t number)
 
 unsigned short seal_filter(struct sock_filter filter[SEAL_FILTER_MOST])
 {
-    /* Sleeping, the time, who and where one is: nobody outside can tell. Not here for a reason: rt_sigprocmask (would
-     * let the program's signals and handlers in), membarrier, anything with a descriptor. */
+    /* Sleeping, the time, identity and place have no effect outside. Deliberately missing: rt_sigprocmask (it would let
+     * the program's signals and handlers in), membarrier, and everything with a descriptor. */
     static const uint32_t plain[] = {
         SYS_exit_group,    SYS_brk,          SYS_munmap,         SYS_clock_gettime, SYS_clock_getres, SYS_gettimeofday,
         SYS_time,          SYS_times,        SYS_nanosleep,      SYS_clock_nanosleep, SYS_sched_yield, SYS_getcpu,
@@ -97,8 +97,8 @@ unsigned short seal_filter(struct sock_filter filter[SEAL_FILTER_MOST])
         SYS_getegid,       SYS_getrandom,    SYS_getrusage,      SYS_sysinfo,       SYS_uname,
         SYS_sched_getaffinity, SYS_sched_getparam, SYS_sched_getscheduler, SYS_rt_sigreturn, SYS_restart_syscall,
     };
-    /* Private futexes alone: others wake threads of whoever maps the same memory. No priority inheritance, which
-     * reaches for the owner of the lock, a thread of the real program. */
+    /* Only private futexes: others wake threads of each process that maps the same memory. No priority inheritance: it
+     * affects the owner of the lock, a thread of the real program. */
     static const uint32_t futexes[] = {
         FUTEX_WAIT | FUTEX_PRIVATE_FLAG,        FUTEX_WAKE | FUTEX_PRIVATE_FLAG,
         FUTEX_REQUEUE | FUTEX_PRIVATE_FLAG,     FUTEX_CMP_REQUEUE | FUTEX_PRIVATE_FLAG,
@@ -106,22 +106,22 @@ unsigned short seal_filter(struct sock_filter filter[SEAL_FILTER_MOST])
         FUTEX_WAKE_BITSET | FUTEX_PRIVATE_FLAG,
     };
     static const uint32_t private_memory[] = {MAP_PRIVATE | MAP_ANONYMOUS};
-    /* Not MADV_REMOVE, which makes holes in files. */
+    /* Without MADV_REMOVE, which makes holes in files. */
     static const uint32_t advice[] = {MADV_DONTNEED, MADV_FREE, MADV_HUGEPAGE, MADV_NOHUGEPAGE};
 
     at = filter;
     load(offsetof(struct seccomp_data, arch));
     put(BPF_JMP | BPF_JEQ | BPF_K, AUDIT_ARCH_X86_64, 1, 0);
     give(SECCOMP_RET_TRAP);
-    load(offsetof(struct seccomp_data, nr)); /* those of the x32 interface have bit 30 set, and match nothing below */
+    load(offsetof(struct seccomp_data, nr)); /* numbers of the x32 interface have bit 30 set and match nothing below */
     for (size_t i = 0; i < COUNT(plain); i++)
         allow(plain[i]);
     allow_if(SYS_futex, 1, ~(uint32_t)FUTEX_CLOCK_REALTIME, futexes, COUNT(futexes));
-    /* Huge pages come from a pool that others use too; locking and filling in advance take memory without a need. */
+    /* Huge pages come from a pool that others use too. Locking and populating would take memory without need. */
     allow_if(SYS_mmap, 3, MAP_TYPE | MAP_ANONYMOUS | MAP_HUGETLB | MAP_LOCKED | MAP_POPULATE, private_memory,
              COUNT(private_memory));
     allow_if(SYS_madvise, 2, ~0u, advice, COUNT(advice));
-    /* These could make shared memory writable again. They trap, the handler looks at the addresses, and calls. */
+    /* These could make shared memory writable again. They trap; the handler checks the addresses and calls the gate. */
     allow_gate(SYS_mprotect);
     allow_gate(SYS_mremap);
     give(SECCOMP_RET_TRAP);

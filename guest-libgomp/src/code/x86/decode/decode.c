@@ -43,7 +43,7 @@ static bool legacy_prefix(uint8_t byte, struct prefixes *p, struct instruction *
     case 0x64:
         i->fs = true;
         return true;
-    case 0x65: /* %gs belongs to nobody whom this concerns; the last of both counts */
+    case 0x65: /* %gs has no meaning here; if both are given, the last one counts */
         i->fs = false;
         return true;
     case 0x2e:
@@ -64,7 +64,8 @@ static void mandatory_prefix(struct prefixes *p, uint8_t code)
     p->repeat_not = code == 3;
 }
 
-/* EVEX, VEX and XOP: the byte after the opcode's prefixes, or 0 where there are none, or they are wrong. */
+/* Reads an EVEX, VEX or XOP prefix. Returns the place of the opcode; 0: there is no such prefix, or it is cut off.
+ * *wrong: the prefix is not valid. */
 static size_t vector_prefix(const uint8_t *code, size_t at, size_t left, struct prefixes *p, unsigned *map, bool *wrong)
 {
     const uint8_t *v = code + at;
@@ -115,7 +116,7 @@ static bool has_vector_prefix(const uint8_t *code, size_t at, size_t left)
     return code[at] == 0xc5 || code[at] == 0xc4 || code[at] == 0x62 || (code[at] == 0x8f && (code[at + 1] & 0x1f) >= 8);
 }
 
-/* ModRM, SIB and displacement from code[at]; the position behind them, 0: not within `left`. */
+/* Reads ModRM, SIB and displacement from code[at]. Returns the place after them; 0: they do not fit into `left`. */
 static size_t operand(const uint8_t *code, size_t at, size_t left, const struct prefixes *p, int32_t unit,
                       struct instruction *i)
 {
@@ -124,7 +125,7 @@ static size_t operand(const uint8_t *code, size_t at, size_t left, const struct 
     uint8_t modrm = code[at++];
     unsigned mod = modrm >> 6, low = modrm & 7;
     if (i->map == MAP_0F && i->opcode >= 0x20 && i->opcode <= 0x23)
-        mod = 3; /* control registers: never memory */
+        mod = 3; /* control registers are never memory */
     i->reg = (uint8_t)((modrm >> 3 & 7) | p->r);
     if (mod == 3) {
         i->rm = (uint8_t)(low | p->b);

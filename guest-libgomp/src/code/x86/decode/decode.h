@@ -4,7 +4,7 @@
 
 #include "code/x86/decode/instruction.h"
 
-/* Decodes the instruction at code[0 .. left). False: not an instruction this knows, or it does not end within. */
+/* Decodes the instruction at code[0 .. left). False: the instruction is not known, or it does not end within `left`. */
 bool decode(const uint8_t *code, size_t left, struct instruction *instruction);
 
 #endif

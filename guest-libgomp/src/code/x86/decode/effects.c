@@ -7,7 +7,7 @@ static uint8_t vector_access_bytes(const struct prefixes *p, unsigned map, uint8
     if (map >= 8) /* XOP */
         return map == 9 && (opcode == 0x82 || opcode == 0x83) ? opcode == 0x82 ? 4 : 8 : p->vector_bytes;
     if (map == MAP_0F) {
-        if (p->evex && opcode >= 0x78 && opcode <= 0x7b) { /* from and to unsigned integers */
+        if (p->evex && opcode >= 0x78 && opcode <= 0x7b) { /* to and from unsigned integers */
             if (opcode == 0x7b && (p->repeat || p->repeat_not))
                 return element;
             if (opcode < 0x7a && (p->repeat || p->repeat_not))
@@ -163,7 +163,7 @@ int32_t displacement_unit(const struct prefixes *p, unsigned map, uint8_t opcode
         return p->w ? 8 : 4;
     if (map == MAP_0F38 && ((opcode >= 0x88 && opcode <= 0x8b) || (opcode >= 0x90 && opcode <= 0x93)
                             || (opcode >= 0xa0 && opcode <= 0xa3)))
-        return p->w ? 8 : 4; /* gathered, scattered, expanded and compressed by elements */
+        return p->w ? 8 : 4; /* gather, scatter, expand and compress element by element */
     if (map == MAP_0F38 && (opcode == 0x62 || opcode == 0x63))
         return p->w ? 2 : 1;
     return vector_access_bytes(p, map, opcode);
@@ -179,20 +179,20 @@ static bool is_general(unsigned map, uint8_t opcode)
     return map == MAP_0F38 && opcode >= 0xf0;
 }
 
-/* x87's memory operands, by opcode and choice. */
+/* Bytes of x87's memory operands, by opcode and choice. */
 static const uint8_t x87_bytes[8][8] = {
     {4, 4, 4, 4, 4, 4, 4, 4},     {4, 4, 4, 4, 28, 2, 28, 2},   {4, 4, 4, 4, 4, 4, 4, 4}, {4, 4, 4, 4, 4, 10, 4, 10},
     {8, 8, 8, 8, 8, 8, 8, 8},     {8, 8, 8, 8, 108, 8, 108, 2}, {2, 2, 2, 2, 2, 2, 2, 2}, {2, 2, 2, 2, 10, 8, 10, 8},
 };
 
-/* The whole state is shorter where it is one of 16 bits. */
+/* The saved state is shorter with 16-bit operands. */
 static uint8_t x87_state(const struct prefixes *p, uint8_t bytes)
 {
     bool short_state = p->operand16 && !p->w;
     return short_state && bytes == 28 ? 14 : short_state && bytes == 108 ? 94 : bytes;
 }
 
-/* Memory operands of an odd size; 0: it is of the usual one. */
+/* Bytes of memory operands with an unusual size; 0: the size is the usual one. */
 static uint8_t odd_bytes(uint8_t opcode, unsigned choice, const struct prefixes *p, unsigned map)
 {
     uint8_t usual = p->w ? 8 : p->operand16 ? 2 : 4;
@@ -264,7 +264,7 @@ static uint16_t bit_of(unsigned reg)
     return (uint16_t)(1u << (reg & 15u));
 }
 
-/* Registers that an instruction writes without naming them, beside those that it names. */
+/* Registers that an instruction writes without naming them. `named`: those that it names. */
 static uint16_t implied(const struct instruction *i, uint16_t named)
 {
     uint8_t op = i->opcode;
@@ -294,7 +294,7 @@ static uint16_t implied(const struct instruction *i, uint16_t named)
             return 1u << RCX;
         if ((op == 0xf6 || op == 0xf7) && choice >= 4)
             return op == 0xf6 ? 1u << RAX : 1u << RAX | 1u << RDX;
-        if (op == 0x9f || ((op == 0xc6 || op == 0xc7) && choice == 7)) /* lahf; where a transaction has ended */
+        if (op == 0x9f || ((op == 0xc6 || op == 0xc7) && choice == 7)) /* lahf; the end of a transaction */
             return 1u << RAX;
         if (op == 0xdf && !i->memory && choice == 4 && (i->rm & 7) == 0)
             return 1u << RAX;
@@ -307,7 +307,7 @@ static uint16_t implied(const struct instruction *i, uint16_t named)
             return 1u << RAX;
         if ((op == 0xc7 && i->memory && choice == 1) || op == 0x31 || op == 0x32 || op == 0x33)
             return 1u << RAX | 1u << RDX;
-        if (op == 0x01 && !i->memory && choice != 4) /* rdtscp is among them */
+        if (op == 0x01 && !i->memory && choice != 4) /* includes rdtscp */
             return 1u << RAX | 1u << RBX | 1u << RCX | 1u << RDX;
         if (op == 0x05)
             return 1u << RAX | 1u << RCX | 1u << R11;

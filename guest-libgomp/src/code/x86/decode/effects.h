@@ -1,4 +1,4 @@
-/* How much an instruction operates on, what it changes and where it goes on. */
+/* How many bytes an instruction operates on, what it changes and where control goes next. */
 #ifndef VSCAF_GOMP_EFFECTS_H
 #define VSCAF_GOMP_EFFECTS_H
 
@@ -7,13 +7,12 @@
 /* The unit of EVEX's compressed one-byte displacement. */
 int32_t displacement_unit(const struct prefixes *p, unsigned map, uint8_t opcode);
 
-/* instruction.bytes; the operands are known by now. */
+/* Computes instruction.bytes. The operands must be decoded. */
 uint8_t operation_bytes(const struct instruction *i, const struct prefixes *p, unsigned map, unsigned flags);
 
-/* instruction.changed; the operands are known by now. */
+/* Computes instruction.changed. The operands must be decoded. */
 uint16_t changed_registers(const struct instruction *i, const struct prefixes *p, unsigned map, unsigned flags);
 
-/* Sets instruction.flow. */
 void set_flow(struct instruction *i);
 
 #endif

@@ -1,5 +1,5 @@
-/* What one x86-64 instruction is: its length, its memory operand and what it does there, which general registers it
- * changes, and where it goes on. Nothing is known of what it computes; compute.c reads that from the opcode. */
+/* One x86-64 instruction: its length, its memory operand and the access to it, the general registers that it changes,
+ * and where control goes next. What it computes is not decoded; compute.c reads that from the opcode. */
 #ifndef VSCAF_GOMP_INSTRUCTION_H
 #define VSCAF_GOMP_INSTRUCTION_H
 
@@ -17,16 +17,16 @@ enum gpr { RAX, RCX, RDX, RBX, RSP, RBP, RSI, RDI, R8, R9, R10, R11, R12, R13, R
 enum decode_map { MAP_ONE, MAP_0F, MAP_0F38, MAP_0F3A, MAP_OTHER };
 
 enum decode_flow {
-    FLOW_NEXT,          /* goes on behind itself */
-    FLOW_CALL,          /* to `target` */
+    FLOW_NEXT,          /* to the next instruction */
+    FLOW_CALL,          /* to `target`, and back */
     FLOW_CALL_INDIRECT, /* through a register or memory */
-    FLOW_BRANCH,        /* to `target` or on */
+    FLOW_BRANCH,        /* to `target`, or to the next instruction */
     FLOW_JUMP,          /* to `target` */
     FLOW_JUMP_INDIRECT, /* through a register or memory */
     FLOW_END,           /* returns, or traps */
 };
 
-/* Who saves a state has a memory operand that is larger than `bytes` can say. */
+/* For an instruction that saves a state, whose memory operand may be larger than `bytes` can be. */
 #define DECODE_BYTES_MOST 255u
 
 #define ACCESS_READ 1u
@@ -37,9 +37,9 @@ struct instruction {
     uint8_t map;    /* enum decode_map */
     uint8_t opcode;
     uint8_t flow;   /* enum decode_flow */
-    uint8_t access; /* ACCESS_ bits: to the memory operand; 0 as well where an address is only computed */
-    uint8_t bytes;  /* how many, at the memory operand; for general registers the size of the operation */
-    uint8_t reg;    /* the reg field; the register in the opcode where there is no ModRM */
+    uint8_t access; /* ACCESS_ bits for the memory operand; 0 also if only its address is computed */
+    uint8_t bytes;  /* size of the memory operand; for general registers, of the operation */
+    uint8_t reg;    /* the reg field; without a ModRM, the register in the opcode */
     uint8_t rm;     /* the register operand, or DECODE_NO_REGISTER */
     uint8_t base;   /* of the memory operand: a register, DECODE_RIP or DECODE_NO_REGISTER */
     uint8_t index;
@@ -48,9 +48,9 @@ struct instruction {
     bool fs;       /* in the segment of thread data */
     bool vector;   /* VEX or EVEX */
     bool repeated; /* REP or REPNE, or the mandatory prefix F3, F2 */
-    uint16_t changed; /* general registers that it writes, one bit each; but not rsp of a call or a return */
+    uint16_t changed; /* general registers that it writes, one bit each; without rsp for calls and returns */
     int32_t displacement;
-    int64_t immediate; /* or the distance of `target` behind the instruction */
+    int64_t immediate; /* or the distance from the instruction's end to `target` */
 };
 
 #endif

@@ -56,7 +56,7 @@ static const uint16_t map_0f[256] = {
     /* e0 */ TIMES_4(M | RD), M | RD, M | RD, M | RD, M | WR, TIMES_8(M | RD),
     /* f0 */ TIMES_16(M | RD)};
 
-/* What an opcode of the two three-byte maps does. */
+/* The operands of an opcode in the two three-byte maps. */
 static unsigned map_38_3a(const struct prefixes *p, unsigned map, uint8_t opcode)
 {
     if (map == MAP_0F3A) {
@@ -71,7 +71,7 @@ static unsigned map_38_3a(const struct prefixes *p, unsigned map, uint8_t opcode
         return M | I8 | RD;
     }
     if (!p->vex && p->repeat && opcode >= 0xd8 && opcode != 0xf6)
-        return BAD; /* keys that are handles */
+        return BAD; /* key locker */
     if (opcode >= 0xf0) {
         if (opcode == 0xf1 && !p->repeat_not)
             return M | WR; /* movbe */
@@ -79,9 +79,9 @@ static unsigned map_38_3a(const struct prefixes *p, unsigned map, uint8_t opcode
             || (opcode == 0xf5 && !p->vex))
             return M | WR; /* shadow stacks */
         if (opcode == 0xf3 && p->vex)
-            return M | RD; /* blsr and its like write the second register */
+            return M | RD; /* blsr and similar ones write the second register */
         if (opcode == 0xf8 && (p->repeat || p->repeat_not))
-            return BAD; /* commands for devices */
+            return BAD; /* enqueue commands for devices */
         if (opcode == 0xf8 || (opcode >= 0xfa && !p->vex))
             return M | RD | WR;
         return M | RD | REG;
@@ -147,7 +147,7 @@ unsigned opcode_refine(const struct prefixes *p, unsigned map, uint8_t opcode, u
             return choice == 0 || choice == 3 ? M | WR : choice == 4 || choice == 6 ? M | RD | WR : choice == 7 ? M : M | RD;
         }
         if (opcode == 0xc7 && memory && choice >= 6)
-            return choice == 6 ? M | RD | WR : M | WR; /* of virtual machines */
+            return choice == 6 ? M | RD | WR : M | WR; /* for virtual machines */
         if (opcode == 0xc7)
             return choice >= 6 ? M | RM : M | RD | WR;
         if (opcode == 0x00)
@@ -160,7 +160,7 @@ unsigned opcode_refine(const struct prefixes *p, unsigned map, uint8_t opcode, u
     return flags;
 }
 
-/* Two bytes of immediate, which no flag says. */
+/* Has two bytes of immediate, for which there is no flag. */
 static bool is_sse4a(const struct prefixes *p, unsigned map, uint8_t opcode)
 {
     return map == MAP_0F && opcode == 0x78 && !p->vex && (p->operand16 || p->repeat_not);
@@ -174,7 +174,7 @@ unsigned opcode_operands(const struct prefixes *p, unsigned map, uint8_t opcode)
         return map_38_3a(p, map, opcode);
     if (map == 8)
         return M | I8 | RD;
-    /* XOP's operations on general registers, and those on numbers of half precision. */
+    /* XOP's operations on general registers, and operations on half-precision numbers. */
     if (map != MAP_0F)
         return map != 9 || opcode == 0x01 || opcode == 0x02 || opcode == 0x12 ? BAD : M | RD;
     unsigned flags = map_0f[opcode];
@@ -183,7 +183,7 @@ unsigned opcode_operands(const struct prefixes *p, unsigned map, uint8_t opcode)
         flags = BAD;
     if (opcode == 0x7e && p->repeat)
         flags = M | RD; /* f3 0f 7e loads */
-    /* Vector code has the mask moves among the opcodes of conditional moves and set. */
+    /* In vector code, the opcodes of cmov and set are moves of masks. */
     if (p->vex && opcode >= 0x40 && opcode < 0x50)
         flags = M;
     if (p->vex && opcode >= 0x90 && opcode <= 0x99)
@@ -192,10 +192,10 @@ unsigned opcode_operands(const struct prefixes *p, unsigned map, uint8_t opcode)
         flags = scalar ? M | RD | REG : M | RD;
     else if (p->evex && (opcode == 0x7a || opcode == 0x7b))
         flags = M | RD;
-    else if (opcode == 0x78 || opcode == 0x79) /* of virtual machines, or SSE4a */
+    else if (opcode == 0x78 || opcode == 0x79) /* for virtual machines, or SSE4a */
         flags = opcode == 0x79 || p->operand16 || scalar ? M | RD : M | WR | RM;
     if ((opcode == 0x1a || opcode == 0x1b) && p->operand16)
-        flags = BAD; /* bounds, which no processor has any more */
+        flags = BAD; /* bounds (MPX), which no current processor has */
     if ((opcode == 0x2c || opcode == 0x2d) && !scalar)
         flags &= ~REG;
     return opcode == 0xb8 && !p->repeat ? BAD : flags;
