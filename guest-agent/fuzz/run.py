@@ -47,7 +47,7 @@ class Run:
 
 
 def seeds(target: str, directory: Path) -> None:
-    """Writes golden lines as inputs of the message layer: each alone, then all together with time and sections between."""
+    """Writes golden lines as inputs of the message layer: each alone, then all with time and sections between."""
     directory.mkdir(parents=True, exist_ok=True)
     if target != "messages":
         return
@@ -198,7 +198,7 @@ def main() -> int:
     for one in failed:
         text = one.log.read_text(errors="replace")
         artifact = re.findall(r"Test unit written to (\S+)", text)
-        print(f"vscaf: fuzz-{one.target} failed (status {one.status}); see {one.log}; the end of its log:", file=sys.stderr)
+        print(f"vscaf: fuzz-{one.target} failed (status {one.status}); the end of {one.log}:", file=sys.stderr)
         print("\n".join(text.splitlines()[-40:]), file=sys.stderr)
         for path in artifact:
             print(

@@ -10,7 +10,7 @@ from rig import Rig
 
 @pytest.fixture
 def rig() -> Iterator[Rig]:
-    """An agent's surroundings, not yet started. A directory of its own, short: socket paths are."""
+    """An agent's environment, not yet started. Its directory is its own and has a short path, for the socket's path."""
     with tempfile.TemporaryDirectory(prefix="vscaf-") as directory:
         rig = Rig(Path(directory))
         try:
