@@ -391,7 +391,7 @@ def test_program_that_is_confined_gets_no_more_threads_than_cpus(machine: Machin
     wait_until(lambda: shares(machine) == {program.pid: len(cpus)}, "all CPUs, now that it may use them")
 
 
-@pytest.mark.skipif(not ROOT, reason="needs root, to become somebody else")
+@pytest.mark.skipif(not ROOT, reason="needs root, to run as other users")
 def test_for_a_user_without_privileges(machine: Machine) -> None:
     """Agent, programs and status use the same default path without any option."""
     runtime = machine.directory / "runtime"
@@ -414,7 +414,7 @@ def test_for_a_user_without_privileges(machine: Machine) -> None:
     )
 
 
-@pytest.mark.skipif(not ROOT, reason="needs root, to become somebody else")
+@pytest.mark.skipif(not ROOT, reason="needs root, to run as other users")
 def test_a_place_that_is_not_the_users_alone_is_refused(machine: Machine) -> None:
     runtime = machine.directory / "runtime"
     runtime.mkdir()
@@ -432,7 +432,7 @@ def test_a_place_that_is_not_the_users_alone_is_refused(machine: Machine) -> Non
     assert result.returncode == 1 and "is not this user's alone" in result.stderr and "--socket" in result.stderr
 
 
-@pytest.mark.skipif(not ROOT, reason="needs root, to become somebody else")
+@pytest.mark.skipif(not ROOT, reason="needs root, to run as other users")
 def test_programs_do_not_join_somebody_elses_agent_at_the_users_place(machine: Machine) -> None:
     runtime = machine.directory / "runtime"
     runtime.mkdir()

@@ -54,7 +54,7 @@ def test_a_host_that_reads_again_gets_the_newest(rig: Rig) -> None:
     while asked < 10_000:
         ask(100)
     rig.allocate(2)
-    wait_until(lambda: rig.online() == [0, 1] and program.team() == 2, "the newest order, though the host reads nothing")
+    wait_until(lambda: rig.online() == [0, 1] and program.team() == 2, "the newest order, though nothing is read")
     beat = program.beat()
     wait_until(lambda: program.beat() >= beat + 2, "a full period since, so that the next report is newer")
     assert queued_bytes(rig) == full > 10_000
