@@ -1,4 +1,4 @@
-/* What every test program uses: a check that says what failed, and a wait that ends. */
+/* Used by every test program: a check that prints what failed, and a wait with a limit. */
 #ifndef VSCAF_TEST_CHECK_H
 #define VSCAF_TEST_CHECK_H
 
@@ -17,16 +17,16 @@
         }                                                                                                              \
     } while (0)
 
-/* Does `step` until `condition` holds; a minute at the least, to catch hangs. */
+/* Does `step` until `condition` holds, for at least a minute. The limit catches hangs. */
 #define WAIT_UNTIL(condition, step)                                                                                    \
     do {                                                                                                               \
         struct timespec pause_ = {.tv_nsec = 2000000};                                                                 \
-        int left_ = 30000;                                                                                              \
+        int left_ = 30000;                                                                                             \
         for (step; !(condition) && left_ > 0; left_--) {                                                               \
             nanosleep(&pause_, NULL);                                                                                  \
             step;                                                                                                      \
         }                                                                                                              \
-        CHECK(left_ > 0, "not so after all this time");                                                                   \
+        CHECK(left_ > 0, "the condition did not become true");                                                         \
     } while (0)
 
 #endif

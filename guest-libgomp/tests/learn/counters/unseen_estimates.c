@@ -44,8 +44,8 @@ static void spins_long(void)
     sections(&(struct course){.act = spin_long_act, .outcome = EITHER, .for_ever = true});
 }
 
-/* The same with a sleeping child: it uses no CPU time, so the real-time limit ends it. A child that has not set one does
- * not sleep. Its other limit ends it, with another outcome. */
+/* The same with a sleeping child: it uses no CPU time, so the real-time limit ends it. A child that has not set one
+ * does not sleep. Its other limit ends it, with another outcome. */
 static void sleep_for_ever_act(void)
 {
     struct timespec long_time = {.tv_sec = 1000};
@@ -190,7 +190,7 @@ static void estimates_with_serial_time(void)
     estimate(4.);
 }
 
-/* A section's data may be shorter than a word. Here it ends at a page that cannot be read. Compilers emit such calls. */
+/* A section's data may be shorter than a word. Here it ends at an unreadable page. Compilers emit such calls. */
 void GOMP_parallel(void (*fn)(void *), void *data, unsigned threads, unsigned flags);
 
 static void reads_short_data(void *data)
