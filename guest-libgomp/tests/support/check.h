@@ -10,14 +10,14 @@
 #define CHECK(condition, ...)                                                                                          \
     do {                                                                                                               \
         if (!(condition)) {                                                                                            \
-            fprintf(stderr, "%s:%d: not so: %s", __FILE__, __LINE__, #condition);                                      \
+            fprintf(stderr, "%s:%d: check failed: %s", __FILE__, __LINE__, #condition);                                \
             fprintf(stderr, ": " __VA_ARGS__);                                                                         \
             fputc('\n', stderr);                                                                                       \
             exit(1);                                                                                                   \
         }                                                                                                              \
     } while (0)
 
-/* Does `step` until `condition` holds, for at least a minute. The limit catches hangs. */
+/* Does `step` until `condition` holds. Fails after a minute at the earliest: this catches hangs. */
 #define WAIT_UNTIL(condition, step)                                                                                    \
     do {                                                                                                               \
         struct timespec pause_ = {.tv_nsec = 2000000};                                                                 \

@@ -44,7 +44,7 @@ int main(void)
         CHECK(plain() == 2 && page->malleable == VSCAF_MALLEABLE_FULL);
         CHECK(page->program == (VSCAF_PROGRAM_OVERRIDE | VSCAF_PROGRAM_SET));
     } else if (word) {
-        CHECK(plain() == 4 && page->malleable == VSCAF_MALLEABLE_FULL && page->program == 0, "unknown setting: ignored");
+        CHECK(plain() == 4 && page->malleable == VSCAF_MALLEABLE_FULL && page->program == 0, "unknown: ignored");
     } else if (bound) {
         /* The mask of a bound thread says nothing about the other threads. */
         int own = plain();

@@ -117,7 +117,7 @@ int main(void)
 
 #else
 
-/* The code is not read. So the program has its own number from the start, and is reported rigid before its first team. */
+/* The code is not read. The program has its own number from the start, and is reported rigid before its first team. */
 int main(void)
 {
     struct agent agent;
