@@ -46,7 +46,7 @@ def without_a_period(program: Program, condition: Callable[[], object], what: st
     """Waits as wait_until() does, for things that must happen without a period. The agent's beat shows that no period
     (or at most `beats` since its start) came in between. The agent's period must be far longer than the wait."""
     wait_until(condition, what)
-    assert program.beat() == beats, f"it came with a period: {what}"
+    assert program.beat() == beats, f"it took a period: {what}"
 
 
 def team_of(report: Message, pid: int) -> int:

@@ -88,7 +88,7 @@ static void test_examples(void **state)
         assert_int_equal(bits_of(&many[i].set), first[i]);
 }
 
-/* Cores 0-1, 2-3, 4-5. Once siblings have neighbouring numbers, once their numbers lie apart. */
+/* Three cores: once siblings have neighbouring CPU numbers, once their numbers are three apart. */
 static void test_cores(void **state)
 {
     (void)state;

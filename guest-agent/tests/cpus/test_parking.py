@@ -215,13 +215,13 @@ def test_whole_cores_leave(rig: Rig) -> None:
 
 
 def test_slow_switch_holds_up_nothing(rig: Rig) -> None:
-    """A CPU's file is a full pipe that nobody reads. The write waits forever, and joins and reports go on."""
+    """A CPU's file is a full pipe, so a write to it waits forever. Joins and reports go on."""
     slow = rig.cpus / "cpu3" / "online"
     rig.start()
     rig.message("report")
     slow.unlink()
     os.mkfifo(slow)
-    # The test opens the pipe for reading too, or its own open would fail. It fills the pipe, so that a write waits.
+    # The agent also reads this pipe, and a reader needs a process that could write. When it is full, a write waits.
     keep = os.open(slow, os.O_RDWR | os.O_NONBLOCK)
     try:
         while True:

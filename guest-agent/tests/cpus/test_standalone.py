@@ -447,7 +447,7 @@ def test_programs_do_not_join_somebody_elses_agent_at_the_users_place(machine: M
         amount = {"NPB_REPEAT": "10000"} if joined else {"NPB_REPEAT": "200", "OMP_NUM_THREADS": "1"}
         program = machine.run("cg.S", user=user, **amount, **place)
         if joined:
-            wait_until(lambda: ask(agent)["joined"] == 1, "the agent's own user joins")
+            wait_until(lambda: ask(agent)["joined"] == 1, "the agent's own user to join")
             wait_until(lambda pid=program.pid: f"process {pid} " in machine.log.read_text(), "the join in the log")
         else:
             finished(program)  # it looks for an agent when it starts, and once a second

@@ -198,7 +198,7 @@ def test_host_that_never_reads_blocks_nothing(rig: Rig) -> None:
         while program.beat() < beat + periods:
             rig.send(type="hello", daemon="vscaf 0.1.0")
 
-    # Until the agent's way out is full: nothing more arrives, however much is asked.
+    # Until the agent can send no more: then further questions bring no more bytes.
     before = -1
     while queued_bytes() > before:
         before = queued_bytes()
@@ -294,4 +294,4 @@ def test_lost_port_costs_no_time(rig: Rig) -> None:
     program = rig.join()
     beat, before = program.beat(), used_ticks()
     wait_until(lambda: program.beat() >= beat + 6, "periods to go on")
-    assert used_ticks() - before < 30, "it spins"
+    assert used_ticks() - before < 30, "the agent spins"

@@ -1,4 +1,4 @@
-"""Idle processes lend their CPUs and get them back at once. Newcomers get CPUs, and a dead process's CPUs go on."""
+"""Idle processes lend their CPUs and get them back at once. Newcomers get CPUs, and dead processes' CPUs are reused."""
 
 from __future__ import annotations
 

@@ -334,7 +334,7 @@ def test_silent_connections_keep_nobody_out(place: Place) -> None:
     assert most <= before + EACH * (15 + JOINING_PLACES) + 16, "16 are accepted and refused in one turn"
     place.goes_on(first)
     attack.kill()
-    wait_until(lambda: place.descriptors() <= before + EACH * 15, "the silent ones to go")
+    wait_until(lambda: place.descriptors() <= before + EACH * 15, "the silent connections to be closed")
 
 
 @pytest.mark.parametrize("joins", ["no", "yes"])
@@ -358,7 +358,7 @@ def test_floods_keep_nobody_out(place: Place, joins: str) -> None:
     assert managed <= 100 + 20 * (time.monotonic() - began) + 1, results
     wait_for_log(place, "said once")
     assert place.log.read_text().count("said once") == 1
-    wait_until(lambda: place.descriptors() <= before, "all of them to go")
+    wait_until(lambda: place.descriptors() <= before, "all connections to be closed")
 
 
 def test_flooding_user_is_shut_out_and_let_in_again(place: Place) -> None:
@@ -373,7 +373,7 @@ def test_flooding_user_is_shut_out_and_let_in_again(place: Place) -> None:
         pytest.skip(f"no access control lists on the file system of {place.directory}")
     assert result["barred"], result
     assert place.join_as(VICTIM).greeting == "joined"
-    wait_until(lambda: place.join_as(ATTACKER).greeting == "joined", "the user to be let in again")
+    wait_until(lambda: place.join_as(ATTACKER).greeting == "joined", "the user to be able to join again")
     assert "system.posix_acl_access" not in os.listxattr(place.socket_path)
     assert place.socket_path.stat().st_mode & 0o777 == 0o666
 
@@ -400,7 +400,7 @@ def test_lack_of_descriptors_is_no_busy_loop(place: Place) -> None:
     wait_until(lambda: "a program cannot join" in place.log.read_text(), "the lack of descriptors in the log")
     used_s, beat = place.used_s(), first.beat()
     wait_until(lambda: first.beat() >= beat + 12, "twelve periods with the lack")
-    assert place.used_s() - used_s < 0.3, "it spins"
+    assert place.used_s() - used_s < 0.3, "the agent spins"
     attack.kill()
     wait_until(lambda: place.join_as(VICTIM).greeting == "joined", "free descriptors again")
     wait_for_log(place, "20 descriptors")

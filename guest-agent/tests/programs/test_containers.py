@@ -111,11 +111,11 @@ def test_containers_of_root_count_for_themselves(place: Place) -> None:
     """Root makes containers for others. So each container has the limit, and is not trusted like root."""
     place.start("--per-user", "1", "--proc", "/proc")
     first, second = place.contain(), place.contain()
-    assert first.greeting == second.greeting == "joined", "two containers, one each"
+    assert first.greeting == second.greeting == "joined", "one program in each of two containers"
     inside = ["nsenter", f"--user=/proc/{children(first.pid)[0]}/ns/user", "--preserve-credentials"]
     again = Program(place.socket_path, command=[*inside, str(place.program), str(place.socket_path)])
     place.programs.append(again)
-    assert again.greeting == "status 2 version 2", "the second of the first container"
+    assert again.greeting == "status 2 version 2", "the second program of the first container"
     wait_for_log(place, "of user namespace 40")
     assert place.join().greeting == place.join().greeting == "joined", "root itself"
 

@@ -185,7 +185,7 @@ def test_whoever_asks_and_does_not_read_holds_nobody_up(rig: Rig) -> None:
     for asker in askers:
         asker.send(REQUEST)
     beat = program.beat()
-    wait_until(lambda: program.beat() > beat + 5, "the agent going on")
+    wait_until(lambda: program.beat() > beat + 5, "periods to go on")
     assert rig.join().greeting == "joined"
     for asker in askers:
         asker.close()

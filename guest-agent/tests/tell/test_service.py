@@ -99,7 +99,7 @@ def test_gives_signs_of_life_whatever_the_period_and_after_it_hung(
         manager.told_until("WATCHDOG=1")
     assert rig.process is not None
     rig.process.send_signal(signal.SIGSTOP)
-    wait_until(lambda: stopped(rig.process.pid), "the agent is stopped")  # type: ignore[union-attr]
+    wait_until(lambda: stopped(rig.process.pid), "the agent to stop")  # type: ignore[union-attr]
     manager.drain()
     rig.process.send_signal(signal.SIGCONT)
     manager.told_until("WATCHDOG=1")
@@ -129,7 +129,7 @@ def test_a_manager_that_does_not_listen_holds_up_nothing(
     rig.start("--standalone")
     program = joined(rig)
     before = program.beat()
-    wait_until(lambda: program.beat() > before + 20, "periods go on")
+    wait_until(lambda: program.beat() > before + 20, "periods to go on")
     assert rig.stop() == 0
 
 
@@ -186,7 +186,7 @@ def test_programs_cannot_flood_the_log(rig: Rig) -> None:
         program.kill()
         rig.programs.remove(program)
     last = joined(rig)
-    wait_until(lambda: last.team() == 4, "the last program is served")
+    wait_until(lambda: last.team() == 4, "the last program to be served")
     # On a slow machine this may take longer than a minute. Then another minute of the log has begun.
     windows = 1 + rig.log.read_text().count("lines left out")
     assert len(rig.log.read_text().splitlines()) <= windows * 61
@@ -207,7 +207,7 @@ def test_a_log_that_nobody_reads_holds_up_nothing(rig: Rig) -> None:
             wait_until(rig.socket_path.exists, "the agent's socket")
             for _ in range(3):
                 program = joined(rig)
-                wait_until(lambda program=program: program.team() > 0, "the program is served")
+                wait_until(lambda program=program: program.team() > 0, "the program to be served")
         finally:
             agent.terminate()
         os.close(take)  # a sanitizer's output could block, too
@@ -216,7 +216,7 @@ def test_a_log_that_nobody_reads_holds_up_nothing(rig: Rig) -> None:
 
 
 def check(rig: Rig, *options: str, **environment: str) -> tuple[int, dict[str, str]]:
-    """The exit status, and the text for each checked thing. Notes and missing things start with "note:", "missing:"."""
+    """The exit status, and the text for each checked thing. It starts with "note:" or "missing:" if it is not ok."""
     command = [AGENT, "--check", "--sysfs", rig.sysfs, "--proc", "/proc", "--socket", rig.socket_path, *options]
     environment = {**os.environ, "VSCAF_GOMP_LIBRARY": str(LIBRARY.resolve()), **environment}
     done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)

@@ -1,7 +1,7 @@
 /* The clock of the hot path: clock processor|kernel
  *
- * processor: the clock that the kernel's own timekeeping allows. kernel: the process must not read the processor's
- * counter, because prctl cannot say that it may. So the shim uses CLOCK_MONOTONIC.
+ * processor: the clock that the kernel's own timekeeping allows. kernel: prctl fails, as if the process must not read
+ * the processor's counter. So the shim uses CLOCK_MONOTONIC.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -32,7 +32,7 @@ int __wrap_prctl(int option, ...)
     return -1;
 }
 
-/* One reading of the kernel's clock, and the processor's counter at its begin and its end. */
+/* One reading of the kernel's clock, and the processor's counter at its start and its end. */
 struct reading {
     uint64_t ns, entered, left;
 };
