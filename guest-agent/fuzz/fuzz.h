@@ -1,4 +1,4 @@
-/* What the fuzz targets share: taking an input apart, and surroundings of an agent that cost little. */
+/* Shared by the fuzz targets: code that takes an input apart, and a cheap test environment for an agent. */
 #ifndef VSCAF_FUZZ_H
 #define VSCAF_FUZZ_H
 
@@ -10,9 +10,9 @@
 #include "agent/messages.h"
 #include "programs/peer.h"
 
-extern int fuzz_words; /* stderr as it was; the agent's own log goes nowhere (-close_fd_mask=2) */
+extern int fuzz_words; /* the original stderr; -close_fd_mask=2 discards the agent's own log */
 
-/* What must hold, whatever the input. */
+/* Aborts if `truth` is false. It must hold for every input. */
 #define MUST(truth)                                                                            \
     do {                                                                                       \
         if (!(truth)) {                                                                        \
@@ -21,7 +21,7 @@ extern int fuzz_words; /* stderr as it was; the agent's own log goes nowhere (-c
         }                                                                                      \
     } while (0)
 
-/* The bytes of an input, from the front. At its end come zeros. */
+/* The bytes of an input, read from the front. Past the end, reads return zeros. */
 struct bytes {
     const uint8_t *at;
     size_t left;
@@ -29,27 +29,27 @@ struct bytes {
 
 uint64_t take_number(struct bytes *bytes, size_t size);
 
-/* At most `most` bytes; how many in *length. */
+/* Takes at most `most` bytes; their number is in *length. */
 const char *take_bytes(struct bytes *bytes, size_t most, size_t *length);
 
-/* An agent with four CPUs under ./sys, which may be switched, and its /proc under ./proc: plain files. `clients`
- * processes have joined it, each with an empty page, in another PID namespace. There is one agent: it begins anew at
- * each call. */
+/* A new agent with four CPUs under ./sys that can be switched, and its /proc under ./proc: plain files. `clients`
+ * processes have joined it. Each has an empty page and runs in another PID namespace. There is only one agent: each
+ * call resets it. */
 struct agent *agent_anew(uint32_t clients);
 
 #define FUZZ_CPUS 4
 #define FUZZ_CLIENTS_MOST 3u
 
-/* Takes the file away by which a CPU is switched, or brings all back (CPU 0, which has none). */
+/* Removes the file that switches a CPU on and off. For CPU 0, which has none: brings all such files back. */
 void fix_cpu(uint32_t cpu);
 
 void write_file(const char *path, const char *text, size_t length);
 
-/* Takes every line that the agent has to say, each of which must be a message as wire/README.md says. Returns how many.
- */
+/* Takes every line that the agent wants to send, and checks that each is a message as wire/README.md defines it.
+ * Returns their number. */
 int check_lines(struct agent *agent);
 
-/* What must hold of the shares after a period. */
+/* Checks what must hold for the shares after a period. */
 void check_agent(const struct agent *agent);
 
 #endif

@@ -1,9 +1,9 @@
 /* The join: packets from programs at the real socket. An input is a list of steps:
- *   0 N                    connection N (of three) is opened
- *   1 N                    and closed
+ *   0 N                    opens connection N (of three)
+ *   1 N                    closes it
  *   2 N LENGTH BYTES       sends a packet
- *   3 N VERSION BYTES(36)  sends a join that is well formed but for its version and what its name holds
- *   4 N                    silence, N x 100 ms */
+ *   3 N VERSION BYTES(36)  sends a join that is well formed except for its version and its name
+ *   4 N                    waits N x 100 ms in silence */
 #include <fcntl.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -42,10 +42,10 @@ static void call(uint32_t number)
 static void send_packet(uint32_t number, const void *bytes, size_t length)
 {
     if (peers[number] >= 0 && send(peers[number], bytes, length, MSG_NOSIGNAL | MSG_DONTWAIT) < 0)
-        return; /* dropped already */
+        return; /* the agent has already closed the connection */
 }
 
-/* What the agent answers: a welcome, with a sealed page if it says so. */
+/* Reads the agent's answer: a welcome, with a sealed page if its status says so. */
 static void read_answer(int peer)
 {
     struct vscaf_welcome welcome;
@@ -131,7 +131,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     for (uint32_t i = 0; i < PEERS; i++)
         leave(i);
     serve();
-    MUST(clients.end == 0); /* all is given back */
+    MUST(clients.end == 0); /* every place is free again */
     MUST(clients.joined == 0);
     return 0;
 }

@@ -1,5 +1,6 @@
-/* The line splitter, however the stream is cut up, against one that sees it as a whole. An input: how many cuts, the
- * sizes of the pieces, then the stream. In it 0x01 N stands for N x 400 bytes, so that small inputs make long lines. */
+/* Compares the line splitter, on a stream in pieces, with a splitter that has all of the stream at once. An input: the
+ * number of cuts, the sizes of the pieces, then the stream. In it 0x01 N stands for N x 400 bytes, so that small inputs
+ * make long lines. */
 #include <string.h>
 
 #include "fuzz.h"
@@ -25,7 +26,7 @@ static void unfold(struct bytes *bytes)
     }
 }
 
-/* The next line of the whole stream that is short enough; false: there is none. */
+/* Finds the next line of the complete stream that is short enough. Returns false if there is none. */
 static bool next_expected(size_t *start, size_t *length)
 {
     while (expected_at < stream_length) {

@@ -1,8 +1,8 @@
-/* The message layer: lines from a host, and all that acts on them. An input is what a host sends, as it is. Lines
- * that begin with a byte from 1 to 6 are no lines, but what happens meanwhile, once for each further byte:
- *   1 N  the time goes on by N x 10 ms   2 N  a period ends   3 N  a section of process N begins
- *   4 N  a section of process N ends     5 N  CPU N cannot be switched any more
- *   6 N  the host reads what is there for it */
+/* The message layer: lines from a host, and all code that acts on them. An input is the unchanged bytes that a host
+ * sends. A line whose first byte is 1 to 6 is not sent. Each further byte N of it stands for one event:
+ *   1 N  N x 10 ms pass                  2 N  a period ends   3 N  a section of process N begins
+ *   4 N  a section of process N ends     5 N  CPU N can no longer be switched
+ *   6 N  the host reads what the agent sent */
 #include <string.h>
 
 #include "fuzz.h"
@@ -78,7 +78,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         take_line(agent, text, (size_t)(stop - text));
         text = stop + 1;
     }
-    /* Once the sections have ended, every order settles, in a step for each CPU and some more. */
+    /* Once the sections have ended, every order settles. That takes one step for each CPU and a few more. */
     for (uint8_t i = 0; i < 2; i++)
         happen(agent, 4, i);
     settle(agent);

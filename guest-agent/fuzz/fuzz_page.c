@@ -1,14 +1,14 @@
-/* The readers of pages: whatever they hold, and however it changes from one period to the next. An input is a list of
- * steps, the first byte of each saying which:
- *   0 CLIENT OFFSET(2) LENGTH BYTES  is written to the process's page
- *   1 CLIENT FIELD VALUE(8)          is written to a field that is read
+/* The readers of pages, with any content, and any change from one period to the next. An input is a list of steps. The
+ * first byte of each selects one:
+ *   0 CLIENT OFFSET(2) LENGTH BYTES  writes to the process's page
+ *   1 CLIENT FIELD VALUE(8)          writes to a field that the agent reads
  *   2 N                              a period of N x 10 ms ends
- *   3 CPUS LIMIT DEADLINE COMPETITION  an order
- *   4 THREAD LENGTH BYTES            is what schedstat of a thread says
- *   5 LENGTH BYTES                   is what stat says
+ *   3 CPUS LIMIT DEADLINE COMPETITION  an order arrives
+ *   4 THREAD LENGTH BYTES            sets the content of a thread's schedstat
+ *   5 LENGTH BYTES                   sets the content of stat
  *   6                                an order goes on
- *   7 CLIENT SLOT P(2) SAMPLES SPEEDUP(4) ERROR(4)  an estimate as a shim writes it
- *   8 CLIENT PARTS(6 x 2)            and time that it has seen go by */
+ *   7 CLIENT SLOT P(2) SAMPLES SPEEDUP(4) ERROR(4)  publishes an estimate as a shim does
+ *   8 CLIENT PARTS(6 x 2)            adds times to the process's decomposition */
 #include <string.h>
 
 #include "fuzz.h"
@@ -83,7 +83,7 @@ static void write_schedstat(struct bytes *bytes)
     write_file(path, text, length);
 }
 
-/* As learned.h says. */
+/* Checks what learned.h promises. */
 static void check_learned(const struct learned *learned)
 {
     MUST(learned->points_count <= LEARNED_POINTS_MOST);
@@ -175,7 +175,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     uint64_t now_ns = agent->period_last_ns;
     for (int steps = 0; bytes.left > 0 && steps < 60; steps++)
         step(agent, &bytes, &now_ns, &stat_written);
-    /* Whatever the sections say, the deadline ends the wait. */
+    /* The deadline ends the wait, even if sections never end. */
     settle(agent, &now_ns);
     MUST(agent->allocation.phase == ALLOCATION_SETTLED);
     period(agent, &now_ns, 25);

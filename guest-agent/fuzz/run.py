@@ -1,6 +1,6 @@
-"""Runs the fuzz targets side by side and says what they found and covered. Exit status 1: something was found.
+"""Runs the fuzz targets in parallel, and prints what they found and covered. Exit status 1: something was found.
 
-make fuzz runs it; README.md says more. Nothing beyond the standard library.
+`make fuzz` runs it. README.md has the details. It needs only the standard library.
 """
 
 from __future__ import annotations
@@ -20,22 +20,22 @@ HERE = Path(__file__).resolve().parent
 GOLDEN = HERE.parent / "wire" / "golden"
 SOURCES = HERE.parent / "src"
 TARGETS = {"lines": 600, "messages": 1500, "page": 600, "join": 400}
-"""Each with the longest input to try: longer ones take longer, and say no more."""
-# What each of them is to reach: the sources whose coverage is printed.
+"""The targets, each with the longest input to try. Longer inputs take more time and find nothing more."""
+# The sources that the targets should reach. Their coverage is printed.
 FUZZED = {
     *("agent/agent", "agent/messages", "cpus/cpus", "host/allocation", "host/line_buffer", "host/wire"),
     *("pages/learned", "pages/sections_in_flight", "pages/threads", "programs/clients", "programs/long_section"),
     *("split/cpu_budget", "split/cpu_load", "split/shares", "split/split"),
 }
-HANGS_S = 1200  # of an input that takes milliseconds: libFuzzer counts by the clock on the wall, and machines are busy
-KEPT_INPUTS, KEPT_BYTES = 50, 2048  # of one target in the repository: how many at most, and none longer
+HANGS_S = 1200  # an input takes ms, but libFuzzer measures real time and machines can be busy
+KEPT_INPUTS, KEPT_BYTES = 50, 2048  # the most inputs of a target in the repository, and the longest
 STAT = re.compile(r"^stat::number_of_executed_units:\s*(\d+)", re.MULTILINE)
 COVERED = re.compile(r"cov: (\d+) ft: (\d+) corp: (\d+)/")
 
 
 @dataclass(frozen=True)
 class Run:
-    """How one target went."""
+    """The result of one target."""
 
     target: str
     status: int
@@ -47,7 +47,7 @@ class Run:
 
 
 def seeds(target: str, directory: Path) -> None:
-    """Golden lines as inputs of the message layer: a line each, and all together, with time and sections between."""
+    """Writes golden lines as inputs of the message layer: each alone, then all with time and sections between."""
     directory.mkdir(parents=True, exist_ok=True)
     if target != "messages":
         return
@@ -59,7 +59,7 @@ def seeds(target: str, directory: Path) -> None:
 
 
 def run(target: str, build: Path, seconds: int, extra: list[str]) -> Run:
-    """One target for so many seconds, in a directory of its own; what it finds goes to build/found."""
+    """Runs one target for that many seconds in a directory of its own. What it finds goes to build/found."""
     place = build / "run" / target
     if place.exists():
         shutil.rmtree(place)
@@ -105,7 +105,7 @@ def program(build: Path, target: str) -> Path:
 
 
 def keep(target: str, build: Path) -> None:
-    """What the last run found and the corpus had, without what reaches nothing new: the smallest go to the corpus."""
+    """Merges the last run and the corpus without inputs that reach nothing new. Small ones go into the corpus."""
     place, corpus = build / "run" / target, HERE / "corpus" / target
     merged = place / "merged"
     shutil.rmtree(merged, ignore_errors=True)
@@ -116,7 +116,7 @@ def keep(target: str, build: Path) -> None:
     subprocess.run(command, cwd=place, check=True, stderr=subprocess.DEVNULL, env=environment)
     inputs = sorted(merged.iterdir(), key=lambda path: path.stat().st_size)
     inputs = [path for path in inputs if path.stat().st_size <= KEPT_BYTES]
-    # Some of every size: the smallest reach what is easy to reach.
+    # Inputs of every size: the smallest alone reach only what is easy to reach.
     chosen = inputs[:: -(-len(inputs) // KEPT_INPUTS)] if inputs else []
     for path in corpus.glob("[0-9a-f]" * 40):
         path.unlink()
@@ -126,14 +126,14 @@ def keep(target: str, build: Path) -> None:
 
 
 def tool(name: str) -> str | None:
-    """llvm-profdata or llvm-cov of clang's own version."""
+    """The path of llvm-profdata or llvm-cov of clang's own version."""
     said = subprocess.run(["clang", "--print-prog-name", name], capture_output=True, text=True, check=False)
     path = said.stdout.strip()
     return path if said.returncode == 0 and shutil.which(path) else shutil.which(name)
 
 
 def coverage(build: Path, runs: list[Run]) -> dict[str, tuple[int, int]]:
-    """Lines covered and lines there are, by source. Empty where LLVM's tools are not installed."""
+    """The number of covered lines and of all lines, by source. Empty if LLVM's tools are not installed."""
     profdata, cov = tool("llvm-profdata"), tool("llvm-cov")
     profiles = [
         str(build / "run" / run.target / "profile") for run in runs if (build / "run" / run.target / "profile").exists()
@@ -163,8 +163,8 @@ def main() -> int:
     """The command."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--build", type=Path, required=True, help="what tests/build-c DIRECTORY clang fuzz built")
-    parser.add_argument("--seconds", type=int, default=60, help="for all targets together (default: 60)")
-    parser.add_argument("--target", choices=list(TARGETS), help="this one alone")
+    parser.add_argument("--seconds", type=int, default=60, help="seconds for all targets together (default: 60)")
+    parser.add_argument("--target", choices=list(TARGETS), help="run this target alone")
     parser.add_argument("--libfuzzer", action="append", default=[], help="an option for libFuzzer: --libfuzzer=-seed=1")
     parser.add_argument("--keep", action="store_true", help="do not fuzz: take what the last run found into the corpus")
     options = parser.parse_args()
@@ -198,7 +198,7 @@ def main() -> int:
     for one in failed:
         text = one.log.read_text(errors="replace")
         artifact = re.findall(r"Test unit written to (\S+)", text)
-        print(f"vscaf: fuzz-{one.target} failed (status {one.status}); see {one.log}; its last words:", file=sys.stderr)
+        print(f"vscaf: fuzz-{one.target} failed (status {one.status}); the end of {one.log}:", file=sys.stderr)
         print("\n".join(text.splitlines()[-40:]), file=sys.stderr)
         for path in artifact:
             print(

@@ -1,4 +1,4 @@
-/* What an agent says, held against wire/README.md. */
+/* Checks what an agent sends against wire/README.md. */
 #include <jansson.h>
 #include <math.h>
 #include <string.h>
@@ -106,7 +106,7 @@ int check_lines(struct agent *agent)
 {
     char *line;
     int count = 0;
-    agent->report_last_ns = 0; /* a report is due, if there is any */
+    agent->report_last_ns = 0; /* a report is due, if there is one to send */
     while ((line = messages_next(agent)) != NULL) {
         size_t length = strlen(line);
         MUST(length > 0 && length <= WIRE_LINE_BYTES && strchr(line, '\n') == line + length - 1);
@@ -115,7 +115,7 @@ int check_lines(struct agent *agent)
         check_message(message);
         json_decref(message);
         free(line);
-        MUST(++count <= 4); /* one of each kind: what is to be said never piles up */
+        MUST(++count <= 4); /* one of each kind: unsent messages never pile up */
     }
     return count;
 }

@@ -75,7 +75,7 @@ void fix_cpu(uint32_t cpu)
     cpus_fixed = false;
 }
 
-/* In the program's own directory: the runner gives each one. */
+/* Works in the current directory: run.py starts each program in a directory of its own. */
 int LLVMFuzzerInitialize(int *argc, char ***argv)
 {
     (void)argc, (void)argv;
@@ -113,7 +113,7 @@ struct agent *agent_anew(uint32_t clients)
     snprintf(agent->boot_id, sizeof(agent->boot_id), "fuzz");
     port_init(&agent->port, "none", "sys");
     agent->clients.listener = agent->clients.epoll = agent->allocation.uevents = agent->allocation.switcher.event = -1;
-    agent->contain.way = CONTAIN_NONE; /* of this machine nothing is touched */
+    agent->contain.way = CONTAIN_NONE; /* nothing on this machine is changed */
     agent->chunk = 1;
     for (uint32_t i = 0; i < clients && i < FUZZ_CLIENTS_MOST; i++) {
         struct client *client = &agent->clients.slots[i];
@@ -132,7 +132,7 @@ struct agent *agent_anew(uint32_t clients)
     MUST(cpus_read(&agent->cpus, options.sysfs) == 0);
     agent->period_last_ns = monotonic_ns();
     agent->period_next_ns = agent->period_last_ns + agent->period_ns;
-    agent_split(agent); /* as main.c does when somebody has joined */
+    agent_split(agent); /* as main.c does after a join */
     agent_update_demand(agent);
     return agent;
 }

@@ -10,7 +10,7 @@ from rig import Rig
 
 @pytest.fixture
 def rig() -> Iterator[Rig]:
-    """An agent's surroundings, not yet started. A directory of its own, short: socket paths are."""
+    """An agent's environment. The agent is not started yet. The directory's path is short, as a socket needs."""
     with tempfile.TemporaryDirectory(prefix="vscaf-") as directory:
         rig = Rig(Path(directory))
         try:

@@ -1,28 +1,28 @@
-/* A program that joins the agent as the shim does and then obeys the lines on its standard input, one answer line each:
+/* A program that joins the agent as the shim does. It obeys the lines on its standard input, with one answer line each:
  *
- *   page            team_size team_limit agent_beat
- *   control         control learn_budget_ppm
+ *   page            answers with team_size team_limit agent_beat
+ *   control         answers with control learn_budget_ppm
  *   begin           one section starts; answers with the team size that it loaded
  *   end NS          one section ends that took NS ns
  *   told N          the program was told N threads
- *   program BITS    VSCAF_PROGRAM_ bits
- *   malleable N     enum vscaf_malleable, or anything else
+ *   program BITS    sets VSCAF_PROGRAM_ bits
+ *   malleable N     sets a value of enum vscaf_malleable, or any other
  *   most N          the largest team that its rules allow
  *   last N          team size of the last section
  *   counts S F      sets started and finished (hostile)
  *   others S F      sets started_others and finished_others
  *   estimate I P SPEEDUP ERROR SAMPLES    publishes an estimate, in millionths
- *   writing         leaves the estimates half written; a second time: ends that
- *   learning COST_NS BASE_NS METRIC
+ *   writing         leaves the estimates half written; a second time: completes them
+ *   learning COST_NS BASE_NS METRIC    sets the figures of learning
  *   spent USEFUL INFLATION FORK DISPATCH BARRIER STEAL    adds to the decomposition, in ns
- *   garbage SEED    random bytes over all that the shim writes
+ *   garbage SEED    writes random bytes over all fields that the shim writes
  *   storm SEED      a thread does that without end
  *   rest            that thread stops
  *   busy N          N more threads compute until `calm`
  *   calm            they stop
- *   call N          calls with that number, as the shim does when it starts a section and is asked to
- *   calls COUNT     the same with the present number, COUNT times; answers with how many could be sent
- *   speak BYTES     sends so many bytes that are no call
+ *   call N          calls with number N, as the shim does when it starts a section and is asked to call
+ *   calls COUNT     calls COUNT times with the present number; answers with how many packets could be sent
+ *   speak BYTES     sends a packet of so many bytes that is not a call
  *
  * Usage: joined-program SOCKET [PAGE_VERSION]. Its first line says "joined", "status N" or "closed". */
 #include <errno.h>
@@ -51,7 +51,7 @@ static void *compute(void *unused)
     return unused;
 }
 
-/* Words of every kind: none, small, large, and all bits set. */
+/* Values of every kind: zero, small, large, and all bits set. */
 static void fill_with_garbage(uint32_t *seed)
 {
     _Atomic uint32_t *words = (_Atomic uint32_t *)page;
@@ -131,7 +131,7 @@ static int join(const char *path, uint32_t version)
     struct vscaf_join hello = {.magic = VSCAF_PAGE_MAGIC, .version = version};
     snprintf(hello.name, sizeof(hello.name), "%s", program_invocation_short_name);
     bool sent = send(fd, &hello, sizeof(hello), MSG_NOSIGNAL) >= 0;
-    bool late = seconds() - began >= SILENCE_S / 2; /* it got no CPU: the agent may have given it up, and is right */
+    bool late = seconds() - began >= SILENCE_S / 2; /* without a CPU for so long, the agent may rightly drop it */
     if (!sent && !late)
         return -1;
     struct vscaf_welcome welcome;

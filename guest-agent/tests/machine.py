@@ -1,4 +1,4 @@
-"""The agent on this very machine: its CPUs, its /proc, real programs under vscaf-run, as root or as somebody else."""
+"""The agent on this machine, with its CPUs and its /proc, and real programs under vscaf-run, as root or other users."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 
 from rig import AGENT, BUILD, DEADLINE_S, PROGRAM, listens, wait_until
 
-# The sanitizers' shim cannot be preloaded into a program without them.
+# A sanitizer's build of the shim cannot be preloaded into programs that are built without one.
 PLAIN = BUILD.parent / "meson" if (BUILD.parent / "meson").is_dir() else BUILD
 NPB = PLAIN / "images" / "npb"
 SOMEBODY, SOMEBODY_ELSE = 54321, 54322  # users without a name
@@ -21,12 +21,12 @@ Status = dict[str, Any]
 
 
 def user_of(user: int | None) -> dict[str, Any]:
-    """For subprocess: as that user and nobody else."""
+    """Arguments for subprocess that run a command as that user, without other groups."""
     return {} if user is None else {"user": user, "group": user, "extra_groups": []}
 
 
 def ask(socket: Path | None, *options: str, user: int | None = None, agent: Path = AGENT, **environment: str) -> Status:
-    """What `vscaf-agent --status --json` says. agent: the program; with a user one that this user can reach."""
+    """The output of `vscaf-agent --status --json`. `agent` is a program that `user` can execute."""
     place = [] if socket is None else ["--socket", str(socket)]
     while True:
         result = subprocess.run(
@@ -54,7 +54,7 @@ def end(program: subprocess.Popen[str]) -> None:
 
 
 class Machine:
-    """A stand-alone agent in a directory of its own, and the programs that were started under it."""
+    """A stand-alone agent in a directory of its own, and programs under it."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
@@ -63,7 +63,7 @@ class Machine:
         self.log = directory / "log"
         self.process: subprocess.Popen[bytes] | None = None
         self.programs: list[subprocess.Popen[str]] = []
-        # Copies that every user may execute, wherever the build is.
+        # Copies, because not every user can reach the build.
         self.bin = directory / "bin"
         self.bin.mkdir()
         for path in (AGENT, PROGRAM):

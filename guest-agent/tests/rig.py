@@ -1,4 +1,4 @@
-"""The real agent in a private directory: a socket as its port, plain files as its sysfs, real programs that join it."""
+"""The real agent in a private directory, with a socket as its port, plain files as its sysfs, and real programs."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ from schema import accepts
 BUILD = Path(os.environ.get("VSCAF_BUILD", "build")).absolute()
 AGENT = BUILD / "guest-agent" / "vscaf-agent"
 PROGRAM = BUILD / "guest-agent" / "joined-program"
-DEADLINE_S = 300.0  # catches what hangs: what is waited for takes a second or two, some minutes on a busy machine
-# A sanitizer keeps freed memory back to find its late use: a little of it, or none where an agent's growth is measured.
+DEADLINE_S = 300.0  # catches hangs: a wait takes a second or two, or some minutes on a busy machine
+# A sanitizer keeps freed memory to find late uses of it. It keeps a little, or none if a test measures memory growth.
 KEEPS_A_LITTLE = "quarantine_size_mb=1"
 KEEPS_NOTHING = "quarantine_size_mb=0:thread_local_quarantine_size_kb=0"
 
 LEARN, EXCLUSIVE = 1, 2
-NEVER = ("--period-ms", "60000")  # what happens then happens without a period: without_a_period() makes sure
-HANGS_MS = 3600_000  # of an order whose sections in flight are to end before its deadline
+NEVER = ("--period-ms", "60000")  # things must happen without a period; without_a_period() checks that
+HANGS_MS = 3600_000  # the deadline of an order whose sections in flight must end before it
 
 Message = dict[str, Any]
 
 
 def wait_until(condition: Callable[[], object], what: str, deadline_s: float = DEADLINE_S) -> None:
-    """Polls until the condition holds; AssertionError naming `what` at the deadline."""
+    """Polls until the condition holds. Raises AssertionError with `what` at the deadline."""
     end = time.monotonic() + deadline_s
     while not condition():
         assert time.monotonic() < end, f"not within {deadline_s} s: {what}"
@@ -38,15 +38,15 @@ def wait_until(condition: Callable[[], object], what: str, deadline_s: float = D
 
 
 def wait_for_log(rig: Rig, words: str) -> None:
-    """Waits until the agent has logged *words*: it may act before it says so."""
+    """Waits until the agent has logged *words*. The agent may act before it logs."""
     wait_until(lambda: words in rig.log.read_text(), f"{words!r} in the log")
 
 
 def without_a_period(program: Program, condition: Callable[[], object], what: str, beats: int = 0) -> None:
-    """Waits as wait_until() does, for what may not take the agent a period: its beat shows that none (or no more than
-    `beats` since its start) came in between. For agents whose period is far longer than all that is waited for."""
+    """Waits as wait_until() does, for things that must happen without a period. The agent's beat shows that no period
+    (or at most `beats` since its start) came in between. The agent's period must be far longer than the wait."""
     wait_until(condition, what)
-    assert program.beat() == beats, f"it came with a period: {what}"
+    assert program.beat() == beats, f"it took a period: {what}"
 
 
 def team_of(report: Message, pid: int) -> int:
@@ -54,25 +54,25 @@ def team_of(report: Message, pid: int) -> int:
 
 
 def as_user(user: int | None) -> dict[str, Any]:
-    """Arguments of Popen. A number will do: nobody needs to have it."""
+    """Arguments of Popen that run a command as that user. No account needs to have the number."""
     return {} if user is None else {"user": user, "group": user, "extra_groups": []}
 
 
 def go_first(pid: int) -> None:
-    """What a test has compute gets CPUs, whatever else runs on this machine: in a period without any CPU it would pass
-    for idle. The agent does as its service does (Nice=). Only root may; a quiet machine does without."""
+    """Raises the priority of a test's process. In a period without any CPU time it would pass for idle, and the machine
+    may be busy. The agent's service does the same for the agent (Nice=). Only root may do so; others go without."""
     with contextlib.suppress(PermissionError, ProcessLookupError):
         os.setpriority(os.PRIO_PROCESS, pid, -10)
 
 
 def listens(path: Path) -> bool:
-    """Whether an agent can be joined there: its socket is in its place a moment before."""
+    """Whether an agent can be joined there. Its socket's file exists a moment earlier."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as probe:
         return probe.connect_ex(str(path)) == 0
 
 
 class Program:
-    """A process of joined_program.c; as another user, or as any command that starts one."""
+    """A process of joined_program.c, as another user if given, or any command that starts one."""
 
     def __init__(
         self,
@@ -109,12 +109,12 @@ class Program:
         return int(self.say("page").split()[2])
 
     def control(self) -> tuple[int, int]:
-        """The control bits but for those of the call, and the learning budget in parts per million."""
+        """The control bits except those of the call, and the learning budget in parts per million."""
         bits, budget_ppm = map(int, self.say("control").split())
         return bits & 3, budget_ppm
 
     def asked(self) -> int:
-        """The number of the call that it is asked for when it starts a section; 0: none."""
+        """The number of the call that the agent asks for at the next section. 0: it asks for none."""
         bits = int(self.say("control").split()[0])
         return bits >> 8 if bits & 4 else 0
 
@@ -127,12 +127,12 @@ class Program:
         self.process.wait()
         for stream in (self.process.stdin, self.process.stdout):
             if stream is not None:
-                with contextlib.suppress(BrokenPipeError):  # it ended before it read what it was told
+                with contextlib.suppress(BrokenPipeError):  # it ended before it read a command
                     stream.close()
 
 
 class Rig:
-    """One agent and its host's end. The fake sysfs has `present` of `possible` CPUs, all online."""
+    """One agent and the host's end of its port. The fake sysfs has `present` of `possible` CPUs, all online."""
 
     def __init__(self, directory: Path, possible: int = 4, present: int = 4) -> None:
         self.directory = directory
@@ -160,7 +160,7 @@ class Rig:
         self.sequence = 100
 
     def idle_stat(self, busy_ticks: int = 1000, runnable: int = 1) -> None:
-        """What the whole guest did, as the agent reads it. Replaced as a whole, so that no half is ever read."""
+        """Writes the guest's CPU time, as the agent reads it. The file is replaced, so no half of it is ever read."""
         new = self.proc / "stat.new"
         new.write_text(
             f"cpu  {busy_ticks} 0 0 5000 0 0 0 900 0 0\ncpu0 1 0 0 0 0 0 0 0 0 0\nprocs_running {runnable}\n"
@@ -178,7 +178,7 @@ class Rig:
             new.rename(self.cpus / name)
 
     def show_threads(self, program: Program) -> None:
-        """Lets the agent see the real threads of a program under its own --proc."""
+        """Shows the agent the real threads of a program, under its --proc."""
         (self.proc / str(program.pid)).symlink_to(f"/proc/{program.pid}")
 
     def online(self) -> list[int]:
@@ -193,7 +193,7 @@ class Rig:
         sanitizer: str = KEEPS_A_LITTLE,
         **popen: Any,
     ) -> None:
-        """Starts the agent, and the host's end unless told not to. `sanitizer`: ASAN_OPTIONS of a build with one."""
+        """Starts the agent, and the host's end unless `accept` is false. `sanitizer`: ASAN_OPTIONS for such a build."""
         alone = "--standalone" in options
         command = [
             *prefix,
@@ -217,8 +217,8 @@ class Rig:
             self.accept()
 
     def reachable(self) -> bool:
-        """Whether programs can join: the socket's file is there a moment before it listens. Without connecting: that
-        would take a client's place for a moment."""
+        """Whether programs can join. The socket's file exists a moment before it listens. This does not connect, as
+        that would take a client's place for a moment."""
         rows = (line.split() for line in Path("/proc/net/unix").read_text().splitlines()[1:])
         return any(row[-1] == str(self.socket_path) and int(row[3], 16) & 0x10000 for row in rows if len(row) == 8)
 
@@ -230,7 +230,7 @@ class Rig:
         self.received = b""
 
     def accept_after_close(self) -> None:
-        """The host dies and comes back."""
+        """The host's connection is lost, and comes back."""
         assert self.host is not None
         self.host.close()
         self.host = None
@@ -262,7 +262,7 @@ class Rig:
             assert data, "the agent closed its port"
             self.received += data
         line, self.received = self.received.split(b"\n", 1)
-        assert accepts(line, "from_guest"), f"against wire/schema.json: {line!r}"
+        assert accepts(line, "from_guest"), f"does not fit wire/schema.json: {line!r}"
         return line
 
     def message(self, kind: str, where: Callable[[Message], object] = lambda _: True) -> Message:
@@ -286,7 +286,7 @@ class Rig:
         return program
 
     def stop(self) -> int:
-        """SIGTERM; the exit status. With a sanitizer's build, leaks and errors make it differ from 0."""
+        """Ends the agent by SIGTERM. Returns its exit status: not 0 if a sanitizer's build found leaks or errors."""
         assert self.process is not None
         self.process.terminate()
         status = self.process.wait(DEADLINE_S)

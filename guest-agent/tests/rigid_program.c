@@ -1,8 +1,10 @@
-/* An OpenMP program: sections of work until its standard input has something or ends, then "verified SECTIONS", or what
- * was wrong.
+/* An OpenMP program. It runs sections of work until its standard input has data or ends. Then it prints
+ * "verified SECTIONS", or what was wrong.
  *
- * Usage: rigid-program set|plain|long: with a number of threads that it sets itself, two; without; without, and all of
- * it in one section. */
+ * Usage: rigid-program set|plain|long
+ *   set    with two threads, a number that it sets itself
+ *   plain  with the runtime's number of threads
+ *   long   all work in one section, with two threads */
 #include <omp.h>
 #include <poll.h>
 #include <stdio.h>
@@ -17,7 +19,7 @@ static int ended(void)
     return poll(&input, 1, 0) > 0;
 }
 
-/* 1 + 2 + ... + TERMS, in a way that no compiler shortens. */
+/* Its part of 1 + 2 + ... + TERMS. `volatile` stops the compiler from using a closed formula. */
 static unsigned long long sum_part(int part, int parts)
 {
     volatile unsigned long long sum = 0;

@@ -1,4 +1,4 @@
-"""The wire's schema, as a check of one line: what wire/README.md says of JSON itself, then schema.json."""
+"""Checks one line of the wire: first the rules of wire/README.md for JSON itself, then schema.json."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ LINE_BYTES = 65536
 
 
 def _is_whole(_: TypeChecker, value: object) -> bool:
-    """JSON Schema takes 1.0 for an integer; the wire does not."""
+    """JSON Schema accepts 1.0 as an integer. The wire does not."""
     return isinstance(value, int) and not isinstance(value, bool)
 
 
@@ -39,7 +39,7 @@ def _no_constant(name: str) -> None:
 
 
 def _sound(value: object) -> bool:
-    """Strings without NUL and half surrogate pairs, numbers that 64 bits hold."""
+    """Whether strings have no NUL and no half surrogate pairs, and numbers fit 64 bits."""
     if isinstance(value, str):
         return "\0" not in value and not any(0xD800 <= ord(character) < 0xE000 for character in value)
     if isinstance(value, bool):
@@ -56,7 +56,7 @@ def _sound(value: object) -> bool:
 
 
 def accepts(line: str | bytes, side: str) -> bool:
-    """Whether `line` (without its end) is a message that this side ("from_guest", "from_host") may send."""
+    """Whether `line` (without its newline) is a message that this side ("from_guest", "from_host") may send."""
     try:
         text = line.decode() if isinstance(line, bytes) else line
         message = json.loads(text, object_pairs_hook=_each_once, parse_constant=_no_constant)

@@ -1,9 +1,9 @@
-/* A real OpenMP program, for vscaf-run, that obeys the lines on its standard input, one answer line each:
+/* A real OpenMP program for vscaf-run. It obeys the lines on its standard input, with one answer line each:
  *
  *   section    runs one parallel section; answers with its team size
- *   compute    runs one after another from now on
- *   team       answers with the team size of the last one
- *   calm       no more of them */
+ *   compute    starts to run sections without a pause
+ *   team       answers with the team size of the last section
+ *   calm       stops `compute` */
 #include <poll.h>
 #include <stdbool.h>
 #include <stdio.h>

@@ -1,4 +1,4 @@
-"""The real agent and the programs that join it, which may die or lie."""
+"""The real agent and the programs that join it. Programs may die or lie."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def test_crash_frees_the_share_at_once(rig: Rig) -> None:
     first, second = rig.join(), rig.join()
     wait_until(lambda: (first.team(), second.team()) == (2, 2), "equal shares")
     second.kill()
-    without_a_period(first, lambda: first.team() == 4, "the share of the dead one")
+    without_a_period(first, lambda: first.team() == 4, "the share of the dead program")
     rig.message("report", lambda r: [p["pid"] for p in r["processes"]] == [first.pid])
 
 
@@ -36,8 +36,8 @@ def test_idle_processes_lend_their_share(rig: Rig) -> None:
     rig.start()
     first, second = rig.join(), rig.join()
     first.say("busy 1")
-    # The page of the idle one has what it would get.
-    wait_until(lambda: (first.team(), second.team()) == (4, 2), "the idle one to give up its share")
+    # The idle program's page has the team size that it would get.
+    wait_until(lambda: (first.team(), second.team()) == (4, 2), "the idle program to give up its share")
     expected = {first.pid: True, second.pid: False}
     report = rig.message("report", lambda r: {p["pid"]: p["running"] for p in r["processes"]} == expected)
     assert team_of(report, second.pid) == 1 and report["demand"] == 4
@@ -53,7 +53,7 @@ def test_told_and_rigid(rig: Rig) -> None:
     rigid.say("malleable 2")
     shrink.say("busy 1")
     rigid.say("busy 1")
-    wait_until(lambda: (shrink.team(), rigid.team()) == (1, 0), "what was told, and hands off the rigid one")
+    wait_until(lambda: (shrink.team(), rigid.team()) == (1, 0), "its told number, and 0 for the rigid program")
     report = rig.message("report", lambda r: team_of(r, rigid.pid) == 3)
     assert {p["pid"]: p["malleable"] for p in report["processes"]} == {shrink.pid: "shrink", rigid.pid: "rigid"}
     assert not any("override" in p for p in report["processes"])
@@ -68,7 +68,7 @@ def test_never_counted_for_more_than_its_rules_allow(rig: Rig) -> None:
     program.say("busy 1")
     rig.message("report", lambda r: team_of(r, program.pid) == 2 == r["demand"])
     assert program.team() == 2
-    program.say("most 0")  # no bound but what it was told
+    program.say("most 0")  # the only bound is the number that it was told
     program.say("told 3")
     rig.message("report", lambda r: team_of(r, program.pid) == 3 == r["demand"])
     program.say("most 4000000000")
@@ -80,10 +80,10 @@ def test_the_shims_word_on_malleability_counts(rig: Rig) -> None:
     rig.start()
     program = rig.join()
     rig.message("report", lambda r: team_of(r, program.pid) == 4)
-    program.say(f"program {2 | 32}")  # it set its number, but its environment says that it is malleable
+    program.say(f"program {2 | 32}")  # the program set its number, but its environment says that it is malleable
     program.say("malleable 0")
     program.say("busy 1")
-    report = rig.message("report", lambda r: r["processes"][0].get("override") is True)  # others were on their way
+    report = rig.message("report", lambda r: r["processes"][0].get("override") is True)  # older reports come first
     assert report["processes"][0]["malleable"] == "full" and team_of(report, program.pid) == 4
     program.say("malleable 77")
     program.say("last 2")
@@ -100,12 +100,12 @@ def test_long_section_counts_for_the_threads_that_run_in_it(rig: Rig) -> None:
     program.say("begin")
     report = rig.message("report", lambda r: "long_section" in r["processes"][0] and r["processes"][0]["running"])
     for _ in range(6):
-        assert report["demand"] == 4, "nobody wants its CPUs: its next section may have them all"
+        assert report["demand"] == 4, "no other program wants its CPUs, so its next section may have all"
         report = rig.message("report", lambda r: r["processes"][0]["running"])
     rig.ack(rig.allocate(4, competition=True))
     report = rig.message("report", lambda r: r["demand"] == 3)
     assert report["processes"][0]["long_section"] is True and team_of(report, program.pid) == 3
-    assert program.team() == 4, "the next section is not made small by this one"
+    assert program.team() == 4, "this section does not make the next one smaller"
     program.say("end 1000000")
     report = rig.message("report", lambda r: r["demand"] == 4)
     assert "long_section" not in report["processes"][0] and program.team() == 4
@@ -119,7 +119,7 @@ def test_what_a_long_section_leaves_over_goes_to_others(rig: Rig) -> None:
         program.say("busy 1")
     wait_until(lambda: (long.team(), short.team()) == (2, 2), "equal shares")
     long.say("begin")
-    wait_until(lambda: (long.team(), short.team()) == (2, 3), "what one thread leaves over")
+    wait_until(lambda: (long.team(), short.team()) == (2, 3), "the CPUs that one thread leaves")
     report = rig.message("report", lambda r: team_of(r, short.pid) == 3)
     assert team_of(report, long.pid) == 1
     long.say("end 1")
@@ -161,7 +161,7 @@ def test_hostile_page(rig: Rig) -> None:
 
 @pytest.mark.parametrize("seed", [1, 2])
 def test_random_bytes_on_pages(rig: Rig, seed: int) -> None:
-    """Whatever a page says, the agent goes on, and what it reports is a report to both sides (rig.line: the schema)."""
+    """The agent survives any content of a page, and each report fits the schema, which rig.line checks."""
     rig.start("--period-ms", "20")
     hostile, honest = rig.join(), rig.join()
     rig.show_threads(hostile)
@@ -181,13 +181,13 @@ def test_random_bytes_on_pages(rig: Rig, seed: int) -> None:
             else:
                 assert process["malleable"] == "full" and len(process["points"]) in {0, 2}
 
-    # A program that gets no CPU for a period counts as idle, whatever its page says. On a busy host that is often.
+    # A program that gets no CPU for a period counts as idle, whatever its page says. On a busy host that happens often.
     turn, end = 0, time.monotonic() + DEADLINE_S
     while turn < 25 or not tried <= seen:
         assert time.monotonic() < end, f"these were never reported: {sorted(tried - seen)}"
         hostile.say(f"garbage {1000 * seed + turn}")
         turn += 1
-        for _ in range(3):  # what stays for a period shows a section in flight
+        for _ in range(3):  # values that stay for a period show a section in flight
             check(rig.message("report"))
     hostile.say(f"storm {seed}")
     for _ in range(40):
@@ -212,7 +212,7 @@ def test_silent_connection_is_dropped(rig: Rig) -> None:
     with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as silent:
         silent.settimeout(DEADLINE_S)
         silent.connect(str(rig.socket_path))
-        assert silent.recv(100) == b""  # when: test_turns.c
+        assert silent.recv(100) == b""  # test_turns.c checks when
 
 
 def test_kill_and_restart(rig: Rig) -> None:

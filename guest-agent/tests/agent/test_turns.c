@@ -1,5 +1,5 @@
-/* The agent over time, on a clock that the test drives (linked with --wrap=clock_gettime): what happens when, what not
- * before, and what is made of CPU time, however busy the machine is that runs this. */
+/* The agent over time, on a clock that the test drives (linked with --wrap=clock_gettime). It checks when things happen
+ * and how CPU time is judged, even if the test machine is busy. */
 #include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -24,9 +24,9 @@
 #define SECOND_NS UINT64_C(1000000000)
 #define MS_NS UINT64_C(1000000)
 #define PERIOD_MS 250
-#define TICKS 100 /* a second, as /proc/stat counts */
+#define TICKS 100 /* ticks per second in /proc/stat */
 #define PROGRAMS 3
-#define FIRST_PID 4000000 /* of programs that are not there: their CPU time is what the test says */
+#define FIRST_PID 4000000 /* these programs do not exist: the test sets their CPU time */
 
 static uint64_t now_ns, program_cpu_ns[PROGRAMS];
 static double busy_ticks;
@@ -42,7 +42,7 @@ int __wrap_clock_gettime(clockid_t id, struct timespec *time)
     if (id == CLOCK_MONOTONIC) {
         value_ns = now_ns;
     } else {
-        int pid = (int)~((unsigned)id >> 3 | 7u << 29); /* of a process's clock */
+        int pid = (int)~((unsigned)id >> 3 | 7u << 29); /* the PID in the id of a process's clock */
         if (id >= 0 || pid < FIRST_PID || pid >= FIRST_PID + PROGRAMS)
             return __real_clock_gettime(id, time);
         value_ns = program_cpu_ns[pid - FIRST_PID];
@@ -107,7 +107,7 @@ static int begin(void **state)
     agent = calloc(1, sizeof(*agent));
     if (agent == NULL || agent_start(agent, &options) != 0)
         return -1;
-    switcher_close(&agent->allocation.switcher); /* CPUs are switched in place, and not by a thread */
+    switcher_close(&agent->allocation.switcher); /* this thread switches the CPUs, not another one */
     agent->allocation.switcher.event = -1;
     return 0;
 }
@@ -141,7 +141,7 @@ static struct client *join(uint32_t number)
     return client;
 }
 
-/* Time passes, and a period is due; the programs used so many CPUs each, and processes that never joined others_cpus. */
+/* Time passes and a period ends. The programs used `cpus` CPUs, and processes that never joined `others_cpus`. */
 static void pass(uint64_t time_ns, const double cpus[PROGRAMS], double others_cpus)
 {
     double sum = others_cpus, seconds = (double)time_ns / (double)SECOND_NS;
@@ -191,14 +191,14 @@ static void test_silent_connection_is_dropped_after_its_time(void **state)
     clients_accept(&agent->clients, now_ns);
     uint64_t due_ns = now_ns + CLIENTS_SILENCE_NS;
     assert_int_equal(clients_drop_silent(&agent->clients, due_ns - 1), due_ns);
-    assert_int_equal(recv(peer, &byte, 1, 0), -1); /* it is still there */
+    assert_int_equal(recv(peer, &byte, 1, 0), -1); /* not closed yet */
     clients_drop_silent(&agent->clients, due_ns);
     assert_int_equal(recv(peer, &byte, 1, 0), 0);
     assert_int_equal(agent->clients.end, 0);
     close(peer);
 }
 
-/* The agent was held up: who has spoken meanwhile is served, however long ago it connected. */
+/* The agent was held up. A peer that sent its packet meanwhile is served, however long ago it connected. */
 static void test_who_has_spoken_is_not_silent(void **state)
 {
     (void)state;
@@ -216,14 +216,14 @@ static void test_who_has_spoken_is_not_silent(void **state)
     close(peer);
 }
 
-/* Whatever comes, serving programs takes its part of one CPU, and what is saved for a burst. */
+/* Under any load, serving programs takes at most its part of one CPU, and what was saved for a burst. */
 static void test_serving_takes_its_part_of_a_cpu(void **state)
 {
     (void)state;
     const uint64_t piece_ns = MS_NS, begin_ns = now_ns;
     int64_t used_ns = 0;
     clients_worked(&agent->clients, 0, now_ns);
-    while (now_ns < begin_ns + 100 * SECOND_NS) { /* a flood: work at each moment at which somebody is let in */
+    while (now_ns < begin_ns + 100 * SECOND_NS) { /* a flood: work whenever the listener is open */
         now_ns += piece_ns;
         if (clients_listener(&agent->clients, now_ns) < 0)
             continue;
@@ -234,7 +234,7 @@ static void test_serving_takes_its_part_of_a_cpu(void **state)
     assert_in_range(used_ns, part_ns, part_ns + CLIENTS_WORK_BURST_NS + (int64_t)piece_ns);
 }
 
-/* Turns of the loop until the order is applied; when that was. */
+/* Advances the agent until the order is applied. Returns the time. */
 static uint64_t settle(void)
 {
     for (int turn = 0; turn < 10000 && agent->allocation.phase != ALLOCATION_SETTLED; turn++) {
@@ -260,7 +260,7 @@ static void test_shrink_waits_to_its_deadline_and_no_longer(void **state)
 {
     (void)state;
     const struct client *client = join(0);
-    atomic_store(&client->page->started, 1); /* and does not end */
+    atomic_store(&client->page->started, 1); /* this section does not end */
     uint64_t ordered_ns = now_ns;
     order(1, 300);
     assert_int_equal(team(client), 1);
@@ -319,7 +319,7 @@ static void test_held_up_makes_up_for_nothing(void **state)
     assert_int_equal(agent->period_next_ns, now_ns + PERIOD_MS * MS_NS);
     assert_float_equal(agent->measure.busy_cpus, 1.0, 0.01);
     assert_int_equal(agent->shares.demand, 4);
-    busy_ticks += 1e9; /* its clock jumped */
+    busy_ticks += 1e9; /* the count of busy ticks jumped */
     periods(1, FIRST, 0.0);
     assert_float_equal(agent->measure.busy_cpus, CPUS, 0.0);
     busy_ticks = 0.0;
@@ -356,7 +356,7 @@ static void test_others_keep_their_cpus(void **state)
     assert_int_equal(team(program), 1);
     for (int period = 0; period < 60; period++) {
         periods(1, FIRST, 9.0);
-        assert_int_equal(team(program), 1); /* one is always left */
+        assert_int_equal(team(program), 1); /* it always keeps one */
     }
     const struct client *second = join(1);
     periods(4, TWO, 3.0);
@@ -379,7 +379,7 @@ static void test_what_others_use_is_asked_for(void **state)
     settle();
     periods(4, FIRST, 2.0);
     assert_int_equal(agent->shares.demand, 4);
-    /* A host that gives less: the others run on what they run on, the program has what they leave. */
+    /* The host gives fewer CPUs. The others use the same CPUs as before, and the program gets the rest. */
     order(3, 0);
     settle();
     periods(4, FIRST, 2.0);

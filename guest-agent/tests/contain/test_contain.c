@@ -16,7 +16,7 @@
 
 #include "contain/contain.h"
 
-/* What it says counts, and what it uses, whatever it says. */
+/* A program exceeds its share by the threads that it reports, or by the CPUs that it uses, whatever it reports. */
 static void test_exceeds(void **state)
 {
     (void)state;
@@ -38,7 +38,7 @@ static void test_paths(void **state)
         assert_false(contain_group_path_ours(others[i]));
 }
 
-/* A fake /proc of one process with threads, and one fake group of version 2. */
+/* A fake /proc of one process with threads, and one fake group of cgroup version 2. */
 struct fake {
     char directory[64], proc[96], root[96];
 };
@@ -113,20 +113,20 @@ static void test_plan(void **state)
     assert_int_equal(contain_group_plan(&tree, fake->proc, 70, &group), 0);
     assert_string_equal(group.home, "user.slice/a");
     assert_string_equal(group.path, "user.slice/a/vscaf.70");
-    assert_true(group.enabled_home); /* it will have to be, and to be taken back */
+    assert_true(group.enabled_home); /* containing enables the controller, release disables it */
     contain_group_free(&group);
 
-    /* Somebody else's cpusets below it stay. */
+    /* A cpuset controller that was already enabled stays enabled. */
     put(fake->root, "user.slice/a/cgroup.subtree_control", "cpuset memory\n");
     assert_int_equal(contain_group_plan(&tree, fake->proc, 70, &group), 0);
     assert_false(group.enabled_home);
     contain_group_free(&group);
 
-    /* Threads in several groups are somebody's arrangement. */
+    /* Threads in several groups were arranged so by somebody: the agent does not move them. */
     put(fake->proc, "70/task/71/cgroup", "0::/user.slice/a/workers\n");
     assert_int_equal(contain_group_plan(&tree, fake->proc, 70, &group), -EXDEV);
 
-    /* Left in one by an agent that died: home is above, for the root above both. */
+    /* An agent that died left the process in its group. Home is the group above, or the root from vscaf.contained. */
     put(fake->proc, "70/cgroup", "0::/user.slice/a/vscaf.70\n");
     put(fake->proc, "70/task/70/cgroup", "0::/user.slice/a/vscaf.70\n");
     put(fake->proc, "70/task/71/cgroup", "0::/user.slice/a/vscaf.70\n");
@@ -142,13 +142,13 @@ static void test_plan(void **state)
     assert_false(group.enabled_home);
     contain_group_free(&group);
 
-    /* Out of reach, and gone. */
+    /* A group that cannot be reached, and a process that is gone. */
     put(fake->proc, "70/cgroup", "0::/../other\n");
     assert_int_equal(contain_group_plan(&tree, fake->proc, 70, &group), -EXDEV);
     assert_int_equal(contain_group_plan(&tree, fake->proc, 72, &group), -ENOENT);
 }
 
-/* Each step that the kernel may refuse is named. Here a file is missing where it would. */
+/* The error names each step that the kernel may refuse. Here a missing file stands for the refusal. */
 static void test_enter_fails(void **state)
 {
     const struct fake *fake = *state;
@@ -177,7 +177,7 @@ static void test_enter_fails(void **state)
     assert_string_equal(get(fake->root, "a/vscaf.70/cpuset.cpus"), "0");
 }
 
-/* Masks are read from a fake process; nothing is set. */
+/* Masks are read from a fake process. None is set. */
 static void test_masks_remembered(void **state)
 {
     const struct fake *fake = *state;
@@ -193,7 +193,7 @@ static void test_masks_remembered(void **state)
     assert_int_equal(masks.others[0].tid, 71);
     assert_int_equal(where.words[0], 0xb);
 
-    /* Narrowed to CPU 1: the thread that could not be there has it nevertheless. */
+    /* All are narrowed to CPU 1, even the thread whose own mask does not have it. */
     struct cpu_set one = {.words = {2}};
     for (int tid = 70; tid <= 72; tid++) {
         char name[32];
@@ -202,7 +202,7 @@ static void test_masks_remembered(void **state)
     }
     assert_int_equal(thread_masks_remember(&masks, fake->proc, 70, &one, &where, &changed), 0);
     assert_false(changed);
-    /* One gave itself another mask; one was let go everywhere by the kernel, which is nobody's wish. */
+    /* One thread gave itself another mask, which counts. The kernel reset another one's mask, which nobody chose. */
     put(fake->proc, "70/task/72/status", "Cpus_allowed_list:\t0\n");
     put(fake->proc, "70/task/70/status", "Cpus_allowed_list:\t0-7\n");
     assert_int_equal(thread_masks_remember(&masks, fake->proc, 70, &one, &where, &changed), 0);
@@ -223,7 +223,7 @@ static void test_masks_remembered(void **state)
     thread_masks_free(&masks);
 }
 
-/* A thread that was listed and has ended: its number may be another process's by now, here a child's. */
+/* A thread was listed and has ended. Its number may now belong to another process, here to a child. */
 static void test_numbers_are_looked_up_again(void **state)
 {
     const struct fake *fake = *state;
@@ -242,11 +242,11 @@ static void test_numbers_are_looked_up_again(void **state)
             cpu_set_add(&set, cpu);
     put(fake->proc, "70/task/none", "");
     snprintf(path, sizeof(path), "%s/70/task/%d", fake->proc, (int)other);
-    assert_int_equal(symlink("gone", path), 0); /* is listed, and is not there when it is looked at */
+    assert_int_equal(symlink("gone", path), 0); /* it is listed, but is gone when it is read */
     assert_int_equal(thread_masks_narrow(&masks, fake->proc, 70, &set, false), 0);
     assert_int_equal(sched_getaffinity(other, sizeof(after), &after), 0);
     bool untouched = CPU_EQUAL(&before, &after);
-    /* Were it there, it would be narrowed. */
+    /* If the entry exists, its thread is narrowed. */
     assert_int_equal(unlink(path), 0);
     assert_int_equal(mkdir(path, 0755), 0);
     assert_int_equal(thread_masks_narrow(&masks, fake->proc, 70, &set, false), 0);

@@ -1,4 +1,4 @@
-"""Rigid programs kept to their share of the CPUs: by their threads' affinity and by cpusets, and put back."""
+"""Rigid programs are kept to their share of the CPUs, by their threads' affinity or by cpusets, and are put back."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def cpus_of(text: str) -> frozenset[int]:
 
 
 def allowed(pid: int) -> dict[int, frozenset[int]]:
-    """Where each thread of a process may run."""
+    """The CPUs on which each thread of a process may run."""
     found = {}
     for task in Path(f"/proc/{pid}/task").iterdir():
         with contextlib.suppress(FileNotFoundError, ProcessLookupError):
@@ -40,13 +40,13 @@ def allowed(pid: int) -> dict[int, frozenset[int]]:
 
 
 def confined(pid: int, cpus: int = 1) -> bool:
-    """Every thread may run on the same so many CPUs."""
+    """Whether every thread may run on the same CPUs, and on that many."""
     sets = set(allowed(pid).values())
     return len(sets) == 1 and len(next(iter(sets))) == cpus
 
 
 def rigid(rig: Rig, threads: int = 2) -> Program:
-    """A program with a number of threads of its own, that keeps them busy."""
+    """A program that has its own number of threads and keeps them busy."""
     program = join(rig)
     program.say(f"malleable {RIGID}")
     program.say(f"last {threads}")
@@ -55,7 +55,7 @@ def rigid(rig: Rig, threads: int = 2) -> Program:
 
 
 def complete(program: Program) -> dict[int, frozenset[int]]:
-    """Where the threads of a rigid program may run: its two, and the one that is told what to do."""
+    """Where the threads of a rigid program may run: its two busy ones and its main thread, which reads commands."""
     wait_until(lambda: len(allowed(program.pid)) == 3, "its threads")
     return allowed(program.pid)
 
@@ -77,7 +77,7 @@ def record(rig: Rig) -> Path:
 
 
 class Patient(Rig):
-    """With periods long enough that a program on a busy machine is seen to run in each."""
+    """With long periods, so that even on a busy machine a program runs in each of them."""
 
     def start(self, *options: str, accept: bool = True) -> None:
         super().start("--period-ms", "250", *options, accept=accept)
@@ -85,7 +85,7 @@ class Patient(Rig):
 
 @pytest.fixture
 def pair() -> Iterator[Rig]:
-    """An agent's surroundings with two CPUs, both real."""
+    """An agent's environment with two CPUs, both real."""
     with tempfile.TemporaryDirectory(prefix="vscaf-") as directory:
         rig = Patient(Path(directory), possible=2, present=2)
         (rig.proc / "self").symlink_to("/proc/self")
@@ -101,7 +101,7 @@ def test_by_affinity_while_others_run(pair: Rig) -> None:
     before = complete(program)
     other = malleable(pair)
     wait_until(lambda: confined(program.pid), "the rigid program on one CPU")
-    assert set(allowed(other.pid).values()) == set(before.values()), "a malleable one is left to the scheduler"
+    assert set(allowed(other.pid).values()) == set(before.values()), "the agent does not touch a malleable program"
     assert record(pair).exists()
     other.kill()
     wait_until(lambda: set(allowed(program.pid).values()) == set(before.values()), "its CPUs again")
@@ -125,7 +125,7 @@ def test_reported(pair: Rig) -> None:
 
 
 def test_within_its_share_it_is_left_alone(pair: Rig) -> None:
-    """One thread on a share of one CPU takes nothing from anybody."""
+    """One thread on a share of one CPU takes nothing from other programs."""
     pair.start("--contain", "affinity")
     program = rigid(pair, threads=1)
     malleable(pair)
@@ -153,14 +153,14 @@ def test_wrong_word(pair: Rig) -> None:
 
 
 def bind(program: Program) -> dict[int, frozenset[int]]:
-    """Each of its threads on a CPU of its own, in turn, as OMP_PROC_BIND does."""
+    """Binds each of its threads to one CPU, in turn, as OMP_PROC_BIND does."""
     for number, tid in enumerate(sorted(allowed(program.pid))):
         os.sched_setaffinity(tid, {number % 2})
     return allowed(program.pid)
 
 
 def test_bound_threads_by_affinity(pair: Rig) -> None:
-    """Masks of single threads are put back, each its own."""
+    """Each thread gets its own mask back."""
     pair.start("--standalone", "--contain", "affinity")
     program = rigid(pair)
     complete(program)
@@ -173,17 +173,17 @@ def test_bound_threads_by_affinity(pair: Rig) -> None:
 
 
 def test_threads_that_come_and_change(pair: Rig) -> None:
-    """A thread that gives itself another mask is held, too, and has that mask in the end."""
+    """A thread that sets its own mask is contained too, and has that mask again in the end."""
     pair.start("--standalone", "--contain", "affinity")
     program = rigid(pair)
     other = malleable(pair)
     wait_until(lambda: len(allowed(program.pid)) == 3 and confined(program.pid), "on one CPU")
     program.say("busy 1")
-    wait_until(lambda: len(allowed(program.pid)) == 4 and confined(program.pid), "the new thread, too")
+    wait_until(lambda: len(allowed(program.pid)) == 4 and confined(program.pid), "the new thread on one CPU, too")
     tid = max(allowed(program.pid))
 
     def taken_down() -> int | None:
-        """The CPU that the agent knows the thread to have chosen. The thread chooses again until it does."""
+        """The CPU that the thread chose, as the agent recorded it. The thread chooses again until it is recorded."""
         if record(pair).exists() and (entries := json.loads(record(pair).read_text())["processes"]):
             for known, mask in entries[0]["threads"]:
                 if known == tid:
@@ -193,12 +193,12 @@ def test_threads_that_come_and_change(pair: Rig) -> None:
             os.sched_setaffinity(tid, {1 - here})
         return None
 
-    wait_until(lambda: taken_down() is not None, "what it gave itself is on record")
+    wait_until(lambda: taken_down() is not None, "the mask that it gave itself in the record")
     chosen = taken_down()
-    wait_until(lambda: confined(program.pid), "held again")
+    wait_until(lambda: confined(program.pid), "on one CPU again")
     other.kill()
     wait_until(lambda: allowed(program.pid)[program.pid] >= {0, 1}, "released")
-    wait_until(lambda: allowed(program.pid)[tid] == {chosen}, "what it gave itself")
+    wait_until(lambda: allowed(program.pid)[tid] == {chosen}, "the mask that it gave itself")
 
 
 def test_agent_stops(pair: Rig) -> None:
@@ -220,7 +220,7 @@ def kill(rig: Rig) -> None:
 
 
 def test_agent_is_killed(pair: Rig) -> None:
-    """The next one puts back what was found, thread by thread."""
+    """The next agent puts back each thread's own mask."""
     pair.start("--standalone", "--contain", "affinity")
     program = rigid(pair)
     complete(program)
@@ -263,18 +263,18 @@ def test_a_record_of_others_is_not_believed(pair: Rig) -> None:
     record(pair).chmod(0o666)
     (pair.proc / str(os.getpid())).symlink_to(f"/proc/{os.getpid()}")
     pair.start("--standalone")
-    wait_until(lambda: "what an earlier agent contained is left as it is" in pair.log.read_text(), "words")
-    join(pair)  # served by now: it is past all that
+    wait_until(lambda: "what an earlier agent contained is left as it is" in pair.log.read_text(), "the log message")
+    join(pair)  # once it serves, it has handled the record
     assert os.sched_getaffinity(0) == ALL
 
 
 def test_the_record_cannot_be_written(pair: Rig) -> None:
-    """Then nothing is changed either; said once."""
+    """If the record cannot be written, nothing is contained. The agent logs that once."""
     (Path(f"{pair.socket_path}.contained.new")).mkdir(parents=True)
     pair.start("--contain", "affinity")
     program = rigid(pair)
     malleable(pair)
-    wait_until(lambda: "nothing is contained" in pair.log.read_text(), "words")
+    wait_until(lambda: "nothing is contained" in pair.log.read_text(), "the log message")
     for _ in range(5):
         pair.message("report", lambda message: len(message["processes"]) == 2)
     assert not confined(program.pid)
@@ -282,7 +282,7 @@ def test_the_record_cannot_be_written(pair: Rig) -> None:
 
 
 def test_a_cpu_goes_and_comes(pair: Rig) -> None:
-    """Where its share is all that is left, there is nothing to hold it to."""
+    """If the rigid program's share is all CPUs that are left, it is not contained."""
     pair.start("--contain", "affinity")
     program = rigid(pair)
     before = complete(program)
@@ -295,13 +295,13 @@ def test_a_cpu_goes_and_comes(pair: Rig) -> None:
 
 
 def kept_to(program: Program) -> frozenset[int]:
-    """The CPUs that all its threads are kept to; none while they differ."""
+    """The CPUs that all its threads are kept to. Empty if they differ."""
     sets = set(allowed(program.pid).values())
     return next(iter(sets)) if len(sets) == 1 else frozenset()
 
 
 def test_each_on_its_own_and_stays(pair: Rig) -> None:
-    """Two rigid programs share no CPU, and when one ends, the other stays where it is."""
+    """Two rigid programs share no CPU. When one ends, the other stays on its CPU."""
     pair.start("--contain", "affinity")
     first, second = rigid(pair), rigid(pair)
     malleable(pair)
@@ -310,7 +310,7 @@ def test_each_on_its_own_and_stays(pair: Rig) -> None:
     first.kill()
 
     def all_ran(reports: int) -> bool:
-        """One that gets no CPU for some periods passes for idle: then nobody competes, and all are let go."""
+        """Whether all ran. A program without a CPU for some periods passes for idle, and all are released."""
         found = [pair.message("report", lambda message: len(message["processes"]) == 2) for _ in range(reports)]
         return all(process["running"] for report in found for process in report["processes"])
 
@@ -320,7 +320,7 @@ def test_each_on_its_own_and_stays(pair: Rig) -> None:
         if kept_to(second) == here:
             stayed += 1
             continue
-        assert not (all_ran(8) and ran), "it was moved"  # 8: what had been sent before, too
+        assert not (all_ran(8) and ran), "it was moved"  # 8: including reports that had been sent before
         wait_until(lambda: confined(second.pid), "on one CPU again")
         here, stayed, ran = kept_to(second), 0, True
 
@@ -365,7 +365,7 @@ def gone(path: Path) -> bool:
 
 
 def cpuset_tree() -> tuple[Path, int] | None:
-    """Where cpusets are mounted here, and of which version."""
+    """The mount point and the version of the cpuset hierarchy on this machine."""
     found = None
     for line in Path("/proc/self/mountinfo").read_text().splitlines():
         before, _, after = line.partition(" - ")
@@ -391,12 +391,12 @@ def tree(request: pytest.FixtureRequest) -> Iterator[Tree]:
 
 @pytest.fixture
 def grouped(tree: Tree, pair: Rig) -> Rig:
-    """Torn down before the tree: its programs leave the groups."""
+    """Torn down before the tree, so that its programs leave the groups first."""
     return pair
 
 
 def held(rig: Rig, tree: Tree) -> tuple[Program, Program]:
-    """A rigid program of the tree that an agent holds to one CPU by a cpuset, and the malleable one beside it."""
+    """A rigid program of the tree that an agent holds to one CPU by a cpuset, and a malleable program next to it."""
     rig.start("--standalone")
     program = rigid(rig)
     tree.add(program)
@@ -409,7 +409,7 @@ def held(rig: Rig, tree: Tree) -> tuple[Program, Program]:
 def test_by_cpuset(tree: Tree, grouped: Rig) -> None:
     rig = grouped
     program, other = held(rig, tree)
-    assert tree.of(program.pid) == tree.group / f"vscaf.{program.pid}", "below its own group"
+    assert tree.of(program.pid) == tree.group / f"vscaf.{program.pid}", "in a group below its own"
     assert tree.of(other.pid) == tree.group
     free = set(allowed(other.pid).values())
     other.kill()
@@ -438,12 +438,12 @@ def test_killed_with_cpusets(tree: Tree, grouped: Rig) -> None:
     kill(rig)
     assert tree.children()
     rig.start("--standalone", "--contain", "none")
-    wait_until(lambda: not tree.children() and tree.of(program.pid) == tree.group, "put right by the next one")
+    wait_until(lambda: not tree.children() and tree.of(program.pid) == tree.group, "all put back by the next agent")
     assert not confined(program.pid)
 
 
 def test_leaves_and_exits_with_cpusets(tree: Tree, grouped: Rig) -> None:
-    """What a contained process leaves behind is removed, its children go home."""
+    """The group that an exited process leaves behind is removed. Its children go back to the group they came from."""
     rig = grouped
     program, _ = held(rig, tree)
     program.kill()
@@ -457,7 +457,7 @@ def test_leaves_and_exits_with_cpusets(tree: Tree, grouped: Rig) -> None:
 
 
 def test_moved_by_other_hands(tree: Tree, grouped: Rig) -> None:
-    """Somebody moves it to another group: from there it is contained anew."""
+    """The user moves it to another group. From there it is contained again."""
     rig = grouped
     program, _ = held(rig, tree)
     second = Tree(tree.root, tree.version, f"vscaf-test-{os.getpid()}-second")
@@ -489,7 +489,7 @@ class Launched:
                 "VSCAF_SOCKET": str(rig.socket_path),
                 "VSCAF_GOMP_LIBRARY": str(shim),
                 "OMP_NUM_THREADS": "2",
-                # With a sanitizer's build: the shim is loaded before its run-time.
+                # For a build with a sanitizer: the shim is loaded before the sanitizer's runtime.
                 "ASAN_OPTIONS": "verify_asan_link_order=0:detect_leaks=0:detect_stack_use_after_return=0",
                 **environment,
             },
@@ -510,7 +510,7 @@ class Launched:
 @pytest.mark.parametrize(("kind", "environment"), [("set", {}), ("plain", {"VSCAF_MALLEABLE": "rigid"}), ("long", {})])
 @pytest.mark.parametrize("way", ["auto", "affinity"])
 def test_a_real_program(pair: Rig, kind: str, environment: dict[str, str], way: str) -> None:
-    """Two threads beside a malleable program on two CPUs: on one of them, and on both when that one has ended."""
+    """Two threads next to a malleable program on two CPUs: on one CPU, and on both when the malleable one has ended."""
     pair.start("--standalone", "--contain", way)
     rigid_one = Launched(pair, kind, **environment)
     other = None

@@ -55,26 +55,26 @@ static void test_examples(void **state)
     assert_int_equal(bits_of(&two[0].set), 1);
     assert_int_equal(bits_of(&two[1].set), 6);
 
-    /* 0 is taken as 1; nothing usable: nothing. */
+    /* A demand of 0 counts as 1. A part with no usable CPU gets none. */
     struct placement_part odd[] = {part(0, ~0u, 0), part(1, 8, 8)};
     make(odd, 2, 3, NULL);
     assert_int_equal(bits_of(&odd[0].set), 1);
     assert_int_equal(bits_of(&odd[1].set), 0);
 
-    /* The second may only be where the first is: the first makes room. */
+    /* The second part can only have the CPU of the first, so the first moves. */
     struct placement_part chain[] = {part(1, 3, 1), part(1, 1, 0)};
     make(chain, 2, 3, NULL);
     assert_int_equal(bits_of(&chain[0].set), 2);
     assert_int_equal(bits_of(&chain[1].set), 1);
 
-    /* A CPU goes: only the one that was on it moves. */
+    /* A CPU is lost: only the part on it moves. */
     struct placement_part loss[] = {part(1, ~0u, 1), part(1, ~0u, 8), part(1, ~0u, 4)};
     make(loss, 3, 7, NULL);
     assert_int_equal(bits_of(&loss[0].set), 1);
     assert_int_equal(bits_of(&loss[1].set), 2);
     assert_int_equal(bits_of(&loss[2].set), 4);
 
-    /* More parts than CPUs: evenly, and the same again. */
+    /* More parts than CPUs: they are spread evenly, and a second run changes nothing. */
     struct placement_part many[] = {part(1, ~0u, 0), part(1, ~0u, 0), part(1, ~0u, 0), part(1, ~0u, 0)};
     make(many, 4, 3, NULL);
     uint32_t first[4], on_zero = 0;
@@ -88,7 +88,7 @@ static void test_examples(void **state)
         assert_int_equal(bits_of(&many[i].set), first[i]);
 }
 
-/* Cores 0-1, 2-3, 4-5, as numbers below and as siblings that lie apart. */
+/* Three cores: once siblings have neighbouring CPU numbers, once their numbers are three apart. */
 static void test_cores(void **state)
 {
     (void)state;
@@ -106,13 +106,13 @@ static void test_cores(void **state)
     make(others, 2, 0x3f, apart);
     assert_int_equal(bits_of(&others[0].set), 0x09);
     assert_int_equal(bits_of(&others[1].set), 0x36);
-    /* What is given up leaves a whole core. */
+    /* The part gives up the CPU that shares a core with no other of its CPUs. */
     struct placement_part fewer[] = {part(2, ~0u, 0x0e)};
     make(fewer, 1, 0x3f, pairs);
     assert_int_equal(bits_of(&fewer[0].set), 0x0c);
 }
 
-/* The most CPUs that can be owned by one part alone, by trying all. */
+/* The most CPUs that can each be given to one part alone, found by trying all ways. */
 static uint32_t best_cover(const uint32_t room[], uint32_t due[], size_t count, uint32_t cpu)
 {
     if (cpu == MOST)
@@ -173,11 +173,11 @@ static void test_properties(void **state)
             assert_int_equal(ones(now), due[i]);
             cover |= now;
             gained += ones(now & ~before[i]);
-            if (settled) /* nothing to mend: nobody moves */
+            if (settled) /* nothing is wrong, so no part moves */
                 assert_int_equal(now, before[i]);
         }
         assert_int_equal(ones(cover), best_cover(room, due, count, 0));
-        if (count == 1) /* alone, only what is missing is new */
+        if (count == 1) /* a single part only gains the CPUs that it lacks */
             assert_int_equal(gained, due[0] > ones(before[0] & room[0]) ? due[0] - ones(before[0] & room[0]) : 0);
         uint32_t again[4];
         for (size_t i = 0; i < count; i++)
@@ -191,7 +191,7 @@ static void test_properties(void **state)
         uint32_t later[4];
         for (size_t i = 0; i < count; i++)
             later[i] = bits_of(&parts[i].set);
-        if (moved) /* the same again changes nothing, unless CPUs that must be shared are shared more evenly */
+        if (moved) /* a second run moves parts only to share CPUs more evenly */
             assert_true(most_on_one(later, count) < most_on_one(again, count));
     }
 }

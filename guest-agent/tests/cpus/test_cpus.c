@@ -28,10 +28,10 @@ static void test_cpu_lists(void **state)
         assert_false(cpu_set_parse(bad[i], &set));
 }
 
-/* CPUs for a plan, and a kernel that carries it out. */
+/* CPUs for a plan, and a simulated kernel that carries it out. */
 struct world {
     struct cpus cpus;
-    struct cpu_set refuses; /* CPUs that it does not switch on- or offline */
+    struct cpu_set refuses; /* CPUs that the kernel does not switch */
     bool by_cpuset, through_parked;
     int steps, parks;
 };
@@ -53,7 +53,8 @@ static struct world world_of(const char *present, const char *powered, const cha
     return world;
 }
 
-/* One CPU per row of `cores`, lowest first, each core with `threads`, numbered as firmware does: siblings far apart. */
+/* `cores` cores with `threads` CPUs each. As firmware does, it numbers one CPU of each core first: siblings are far
+ * apart. */
 static void give_cores(struct cpus *cpus, uint32_t cores, uint32_t threads)
 {
     for (uint32_t cpu = 0; cpu < cores * threads; cpu++)
@@ -139,7 +140,8 @@ static void test_parks_all_in_one_step(void **state)
 static void test_parked_cpus_come_before_offline_ones(void **state)
 {
     (void)state;
-    /* 2 and 3 are parked, 4 to 7 offline as well: one step brings the first, one for each and one for all the others. */
+    /* 2 to 7 are parked, and 4 to 7 also offline. One step brings 2 and 3, one brings each CPU from 4 to 7, and one
+     * unparks those four. */
     struct world world = world_of("0-7", "0-3", "2-7");
     world.by_cpuset = world.through_parked = true;
     struct cpu_set refused = {0};
@@ -160,7 +162,7 @@ static void test_comes_online_through_the_partition(void **state)
     world.by_cpuset = world.through_parked = true;
     play(&world, 4);
     assert_set(&world.cpus.online, "0-3");
-    assert_int_equal(world.parks, 2); /* in, and out again */
+    assert_int_equal(world.parks, 2); /* into the partition, and out again */
     world = world_of("0-3", "0-1", "");
     world.by_cpuset = true;
     play(&world, 4);
@@ -173,7 +175,7 @@ static void test_what_is_parked_leaves_without_cpusets(void **state)
     struct world world = world_of("0-3", "0-3", "3");
     play(&world, 2);
     assert_set(&world.cpus.online, "0-1");
-    assert_set(&world.cpus.powered, "0-1,3"); /* parked already: nothing runs there */
+    assert_set(&world.cpus.powered, "0-1,3"); /* it stays powered: it is parked, so nothing runs on it */
     world.refuses = set_of("2");
     play(&world, 4);
     assert_set(&world.cpus.online, "0-1,3");
@@ -251,7 +253,7 @@ static void test_any_world_settles(void **state)
             if (seed % 2 != 0)
                 assert_int_equal(online, wanted < present ? wanted : present);
             else if (world.by_cpuset)
-                assert_true(online <= wanted); /* what cannot be offlined can be parked */
+                assert_true(online <= wanted); /* a CPU that cannot be offlined can be parked */
             chance(&random, 0);
         }
     }
@@ -316,7 +318,7 @@ static void test_cores_are_remembered(void **state)
     assert_int_equal(cpus_read(&cpus, fixture->base), 0);
     const uint16_t cores[] = {1, 2, 1, 2};
     assert_memory_equal(cpus.core, cores, sizeof(cores));
-    /* CPUs 2 and 3 leave, and the kernel forgets their cores; 3 comes back while its sibling is away. */
+    /* CPUs 2 and 3 go offline, and the kernel forgets their cores. 3 comes back while its sibling is offline. */
     put(fixture, "cpu2/online", "0");
     put(fixture, "cpu3/online", "0");
     put(fixture, "online", "0-1\n");

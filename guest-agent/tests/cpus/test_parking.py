@@ -1,4 +1,4 @@
-"""Surplus CPUs: parked by cpuset or offlined, on trees of plain files. What real kernels do is in tests/guest."""
+"""Surplus CPUs are parked by cpuset or offlined, on trees of plain files. tests/guest shows what real kernels do."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ GROUP = "vscaf.parked"
 
 
 class Tree:
-    """A cgroup tree of plain files. Writes go over the beginning of a file and do not cut it, as long as it is one."""
+    """A cgroup tree of plain files. A write to a plain file replaces its first bytes and keeps the rest."""
 
     def __init__(self, rig: Rig, version: int = 2, release: str = "6.8.0-31-generic") -> None:
         self.rig = rig
@@ -27,12 +27,12 @@ class Tree:
         (rig.proc / "sys" / "kernel" / "osrelease").write_text(release + "\n")
         (self.root / "cgroup.controllers").write_text("cpuset cpu\n")
         (self.root / "cgroup.subtree_control").write_text("")
-        (self.root / "cpuset.cpus.effective").write_text("0\n")  # others have lost all that can be parked
+        (self.root / "cpuset.cpus.effective").write_text("0\n")  # other groups have lost all CPUs that can be parked
         for name in ("cgroup.subtree_control", "cpuset.cpus", "cpuset.cpus.partition"):
             (self.group / name).write_text("")
 
     def state(self) -> str:
-        """ "isolated", or "member" and what is left of longer words."""
+        """ "isolated", or "member" and the rest of a longer old content."""
         return (self.group / "cpuset.cpus.partition").read_text()
 
     def parked(self) -> str:
@@ -51,7 +51,7 @@ def test_parks_by_cpuset_and_brings_back(rig: Rig) -> None:
     assert rig.ack(rig.allocate(2))["online"] == [0, 1]
     assert (tree.parked(), tree.state()) == ("2-3", "isolated") and not offlined(rig)
     assert (tree.root / "cgroup.subtree_control").read_text() == "+cpuset"
-    assert (tree.group / "cgroup.subtree_control").read_text() == "+cpuset", "else systemd may turn it off above"
+    assert (tree.group / "cgroup.subtree_control").read_text() == "+cpuset", "else systemd may disable it above"
     assert program.team() == 2 and rig.message("report")["online"] == [0, 1]
     assert rig.ack(rig.allocate(3))["online"] == [0, 1, 2]
     assert tree.parked().startswith("3")
@@ -79,8 +79,8 @@ def test_parked_for_long_is_offlined_and_comes_back(rig: Rig) -> None:
     tree = Tree(rig)
     rig.start()  # --park auto
     assert rig.ack(rig.allocate(2))["online"] == [0, 1] and not offlined(rig)
-    wait_until(lambda: rig.online() == [0, 1], "offline after it was parked for long")  # when: test_turns.c
-    assert tree.state() == "isolated" and tree.parked() == "2-3", "they would come back without their partition"
+    wait_until(lambda: rig.online() == [0, 1], "offline after it was parked for long")  # test_turns.c checks when
+    assert tree.state() == "isolated" and tree.parked() == "2-3", "without it they would come back online unparked"
     assert rig.message("report", lambda r: r["online"] == [0, 1])
     assert rig.ack(rig.allocate(4))["online"] == [0, 1, 2, 3] == rig.online()
     assert tree.state().startswith("member")
@@ -90,7 +90,7 @@ def test_auto_where_the_kernel_forgets_affinity(rig: Rig) -> None:
     tree = Tree(rig, release="6.1.0-56-cloud-amd64")
     rig.start()
     assert rig.ack(rig.allocate(2))["online"] == [0, 1] == rig.online()
-    assert tree.state() == "member", "what was there is given up, nothing is parked"
+    assert tree.state() == "member", "the old partition is given up, and nothing is parked"
 
 
 @pytest.mark.parametrize("way", ["auto", "cpuset"])
@@ -107,11 +107,11 @@ def test_park_offline_parks_nothing(rig: Rig) -> None:
     (tree.group / "cpuset.cpus.partition").write_text("isolated")
     rig.start("--park", "offline")
     assert rig.ack(rig.allocate(2))["online"] == [0, 1] == rig.online()
-    assert tree.state().startswith("member"), "what another agent left is given up"
+    assert tree.state().startswith("member"), "another agent's partition is given up"
 
 
 def break_invalid(tree: Tree) -> str:
-    # Longer than the word that is written over its beginning.
+    # Longer than the word that the agent writes over its beginning.
     (tree.group / "cpuset.cpus.partition").write_text("isolated invalid (Cpu list in cpuset.cpus not exclusive)")
     return "invalid (Cpu list"
 
@@ -168,7 +168,7 @@ def test_partition_that_is_lost_later(rig: Rig) -> None:
     rig.start("--park", "cpuset")
     assert rig.ack(rig.allocate(2))["online"] == [0, 1] and not offlined(rig)
     (tree.group / "cpuset.cpus.partition").write_text("isolated invalid (Cpu list in cpuset.cpus not exclusive)\n")
-    wait_until(lambda: rig.online() == [0, 1], "what is no longer parked to be offlined")
+    wait_until(lambda: rig.online() == [0, 1], "the CPUs that are no longer parked to be offlined")
     assert rig.message("report", lambda r: r["online"] == [0, 1])
     wait_for_log(rig, "says isolated invalid (Cpu list")
     assert rig.ack(rig.allocate(4))["online"] == [0, 1, 2, 3]
@@ -182,7 +182,7 @@ def test_next_agent_takes_over_what_is_parked(rig: Rig) -> None:
     rig.process.kill()
     rig.process.wait()
     rig.start("--park", "cpuset")
-    assert rig.message("report")["online"] == [0, 1], "parked is not online, whoever parked it"
+    assert rig.message("report")["online"] == [0, 1], "a CPU that an earlier agent parked is not online"
     assert rig.ack(rig.allocate(4))["online"] == [0, 1, 2, 3]
     assert tree.state().startswith("member")
 
@@ -194,7 +194,7 @@ def test_without_a_host_nothing_stays_parked(rig: Rig) -> None:
     rig.start("--standalone")
     program = rig.join()
     wait_until(lambda: program.team() == 4, "all CPUs")
-    assert tree.state() == "membered", "written over isolated"
+    assert tree.state() == "membered", "member written over isolated"
 
 
 def test_sigterm_gives_parked_cpus_back(rig: Rig) -> None:
@@ -215,13 +215,13 @@ def test_whole_cores_leave(rig: Rig) -> None:
 
 
 def test_slow_switch_holds_up_nothing(rig: Rig) -> None:
-    """A CPU's file that is a pipe which nobody reads: the write waits for ever, joins and reports go on."""
+    """A CPU's file is a full pipe, so a write to it waits forever. Joins and reports go on."""
     slow = rig.cpus / "cpu3" / "online"
     rig.start()
     rig.message("report")
     slow.unlink()
     os.mkfifo(slow)
-    # Readers of the pipe, as the agent is one, need somebody who could write; and a write waits once it is full.
+    # The agent also reads this pipe, and a reader needs a process that could write. When it is full, a write waits.
     keep = os.open(slow, os.O_RDWR | os.O_NONBLOCK)
     try:
         while True:
@@ -238,7 +238,7 @@ def test_slow_switch_holds_up_nothing(rig: Rig) -> None:
         assert rig.message("report")["sequence"] != sequence
     slow.unlink()
     slow.write_text("0\n")
-    os.close(keep)  # no reader is left: the write ends with an error, and what is true then counts
+    os.close(keep)  # no reader is left: the write fails, and the agent reads the CPU's state again
     assert rig.ack(sequence)["online"] == [0, 1, 2]
 
 
@@ -265,7 +265,7 @@ def test_switch_that_succeeds_but_does_not(rig: Rig) -> None:
     (rig.cpus / "cpu3" / "online").unlink()
     (rig.cpus / "cpu3" / "online").symlink_to("/dev/null")
     with (rig.cpus / "online").open("w") as file:
-        file.write("0-2\n")  # an empty answer is not "1": offline
+        file.write("0-2\n")  # an empty file is not "1": the CPU is offline
     rig.start()
     assert rig.ack(rig.allocate(4))["online"] == [0, 1, 2]
     assert rig.ack(rig.allocate(2))["online"] == [0, 1]
@@ -292,7 +292,7 @@ def test_unknown_way_is_refused() -> None:
 
 
 def trigger_uevent() -> bool:
-    """Lets the kernel tell of this machine's CPU 0; False where that is not allowed."""
+    """Makes the kernel send a uevent of this machine's CPU 0. False if that is not allowed."""
     try:
         Path("/sys/devices/system/cpu/cpu0/uevent").write_text("change")
     except OSError:
@@ -308,4 +308,4 @@ def test_plug_is_seen_at_once(rig: Rig) -> None:
     if not trigger_uevent():
         pytest.skip("/sys cannot be written here: tests/guest shows the same with a real plug")
     rig.message("report", lambda r: r["online"] == [0, 1, 2, 3, 4])
-    assert program.beat() == 0, "it was seen with a period"
+    assert program.beat() == 0, "it was only seen at a period's end"

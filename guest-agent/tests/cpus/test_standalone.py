@@ -1,4 +1,4 @@
-"""The agent without a host: what it may hand out, by which policy."""
+"""The agent without a host: the CPUs that it may hand out, and the policy that it uses."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ LEARN = 1
 
 @pytest.fixture
 def machine(rig: Rig) -> Iterator[Machine]:
-    """Beside the rig, which is only its directory then."""
+    """Used next to the rig, which then only provides its directory."""
     if not (NPB / "cg.S").exists():
         pytest.skip(f"there is no {NPB}: build the C parts (make programs)")
     directory = rig.directory / "machine"
@@ -33,7 +33,7 @@ def machine(rig: Rig) -> Iterator[Machine]:
 
 
 def two_busy(rig: Rig) -> tuple[Program, Program]:
-    """One that speeds up by 3.5 on four, and one that hardly does."""
+    """Two programs: one speeds up by 3.5 on four CPUs, the other hardly at all."""
     first, second = rig.join(), rig.join()
     assert (first.greeting, second.greeting) == ("joined", "joined")
     for program, speedup in ((first, 3_500_000), (second, 1_050_000)):
@@ -47,7 +47,7 @@ def teams(first: Program, second: Program) -> tuple[int, int]:
 
 
 def confine(rig: Rig, cpus: str) -> None:
-    """What the kernel would say of the agent's affinity and cpuset."""
+    """Writes what the kernel would report of the agent's affinity and cpuset."""
     directory = rig.proc / "self"
     directory.mkdir(exist_ok=True)
     (directory / "status.new").write_text(f"Name:\tvscaf-agent\nCpus_allowed:\tf\nCpus_allowed_list:\t{cpus}\n")
@@ -72,7 +72,7 @@ def test_affinity_that_names_no_cpu_that_is_online_confines_nothing(rig: Rig) ->
 
 
 def mount(rig: Rig, kind: str, options: str, group: str, root: str = "/") -> Path:
-    """A control group file system in the agent's eyes; its directory, with a blank in its name."""
+    """A cgroup file system, as the agent sees it. Returns its directory, which has a blank in its name."""
     point = rig.directory / "cg roup"
     point.mkdir()
     own = rig.proc / "self"
@@ -111,12 +111,12 @@ def test_quota_of_control_groups(rig: Rig, outer: str, inner: str, cpus: int) ->
     wait_until(lambda: program.team() == cpus, f"{cpus} CPUs")
     assert program.team_limit() == cpus
     (point / "slice" / "box" / "cpu.max").write_text("100000 100000\n")
-    wait_until(lambda: program.team() == 1, "the quota of now")
+    wait_until(lambda: program.team() == 1, "the new quota")
 
 
 @pytest.mark.parametrize(("root", "group"), [("/", "/docker/1234"), ("/docker/1234", "/docker/1234"), ("/a", "/b")])
 def test_quota_of_the_first_version(rig: Rig, root: str, group: str) -> None:
-    """The whole hierarchy mounted; the container's part alone; a part that does not hold the group."""
+    """Mounted are: the complete hierarchy, only the container's part, or a part without the group."""
     point = mount(rig, "cgroup", "rw,cpu,cpuacct", group, root)
     inner = point / group.lstrip("/") if root == "/" else point
     inner.mkdir(parents=True, exist_ok=True)
@@ -158,7 +158,7 @@ def test_threads_of_the_environment(rig: Rig, monkeypatch: pytest.MonkeyPatch) -
     assert rig.stop() == 0
     rig.start("--standalone", "--max-threads", "3")
     program = rig.join()
-    wait_until(lambda: program.team() == 3, "what the option says, rather")
+    wait_until(lambda: program.team() == 3, "the number of the option, not of the environment")
 
 
 def test_threads_of_the_environment_are_nothing_to_a_guest(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -171,7 +171,7 @@ def test_threads_of_the_environment_are_nothing_to_a_guest(rig: Rig, monkeypatch
 def test_policies_and_the_signals_that_change_them(rig: Rig) -> None:
     rig.start("--standalone")
     first, second = two_busy(rig)
-    wait_until(lambda: teams(first, second) == (3, 1), "the larger team for whom it speeds up")
+    wait_until(lambda: teams(first, second) == (3, 1), "the larger team for the program that speeds up")
     assert rig.process is not None
     rig.process.send_signal(signal.SIGUSR1)
     wait_until(lambda: teams(first, second) == (2, 2), "equal shares after SIGUSR1")
@@ -188,7 +188,7 @@ def test_equipartition_learns_nothing_where_nobody_asks(rig: Rig) -> None:
     assert first.control()[0] & LEARN == 0
     assert rig.process is not None
     rig.process.send_signal(signal.SIGUSR2)
-    wait_until(lambda: first.control()[0] & LEARN, "leave to learn with max-speedup")
+    wait_until(lambda: first.control()[0] & LEARN, "permission to learn with max-speedup")
 
 
 def test_equipartition_in_a_guest_still_learns_for_the_host(rig: Rig) -> None:
@@ -224,13 +224,13 @@ def test_chunks(rig: Rig, groups: tuple[str, ...], options: tuple[str, ...], exp
     first, second = two_busy(rig)
     wait_until(lambda: teams(first, second) == expected, f"{expected} with the cores {groups}")
     beat = first.beat()
-    # It looks at the cores once a second; a program that gets no CPU for a while passes for idle, and lends.
+    # The agent looks at the cores once a second. A program that gets no CPU for a while passes for idle and lends CPUs.
     while expected == (2, 2) and first.beat() < beat + 30:
         assert all(team % 2 == 0 for team in teams(first, second))
 
 
 def test_half_cores_are_no_chunks(rig: Rig) -> None:
-    """A container that has one thread of each core: nothing is gained by handing them out in pairs."""
+    """A container that has one thread of each core: handing CPUs out in pairs gains nothing there."""
     siblings(rig, "0-1", "2-3")
     confine(rig, "0,2")
     rig.start("--standalone")
@@ -248,7 +248,7 @@ def status_of(rig: Rig) -> Status:
 
 
 def keep_busy(rig: Rig, loads: dict[int, float]) -> None:
-    """What /proc/stat says now, had these CPUs been busy like that for ever."""
+    """Writes /proc/stat as if these CPUs had always had these loads."""
     ticks = {cpu: int(loads.get(cpu, 0.0) * time.monotonic() * 100) for cpu in range(4)}
     rows = [f"cpu{cpu} {busy} 0 0 5000 0 0 0 0 0 0\n" for cpu, busy in ticks.items()]
     new = rig.proc / "stat.new"
@@ -267,7 +267,7 @@ def test_background_load_is_that_of_the_agents_own_cpus(rig: Rig) -> None:
 
     observer = rig.join()  # idle: shows the agent's periods
     while observer.beat() < 40:
-        assert background({0: 1.0, 3: 1.0}) < 0.3, "the others' CPUs are no load here"
+        assert background({0: 1.0, 3: 1.0}) < 0.3, "the load of CPUs that the agent may not use does not count"
     wait_until(lambda: background({0: 1.0, 1: 1.0}) > 0.7, "load on a CPU of its own")
     wait_until(lambda: background({0: 1.0, 1: 1.0}) > 0.7 and handed_out(rig) == 1, "one CPU left to it")
 
@@ -283,17 +283,17 @@ def test_background_load_is_not_taken_from_the_bound(rig: Rig) -> None:
     def handed_out_under_load() -> int:
         keep_busy(rig, {0: 1.0, 1: 0.9})
         status = status_of(rig)
-        known = 1.7 < status["cpus"]["background"] < 2.2  # it wavers where this test gets no CPU for a while
+        known = 1.7 < status["cpus"]["background"] < 2.2  # it varies when this test gets no CPU for a while
         return int(status["cpus"]["handed_out"]) if known else 0
 
     wait_until(lambda: handed_out_under_load() > 0, "the load of two CPUs")
-    assert handed_out_under_load() in {0, 2}, "what is left of four CPUs, and not two less two"
+    assert handed_out_under_load() in {0, 2}, "four CPUs less the load, not the bound of two less the load"
     rig.stop()
     keep_busy(rig, {0: 1.0, 1: 0.9})
     rig.start("--standalone", "--no-background")
     program = rig.join()
     program.say("busy 1")
-    wait_until(lambda: handed_out_under_load() == 4 and program.team() == 4, "all, if told so")
+    wait_until(lambda: handed_out_under_load() == 4 and program.team() == 4, "all CPUs with --no-background")
 
 
 @pytest.mark.parametrize(
@@ -360,7 +360,7 @@ def test_real_programs_compute_right(machine: Machine) -> None:
     programs = [machine.run(name, NPB_REPEAT="20") for name in ("cg.S", "cg.S", "mg.S")]
     for program in programs:
         finished(program)
-    wait_until(lambda: machine.status()["joined"] == 0, "nobody is left")
+    wait_until(lambda: machine.status()["joined"] == 0, "the last program to leave")
 
 
 @pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="needs two CPUs")
@@ -372,12 +372,12 @@ def test_agent_that_is_confined_hands_out_one(machine: Machine) -> None:
     assert machine.status()["cpus"]["mine"] == 1
     assert machine.process is not None
     os.sched_setaffinity(machine.process.pid, os.sched_getaffinity(0))
-    wait_until(lambda: machine.status()["cpus"]["mine"] == len(os.sched_getaffinity(0)), "what it may use now")
-    # The first program was told one thread, and stays there.
+    wait_until(lambda: machine.status()["cpus"]["mine"] == len(os.sched_getaffinity(0)), "the CPUs that it may use now")
+    # The first program was told one thread, so it keeps one.
     later = machine.run("cg.S", NPB_REPEAT="10000")
     wait_until(lambda: later.pid in shares(machine), "a second program")
     end(program)
-    wait_until(lambda: shares(machine) == {later.pid: len(os.sched_getaffinity(0))}, "all of it")
+    wait_until(lambda: shares(machine) == {later.pid: len(os.sched_getaffinity(0))}, "all CPUs for the second program")
 
 
 @pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="needs two CPUs")
@@ -388,12 +388,12 @@ def test_program_that_is_confined_gets_no_more_threads_than_cpus(machine: Machin
     wait_until(lambda: shares(machine) == {program.pid: 1}, "one thread for one CPU")
     for thread in (int(entry.name) for entry in Path(f"/proc/{program.pid}/task").iterdir()):
         os.sched_setaffinity(thread, cpus)
-    wait_until(lambda: shares(machine) == {program.pid: len(cpus)}, "all, now that it may")
+    wait_until(lambda: shares(machine) == {program.pid: len(cpus)}, "all CPUs, now that it may use them")
 
 
-@pytest.mark.skipif(not ROOT, reason="needs root, to become somebody else")
+@pytest.mark.skipif(not ROOT, reason="needs root, to run as other users")
 def test_for_a_user_without_privileges(machine: Machine) -> None:
-    """Agent, programs and status agree on the place without a word said."""
+    """Agent, programs and status use the same default path without any option."""
     runtime = machine.directory / "runtime"
     runtime.mkdir(mode=0o700)
     os.chown(runtime, SOMEBODY, SOMEBODY)
@@ -414,7 +414,7 @@ def test_for_a_user_without_privileges(machine: Machine) -> None:
     )
 
 
-@pytest.mark.skipif(not ROOT, reason="needs root, to become somebody else")
+@pytest.mark.skipif(not ROOT, reason="needs root, to run as other users")
 def test_a_place_that_is_not_the_users_alone_is_refused(machine: Machine) -> None:
     runtime = machine.directory / "runtime"
     runtime.mkdir()
@@ -432,7 +432,7 @@ def test_a_place_that_is_not_the_users_alone_is_refused(machine: Machine) -> Non
     assert result.returncode == 1 and "is not this user's alone" in result.stderr and "--socket" in result.stderr
 
 
-@pytest.mark.skipif(not ROOT, reason="needs root, to become somebody else")
+@pytest.mark.skipif(not ROOT, reason="needs root, to run as other users")
 def test_programs_do_not_join_somebody_elses_agent_at_the_users_place(machine: Machine) -> None:
     runtime = machine.directory / "runtime"
     runtime.mkdir()
@@ -443,17 +443,17 @@ def test_programs_do_not_join_somebody_elses_agent_at_the_users_place(machine: M
     machine.start("--no-background", "--log-level", "debug", user=SOMEBODY_ELSE)
     machine.socket_path = None
     for user, joined in ((SOMEBODY_ELSE, 1), (SOMEBODY, 0)):
-        # A second thread that spins would take ages on a busy machine, and one looks for an agent as well.
+        # On a busy machine a second thread that spins would take very long. One thread looks for an agent as well.
         amount = {"NPB_REPEAT": "10000"} if joined else {"NPB_REPEAT": "200", "OMP_NUM_THREADS": "1"}
         program = machine.run("cg.S", user=user, **amount, **place)
         if joined:
-            wait_until(lambda: ask(agent)["joined"] == 1, "the agent's own user joins")
-            wait_until(lambda pid=program.pid: f"process {pid} " in machine.log.read_text(), "the log's word of it")
+            wait_until(lambda: ask(agent)["joined"] == 1, "the agent's own user to join")
+            wait_until(lambda pid=program.pid: f"process {pid} " in machine.log.read_text(), "the join in the log")
         else:
             finished(program)  # it looks for an agent when it starts, and once a second
             assert f"process {program.pid} " not in machine.log.read_text(), "it has joined"
         end(program)
-        wait_until(lambda: ask(agent)["joined"] == 0, "it is gone")
+        wait_until(lambda: ask(agent)["joined"] == 0, "the program to leave")
 
 
 def used_s(pid: int) -> float:
@@ -468,7 +468,7 @@ def speedup_known(machine: Machine, pid: int) -> bool:
 
 @pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="needs two CPUs")
 def test_words_of_scafs_programs(machine: Machine) -> None:
-    """Alone, nothing is learned; unless SCAF_LAZY_EXPERIMENTS is 0, and never with SCAF_DISABLE_EXPERIMENTS."""
+    """A program that runs alone learns only with SCAF_LAZY_EXPERIMENTS=0, and never with SCAF_DISABLE_EXPERIMENTS."""
     machine.start("--no-background", "--learn-budget", "20")
     eager = machine.run("cg.S", NPB_REPEAT="10000", SCAF_LAZY_EXPERIMENTS="0")
     wait_until(lambda: eager.pid in shares(machine), "the eager program")
@@ -478,7 +478,7 @@ def test_words_of_scafs_programs(machine: Machine) -> None:
     for words in ({"SCAF_LAZY_EXPERIMENTS": "0", "SCAF_DISABLE_EXPERIMENTS": "1"}, {}):
         program = machine.run("cg.S", NPB_REPEAT="10000", **words)
         wait_until(lambda program=program: program.pid in shares(machine), "a program that learns nothing")
-        while used_s(program.pid) < took_s:  # as much computing as made it known
+        while used_s(program.pid) < took_s:  # as much CPU time as the eager program needed
             assert not speedup_known(machine, program.pid), words
             time.sleep(0.1)
         end(program)

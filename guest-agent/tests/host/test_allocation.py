@@ -1,4 +1,4 @@
-"""What the host orders: teams first, CPUs after, and what is said of it."""
+"""The host's orders: teams change first, then CPUs, then the agent acknowledges."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def on_all(rig: Rig) -> Program:
 
 
 def order_that_waits(rig: Rig, program: Program) -> int:
-    """An order for one CPU that a section in flight holds up; its sequence."""
+    """Orders one CPU while a section in flight holds the order up. Returns its sequence."""
     sequence = rig.allocate(1, deadline_ms=HANGS_MS)
     wait_until(lambda: program.team() == 1, "the smaller team before anything else")
     return sequence
@@ -24,7 +24,7 @@ def order_that_waits(rig: Rig, program: Program) -> int:
 
 def no_cpu_leaves(rig: Rig) -> None:
     for _ in range(4):
-        assert rig.message("report")["online"] == [0, 1, 2, 3], "a CPU left under a section in flight"
+        assert rig.message("report")["online"] == [0, 1, 2, 3], "a CPU was taken from a section in flight"
 
 
 def test_shrinks_and_grows(rig: Rig) -> None:
@@ -48,7 +48,7 @@ def test_rest_takes_no_cpu(rig: Rig) -> None:
     assert ack["online"] == [0, 1, 2, 3] == rig.online() and program.team() == 1
     rig.ack(rig.allocate(4))
     program.say("busy 1")
-    wait_until(lambda: program.team() == 4, "its team back after the rest")
+    wait_until(lambda: program.team() == 4, "its team back after the guest rested")
 
 
 def test_shrink_waits_for_the_section_in_flight(rig: Rig) -> None:
@@ -65,7 +65,7 @@ def test_shrink_waits_for_sections_of_other_threads(rig: Rig) -> None:
     program = on_all(rig)
     program.say("others 1 0")
     sequence = order_that_waits(rig, program)
-    program.say("others 3 2")  # two short ones came and went: the first may still be there
+    program.say("others 3 2")  # two ended, but the first of the three may still run
     no_cpu_leaves(rig)
     program.say("others 3 3")
     ack = rig.ack(sequence)
@@ -76,7 +76,7 @@ def test_shrink_gives_up_at_the_deadline(rig: Rig) -> None:
     program = on_all(rig)
     program.say("begin")
     program.process.send_signal(signal.SIGSTOP)
-    ack = rig.ack(rig.allocate(1, deadline_ms=300))  # exactly then: test_turns.c
+    ack = rig.ack(rig.allocate(1, deadline_ms=300))  # test_turns.c checks that it is exactly then
     assert ack["online"] == [0] == rig.online() and not ack["sections_ended"]
 
 
@@ -84,7 +84,7 @@ def test_newest_allocate_wins(rig: Rig) -> None:
     program = on_all(rig)
     program.say("begin")
     first = rig.allocate(1, deadline_ms=HANGS_MS)
-    wait_until(lambda: program.team() == 1, "the first to be under way")
+    wait_until(lambda: program.team() == 1, "the first order under way")
     second = rig.allocate(3, deadline_ms=200)
     acks = [rig.message("ack")]
     assert acks[0]["sequence"] == second and acks[0]["online"] == [0, 1, 2]
@@ -125,7 +125,7 @@ def test_limit(rig: Rig) -> None:
 
 def test_exclusive_while_the_cpus_are_what_was_given(rig: Rig) -> None:
     program = on_all(rig)
-    assert not program.control()[0] & EXCLUSIVE, "nobody has given anything yet"
+    assert not program.control()[0] & EXCLUSIVE, "the host has given no CPUs yet"
     rig.ack(rig.allocate(4))
     assert program.control()[0] & EXCLUSIVE
     program.say("busy 1")
@@ -133,12 +133,12 @@ def test_exclusive_while_the_cpus_are_what_was_given(rig: Rig) -> None:
     program.say("begin")
     sequence = rig.allocate(2, competition=True, deadline_ms=HANGS_MS)
     wait_until(lambda: program.team() == 2, "the smaller team")
-    assert program.control()[0] == 0, "CPUs are about to leave"
+    assert program.control()[0] == 0, "CPUs are about to be taken"
     program.say("end 1")
     rig.ack(sequence)
     assert program.control()[0] == EXCLUSIVE | LEARN
     rig.ack(rig.allocate(0))
-    assert not program.control()[0] & EXCLUSIVE, "a guest that rests shares"
+    assert not program.control()[0] & EXCLUSIVE, "a guest that rests has no CPUs of its own"
 
 
 def test_not_exclusive_where_a_cpu_cannot_leave(rig: Rig) -> None:
@@ -147,5 +147,5 @@ def test_not_exclusive_where_a_cpu_cannot_leave(rig: Rig) -> None:
     program = rig.join()
     assert rig.ack(rig.allocate(2))["online"] == [0, 1, 3]
     assert not program.control()[0] & EXCLUSIVE
-    rig.ack(rig.allocate(9))  # all that is present
+    rig.ack(rig.allocate(9))  # more than are present
     assert program.control()[0] & EXCLUSIVE

@@ -24,7 +24,7 @@ static const char *written_real(double number)
     return bytes;
 }
 
-/* Six digits of any number, as printf() has them but for a tie in the last one; always a real number of JSON. */
+/* Checks one number: six digits as of printf(), except for ties in the last digit, and always a JSON real. */
 static void check_real(double number)
 {
     const char *bytes = written_real(number);
@@ -51,7 +51,7 @@ static void test_reals(void **state)
     assert_string_equal(written_real(999999.7), "1000000.0");
     assert_string_equal(written_real(1234567.89), "1.23457e+06");
     assert_string_equal(written_real(-2.5), "-2.5");
-    assert_string_equal(written_real(NAN), "0.0"); /* JSON has neither */
+    assert_string_equal(written_real(NAN), "0.0"); /* JSON has neither NaN nor infinity */
     assert_string_equal(written_real(INFINITY), "0.0");
     for (int exponent = -12; exponent <= 15; exponent++)
         for (int i = 1; i < 2000; i++) {
@@ -60,7 +60,7 @@ static void test_reals(void **state)
             check_real(-number);
         }
     for (int exponent = -12; exponent <= 15; exponent++)
-        for (int i = -2; i <= 2; i++) /* both sides of where a digit is added */
+        for (int i = -2; i <= 2; i++) /* around the powers of ten, where a digit is added */
             check_real(pow(10.0, exponent) * (1.0 + i * 1e-7));
 }
 
@@ -83,7 +83,7 @@ static void test_wholes_and_strings(void **state)
     assert_memory_equal(bytes, expected, text.used);
 }
 
-/* Nothing goes beyond the buffer, and what did not fit is known. */
+/* Nothing is written beyond the buffer, and `full` says if something did not fit. */
 static void test_full(void **state)
 {
     (void)state;
@@ -101,7 +101,7 @@ static void test_full(void **state)
     }
 }
 
-/* The line as jansson made it. */
+/* The same bytes that jansson would write. */
 static void test_report(void **state)
 {
     (void)state;

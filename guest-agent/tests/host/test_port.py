@@ -1,4 +1,4 @@
-"""The agent's port: garbage, half lines, a host that does not read, leaves or comes late, clocks that jump."""
+"""The agent's port: garbage, half lines, clocks that jump, and a host that does not read, leaves or comes late."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import pytest
 from rig import KEEPS_NOTHING, NEVER, Message, Rig, wait_until
 
 WIRE = Path(__file__).parents[2] / "wire"
-GROWTH_KIB = 1024  # of an agent that keeps nothing
+GROWTH_KIB = 1024  # the most that an agent may grow while it queues nothing
 
 
 def resident_kib(rig: Rig) -> int:
@@ -30,7 +30,7 @@ def queued_bytes(rig: Rig) -> int:
 
 
 def test_a_host_that_reads_again_gets_the_newest(rig: Rig) -> None:
-    """Ten thousand things to say while nobody reads: they are not kept. Then the state as it is, not as it was."""
+    """The agent queues no answers for a host that does not read. Then it sends only its newest state."""
     rig.start("--period-ms", "20", sanitizer=KEEPS_NOTHING)
     program = rig.join()
     program.say("busy 1")
@@ -54,13 +54,13 @@ def test_a_host_that_reads_again_gets_the_newest(rig: Rig) -> None:
     while asked < 10_000:
         ask(100)
     rig.allocate(2)
-    wait_until(lambda: rig.online() == [0, 1] and program.team() == 2, "the newest order, though nobody reads")
+    wait_until(lambda: rig.online() == [0, 1] and program.team() == 2, "the newest order, though nothing is read")
     beat = program.beat()
-    wait_until(lambda: program.beat() >= beat + 2, "a whole period since: what is to be said is of after it")
+    wait_until(lambda: program.beat() >= beat + 2, "a full period since, so that the next report is newer")
     assert queued_bytes(rig) == full > 10_000
     assert resident_kib(rig) < before_kib + GROWTH_KIB
 
-    # What was on its way is old, and one line that was about to go as well. All that comes then is new.
+    # What was already sent is old, and so is the one line that was ready to be sent. Everything after that is new.
     on_its_way, read = full + len(rig.received), 0
     while read < on_its_way:
         read += len(rig.line()) + 1
@@ -74,14 +74,14 @@ def test_a_host_that_reads_again_gets_the_newest(rig: Rig) -> None:
 
 
 def test_agent_that_was_held_up(rig: Rig) -> None:
-    """One period lasts seconds: no figure is beyond what can be, and it goes on. Nothing made up for: test_turns.c"""
+    """One period lasts seconds: every figure stays possible, and the agent goes on. test_turns.c checks more."""
     rig.start()
     program = rig.join()
     program.say("busy 1")
     rig.message("report", lambda r: r["demand"] == 4)
     assert rig.process is not None
     rig.process.send_signal(signal.SIGSTOP)
-    time.sleep(2.0)  # what the test is about: nothing is judged by it
+    time.sleep(2.0)  # the agent is held up for this long; no result is compared with real time
     rig.process.send_signal(signal.SIGCONT)
     sequence = rig.allocate(2)
     reports: list[Message] = []
@@ -95,7 +95,7 @@ def test_agent_that_was_held_up(rig: Rig) -> None:
 
 @pytest.mark.parametrize("ticks", [10, 10**12, 2**63])
 def test_clock_of_the_cpus_that_jumps(rig: Rig, ticks: int) -> None:
-    """What /proc/stat counts goes back (another kernel's count, a restored guest) or leaps ahead."""
+    """The count of /proc/stat goes back (another kernel's count, a restored guest) or jumps ahead."""
     rig.start()
     rig.idle_stat(100_000)
     rig.message("report")
@@ -111,10 +111,10 @@ def test_clock_of_the_cpus_that_jumps(rig: Rig, ticks: int) -> None:
 
 
 def test_host_that_leaves_in_every_place_of_a_line(rig: Rig) -> None:
-    """Wherever the host died in its line: its successor is understood, and gets whole lines."""
+    """The host may die at any place in its line. The next host is understood, and gets complete lines."""
     line = b'{"v":1,"type":"allocate","sequence":3,"cpus":1,"limit":4,"competition":false,"deadline_ms":9}\n'
     rig.start()
-    # An agent finds a socket that was lost after a second: some places stand for all. Without a loss: all of them.
+    # The agent takes a second to notice a lost socket, so three places stand for all. Without a loss, all are tried.
     for cut in (1, len(line) // 2, len(line) - 1):
         rig.raw(line[:cut])
         rig.accept_after_close()
@@ -198,7 +198,7 @@ def test_host_that_never_reads_blocks_nothing(rig: Rig) -> None:
         while program.beat() < beat + periods:
             rig.send(type="hello", daemon="vscaf 0.1.0")
 
-    # Until the agent's way out is full: nothing more arrives, however much is asked.
+    # Until the agent can send no more: then further questions bring no more bytes.
     before = -1
     while queued_bytes() > before:
         before = queued_bytes()
@@ -294,4 +294,4 @@ def test_lost_port_costs_no_time(rig: Rig) -> None:
     program = rig.join()
     beat, before = program.beat(), used_ticks()
     wait_until(lambda: program.beat() >= beat + 6, "periods to go on")
-    assert used_ticks() - before < 30, "it spins"
+    assert used_ticks() - before < 30, "the agent spins"

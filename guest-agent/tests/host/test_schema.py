@@ -1,4 +1,4 @@
-"""wire/schema.json against the golden lines."""
+"""Checks wire/schema.json with the golden lines."""
 
 from __future__ import annotations
 

@@ -91,7 +91,7 @@ static void test_numbers_are_clamped(void **state)
 
 enum { PROCESSES = 256 };
 
-/* Reports with every field, the first `running` of the processes running. */
+/* Processes for reports. All have every field, and the first `running` of them run. */
 struct many {
     struct speedup_point points[LEARNED_POINTS_MOST];
     struct learned learned;
@@ -127,7 +127,7 @@ static void fill(struct many *many, const char *name, size_t points, size_t runn
         };
 }
 
-/* The report of the first `count` processes, checked: a line that fits, and JSON. */
+/* The report of the first `count` processes. Checks that the line fits and is JSON. */
 static json_t *written(const struct many *many, size_t count)
 {
     char *line =
@@ -141,7 +141,7 @@ static json_t *written(const struct many *many, size_t count)
     return object;
 }
 
-/* What a report says of how many processes. */
+/* The number of processes in a report that have each kind of field. */
 struct said {
     size_t processes, points, optional, short_fields;
 };
@@ -174,7 +174,7 @@ static void assert_said(struct said said, size_t processes, size_t points, size_
     assert_int_equal(said.short_fields, processes);
 }
 
-/* The longest report that could be. */
+/* The longest possible report still fits. */
 static void test_longest_report_fits(void **state)
 {
     (void)state;
@@ -188,7 +188,7 @@ static void test_longest_report_fits(void **state)
     assert_true(said.points == 0 && said.optional == 0);
 }
 
-/* What is left out first, and only as far as it must be. */
+/* If a report is too long, optional fields are left out first, and only as many as necessary. */
 static void test_long_reports_leave_out_the_optional_first(void **state)
 {
     (void)state;

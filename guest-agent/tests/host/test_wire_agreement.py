@@ -1,4 +1,4 @@
-"""One line, one verdict: the agent's parser, the daemon's and the schema, over golden, generated and broken lines."""
+"""The agent's parser, the daemon's and the schema agree on each line. Lines are golden, generated and broken ones."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from vscaf.agentlink import messages
 HOST = (GOLDEN / "host.jsonl").read_bytes().splitlines()
 GUEST = (GOLDEN / "guest.jsonl").read_bytes().splitlines()
 BAD = [json.loads(line)[1].encode() for line in (GOLDEN / "bad.jsonl").read_text().splitlines()]
-# The same examples each time; VSCAF_EXPLORE=5000 looks at so many others.
+# The same examples each time. VSCAF_EXPLORE=5000 tries 5000 random ones instead.
 EXPLORE = os.environ.get("VSCAF_EXPLORE")
 MANY = settings(
     max_examples=int(EXPLORE or 300),
@@ -78,15 +78,15 @@ def daemon_accepts(line: bytes, side: str) -> bool:
 
 
 def beyond_this_version(line: bytes) -> bool:
-    """Whether a line that the daemon's parser takes for a host's has fields that this version does not know: what is
-    wrong in those is refused by one parser, and not looked at by the other."""
+    """Whether a line from a host, which the daemon's parser accepts, has fields that this version does not know. The
+    other parser refuses errors in such fields, the daemon's does not look at them."""
     message = messages.decode_from_host(line)
     fields = json.loads(line)
     return not fields.keys() <= {"v", "type"} | HOST_FIELDS[type(message).__struct_config__.tag]
 
 
 def assert_agreed(agent: Agent, line: bytes) -> None:
-    """All three of a line from a host."""
+    """Checks that agent, daemon and schema agree on a line from a host."""
     schema, daemon = accepts(line, "from_host"), daemon_accepts(line, "from_host")
     assert agent.accepts(line) == schema, line
     assert daemon == schema or (daemon and beyond_this_version(line)), line
@@ -184,7 +184,7 @@ GUEST_MESSAGES = st.sampled_from([json.loads(line) for line in GUEST])
 
 
 def paths(value: Any, here: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
-    """Every place in a message."""
+    """The path of every value in a message."""
     found = [here] if here else []
     if isinstance(value, dict):
         for key, one in value.items():
@@ -197,7 +197,7 @@ def paths(value: Any, here: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
 
 @st.composite
 def changed(draw: st.DrawFn, source: st.SearchStrategy[Any]) -> Any:
-    """A message of which some places hold something else, or nothing, or something more."""
+    """A message in which some values are replaced, removed or added."""
     message = json.loads(json.dumps(draw(source)))
     for _ in range(draw(st.integers(0, 2))):
         places = paths(message)
@@ -267,7 +267,7 @@ PIECES += [
 @given(st.data())
 @MANY
 def test_broken_lines(agent: Agent, data: st.DataObject) -> None:
-    """Bytes put in, taken out, overwritten and repeated."""
+    """Bytes are inserted, removed, overwritten and repeated."""
     line = bytearray(written(data.draw, data.draw(HOST_MESSAGES)))
     for _ in range(data.draw(st.integers(1, 3))):
         start = data.draw(st.integers(0, len(line)))
@@ -280,10 +280,10 @@ def test_broken_lines(agent: Agent, data: st.DataObject) -> None:
 @given(st.data())
 @MANY
 def test_guests_messages(data: st.DataObject) -> None:
-    """The daemon's parser against the schema."""
+    """Compares the daemon's parser with the schema."""
     line = written(data.draw, data.draw(changed(GUEST_MESSAGES)))
     schema, daemon = accepts(line, "from_guest"), daemon_accepts(line, "from_guest")
-    # In what it does not know, the daemon does not look for numbers beyond 64 bits.
+    # The daemon does not check fields that it does not know for numbers beyond 64 bits.
     assert daemon == schema or (daemon and "10" + "0" * 29 in line.decode()) or too_large(line), line
 
 

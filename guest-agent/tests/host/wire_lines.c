@@ -1,4 +1,4 @@
-/* Reads lines, and says of each what the agent makes of it: "bad", "version N", "hello", "error", or "allocate SEQUENCE
+/* Reads lines, and prints for each how the agent parses it: "bad", "version N", "hello", "error", or "allocate SEQUENCE
  * CPUS LIMIT COMPETITION DEADLINE". */
 #include <inttypes.h>
 #include <stdio.h>

@@ -69,7 +69,7 @@ static void test_estimates_become_points(void **state)
     assert_float_equal(points[1].speedup, 1.84, 1e-9);
     assert_float_equal(points[1].standard_error, 0.02, 1e-9);
     assert_true(points[2].p == 4 && points[2].samples == 40);
-    fixture->page.estimates_used = 0; /* the shim knows nothing any more */
+    fixture->page.estimates_used = 0; /* the shim has no estimates any more */
     period(fixture);
     assert_int_equal(fixture->learned.points_count, 0);
 }
@@ -93,8 +93,8 @@ static void test_what_cannot_be_is_no_point(void **state)
     publish(fixture, 1, 1, 1.0, 0.1, 5);
     publish(fixture, 2, VSCAF_MAX_TEAM + 1, 1.5, 0.1, 5);
     publish(fixture, 3, 2, 0.0, 0.0, 5);
-    publish(fixture, 4, 2, 4.01, 0.1, 5); /* twice its CPUs, and more */
-    publish(fixture, 5, 2, 1.5, 1.6, 5);  /* nothing is known with such an error */
+    publish(fixture, 4, 2, 4.01, 0.1, 5); /* more than twice the CPUs: refused */
+    publish(fixture, 5, 2, 1.5, 1.6, 5);  /* the error is larger than the speedup: refused */
     publish(fixture, 6, 2, 1.5, 0.1, 0);
     period(fixture);
     assert_int_equal(fixture->learned.points_count, 0);
@@ -109,7 +109,7 @@ static void test_what_cannot_be_is_no_point(void **state)
     assert_int_equal(fixture->learned.points_count, 0);
 }
 
-/* A writer that lost its CPU is waited for, one that never ends is not. What is half written is never taken. */
+/* The agent waits for a writer without a CPU, but not for one that never ends. It never takes half-written values. */
 static void test_sequence_that_stays_odd(void **state)
 {
     struct fixture *fixture = *state;
@@ -136,7 +136,7 @@ struct writer {
     _Atomic bool stop;
 };
 
-/* As the shim writes: odd, figures that belong together, even, in this order. */
+/* Writes as the shim does, in this order: an odd sequence, figures that belong together, an even sequence. */
 static void *write_without_end(void *argument)
 {
     struct writer *writer = argument;
@@ -310,7 +310,7 @@ static void test_hostile_page(void **state)
         assert_float_equal(sum, 1.0, 1e-9);
         assert_true(found.section_ms >= 0.0 && found.section_ms <= LEARNED_SECTION_MOST_MS);
     }
-    assert_true(found_points > 100); /* else nothing was tried */
+    assert_true(found_points > 100); /* else the test has tried nothing */
 }
 
 int main(void)

@@ -1,4 +1,4 @@
-"""What programs learned of their speedup: when they may, what is reported of it, and shares that follow it."""
+"""What programs learned of their speedup: when they may learn, what the agent reports, and shares that follow it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from rig import EXCLUSIVE, LEARN, Rig, team_of, wait_until
 def test_learning_is_permitted_under_competition(rig: Rig) -> None:
     rig.start()
     program = rig.join()
-    wait_until(lambda: program.control() == (0, 10_000), "the budget, and no leave to learn")
+    wait_until(lambda: program.control() == (0, 10_000), "the budget, and no permission to learn")
     rig.ack(rig.allocate(2, competition=True))
     assert program.control()[0] & LEARN
     rig.ack(rig.allocate(2, competition=False))
@@ -19,7 +19,7 @@ def test_learning_is_permitted_to_processes_that_compete(rig: Rig) -> None:
     rig.start("--standalone", "--learn-budget", "0.25")
     first, second = rig.join(), rig.join()
     first.say("busy 1")
-    wait_until(lambda: first.control() == (0, 2500), "the idle one is no competition")
+    wait_until(lambda: first.control() == (0, 2500), "the idle program is no competition")
     second.say("busy 1")
     wait_until(lambda: first.control()[0] == second.control()[0] == LEARN, "competition")
     second.kill()

@@ -58,7 +58,7 @@ static void test_anything_else_is_gibberish(void **state)
     assert_true(lend.asked);
 }
 
-/* After a call in vain it is asked again later and later; one that computes makes that good. */
+/* After each call without computing, the agent waits longer before it asks again. Computing resets that. */
 static void test_calls_in_vain(void **state)
 {
     (void)state;

@@ -1,4 +1,4 @@
-"""Idle processes lend their CPUs and get them back at once; newcomers are served, and what the dead had is given on."""
+"""Idle processes lend their CPUs and get them back at once. Newcomers get CPUs, and dead processes' CPUs are reused."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def process_of(report: Message, program: Program) -> Message:
 
 
 def used_ticks(rig: Rig) -> int:
-    """CPU time of the agent."""
+    """CPU time of the agent, in clock ticks."""
     assert rig.process is not None
     fields = Path(f"/proc/{rig.process.pid}/stat").read_text().rsplit(")", 1)[1].split()
     return int(fields[11]) + int(fields[12])
@@ -44,9 +44,9 @@ def test_exit_gives_the_share_back_without_a_period(rig: Rig) -> None:
     first, second = rig.join(), rig.join()
     wait_until(lambda: first.team() == 2, "equal shares")
     assert second.process.stdin is not None
-    second.process.stdin.close()  # it comes to its end
+    second.process.stdin.close()  # this ends it
     second.process.wait()
-    without_a_period(first, lambda: first.team() == 4, "the share of the one that is gone")
+    without_a_period(first, lambda: first.team() == 4, "the share of the program that ended")
 
 
 def test_newcomer_has_an_equal_share_whatever_is_known(rig: Rig) -> None:
@@ -57,16 +57,16 @@ def test_newcomer_has_an_equal_share_whatever_is_known(rig: Rig) -> None:
     poor = rig.join()
     poor.say("busy 1")
     poor.say("estimate 0 4 1100000 20000 30")
-    # By reports, which are all read: the equal shares last for 2 s only (exactly: test_turns.c).
+    # The test reads every report, because the equal shares last for 2 s only. test_turns.c checks the exact time.
     for shares in ((2, 2), (3, 1)):  # equal as a newcomer, then by what is known
         rig.message("report", lambda r, shares=shares: (team_of(r, good.pid), team_of(r, poor.pid)) == shares)
 
 
 def idle_beside(rig: Rig) -> tuple[Program, Program]:
-    """One that computes on all four, and one that is idle and is to call."""
+    """A program that computes on all four CPUs, and one that is idle and is asked to call."""
     busy, idle = rig.join(), rig.join()
     busy.say("busy 1")
-    wait_until(lambda: busy.team() == 4 and idle.asked() > 0, "the idle one to lend its share")
+    wait_until(lambda: busy.team() == 4 and idle.asked() > 0, "the idle program to lend its share")
     return busy, idle
 
 
@@ -74,16 +74,16 @@ def test_a_call_brings_the_share_back_without_a_period(rig: Rig) -> None:
     rig.start("--period-ms", "1500")
     busy, idle = idle_beside(rig)
     for _ in range(5):  # a period may come in between, but not each time
-        assert idle.team() == 2, "its next section begins with what it will have"
+        assert idle.team() == 2, "its next section starts with the CPUs that it will get back"
         beat = idle.beat()
         idle.say("calls 1")
         wait_until(lambda: busy.team() == 2, "its share")
         assert idle.team() == 2
         if idle.beat() == beat:
             break
-        wait_until(lambda: busy.team() == 4 and idle.asked() > 0, "the idle one to lend its share again")
+        wait_until(lambda: busy.team() == 4 and idle.asked() > 0, "the idle program to lend its share again")
     else:
-        raise AssertionError("its share came with the period only")
+        raise AssertionError("its share only came at a period's end")
     assert idle.asked() == 0
     idle.say("busy 1")
     wait_until(lambda: idle.beat() > beat + 2, "periods")
@@ -95,7 +95,7 @@ def test_who_calls_for_nothing_is_asked_again_later(rig: Rig) -> None:
     rig.start("--period-ms", "20")
     busy, idle = idle_beside(rig)
     teams: set[int] = set()
-    for _ in range(3):  # later and later: test_lend.c
+    for _ in range(3):  # test_lend.c checks that each wait is longer
         number = idle.asked()
         idle.say("calls 1")
 
@@ -103,22 +103,22 @@ def test_who_calls_for_nothing_is_asked_again_later(rig: Rig) -> None:
             teams.add(idle.team())
             return idle.asked() not in {0, before}
 
-        wait_until(asked_again, "it is asked again")
-    assert 1 in teams, "meanwhile its sections take from nobody"
-    wait_until(lambda: busy.team() == 4, "all CPUs for the one that computes")
+        wait_until(asked_again, "a new request to call")
+    assert 1 in teams, "meanwhile its sections take no CPU from others"
+    wait_until(lambda: busy.team() == 4, "all CPUs for the program that computes")
 
 
 def test_a_call_wakes_a_guest_without_demand(rig: Rig) -> None:
     rig.start("--period-ms", "300")
     idle = rig.join()
     rig.message("report", lambda r: r["demand"] == 0)
-    wait_until(lambda: idle.asked() > 0, "it is to call")
+    wait_until(lambda: idle.asked() > 0, "a request to call")
     rig.ack(rig.allocate(0))
-    assert idle.team() == 1 and idle.asked() > 0, "a guest that rests has one CPU for each"
+    assert idle.team() == 1 and idle.asked() > 0, "in a guest that rests each program has one CPU"
     idle.say("calls 1")
     rig.message("report", lambda r: r["demand"] == 4)
     rig.ack(rig.allocate(3))
-    wait_until(lambda: idle.team() == 3, "what the host gives")
+    wait_until(lambda: idle.team() == 3, "the CPUs that the host gives")
 
 
 def test_only_a_call_that_was_asked_for_counts(rig: Rig) -> None:
@@ -130,7 +130,7 @@ def test_only_a_call_that_was_asked_for_counts(rig: Rig) -> None:
     busy.say("calls 1")
     beat = idle.beat()
     wait_until(lambda: idle.beat() > beat + 1, "two periods")
-    assert idle.asked() == number, "it was not believed to run"
+    assert idle.asked() == number, "the call must not count as running"
     rig.ack(rig.allocate(4))
     assert {p["pid"] for p in rig.message("report")["processes"]} == {busy.pid, idle.pid}
 
@@ -153,11 +153,11 @@ def test_a_flood_of_calls_costs_little_and_stops_nobody(rig: Rig) -> None:
     while busy.beat() < beat + 8:
         attempts += 2000
         sent += int(hostile.say("calls 2000"))
-    # What is not read fills the socket, and the sender with it: a few packets each period, and what the buffer held.
+    # The agent reads a few packets in each period. Unread packets fill the socket's buffer, and then sends fail.
     assert sent < attempts / 2, f"{sent} of {attempts}"
     assert used_ticks(rig) - before < 60, "more than a third of the time"
     other = rig.join()
-    wait_until(lambda: other.team() >= 1 and busy.team() <= 3, "service to others")
+    wait_until(lambda: other.team() >= 1 and busy.team() <= 3, "service to other programs")
     hostile.kill()
     rig.message("report", lambda r: {p["pid"] for p in r["processes"]} == {busy.pid, other.pid})
 
@@ -171,14 +171,14 @@ def test_what_the_idle_would_get_follows_the_others(rig: Rig) -> None:
     third.kill()
     wait_until(lambda: (busy.team(), idle.team()) == (4, 2), "half of four")
     idle.say("told 1")
-    wait_until(lambda: idle.team() == 1, "no more than it may have")
+    wait_until(lambda: idle.team() == 1, "no more than it was told")
     idle.say("told 3")
     rig.ack(rig.allocate(1))
     assert (busy.team(), idle.team()) == (1, 1)
     rig.ack(rig.allocate(2))
     wait_until(lambda: (busy.team(), idle.team()) == (2, 1), "half of two")
     busy.say("calm")
-    wait_until(lambda: (busy.team(), idle.team()) == (2, 2), "each would be alone")
+    wait_until(lambda: (busy.team(), idle.team()) == (2, 2), "two CPUs each, because either would be alone")
 
 
 def test_serial_work_without_sections_is_found_without_a_call(rig: Rig) -> None:

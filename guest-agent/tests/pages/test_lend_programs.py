@@ -1,4 +1,4 @@
-"""Real programs under vscaf-run lend their CPUs while they are idle, and have them back as soon as they compute."""
+"""Real programs under vscaf-run lend their CPUs while they are idle, and get them back as soon as they compute."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def sanitized() -> bool:
     return next(option["value"] for option in options if option["name"] == "b_sanitize") not in ("none", [])
 
 
-# A sanitizer's library would have to be preloaded into vscaf-run, too, and before the shim.
+# A sanitizer's library would have to be preloaded into vscaf-run as well, before the shim.
 pytestmark = pytest.mark.skipif(sanitized(), reason="the shim is preloaded into programs of a plain build only")
 
 
@@ -59,19 +59,19 @@ def test_an_idle_program_has_its_share_with_its_first_section(rig: Rig, programs
     busy, idle = programs
     rig.start("--period-ms", "1500", "--standalone")
     observer = rig.join()  # idle, too: shows the agent's periods
-    wait_until(lambda: idle.say("section") >= 1 and observer.team() == 2, "the idle program to join")
+    wait_until(lambda: idle.say("section") >= 1 and observer.team() == 2, "both idle programs to join")
     busy.say("compute")
     for _ in range(5):  # a period may come in between, but not each time
-        wait_until(lambda: busy.say("team") == 4 and observer.asked() > 0, "the busy one to have all")
+        wait_until(lambda: busy.say("team") == 4 and observer.asked() > 0, "the busy program to have all CPUs")
         beat = observer.beat()
         team = idle.say("section")
-        if team == 2:  # else it is not asked to call yet: what it ran to join was in vain
-            wait_until(lambda: busy.say("team") == 2, "the busy one to give back what it was lent")
+        if team == 2:  # else it is not asked to call yet, because the sections that it ran to join were no computing
+            wait_until(lambda: busy.say("team") == 2, "the busy program to give back the lent CPUs")
             if observer.beat() == beat:
                 break
-        # Enough computing that the next call is not thought to be in vain.
+        # It computes enough that the agent asks for the next call at once.
         idle.say("compute")
         wait_until(lambda before=beat: observer.beat() >= before + 3, "periods in which it computes")
         idle.say("calm")
     else:
-        raise AssertionError("its share came with the period only")
+        raise AssertionError("its share only came at a period's end")

@@ -51,7 +51,7 @@ static void test_only_a_smaller_team_is_waited_for(void **state)
 {
     struct fixture *fixture = *state;
     fixture->page.started = fixture->page.started_others = 1;
-    assert_true(set(fixture, 4, true)); /* the program's own number may have been any */
+    assert_true(set(fixture, 4, true)); /* the program may have used any number of its own */
     fixture->page.finished = fixture->page.finished_others = 1;
     assert_false(waiting(fixture));
     fixture->page.started = fixture->page.started_others = 2;
@@ -70,13 +70,13 @@ static void test_the_owners_section_in_flight(void **state)
     assert_true(set(fixture, 2, true));
     assert_true(waiting(fixture));
     fixture->page.finished = 7;
-    fixture->page.started = 8; /* the next one began with the new size */
+    fixture->page.started = 8; /* the next section began with the new size */
     assert_false(waiting(fixture));
     assert_true(set(fixture, 1, true));
     assert_true(waiting(fixture));
 }
 
-/* The sections of other threads cannot be told apart: short ones that end say nothing about a long one. */
+/* Sections of other threads cannot be told apart: the end of short ones does not show that a long one has ended. */
 static void test_the_others_sections_in_flight(void **state)
 {
     struct fixture *fixture = *state;
@@ -100,8 +100,8 @@ static void test_without_a_barrier_the_counters_wait_for_a_grace(void **state)
     struct fixture *fixture = *state;
     fixture->page.team_size = 4;
     assert_true(set(fixture, 2, false));
-    assert_true(waiting(fixture)); /* a start may not be seen yet */
-    fixture->page.started = 1;     /* it is now */
+    assert_true(waiting(fixture)); /* a section may have started that is not visible yet */
+    fixture->page.started = 1;     /* now it is visible */
     assert_true(in_flight_waiting(&fixture->in_flight, &fixture->page, 1000 + IN_FLIGHT_GRACE_NS));
     fixture->page.finished = 1;
     assert_false(in_flight_waiting(&fixture->in_flight, &fixture->page, 1001 + IN_FLIGHT_GRACE_NS));
@@ -119,10 +119,10 @@ static void test_counters_that_lie_harm_nobody(void **state)
     fixture->page.started = UINT64_MAX;
     fixture->page.finished = 0;
     assert_true(set(fixture, 1, true));
-    assert_true(waiting(fixture)); /* until the deadline */
+    assert_true(waiting(fixture)); /* the deadline ends this wait */
 }
 
-/* As the page's contract has it: the thread stores `started`, then loads the team size, in program order only. */
+/* As page.h demands: the thread stores `started`, then loads the team size. Only program order is guaranteed. */
 struct race {
     struct vscaf_page page;
     _Atomic uint32_t loaded; /* the team size of the section in flight */
@@ -143,7 +143,7 @@ static void *run_sections(void *argument)
     return NULL;
 }
 
-/* Once nothing is waited for, no section has the larger team. */
+/* Once the agent no longer waits, no section has the larger team. */
 static void test_barrier_against_a_running_thread(void **state)
 {
     (void)state;

@@ -17,7 +17,7 @@
 #define PID 42
 #define PERIOD_NS UINT64_C(250000000)
 
-/* A directory that looks like /proc with one process. */
+/* A fake /proc with one process. */
 struct fixture {
     char proc[64];
     struct threads threads;
@@ -102,13 +102,13 @@ static void test_who_runs_and_who_waits(void **state)
     assert_int_equal(period(fixture, THREADS_WORK_MOST), 0);
     assert_int_equal(fixture->threads.answers, 0);
     write_times(fixture, 0, PERIOD_NS, 0);
-    write_times(fixture, 1, PERIOD_NS / 2, PERIOD_NS / 2); /* shares its CPU */
+    write_times(fixture, 1, PERIOD_NS / 2, PERIOD_NS / 2); /* shares its CPU with others */
     write_times(fixture, 2, PERIOD_NS / 4, 0);
     assert_int_equal(period(fixture, THREADS_WORK_MOST), 0);
     assert_int_equal(fixture->threads.answers, 1);
     assert_int_equal(fixture->threads.wanting, 2);
     assert_float_equal(fixture->threads.wait_share, 2.0 / 9.0, 1e-9);
-    assert_int_equal(period(fixture, THREADS_WORK_MOST), 0); /* nobody ran since */
+    assert_int_equal(period(fixture, THREADS_WORK_MOST), 0); /* no thread ran since */
     assert_int_equal(fixture->threads.wanting, 0);
     assert_float_equal(fixture->threads.wait_share, 0.0, 0);
 }
@@ -125,14 +125,14 @@ static void test_work_is_bounded(void **state)
     assert_int_equal(work, THREADS_WORK_MOST - fixture->threads.sampled_count - 1 - 200 / 16);
     work = 0;
     assert_int_equal(threads_read(&fixture->threads, fixture->proc, PID, 2, &work), -EAGAIN);
-    work = 1; /* never below nothing */
+    work = 1; /* the remaining work never goes below zero */
     assert_int_equal(threads_read(&fixture->threads, fixture->proc, PID, 3, &work), 0);
     assert_int_equal(work, 0);
     fixture->now_ns = 3;
     for (uint32_t i = 0; i < 200; i++)
         write_times(fixture, i, 0, PERIOD_NS);
     assert_int_equal(period(fixture, 1), 0);
-    assert_int_equal(fixture->threads.wanting, 200); /* from a sample */
+    assert_int_equal(fixture->threads.wanting, 200); /* estimated from a sample */
     assert_float_equal(fixture->threads.wait_share, 1.0, 0);
 }
 
@@ -147,7 +147,7 @@ static void test_threads_that_come_and_go(void **state)
     assert_int_equal(fixture->threads.wanting, 1);
     remove_thread(fixture);
     assert_int_equal(period(fixture, THREADS_WORK_MOST), 0);
-    assert_int_equal(fixture->threads.wanting, 1); /* what was known last */
+    assert_int_equal(fixture->threads.wanting, 1); /* the last known value counts */
     assert_int_equal(period(fixture, THREADS_WORK_MOST), 0);
     assert_int_equal(fixture->threads.sampled_count, 2);
     add_thread(fixture);
@@ -170,14 +170,14 @@ static void test_garbage_and_nobody(void **state)
     assert_int_equal(period(fixture, THREADS_WORK_MOST), -EINVAL);
     write_times(fixture, 0, UINT64_MAX, UINT64_MAX);
     assert_int_equal(period(fixture, THREADS_WORK_MOST), 0);
-    write_times(fixture, 0, 0, 0); /* backwards */
+    write_times(fixture, 0, 0, 0); /* the counters go backwards */
     assert_int_equal(period(fixture, THREADS_WORK_MOST), 0);
     assert_int_equal(fixture->threads.wanting, 0);
     uint32_t work = THREADS_WORK_MOST;
     assert_int_equal(threads_read(&fixture->threads, fixture->proc, PID + 1, 1, &work), -ENOENT);
 }
 
-/* The real one: this process has one thread. */
+/* The real /proc: this process has one thread. */
 static void test_this_process(void **state)
 {
     (void)state;

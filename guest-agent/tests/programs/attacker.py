@@ -1,7 +1,7 @@
-"""What an unprivileged user may try against the agent and other users' programs.
+"""What an unprivileged user may try against the agent and against other users' programs.
 
-Needs nothing but Python's own library: the tests run its text as that user (`python3 -c TEXT NAME ARGUMENTS`). Each
-prints one line of JSON; those that hold on to something then wait until their standard input ends.
+It needs only Python's standard library. The tests run its text as that user (`python3 -c TEXT NAME ARGUMENTS`). Each
+attack prints one line of JSON. An attack that holds something then waits until its standard input ends.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def connect(path: str) -> socket.socket:
 
 
 def join(path: str, name: bytes = b"attacker") -> tuple[socket.socket, int]:
-    """The connection and the page's file, or -1."""
+    """Joins. Returns the connection and the page's file, or -1 instead of the file."""
     end = connect(path)
     end.send(packet(name))
     _, rights, _, _ = socket.recv_fds(end, 16, 1)
@@ -72,7 +72,7 @@ def wait() -> None:
 
 
 def look_at(pid: int) -> dict[str, str]:
-    """Every way to a process's descriptors and memory, and to end it."""
+    """Tries every way to open a process's descriptors and memory, and to end it."""
 
     def open_all(what: str) -> None:
         for path in Path(f"/proc/{pid}/{what}").iterdir():
@@ -100,7 +100,7 @@ def look(*pids: str) -> None:
 
 
 def own_page(path: str) -> None:
-    """Everything that the file of one's own page allows."""
+    """Tries everything that the file of one's own page allows."""
     end, page = join(path)
     results = {
         "shrink": outcome(lambda: os.ftruncate(page, 0)),
@@ -125,7 +125,7 @@ def rights(*files: int) -> tuple[int, int, bytes]:
 
 
 def pin_pages(path: str, count: str) -> None:
-    """Joins and leaves, and keeps what it got: memory that another pays for?"""
+    """Joins and leaves, and keeps the pages. Does the agent still pay for their memory?"""
     pages = []
     for _ in range(int(count)):
         end, page = join(path)
@@ -139,7 +139,7 @@ def pin_pages(path: str, count: str) -> None:
 
 
 def hold_silent(path: str, count: str) -> None:
-    """Holds as many connections as it can that never say anything, and makes new ones all the time."""
+    """Holds as many silent connections as it can, and replaces closed ones all the time."""
     held: list[socket.socket] = []
     say("ready")
     while not select.select([0], [], [], 0)[0]:
@@ -164,14 +164,14 @@ def hold_silent(path: str, count: str) -> None:
 
 
 def join_often(path: str, count: str) -> None:
-    """One process joins many times, and keeps all connections."""
+    """One process joins many times and keeps all connections."""
     held = [join(path) for _ in range(int(count))]
     say({"pid": os.getpid(), "joined": sum(page >= 0 for _, page in held)})
     wait()
 
 
 def join_for_the_dead(path: str, waits: str = "") -> None:
-    """A child connects and is gone before its parent joins on that connection. Exits with 3 where it cannot join."""
+    """A child connects and exits, then its parent joins on that connection. Exits with 3 if it cannot join."""
     end = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     child = os.fork()
     if child == 0:
@@ -183,7 +183,7 @@ def join_for_the_dead(path: str, waits: str = "") -> None:
         sys.stdin.readline()
     end.settimeout(HANGS_S)
     answer = b""
-    with suppress(ConnectionError):  # closed before it could be told anything
+    with suppress(ConnectionError):  # the agent may close before it answers
         end.send(packet())
         answer = end.recv(100)
     if waits:
@@ -192,7 +192,7 @@ def join_for_the_dead(path: str, waits: str = "") -> None:
 
 
 def die_after_join(path: str) -> None:
-    """A child joins and is told to end; its parent holds the connection."""
+    """A child joins and is then killed. Its parent holds the connection."""
     end = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     child = os.fork()
     if child == 0:
@@ -208,7 +208,7 @@ def die_after_join(path: str) -> None:
 
 
 def flood_until_barred(path: str) -> None:
-    """Joins and leaves until it may not even connect, or has tried very often."""
+    """Joins and leaves until it can no longer connect, at most 100 000 times."""
     for _ in range(100_000):
         end = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         try:
@@ -245,7 +245,7 @@ def flood(path: str, seconds: str, joins: str) -> None:
 
 
 def garbage(path: str, seed: str, count: str) -> None:
-    """Packets of every size, packets after the join, halves of connections, answers that nobody reads."""
+    """Packets of every size, packets after the join, half-closed connections, answers that are not read."""
     source = random.Random(int(seed))
     sizes = [0, 1, 7, 8, 9, 39, 40, 41, 64, 4096, 65536, 150_000]
     sent = 0
@@ -271,8 +271,8 @@ def garbage(path: str, seed: str, count: str) -> None:
 
 
 def attach(path: str, count: str) -> None:
-    """Sends many descriptors with the join and after it, one of them a TCP socket whose last close lingers for hours. A
-    child sends and exits, which does not linger: so the last reference is the agent's, if it takes it."""
+    """Sends many descriptors with the join and after it. One of them is a TCP socket whose last close takes hours.
+    A child sends it and exits, which does not linger. So the last reference is the agent's, if the agent takes it."""
     listener = socket.create_server(("127.0.0.1", 0))
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
     results: dict[str, int] = {}
@@ -310,7 +310,7 @@ def attach(path: str, count: str) -> None:
 
 
 def replace(path: str) -> None:
-    """Puts something else where the agent's socket is."""
+    """Tries to put something else in place of the agent's socket."""
     there = Path(path)
     run = there.parent
 
@@ -333,7 +333,7 @@ def replace(path: str) -> None:
 
 
 def named(path: str, name: str) -> None:
-    """Joins under a name of its choice, given in hexadecimal."""
+    """Joins under the given name, which is in hexadecimal."""
     held = join(path, bytes.fromhex(name))
     say({"joined": held[1] >= 0})
     wait()

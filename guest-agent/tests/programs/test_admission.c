@@ -33,8 +33,8 @@ static void test_a_burst_and_then_a_rate(void **state)
     (void)state;
     assert_int_equal(steady_of(1000, 150, SECOND_NS), ADMISSION_BURST);
     assert_int_equal(admission_connect(&admission, 1000, SECOND_NS), ADMISSION_TOO_FAST);
-    assert_int_equal(steady_of(1001, 100, SECOND_NS), 100); /* whatever another does */
-    /* 51 too many are owed first. */
+    assert_int_equal(steady_of(1001, 100, SECOND_NS), 100); /* no other account changes that */
+    /* The 51 connections above the burst count against the rate first. */
     assert_int_equal(steady_of(1000, 60, 4 * SECOND_NS), 9);
     uint64_t now_ns = 100 * SECOND_NS;
     for (int i = 0; i < 10000; i++, now_ns += SECOND_NS / 20)
@@ -46,7 +46,7 @@ static void test_a_flood_ends(void **state)
     (void)state;
     steady_of(1000, 199, SECOND_NS);
     assert_int_equal(admission_connect(&admission, 1000, SECOND_NS), ADMISSION_FLOOD);
-    steady_of(1000, 1000000, SECOND_NS); /* is forgiven as one that has just begun */
+    steady_of(1000, 1000000, SECOND_NS); /* a long flood is forgiven as soon as a short one */
     assert_int_equal(steady_of(1000, 100, SECOND_NS + admission_flood_ns()), 50);
 }
 
@@ -79,7 +79,7 @@ static void test_some_places_are_kept_for_those_with_few(void **state)
     assert_false(admission_join(&admission, 1000, 0, 256, 256));
 }
 
-/* A flood of accounts does not make the agent forget those that flood: it forgets whoever did least. */
+/* With a flood of new accounts, the agent forgets those that did least, and not those that flood. */
 static void test_many_accounts(void **state)
 {
     (void)state;
@@ -99,7 +99,7 @@ static void test_said_once_for_each(void **state)
     assert_false(admission_say(&admission, 1000, false));
     assert_false(admission_say(&admission, 1000, true));
     assert_true(admission_say(&admission, ACCOUNT_NAMESPACE | 1000, true));
-    assert_false(admission_say(&admission, 4711, true)); /* nobody knows it */
+    assert_false(admission_say(&admission, 4711, true)); /* this account is unknown */
     char name[64];
     account_name(ACCOUNT_NAMESPACE | 4026532448, name, sizeof(name));
     assert_string_equal(name, "user namespace 4026532448");

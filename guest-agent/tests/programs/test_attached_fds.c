@@ -1,6 +1,5 @@
-/* Descriptors that a peer attaches. The worst is one whose last close waits: a TCP socket that lingers, with data that
- * nobody takes. On kernels that refuse descriptors for the agent (SO_PASSRIGHTS) these functions are still what they
- * are. */
+/* Descriptors that a peer attaches. The worst is one whose last close waits: a lingering TCP socket with data that is
+ * never read. Kernels with SO_PASSRIGHTS refuse such descriptors for the agent, but these functions work there too. */
 #include <arpa/inet.h>
 #include <dlfcn.h>
 #include <errno.h>
@@ -22,14 +21,14 @@
 
 #include "programs/attached_fds.h"
 
-#define LINGER_S 100000 /* whoever closes such a file himself does not come back: no test has to look at a clock */
+#define LINGER_S 100000 /* a thread that closes such a file never returns, so no test needs a clock */
 
 static int ours, theirs, taker = -1;
 static struct attached_fds unclosed;
 static bool no_tasks;
 static unsigned forks;
 
-/* Instead of libc's: the agent may be out of tasks (TasksMax=), or the machine. */
+/* Replaces libc's fork(): the agent or the machine may be out of tasks (TasksMax=). */
 pid_t fork(void)
 {
     forks++;
@@ -63,7 +62,7 @@ static int end(void **state)
     return 0;
 }
 
-/* A socket whose close waits, with no other reference than the one that is returned. */
+/* A socket whose close waits. The only reference to it is the one that is returned. */
 static int lingering(void)
 {
     struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
@@ -101,7 +100,7 @@ static void send_with(int fd)
     close(fd);
 }
 
-/* Returns at all: see LINGER_S. */
+/* Must return: see LINGER_S. */
 static void close_at_once(void)
 {
     attached_fds_close(&unclosed, ours);
@@ -111,7 +110,7 @@ static void close_at_once(void)
 static void test_seen_without_being_received(void **state)
 {
     (void)state;
-    assert_false(attached_fds_present(ours)); /* nothing there */
+    assert_false(attached_fds_present(ours)); /* no packet waits */
     send(theirs, "", 0, 0);
     assert_false(attached_fds_present(ours));
     assert_int_equal(recv(ours, (char[8]){0}, 8, 0), 0);
@@ -125,7 +124,7 @@ static void test_behind_other_packets(void **state)
 {
     (void)state;
     send(theirs, "one", 3, 0);
-    send(theirs, "", 0, 0); /* is not the end of file */
+    send(theirs, "", 0, 0); /* an empty packet is not the end of file */
     send_with(lingering());
     assert_false(attached_fds_present(ours));
     close_at_once();
@@ -158,11 +157,11 @@ static void test_files_are_really_closed(void **state)
     assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
     send_with(ends[1]);
     close_at_once();
-    assert_int_equal(read(ends[0], (char[1]){0}, 1), 0); /* waits for the last copy of the other end */
+    assert_int_equal(read(ends[0], (char[1]){0}, 1), 0); /* returns when the last copy of the other end is closed */
     close(ends[0]);
 }
 
-/* A file whose last close shows: at the end of the pipe that is returned. */
+/* Sends one end of a pipe. The other end, which is returned, shows when the last copy is closed. */
 static int send_end_of_pipe(void)
 {
     int ends[2];

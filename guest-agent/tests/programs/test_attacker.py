@@ -1,4 +1,4 @@
-"""An agent that runs as root, programs of a user, and another user who is up to no good."""
+"""An agent that runs as root, one user's programs, and another user who attacks them."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ from typing import Any
 import pytest
 from rig import AGENT, DEADLINE_S, PROGRAM, Program, Rig, as_user, wait_for_log, wait_until
 
-pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="to run programs as several users the tests must be root's")
+pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to run programs as several users")
 
 filters = pytest.mark.skipif(os.uname().machine != "x86_64", reason="the filter is for x86-64's system calls")
 
 CLONE3 = 435
-ATTACKER, VICTIM = 61234, 61235  # nobody has these numbers
+ATTACKER, VICTIM = 61234, 61235  # no account has these numbers
 SCRIPT = (Path(__file__).parent / "attacker.py").read_text()
 PYTHON = os.path.realpath(sys.executable)
 JOINING_PLACES = 32  # CLIENTS_JOINING_MOST
-EACH = 2  # descriptors of a connection: itself, and the process that made it
+EACH = 2  # descriptors for each connection: its socket and a pidfd of its process
 
 
 class Place(Rig):
-    """A rig that other users can reach, with programs of theirs."""
+    """A rig that other users can reach, with their programs."""
 
     def __init__(self, directory: Path, cpus: int = 4) -> None:
         directory.chmod(0o755)
@@ -61,14 +61,14 @@ class Place(Rig):
         return process
 
     def result(self, process: subprocess.Popen[str]) -> Any:
-        """The line that it prints."""
+        """The next line that the attack prints, decoded."""
         assert process.stdout is not None
         line = process.stdout.readline()
         assert line, "the attacker itself failed"
         return json.loads(line)
 
     def attacked(self, name: str, *arguments: object, user: int = ATTACKER) -> Any:
-        """The result of an attack that is over."""
+        """Runs an attack to its end and returns its result."""
         process = self.attack(name, *arguments, user=user)
         result = self.result(process)
         assert process.wait(DEADLINE_S) == 0
@@ -80,7 +80,7 @@ class Place(Rig):
         return self.process.pid
 
     def descriptors(self) -> int:
-        """Without the one or two that it has open for a moment in every period."""
+        """The number of open descriptors. The agent opens one or two for a moment in each period: they do not count."""
         counts = []
         for _ in range(8):
             counts.append(len(list(Path(f"/proc/{self.pid}/fd").iterdir())))
@@ -128,7 +128,7 @@ def place(directory: Path) -> Iterator[Place]:
 
 @pytest.fixture
 def wide(directory: Path) -> Iterator[Place]:
-    """With 16 CPUs."""
+    """A place with 16 CPUs."""
     place = Place(directory, cpus=16)
     try:
         yield place
@@ -154,11 +154,11 @@ def test_same_user_reaches_its_own_as_a_check_of_the_attack(place: Place) -> Non
     own = place.join_as(ATTACKER)
     own.say("told 3")
     results = place.attacked("look", own.pid)
-    assert "done" in results.values(), "else the attack itself does not work"
+    assert "done" in results.values(), "the attack itself does not work"
 
 
 def test_own_page_cannot_be_turned_against_the_agent(place: Place) -> None:
-    """It is sealed: no shrinking it for a SIGBUS. Holes are another matter: what was there is simply gone."""
+    """The page is sealed, so it cannot shrink and cause SIGBUS. A hole in it only loses what was written there."""
     place.start("--period-ms", "20")
     victim = place.join_as(VICTIM)
     attack = place.attack("own_page", place.socket_path)
@@ -172,10 +172,10 @@ def test_own_page_cannot_be_turned_against_the_agent(place: Place) -> None:
 
 
 def test_memory_of_pages_comes_back(place: Place) -> None:
-    """Whoever joins and leaves may keep its page's file; the memory that the agent paid for is given back."""
+    """A process that joins and leaves may keep its page's file. The memory that the agent paid for is still freed."""
     place.start()
     assert place.attacked("pin_pages", place.socket_path, 60) == {"pages": 60, "blocks": 0}
-    wait_until(lambda: place.pages() == 0, "the mappings to go")
+    wait_until(lambda: place.pages() == 0, "the pages to be unmapped")
 
 
 # Minimum and shares
@@ -195,9 +195,9 @@ def test_lies_gain_what_perfect_scaling_would(wide: Place) -> None:
         for _ in range(3):
             report = wide.message("report", lambda r: all(process["running"] for process in r["processes"]))
             assert next(q["team"] for q in report["processes"] if q["pid"] == honest.pid) >= 8, claim
-    wait_until(lambda: (honest.team(), liar.team()) == (8, 8), "half for each while both run")
+    wait_until(lambda: (honest.team(), liar.team()) == (8, 8), "half of the CPUs for each while both run")
     honest.say("estimate 0 2 1010000 10000 30")
-    wait_until(lambda: (honest.team(), liar.team()) == (1, 15), "the minimum of one that scales badly")
+    wait_until(lambda: (honest.team(), liar.team()) == (1, 15), "the minimum for the program that scales badly")
 
 
 def test_many_processes_leave_others_their_minimum(place: Place) -> None:
@@ -228,7 +228,7 @@ def test_one_process_counts_once(place: Place) -> None:
 
 
 def make_with_number(pid: int) -> int:
-    """A process of the victim with that number, by clone3(): fork() for one with a number of the caller's choice."""
+    """Starts a process of the victim with that PID, by clone3(), which lets the caller choose the PID."""
     numbers = (ctypes.c_int * 1)(pid)
     arguments = struct.pack("11Q", 0, 0, 0, 0, signal.SIGCHLD, 0, 0, 0, ctypes.addressof(numbers), 1, 0)
     made = int(ctypes.PyDLL(None, use_errno=True).syscall(CLONE3, arguments, len(arguments)))  # keeps Python's lock
@@ -246,7 +246,7 @@ def make_with_number(pid: int) -> int:
 
 @contextlib.contextmanager
 def another_with_number(pid: int) -> Iterator[None]:
-    """A process of the victim that has the number of one that is gone."""
+    """A process of the victim with the PID of a process that is gone."""
     made = make_with_number(pid)
     try:
         yield
@@ -266,7 +266,7 @@ def held_up(pid: int) -> Iterator[None]:
 
 @pytest.mark.parametrize("old_kernel", [False, pytest.param(True, marks=filters)])
 def test_number_of_another_process_does_not_join(place: Place, old_kernel: bool) -> None:
-    """Who connected is gone before the agent looks, and another user's process has its number: that one is another."""
+    """The process that connected is gone before the agent looks, and another user's process has its PID."""
     place.start(preexec_fn=without_peer_process if old_kernel else None)
     with held_up(place.pid):
         attack = place.attack("join_for_the_dead", place.socket_path, "waits")
@@ -282,7 +282,7 @@ def test_number_of_another_process_does_not_join(place: Place, old_kernel: bool)
 
 @pytest.mark.parametrize("old_kernel", [False, pytest.param(True, marks=filters)])
 def test_number_of_another_process_does_not_stay(place: Place, old_kernel: bool) -> None:
-    """Who joined is gone, its connection is held open, and another process has its number."""
+    """The process that joined is gone, its connection is held open, and another process has its PID."""
     place.start(preexec_fn=without_peer_process if old_kernel else None)
     attack = place.attack("die_after_join", place.socket_path)
     pid = place.result(attack)["joined"]
@@ -314,7 +314,7 @@ def test_limit_of_one_user(place: Place) -> None:
     assert [one.greeting for one in many] == ["joined"] * 5 + ["status 2 version 2"] * 3
     assert place.join_as(VICTIM).greeting == "joined" == place.join_as(0).greeting
     many[0].kill()
-    wait_until(lambda: place.pages() == 6, "the place to be free")
+    wait_until(lambda: place.pages() == 6, "the killed program's page to be unmapped")
     assert place.join_as(ATTACKER).greeting == "joined"
     wait_for_log(place, f"5 of them of user {ATTACKER}")
     assert place.log.read_text().count(f"5 of them of user {ATTACKER}") == 1, place.log.read_text()
@@ -331,10 +331,10 @@ def test_silent_connections_keep_nobody_out(place: Place) -> None:
     for _ in range(15):
         assert place.join_as(VICTIM).greeting == "joined"
         most = max(most, place.descriptors())
-    assert most <= before + EACH * (15 + JOINING_PLACES) + 16, "16: accepted and refused in one turn"
+    assert most <= before + EACH * (15 + JOINING_PLACES) + 16, "16 are accepted and refused in one turn"
     place.goes_on(first)
     attack.kill()
-    wait_until(lambda: place.descriptors() <= before + EACH * 15, "the silent ones to go")
+    wait_until(lambda: place.descriptors() <= before + EACH * 15, "the silent connections to be closed")
 
 
 @pytest.mark.parametrize("joins", ["no", "yes"])
@@ -352,13 +352,13 @@ def test_floods_keep_nobody_out(place: Place, joins: str) -> None:
     results = [place.result(attack) for attack in attacks]
     share = (place.used_s() - used_s) / (time.monotonic() - began)
     print(f"{joins=}: {share:.1%} of a CPU; {results}")
-    # What serving takes at most, whatever comes: test_turns.c.
-    # 100 at once and 20 a second: the time is measured from before the first to after the last.
+    # test_turns.c checks how much CPU time serving takes at most.
+    # 100 joins at once, then 20 a second. The time is measured from before the first join to after the last.
     managed = sum(result.get("status 0", 0) for result in results)
     assert managed <= 100 + 20 * (time.monotonic() - began) + 1, results
     wait_for_log(place, "said once")
     assert place.log.read_text().count("said once") == 1
-    wait_until(lambda: place.descriptors() <= before, "all of them to go")
+    wait_until(lambda: place.descriptors() <= before, "all connections to be closed")
 
 
 def test_flooding_user_is_shut_out_and_let_in_again(place: Place) -> None:
@@ -373,13 +373,13 @@ def test_flooding_user_is_shut_out_and_let_in_again(place: Place) -> None:
         pytest.skip(f"no access control lists on the file system of {place.directory}")
     assert result["barred"], result
     assert place.join_as(VICTIM).greeting == "joined"
-    wait_until(lambda: place.join_as(ATTACKER).greeting == "joined", "the user to be let in again")
+    wait_until(lambda: place.join_as(ATTACKER).greeting == "joined", "the user to be able to join again")
     assert "system.posix_acl_access" not in os.listxattr(place.socket_path)
     assert place.socket_path.stat().st_mode & 0o777 == 0o666
 
 
 def test_lack_of_descriptors_is_no_busy_loop(place: Place) -> None:
-    """An agent of an ordinary user, who may not raise the limit: more connect than it can take."""
+    """The agent of an ordinary user cannot raise its descriptor limit. More programs connect than it can take."""
     run = place.directory / "run"
     run.mkdir()
     os.chown(run, VICTIM, VICTIM)
@@ -397,12 +397,12 @@ def test_lack_of_descriptors_is_no_busy_loop(place: Place) -> None:
     first = place.join_as(VICTIM)
     attack = place.attack("hold_silent", place.socket_path, 60)
     place.result(attack)
-    wait_until(lambda: "a program cannot join" in place.log.read_text(), "the lack to show")
+    wait_until(lambda: "a program cannot join" in place.log.read_text(), "the lack of descriptors in the log")
     used_s, beat = place.used_s(), first.beat()
-    wait_until(lambda: first.beat() >= beat + 12, "three seconds of it")
-    assert place.used_s() - used_s < 0.3, "it spins"
+    wait_until(lambda: first.beat() >= beat + 12, "twelve periods with the lack")
+    assert place.used_s() - used_s < 0.3, "the agent spins"
     attack.kill()
-    wait_until(lambda: place.join_as(VICTIM).greeting == "joined", "room again")
+    wait_until(lambda: place.join_as(VICTIM).greeting == "joined", "free descriptors again")
     wait_for_log(place, "20 descriptors")
 
 
@@ -416,20 +416,20 @@ def test_garbage_packets(place: Place, seed: int) -> None:
     before, memory = place.descriptors(), place.anonymous_kib()
     attacks = [place.attack("garbage", place.socket_path, 10 * seed + i, 150, user=ATTACKER + 10 + i) for i in range(3)]
     for attack in attacks:
-        assert place.result(attack)["sent"] > 30  # of what 100 connections send
+        assert place.result(attack)["sent"] > 30  # of all packets of 150 connections
     place.goes_on(victim)
-    wait_until(lambda: place.descriptors() == before and place.pages() == 1, "nothing to be left")
+    wait_until(lambda: place.descriptors() == before and place.pages() == 1, "descriptors and pages to be freed")
     assert place.anonymous_kib() < memory + 4096
     assert place.join_as(VICTIM).greeting == "joined"
 
 
 def without_passrights() -> None:
-    """To be called in a child: setsockopt(SO_PASSRIGHTS) fails from now on as it does before Linux 6.16."""
+    """Called in a child. From then on setsockopt(SO_PASSRIGHTS) fails, as it does before Linux 6.16."""
     without_option(54, 83)
 
 
 def without_peer_process() -> None:
-    """The same for getsockopt(SO_PEERPIDFD), which is of Linux 6.5."""
+    """The same for getsockopt(SO_PEERPIDFD), which exists since Linux 6.5."""
     without_option(55, 77)
 
 
@@ -451,11 +451,11 @@ def without_option(system_call: int, option: int) -> None:
 
 @pytest.mark.parametrize("old_kernel", [False, pytest.param(True, marks=filters)])
 def test_attached_descriptors(place: Place, old_kernel: bool) -> None:
-    """They are not kept, and those whose last close takes hours do not hold the agent up."""
+    """They are not kept. Descriptors whose last close takes hours do not hold the agent up."""
     place.start(preexec_fn=without_passrights if old_kernel else None)
     victim = place.join_as(VICTIM)
     before = place.descriptors()
-    # Held up, so that the packets wait until those who sent them are gone, and it has the last reference.
+    # The agent is stopped, so that the senders exit before it reads the packets. Then it has the last reference.
     os.kill(place.pid, signal.SIGSTOP)
     try:
         attack = place.attack("attach", place.socket_path, 6)
@@ -466,10 +466,10 @@ def test_attached_descriptors(place: Place, old_kernel: bool) -> None:
         assert results.get("done", 0) >= 6, results
     place.goes_on(victim)
     attack.kill()
-    wait_until(lambda: place.descriptors() == before and place.pages() == 1, "nothing to be left")
+    wait_until(lambda: place.descriptors() == before and place.pages() == 1, "descriptors and pages to be freed")
     place.goes_on(victim)
     children = Path(f"/proc/{place.pid}/task/{place.pid}/children")
-    wait_until(lambda: children.read_text() == "", "those who closed them to be gone")
+    wait_until(lambda: children.read_text() == "", "the child processes that close them to end")
 
 
 # The socket, the log
@@ -502,7 +502,7 @@ def test_socket_directory_that_others_can_write_is_refused(place: Place, mode: i
 
 
 def test_symbolic_link_in_place_of_the_socket(place: Place) -> None:
-    """Left by somebody in a directory with a sticky bit: neither followed nor removed."""
+    """A symbolic link that another user left in a directory with a sticky bit is neither followed nor removed."""
     run = place.socket_path.parent
     run.mkdir()
     run.chmod(0o1777)
@@ -535,4 +535,4 @@ def test_attackers_do_not_outlive_the_tests(place: Place) -> None:
     attack = place.attack("join_often", place.socket_path, 3)
     assert place.result(attack)["joined"] == 3
     attack.send_signal(signal.SIGKILL)
-    wait_until(lambda: place.pages() == 0, "its pages to go")
+    wait_until(lambda: place.pages() == 0, "its pages to be unmapped")

@@ -1,4 +1,4 @@
-"""A thousand real programs join and crash: nothing leaks, and what is shared out is never more than there is."""
+"""A thousand real programs join and crash. Nothing leaks, and the agent never shares out more CPUs than there are."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ DEADLINE_S = 400.0
 
 
 class Observer(threading.Thread):
-    """Takes every report (the rig holds each against the schema) and looks whether the shares add up."""
+    """Reads every report and checks that the shares add up. (The rig checks each report against the schema.)"""
 
     def __init__(self, rig: Rig) -> None:
         super().__init__()
@@ -55,7 +55,7 @@ class Observer(threading.Thread):
 
 
 class Crowd:
-    """Programs that are killed at random moments, some of them before they have joined."""
+    """Programs that are killed at random moments, some before they have joined."""
 
     def __init__(self, rig: Rig, seed: int) -> None:
         self.rig = rig
@@ -109,10 +109,10 @@ def test_a_thousand_joins_and_crashes() -> None:
             rig.start()
             assert rig.process is not None
             pid = rig.process.pid
-            for _ in range(100):  # what is allocated once is
+            for _ in range(100):  # the agent makes its one-time allocations
                 crowd.start()
                 crowd.kill_due(all_of_them=True)
-            wait_until(lambda: figures(pid)["pages"] == 0, "the first to be noticed")
+            wait_until(lambda: figures(pid)["pages"] == 0, "the agent to notice that the first programs ended")
             before = figures(pid)
             sanitized = "libasan" in Path(f"/proc/{pid}/maps").read_text()
             observer = Observer(rig)
@@ -126,7 +126,7 @@ def test_a_thousand_joins_and_crashes() -> None:
                 crowd.kill_due()
             took_s = time.monotonic() - began
             crowd.kill_due(all_of_them=True)
-            wait_until(lambda: figures(pid)["pages"] == 0, "the last to be noticed")
+            wait_until(lambda: figures(pid)["pages"] == 0, "the agent to notice that the last programs ended")
             observer.finish()
             after = figures(pid)
         finally:
@@ -138,5 +138,5 @@ def test_a_thousand_joins_and_crashes() -> None:
     assert observer.reports > 20 and observer.most > 1
     assert after["descriptors"] == before["descriptors"] and after["pages"] == before["pages"] == 0
     assert after["shared_kib"] == before["shared_kib"] == 0
-    # A sanitizer keeps more, and looks for leaks itself when the agent ends.
+    # A sanitizer keeps more memory. It looks for leaks itself when the agent ends.
     assert after["anonymous_kib"] < before["anonymous_kib"] + (65536 if sanitized else 2048)

@@ -1,4 +1,4 @@
-"""Programs with PID, mount and user namespaces of their own join over a bind-mounted socket directory."""
+"""Programs with their own PID, mount and user namespaces join over a bind-mounted socket directory."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from rig import DEADLINE_S, NEVER, PROGRAM, Program, Rig, as_user, wait_for_log, wait_until, without_a_period
 
-USER, OTHER = 61236, 61237  # nobody has these numbers
+USER, OTHER = 61236, 61237  # no account has these numbers
 NAMESPACES = ["unshare", "--user", "--map-root-user", "--pid", "--mount", "--fork", "--kill-child"]
 INSIDE = 'mount --bind "$1" /mnt && exec "$2" /mnt/agent.sock'
 
@@ -38,7 +38,7 @@ class Place(Rig):
         shutil.copy(PROGRAM, self.program)
 
     def contain(self, user: int | None = None) -> Program:
-        """A program in a container; its `pid` is that of unshare, outside."""
+        """A program in a container. Its `pid` is that of unshare, which runs outside."""
         command = [*NAMESPACES, "sh", "-c", INSIDE, "sh", str(self.socket_path.parent), str(self.program)]
         program = Program(self.socket_path, user=user, command=command)
         self.programs.append(program)
@@ -89,10 +89,10 @@ def test_crash_of_a_container_frees_its_share(place: Place) -> None:
     contained, outside = place.contain(), place.join()
     wait_until(lambda: (contained.team(), outside.team()) == (2, 2), "equal shares")
     os.kill(children(contained.pid)[0], signal.SIGKILL)
-    without_a_period(outside, lambda: outside.team() == 4, "the share of the dead one")
+    without_a_period(outside, lambda: outside.team() == 4, "the share of the dead program")
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="to run programs as several users the tests must be root's")
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to run programs as several users")
 def test_containers_count_for_the_user_who_made_them(place: Place) -> None:
     if not possible(USER):
         pytest.skip("users cannot make namespaces here")
@@ -106,23 +106,23 @@ def test_containers_count_for_the_user_who_made_them(place: Place) -> None:
     assert place.contain(USER).greeting == "joined"
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="to run programs as several users the tests must be root's")
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to run programs as several users")
 def test_containers_of_root_count_for_themselves(place: Place) -> None:
-    """Root makes them for others: it is the container that has the limit, not root that lends its trust."""
+    """Root makes containers for others. So each container has the limit, and is not trusted like root."""
     place.start("--per-user", "1", "--proc", "/proc")
     first, second = place.contain(), place.contain()
-    assert first.greeting == second.greeting == "joined", "two containers, one each"
+    assert first.greeting == second.greeting == "joined", "one program in each of two containers"
     inside = ["nsenter", f"--user=/proc/{children(first.pid)[0]}/ns/user", "--preserve-credentials"]
     again = Program(place.socket_path, command=[*inside, str(place.program), str(place.socket_path)])
     place.programs.append(again)
-    assert again.greeting == "status 2 version 2", "the second of the first container"
+    assert again.greeting == "status 2 version 2", "the second program of the first container"
     wait_for_log(place, "of user namespace 40")
     assert place.join().greeting == place.join().greeting == "joined", "root itself"
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="a PID namespace for the agent alone needs root")
 def test_agent_in_a_container_serves_those_outside(place: Place) -> None:
-    """It has no number for them (0): their sections alone say whether they run."""
+    """The agent has no PID for them (it reports 0), so only their sections show whether they run."""
     place.start(prefix=["unshare", "--pid", "--fork", "--kill-child"])
     assert place.process is not None
     try:
@@ -135,7 +135,7 @@ def test_agent_in_a_container_serves_those_outside(place: Place) -> None:
         place.message("report", lambda r: r["processes"][0]["running"] and r["demand"] > 0)
         program.say("end 1000")
         place.message("report", lambda r: not r["processes"][0]["running"])
-        assert place.join().greeting == place.join().greeting == "joined", "none takes another's place"
+        assert place.join().greeting == place.join().greeting == "joined", "several programs without a PID can join"
         place.message("report", lambda r: len(r["processes"]) == 3)
     finally:
         os.kill(children(place.process.pid)[0], signal.SIGTERM)
@@ -144,7 +144,7 @@ def test_agent_in_a_container_serves_those_outside(place: Place) -> None:
     assert status == 0
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="to run programs as several users the tests must be root's")
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to run programs as several users")
 def test_users_without_an_entry_share(place: Place) -> None:
     place.start()
     programs = [place.join_as(user) for user in (USER, OTHER, 0)]
@@ -154,6 +154,6 @@ def test_users_without_an_entry_share(place: Place) -> None:
     wait_until(lambda: sorted(program.team() for program in programs) == [1, 1, 2], "4 CPUs for three users")
     for program in programs[1:]:
         program.say("calm")
-    wait_until(lambda: programs[0].team() == 4, "all for the one that runs")
+    wait_until(lambda: programs[0].team() == 4, "all CPUs for the program that runs")
     pids = {program.pid for program in programs}
     place.message("report", lambda r: {one["pid"] for one in r["processes"]} == pids)

@@ -1,5 +1,5 @@
-/* The agent's split, line by line, for property tests in Python (tests/unit/policies/test_split_agrees.py). Numbers are C's own:
- * decimal or hexadecimal, `nan` and `inf` too.
+/* The agent's split, line by line, for property tests in Python (tests/unit/policies/test_split_agrees.py). Numbers are
+ * in C's notation: decimal or hexadecimal, also `nan` and `inf`.
  *
  *   whole CPUS CHUNK WEIGHT MOST [WEIGHT MOST]...    answers with the shares
  *   exact CPUS LEAST WEIGHT MOST [WEIGHT MOST]...    answers with the real-valued shares

@@ -10,7 +10,7 @@
 
 #define PERIOD_S 0.25
 
-/* So many periods of a load, beside joined processes that use `joined` CPUs. */
+/* Runs that many periods of a load, in addition to joined processes that use `joined` CPUs. */
 static void run(struct background *background, double cpus, int periods, double joined)
 {
     for (int i = 0; i < periods; i++)
@@ -31,7 +31,7 @@ static void test_takes_whole_cpus(void **state)
     }
 }
 
-/* Whatever the load, noise of a quarter of a CPU around it changes nothing once it has settled. */
+/* For any load: once it has settled, noise of at most a quarter of a CPU changes nothing. */
 static void test_noise_changes_nothing(void **state)
 {
     (void)state;
@@ -47,7 +47,7 @@ static void test_noise_changes_nothing(void **state)
             changes += background.taken != before;
             before = background.taken;
         }
-        assert_true(changes <= 1); /* one, to the side of the band where it stays */
+        assert_true(changes <= 1); /* at most one change, to the side of the band where it stays */
     }
 }
 
@@ -72,7 +72,7 @@ static void test_long_periods(void **state)
     assert_int_equal(background.taken, 0);
 }
 
-/* What a program did before it joined, or in its last moments, is no background. */
+/* CPU time that a program used before it joined, or in its last moments, does not count as background. */
 static void test_joined_ones_come_and_go(void **state)
 {
     (void)state;
@@ -85,7 +85,7 @@ static void test_joined_ones_come_and_go(void **state)
     run(&background, 4.0, 1, 0.0);
     assert_true(background.cpus < 0.05);
     run(&background, 4.0, 1, 0.0);
-    assert_true(background.cpus > 0.5); /* for that one period only */
+    assert_true(background.cpus > 0.5); /* the correction is for that one period only */
 }
 
 static void test_nonsense(void **state)

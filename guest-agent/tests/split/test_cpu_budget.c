@@ -1,4 +1,4 @@
-/* How many CPUs there are for whom. */
+/* How many CPUs the guest and its joined programs get. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

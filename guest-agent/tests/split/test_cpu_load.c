@@ -16,7 +16,7 @@
 
 static char directory[] = "/tmp/vscaf-load-XXXXXX";
 
-/* A stat file whose line of interrupts has so many bytes, and what is read of it. */
+/* Writes a stat file whose line of interrupts has that many bytes, and reads it. */
 static int read_with(const char *first, size_t interrupts, const char *last, struct cpu_load_totals *totals)
 {
     char path[128];
@@ -33,7 +33,7 @@ static int read_with(const char *first, size_t interrupts, const char *last, str
     return status;
 }
 
-/* However the lines lie across what is read at once. */
+/* The lines may cross the borders of the blocks that are read. */
 static void test_stat(void **state)
 {
     (void)state;
@@ -69,7 +69,7 @@ static void test_process_clock(void **state)
     assert_true(later_ns >= ns);
     assert_int_equal(cpu_load_process_ns(0, &ns), -ESRCH);
     assert_int_equal(cpu_load_process_ns(-1, &ns), -ESRCH);
-    assert_int_equal(cpu_load_process_ns(4194304, &ns), -ESRCH); /* the kernel has none as large */
+    assert_int_equal(cpu_load_process_ns(4194304, &ns), -ESRCH); /* the kernel gives no PID as large as this */
 }
 
 static void test_running_least(void **state)

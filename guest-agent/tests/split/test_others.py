@@ -1,4 +1,4 @@
-"""Processes that never joined: the joined ones leave them the CPUs that they use. By what figures: test_turns.c."""
+"""Joined programs leave other processes the CPUs that those use. test_turns.c checks the exact figures."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 from rig import Program, Rig, wait_until
 
-TICKS = 100  # a second, as /proc/stat counts
+TICKS = 100  # ticks per second in /proc/stat
 
 
 class Guest:
-    """Keeps the rig's /proc/stat up to date: what the joined programs really use, and `others` CPUs more."""
+    """Keeps the rig's /proc/stat up to date: the joined programs' real CPU time, plus `others` CPUs."""
 
     def __init__(self, rig: Rig) -> None:
         self.rig = rig
@@ -65,9 +65,9 @@ def test_their_cpus_are_left_to_them(rig: Rig, guest: Guest) -> None:
     rig.start()
     program = computing(rig)
     guest.others = 2.0
-    wait_until(lambda: program.team() == 2, "two CPUs for two that are used by others")
+    wait_until(lambda: program.team() == 2, "two CPUs, because others use two")
     guest.others = 3.0
-    wait_until(lambda: program.team() == 1, "one is left")
+    wait_until(lambda: program.team() == 1, "one CPU")
     guest.others = 0.0
     wait_until(lambda: program.team() == 4, "all CPUs again")
 
@@ -76,10 +76,10 @@ def test_each_program_keeps_one(rig: Rig, guest: Guest) -> None:
     rig.start()
     first = computing(rig)
     guest.others = 3.0
-    wait_until(lambda: first.team() == 1, "one is left")
+    wait_until(lambda: first.team() == 1, "one CPU")
     second = rig.join()
     second.say("busy 1")
-    wait_until(lambda: (first.team(), second.team()) == (1, 1), "one for each")
+    wait_until(lambda: (first.team(), second.team()) == (1, 1), "one CPU for each")
 
 
 def test_what_they_use_is_asked_for_and_adds_up(rig: Rig, guest: Guest) -> None:
@@ -90,7 +90,7 @@ def test_what_they_use_is_asked_for_and_adds_up(rig: Rig, guest: Guest) -> None:
     rig.message("report", lambda r: r["demand"] == 4 and r["processes"][0]["team"] == 2)
     rig.ack(rig.allocate(4))
     rig.message("report", lambda r: r["demand"] == 4 and r["processes"][0]["team"] == 2)
-    # A host that gives less: the others run on what they run on, the program has what they leave.
+    # The host gives fewer CPUs. The others use the same CPUs as before, and the program gets the rest.
     rig.ack(rig.allocate(3))
     rig.message("report", lambda r: r["processes"][0]["team"] == 1)
     rig.ack(rig.allocate(0))

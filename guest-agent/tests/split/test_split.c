@@ -15,13 +15,13 @@ static void check(struct split_part parts[], size_t count, uint32_t cpus, const 
         assert_int_equal(parts[i].share, expected[i]);
 }
 
-/* C from one point without an error. */
+/* C of one point without an error. */
 static double weight_at(uint32_t p, double speedup)
 {
     return split_weight_of(&(struct speedup_point){p, speedup, 0.0, 9}, 1);
 }
 
-/* The worked example of thesis section 4.3: 16 contexts, E = 2/3 on 12 and 3/8 on 4: exactly 14.18 and 1.82. */
+/* The worked example of thesis section 4.3: 16 contexts, E = 2/3 on 12 and 3/8 on 4. The shares are 14.18 and 1.82. */
 static void test_worked_example(void **state)
 {
     (void)state;
@@ -36,14 +36,14 @@ static void test_weights(void **state)
     (void)state;
     assert_float_equal(weight_at(2, 1.0 + log(2.0)), 1.0, 1e-9);
     assert_float_equal(weight_at(8, 0.5), SPLIT_WEIGHT_LEAST, 0);
-    /* Unknown, not small. */
+    /* The weight is unknown (0), not small. */
     assert_float_equal(weight_at(1, 5.0), 0.0, 0);
     assert_float_equal(weight_at(2, INFINITY), 0.0, 0);
     assert_float_equal(split_weight_of(NULL, 0), 0.0, 0);
     assert_float_equal(split_weight_of(&(struct speedup_point){2, 1.5, 0.1, 0}, 1), 0.0, 0);
 }
 
-/* Each point counts by its error, so a wild one at the largest team size does not decide. */
+/* Each point counts by its error, so one bad point at the largest team size does not decide. */
 static void test_weight_of_several_points(void **state)
 {
     (void)state;
@@ -54,11 +54,11 @@ static void test_weight_of_several_points(void **state)
     assert_true(split_weight_of(points, 3) > 3.0);
     points[2].standard_error = 13.0;
     assert_float_equal(split_weight_of(points, 3), 0.8, 0.01);
-    points[1].standard_error = 0.0; /* is not infinitely good */
+    points[1].standard_error = 0.0; /* an error of 0 does not count without bound */
     assert_true(isfinite(split_weight_of(points, 3)));
 }
 
-/* Claims beyond S(p) = p gain nothing: no honest program that scales to all CPUs gets less than the liar. */
+/* A claim beyond S(p) = p gains nothing: an honest program that scales to all CPUs gets no less than a liar. */
 static void test_most_believed(void **state)
 {
     (void)state;
@@ -74,7 +74,7 @@ static void test_nobody_is_left_empty(void **state)
     struct split_part parts[] = {
         {.weight = 100, .most = 99}, {.weight = 0.05, .most = 99}, {.weight = 0.05, .most = 99}};
     check(parts, 3, 4, (uint32_t[]){2, 1, 1});
-    /* Truncation leaves one over for three empty parts: the other two are stolen. */
+    /* Truncation leaves one CPU for three parts without any. The other two CPUs are taken from the first part. */
     struct split_part tight[] = {
         {.weight = 100, .most = 99}, {.weight = 1, .most = 99}, {.weight = 1, .most = 99}, {.weight = 1, .most = 99}};
     check(tight, 4, 6, (uint32_t[]){3, 1, 1, 1});
@@ -107,7 +107,7 @@ static void test_bounds_go_to_the_others(void **state)
     check(all, 2, 12, (uint32_t[]){2, 3});
 }
 
-/* Whole chunks; what is none is left over, and a bound within a chunk takes the chunk. */
+/* Shares are whole chunks, and an incomplete chunk is left over. A bound inside a chunk is rounded up to the chunk. */
 static void test_chunks(void **state)
 {
     (void)state;
@@ -119,7 +119,7 @@ static void test_chunks(void **state)
     split_cpus(parts, 2, 9, 2);
     assert_int_equal(parts[0].share, 4);
     assert_int_equal(parts[1].share, 4);
-    /* More processes than chunks: CPU by CPU. */
+    /* With more processes than chunks, single CPUs are shared. */
     struct split_part many[] = {{.weight = 3, .most = 99}, {.weight = 1, .most = 99}, {.weight = 1, .most = 99}};
     split_cpus(many, 3, 5, 2);
     assert_int_equal(many[0].share + many[1].share + many[2].share, 5);
@@ -133,13 +133,13 @@ static void test_exactly(void **state)
     struct split_part parts[] = {{.weight = 3, .most = 99}, {.weight = 0, .most = 99}, {.weight = 1, .most = 99}};
     split_exactly(parts, 3, 7.5, 0.0);
     assert_float_equal(parts[0].exact, 3.75, 1e-12);
-    assert_float_equal(parts[1].exact, 2.5, 1e-12); /* unknown: an equal share */
+    assert_float_equal(parts[1].exact, 2.5, 1e-12); /* an unknown weight gets an equal share */
     assert_float_equal(parts[2].exact, 1.25, 1e-12);
     parts[0].most = 2;
     split_exactly(parts, 3, 7.5, 2.0);
     assert_float_equal(parts[0].exact, 2.0, 1e-12);
     assert_float_equal(parts[1].exact, 3.5, 1e-12);
-    split_exactly(parts, 3, 3.0, 2.0); /* the bounds bound the sum */
+    split_exactly(parts, 3, 3.0, 2.0); /* each share is within its bounds, so the sum can be larger */
     assert_float_equal(parts[1].exact, 2.0, 1e-12);
 }
 
@@ -153,7 +153,7 @@ static void check_settled(double weight, uint32_t before, uint32_t expected)
     assert_int_equal(parts[1].share, 4 - expected);
 }
 
-/* What wavers about a half stays as it is. */
+/* A share that varies around a half does not change. */
 static void test_settles(void **state)
 {
     (void)state;
@@ -164,14 +164,14 @@ static void test_settles(void **state)
     check_settled(2.4, 3, 3);
     check_settled(2.2, 3, 2);
     check_settled(2.6, 0, 3);
-    /* Of fewer CPUs: what was is of no use. */
+    /* Shares of more CPUs than there are now have no effect. */
     struct split_part parts[] = {{.weight = 1, .most = 99, .before = 2}, {.weight = 1, .most = 99, .before = 2}};
     split_cpus(parts, 2, 3, 1);
     split_settle(parts, 2, 1);
     assert_int_equal(parts[0].share + parts[1].share, 3);
 }
 
-/* Laws, over many made-up cases: everyone has 1 to `most`, and nothing is left while somebody could use it. */
+/* Laws, over many random cases: each part has 1 to `most`, and no CPU is left while a part could use it. */
 static void test_laws(void **state)
 {
     (void)state;

@@ -16,7 +16,7 @@
 #include "system/cgroup.h"
 #include "system/files.h"
 
-/* A directory with a proc and mounts in it, made as a test needs it. */
+/* A directory with a fake /proc and fake mounts. Each test fills it. */
 struct fixture {
     char base[64];
     struct cgroup_tree tree;
@@ -49,7 +49,7 @@ static void expect(const struct fixture *fixture, const char *file, const char *
     assert_string_equal(found, text);
 }
 
-/* The lines of mountinfo; each "%s" is the fixture's directory. */
+/* Writes the lines of mountinfo. Each "%s" becomes the fixture's directory. */
 static void mounts(const struct fixture *fixture, const char *lines)
 {
     char text[2048];
@@ -131,15 +131,15 @@ static void test_group_of_version_2(void **state)
     mounts(fixture, V2_LINE);
     assert_int_equal(cgroup_find(&fixture->tree, at(fixture, "proc")), 0);
     assert_int_equal(cgroup_enable_cpuset(&fixture->tree, ""), 0);
-    expect(fixture, "two/cgroup.subtree_control", "+cpusetory"); /* a plain file: overwritten, not cut */
+    expect(fixture, "two/cgroup.subtree_control", "+cpusetory"); /* in a plain file the rest of the old text remains */
     put(fixture, "two/cgroup.subtree_control", "cpu cpuset\n");
     assert_int_equal(cgroup_enable_cpuset(&fixture->tree, ""), 0);
-    expect(fixture, "two/cgroup.subtree_control", "cpu cpuset"); /* nothing to do: not written */
+    expect(fixture, "two/cgroup.subtree_control", "cpu cpuset"); /* already enabled, so nothing is written */
     assert_int_equal(cgroup_make(&fixture->tree, "vscaf"), 0);
     assert_int_equal(cgroup_make(&fixture->tree, "vscaf"), 0);
     assert_int_equal(cgroup_make(&fixture->tree, "absent/child"), -ENOENT);
     assert_int_equal(cgroup_enable_cpuset(&fixture->tree, "vscaf"), -ENOENT);
-    assert_int_equal(cgroup_move(&fixture->tree, "vscaf", 42), -ENOENT); /* never made by a write */
+    assert_int_equal(cgroup_move(&fixture->tree, "vscaf", 42), -ENOENT); /* a write never creates the file */
     put(fixture, "two/vscaf/cgroup.procs", "");
     assert_int_equal(cgroup_move(&fixture->tree, "vscaf", 42), 0);
     expect(fixture, "two/vscaf/cgroup.procs", "42");
@@ -155,7 +155,7 @@ static void test_group_of_version_1_inherits(void **state)
     mounts(fixture, V1_LINE);
     assert_int_equal(cgroup_find(&fixture->tree, at(fixture, "proc")), 0);
     assert_int_equal(cgroup_enable_cpuset(&fixture->tree, ""), 0);
-    assert_int_equal(cgroup_make(&fixture->tree, "vscaf"), -ENOENT); /* no such files here: none is made */
+    assert_int_equal(cgroup_make(&fixture->tree, "vscaf"), -ENOENT); /* without a group's files, no group is made */
     assert_int_not_equal(access(at(fixture, "one way/vscaf"), F_OK), 0);
     make(fixture, "one way/vscaf");
     put(fixture, "one way/vscaf/cpuset.cpus", "2\n");

@@ -1,4 +1,4 @@
-/* The log, on a clock of the test's own (linked with --wrap=clock_gettime). */
+/* The log, on a clock that the test sets (linked with --wrap=clock_gettime). */
 #include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -28,7 +28,7 @@ int __wrap_clock_gettime(clockid_t id, struct timespec *time)
     return 0;
 }
 
-/* stderr becomes a file. */
+/* Redirects stderr to a file. */
 static int begin(void **context)
 {
     (void)context;
@@ -47,7 +47,7 @@ static int end(void **context)
     return 0;
 }
 
-/* What was logged since. */
+/* Returns and removes what was logged since the last call. */
 static const char *taken(void)
 {
     ssize_t got = pread(file, text, sizeof(text) - 1, 0);
@@ -101,7 +101,7 @@ static void test_the_journal_gets_priorities(void **context)
     log_info("i");
     log_debug("d");
     assert_string_equal(taken(), "<3>e\n<5>n\n<6>i\n");
-    /* Another file than stderr now is: started from a service, and sent elsewhere. */
+    /* JOURNAL_STREAM names another file: a service started the agent, but its stderr was redirected. */
     snprintf(stream, sizeof(stream), "%ju:%ju", (uintmax_t)status.st_dev, (uintmax_t)status.st_ino + 1);
     setenv("JOURNAL_STREAM", stream, 1);
     log_begin(LOG_LEVEL_INFO);
@@ -147,7 +147,7 @@ static void test_a_full_pipe_costs_lines_and_no_time(void **context)
     memset(piece, 'x', 1000);
     piece[1000] = '\0';
     for (unsigned i = 0; i < 20; i++)
-        log_info("%s", piece); /* would block for ever */
+        log_info("%s", piece); /* a blocking write would wait forever */
     assert_true(read(ends[0], piece, sizeof(piece)) > 0);
     clock_s += 60;
     log_period();

@@ -1,4 +1,4 @@
-"""The manual pages say what the programs do."""
+"""The manual pages agree with the programs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ALL = ["vscaf-agent.8", "vscaf-run.1", "vscaf-gomp.7"]
 
 
 def listed_options(page: str) -> dict[str, str]:
-    """The options of the page's list, and their defaults ("" for none)."""
+    """The options in the page's list, with their defaults ("" for none)."""
     entries = re.findall(r"^\.It Fl -(\S+)[^\n]*\n((?:[^.][^\n]*\n)*)", page, re.MULTILINE)
     defaults = {name: re.search(r"The default is (.*)\.$", text, re.MULTILINE) for name, text in entries}
     return {name: found.group(1) if found else "" for name, found in defaults.items()}
@@ -68,7 +68,7 @@ def test_the_page_is_sound(page: str) -> None:
     linters = [["groff", "-mdoc", "-ww", "-z", "-Tutf8"], ["mandoc", "-Tlint", "-Wwarning"]]
     there = [command for command in linters if shutil.which(command[0])]
     if not there:
-        pytest.skip("neither groff nor mandoc is installed: the pages are not looked at")
+        pytest.skip("neither groff nor mandoc is installed, so the pages cannot be checked")
     for command in there:
         done = subprocess.run([*command, PAGES / page], capture_output=True, text=True, check=False)
         assert done.stdout + done.stderr == "", command

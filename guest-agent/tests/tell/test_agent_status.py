@@ -1,4 +1,4 @@
-"""`vscaf-agent --status`, and what the agent says to whom."""
+"""`vscaf-agent --status`, and what the agent shows to which user."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from rig import AGENT, DEADLINE_S, PROGRAM, Rig, wait_until
 
 ROOT = os.geteuid() == 0
 MAGIC, VERSION = 0x53435356, 1
-needs_root = pytest.mark.skipif(not ROOT, reason="needs root, to become somebody else")
+needs_root = pytest.mark.skipif(not ROOT, reason="needs root, to run as other users")
 
 
 def connect(rig: Rig) -> socket.socket:
@@ -30,7 +30,7 @@ def connect(rig: Rig) -> socket.socket:
 
 
 def packets(rig: Rig, request: bytes) -> list[bytes]:
-    """Everything that the agent answers before it closes."""
+    """All answers that the agent sends before it closes."""
     with connect(rig) as asker:
         asker.send(request)
         found = []
@@ -47,7 +47,7 @@ def row_of(rig: Rig, pid: int) -> Status:
 
 
 def open_to_all(rig: Rig) -> Path:
-    """Others can reach the rig's directory, and the programs in it, wherever the build is; the agent's copy."""
+    """Lets other users reach the rig's directory, and copies the programs into it. Returns the agent's copy."""
     rig.directory.chmod(0o755)
     shutil.copy(PROGRAM, rig.directory)
     return Path(shutil.copy(AGENT, rig.directory))
@@ -62,7 +62,7 @@ def test_says_what_it_hands_out_and_knows(rig: Rig) -> None:
     first.say("estimate 0 4 3200000 64000 30")
     second.say("malleable 2")
     wait_until(lambda: "speedup" in row_of(rig, first.pid), "the estimate")
-    wait_until(lambda: row_of(rig, second.pid)["malleable"] == "rigid", "what the second says of itself")
+    wait_until(lambda: row_of(rig, second.pid)["malleable"] == "rigid", "the second program as rigid")
     status = ask(rig.socket_path)
     assert (status["v"], status["type"], status["mode"], status["policy"]) == (1, "status", "standalone", "max-speedup")
     assert status["agent"].startswith("vscaf-agent ") and status["host"] is None and "more" not in status
@@ -115,7 +115,7 @@ def test_table(rig: Rig) -> None:
 
 def test_again_and_again_until_interrupted(rig: Rig) -> None:
     rig.start("--standalone")
-    # A shell's background job starts with the signal ignored, and so does all that it starts.
+    # A shell starts background jobs with the signal ignored, and their children inherit that.
     command = ["env", "--default-signal=INT", AGENT, "--socket", rig.socket_path, "--status", "0.5", "--json"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as watcher:
         assert watcher.stdout is not None
@@ -166,7 +166,7 @@ def test_another_version_is_refused_with_words(rig: Rig) -> None:
 
 
 def test_a_joined_process_cannot_ask(rig: Rig) -> None:
-    """What it has is a page: a packet like that ends it."""
+    """A joined process has a page. Such a packet ends its connection."""
     rig.start("--standalone")
     with connect(rig) as joined:
         joined.send(struct.pack("=II32s", 0x46435356, 2, b"joined"))
@@ -181,11 +181,11 @@ def test_a_joined_process_cannot_ask(rig: Rig) -> None:
 def test_whoever_asks_and_does_not_read_holds_nobody_up(rig: Rig) -> None:
     rig.start("--standalone")
     program = rig.join()
-    askers = [connect(rig) for _ in range(10)]  # 16 that have said nothing yet may wait
+    askers = [connect(rig) for _ in range(10)]  # up to 32 silent connections may wait (CLIENTS_JOINING_MOST)
     for asker in askers:
         asker.send(REQUEST)
     beat = program.beat()
-    wait_until(lambda: program.beat() > beat + 5, "the agent going on")
+    wait_until(lambda: program.beat() > beat + 5, "periods to go on")
     assert rig.join().greeting == "joined"
     for asker in askers:
         asker.close()
@@ -226,7 +226,7 @@ def test_something_else_that_answers(rig: Rig, answer: bytes, word: str) -> None
 
 
 def test_who_is_turned_away_hears_why(rig: Rig) -> None:
-    """The agent does not wait for the question: whether that comes before it closes, after, or between differs."""
+    """The agent does not wait for the question, which may arrive before the agent closes, after it, or in between."""
     path = rig.directory / "fake.sock"
     with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listener:
         listener.bind(str(path))
@@ -259,7 +259,7 @@ def test_names_cannot_write_to_the_terminal(rig: Rig) -> None:
 
 
 class Stranger:
-    """A joined program of another user, idle, in a rig that is open to all."""
+    """An idle joined program of another user, in a rig that every user can reach."""
 
     def __init__(self, rig: Rig, user: int) -> None:
         self.process = subprocess.Popen(
@@ -322,7 +322,7 @@ print(sum(answers))
         **user_of(SOMEBODY),
     )
     answered = 60 - int(result.stdout)
-    # 8 at once, 4 a second from then on; the time is measured from before the first to after the last.
+    # 8 at once, then 4 a second. The time is measured from before the first question to after the last.
     assert 8 <= answered <= 8 + 4 * (time.monotonic() - began) + 1
     command = [agent, "--socket", rig.socket_path, "--status"]
     for user in (SOMEBODY_ELSE, None):

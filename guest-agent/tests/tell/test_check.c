@@ -1,4 +1,4 @@
-/* --check: what it says of a system's files. */
+/* --check: what it prints about a system's files. */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -43,7 +43,7 @@ static void drop(const char *path)
         *slash = '\0';
 }
 
-/* What a check prints, in `said`. */
+/* Runs one check. Its output goes to `said`. */
 static void run(void (*what)(struct check *), const char *proc)
 {
     struct options options = {.sysfs = "/sys", .proc = proc};

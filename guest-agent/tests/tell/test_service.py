@@ -1,4 +1,4 @@
-"""The agent as a service: what it tells its manager, its log, --check, and the script where there is no manager."""
+"""The agent as a service: messages to its manager, its log, --check, and the script for systems without a manager."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ LIBRARY = BUILD / "guest-libgomp" / "libvscaf-gomp.so"
 
 
 def joined(rig: Rig) -> Program:
-    """A program that has joined. One that got no CPU for a second after it had connected was dropped: then another."""
+    """A program that has joined. The agent drops one that gets no CPU after it connects. Then this tries another."""
     end = time.monotonic() + DEADLINE_S
     while time.monotonic() < end:
         program = rig.join()
@@ -34,7 +34,7 @@ def joined(rig: Rig) -> Program:
 
 
 class Manager:
-    """A service manager's socket."""
+    """A service manager's notify socket."""
 
     def __init__(self, address: str) -> None:
         self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
@@ -46,14 +46,14 @@ class Manager:
         return self.socket.recv(4096).decode()
 
     def told_until(self, state: str) -> list[str]:
-        """All messages up to this one."""
+        """All messages until this one, included."""
         messages = [self.told()]
         while messages[-1] != state:
             messages.append(self.told())
         return messages
 
     def drain(self) -> None:
-        """Takes what is there."""
+        """Discards all waiting messages."""
         self.socket.setblocking(False)
         try:
             while self.socket.recv(4096):
@@ -99,7 +99,7 @@ def test_gives_signs_of_life_whatever_the_period_and_after_it_hung(
         manager.told_until("WATCHDOG=1")
     assert rig.process is not None
     rig.process.send_signal(signal.SIGSTOP)
-    wait_until(lambda: stopped(rig.process.pid), "the agent is stopped")  # type: ignore[union-attr]
+    wait_until(lambda: stopped(rig.process.pid), "the agent to stop")  # type: ignore[union-attr]
     manager.drain()
     rig.process.send_signal(signal.SIGCONT)
     manager.told_until("WATCHDOG=1")
@@ -125,11 +125,11 @@ def test_a_watchdog_for_another_process_is_not_served(
 def test_a_manager_that_does_not_listen_holds_up_nothing(
     rig: Rig, manager: Manager, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("WATCHDOG_USEC", "20000")  # its queue is full after some
+    monkeypatch.setenv("WATCHDOG_USEC", "20000")  # the manager's queue is soon full
     rig.start("--standalone")
     program = joined(rig)
     before = program.beat()
-    wait_until(lambda: program.beat() > before + 20, "periods go on")
+    wait_until(lambda: program.beat() > before + 20, "periods to go on")
     assert rig.stop() == 0
 
 
@@ -186,8 +186,8 @@ def test_programs_cannot_flood_the_log(rig: Rig) -> None:
         program.kill()
         rig.programs.remove(program)
     last = joined(rig)
-    wait_until(lambda: last.team() == 4, "the last program is served")
-    # It may have taken longer than a minute on a slow machine: then a second one has begun.
+    wait_until(lambda: last.team() == 4, "the last program to be served")
+    # On a slow machine this may take longer than a minute. Then another minute of the log has begun.
     windows = 1 + rig.log.read_text().count("lines left out")
     assert len(rig.log.read_text().splitlines()) <= windows * 61
 
@@ -207,16 +207,16 @@ def test_a_log_that_nobody_reads_holds_up_nothing(rig: Rig) -> None:
             wait_until(rig.socket_path.exists, "the agent's socket")
             for _ in range(3):
                 program = joined(rig)
-                wait_until(lambda program=program: program.team() > 0, "the program is served")
+                wait_until(lambda program=program: program.team() > 0, "the program to be served")
         finally:
             agent.terminate()
-        os.close(take)  # a sanitizer that has something to say may block, too
+        os.close(take)  # a sanitizer's output could block, too
         os.close(give)
         assert agent.wait(DEADLINE_S) == 0
 
 
 def check(rig: Rig, *options: str, **environment: str) -> tuple[int, dict[str, str]]:
-    """The exit status and what is said of each thing, notes and missing things with that word in front."""
+    """The exit status, and the text for each checked thing. It starts with "note:" or "missing:" if it is not ok."""
     command = [AGENT, "--check", "--sysfs", rig.sysfs, "--proc", "/proc", "--socket", rig.socket_path, *options]
     environment = {**os.environ, "VSCAF_GOMP_LIBRARY": str(LIBRARY.resolve()), **environment}
     done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
@@ -310,7 +310,7 @@ def test_check_sees_a_shim_that_does_not_load(rig: Rig) -> None:
 
 @pytest.fixture
 def keeper(rig: Rig) -> Iterator[list[subprocess.Popen[bytes]]]:
-    """For a vscaf-agent-run; ended with the test."""
+    """Processes of vscaf-agent-run. They end with the test."""
     running: list[subprocess.Popen[bytes]] = []
     yield running
     for process in running:
@@ -339,10 +339,10 @@ def test_the_script_starts_a_killed_agent_again_and_ends_with_it(
         pytest.skip(f"{shell[0]} is not installed")
     options = ["--standalone", "--socket", str(rig.socket_path), "--sysfs", str(rig.sysfs), "--proc", str(rig.proc)]
     keeper.append(keep(rig, AGENT.resolve(), *options, shell=shell))
-    wait_until(lambda: "serves programs" in rig.log.read_text(), "the agent's first words")
+    wait_until(lambda: "serves programs" in rig.log.read_text(), "the agent's start in the log")
     (first,) = children(keeper[0].pid)
     os.kill(first, signal.SIGKILL)
-    wait_until(lambda: "ended with status 137: starting it again in 1 s" in rig.log.read_text(), "the script's words")
+    wait_until(lambda: "ended with status 137: starting it again in 1 s" in rig.log.read_text(), "the script's message")
     wait_until(lambda: rig.log.read_text().count("serves programs") == 2, "another agent")
     (second,) = children(keeper[0].pid)
     assert second != first
@@ -359,7 +359,7 @@ def test_the_script_waits_longer_after_each_failure(rig: Rig, keeper: list[subpr
     keeper.append(keep(rig, failing))
     wait_until(lambda: "again in 4 s" in rig.log.read_text(), "the third pause")
     assert re.findall(r"again in (\d+) s", rig.log.read_text())[:3] == ["1", "2", "4"]
-    keeper[0].terminate()  # during a pause: at once
+    keeper[0].terminate()  # during a pause it must end at once
     assert keeper.pop().wait(DEADLINE_S) == 0
 
 
@@ -370,16 +370,16 @@ def test_the_script_does_not_repeat_wrong_options(rig: Rig) -> None:
 
 
 def analyze(*words: str) -> str:
-    """What systemd-analyze says of the unit, with the built agent in place of the installed one."""
+    """The errors that systemd-analyze prints about the unit."""
     if shutil.which("systemd-analyze") is None:
-        pytest.skip("systemd-analyze is not installed: the unit is not looked at")
+        pytest.skip("systemd-analyze is not installed: the unit cannot be checked")
     return subprocess.run(["systemd-analyze", *words], capture_output=True, text=True, check=False).stderr
 
 
 def test_the_unit_is_sound(tmp_path: Path) -> None:
     unit = tmp_path / "vscaf-agent.service"
     text = (SERVICE / "vscaf-agent.service").read_text()
-    assert "@" not in re.sub(r"#.*|=~@.*|=@system-service", "", text), "a place that was not filled in"
+    assert "@" not in re.sub(r"#.*|=~@.*|=@system-service", "", text), "a placeholder was not replaced"
     unit.write_text(re.sub(r"ExecStart=\S+", f"ExecStart={AGENT.resolve()}", text))
     words = analyze("verify", "--man=no", str(unit))
     assert not [line for line in words.splitlines() if "vscaf" in line], words
@@ -387,11 +387,11 @@ def test_the_unit_is_sound(tmp_path: Path) -> None:
 
 def test_the_unit_is_confined(tmp_path: Path) -> None:
     if shutil.which("systemd-analyze") is None:
-        pytest.skip("systemd-analyze is not installed: the unit is not looked at")
+        pytest.skip("systemd-analyze is not installed: the unit cannot be checked")
     command = ["systemd-analyze", "security", "--offline=true", "--no-pager"]
     done = subprocess.run([*command, SERVICE / "vscaf-agent.service"], capture_output=True, text=True, check=False)
     if "unrecognized option" in done.stderr or "Failed to" in done.stderr:
-        pytest.skip(f"systemd-analyze cannot do this here: {done.stderr.strip()}")
+        pytest.skip(f"systemd-analyze cannot check the unit on this system: {done.stderr.strip()}")
     found = re.search(r"exposure level for \S+: ([\d.]+)", done.stdout)
     assert found is not None, done.stdout + done.stderr
     assert float(found.group(1)) <= 3.0, done.stdout

@@ -1,5 +1,5 @@
-/* Which registers a call of a function changes, as its code says: what it writes itself and in what it calls; all that
- * it may where some of that is not known. */
+/* Which registers a call of a function changes, by its code: those that it writes, and those that its callees write. If
+ * some of that is unknown, all registers that a call may change. */
 #include <stdint.h>
 
 #include "../support/check.h"
@@ -33,7 +33,7 @@ FUNCTION(deep_1, "call deep_2\n ret");
 extern _Thread_local int mark;
 _Thread_local int mark;
 
-/* A pointer and a distance stay in registers over a call in a loop. */
+/* A pointer and an offset stay in registers over a call in a loop. */
 FUNCTION(live_over_call, "mov %fs:0, %rsi\n mov $mark@tpoff, %r10\n mov $4, %edi\n 1: call changes_rcx\n"
                          "movl $1, (%rsi,%r10)\n mov (%rsi,%r10), %eax\n dec %edi\n jne 1b\n ret");
 FUNCTION(lost_over_call, "mov %fs:0, %rsi\n lea mark@tpoff(%rsi), %rcx\n call changes_rcx\n mov (%rcx), %eax\n ret");
@@ -65,7 +65,7 @@ int main(void)
     check(multiplies, 0, 1u << RAX | 1u << RDX);
     check(vector_to_general, 0, 1u << R11);
     check(deep_3, 1, 1u << RCX);
-    check(deep_1, 1, CALL_CHANGES); /* deeper than is followed */
+    check(deep_1, 1, CALL_CHANGES); /* deeper than calls are followed */
     check(changes_nothing, CODE_DEPTH, CALL_CHANGES);
 
     struct code_view view;
@@ -74,6 +74,6 @@ int main(void)
     CHECK(found.writes_thread_data && !found.keeps_thread_data && !found.unsure);
     found = code_inspect(&view, (uintptr_t)lost_over_call);
     CHECK(!found.touches_thread_data && !found.unsure);
-    mark++; /* else it is left out */
+    mark++; /* without a use the linker drops it */
     return 0;
 }

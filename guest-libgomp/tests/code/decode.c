@@ -1,5 +1,5 @@
-/* The instruction decoder: lengths, operands and effects of instructions of every encoding; nothing is read behind the
- * end; no bytes break it. */
+/* The instruction decoder: lengths, operands and effects of instructions of every encoding. It never reads beyond the
+ * end, and no bytes break it. */
 #include <stdint.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -12,7 +12,7 @@
 #define W ACCESS_WRITE
 
 static const struct {
-    const char *text; /* as assemblers write it */
+    const char *text; /* in assembler notation */
     unsigned char code[15];
     unsigned length, access, bytes, changed, flow;
 } cases[] = {

@@ -1,9 +1,9 @@
-/* The instruction decoder against Zydis: decode_oracle FILE... | --random SEED
+/* Compares the instruction decoder with Zydis: decode_oracle FILE... | --random SEED
  *
- * Sweeps over the executable sections of ELF files, as Zydis finds the boundaries; or over random bytes. Of each instruction that both know,
- * everything that decode.h promises must be what Zydis says; of what Zydis takes for no instruction the decoder may say
- * what it likes. What the decoder does not know, it must say: those are counted, and none of them may be common.
- */
+ * It decodes the executable sections of ELF files, at the boundaries that Zydis finds, or random bytes. For each
+ * instruction that both know, everything that decode.h promises must agree with Zydis. The result for bytes that are no
+ * instruction to Zydis does not matter. The decoder must report what it does not know. Such cases are counted, and must
+ * be rare. */
 #include <Zydis/Zydis.h>
 #include <elf.h>
 #include <fcntl.h>
@@ -16,7 +16,7 @@
 #include "code/x86/decode/decode.h"
 
 #define RANDOM_BYTES (UINT32_C(1) << 23)
-#define SHOWN_MOST 5 /* of each mnemonic and kind */
+#define SHOWN_MOST 5 /* differences printed for each mnemonic and kind */
 
 enum difference { LENGTH, FLOW, TARGET, MEMORY, SEGMENT, BASE, INDEX, DISPLACEMENT, ACCESS, BYTES, CHANGED, KINDS };
 static const char *const kinds[KINDS] = {"length", "flow",         "target", "memory operand", "segment",          "base",
@@ -54,7 +54,7 @@ static void differ(enum difference kind, const uint8_t *code, const ZydisDecoded
 
 static enum decode_flow flow_of(const ZydisDecodedInstruction *truth, const ZydisDecodedOperand *operands)
 {
-    /* To the handler that xbegin names, which is a branch there. */
+    /* They may go to the handler that xbegin names. That branch counts for xbegin. */
     if (truth->mnemonic == ZYDIS_MNEMONIC_XABORT || truth->mnemonic == ZYDIS_MNEMONIC_XEND)
         return FLOW_NEXT;
     bool indirect = operands[0].type != ZYDIS_OPERAND_TYPE_IMMEDIATE;
@@ -78,8 +78,8 @@ static enum decode_flow flow_of(const ZydisDecodedInstruction *truth, const Zydi
     }
 }
 
-/* Where the decoder may say that more registers are written: it is as well where Zydis says less than the processor's
- * manual (string instructions, what a system call returns), and of what only systems use. */
+/* Instructions for which the decoder may report more written registers. Zydis reports fewer than the processor's manual
+ * for string instructions and system calls. The others are instructions that only operating systems use. */
 static bool may_change_more(const ZydisDecodedInstruction *truth)
 {
     return truth->meta.category == ZYDIS_CATEGORY_STRINGOP || truth->meta.category == ZYDIS_CATEGORY_SYSCALL
@@ -96,7 +96,7 @@ static bool may_access_more(const ZydisDecodedInstruction *truth)
            || truth->mnemonic == ZYDIS_MNEMONIC_MOVDIR64B;
 }
 
-/* Its operand is an address of memory that is neither read nor written. */
+/* Instructions whose operand is a memory address that they neither read nor write. */
 static bool only_a_hint(const ZydisDecodedInstruction *truth)
 {
     switch (truth->mnemonic) {
@@ -136,7 +136,7 @@ static void compare(const uint8_t *code, const ZydisDecodedInstruction *truth, c
             && operand->encoding == ZYDIS_OPERAND_ENCODING_MODRM_RM)
             memory = operand;
     }
-    /* A call comes back, and a return goes to where the stack pointer was higher: that is not counted. */
+    /* A call returns, and a return restores the stack pointer, so RSP does not count as changed. */
     if (flow == FLOW_CALL || flow == FLOW_CALL_INDIRECT || truth->meta.category == ZYDIS_CATEGORY_RET)
         changed &= (uint16_t)~(1u << RSP);
     if (may_change_more(truth))
@@ -146,11 +146,11 @@ static void compare(const uint8_t *code, const ZydisDecodedInstruction *truth, c
     if (!memory || !ours->memory)
         return;
     operands_compared++;
-    /* The segment of an address that is only computed says nothing. */
+    /* The segment of an address that is only computed has no meaning. */
     if (memory->mem.type != ZYDIS_MEMOP_TYPE_AGEN)
         SAME(SEGMENT, ours->fs, memory->mem.segment == ZYDIS_REGISTER_FS);
     SAME(BASE, ours->base, memory->mem.base == ZYDIS_REGISTER_NONE ? DECODE_NO_REGISTER : general(memory->mem.base));
-    /* An index that is a vector register is one by its number. */
+    /* A vector register as index is given by its number. */
     uint8_t index = memory->mem.index == ZYDIS_REGISTER_NONE ? DECODE_NO_REGISTER : general(memory->mem.index);
     if (memory->mem.type != ZYDIS_MEMOP_TYPE_VSIB) {
         SAME(INDEX, ours->index, index);
@@ -219,7 +219,7 @@ static void sweep_file(const char *path)
     munmap((void *)(uintptr_t)file, (size_t)status.st_size);
 }
 
-/* Prefixes and opcode maps come more often than they would by chance. */
+/* Prefixes and opcode maps occur more often than in uniformly random bytes. */
 static void sweep_random(uint64_t seed)
 {
     static uint8_t bytes[RANDOM_BYTES];
@@ -239,7 +239,7 @@ int main(int argc, char **argv)
 {
     CHECK(argc > 1);
     CHECK(ZYAN_SUCCESS(ZydisDecoderInit(&decoder, ZYDIS_MACHINE_MODE_LONG_64, ZYDIS_STACK_WIDTH_64)));
-    /* A processor that was never sold as one. */
+    /* Without the mode of Knights Corner, which was never sold as a processor. */
     CHECK(ZYAN_SUCCESS(ZydisDecoderEnableMode(&decoder, ZYDIS_DECODER_MODE_KNC, ZYAN_FALSE)));
     CHECK(ZYAN_SUCCESS(ZydisFormatterInit(&formatter, ZYDIS_FORMATTER_STYLE_ATT)));
     bool random = argc == 3 && !strcmp(argv[1], "--random");
@@ -258,6 +258,6 @@ int main(int argc, char **argv)
     for (int i = 0; i <= ZYDIS_MNEMONIC_MAX_VALUE; i++)
         if (unknown_of[i])
             printf("unknown: %s, %lu times\n", ZydisMnemonicGetString((ZydisMnemonic)i), unknown_of[i]);
-    CHECK(random || unknown * 1000 <= compared, "too many are unknown");
+    CHECK(random || unknown * 1000 <= compared, "too many instructions are unknown");
     return differences != 0;
 }

@@ -1,6 +1,6 @@
-! Sections with thread data as Fortran programs have them: module variables, COMMON blocks, work arrays handed to
-! subroutines by reference. What is to be found stands beside each. They are compiled with several options, looked at,
-! and never run.
+! Sections with thread-private data as Fortran programs have them: module variables, COMMON blocks, work arrays passed
+! to subroutines by reference. The expected findings stand before each section. The sections are compiled with several
+! options and inspected. They never run.
 module expectations
   use, intrinsic :: iso_c_binding
   implicit none
@@ -14,7 +14,7 @@ module expectations
     end subroutine
   end interface
 contains
-  ! The name is kept until the next: in a place of its own.
+  ! Keeps the name in a variable of its own, because verdicts.c uses it until the next call.
   subroutine expect(name, verdict)
     character(len=*), intent(in) :: name
     integer(c_int), intent(in) :: verdict
@@ -30,14 +30,14 @@ module work
   double precision :: u(5, 0:points, points, points), rhs(5, 0:points, points, points), total(points)
   integer :: told, keys(4096), ranked(4096)
   logical :: flags(0:points)
-  ! As in BT and SP: filled and used along each line.
+  ! As in BT and SP: filled and used for each line.
   double precision :: lhs(5, 0:points), lhsp(5, 0:points), cv(0:points), rhon(0:points), q(0:points)
   double precision :: fjac(5, 5, 0:points), njac(5, 5, 0:points), blocks(5, 5, 3, 0:points), ue(0:points, 5)
   !$omp threadprivate(lhs, lhsp, cv, rhon, q, fjac, njac, blocks, ue)
   ! As in LU and MG.
   integer :: mine, others, first, last
   !$omp threadprivate(mine, others, first, last)
-  ! Left from one region to the next.
+  ! Data that one region leaves for the next.
   double precision :: kept(0:points), sums(10)
   integer :: events
   integer(8) :: seed
@@ -51,7 +51,7 @@ module lines
   double precision :: field(0:64, 64, 64), right(0:64, 64, 64)
 end module
 
-! Leaves most registers alone: compilers that know it keep values in them over a call.
+! Changes few registers, so compilers that know its code keep values in registers over a call.
 subroutine ends_start(n)
   use lines
   implicit none
@@ -97,7 +97,7 @@ subroutine live_over_call
   end do
 end subroutine
 
-! Helpers by themselves, as in those programs: external, and called by reference.
+! Helpers in their own right, as in those programs: external, and called by reference.
 subroutine line_start(lines, n)
   implicit none
   integer, intent(in) :: n
@@ -542,7 +542,7 @@ subroutine sections() bind(c, name='sections')
   use work
   use omp_lib
   implicit none
-  integer, volatile :: given = 60 ! so that compilers do not know it
+  integer, volatile :: given = 60 ! so that compilers do not know its value
   integer :: n
   double precision :: a(points), s
   n = given

@@ -1,6 +1,6 @@
-/* gomp-inspect-print [--none|--some] FILE [SYMBOL...]: what is found in the sections of a program or library, which is not
- * run. Without symbols: all outlined functions that its symbol table names. --none: fails if one keeps thread data or
- * goes by its number alone; --some: fails if none does. */
+/* gomp-inspect-print [--none|--some] FILE [SYMBOL...]: prints the findings for the sections of a program or library. It
+ * does not run them. Without symbols: for all outlined functions in its symbol table. --none: fails if a section keeps
+ * thread data or uses its number alone. --some: fails if none does. */
 #include <elf.h>
 #include <fcntl.h>
 #include <stdint.h>
@@ -36,7 +36,7 @@ static void read_file(const char *name)
         fail(name, "is no ELF object of 64 bits");
 }
 
-/* As it would lie in memory, but for relocation. */
+/* Maps the file as in memory, but without relocation. */
 static struct code_view map_object(const char *name, const Elf64_Ehdr *header)
 {
     const Elf64_Phdr *segments = (const void *)(file + header->e_phoff);
@@ -44,7 +44,7 @@ static struct code_view map_object(const char *name, const Elf64_Ehdr *header)
     for (int i = 0; i < header->e_phnum; i++)
         if (segments[i].p_type == PT_LOAD && segments[i].p_vaddr + segments[i].p_memsz > end)
             end = segments[i].p_vaddr + segments[i].p_memsz;
-    /* Non-PIE programs count from address 0: their first pages remain untouched. */
+    /* Non-PIE programs start at an address well above 0. The pages below are never touched. */
     unsigned char *memory = mmap(NULL, end, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (memory == MAP_FAILED)
         fail(name, "does not fit in memory");
@@ -55,7 +55,7 @@ static struct code_view map_object(const char *name, const Elf64_Ehdr *header)
         if (segments[i].p_type == PT_TLS && segments[i].p_align)
             align = segments[i].p_align;
     }
-    /* Of a non-PIE program the dynamic section has addresses below the mapping: they are moved like those of others. */
+    /* A non-PIE program's dynamic section has addresses below the mapping. They are moved as in other objects. */
     object_view(&view, (uintptr_t)memory, segments, header->e_phnum);
     view.tls_module = 1;
     view.tls_offset = -(intptr_t)((view.tls_bytes + align - 1) & ~(align - 1));

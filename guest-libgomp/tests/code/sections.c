@@ -1,5 +1,5 @@
-/* Sections with thread data of every kind; what is to be found stands beside each. They are compiled with several
- * options, looked at, and never run. */
+/* Sections with thread-private data of every kind. The expected findings stand before each. They are compiled with
+ * several options and inspected. They never run. */
 #include "expect.h"
 
 #include <errno.h>
@@ -11,7 +11,7 @@
 #define BUCKETS 1024
 #define POINTS 64
 
-/* Not static, so that the compiler does not see that nobody sets it. */
+/* Not static: otherwise the compiler would see that nothing sets it. */
 extern int volatile shared_n;
 extern double shared_sum[POINTS];
 extern int told, counts[8][BUCKETS], keys[4096], sorted[4096], flag[POINTS];
@@ -20,7 +20,7 @@ int volatile shared_n = 4;
 double shared_sum[POINTS], u[POINTS + 2][POINTS + 2][5], rhs[POINTS + 2][POINTS + 2][5];
 int told, counts[8][BUCKETS], keys[4096], sorted[4096], flag[POINTS];
 
-/* As in IS: one region computes, a later one reads. */
+/* As in IS: one region computes, a later one reads the result. */
 static int bucket_ends[BUCKETS];
 #pragma omp threadprivate(bucket_ends)
 
@@ -82,7 +82,7 @@ static void is_like(int buckets, int shift)
             shared_sum[sorted[i] & 63]++;
 }
 
-/* As in BT and SP: work arrays, filled and used along each line of the grid. */
+/* As in BT and SP: work arrays that are filled and used for each line of the grid. */
 static double lhs[POINTS + 1][3][5][5], fjac[POINTS + 1][5][5], njac[POINTS + 1][5][5];
 #pragma omp threadprivate(lhs, fjac, njac)
 static double cv[POINTS + 2], rhoq[POINTS + 2], cuf[POINTS + 2], q[POINTS + 2], ue[5][POINTS + 2], buf[5][POINTS + 2];
@@ -192,7 +192,7 @@ static void bt_like(int size)
     }
 }
 
-/* As in CG: bounds found by the first call of a region, used by the next. */
+/* As in CG: the first call in a region finds bounds, the next one uses them. */
 static int low, high, last[128];
 #pragma omp threadprivate(low, high, last)
 
@@ -225,7 +225,7 @@ static void cg_like(int n)
     use_bounds();
 }
 
-/* As in EP: filled by a function that is called, and counted. */
+/* As in EP: a called function fills the array, and the results are counted. */
 static double randoms[2 * POINTS], annuli[10];
 #pragma omp threadprivate(randoms, annuli)
 
@@ -270,7 +270,7 @@ static void ep_like(int n)
         annuli[k % 10] += 1.0;
 }
 
-/* As in LU: who am I. */
+/* As in LU: each thread stores its own number. */
 static int iam, neighbours;
 #pragma omp threadprivate(iam, neighbours)
 
@@ -297,14 +297,14 @@ static void lu_like(int n)
     }
 }
 
-/* Random numbers: seeded in one region, drawn in another. */
+/* Random numbers: one region seeds, another draws. */
 static unsigned seed, reseeded;
 static unsigned long state[2];
 static long ends[2] __attribute__((aligned(16)));
 static int events;
 #pragma omp threadprivate(seed, reseeded, state, ends, events)
 
-/* Reads both with one instruction. */
+/* Reads both elements with one instruction. */
 static inline double sum_of_ends(void)
 {
     long both __attribute__((vector_size(16)));
@@ -387,7 +387,7 @@ static void seeds_like(int n)
     }
 }
 
-/* Nothing of their own. */
+/* Sections without thread-private data. */
 static __attribute__((noinline)) void fill(char *text, int n)
 {
     for (int i = 0; i < n; i++)
@@ -428,7 +428,7 @@ static void harmless(int n)
         }
 }
 
-/* Which part of the work is mine. */
+/* How each thread finds its part of the work. */
 static void numbers(int n)
 {
     expect("divided by a number told before", ALONE);
@@ -451,7 +451,7 @@ static void numbers(int n)
         shared_sum[i & 63] += i;
 }
 
-/* What it does cannot be read. */
+/* Sections whose code cannot be read. */
 static int hidden[POINTS];
 #pragma omp threadprivate(hidden)
 static __attribute__((noinline)) void hide(void)

@@ -1,7 +1,7 @@
-/* gomp-test-verdicts [--worse] [OBJECT...]: looks at each section of a set and prints what was found; fails where that is
- * not what is to be found. The sections are the program's own, and those of the shared objects. --worse: a section may
- * be found to be worse than it is (code without optimization, and for the newest vector units), never better. Stands in
- * for the runtime: no section is run. */
+/* gomp-test-verdicts [--worse] [OBJECT...]: inspects each section of a set, prints the findings, and fails if they are
+ * not the expected ones. The sections are the program's own and those of the shared objects. --worse: a finding may be
+ * worse than expected, but never better. This is for code without optimization or for the newest vector units. The
+ * program replaces the runtime, so no section runs. */
 #include <dlfcn.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -51,7 +51,7 @@ static void look(uintptr_t function)
     unsigned verdict = (found.keeps_thread_data ? KEEPS : 0) | (found.writes_thread_data ? WRITES : 0)
                        | (found.touches_thread_data ? TOUCHES : 0) | (found.takes_number_alone ? ALONE : 0);
     unsigned matters = KEEPS | WRITES | ALONE;
-    /* Who is unsure is taken to keep and write (team.c), and is expected to be where nothing can be known. */
+    /* team.c treats an unsure section as one that keeps and writes. Sections of unknown code must be unsure. */
     bool right = verdict == expected && !found.unsure;
     if (expected & UNSURE)
         right = found.unsure;

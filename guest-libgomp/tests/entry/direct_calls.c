@@ -1,5 +1,5 @@
-/* Entry points that today's gcc does not emit (any more), called as an old binary would: all are forwarded with their
- * own arguments, the pairs too. And the Fortran names. */
+/* Entry points that today's gcc does not or no longer emit, called as an old binary would. Each is forwarded with its
+ * own arguments, also the pairs of start and end. The Fortran names are tested too. */
 #include <stdint.h>
 
 #include "../support/agent.h"
@@ -135,7 +135,7 @@ int main(void)
     expect("GOMP_parallel_sections_start", 55), calls++;
 
     CHECK(page->started == calls && page->finished == calls);
-    /* Three outlined functions, however many entry points they came through. */
+    /* There are three outlined functions, although many entry points were used. */
     CHECK(page->sections_used == 3);
     CHECK(agent_count(agent_section(&agent, 0, 0), 3) == 2 && agent_count(agent_section(&agent, 0, 1), 3) == 12
           && agent_count(agent_section(&agent, 0, 2), 3) == 2);

@@ -1,5 +1,5 @@
-/* Every construct that a compiler turns into an entry point of its own: right results, the team of the page, one section each,
- * booked once under the size that ran. */
+/* Every construct for which compilers have an entry point of its own. The results are right, the team has the page's
+ * size, and each construct is one section, booked once under the size that ran. */
 #include <omp.h>
 
 #include "../support/agent.h"
@@ -42,7 +42,7 @@ int main(void)
     LOOP("omp parallel for schedule(runtime)");
     LOOP("omp parallel for schedule(monotonic : runtime)");
     LOOP("omp parallel for schedule(nonmonotonic : runtime)");
-#ifndef __clang__ /* clang 14 has every thread run the whole loop, with and without the shim */
+#ifndef __clang__ /* with clang 14 every thread runs the complete loop, also without the shim */
     LOOP("omp parallel for schedule(monotonic : static, 3)");
 #endif
     LOOP("omp parallel for ordered");
@@ -76,7 +76,7 @@ int main(void)
     CHECK(agent_count(agent_section(&agent, 0, (int)constructs++), 3) == 1);
 
 #ifdef __clang__
-    constructs--; /* libomp deals the threads of teams: not a section */
+    constructs--; /* libomp itself divides the threads of teams, so this is no section */
 #else
     long shared = 0;
 #pragma omp teams num_teams(2)

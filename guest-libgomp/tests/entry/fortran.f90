@@ -1,5 +1,5 @@
-! The constructs as gfortran emits them, while the team is resized: each result is that of the loop without OpenMP.
-! Its names for the library's functions are symbols of their own; the last ones make the program rigid.
+! The constructs as gfortran emits them, while the team is resized. Each result equals that of the loop without OpenMP.
+! gfortran uses symbols of its own for the library's functions. The last calls here make the program rigid.
 program fortran
     use, intrinsic :: iso_c_binding
     use omp_lib

@@ -1,5 +1,5 @@
-/* libomp's entry points, called as compilers do, those too that only newer compilers call: all arguments get through,
- * the page's size is announced where the program announced nothing, and each construct is one section. */
+/* libomp's entry points, called as compilers do, including those that only newer compilers call. All arguments arrive,
+ * the shim announces the page's size if the program announced nothing, and each construct is one section. */
 #include <stdarg.h>
 
 #include "../support/agent.h"
@@ -72,7 +72,7 @@ int main(void)
     CHECK(standin.misaligned == 0, "%d", standin.misaligned);
     CHECK(page->sections_used == 1 && agent_count(agent_section(&agent, 0, 0), 3) == sections);
 
-    /* A clause is obeyed, whichever call brings it, and for one construct only. */
+    /* A clause is obeyed with every kind of call, and for one construct only. */
     __kmpc_push_num_threads(location, 5, 6);
     CHECK(standin.pending == 6 && standin.push_thread == 5 && standin.push_loc == location);
     __kmpc_fork_call(location, 0, plain), sections++;
@@ -84,7 +84,7 @@ int main(void)
     __kmpc_fork_call(location, 0, plain), sections++;
     CHECK(standin.pushed == 3 && page->team_last == 3);
 
-    /* Announced for an if(0): gone with it. */
+    /* An announcement for an if(0) construct ends with it. */
     __kmpc_push_num_threads(location, 5, 6);
     __kmpc_serialized_parallel(location, 5);
     CHECK(standin.serialized == 1);
@@ -97,7 +97,7 @@ int main(void)
     __kmpc_fork_call(location, 0, plain), sections++;
     CHECK(standin.pushed == 3);
 
-    /* The runtime's own call inside is not one more section. */
+    /* The runtime's own inner call is not another section. */
     ran = 0;
     int forks = standin.forks;
     __kmpc_fork_call_if(location, 1, checks_pointer, 1, &values[0]), sections++;
@@ -106,36 +106,36 @@ int main(void)
     __kmpc_fork_call_if(location, 1, checks_pointer, 1, &values[0]), sections++;
     CHECK(ran == 2 && standin.pushed == 2 && page->started == sections && page->team_last == 2);
 
-    /* Inside another: a share, and not counted. */
+    /* A construct inside another gets a share of the threads, and is not counted. */
     __kmpc_fork_call(location, 0, forks_inside), sections++;
     CHECK(standin.pushed == 3 && page->started == sections, "%d", standin.pushed);
 
-    /* Teams and what is inside them: left alone, and only while they run. */
+    /* The shim changes neither teams constructs nor constructs inside them, while they run. */
     __kmpc_fork_teams(location, 1, forks_inside, &values[0]);
     CHECK(standin.teams == 1 && standin.pushed == 0 && page->started == sections);
     __kmpc_fork_call(location, 0, plain), sections++;
     CHECK(standin.pushed == 3 && page->started == sections);
 
-    /* A list holds for inner constructs as well. */
+    /* A list also holds for inner constructs. */
     __kmpc_push_num_threads_list(location, 5, 2, (int32_t[]){4, 2});
     CHECK(standin.pending == 4 && standin.severity == 2);
     int pushes = standin.pushes;
     __kmpc_fork_call(location, 0, forks_inside), sections++;
     CHECK(page->team_last == 4 && standin.pushed == 0, "%d", standin.pushed);
-    CHECK(standin.pushes == pushes, "a second announcement would put one number in place of the list");
+    CHECK(standin.pushes == pushes, "a second announcement would replace the list by one number");
     __kmpc_push_num_threads_list_strict(location, 5, 2, (int32_t[]){5, 2}, 1, "say");
     CHECK(standin.pending == 5 && standin.severity == 1 && standin.message[0] == 's');
     __kmpc_fork_call(location, 0, plain), sections++;
     CHECK(page->team_last == 5 && page->started == sections && page->finished == sections);
 
-    /* Never above the runtime's limit: it would warn. */
+    /* Never above the runtime's limit, or it would warn. */
     page->team_size = 100;
     page->team_limit = 100;
     __kmpc_fork_call(location, 0, plain);
     CHECK(standin.pushed == 64 && page->team_last == 64, "%d", standin.pushed);
 
     CHECK(page->program == 0);
-    CHECK(omp_get_num_procs() == 9 && page->told == 9, "the limit is above the runtime's: its own number");
+    CHECK(omp_get_num_procs() == 9 && page->told == 9, "the runtime's limit is the lower one");
     omp_set_num_threads(2);
     CHECK(page->program & VSCAF_PROGRAM_SET);
     __kmpc_fork_call(location, 0, plain);

@@ -111,7 +111,7 @@ void __kmpc_fork_call(void *loc, int32_t count, microtask *fn, ...)
     run(fn);
 }
 
-/* As libomp does: through its own entry point, which the shim then sees as well. */
+/* Like libomp, this calls its own entry point, which the shim also sees. */
 void __kmpc_fork_call_if(void *loc, int32_t count, microtask *fn, int32_t condition, void *data)
 {
     if (condition)
@@ -128,7 +128,7 @@ void __kmpc_fork_teams(void *loc, int32_t count, microtask *fn, ...)
     va_end(rest);
     standin.teams++;
     int32_t zero = 0;
-    fn(&zero, &zero, standin.pointers[0]); /* no level: as host teams */
+    fn(&zero, &zero, standin.pointers[0]); /* no level, as in a host teams construct */
 }
 
 void __kmpc_serialized_parallel(void *loc, int32_t thread)

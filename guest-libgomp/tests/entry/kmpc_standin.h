@@ -1,5 +1,5 @@
-/* A stand-in for libomp, with entry points that the installed one may be too old for. It runs every region on the
- * calling thread and remembers what came. */
+/* A stand-in for libomp, with entry points that the installed libomp may be too old for. It runs every region on the
+ * calling thread and records the calls. */
 #ifndef VSCAF_TEST_KMPC_STANDIN_H
 #define VSCAF_TEST_KMPC_STANDIN_H
 
@@ -12,9 +12,9 @@ typedef void microtask(int32_t *thread, int32_t *bound_thread, ...);
 struct standin {
     int forks, serialized, teams;
     int pushes;
-    int misaligned;      /* forks that came with a stack that is not aligned to 16 */
-    int32_t pushed;      /* what was announced for the fork that came last; 0: nothing */
-    int32_t pending;     /* announced since */
+    int misaligned;      /* forks whose stack was not aligned to 16 bytes */
+    int32_t pushed;      /* the size announced for the last fork; 0: none */
+    int32_t pending;     /* the size announced since then */
     int32_t push_thread; /* the thread number of the last announcement */
     const void *push_loc, *loc;
     microtask *fn;

@@ -1,5 +1,5 @@
-/* A program of clang's on libomp: captured variables, clauses, settings, loops and inner constructs, under every team
- * size. Takes the way it is run: "managed" with an agent, "alone" without one. */
+/* A clang program on libomp: captured variables, clauses, settings, loops and inner constructs, under every team size.
+ * The argument is "managed" to run with an agent, or "alone" without one. */
 #include <omp.h>
 #include <string.h>
 
@@ -154,7 +154,7 @@ static void loops(int team)
     CHECK(sections[0] == 1 && sections[1] == team && sections[2] == 3);
 }
 
-/* The clause's call comes before the condition is looked at. */
+/* The call for the clause comes before the condition is tested. */
 static int with_clause_and_if(int asked, int condition)
 {
     int threads = 0;
@@ -172,7 +172,7 @@ static int leaves(void)
     return threads;
 }
 
-/* The number that the program's settings give its next construct, inside and outside. */
+/* Checks the number that the program's settings give its next construct, inside and outside a region. */
 static void settings(int wanted)
 {
     int other = 0;
@@ -213,8 +213,8 @@ int main(int argc, char **argv)
         page->team_size = size;
         CHECK(captured_one() == (int)size && page->team_last == size);
         everything((int)size);
-        /* libomp 14 alone hands the clause of an if(0) to the next construct. */
-        CHECK(with_clause_and_if(5, 0) == 1 && captured_one() == (int)size, "an if(0) takes its clause with it");
+        /* libomp 14 without the shim passes the clause of an if(0) on to the next construct. */
+        CHECK(with_clause_and_if(5, 0) == 1 && captured_one() == (int)size, "the clause of an if(0) ends with it");
     }
     CHECK(agent_count(section, 3) > 1 && section->points[0].ns > 0);
     uint64_t started = page->started;
@@ -224,7 +224,7 @@ int main(int argc, char **argv)
     CHECK(with_if(0) == 1 && page->started == started + 1, "a serialized construct is no section");
     CHECK(page->program == 0 && page->told == 0);
 
-    /* An inner construct has no threads of its own here, and leaves nothing behind for the next one. */
+    /* An inner construct has no threads of its own here, and does not affect the next construct. */
     page->team_size = 4;
     CHECK(leaves() == 2 && captured_one() == 4 && page->started == started + 3);
     omp_set_max_active_levels(2);
@@ -232,7 +232,7 @@ int main(int argc, char **argv)
     page->team_size = 2;
     CHECK(leaves() == 2);
 
-    /* What the program is told, and that nothing of this is its own setting. */
+    /* What the program is told, and that this does not count as its own setting. */
     page->team_size = 3;
     settings(8);
     CHECK(page->told == 8 && page->program == VSCAF_PROGRAM_ASKED);

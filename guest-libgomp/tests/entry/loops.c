@@ -1,5 +1,5 @@
-/* A team that shrinks inside a loop: surplus threads leave their CPUs after the chunk that they are at, the others go
- * on, and every iteration is done once. Where chunks belong to threads, or the program said the number, all stay. */
+/* A team that shrinks inside a loop. Surplus threads leave their CPUs after their present chunk, the others go on, and
+ * every iteration is done once. If chunks belong to threads, or if the program set the number, all threads stay. */
 #include <omp.h>
 #include <pthread.h>
 #include <stdint.h>
@@ -16,14 +16,14 @@ extern void omp_set_schedule_8_(const int32_t *, const int64_t *);
 #define TEAM 4
 #define ITERATIONS 200000
 #define QUIET_MS 40
-#define QUIET_NS 400000 /* of CPU time in QUIET_MS: less than one iteration */
+#define QUIET_NS 400000 /* CPU time in QUIET_MS that is less than one iteration */
 
 static struct agent agent;
 static _Atomic unsigned char done[ITERATIONS];
 static _Atomic int tids[TEAM], chunks[TEAM];
 static _Atomic bool stop;
 
-/* One iteration: half a millisecond of work until the test has seen enough. */
+/* One iteration: half a millisecond of work, or less once the test has seen enough. */
 static void iteration(long i, int number)
 {
     tids[number] = (int)syscall(SYS_gettid);
@@ -64,8 +64,8 @@ static bool all_at_work(void)
     return true;
 }
 
-/* Shrinks the page to `size` and waits until the threads from there on are quiet; they began one chunk more at most,
- * the one that they were being given. */
+/* Shrinks the page to `size` and waits until threads with higher numbers are quiet. Each began at most one more chunk,
+ * the one that it was just getting. */
 static void expect_quiet(uint32_t size)
 {
     int before[TEAM];
@@ -163,7 +163,7 @@ static void separate(void)
     end(thread, "separate");
 }
 
-/* Each thread of the outer team has an inner one, whose threads are another section's numbers. */
+/* Each thread of the outer team has an inner team. The inner threads' numbers belong to another section. */
 static void inner(void)
 {
     pthread_t thread = begin(watch_staying);
@@ -175,7 +175,7 @@ static void inner(void)
     end(thread, "inner");
 }
 
-/* The last of all: from here on no schedule(runtime) loop is shrunk. */
+/* Must run last: after this no schedule(runtime) loop is shrunk. */
 static void schedule_set_inside(void)
 {
     pthread_t thread = begin(watch_staying);
@@ -194,7 +194,7 @@ static void schedule_set_inside(void)
 int main(void)
 {
     agent_here(&agent, TEAM, TEAM);
-    omp_set_schedule(omp_sched_static, 0); /* is about schedule(runtime) alone */
+    omp_set_schedule(omp_sched_static, 0); /* affects schedule(runtime) only */
     LOOP(watch_shrinking, schedule(dynamic));
     LOOP(watch_shrinking, schedule(monotonic : dynamic));
     separate();

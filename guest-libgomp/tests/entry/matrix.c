@@ -1,6 +1,6 @@
-/* Every construct, by every schedule, while the team is resized: the results are those of the runtime alone.
+/* Every construct with every schedule, while the team is resized. The results equal those of the runtime alone.
  *
- *     matrix PACE CHANGES     as resize_begin; the cases run round and round until the team was resized so often
+ *     matrix PACE CHANGES     PACE is for resize_begin; repeats the cases until the team was resized CHANGES times
  *     matrix --results        prints each case's result, for the comparison
  */
 #include <inttypes.h>
@@ -25,7 +25,7 @@ static void add(const struct matrix_case *table)
     }
 }
 
-/* The results of the runtime alone. */
+/* Reads the results of the runtime alone. */
 static void without_shim(const char *self, uint64_t results[])
 {
     int ends[2];
@@ -56,7 +56,7 @@ int main(int argc, char **argv)
     add(matrix_loops);
     add(matrix_constructs);
     if (argc == 2 && !strcmp(argv[1], "--results")) {
-        CHECK(omp_get_cancellation(), "OMP_CANCELLATION=true is to be set");
+        CHECK(omp_get_cancellation(), "set OMP_CANCELLATION=true");
         for (int i = 0; i < count; i++)
             printf("%" PRIu64 "\n", cases[i].run());
         return 0;
@@ -69,7 +69,7 @@ int main(int argc, char **argv)
     do {
         for (int i = 0; i < count; i++) {
             uint64_t result = cases[i].run();
-            CHECK(result == expected[i], "%s, round %d: %" PRIx64 " and not %" PRIx64, cases[i].name, rounds, result,
+            CHECK(result == expected[i], "%s, round %d: %" PRIx64 " instead of %" PRIx64, cases[i].name, rounds, result,
                   expected[i]);
         }
         rounds++;

@@ -15,7 +15,7 @@ struct matrix_case {
 
 extern const struct matrix_case matrix_loops[], matrix_constructs[];
 
-/* What an iteration does. */
+/* The work of one iteration. */
 static inline uint64_t work(uint64_t value)
 {
     resize_tick();

@@ -1,4 +1,4 @@
-/* Everything but loops; nesting; and what old compilers emitted. */
+/* Everything except loops; nesting; and what old compilers emitted. */
 #include <omp.h>
 #include <stddef.h>
 
@@ -280,7 +280,7 @@ static uint64_t cancelled_region(void)
     return found;
 }
 
-/* Which of the other sections still ran depends on the team; what follows does not. */
+/* Which of the other sections still ran depends on the team. What follows does not. */
 static uint64_t cancelled_sections(void)
 {
     uint64_t found = 0, ran = 0, sum = 0;
@@ -307,7 +307,7 @@ static uint64_t cancelled_sections(void)
     return ran <= 2 ? found + sum : 0;
 }
 
-/* What gcc before 4.9 emitted: the caller runs the outlined function itself, between start and end. */
+/* What gcc before 4.9 emitted: the caller runs the outlined function itself, between the start and end calls. */
 typedef void outlined(void *);
 typedef void loop_start(outlined *, void *, unsigned, long, long, long, long);
 extern void GOMP_parallel_start(outlined *, void *, unsigned);

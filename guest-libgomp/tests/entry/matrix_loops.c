@@ -1,10 +1,10 @@
-/* Loops: every form by every schedule. */
+/* Every form of loop with every schedule. */
 #include <omp.h>
 #include <stddef.h>
 
 #include "matrix.h"
 
-/* Loop bounds that no long holds; the compiler does not know them. */
+/* A loop bound that does not fit in a long. The compiler does not know its value. */
 static volatile unsigned long long high_bound = 0xfffffffffff00000u;
 #define HIGH const unsigned long long high = high_bound
 #define PRAGMA(...) _Pragma(#__VA_ARGS__)
@@ -118,7 +118,7 @@ static volatile unsigned long long high_bound = 0xfffffffffff00000u;
         {#tag ", collapse", tag##_collapse}, {#tag ", ull", tag##_ull}, {#tag ", arrays", tag##_arrays},               \
         {#tag ", cancel", tag##_cancel}, {#tag ", tasks", tag##_tasks},
 
-/* Those that are monotonic by nature: order among iterations. */
+/* Schedules that are always monotonic, with an order among iterations. */
 #define IN_ORDER(tag, ...)                                                                                             \
     static uint64_t tag##_ordered(void)                                                                                \
     {                                                                                                                  \
@@ -187,7 +187,7 @@ static volatile unsigned long long high_bound = 0xfffffffffff00000u;
         }                                                                                                              \
         return sum;                                                                                                    \
     }                                                                                                                  \
-    /* Starts of another kind: GOMP_loop_*start with memory for the loop or reductions, then the usual calls. */       \
+    /* Another kind of start: GOMP_loop_*start with memory for the loop or reductions, then the usual calls. */        \
     static uint64_t tag##_memory(void)                                                                                 \
     {                                                                                                                  \
         uint64_t text = 0, cells[N + 1] = {1}, one = 0, two = 0, three = 0, four = 0, sum = 0;                         \
@@ -258,7 +258,7 @@ static volatile unsigned long long high_bound = 0xfffffffffff00000u;
         {#tag ", doacross ull", tag##_doacross_ull}, {#tag ", task reduction", tag##_task_reduction},                  \
         {#tag ", conditional", tag##_conditional}, {#tag ", memory", tag##_memory},
 
-/* schedule(runtime), with what omp_set_schedule says. */
+/* schedule(runtime), with the schedule that omp_set_schedule set. */
 #define RUNTIME(tag, kind, chunk)                                                                                      \
     static uint64_t tag##_as_set(uint64_t (*const functions[])(void), int count)                                       \
     {                                                                                                                  \

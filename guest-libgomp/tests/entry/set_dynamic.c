@@ -1,5 +1,5 @@
-/* A program that turns dynamic adjustment on has said that its teams may differ: a number that it sets is then the most
- * that it gets. Turned off, its number is its own again. */
+/* A program that turns dynamic adjustment on permits teams that differ. A number that it sets is then the most that it
+ * gets. After it turns adjustment off, it gets exactly its number again. */
 #include <omp.h>
 #include <stdint.h>
 
@@ -20,11 +20,11 @@ int main(void)
     CHECK(plain() == 4, "rigid");
     omp_set_dynamic(1);
     CHECK(omp_get_dynamic());
-    CHECK(plain() == 2, "by its own word");
+    CHECK(plain() == 2, "malleable by its own setting");
     CHECK(omp_get_dynamic(), "as the program set it");
     CHECK(omp_get_max_threads() == 4 && page->told == 4);
     page->team_size = 6;
-    CHECK(plain() == 4, "not more than it set");
+    CHECK(plain() == 4, "at most the number that it set");
     omp_set_num_threads(3);
     CHECK(plain() == 3 && agent_count(agent_section(&agent, 0, 0), 3) == 1);
     page->team_size = 0;

@@ -1,6 +1,6 @@
 #!/bin/sh
-# symbols.sh SHIM RUNTIME PROGRAM...: the shim interposes all that it must of the runtime, and each of its symbols is
-# called by a test program.
+# symbols.sh SHIM RUNTIME PROGRAM...: the shim interposes all symbols of the runtime that it must, and a test program
+# calls each of them.
 set -eu
 shim=$1 runtime=$2
 shift 2
@@ -19,10 +19,10 @@ complain() {
 defined "$shim" | grep -E '^(GOMP|omp)_|^dlclose$' >"$lists/ours"
 defined "$runtime" >"$lists/theirs"
 
-# Ways into a parallel region, and to the next chunk of a loop whose chunks anybody may do.
+# Entry points of parallel regions, and of the next chunk of a loop whose chunks any thread may do.
 chunk='GOMP_loop_(ull_)?((non|maybe_non)?monotonic_)?(dynamic|guided|runtime)_next'
 grep -E "^GOMP_(parallel|teams_reg)|^$chunk\$" "$lists/theirs" >"$lists/wanted"
-# Fortran has names of its own for whatever C programs call.
+# Fortran has its own names for all functions that C programs call.
 grep '^omp_' "$lists/ours" | sed 's/_8_$//; s/_$//' | sort -u | while read -r name; do
     printf '%s\n' "$name" "${name}_" "${name}_8_"
 done | grep -Fx -f "$lists/theirs" >>"$lists/wanted"

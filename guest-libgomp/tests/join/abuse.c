@@ -1,10 +1,10 @@
-/* An agent that dies, comes back, is another version, answers late, never or with garbage, and writes garbage all over
- * its pages, header included: the program computes on, and right, in teams that are never larger than it was told.
+/* An agent that dies, comes back, has another version, answers late, never or with garbage, and writes garbage all over
+ * its pages, their headers included. The program goes on with right results, in teams that are never larger than it was
+ * told.
  *
  *     abuse alone|several   threads that start sections
  *
- * The agent's part is played by the parent.
- */
+ * The parent process plays the agent. */
 #include <errno.h>
 #include <omp.h>
 #include <pthread.h>
@@ -37,7 +37,7 @@ static void saw_team(void)
         atomic_fetch_add(&progress->teams[threads], 1);
 }
 
-/* A round of everything; wrong where a thread is missing, or does twice what another does. */
+/* One round of all constructs. Results are wrong if a thread is missing or does another's work twice. */
 static void compute(void)
 {
     long sum = 0, dynamic = 0, guided = 0, nested = 0, counts[TOLD] = {0};
@@ -68,7 +68,7 @@ static void compute(void)
 #pragma omp section
         sections += 100;
     }
-    /* As programs do that size arrays by what they are told. */
+    /* As in programs that size arrays by the number that they are told. */
 #pragma omp parallel
     {
         saw_team();
@@ -122,7 +122,7 @@ static uint64_t random_bits(void)
     return random_state;
 }
 
-/* All of every page that was handed out, or some of it; plausible and not. */
+/* Writes plausible and random values to all pages that were handed out, to all of each or to some of it. */
 static void scribble(void)
 {
     static const uint32_t plausible[] = {0, 1, 2, 3, 4, 5, 64, 4096, 4097, 4000000000u, UINT32_MAX, 1u << 31};
@@ -136,13 +136,13 @@ static void scribble(void)
             words[at] = how == 0 ? 0 : how == 1 ? UINT32_MAX : how % 2 ? (uint32_t)random_bits()
                                                             : plausible[random_bits() % PLAUSIBLE];
         }
-        /* Mostly an agent that says something, so that sections are still resized, learned from and watched. */
+        /* Mostly the agent still gives sizes, so that sections are still resized, learned from and watched. */
         if (how > 1) {
             agent.pages[i]->team_size = plausible[random_bits() % (how > 4 ? 5 : PLAUSIBLE)];
             agent.pages[i]->team_limit = plausible[random_bits() % PLAUSIBLE];
             agent.pages[i]->control = (uint32_t)random_bits() % 4;
         }
-        /* Sealed: no page is ever taken from under the program. */
+        /* A sealed page cannot be taken away from the program. */
         CHECK(ftruncate(agent.memfds[i], (off_t)(random_bits() % 3) * 4096) != 0 && errno == EPERM);
     }
 }
@@ -169,7 +169,7 @@ int main(int argc, char **argv)
     struct timespec pause = {.tv_nsec = 3000000};
     while ((ended = waitpid(child, &status, WNOHANG)) == 0) {
         nanosleep(&pause, NULL);
-        /* The next one when the program has come to this one, and computed on. */
+        /* The next step follows when the program has connected to this agent and has computed on. */
         bool done = agent.state->connections > seen && progress->rounds > rounds + 20;
         if (done && step > 0 && (answers[step - 1] == AGENT_JOINS || answers[step - 1] == AGENT_LATE))
             done = agent.state->joins > joins;
@@ -178,20 +178,20 @@ int main(int argc, char **argv)
             joins = agent.state->joins;
             rounds = progress->rounds;
             agent_kill(&agent);
-            /* A page that was no good is still there. */
+            /* Repairs the page that an earlier bad answer left. */
             agent.pages[joins]->magic = VSCAF_PAGE_MAGIC;
             agent.pages[joins]->version = VSCAF_PAGE_VERSION;
             agent_start(&agent, answers[step++]);
         } else if (done) {
             progress->over = true;
         }
-        if (progress->rounds > 0) /* it has been told */
+        if (progress->rounds > 0) /* the program has been told its number */
             scribble();
     }
     CHECK(ended == child && WIFEXITED(status) && WEXITSTATUS(status) == 0, "%x", (unsigned)status);
-    /* More where garbage came before the program had looked at a page. */
+    /* There are more joins if garbage came before the program had looked at a page. */
     CHECK(step == ANSWERS && agent.state->joins >= 4, "%d joins", agent.state->joins);
-    /* Three that share never have three of four. */
+    /* Three threads that share four never get a team of three, so `several` is not checked. */
     for (int size = 1; size <= TOLD && !several; size++)
         CHECK(progress->teams[size] > 0, "no team of %d", size);
     fprintf(stderr, "%u rounds; teams of 1 to 4: %u %u %u %u\n", progress->rounds, progress->teams[1],

@@ -1,5 +1,5 @@
-/* A process that the agent takes as idle calls when it starts a section: once, whichever thread starts it, never a child
- * in its parent's name, never into a descriptor that is the program's by now, and never waits. */
+/* A process that the agent takes as idle calls when it starts a section: once, from any thread. A child never calls in
+ * its parent's name. The shim never writes to a descriptor that now belongs to the program, and never waits. */
 #include <dirent.h>
 #include <errno.h>
 #include <omp.h>
@@ -18,20 +18,20 @@
 
 static struct agent agent;
 
-/* For a child, which has none of its parent's threads. */
+/* A section for a child, which has none of its parent's threads. */
 static void alone(void)
 {
 #pragma omp parallel num_threads(1)
     __asm__ volatile("" ::: "memory");
 }
 
-/* What the agent writes when it wants to be called; 0: nothing. */
+/* Writes what the agent writes when it wants a call. 0: it wants none. */
 static void want_call(int page, uint32_t number)
 {
     agent.pages[page]->control = number ? VSCAF_CONTROL_CALL | number << VSCAF_CONTROL_CALL_SHIFT : 0;
 }
 
-/* Packets come in order: who has heard this one has heard all before. */
+/* Packets arrive in order, so with this call all earlier ones have arrived. */
 static void expect_call(int page, uint32_t number, int calls)
 {
     WAIT_UNTIL(agent.state->call_number[page] == number, (void)0);
@@ -51,7 +51,7 @@ static void wait_for(pid_t child)
     CHECK(child > 0 && waitpid(child, &status, 0) == child && status == 0, "status %d", status);
 }
 
-/* The number of the shim's descriptor: the one socket of this process. */
+/* The number of the shim's descriptor, which is this process's only socket. */
 static int find_socket(void)
 {
     int found = -1;
@@ -88,7 +88,7 @@ int main(void)
     CHECK(plain() == 2);
     expect_call(0, 1 << 23, 3);
 
-    /* Nested sections are no beginning. */
+    /* Nested sections do not call. */
     want_call(0, 0);
 #pragma omp parallel num_threads(1)
     {
@@ -105,7 +105,7 @@ int main(void)
     CHECK(pthread_create(&thread, NULL, in_thread, NULL) == 0 && pthread_join(thread, NULL) == 0);
     expect_call(0, 5, 5);
 
-    /* Children: one of fork(), which joins by itself, and one that the shim is not told of. */
+    /* Children: one by fork(), which joins by itself, and one by clone(), which the shim does not notice. */
     want_call(0, 6);
     pid_t child = fork();
     if (child == 0) {
@@ -126,7 +126,7 @@ int main(void)
     plain();
     expect_call(0, 7, 6);
 
-    /* An agent that does not listen: nobody waits for it. */
+    /* The agent does not read: the program does not wait for it. */
     CHECK(kill(agent.pid, SIGSTOP) == 0);
     for (uint32_t i = 0; i < 3000; i++) {
         want_call(0, 100 + i);
@@ -135,13 +135,13 @@ int main(void)
     CHECK(kill(agent.pid, SIGCONT) == 0);
     WAIT_UNTIL(agent.state->call_number[0] >= 100, (void)0);
 
-    /* The program has closed the socket, and uses its number. */
+    /* The program has closed the shim's socket and uses its number for a socket of its own. */
     int fd = find_socket(), pair[2];
     CHECK(fd > 2 && socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK, 0, pair) == 0 && dup2(pair[0], fd) == fd);
     want_call(0, 10000);
     plain();
     char byte;
-    CHECK(recv(pair[1], &byte, 1, 0) < 0 && errno == EAGAIN, "it spoke to somebody else");
+    CHECK(recv(pair[1], &byte, 1, 0) < 0 && errno == EAGAIN, "the shim wrote to the program's own socket");
     close(fd);
     close(pair[0]);
     close(pair[1]);

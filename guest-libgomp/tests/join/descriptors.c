@@ -1,5 +1,5 @@
-/* Programs close descriptors that are not theirs, and reuse the numbers: nothing of theirs is touched, and the process
- * joins again. */
+/* Programs close descriptors that are not theirs, and reuse the numbers. The shim touches none of theirs, and the
+ * process joins again. */
 #include <fcntl.h>
 #include <omp.h>
 #include <sys/socket.h>
@@ -11,7 +11,7 @@
 #include "../support/regions.h"
 #include "../support/scripted_clock.h"
 
-#define LOOK_NS UINT64_C(1100000000) /* more than from one look at the agent to the next */
+#define LOOK_NS UINT64_C(1100000000) /* longer than between two looks for an agent */
 
 int main(void)
 {
@@ -34,7 +34,7 @@ int main(void)
     }
     CHECK(ours >= 100 && (fcntl(ours, F_GETFD) & FD_CLOEXEC), "%d", ours);
 
-    /* As closefrom(3) would, and then a socket of the program's own under the same number. */
+    /* Closes all descriptors, as closefrom(3) would. Then the program has a socket of its own under the same number. */
     for (int fd = 3; fd < 1024; fd++)
         if (fd != 2)
             close(fd);
@@ -46,6 +46,6 @@ int main(void)
     WAIT_UNTIL(agent.state->joins == 2, (scripted_advance(LOOK_NS), plain()));
     CHECK(plain() == 3);
     CHECK(agent.state->gone[0] && !agent.state->gone[1]);
-    CHECK(fstat(ours, &status) == 0 && status.st_ino == inode, "the program's socket is still the program's");
+    CHECK(fstat(ours, &status) == 0 && status.st_ino == inode, "the program's own socket is unchanged");
     return 0;
 }

@@ -1,4 +1,4 @@
-/* A child leaves its parent's page alone and joins as itself; errno and the parent's team stay. */
+/* A child does not touch its parent's page and joins by itself. errno and the parent's team do not change. */
 #include <errno.h>
 #include <omp.h>
 #include <sys/wait.h>
@@ -11,7 +11,7 @@
 int main(void)
 {
     struct agent agent;
-    agent_here(&agent, 1, 4); /* one thread alone: libgomp's own pool does not survive a fork */
+    agent_here(&agent, 1, 4); /* one thread, because libgomp's own threads do not survive a fork */
     struct vscaf_page *mine = agent.pages[0], *childs = agent.pages[1];
     mine->team_size = 1;
     childs->team_size = 2;
@@ -24,21 +24,21 @@ int main(void)
         CHECK(mine->started == 1);
         errno = 77;
         int threads = plain();
-        CHECK(errno == 77, "errno is the program's");
+        CHECK(errno == 77, "the shim keeps the program's errno");
         CHECK(threads == 2, "the child's own page: %d", threads);
         CHECK(agent.state->joins == 2 && agent.state->process[1] == getpid());
-        CHECK(childs->told == 4 && childs->program == VSCAF_PROGRAM_ASKED, "what the parent was told holds");
+        CHECK(childs->told == 4 && childs->program == VSCAF_PROGRAM_ASKED, "the number told to the parent holds");
         CHECK(childs->started == 1 && childs->finished == 1 && childs->sections_used == 1);
         _exit(0);
     }
     int status;
     CHECK(waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 0);
     WAIT_UNTIL(agent.state->gone[1], (void)0);
-    CHECK(!agent.state->gone[0], "the parent is still there");
+    CHECK(!agent.state->gone[0], "the parent is still joined");
     CHECK(mine->started == 1 && mine->finished == 1);
     CHECK(plain() == 1 && mine->started == 2);
 
-    /* A child that finds no agent: still not on its parent's page. */
+    /* A child that finds no agent does not use its parent's page either. */
     child = fork();
     if (child == 0) {
         setenv("VSCAF_SOCKET", "/nowhere", 1);
@@ -48,7 +48,7 @@ int main(void)
     }
     CHECK(waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 0);
 
-    /* A child that never runs a section is not a process of the agent's. */
+    /* A child that never runs a section does not join. */
     child = fork();
     if (child == 0)
         _exit(0);

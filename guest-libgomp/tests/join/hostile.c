@@ -1,4 +1,4 @@
-/* A page that says anything at any time never makes a team larger than told, nor crashes. */
+/* A page with any content at any time never makes a team larger than the number told, and never crashes the program. */
 #include <omp.h>
 #include <pthread.h>
 #include <string.h>
@@ -35,13 +35,13 @@ int main(void)
     agent_here(&agent, 4000000000u, 0);
     struct vscaf_page *page = agent.pages[0];
     int real = plain();
-    page->team_limit = 4000000000u; /* and nobody was told anything yet */
-    CHECK(plain() == real, "not believed");
+    page->team_limit = 4000000000u; /* the program was not told any number yet */
+    CHECK(plain() == real, "such a limit is ignored");
     page->team_limit = 0;
-    CHECK(real <= 4096 && real == omp_get_num_procs(), "not believed: %d", real);
+    CHECK(real <= 4096 && real == omp_get_num_procs(), "such a size is ignored: %d", real);
     page->team_limit = 4000000000u;
     page->team_size = 3;
-    CHECK(omp_get_max_threads() == real && plain() <= real, "told once, told for good");
+    CHECK(omp_get_max_threads() == real && plain() <= real, "the first number told holds for good");
     page->team_size = 4000000000u;
     CHECK(plain() <= real);
     page->team_size = 4096;

@@ -1,12 +1,12 @@
-/* A section that was in flight while the agent changed ends on the page on which it began, and on none if that page has
- * had to make room. */
+/* A section that was in flight while the agent changed ends on the page on which it began. If that page was unmapped
+ * for a newer one, it ends on no page. */
 #include <omp.h>
 
 #include "../support/agent.h"
 #include "../support/check.h"
 #include "../support/scripted_clock.h"
 
-#define LOOK_NS UINT64_C(1100000000) /* more than from one look at the agent to the next */
+#define LOOK_NS UINT64_C(1100000000) /* longer than between two looks for an agent */
 
 int main(void)
 {
@@ -32,7 +32,7 @@ int main(void)
     __asm__ volatile("" ::: "memory");
     CHECK(agent.pages[1]->started == 1 && agent.pages[1]->finished == 1 && agent.pages[1]->sections_used == 1);
 
-    /* The agent changes twice: of two mappings, that of the page on which the section began is needed for the third. */
+    /* The agent changes twice. The shim has two mappings, so the third page replaces that of the section's start. */
 #pragma omp parallel
     {
 #pragma omp single

@@ -1,4 +1,4 @@
-/* Threads that start sections at once, from the very first: one join, no count lost. */
+/* Threads start sections at once, from the very first one. There is one join, and no count is lost. */
 #include <omp.h>
 #include <pthread.h>
 
@@ -60,15 +60,15 @@ int main(void)
     agent_here(&agent, 2, 2);
     struct vscaf_page *page = agent.pages[0];
 
-    /* Some sections begin before the join has ended (on the library's own page), and some end while their slot is being
-     * claimed (they are in section_ns alone). */
+    /* Some sections begin on the library's own page, before the join has ended. Some end while their slot is being
+     * claimed. Those are in section_ns alone. */
     run();
     CHECK(agent.state->joins == 1 && agent.state->connections == 1);
     CHECK(started(page) == finished(page) && started(page) <= 2 * THREADS * ROUNDS);
     CHECK(booked(&agent) <= started(page));
     WAIT_UNTIL(page->sections_used == 2, run());
 
-    /* From here on nothing may be missing. */
+    /* From here on every section must be counted. */
     unsigned long begun = started(page), counted = booked(&agent);
     run();
     CHECK(started(page) - begun == 2 * THREADS * ROUNDS && started(page) == finished(page));

@@ -1,4 +1,4 @@
-/* Whatever the socket says that is not a join: the program runs as always, soon, and nothing is left open. */
+/* The socket answers anything but a join. The program soon runs as without an agent, and no descriptor stays open. */
 #include <errno.h>
 #include <omp.h>
 #include <string.h>
@@ -36,7 +36,7 @@ int main(int argc, char **argv)
     else
         CHECK(!strcmp(argv[1], "nobody"));
     int open_before = descriptors();
-    scripted_hook = advance; /* time goes on while it waits */
+    scripted_hook = advance; /* time passes while the shim waits */
     errno = 77;
     int threads = plain();
     CHECK(errno == 77);
@@ -57,7 +57,7 @@ int main(int argc, char **argv)
     if (answer != AGENT_SILENT)
         WAIT_UNTIL(agent.state->connections == 2, (void)0);
 
-    /* And when there is a real agent after all, it is found. */
+    /* If a real agent starts later, the shim finds it. */
     for (int i = 0; i < AGENT_PAGES; i++)
         agent.pages[i]->magic = VSCAF_PAGE_MAGIC, agent.pages[i]->version = VSCAF_PAGE_VERSION;
     if (answer == AGENT_SHORT)

@@ -1,4 +1,4 @@
-/* The agent dies and comes back: the last team stays in force meanwhile, the process joins again, nothing leaks. */
+/* The agent dies and comes back. Meanwhile the last team size holds. The process joins again, and nothing leaks. */
 #include <omp.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -9,9 +9,9 @@
 #include "../support/regions.h"
 #include "../support/scripted_clock.h"
 
-#define LOOK_NS UINT64_C(1100000000) /* more than from one look at the agent to the next */
+#define LOOK_NS UINT64_C(1100000000) /* longer than between two looks for an agent */
 
-/* Mappings of test pages. */
+/* The number of mappings of test pages. */
 static int mappings(void)
 {
     char line[512];
@@ -38,17 +38,17 @@ int main(void)
         agent.pages[i]->team_size = size;
         agent_kill(&agent);
         CHECK(plain() == i + 1, "the last team stays");
-        scripted_advance(LOOK_NS); /* a look at the dead agent is due and fails: this, too, must leak nothing */
+        scripted_advance(LOOK_NS); /* the shim looks for the dead agent and fails; this must not leak either */
         CHECK(plain() == i + 1, "the last team stays");
         CHECK(descriptors() == open_before - 1, "the dead socket is closed");
         agent_start(&agent, AGENT_JOINS);
         WAIT_UNTIL(agent.state->joins == i + 1, (scripted_advance(LOOK_NS), plain()));
         CHECK(plain() == (int)size, "%d", plain());
         struct vscaf_page *page = agent.pages[i];
-        CHECK(page->told == 6 && page->program == VSCAF_PROGRAM_ASKED, "what the program was told, the new page knows");
+        CHECK(page->told == 6 && page->program == VSCAF_PROGRAM_ASKED, "the new page has the number told");
         CHECK(page->sections_used == 1 && page->started == page->finished && page->started >= 1);
         CHECK(descriptors() == open_before, "%d, were %d", descriptors(), open_before);
-        CHECK(mappings() <= pages + 2, "at most the page of now and the one before: %d", mappings() - pages);
+        CHECK(mappings() <= pages + 2, "at most the present page and the one before: %d", mappings() - pages);
     }
     return 0;
 }

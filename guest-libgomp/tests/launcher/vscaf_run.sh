@@ -1,5 +1,6 @@
 #!/bin/sh
-# vscaf_run.sh VSCAF_RUN LIBRARY [STATIC_PROGRAM [PROGRAM_WITH_STATIC_RUNTIME PROGRAM_WITH_SHARED_RUNTIME]]: the launcher's promises, one by one.
+# vscaf_run.sh VSCAF_RUN LIBRARY [STATIC_PROGRAM [PROGRAM_WITH_STATIC_RUNTIME PROGRAM_WITH_SHARED_RUNTIME]]: checks each
+# promise of the launcher.
 set -eu
 run=$(readlink -f "$1")
 library=$(readlink -f "$2")
@@ -11,10 +12,10 @@ trap 'rm -rf "$directory"' EXIT
 unset LD_PRELOAD GOMP_SPINCOUNT KMP_BLOCKTIME KMP_LIBRARY OMP_WAIT_POLICY VSCAF_GOMP_LIBRARY
 
 fail() {
-    echo "not so: $*" >&2
+    echo "failed: $*" >&2
     exit 1
 }
-# status WANTED COMMAND...: runs it, output in $directory/out and $directory/err
+# status WANTED COMMAND...: runs COMMAND, with output in $directory/out and $directory/err, and checks its exit status.
 status() {
     wanted=$1
     shift
@@ -46,7 +47,7 @@ status 127 "$run" "$directory/script"
 one_line "$directory/script"
 got=0
 "$run" "$directory/script" 2>&- || got=$?
-[ "$got" = 127 ] || fail "an interpreter that is not found, and nowhere to say it: $got"
+[ "$got" = 127 ] || fail "an interpreter that is not found, with stderr closed: $got"
 printf 'no program' >"$directory/text"
 status 126 "$run" "$directory/text"
 one_line "$directory/text"
@@ -56,7 +57,7 @@ quiet
 status 0 "$run" -- sh -c 'echo "$LD_PRELOAD $GOMP_SPINCOUNT"'
 [ "$(cat "$directory/out")" = "$library 10000" ] || fail "environment: $(cat "$directory/out")"
 status 0 "$run" "$run" sh -c 'echo "$LD_PRELOAD"'
-[ "$(cat "$directory/out")" = "$library" ] || fail "twice is once: $(cat "$directory/out")"
+[ "$(cat "$directory/out")" = "$library" ] || fail "vscaf-run under vscaf-run preloads once: $(cat "$directory/out")"
 status 0 env GOMP_SPINCOUNT=5 "$run" sh -c 'echo "$GOMP_SPINCOUNT"'
 [ "$(cat "$directory/out")" = 5 ] || fail "the user's spin count"
 status 0 env OMP_WAIT_POLICY=active "$run" sh -c 'echo "${GOMP_SPINCOUNT-none} ${KMP_BLOCKTIME-none}"'
@@ -70,14 +71,14 @@ status 0 env KMP_LIBRARY=turnaround "$run" sh -c 'echo "$GOMP_SPINCOUNT ${KMP_BL
 status 0 "$run" printf '%s|' 'a b' '' "c'd"
 [ "$(cat "$directory/out")" = "a b||c'd|" ] || fail "arguments as they are"
 
-# What is preloaded already stays, behind the shim. libm is everywhere and harms nobody.
+# Libraries that are already preloaded stay, after the shim. libm is on every system and harmless.
 other=$(ldconfig -p 2>/dev/null | sed -n 's/.*libm\.so\.6 .*=> //p' | head -n 1)
 if [ -n "$other" ]; then
     status 0 env LD_PRELOAD="$other" "$run" sh -c 'echo "$LD_PRELOAD"'
     [ "$(cat "$directory/out")" = "$library:$other" ] || fail "prepended: $(cat "$directory/out")"
 fi
 
-# Where the library is.
+# Where vscaf-run finds the library.
 status 125 env VSCAF_GOMP_LIBRARY="$directory/absent.so" "$run" true
 one_line 'absent.so'
 cp "$run" "$directory/vscaf-run"
@@ -86,7 +87,7 @@ status 0 env VSCAF_GOMP_LIBRARY="$directory/chosen.so" "$directory/vscaf-run" sh
 [ "$(cat "$directory/out")" = "$directory/chosen.so" ] || fail "chosen: $(cat "$directory/out")"
 cp "$library" "$directory/libvscaf-gomp.so"
 status 0 "$directory/vscaf-run" sh -c 'echo "$LD_PRELOAD"'
-[ "$(cat "$directory/out")" = "$directory/libvscaf-gomp.so" ] || fail "beside itself: $(cat "$directory/out")"
+[ "$(cat "$directory/out")" = "$directory/libvscaf-gomp.so" ] || fail "next to vscaf-run: $(cat "$directory/out")"
 mkdir "$directory/a b"
 cp "$library" "$directory/a b/"
 status 125 env VSCAF_GOMP_LIBRARY="$directory/a b/libvscaf-gomp.so" "$run" true
@@ -101,7 +102,7 @@ if [ -n "$static_runtime" ]; then
     one_line 'OpenMP runtime linked into it'
     status 0 "$run" "$shared_runtime"
     quiet
-    # A damaged file is looked at like any other: what fails here is only what comes after.
+    # A damaged file must not break the inspection. The run fails only afterwards: 125 is for the library's path.
     look_at() {
         got=0
         VSCAF_GOMP_LIBRARY="$directory/a b/libvscaf-gomp.so" "$run" "$directory/damaged" 2>"$directory/err" || got=$?

@@ -1,5 +1,5 @@
-/* Learning by rate, on programs that are simulated: virtual time, known speedups, a machine whose speed drifts by a factor
- * of two within a second. The learner's own code runs; nothing is compiled in for it.
+/* Learning by rate, on simulated programs: virtual time, known speedups, and a machine whose speed drifts by a factor
+ * of two within a second. The learner's own code runs, unchanged.
  *
  *     rate_simulated [SEEDS]
  */
@@ -40,7 +40,7 @@ static double speed_aim = 1.0;
 static double began_s;
 static double one_total, two_total; /* what the same work takes at full speed */
 
-/* The process has had two CPUs all the time. The linker puts this in the place of libc's. */
+/* The process has had two CPUs all the time. The linker replaces libc's function by this one. */
 int __wrap_clock_gettime(clockid_t clock, struct timespec *time);
 int __wrap_clock_gettime(clockid_t clock, struct timespec *time)
 {
@@ -50,12 +50,12 @@ int __wrap_clock_gettime(clockid_t clock, struct timespec *time)
     return 0;
 }
 
-/* The machine runs for this long, at full speed. Returns how long it really took. */
+/* The machine runs for as long as `seconds` take at full speed. Returns the time that it really took. */
 static double run_for(double seconds)
 {
     double took = seconds / speed * fmax(0.5, 1.0 + 0.03 * normal());
     if (uniform() < seconds / 0.5)
-        took += 0.004 * uniform(); /* somebody else has the CPU */
+        took += 0.004 * uniform(); /* another process has the CPU */
     if (uniform() < took / 0.3)
         speed_aim = 0.5 + 0.5 * uniform();
     speed += (speed_aim - speed) * fmin(1.0, took / 0.1);
@@ -63,7 +63,7 @@ static double run_for(double seconds)
     return took;
 }
 
-/* One instance: `two` seconds on two threads, speedup s. */
+/* One instance of a section: `two` seconds on two threads, with speedup s. */
 #define NOWHERE -1
 static void section(int number, double two, double s)
 {
@@ -105,7 +105,7 @@ static void like_cg(double progress)
     section(3, 100e-6, 1.7);
 }
 
-/* Levels: the coarse ones do not speed up, and one function serves them all. */
+/* Grid levels: the coarse ones do not speed up, and one function runs all levels. */
 static void like_mg(double progress)
 {
     (void)progress;
@@ -131,7 +131,7 @@ static void like_ft(double progress)
     serial(1e-3);
 }
 
-/* No sequence comes again. */
+/* No sequence of sections repeats. */
 static void like_irregular(double progress)
 {
     (void)progress;
@@ -150,7 +150,7 @@ static void like_ssor(double progress)
     section(2, 3e-3, 1.9);
 }
 
-/* The program changes once: what is asked for is what it is now. */
+/* The program changes once. The estimate must be that of the last part. */
 static void like_phases(double progress)
 {
     if (progress < 0.3)
@@ -168,7 +168,7 @@ static void like_amdahl(double progress)
     serial(270e-6);
 }
 
-/* The sections that come last are the ones to be learned; those before had no site of their own. */
+/* The sections that come last must be learned. Those before had no call site of their own. */
 static void like_crowd(double progress)
 {
     if (progress < 0.1) {
@@ -184,7 +184,7 @@ static const struct program {
     const char *name;
     void (*step)(double progress);
     double seconds;
-    bool since_change; /* the truth is of the last part alone */
+    bool since_change; /* the truth is that of the last part alone */
 } programs[] = {
     {"cg", like_cg, 5.0, false},   {"mg", like_mg, 5.0, false},         {"ft", like_ft, 5.0, false},
     {"ssor", like_ssor, 5.0, false}, {"phases", like_phases, 20.0, true}, {"irregular", like_irregular, 5.0, false}, {"amdahl", like_amdahl, 5.0, false},
@@ -234,7 +234,7 @@ int main(int argc, char **argv)
             if (VERBOSE)
                 printf("    %s: truth %.3f, estimate %.3f +- %.3f, %u samples, cost %.3f s\n", programs[p].name, truth,
                        speedup, error, page.estimates[0].samples, (double)page.learn_cost_ns * 1e-9);
-            /* 1% of the CPU time, or 0.3 s ahead; a block that has begun goes on to its end. */
+            /* 1% of the CPU time, or 0.3 s in advance. A block that has begun goes on to its end. */
             double budget_s = fmax(0.3, 0.02 * (now_s - began_s)) * 1.25;
             CHECK((double)page.learn_cost_ns * 1e-9 < budget_s, "cost: %.3f s", (double)page.learn_cost_ns * 1e-9);
         }
@@ -243,7 +243,7 @@ int main(int argc, char **argv)
                100.0 * bias / program_known, 100.0 * widths / program_known, program_outside);
         CHECK(program_known >= seeds * 9 / 10 && program_errors / program_known < 0.10);
     }
-    CHECK(sites[30].number && sites[31].number, "those without a site took all the numbers");
+    CHECK(sites[30].number && sites[31].number, "sections without a site took all numbers");
     CHECK(unknown * 6 <= known + unknown, "%d of %d unknown", unknown, known + unknown);
     CHECK(errors / known < 0.06, "mean error %.1f%%", 100.0 * errors / known);
     CHECK(outside * 10 <= known, "%d of %d outside", outside, known);

@@ -1,7 +1,7 @@
 /* The clock of the hot path: clock processor|kernel
  *
- * processor: what the kernel's own timekeeping allows. kernel: the processor's counter is out of bounds for the process
- * (prctl refuses to say otherwise), so CLOCK_MONOTONIC has to do.
+ * processor: the clock that the kernel's own timekeeping allows. kernel: prctl fails, as if the process must not read
+ * the processor's counter. So the shim uses CLOCK_MONOTONIC.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -17,7 +17,7 @@
 static bool kernel_only;
 static pthread_barrier_t barrier;
 
-/* Linked in the place of prctl. */
+/* The linker replaces prctl by this function. */
 int __wrap_prctl(int option, ...);
 int __real_prctl(int option, ...);
 int __wrap_prctl(int option, ...)
@@ -32,12 +32,12 @@ int __wrap_prctl(int option, ...)
     return -1;
 }
 
-/* One reading of the kernel's clock, and where the processor's counter stood at its begin and its end. */
+/* One reading of the kernel's clock, and the processor's counter at its start and its end. */
 struct reading {
     uint64_t ns, entered, left;
 };
 
-/* The readings within one call of the shim's. All but one are interrupted. */
+/* The readings within one call of the shim. All except one are interrupted. */
 struct call {
     struct reading readings[READINGS_MOST];
     unsigned count, undisturbed;
@@ -45,7 +45,7 @@ struct call {
 };
 static uint64_t interruption_ticks;
 static _Thread_local struct call *recorded;
-static struct call calls[THREADS]; /* that may have been the one that decided */
+static struct call calls[THREADS]; /* one of these calls chose the clock */
 
 static uint64_t counter(void)
 {
@@ -56,7 +56,7 @@ static uint64_t counter(void)
 #endif
 }
 
-/* Linked in the place of libc's. */
+/* The linker replaces libc's function by this one. */
 int __wrap_clock_gettime(clockid_t clock, struct timespec *time);
 int __real_clock_gettime(clockid_t clock, struct timespec *time);
 int __wrap_clock_gettime(clockid_t clock, struct timespec *time)
@@ -74,7 +74,7 @@ int __wrap_clock_gettime(clockid_t clock, struct timespec *time)
     return result;
 }
 
-/* Where the counter may have been seen, before and after this reading. */
+/* The range in which the shim may have read the counter, before and after this reading. */
 static uint64_t seen_from(const struct call *call, unsigned index)
 {
     return index ? call->readings[index - 1].left : call->before;
@@ -85,7 +85,7 @@ static uint64_t seen_to(const struct call *call, unsigned index)
     return index + 1 < call->count ? call->readings[index + 1].entered : call->after;
 }
 
-/* Whether this reading can have been the tightest: it cannot where another one was less apart than it lasted. */
+/* Whether this reading can have been the tightest. It cannot if another's range was shorter than this one took. */
 static bool may_count(const struct call *call, unsigned index)
 {
     const struct reading *reading = &call->readings[index];
@@ -125,7 +125,7 @@ static bool kernel_keeps_time_by_processor(void)
 #endif
 }
 
-/* All for the first time, and at once. */
+/* All threads read for the first time, and at once. */
 static void *first_reading(void *argument)
 {
     struct call *call = argument;
@@ -149,7 +149,7 @@ static void wait_ns(uint64_t ns)
         ;
 }
 
-/* Measures the clock anew, while all readings but this one are interrupted. False: there was nothing to measure. */
+/* Measures the clock again, while all readings except this one are interrupted. False: there was nothing to measure. */
 static bool refine(const struct call *base, unsigned undisturbed)
 {
     struct call call = {.undisturbed = undisturbed, .before = counter()};
@@ -165,7 +165,7 @@ static bool refine(const struct call *base, unsigned undisturbed)
     return true;
 }
 
-/* There and back. */
+/* Converts to ns and back. */
 static void converts(uint64_t ticks)
 {
     double back = (double)clock_ticks_of(clock_ns(ticks));
@@ -181,7 +181,7 @@ int main(int argc, char **argv)
     bool processor = !kernel_only && kernel_keeps_time_by_processor();
     interruption_ticks = processor ? 1000000 : 0;
     CHECK(clock_source == CLOCK_UNDECIDED && clock_ns(1000) == 0 && clock_ticks_of(1000) == 1000);
-    clock_refine(); /* nothing to refine: no harm */
+    clock_refine(); /* with nothing to refine it must do nothing */
 
     pthread_t threads[THREADS];
     uint64_t before = monotonic_ns();
@@ -194,7 +194,7 @@ int main(int argc, char **argv)
     uint64_t last = clock_ticks();
     const struct call *base = NULL;
     for (int i = 0; i < THREADS; i++) {
-        CHECK(calls[i].first_ticks > 0 && calls[i].first_ticks <= last, "one clock for all threads");
+        CHECK(calls[i].first_ticks > 0 && calls[i].first_ticks <= last, "all threads must have one clock");
         CHECK(!processor || !base || !calls[i].count, "decided twice");
         if (calls[i].count)
             base = &calls[i];
@@ -206,18 +206,18 @@ int main(int argc, char **argv)
 
     wait_ns(1000000);
     clock_refine();
-    CHECK(clock_scale != 0, "known after some 0.1 ms");
+    CHECK(clock_scale != 0, "the scale must be known after some 0.1 ms");
     if (processor) {
         CHECK(base && base->count == CLOCK_READINGS);
         for (unsigned i = 0; i < 10 * CLOCK_READINGS; i++) {
             wait_ns(1000000);
             refine(base, i % CLOCK_READINGS);
         }
-        wait_ns(2000000000); /* from here on it is as exact as it will be */
+        wait_ns(2000000000); /* after this time the scale has its final precision */
         refine(base, 0);
         uint64_t scale = clock_scale;
         wait_ns(1000000);
-        CHECK(!refine(base, 0) && clock_scale == scale, "once it is exact, it is constant");
+        CHECK(!refine(base, 0) && clock_scale == scale, "a scale of final precision must be constant");
     }
     for (uint64_t ticks = 1; ticks < UINT64_C(1) << 50; ticks *= 3)
         converts(ticks);

@@ -1,5 +1,5 @@
 #!/bin/sh
-# gcc_on_libomp.sh GCC CLANG SOURCE OUTPUT: a library of gcc's code that clang links, so to its own runtime.
+# gcc_on_libomp.sh GCC CLANG SOURCE OUTPUT: a library that gcc compiles and clang links, so it uses clang's runtime.
 set -eu
 "$1" -O1 -fopenmp -fPIC -c "$3" -o "$4.o"
 "$2" -fopenmp -shared "$4.o" -o "$4"

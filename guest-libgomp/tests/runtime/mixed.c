@@ -1,5 +1,5 @@
-/* A program of clang's that is linked to a library of gcc's: two runtimes in one scope, or one that serves both, as the
- * order of linking has it. Each construct goes where the rest of its object's calls go. */
+/* A clang program that is linked to a gcc library. The order of linking decides whether two runtimes are in one scope,
+ * or one serves both. Each construct uses the runtime of its object's other calls. */
 #include <omp.h>
 
 #include "../support/agent.h"

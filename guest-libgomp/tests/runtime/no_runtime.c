@@ -1,4 +1,4 @@
-/* A program without OpenMP: the library leaves nothing behind that the program could take for an error of its own. */
+/* A program without OpenMP: the library leaves no error in dlerror() that the program could take for its own. */
 #include <dlfcn.h>
 
 #include "../support/check.h"

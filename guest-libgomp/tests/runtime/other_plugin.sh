@@ -1,5 +1,5 @@
 #!/bin/sh
-# other_plugin.sh COMPILER... SOURCE RUNTIME OUTPUT: a library of SOURCE that depends on RUNTIME alone.
+# other_plugin.sh COMPILER... SOURCE RUNTIME OUTPUT: makes a library of SOURCE that depends on RUNTIME alone.
 set -eu
 compiler=
 while [ $# -gt 3 ]; do

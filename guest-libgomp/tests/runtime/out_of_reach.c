@@ -1,5 +1,5 @@
-/* Libraries whose calls the shim does not see, brought in with RTLD_DEEPBIND or by dlmopen: they run as always, beside
- * one that it does see. */
+/* Libraries whose calls the shim does not see, because they were loaded with RTLD_DEEPBIND or by dlmopen. They run as
+ * without the shim, next to a library that it does see. */
 #include <dlfcn.h>
 #include <string.h>
 

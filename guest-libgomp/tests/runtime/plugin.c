@@ -1,10 +1,10 @@
-/* A library that is loaded at run time, with the runtime it was linked to. */
+/* A library that is loaded at run time, with the runtime that it was linked to. */
 #include <omp.h>
 
 int plugin_run(void);
 int plugin_max(void);
 
-/* Right only if region, loop and barrier are of one runtime; -1 otherwise. */
+/* Returns the team's size if region, loop and barrier used one runtime, otherwise -1. */
 int plugin_run(void)
 {
     int threads = 0, numbers = 0, wanted = 0;
@@ -26,6 +26,6 @@ int plugin_run(void)
 int plugin_max(void)
 {
     int threads = omp_get_max_threads();
-    __asm__ volatile("" ::: "memory"); /* no tail call: the return address is to lie here */
+    __asm__ volatile("" ::: "memory"); /* prevents a tail call: the return address must be in this function */
     return threads;
 }

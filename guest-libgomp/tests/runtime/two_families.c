@@ -1,11 +1,11 @@
-/* An object whose calls go to two runtimes: each goes to its own, and neither is managed, for whose omp_get_level
- * counts is not known. */
+/* An object whose calls go to two runtimes. Each call goes to its own runtime. The shim manages neither, because it
+ * cannot know whose omp_get_level counts. */
 #include "../entry/kmpc_standin.h"
 #include "../support/agent.h"
 #include "../support/check.h"
 
 void GOMP_parallel(void (*)(void *), void *, unsigned, unsigned);
-int omp_get_num_threads(void); /* of libgomp alone */
+int omp_get_num_threads(void); /* only libgomp has it */
 
 static int threads;
 

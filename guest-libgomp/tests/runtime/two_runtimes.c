@@ -1,5 +1,5 @@
-/* Two libraries with a runtime each, loaded at run time into a program that has none: each section goes to the runtime
- * of its own library, also after unloading. Takes the libraries and the names of their runtimes. */
+/* Two libraries, each with a runtime, are loaded at run time into a program that has none. Each section uses the
+ * runtime of its own library, also after unloading. The arguments are the libraries and the names of their runtimes. */
 #include <dlfcn.h>
 #include <stdint.h>
 #include <string.h>
@@ -42,7 +42,7 @@ int main(int argc, char **argv)
     CHECK(agent_count(&page->sections[0], 2) == 1 && agent_count(&page->sections[1], 2) == 1);
     CHECK(one.max() == 4 && other.max() == 4);
 
-    /* The other library in the place of the first: the address may be the same, the runtime is not. */
+    /* The other library takes the first one's place. The address may be the same, but the runtime differs. */
     for (int i = 0; i < 4; i++) {
         dlclose(one.handle);
         dlclose(other.handle);

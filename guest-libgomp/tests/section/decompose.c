@@ -1,9 +1,9 @@
-/* Where the time of sections goes, by a clock that the test drives:
+/* The parts of sections' time, on a clock that the test drives:
  *
  *     decompose useful|imbalanced|barrier|fork|stolen|cancelled
  *
- * What each thread does at what time is scripted, so each part is known to the ns. `stolen` takes from the kernel how
- * long a thread waited for its CPU, and asks the same just within and just outside what the shim measures.
+ * The test scripts what each thread does at what time, so each part is known to the ns. `stolen` asks the kernel how
+ * long a thread waited for its CPU, just inside and just outside the interval that the shim measures.
  */
 #include <omp.h>
 #include <pthread.h>
@@ -17,19 +17,19 @@
 
 #define US UINT64_C(1000)
 #define SECOND UINT64_C(1000000000)
-#define BETWEEN (20000 * US) /* more than the least time from one sampled section to the next */
-#define SECTIONS_MOST 20000  /* run for those that are to be sampled: one of 17 is, on average */
+#define BETWEEN (20000 * US) /* longer than the least time between two sampled sections */
+#define SECTIONS_MOST 20000  /* the most that are run to get enough sampled ones: one of 17 on average */
 #define SAMPLED 50
 
 static struct agent agent;
 
-/* How far a section has come. */
+/* The step that the present section has reached. */
 static _Atomic unsigned step;
-/* Of the second thread: how often it has read the clock, and how often it had when it came to this section. */
+/* The second thread's number of clock readings, now and when it entered this section. */
 static _Atomic(_Atomic unsigned *) readings;
 static _Atomic unsigned readings_at_first;
 static unsigned readings_expected;
-static _Atomic bool sampled; /* it read the clock before it came: this section is sampled */
+static _Atomic bool sampled; /* the second thread read the clock before it entered, so this section is sampled */
 
 static _Thread_local _Atomic unsigned own_readings;
 
@@ -44,7 +44,7 @@ static void wait_for_step(unsigned least)
         sched_yield();
 }
 
-/* The first thread goes on when the second is there too. */
+/* The first thread waits until the second has entered too. */
 static void arrive(void)
 {
     if (omp_get_thread_num() == 0) {
@@ -57,28 +57,28 @@ static void arrive(void)
     step = 1;
 }
 
-/* The last of a section: what is read now is the end of a sampled one. */
+/* Last in a section: in a sampled one, the next reading of the clock is that of its end. */
 static void leave(void)
 {
     if (omp_get_thread_num() == 1)
         readings_expected = *readings + sampled;
 }
 
-/* By the first thread: until the second has read the clock so often since it came. */
+/* Called by the first thread. Waits until the second has read the clock that often since it entered. */
 static void wait_for_readings(unsigned count)
 {
     while (sampled && *readings - readings_at_first < count)
         sched_yield();
 }
 
-/* One thread alone. */
+/* A section of one thread. */
 static void useful(void)
 {
 #pragma omp parallel
     scripted_advance(300 * US);
 }
 
-/* The first thread computes when the other has left. */
+/* The first thread computes after the second has left. */
 static void imbalanced(void)
 {
 #pragma omp parallel
@@ -92,7 +92,7 @@ static void imbalanced(void)
     }
 }
 
-/* The second waits at a barrier in the midst for the first; then both compute. */
+/* The second thread waits for the first at a barrier in the middle. Then both compute. */
 static void barrier(void)
 {
 #pragma omp parallel
@@ -142,7 +142,7 @@ static void fork_late(void)
     }
 }
 
-/* Both compute, on one CPU. How long each has waited for it when it comes and when it leaves. */
+/* Both threads compute, on one CPU. These are the times that each has waited for it, on entry and at the end. */
 static uint64_t waited_at_first[2], waited_at_last[2];
 
 static uint64_t waited_ns(void)
@@ -161,7 +161,7 @@ static void stolen(void)
         waited_at_first[omp_get_thread_num()] = waited_ns();
         arrive();
         if (omp_get_thread_num() == 0) {
-            scripted_advance(100 * SECOND); /* more than any machine takes to run this: there is room for all of it */
+            scripted_advance(100 * SECOND); /* longer than this takes on any machine, so all waiting fits into it */
             step = 2;
         }
         wait_for_step(2);
@@ -184,7 +184,7 @@ static void pin(void)
     CHECK(sched_setaffinity(0, sizeof one, &one) == 0);
 }
 
-/* Runs one section. True: it was sampled, and took so much. */
+/* Runs one section. True: it was sampled, and *took has its parts. */
 static bool run(void section(void), struct vscaf_decomposition *took)
 {
     const struct vscaf_decomposition *parts = &agent.pages[0]->decomposition;
@@ -224,7 +224,7 @@ static void expect(void section(void), const struct vscaf_decomposition *expecte
     CHECK(seen == SAMPLED, "%u sampled", seen);
 }
 
-/* A thread that somebody has cancelled goes on to its own next cancellation point: there is none in these sections. */
+/* A cancelled thread goes on to its own next cancellation point. These sections have none. */
 static _Atomic bool through;
 
 static void *cancelled(void *unused)
@@ -240,15 +240,15 @@ static void *cancelled(void *unused)
     return unused;
 }
 
-/* Until some time was stolen: what is booked lies between what the threads saw within the section, and what they saw
- * from the end of the section before to the beginning of the one after it. */
+/* Runs until some time was stolen. The booked time must be at least what the threads saw within the section. It must be
+ * at most what they saw from the end of the section before to the beginning of the one after. */
 static void expect_stolen(void)
 {
     unsigned seen = 0;
     uint64_t booked_ns = 0;
     struct vscaf_decomposition took, next;
     pin();
-    run(stolen, &took); /* the first: how long such a section is, is known from then on */
+    run(stolen, &took); /* after the first run the shim knows how long such a section is */
     bool was_sampled = run(stolen, &took);
     uint64_t last[2] = {waited_at_last[0], waited_at_last[1]}, first[2], before[2];
     memcpy(before, last, sizeof before);
@@ -301,7 +301,7 @@ int main(int argc, char **argv)
     } else {
         CHECK(!strcmp(argv[1], "stolen"), "%s", argv[1]);
         if (access("/proc/thread-self/schedstat", R_OK) != 0)
-            return 77; /* the kernel does not say */
+            return 77; /* this kernel does not report it */
         expect_stolen();
     }
     return 0;

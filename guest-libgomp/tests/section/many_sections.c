@@ -1,5 +1,5 @@
-/* More sections than a page has room for, and more than the library remembers: all run, all are counted. Their
- * outlined functions are made by hand, in memory that belongs to no object. */
+/* More sections than a page has space for, and more than the library remembers. All run, and all are counted. The test
+ * writes their outlined functions itself, in memory that belongs to no object. */
 #include <string.h>
 #include <sys/mman.h>
 
@@ -18,7 +18,7 @@ int main(void)
 #elif defined(__aarch64__)
     static const unsigned char code[] = {0xc0, 0x03, 0x5f, 0xd6};
 #else
-    return 77; /* how to return is not known here */
+    return 77; /* this test has no code for a return on this processor */
 #endif
     struct agent agent;
     agent_here(&agent, 1, 1);

@@ -1,12 +1,12 @@
-/* Counts are exact although short sections are timed by samples; their times add up to what the sections took, by a
- * clock that the test drives. */
+/* Counts are exact, although short sections are timed by samples. Their booked times add up to the time that the
+ * sections took, on a clock that the test drives. */
 #include <omp.h>
 
 #include "../support/agent.h"
 #include "../support/check.h"
 #include "../support/scripted_clock.h"
 
-/* A tiny section may come so often without being timed, a small one so often. */
+/* The most instances in a row of a tiny section, and of a small one, that are not timed. */
 #define TINY_GAP_MOST 31u
 #define SMALL_GAP_MOST 7u
 
@@ -39,7 +39,7 @@ static uint64_t long_enough(uint64_t ns)
     return ns;
 }
 
-/* Short and long instances by turns: the samples must not follow the turns. */
+/* Short and long instances alternate. The samples must not follow that pattern. */
 static uint64_t by_turns(uint64_t ns)
 {
     static int turn;
@@ -49,13 +49,13 @@ static uint64_t by_turns(uint64_t ns)
     return mine;
 }
 
-/* The section that was claimed as the index-th. Its instances that are not timed, at one end of the loop or the other,
- * are `gap_most` at most; of what it takes, `off` may be missing or too much besides. */
+/* Checks the section that was claimed as number `index`. At each end of the loop, at most `gap_most` instances may be
+ * untimed. The booked time may also differ from the true time by the share `off`. */
 static void check(int index, uint64_t section(uint64_t), uint64_t ns, unsigned instances, unsigned gap_most, double off)
 {
     struct vscaf_page *page = agent.pages[0];
     for (int i = 0; i < 101; i++)
-        section(ns); /* the mean of late finds its way */
+        section(ns); /* the recent mean settles */
     const struct vscaf_section *entry = agent_section(&agent, 0, index);
     CHECK(entry);
     unsigned long counted = agent_count(entry, page->team_size);
@@ -71,7 +71,7 @@ static void check(int index, uint64_t section(uint64_t), uint64_t ns, unsigned i
     double bound = (double)gap_most * (double)ns + off * took;
     fprintf(stderr, "section %d: %.0f ns of %.0f, %u readings of the clock\n", index, booked, took, read);
     CHECK(booked >= took - bound && booked <= took + bound, "%.0f ns of %.0f", booked, took);
-    /* Two for each that is timed; some for the looks that are due. */
+    /* Two readings for each timed instance, and some for looks for an agent that are due. */
     CHECK(gap_most ? read < instances : read >= 2 * instances, "%u readings of %u", read, instances);
 }
 
@@ -83,12 +83,12 @@ int main(void)
     check(0, tiny, 1000, 20000, TINY_GAP_MOST, 0.0);
     check(1, small, 5000, 20000, SMALL_GAP_MOST, 0.0);
     check(2, long_enough, 50000, 2000, 0, 0.0);
-    /* Random samples: of 60000 instances some 4000, whose deviation is twice their mean. */
+    /* Random samples: some 4000 of 60000 instances. Their standard deviation is twice their mean. */
     check(3, by_turns, 500, 60000, TINY_GAP_MOST * 20, 0.1);
     CHECK(page->started == page->finished && page->started_others == 0);
     uint64_t points = 0;
     for (int i = 0; i < 4; i++)
         points += page->sections[i].points[0].ns;
-    CHECK(points == page->section_ns, "what is booked for sections is what is booked for all");
+    CHECK(points == page->section_ns, "the sections' times must add up to the total");
     return 0;
 }

@@ -13,18 +13,18 @@
 
 #include "check.h"
 
-#define PATIENCE 100 /* times what the shim waits for an answer */
+#define PATIENCE 100 /* how many times longer than asked the shim waits here */
 
-/* Copies: at exit the test's own struct, often a local of main, is gone. */
+/* Copies, because at exit the test's own struct is gone. It is often a local of main. */
 static struct agent cleaned;
 static pid_t owner;
 
 _Atomic int agent_waited_ms;
 
-/* Found by the shim in the place of libc's: an agent that answers is waited for, however busy the machine. */
+/* The shim uses this instead of libc's. It waits long for an agent that answers, because the machine may be busy. */
 int poll(struct pollfd *watched, nfds_t count, int wait_ms)
 {
-    CHECK(wait_ms >= 0, "a wait without an end");
+    CHECK(wait_ms >= 0, "the shim waits without a limit");
     agent_waited_ms += wait_ms;
     bool answers = cleaned.state && cleaned.state->answers;
     struct timespec wait = {.tv_sec = wait_ms / 1000, .tv_nsec = wait_ms % 1000 * 1000000l};
@@ -183,7 +183,7 @@ static void serve(struct agent *agent, int listener, enum agent_answer answer)
                     agent->state->calls[page_of[i]]++;
                     continue;
                 }
-                CHECK(received <= 0, "a process said more than its join");
+                CHECK(received <= 0, "a process sent more than its join");
                 close(watched[i].fd);
                 watched[i].fd = -1;
                 if (page_of[i] >= 0)

@@ -1,5 +1,5 @@
-/* A tiny agent: a process that hands out pages over a socket of its own. The test holds the same pages and plays the
- * agent's part on them. */
+/* A small agent: a process that hands out pages over its own socket. The test has the same pages and writes to them as
+ * the agent would. */
 #ifndef VSCAF_TEST_AGENT_H
 #define VSCAF_TEST_AGENT_H
 
@@ -17,8 +17,8 @@ enum agent_answer {
     AGENT_FULL,
     AGENT_GARBAGE,     /* bytes that are no answer, with a descriptor */
     AGENT_UNSEALED,    /* the page may shrink */
-    AGENT_SHORT,       /* the page is half as long as it says */
-    AGENT_WRONG_MAGIC, /* the page is something else */
+    AGENT_SHORT,       /* the page is half as long as its header says */
+    AGENT_WRONG_MAGIC, /* the page has another magic number */
     AGENT_NO_PAGE,     /* welcome without a descriptor */
     AGENT_SILENT,      /* never answers */
     AGENT_CLOSES,      /* closes at once */
@@ -31,12 +31,12 @@ enum agent_answer {
 /* Shared between test and agent process. */
 struct agent_state {
     _Atomic bool listening;         /* the process runs */
-    _Atomic bool answers;           /* at once, or as soon as the machine runs it */
+    _Atomic bool answers;           /* it answers at once, or as soon as the machine runs it */
     _Atomic int connections;
     _Atomic int joins;              /* pages handed out */
     _Atomic int gone[AGENT_PAGES];  /* the process of this page closed its socket */
     _Atomic int process[AGENT_PAGES];
-    _Atomic bool calls_awaited;     /* a process may say more than its join */
+    _Atomic bool calls_awaited;     /* a process may send more than its join */
     _Atomic int calls[AGENT_PAGES]; /* of the process of this page */
     _Atomic uint32_t call_number[AGENT_PAGES]; /* of the last one */
     char name[AGENT_PAGES][32];
@@ -51,19 +51,19 @@ struct agent {
     struct agent_state *state;
 };
 
-/* What the shim in this process has been ready to wait for answers. */
+/* How long the shim in this process was ready to wait for answers, in ms, in total. */
 extern _Atomic int agent_waited_ms;
 
-/* Makes pages and a socket path, which the environment then names. Nothing listens yet. */
+/* Makes pages and a socket path, and names the path in the environment. Nothing listens yet. */
 void agent_prepare(struct agent *agent, uint32_t team_size, uint32_t team_limit);
-/* Comes back when it is running. */
+/* Starts the agent. Returns when it is running. */
 void agent_start(struct agent *agent, enum agent_answer answer);
-/* kill -9, and waits for the end. */
+/* Kills the agent with SIGKILL and waits for its end. */
 void agent_kill(struct agent *agent);
-/* Prepared and started: the usual. */
+/* Prepares and starts an agent that lets programs join. Most tests need only this. */
 void agent_here(struct agent *agent, uint32_t team_size, uint32_t team_limit);
 
-/* The section of this page that has a point, searched by place in the order of first end; NULL: none. */
+/* The index-th section of this page that has a point, in the order of their first ends. NULL: there is none. */
 struct vscaf_section *agent_section(struct agent *agent, int page, int index);
 /* Instances of a section that were booked under this team size. */
 unsigned long agent_count(const struct vscaf_section *section, uint32_t team_size);

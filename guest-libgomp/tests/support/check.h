@@ -1,4 +1,4 @@
-/* What every test program uses: a check that says what failed, and a wait that ends. */
+/* Used by every test program: a check that prints what failed, and a wait with a limit. */
 #ifndef VSCAF_TEST_CHECK_H
 #define VSCAF_TEST_CHECK_H
 
@@ -10,23 +10,23 @@
 #define CHECK(condition, ...)                                                                                          \
     do {                                                                                                               \
         if (!(condition)) {                                                                                            \
-            fprintf(stderr, "%s:%d: not so: %s", __FILE__, __LINE__, #condition);                                      \
+            fprintf(stderr, "%s:%d: check failed: %s", __FILE__, __LINE__, #condition);                                \
             fprintf(stderr, ": " __VA_ARGS__);                                                                         \
             fputc('\n', stderr);                                                                                       \
             exit(1);                                                                                                   \
         }                                                                                                              \
     } while (0)
 
-/* Does `step` until `condition` holds; a minute at the least, to catch hangs. */
+/* Does `step` until `condition` holds. Fails after a minute at the earliest: this catches hangs. */
 #define WAIT_UNTIL(condition, step)                                                                                    \
     do {                                                                                                               \
         struct timespec pause_ = {.tv_nsec = 2000000};                                                                 \
-        int left_ = 30000;                                                                                              \
+        int left_ = 30000;                                                                                             \
         for (step; !(condition) && left_ > 0; left_--) {                                                               \
             nanosleep(&pause_, NULL);                                                                                  \
             step;                                                                                                      \
         }                                                                                                              \
-        CHECK(left_ > 0, "not so after all this time");                                                                   \
+        CHECK(left_ > 0, "the condition did not become true");                                                         \
     } while (0)
 
 #endif

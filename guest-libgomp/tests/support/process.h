@@ -1,4 +1,4 @@
-/* What test programs do with processes: their own, and one that ends with it. */
+/* Helpers for processes of test programs: their descriptors, and a child that ends with its parent. */
 #ifndef VSCAF_TEST_PROCESS_H
 #define VSCAF_TEST_PROCESS_H
 
@@ -9,7 +9,7 @@
 
 #include "check.h"
 
-/* Open descriptors of this process, one more for looking. */
+/* Open descriptors of this process, plus one that is open while it counts. */
 static inline int descriptors(void)
 {
     int count = 0;
@@ -20,7 +20,7 @@ static inline int descriptors(void)
     return count;
 }
 
-/* As fork(2), of a child that does not outlive this process. */
+/* Like fork(2), but the child does not outlive this process. */
 static inline pid_t fork_bound(void)
 {
     pid_t parent = getpid(), child = fork();

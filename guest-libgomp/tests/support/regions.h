@@ -1,4 +1,4 @@
-/* How many threads a parallel region has: as it is, with a clause, with a condition. Each program has its own. */
+/* The number of threads of a parallel region: plain, with a clause, with a condition. Each program has its copies. */
 #ifndef VSCAF_TEST_REGIONS_H
 #define VSCAF_TEST_REGIONS_H
 

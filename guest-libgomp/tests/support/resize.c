@@ -6,7 +6,7 @@
 #include "agent.h"
 #include "check.h"
 
-#define TICKS 13u /* from one change to the next */
+#define TICKS 13u /* ticks between two changes */
 
 static struct agent agent;
 static pthread_t thread;
@@ -39,7 +39,7 @@ void resize_begin(const char *pace)
 {
     agent_here(&agent, RESIZE_TEAM_MOST, RESIZE_TEAM_MOST);
     agent.pages[0]->control = VSCAF_CONTROL_LEARN;
-    agent.pages[0]->learn_budget_ppm = 500000; /* blocks at one thread are to be met */
+    agent.pages[0]->learn_budget_ppm = 500000; /* so that blocks on one thread occur */
     if (strcmp(pace, "ticks") != 0) {
         period_ms = atol(pace);
         CHECK(period_ms > 0, "%s", pace);

@@ -1,4 +1,4 @@
-/* An agent that changes its mind all the time. */
+/* An agent that changes the team size all the time. */
 #ifndef VSCAF_TEST_RESIZE_H
 #define VSCAF_TEST_RESIZE_H
 
@@ -6,17 +6,17 @@
 
 #define RESIZE_TEAM_MOST 4
 
-/* Starts an agent whose page is resized at random between 1 and RESIZE_TEAM_MOST threads. `pace`: "ticks" (by
- * resize_tick, so in the middle of every construct), or the period in ms. */
+/* Starts an agent whose page is resized at random between 1 and RESIZE_TEAM_MOST threads. `pace` is "ticks" (by calls
+ * of resize_tick, in the middle of constructs), or the period in ms. */
 void resize_begin(const char *pace);
 
-/* To be called from wherever a construct works. */
+/* Constructs call this while they work. */
 void resize_tick(void);
 
-/* How often the team got another size. */
+/* How often the team size changed. */
 unsigned resize_changes(void);
 
-/* Ends it, and checks that the page was in use and that the team really changed. */
+/* Ends the agent. Checks that the page was used and that the team size really changed. */
 void resize_end(void);
 
 #endif

@@ -26,7 +26,7 @@ void scripted_long_sections(void)
     now_ns += 20000;
 }
 
-/* In the place of libc's. Other clocks go on as they are. */
+/* Used instead of libc's function. Other clocks are not changed. */
 int clock_gettime(clockid_t clock, struct timespec *time)
 {
     uint64_t ns = scripted_cpu_ns;
@@ -42,7 +42,7 @@ int clock_gettime(clockid_t clock, struct timespec *time)
     return 0;
 }
 
-/* The processor's counter is out of bounds, as far as the process is told: what cannot be scripted. */
+/* Tells the process that it may not read the processor's counter, because that cannot be scripted. */
 int prctl(int option, ...)
 {
     va_list arguments;

@@ -1,4 +1,4 @@
-/* OMP_DYNAMIC=true lets the runtime take fewer threads than processors: the page's size holds all the same, and the
+/* With OMP_DYNAMIC=true the runtime may take fewer threads than processors. The page's size still holds, and the
  * program still sees its setting. */
 #include <omp.h>
 
@@ -17,7 +17,7 @@ int main(void)
     CHECK(omp_get_dynamic(), "as the user set it");
     CHECK(agent_count(agent_section(&agent, 0, 0), 6) == 1);
 
-    /* A clause may be clamped by the runtime: it is not booked under a size that nobody knows. */
+    /* The runtime may lower the number of a clause. Then the section is not booked under a size, as none is known. */
     threads = 0;
 #pragma omp parallel num_threads(7) reduction(+ : threads)
     threads++;

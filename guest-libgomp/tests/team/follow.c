@@ -1,4 +1,4 @@
-/* The team follows the page live; clauses and if(0) are obeyed; what is booked is what ran. */
+/* The team follows the page at once. Clauses and if(0) are obeyed. Sections are booked under the size that ran. */
 #include <omp.h>
 #include <sched.h>
 
@@ -19,7 +19,7 @@ int main(void)
     }
     CHECK(agent_count(agent_section(&agent, 0, 0), 4) == 2);
     CHECK(agent_count(agent_section(&agent, 0, 0), 6) == 1);
-    /* The six points are taken: what comes now goes to other_ns. */
+    /* All six points are used, so another size goes to other_ns. */
     page->team_size = 7;
     CHECK(page->sections[0].other_ns == 0);
     CHECK(plain() == 7 && page->sections[0].other_ns > 0);
@@ -35,9 +35,9 @@ int main(void)
     page->team_size = 0;
     cpu_set_t mask;
     CHECK(sched_getaffinity(0, sizeof mask, &mask) == 0);
-    CHECK(plain() == CPU_COUNT(&mask), "not decided: as without us");
+    CHECK(plain() == CPU_COUNT(&mask), "an undecided page changes nothing");
 #ifdef __clang__
-    unsigned long sections = 14; /* an if(0) is no construct to libomp */
+    unsigned long sections = 14; /* libomp does not count an if(0) as a construct */
 #else
     unsigned long sections = 15;
 #endif

@@ -1,6 +1,6 @@
-/* kept MODE: what sections leave in their threads, later sections find there, whatever the page asks for meanwhile. Judged
- * by what the program computes, on every processor. OMP_NUM_THREADS=4 is the number that the program would have alone.
- * Without the shim it runs, too: that every result is right then shows that the program is. */
+/* kept MODE: later sections find the data that sections leave in their threads, whatever sizes the page asks for
+ * meanwhile. The program's results decide, on every processor. OMP_NUM_THREADS=4 is the number that the program would
+ * have alone. It also runs without the shim: right results then show that the program itself is right. */
 #include <omp.h>
 #include <pthread.h>
 #include <string.h>
@@ -31,7 +31,7 @@ static __attribute__((noinline)) int differ(int value)
     return cells;
 }
 
-/* Where they point cannot be read from the code. */
+/* The code does not show where they point. */
 static void (*volatile put_somewhere)(int) = put;
 static int (*volatile differ_somewhere)(int) = differ;
 
@@ -80,7 +80,7 @@ static __attribute__((noinline)) void look_through_pointer(int value)
     wrong += cells;
 }
 
-/* More instructions than are read of a section; thread data comes after them. */
+/* Thread data comes after more instructions than the shim reads of a section. */
 static __attribute__((noinline)) void leave_late(int value)
 {
 #pragma omp parallel
@@ -103,7 +103,7 @@ static __attribute__((noinline)) int leave_through_address(int value)
     return threads;
 }
 
-/* A region inside has one thread here: that of the section. */
+/* Here an inner region has one thread, that of the outer section. */
 static __attribute__((noinline)) void leave_inside(int value)
 {
 #pragma omp parallel
@@ -169,7 +169,7 @@ static void address(void)
     look(5);
 }
 
-/* What cannot be read changes itself what it left. */
+/* Neither the section that leaves data nor the one that looks at it can be read. */
 static void pointer_adds(void)
 {
     leave_through_pointer(5);
@@ -183,7 +183,7 @@ static void pointer_adds(void)
     look_through_pointer(6);
 }
 
-/* The runtime ends threads that a smaller team does not have, and makes new ones for a larger team. */
+/* The runtime ends threads that a smaller team does not need, and makes new ones for a larger team. */
 static void smaller_between(void)
 {
     page->team_size = 4;
@@ -241,7 +241,7 @@ static void nobody_decides(void)
     look(5);
 }
 
-/* A number that it was told it may divide its work by, whatever is found out afterwards. */
+/* The program may divide its work by a number that it was told. So the number holds for good. */
 static void told(void)
 {
     page->team_limit = 3;
@@ -254,15 +254,15 @@ static void told(void)
     look(5);
 }
 
-/* Each thread that starts sections has threads of its own. */
+/* Each thread that starts sections has its own threads. */
 static pthread_barrier_t turns;
 
 static void *other_master(void *unused)
 {
-    leave(5); /* half of what the page says, as the first thread has just had a section */
+    leave(5); /* half of the page's size, because the first thread has just run a section */
     pthread_barrier_wait(&turns);
     pthread_barrier_wait(&turns);
-    WAIT_UNTIL(plain() == 4, (void)0); /* until the first is one of the past */
+    WAIT_UNTIL(plain() == 4, (void)0); /* until the first no longer counts */
     look(5);
     return unused;
 }
@@ -281,8 +281,8 @@ static void masters(void)
     CHECK(pthread_join(other, NULL) == 0);
 }
 
-/* More sections than the shim keeps. They are no OpenMP, so that they can be so many: each a function, called as the
- * compiler calls it. */
+/* More sections than the shim remembers. They are not OpenMP constructs, because so many are needed. Each is a
+ * function, called as the compiler would call it. */
 void GOMP_parallel(void (*fn)(void *), void *data, unsigned threads, unsigned flags);
 
 #define EACH_OF_8(X, n) X(n##0) X(n##1) X(n##2) X(n##3) X(n##4) X(n##5) X(n##6) X(n##7)

@@ -1,4 +1,4 @@
-/* How a program is treated, by what the user says (VSCAF_MALLEABLE, OMP_PROC_BIND), and what is published of it. */
+/* How a program is treated by the user's settings (VSCAF_MALLEABLE, OMP_PROC_BIND), and what is published about it. */
 #include <omp.h>
 #include <sched.h>
 #include <string.h>
@@ -39,14 +39,14 @@ int main(void)
         WAIT_UNTIL(agent.pages[1]->team_most == 2, plain());
     } else if (word && !strcmp(word, "full")) {
         omp_set_num_threads(3);
-        CHECK(plain() == 4, "the user's word is above the program's");
+        CHECK(plain() == 4, "the user's setting has priority over the program's");
         page->team_size = 2;
         CHECK(plain() == 2 && page->malleable == VSCAF_MALLEABLE_FULL);
         CHECK(page->program == (VSCAF_PROGRAM_OVERRIDE | VSCAF_PROGRAM_SET));
     } else if (word) {
-        CHECK(plain() == 4 && page->malleable == VSCAF_MALLEABLE_FULL && page->program == 0, "a word unknown: ignored");
+        CHECK(plain() == 4 && page->malleable == VSCAF_MALLEABLE_FULL && page->program == 0, "unknown: ignored");
     } else if (bound) {
-        /* The mask of a bound thread says nothing of the others. */
+        /* The mask of a bound thread says nothing about the other threads. */
         int own = plain();
         CHECK(page->program == VSCAF_PROGRAM_BOUND && page->malleable == VSCAF_MALLEABLE_RIGID);
         page->team_size = 1;
@@ -55,7 +55,7 @@ int main(void)
         CHECK(plain() == own);
     } else {
         CHECK(plain() == 4 && omp_get_max_threads() == 6 && page->team_most == 0, "no bound of its own");
-        CHECK(page->malleable == VSCAF_MALLEABLE_FULL && page->program == VSCAF_PROGRAM_ASKED, "asking is no size");
+        CHECK(page->malleable == VSCAF_MALLEABLE_FULL && page->program == VSCAF_PROGRAM_ASKED, "asking sets nothing");
         page->team_size = 1;
         CHECK(plain() == 1);
         page->team_size = 6;

@@ -1,12 +1,12 @@
-/* Threads that each start top-level sections share one allowance: what is in flight at once.
+/* Threads that each start top-level sections share one allowance of threads in flight.
  *
  *     masters steady THREADS         plain sections
- *     masters nested THREADS         three deep: threads that run at once
- *     masters libraries ONE OTHER    sections of two libraries, with a runtime each
+ *     masters nested THREADS         three levels, with all threads in flight at once
+ *     masters libraries ONE OTHER    sections of two libraries, each with its own runtime
  *     masters return                 a thread that stops gives its share back
  *     masters long                   a thread in one section for longer than any span keeps its share
- *     masters owner                  the thread that was the first ends
- *     masters child                  a child made by fork shares with nobody
+ *     masters owner                  the first thread that started sections ends
+ *     masters child                  a child made by fork shares with no other process
  */
 #include <dlfcn.h>
 #include <omp.h>
@@ -27,8 +27,8 @@
 static struct agent agent;
 static _Atomic bool over, settled;
 static _Atomic int out;       /* threads of the teams in flight */
-static _Atomic int most_ever; /* of them at once */
-/* Teams since it is settled; those with which there were too many; sections of a team that was not a fair share. */
+static _Atomic int most_ever; /* the most at once */
+/* Teams since `settled`; those with too many threads in flight; sections whose team was not a fair share. */
 static _Atomic unsigned begun, beyond, unfair;
 static _Atomic unsigned sections[THREADS_MOST];
 static _Atomic int last_team[THREADS_MOST], last_inner[THREADS_MOST];
@@ -52,7 +52,7 @@ static void leave(int threads)
     atomic_fetch_sub(&out, threads);
 }
 
-/* The starting thread counts for its team. */
+/* The starting thread counts all threads of its team. */
 static void body(int number, int threads)
 {
     if (number == 0) {
@@ -65,7 +65,7 @@ static void body(int number, int threads)
         leave(threads);
 }
 
-/* The next span, in which each of the threads has then begun and ended a section. */
+/* Goes to the next span, and waits until each of the threads has begun and ended a section in it. */
 static void turn(int from, int to)
 {
     unsigned before[THREADS_MOST];
@@ -97,8 +97,8 @@ static void *steady(void *index)
     return NULL;
 }
 
-/* Each thread counts for itself, in the innermost section. It sleeps there: all of them are in it at once, however few
- * the CPUs. */
+/* In the innermost section each thread counts itself. It sleeps there, so that all are in it at once, even with few
+ * CPUs. */
 static void *nested(void *index)
 {
     while (!over) {
@@ -117,7 +117,7 @@ static void *nested(void *index)
     return NULL;
 }
 
-/* Runs so many threads for a while; then nothing may have been lost, and no share be out for good. */
+/* Runs that many threads for a while. Then no count may be missing and no share may be lost. */
 static void run(void *(*work)(void *), int count, void *const *arguments)
 {
     pthread_t threads[THREADS_MOST];
@@ -125,7 +125,7 @@ static void run(void *(*work)(void *), int count, void *const *arguments)
     fair = count < ALLOWANCE ? ALLOWANCE / count : 1;
     for (int i = 0; i < count; i++)
         CHECK(pthread_create(&threads[i], NULL, work, arguments ? arguments[i] : (void *)(intptr_t)i) == 0);
-    /* Time stands still until each is counted: who comes in between two spans is alone in his. */
+    /* Time stands still until each thread is counted. A thread that came in the next span would be alone in it. */
     for (int i = 0; i < count; i++)
         WAIT_UNTIL(sections[i] > 1, (void)0);
     for (int i = 0; i < 4; i++)
@@ -136,7 +136,7 @@ static void run(void *(*work)(void *), int count, void *const *arguments)
     over = true;
     for (int i = 0; i < count; i++)
         pthread_join(threads[i], NULL);
-    /* The first has all while it is alone, and is not counted for what it has then; the second half, the others one. */
+    /* The first thread has all while it is alone, and such a team goes uncounted. The second has half, others one. */
     int extreme = count == 1 ? ALLOWANCE : ALLOWANCE + ALLOWANCE / 2 + count - 2;
     CHECK(most_ever <= extreme, "%d at first, %d later", at_first, most_ever);
     CHECK(beyond == 0, "more than %d threads with %u of %u sections", bound, beyond, begun);
@@ -167,7 +167,7 @@ static void *library(void *argument)
     return NULL;
 }
 
-/* One of two threads starts no more sections: the other has all when two spans have gone by, and not before. */
+/* One of two threads stops. The other has all threads after two spans, and not before. */
 static void give_back(void)
 {
     pthread_t threads[2];
@@ -189,7 +189,7 @@ static void give_back(void)
     pthread_join(threads[1], NULL);
 }
 
-/* With sections inside: all of this thread's teams together are its share. */
+/* With inner sections: all teams of this thread together are its share. */
 static void *steady_with_inner(void *index)
 {
     while (!over) {
@@ -243,7 +243,7 @@ static void keep(void)
     pthread_join(others, NULL);
 }
 
-/* The thread that was the first to start sections ends, others go on, and a new one may have its memory. */
+/* The thread that first started sections ends. Others go on, and a new one may get its memory. */
 static void owner_ends(void)
 {
     pthread_t first, others[3];
@@ -271,7 +271,7 @@ static void owner_ends(void)
     CHECK(page->program & VSCAF_PROGRAM_MASTERS);
 }
 
-/* libgomp's own threads do not survive a fork: the thread that forks has started sections of one thread alone. */
+/* libgomp's own threads do not survive a fork. So the forking thread has only started sections of one thread. */
 static void in_child(void)
 {
     const struct vscaf_page *mine = agent.pages[1];
@@ -279,8 +279,8 @@ static void in_child(void)
         CHECK(plain() == ALLOWANCE);
     CHECK(agent.state->joins == 2 && mine->started == 3 && mine->finished == 3, "%lu started, %lu finished",
           (unsigned long)mine->started, (unsigned long)mine->finished);
-    CHECK(!(mine->program & VSCAF_PROGRAM_MASTERS), "the child has one");
-    /* And when there are two again, they share what there is. */
+    CHECK(!(mine->program & VSCAF_PROGRAM_MASTERS), "only one thread of the child starts sections");
+    /* With two threads again, they share the allowance. */
     pthread_t other;
     last_team[1] = 0;
     CHECK(pthread_create(&other, NULL, steady, (void *)1) == 0);
@@ -299,7 +299,7 @@ static void child(void)
         CHECK(pthread_create(&others[i], NULL, steady, (void *)(intptr_t)i) == 0);
     WAIT_UNTIL(sections[0] > 10 && sections[1] > 10, (void)0);
     pid_t process = -1;
-    /* In the middle of a section, which then ends in both. */
+    /* Forks in the middle of a section, which then ends in both processes. */
 #pragma omp parallel num_threads(1)
     process = fork();
     CHECK(process >= 0);
@@ -321,7 +321,7 @@ int main(int argc, char **argv)
 {
     CHECK(argc >= 2);
     agent_here(&agent, ALLOWANCE, ALLOWANCE);
-    /* Joins before threads begin sections beside the join. */
+    /* Joins first, so that no section begins during the join. */
     CHECK(omp_get_max_threads() == ALLOWANCE && agent.state->joins == 1);
     if (!strcmp(argv[1], "steady") && argc == 3)
         run(steady, atoi(argv[2]), NULL);

@@ -1,4 +1,4 @@
-/* Counts the threads of the teams that are in flight. */
+/* Counts the threads of the teams in flight. */
 #ifndef VSCAF_TEST_SHARE_BODY_H
 #define VSCAF_TEST_SHARE_BODY_H
 

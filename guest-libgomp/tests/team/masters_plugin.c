@@ -1,4 +1,4 @@
-/* A library with a runtime, one section of which calls back. */
+/* A library with a runtime. A section of it calls back. */
 #include <omp.h>
 
 #include "masters_body.h"

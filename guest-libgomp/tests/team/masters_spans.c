@@ -1,5 +1,5 @@
-/* Threads that share are counted over spans of time. A thread that looked at the clock before others did, and comes to
- * count later, takes nothing of theirs away. The clock is the test's. */
+/* Threads that share are counted over spans of time. A thread may read the clock before others and count itself after
+ * them. It then takes nothing away from them. The test sets the clock. */
 #include <pthread.h>
 #include <string.h>
 
@@ -11,7 +11,7 @@
 #define SPAN (UINT64_C(1) << 28)
 #define ALLOWANCE 12u
 
-/* One section of a thread that looked at the clock at `now`. Its team. */
+/* Runs one section of a thread that read the clock at `now`. Returns its team size. */
 static uint32_t take(uint64_t now, bool owned)
 {
     struct section section;
@@ -45,26 +45,26 @@ int main(void)
     CHECK(other(now) == ALLOWANCE / 2 && take(now, true) == ALLOWANCE / 2, "two");
     CHECK(other(now) == ALLOWANCE / 3 && take(now, true) == ALLOWANCE / 3, "three");
 
-    /* The span ends while a fourth is under way. */
+    /* A new span begins while a fourth thread is about to count itself. */
     now += SPAN;
-    CHECK(take(now, true) == ALLOWANCE / 3, "as many as in the one before");
+    CHECK(take(now, true) == ALLOWANCE / 3, "as many threads as in the span before");
     CHECK(other(now) == ALLOWANCE / 3 && other(now) == ALLOWANCE / 3 && other(now) == ALLOWANCE / 4);
-    CHECK(other(now - 1) == ALLOWANCE / 5, "it is one more, in the span that is now");
-    CHECK(take(now, true) == ALLOWANCE / 5, "and the others are still there");
+    CHECK(other(now - 1) == ALLOWANCE / 5, "a late thread counts in the present span");
+    CHECK(take(now, true) == ALLOWANCE / 5, "the other threads still count");
 
     now += SPAN;
     CHECK(take(now, true) == ALLOWANCE / 5);
-    CHECK(take(now + SPAN, true) == ALLOWANCE, "alone for a whole span");
-    CHECK(take(now + 5 * SPAN, true) == ALLOWANCE, "and after a long pause");
+    CHECK(take(now + SPAN, true) == ALLOWANCE, "alone for a full span");
+    CHECK(take(now + 5 * SPAN, true) == ALLOWANCE, "alone after a long pause");
 
-    /* A clock that was set back far. */
+    /* The clock was set back far. */
     CHECK(take(now - 5000 * SPAN, true) == ALLOWANCE && other(now - 5000 * SPAN) == ALLOWANCE / 2);
     CHECK(take(now - 4998 * SPAN, true) == ALLOWANCE);
 
     /* The number of spans wraps. */
     now = ((UINT64_C(1) << 31) - 1) * SPAN;
     CHECK(take(now, true) == ALLOWANCE && other(now) == ALLOWANCE / 2);
-    CHECK(take(now + SPAN, true) == ALLOWANCE / 2, "the one before counts");
+    CHECK(take(now + SPAN, true) == ALLOWANCE / 2, "the span before counts");
     CHECK(other(now) == ALLOWANCE / 2 && take(now + SPAN, true) == ALLOWANCE / 2);
     CHECK(take(now + 3 * SPAN, true) == ALLOWANCE);
     return 0;

@@ -1,4 +1,4 @@
-/* Nested sections share the enclosing team's allowance, and only top-level ones are counted. */
+/* Nested sections share the enclosing team's allowance. Only top-level sections are counted. */
 #include <omp.h>
 
 #include "../support/agent.h"

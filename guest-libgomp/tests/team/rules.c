@@ -1,5 +1,5 @@
-/* What a section's code asks of its team is granted: threads that keep data for a later section are all there again, and
- * work that is divided by a number told before is divided among so many. Scratch and static loops ask for nothing. */
+/* A section's code decides its team. If it reads data that threads keep, all those threads run it. If it divides work
+ * by a number told before, that many run it. Scratch data and static loops demand nothing. */
 #include <omp.h>
 
 #include "../support/agent.h"
@@ -33,7 +33,7 @@ static int __attribute__((noinline)) look(int value)
             wrong += kept[i] != value + i;
         threads++;
     }
-    CHECK(!wrong, "%d cells of %d threads are not what was left in them", wrong, threads);
+    CHECK(!wrong, "%d cells of %d threads have other values than were left", wrong, threads);
     return threads;
 }
 
@@ -90,13 +90,13 @@ int main(void)
     struct vscaf_page *page = agent.pages[0];
 
     CHECK(leave(5) == 2 && within() == 2);
-    CHECK(page->program == 0 && page->malleable == VSCAF_MALLEABLE_FULL, "nobody has looked yet");
+    CHECK(page->program == 0 && page->malleable == VSCAF_MALLEABLE_FULL, "no section has looked at kept data yet");
     page->team_size = 4;
-    CHECK(look(5) == 2, "two threads have something to look at");
+    CHECK(look(5) == 2, "two threads have kept data");
     CHECK(page->program == VSCAF_PROGRAM_KEEPS && page->malleable == VSCAF_MALLEABLE_SHRINK);
-    CHECK(within() == 4, "what asks for nothing has the size of the page");
+    CHECK(within() == 4, "a section without demands has the page's size");
     CHECK(look(5) == 2);
-    CHECK(leave(7) == 4 && look(7) == 2, "two threads are gone that had what within() left");
+    CHECK(leave(7) == 4 && look(7) == 2, "two threads with the data of within() are gone");
     CHECK(within() == 4 && leave(7) == 4 && look(7) == 4);
     page->team_size = 1;
     CHECK(look(7) == 1);
@@ -108,7 +108,7 @@ int main(void)
     CHECK(divided_fairly() == N * 201);
     CHECK(!(page->program & VSCAF_PROGRAM_NUMBERED));
     int told = omp_get_max_threads();
-    CHECK(told == 4 && divided(told) == N, "all of the work is done");
+    CHECK(told == 4 && divided(told) == N, "all work is done");
     CHECK((page->program & VSCAF_PROGRAM_NUMBERED) && page->malleable == VSCAF_MALLEABLE_RIGID);
     page->team_size = 1;
     CHECK(divided(told) == N && within() == 1);
@@ -117,7 +117,7 @@ int main(void)
 
 #else
 
-/* Code is not read: the program has its own number from the start, and is said to be rigid before its first team. */
+/* The code is not read. The program has its own number from the start, and is reported rigid before its first team. */
 int main(void)
 {
     struct agent agent;
@@ -129,7 +129,7 @@ int main(void)
     page->team_size = 1;
     CHECK(leave(7) == 4 && look(7) == 4 && within() == 4);
     CHECK(divided_fairly() == N * 401);
-    CHECK(omp_get_max_threads() == 4 && divided(4) == N, "all of the work is done");
+    CHECK(omp_get_max_threads() == 4 && divided(4) == N, "all work is done");
     return 0;
 }
 

@@ -1,4 +1,4 @@
-/* Told one thread, an undecided page does not make it more: the runtime alone would take a team of all processors. */
+/* Told one thread, the team stays at one with an undecided page. The runtime alone would take all processors. */
 #include <omp.h>
 
 #include "../support/agent.h"

@@ -1,4 +1,4 @@
-/* What a compiler would call; there is no header for it. */
+/* Functions that a compiler would call. No header declares them. */
 #ifndef VSCAF_TEST_CALLS_H
 #define VSCAF_TEST_CALLS_H
 

@@ -1,7 +1,7 @@
-/* A stand-in for libgomp on plain threads: every synchronisation is one that ThreadSanitizer sees. The real one waits
- * on futexes of its own, and would drown a race of the shim's in reports that are none.
+/* A stand-in for libgomp on plain threads. ThreadSanitizer sees all of its synchronisation. The real libgomp waits on
+ * its own futexes, so the sanitizer would report many races that are none and hide a race of the shim.
  *
- * What the tests call, and no more: teams, nested ones, barriers, the old pairs, questions and settings.
+ * It has only what the tests call: teams, nested teams, barriers, the old pairs of start and end, questions, settings.
  */
 #include <pthread.h>
 #include <stdatomic.h>
@@ -26,10 +26,10 @@ struct team {
 struct member {
     struct team *team;
     unsigned number;
-    struct member *outer; /* of the thread that started the team */
+    struct member *outer; /* the starting thread's part in its own team */
 };
 
-/* Of a team that was started by one of the old pairs: between start and end. */
+/* A team of one of the old pairs, between its start and its end. */
 struct pair {
     struct team team;
     struct member starter;

@@ -1,4 +1,4 @@
-/* A library that is loaded and unloaded while others compute. */
+/* A library that is loaded and unloaded while other threads compute. */
 #include <stdatomic.h>
 
 #include "calls.h"

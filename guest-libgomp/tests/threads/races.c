@@ -1,12 +1,12 @@
-/* The shim under ThreadSanitizer: threads start sections, plain, nested and in pairs, ask and set numbers, load and
- * unload libraries, fork and end, while an agent dies, comes back and writes its pages anew. Run with what is to be shown:
+/* The shim under ThreadSanitizer. Threads start plain, nested and paired sections, ask and set numbers, load and unload
+ * libraries, fork, and end. Meanwhile an agent dies, comes back, and writes new values to its pages. The argument is:
  *
  *     alone    one thread starts the sections: the hot path without locks, learning, watched sections
- *     several  threads that share an allowance, and that come and go, while libraries do, too
- *     forks    the same beside a thread that forks. Without libraries: the C library leaves a child with the loader's
- *              lock as it was, and a child of a program that was loading something could not look anything up.
+ *     several  several threads share an allowance, and threads and libraries come and go
+ *     forks    the same, plus a thread that forks, but without libraries. The C library does not reset the loader's
+ *              lock in a child. If another thread was loading, the child could not look anything up.
  *
- * The agent's part is played by the parent, which has one thread and may fork as it likes.
+ * The parent process plays the agent. It has one thread, so it may fork.
  */
 #include <dlfcn.h>
 #include <pthread.h>
@@ -31,7 +31,7 @@ static const char *library_path;
 
 /* Shared by the program and its agent: what has happened so far. */
 static struct progress {
-    _Atomic bool stop; /* enough of everything has happened */
+    _Atomic bool stop; /* everything has happened often enough */
     _Atomic unsigned sections, loads, forks, threads_ended;
 } *progress;
 
@@ -49,7 +49,7 @@ static unsigned random_of(unsigned *state)
     return *state >> 8;
 }
 
-/* Sections, each with an outlined function of its own. */
+/* The sections. Each has its own outlined function. */
 struct sum {
     _Atomic int threads;
     _Atomic int inner;
@@ -142,7 +142,7 @@ static void *short_lived(void *argument)
     return NULL;
 }
 
-/* Threads that start some sections and end; the next may well have their memory. */
+/* Threads that start some sections and end. The next thread may well get their memory. */
 static void *breed(void *argument)
 {
     while (!progress->stop) {
@@ -174,8 +174,8 @@ static void *load(void *argument)
     return NULL;
 }
 
-/* Children run sections of one thread: ThreadSanitizer allows no more after a fork of a program of many threads. All
- * that they call has been called before, see above. */
+/* Children run sections of one thread, because ThreadSanitizer allows no more after a fork of a program with threads.
+ * The program has called all functions before that the children call. */
 static void *bear(void *argument)
 {
     struct timespec pause = {.tv_nsec = 10000000};
@@ -211,7 +211,7 @@ static void *ask(void *argument)
     return NULL;
 }
 
-/* The number that is set makes the program rigid, for good: at the end. */
+/* Setting a number makes the program rigid for good. So this runs at the end. */
 static void *set(void *argument)
 {
     (void)argument;
@@ -244,7 +244,7 @@ static void program(enum show show)
         pthread_t asker;
         CHECK(pthread_create(&asker, NULL, ask, NULL) == 0);
         while (!progress->stop)
-            run_section(random_of(&state) % 5); /* those without a clause: learning accepts them */
+            run_section(random_of(&state) % 5); /* kinds without a clause, which learning accepts */
         pthread_join(asker, NULL);
         return;
     }
@@ -295,7 +295,7 @@ int main(int argc, char **argv)
     int status, kills = 0;
     pid_t ended;
     while ((ended = waitpid(child, &status, WNOHANG)) == 0) {
-        /* A size stays for some 0.3 s, so that something can be learned of it, or for an instant. */
+        /* A size stays for about 0.3 s, so that learning can use it, or only for a moment. */
         struct timespec pause = {.tv_nsec = 5000000};
         nanosleep(&pause, NULL);
         if (steps % 128 < 8 || steps % 64 == 0)
@@ -310,7 +310,7 @@ int main(int argc, char **argv)
             page->learn_budget_ppm = 500000;
             page->agent_beat++;
         }
-        /* Dead for a second at first, so that a look at it is in vain. */
+        /* At first the agent is dead for a second, so that the shim looks for it in vain. */
         if (++steps % 100 == 0 && agent.pid) {
             kills++;
             agent_kill(&agent);

@@ -1,6 +1,6 @@
-/* resized FILE COMMAND...: runs it with a page whose team size goes from 1 to 4 and round again, four times a second;
- * makes FILE when that was often enough, and writes what the page then says to stderr, as one line of JSON. The exit
- * status is the command's. */
+/* resized FILE COMMAND...: runs the command with a page whose team size goes from 1 to 4 and starts again, four times a
+ * second. Makes FILE after enough changes. At the end it writes the page's figures to stderr, as one line of JSON. The
+ * exit status is the command's. */
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
@@ -34,7 +34,7 @@ int main(int argc, char **argv)
         for (int i = 0; i < AGENT_PAGES; i++)
             agent.pages[i]->team_size = (uint32_t)changes % 4 + 1;
     }
-    /* The page that saw the most: a command may start others. */
+    /* The page with the most sections, because the command may start other programs. */
     int most = 0;
     for (int i = 1; i < AGENT_PAGES; i++)
         if (agent.pages[i]->finished > agent.pages[most]->finished)

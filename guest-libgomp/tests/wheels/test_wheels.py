@@ -1,4 +1,4 @@
-"""A runtime that a Python wheel brings along: scikit-learn's own libgomp, loaded by dlopen under a name of its own."""
+"""A runtime that comes with a Python wheel: scikit-learn's own libgomp, which dlopen loads under a name of its own."""
 
 import json
 import os
@@ -11,7 +11,7 @@ import sklearn
 
 BUILD = Path(os.environ["VSCAF_BUILD"]) / "guest-libgomp"
 PROGRAM = Path(__file__).with_name("wheel_program.py")
-# Spinning barriers of two runtimes on a loaded machine would take minutes.
+# With more spinning, the barriers of two runtimes would take minutes on a loaded machine.
 ENVIRONMENT = {**os.environ, "GOMP_SPINCOUNT": "1000", "OMP_NUM_THREADS": "4"}
 
 
@@ -22,7 +22,7 @@ def run(before: list[str | Path], *arguments: str | Path) -> subprocess.Complete
 
 def test_the_wheel_brings_its_own_runtime() -> None:
     libraries = Path(sklearn.__file__).parent.parent / "scikit_learn.libs"
-    assert list(libraries.glob("libgomp-*.so*")), "this wheel bundles none: pin another version"
+    assert list(libraries.glob("libgomp-*.so*")), "this wheel bundles no libgomp: pin another version"
 
 
 def test_sections_of_a_wheel_are_managed_and_its_results_stay(tmp_path: Path) -> None:

@@ -1,5 +1,5 @@
-"""Fits and applies a model, once, or again and again until there is a file of the name that is given, and prints what
-came out: one line, if every round gave the same."""
+"""Fits and applies a model, once, or repeatedly until the named file exists. Prints the distinct results: one line if
+every round gave the same."""
 
 import hashlib
 import sys

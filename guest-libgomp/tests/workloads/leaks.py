@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What grows is seen to grow, and a program whose team changes all the time does not grow:
+"""Checks that growth is noticed, and that a program whose team changes all the time does not grow:
 
 leaks.py BENCH_RUN LEAKY|WORKLOAD [WHAT]
 """
@@ -10,8 +10,8 @@ import os
 import subprocess
 import sys
 
-LOOKS = 36  # at what a program has, while it runs
-SECTIONS = 100  # from one look to the next, at the least: two losses of a leaky program
+LOOKS = 36  # how often a running program's resources are counted
+SECTIONS = 100  # the least between two looks: two losses of a leaky program
 ATTEMPTS = 10
 
 
@@ -36,7 +36,7 @@ def main() -> None:
         for name, value in grown.items():
             if name == what[0]:
                 assert value >= 3, grown
-            # A thread is memory, too.
+            # A thread also needs memory.
             elif what[0] != "threads":
                 assert value <= (64 if name == "memory" else 0), grown
         return
@@ -50,7 +50,7 @@ def main() -> None:
     print(told["looks"], told["leaks"])
     assert told["looks"] >= LOOKS, told
     assert told["leaks"]["threads"] == 0 and told["leaks"]["descriptors"] == 0, told
-    # Some pages come late: buffers of the C library, the stack of a thread that is deeper than others.
+    # Some pages are used late: buffers of the C library, the stack of a thread with deeper calls.
     assert told["leaks"]["memory"] <= 64, told
 
 

@@ -1,4 +1,4 @@
-/* Computes until it is told to end (SIGTERM), and loses something every 50 sections:
+/* Computes until SIGTERM, and leaks something every 50 sections:
  * leaky threads|descriptors|memory|nothing */
 #include <omp.h>
 #include <pthread.h>

@@ -1,8 +1,7 @@
 #!/usr/bin/env python3
-"""A workload whose team changes all the time computes what it should: resizing.py BENCH_RUN HERTZ PROGRAM
+"""A workload whose team changes all the time computes right results: resizing.py BENCH_RUN HERTZ PROGRAM
 
-Runs PROGRAM under the shim (VSCAF_BENCH_PRELOAD), its teams being of 1 to 4 threads by chance, for as long as it takes
-to see enough sizes.
+Runs PROGRAM under the shim (VSCAF_BENCH_PRELOAD), with random teams of 1 to 4 threads, until there were enough sizes.
 """
 
 import json
@@ -15,7 +14,7 @@ ATTEMPTS = 10  # each with about twice the work
 
 
 def run(bench_run: str, hertz: str, program: str, repeat: int) -> dict:
-    """What the page told of a run, which was right."""
+    """Runs PROGRAM, checks its result, and returns the figures of its page."""
     clean = {name: value for name, value in os.environ.items() if not name.startswith(("OMP_", "NPB_"))}
     done = subprocess.run(
         [bench_run, "--team", "2", "--resize", f"{hertz},1,4", "--", program],
@@ -36,7 +35,7 @@ def main() -> None:
     told = run(bench_run, hertz, program, repeat)
     enough = 4 if float(hertz) < 50 else 100
     for _ in range(ATTEMPTS):
-        # Of one size alone, nothing has been shown.
+        # A run with only one size shows nothing.
         if told["resizes"] >= enough and told["end"]["team_sizes"] >= 2:
             break
         repeat = 1 + math.ceil(repeat * min(max(1.2 * enough / (told["resizes"] + 1), 2.0), 8.0))

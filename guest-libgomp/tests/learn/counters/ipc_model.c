@@ -1,4 +1,4 @@
-/* The arithmetic of the metric ipc: speedups from counts against the truth, their errors, their fading. */
+/* The arithmetic of the metric ipc: speedups from counts compared with the truth, their errors, and how they fade. */
 #include <string.h>
 
 #include "../../support/check.h"
@@ -20,7 +20,7 @@ static bool near(double one, double other)
     return apart <= 1e-9 * (other > 1. ? other : 1.);
 }
 
-/* Counts as a section has them whose serial IPC is `serial` and whose speedup at p is `speedup`. */
+/* Adds the counts of a section whose serial IPC is `serial` and whose speedup at p is `speedup`. */
 static void measure(struct ipc_section *section, double serial, unsigned p, double speedup, double ns, int instances)
 {
     for (int i = 0; i < instances; i++) {
@@ -58,7 +58,7 @@ static void as_in_the_thesis(void)
 
 static void several_sizes(void)
 {
-    /* T(1) = 12 s in sections, S(2) = 1.5, S(4) = 2: time at both sizes is converted, and both points come out. */
+    /* T(1) = 12 s in sections, S(2) = 1.5, S(4) = 2. Time at both sizes is converted, and both points result. */
     struct ipc_section *sections = fresh(1);
     measure(sections, 1., 2, 1.5, 4e9, 1);
     measure(sections, 1., 4, 2.0, 3e9, 1);
@@ -66,7 +66,7 @@ static void several_sizes(void)
     CHECK(ipc_estimates(&program, estimates) == 2);
     CHECK(estimates[0].p == 2 && near(estimates[0].speedup, 14. / 10.), "%f", estimates[0].speedup);
     CHECK(estimates[1].p == 4 && near(estimates[1].speedup, 14. / 8.), "%f", estimates[1].speedup);
-    /* Time on one thread is time on one thread. */
+    /* Time on one thread is not converted. */
     ipc_ran(sections, 1, 6e9);
     CHECK(ipc_estimates(&program, estimates) == 2);
     CHECK(near(estimates[0].speedup, 20. / 14.), "%f", estimates[0].speedup);
@@ -74,7 +74,7 @@ static void several_sizes(void)
 
 static void imbalance(void)
 {
-    /* Two threads at the serial IPC, one with a third of the other's work: S = (1 + 1/3), not 2. */
+    /* Two threads at the serial IPC, where one does a third of the other's work: S = (1 + 1/3), not 2. */
     struct ipc_section *sections = fresh(1);
     CHECK(ipc_serial(sections, 2e8, 1e8));
     CHECK(ipc_parallel(sections, 2, 2e8 + 2e8 / 3, 1e8));
@@ -95,7 +95,7 @@ static void unknown(void)
         CHECK(ipc_serial(&sections[0], 1e8, 1e8) && ipc_parallel(&sections[0], 2, 1e8, 1e8));
     CHECK(ipc_estimates(&program, estimates) == 1);
     double error = estimates[0].standard_error;
-    /* A section that was not measured widens the error, and too much of it is no answer. */
+    /* A section without a measurement widens the error. Too much time in such sections gives no estimate. */
     ipc_ran(&sections[1], 2, 0.9e9);
     CHECK(ipc_estimates(&program, estimates) == 1);
     CHECK(estimates[0].standard_error > error * 1.01 && estimates[0].speedup > 1. && estimates[0].speedup < 1.5);
@@ -104,7 +104,7 @@ static void unknown(void)
     program.sections[1] = program.sections[0];
     CHECK(ipc_estimates(&program, estimates) == 1);
     program.strange_ns = 3e9;
-    CHECK(ipc_estimates(&program, estimates) == 0, "sections without a place");
+    CHECK(ipc_estimates(&program, estimates) == 0, "sections without a place in the table");
 }
 
 static void nonsense(void)
@@ -124,7 +124,7 @@ static double uniform(void)
     return (double)(state >> 11) / 9007199254740992.;
 }
 
-/* Noisy counts: the truth lies in the 95% interval at least 9 times in 10, also with few samples. */
+/* Noisy counts: the truth is in the 95% interval at least 9 times in 10, even with few samples. */
 static void intervals(int samples, double noise)
 {
     int inside = 0, runs = 400;
@@ -169,7 +169,7 @@ static void fading(void)
     CHECK(near(ipc_samples(sections, 1), 5.) && near(ipc_samples(sections, 2), 5.));
     CHECK(ipc_estimates(&program, estimates) == 1 && near(estimates[0].speedup, 2.));
     CHECK(estimates[0].standard_error > error && estimates[0].samples == 5);
-    /* A new phase: the old one is soon outweighed. */
+    /* In a new phase the new counts soon outweigh the old ones. */
     ipc_fade(&program, 600e9, 30e9);
     measure(sections, 1., 2, 1., 1e8, 10);
     CHECK(ipc_estimates(&program, estimates) == 1);

@@ -1,5 +1,5 @@
-/* Serial experiments beside sections that do what can be seen: nothing is seen twice, and nothing that the program
- * did not do itself. `unseen ACT`: plays the agent, and runs the program (`unseen ACT program`), which has no
+/* Serial experiments next to sections whose effects are visible: no effect happens twice, and none happens that the
+ * program did not cause itself. `unseen ACT` plays the agent and runs the program (`unseen ACT program`), which has no
  * other child. */
 #include "unseen.h"
 
@@ -18,7 +18,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define EXPERIMENTS 2 /* to live through, for each act */
+#define EXPERIMENTS 2 /* for each act */
 #define BETWEEN_NS UINT64_C(20000000)
 
 __attribute__((visibility("default"))) struct standin_script standin_script = {
@@ -29,10 +29,10 @@ pid_t program, master;
 unsigned instances;
 static volatile sig_atomic_t child_signals;
 bool real_limits, without_limits;
-static uint64_t limits_ns[3]; /* of this process, by the timers that were asked for */
+static uint64_t limits_ns[3]; /* limits that this process set, by timer */
 
-/* Found by the shim in the place of libc's. A child has as long as it needs by the wall clock, for it may find no CPU;
- * where it is said that it has no limit, it has none by CPU time either. */
+/* The shim uses this instead of libc's. A child's limit in real time is long, because the child may get no CPU.
+ * `without_limits` removes it, and setrlimit() below then removes the limit of CPU time. */
 int setitimer(__itimer_which_t which, const struct itimerval *value, struct itimerval *old)
 {
     struct itimerval patient = *value;
@@ -180,8 +180,8 @@ void sections(const struct course *course)
         if (course->after)
             course->after();
         check_nothing_left((int)instances * course->signals);
-        /* What the seal does not let through, all are. */
-        CHECK(course->outcome != ABANDONED || page->experiments_ended == 0, "one ended");
+        /* If the seal stops one experiment of an act, it stops all. */
+        CHECK(course->outcome != ABANDONED || page->experiments_ended == 0, "an experiment ended normally");
         scripted_advance(BETWEEN_NS);
     }
     unsigned ended = page->experiments_ended, abandoned = page->experiments_abandoned;
@@ -206,7 +206,7 @@ static void run_program(const char *name)
         for (const struct act *act = lists[i]; act->name; act++) {
             if (!strcmp(act->name, name)) {
                 act->run();
-                CHECK(standin_script.sets == 0, "event sets are left: %d", standin_script.sets);
+                CHECK(standin_script.sets == 0, "%d event sets are left", standin_script.sets);
                 exit(0);
             }
         }
@@ -214,7 +214,7 @@ static void run_program(const char *name)
     CHECK(false, "no act %s", name);
 }
 
-/* Whether the child has come to the last step of its seal: its filter. */
+/* Whether the child has taken the last step of its seal, which is the seccomp filter. */
 static bool is_sealed(pid_t pid)
 {
     char name[64], text[4096];
@@ -228,9 +228,9 @@ static bool is_sealed(pid_t pid)
     return strstr(text, "\nSeccomp:\t2\n") != NULL;
 }
 
-/* The program is killed while its child spins, without any limit: the child goes with it. Its death signal is sent
- * before the program's end can be waited for, so that a signal sent thereafter, by which it would end in another way,
- * finds it dying. It is handed to this process, which then sees what it died of. */
+/* The program is killed while its child spins without any limit. The child must die with it. The kernel sends the child
+ * its death signal before the program's end can be waited for. So a later signal, which would end it in another way,
+ * finds it dying. This process is the subreaper, so it sees which signal ended the child. */
 static void kill_parent(pid_t child, int output)
 {
     char text[32] = "";
@@ -242,7 +242,7 @@ static void kill_parent(pid_t child, int output)
     CHECK(prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) == 0);
     CHECK(kill(child, SIGKILL) == 0 && waitpid(child, NULL, 0) == child);
     CHECK(kill(sealed, SIGALRM) == 0 && waitpid(sealed, &status, __WALL) == sealed);
-    CHECK(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL, "it ran on: status %#x", (unsigned)status);
+    CHECK(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL, "the child ran on: status %#x", (unsigned)status);
 }
 
 static void trace(pid_t child)

@@ -1,4 +1,4 @@
-/* A program whose sections do what can be seen, and the harness that runs it beside serial experiments. */
+/* A program whose sections have visible effects, and the harness that runs serial experiments next to them. */
 #ifndef VSCAF_TEST_UNSEEN_H
 #define VSCAF_TEST_UNSEEN_H
 
@@ -14,19 +14,19 @@
 #define INSTANCES_MOST 2000
 
 enum outcome {
-    ENDS,      /* experiments tell something */
-    ABANDONED, /* the seal ends them */
-    REFUSED,   /* there are none */
+    ENDS,      /* experiments give a result */
+    ABANDONED, /* the seal ends all experiments */
+    REFUSED,   /* there are no experiments */
     EITHER,
 };
 
 struct course {
-    void (*act)(void); /* in each section, on the master thread; NULL: nothing but computing */
+    void (*act)(void); /* in each section, on the master thread; NULL: only computing */
     void (*before)(void), (*after)(void);
-    enum outcome outcome; /* of two experiments at least */
+    enum outcome outcome; /* of at least two experiments */
     int signals;          /* SIGCHLD of the program's own, for each section */
     bool for_ever;        /* the child does not end by itself */
-    bool more;            /* one section more, though the outcome is there */
+    bool more;            /* one section more, even if the outcome is known already */
 };
 
 struct act {
@@ -37,13 +37,13 @@ struct act {
 extern const struct act unseen_calls[], unseen_memory[], unseen_refusals[], unseen_estimates[];
 extern struct standin_script standin_script;
 extern struct vscaf_page *page;
-extern pid_t program;      /* a sealed child sees that it is another */
+extern pid_t program;      /* a sealed child has another PID */
 extern pid_t master;       /* the thread that runs the sections */
-extern unsigned instances; /* of sections */
-extern bool real_limits;    /* children have the limit by the wall clock that the shim sets */
+extern unsigned instances; /* instances of sections so far */
+extern bool real_limits;    /* children have the real-time limit that the shim sets */
 extern bool without_limits; /* children have no limit of time at all */
 
-/* In a sealed child: whether it asked for a limit by the wall clock, of half a second to one. */
+/* In a sealed child: whether it asked for a real-time limit of half a second to one second. */
 bool wall_limited(void);
 
 /* False in a sealed child. */
@@ -51,20 +51,20 @@ bool real(void);
 
 uint64_t now_ns(clockid_t clock);
 
-/* Something to do for a while, by CPU time. The clock that the shim reads goes on by as much, in each thread. */
+/* Computes for that much CPU time. In the program, the shim's clock advances by as much, for each thread. */
 double busy(double ms);
 
-/* Children in the process table, zombies among them; the first one, and its state. */
+/* The number of children in the process table, with zombies. Returns the first one's PID and state, too. */
 int children(pid_t *first, char *state);
 
-/* Between sections: no child, no zombie, nothing to wait for, no signal but these. */
+/* Between sections: checks that there is no child, no zombie, nothing to wait for, and no other signal. */
 void check_nothing_left(int signals);
 
-/* In the program: waits until a child that runs beside it is through. */
+/* In the program: waits until a child that runs next to it has finished. */
 void settle(void);
 
-/* Runs sections until the experiments had their outcome, and checks that there was no other. Each section in which an
- * experiment runs lasts until the child is through. */
+/* Runs sections until the experiments have had the expected outcome, and checks that there was no other. A section with
+ * an experiment lasts until its child has finished. */
 void sections(const struct course *course);
 
 #endif

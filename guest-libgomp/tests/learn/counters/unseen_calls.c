@@ -1,4 +1,4 @@
-/* What a section does with descriptors, processes, signals and threads. */
+/* Sections that use descriptors, processes, signals and threads. */
 #include "unseen.h"
 
 #include <errno.h>
@@ -126,11 +126,11 @@ static void quiet_exit_act(void)
         _exit(0);
 }
 
-/* Gone without a word: nothing was learned. */
+/* The child exits silently, so nothing is learned. */
 static void exits_quietly(void)
 {
     sections(&(struct course){.act = quiet_exit_act, .outcome = ABANDONED});
-    /* Twice is enough, however long it goes on. */
+    /* After two such experiments no more is tried, however long the program runs. */
     uint64_t until_ns = scripted_now_ns() + UINT64_C(100000000000);
     while (scripted_now_ns() < until_ns) {
         scripted_advance(2000000000);
@@ -206,7 +206,7 @@ static void creates(void)
         snprintf(name, sizeof name, "%s/%u-1", directory, i);
         CHECK(unlink(name) == 0, "%s", name);
     }
-    remove_file(); /* fails where there is anything else */
+    remove_file(); /* fails if a child made any other file */
 }
 
 static void print_act(void)
@@ -290,7 +290,7 @@ static void waits_on_futex(void)
     sections(&(struct course){.act = futex_act, .outcome = ENDS});
 }
 
-/* Holds the lock when a section begins, and lets go in its middle. */
+/* Holds the lock when a section begins, and releases it in the middle of the section. */
 static _Atomic int holder_phase;
 
 static void *holder(void *argument)
@@ -316,7 +316,7 @@ static void await_holder(void)
 static void lock_act(void)
 {
     holder_phase = 2;
-    pthread_mutex_lock(&lock); /* in a child: for ever */
+    pthread_mutex_lock(&lock); /* a child waits here forever */
     pthread_mutex_unlock(&lock);
 }
 
@@ -338,7 +338,7 @@ static void holds_locks(void)
     pthread_join(thread, NULL);
 }
 
-/* Another thread closes the writing end during the section: the reader's end of file must come at once. */
+/* Another thread closes the writing end during the section. The reader must see the end of file at once. */
 static _Atomic int closing, closed_in_time;
 
 static void *closer(void *argument)
@@ -384,7 +384,7 @@ static void closes(void)
     CHECK(closed_in_time == (int)instances, "%d of %u", closed_in_time, instances);
 }
 
-/* flock: the child has no copy of the descriptor that keeps the lock when the program lets go by closing. */
+/* flock: the lock must be free when the program closes the file. So the child must not have a copy of it. */
 static void flock_act(void)
 {
     if (real()) {

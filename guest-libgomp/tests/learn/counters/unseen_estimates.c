@@ -1,4 +1,4 @@
-/* Time and numbers: limits of a child, the budget, and what comes out at the end. */
+/* Time and numbers: limits of a child, the budget, and the estimates that result. */
 #include "unseen.h"
 
 #include <omp.h>
@@ -17,13 +17,13 @@ static void spin_act(void)
         busy(1.);
 }
 
-/* For ever: ended with the section. */
+/* The child spins forever. It ends with the section. */
 static void spins(void)
 {
     sections(&(struct course){.act = spin_act, .outcome = EITHER, .for_ever = true});
 }
 
-/* ... and by its own limit where the section lasts: seen by the master while it is in there. */
+/* The same in a long section: the child's own limit ends it. The master sees that while it is in the section. */
 static void spin_long_act(void)
 {
     if (!real())
@@ -44,8 +44,8 @@ static void spins_long(void)
     sections(&(struct course){.act = spin_long_act, .outcome = EITHER, .for_ever = true});
 }
 
-/* As above, asleep: no CPU time is used, so the wall limit ends it. A child that has not asked for one does not sleep:
- * its other limit ends it, which is another outcome. */
+/* The same with a sleeping child: it uses no CPU time, so the real-time limit ends it. A child that has not set one
+ * does not sleep. Its other limit ends it, with another outcome. */
 static void sleep_for_ever_act(void)
 {
     struct timespec long_time = {.tv_sec = 1000};
@@ -61,7 +61,7 @@ static void sleeps_for_ever(void)
     sections(&(struct course){.act = sleep_for_ever_act, .outcome = ABANDONED, .for_ever = true});
 }
 
-/* Asleep when the section ends: gone with it, for it has no limit. */
+/* The child still sleeps when the section ends. It has no limit, so the end of the section must end it. */
 static void sleep_on_act(void)
 {
     struct timespec long_time = {.tv_sec = 1000};
@@ -75,7 +75,7 @@ static void sleeps_on(void)
     sections(&(struct course){.act = sleep_on_act, .outcome = EITHER, .for_ever = true});
 }
 
-/* Says who its child is and never ends: killed from outside. */
+/* Prints its child's PID and never ends. The test kills it. */
 static void orphan_act(void)
 {
     if (!real())
@@ -98,7 +98,7 @@ static void orphans(void)
     sections(&(struct course){.act = orphan_act, .outcome = REFUSED, .for_ever = true});
 }
 
-/* What the estimates are made of. */
+/* One section from which estimates are made. */
 static void compute_once(double ms)
 {
 #pragma omp parallel
@@ -112,9 +112,8 @@ static void compute_once(double ms)
     }
 }
 
-/* The default budget: one per cent of the process's CPU time; a young process may be ahead of it, by three times. The
- * process has used as much as the test says; sections are far enough apart for an experiment beside each of the
- * first. */
+/* The default budget is one per cent of the process's CPU time. A young process may spend up to three times that. The
+ * test sets the process's CPU time. Sections are far enough apart for an experiment next to each of the first. */
 #define SECTION_MS 3.
 #define SECTION_NS (2 * UINT64_C(3000000)) /* each thread adds its time to the clock */
 static void keeps_to_budget(void)
@@ -122,7 +121,7 @@ static void keeps_to_budget(void)
     page->learn_budget_ppm = 10000;
     scripted_cpu_ns = 1;
     compute_once(SECTION_MS);
-    unsigned to_try = standin_script.made; /* whether there are counters */
+    unsigned to_try = standin_script.made; /* event sets made to see whether there are counters */
     for (int i = 0; i < 20; i++) {
         scripted_advance(UINT64_C(1000000000));
         compute_once(SECTION_MS);
@@ -133,8 +132,8 @@ static void keeps_to_budget(void)
         uint64_t spent_ns = page->learn_cost_ns, began_ns = scripted_now_ns();
         compute_once(SECTION_MS);
         uint64_t took_ns = scripted_now_ns() - began_ns, allowed_ns = scripted_cpu_ns / 100 * 3;
-        /* An experiment may cost more than was expected of it, but none is begun that is expected to be too dear: it
-         * takes a thread for one section at the least. */
+        /* An experiment may cost more than expected. But none begins whose expected cost is too high. The expected cost
+         * is at least one thread for one section. */
         if (page->experiments_ended + page->experiments_abandoned > before) {
             CHECK(spent_ns + SECTION_NS <= allowed_ns, "%lu spent", (unsigned long)spent_ns);
             CHECK(page->learn_cost_ns >= spent_ns + took_ns, "%lu", (unsigned long)page->learn_cost_ns);
@@ -156,7 +155,7 @@ static void check_estimate(double truth)
     CHECK(speedup > truth * 0.999 && speedup < truth * 1.001, "%f instead of %f", speedup, truth);
 }
 
-/* For a while, and until there is something to say. `serial_ms` between sections. */
+/* Runs for some time, and until there are estimates, with `serial_ms` of serial work between sections. */
 static void estimate(double serial_ms)
 {
     uint64_t start_ns = scripted_now_ns();
@@ -166,7 +165,7 @@ static void estimate(double serial_ms)
         unsigned before = page->experiments_ended + page->experiments_abandoned;
         compute_once(4.);
         uint64_t end_ns = scripted_now_ns();
-        if (page->experiments_ended + page->experiments_abandoned == before) /* a section by itself */
+        if (page->experiments_ended + page->experiments_abandoned == before) /* a section without an experiment */
             inside += (double)(end_ns - at_ns);
         if (serial_ms > 0.)
             busy(serial_ms);
@@ -174,10 +173,10 @@ static void estimate(double serial_ms)
         between += (double)(at_ns - end_ns);
     }
     CHECK(page->experiments_ended >= 2, "%u", page->experiments_ended);
-    /* A team that lent its thread to an experiment says nothing of one thread. */
+    /* A team that lent a thread to an experiment must not be booked as one thread. */
     for (unsigned i = 0; i < VSCAF_POINTS; i++)
         CHECK(page->sections[0].points[i].team_size != 1, "%lu", (unsigned long)page->sections[0].points[i].count);
-    /* As scripted: 1.2 instead of 1.6 instructions a cycle in each of two threads. */
+    /* The script has 1.2 instead of 1.6 instructions per cycle in each of two threads. */
     check_estimate((inside * 2. * 1.2 / 1.6 + between) / (inside + between));
 }
 
@@ -191,8 +190,7 @@ static void estimates_with_serial_time(void)
     estimate(4.);
 }
 
-/* Sections that the runtime is entered for in other ways: the child goes the same way, and everybody has his result. */
-/* A section's data may be shorter than a word: here nothing can be read behind it. The program was compiled so. */
+/* A section's data may be shorter than a word. Here it ends at an unreadable page. Compilers emit such calls. */
 void GOMP_parallel(void (*fn)(void *), void *data, unsigned threads, unsigned flags);
 
 static void reads_short_data(void *data)
@@ -212,6 +210,7 @@ static void leaves_data_alone(void)
     WAIT_UNTIL(page->experiments_ended >= 2, GOMP_parallel(reads_short_data, data, 0, 0));
 }
 
+/* Sections with other entry points of the runtime. The child takes the same path, and every result is right. */
 static void takes_forms(void)
 {
     unsigned rounds = 0;

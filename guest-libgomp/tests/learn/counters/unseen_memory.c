@@ -1,4 +1,4 @@
-/* What a section does with memory: shared with others, allocated, or not there. */
+/* Sections that use memory: shared with others, allocated, or not mapped. */
 #include "unseen.h"
 
 #include <fcntl.h>
@@ -88,7 +88,7 @@ static void makes_holes(void)
     CHECK(*counter == 77);
 }
 
-/* A thread sleeps on a shared futex: a wake from the child would be one too many. */
+/* A thread sleeps on a shared futex. A wake by the child would be one too many. */
 static _Atomic int *shared_word;
 static _Atomic int woken;
 
@@ -120,7 +120,7 @@ static void wakes(void)
     pthread_join(thread, NULL);
 }
 
-/* A signal to the whole group: the program's handler runs in the program alone. */
+/* A signal to the process group: the program's handler must run in the program only. */
 static void group_act(void)
 {
     if (real())
@@ -168,7 +168,7 @@ static void allocates(void)
 static void *allocate_in_thread(void *argument)
 {
     (void)argument;
-    free(malloc(100)); /* an arena of this thread's, which grows by mprotect */
+    free(malloc(100)); /* makes this thread's arena, which grows by mprotect */
     sections(&(struct course){.act = allocate_act, .outcome = ENDS});
     return NULL;
 }
@@ -190,7 +190,7 @@ static void fault_act(void)
         *nowhere = 1;
 }
 
-/* In a directory where a core dump would be found. */
+/* Runs in an empty directory, where a core dump would be found. */
 static void crash(void (*act)(void))
 {
     char directory[] = "/tmp/vscaf-unseen-XXXXXX";
@@ -198,7 +198,7 @@ static void crash(void (*act)(void))
     CHECK(mkdtemp(directory) && chdir(directory) == 0);
     setrlimit(RLIMIT_CORE, &unlimited);
     sections(&(struct course){.act = act, .outcome = ABANDONED});
-    CHECK(chdir("/") == 0 && rmdir(directory) == 0, "a core dump?");
+    CHECK(chdir("/") == 0 && rmdir(directory) == 0, "the directory is not empty: a core dump?");
 }
 
 static void faults(void)
@@ -213,7 +213,7 @@ static int deep(int depth)
     return depth < 0 ? 0 : deep(depth + 1) + room[0];
 }
 
-/* Even the handlers need a stack. */
+/* The child overflows its stack. Signal handlers need a stack as well. */
 static void overflow_act(void)
 {
     if (!real())
@@ -225,7 +225,7 @@ static void overflows(void)
     crash(overflow_act);
 }
 
-/* Inner regions of a child run on one thread: there is no second. */
+/* Inner regions of a child run on one thread, because a child has no other. */
 static void nest_act(void)
 {
     if (real())
@@ -248,7 +248,7 @@ static void nests(void)
     CHECK(page->experiments_abandoned == 0);
 }
 
-/* What the program asks of the page inside a section: nothing is written there by a child. */
+/* The program asks for the number of threads inside a section. A child must not write that to the page. */
 static void ask_act(void)
 {
     if (!real())

@@ -1,4 +1,4 @@
-/* Where there is to be no experiment, and no more of it than may be. */
+/* Programs and moments in which no experiment may run. */
 #include "unseen.h"
 
 #include <fcntl.h>
@@ -15,7 +15,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* The refusals: nothing is begun. */
+/* The refusals: no experiment begins. */
 static void is_filtered(void)
 {
     struct sock_filter all[] = {BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)};
@@ -87,7 +87,7 @@ static void is_bound(void)
     sections(&(struct course){.outcome = REFUSED});
 }
 
-/* Clauses are obeyed, so there is no thread to take; a program that has set its number likewise. */
+/* Clauses are obeyed, so no thread can be taken for an experiment. The same holds for a program that set its number. */
 static void has_clause(void)
 {
     for (int i = 0; i < 100; i++) {
@@ -112,7 +112,7 @@ static void has_clause(void)
     CHECK(standin_script.attached == 0 && page->experiments_ended + page->experiments_abandoned == 0);
 }
 
-/* Two threads that start sections: there is no telling whose counts are whose. */
+/* Two threads start sections, so it is unknown whose counts are whose. */
 static void *other_master(void *argument)
 {
     sections(&(struct course){.outcome = EITHER});
@@ -132,7 +132,7 @@ static void two_masters(void)
     CHECK(standin_script.attached == before && page->experiments_ended + page->experiments_abandoned == experiments);
 }
 
-/* Nobody asks for learning. */
+/* The agent does not ask for learning. */
 static void not_wanted(void)
 {
     page->control = 0;
@@ -143,7 +143,7 @@ static void not_wanted(void)
     CHECK(standin_script.initialised == 0 && page->experiments_refused == 0 && page->estimates_used == 0);
 }
 
-/* No counter, or none that may be used: said once, and rate it is. */
+/* There is no counter, or none may be used. The shim says so once and uses the metric rate. */
 static void no_counters(void)
 {
     for (int i = 0; i < 50; i++) {
@@ -153,15 +153,15 @@ static void no_counters(void)
             threads++;
             busy(3.);
         }
-        CHECK(threads == 2 || threads == 1, "rate has blocks at one thread");
+        CHECK(threads == 2 || threads == 1, "only rate has blocks on one thread");
         check_nothing_left(0);
     }
     CHECK(page->program & VSCAF_PROGRAM_NO_COUNTERS);
     CHECK(page->metric == VSCAF_METRIC_RATE && page->experiments_refused == 0);
-    CHECK(standin_script.initialised <= 1 && standin_script.sets == 0, "asked once");
+    CHECK(standin_script.initialised <= 1 && standin_script.sets == 0, "counters are looked for once");
 }
 
-/* The metric is the user's choice. */
+/* The user chose the metric. */
 static void metric_rate(void)
 {
     for (int i = 0; i < 50; i++) {
@@ -171,7 +171,7 @@ static void metric_rate(void)
     CHECK(!(page->program & VSCAF_PROGRAM_NO_COUNTERS) && standin_script.initialised == 0);
 }
 
-/* A child of the program's own goes on without counters, which are its parent's. */
+/* A child that the program forks goes on without counters, because they are its parent's. */
 static void forked_program(void)
 {
     sections(&(struct course){.outcome = EITHER});
@@ -179,7 +179,7 @@ static void forked_program(void)
     CHECK(child >= 0);
     if (child == 0) {
         unsigned before = standin_script.made;
-        /* Long enough for what the parent has spent to be within the budget of this process. */
+        /* Long enough that the parent's spending is within this process's budget. */
         while (now_ns(CLOCK_PROCESS_CPUTIME_ID) < 300000000u + page->learn_cost_ns) {
 #pragma omp parallel if (0)
             busy(4.);

@@ -1,5 +1,5 @@
-/* A stand-in for PAPI that counts what the program's script says. STANDIN_PAPI=none: it knows no event, as where there
- * is no hardware counter; STANDIN_PAPI=forbidden: no event can be started. */
+/* A stand-in for PAPI that counts by the program's script. With STANDIN_PAPI=none it knows no event, as on a machine
+ * without hardware counters. With STANDIN_PAPI=forbidden no event can be started. */
 #include "standin_papi.h"
 
 #include <dlfcn.h>
@@ -17,7 +17,7 @@
 
 struct set {
     _Atomic int used;
-    unsigned long thread; /* 0: the one that made it */
+    unsigned long thread; /* the thread that it counts; 0: the one that made it */
     int events[2], count;
     int running, component;
 };
@@ -139,7 +139,7 @@ int PAPI_stop(int index, long long *values)
     double ipc = set->thread ? script()->serial : script()->by_team[team < STANDIN_TEAMS ? team : 0];
     clockid_t clock;
     struct timespec used = {0};
-    /* A process that does nothing has no cycles: one a nanosecond. */
+    /* A process that does not run has no cycles. A running one has one cycle in each nanosecond of CPU time. */
     if (set->thread) {
         cycles = 0;
         if (clock_getcpuclockid((pid_t)set->thread, &clock) == 0 && clock_gettime(clock, &used) == 0)

@@ -1,4 +1,4 @@
-/* What the stand-in for PAPI counts: the test program defines `standin_script`, and exports it. */
+/* The counts of the stand-in for PAPI. The test program defines `standin_script` and exports it. */
 #ifndef VSCAF_TEST_STANDIN_PAPI_H
 #define VSCAF_TEST_STANDIN_PAPI_H
 
@@ -7,13 +7,13 @@
 #define STANDIN_TEAMS 9
 
 struct standin_script {
-    _Atomic unsigned team;              /* size of the team at work, as the program's sections say */
-    _Atomic unsigned initialised;       /* PAPI_library_init was called so often */
+    _Atomic unsigned team;              /* size of the present team, which the program's sections set */
+    _Atomic unsigned initialised;       /* calls of PAPI_library_init */
     _Atomic int sets;                   /* event sets that exist */
-    _Atomic unsigned made;              /* that ever did */
-    _Atomic unsigned attached;          /* event sets that ever were on another thread */
+    _Atomic unsigned made;              /* event sets that were ever made */
+    _Atomic unsigned attached;          /* event sets that were ever attached to another thread */
     double serial;                      /* instructions per cycle of attached sets */
-    double by_team[STANDIN_TEAMS];      /* of the others, by the size of the team */
+    double by_team[STANDIN_TEAMS];      /* the same of other sets, by the size of the team */
 };
 
 #endif
