@@ -224,6 +224,13 @@ static void expect(void section(void), const struct vscaf_decomposition *expecte
     CHECK(seen == SAMPLED, "%u sampled", seen);
 }
 
+/* Long enough that the shim asks the kernel how long its thread waited. That reads a file: a cancellation point. */
+static void useful_for_long(void)
+{
+#pragma omp parallel
+    scripted_advance(4000 * US);
+}
+
 /* A cancelled thread goes on to its own next cancellation point. These sections have none. */
 static _Atomic bool through;
 
@@ -233,7 +240,7 @@ static void *cancelled(void *unused)
     CHECK(pthread_cancel(pthread_self()) == 0);
     unsigned seen = 0;
     for (int i = 0; i < SECTIONS_MOST && seen < 8; i++)
-        seen += run(useful, &took);
+        seen += run(useful_for_long, &took);
     CHECK(seen == 8, "%u sampled", seen);
     through = true;
     pthread_testcancel();
