@@ -312,7 +312,7 @@ def test_moves_are_minimal_also_where_held_sets_overlap_and_cut_chunks(problem):
     placed = place(topo, held, allocations)
     assert check_partitions(placed, allocations, {}, topo) == []
     names, indices = list(allocations), frozenset(range(len(topo.chunks)))
-    counts = [topo.chunks_for(allocations[name]) for name in names]
+    counts = [-(-allocations[name] // topo.chunk) for name in names]
     best_kept, best_loyal = -1, -1
     for parts in assignments(counts, indices):
         partitions = {

@@ -79,10 +79,6 @@ class Topology:
         ):
             object.__setattr__(self, name, value)
 
-    def chunks_for(self, cpus: int) -> int:
-        """How many chunks an allocation of cpus takes."""
-        return -(-cpus // self.chunk)
-
     def whole_chunks(self, cpus: frozenset[int]) -> frozenset[int] | None:
         """The chunks that together are *cpus*; None where it is not just whole chunks of the pool.
 
