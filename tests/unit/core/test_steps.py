@@ -351,7 +351,7 @@ def test_a_grow_that_failed_half_way_keeps_its_claim_until_it_is_looked_at():
 
 
 def test_who_was_brought_to_its_partition_by_calls_that_failed_in_part_is_waited_for():
-    """Its vCPUs were pinned and its emulator was not. It is known where it runs, so no other domain may join it there."""
+    """Its vCPUs were pinned and its emulator was not. It is known where it runs, so no other domain is let in there."""
     emulator = frozenset(range(10))
     half_way = on(0, 1, affinity=floating(cpus(0, 1), emulator=emulator), placed=False, found_at_s=0.0)
     half_way = replace(half_way, failures=1, retry_at_s=20.0)

@@ -669,7 +669,7 @@ class World:
                 )
         for name, transition in self.transitions.items():
             if self.goals[name].suspended and not transition.known_suspended and states[name] != State.UNKNOWN:
-                assert transition.moving or self.now_s < transition.retry_at_s, f"{name} is not being suspended"
+                assert transition.moving or self.now_s < transition.retry_at_s, f"no step suspends {name}"
                 assert transition.moving or self.again_at_s <= transition.retry_at_s
             announced = transition.announced is not None and transition.answers and not transition.acknowledged
             if (
@@ -677,7 +677,7 @@ class World:
                 and not transition.moving
                 and states[name] in (State.RESTING, State.COOPERATING, State.CONTAINED)
             ):
-                assert self.again_at_s <= transition.sent_at_s + TIMING.resend_s, f"{name} will not be told again"
+                assert self.again_at_s <= transition.sent_at_s + TIMING.resend_s, f"no step will tell {name} again"
 
     # All is well from here on
 
