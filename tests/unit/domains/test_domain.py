@@ -49,8 +49,8 @@ def test_a_broken_word_is_remembered_until_it_is_kept_for_long() -> None:
 
 
 def test_which_vcpus_are_online_is_unknown_while_it_is_unknown_which_are_plugged() -> None:
-    """Otherwise the guest's CPU 1, which is vCPU 2, would be taken for vCPU 1, and vCPU 2 for one that computes while it
-    is offline."""
+    """Otherwise the guest's CPU 1, which is vCPU 2, would be taken for vCPU 1, and vCPU 2 would seem to compute while
+    it is offline."""
     one = domain()
     one.seen = replace(SEEN, vcpus_maximum=4)
     one.session.link = Agent(lambda: None)

@@ -1,4 +1,4 @@
-"""The agent's split, in C, against the host's, in Python: one model, one rounding, and two levels that make one."""
+"""The agent's split (C) against the host's (Python): the same model and rounding, and both levels make one split."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ parts = st.lists(st.tuples(weights, mosts), min_size=1, max_size=12)
 
 
 class AgentSplit:
-    """The agent's own code behind a pipe (guest-agent/tests/split/split_lines.c)."""
+    """The agent's own code in a process that is read by a pipe (guest-agent/tests/split/split_lines.c)."""
 
     def __init__(self) -> None:
-        assert SPLIT.exists(), f"{SPLIT}: build it with tests/build-c, or say where with VSCAF_BUILD"
+        assert SPLIT.exists(), f"{SPLIT}: build it with tests/build-c, or set VSCAF_BUILD"
         self.process = subprocess.Popen([SPLIT], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
     def ask(self, word: str, numbers: Sequence[float]) -> list[float]:
@@ -39,7 +39,7 @@ class AgentSplit:
         return [int(share) for share in self.ask("whole", [cpus, chunk, *(n for part in split for n in part)])]
 
     def exact(self, known: Sequence[float], cpus: float) -> list[float]:
-        """Without bounds: by the weights alone."""
+        """The split without bounds, by the weights alone."""
         return self.ask("exact", [cpus, 0.0, *(number for weight in known for number in (weight, 2**32 - 1))])
 
     def close(self) -> None:

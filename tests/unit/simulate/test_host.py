@@ -1,4 +1,4 @@
-"""The simulated host for many domains gives everybody what SimulatedHost gives; and what a machine makes of it."""
+"""The simulated host for many domains gives each domain what SimulatedHost gives. The machine model sets its speed."""
 
 import asyncio
 from collections.abc import Callable
@@ -35,7 +35,7 @@ changes = st.one_of(
 
 
 async def play(host: SimulatedHost, steps: list[tuple[str, int, object]], after: Callable[[], None]) -> list[object]:
-    """All that the host says of its domains at the end of each step."""
+    """All that the host says of its domains after each step."""
     keys = [host.start(f"d{number}", 1, VCPUS) for number in range(DOMAINS)]
     said: list[object] = []
     for kind, number, what in steps:
@@ -170,7 +170,7 @@ def test_the_load_of_a_place_is_what_all_there_use_now() -> None:
 
 
 def speed(machine: Host, threads: int, got: float, pins: list[set[int]], load: float = 0.0, **keys: object) -> float:
-    """Of a team whose vCPUs each get so much of a CPU."""
+    """The speed of a team whose vCPUs each get the part *got* of a CPU."""
     options = {"loss": 2.4, "fine": True} | keys
     home = options.pop("home", None)
     computing = Computing(formula_curve(Perfect()), threads, **options)  # type: ignore[arg-type]
