@@ -250,7 +250,7 @@ class History:
     # What happens
 
     async def run(self, events: int) -> None:
-        """The whole history: *events* at random, then peace, then the end."""
+        """Runs the history: *events* random events, then a time without trouble, then the end."""
         for agent in self.agents.values():
             await agent.start()
         await self.start()
@@ -440,7 +440,7 @@ class History:
     async def time_passes(self) -> None:
         await asyncio.sleep(0.3)
 
-    # All is well from here on
+    # From here on without trouble
 
     async def peace(self) -> None:
         """Without trouble every managed domain reaches its goal."""
@@ -479,7 +479,7 @@ class History:
             if goal.suspended != transition.known_suspended or transition.suspended_by_us != transition.known_suspended:
                 return f"{name} is not where it should be: {goal}, {transition}"
             if not self.runs(name) and name not in self.paused and not transition.suspended_by_us:
-                return f"{name} is suspended, and nobody will resume it"
+                return f"{name} is suspended, and nothing will resume it"
             if transition.known_suspended:
                 continue
             outside = frozenset().union(*pins) - (goal.partition or transition.treatment.rest_area)

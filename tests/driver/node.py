@@ -1,4 +1,4 @@
-"""A host for libvirt's own test driver: an XML file that a connection of its own, `test:///PATH`, reads."""
+"""A host for libvirt's test driver: an XML file that a connection to `test:///PATH` reads."""
 
 from pathlib import Path
 

@@ -177,7 +177,7 @@ def test_one_vcpu_that_cannot_be_pinned_leaves_no_other_where_it_was(
         rig.faults.inject("pinVcpu", "a", error=libvirt.VIR_ERR_RPC)
         with pytest.raises(HypervisorUnreachable):
             await rig.host.pin_vcpus(a.key, {0: frozenset({0}), 1: frozenset({0})})
-        assert rig.faults.called["pinVcpu"] == before + 1  # the domain has ended, so no further pin is tried
+        assert rig.faults.called["pinVcpu"] == before + 1  # libvirt cannot be reached, so no further pin is tried
 
     with_host(tmp_path, loop_runner, TWO, work)
 

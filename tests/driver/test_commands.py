@@ -41,7 +41,7 @@ weight = 2.0
 
 @dataclass
 class Site:
-    """A daemon and its configuration."""
+    """A running daemon and its configuration."""
 
     directory: Path
     port: int

@@ -108,5 +108,5 @@ def move(guest: Guest, target: PrivateLibvirt) -> Guest:
     }
     guest.domain.migrate3(target.connection, parameters, libvirt.VIR_MIGRATE_LIVE)
     guest.runner.close()
-    insist(f"the socket of {guest.name} where it moved to", lambda: there.reconnect() is None)
+    insist(f"the socket of {guest.name} on its new host", lambda: there.reconnect() is None)
     return there

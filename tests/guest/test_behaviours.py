@@ -321,7 +321,7 @@ def test_behaviour_19_a_guest_that_misses_a_vcpu(shared_lab: PrivateLibvirt, pai
         assert daemon.domain(guest.name)["vcpus"] == 2
         before_s = [run_s(one) for one in (guest, other)]
         until(lambda: all(run_s(one) - s > 0.2 for one, s in zip((guest, other), before_s, strict=True)), "both go on")
-        until(lambda: apart(guest, other), "both have a pCPU still")
+        until(lambda: apart(guest, other), "both still have a pCPU")
         assert online(guest) == "0"
         for one in (guest, other):
             enough(one)
@@ -456,7 +456,7 @@ def test_behaviour_30_qemu_ended_by_a_signal(shared_lab: PrivateLibvirt, pair: P
             command = other.start(PROGRAM)
             for number in (signal.SIGTERM, signal.SIGABRT, signal.SIGKILL):
                 # It boots, so it computes. The test does not wait for its agent.
-                until(lambda: apart(guest, other), "the guest that boots has a pCPU of its own")
+                until(lambda: apart(guest, other), "the guest that boots has its own pCPU")
                 os.kill(guest.qemu_pid, number)
                 daemon.wait(lambda domains: domains[guest.name]["state"] == "not running")
                 daemon.wait(cooperating(other, 2))
@@ -517,10 +517,10 @@ def test_behaviour_31_moved_out_and_in_while_managed(tmp_path: Path, shared_lab:
         there = move(guest, elsewhere)
         daemon.wait(lambda domains: domains[guest.name]["state"] == "not running")
         daemon.wait(cooperating(other, 2))
-        until(lambda: all_say(there, 2), "two vCPUs by everybody")
+        until(lambda: all_say(there, 2), "all counts of vCPUs are 2")
         back = move(there, shared_lab)
         daemon.wait(cooperating(guest, 1))
-        until(lambda: all_say(back, 2), "two vCPUs by everybody")
+        until(lambda: all_say(back, 2), "all counts of vCPUs are 2")
         until(lambda: apart(back, other), "both have a pCPU")
         enough(back)
         until(lambda: back.run(f"ls {OVER}").status == 0, "the last run", HANG_S)
@@ -576,7 +576,7 @@ def test_behaviour_34_a_snapshot_from_before_the_plug(shared_lab: PrivateLibvirt
             daemon.wait(lambda domains: domains[guest.name]["vcpus"] == 2)
             daemon.wait(cooperating(guest, 2))
             # libvirt counts a vCPU as soon as QEMU has it. The guest learns of it later, by an interrupt.
-            until(lambda: all_say(guest, 2), "two vCPUs by everybody")
+            until(lambda: all_say(guest, 2), "all counts of vCPUs are 2")
 
 
 def test_behaviour_35_quota_and_period_stay(shared_lab: PrivateLibvirt, pair: Pair) -> None:

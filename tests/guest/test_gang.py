@@ -53,7 +53,7 @@ def rested(events: Events) -> bool:
     """Whether a guest had no demand for a while or not yet. Then it rests, and may compute at the same time as
     others."""
     moved = [event for event in events if event["kind"] == "allocation" and "rest" in (event["from"], event["to"])]
-    return any("slice" not in event["why"] for event in moved)  # "slice": only turns changed
+    return any("slice" not in event["why"] for event in moved)  # "slice" in why: it was only a turn
 
 
 def in_turns(domains: dict[str, Any]) -> bool:

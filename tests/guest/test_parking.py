@@ -160,7 +160,7 @@ def test_group_that_comes_in_the_way_later(guest: Guest) -> None:
         assert host.allocate(2, 4)[0] == [0, 1]
         assert powered(guest) == "0-3"
         guest.run("echo 1-3 > /sys/fs/cgroup/work/cpuset.cpus")
-        until(lambda: powered(guest) == "0-1", "offline what the partition lost")
+        until(lambda: powered(guest) == "0-1", "the CPUs that the partition lost are offline")
         guest.run("echo > /sys/fs/cgroup/work/cpuset.cpus")
         assert host.allocate(4, 4)[0] == [0, 1, 2, 3]
 

@@ -68,7 +68,7 @@ async def spoken(path: Path, *sayings: bytes, hub: AgentHub | None = None) -> tu
 
 
 def flood(guest: socket.socket, data: bytes, stop: threading.Event, total: int | None = None) -> int:
-    """Sends *data* again and again from a thread; returns the bytes that went out."""
+    """Sends *data* again and again, until *stop* or *total* bytes. Returns the number of bytes that went out."""
     guest.settimeout(0.1)
     sent = 0
     while not stop.is_set() and (total is None or sent < total):

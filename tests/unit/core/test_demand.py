@@ -1,4 +1,4 @@
-"""Demand, from agents that tell the truth, lie or are silent."""
+"""Demand, with agents that tell the truth, lie or are silent."""
 
 import itertools
 

@@ -92,7 +92,7 @@ def test_on_the_same_partition_nothing_but_the_resume_is_to_do():
     assert steps.calls == (Resume("a"),) and steps.transitions["a"].claim == cpus(0, 1)
     done = on_resumed(steps.transitions["a"], 20.0)
     after = ask([done], {"a": goal(0, 1)})
-    assert (after.calls, after.tells, after.states) == ((), (), {"a": State.COOPERATING}), "its guest is not contained"
+    assert (after.calls, after.tells, after.states) == ((), (), {"a": State.COOPERATING}), "it must stay cooperating"
 
 
 def test_a_resume_that_fails_is_tried_again_and_its_partition_stays_its_own():

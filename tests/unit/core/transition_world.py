@@ -627,7 +627,7 @@ class World:
             assert transition.moving == (domain.flight is not None)
             assert transition.claim or transition.resting or transition.meant_to_rest or transition.known_suspended
             assert domain.stopped_by != US or transition.suspended_by_us, (
-                f"{name} is suspended, and nobody will resume it"
+                f"{name} is suspended, and nothing will resume it"
             )
             if transition.known_suspended:
                 assert transition.suspended_by_us and (domain.stopped_by != RUNS or domain.on_external_resume), (
@@ -679,7 +679,7 @@ class World:
             ):
                 assert self.again_at_s <= transition.sent_at_s + TIMING.resend_s, f"no step will tell {name} again"
 
-    # All is well from here on
+    # From here on without failures
 
     def come_to_rest(self, choose: Choose, decide_again: bool) -> None:
         """Without failures and news every goal is reached in bounded time, and after that no calls go on."""

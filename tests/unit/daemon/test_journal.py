@@ -228,7 +228,7 @@ def test_the_lock_is_kept_until_a_write_on_another_thread_has_ended(
     assert begun.wait(60)
     closer = threading.Thread(target=close)
     closer.start()
-    closer.join(0.2)  # a close that does not wait ends in this time
+    closer.join(0.2)  # a close that does not wait would end in this time
     go_on.set()
     for thread in (writer, closer):
         thread.join(60)

@@ -100,7 +100,7 @@ class Online:
 
 @dataclass(frozen=True)
 class Flaps:
-    """Demand that comes and goes, each time with news."""
+    """Its demand comes and goes, each time with news."""
 
     times: int
 

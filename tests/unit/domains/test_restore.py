@@ -71,7 +71,7 @@ def test_a_driver_that_pins_no_absent_vcpu_keeps_nothing_else_from_being_put_bac
         await host.pin_emulator(key, POOL)
         if type(error) is HypervisorError:
             await put_pins_back(host, key, found, frozenset())
-        else:  # it is tried again, or there is nothing left to be put back
+        else:  # the error is raised: vscaf tries again later, or the domain is gone
             with pytest.raises(type(error)):
                 await put_pins_back(host, key, found, frozenset())
         now = await host.settings(key)

@@ -87,7 +87,7 @@ def test_whatever_is_written_is_rules_or_a_sentence(given_attributes: dict[str, 
     try:
         root = ElementTree.fromstring(metadata(" ".join(f"{name}={quoteattr(text)}" for name, text in words.items())))
     except ElementTree.ParseError:
-        return  # not even XML: libvirt would not take it
+        return  # not even XML: libvirt would not accept it
     try:
         rules = parse_rules(root)
     except BadRules as error:

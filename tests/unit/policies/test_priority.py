@@ -113,7 +113,7 @@ def test_who_is_admitted_has_its_minimum_and_who_is_not_could_not(state, options
     if admitted:
         assert sum(answer.cpus.values()) in {room, sum(answer.cpus[one.name] for one in admitted)}
     for one in competing:
-        if one.name in answer.queued:  # all that is of lower priority and could go would not make room for it
+        if one.name in answer.queued:  # it would not fit even if all that may rest and have a lower priority went
             stay = [each for each in admitted if not each.may_rest or each.priority >= one.priority]
             assert sum(needs(state, each) for each in stay) + needs(state, one) > room
 

@@ -112,7 +112,7 @@ def test_unknown_is_an_equal_share_at_both_levels(
 @example([(1.0, 40), (1.0, 40), (1.0, 40)], 8, 1)  # a tie between equals
 def test_the_same_integers(agent: AgentSplit, split: list[tuple[float, int]], cpus: int, chunk: int) -> None:
     shares = agent.whole(split, cpus, chunk)
-    if len(split) > cpus // chunk:  # the agent leaves no process without a CPU, the host a domain
+    if len(split) > cpus // chunk:  # the agent gives each process a CPU, the host leaves domains without one
         assert shares == (agent.whole(split, cpus) if chunk > 1 else [1] * len(split))
         return
     names = [f"{i:03}" for i in range(len(split))]

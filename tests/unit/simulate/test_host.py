@@ -85,7 +85,7 @@ def test_everybody_gets_what_the_simulated_host_gives(steps: list[tuple[str, int
     async def plain() -> list[object]:
         loop = asyncio.get_running_loop()
         host = SimulatedHost(CPUS, clock=loop.time, sleep=asyncio.sleep, latencies=latencies)
-        return await play(host, steps, host._count)  # it has no timer: what has left is seen when it is looked for
+        return await play(host, steps, host._count)  # it has no timer: _count unplugs the vCPUs that are due
 
     async def crowded() -> list[object]:
         host = CrowdedHost(CPUS, lambda key: None, latencies)
