@@ -150,7 +150,7 @@ def grown(lab: PrivateLibvirt, name: str, max_vcpus: int = 4, **options: Any) ->
 
 
 def test_behaviour_01_05_12_plugged_one_after_the_other(shared_lab: PrivateLibvirt) -> None:
-    """vscaf plugs vCPU 2, an operator 3 and 4. After each step all counts agree, and the new vCPU is in the partition
+    """vscaf plugs the 2nd vCPU, an operator the 3rd and 4th. After each all counts agree, and it is in the partition
     at once. Only the agent onlines plugged CPUs. At the end nothing is unplugged if an unplug never completes."""
     with grown(shared_lab, "plugged") as (guest, daemon):
         assert guest.run("pidof udevd systemd-udevd mdev").status != 0

@@ -58,7 +58,7 @@ def test_nobody_is_moved_off_all_it_has_so_that_another_is_on_one_node():
 
 
 def test_a_chunk_cut_in_two_goes_where_most_is_kept():
-    """a holds half of c0 and of c1, b holds the other half of c0. A greedy answer gives a c0, and b keeps nothing."""
+    """a holds half of c0 and of c1, b the other half of c0. If c0 greedily went to a, b would keep nothing."""
     topo = Topology((cpus(0, 1), cpus(2, 3), cpus(4, 5)), dict.fromkeys(range(6), 0))
     held = {"a": cpus(0, 2), "b": cpus(1)}
     assert place(topo, held, {"a": 2, "b": 2}) == {"a": cpus(2, 3), "b": cpus(0, 1)}

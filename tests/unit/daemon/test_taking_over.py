@@ -204,7 +204,7 @@ def taken_for_the_same(one: ManagedDomain) -> bool:
 def test_a_run_of_the_same_key_whose_pins_vscaf_never_gave_is_another(pins: set[int], same: bool) -> None:
     """When libvirt starts, it counts on from the largest number in use, so it may give a number twice."""
     assert taken_for_the_same(adopted(frozenset(pins))) == same
-    assert taken_for_the_same(adopted(frozenset(pins), booted=False)), "it was not booted here: nobody can tell"
+    assert taken_for_the_same(adopted(frozenset(pins), booted=False)), "not known to have booted: nobody can tell"
 
 
 @pytest.mark.parametrize("pins", [NUMBERS, POOL, frozenset({2, 3})])
