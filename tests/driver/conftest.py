@@ -1,4 +1,4 @@
-"""One asyncio loop for all tests of a process: libvirt's events are bound to one."""
+"""One asyncio loop for all tests of a process, because libvirt's events are bound to one loop."""
 
 import asyncio
 from collections.abc import Iterator

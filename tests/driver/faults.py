@@ -1,4 +1,4 @@
-"""Faults over a real connection of libvirt's test driver: what a libvirt in trouble does, at any call, when asked for.
+"""Faults over a real connection of libvirt's test driver. A test can make any call fail as a libvirt in trouble would.
 
     faults = Faults()
     host = LibvirtHost(uri, 1.0, opener=faults.open)
@@ -12,10 +12,10 @@
     faults.inject("setVcpusFlags", arguments=lambda count, flags: (count + 1, flags))   # acts, but on less than asked
     faults.inject("getAllDomainStats", result=lambda rows: rows[:1])              # a partial listing
 
-A call that hangs on a domain that ends meanwhile fails once it goes on: it is never made on a later run of the domain.
+If the domain ends while a call on it hangs, the call fails later. So it is never made on a later run of the domain.
 `faults.real` is the connection below, for what a test does itself (start or destroy a domain, set its metadata).
-Everything else is libvirt's own: nothing is imitated. A method that the layer does not know is refused, so that
-nothing that vscaf calls escapes it.
+Everything else is the real libvirt. A method that the layer does not know is refused, so that no call of vscaf
+bypasses the layer.
 """
 
 import threading
@@ -68,14 +68,14 @@ DOMAIN_METHODS = {
 
 
 def libvirt_error(code: int, words: str = "made up") -> libvirt.libvirtError:
-    """The error that libvirt raises with that code (libvirt.VIR_ERR_...)."""
+    """The error that libvirt raises with this code (libvirt.VIR_ERR_...)."""
     error = libvirt.libvirtError(words)
     error.err = (code, libvirt.VIR_FROM_TEST, words, 2, "", "", "", 0, 0)
     return error
 
 
 class _Waiting:
-    """Context manager: this thread's call waits because a test wants it to."""
+    """Context manager: marks the call of this thread as waiting on purpose."""
 
     threads: ClassVar[set[int]] = set()
 
@@ -91,7 +91,7 @@ _clock: list[Callable[[], float]] = [time.monotonic]
 
 @contextmanager
 def late_by(clock: Callable[[], float]) -> Iterator[None]:
-    """Calls are late by this clock."""
+    """Late calls are late by this clock."""
     _clock.append(clock)
     try:
         yield
@@ -100,13 +100,13 @@ def late_by(clock: Callable[[], float]) -> Iterator[None]:
 
 
 def waiting_threads() -> frozenset[int]:
-    """The threads whose calls wait now because a test wants them to: they hang, or are late."""
+    """The threads whose calls now wait on purpose: they hang or are late."""
     return frozenset(_Waiting.threads)
 
 
 @dataclass(eq=False)
 class Fault:
-    """One kind of trouble. `hits` counts the calls that it befell."""
+    """One kind of trouble. `hits` counts the calls that it has hit."""
 
     method: str
     domain: str | None
@@ -128,7 +128,7 @@ class Fault:
         self._released.set()
 
     def befall(self, call: Callable[..., Any], arguments: tuple[Any, ...], over: Callable[[], bool]) -> Any:
-        """The call in trouble. over: whether what it is made on has ended since."""
+        """Makes the call with this trouble. over: whether the domain's run has ended since."""
         given = arguments if self.arguments is None else self.arguments(*arguments)
         result = call(*given) if self.acts else None
         with _Waiting():
@@ -162,8 +162,8 @@ class Faults:
         return self.connections[-1]
 
     def open(self, uri: str) -> "FaultyConnection":
-        """As libvirt.open, with these faults. Opening again gives a new handle of the same host, as a libvirtd would:
-        each connection of the test driver is a host of its own."""
+        """As libvirt.open, with these faults. Opening again gives a new handle of the same host, as libvirtd would. (In
+        the test driver each real connection is a separate host.)"""
         self.befall("open", None, lambda: None, ())
         if not self.connections:
             self.connections.append(libvirt.open(uri))
@@ -185,20 +185,20 @@ class Faults:
         arguments: Callable[..., tuple[Any, ...]] | None = None,
         result: Callable[[Any], Any] | None = None,
     ) -> Fault:
-        """Trouble for the next *times* calls of *method* (None: for all), after *skip* of them; *domain*: its alone.
+        """Causes trouble for *times* calls of *method* (None: all), after the next *skip* calls. *domain*: only for it.
 
-        `error`: the code to raise. `hang`: until release(). `late_s`: so long. `acts`: the call is made before the
-        trouble, not after it or not at all. `arguments`, `result`: what becomes of them.
+        `error`: the code to raise. `hang`: until release(). `late_s`: seconds. `acts`: the call is made before the
+        trouble, not after it or not at all. `arguments`, `result`: functions that change them.
         """
         if method not in CONNECTION_METHODS | DOMAIN_METHODS | {"open"}:
-            raise ValueError(f"{method} is no method of libvirt's that the fault layer knows")
+            raise ValueError(f"{method} is no method of libvirt that the fault layer knows")
         fault = Fault(method, domain, times, skip, error, words, hang, late_s, acts, arguments, result)
         with self._lock:
             self._faults.append(fault)
         return fault
 
     def clear(self) -> None:
-        """No more trouble: what hangs goes on."""
+        """Ends all trouble. Calls that hang go on."""
         with self._lock:
             faults, self._faults = self._faults, []
         for fault in faults:
@@ -212,7 +212,7 @@ class Faults:
         arguments: tuple[Any, ...],
         over: Callable[[], bool] = lambda: False,
     ) -> Any:
-        """Makes the call, with the first fault that it meets. over: whether what it is made on has ended since."""
+        """Makes the call with the first fault that applies to it. over: whether the domain's run has ended since."""
         with self._lock:
             self.called[method] += 1
             met = None
@@ -279,5 +279,5 @@ class FaultyDomain:
     def _over(self) -> bool:
         try:
             return bool(self._faults.real.lookupByUUIDString(self._real.UUIDString()).ID() != self._real.ID())
-        except libvirt.libvirtError:  # it is not even defined any more
+        except libvirt.libvirtError:  # it is no longer even defined
             return True

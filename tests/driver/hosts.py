@@ -1,4 +1,4 @@
-"""A LibvirtHost on the test driver with faults, for tests of what it does alone."""
+"""A LibvirtHost without a daemon, on the test driver with faults."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -14,12 +14,12 @@ from .faults import Faults
 from .node import write_node
 
 TIMEOUT_S = 2.0
-ONLINE = frozenset({0, 2, 4})  # of the test driver's host, whatever its XML says
+ONLINE = frozenset({0, 2, 4})  # of the test driver's host, whatever its XML contains
 
 
 @dataclass
 class Rig:
-    """What a test has: the host, the faults below it, and what it was told."""
+    """The host, the faults below it, and the changes that the host has reported."""
 
     host: LibvirtHost
     faults: Faults
@@ -27,13 +27,13 @@ class Rig:
     tuned: list[DomainKey] = field(default_factory=list)
 
     async def seen(self, name: str) -> DomainSeen:
-        """The domain of that name, as it is observed now."""
+        """The domain of this name, as it is observed now."""
         return {one.name: one for one in await self.host.observe()}[name]
 
     async def until(self, truth: Callable[[], Awaitable[bool]]) -> None:
-        """Waits until *truth*; TimeoutError where that hangs."""
+        """Waits until *truth*. Raises TimeoutError after HANG_S."""
         async with asyncio.timeout(HANG_S):
-            while not await truth():  # noqa: ASYNC110  (libvirt tells nobody)
+            while not await truth():  # noqa: ASYNC110  (libvirt has no event of it)
                 await asyncio.sleep(0.01)
 
 

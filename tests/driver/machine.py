@@ -1,4 +1,4 @@
-"""A daemon on libvirt's test driver to which anything happens at random, held to its laws after every step it takes."""
+"""A daemon on libvirt's test driver. Random things happen to it, and its laws are checked after every step it takes."""
 
 import asyncio
 import contextlib
@@ -49,12 +49,12 @@ CODES = (
     libvirt.VIR_ERR_AGENT_UNRESPONSIVE,
 )
 
-# What libvirt answers about a domain that has ended, and about no other. Who acts on one may hear it by a race.
+# libvirt's answers about a domain that has ended, and about no other. By a race an event may act on such a domain.
 ENDED = (libvirt.VIR_ERR_NO_DOMAIN, libvirt.VIR_ERR_OPERATION_INVALID)
 
 
 class CheckedDaemon(Daemon):
-    """Calls `check` after each step, with what was claimed before it."""
+    """Calls `check` after each step, with the pCPUs that each domain held before it."""
 
     check: Callable[[dict[str, frozenset[int]]], None]
 
@@ -66,7 +66,7 @@ class CheckedDaemon(Daemon):
 
 @dataclass
 class History:
-    """One random history. Everything that happened is in `log`, for the message when a law is broken."""
+    """One random history. `log` has everything that happened, for the message if a law is broken."""
 
     seed: int
     directory: Path
@@ -140,7 +140,7 @@ class History:
             self.daemon.tuned(key)
 
     async def kill(self) -> None:
-        """Nothing is restored; what libvirt is doing for it, libvirt does to the end."""
+        """Kills the daemon. Nothing is restored, and libvirt finishes the calls that it has begun."""
         self.faults.clear()
         self.task.cancel()
         await asyncio.gather(self.task, return_exceptions=True)
@@ -152,7 +152,7 @@ class History:
     # What there is
 
     def real_pins(self, name: str) -> list[frozenset[int]] | None:
-        """The pins of the domain's vCPUs by libvirt itself; None: it does not run."""
+        """The pins of the domain's vCPUs, read from libvirt without faults. None: it does not run."""
         try:
             masks = self.faults.real.lookupByName(name).vcpuPinInfo(LIVE)
         except libvirt.libvirtError:
@@ -160,11 +160,11 @@ class History:
         return [frozenset(cpu for cpu, there in enumerate(mask) if there) for mask in masks]
 
     def check(self, before: dict[str, frozenset[int]]) -> None:
-        """The laws of transitions and of trust, after a step. What breaks one is kept, not raised into the daemon."""
+        """Checks the laws of transitions and of trust after a step. A broken law is noted, not raised in the daemon."""
         self.checks += 1
         transition = {one.name: one for one in self.daemon.managed.values() if one.transition is not None}
         for name, one in transition.items():
-            if self.known.get(name) is not one.found:  # it has just been adopted, as found
+            if self.known.get(name) is not one.found:  # it has just been adopted
                 self.known[name] = one.found
                 self.excused |= {frozenset({name, other}) for other in transition if other != name}
         for name in self.known.keys() - transition.keys():
@@ -175,11 +175,11 @@ class History:
             self.check_domain(name, one)
 
     def runs(self, name: str) -> bool:
-        """Whether its vCPUs may compute, by libvirt itself."""
+        """Whether its vCPUs may compute, read from libvirt without faults."""
         return bool(self.raw(name).state()[0] != libvirt.VIR_DOMAIN_PAUSED)
 
     def is_over(self, one: ManagedDomain) -> bool:
-        """Whether this run of the domain has ended, which the daemon may not know yet: it runs nowhere any more."""
+        """Whether this run of the domain has ended. The daemon may not know it yet."""
         return self.real_pins(one.name) is None or self.raw(one.name).ID() != one.seen.key.run_id
 
     def check_domain(self, name: str, one: ManagedDomain) -> None:
@@ -190,7 +190,7 @@ class History:
             return
         if transition.known_suspended and not self.runs(name):
             return
-        if one.unread:  # it claims what the journal says, also where it had not come to that before the daemon ended
+        if one.unread:  # it claims what the journal says, even if it had not got there before the daemon ended
             return
         at_rest = transition.resting or transition.meant_to_rest
         allowed = transition.claim | (transition.treatment.rest_area if at_rest else frozenset())
@@ -201,10 +201,10 @@ class History:
         if name in self.foreign:
             if known and not outside and not transition.moving:
                 self.foreign.discard(name)
-        elif len(pins) != self.counted.get(name):  # what was plugged just now is to be read first
+        elif len(pins) != self.counted.get(name):  # a vCPU plugged just now must be read first
             self.foreign.add(name)
         elif outside:
-            self.law(f"{name} may run on {sorted(outside)} beside what it claims, {sorted(transition.claim)}")
+            self.law(f"{name} may run on {sorted(outside)} outside its claim, {sorted(transition.claim)}")
 
     def check_overlaps(self, transition: dict[str, ManagedDomain], before: dict[str, frozenset[int]]) -> None:
         names = sorted(transition)
@@ -218,10 +218,10 @@ class History:
         for pair in pairs - self.excused:
             if pair <= sharing or pair & self.foreign or any(self.is_over(transition[name]) for name in pair):
                 continue
-            if any(not self.takes_steps(transition[name]) for name in pair):  # it is as it was found
+            if any(not self.takes_steps(transition[name]) for name in pair):  # it is still as it was found
                 continue
             goals = {name: one.goal.partition for name, one in transition.items() if one.goal is not None}
-            # Who was never pinned and cannot be runs anywhere: nobody waits for it (see transition.next_steps).
+            # A domain that was never pinned and cannot be pinned runs anywhere, so none waits for it (_Stepper.astray).
             if any(self.is_astray(transition[name]) for name in pair):
                 continue
             if not pair & plan({name: before.get(name, frozenset()) for name in goals}, goals, sharing).overlapping:
@@ -229,14 +229,14 @@ class History:
         self.excused = pairs
 
     def is_astray(self, one: ManagedDomain) -> bool:
-        """Whether it was never pinned by vscaf although a call on it failed, or two deadlines have passed."""
+        """Whether vscaf has never pinned it, although a call on it has failed or two deadlines have passed."""
         known = one.transition
         if known is None or known.placed:
             return False
         return known.failures > 0 or clock.now_s() >= known.found_at_s + 2 * self.daemon.config.deadline_ms / 1000
 
     def takes_steps(self, one: ManagedDomain) -> bool:
-        """Whether it is decided about and what was found is written down: before that it is not touched."""
+        """Whether it has a goal and what was found is in the journal. Before that vscaf does not change it."""
         return one.goal is not None and one.seen.key in self.journal.entries
 
     def law(self, words: str) -> None:
@@ -250,7 +250,7 @@ class History:
     # What happens
 
     async def run(self, events: int) -> None:
-        """The whole history: *events* at random, then peace, then the end."""
+        """Runs the history: *events* random events, then a time without trouble, then the end."""
         for agent in self.agents.values():
             await agent.start()
         await self.start()
@@ -329,7 +329,7 @@ class History:
             paused = self.raw(name).info()[0] == libvirt.VIR_DOMAIN_PAUSED
             self.note(f"{'resume' if paused else 'suspend'} {name}")
             (self.paused.discard if paused else self.paused.add)(name)
-            if paused:  # nobody can know of it before a look
+            if paused:  # the daemon cannot know it before its next look
                 self.foreign.add(name)
             (self.raw(name).resume if paused else self.raw(name).suspend)()
 
@@ -397,14 +397,14 @@ class History:
         self.foreign.add(name)
         self.raw(name).pinVcpu(vcpu, tuple(cpu in cpus for cpu in range(8)))
         one = next((one for one in self.daemon.managed.values() if one.name == name), None)
-        known = one is not None and not self.is_over(one)  # and no earlier run of it
+        known = one is not None and not self.is_over(one)  # the record is of this run
         journaled = known and one.seen.key in self.journal.entries and one.found is not None
-        # Also of one that is managed again already: it is adopted once that has ended.
+        # True also if it is managed again already: it is adopted after it has been given back.
         being_given_back = one is not None and one.transition is None and one.lock.locked()
-        if not journaled:  # nothing was changed yet: then this may be what was found
+        if not journaled:  # vscaf has changed nothing yet, so this may be what was found
             self.found[name].append(self.pins_or_fail(name))
         elif being_given_back or name in self.leaving or (one is not None and one.left_alone):
-            # This pin may stay as it is and be found later; those of the other vCPUs may yet be put back.
+            # This pin may stay and be found later. The pins of the other vCPUs may still be put back.
             self.found[name] += [[*each[:vcpu], cpus, *each[vcpu + 1 :]] for each in self.found[name]]
 
     async def daemon_is_killed(self) -> None:
@@ -440,10 +440,10 @@ class History:
     async def time_passes(self) -> None:
         await asyncio.sleep(0.3)
 
-    # All is well from here on
+    # From here on without trouble
 
     async def peace(self) -> None:
-        """No more trouble: every domain that is managed comes to its goal."""
+        """Without trouble every managed domain reaches its goal."""
         self.note("peace")
         self.faults.clear()
         if self.daemon.policy_name == "unmanaged":
@@ -455,7 +455,7 @@ class History:
         while late := self.not_settled():
             assert not self.broken, self.broken[0]
             assert not self.task.done(), "the daemon has ended"
-            assert time.monotonic() < end_s, f"in peace, but {late}"
+            assert time.monotonic() < end_s, f"without trouble, but {late}"
             for agent in self.agents.values():
                 agent.report()
             await asyncio.sleep(0.05)
@@ -479,7 +479,7 @@ class History:
             if goal.suspended != transition.known_suspended or transition.suspended_by_us != transition.known_suspended:
                 return f"{name} is not where it should be: {goal}, {transition}"
             if not self.runs(name) and name not in self.paused and not transition.suspended_by_us:
-                return f"{name} is suspended, and nobody will resume it"
+                return f"{name} is suspended, and nothing will resume it"
             if transition.known_suspended:
                 continue
             outside = frozenset().union(*pins) - (goal.partition or transition.treatment.rest_area)
@@ -488,15 +488,15 @@ class History:
         return ""
 
     def same(self, name: str, pins: list[frozenset[int]], found: list[frozenset[int]]) -> bool:
-        """Whether these are the pins that were found. Where libvirt has said of a pin of this domain what it says of
-        CPUs that are offline, they may have been left out of one."""
+        """Whether these are the pins that were found. If libvirt has refused a pin of this domain as it does for
+        offline CPUs, offline CPUs may be missing in a pin."""
         refused = any(name in fault.befell for fault in self.offline)
         return len(pins) == len(found) and all(
             now == then or (refused and now == then & ONLINE) for now, then in zip(pins, found, strict=True)
         )
 
     async def end(self) -> None:
-        """The daemon stops: everything is as it was found."""
+        """The daemon stops, and everything is as it was found."""
         for name in self.domains:
             self.leaving.add(name)
         self.daemon.stop()
@@ -507,7 +507,7 @@ class History:
                 now, _most = self.domains[name]
                 found = [each[:now] for each in self.found[name]]
                 assert any(self.same(name, pins[:now], each) for each in found), (
-                    f"{name} is left with {pins}; it was found with one of {found}"
+                    f"{name} is left with {pins}, and was found with one of {found}"
                 )
                 assert self.runs(name) or name in self.paused, f"{name} is left suspended"
         assert not self.journal.entries, f"the journal keeps what was put back: {self.journal.entries}"
@@ -518,7 +518,7 @@ class History:
 
 
 async def live(seed: int, directory: Path, events: int) -> History:
-    """Runs a history; AssertionError names its seed and tells what happened."""
+    """Runs a history. An AssertionError names its seed and lists what happened."""
     history = History(seed, directory)
     try:
         await history.run(events)

@@ -1,4 +1,4 @@
-"""A host for libvirt's own test driver: an XML file that a connection of its own, `test:///PATH`, reads."""
+"""A host for libvirt's test driver: an XML file that a connection to `test:///PATH` reads."""
 
 from pathlib import Path
 
@@ -18,9 +18,9 @@ NODE = """<node>
 
 
 def write_node(directory: Path, cpus: int, domains: dict[str, tuple[int, int]], elements: str = "") -> str:
-    """Writes a node of *cpus* CPUs with running *domains* (name -> vCPUs, maximum); returns its URI.
+    """Writes a node of *cpus* CPUs with running *domains* (name -> vCPUs, maximum). Returns its URI.
 
-    elements: more of each domain's XML.
+    elements: further XML elements of each domain.
     """
     bodies = "".join(
         DOMAIN.format(name=name, vcpus=now, maximum=most, elements=elements) for name, (now, most) in domains.items()

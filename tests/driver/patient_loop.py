@@ -1,8 +1,8 @@
-"""A loop whose time waits for libvirt, so that no test depends on how busy the machine is.
+"""A loop whose clock waits for libvirt, so that no test depends on how busy the machine is.
 
-Time-outs in tests are to end calls that hang. On a busy machine a call that does not hang may take as long, in a thread
-that gets no CPU. So of this time a call takes WORKING_S at most: then it stands still until the call has come back. It
-goes on while a call waits on purpose (a fault: it hangs, or is late by this very clock). And it never leaps, however
+Time-outs in tests should end calls that hang. But on a busy machine a call that does not hang may take as long, if its
+thread gets no CPU. So a call takes at most WORKING_S of this clock's time: then the clock stops until the call returns.
+The clock goes on while a call waits on purpose (by a fault it hangs, or is late by this clock). It never jumps, however
 long this process did not run.
 """
 
@@ -16,12 +16,12 @@ from .faults import waiting_threads
 
 STEP_S = 0.02
 WORKING_S = (
-    0.1  # far less than any time-out, and more than a call takes on a machine of its own: other things happen too
+    0.1  # far less than any time-out, and more than a call takes on an idle machine, so that other things can happen
 )
 
 
 class _Selector:
-    """A selector that knows what time it is. Time passes in select() alone, at most a step each time."""
+    """A selector with a clock. Time passes only in select(), at most STEP_S each time."""
 
     def __init__(self) -> None:
         self.now_s = time.monotonic()
@@ -47,7 +47,7 @@ class _Selector:
 
 
 class PatientLoop(asyncio.SelectorEventLoop):
-    """An event loop in such time."""
+    """An event loop with this clock."""
 
     def __init__(self) -> None:
         self._patient = _Selector()

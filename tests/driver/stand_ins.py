@@ -1,4 +1,4 @@
-"""What stands in for guests: their agents, and the CPU time that they use."""
+"""Stand-ins for guests: their agents, and the CPU time that they use."""
 
 import asyncio
 import json
@@ -16,7 +16,7 @@ from vscaf.values import DomainSeen
 class Agent:
     """A guest's agent behind a UNIX socket. manner: good, mute (never acknowledges), liar, silent (says nothing).
 
-    runs: whether the guest's vCPUs run: else it says nothing, and reads what it is told once they do.
+    runs: whether the guest's vCPUs run. While they do not, it says nothing, and it reads messages only later.
     """
 
     def __init__(self, path: Path, cpus: int) -> None:
@@ -54,7 +54,7 @@ class Agent:
         self._writers.add(writer)
         try:
             while line := await reader.readline():
-                while not self.runs():  # noqa: ASYNC110  (nobody tells the guest of it either)
+                while not self.runs():  # noqa: ASYNC110  (a guest has no event of it either)
                     await asyncio.sleep(0.005)
                 if line != b"\n":
                     self._answer(messages.decode_from_host(line))
@@ -80,7 +80,7 @@ class Agent:
 
 
 class BusyHost(LibvirtHost):
-    """A real connection whose domains have agents and use the CPU time that `busy` says."""
+    """A real connection. Its domains have agents and use the CPU time that is set in `busy`."""
 
     agents: dict[str, Agent]
     busy: dict[str, float]
@@ -96,7 +96,7 @@ class BusyHost(LibvirtHost):
 
     def _lively(self, one: DomainSeen) -> DomainSeen:
         agent = self.agents.get(one.name)
-        # A counter that only grows, whatever `busy` was before.
+        # This counter only grows, whatever `busy` was before.
         used_s = self._used.get(one.name, 0.0) + self.busy.get(one.name, 0.0) * (clock.now_s() - self._at_s)
         return replace(
             one, vcpu_time_s={0: used_s}, agent_socket=str(agent.path) if agent is not None else one.agent_socket

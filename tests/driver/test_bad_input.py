@@ -1,4 +1,4 @@
-"""Bad input: a one-line error that names the thing and the mend, exit status 2, and nothing changed."""
+"""Bad input gives a one-line error that says what is wrong and what to do, exit status 2, and changes nothing."""
 
 import subprocess
 import sys
@@ -9,7 +9,7 @@ from vscaf_lab.polling import HANG_S
 
 from .node import write_node
 
-# The test driver's host has the CPUs 0, 2 and 4 online, whatever its XML says.
+# The test driver's host has CPUs 0, 2 and 4 online, whatever its XML contains.
 GOOD = 'uri = "{uri}"\npool = "0,2"\nstate_directory = "{state}"\ncontrol_socket = "{state}/control.sock"\n'
 CASES = {
     "unknown key": (GOOD + "colour = 1\n[domains.a]\n", ["colour", "--help-config"]),

@@ -1,4 +1,4 @@
-"""Behaviours 7, 20, 32, 33 and 34: what a connection may do, what it tells, and many things at once."""
+"""Behaviours 7, 20, 32, 33 and 34: what a connection may do, its events, and many things at once."""
 
 import asyncio
 from pathlib import Path
@@ -35,7 +35,8 @@ WRITES = ("pinEmulator", "pinIOThread", "setVcpusFlags", "setSchedulerParameters
 def test_behaviour_7_a_connection_that_cannot_serve_is_refused_at_the_start(
     tmp_path: Path, loop_runner: asyncio.Runner, method: str, code: int, words: str
 ) -> None:
-    """Read-only, denied by an access rule, or a driver that cannot pin: one line with the mend, nothing changed."""
+    """If it is read-only, denied by an access rule, or its driver cannot pin, one line says what to do, and nothing is
+    changed."""
     uri = write_node(tmp_path, 8, TWO)
     faults = Faults()
     faults.inject(method, times=None, error=code)
@@ -72,7 +73,7 @@ def test_a_domain_that_hangs_does_not_keep_the_daemon_from_starting(
     faults = Faults()
     busy = [libvirt.VIR_DOMAIN_CONTROL_OCCUPIED, 0, 5]
     faults.inject("controlInfo", "a", times=None, result=lambda _idle: busy)
-    faults.inject("controlInfo", "b", error=libvirt.VIR_ERR_NO_DOMAIN)  # and one that ends just then
+    faults.inject("controlInfo", "b", error=libvirt.VIR_ERR_NO_DOMAIN)  # and b ends just then
 
     async def work() -> None:
         host = LibvirtHost(uri, 2.0, opener=faults.open)
@@ -111,7 +112,7 @@ def test_behaviour_20_no_channel_is_told_apart_from_a_silent_one(tmp_path: Path,
 
 
 def test_behaviour_32_what_happens_to_a_domain_is_told(tmp_path: Path, loop_runner: asyncio.Runner) -> None:
-    """Start, pause, crash, end, rename and metadata; each wakes whoever looks, and is seen at that look."""
+    """Start, pause, crash, end, rename and new metadata each cause a look, and that look sees the change."""
 
     async def work(rig: Rig) -> None:
         await rig.host.observe()
@@ -144,7 +145,8 @@ def test_behaviour_32_what_happens_to_a_domain_is_told(tmp_path: Path, loop_runn
 
 
 def test_rules_in_the_metadata_take_effect_live(tmp_path: Path, loop_runner: asyncio.Runner) -> None:
-    """Set, changed, spoilt (the last good ones stay, with what is wrong) and removed, as `virsh metadata` does."""
+    """As by `virsh metadata` they are set, changed, made invalid (the last valid ones stay, with an error) and
+    removed."""
 
     async def work(rig: Rig) -> None:
         domain = rig.faults.real.lookupByName("a")
@@ -191,7 +193,8 @@ def test_a_driver_that_tells_of_no_events_is_good_enough(tmp_path: Path, loop_ru
 
 
 def test_behaviour_33_three_domains_at_once_while_a_pcpu_goes(tmp_path: Path, loop_runner: asyncio.Runner) -> None:
-    """Plug, unplug, pause, pin and emulator pin of all, concurrently, more vCPUs than pCPUs, CPU 4 offline half-way."""
+    """All domains are plugged, unplugged, paused and pinned at once, with more vCPUs than pCPUs. CPU 4 goes offline
+    half-way."""
 
     async def work(rig: Rig) -> None:
         seen = await rig.host.observe()
@@ -232,7 +235,7 @@ def test_behaviour_33_three_domains_at_once_while_a_pcpu_goes(tmp_path: Path, lo
 def test_behaviour_34_a_snapshot_reverted_puts_counts_and_pins_back(
     tmp_path: Path, loop_runner: asyncio.Runner
 ) -> None:
-    """Nothing that was known of the domain before counts after: it is all read again."""
+    """After the revert nothing that was known of the domain counts. Everything is read again."""
 
     async def work(rig: Rig) -> None:
         a = await rig.seen("a")

@@ -1,4 +1,4 @@
-"""Behaviour 30 and its kin: a domain, a call or libvirtd itself hangs, and nobody else waits for it."""
+"""Behaviour 30 and similar ones: a domain, a call or libvirtd itself hangs, and no other domain waits for it."""
 
 import asyncio
 import threading
@@ -23,7 +23,7 @@ def test_a_listing_that_hangs_is_replaced_by_one_that_asks_no_qemu(tmp_path: Pat
         hung = rig.faults.inject("getAllDomainStats", hang=True)
         assert [one.name for one in await rig.host.observe()] == ["a", "b"]
         assert hung.hits == 1
-        for _look in range(20):  # and as long as it hangs, none waits for it again
+        for _look in range(20):  # while it hangs, no look waits for it again
             before = rig.faults.called["getAllDomainStats"]
             assert [one.name for one in await rig.host.observe()] == ["a", "b"]
             assert rig.faults.called["getAllDomainStats"] == before + 1
@@ -69,10 +69,10 @@ def test_a_hung_domain_fails_at_once_and_holds_up_nobody(tmp_path: Path, loop_ru
             before = rig.faults.called.total()
             with pytest.raises(HypervisorUnreachable, match="domain b: still waiting"):
                 await rig.host.settings(b.key)
-            assert rig.faults.called.total() == before  # nothing was waited for
+            assert rig.faults.called.total() == before  # libvirt was not called
         assert len(await rig.host.observe()) == 2
         await rig.host.pin_vcpus(a.key, {0: frozenset({0})})
-        # It comes back: what it did was not seen by whoever asked, so that is told, and the domain can be asked again.
+        # The call comes back. Its caller did not see what it did, so a change is reported, and new calls are possible.
         assert rig.tuned == []
         hung.release()
         await rig.until(lambda: _true(rig.tuned == [b.key]))
@@ -86,7 +86,7 @@ async def _true(truth: bool) -> bool:
 
 
 def test_a_call_that_was_given_up_does_not_act_later(tmp_path: Path, loop_runner: asyncio.Runner) -> None:
-    """It hung before it acted. The pins that it was to set may belong to another domain by now."""
+    """It hung before it acted. The pCPUs of its pins may belong to another domain by now."""
 
     async def work(rig: Rig) -> None:
         _a, b = await rig.host.observe()
@@ -104,7 +104,7 @@ def test_a_call_that_was_given_up_does_not_act_later(tmp_path: Path, loop_runner
 def test_what_was_meant_for_a_run_that_has_ended_does_not_meet_the_next_one(
     tmp_path: Path, loop_runner: asyncio.Runner
 ) -> None:
-    """It ends and is started again in the middle of a call that nobody has given up."""
+    """The domain ends and is started again in the middle of a call that is still waited for."""
 
     async def work(rig: Rig) -> None:
         _a, b = await rig.host.observe()
@@ -142,7 +142,7 @@ def test_twenty_hung_domains_do_not_stop_the_others(tmp_path: Path, loop_runner:
 
 
 def test_a_domain_busy_with_a_job_is_refused_before_it_is_changed(tmp_path: Path, loop_runner: asyncio.Runner) -> None:
-    """libvirt would let the change wait 30 s for the save, the migration or the QEMU that hangs."""
+    """libvirt would make the change wait 30 s for the save, the migration or the hung QEMU."""
 
     async def work(rig: Rig) -> None:
         a, _b = await rig.host.observe()
@@ -155,7 +155,7 @@ def test_a_domain_busy_with_a_job_is_refused_before_it_is_changed(tmp_path: Path
         rig.faults.inject("controlInfo", "a", result=lambda _idle: [libvirt.VIR_DOMAIN_CONTROL_OCCUPIED, 0, 3])
         await rig.host.pin_vcpus(a.key, {0: frozenset({0})})
         await rig.host.settings(a.key)
-        # The lock that could not be had in time says the same by its code.
+        # The error code of a lock that libvirt could not get in time means the same.
         rig.faults.inject("pinVcpu", "a", error=libvirt.VIR_ERR_OPERATION_TIMEOUT)
         with pytest.raises(HypervisorUnreachable, match="domain a"):
             await rig.host.pin_vcpus(a.key, {0: frozenset({0})})
@@ -172,7 +172,7 @@ def test_a_domain_whose_description_cannot_be_read_is_shown_all_the_same(
         a, b = await rig.host.observe()
         assert (a.accelerated, a.rules_error) == (True, None)
         assert (b.state, b.vcpus, b.vcpus_maximum) == (RunState.RUNNING, 2, 2)
-        assert not b.accelerated  # so that nothing is unplugged that may never go
+        assert not b.accelerated  # so that no vCPU is unplugged, which might never end
         assert b.rules_error is not None
         changes = rig.changes
         rig.faults.clear()
@@ -199,7 +199,7 @@ def test_a_failed_or_partial_listing_is_an_error_never_a_shorter_list(
         partial = rig.faults.inject("getAllDomainStats", times=None, result=lambda rows: rows[:1])
         with pytest.raises(HypervisorError, match="left out 1 active"):
             await rig.host.observe()
-        assert partial.hits == 2  # looked again, since one might have started in between
+        assert partial.hits == 2  # it looked again, because a domain might have started in between
         rig.faults.clear()
         rig.faults.inject("getAllDomainStats", result=lambda rows: rows[:1])
         assert len(await rig.host.observe()) == 2
@@ -212,7 +212,7 @@ def test_a_failed_or_partial_listing_is_an_error_never_a_shorter_list(
 
 
 def test_a_dead_connection_is_opened_anew(tmp_path: Path, loop_runner: asyncio.Runner) -> None:
-    """Behaviour 11: libvirtd restarts. Pins and counts are as they were, and descriptions are read again."""
+    """Behaviour 11: libvirtd restarts. Pins and counts stay, and descriptions are read again."""
 
     async def work(rig: Rig) -> None:
         a, _b = await rig.host.observe()
@@ -259,7 +259,7 @@ def test_calls_to_one_domain_never_overlap(tmp_path: Path, loop_runner: asyncio.
         second = asyncio.create_task(rig.host.pin_vcpus(a.key, {0: frozenset({4})}))
         await asyncio.gather(first, second)
         assert (await rig.host.settings(a.key)).vcpu_pins[0] == frozenset({4})
-        # Whoever is cancelled while his call is under way leaves it stuck until it comes back.
+        # If a task is cancelled during its call, the domain stays blocked until the call comes back.
         hung = rig.faults.inject("pinVcpu", "b", hang=True)
         cancelled = asyncio.create_task(rig.host.pin_vcpus(b.key, {0: frozenset({2})}))
         await rig.until(lambda: _true(hung.hits == 1))
@@ -273,7 +273,7 @@ def test_calls_to_one_domain_never_overlap(tmp_path: Path, loop_runner: asyncio.
 
 
 def test_gone_between_listing_and_use(tmp_path: Path, loop_runner: asyncio.Runner) -> None:
-    """Behaviour 14: by a name, an id and a uuid that name nobody, or another run."""
+    """Behaviour 14: a name, an id or a uuid belongs to no domain, or to another run."""
 
     async def work(rig: Rig) -> None:
         a, b = await rig.host.observe()
@@ -291,12 +291,12 @@ def test_gone_between_listing_and_use(tmp_path: Path, loop_runner: asyncio.Runne
         with pytest.raises(DomainGone):
             await rig.host.settings(a.key)
         assert not await rig.host.defined("a")
-        # It goes right in the middle of a change.
+        # The domain ends in the middle of a change.
         rig.faults.inject("pinVcpu", "b", error=libvirt.VIR_ERR_NO_DOMAIN)
         with pytest.raises(DomainGone):
             await rig.host.pin_vcpus(b.key, {0: frozenset({0})})
         rig.faults.inject("pinVcpu", "b", error=libvirt.VIR_ERR_OPERATION_INVALID)
-        with pytest.raises(HypervisorError) as refused:  # the same code for one that runs is no end of it
+        with pytest.raises(HypervisorError) as refused:  # the same code does not mean the end of a domain that runs
             await rig.host.pin_vcpus(b.key, {0: frozenset({0})})
         assert not isinstance(refused.value, DomainGone)
         assert [one.name for one in await rig.host.observe()] == ["b"]
@@ -307,7 +307,7 @@ def test_gone_between_listing_and_use(tmp_path: Path, loop_runner: asyncio.Runne
 def test_a_listing_that_was_given_up_is_no_answer(
     tmp_path: Path, loop_runner: asyncio.Runner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """libvirtd stands still as a whole and answers again: the first listing ends while the second is waited for."""
+    """libvirtd stops completely and then answers again. The first listing ends while the second is waited for."""
     begun: list[Call] = []
 
     def call(what: str) -> Call:
@@ -327,12 +327,12 @@ def test_a_listing_that_was_given_up_is_no_answer(
         (ended,) = rig.host._under_way(ask_qemu=True)
         first.release()
         await rig.until(lambda: _true(ended.done()))
-        assert isinstance(ended.exception(), HypervisorError), "whoever asks takes it as unknown"
+        assert isinstance(ended.exception(), HypervisorError), "a late listing must not count as an answer"
         second.release()
         try:
             assert [one.name for one in await looking] == ["a", "b"]
         except HypervisorUnreachable:
-            assert begun[1].given_up, "this machine was too slow: it came back after its time, too"
+            assert begun[1].given_up, "it came back too late too: this machine was too slow"
 
     with_host(tmp_path, loop_runner, TWO, work)
 

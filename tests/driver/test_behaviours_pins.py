@@ -1,4 +1,4 @@
-"""Behaviours 12 and 21 to 27: pins of every kind, and the host's CPUs going away."""
+"""Behaviours 12 and 21 to 27: pins of every kind, and CPUs of the host that go offline."""
 
 import asyncio
 import random
@@ -18,7 +18,8 @@ EVERYWHERE = frozenset(range(8))
 def test_behaviour_21_pins_that_name_no_cpu_or_a_wrong_one_are_refused(
     tmp_path: Path, loop_runner: asyncio.Runner
 ) -> None:
-    """Empty, negative and out of range: refused here, since libvirt's drivers take some of them. None is half set."""
+    """Empty, negative and out of range pins: vscaf refuses them, because libvirt's drivers accept some of them. None is
+    set in part."""
 
     async def work(rig: Rig) -> None:
         a, b = await rig.host.observe()
@@ -36,7 +37,7 @@ def test_behaviour_21_pins_that_name_no_cpu_or_a_wrong_one_are_refused(
         with pytest.raises(HypervisorError, match="domain a"):
             await rig.host.pin_iothreads(a.key, {7: frozenset({0})})
         assert {one.key: await rig.host.settings(one.key) for one in (a, b)} == found
-        # Two domains at once: each has its own.
+        # Two domains at once: each gets its own pins.
         await asyncio.gather(
             rig.host.pin_vcpus(a.key, {0: frozenset({0}), 1: frozenset({0, 2})}),
             rig.host.pin_vcpus(b.key, {0: frozenset({4}), 1: frozenset({2, 4})}),
@@ -48,7 +49,7 @@ def test_behaviour_21_pins_that_name_no_cpu_or_a_wrong_one_are_refused(
 
 
 def test_behaviour_12_pins_before_and_after_plug_and_unplug(tmp_path: Path, loop_runner: asyncio.Runner) -> None:
-    """Settings tell the pins of plugged vCPUs alone, whatever was pinned in between."""
+    """The settings contain only the pins of plugged vCPUs, whatever was pinned in between."""
 
     async def work(rig: Rig) -> None:
         a, _b = await rig.host.observe()
@@ -60,7 +61,7 @@ def test_behaviour_12_pins_before_and_after_plug_and_unplug(tmp_path: Path, loop
         assert (await rig.host.settings(a.key)).vcpu_pins == {**pins, 2: frozenset({2, 4})}
         assert (await rig.host.unplug(a.key, 2)).vcpus == 2
         assert (await rig.host.settings(a.key)).vcpu_pins == {0: frozenset({0}), 1: frozenset({2})}
-        with pytest.raises(HypervisorError):  # what is not plugged is not pinned by this driver
+        with pytest.raises(HypervisorError):  # this driver does not pin absent vCPUs
             await rig.host.pin_vcpus(a.key, {2: frozenset({0})})
 
     with_host(tmp_path, loop_runner, TWO, work)
@@ -69,7 +70,8 @@ def test_behaviour_12_pins_before_and_after_plug_and_unplug(tmp_path: Path, loop
 def test_behaviour_22_new_vcpus_are_pinned_before_they_come_where_the_driver_can(
     tmp_path: Path, loop_runner: asyncio.Runner
 ) -> None:
-    """The order of the calls is what counts; that QEMU's driver then has the pin in force is shown with a guest."""
+    """This test checks the order of the calls. A test with a guest shows that QEMU's driver then has the pin in
+    force."""
 
     async def work(rig: Rig) -> None:
         a, _b = await rig.host.observe()
@@ -98,7 +100,7 @@ def test_behaviour_22_pins_of_absent_vcpus_are_told_apart(tmp_path: Path, loop_r
 
 
 def test_behaviour_23_a_pcpu_that_goes_offline(tmp_path: Path, loop_runner: asyncio.Runner) -> None:
-    """It is gone from the host at the next look, a pin to it alone is refused, a found pin with it is put back."""
+    """The next look shows the host without it, a pin to it alone is refused, and a found pin with it is put back."""
 
     async def work(rig: Rig) -> None:
         a, _b = await rig.host.observe()
@@ -107,7 +109,9 @@ def test_behaviour_23_a_pcpu_that_goes_offline(tmp_path: Path, loop_runner: asyn
         read = rig.faults.called["getCapabilities"]
         for _look in range(10):
             assert await rig.host.host_cpus() == cpus
-        assert rig.faults.called["getCapabilities"] == read  # cheap enough for every few seconds
+        assert (
+            rig.faults.called["getCapabilities"] == read
+        )  # not read again: so the look is cheap enough for every few seconds
 
         def offline(real: tuple[int, list[bool], int]) -> tuple[int, list[bool], int]:
             count, online, number = real
@@ -124,12 +128,12 @@ def test_behaviour_23_a_pcpu_that_goes_offline(tmp_path: Path, loop_runner: asyn
             with pytest.raises(HypervisorError, match=r"domain a: not one of the CPUs \[4\] is online"):
                 await pin
         assert (await rig.host.settings(a.key)).vcpu_pins[0] == EVERYWHERE
-        # The kernel refuses a set that names it; what is online of it is in force then.
+        # The kernel refuses a set that contains it. Then the online CPUs of the set are in force.
         rig.faults.inject("pinVcpu", "a", error=libvirt.VIR_ERR_SYSTEM_ERROR)
         await rig.host.pin_vcpus(a.key, {1: frozenset({2, 4})})
         assert (await rig.host.settings(a.key)).vcpu_pins[1] == frozenset({2})
         rig.faults.inject("pinVcpu", "a", error=libvirt.VIR_ERR_SYSTEM_ERROR)
-        with pytest.raises(HypervisorError):  # a refusal of CPUs that are all online is one
+        with pytest.raises(HypervisorError):  # with CPUs that are all online a refusal is an error
             await rig.host.pin_vcpus(a.key, {1: frozenset({0, 2})})
         rig.faults.clear()
         assert (await rig.host.host_cpus()).online == ONLINE
@@ -140,7 +144,7 @@ def test_behaviour_23_a_pcpu_that_goes_offline(tmp_path: Path, loop_runner: asyn
 def test_behaviour_24_pins_outside_the_cpuset_are_an_error_and_the_connection_lives(
     tmp_path: Path, loop_runner: asyncio.Runner
 ) -> None:
-    """What the kernel says of a cgroup's cpuset comes as a system error, which is no lost connection."""
+    """The kernel's refusal because of a cgroup's cpuset comes as a system error. This is no lost connection."""
 
     async def work(rig: Rig) -> None:
         a, _b = await rig.host.observe()
@@ -161,7 +165,7 @@ def test_behaviour_24_pins_outside_the_cpuset_are_an_error_and_the_connection_li
 def test_one_vcpu_that_cannot_be_pinned_leaves_no_other_where_it_was(
     tmp_path: Path, loop_runner: asyncio.Runner
 ) -> None:
-    """After an unplug that never ended libvirt may hold a vCPU whose thread is dead."""
+    """After an unplug that never ended, libvirt may keep a vCPU whose thread is dead."""
 
     async def work(rig: Rig) -> None:
         a, _b = await rig.host.observe()
@@ -173,7 +177,7 @@ def test_one_vcpu_that_cannot_be_pinned_leaves_no_other_where_it_was(
         rig.faults.inject("pinVcpu", "a", error=libvirt.VIR_ERR_RPC)
         with pytest.raises(HypervisorUnreachable):
             await rig.host.pin_vcpus(a.key, {0: frozenset({0}), 1: frozenset({0})})
-        assert rig.faults.called["pinVcpu"] == before + 1  # there is nobody to ask
+        assert rig.faults.called["pinVcpu"] == before + 1  # libvirt cannot be reached, so no further pin is tried
 
     with_host(tmp_path, loop_runner, TWO, work)
 
@@ -183,12 +187,12 @@ def test_behaviour_25_emulator_and_iothread_pins(tmp_path: Path, loop_runner: as
         a, _b = await rig.host.observe()
         await rig.host.pin_emulator(a.key, frozenset({0, 4}))
         assert (await rig.host.settings(a.key)).emulator_pin == frozenset({0, 4})
-        # No cpuset controller: libvirt says "invalid" of a domain that runs, or "not supported".
+        # Without a cpuset controller libvirt answers "invalid" for a running domain, or "not supported".
         for code in (libvirt.VIR_ERR_OPERATION_INVALID, libvirt.VIR_ERR_OPERATION_UNSUPPORTED):
             rig.faults.inject("pinEmulator", "a", error=code, words="cpuset controller is not mounted")
             with pytest.raises(HypervisorError, match="domain a: cpuset controller is not mounted"):
                 await rig.host.pin_emulator(a.key, frozenset({0}))
-        # No CPU controller: the weight is not there to be set, and found as None.
+        # Without a CPU controller there is no weight to set, and None is found.
         rig.faults.inject("schedulerParametersFlags", "a", error=libvirt.VIR_ERR_OPERATION_INVALID)
         assert (await rig.host.settings(a.key)).cpu_shares is None
         rig.faults.inject("setSchedulerParametersFlags", "a", error=libvirt.VIR_ERR_OPERATION_INVALID)
@@ -218,7 +222,7 @@ def test_behaviour_25_pins_of_io_threads_are_read_without_asking_qemu(
 def test_behaviour_26_repinned_at_random_while_domains_pause_plug_and_go(
     tmp_path: Path, loop_runner: asyncio.Runner
 ) -> None:
-    """What was set last is in force, for each vCPU of each domain, whatever happened in between."""
+    """For each vCPU of each domain the pin that was set last is in force, whatever happened in between."""
     seed = 26
     chance = random.Random(seed)
 
@@ -253,7 +257,7 @@ def test_behaviour_26_repinned_at_random_while_domains_pause_plug_and_go(
 
 
 def test_behaviour_27_home_nodes_are_those_of_the_memory(tmp_path: Path, loop_runner: asyncio.Runner) -> None:
-    """A domain whose memory is bound to nodes says so, and placement keeps it there; also if it is bound anew."""
+    """If the memory of a domain is bound to nodes, these are its home nodes for placement, also after a new binding."""
 
     async def work(rig: Rig) -> None:
         numa = (

@@ -1,4 +1,4 @@
-"""Behaviours 3, 4, 6, 13, 15, 16 and 17: how many vCPUs there are, whatever libvirt answers."""
+"""Behaviours 3, 4, 6, 13, 15, 16 and 17: the number of vCPUs, whatever libvirt answers."""
 
 import asyncio
 from pathlib import Path
@@ -31,7 +31,7 @@ def test_behaviour_6_more_than_the_maximum_is_refused_and_changes_nothing(
 
 @pytest.mark.parametrize("state", ["running", "paused", "shut off"])
 def test_behaviour_13_counts_on_domains_in_every_state(tmp_path: Path, loop_runner: asyncio.Runner, state: str) -> None:
-    """vscaf asks for the live count alone: so there are no combinations of flags, and a count of 0 is refused."""
+    """vscaf asks only for the live count, so there are no combinations of flags. A count of 0 is refused."""
 
     async def work(rig: Rig) -> None:
         (a,) = await rig.host.observe()
@@ -48,13 +48,15 @@ def test_behaviour_13_counts_on_domains_in_every_state(tmp_path: Path, loop_runn
             return
         with pytest.raises(ValueError, match="keeps a vCPU at least, not 0"):
             await rig.host.unplug(a.key, 0)
-        assert await rig.host.plug(a.key, 2) == await rig.host.plug(a.key, 1)  # already so: nothing to do
+        assert await rig.host.plug(a.key, 2) == await rig.host.plug(
+            a.key, 1
+        )  # the count is already right: nothing to do
         assert rig.faults.called["setVcpusFlags"] == 0
         assert (await rig.host.plug(a.key, 4)).outcome is PlugOutcome.DONE
         assert (await rig.seen("a")).vcpus == 4
         assert (await rig.host.unplug(a.key, 1)).outcome is PlugOutcome.DONE
         assert (await rig.seen("a")).vcpus == 1
-        assert domain.vcpusFlags(libvirt.VIR_DOMAIN_AFFECT_CONFIG) == 2  # the domain's own definition stays
+        assert domain.vcpusFlags(libvirt.VIR_DOMAIN_AFFECT_CONFIG) == 2  # the persistent definition stays
 
     with_host(tmp_path, loop_runner, ONE, work)
 
@@ -62,7 +64,7 @@ def test_behaviour_13_counts_on_domains_in_every_state(tmp_path: Path, loop_runn
 def test_behaviour_3_and_4_an_unplug_is_believed_when_it_is_read_again(
     tmp_path: Path, loop_runner: asyncio.Runner
 ) -> None:
-    """Each row: what libvirt does and says, and what that is. Told apart by code and count, never by text."""
+    """Each row: what libvirt does and answers, and the outcome. vscaf uses the code and the count, never the text."""
 
     def nothing(_count: int, flags: int) -> tuple[int, int]:
         return 4, flags
@@ -73,14 +75,14 @@ def test_behaviour_3_and_4_an_unplug_is_believed_when_it_is_read_again(
     async def work(rig: Rig) -> None:
         (a,) = await rig.host.observe()
         rows = [
-            (nothing, None, PlugOutcome.LATE, 4),  # asked for, and the guest may let go later
+            (nothing, None, PlugOutcome.LATE, 4),  # the guest may give the vCPUs back later
             (nothing, libvirt.VIR_ERR_OPERATION_TIMEOUT, PlugOutcome.LATE, 4),
             (half, libvirt.VIR_ERR_OPERATION_TIMEOUT, PlugOutcome.LATE, 3),
             (nothing, libvirt.VIR_ERR_OPERATION_FAILED, PlugOutcome.REFUSED, 4),
             (nothing, libvirt.VIR_ERR_INTERNAL_ERROR, PlugOutcome.REFUSED, 4),
             (half, libvirt.VIR_ERR_OPERATION_FAILED, PlugOutcome.PARTIAL, 3),
             (half, libvirt.VIR_ERR_CONFIG_UNSUPPORTED, PlugOutcome.PARTIAL, 3),
-            (None, libvirt.VIR_ERR_OPERATION_TIMEOUT, PlugOutcome.DONE, 2),  # done, and the answer got lost
+            (None, libvirt.VIR_ERR_OPERATION_TIMEOUT, PlugOutcome.DONE, 2),  # it is done, but the answer is lost
             (None, None, PlugOutcome.DONE, 2),
         ]
         for arguments, code, outcome, vcpus in rows:
@@ -96,7 +98,7 @@ def test_behaviour_3_and_4_an_unplug_is_believed_when_it_is_read_again(
 @pytest.mark.parametrize(
     ("code", "kind"),
     [
-        (libvirt.VIR_ERR_INVALID_ARG, HypervisorError),  # present at boot, or followed by one that is
+        (libvirt.VIR_ERR_INVALID_ARG, HypervisorError),  # present at boot, or followed by a vCPU that is
         (libvirt.VIR_ERR_OPERATION_UNSUPPORTED, NotSupported),  # vCPU 0, a guest without ACPI
         (libvirt.VIR_ERR_CONFIG_UNSUPPORTED, NotSupported),  # a topology that does not divide
         (libvirt.VIR_ERR_NO_SUPPORT, NotSupported),
@@ -135,7 +137,8 @@ def test_a_plug_that_stops_half_way_says_how_far_it_came(tmp_path: Path, loop_ru
 
 
 def test_behaviour_16_vcpus_enabled_one_by_one(tmp_path: Path, loop_runner: asyncio.Runner) -> None:
-    """vCPUs 0 and 3 of 4: those are the numbers that are pinned, plugged around and told."""
+    """vCPUs 0 and 3 of 4 are enabled. These numbers are pinned and reported, and other vCPUs are plugged around
+    them."""
 
     async def work(rig: Rig) -> None:
         each = "".join(
@@ -161,7 +164,7 @@ def test_behaviour_16_vcpus_enabled_one_by_one(tmp_path: Path, loop_runner: asyn
         order: list[int] = []
         rig.faults.inject("pinVcpu", "a", times=None, arguments=lambda *given: (order.append(given[0]), given)[1])
         await rig.host.plug(a.key, 3, frozenset({2}))
-        assert order[0] == 1  # the first absent one, which is the one that libvirt plugs
+        assert order[0] == 1  # the first absent vCPU, which libvirt plugs
 
     with_host(tmp_path, loop_runner, ONE, work)
 
@@ -169,7 +172,7 @@ def test_behaviour_16_vcpus_enabled_one_by_one(tmp_path: Path, loop_runner: asyn
 def test_behaviour_16_times_that_cannot_be_read_are_missing_not_zero(
     tmp_path: Path, loop_runner: asyncio.Runner
 ) -> None:
-    """After an unplug that never ended libvirt may know a vCPU whose thread is dead."""
+    """After an unplug that never ended, libvirt may list a vCPU whose thread is dead."""
 
     async def work(rig: Rig) -> None:
         rig.faults.inject(
@@ -210,7 +213,7 @@ def test_nothing_is_unplugged_without_kvm(tmp_path: Path, loop_runner: asyncio.R
 
 
 def test_plugs_that_hang_leave_libvirtd_its_threads(tmp_path: Path, loop_runner: asyncio.Runner) -> None:
-    """Each keeps a thread of libvirtd's for as long as a QEMU hangs, so few may be under way."""
+    """Each plug blocks a thread of libvirtd as long as its QEMU hangs, so only few may be under way."""
     names = [f"h{number}" for number in range(6)]
 
     async def work(rig: Rig) -> None:

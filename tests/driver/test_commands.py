@@ -1,4 +1,4 @@
-"""Every command of an operator against a real daemon in a process of its own, on libvirt's own test driver."""
+"""Every command of an operator against a real daemon in its own process, on libvirt's test driver."""
 
 import json
 import signal
@@ -41,7 +41,7 @@ weight = 2.0
 
 @dataclass
 class Site:
-    """A daemon and its configuration."""
+    """A running daemon and its configuration."""
 
     directory: Path
     port: int
@@ -52,12 +52,12 @@ class Site:
         return self.directory / "vscaf.toml"
 
     def run(self, *words: str, find: str = "--config") -> Result:
-        """`vscaf words`, told of the daemon by its configuration or its socket."""
+        """Runs `vscaf WORDS`. It finds the daemon by the option *find*: its configuration or its socket."""
         where = {"--config": self.config, "--socket": self.directory / "control.sock"}[find]
         return CliRunner().invoke(main, [*words, find, str(where)])
 
     def status(self) -> dict[str, Any]:
-        """`vscaf status --json`."""
+        """The answer of `vscaf status --json`."""
         done = self.run("status", "--json")
         assert done.exit_code == 0, done.output
         state: dict[str, Any] = json.loads(done.stdout)
@@ -68,7 +68,7 @@ class Site:
 
     @contextmanager
     def follower(self, option: str) -> Iterator[subprocess.Popen[str]]:
-        """`vscaf events OPTION`, after it has shown the first event."""
+        """`vscaf events OPTION`, once it has shown the first event."""
         process = subprocess.Popen(
             [sys.executable, "-m", "vscaf", "events", option, "--config", str(self.config)],
             text=True,
@@ -100,7 +100,7 @@ def site(tmp_path: Path) -> Iterator[Site]:
 
 @contextmanager
 def a_site(tmp_path: Path, config: str, change: Callable[[str], str] = lambda xml: xml) -> Iterator[Site]:
-    """A daemon that answers; its two domains' XML is what *change* makes of it."""
+    """A daemon that answers. *change* may change the XML of its two domains."""
     uri = write_node(tmp_path, 4, {"a": (2, 2), "b": (2, 2)})
     node = tmp_path / "node.xml"
     node.write_text(change(node.read_text(encoding="utf-8")), encoding="utf-8")
@@ -122,7 +122,7 @@ def a_site(tmp_path: Path, config: str, change: Callable[[str], str] = lambda xm
 
 def test_status_policies_and_events(site: Site) -> None:
     state = site.status()
-    assert msgspec.to_builtins(msgspec.convert(state, Status)) == state, "the daemon says what the schema says"
+    assert msgspec.to_builtins(msgspec.convert(state, Status)) == state, "the status does not match the schema"
     assert {one["partition"] for one in state["domains"]} == {"0", "2"}
     assert state["domains"][1]["rules"]["maximum"] == 2 and state["reserve"] == "4"
     shown = site.run("status", find="--socket").stdout
@@ -192,7 +192,7 @@ def test_release_manage_and_off(site: Site) -> None:
         assert site.process.wait(HANG_S) == 0
         rest, errors = follower.communicate(timeout=HANG_S)
         assert errors == "" and follower.returncode == 0
-        assert " stopped" in rest.splitlines()[-1], "a follower sees the end"
+        assert " stopped" in rest.splitlines()[-1], "a follower must see the end"
     assert not (site.directory / "control.sock").exists()
 
 
@@ -236,7 +236,8 @@ def test_a_second_daemon_on_the_same_libvirt_changes_nothing_whatever_its_direct
 
 
 def test_a_daemon_that_is_killed_leaves_nobody_suspended(tmp_path: Path) -> None:
-    """Its guard has a connection of its own, where the domain runs: what it did of its own accord is in the journal."""
+    """In the test driver the guard's own connection has another copy of the domain, which runs. So only the journal
+    shows that the guard has acted."""
     gang = CONFIG.replace('name = "equipartition"', 'name = "gang"\noptions = {{slice_s = 60.0}}')
     with a_site(tmp_path, gang) as site:
         journal = tmp_path / "state" / "journal.json"
@@ -255,7 +256,7 @@ def test_a_daemon_that_is_killed_leaves_nobody_suspended(tmp_path: Path) -> None
 def test_an_error_that_nobody_has_thought_of_has_a_status_of_its_own(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """So that a service is started again, and not where something could not be put back."""
+    """So a service manager starts the daemon again, but not if something could not be put back."""
 
     def fail(path: Path) -> None:
         raise RuntimeError("nobody has thought of this")
@@ -282,7 +283,7 @@ def tagged(xml: str) -> str:
 
 def test_a_domain_that_its_own_metadata_tag_needs_no_configuration(tmp_path: Path) -> None:
     with a_site(tmp_path, CONFIG.split("[domains.a]", maxsplit=1)[0], tagged) as site:
-        until(lambda: site.states() == {"a": "contained"})  # b is nobody's business
+        until(lambda: site.states() == {"a": "contained"})  # b is not managed
         (a,) = site.status()["domains"]
         assert a["rules"] == {"minimum": 1, "maximum": 2, "weight": 3.0, "priority": 5, "rest": "keep"}
         assert "rest keep" in site.run("status").stdout

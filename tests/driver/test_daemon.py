@@ -1,4 +1,4 @@
-"""The daemon on libvirt's own test driver: a real connection whose calls can be made to fail."""
+"""The daemon on libvirt's test driver: a real connection, whose calls a test can make fail."""
 
 import asyncio
 import io
@@ -24,7 +24,7 @@ from vscaf_lab.polling import soon as until
 from .faults import Faults
 from .node import write_node
 
-ALL = frozenset({0, 1, 2, 3})  # what the driver's domains are pinned to when they start on a node of four
+ALL = frozenset({0, 1, 2, 3})  # the pins of the driver's domains when they start on a node of four CPUs
 
 
 def configured(
@@ -80,7 +80,7 @@ def on_host(
 
 
 async def separated_by_a_daemon_that_is_killed(config: Config, host: LibvirtHost) -> None:
-    """Two partitions and a journal, and nobody who puts anything back."""
+    """Leaves two partitions and a journal, and puts nothing back."""
     journal = Journal(Path(config.state_directory), "boot")
     killed = Daemon(config, host, await host.host_cpus(), journal)
     task = asyncio.create_task(killed.run())
@@ -101,12 +101,12 @@ def test_two_busy_domains_get_partitions_and_everything_back(tmp_path: Path, loo
 
     async def work(host: LibvirtHost) -> None:
         a, _b = await host.observe()
-        await host.pin_vcpus(a.key, {1: frozenset({0, 2})})  # something to be put back
+        await host.pin_vcpus(a.key, {1: frozenset({0, 2})})  # a setting to put back
         found = {name: await pins_of(host, name) for name in "ab"}
         async with running(configured(uri, tmp_path), host) as daemon:
             await until(lambda: set(partitions(daemon).values()) == {"0", "2"})
             pins = {name: await pins_of(host, name) for name in "ab"}
-            # No agent answers for them, so each is contained: all its vCPUs within its partition.
+            # They have no agent, so each is contained: all its vCPUs float over its partition.
             assert sorted(pins.values()) == [[frozenset({0})] * 2, [frozenset({2})] * 2]
             assert (tmp_path / "state" / "journal.json").exists()
         assert {name: await pins_of(host, name) for name in "ab"} == found
@@ -149,7 +149,7 @@ def test_failed_listing_is_unknown_not_empty(tmp_path: Path, loop_runner: asynci
 
 
 def test_refused_pin_keeps_the_others_away(tmp_path: Path, loop_runner: asyncio.Runner) -> None:
-    """While the one that should leave a pCPU cannot be pinned, nobody else is let onto it."""
+    """If a domain should leave a pCPU and cannot be pinned, no other domain is let onto that pCPU."""
     uri = write_node(tmp_path, 4, {"a": (2, 2), "b": (2, 2)})
     faults = Faults()
 
@@ -178,7 +178,7 @@ def test_a_domain_that_goes_leaves_its_share(tmp_path: Path, loop_runner: asynci
 
 
 def test_takes_over_what_a_killed_daemon_left(tmp_path: Path, loop_runner: asyncio.Runner) -> None:
-    """No restore, then a new daemon: it keeps the partitions, and puts back what the *first* one found."""
+    """The first daemon restores nothing. The new one keeps the partitions, and puts back what the *first* one found."""
     uri = write_node(tmp_path, 4, {"a": (2, 2), "b": (2, 2)})
 
     async def work(host: LibvirtHost) -> None:
@@ -209,14 +209,15 @@ def test_gives_back_what_is_no_longer_configured(tmp_path: Path, loop_runner: as
 
 
 def test_vcpus_are_plugged_when_the_allocation_needs_them(tmp_path: Path, loop_runner: asyncio.Runner) -> None:
-    """`static` gives a domain more than it has plugged: it is plugged; at the end the count found is back."""
+    """`static` gives a domain more pCPUs than it has vCPUs. vCPUs are plugged, and at the end the found count is
+    back."""
     uri = write_node(tmp_path, 4, {"a": (1, 2)})
 
     async def work(host: LibvirtHost) -> None:
         config = configured(uri, tmp_path, a=DomainConfig(minimum=2))
         async with running(config, host):
             async with asyncio.timeout(HANG_S):
-                while (await host.observe())[0].vcpus != 2:  # noqa: ASYNC110  (libvirt tells nobody)
+                while (await host.observe())[0].vcpus != 2:  # noqa: ASYNC110  (libvirt has no event of it)
                     await asyncio.sleep(0.01)
         (a,) = await host.observe()
         assert a.vcpus == 1

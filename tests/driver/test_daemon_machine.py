@@ -1,6 +1,6 @@
 """Random histories of the real daemon on libvirt's test driver: its laws hold after every step, and all is put back.
 
-VSCAF_EXPLORE=N lives through N others.
+With VSCAF_EXPLORE=N there are N other histories.
 """
 
 import asyncio
@@ -54,7 +54,7 @@ def test_laws_hold_in_random_histories(part: int, loop_runner: asyncio.Runner) -
         if failures:
             raise failures[0]
         checks = [outcome for outcome in outcomes if isinstance(outcome, int)]
-        assert sum(checks) > 20 * len(checks), "next to nothing was looked at"
+        assert sum(checks) > 20 * len(checks), "too few checks were made"
 
     loop_runner.run(work())
 
@@ -79,7 +79,7 @@ def test_reading_that_takes_longer_than_a_period_holds_up_nothing(tmp_path: Path
 def test_who_cannot_be_given_back_when_released_is_tried_again(
     killed: bool, tmp_path: Path, loop_runner: asyncio.Runner
 ) -> None:
-    """By the same daemon, or by the next one where that was killed."""
+    """By the same daemon, or by the next one if that was killed."""
     faults = Faults()
     uri = write_node(tmp_path, 4, {"a": (2, 2), "b": (2, 2)})
 
@@ -130,7 +130,7 @@ def test_stopped_before_it_has_seen_anything_it_keeps_what_an_earlier_one_found(
         await blind.close()
         journal.close()
         faults.clear()
-        # The next one is stopped before it has looked: it looks then.
+        # The next daemon is stopped before its first look, so it looks when it stops.
         journal = Journal(Path(config.state_directory), "boot")
         hasty = Daemon(config, host, await host.host_cpus(), journal)
         task = asyncio.create_task(hasty.run())

@@ -1,4 +1,4 @@
-"""The fault layer knows every method of libvirt's that vscaf calls, and LibvirtHost makes each of these calls."""
+"""The fault layer knows every libvirt method that vscaf calls, and LibvirtHost makes each of these calls."""
 
 import ast
 import asyncio
@@ -15,14 +15,14 @@ from .hosts import Rig, with_host
 from .node import write_node
 
 LIBVIRT_METHODS = {name for kind in (libvirt.virConnect, libvirt.virDomain) for name in vars(kind) if name[0] != "_"}
-# Of vscaf's own or of Python's, by the same name as one of libvirt's.
+# Methods of vscaf or Python that have the same name as a method of libvirt.
 OTHERS = {"lock"}
-# Used by vscaf, but not through the layer's counters: which connection a domain belongs to is no call.
+# Used by vscaf without the layer's counters, because it only returns a domain's connection and calls nothing.
 NO_CALLS = {"connect"}
 
 
 def called_by_vscaf() -> set[str]:
-    """The methods of libvirt's connections and domains whose names the hypervisor's code uses."""
+    """The methods of libvirt's connections and domains whose names the code of vscaf.hypervisor uses."""
     names: set[str] = set()
     for path in Path(vscaf.hypervisor.__file__).parent.rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
@@ -43,7 +43,7 @@ def test_every_call_is_made_over_the_layer(tmp_path: Path, loop_runner: asyncio.
         await rig.host.defined("a")
         (a,) = await rig.host.observe()
         rig.faults.inject("getAllDomainStats", hang=True)
-        await rig.host.observe()  # by the listing that asks no QEMU
+        await rig.host.observe()  # with the listing that asks no QEMU
         everywhere = (await rig.host.settings(a.key)).vcpu_pins[0]
         await rig.host.pin_vcpus(a.key, {0: everywhere})
         await rig.host.pin_emulator(a.key, everywhere)
@@ -65,7 +65,7 @@ def test_every_call_is_made_over_the_layer(tmp_path: Path, loop_runner: asyncio.
 
 
 def test_faults_befall_whom_they_are_meant_for(tmp_path: Path) -> None:
-    """Per domain, per count, acting or not; and what the layer does not know is refused."""
+    """By domain, by count, acting or not. Methods that the layer does not know are refused."""
     faults = Faults()
     connection = faults.open(write_node(tmp_path, 4, {"a": (2, 2), "b": (2, 2)}))
     a, b = connection.lookupByName("a"), connection.lookupByName("b")

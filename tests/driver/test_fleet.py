@@ -1,4 +1,4 @@
-"""Two hundred domains on one small host: of every kind, coming and going, more of them than there are pCPUs."""
+"""Two hundred domains of every kind come and go on one small host with fewer pCPUs than domains."""
 
 import asyncio
 from pathlib import Path
@@ -17,7 +17,7 @@ DOMAINS = 200
 
 
 def test_two_hundred_domains(tmp_path: Path, loop_runner: asyncio.Runner) -> None:
-    """With one vCPU, with more than the pool has pCPUs, paused, gone, unreadable: nobody is in the way of another."""
+    """Some have one vCPU or more than the pool has pCPUs, are paused, gone or unreadable. None hinders another."""
     faults = Faults()
     vcpus = {f"d{number:03}": (1 + number % 8, 8) for number in range(DOMAINS)}
     uri = write_node(tmp_path, 4, vcpus)
@@ -34,13 +34,13 @@ def test_two_hundred_domains(tmp_path: Path, loop_runner: asyncio.Runner) -> Non
             state = {one["name"]: one for one in status(daemon)["domains"]}
             assert len(state) == DOMAINS
             assert status(daemon)["violations"] == []
-            # The heaviest has a pCPU of its own; all others that compute share the last one, and say so.
+            # The domain with the largest weight has its own pCPU. All others that compute share the last one.
             own = state["d000"]["partition"]
             assert own in {"0", "2"}
             others = {one["partition"] for name, one in state.items() if one["allocation"] and name != "d000"}
             assert others == {"0", "2"} - {own}
             assert {state[f"d{number + 1:03}"]["allocation"] for number in range(0, DOMAINS, 10)} == {0}  # paused
-            assert state["d033"]["partition"] is None  # nobody knows its pins, so nothing is changed of it
+            assert state["d033"]["partition"] is None  # its pins are unknown, so vscaf changes nothing of it
             for name in vcpus:
                 if name not in {"d000", "d001"}:
                     faults.real.lookupByName(name).destroy()
@@ -54,7 +54,7 @@ def test_two_hundred_domains(tmp_path: Path, loop_runner: asyncio.Runner) -> Non
 
 
 def settled(daemon: Daemon) -> bool:
-    """Whether all that can be managed came to what it is to have."""
+    """Whether all domains that can be managed have reached their goals."""
     transitions = [one.transition for one in daemon.managed.values() if one.transition is not None]
     return (
         len(daemon.managed) == DOMAINS

@@ -1,4 +1,4 @@
-"""Domains that a policy suspends or queues, on libvirt's own test driver: who runs, and who resumes whom."""
+"""Domains that a policy suspends or queues, on libvirt's test driver: which ones run, and what resumes them."""
 
 import asyncio
 import json
@@ -36,7 +36,7 @@ LIVE = libvirt.VIR_DOMAIN_AFFECT_LIVE
 async def ganging(
     config: Config, host: LibvirtHost, policy: Policy = gang, *, slice_s: float = SLICE_S, killed: bool = False
 ) -> AsyncIterator[Daemon]:
-    """A daemon that decides by *policy*; killed: it ends like one that is, and puts nothing back."""
+    """A daemon that decides by *policy*. killed: it ends as if it was killed, and puts nothing back."""
     journal = Journal(Path(config.state_directory), "boot")
     daemon = Daemon(config, host, await host.host_cpus(), journal)
     options = {"slice_s": slice_s} if policy is gang else {}
@@ -68,7 +68,7 @@ def reach(faults: Faults, name: str) -> frozenset[int]:
 
 
 def watch(faults: Faults) -> list[str]:
-    """Whoever is resumed from here on shares no pCPU with another that runs; what breaks that is in the list."""
+    """From now on a resumed domain may share no pCPU with another that runs. The list gets each violation."""
     broken: list[str] = []
 
     def look(result: Any) -> Any:
@@ -92,13 +92,13 @@ async def suspended(daemon: Daemon, faults: Faults, name: str) -> None:
 
 
 async def the_suspended(daemon: Daemon) -> str:
-    """The one that is suspended, once there is one."""
+    """The suspended domain. Waits until there is exactly one."""
     await until(lambda: sum(one.state == "suspended" for one in daemon.managed.values()) == 1)
     return next(one.name for one in daemon.managed.values() if one.state == "suspended")
 
 
 async def in_turn(daemon: Daemon, turns: int = 2) -> None:
-    """Each domain has been suspended and resumed so often from here on."""
+    """Waits until each domain has been suspended and resumed *turns* times."""
     await until(lambda: len(daemon.managed) > 1)
     before = {one.name: kinds(daemon, one.name).count("resumed") for one in daemon.managed.values()}
     await until(lambda: all(kinds(daemon, name).count("resumed") >= n + turns for name, n in before.items()))
@@ -118,7 +118,7 @@ def test_each_has_the_pool_in_turn_and_all_run_at_the_end(tmp_path: Path, loop_r
                 shown = {one["name"]: one for one in status(daemon)["domains"]}
                 assert shown[name]["suspended"] and shown[name]["partition"] == ""
                 assert shown[name]["why"] == "suspended: others have this slice of time"
-                assert shown[name]["demand"] == 2, "it wants what it wanted"
+                assert shown[name]["demand"] == 2, "its demand has changed"
             assert not broken, broken[0]
             assert not daemon.violations
         assert all(runs(faults, name) for name in "ab")
@@ -194,7 +194,7 @@ def test_calls_that_fail_are_tried_again(method: str, acts: bool, tmp_path: Path
 
 
 def test_who_cannot_be_suspended_rests(tmp_path: Path, loop_runner: asyncio.Runner) -> None:
-    """The others have its pCPUs all the same."""
+    """The others still get its pCPUs."""
     faults = Faults()
     uri = write_node(tmp_path, 4, TWO)
 
@@ -227,7 +227,9 @@ def test_a_domain_that_ends_while_it_is_suspended(tmp_path: Path, loop_runner: a
             await until(lambda: len(daemon.managed) == 1)
             await until(lambda: domain_of(daemon, "a").held == {0, 2} and runs(faults, "a"))
             await asyncio.sleep(2 * SLICE_S)
-            assert runs(faults, "a") and not domain_of(daemon, "a").suspended_by_us, "alone, it has every slice"
+            assert runs(faults, "a") and not domain_of(daemon, "a").suspended_by_us, (
+                "a domain alone must run in every slice"
+            )
             raw(faults, "b").create()
             await until(lambda: len(daemon.managed) == 2)
             await in_turn(daemon, 1)
@@ -367,8 +369,8 @@ def test_whom_somebody_else_has_paused_is_not_resumed(tmp_path: Path, loop_runne
         async with ganging(configured(uri, tmp_path), host) as daemon:
             await in_turn(daemon, 1)
             await until(lambda: runs(faults, "a") and not domain_of(daemon, "a").suspended_by_us)
-            # It is paused just before vscaf would do so.
-            faults.inject("suspend", "a", error=libvirt.VIR_ERR_OPERATION_FAILED)  # and never comes to it
+            # It is paused just before vscaf would pause it.
+            faults.inject("suspend", "a", error=libvirt.VIR_ERR_OPERATION_FAILED)  # so vscaf's suspend fails
             raw(faults, "a").suspend()
             await until(lambda: domain_of(daemon, "a").seen.paused and domain_of(daemon, "a").inferred.demand == 0)
             await until(lambda: domain_of(daemon, "b").held == {0, 2} and runs(faults, "b"))
@@ -435,7 +437,7 @@ def test_who_was_saved_while_it_was_suspended_runs_when_it_is_back(tmp_path: Pat
             pins = raw(faults, frozen).vcpuPinInfo(LIVE)
             raw(faults, frozen).destroy()
             await until(lambda: len(daemon.managed) == 1 and bool(daemon.journal.departed))
-        # As libvirt restores a domain that was saved: paused, with the pins that it had.
+        # As libvirt restores a saved domain: paused, with the pins that it had.
         raw(faults, frozen).create()
         for vcpu, mask in enumerate(pins):
             raw(faults, frozen).pinVcpu(vcpu, mask)
@@ -458,7 +460,7 @@ def test_an_io_error_is_not_resumed(tmp_path: Path, loop_runner: asyncio.Runner)
         assert not await host.resume(a.key)
         assert not runs(faults, "a")
         assert await host.resume(a.key) and runs(faults, "a")
-        assert await host.resume(a.key), "it runs already"
+        assert await host.resume(a.key), "it already runs"
         assert await host.suspend(a.key) and not await host.suspend(a.key)
 
     on_host(uri, loop_runner, work, faults)
@@ -510,7 +512,7 @@ def test_a_newcomer_waits_for_a_round_at_most(tmp_path: Path, loop_runner: async
 def test_guests_that_cooperate_are_as_they_were_in_each_slice(
     tmp_path: Path, loop_runner: asyncio.Runner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Their silence meanwhile, longer than what is called stale, is not held against them: no pin is moved."""
+    """While suspended they are silent for longer than STALE_REPORT_S. This does not count, and no pin is moved."""
     monkeypatch.setattr("vscaf.domains.domain.STALE_REPORT_S", 0.6)
     faults = Faults()
     uri = write_node(tmp_path, 4, TWO)
@@ -538,7 +540,7 @@ def test_guests_that_cooperate_are_as_they_were_in_each_slice(
                 for name in "ab":
                     await until(lambda name=name: domain_of(daemon, name).state == "cooperating")  # type: ignore[misc]
                 pinned = faults.called["pinVcpu"]
-                assert pinned, "each vCPU has had its pCPU"
+                assert pinned, "no vCPU was pinned"
                 states: set[str] = set()
                 turning = asyncio.create_task(in_turn(daemon, 2))
                 while not turning.done():

@@ -1,7 +1,7 @@
-"""What is suspended runs again when the process that suspended it is gone, however it went.
+"""Suspended domains run again when the process that suspended them has ended, however it ended.
 
-The domains of the test driver live in one process: the guard's own connection finds one that is paused, and
-what it did is read from the journal.
+The domains of the test driver live in one process. The guard's own connection finds a paused domain there, and the
+tests read from the journal what the guard did.
 """
 
 import asyncio
@@ -31,7 +31,7 @@ NODE = """<node>
 </node>
 """
 RUNNING, PAUSED = 1, 3
-# It has the journal and a guard, says who the guard is, and does as it is told when it is told.
+# It has the journal and a guard, prints the guard's pid, and obeys the words on its standard input.
 STAND_IN = """
 import asyncio, os, sys
 from pathlib import Path
@@ -68,7 +68,7 @@ def until(truth: Callable[[], bool], deadline_s: float = 120.0) -> None:
 
 
 def suspended(directory: Path) -> bool:
-    """What the journal says of the domain; it goes on saying that something was found of it."""
+    """Whether the domain is suspended by the journal. Its entry must still be there."""
     content = read_journal(directory / "journal.json")
     assert content is not None
     (entry,) = content.domains
@@ -91,7 +91,7 @@ def ignored(pid: int) -> set[int]:
 
 
 class StandIn:
-    """A process in the daemon's place."""
+    """A process that takes the daemon's place."""
 
     def __init__(self, process: "subprocess.Popen[str]", state: Path, uri: str) -> None:
         self.process = process
@@ -100,7 +100,7 @@ class StandIn:
         self.guard = self.said()
 
     def said(self) -> int | None:
-        """The guard's pid, as it is now."""
+        """The guard's present pid, which the process prints. None: it has no guard."""
         assert self.process.stdout is not None
         word = self.process.stdout.readline().strip()
         return None if word == "None" else int(word)
@@ -146,13 +146,13 @@ def test_what_is_suspended_is_resumed_however_the_daemon_ends(tmp_path: Path, wa
             one.tell(way)
         assert one.process.wait(60) == {"kill": -signal.SIGKILL, "raise": 1, "abort": -signal.SIGABRT, "end": 0}[way]
         until(lambda: not alive(one.guard or 0))
-        assert not suspended(one.state), "and all else stays for the next daemon"
+        assert not suspended(one.state), "its entry still says suspended"
         assert "resumed what it had suspended: a" in (tmp_path / "log").read_text(encoding="utf-8")
-    Journal(one.state, host_boot_id()).close()  # nobody has it any more
+    Journal(one.state, host_boot_id()).close()  # no process holds its lock any more
 
 
 def test_who_runs_again_is_said_to_compute_where_it_is_pinned(tmp_path: Path) -> None:
-    """The next daemon may not be able to read that at once; it takes who has no partition for one at rest."""
+    """The next daemon may not be able to read the domain at once, and takes a domain without partition as resting."""
     with a_stand_in(tmp_path) as one:
         one.process.kill()
         until(lambda: not alive(one.guard or 0))
@@ -173,7 +173,7 @@ def test_a_guard_that_ends_is_followed_by_another_and_signals_for_the_daemon_do_
     with a_stand_in(tmp_path) as one:
         assert one.guard is not None
         first = one.guard
-        # It ignores them once it has begun; a signal before that ends it as kill -9 does, and another follows.
+        # It ignores these signals once it has begun. An earlier signal ends it like kill -9, and another guard follows.
         until(lambda: ignored(first) >= {signal.SIGTERM, signal.SIGINT, signal.SIGHUP})
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             os.kill(first, number)
@@ -186,7 +186,7 @@ def test_a_guard_that_ends_is_followed_by_another_and_signals_for_the_daemon_do_
             return one.guard not in {None, first}
 
         until(another)
-        assert suspended(one.state), "the daemon lives"
+        assert suspended(one.state), "resumed although the daemon lives"
         one.process.kill()
         until(lambda: not suspended(one.state))
 
@@ -203,7 +203,7 @@ def test_the_signal_of_a_watchdog_ends_the_daemon_alone(tmp_path: Path) -> None:
 
 
 def test_a_daemon_that_cannot_begin_leaves_nobody_suspended(tmp_path: Path) -> None:
-    """The guard of the one before it has left the journal to it, and it could not take anything over."""
+    """The earlier daemon and its guard are killed. The new daemon cannot take over, and its own guard resumes."""
     with a_stand_in(tmp_path) as one, socket.socket(socket.AF_UNIX) as taken:
         assert one.guard is not None
         os.kill(one.guard, signal.SIGKILL)
@@ -228,7 +228,7 @@ def test_a_daemon_that_cannot_begin_leaves_nobody_suspended(tmp_path: Path) -> N
 
 
 def test_a_daemon_that_has_taken_over_is_left_to_it(tmp_path: Path) -> None:
-    """Here the next one has both locks before the guard of the last one comes to look."""
+    """The next daemon has both locks before the guard of the last one looks."""
     with a_stand_in(tmp_path) as one:
         assert one.guard is not None
         os.kill(one.guard, signal.SIGSTOP)
@@ -254,4 +254,4 @@ def test_the_watchdog_hears_of_a_loop_that_turns(tmp_path: Path) -> None:
             return heard
 
         assert asyncio.run(work()) == [b"WATCHDOG=1"] * 3
-    asyncio.run(feed_watchdog({}))  # no service, no watchdog: it ends at once
+    asyncio.run(feed_watchdog({}))  # without a service there is no watchdog: it ends at once

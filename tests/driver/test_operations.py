@@ -1,4 +1,4 @@
-"""What operators and other people do to a daemon and its domains, on libvirt's own test driver."""
+"""What operators and others do to a daemon and its domains, on libvirt's test driver."""
 
 import asyncio
 import contextlib
@@ -44,7 +44,7 @@ def domain_of(daemon: Daemon, name: str):  # type: ignore[no-untyped-def]
 
 
 def pin_by_hand(faults: Faults, name: str, vcpu: int, *cpus: int) -> None:
-    """As `virsh vcpupin` does it: not the daemon's business."""
+    """Pins like `virsh vcpupin`, without the daemon."""
     connection = faults.real
     width = connection.getCPUMap()[0]
     connection.lookupByName(name).pinVcpu(vcpu, tuple(cpu in cpus for cpu in range(width)))
@@ -67,7 +67,7 @@ def test_a_release_gives_back_one_and_manage_takes_it_again(tmp_path: Path, loop
             assert await operations.release("b") == ["b"]
             assert await pins_of(host, "b") == [ALL] * 2
             assert domain_of(daemon, "b").state == "released"
-            await until(lambda: domain_of(daemon, "a").held == {0, 2})  # what it had is free
+            await until(lambda: domain_of(daemon, "a").held == {0, 2})  # the pCPU of b is free
             assert await operations.release("b") == []
             assert await operations.manage("b") == ["b"]
             await until(lambda: separated(daemon))
@@ -116,7 +116,7 @@ def no_space(*_arguments: object, **_options: object) -> None:
 
 @contextlib.contextmanager
 def restoring_on(host: LibvirtHost) -> Iterator[pytest.MonkeyPatch]:
-    """The test driver's domains live in one connection, so what restores from a journal is given *host*."""
+    """The test driver's domains live in one connection, so the code that restores from a journal gets *host*."""
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr("vscaf.recovery.offline_restore.LibvirtHost", lambda *_: host)
         patched.setattr("vscaf.recovery.offline_restore.host_boot_id", lambda: "boot")
@@ -155,7 +155,7 @@ def test_a_disk_that_is_full_while_restoring_is_said(tmp_path: Path, loop_runner
                 with pytest.raises(VscafError, match=r"journal .*: No space left on device: it still names"):
                     await restore_from_journal(config, "a")
             assert await pins_of(host, "a") == [ALL] * 2
-            assert await restore_from_journal(config, "a") == ["a"], "once more does no harm"
+            assert await restore_from_journal(config, "a") == ["a"], "restoring once more must work"
 
     on_host(uri, loop_runner, work)
 
@@ -214,7 +214,7 @@ def test_foreign_pins_are_respected_where_the_configuration_says_so(
 
 
 def test_what_is_respected_stays_so_where_it_is_given_back_later(tmp_path: Path, loop_runner: asyncio.Runner) -> None:
-    """Libvirt refuses at first, the daemon is killed, and the next one gives back the rest."""
+    """libvirt refuses at first, the daemon is killed, and the next daemon puts back the rest."""
     faults = Faults()
     uri = write_node(tmp_path, 4, TWO)
 
@@ -227,7 +227,7 @@ def test_what_is_respected_stays_so_where_it_is_given_back_later(tmp_path: Path,
         faults.inject("pinEmulator", "a", times=None, error=libvirt.VIR_ERR_OPERATION_FAILED)
         pin_by_hand(faults, "a", 1, 3)
         await until(lambda: domain_of(killed, "a").state == "unmanaged")
-        assert domain_of(killed, "a").found is not None, "its emulator could not be put back"
+        assert domain_of(killed, "a").found is not None, "the emulator's pin is still to be put back"
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
         journal.close()
@@ -255,12 +255,12 @@ def test_a_pool_with_no_pcpu_online_keeps_everything_as_it_is(tmp_path: Path, lo
         async with running(config, host) as daemon:
             await until(lambda: separated(daemon))
             faults.real.lookupByName("b").suspend()
-            await until(lambda: domain_of(daemon, "b").state == "resting")  # on the pool
+            await until(lambda: domain_of(daemon, "b").state == "resting")  # its rest area is the pool
             meant = {one.name: one.goal.partition for one in daemon.managed.values()}
             faults.inject("getCPUMap", times=None, result=without_the_pool)
             await until(lambda: daemon.pool.gone)
             looked = faults.called["getCPUMap"]
-            await until(lambda: faults.called["getCPUMap"] > looked)  # the daemon goes on
+            await until(lambda: faults.called["getCPUMap"] > looked)  # the daemon still looks
             assert any("no pCPU of the pool" in one.why for one in daemon.events.since(0) if one.kind == "refused")
             assert {one.name: one.goal.partition for one in daemon.managed.values()} == meant
             faults.clear()
@@ -283,7 +283,7 @@ def test_vcpus_plugged_by_hand_are_kept_inside_and_stay(tmp_path: Path, loop_run
             await becomes(host, "a", [own] * 3)
             await until(lambda: separated(daemon))
         (a,) = [one for one in await host.observe() if one.name == "a"]
-        assert a.vcpus == 3  # it was not vscaf that plugged them
+        assert a.vcpus == 3  # they stay, because vscaf did not plug them
 
     on_host(uri, loop_runner, work, faults)
 
@@ -291,7 +291,7 @@ def test_vcpus_plugged_by_hand_are_kept_inside_and_stay(tmp_path: Path, loop_run
 def test_what_is_given_back_is_written_down_as_soon_as_it_can_be(
     tmp_path: Path, loop_runner: asyncio.Runner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Under a policy that leaves everything alone too: an entry that stays would be put back again some day."""
+    """Also under a policy that leaves everything alone, because an entry that stays would be put back once more."""
     uri = write_node(tmp_path, 4, TWO)
     file = tmp_path / "state" / "journal.json"
 
@@ -355,7 +355,8 @@ def test_a_policy_that_raises_changes_nothing(
 
 
 def test_a_domain_that_cannot_be_read_stops_nobody_else(tmp_path: Path, loop_runner: asyncio.Runner) -> None:
-    """The third domain's pins cannot be read: the others are shared out without it, and it is let in once they can."""
+    """The third domain's pins cannot be read. The others get their shares without it, and it is managed once they can
+    be read."""
     uri = write_node(tmp_path, 4, {"a": (2, 2), "b": (2, 2), "c": (2, 2)})
 
     async def work(host: LibvirtHost) -> None:
@@ -382,7 +383,7 @@ def test_a_domain_that_cannot_be_read_stops_nobody_else(tmp_path: Path, loop_run
 
 
 async def depart(daemon: Daemon, end: Callable[[], object]) -> list[int]:
-    """Ends b's run by *end*; where it was let compute, by the journal of what has ended."""
+    """Ends b's run by *end*. Returns where it was allowed to compute, by the journal's entry of the ended run."""
     await until(lambda: separated(daemon))
     end()
     await until(lambda: bool(daemon.journal.departed))
@@ -394,7 +395,7 @@ async def depart(daemon: Daemon, end: Callable[[], object]) -> list[int]:
 def test_what_was_found_stands_for_a_domain_that_was_saved_and_is_back(
     tmp_path: Path, loop_runner: asyncio.Runner
 ) -> None:
-    """libvirt restores it with the pins that it was saved with."""
+    """libvirt restores it with the pins that it had when it was saved."""
     faults = Faults()
     uri = write_node(tmp_path, 4, TWO)
 
@@ -404,7 +405,7 @@ def test_what_was_found_stands_for_a_domain_that_was_saved_and_is_back(
             saved = str(tmp_path / "saved")
             reach = await depart(daemon, lambda: faults.real.lookupByName("b").save(saved))
             faults.real.restore(saved)
-            # Read at once, before the daemon has its turn and may pin it anew.
+            # This is read at once, before the daemon can run and pin it again.
             pins = faults.real.lookupByName("b").vcpuPinInfo(libvirt.VIR_DOMAIN_AFFECT_LIVE)
             assert [[cpu for cpu, there in enumerate(mask) if there] for mask in pins] == [reach] * 2
             daemon.wake()
@@ -464,13 +465,15 @@ def test_metadata_do_not_raise_a_domain_above_the_configured_maximum(
     rules = rules_for(config, "a", own)
     assert rules is not None and (rules.minimum, rules.maximum) == bounds
     free = rules_for(config, "b", own)
-    assert free is not None and free.maximum == own.maximum, "no maximum is configured: theirs counts"
+    assert free is not None and free.maximum == own.maximum, (
+        "without a configured maximum the metadata's maximum counts"
+    )
 
 
 def test_a_release_that_cannot_be_written_down_is_none(
     tmp_path: Path, loop_runner: asyncio.Runner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The next start of the domain, or of the daemon, would undo it without a word."""
+    """Otherwise the next start of the domain or of the daemon would silently undo the release."""
     uri = write_node(tmp_path, 4, TWO)
 
     async def work(host: LibvirtHost) -> None:
@@ -490,7 +493,7 @@ def test_a_release_that_cannot_be_written_down_is_none(
             assert not daemon.events.counts["released"] and not daemon.journal.left_alone
             await until(lambda: separated(daemon))
             assert domain_of(daemon, "b").state == "contained"
-            assert await operations.release("b") == ["b"], "there is room again"
+            assert await operations.release("b") == ["b"], "not released although the disk has room again"
             with monkeypatch.context() as full:
                 full.setattr("vscaf.journal.os.fsync", no_space)
                 full.setattr("vscaf.journal.Path.unlink", no_space)
@@ -532,7 +535,7 @@ def test_what_cannot_be_written_down_is_respected_and_says_for_how_long(
 def test_off_without_a_daemon_knows_who_was_restored_with_pins_of_vscafs(
     tmp_path: Path, loop_runner: asyncio.Runner
 ) -> None:
-    """The run that is in the journal has ended; it was saved, and the domain came back with what vscaf had pinned."""
+    """The run in the journal has ended. Domain a was saved and came back with the pins that vscaf had set."""
     faults = Faults()
     uri = write_node(tmp_path, 4, TWO)
 
@@ -551,8 +554,8 @@ def test_off_without_a_daemon_knows_who_was_restored_with_pins_of_vscafs(
                 connection.lookupByName(name).create()
                 assert await pins_of(host, name) == [ALL] * 2
         with restoring_on(host):
-            # The first time the entries are those of runs, the second time of runs that ended.
-            pin_by_hand(faults, "a", 1, 3)  # so that it is not known by its pins
+            # The first time the entries are of runs, the second time of runs that have ended.
+            pin_by_hand(faults, "a", 1, 3)  # so that its pins do not identify it
             assert await restore_from_journal(config, None) == []
             assert len(await pins_of(host, "a")) == 2
             for vcpu in range(2):
@@ -560,7 +563,7 @@ def test_off_without_a_daemon_knows_who_was_restored_with_pins_of_vscafs(
             assert await restore_from_journal(config, "b") == []
             assert await restore_from_journal(config, "a") == ["a"]
             assert await pins_of(host, "a") == await pins_of(host, "b") == [ALL] * 2
-            assert await restore_from_journal(config, None) == [], "it was put back"
+            assert await restore_from_journal(config, None) == [], "it was put back already"
 
     on_host(uri, loop_runner, work, faults)
 

@@ -1,4 +1,4 @@
-"""The clock of these tests: it waits for a call that works, and goes on while one hangs."""
+"""The clock of these tests waits for a call that works, and goes on while a call hangs."""
 
 import asyncio
 import threading
@@ -14,7 +14,7 @@ from .patient_loop import STEP_S, WORKING_S
 
 
 def test_a_call_that_works_takes_little_time(loop_runner: asyncio.Runner) -> None:
-    """It is as if it got no CPU: the loop looks again and again, and no time-out passes."""
+    """The call acts as if it got no CPU. The loop selects again and again, and no time-out passes."""
 
     async def work() -> None:
         loop = asyncio.get_running_loop()

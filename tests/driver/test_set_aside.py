@@ -23,7 +23,7 @@ TWO = {"a": (2, 2), "b": (2, 2)}
 
 
 async def given_back_again(daemon: Daemon, faults: Faults, method: str) -> Fault:
-    """b is released and could not be given back; it is tried again, and that hangs in *method*."""
+    """b was released and could not be given back. This is tried again, and that hangs in *method*."""
     await until(lambda: set(partitions(daemon).values()) == {"0", "2"})
     await until(lambda: not any(one.transition is None or one.transition.moving for one in daemon.managed.values()))
     refused = faults.inject("pinVcpu", "b", times=None, error=libvirt.VIR_ERR_OPERATION_FAILED)
@@ -38,7 +38,7 @@ async def given_back_again(daemon: Daemon, faults: Faults, method: str) -> Fault
 def test_who_is_managed_again_while_it_is_given_back_is_read_afterwards(
     tmp_path: Path, loop_runner: asyncio.Runner
 ) -> None:
-    """What was read before does not hold: nobody else has changed what giving back has."""
+    """Settings read before are outdated: giving it back has changed them, and this is no foreign change."""
     faults = Faults()
     uri = write_node(tmp_path, 4, TWO)
 
@@ -48,7 +48,7 @@ def test_who_is_managed_again_while_it_is_given_back_is_read_afterwards(
             b = domain_of(daemon, "b")
             await Operations(daemon).manage("b")
             await until(lambda: b.adopting)
-            # The pins of its vCPUs are put back, and then it fails.
+            # The pins of its vCPUs are put back, and then the next call fails.
             failing = faults.inject("pinEmulator", "b", error=libvirt.VIR_ERR_OPERATION_FAILED)
             hung.release()
             await until(lambda: failing.hits == 1)
@@ -81,7 +81,7 @@ def test_what_somebody_pins_while_it_is_given_back_is_what_is_found_when_it_is_m
 def test_whom_others_pause_before_vscaf_does_is_left_to_them_when_it_is_released(
     tmp_path: Path, loop_runner: asyncio.Runner
 ) -> None:
-    """Also where it is released before vscaf has heard that."""
+    """Also if it is released before vscaf knows that others have paused it."""
     faults = Faults()
     uri = write_node(tmp_path, 4, TWO)
 
@@ -106,7 +106,7 @@ def test_whom_others_pause_before_vscaf_does_is_left_to_them_when_it_is_released
 def test_what_was_found_of_one_that_ends_while_it_is_given_back_is_kept(
     tmp_path: Path, loop_runner: asyncio.Runner
 ) -> None:
-    """It may have been saved, and then it comes back with the pins that vscaf gave it."""
+    """It may have been saved. Then it comes back with the pins that vscaf set."""
     faults = Faults()
     uri = write_node(tmp_path, 4, TWO)
 

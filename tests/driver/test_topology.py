@@ -1,4 +1,5 @@
-"""The daemon on libvirt's test driver, on hosts of both numberings of siblings: pins follow the guests' topologies."""
+"""The daemon on libvirt's test driver, on hosts with both numberings of siblings. Pins follow the guests'
+topologies."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping
@@ -32,7 +33,7 @@ def node_of(number: int, neighbours: bool) -> int:
 
 
 def host_xml(neighbours: bool) -> str:
-    """Two nodes of two cores of two threads; siblings are N and N + 1, or N and N + 4."""
+    """Two nodes of two cores of two threads. Siblings are N and N + 1, or N and N + 4."""
     cells = []
     for node in range(NODES):
         cpus = []
@@ -55,9 +56,9 @@ async def managing(
     smt: str = "core-exclusive",
     maximum: int | None = None,
 ) -> AsyncIterator[tuple[Daemon, BusyHost, Faults]]:
-    """A daemon over such a host and *domains* (name -> vCPUs), whose guests cooperate and compute.
+    """A daemon on this host with *domains* (name -> vCPUs), whose guests cooperate and compute.
 
-    maximum: vCPUs that may be plugged, though not by the daemon.
+    maximum: vCPUs that may be plugged, but not by the daemon.
     """
     faults = Faults()
     uri = write_node(tmp_path, CPUS, {name: (count, maximum or count) for name, count in domains.items()}, elements)
@@ -99,13 +100,13 @@ async def managing(
 
 
 def pins(faults: Faults, name: str) -> list[frozenset[int]]:
-    """As libvirt has them, by vCPU."""
+    """The pins that libvirt has, by vCPU."""
     masks = faults.real.lookupByName(name).vcpuPinInfo(libvirt.VIR_DOMAIN_AFFECT_LIVE)
     return [frozenset(cpu for cpu, there in enumerate(mask) if there) for mask in masks]
 
 
 def alone(faults: Faults, name: str, count: int) -> Callable[[], bool]:
-    """Whether the first vCPUs have a pCPU each."""
+    """Whether each of the first *count* vCPUs has one pCPU."""
     return lambda: all(len(one) == 1 for one in pins(faults, name)[:count])
 
 
@@ -118,7 +119,7 @@ def alone_each(pinned: Mapping[int, frozenset[int]]) -> bool:
 def test_cells_are_on_their_nodes_and_siblings_on_siblings(
     tmp_path: Path, loop_runner: asyncio.Runner, neighbours: bool
 ) -> None:
-    """One domain of two vNUMA cells, the first of which has its memory on the host's node 1."""
+    """One domain with two vNUMA cells. The memory of the first cell is on the host's node 1."""
     elements = """
     <numatune><memnode cellid='0' mode='strict' nodeset='1'/><memnode cellid='1' mode='strict' nodeset='0'/></numatune>
     <cpu><topology sockets='2' dies='1' cores='2' threads='2'/><numa>
@@ -143,7 +144,7 @@ def test_cells_are_on_their_nodes_and_siblings_on_siblings(
 def test_two_domains_with_threads_and_one_that_leaves(
     tmp_path: Path, loop_runner: asyncio.Runner, neighbours: bool, smt: str
 ) -> None:
-    """Each has two cores and its siblings on them; whoever stays is where it was when the other has gone."""
+    """Each has two cores and its siblings on them. After one has gone, the other is where it was."""
     elements = "<cpu><topology sockets='1' dies='1' cores='2' threads='2'/></cpu>"
 
     async def work() -> None:
@@ -171,7 +172,7 @@ def test_two_domains_with_threads_and_one_that_leaves(
 def test_the_guests_cpus_are_its_vcpus_in_the_order_in_which_they_were_enabled(
     tmp_path: Path, loop_runner: asyncio.Runner
 ) -> None:
-    """vCPUs 0 and 3 of 4: the guest calls them 0 and 1, and each has a pCPU to itself."""
+    """vCPUs 0 and 3 of 4 are enabled. The guest calls them 0 and 1, and each has its own pCPU."""
     each = "".join(
         f"<vcpu id='{number}' enabled='{'yes' if number in (0, 3) else 'no'}' hotpluggable='yes'/>"
         for number in range(4)
@@ -184,7 +185,7 @@ def test_the_guests_cpus_are_its_vcpus_in_the_order_in_which_they_were_enabled(
                 return dict(parse_description(faults.real.lookupByName("a").XMLDesc()).vcpu_pins)
 
             def listed(_real: object) -> object:
-                """What the driver leaves out: it looks at as many vCPUs from 0 on as there are plugged."""
+                """The vCPUs 0 and 3. The driver itself lists as many vCPUs from 0 on as are plugged, so not vCPU 3."""
                 masks = [cpus_mask(placed().get(number, frozenset(range(CPUS))), CPUS) for number in (0, 3)]
                 return [(0, 1, 0, 0), (3, 1, 0, 0)], masks
 

@@ -1,4 +1,4 @@
-"""What the tests with real guests share: a private libvirtd for the tests of a file, and what they run on."""
+"""Shared by the tests with real guests: a private libvirtd, and two guests that have booted."""
 
 from __future__ import annotations
 
@@ -17,46 +17,46 @@ CACHE = REPOSITORY / "build" / "lab" / "cache"
 POOL = sorted(os.sched_getaffinity(0))[:2]
 POOL_LIST = ",".join(map(str, POOL))
 HANGS_S = 1800
-ENOUGH = "/tmp/enough"  # in a guest: what runs over and over ends
+ENOUGH = "/tmp/enough"  # if this file exists in a guest, commands that repeat end
 
 
 Pair = tuple[Guest, Guest]
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Guests boot and compute under emulation: a test hangs that takes half an hour."""
+    """Sets the time-out. Guests may boot and compute under emulation, so only a test of half an hour counts as hung."""
     for item in items:
         if Path(__file__).parent in item.path.parents:
             item.add_marker(pytest.mark.timeout(HANGS_S))
 
 
 def over_and_over(command: str) -> str:
-    """The command again and again, and once at least, until `enough`: it lasts, however fast the machine is."""
+    """The shell command that repeats *command*, at least once, until `enough`. So it lasts on any machine."""
     return f"while {command} || exit 1; [ ! -e {ENOUGH} ]; do :; done"
 
 
 def enough(guest: Guest) -> None:
-    """What runs over and over in the guest ends with the command that runs now."""
+    """Commands that repeat in the guest end after their present round."""
     assert guest.run(f"touch {ENOUGH}").status == 0
 
 
 def again(guest: Guest) -> None:
-    """What is started from now on runs over and over."""
+    """Commands that are started from now on may repeat again."""
     assert guest.run(f"rm -f {ENOUGH}").status == 0
 
 
 @pytest.fixture(scope="session")
 def shared_lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PrivateLibvirt]:
-    """One private libvirtd for all tests that do not test the lab itself."""
+    """One private libvirtd for all tests, except those of the lab itself."""
     if len(POOL) < 2:
-        pytest.fail("these tests need two CPUs: run them on a machine that has them")
+        pytest.fail("these tests need two CPUs: run them on a machine with two or more")
     with PrivateLibvirt(logs=tmp_path_factory.mktemp("logs"), cache=CACHE) as lab:
         yield lab
 
 
 @pytest.fixture(scope="session")
 def booted_pair(shared_lab: PrivateLibvirt) -> Iterator[Pair]:
-    """Two guests of two vCPUs, for all these tests: a boot takes longer than most of them."""
+    """Two guests of two vCPUs, shared by all these tests, because a boot takes longer than most tests."""
     guests = (
         Guest(shared_lab, "left", IMAGE, vcpus=2, cpuset=POOL_LIST),
         Guest(shared_lab, "right", IMAGE, vcpus=2, cpuset=POOL_LIST),
@@ -74,7 +74,7 @@ def booted_pair(shared_lab: PrivateLibvirt) -> Iterator[Pair]:
 
 @pytest.fixture
 def pair(booted_pair: Pair) -> Pair:
-    """The two guests as they were when they had booted, whatever the test before did."""
+    """The two guests, reset to their state after the boot."""
     everywhere = tuple(cpu in POOL for cpu in range(max(POOL) + 1))
     for guest in booted_pair:
         guest.run(
@@ -90,7 +90,7 @@ def pair(booted_pair: Pair) -> Pair:
 
 
 def move(guest: Guest, target: PrivateLibvirt) -> Guest:
-    """Moves the running guest to another libvirtd, as to another machine's: QEMU, sockets and logs are new ones."""
+    """Moves the running guest to another libvirtd, as if to another machine. QEMU, sockets and logs are new."""
     there = Guest(
         target,
         guest.name,
@@ -108,5 +108,5 @@ def move(guest: Guest, target: PrivateLibvirt) -> Guest:
     }
     guest.domain.migrate3(target.connection, parameters, libvirt.VIR_MIGRATE_LIVE)
     guest.runner.close()
-    insist(f"the socket of {guest.name} where it moved to", lambda: there.reconnect() is None)
+    insist(f"the socket of {guest.name} on its new host", lambda: there.reconnect() is None)
     return there

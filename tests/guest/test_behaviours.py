@@ -1,7 +1,7 @@
-"""What libvirt's own test suite checks of vCPU hot-plug and pinning, with real guests under a real daemon.
+"""The checks of libvirt's own test suite for vCPU hot-plug and pinning, with real guests under a real daemon.
 
-The numbers are those of tests/behaviours.md. Where QEMU emulates (TCG), an unplug never completes: what is shown of
-it is that vscaf does not begin one, and that an operator's does no harm.
+The numbers are those of tests/behaviours.md. If QEMU emulates (TCG), an unplug never completes. Then the tests show
+that vscaf begins none, and that an operator's unplug does no harm.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ EVERYWHERE = frozenset(POOL)
 
 def verified(command: Command) -> bool:
     status, output = command.wait(HANG_S)
-    print(f"{command.text}: {status}, {output.decode(errors='replace')}")  # shown where a test fails
+    print(f"{command.text}: {status}, {output.decode(errors='replace')}")  # shown if a test fails
     return status == 0 and b"SUCCESSFUL" in output and b"UNSUCCESSFUL" not in output
 
 
@@ -47,7 +47,7 @@ def mask(*cpus: int) -> tuple[bool, ...]:
 
 
 def affinity(guest: Guest) -> dict[int, frozenset[int]]:
-    """Where each vCPU thread may run, by the kernel."""
+    """The CPUs on which each vCPU thread may run, by the kernel."""
     return {vcpu: frozenset(os.sched_getaffinity(thread)) for vcpu, thread in guest.vcpu_threads.items()}
 
 
@@ -60,14 +60,14 @@ def apart(one: Guest, other: Guest) -> bool:
 
 
 def run_s(guest: Guest) -> float:
-    """CPU seconds of the guest's vCPUs so far."""
+    """The CPU time (s) of the guest's vCPUs so far."""
     pid = guest.qemu_pid
     paths = [Path(f"/proc/{pid}/task/{thread}/schedstat") for thread in guest.vcpu_threads.values()]
     return sum(int(path.read_text().split()[0]) for path in paths) / 1e9
 
 
 def counts(guest: Guest) -> dict[str, int]:
-    """The number of vCPUs by everybody who has an opinion."""
+    """The number of vCPUs by each of libvirt's calls, by QEMU's threads and by the guest."""
     domain = guest.domain
     described = ElementTree.fromstring(domain.XMLDesc())
     vcpu = described.find("vcpu")
@@ -92,7 +92,7 @@ def online(guest: Guest) -> str:
 
 
 def order(guest: Guest) -> list[tuple[str | None, ...]]:
-    """The domain's vCPUs one by one: number, enabled, hotpluggable, order."""
+    """For each vCPU of the domain: number, enabled, hotpluggable, order."""
     rows = ElementTree.fromstring(guest.domain.XMLDesc()).iterfind("./vcpus/vcpu")
     return [tuple(row.get(key) for key in ("id", "enabled", "hotpluggable", "order")) for row in rows]
 
@@ -112,7 +112,7 @@ def cooperating(guest: Guest, cpus: int) -> Callable[[dict[str, dict[str, Any]]]
 
 
 def computes(domain: dict[str, Any]) -> bool:
-    """Whether its agent says that a program runs in it."""
+    """Whether its agent reports a program that runs."""
     return any(process["running"] for process in domain.get("processes", []))
 
 
@@ -121,7 +121,7 @@ def serves(guest: Guest) -> Callable[[dict[str, dict[str, Any]]], bool]:
 
 
 def reported(daemon: DaemonProcess, guest: Guest, number: int) -> None:
-    """Waits until its agent has reported so often from here on: once a period, or with news."""
+    """Waits until its agent has reported *number* more times: once a period, or with news."""
     ages_s = [daemon.domain(guest.name)["report_age_s"]]
 
     def heard() -> bool:
@@ -137,7 +137,7 @@ def said(daemon: DaemonProcess) -> str:
 
 @contextlib.contextmanager
 def grown(lab: PrivateLibvirt, name: str, max_vcpus: int = 4, **options: Any) -> Iterator[tuple[Guest, DaemonProcess]]:
-    """A guest of one vCPU whose program wants more: vscaf has plugged the second."""
+    """A guest of one vCPU whose program wants more. vscaf has plugged the second vCPU."""
     with (
         Guest(lab, name, IMAGE, vcpus=1, max_vcpus=max_vcpus, memory_mib=256, cpuset=POOL_LIST, **options) as guest,
         daemon_for(lab, name, guest) as daemon,
@@ -150,8 +150,8 @@ def grown(lab: PrivateLibvirt, name: str, max_vcpus: int = 4, **options: Any) ->
 
 
 def test_behaviour_01_05_12_plugged_one_after_the_other(shared_lab: PrivateLibvirt) -> None:
-    """2 by vscaf, 3 and 4 by an operator: everybody agrees after every step, and the new one is inside the partition at
-    once. Nothing but the agent onlines what is plugged. At the end nothing is unplugged where that never completes."""
+    """vscaf plugs the 2nd vCPU, an operator the 3rd and 4th. After each all counts agree, and it is in the partition
+    at once. Only the agent onlines plugged CPUs. At the end nothing is unplugged if an unplug never completes."""
     with grown(shared_lab, "plugged") as (guest, daemon):
         assert guest.run("pidof udevd systemd-udevd mdev").status != 0
         assert all_say(guest, 2), counts(guest)
@@ -175,7 +175,7 @@ def test_behaviour_01_05_12_plugged_one_after_the_other(shared_lab: PrivateLibvi
 
 
 def test_behaviour_02_vcpus_of_the_boot_stay(shared_lab: PrivateLibvirt, pair: Pair) -> None:
-    """libvirt refuses to unplug them; vscaf takes pCPUs from them without trying."""
+    """libvirt refuses to unplug them. vscaf takes pCPUs away without trying an unplug."""
     one, other = pair
     with pytest.raises(libvirt.libvirtError):
         one.domain.setVcpusFlags(1, LIVE)
@@ -194,8 +194,8 @@ def test_behaviour_02_vcpus_of_the_boot_stay(shared_lab: PrivateLibvirt, pair: P
 
 
 def test_behaviour_03_04_an_unplug_that_does_not_come_about(shared_lab: PrivateLibvirt) -> None:
-    """An operator's unplug hangs for seconds and fails, and until its restart libvirt believes in a vCPU whose thread
-    is gone: the daemon reads the count again, and the guest computes on where it may."""
+    """An operator's unplug hangs for seconds and fails, and until libvirt's restart its count may contain a vCPU whose
+    thread is gone. The daemon reads the count again, and the guest computes on within its partition."""
     with grown(shared_lab, "refused", unpluggable=True) as (guest, daemon):
         if guest.domain_type == "kvm":
             pytest.skip("under KVM an unplug completes")
@@ -207,11 +207,11 @@ def test_behaviour_03_04_an_unplug_that_does_not_come_about(shared_lab: PrivateL
         assert where(guest) <= EVERYWHERE
         now_s = run_s(guest)
         until(lambda: run_s(guest) - now_s > 0.2, "the guest computes on")
-        enough(guest)  # QEMU 7.2 crashes where a vCPU comes again: nothing may want one
+        enough(guest)  # QEMU 7.2 crashes if a vCPU comes again, so no program may want one
         daemon.wait(lambda domains: domains[guest.name]["demand"] == 0)
         shared_lab.restart_libvirtd()
-        # Then libvirt counts the threads that there are. Or QEMU has crashed, as version 7.2 does some time after an
-        # emulated vCPU has left: that is a domain that ended, and nothing else.
+        # Now libvirt counts the threads that exist. Or QEMU has crashed, as version 7.2 does some time after an
+        # emulated vCPU has left. Then the domain has simply ended.
         daemon.wait(
             lambda domains: (
                 domains[guest.name]["state"] == "not running"
@@ -222,7 +222,7 @@ def test_behaviour_03_04_an_unplug_that_does_not_come_about(shared_lab: PrivateL
 
 
 def test_behaviour_09_many_in_one_go_under_load(shared_lab: PrivateLibvirt) -> None:
-    """From 2 to 16 at once, while the guest computes: none of them ever outside the pool, and the count is right."""
+    """From 2 to 16 at once, while the guest computes. None is ever outside the pool, and the count is right."""
     with grown(shared_lab, "many", 16) as (guest, daemon), Sampler({guest.name: guest.qemu_pid}) as sampler:
         guest.domain.setVcpusFlags(16, LIVE)
         until(lambda: all_say(guest, 16), "16 vCPUs")
@@ -235,7 +235,8 @@ def test_behaviour_09_many_in_one_go_under_load(shared_lab: PrivateLibvirt) -> N
 
 
 def test_behaviour_10_11_18_what_was_plugged_outlives_all(shared_lab: PrivateLibvirt) -> None:
-    """Suspend, libvirtd's and the daemon's death, managed save and reboot after a plug: counts, order and pins hold."""
+    """After a plug, counts, order and pins survive a suspend, kills of libvirtd and daemon, a managed save and a
+    reboot."""
     with grown(shared_lab, "outlives", persistent=True) as (guest, daemon):
         plugged = order(guest)
         domain = guest.domain
@@ -244,7 +245,7 @@ def test_behaviour_10_11_18_what_was_plugged_outlives_all(shared_lab: PrivateLib
         domain.resume()
         daemon.wait(cooperating(guest, 2))
         assert all_say(guest, 2), counts(guest)
-        with stopped(daemon.pid):  # so that nobody changes pins meanwhile
+        with stopped(daemon.pid):  # so that the daemon does not change pins meanwhile
             pins = affinity(guest)
             shared_lab.restart_libvirtd()
             assert all_say(guest, 2), counts(guest)
@@ -270,7 +271,7 @@ def test_behaviour_10_11_18_what_was_plugged_outlives_all(shared_lab: PrivateLib
         daemon.wait(connected(guest))
         assert all_say(guest, 2), counts(guest)
         command = guest.start(PROGRAM)
-        daemon.wait(lambda domains: computes(domains[guest.name]))  # what it was before the reset is no news
+        daemon.wait(lambda domains: computes(domains[guest.name]))  # reports from before the reset do not count
         daemon.wait(cooperating(guest, 2))
         enough(guest)
         assert verified(command)
@@ -285,7 +286,7 @@ def answers(guest: Guest) -> bool:
 
 
 def test_behaviour_22_a_pin_set_before_the_plug(shared_lab: PrivateLibvirt) -> None:
-    """It is in force when the vCPU comes; the daemon then decides, and puts back what the operator had set."""
+    """It is in force when the vCPU comes. Then the daemon decides, and at the end puts back the operator's pin."""
     pin = f"<cputune><vcpupin vcpu='2' cpuset='{POOL[1]}'/></cputune>"
     with Guest(
         shared_lab, "pinned", IMAGE, vcpus=2, max_vcpus=3, memory_mib=256, cpuset=POOL_LIST, elements=pin
@@ -304,7 +305,7 @@ def test_behaviour_22_a_pin_set_before_the_plug(shared_lab: PrivateLibvirt) -> N
 
 
 def test_behaviour_19_a_guest_that_misses_a_vcpu(shared_lab: PrivateLibvirt, pair: Pair) -> None:
-    """The host believes in two, the guest's kernel took one: it is served by that, and CPU 0 never goes."""
+    """The host has two vCPUs, but the guest's kernel uses one. The domain gets one pCPU, and CPU 0 never goes."""
     other = pair[0]
     with (
         Guest(
@@ -320,7 +321,7 @@ def test_behaviour_19_a_guest_that_misses_a_vcpu(shared_lab: PrivateLibvirt, pai
         assert daemon.domain(guest.name)["vcpus"] == 2
         before_s = [run_s(one) for one in (guest, other)]
         until(lambda: all(run_s(one) - s > 0.2 for one, s in zip((guest, other), before_s, strict=True)), "both go on")
-        until(lambda: apart(guest, other), "both have a pCPU still")
+        until(lambda: apart(guest, other), "both still have a pCPU")
         assert online(guest) == "0"
         for one in (guest, other):
             enough(one)
@@ -333,7 +334,8 @@ def channel(guest: Guest) -> str:
 
 
 def test_behaviour_28_channel_away_and_back_under_the_daemon(shared_lab: PrivateLibvirt, pair: Pair) -> None:
-    """Suspended and resumed; unplugged, and back under another socket path: contained meanwhile, then cooperating."""
+    """The guest is suspended and resumed. Then its channel is unplugged, and comes back with another socket path. It is
+    contained meanwhile, then cooperating."""
     one, other = pair
     with daemon_for(shared_lab, "channel", one, other) as daemon:
         daemon.wait(connected(one, other))
@@ -358,7 +360,7 @@ def test_behaviour_28_channel_away_and_back_under_the_daemon(shared_lab: Private
             daemon.wait(cooperating(one, 1))
             until(lambda: apart(one, other), "both have a pCPU")
         finally:
-            # The other tests' guest has its channel where they look for it.
+            # Puts the channel back where the other tests expect it.
             if there := channel(one):
                 one.domain.detachDeviceFlags(there, LIVE)
                 until(lambda: not channel(one), "the channel is gone")
@@ -371,7 +373,7 @@ def test_behaviour_28_channel_away_and_back_under_the_daemon(shared_lab: Private
 REPORT = '{"v":1,"type":"report","sequence":%s,"online":%s,"demand":%s,"busy":%s,"processes":[]}'
 NONSENSE = [
     REPORT % ("99999999999999999999", "[0,1]", "2", "1"),  # beyond 64 bits
-    REPORT % ("9223372036854775808", "[0,1]", "2", "1"),  # beyond 63
+    REPORT % ("9223372036854775808", "[0,1]", "2", "1"),  # beyond 63 bits
     REPORT % ("1", "[0,1]", "1e400", "1"),
     REPORT % ("1", "[0,1]", "2", "1e400"),
     REPORT % ("1", "[0,1]", "2", "-1"),
@@ -389,7 +391,7 @@ NONSENSE = [
 
 
 def test_behaviour_29_numbers_that_are_none_from_a_guest(shared_lab: PrivateLibvirt, pair: Pair) -> None:
-    """Each is refused and counted; a claim of thousands of CPUs that is well-formed gets what the guest has."""
+    """Each is refused and counted. A well-formed claim of thousands of CPUs counts as the CPUs that the guest has."""
     rude, polite = pair
     port = "/dev/virtio-ports/org.vscaf.agent.0"
     with daemon_for(shared_lab, "nonsense", rude, polite) as daemon:
@@ -404,7 +406,7 @@ def test_behaviour_29_numbers_that_are_none_from_a_guest(shared_lab: PrivateLibv
         daemon.wait(lambda domains: domains[rude.name]["bad_lines"] == before + len(NONSENSE))
         greedy = REPORT % ("0", "[0,1]", "4096", "4096")
         assert rude.run(f"printf '%s\\n' '{greedy}' > {port}").status == 0
-        reported(daemon, polite, 4)  # so many periods, in which it might be believed
+        reported(daemon, polite, 4)  # periods in which the claim could have been believed
         domains = {one["name"]: one for one in daemon.status()["domains"]}
         assert domains[rude.name]["bad_lines"] == before + len(NONSENSE)
         assert sum(domain["allocation"] or 0 for domain in domains.values()) <= len(POOL)
@@ -416,9 +418,9 @@ def test_behaviour_29_numbers_that_are_none_from_a_guest(shared_lab: PrivateLibv
 
 
 def test_behaviour_30_qemu_stopped(shared_lab: PrivateLibvirt, pair: Pair) -> None:
-    """SIGSTOP: libvirt calls it running, and calls on it hang. The daemon answers, the other computes on where the one
-    that is stopped may not, and once it goes on all is as before. Whether its pCPU is lent meanwhile depends on whether
-    libvirt still takes a pin for it."""
+    """After SIGSTOP libvirt still calls it running, and calls on it hang. The daemon answers, and the other guest
+    computes on, away from the pCPUs of the stopped one. After SIGCONT all is as before. Its pCPU is lent meanwhile only
+    if libvirt still accepts a pin for it."""
     one, other = pair
     with daemon_for(shared_lab, "stopped", one, other) as daemon:
         daemon.wait(connected(one, other))
@@ -444,7 +446,7 @@ def test_behaviour_30_qemu_stopped(shared_lab: PrivateLibvirt, pair: Pair) -> No
 
 
 def test_behaviour_30_qemu_ended_by_a_signal(shared_lab: PrivateLibvirt, pair: Pair) -> None:
-    """However QEMU ends, its pCPUs go to who can use them, and the domain is managed when it is there again."""
+    """However QEMU ends, its pCPUs go to a domain that can use them. When the domain is back, it is managed again."""
     other = pair[0]
     guest = Guest(shared_lab, "ends", IMAGE, vcpus=2, memory_mib=256, cpuset=POOL_LIST, persistent=True)
     try:
@@ -453,8 +455,8 @@ def test_behaviour_30_qemu_ended_by_a_signal(shared_lab: PrivateLibvirt, pair: P
             daemon.wait(connected(other))
             command = other.start(PROGRAM)
             for number in (signal.SIGTERM, signal.SIGABRT, signal.SIGKILL):
-                # It boots, so it computes; what it has to say is not waited for.
-                until(lambda: apart(guest, other), "the guest that boots has a pCPU of its own")
+                # It boots, so it computes. The test does not wait for its agent.
+                until(lambda: apart(guest, other), "the guest that boots has its own pCPU")
                 os.kill(guest.qemu_pid, number)
                 daemon.wait(lambda domains: domains[guest.name]["state"] == "not running")
                 daemon.wait(cooperating(other, 2))
@@ -468,14 +470,14 @@ def test_behaviour_30_qemu_ended_by_a_signal(shared_lab: PrivateLibvirt, pair: P
 
 
 def test_behaviour_30_libvirtd_ended_by_a_signal(shared_lab: PrivateLibvirt, pair: Pair) -> None:
-    """By any: the guests compute on where they were, their state is the same after it, and the daemon is back."""
+    """By any signal: the guests compute on where they were, their state stays, and the daemon reconnects."""
     with daemon_for(shared_lab, "libvirtd", *pair) as daemon:
         daemon.wait(connected(*pair))
         commands = [guest.start(PROGRAM) for guest in pair]
         for guest in pair:
             daemon.wait(cooperating(guest, 1))
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGQUIT, signal.SIGABRT, signal.SIGSEGV, signal.SIGKILL):
-            with stopped(daemon.pid):  # so that nobody changes pins meanwhile
+            with stopped(daemon.pid):  # so that the daemon does not change pins meanwhile
                 before = [(affinity(guest), guest.qemu_pid, guest.domain.XMLDesc()) for guest in pair]
                 shared_lab.kill_libvirtd(number)
             until(lambda: daemon.status()["unknown"], f"the daemon misses libvirtd after {number.name}")
@@ -494,7 +496,8 @@ OVER = "/tmp/over"
 
 
 def test_behaviour_31_moved_out_and_in_while_managed(tmp_path: Path, shared_lab: PrivateLibvirt, pair: Pair) -> None:
-    """With a plugged vCPU. Its pCPUs are the other's while it is away; back, it is managed and apart again."""
+    """It has a plugged vCPU. While it is away, the other has its pCPUs. When it is back, it is managed and apart
+    again."""
     other = pair[0]
     with (
         PrivateLibvirt(logs=tmp_path / "logs", cache=CACHE, hostname="elsewhere") as elsewhere,
@@ -504,7 +507,7 @@ def test_behaviour_31_moved_out_and_in_while_managed(tmp_path: Path, shared_lab:
         daemon_for(shared_lab, "moves", guest, other) as daemon,
     ):
         daemon.wait(connected(guest, other))
-        # Not by a command that we wait for: it goes on where we lose sight of the guest.
+        # The loop runs in the background, because the connection to the guest is lost during the move.
         loop = f"{PROGRAM} > /tmp/output; touch {OVER}"
         assert guest.run(f"setsid sh -c '{loop}' > /dev/null 2>&1 &").status == 0
         daemon.wait(lambda domains: domains[guest.name]["vcpus"] == 2)
@@ -514,10 +517,10 @@ def test_behaviour_31_moved_out_and_in_while_managed(tmp_path: Path, shared_lab:
         there = move(guest, elsewhere)
         daemon.wait(lambda domains: domains[guest.name]["state"] == "not running")
         daemon.wait(cooperating(other, 2))
-        until(lambda: all_say(there, 2), "two vCPUs by everybody")
+        until(lambda: all_say(there, 2), "all counts of vCPUs are 2")
         back = move(there, shared_lab)
         daemon.wait(cooperating(guest, 1))
-        until(lambda: all_say(back, 2), "two vCPUs by everybody")
+        until(lambda: all_say(back, 2), "all counts of vCPUs are 2")
         until(lambda: apart(back, other), "both have a pCPU")
         enough(back)
         until(lambda: back.run(f"ls {OVER}").status == 0, "the last run", HANG_S)
@@ -529,7 +532,7 @@ def test_behaviour_31_moved_out_and_in_while_managed(tmp_path: Path, shared_lab:
 
 
 def qcow2(path: Path, size: int = 1 << 30) -> Path:
-    """An empty image, for QEMU to keep a snapshot in: there is no qemu-img here."""
+    """An empty image in which QEMU can keep a snapshot. It is made here, because qemu-img may be missing."""
     cluster = 1 << 16
     header = struct.pack(
         ">4sIQIIQIIQQIIQQQQII", b"QFI\xfb", 3, 0, 0, 16, size, 0, 2, 3 * cluster, cluster, 1, 0, 0, 0, 0, 0, 4, 104
@@ -541,7 +544,7 @@ def qcow2(path: Path, size: int = 1 << 30) -> Path:
 
 
 def test_behaviour_34_a_snapshot_from_before_the_plug(shared_lab: PrivateLibvirt) -> None:
-    """Reverting brings the earlier count back; the daemon sees it and goes on from there."""
+    """The revert brings the earlier count back. The daemon sees this and goes on from there."""
     with (
         Guest(
             shared_lab,
@@ -572,12 +575,12 @@ def test_behaviour_34_a_snapshot_from_before_the_plug(shared_lab: PrivateLibvirt
             guest.start(PROGRAM)
             daemon.wait(lambda domains: domains[guest.name]["vcpus"] == 2)
             daemon.wait(cooperating(guest, 2))
-            # libvirt counts a vCPU as soon as QEMU has it; the guest learns of it by an interrupt, later.
-            until(lambda: all_say(guest, 2), "two vCPUs by everybody")
+            # libvirt counts a vCPU as soon as QEMU has it. The guest learns of it later, by an interrupt.
+            until(lambda: all_say(guest, 2), "all counts of vCPUs are 2")
 
 
 def test_behaviour_35_quota_and_period_stay(shared_lab: PrivateLibvirt, pair: Pair) -> None:
-    """What an operator set of them is neither used nor changed, whatever else changes."""
+    """vscaf neither uses nor changes the operator's quota and period, whatever else changes."""
     one, other = pair
     names = ("vcpu_quota", "vcpu_period", "emulator_quota", "emulator_period", "global_quota", "global_period")
 

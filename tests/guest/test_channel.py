@@ -1,4 +1,5 @@
-"""The agent's channel in real guests: unplugged and plugged in again; the guest stopped for a while, saved, moved."""
+"""The agent's channel in real guests: it is unplugged and plugged in again, and the guest is stopped, saved or
+moved."""
 
 from __future__ import annotations
 
@@ -27,7 +28,7 @@ Message = dict[str, Any]
 
 
 class Host:
-    """The host's end of one guest's channel, in the daemon's place."""
+    """The host's end of one guest's channel, instead of the daemon."""
 
     def __init__(self, guest: Guest) -> None:
         self.path = guest.agent_socket
@@ -36,7 +37,7 @@ class Host:
         self._rest = b""
 
     def connect(self) -> None:
-        """Opens the channel anew, as a daemon does that has just started."""
+        """Opens the channel again, as a daemon does that has just started."""
         self.close()
         end_s = time.monotonic() + HANG_S
         while self._socket is None:
@@ -71,11 +72,11 @@ class Host:
         return line
 
     def message(self, kind: str, where: Callable[[Message], object] = lambda _: True) -> Message:
-        """The next message of that type for which `where` holds."""
+        """The next message of this type for which `where` holds."""
         end_s = time.monotonic() + HANG_S
         last: Message = {}
         while time.monotonic() < end_s:
-            with contextlib.suppress(TimeoutError, ValueError):  # the first line may be the end of one
+            with contextlib.suppress(TimeoutError, ValueError):  # the first line may be the rest of an earlier one
                 found: Message = json.loads(self._line())
                 if found["type"] == kind:
                     last = found
@@ -84,7 +85,7 @@ class Host:
         raise AssertionError(f"no such {kind}; the last one was {last}")
 
     def hello(self) -> Message:
-        """Says hello until the guest does: what is said while the guest's end is closed is lost."""
+        """Sends hello until the guest answers, because messages are lost while the guest's end is closed."""
         end_s = time.monotonic() + HANG_S
         assert self._socket is not None
         while time.monotonic() < end_s:
@@ -94,10 +95,10 @@ class Host:
                     found: Message = json.loads(self._line())
                     if found["type"] == "hello":
                         return found
-        raise AssertionError("the guest says no hello")
+        raise AssertionError("the guest sends no hello")
 
     def allocate(self, cpus: int) -> Message:
-        """The acknowledgement."""
+        """Announces *cpus*. Returns the acknowledgement."""
         self.sequence += 1
         sequence = self.sequence
         self.send(type="allocate", sequence=sequence, cpus=cpus, limit=2, competition=False, deadline_ms=2000)
@@ -132,7 +133,7 @@ def agent_pid(guest: Guest) -> str:
 
 
 def channel_xml(guest: Guest) -> str:
-    """The agent's channel as the running domain has it, to be taken out and put back."""
+    """The XML of the agent's channel in the running domain, to unplug it and plug it in again."""
     channels = re.findall(r"<channel .*?</channel>", guest.domain.XMLDesc(), re.DOTALL)
     return next(one for one in channels if AGENT_CHANNEL in one)
 
@@ -143,7 +144,7 @@ def ports(guest: Guest) -> list[str]:
 
 @pytest.fixture(scope="module")
 def lone_guest(shared_lab: PrivateLibvirt) -> Iterator[Guest]:
-    """A guest of these tests' own: they stop it, and start it again as another QEMU."""
+    """A guest only for these tests, because they stop it and start it again as another QEMU."""
     with Guest(shared_lab, "saved", IMAGE, vcpus=2, memory_mib=256, cpuset=POOL_LIST) as guest:
         yield guest
 
@@ -154,14 +155,14 @@ HELD = "ls -l /proc/$(pidof vscaf-agent)/fd | grep -c vport"  # ports that the a
 
 
 def start_programs(guest: Guest) -> None:
-    """One run after the other, until finish_programs; they go on where we lose sight of the guest meanwhile."""
+    """Runs the program again and again until finish_programs, also while there is no connection to the guest."""
     loop = f"while [ ! -e {RUNS}/enough ]; do vscaf-run {PROGRAM} || break; done > {RUNS}/output 2>&1"
     done = guest.run(f"rm -rf {RUNS}; mkdir {RUNS}; setsid sh -c '{loop}; touch {RUNS}/over' > /dev/null 2>&1 &")
     assert done.status == 0, done.text
 
 
 def finish_programs(guest: Guest) -> None:
-    """Every run must have been right, those that were under way while the guest was away too."""
+    """Every run must have been right, also those during which the guest was away."""
     assert guest.run(f"touch {RUNS}/enough; ls {RUNS}/over").status != 0, "the runs ended before: one failed"
     until(lambda: guest.run(f"ls {RUNS}/over").status == 0, "the end of the last run", HANG_S)
     text = guest.run(f"cat {RUNS}/output").text
@@ -169,7 +170,7 @@ def finish_programs(guest: Guest) -> None:
 
 
 def assert_figures_sane(host: Host, count: int = 8) -> None:
-    """No figure of the next reports is beyond what two CPUs can do: a clock that jumped shows there."""
+    """No figure of the next reports is more than two CPUs can do. A clock that jumped would show there."""
     for _ in range(count):
         report = host.message("report")
         assert report["busy"] <= 2.5 and report["demand"] <= 2 and report["online"] == [0, 1], report
@@ -177,7 +178,7 @@ def assert_figures_sane(host: Host, count: int = 8) -> None:
 
 
 def test_stopped_and_resumed(lone_guest: Guest) -> None:
-    """The host stops the guest for some seconds: it goes on as if nothing had been, and so does what was ordered."""
+    """The host stops the guest for some seconds. It goes on as before, and does what it was told meanwhile."""
     guest, host = lone_guest, Host(lone_guest)
     host.connect()
     try:
@@ -200,7 +201,7 @@ def test_stopped_and_resumed(lone_guest: Guest) -> None:
 
 
 def test_saved_and_restored(shared_lab: PrivateLibvirt, lone_guest: Guest) -> None:
-    """The guest wakes up in another QEMU, another host's end before it, seconds later by the clock on the wall."""
+    """The guest goes on in another QEMU with a new host's end of the channel, seconds later by wall-clock time."""
     guest, host = lone_guest, Host(lone_guest)
     host.connect()
     try:
@@ -217,9 +218,9 @@ def test_saved_and_restored(shared_lab: PrivateLibvirt, lone_guest: Guest) -> No
         guest.reconnect()
         host.connect()
         assert host.hello() == hello
-        assert agent_pid(guest) == pid, "it is the same agent"
+        assert agent_pid(guest) == pid, "another agent runs"
         report = host.message("report", lambda report: names(report) == [PROGRAM])
-        assert report["sequence"] == host.sequence, "what was applied before still holds"
+        assert report["sequence"] == host.sequence, "the size applied before does not hold"
         assert_figures_sane(host)
         assert host.allocate(1)["online"] == [0]
         assert host.allocate(2)["online"] == [0, 1]
@@ -251,14 +252,14 @@ def test_saved_and_restored_under_a_daemon(shared_lab: PrivateLibvirt, lone_gues
 
 
 def test_channel_unplugged_and_plugged_in_again(one: tuple[Guest, Host]) -> None:
-    """The agent notices, serves its programs meanwhile, and is back by itself when the channel is."""
+    """The agent notices it, serves its programs meanwhile, and connects by itself when the channel is back."""
     guest, host = one
     pid = agent_pid(guest)
     program = guest.start("NPB_REPEAT=1000 vscaf-run ep.S")
     host.message("report", lambda report: names(report) == ["ep.S"])
     for turn in range(2):
         xml = channel_xml(guest)
-        if turn == 1:  # while nobody is at the host's end
+        if turn == 1:  # while the host's end is closed
             host.close()
         guest.domain.detachDeviceFlags(xml, libvirt.VIR_DOMAIN_AFFECT_LIVE)
         until(lambda: AGENT_CHANNEL not in ports(guest), "the guest to have lost the port")
@@ -270,12 +271,12 @@ def test_channel_unplugged_and_plugged_in_again(one: tuple[Guest, Host]) -> None
         host.message("report", lambda report: names(report) == ["ep.S"] and report["demand"] == 2)
         assert host.allocate(1)["online"] == [0]
         assert host.allocate(2)["online"] == [0, 1]
-    assert agent_pid(guest) == pid, "it is the same agent"
+    assert agent_pid(guest) == pid, "another agent runs"
     program.kill()
 
 
 def test_moved_while_it_runs(tmp_path: Path, shared_lab: PrivateLibvirt, lone_guest: Guest) -> None:
-    """Live migration, there and back again: the program computes on, and the agent serves whoever is the host."""
+    """Live migration to another host and back: the program computes on, and the agent serves the present host."""
     with PrivateLibvirt(logs=tmp_path / "logs", cache=CACHE, hostname="elsewhere") as elsewhere:
         host = Host(lone_guest)
         host.connect()
@@ -293,9 +294,9 @@ def test_moved_while_it_runs(tmp_path: Path, shared_lab: PrivateLibvirt, lone_gu
                 host.sequence = sequence
                 host.connect()
                 assert host.hello() == hello
-                assert agent_pid(guest) == pid, "it is the same agent"
+                assert agent_pid(guest) == pid, "another agent runs"
                 report = host.message("report", lambda report: names(report) == [PROGRAM])
-                assert report["sequence"] == sequence, "what was applied before still holds"
+                assert report["sequence"] == sequence, "the size applied before does not hold"
                 assert_figures_sane(host)
                 assert host.allocate(1)["online"] == [0]
                 assert host.allocate(2)["online"] == [0, 1]

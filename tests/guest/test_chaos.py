@@ -1,6 +1,6 @@
 """A minute of chaos: parts of vscaf, libvirt and the guests die, hang and come back, and partitions hold.
 
-`make chaos ARGS="--seconds 300 --seed N"` is the same for longer, or again as it was.
+`make chaos ARGS="--seconds 300 --seed N"` runs it for longer, or repeats a run.
 """
 
 from __future__ import annotations

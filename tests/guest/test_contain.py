@@ -1,4 +1,4 @@
-"""Rigid programs under cgroup version 2, in a real guest: below the group they are in, and back."""
+"""Rigid programs under cgroup version 2 in a real guest: they move below their group, and back."""
 
 from __future__ import annotations
 
@@ -31,18 +31,18 @@ def guest(shared_lab: PrivateLibvirt) -> Iterator[Guest]:
 
 
 def wait(guest: Guest, test: str) -> None:
-    """Until a shell test holds in the guest."""
+    """Waits until a shell test holds in the guest."""
     state = f"find {ROOT} -name 'vscaf*'; grep . /proc/[0-9]*/cgroup; ps; cat /run/vscaf/*.contained"
     until(lambda: guest.run(test).status == 0, lambda: f"{test}\n{guest.run(state).text}", poll_s=0.1)
 
 
 def masks(pid: int) -> str:
-    """A shell command: where the threads of a process may run, each set once."""
+    """A shell command that prints where the threads of a process may run, each set once."""
     return f"cat /proc/{pid}/task/*/status | grep Cpus_allowed_list | sort -u | cut -f2 | tr '\\n' ' '"
 
 
 class Program:
-    """A run of rigid-program, as long as a test wants it, in a group of its own or in the root's."""
+    """A run of rigid-program until `end`, in its own group or in the root group."""
 
     def __init__(self, guest: Guest, name: str, group: str, kind: str, environment: str = "") -> None:
         self.guest, self.name = guest, name
@@ -51,13 +51,13 @@ class Program:
             f"rm -f /tmp/{name}.*; mkfifo /tmp/{name}.in; {enter}echo $$ > /tmp/{name}.pid; "
             f"OMP_NUM_THREADS=2 {environment} exec vscaf-run /tmp/rigid-program {kind} <> /tmp/{name}.in"
         )
-        # A malleable one that comes second has a team of one from the start.
+        # A malleable program that comes second has a team of one from the start.
         threads = 2 if kind == "set" or "rigid" in environment else 1
         wait(guest, f"[ -s /tmp/{name}.pid ] && [ $(ls /proc/$(cat /tmp/{name}.pid)/task | wc -l) -ge {threads} ]")
         self.pid = int(guest.run(f"cat /tmp/{name}.pid").text)
 
     def end(self) -> None:
-        """Every section of it was right."""
+        """Ends it. Every section must have been right."""
         self.guest.run(f"echo end > /tmp/{self.name}.in")
         status, output = self.command.wait(HANG_S)
         assert status == 0 and b"verified" in output, output
@@ -79,21 +79,21 @@ def test_contained_and_back(guest: Guest, group: str, environment: str) -> None:
     assert guest.run(f"cat {own}/cgroup.type").text.strip() == "threaded"
     if group:
         listed = guest.run(f"cat {ROOT}/{group}/cgroup.procs").text.split()
-        assert str(rigid.pid) in listed, "memory and all else stay with the group that it was in"
+        assert str(rigid.pid) in listed, "memory and all else must stay with its group"
         assert guest.run(f"cat /proc/{other.pid}/cgroup").text.strip() == f"0::/{group}"
     other.end()
     wait(guest, f"[ ! -d {own} ]")
     assert guest.run(f"cat /proc/{rigid.pid}/cgroup").text.strip() == f"0::/{group}"
     assert guest.run(masks(rigid.pid)).text == before
     if group:
-        assert guest.run(f"cat {ROOT}/{group}/cgroup.type").text.strip() == "domain", "groups can be made in it again"
+        assert guest.run(f"cat {ROOT}/{group}/cgroup.type").text.strip() == "domain", "no groups can be made in it"
     else:
         assert guest.run(f"[ -d {below} ]").status != 0
     rigid.end()
 
 
 def test_agent_is_killed(guest: Guest) -> None:
-    """The next one finds what was contained, and puts it back."""
+    """The next agent finds the contained processes and puts them back."""
     rigid = Program(guest, "killed", "killed", "plain", "VSCAF_MALLEABLE=rigid")
     other = Program(guest, "beside", "killed", "plain")
     own = f"{ROOT}/killed/vscaf.{rigid.pid}"

@@ -1,4 +1,4 @@
-"""Real guests while parts of vscaf die, are missing or talk nonsense: programs stay right, partitions hold."""
+"""Real guests while parts of vscaf die, are missing or send garbage: programs stay right, and partitions hold."""
 
 from __future__ import annotations
 
@@ -44,8 +44,8 @@ def agents_connected(domains: dict[str, dict[str, object]]) -> bool:
 
 
 def kill_agent(guest: Guest) -> None:
-    """kill -9 of the agent, and no new one until start_agent."""
-    gone = "while pidof vscaf-agent > /dev/null; do usleep 10000; done"  # and its port is free
+    """Kills the agent with kill -9. There is no new one until start_agent."""
+    gone = "while pidof vscaf-agent > /dev/null; do usleep 10000; done"  # then its port is free
     done = guest.run(f"touch /run/vscaf/agent.off; kill -9 $(pidof vscaf-agent) && {gone}")
     assert done.status == 0, done.text
 
@@ -59,14 +59,14 @@ def allowed(samples: list[Sample], name: str) -> list[frozenset[int]]:
 
 
 def used_s(sampler: Sampler, name: str) -> float:
-    """CPU time that the guest's vCPUs have used since the sampler began."""
+    """The CPU time (s) that the guest's vCPUs have used since the sampler began."""
     return sum(seconds for (domain, _), seconds in cpu_seconds(sampler.samples).items() if domain == name)
 
 
 def test_daemon_killed_in_a_transition(shared_lab: PrivateLibvirt, pair: Pair) -> None:
-    """kill -9 once the journal says what is about to be done: a new daemon goes on from there; SIGTERM undoes it."""
+    """The daemon is killed once the journal has the next partitions. A new daemon goes on, and SIGTERM restores all."""
     a, b = pair
-    # Something of its own to be put back, for each lever.
+    # A special setting to put back, for each lever.
     a.domain.pinVcpu(1, mask(POOL[1]))
     b.domain.pinEmulator(mask(POOL[0]), libvirt.VIR_DOMAIN_AFFECT_LIVE)
     found = {guest.name: pins(guest.domain) for guest in (a, b)}
@@ -88,7 +88,7 @@ def test_daemon_killed_in_a_transition(shared_lab: PrivateLibvirt, pair: Pair) -
         with Sampler({guest.name: guest.qemu_pid for guest in (a, b)}) as alone:
             until(
                 lambda: used_s(alone, a.name) > 0.2
-            )  # nobody is there: guests compute on, with whatever pins they have
+            )  # without a daemon the guests compute on, with the pins that they have
         left = {name: allowed(alone.samples, name)[-1] for name in (a.name, b.name)}
         with Sampler({guest.name: guest.qemu_pid for guest in (a, b)}) as taken_over:
             daemon.start()
@@ -102,12 +102,12 @@ def test_daemon_killed_in_a_transition(shared_lab: PrivateLibvirt, pair: Pair) -
         assert verified(two)
         assert daemon.stop() == 0
     finally:
-        with contextlib.suppress(AssertionError):  # not running: it was stopped already
+        with contextlib.suppress(AssertionError):  # raised if it was stopped already
             daemon.kill()
     assert {guest.name: pins(guest.domain) for guest in (a, b)} == found
     assert not journal.exists()
     for guest in (a, b):
-        # Neither offline nor parked.
+        # No CPU is offline or parked.
         assert guest.run("cat /sys/fs/cgroup/cpuset.cpus.effective").text.strip() == "0-1"
 
 

@@ -1,4 +1,4 @@
-"""The pool in turns, with real guests: who waits does not run at all, and all run again whatever becomes of vscaf."""
+"""Real guests have the pool in turns. A guest that waits does not run at all. All run again, whatever ends vscaf."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ Events = list[dict[str, Any]]
 
 
 def resumed(events: Events) -> Counter[str]:
-    """How often each guest has been let run for its turn."""
+    """How often each guest was resumed for its turn."""
     return Counter(event["domain"] for event in events if event["kind"] == "resumed")
 
 
 def given(events: Events, pcpu: int) -> int:
-    """How often somebody was given *pcpu* who did not have it: by a turn, or as somebody wanted less or more."""
+    """How often a guest without *pcpu* got it: by its turn, or because a demand changed."""
 
     def has(partition: str) -> bool:
         return partition != "rest" and pcpu in parse_cpu_list(partition)
@@ -50,9 +50,10 @@ def given(events: Events, pcpu: int) -> int:
 
 
 def rested(events: Events) -> bool:
-    """Whether a guest had no demand for a while, or none yet: then it rests, and may compute beside the others."""
+    """Whether a guest had no demand for a while or not yet. Then it rests, and may compute at the same time as
+    others."""
     moved = [event for event in events if event["kind"] == "allocation" and "rest" in (event["from"], event["to"])]
-    return any("slice" not in event["why"] for event in moved)  # else it had its turn, or others had theirs
+    return any("slice" not in event["why"] for event in moved)  # "slice" in why: it was only a turn
 
 
 def in_turns(domains: dict[str, Any]) -> bool:
@@ -82,7 +83,7 @@ def test_nobody_computes_where_another_has_its_turn(shared_lab: PrivateLibvirt, 
             raise AssertionError(f"in all {TRIES} tries a guest had no demand for a while: {events}")
         used = cpu_seconds(sampler.samples)
         assert all(used[guest.name, vcpu] > 0.0 for guest in pair for vcpu in range(2)), used
-        for pcpu in POOL:  # one more goes on when the sampling begins, and one may have been decided about before it
+        for pcpu in POOL:  # one more is there when sampling begins, and one may have been decided before
             turns = least_turns(sampler.samples, pcpu)
             assert turns <= 2 + given(events, pcpu), f"both computed on pCPU {pcpu} in a turn: {events}"
         until(lambda: not all(runs(guest) for guest in pair))
@@ -94,7 +95,7 @@ def test_nobody_computes_where_another_has_its_turn(shared_lab: PrivateLibvirt, 
 
 
 def kill_guard(daemon: DaemonProcess) -> None:
-    """kill -9 of the process beside the daemon that resumes what it leaves suspended."""
+    """Kills the guard with kill -9: the process that resumes what a dead daemon leaves suspended."""
     children = Path(f"/proc/{daemon.pid}/task/{daemon.pid}/children").read_text(encoding="ascii").split()
     (guard,) = [pid for pid in children if b"vscaf.recovery.guard" in Path(f"/proc/{pid}/cmdline").read_bytes()]
     os.kill(int(guard), signal.SIGKILL)
@@ -102,7 +103,7 @@ def kill_guard(daemon: DaemonProcess) -> None:
 
 @pytest.mark.parametrize("mend", ["guard", "daemon", "release"])
 def test_who_is_left_suspended_by_a_kill_runs_again(shared_lab: PrivateLibvirt, pair: Pair, mend: str) -> None:
-    """By the daemon's guard; where that was killed too, by the next daemon or by the command."""
+    """The daemon's guard resumes it. If that was killed too, the next daemon or the command does."""
     daemon = ganging(shared_lab, pair, f"turns-{mend}")
     daemon.start()
     try:
@@ -129,7 +130,7 @@ def test_who_is_left_suspended_by_a_kill_runs_again(shared_lab: PrivateLibvirt, 
             enough(guest)
             assert verified(program)
     finally:
-        with contextlib.suppress(AssertionError):  # not running: it was stopped already
+        with contextlib.suppress(AssertionError):  # raised if it was stopped already
             daemon.kill()
         for guest in pair:
             if not runs(guest):

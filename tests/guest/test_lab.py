@@ -1,4 +1,4 @@
-"""The lab itself: private, real, and gone without a trace."""
+"""The lab itself: it is private and real, and leaves no trace."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def test_clock_offset_is_steady(pair: Pair) -> None:
     uptime_s = float(guest.run("cat /proc/uptime").text.split()[0])
     after_s = time.monotonic()
     assert abs(first.seconds - second.seconds) <= first.uncertainty_s + second.uncertainty_s + 1e-4
-    slack_s = first.uncertainty_s + 0.02  # two digits are printed
+    slack_s = first.uncertainty_s + 0.02  # /proc/uptime has two decimals
     assert before_s - slack_s <= uptime_s - first.seconds <= after_s + slack_s
 
 
@@ -127,7 +127,7 @@ def test_guest_runs_on_while_libvirtd_is_killed_and_started(lab: PrivateLibvirt)
 PROGRAM = """
     import signal, sys, time
     from pathlib import Path
-    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job starts with it ignored
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # background jobs of a shell ignore SIGINT
     from vscaf_lab import Guest, PrivateLibvirt
     with PrivateLibvirt(cache=Path(sys.argv[1])) as lab:
         guest = Guest(lab, sys.argv[3], Path(sys.argv[2]))
@@ -145,7 +145,7 @@ started: list[subprocess.Popen[str]] = []
 
 @pytest.fixture(autouse=True)
 def no_program_outlives_its_test() -> Iterator[None]:
-    """A test that fails must not leave its program's lab running; SIGTERM lets the program end that itself."""
+    """A test that fails must not leave its program's lab running. After SIGTERM the program ends its lab itself."""
     yield
     while started:
         program = started.pop()
@@ -155,7 +155,8 @@ def no_program_outlives_its_test() -> Iterator[None]:
 
 
 def start_program(domain: str, what: str) -> tuple[subprocess.Popen[str], Path, list[int]]:
-    """A lab in a process of its own, once its guest runs: the process, its run directory, its pids."""
+    """Starts a lab in a separate process and waits until its guest runs. Returns the process, run directory and
+    pids."""
     program = subprocess.Popen(
         [sys.executable, "-c", textwrap.dedent(PROGRAM), str(CACHE), str(IMAGE), domain, what],
         stdout=subprocess.PIPE,

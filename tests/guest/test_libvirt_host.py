@@ -1,4 +1,4 @@
-"""LibvirtHost on a real libvirtd with real QEMUs: what the test driver cannot show."""
+"""LibvirtHost on a real libvirtd with real QEMUs, for what the test driver cannot show."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ TIMEOUT_S = 5.0
 class LoopThread:
     """A loop that runs from the first of these tests until the process ends.
 
-    libvirt's events are bound to one loop a process, and from then on libvirtd expects every connection of the process,
-    also those of other tests, to answer its keepalives: which takes a loop that runs.
+    libvirt's events are bound to one loop in a process. From then on libvirtd expects each connection of the process to
+    answer its keepalives, also connections of other tests. For this the loop must run.
     """
 
     def __init__(self) -> None:
@@ -45,13 +45,13 @@ class LoopThread:
 
 @pytest.fixture(scope="session")
 def runner() -> LoopThread:
-    """Runs coroutines where libvirt's events come."""
+    """Runs coroutines on the loop that gets libvirt's events."""
     return LoopThread()
 
 
 @pytest.fixture(scope="module")
 def guests(shared_lab: PrivateLibvirt) -> Iterator[dict[str, Guest]]:
-    """Three domains that only have to be there; what runs in them does not matter, but for one that is asked."""
+    """Three domains that only have to exist. What runs in them does not matter, except in one that the tests ask."""
     made = {
         name: Guest(shared_lab, name, IMAGE, vcpus=1, max_vcpus=4, memory_mib=256)
         for name in ("steady", "hanging", "hung")
@@ -68,7 +68,7 @@ def guests(shared_lab: PrivateLibvirt) -> Iterator[dict[str, Guest]]:
 
 @dataclass
 class Rig:
-    """The host and what it told."""
+    """The host, and the changes that it has reported."""
 
     host: LibvirtHost
     changes: int = 0
@@ -79,7 +79,7 @@ class Rig:
 
     async def until(self, truth: Callable[[], Awaitable[bool]]) -> None:
         async with asyncio.timeout(HANG_S):
-            while not await truth():  # noqa: ASYNC110  (libvirt tells nobody)
+            while not await truth():  # noqa: ASYNC110  (libvirt has no event of it)
                 await asyncio.sleep(0.02)
 
 
@@ -102,7 +102,7 @@ def with_host(lab: PrivateLibvirt, runner: LoopThread, work: Callable[[Rig], Awa
 def test_two_runs_that_libvirt_gives_the_same_number_have_two_starts(
     shared_lab: PrivateLibvirt, runner: LoopThread
 ) -> None:
-    """libvirtd counts on from the largest number of those that live when it is started."""
+    """When libvirtd starts, it counts on from the largest number in use."""
 
     def seen() -> DomainSeen:
         found: list[DomainSeen] = []
@@ -113,7 +113,7 @@ def test_two_runs_that_libvirt_gives_the_same_number_have_two_starts(
         with_host(shared_lab, runner, work)
         return found[0]
 
-    shared_lab.restart_libvirtd()  # it numbers runs from the largest number that is in use now
+    shared_lab.restart_libvirtd()  # from now on it counts from the largest number in use
     guest = Guest(shared_lab, "again", IMAGE, vcpus=1, memory_mib=256)
     try:
         guest.launch()
@@ -121,7 +121,7 @@ def test_two_runs_that_libvirt_gives_the_same_number_have_two_starts(
         assert first.started_ns > 0
         shared_lab.restart_libvirtd()
         guest.reconnect()
-        assert (seen().key, seen().started_ns) == (first.key, first.started_ns), "it has run all the time"
+        assert (seen().key, seen().started_ns) == (first.key, first.started_ns), "another run although it never ended"
         guest.stop()
         shared_lab.restart_libvirtd()
         guest = Guest(shared_lab, "again", IMAGE, vcpus=1, memory_mib=256)
@@ -136,7 +136,8 @@ def test_two_runs_that_libvirt_gives_the_same_number_have_two_starts(
 def test_behaviour_22_a_plugged_vcpu_is_pinned_from_its_first_moment(
     shared_lab: PrivateLibvirt, guests: dict[str, Guest], runner: LoopThread
 ) -> None:
-    """libvirt keeps the pin of an absent vCPU, and sets it before the plug is answered; the guest comes later."""
+    """libvirt keeps the pin of an absent vCPU, and sets it before it answers the plug. The guest uses the vCPU
+    later."""
     guest = guests["steady"]
 
     async def work(rig: Rig) -> None:
@@ -172,7 +173,8 @@ def test_behaviour_22_a_plugged_vcpu_is_pinned_from_its_first_moment(
 def test_behaviour_16_a_vcpu_enabled_alone(
     shared_lab: PrivateLibvirt, guests: dict[str, Guest], runner: LoopThread
 ) -> None:
-    """vCPU 3 without 1 and 2: its own number is told and pinned, and a plug fills the gap with pinned ones."""
+    """vCPU 3 is there without 1 and 2. Its number is reported and pinned, and a plug fills the gap with pinned
+    vCPUs."""
 
     async def work(rig: Rig) -> None:
         guests["hung"].domain.setVcpu("3", 1, LIVE)
@@ -192,7 +194,7 @@ def test_behaviour_16_a_vcpu_enabled_alone(
 def test_behaviour_30_qemus_that_are_stopped_hold_up_nobody(
     shared_lab: PrivateLibvirt, guests: dict[str, Guest], runner: LoopThread
 ) -> None:
-    """SIGSTOP of two QEMUs: listings, and calls to the third, go on; calls to the two fail, then work again."""
+    """Two QEMUs get SIGSTOP. Listings and calls on the third go on. Calls on the two fail, and later work again."""
     stopped = [guests[name].qemu_pid for name in ("hanging", "hung")]
 
     async def work(rig: Rig) -> None:
@@ -207,7 +209,7 @@ def test_behaviour_30_qemus_that_are_stopped_hold_up_nobody(
             where = (FIRST, LAST)[number % 2]
             await rig.host.pin_vcpus(seen["steady"].key, {0: where})
             assert (await rig.host.settings(seen["steady"].key)).vcpu_pins[0] == where
-        # A plug waits for its QEMU; it is given up in the end, and until it comes back nothing else is tried.
+        # A plug waits for its QEMU and is given up after a while. Until it comes back, no other call is made.
         with pytest.raises(HypervisorUnreachable, match="still waiting"):
             await asyncio.wait_for(rig.host.plug(seen["hanging"].key, 2), 60)
         with pytest.raises(HypervisorUnreachable, match="still waiting"):
@@ -254,7 +256,7 @@ def test_behaviour_7_a_read_only_socket(
 def test_what_anybody_changes_is_told_at_once(
     shared_lab: PrivateLibvirt, guests: dict[str, Guest], runner: LoopThread
 ) -> None:
-    """Behaviours 28 and 32: pins, weight, vCPUs, metadata, and the agent's channel unplugged and plugged again."""
+    """Behaviours 28 and 32: changes of pins, weight, vCPUs, metadata, and of the agent's channel."""
     domain = guests["hanging"].domain
     channel = (
         f"<channel type='unix'><source mode='bind' path='{guests['hanging'].agent_socket}'/>"
@@ -274,7 +276,7 @@ def test_what_anybody_changes_is_told_at_once(
             change()
             await rig.until(lambda: _equal(seen.key in rig.tuned))
         rig.tuned.clear()
-        domain.setVcpusFlags(seen.vcpus + 1, LIVE)  # libvirt has no event of that: the next look tells
+        domain.setVcpusFlags(seen.vcpus + 1, LIVE)  # libvirt has no event of it: the next look shows it
 
         async def counted() -> bool:
             return (await rig.seen("hanging")).vcpus == seen.vcpus + 1
@@ -310,7 +312,7 @@ async def _equal(truth: bool) -> bool:
 
 
 def test_behaviours_25_and_35_io_threads_and_weight(shared_lab: PrivateLibvirt, runner: LoopThread) -> None:
-    """I/O threads are pinned one by one; a weight leaves quota and period alone; an unplug under TCG is refused."""
+    """I/O threads are pinned one by one, a weight leaves quota and period alone, and an unplug under TCG is refused."""
     guest = Guest(shared_lab, "threads", IMAGE, vcpus=2, max_vcpus=2, memory_mib=256)
     xml = guest.xml.replace("<devices>", "<iothreads>2</iothreads><devices>", 1)
     domain = shared_lab.connection.createXML(xml, 0)
@@ -346,7 +348,8 @@ def test_behaviours_25_and_35_io_threads_and_weight(shared_lab: PrivateLibvirt, 
 def test_behaviour_11_libvirtd_restarts(
     shared_lab: PrivateLibvirt, guests: dict[str, Guest], runner: LoopThread
 ) -> None:
-    """kill -9 and a new one: unknown meanwhile, then the same runs with the same pins and counts, and events again."""
+    """libvirtd is killed and started. Meanwhile all is unknown, then runs, pins and counts are the same, and events
+    come again."""
 
     async def work(rig: Rig) -> None:
         seen = await rig.seen("steady")

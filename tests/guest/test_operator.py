@@ -1,4 +1,4 @@
-"""What an operator does to real guests that run: metadata by virsh, release, and `vscaf off` after a kill -9."""
+"""What an operator does to real running guests: metadata by virsh, release, and `vscaf off` after a kill -9."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def virsh(lab: PrivateLibvirt, *words: str) -> None:
 
 
 def tag(lab: PrivateLibvirt, guest: Guest, attributes: str) -> None:
-    """As host-daemon/README.md says it."""
+    """Sets the metadata as host-daemon/README.md describes it."""
     element = f"<partition {attributes}/>"
     virsh(lab, "metadata", guest.name, NAMESPACE, "--key", "vscaf", "--set", element, "--live")
 
@@ -41,7 +41,7 @@ def test_tagged_live_released_and_off_after_a_kill(shared_lab: PrivateLibvirt, p
     daemon = DaemonProcess(shared_lab, POOL_LIST, {}, name="operator", policy="equipartition")
     try:
         daemon.start()
-        assert daemon.status()["domains"] == [], "nobody is tagged"
+        assert daemon.status()["domains"] == [], "no domain is tagged yet"
         tag(shared_lab, a, 'min="1" rest="keep"')
         tag(shared_lab, b, 'min="1" rest="keep"')
         daemon.wait(lambda domains: len(domains) == 2 and agents_connected(domains))

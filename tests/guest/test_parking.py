@@ -1,4 +1,4 @@
-"""Surplus CPUs in a real guest: parked by its cpusets, offlined, brought back; CPUs that are plugged."""
+"""Surplus CPUs in a real guest: parked by cpusets, offlined and brought back. And CPUs that are plugged."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .conftest import IMAGE, POOL_LIST
 
 VCPUS = 4
 GROUP = "/sys/fs/cgroup/vscaf.parked"
-KERNEL_THREAD = 0x00200000  # PF_KTHREAD, in the flags of /proc/PID/stat: the kernel's threads of a CPU stay with it
+KERNEL_THREAD = 0x00200000  # PF_KTHREAD, in the flags of /proc/PID/stat: the kernel's threads of a CPU stay on it
 
 
 @pytest.fixture(scope="module")
@@ -25,7 +25,7 @@ def booted(shared_lab: PrivateLibvirt) -> Iterator[Guest]:
     with Guest(
         shared_lab, "parking", IMAGE, vcpus=VCPUS, max_vcpus=6, cpuset=POOL_LIST, kernel_arguments="vscaf.agent=off"
     ) as guest:
-        # Programs in a group of their own, as a service manager has them; the agent in the root.
+        # Programs are in their own group, as under a service manager, and the agent is in the root group.
         guest.run("mkdir /sys/fs/cgroup/work")
         yield guest
 
@@ -57,19 +57,19 @@ def effective(guest: Guest) -> str:
 
 
 def allowed(guest: Guest) -> str:
-    """The CPUs of a thread of the root group that is there all the time."""
+    """The CPUs of process 1, which is always in the root group."""
     return guest.run("grep Cpus_allowed_list /proc/1/status").text.split()[1]
 
 
 def pulse(guest: Guest, threads: int, seconds: float, where: str = "work") -> list[int]:
-    """The CPUs that a team was seen on."""
+    """The CPUs on which a team was seen."""
     enter = f"echo $$ > /sys/fs/cgroup/{where}/cgroup.procs && exec " if where else "exec "
     words = guest.run(f"sh -c '{enter}team-pulse {threads} {seconds}'", 120).text.split()
     return [int(word) for word in words[4:]]
 
 
 def check_spread(guest: Guest, threads: int, cpus: set[int], where: str = "work") -> None:
-    """Teams run on no other CPUs than *cpus*, and some team runs on each: one alone may not reach all in a second."""
+    """Teams run only on *cpus*, and in the end on each of them. One team alone may not reach all in a second."""
     seen: set[int] = set()
 
     def reached() -> bool:
@@ -83,13 +83,13 @@ def check_spread(guest: Guest, threads: int, cpus: set[int], where: str = "work"
 @pytest.mark.parametrize("where", ["work", ""])
 def test_nothing_runs_on_a_parked_cpu(guest: Guest, where: str) -> None:
     with agent(guest, "--park cpuset") as host:
-        check_spread(guest, 4, {0, 1, 2, 3}, where)  # else nothing is shown below
-        running = guest.start("team-pulse 6 600")  # it was there before
+        check_spread(guest, 4, {0, 1, 2, 3}, where)  # otherwise the checks below prove nothing
+        running = guest.start("team-pulse 6 600")  # it has started before the CPUs are parked
         assert host.allocate(2, 4)[0] == [0, 1]
         assert host.wait("report")["online"] == [0, 1]
         assert (powered(guest), effective(guest)) == ("0-3", "0-1")
         check_spread(guest, 4, {0, 1}, where)
-        # Threads that are runnable, and what the CPUs have done for anything but the kernel.
+        # Checks the threads that are runnable, and the CPUs' user time.
         for _ in range(20):
             stats = guest.run("cat /proc/[0-9]*/task/*/stat").text.splitlines()
             fields = [line.rpartition(")")[2].split() for line in stats]
@@ -110,7 +110,7 @@ def user_ticks(guest: Guest) -> list[int]:
 
 
 def test_parked_for_long_is_offlined_and_returns(guest: Guest) -> None:
-    # With --park auto as on a kernel that keeps affinity, whatever this one does.
+    # --park auto must act as on a kernel that keeps affinity, whatever this kernel does.
     guest.run("echo 6.8.0-test > /tmp/osrelease; mount --bind /tmp/osrelease /proc/sys/kernel/osrelease")
     with agent(guest, "--park auto") as host:
         began = time.monotonic()
@@ -121,7 +121,7 @@ def test_parked_for_long_is_offlined_and_returns(guest: Guest) -> None:
         assert (powered(guest), effective(guest)) == ("0-2", "0-2")
         assert host.allocate(4, 4)[0] == [0, 1, 2, 3]
         assert (powered(guest), effective(guest)) == ("0-3", "0-3")
-        assert allowed(guest) == "0-3", "kept off a CPU that came back"
+        assert allowed(guest) == "0-3", "a thread was kept off a CPU that came back"
         check_spread(guest, 8, {0, 1, 2, 3}, "")
 
 
@@ -129,7 +129,7 @@ def test_agent_killed_while_cpus_are_parked(guest: Guest) -> None:
     with agent(guest, "--park cpuset") as host:
         assert host.allocate(2, 4)[0] == [0, 1]
     guest.run("killall -9 vscaf-agent; while pidof vscaf-agent; do usleep 10000; done")
-    assert effective(guest) == "0-1", "else there is nothing to take over"
+    assert effective(guest) == "0-1", "there is nothing to take over"
     with agent(guest, "--park cpuset") as host:
         assert host.wait("report")["online"] == [0, 1]
         assert host.allocate(4, 4)[0] == [0, 1, 2, 3]
@@ -145,7 +145,7 @@ def test_sigterm_leaves_no_partition(guest: Guest) -> None:
 
 
 def test_group_in_the_way(guest: Guest) -> None:
-    """Somebody's cpuset names the surplus CPUs: the kernel refuses the partition, and the CPUs are offlined."""
+    """Another cpuset contains the surplus CPUs. So the kernel refuses the partition, and the CPUs are offlined."""
     guest.run("echo +cpuset > /sys/fs/cgroup/cgroup.subtree_control; echo 2-3 > /sys/fs/cgroup/work/cpuset.cpus")
     with agent(guest, "--park cpuset") as host:
         assert host.allocate(2, 4)[0] == [0, 1]
@@ -160,13 +160,14 @@ def test_group_that_comes_in_the_way_later(guest: Guest) -> None:
         assert host.allocate(2, 4)[0] == [0, 1]
         assert powered(guest) == "0-3"
         guest.run("echo 1-3 > /sys/fs/cgroup/work/cpuset.cpus")
-        until(lambda: powered(guest) == "0-1", "offline what the partition lost")
+        until(lambda: powered(guest) == "0-1", "the CPUs that the partition lost are offline")
         guest.run("echo > /sys/fs/cgroup/work/cpuset.cpus")
         assert host.allocate(4, 4)[0] == [0, 1, 2, 3]
 
 
 def test_plugged_cpu_is_onlined_at_once_and_can_be_parked(guest: Guest) -> None:
-    """The last: a CPU cannot be unplugged under TCG. Only the kernel's own word can be that quick."""
+    """The last test, because a CPU cannot be unplugged under TCG. The period is so long that only the kernel's event
+    can tell the agent of the plug."""
     with agent(guest, "--park cpuset --period-ms 60000") as host:
         assert host.allocate(2, 5)[0] == [0, 1]
         sequence = host.order(5, 5)

@@ -1,4 +1,5 @@
-"""In a real guest nobody but the agent speaks to the host: the port is root's, and open once."""
+"""In a real guest only the agent can use the channel to the host: the port belongs to root, and only one can open
+it."""
 
 from __future__ import annotations
 

@@ -1,9 +1,8 @@
-"""Two real guests share two pCPUs while demand comes and goes: the programs are right, and no pCPU serves two of them.
+"""Two real guests share two pCPUs while demand comes and goes: the programs are right, and no pCPU serves both guests.
 
-It is judged by what /proc says of the vCPU threads (affinity, CPU time), and by order, never by how long anything took:
-two domains that compute, and are pinned to pCPUs, never share one. A domain that rests floats over the pool, so a
-program that starts there is beside the other until the daemon has seen it: once for each start. How soon that is,
-`make bench-daemon` measures.
+The tests use /proc of the vCPU threads (affinity, CPU time) and the order of events, never durations. Two domains that
+compute and are pinned never share a pCPU. A domain that rests floats over the pool. So a program that starts there
+overlaps with the other domain until the daemon sees it, once for each start. `make bench-daemon` measures how long.
 """
 
 from __future__ import annotations
@@ -24,13 +23,13 @@ from .conftest import POOL_LIST, Pair, again, enough, over_and_over
 
 pytestmark = pytest.mark.guest
 
-CHANGES_LEAST = 20  # of the two partitions together, or of one whose policy changes its mind
+CHANGES_LEAST = 20  # of both partitions together, or of one under the scripted policy
 BURSTS = 6
 
 
 @dataclass
 class Programs:
-    """Programs in one guest, and when they computed by the host's clock."""
+    """Programs in one guest, and the times by the host's clock at which they computed."""
 
     guest: Guest
     windows: list[tuple[float, float]] = field(default_factory=list)
@@ -54,7 +53,7 @@ class Programs:
 
 
 def apart(sampler: Sampler) -> bool:
-    """Whether no pCPU is in the affinity of two guests, in the last whole round of samples."""
+    """Whether no pCPU is in the affinity of both guests, in the last complete round of samples."""
     seen = rounds(sampler.samples[-100:])
     if len(seen) < 2:
         return False  # it has only just begun
@@ -63,7 +62,8 @@ def apart(sampler: Sampler) -> bool:
 
 
 def check_apart(sampler: Sampler, programs: list[Programs], events: list[dict[str, Any]]) -> None:
-    """Nobody was pinned where another was; and beside another only as a program started, or as its guest had rested."""
+    """No guests were pinned to the same pCPU. Overlaps with a floating guest came only as a program started, or after a
+    guest had rested."""
     found = overlaps(sampler.samples, {one.guest.name: one.windows for one in programs})
     assert [one for one in found if not one.floating] == [], found
     starts = sum(len(one.windows) for one in programs)
@@ -72,12 +72,12 @@ def check_apart(sampler: Sampler, programs: list[Programs], events: list[dict[st
 
 
 def cpu_time_s(thread: int) -> float:
-    """By the kernel's accounting."""
+    """The thread's CPU time (s) by the kernel's accounting."""
     return int(Path(f"/proc/{thread}/schedstat").read_text().split()[0]) / 1e9
 
 
 def test_demand_that_comes_and_goes(shared_lab: PrivateLibvirt, pair: Pair) -> None:
-    """One guest computes throughout, the other in bursts: each burst changes both allocations twice."""
+    """One guest computes all the time, the other in bursts. Each burst changes both allocations twice."""
     steady, bursty = pair
     with DaemonProcess(shared_lab, POOL_LIST, {steady.name: {}, bursty.name: {}}, name="come-and-go") as daemon:
         daemon.wait(lambda domains: all(one["agent"] == "connected" for one in domains.values()))
@@ -114,7 +114,7 @@ def test_demand_that_comes_and_goes(shared_lab: PrivateLibvirt, pair: Pair) -> N
 
 
 def test_scripted_allocations(shared_lab: PrivateLibvirt, pair: Pair) -> None:
-    """A policy changes its mind twice a second; a program that stays, and one that comes in between, stay right."""
+    """A policy changes the allocations twice a second. A program that stays and one that comes in between are right."""
     scripted, visitor = pair
     steps = [{"for_s": 0.4, "cpus": {scripted.name: cpus, visitor.name: 3 - cpus}} for cpus in (2, 1)]
     with DaemonProcess(

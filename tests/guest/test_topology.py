@@ -1,4 +1,4 @@
-"""How the guest numbers its CPUs, against what is read of its domain; and the pins that follow."""
+"""The guest's CPU numbers agree with those from the domain's description, and the pins follow them."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ PATIENCE_S = 60.0
 
 
 def siblings(guest: Guest, number: int) -> frozenset[int]:
-    """The CPUs on the core of CPU *number*, as the guest says."""
+    """The CPUs on the core of CPU *number*, by the guest's sysfs."""
     return parse_cpu_list(guest.run(f"cat {SYSFS}/cpu{number}/topology/thread_siblings_list").text.strip())
 
 
 def allowed(guest: Guest) -> dict[int, frozenset[int]]:
-    """Where the thread of each vCPU may run, as the kernel says."""
+    """The CPUs on which the thread of each vCPU may run, by the kernel."""
     return {vcpu: frozenset(os.sched_getaffinity(thread)) for vcpu, thread in guest.vcpu_threads.items()}
 
 
 def listed(guest: Guest) -> dict[int, frozenset[int]]:
-    """The same as `virsh vcpuinfo` says."""
+    """The same by `virsh vcpuinfo`."""
     each, masks = guest.domain.vcpus()
     return {
         one[0]: frozenset(cpu for cpu, there in enumerate(mask) if there) & frozenset(POOL)
@@ -45,18 +45,18 @@ def listed(guest: Guest) -> dict[int, frozenset[int]]:
 
 
 def managed(lab: PrivateLibvirt, guest: Guest) -> DaemonProcess:
-    """A daemon that gives the guest both pCPUs, whatever it does, and plugs nothing."""
+    """A daemon that always gives the guest both pCPUs, and plugs nothing."""
     rules = {"minimum": 2, "maximum": 2, "rest": "keep"}
     return DaemonProcess(lab, POOL_LIST, {guest.name: rules}, name=f"topology-{guest.name}", policy="equipartition")
 
 
 def cooperates_with_two(domain: Mapping[str, Any]) -> bool:
-    """Whether the guest uses its CPUs 0 and 1 alone, as it says and is believed."""
+    """Whether the guest cooperates and uses only its CPUs 0 and 1."""
     return domain["state"] == "cooperating" and domain["online"] == [0, 1]
 
 
 def test_threads_of_a_core(shared_lab: PrivateLibvirt) -> None:
-    """Two cores of two threads: vCPU i is on core i // 2; of two CPUs the agent keeps one whole core."""
+    """Two cores of two threads: vCPU i is on core i // 2. With two CPUs the agent keeps one whole core."""
     shown = "<topology sockets='1' dies='1' cores='2' threads='2'/>"
     with Guest(shared_lab, "threads", IMAGE, vcpus=4, memory_mib=256, cpu=INTEL.format(topology=shown)) as guest:
         threads = parse_description(guest.domain.XMLDesc()).topology.threads
@@ -73,7 +73,7 @@ def test_threads_of_a_core(shared_lab: PrivateLibvirt) -> None:
 
 
 def test_a_vcpu_enabled_alone_is_the_guests_next_cpu(shared_lab: PrivateLibvirt) -> None:
-    """vCPU 3 without 1 and 2 is the guest's CPU 1; both have a pCPU to themselves."""
+    """vCPU 3 without 1 and 2 is the guest's CPU 1. Both vCPUs have their own pCPU."""
     with Guest(shared_lab, "alone", IMAGE, vcpus=1, max_vcpus=4, memory_mib=256) as guest:
         guest.domain.setVcpu("3", 1, LIVE)
         insist("the guest has it", lambda: guest.run(f"cat {SYSFS}/present").text.strip() == "0-1", PATIENCE_S)

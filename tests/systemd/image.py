@@ -1,8 +1,8 @@
-"""A guest with systemd as its first process: kernel and initramfs as the other guests', and two disks.
+"""A guest with systemd as its first process. It has the other guests' kernel, its own initramfs, and two disks.
 
-The disks are plain tar archives that the initramfs unpacks into memory, so neither mounts nor a filesystem's driver are
-needed: `base.tar`, this distribution's smallest system with systemd (debootstrap, kept between runs), and `own.tar`,
-what `meson install` installs, the lab's runner as a unit, and the agent's unit enabled.
+The disks are plain tar archives that the initramfs unpacks into memory, so no mounts and no filesystem driver are
+needed. `base.tar` is this distribution's smallest system with systemd (from debootstrap, kept between runs). `own.tar`
+has what `meson install` installs, the lab's runner as a unit, and the agent's unit enabled.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ RestartSec=200ms
 [Install]
 WantedBy=multi-user.target
 """
-# Nothing that uses the CPU for itself, or looks for a network.
+# Units that use the CPU for themselves, or look for a network.
 MASKED = ["serial-getty@ttyS0.service", "getty@tty1.service", "apt-daily.timer", "apt-daily-upgrade.timer"]
 MASKED += ["dpkg-db-backup.timer", "e2scrub_all.timer", "fstrim.timer", "systemd-timesyncd.service"]
 
 
 def sources() -> tuple[str, str]:
-    """The distribution's name for this release, and the mirror that this machine's apt uses."""
+    """The code name of this distribution's release, and the mirror that this machine's apt uses."""
     fields = dict(line.split("=", 1) for line in Path("/etc/os-release").read_text().splitlines() if "=" in line)
     suite = fields["VERSION_CODENAME"].strip('"')
     for path in [*sorted(Path("/etc/apt/sources.list.d").glob("*.sources")), Path("/etc/apt/sources.list")]:
@@ -49,11 +49,11 @@ def sources() -> tuple[str, str]:
         found = re.search(r"^(?:URIs:|deb)\s+(?:\[.*?\]\s+)?(https?://\S+)", text, re.MULTILINE)
         if found:
             return suite, found.group(1)
-    raise RuntimeError("no mirror in /etc/apt/sources.list.d/*.sources or /etc/apt/sources.list: name one there")
+    raise RuntimeError("no mirror in /etc/apt/sources.list.d/*.sources or /etc/apt/sources.list: add one there")
 
 
 def base(directory: Path) -> Path:
-    """The archive of the system, built once. Needs root, debootstrap and the mirror."""
+    """The archive of the base system, built once. Needs root, debootstrap and the mirror."""
     archive = directory / "base.tar"
     if archive.exists():
         return archive
@@ -90,7 +90,7 @@ def _link(archive: tarfile.TarFile, name: str, target: str) -> None:
 
 
 def own(meson_build: Path, archive_path: Path) -> None:
-    """Writes the archive of what this tree installs, to be unpacked over the system's."""
+    """Writes the archive of what this tree installs. It is unpacked over the base system."""
     with tempfile.TemporaryDirectory(prefix="vscaf-install-") as tree, tarfile.open(archive_path, "w") as archive:
         subprocess.run(
             ["meson", "install", "-C", meson_build, "--destdir", tree, "--quiet"], check=True, stdout=subprocess.DEVNULL
@@ -99,7 +99,7 @@ def own(meson_build: Path, archive_path: Path) -> None:
         def as_root(entry: tarfile.TarInfo) -> tarfile.TarInfo:
             entry.uid = entry.gid = 0
             entry.uname = entry.gname = "root"
-            if entry.isdir():  # a temporary directory is its maker's alone
+            if entry.isdir():  # a temporary directory is closed to other users
                 entry.mode = 0o755
             return entry
 
@@ -144,19 +144,19 @@ def initramfs(modules: Path, archive: Path) -> None:
 
 
 def build(output: Path, meson_build: Path, kernel: Path) -> Path:
-    """The image's directory: vmlinuz, initrd.img, base.tar, own.tar. `kernel`: build/image/kernel/current."""
+    """Fills the image's directory: vmlinuz, initrd.img, base.tar, own.tar. `kernel`: build/image/kernel/current."""
     base(output)
     own(meson_build, output / "own.tar")
     initramfs(kernel, output / "initrd.img")
     shutil.copy(kernel / "vmlinuz", output / "vmlinuz")
-    for name in ("base.tar", "own.tar"):  # a disk is whole sectors
+    for name in ("base.tar", "own.tar"):  # a disk has whole sectors
         size = (output / name).stat().st_size
         os.truncate(output / name, -(-size // 512) * 512)
     return output
 
 
 class SystemdGuest(Guest):
-    """A guest from such an image."""
+    """A guest from this image."""
 
     def __init__(self, lab: PrivateLibvirt, name: str, image: Path, *, vcpus: int = 2) -> None:
         super().__init__(lab, name, image, vcpus=vcpus, memory_mib=1024)

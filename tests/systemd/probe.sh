@@ -1,6 +1,6 @@
 #!/bin/bash
-# What the agent does, and what it must not be able to do, within its unit's sandbox: `yes WHAT` or `no WHAT` a line.
-# $1: a process of another user.
+# Tries what the agent does, and what it must not be able to do, in its unit's sandbox. Prints lines `yes WHAT` or
+# `no WHAT`. $1: a process of another user.
 try() {
     local what=$1
     shift
@@ -10,7 +10,7 @@ other=$1
 group=/sys/fs/cgroup/vscaf.probe
 put() { echo "$1" > "$2"; }
 
-# What the kernel says when it is asked to say something of a CPU.
+# Asks the kernel for an event of a CPU, and waits for it.
 kernel_event() {
     local log=/run/vscaf/probe.events monitor status=1
     udevadm monitor --kernel > "$log" 2>&1 &
@@ -41,7 +41,7 @@ put "$other" "/sys/fs/cgroup$before/cgroup.procs"
 try "control group: remove" rmdir "$group"
 try "kernel events" kernel_event
 try "run directory" touch /run/vscaf/probe
-# The agent has it open, and it can be opened once.
+# The agent has the port open, and it can be opened only once.
 try "port" sh -c '(: < /dev/virtio-ports/org.vscaf.agent.0) 2>&1 | grep -q busy'
 rm -f /run/vscaf/probe /run/vscaf/probe.why 2> /dev/null
 

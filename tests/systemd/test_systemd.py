@@ -1,4 +1,4 @@
-"""The agent as a service of a real systemd, in a real guest: `make test-systemd`."""
+"""The agent as a service of a real systemd in a real guest (`make test-systemd`)."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Machine:
         self.sequence = 0
 
     def run(self, command: str, status: int | None = 0) -> str:
-        """The command's output. AssertionError where its status is another one than `status` (None: any)."""
+        """The command's output. AssertionError if its exit status is not `status` (None: any)."""
         result = self.guest.run(PATHS + command, DEADLINE_S)
         assert status in (None, result.status), f"`{command}` ended with {result.status}: {result.text}"
         return result.text.strip()
@@ -49,11 +49,11 @@ class Machine:
         until(condition, lambda: f"{what}; {self.journal()}", DEADLINE_S, poll_s=0.3)
 
     def journal(self) -> str:
-        """What the service logged."""
+        """The last 60 lines of the service's log."""
         return self.run("journalctl -u vscaf-agent -o cat --no-pager | tail -n 60")
 
     def connect(self) -> None:
-        """The host comes."""
+        """Connects the host's end."""
         self.disconnect()
         self.host = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self.host.settimeout(DEADLINE_S)
@@ -61,13 +61,13 @@ class Machine:
         self.received = b""
 
     def disconnect(self) -> None:
-        """The host goes."""
+        """Closes the host's end."""
         if self.host is not None:
             self.host.close()
             self.host = None
 
     def message(self, kind: str, where: Callable[[dict[str, Any]], object] = lambda _: True) -> dict[str, Any]:
-        """The agent's next message of that type for which `where` holds."""
+        """The agent's next message of this type for which `where` holds."""
         assert self.host is not None
         end = time.monotonic() + DEADLINE_S
         while time.monotonic() < end:
@@ -79,13 +79,13 @@ class Machine:
             try:
                 found: dict[str, Any] = json.loads(line)
             except ValueError:
-                continue  # the end of a line to a host before
+                continue  # the rest of a line to an earlier host
             if found["type"] == kind and where(found):
                 return found
         raise AssertionError(f"no such {kind} within {DEADLINE_S} s")
 
     def allocate(self, cpus: int) -> dict[str, Any]:
-        """Orders an allocation; the acknowledgement."""
+        """Announces an allocation. Returns the acknowledgement."""
         assert self.host is not None
         self.sequence += 1
         order = {"v": 1, "type": "allocate", "sequence": self.sequence, "cpus": cpus, "limit": 2, "competition": False}
@@ -162,7 +162,7 @@ def test_the_sandbox_leaves_what_it_needs_and_nothing_else(machine: Machine) -> 
 
 
 def test_a_port_on_a_new_controller_is_found(machine: Machine) -> None:
-    """Its device number is one that there was none of when the service started."""
+    """Its device number did not exist when the service started."""
     domain, path = machine.guest.domain, machine.guest.lab.socket_path("late.agent")
     domain.detachDevice(
         f"<channel type='unix'><source mode='bind' path='{machine.guest.agent_socket}'/>"
@@ -173,7 +173,7 @@ def test_a_port_on_a_new_controller_is_found(machine: Machine) -> None:
     machine.until(lambda: "give the domain a channel named" in machine.journal(), "the agent misses its port")
 
     def tell_qemu(execute: str, **arguments: object) -> None:
-        # libvirt itself plugs no such controller into a running guest.
+        # libvirt cannot plug this controller into a running guest, so QEMU is told directly.
         answer = json.loads(
             libvirt_qemu.qemuMonitorCommand(domain, json.dumps({"execute": execute, "arguments": arguments}), 0)
         )

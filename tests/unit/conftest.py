@@ -1,7 +1,7 @@
 """Settings of all property tests in this directory, and a directory for sockets.
 
-The examples are the same ones each time, so that a check fails for what was changed and not by chance. With
-VSCAF_EXPLORE set they are others each time.
+The examples are the same in each run, so that a check fails because of a change and not by chance. With VSCAF_EXPLORE
+set, each run has new examples.
 """
 
 import os
@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-# Time says nothing about these laws, and machines that run the tests are busy: no deadline for an example.
+# Examples have no deadline: time says nothing about these laws, and machines that run the tests are busy.
 settings.register_profile(
     "vscaf",
     deadline=None,

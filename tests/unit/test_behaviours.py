@@ -1,4 +1,4 @@
-"""tests/behaviours.md: every behaviour once, in order, and each test that it names is there."""
+"""tests/behaviours.md has every behaviour once and in order, and each test that it names exists."""
 
 import ast
 import re

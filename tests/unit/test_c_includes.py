@@ -1,6 +1,6 @@
-"""The C parts' layout: no cycle of includes between folders, nor within one, and at most 30 sources in a folder.
+"""The layout of the C parts: no cycle of includes between or within folders, and at most 30 sources in a folder.
 
-Within a folder a header and its source count as one unit, so that a.c -> b.h and b.c -> a.h is a cycle, too.
+Within a folder a header and its source are one unit, so a.c -> b.h and b.c -> a.h is a cycle too.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Include(NamedTuple):
 
 
 def includes_of(src: Path) -> list[Include]:
-    """Every include of a file of the part itself. A name in quotes is looked up beside the file, then below src."""
+    """Every include of a file of the part itself. A name in quotes is searched in the file's folder, then below src."""
     found = []
     for file in sorted(src.rglob("*.[ch]")):
         for mark, name in INCLUDE.findall(file.read_text()):
@@ -64,7 +64,7 @@ def file(path: PurePosixPath) -> str:
 
 
 def shortest_cycle(includes: Iterable[Include], node_of: Callable[[PurePosixPath], str]) -> list[Include]:
-    """The includes along one of the shortest cycles of nodes; none: there is no cycle."""
+    """The includes along a shortest cycle of nodes. Empty: there is no cycle."""
     edges: dict[str, dict[str, Include]] = {}
     for include in includes:
         by, of = node_of(include.by), node_of(include.of)
@@ -125,11 +125,11 @@ def test_every_exception_is_needed(part: str) -> None:
     includes = includes_of(REPOSITORY / part / "src")
     for group, reason in MUTUAL[part].items():
         inside = [include for include in includes if {unit(include.by), unit(include.of)} <= group]
-        assert shortest_cycle(inside, unit), f"{part}/src: {sorted(group)} include each other no more: {reason}"
+        assert shortest_cycle(inside, unit), f"{part}/src: {sorted(group)} no longer include each other: {reason}"
 
 
 def test_every_source_of_the_agent_has_its_header() -> None:
-    """Else what a unit provides would be declared elsewhere, and a cycle would go unseen."""
+    """Otherwise a unit's functions would be declared in another header, and a cycle would not be found."""
     src = REPOSITORY / "guest-agent" / "src"
     without = [str(path.relative_to(src)) for path in src.rglob("*.c") if not path.with_suffix(".h").is_file()]
     assert without == ["main.c"]
@@ -145,7 +145,7 @@ def test_folders_are_small(part: str) -> None:
 
 
 def test_a_cycle_is_found(tmp_path: Path) -> None:
-    """The check itself, on folders that include each other, and on files that do."""
+    """The check finds folders that include each other, and files that do."""
     texts = {
         "one/a.c": '#include "one/a.h"\n#include "one/b.h"\n',
         "one/a.h": "",

@@ -1,4 +1,4 @@
-"""The configuration: what is refused and with which words, and that its help is complete."""
+"""The configuration: what is refused and with which message, and that its help is complete."""
 
 import re
 import tomllib
@@ -26,7 +26,7 @@ def test_a_pool_is_enough(tmp_path: Path) -> None:
 
 def test_a_reserve_of_its_own(tmp_path: Path) -> None:
     config = load(tmp_path, 'pool = "2-3"\nreserve = "0,9"\nrest = "share"\n[domains.a]\nrest = "keep"\n')
-    assert config.reserve_cpus(frozenset(range(6))) == {0}, "what is offline cannot be pinned to"
+    assert config.reserve_cpus(frozenset(range(6))) == {0}, "an offline CPU is in the reserve"
 
 
 CASES = {
@@ -88,16 +88,16 @@ def test_the_help_names_every_key_with_its_default(
     for name in where:
         shown = shown[name]
     fields = {field.name: field for field in msgspec.structs.fields(struct)}
-    assert set(shown) == set(fields), "the help and the structs name other keys"
+    assert set(shown) == set(fields), "the help and the structs have different keys"
     for name in set(fields) - tables:
         (line,) = _lines_of(where, name)
-        assert "#" in line, f"{name} has no words"
+        assert "#" in line, f"{name} has no explanation"
         field = fields[name]
         if field.required:
             continue
         default = field.default if field.default is not msgspec.NODEFAULT else field.default_factory()
         if default is None:
-            assert "unset:" in line, f"{name}: what it is where it is not set"
+            assert "unset:" in line, f"{name}: the help must say what it is if unset"
         else:
             assert shown[name] == default, f"{name}: the help shows another default"
 

@@ -1,4 +1,4 @@
-"""CPU lists."""
+"""CPU lists as text."""
 
 import pytest
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""What the pages say is where they say."""
+"""The paths that the pages name exist, and the glossary is short."""
 
 import re
 from pathlib import Path

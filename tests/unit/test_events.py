@@ -1,4 +1,4 @@
-"""The ring of events: what it keeps, what it drops, and what followers get."""
+"""The ring of events: what it keeps, what it drops, and what clients that follow it get."""
 
 import asyncio
 import json
@@ -65,7 +65,7 @@ def test_a_guest_can_neither_grow_the_log_nor_write_a_line_of_it() -> None:
         event = events.record(
             "x" * 9000, "a\nevent=fake", why="w" * 100_000, **{f"Key {n}\n": "v" * 9000 for n in range(100)}
         )
-    assert len(events.since(0)) == 11  # the ten that are kept, and that others are lost
+    assert len(events.since(0)) == 11  # the ten that are kept, and one that says that others are lost
     assert len(msgspec.json.encode(event)) < 16_000
     assert "\n" not in event.line() and '"a\\nevent=fake"' in event.line()
     for number in range(500):

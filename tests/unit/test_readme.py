@@ -1,4 +1,4 @@
-"""What host-daemon/README.md lists is what there is: commands, events, metrics, endpoints, states."""
+"""host-daemon/README.md lists all commands, events, metrics, endpoints and states that exist, and no others."""
 
 import re
 from pathlib import Path
@@ -19,7 +19,7 @@ def section(title: str) -> str:
 
 
 def first_cells(text: str) -> set[str]:
-    """Everything in backquotes in the first cells of the tables of *text*."""
+    """All text in backquotes in the first cells of the tables of *text*."""
     rows = [line.split("|")[1] for line in text.splitlines() if line.startswith("|")]
     return {name for row in rows for name in re.findall(r"`([^`]+)`", row)}
 

@@ -1,4 +1,4 @@
-"""The daemon's unit, as systemd reads it."""
+"""systemd accepts the daemon's unit file."""
 
 import shutil
 import subprocess
@@ -12,8 +12,8 @@ UNIT = Path(__file__).resolve().parents[2] / "host-daemon" / "service" / "vscaf.
 
 def test_systemd_has_nothing_to_say_of_the_unit(tmp_path: Path) -> None:
     if shutil.which("systemd-analyze") is None:
-        pytest.skip("systemd-analyze is not installed: the unit is not looked at")
-    unit = tmp_path / "vscaf.service"  # with a program that is there
+        pytest.skip("systemd-analyze is not installed: the unit is not checked")
+    unit = tmp_path / "vscaf.service"  # with a program that exists
     unit.write_text(
         UNIT.read_text(encoding="utf-8").replace("ExecStart=vscaf ", f"ExecStart={sys.executable} "), "utf-8"
     )

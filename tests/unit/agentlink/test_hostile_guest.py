@@ -1,6 +1,7 @@
-"""What a guest that says whatever it likes makes the daemon do, in virtual time: it is bounded, and nobody else's loss.
+"""However a guest lies, the work that it causes in the daemon is bounded, and no other domain loses by it.
 
-The daemon is the real one on a simulated host, and so is the channel, but for epoll: the test says when it is read.
+The real daemon runs on a simulated host in virtual time. The channel is real too, except epoll: the test decides when
+the channel is read.
 """
 
 import asyncio
@@ -37,7 +38,7 @@ NUMBERS = frozenset(range(POOL))
 
 
 class Turns(AgentHub):
-    """Serves links when it is told to."""
+    """Serves its links only when the test calls `serve`."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -62,7 +63,7 @@ class Turns(AgentHub):
 
 @dataclass
 class Guest:
-    """An agent that does as it is told, or says what the test has it say."""
+    """An agent that obeys the daemon, or sends what the test wants."""
 
     channel: socket.socket
     hostile: bool = False
@@ -72,7 +73,7 @@ class Guest:
 
     def say(self, *sayings: dict[str, Any]) -> None:
         data = b"".join(json.dumps(saying).encode() + b"\n" for saying in sayings)
-        with contextlib.suppress(BlockingIOError):  # it is not read just now
+        with contextlib.suppress(BlockingIOError):  # the daemon does not read it now, so its buffer is full
             self.channel.send(data)
 
     def report(self, **changes: Any) -> dict[str, Any]:
@@ -116,7 +117,7 @@ SAYINGS: dict[str, Callable[[Guest], list[dict[str, Any]]]] = {
 
 @dataclass
 class Counted:
-    """What the daemon did in SECONDS."""
+    """What the daemon did during SECONDS."""
 
     calls: Counter[tuple[str, str | None]] = field(default_factory=Counter)
     lines: list[str] = field(default_factory=list)
@@ -136,7 +137,7 @@ class Lines(logging.Handler):
 
 
 class World:
-    """A daemon and two guests that compute, each on half of the pool; one of them may be hostile."""
+    """A daemon and two guests that compute, each on half of the pool. One of them may be hostile."""
 
     def __init__(self, directory: Path) -> None:
         loop = asyncio.get_running_loop()
@@ -170,7 +171,7 @@ class World:
         return link
 
     async def until(self, end_s: float, script: Sequence[tuple[str, float]]) -> None:
-        """Goes on until then; the hostile guest says what is in *script*, if anything is."""
+        """Goes on until *end_s*. The hostile guest follows *script*, if it is not empty."""
         loop = asyncio.get_running_loop()
         next_s, number, report_s = loop.time(), 0, loop.time()
         while loop.time() < end_s:
@@ -200,7 +201,7 @@ class World:
 
 
 def run(directory: Path, script: Sequence[tuple[str, float]]) -> Counted:
-    """What comes of a guest that says each of *script* (name, seconds until the next) over and over."""
+    """Runs a guest that repeats *script*: (name of what it sends, seconds until the next). Returns what it caused."""
     counted = Counted()
 
     async def work() -> None:
@@ -236,9 +237,9 @@ MOST_DEMANDS = DemandLimits().burst + DemandLimits().per_second * SECONDS
 
 REGULAR_LOOKS = SECONDS / PERIOD_S + 2
 CALLS_A_TURN = 2  # to contain it, and to believe it again
-CALLS_A_DEMAND = 3  # to rest or shrink, to grow, and to fit what the guest has answered
+CALLS_A_DEMAND = 3  # to rest or shrink, to grow, and to match what the guest answered
 LINES_A_TURN = 2 * CALLS_A_TURN
-LINES_A_DEMAND = 8  # two domains: each an event, and states on their way
+LINES_A_DEMAND = 8  # two domains: for each one event, and the states on the way
 
 
 def check(counted: Counted) -> None:
@@ -276,7 +277,7 @@ def test_whatever_a_guest_alternates_what_it_causes_is_bounded(
 
 
 def test_who_only_flips_is_contained_and_pinned_a_few_times(tmp_path: Path) -> None:
-    """It moves nobody else, so all that is done for it is by its turns."""
+    """It moves no other domain, so all that is done for it is bounded by its own turns."""
     counted = run(tmp_path, [("nothing confirmed", 0.3), ("right", 0.3)])
     assert counted.own == "contained" and counted.unsteady and counted.neighbour == "cooperating"
     assert counted.calls["pin_vcpus", "hostile"] <= CALLS_A_TURN * MOST_TURNS

@@ -48,5 +48,5 @@ def test_bucket_allows_no_more_than_its_rate_and_owes_nothing(calls: list[tuple[
         now_s += gap
         allowed += bucket.allows(now_s)
         assert allowed <= 3 + (now_s - start_s) * 2 + 1e-6
-    token_later_s = now_s + 0.5 + 1e-6  # as above: sums of floats come out a hair short
-    assert bucket.allows(token_later_s)  # however often it was asked
+    token_later_s = now_s + 0.5 + 1e-6  # as above: sums of floats are rounded, and may be a little too small
+    assert bucket.allows(token_later_s)  # however often the bucket was asked before

@@ -47,18 +47,18 @@ async def linked(path: Path, guest: Guest, hub: AgentHub | None = None) -> Async
 
 
 def links_turn_bound(flooding: int) -> float:
-    """Most work in one turn: what it may do, and what the last link may overdo: one read and one line."""
+    """The most work in one turn: its own limit, plus the one read and one line by which the last link may exceed it."""
     one = hubs.WORK_A_LINK + links.READ_BYTES / links.BYTES_OF_WORK + 1
     return min(flooding * one, hubs.WORK_A_TURN + one)
 
 
 def most_bytes(seconds: float) -> float:
-    """Most that a flood gets rid of in this time: the burst, what is paid for since, and what the sockets hold."""
+    """The most bytes that a flood can send in this time: the burst, the rate since then, and what the sockets hold."""
     return (links.WORK_AT_ONCE + seconds * links.WORK_PER_SECOND) * links.BYTES_OF_WORK + MIB
 
 
 async def answering(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    assert await reader.readline() == b"\n"  # ends what an earlier daemon may have left
+    assert await reader.readline() == b"\n"  # ends a partial line that an earlier daemon may have left
     while line := await reader.readline():
         message = messages.decode_from_host(line)
         if isinstance(message, messages.HostHello):
@@ -93,7 +93,7 @@ def test_garbage_is_counted_and_ignored(tmp_path: Path) -> None:
     async def work() -> None:
         async with linked(tmp_path / "s", garbling) as link:
             await until(lambda: link.report is not None)
-            # The first line may be the end of one from before the channel was opened: not held against the guest.
+            # The first line may be the end of a line sent before the channel was opened. So it does not count as bad.
             assert link.bad_lines == 3
 
     asyncio.run(work())
@@ -136,7 +136,7 @@ def test_flood_neither_grows_nor_blocks(tmp_path: Path) -> None:
             while len(turns) < 50:
                 turns.append(hub.turns)
                 await asyncio.sleep(0)
-            # Whoever else runs on the loop has its turn between any two of the hub's, and they are bounded.
+            # Other tasks of the loop run between any two turns of the hub, and each turn is bounded.
             assert all(after - before <= 1 for before, after in pairwise(turns))
             assert hub.most_work <= links_turn_bound(1)
             await until(lambda: link.throttled >= 2)

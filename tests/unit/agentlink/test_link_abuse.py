@@ -1,4 +1,4 @@
-"""Guests that flood, dawdle, lie and send garbage: what they can cost the daemon, counted in work instead of time."""
+"""Guests that flood, send slowly, lie or send garbage cost the daemon bounded work. Work is counted, not time."""
 
 import asyncio
 import contextlib
@@ -34,7 +34,7 @@ def line(saying: dict[str, Any]) -> bytes:
 
 @contextmanager
 def listening(path: Path) -> Iterator[socket.socket]:
-    """A channel as QEMU has it: whoever connects is let in, whether or not anybody in the guest speaks."""
+    """A channel as QEMU has it: a connection is accepted, whether or not an agent in the guest uses the channel."""
     server = socket.socket(socket.AF_UNIX)
     server.bind(str(path))
     server.listen(4)
@@ -55,7 +55,7 @@ class News:
 
 
 async def spoken(path: Path, *sayings: bytes, hub: AgentHub | None = None) -> tuple[AgentLink, socket.socket, News]:
-    """A link, and the guest's end of it, which has said hello and *sayings*."""
+    """A link, the guest's end of it, which has sent hello and *sayings*, and the link's news."""
     news = News()
     with listening(path) as server:
         link = AgentLink("a", path, news, hub)
@@ -68,7 +68,7 @@ async def spoken(path: Path, *sayings: bytes, hub: AgentHub | None = None) -> tu
 
 
 def flood(guest: socket.socket, data: bytes, stop: threading.Event, total: int | None = None) -> int:
-    """Sends *data* again and again from a thread; returns the bytes that went out."""
+    """Sends *data* again and again, until *stop* or *total* bytes. Returns the number of bytes that went out."""
     guest.settimeout(0.1)
     sent = 0
     while not stop.is_set() and (total is None or sent < total):
@@ -132,13 +132,13 @@ def test_twenty_floods_leave_the_twenty_first_guest_and_the_loop_alone(tmp_path:
             thread.start()
         try:
             await until(lambda: sum(link.throttled for link, _, _ in crowd) >= 20)
-            # One report of the honest guest, in the middle of it: taken within two turns, however long they take.
+            # A report of the honest guest in the middle of the floods is read within two turns, however long they take.
             for demand in (1, 2, 1, 2):
                 before = hub.turns
                 guest.sendall(line({**REPORT, "demand": demand}))
                 await until(lambda demand=demand: honest.report.demand == demand)
                 assert hub.turns <= before + 3
-            # And whoever else runs on the loop gets its turn between any two of the hub's.
+            # Other tasks of the loop run between any two turns of the hub.
             turns = []
             for _ in range(20):
                 turns.append(hub.turns)
@@ -169,7 +169,7 @@ def test_twenty_floods_leave_the_twenty_first_guest_and_the_loop_alone(tmp_path:
 def test_a_hundred_megabytes_do_not_stay(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, data: bytes, total: int
 ) -> None:
-    # All of it comes in, and within the test's patience.
+    # So that all bytes are read before the test times out.
     monkeypatch.setattr(links, "WORK_PER_SECOND", 1e9)
     monkeypatch.setattr(hubs, "HOLD_OFF_MOST_S", 0.0)
     monkeypatch.setattr(hubs, "WORK_A_LINK", 1000.0)
@@ -266,7 +266,7 @@ def test_news_of_a_guest_that_flaps_is_limited_and_its_last_word_is_there(tmp_pa
         guest.sendall(flaps + line({**REPORT, "demand": 7}))
         await until(lambda: link.report is not None and link.report.demand == 7)
         allowed = links.NEWS_AT_ONCE + (clock.now_s() - begun_s) * links.NEWS_PER_SECOND
-        assert links.NEWS_AT_ONCE / 2 < news.count <= allowed + 1  # hello's
+        assert links.NEWS_AT_ONCE / 2 < news.count <= allowed + 1  # + 1: the hello
         await link.stop()
         guest.close()
 
@@ -387,7 +387,7 @@ def test_conditions_in_words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
         link = AgentLink("a", path, lambda: None)
         link.start()
         assert link.condition == "not reachable: No such file or directory"
-        with listening(path) as server:  # the channel is there, and its agent is not
+        with listening(path) as server:  # the channel is there, without an agent
             await until(lambda: link.condition == NO_ANSWER)
             guest = server.accept()[0]
         guest.sendall(line(HELLO) + line(REPORT))
@@ -445,7 +445,7 @@ def test_a_guest_that_reads_nothing_is_called_deaf(tmp_path: Path, monkeypatch: 
         assert link.connected
         guest.setblocking(True)
         got = bytearray()
-        while link._unsent or not got.endswith(b"\n"):  # it reads after all: nothing is missing, nothing is twice
+        while link._unsent or not got.endswith(b"\n"):  # it reads again: nothing is missing or sent twice
             got += await asyncio.get_running_loop().run_in_executor(None, guest.recv, 65536)
             await asyncio.sleep(0.001)
         *orders, rest = bytes(got).split(b"\n")[2:]
@@ -491,7 +491,7 @@ def test_news_may_end_links_in_the_middle_of_a_turn(tmp_path: Path) -> None:
         one.sendall(line(REPORT) * 2)
         two.sendall(line(REPORT) * 2)
         await until(lambda: not first.connected and not second.connected)
-        for _ in range(20):  # what was under way on the loop comes to its end
+        for _ in range(20):  # callbacks that the loop has already scheduled run to their end
             await asyncio.sleep(0)
         third, three, _ = await spoken(tmp_path / "s3", line(REPORT), hub=hub)
         await until(lambda: third.report is not None)
@@ -504,7 +504,7 @@ def test_news_may_end_links_in_the_middle_of_a_turn(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("fails", ["serve", "flush", "hung_up", "broken too"])
 def test_a_link_that_fails_is_lost_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fails: str) -> None:
-    """In a turn that the loop began, and in one that a timer did: then nobody else would begin the next."""
+    """In a turn that the loop began, and in one that a timer began: after that nothing else would begin the next."""
 
     def fail(*given: object) -> object:
         raise OverflowError("nobody has thought of this")
@@ -515,7 +515,7 @@ def test_a_link_that_fails_is_lost_alone(tmp_path: Path, monkeypatch: pytest.Mon
         broken, guest, _ = crowd[1]
         for round_number in range(1, 5):
             for _, other, _ in crowd:
-                with contextlib.suppress(OSError):  # the broken one's end may be closed
+                with contextlib.suppress(OSError):  # the broken link's socket may be closed
                     other.sendall(line({**REPORT, "busy": round_number / 8}))
             if round_number == 2:
                 monkeypatch.setattr(broken, fails if fails in ("flush", "hung_up") else "serve", fail)
@@ -567,7 +567,7 @@ def test_a_report_as_agents_write_it_is_looked_at_once(monkeypatch: pytest.Monke
     monkeypatch.setattr(messages, "_look_closer", looked.append)
     for one in reports:
         messages.decode_from_guest(one)
-    assert len(looked) < len(reports) / 2  # those that say a default aloud
+    assert len(looked) < len(reports) / 2  # only reports that spell out a default are looked at twice
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""The daemon's side of the wire against the golden lines that the agent's tests read too."""
+"""The daemon reads and writes the golden lines that the agent's tests read too."""
 
 import json
 from pathlib import Path
@@ -14,7 +14,7 @@ def lines(name: str) -> list[bytes]:
 
 
 def subset(part: object, whole: object) -> bool:
-    """Whether *whole* says everything that *part* says (1 and 1.0 alike)."""
+    """Whether *whole* contains everything that *part* contains. 1 and 1.0 are equal."""
     if isinstance(part, dict) and isinstance(whole, dict):
         return all(key in whole and subset(value, whole[key]) for key, value in part.items())
     if isinstance(part, list) and isinstance(whole, list):

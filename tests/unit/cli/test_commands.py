@@ -1,4 +1,4 @@
-"""The commands where no daemon runs, and how they find one."""
+"""The commands when no daemon runs, and how they find a daemon."""
 
 import json
 from pathlib import Path
@@ -39,7 +39,7 @@ def test_no_daemon(words: list[str], config: Path, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("words", [*COMMANDS, ["release"], ["off"]], ids=" ".join)
 def test_all_find_the_daemon_alike(words: list[str], config: Path, tmp_path: Path) -> None:
-    """--socket before --config, options before the environment."""
+    """--socket wins over --config, and options win over the environment."""
     mine = ["--config", str(config)]
     for options, environment, where in (
         (["--socket", "/x/s", *mine], {}, "/x/s"),
@@ -96,7 +96,7 @@ def test_release_and_off_without_a_daemon(
 
 
 def test_off_really_asks_the_journal(config: Path) -> None:
-    """No daemon, no journal: nothing to do, and no libvirt is needed to say so."""
+    """Without a daemon and a journal there is nothing to do. The command says so without libvirt."""
     done = vscaf("off", "--config", str(config))
     assert (done.exit_code, done.stderr) == (0, "")
     assert done.stdout.startswith(f"nothing was put back: no daemon answers at {config.parent}/mine.sock")
@@ -104,7 +104,7 @@ def test_off_really_asks_the_journal(config: Path) -> None:
 
 def test_check_config(config: Path, tmp_path: Path) -> None:
     good = vscaf("check-config", str(config))
-    assert vscaf("check-config", VSCAF_CONFIG=str(config)).output == good.output, "as the other commands find it"
+    assert vscaf("check-config", VSCAF_CONFIG=str(config)).output == good.output, "another file than other commands use"
     assert good.exit_code == 0
     assert good.stdout == (
         f"{config}: good: pool 0, policy max-speedup, domains: none by name, and those whose metadata say so\n"
@@ -185,7 +185,7 @@ def test_an_event_as_a_line() -> None:
 def test_help_is_there_and_names_the_exit_status(words: list[str]) -> None:
     done = vscaf(*words, "--help")
     assert done.exit_code == 0 and done.stdout.startswith("Usage: ")
-    assert "..." not in done.stdout.replace("[ARGS]...", ""), "a summary that is cut"
+    assert "..." not in done.stdout.replace("[ARGS]...", ""), "a summary is cut off"
     if not words:
         assert "Exit status: 0 done" in done.stdout
     assert vscaf("no-such-command").exit_code == 2

@@ -1,4 +1,4 @@
-"""`vscaf policy check`: what it loads, what only another process can tell, and how it ends."""
+"""`vscaf policy check`: what it loads, what it finds only in a second process, and how it ends."""
 
 import json
 import os
@@ -43,7 +43,7 @@ def written(directory: Path, text: str, name: str = "mine.py") -> str:
 
 
 def of(directory: Path, body: str, call_s: float = 20.0, total_s: float = 200.0) -> dict[str, Finding]:
-    """What was found of a policy with *body* before it answers rightly; all that did not pass."""
+    """The findings that did not pass, of a correct policy that first runs *body*."""
     text = GOOD.replace("    return", f"{body}\n    return")
     findings = found(Request("check", written(directory, text), {}, 0, call_s, total_s))
     return {one.check: one for one in findings if one.verdict not in (Verdict.PASSED, Verdict.SLOW)}
@@ -97,7 +97,7 @@ def test_where_it_is_looked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     text = GOOD.replace("\n\n", "\nfrom .beside import FACTOR\n\n", 1).replace("1.0 for", "FACTOR for")
     written(tmp_path / "package", text, "policy.py")
     written(tmp_path, "FACTOR = 1.0\n", "neighbour.py")
-    written(tmp_path, GOOD.replace("\n\n", "\nimport neighbour\n\n", 1), "json.py")  # as the standard library's
+    written(tmp_path, GOOD.replace("\n\n", "\nimport neighbour\n\n", 1), "json.py")  # the name of a standard module
     monkeypatch.chdir(tmp_path)
     for target in ("package.policy:good", "package.policy", "json.py", "json.py:good", "max-speedup"):
         result, _printed = run_trial(Request("answers", target, {}, 0, 20.0, 200.0))
@@ -155,7 +155,7 @@ def test_one_that_hangs_is_told(tmp_path: Path) -> None:
         (
             "    import itertools\n    sum(itertools.repeat(len(pool.domains[1:])))",
             "not done",
-        ),  # no signal gets in there
+        ),  # Python handles no signal during this call
         ("    import os\n    if pool.domains: os._exit(0)", "ends the process (exit status 0)"),
         ("    import os\n    if pool.domains: os.kill(os.getpid(), 9)", "ends the process (signal 9)"),
     ],
@@ -167,7 +167,7 @@ def test_one_that_nothing_stops(tmp_path: Path, body: str, words: str) -> None:
     assert set(findings) == {"returns"}
     assert words in findings["returns"].words
     if hangs:
-        assert "mine.py" in findings["returns"].example, "where it was"
+        assert "mine.py" in findings["returns"].example, "the example does not say where it was"
 
 
 def test_one_that_hangs_where_it_is_loaded(tmp_path: Path) -> None:
@@ -192,7 +192,7 @@ Path({str(note)!r}).write_text(str(process.pid))
 def policy(pool, options):
     return None
 """
-    run_trial(Request("answers", written(tmp_path, text), {}, 0, 20.0, 200.0))  # it is not waited for
+    run_trial(Request("answers", written(tmp_path, text), {}, 0, 20.0, 200.0))  # does not wait for sleep
     until(lambda: not running(note.read_text()), "its end")
 
 

@@ -1,4 +1,4 @@
-"""A daemon made for tests of the control API, and a server before it."""
+"""A stand-in for the daemon, for tests of the control API, and a server in front of it."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
@@ -16,7 +16,7 @@ from vscaf_lab.polling import HANG_S
 
 
 class Recorder:
-    """A daemon of two domains that notes what it is told."""
+    """A stand-in for a daemon with two domains. It notes each call."""
 
     def __init__(self) -> None:
         self.told: list[tuple[Any, ...]] = []
@@ -74,7 +74,7 @@ class Recorder:
 
 
 def mode_of(path: Path) -> int:
-    """Permissions of *path*."""
+    """The permission bits of *path*."""
     return path.stat().st_mode & 0o777
 
 

@@ -1,4 +1,4 @@
-"""The control API over a real UNIX socket: what it answers, what it refuses, and followers of events."""
+"""The control API over a real UNIX socket: what it answers, what it refuses, and clients that follow events."""
 
 import asyncio
 import gzip
@@ -78,7 +78,7 @@ def test_the_status_is_made_once_for_all_who_ask_at_once(directory: Path, monkey
         await ask_status(path)
         assert made == 2
         await tell(path, "/v1/policy", {"name": "equipartition"})
-        assert (await ask_status(path))["policy"] == "equipartition", "who changes something sees it at once"
+        assert (await ask_status(path))["policy"] == "equipartition", "a change is not seen at once"
 
     on_server(directory, work)
 
@@ -107,7 +107,7 @@ def test_every_answer_is_what_the_schema_says(directory: Path) -> None:
 
 def test_the_schema_in_the_repository_is_what_the_code_makes() -> None:
     assert SCHEMA_FILE.read_text(encoding="utf-8") == schema_text(), (
-        "make it anew: python -c 'from vscaf.control.schema import schema_text; print(schema_text(), end=str())'"
+        "make it again: python -c 'from vscaf.control.schema import schema_text; print(schema_text(), end=str())'"
     )
     assert [(one["method"], one["path"]) for one in schema()["endpoints"]] == [(e.method, e.path) for e in ENDPOINTS]
 
@@ -152,7 +152,7 @@ def test_refused_in_one_line_of_words(case: str, directory: Path) -> None:
 
 
 def test_a_body_is_not_unfolded(directory: Path) -> None:
-    """A megabyte in a thousand bytes is a bad body of a thousand bytes."""
+    """A compressed body is not decompressed. A megabyte in a thousand bytes is a bad body of a thousand bytes."""
 
     async def work(path: Path, _: Recorder, __: EventLog) -> None:
         async with (
@@ -245,7 +245,7 @@ def test_a_follower_gets_each_event_as_it_comes_and_the_end(directory: Path) -> 
 
 @pytest.mark.slow
 def test_a_follower_that_never_reads_is_waited_for_at_no_cost(directory: Path) -> None:
-    """Its socket fills up, no more is sent, others are served, and the server can still end."""
+    """When its socket is full, the server sends it no more, serves others, and can still end."""
 
     async def main() -> None:
         async with serving(directory / "s") as (_, __, events):
@@ -267,7 +267,7 @@ def test_a_follower_that_goes_leaves_nothing(directory: Path) -> None:
     async def main() -> None:
         async with serving(directory / "s") as (server, _, __), asyncio.timeout(HANG_S):
             before = len(asyncio.all_tasks())
-            for _round in range(100):  # more than one user may have at once
+            for _round in range(100):  # more connections than one user may have at once
                 with socket.socket(socket.AF_UNIX) as one:
                     one.connect(str(directory / "s"))
                     one.sendall(b"GET /v1/events?follow=1 HTTP/1.1\r\nHost: vscaf\r\n\r\n")

@@ -1,4 +1,4 @@
-"""Who may ask the control API what, and the socket itself."""
+"""Access to the control API by user and group, and the socket itself."""
 
 import asyncio
 import grp
@@ -33,7 +33,7 @@ def test_access_by_credentials() -> None:
     assert rules.of(Peer(1, 0, frozenset())) is Access.WRITE
     assert rules.of(Peer(1, 500, frozenset())) is Access.WRITE
     assert AccessPolicy(own_uid=0).of(NOBODY) is Access.NONE
-    assert AccessPolicy(own_uid=0).of(Peer(1, 1000, frozenset({0}))) is Access.NONE, "group root is no group of vscaf's"
+    assert AccessPolicy(own_uid=0).of(Peer(1, 1000, frozenset({0}))) is Access.NONE, "group root gives no access"
 
 
 @given(st.sets(st.integers(0, 4)), st.integers(0, 3), st.none() | st.integers(0, 4), st.none() | st.integers(0, 4))
@@ -74,7 +74,7 @@ except OSError as error:
 
 
 async def as_somebody(path: Path, method: str, what: str, *gids: int) -> str:
-    """What a process of another user in the groups *gids* is answered; the first is its primary one."""
+    """The answer to a process of another user in the groups *gids*. The first one is its primary group."""
 
     def asked() -> str:
         done = subprocess.run(
@@ -94,7 +94,7 @@ async def as_somebody(path: Path, method: str, what: str, *gids: int) -> str:
 
 @as_root
 def test_groups_over_the_socket(directory: Path) -> None:
-    """Real processes of another user: supplementary groups count as the primary one does, and no other group."""
+    """Real processes of another user: supplementary groups count like the primary group, and no other group counts."""
     readers, writers = grp.getgrnam("daemon"), grp.getgrnam("games")
 
     async def work(path: Path, target: Recorder, _: EventLog) -> None:
@@ -125,7 +125,7 @@ def test_one_group_alone_owns_the_socket(directory: Path) -> None:
 
 @as_root
 def test_strangers_cannot_use_up_the_daemon(directory: Path) -> None:
-    """They get few connections, for a moment; members and root get in meanwhile."""
+    """They get few connections, and only for a short time. Meanwhile members and root can connect."""
     hold = (
         "import socket,sys,time\nall = []\n"
         "for _ in range(200):\n s = socket.socket(socket.AF_UNIX); s.connect(sys.argv[1]); all.append(s)\n"
@@ -187,7 +187,7 @@ def test_a_dead_daemons_socket_is_replaced_and_a_living_ones_is_not(directory: P
 
 
 def test_a_socket_that_is_there_can_be_connected_to(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever waits for the socket to appear, as scripts do, is not refused."""
+    """A script that waits until the socket appears and then connects is not refused."""
     path = directory / "s"
     seen = []
 
@@ -217,7 +217,7 @@ def test_a_socket_that_is_there_can_be_connected_to(directory: Path, monkeypatch
 
 @pytest.mark.parametrize("name", ["s", "~"])
 def test_a_file_that_is_no_socket_is_kept(directory: Path, name: str) -> None:
-    """At the socket's path, and beside it where it is made."""
+    """At the socket's path, and at the temporary path where the server makes the socket."""
     (directory / name).write_text("precious", encoding="utf-8")
 
     async def main() -> None:
@@ -265,6 +265,6 @@ def test_nobody_there_and_somebody_who_does_not_answer(directory: Path) -> None:
             stopped.listen()
             with pytest.raises(VscafError, match=r"no answer in 0\.2 s") as silent:
                 await ask_status(directory / "stopped", 0.2)
-            assert not isinstance(silent.value, NoDaemon), "who is stopped still holds the domains"
+            assert not isinstance(silent.value, NoDaemon), "a daemon that is stopped still holds the domains"
 
     asyncio.run(main())

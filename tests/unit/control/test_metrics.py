@@ -1,4 +1,4 @@
-"""Metrics: what a scrape says, that nothing is left of who has gone, and that nobody can spoil or overload it."""
+"""Metrics: a scrape's content, no series of domains that are gone, and no client or guest can spoil or overload it."""
 
 import asyncio
 import socket
@@ -66,13 +66,13 @@ def status(*domains: dict[str, Any], **fields: Any) -> dict[str, Any]:
 
 
 def scraped(state: dict[str, Any], counts: dict[str, int] | None = None) -> dict[tuple[str, ...], float]:
-    """Every sample of a scrape: (name, label values...) -> value; each there once."""
+    """Every sample of a scrape: (name, label values...) -> value. No sample may occur twice."""
     text = MetricsText(lambda: state, lambda: counts or {})().decode()
     samples: dict[tuple[str, ...], float] = {}
     for family in text_string_to_metric_families(text):
         for sample in family.samples:
             key = (sample.name, *sample.labels.values())
-            assert key not in samples, f"{key} twice"
+            assert key not in samples, f"{key} occurs twice"
             samples[key] = sample.value
     return samples
 
@@ -118,7 +118,7 @@ def test_a_scrape() -> None:
     }.items():
         assert got[key] == value, key
     for key in (
-        ("vscaf_domain_allocation_cpus", "b"),  # nothing of it is vscaf's: no allocation is not an allocation of 0
+        ("vscaf_domain_allocation_cpus", "b"),  # released: it has no allocation, which is not an allocation of 0
         ("vscaf_domain_report_age_seconds", "b"),
         ("vscaf_domain_scaf_weight", "b"),
         ("vscaf_domain_maximum_cpus", "a"),
@@ -126,7 +126,7 @@ def test_a_scrape() -> None:
     ):
         assert key not in got
     assert any(name.startswith("vscaf_daemon_process_") for name, *_ in got)
-    assert not any("evil" in part for key in got for part in key), "what a guest chooses is in no label"
+    assert not any("evil" in part for key in got for part in key), "a label contains text that a guest chose"
 
 
 def test_who_has_gone_leaves_no_series() -> None:

@@ -1,4 +1,4 @@
-"""What is remembered of a curve: means that sharpen, phases that end, claims that count for nothing."""
+"""The memory of a curve: its means become more exact, phases end, and claims about sizes never had are ignored."""
 
 import math
 import random
@@ -26,7 +26,7 @@ def point(cpus, speedup, error=0.1, samples=8):
 
 
 def told(memory, cpus, speedups, error, *, from_s=0.0):
-    """The memory after a report of one size each second."""
+    """The memory after one report of this size each second."""
     for second, speedup in enumerate(speedups):
         memory = remember(memory, [point(cpus, speedup, error)], from_s + second, cpus)
     return memory
@@ -84,12 +84,12 @@ def test_a_phase_that_ends_makes_other_sizes_forgotten_at_once():
     memory = told(told(CurveMemory(), 16, [12.0, 12.2, 11.9], 0.5), 8, [7.0, 7.1, 6.9], 0.3, from_s=3.0)
     assert [one.cpus for one in recall(memory, 6.0)] == [8, 16]
     twice = told(memory, 8, [3.0, 3.1], 0.3, from_s=6.0)
-    assert [one.cpus for one in recall(twice, 8.0)] == [8, 16], "it may have been a hiccup"
+    assert [one.cpus for one in recall(twice, 8.0)] == [8, 16], "two odd reports may be chance"
     assert recall(twice, 8.0)[0].speedup == pytest.approx(7.0, abs=0.1)
     thrice = told(memory, 8, [3.0, 3.1, 2.9], 0.3, from_s=6.0)
     (known,) = recall(thrice, 9.0)
     assert known.speedup == pytest.approx(3.0, abs=0.1)
-    assert known.standard_error == pytest.approx(0.3 / math.sqrt(1.5), rel=0.01), "three reports, hardly independent"
+    assert known.standard_error == pytest.approx(0.3 / math.sqrt(1.5), rel=0.01), "three reports are hardly independent"
     assert thrice.phases == memory.phases + 1
 
 
@@ -112,7 +112,7 @@ def test_claims_about_sizes_that_it_never_had_count_for_nothing():
 
 
 def test_of_what_one_report_said_less_is_sure():
-    """Four errors of a report off: much against many reports, and not against one."""
+    """Reports that are four standard errors off contradict the mean of many reports, but not a single report."""
     once, often = told(CurveMemory(), 8, [5.0], 0.5), told(CurveMemory(), 8, [5.0, 5.01] * 12, 0.5)
     assert told(once, 8, [7.0, 7.01, 7.02], 0.5, from_s=30.0).phases == 0
     assert told(often, 8, [7.0, 7.01, 7.02], 0.5, from_s=30.0).phases == 1
@@ -125,7 +125,7 @@ def test_garbage_is_left_out(bad):
 
 
 def test_a_liar_that_waits_without_spinning_is_remembered_as_it_is():
-    """Amdahl's law with 10% serial on 16 CPUs: it uses 6.4 CPUs, whatever it claims."""
+    """By Amdahl's law with 10% serial on 16 CPUs it uses 6.4 CPUs, whatever it claims."""
     host_view = HostView(cpus=16, busy_cpus=6.4, seen_s=8.0)
     memory = CurveMemory()
     for second in range(10):
@@ -169,7 +169,7 @@ def test_the_points_of_several_programs_add_up_at_what_they_have_now():
     assert (both.cpus, both.speedup, both.standard_error) == (8, pytest.approx(6.8), pytest.approx(0.5))
     (three,) = domain_points([(6, first), (2, second), (1, [])])
     assert (three.cpus, three.speedup) == (9, pytest.approx(7.8))
-    assert domain_points([(6, first), (4, second)]) == (), "of one nothing is known at its team size"
+    assert domain_points([(6, first), (4, second)]) == (), "for one program nothing is known at its team size"
     assert domain_points([]) == ()
 
 

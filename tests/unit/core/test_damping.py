@@ -1,4 +1,4 @@
-"""What changes are worth: gains against the time on the way, the nearest split, and no to and fro."""
+"""What changes are worth: gains against the cost of the change, the nearest split, and no oscillation."""
 
 import math
 import random
@@ -57,7 +57,7 @@ def test_a_gain_pays_for_the_way_there():
     small = Change(gain=0.04, changing=0.5, moved=0.2)
     assert small.pays(0.03, 60.0, damping)
     assert not small.pays(0.05, 60.0, damping)
-    assert not small.pays(0.03, 10.0, damping), "half of the speed is lost for a second, and 4% gained for ten"
+    assert not small.pays(0.03, 10.0, damping), "it loses half of the speed for 1 s and gains 4% for 10 s"
     assert small.pays(0.03, 10.0, replace(damping, transition_s=0.7))
 
 
@@ -102,7 +102,7 @@ def test_those_with_the_furthest_to_go_go_first():
 
 
 def test_a_newcomer_takes_its_share_from_few_while_much_comes_and_goes():
-    """Thatcher's LSSS: the programs that stay are not all repartitioned for each that comes or goes."""
+    """As in Thatcher's LSSS, one program that comes or goes does not repartition all programs that stay."""
     names = ("a", "b", "c")
     state = pool(*(domain(name, serial) for name, serial in zip(names, (0.02, 0.03, 0.05), strict=True)))
     memory, changes = DecideMemory(), 0
@@ -113,17 +113,18 @@ def test_a_newcomer_takes_its_share_from_few_while_much_comes_and_goes():
         state = replace(state, time_s=float(second), domains=tuple(there))
         decision = decide(state, max_speedup_fitted, {}, memory)
         if "small" in decision.allocations:
-            assert decision.allocations["small"] == CPUS // 4, "an equal share at once"
-        assert sum(decision.allocations.values()) == CPUS, "idle CPUs are given at once"
+            assert decision.allocations["small"] == CPUS // 4, "no equal share at once"
+        assert sum(decision.allocations.values()) == CPUS, "idle CPUs were not given at once"
         if second >= 20:
             changes += sum(1 for d in state.domains if d.name in names and decision.allocations[d.name] != d.allocation)
         state, memory = applied(state, decision, float(second)), decision.memory
-    assert changes <= 20 * 2, "two of three at most each time"
+    assert changes <= 20 * 2, "more than two of three domains changed each time"
 
 
 @pytest.mark.parametrize("per_second", [0.0, 2.0])
 def test_when_one_comes_the_others_change_no_more_than_it_pays(per_second):
-    """Present 18 + 18, where much more for one would be better: done at once in quiet times, else as far as needed."""
+    """The split is 18 + 18, and much more for one would be better. In quiet times this is done at once, otherwise only
+    as far as the newcomer needs."""
     before = pool(domain("a", 0.0, 18), domain("b", 0.5, 18))
     decided = decide(before, lambda *_: {"a": 18, "b": 18}, {}).memory
     memory = replace(decided, turnover=Turnover(per_second, 0.0))
@@ -135,14 +136,14 @@ def test_when_one_comes_the_others_change_no_more_than_it_pays(per_second):
         decision = decide(now, max_speedup_fitted, {}, memory, Damping(transition_s=0.5))
         later = applied(now, decision, 0.25)
         again = decide(later, max_speedup_fitted, {}, decision.memory, Damping(transition_s=0.5))
-        assert again.allocations == split, "what did not pay then is not done a look later"
+        assert again.allocations == split, "a change that did not pay is done one look later"
     else:
         assert split == max_speedup_fitted(now, {})
         assert split["a"] > 20
 
 
 def test_who_is_no_newcomer_any_more_gets_its_part_when_another_comes():
-    """As it is known now for the first time, what it has is no more than an equal share."""
+    """Until now nothing was known of it, so it has only an equal share."""
     before = pool(domain("a", 0.0, 18, newcomer=True), domain("b", 0.5, 18))
     memory = replace(decide(before, max_speedup_fitted, {}).memory, turnover=Turnover(2.0, 0.0))
     now = pool(domain("a", 0.0, 18), before.domains[1], domain("new", 0.1, newcomer=True))
@@ -174,7 +175,7 @@ def log_domain(name, weight, allocation):
 
 
 def decisions(weights_at, cpus, periods, start=None, chunk=1):
-    """max-speedup four times a second; weights_at: C of each domain by period. The allocations of each period."""
+    """The allocations of each period under max-speedup, four periods a second. weights_at: the domains' C by period."""
     names = sorted(weights_at(0))
     has, memory, seen = start or dict.fromkeys(names, cpus // len(names)), DecideMemory(), []
     for period in range(periods):
@@ -188,12 +189,12 @@ def decisions(weights_at, cpus, periods, start=None, chunk=1):
 
 
 def test_what_hardly_gains_is_done_where_it_is_asked_for_twice():
-    """21 + 15 of 36 is 0.6% better than 18 + 18 by the log model: SCAF goes there, and so does this."""
+    """By the log model 21 + 15 of 36 is 0.6% better than 18 + 18. SCAF changes to it, and so does vscaf."""
     seen = decisions(lambda period: {"a": 5.5, "b": 5.5 - 1.6 * (period > 0)}, CPUS, 4)
     assert [one["a"] for one in seen] == [18, 18, 21, 21]
     assert [one["a"] for one in decisions(lambda period: {"a": 5.5, "b": 5.5 - 1.6 * (period == 1)}, CPUS, 40)] == [
         18
-    ] * 40, "once is noise"
+    ] * 40, "one request is only noise"
 
 
 def test_one_chunk_more_is_given_to_those_that_go_on_asking():
@@ -204,7 +205,7 @@ def test_one_chunk_more_is_given_to_those_that_go_on_asking():
 
 
 def test_a_policy_by_curves_is_not_followed_because_it_goes_on_asking():
-    """It explores, so what little it asks for again is what it has seen already."""
+    """Such a policy explores. If it asks again for a small change, it asks for what it has already tried."""
 
     def asks(state, _options):
         return {"a": 19, "b": 17} if state.domains[0].scaf_weight else {"a": 18, "b": 18}
@@ -244,12 +245,12 @@ def test_who_becomes_another_program_is_followed_as_quickly_as_at_first():
 
 
 def lopsided(state, _options):
-    """A policy whose answer is what was learned of each domain last, and is little more or less than it has."""
+    """A policy that answers with what it last learned of each domain: a little more or less than the domain has."""
     return {domain.name: int(domain.scaf_weight) for domain in state.domains}
 
 
 def test_who_waits_goes_on_waiting_while_others_have_what_they_asked_for():
-    """A pair begins to ask every 3 s; one that turned before has to ask for 8 s, and has its turn all the same."""
+    """Every 3 s another pair begins to ask. One that turned before has to ask for 8 s, and still gets its change."""
     patience_s, pairs = Damping().patience_s, 8
     names = [f"{way}{number}" for number in range(pairs) for way in ("less", "more")]
     has, memory, changed_at_s = dict.fromkeys(names, 10), DecideMemory(), {}
@@ -272,7 +273,7 @@ def test_who_waits_goes_on_waiting_while_others_have_what_they_asked_for():
 
 
 def test_a_share_between_two_sizes_turns_less_and_less_often():
-    """A share that swings slowly about 18.5 of 36: without patience it would turn every 8 s for ever."""
+    """A share swings slowly around 18.5 of 36. Without patience it would change every 8 s for ever."""
 
     def weights(period):
         return {"a": 5.5, "b": 5.5 - (0.5 if (period - 1) // 32 % 2 == 0 and period else 0.0)}
@@ -325,7 +326,7 @@ def test_with_constant_weights_the_answer_is_reached_and_stays(count, seed, size
 
 
 def test_pcpus_that_somebody_left_go_to_who_can_use_them_however_little_they_bring():
-    """Two share 16; one goes; the other's flat curve is no reason to leave half of the pool idle."""
+    """Two domains share 16 pCPUs and one goes. The other gets all pCPUs, although its curve is flat."""
 
     def one(name, has):
         points = tuple(SpeedupPoint(cpus, 4.0 + 0.001 * cpus, 0.05, 9) for cpus in (4, 8))

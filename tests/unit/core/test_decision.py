@@ -1,4 +1,4 @@
-"""Decisions: the bounds hold whatever the policy says, and changes must pay."""
+"""Decisions: the bounds hold whatever the policy answers, and a change must pay."""
 
 import math
 from dataclasses import replace
@@ -16,7 +16,7 @@ from vscaf_policies.unmanaged import unmanaged
 
 
 def applied(state, decision, **changes):
-    """The pool after the decision was acted on; changes: fields of domains by name."""
+    """The pool after the decision took effect. changes: other fields of domains, by the domain's name."""
     domains = (
         replace(d, **({"allocation": decision.allocations[d.name]} | changes.get(d.name, {}))) for d in state.domains
     )
@@ -85,7 +85,7 @@ def test_a_policy_may_keep_only_such_waiting_as_there_are_and_may_rest():
 
 
 def test_whoever_begins_to_wait_and_has_nothing_is_told_why_once():
-    """Its allocation stays 0, so that it waits is the only news."""
+    """Its allocation stays 0, so the only news is that it waits."""
     state = pool(4, domain("a", demand=0), domain("b", minimum=4))
 
     def queues(state, _options):

@@ -1,4 +1,4 @@
-"""Demand, from agents that tell the truth, lie or are silent."""
+"""Demand, with agents that tell the truth, lie or are silent."""
 
 import itertools
 
@@ -16,14 +16,14 @@ def usage(busy_cpus):
 
 
 def infer(agent, busy_cpus, allocation, vcpus, memory):
-    """Demand and memory after a look that ends a window, or (None for the CPUs) ends none."""
+    """Demand and memory after a look. busy_cpus: of the window that the look ends; None: the look ends no window."""
     if busy_cpus is not None:
         memory = after_window(agent, usage(busy_cpus), allocation, vcpus, memory, LIMITS)
     return demand_now(agent, vcpus, memory, LIMITS), memory
 
 
 def run(steps, vcpus=4, allocation=2):
-    """Demand after each of the steps (what the agent says, host's busy CPUs or None)."""
+    """The demand after each step. A step is (demand that the agent reports, busy CPUs that the host sees or None)."""
     memory, seen = DemandMemory(), []
     for says, busy_cpus in steps:
         demand, memory = infer(says, busy_cpus, allocation, vcpus, memory)
@@ -83,7 +83,7 @@ def test_a_serial_phase_does_not_lower_the_demand_until_it_lasts():
 
 
 def test_a_serial_program_is_not_tried_with_every_vcpu_all_the_time():
-    """The allocation follows the demand, as with one other domain that computes: it is tried again every 5 seconds."""
+    """The allocation follows the demand, as if one other domain computed. All vCPUs are tried again every 5 seconds."""
     memory, seen, allocation = DemandMemory(), [], 0
     for _ in range(80):
         allocation, memory = infer(None, 0.97, allocation, 2, memory)
@@ -100,7 +100,7 @@ def test_a_settled_demand_grows_at_once_when_more_is_used_or_after_a_rest():
 
 
 def test_who_says_idle_and_computes_steadily_is_found_out_in_seconds():
-    """However little it is, more than an idle guest uses: it computes on others' pCPUs."""
+    """Even little use counts, if it is more than an idle guest uses: the guest may compute on the pCPUs of others."""
     for busy_cpus, allocation, within_s in ((0.29, 0, 3.0), (0.49, 2, 3.0), (0.15, 0, 12.0)):
         seen = run([(0, busy_cpus)] * int(within_s / PERIOD_S), allocation=allocation)
         assert seen[0] == 0 and seen[-1] == 1
@@ -114,10 +114,12 @@ def test_who_goes_back_to_idle_rests_again():
 
 
 def test_an_idle_guest_stays_at_rest():
-    """Two and four vCPUs without KVM use 0.02 to 0.03 CPUs on average and at most 0.12 in a period: measured."""
+    """Measured: guests of two and four vCPUs without KVM use 0.02 to 0.03 CPUs on average, at most 0.12 in a period."""
     ticks = [(0, 0.02), (0, 0.12), (0, 0.03), (0, 0.08)]
     assert run(ticks * 200, allocation=0) == [0] * 800
-    assert run([*ticks * 20, (0, 0.28), *ticks * 20, (0, 0.28), (0, 0.28)], allocation=0) == [0] * 163, "cron"
+    assert run([*ticks * 20, (0, 0.28), *ticks * 20, (0, 0.28), (0, 0.28)], allocation=0) == [0] * 163, (
+        "short peaks as of cron"
+    )
 
 
 @given(

@@ -1,4 +1,4 @@
-"""Exploring: within the laws, only where something can be learned, and for no more than the account allows."""
+"""Exploration keeps the laws, happens only where something can be learned, and costs no more than its account has."""
 
 import math
 from dataclasses import replace
@@ -121,7 +121,7 @@ def test_an_empty_account_ends_it_and_time_fills_it():
 
 
 def test_what_was_too_dear_is_tried_once_the_account_bears_it():
-    """With nothing learned meanwhile: that nothing could be tried holds no longer than the account is too low."""
+    """Nothing is learned meanwhile. A variation that was too dear is tried once the account is high enough."""
     state = pool(*UNSURE)
     memory, tried_at_s = ExploreMemory(account_s=0.001), None
     for second in range(60):
@@ -145,7 +145,7 @@ def test_what_bounds_forbade_is_tried_once_they_allow_it():
 def test_nothing_is_looked_for_again_while_nothing_is_new(monkeypatch):
     state = pool(known("a", 18, *CURVE), known("b", 18, *CURVE))
     memory = explored(state).memory
-    monkeypatch.setattr(module, "_best_move", lambda *_: pytest.fail("what is known was searched already"))
+    monkeypatch.setattr(module, "_best_move", lambda *_: pytest.fail("searched again although nothing is new"))
     assert not explored(replace(state, time_s=200.0), memory).memory.varied
 
 
@@ -177,7 +177,7 @@ def test_what_is_lost_comes_from_the_account_as_it_is_lost():
 
 
 def test_what_is_lost_is_counted_once():
-    """At a constant rate: as much at the end as while it lasts."""
+    """At a constant rate as much is lost at the end of a variation as during it."""
     state = pool(*UNSURE)
     first = explored(state).memory
     learned = tuple(
@@ -230,7 +230,7 @@ def test_what_was_lost_is_counted_by_what_is_known_at_the_end():
     during = explored(replace(state, time_s=102.4), first.memory)
     after = explore(pool(*learned, time_s=102.5), decided(state), during.memory, replace(SETTINGS, least_gain=math.inf))
     assert after.allocations == decided(state).allocations
-    assert after.memory.lost_s - first.memory.lost_s > 2.5 * 0.2, "most of the smaller half was lost for its dwell"
+    assert after.memory.lost_s - first.memory.lost_s > 2.5 * 0.2, "the domain that gave lost most of its speed"
     assert after.cost == pytest.approx(after.memory.lost_s / 2.5)
     assert after.memory.account_s == pytest.approx(SETTINGS.startup_s + 0.02 - after.memory.lost_s, abs=0.05)
 
@@ -298,13 +298,13 @@ def test_the_laws_hold_over_any_history(state, history):
 
 
 def flat(most, *sizes):
-    """Linear up to *most* and flat beyond, known well."""
+    """Points that are known well, of a curve that is linear up to *most* and flat beyond."""
     return [(p, min(float(most), float(p)), 0.02) for p in sizes]
 
 
 @pytest.mark.parametrize("far_error", [0.0, SETTINGS.far_error])
 def test_what_costs_nobody_anything_is_used_to_look_far_once(far_error):
-    """Both are flat long before what they have, as far as is known: beyond the last size there could be a step."""
+    """As far as is known, both curves are flat below what the domains have. Beyond the last size may be a step."""
     near = known("a", 18, *flat(8, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 18, 21, 24))
     giver = known("b", 18, *flat(5, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 18, 21, 24, 27, 30, 33, 36))
     found = explored(pool(near, giver), far_error=far_error, unforeseen=0.0)
@@ -315,7 +315,7 @@ def test_what_costs_nobody_anything_is_used_to_look_far_once(far_error):
 
 
 def test_a_team_with_a_thread_less_than_its_cores_has_been_far():
-    """On cores of two threads: who was measured with 35 was measured on 36 CPUs."""
+    """On cores of two threads, a team of 35 is measured on 36 CPUs."""
     near = known("a", 18, *flat(8, 2, 4, 6, 8, 10, 12, 14, 18, 21, 24), maximum=35)
     giver = known("b", 18, *flat(5, *range(2, 37, 2)))
     for cpus, far in ((27, True), (35, False), (34, False)):

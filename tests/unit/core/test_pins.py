@@ -1,4 +1,4 @@
-"""Pins within a partition: vCPU siblings on pCPU siblings, vNUMA cells on host nodes."""
+"""Pins within a partition: siblings of the guest are on siblings of the host, and vNUMA cells on host nodes."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ PARTITION = st.frozensets(st.integers(0, 15), min_size=1, max_size=8)
 
 @dataclass(frozen=True)
 class Case:
-    """What a match is made from."""
+    """The input of one match."""
 
     partition: frozenset[int]
     awake: Sequence[int]
@@ -30,13 +30,14 @@ class Case:
         return worth(pins, self.guest, self.layout)
 
     def best(self) -> tuple[int, int, int]:
-        """Of all matches there are."""
+        """The best worth of all possible matches."""
         ways = permutations(sorted(self.partition), len(self.awake))
         return max(self.worth(dict(zip(self.awake, way, strict=True))) for way in ways)
 
 
 def host(cores: Sequence[int], nodes: Sequence[int], *, neighbours: bool) -> HostCpus:
-    """A host of cores by threads and by node. neighbours: siblings are N and N + 1, else N and N + cores."""
+    """A host. cores: the threads of each core. nodes: the node of each core. neighbours: siblings are N and N + 1, else
+    N and N + len(cores)."""
     threads = [(core, thread) for core, count in enumerate(cores) for thread in range(count)]
     if not neighbours:
         threads.sort(key=lambda one: (one[1], one[0]))
@@ -52,7 +53,7 @@ def host(cores: Sequence[int], nodes: Sequence[int], *, neighbours: bool) -> Hos
 
 @st.composite
 def cases(draw: st.DrawFn, *, most: int = 5, cells: bool = True, whole_cores: bool = False) -> Case:
-    """Hosts of either numbering, with cores of one kind or two; guests with and without threads and cells."""
+    """Hosts of either numbering with one or two kinds of cores, and guests with and without threads and cells."""
     kinds = draw(st.sampled_from([(1,), (2,), (4,)] if whole_cores else [(1,), (2,), (1, 2), (4,), (2, 4)]))
     cores = draw(st.lists(st.sampled_from(kinds), min_size=1, max_size=4))
     nodes = draw(st.lists(st.integers(0, 2), min_size=len(cores), max_size=len(cores)))
@@ -126,7 +127,7 @@ def test_siblings_are_together_and_others_apart_as_far_as_any_match_can(case: Ca
 def test_a_guest_core_that_has_to_be_cut_goes_to_idle_cores() -> None:
     layout = HostLayout({cpu: (0, cpu % 4) for cpu in range(16)})
     pins = matched(frozenset({0, 1, 2, 4, 8}), [0, 1, 4, 5], GuestTopology(2), layout, {})
-    assert pins == {0: 0, 1: 4, 4: 1, 5: 2}, "8 is beside 0 and 4"
+    assert pins == {0: 0, 1: 4, 4: 1, 5: 2}, "8 is on the core of 0 and 4"
 
 
 @pytest.mark.slow
@@ -237,4 +238,4 @@ def test_the_guest_numbers_vcpus_as_they_came() -> None:
     assert guest_numbering({2, 0, 1}, {}) == (0, 1, 2)
     assert guest_numbering({0, 3}, {}) == (0, 3)
     assert guest_numbering({0, 1, 3}, {0: 1, 3: 2, 1: 3}) == (0, 3, 1)
-    assert guest_numbering({0, 1, 3}, {0: 1, 3: 2}) == (0, 3, 1)  # 1 was plugged since the description was read
+    assert guest_numbering({0, 1, 3}, {0: 1, 3: 2}) == (0, 3, 1)  # 1 was plugged after the description was read

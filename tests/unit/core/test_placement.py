@@ -14,7 +14,7 @@ from vscaf.core.place.topology import Topology
 
 
 def topology(chunks, chunk=1, per_node=1000):
-    """chunks cores of chunk threads; per_node cores on each NUMA node; siblings are c and c + chunks, as on Intel."""
+    """*chunks* cores of *chunk* threads, *per_node* cores a NUMA node. Siblings are c and c + chunks, as on Intel."""
     parts = tuple(frozenset(c + t * chunks for t in range(chunk)) for c in range(chunks))
     return Topology(parts, {cpu: c // per_node for c, part in enumerate(parts) for cpu in part})
 
@@ -46,7 +46,7 @@ def test_everyone_everywhere_is_split_without_a_stranger():
 
 
 def test_both_hold_one_and_one_holds_more():
-    """Either way one pCPU moves; where b keeps the shared one, both keep something."""
+    """Either way one pCPU moves. If b keeps the shared pCPU, both keep something."""
     held = {"a": cpus(0, 1), "b": cpus(0)}
     assert place(topology(3), held, {"a": 2, "b": 1}) == {"a": cpus(1, 2), "b": cpus(0)}
     assert place(topology(4), held, {"a": 2, "b": 2}) == {"a": cpus(1, 2), "b": cpus(0, 3)}
@@ -58,7 +58,7 @@ def test_nobody_is_moved_off_all_it_has_so_that_another_is_on_one_node():
 
 
 def test_a_chunk_cut_in_two_goes_where_most_is_kept():
-    """c0 is cut between a and b, c1 is a's by half: greedily a takes c0 and b is left with nothing."""
+    """a holds half of c0 and of c1, b the other half of c0. If c0 greedily went to a, b would keep nothing."""
     topo = Topology((cpus(0, 1), cpus(2, 3), cpus(4, 5)), dict.fromkeys(range(6), 0))
     held = {"a": cpus(0, 2), "b": cpus(1)}
     assert place(topo, held, {"a": 2, "b": 2}) == {"a": cpus(2, 3), "b": cpus(0, 1)}
@@ -73,7 +73,7 @@ def test_a_growing_domain_stays_on_its_node_and_a_new_one_takes_the_one_that_fit
     held = {"a": cpus(4)}
     assert place(topology(12, per_node=4), held, {"a": 3, "b": 4}) == {"a": cpus(4, 5, 6), "b": cpus(0, 1, 2, 3)}
     assert place(topology(8, per_node=4), {"a": cpus(0, 1)}, {"a": 2, "b": 2})["b"] == cpus(2, 3)
-    held = {"a": cpus(0), "b": cpus(4, 5)}  # the other node would be the tighter fit
+    held = {"a": cpus(0), "b": cpus(4, 5)}  # the other node would fit more tightly
     assert place(topology(8, per_node=4), held, {"a": 3, "b": 2})["a"] == cpus(0, 1, 2)
 
 
@@ -114,7 +114,7 @@ def splits(total, parts):
 
 
 def assignments(counts, free):
-    """All ways to give counts[i] of free to domain i."""
+    """All ways to give counts[i] pCPUs of *free* to domain i."""
     if not counts:
         yield ()
         return
@@ -124,7 +124,7 @@ def assignments(counts, free):
 
 @pytest.mark.slow
 def test_exhaustively_on_small_pools_the_moves_are_minimal_for_disjoint_held_sets():
-    """Every disjoint holding of 4 pCPUs by up to 3 domains, every allocation: against every assignment there is."""
+    """For every disjoint holding of 4 pCPUs by up to 3 domains and every allocation, all assignments are compared."""
     names, pool = ("a", "b", "c"), frozenset(range(4))
     topo = topology(4, per_node=2)
     cases = 0
@@ -142,7 +142,7 @@ def test_exhaustively_on_small_pools_the_moves_are_minimal_for_disjoint_held_set
 
 
 def shares(cpus_wanted, room):
-    """All ways to take so many chunks from nodes with such room."""
+    """All ways to take *cpus_wanted* chunks from nodes. room: the free chunks of each node."""
     if len(room) == 1:
         if cpus_wanted <= room[0]:
             yield (cpus_wanted,)
@@ -153,9 +153,9 @@ def shares(cpus_wanted, room):
 
 @cache
 def best_by_nodes(counts_held, counts, room):
-    """(pCPUs kept, nodes that domains are on) of the best placement there is; counts_held by domain and node.
+    """(pCPUs kept, minus the nodes that domains are on) of the best placement. counts_held: by domain and node.
 
-    For partitions that are disjoint in chunks of one pCPU, of which only the number on each node matters.
+    For disjoint partitions in chunks of one pCPU. Then only their number on each node matters.
     """
     if not counts:
         return 0, 0
@@ -172,7 +172,8 @@ def best_by_nodes(counts_held, counts, room):
 @pytest.mark.slow
 @pytest.mark.parametrize(("nodes", "per_node", "domains"), [(2, 2, 3), (2, 3, 2), (3, 2, 2)])
 def test_exhaustively_on_small_pools_partitions_are_on_the_fewest_nodes(nodes, per_node, domains):
-    """Every disjoint holding, every allocation: the moves are the least, and of all such placements the nodes are."""
+    """For every disjoint holding and every allocation, no placement has fewer moves, and none with as few has fewer
+    nodes."""
     topo, names, size = topology(nodes * per_node, per_node=per_node), "abc"[:domains], nodes * per_node
     cases = 0
     for owners in product(range(domains + 1), repeat=size):
@@ -205,16 +206,17 @@ def test_into_an_empty_pool_each_partition_is_on_at_most_one_node_too_many(nodes
 
 
 def test_what_fits_on_no_node_any_more_is_laid_along_a_line_of_them():
-    """Four nodes of four, five of three: the tightest fits leave one chunk on each, for a fifth on three nodes."""
+    """Five domains of three chunks on four nodes of four. The tightest fits would leave one chunk on each node, and the
+    fifth domain would be on three nodes."""
     placed = place(topology(16, per_node=4), {}, dict.fromkeys("abcde", 3))
     assert sorted(len({cpu // 4 for cpu in partition}) for partition in placed.values()) == [1, 1, 1, 2, 2]
 
 
 def test_over_a_long_history_partitions_stay_together():
-    """100 domains on 256 cores of 8 nodes, a dozen of which change every period: how far partitions fall apart.
+    """100 domains on 256 cores of 8 nodes, of which 12 change every period: partitions stay on few nodes.
 
-    Nothing is ever moved only to tidy up. The bound is what was measured, with some room: on the average a partition
-    is on 0.36 nodes more than one; with the same history and cores whose nodes placement does not know it is on 1.7.
+    Nothing is ever moved only to tidy up. The bound is the measured value with some room: on average a partition is on
+    0.36 nodes more than one. If placement does not know the nodes, it is on 1.7 more with the same history.
     """
     topo, chance, excess = topology(256, chunk=2, per_node=32), random.Random(5), []
     names = [f"d{number:02}" for number in range(100)]
@@ -241,7 +243,7 @@ def test_a_domain_takes_and_keeps_what_is_at_its_home_first():
     assert place(topo, {"a": cpus(0, 1, 4)}, {"a": 1}, homes=home) == {"a": cpus(4)}
     assert place(topo, {"a": cpus(0, 1, 4)}, {"a": 2}, homes=home)["a"] > cpus(4)
     full = place(topo, {"b": cpus(4, 5, 6)}, {"a": 2, "b": 3}, homes=home)
-    assert full["a"] > cpus(7)  # what is left of it, then elsewhere
+    assert full["a"] > cpus(7)  # first what is free on its home node, then elsewhere
     assert place(topo, {}, {"a": 6}, homes={"a": frozenset({1, 2})}) == {"a": cpus(4, 5, 6, 7, 8, 9)}
 
 
@@ -273,7 +275,7 @@ def test_within_a_node_a_partition_is_on_few_caches():
 
 
 def test_all_domains_everywhere_is_no_harder_than_an_empty_pool():
-    """As at the first start: hundreds of domains whose vCPUs may run on the whole host."""
+    """At the first start the vCPUs of hundreds of domains may run on the whole host."""
     topo = topology(512, chunk=2, per_node=64)
     allocations = {f"d{number:03}": 2 * (1 + number % 3) for number in range(250)}
     for everywhere in (topo.cpus, topo.cpus | cpus(5000)):
@@ -333,7 +335,7 @@ def test_what_was_placed_stays_where_it_is(problem):
 
 @st.composite
 def rich_placements(draw):
-    """Larger ones, with caches, cores, distances, homes, and domains that share."""
+    """Larger problems, with caches, cores, distances, homes, and domains that share."""
     nodes, per_node, chunk = draw(st.integers(1, 4)), draw(st.integers(1, 6)), draw(st.integers(1, 2))
     count = nodes * per_node
     plain = topology(count, chunk, per_node)

@@ -1,4 +1,4 @@
-"""Transition plans, by carrying them out: never two domains on one pCPU, whatever comes late."""
+"""Transition plans are carried out step by step: two domains are never on one pCPU, whichever step comes late."""
 
 import pytest
 from hypothesis import given, settings
@@ -21,13 +21,13 @@ def overlaps(held, sharing, excepted=frozenset()):
 
 
 def carry_out(problem, steps, shrink_order, grow_choice):
-    """Do all steps on a copy of held; check the laws at every step; grows in any order that their needs allow."""
+    """Does all steps on a copy of held and checks the laws at each. Grows come in any order that their needs allow."""
     held, target, sharing = problem
     now = dict.fromkeys(target, frozenset()) | dict(held)
     disjoint = not overlaps(now, sharing)
     for shrink in shrink_order:
         now[shrink.domain] = shrink.keep
-        if disjoint:  # whatever subset has been done
+        if disjoint:  # after any subset of the shrinks
             assert not overlaps(now, sharing)
     assert not overlaps(now, sharing, steps.overlapping)
     left = list(steps.grows)
@@ -41,7 +41,7 @@ def carry_out(problem, steps, shrink_order, grow_choice):
                 if n != grow.domain and not {n, grow.domain} <= sharing and n not in steps.overlapping
             )
             in_use = frozenset().union(*others) & grow.cpus
-            assert in_use <= grow.needs, "a pCPU that is in use was not named as needed"
+            assert in_use <= grow.needs, "a pCPU in use is missing in needs"
             if not in_use:
                 ready.append(grow)
         assert left[0] in ready, "the order of the plan does not work"
@@ -146,7 +146,7 @@ def check(problem, data):
 def test_the_laws_hold_at_every_step_from_disjoint_partitions(problem, data):
     held, target, _ = problem
     steps = check(problem, data)
-    if steps.overlapping:  # only where there was no parking place left
+    if steps.overlapping:  # allowed only if there was no parking place left
         free = frozenset().union(*target.values()) - frozenset().union(*held.values())
         assert free <= frozenset().union(*(shrink.keep for shrink in steps.shrinks))
 

@@ -1,4 +1,4 @@
-"""The pool's chunks: whole cores, all of one size, also where cores differ or go offline."""
+"""The pool's chunks are whole cores, all of one size, also if cores differ or go offline."""
 
 import pytest
 from capabilities import capabilities, cpu, four_nodes, hybrid, partly_offline, two_nodes_smt2
@@ -58,7 +58,7 @@ def test_efficient_cores_make_chunks_together():
     topology = pool_topology(cpus("0-15"), host(hybrid(), "0-15"))
     assert topology.chunks[:4] == (cpus("0-1"), cpus("2-3"), cpus("4-5"), cpus("6-7"))
     assert topology.chunks[4:] == (cpus("8-9"), cpus("10-11"), cpus("12-13"), cpus("14-15"))
-    assert pool_topology(cpus("8-10"), host(hybrid(), "0-15")).chunk == 1  # all of one kind
+    assert pool_topology(cpus("8-10"), host(hybrid(), "0-15")).chunk == 1  # all cores are of one kind
 
 
 def test_small_cores_that_fill_no_chunk_are_refused():
@@ -87,7 +87,7 @@ def test_a_pcpu_that_goes_offline_takes_its_core_out_and_partitions_move_off_it(
     assert moved["b"] == held["b"]
     assert moved["a"] >= held["a"] - lost and len(moved["a"]) == 8
     assert plan(held, moved).shrinks[0].keep == held["a"] - lost
-    assert remaining_topology(cpus("0-15"), SMT) == before  # and back
+    assert remaining_topology(cpus("0-15"), SMT) == before  # the pCPU is online again
 
 
 def test_with_all_siblings_offline_each_core_is_a_chunk_of_one():
@@ -125,7 +125,7 @@ def test_a_topology_that_cannot_be_is_refused():
 
 @st.composite
 def hosts(draw):
-    """Any host: cores of one to four threads, any nodes and caches, any of its pCPUs offline; and any pool."""
+    """Any host with cores of one to four threads, any nodes and caches, any of its pCPUs offline, and any pool."""
     cores, first = [], 0
     for threads in draw(st.lists(st.integers(1, 4), min_size=1, max_size=8)):
         cores.append(frozenset(range(first, first + threads)))

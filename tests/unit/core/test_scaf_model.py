@@ -1,4 +1,4 @@
-"""SCAF's model: the fit, the filter, the domain's weight."""
+"""SCAF's model: the fit, the filter and the domain's weight."""
 
 import math
 

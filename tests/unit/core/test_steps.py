@@ -1,4 +1,4 @@
-"""What to do next in a transition: each step by itself, with the calls and the guest played by the test."""
+"""The next steps of a transition, one at a time. The test plays the calls and the guest."""
 
 from dataclasses import replace
 
@@ -29,7 +29,7 @@ def cpus(*numbers):
 
 
 def floating(where, vcpus=2, emulator=RESERVE, shares=100):
-    """All vCPUs over all of *where*."""
+    """An affinity in which all vCPUs float over *where*."""
     return Affinity(dict.fromkeys(range(vcpus), frozenset(where)), emulator, {}, shares)
 
 
@@ -49,7 +49,7 @@ def on(*partition, name="a", vcpus=2, **changes):
 
 
 def cooperating(*partition, online=(0, 1), **changes):
-    """A domain that settled on *partition* long ago, each online vCPU on a pCPU of its own."""
+    """A domain that settled on *partition* long ago, with one pCPU for each online vCPU."""
     transition = on(*partition, **({"answers": True, "acknowledged": True, "online": online} | changes))
     pins = dict.fromkeys(range(transition.vcpus), frozenset(partition))
     pins.update((vcpu, cpus(cpu)) for vcpu, cpu in zip(online, sorted(partition), strict=False))
@@ -69,12 +69,12 @@ def goal(*partition, limit=4, competition=False):
 
 
 def ask(transitions, goals, now_s=10.0, sharing=frozenset(), timing=TIMING):
-    """Next steps of *transition states* (an iterable) to *goals* (by name)."""
+    """The next steps of *transitions* (states) to *goals* (by name)."""
     return next_steps({one.name: one for one in transitions}, goals, sharing, now_s, timing)
 
 
 def after(steps, now_s=10.0, goals=None, timing=TIMING, **changes):
-    """What follows on *steps*, with *changes* to the transition state of "a"."""
+    """The steps after *steps*, with *changes* to the transition state of "a"."""
     transitions = dict(steps.transitions)
     transitions["a"] = replace(transitions["a"], **changes)
     return next_steps(transitions, goals, frozenset(), now_s, timing)
@@ -98,7 +98,7 @@ def test_who_cooperates_has_each_online_vcpu_on_a_pcpu_of_its_own():
 
 
 def test_who_grows_keeps_each_vcpu_where_it_was():
-    """All of them float until the guest has answered; then those that had a pCPU have the same again."""
+    """All vCPUs float until the guest has answered. Then each vCPU that had a pCPU gets the same one again."""
     there = cooperating(2, 3, vcpus=4)
     goals = {"a": goal(0, 1, 2, 3)}
     (wider,) = ask([there], goals).calls
@@ -127,7 +127,7 @@ def test_who_goes_to_rest_is_moved_at_once_and_told():
     (call,) = steps.calls
     assert call == Apply("a", cpus(), floating(RESERVE))
     assert steps.states == {"a": State.SHRINKING}
-    assert steps.transitions["a"].claim == cpus(0, 1), "it may compute there until the call has succeeded"
+    assert steps.transitions["a"].claim == cpus(0, 1), "it may compute there until the call succeeds"
     rested = on_done(steps.transitions["a"], call)
     assert (rested.claim, rested.resting) == (cpus(), True)
     done = ask([rested], {"a": goal()})
@@ -213,7 +213,7 @@ def test_a_decision_that_takes_a_shrink_back_leaves_nothing_to_undo():
     assert (steps.calls, steps.states) == ((), {"a": State.COOPERATING})
     steps = after(steps, 10.3, {"a": goal(0, 1)}, acknowledged=True)
     assert (steps.tells, steps.calls, steps.states) == ((), (), {"a": State.COOPERATING})
-    # Later it has the whole deadline again.
+    # For a later shrink it has the full deadline again.
     assert after(steps, 20.0, {"a": goal(0)}).again_at_s == 20.5
 
 
@@ -228,12 +228,12 @@ def test_a_grow_waits_for_the_claim_and_then_pins_before_it_tells():
     assert steps.states["b"] == State.GROWING
     steps = after(steps, 10.1, goals, acknowledged=True, online=(0,))
     (shrink,) = steps.calls
-    assert steps.waits == {"b": ("a",)}, "a call that has begun has not ended"
+    assert steps.waits == {"b": ("a",)}, "the call has begun but not ended"
     done = on_done(steps.transitions["a"], shrink)
     steps = ask([done, steps.transitions["b"]], goals, 10.2)
     grow = next(call for call in steps.calls if call.domain == "b")
     assert grow == Apply("b", cpus(1), floating({1}))
-    assert steps.transitions["b"].claim == cpus(1), "claimed from when the call begins"
+    assert steps.transitions["b"].claim == cpus(1), "it claims from the begin of the call"
     assert not [tell for tell in steps.tells if tell.domain == "b"]
     steps = ask([done, on_done(steps.transitions["b"], grow)], goals, 10.3)
     assert [tell for tell in steps.tells if tell.domain == "b"] == [Tell("b", AnnouncedSize(1, 4, False), False)]
@@ -242,13 +242,13 @@ def test_a_grow_waits_for_the_claim_and_then_pins_before_it_tells():
 def test_two_that_grow_do_not_get_the_same_pcpu_though_both_may():
     shared = frozenset({"a", "b"})
     steps = ask([resting("a"), resting("b")], {"a": goal(0), "b": goal(0)}, sharing=shared)
-    assert len(steps.calls) == 2, "these two share it"
+    assert len(steps.calls) == 2, "these two may share it"
     steps = ask([on(0, name="a"), resting("b")], {"a": goal(0), "b": goal(0)}, sharing=frozenset({"b"}))
     assert steps.waits == {"b": ("a",)}
 
 
 def test_a_swap_in_a_full_pool_ends_within_one_deadline():
-    """The one overlap that is allowed: there is nowhere to wait."""
+    """Only here an overlap is allowed: there is no free pCPU on which a domain could wait."""
     goals = {"a": goal(1), "b": goal(0)}
     steps = ask([on(0), on(1, name="b")], goals)
     (call,) = steps.calls
@@ -274,7 +274,7 @@ def test_what_is_not_acknowledged_is_told_again():
     steps = ask([announced], {"a": goal(0)}, 10.5)
     assert steps.tells == (Tell("a", AnnouncedSize(1, 4, False), True),)
     assert (steps.transitions["a"].announced_at_s, steps.transitions["a"].sent_at_s) == (0.0, 10.5)
-    assert steps.again_at_s == 11.5, "and again, should that not be confirmed either"
+    assert steps.again_at_s == 11.5, "if this is not confirmed, it is told again"
 
 
 def test_who_rests_is_told_again_too():
@@ -291,7 +291,7 @@ def test_who_does_not_answer_is_not_told_again():
 def test_a_limit_that_changed_is_news():
     steps = ask([cooperating(0, 1)], {"a": goal(0, 1, limit=2, competition=True)})
     assert steps.tells == (Tell("a", AnnouncedSize(2, 2, True), False),)
-    assert (steps.calls, steps.states) == ((), {"a": State.COOPERATING}), "what it has fits it until it answers"
+    assert (steps.calls, steps.states) == ((), {"a": State.COOPERATING}), "its pins are right until it answers"
 
 
 def test_a_guest_that_never_answers_the_news_is_contained():
@@ -351,7 +351,7 @@ def test_a_grow_that_failed_half_way_keeps_its_claim_until_it_is_looked_at():
 
 
 def test_who_was_brought_to_its_partition_by_calls_that_failed_in_part_is_waited_for():
-    """Its vCPUs were pinned and its emulator was not: where it runs is known, and nobody may be let in beside it."""
+    """Its vCPUs were pinned and its emulator was not. It is known where it runs, so no other domain is let in there."""
     emulator = frozenset(range(10))
     half_way = on(0, 1, affinity=floating(cpus(0, 1), emulator=emulator), placed=False, found_at_s=0.0)
     half_way = replace(half_way, failures=1, retry_at_s=20.0)
@@ -366,7 +366,7 @@ def test_who_waits_for_one_that_is_late_gets_what_is_free_until_then():
     goals = {"a": goal(2), "b": goal(0, 1, 3)}
     (leaves,) = (begun := ask([on(0, 1), resting("b")], goals, 10.0)).calls
     assert leaves.domain == "a" and begun.waits == {"b": ("a",)}
-    assert begun.again_at_s == 11.0, "the deadline of the guest, and as long for the call"
+    assert begun.again_at_s == 11.0, "the guest's deadline, and as long for the call"
     waits = after(begun, 10.9, goals)
     assert waits.calls == () and waits.waits == {"b": ("a",)}
     late = after(waits, 11.0, goals)
@@ -387,7 +387,7 @@ def test_one_call_a_domain_at_a_time():
 
 
 def test_who_retires_half_way_keeps_its_claim_but_not_its_rest_area():
-    """All vCPUs but one are at rest over the pool: what the last one computes on is not free yet."""
+    """All vCPUs but one are at rest over the pool. The pCPU on which the last one computes is not free yet."""
     pool = cpus(0, 1, 2)
     shares = treatment(rest_area=pool, emulator_area=cpus())
     (call,) = (steps := ask([on(0, treatment=shares)], {"a": goal()})).calls
@@ -399,10 +399,10 @@ def test_who_retires_half_way_keeps_its_claim_but_not_its_rest_area():
     assert others.waits == {"b": ("a",)}
     steps = ask([seen, resting("b")], {"a": goal(), "b": goal(1, 2)}, 11.0)
     assert Apply("b", cpus(1, 2), floating({1, 2})) in steps.calls
-    # It is wanted back on its partition before it has come to rest, and that fails as well.
+    # It should return to its partition before it has come to rest, and that call fails as well.
     (back,) = (steps := ask([seen], {"a": goal(0)}, 11.0)).calls
     broken = on_failed(steps.transitions["a"], back, 11.0)
-    assert on_read(broken, 2, half).claim == cpus(0), "it does not claim the pool by what it runs on at rest"
+    assert on_read(broken, 2, half).claim == cpus(0), "its rest area does not count as its claim"
 
 
 def test_who_an_earlier_daemon_meant_to_rest_claims_what_it_still_runs_on():
@@ -424,7 +424,7 @@ def test_a_grow_from_rest_that_fails_and_is_not_wanted_any_more_blocks_nobody():
     broken = on_failed(steps.transitions["a"], grow, 10.0)
     steps = ask([broken], {"a": goal()}, 11.0)
     seen = on_read(steps.transitions["a"], 2, at_rest)
-    assert seen.claim == cpus(0), "the look alone cannot tell"
+    assert seen.claim == cpus(0), "the look alone cannot show that it rests"
     goals = {"a": goal(), "b": goal(0)}
     steps = ask([seen, resting("b")], goals, 11.0)
     steps = next_steps(steps.transitions, goals, frozenset(), 11.0, TIMING)
@@ -438,7 +438,7 @@ def test_a_guest_hears_of_more_only_when_a_grow_has_ended():
     assert steps.calls
     steps = after(steps, 10.1, goals)
     assert (steps.tells, steps.calls, steps.states) == ((), (), {"a": State.GROWING})
-    # Nor where the decision is taken back while a shrink is under way: its pins become narrow first.
+    # The same if the decision is taken back during a shrink: its pins become narrow first.
     steps = ask([on(0, 1, answers=True)], {"a": goal(0)}, 20.0)
     steps = after(steps, 20.5, {"a": goal(0)})
     assert steps.calls
@@ -469,7 +469,7 @@ def test_vcpus_are_plugged_for_a_partition_that_has_room_looked_at_and_pinned():
     (look,) = (steps := ask([resized], goals)).calls
     assert look == Look("a")
     seen = on_read(steps.transitions["a"], 3, Affinity({0: cpus(0), 1: cpus(1), 2: cpus(0, 1, 2, 3)}, RESERVE, {}, 100))
-    assert seen.claim == cpus(0, 1, 2, 3), "the new one may run anywhere until it is pinned"
+    assert seen.claim == cpus(0, 1, 2, 3), "the new vCPU may run anywhere until it is pinned"
     assert ask([seen], goals).calls == (Apply("a", cpus(0, 1, 2), floating({0, 1, 2}, 3)),)
 
 
@@ -478,7 +478,7 @@ def test_a_refused_plug_is_not_asked_for_again():
     steps = ask([on(0, 1, 2, vcpus_maximum=4)], goals)
     refused = on_failed(steps.transitions["a"], steps.calls[0], 10.0)
     (look,) = (steps := ask([refused], goals)).calls
-    assert look == Look("a"), "at once: some may have come"
+    assert look == Look("a"), "it is looked at at once: some vCPUs may have come"
     seen = on_read(steps.transitions["a"], 2, floating({0, 1, 2}))
     assert ask([seen], goals, 99.0).calls == ()
     more = replace(seen, claim=cpus(0, 1, 2, 3), affinity=floating({0, 1, 2, 3}))
@@ -522,7 +522,7 @@ def test_an_unplug_that_never_completes_is_asked_for_once():
     assert steps.calls == (Look("a"),)
     seen = on_read(steps.transitions["a"], 4, floating({0}, 4))
     assert ask([seen], goals, 700.0).calls == ()
-    # Much later it did after all, and later still somebody plugs what was unplugged: all is as at first.
+    # Much later the unplug completes after all. Then nothing is remembered of it, as at the start.
     late = on_read(replace(seen, vcpus=2, moving=True), 2, floating({0}))
     assert late.vcpus_refused is None
 

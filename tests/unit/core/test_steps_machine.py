@@ -1,6 +1,6 @@
 """Random histories of transitions: whatever comes late, fails half-way or is changed by others, the laws hold.
 
-VSCAF_EXPLORE=N looks at N histories of each kind; otherwise they are the same ones each time.
+With VSCAF_EXPLORE=N there are N new histories of each kind. Otherwise the histories are the same in each run.
 """
 
 import os
@@ -127,7 +127,7 @@ WALK = Counter(
 
 
 def act(world: World, what: str, choose: Any) -> None:
-    """One thing happens; the daemon takes the steps that follow."""
+    """One thing happens, and the daemon takes the steps that follow."""
     if what in ("part", "succeed", "fail", "fail_after"):
         domain = world.in_flight(choose)
         if domain is None or domain.flight is None:

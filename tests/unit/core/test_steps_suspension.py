@@ -1,4 +1,4 @@
-"""Steps that suspend a domain and let it run again, and what is known after each."""
+"""Steps that suspend a domain and resume it, and what is known after each step."""
 
 from dataclasses import replace
 
@@ -23,7 +23,7 @@ STOP = Goal(cpus(), 4, competition=False, suspended=True)
 
 
 def frozen(*partition, name="a", **changes):
-    """A domain that settled on *partition*, and that vscaf has suspended since."""
+    """A domain that settled on *partition* and was then suspended by vscaf."""
     return replace(on_suspended(replace(on(*partition, name=name), suspended_by_us=True)), **changes)
 
 
@@ -56,7 +56,7 @@ def test_others_have_its_pcpus_only_then():
 def test_where_a_suspend_fails_it_rests_and_is_tried_again():
     begun = ask([on(0, 1)], {"a": STOP}).transitions["a"]
     once = on_failed(begun, Suspend("a", again=False), 10.0)
-    assert once.affinity == begun.affinity and once.suspended_by_us, "it may have come about after all"
+    assert once.affinity == begun.affinity and once.suspended_by_us, "the suspend may have taken effect"
     assert ask([once], {"a": STOP}).calls == () and ask([once], {"a": STOP}).again_at_s == 10.0 + RETRY_S
     steps = ask([once], {"a": STOP}, 11.0)
     assert [type(call) for call in steps.calls] == [Apply] and steps.calls[0].partition == cpus()
@@ -64,9 +64,7 @@ def test_where_a_suspend_fails_it_rests_and_is_tried_again():
     assert rests.claim == cpus()
     assert ask([rests], {"a": STOP}, 11.0).calls == (Suspend("a", again=True),)
     stopped = on_suspended(ask([rests], {"a": STOP}, 11.0).transitions["a"])
-    assert stopped.latent_claim == cpus() and on_external_resume(stopped).claim == cpus(), (
-        "at rest it claims nothing anyway"
-    )
+    assert stopped.latent_claim == cpus() and on_external_resume(stopped).claim == cpus(), "at rest it claims nothing"
 
 
 def test_it_runs_again_once_its_partition_is_free_and_its_pins_are_there():
@@ -80,7 +78,7 @@ def test_it_runs_again_once_its_partition_is_free_and_its_pins_are_there():
     assert begun.claim == cpus(2, 3) and begun.known_suspended
     pinned = on_done(begun, call)
     steps = ask([pinned], {"a": goal(2, 3)})
-    assert steps.calls == (Resume("a"),) and steps.tells == (), "it hears nothing while it stands"
+    assert steps.calls == (Resume("a"),) and steps.tells == (), "a suspended guest is told nothing"
     running = steps.transitions["a"]
     assert running.claim == cpus(2, 3) and not running.known_suspended and running.suspended_by_us
     done = on_resumed(running, 20.0)
@@ -94,7 +92,7 @@ def test_on_the_same_partition_nothing_but_the_resume_is_to_do():
     assert steps.calls == (Resume("a"),) and steps.transitions["a"].claim == cpus(0, 1)
     done = on_resumed(steps.transitions["a"], 20.0)
     after = ask([done], {"a": goal(0, 1)})
-    assert (after.calls, after.tells, after.states) == ((), (), {"a": State.COOPERATING}), "its guest is as it was"
+    assert (after.calls, after.tells, after.states) == ((), (), {"a": State.COOPERATING}), "it must stay cooperating"
 
 
 def test_a_resume_that_fails_is_tried_again_and_its_partition_stays_its_own():
@@ -104,7 +102,7 @@ def test_a_resume_that_fails_is_tried_again_and_its_partition_stays_its_own():
     assert ask([once, resting("b")], {"a": goal(0, 1), "b": goal(0)}).waits == {"b": ("a",)}
     assert ask([once], {"a": goal(0, 1)}).calls == ()
     assert ask([once], {"a": goal(0, 1)}, 11.0).calls == (Resume("a"),)
-    assert ask([once], {"a": STOP}, 11.0).calls != (), "or it is suspended once more, and seen to be"
+    assert ask([once], {"a": STOP}, 11.0).calls != (), "else it is suspended once more, and then known to be"
 
 
 def test_a_frozen_domain_that_is_not_to_run_after_all_gives_up_its_claim_at_once():
@@ -138,7 +136,7 @@ def test_whom_somebody_else_resumes_claims_what_it_runs_on_at_once():
     )
     assert ask([awake], {"a": STOP}).calls == (Suspend("a", again=False),)
     on_its_way = ask([frozen(0, 1)], {"a": goal(2, 3)}).transitions["a"]
-    assert on_external_resume(on_its_way).claim == cpus(0, 1, 2, 3), "it may compute where it was and where it goes"
+    assert on_external_resume(on_its_way).claim == cpus(0, 1, 2, 3), "it may compute on both partitions"
     lost = on_failed(on_its_way, Apply("a", cpus(2, 3), floating({2, 3})), 10.0)
     assert on_external_resume(lost).claim == cpus(0, 1, 2, 3)
 
@@ -152,7 +150,7 @@ def test_a_look_at_a_frozen_domain_claims_nothing():
 
 
 def test_pins_that_are_elsewhere_come_first_although_the_partition_is_claimed():
-    """As after a call that failed: it claims where it goes and is pinned where it was."""
+    """As after a call that failed: it claims the new partition and is pinned to the old one."""
     stood = frozen(0, 1, claim=cpus(2, 3))
     (call,) = ask([stood], {"a": goal(2, 3)}).calls
     assert call == Apply("a", cpus(2, 3), floating({2, 3}))

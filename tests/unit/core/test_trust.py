@@ -1,4 +1,4 @@
-"""What is believed of a guest: bounds on what a liar gains, and honest programs that lose nothing."""
+"""Trust in guests: a liar's gain is bounded, and honest programs lose nothing."""
 
 import math
 from dataclasses import replace
@@ -57,7 +57,7 @@ def amdahl(serial: float, cpus: int) -> float:
 
 @given(st.floats(0.0, 1.0), CPUS, st.floats(-0.04, 0.04))
 def test_an_honest_programs_curve_is_kept_within_noise(serial: float, cpus: int, noise: float) -> None:
-    host_view = seen(cpus, amdahl(serial, cpus))  # what a program that sleeps while it waits uses
+    host_view = seen(cpus, amdahl(serial, cpus))  # the use of a program that sleeps while it waits
     curve = [point(p, amdahl(serial, p) * (1 + noise)) for p in range(1, VCPUS + 1)]
     for claim, believed in zip(curve, believed_points(curve, host_view, VCPUS), strict=True):
         assert believed.cpus == claim.cpus
@@ -230,7 +230,7 @@ def test_who_flaps_every_period_is_held_and_keeps_its_minimum(high: int, minimum
         demands.append(demand)
     changes = sum(a != b for a, b in pairwise(demands[40:]))
     assert changes <= DemandLimits().per_second * 90 + 1
-    assert changes < 0.3 * 360  # of so many times that it changed its mind
+    assert changes < 0.3 * 360  # it changed its mind 360 times
     assert all(min(minimum, high) <= demand for demand in demands[40:] if demand)
     held = max(set(demands[40:]), key=demands[40:].count)
     assert min(minimum, high) <= held <= max(min(minimum, high), math.ceil(0.6 * high))
@@ -269,7 +269,7 @@ def test_cpus_that_cannot_be_online_are_not_believed(
 
 
 def test_the_guest_numbers_its_cpus_in_the_order_in_which_they_came() -> None:
-    """vCPUs 0 and 3 are its CPUs 0 and 1; vCPU 1, plugged later, is CPU 2."""
+    """vCPUs 0 and 3 are its CPUs 0 and 1. vCPU 1 is plugged later and is its CPU 2."""
     assert believed_online((0, 1), (0, 3)) == (0, 3)
     assert believed_online((0, 2), (0, 3, 1)) == (0, 1)
     assert believed_online((0, 2), (0, 3)) is None

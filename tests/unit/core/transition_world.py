@@ -1,6 +1,6 @@
-"""A host on which transitions happen: what is true of each domain beside what is known, and laws that tie the two.
+"""A simulated host for transitions. It has the true state of each domain, the state that vscaf knows, and laws on both.
 
-Whatever is left to chance is asked of a function `choose(n) -> 0..n-1`, so that a property test or a seed can drive it.
+All random choices come from a function `choose(n) -> 0..n-1`, so that a property test or a seed can drive them.
 """
 
 from collections import Counter
@@ -46,7 +46,7 @@ MOST_DOMAINS = 5
 
 
 def short_slices(pool: PoolState, options: Options) -> object:
-    """Gangs that change as often as anything here does."""
+    """The gang policy with slices so short that gangs change as often as anything else here."""
     return gang(pool, {"slice_s": 0.3})
 
 
@@ -58,10 +58,10 @@ POLICIES: tuple[Policy, ...] = (
 )
 NOWHERE: frozenset[int] = frozenset()
 
-# Where the pins of a vCPU come from. FOREIGN: from elsewhere, and no look has shown it yet; SEEN: one has.
+# Where the pins of a vCPU come from. FOREIGN: not from vscaf, and no look has shown them yet. SEEN: a look has.
 PARTITION, REST, FOREIGN, SEEN = "partition", "rest", "foreign", "seen"
 
-# Who has stopped a domain. FAULT: an I/O error, a migration. RUNS: nobody.
+# What has stopped a domain. US: vscaf. FAULT: an I/O error or a migration. RUNS: nothing.
 RUNS, US, OTHERS, FAULT = "", "us", "others", "fault"
 
 
@@ -75,9 +75,8 @@ class Pinned:
 
 @dataclass
 class Flight:
-    """A call under way. left: what has not taken effect. claimed: when it began. read: what a look has seen so far.
-
-    said: what a suspend or a resume returns.
+    """A call under way. left: its parts that have not taken effect. claimed: the claim when it began. read: what a look
+    has seen so far. shown: the foreign pins that the look has seen. said: what a suspend or a resume returns.
     """
 
     call: Action
@@ -90,7 +89,7 @@ class Flight:
 
 @dataclass
 class Guest:
-    """manner: good (acknowledges when it comes to it), mute, gone (no agent)."""
+    """manner: good (acknowledges sooner or later), mute (never acknowledges), gone (no agent)."""
 
     manner: str = "good"
     announced: list[AnnouncedSize] = field(default_factory=list)
@@ -101,8 +100,8 @@ class Guest:
 class Domain:
     """One running domain. The affinity is the real one.
 
-    stopped_by: who has paused it. woken: somebody has resumed it, and no look has shown it yet. doubtful: it may have
-    been vscaf that paused it, for all that anybody can know: a suspend of it has failed, or it was woken unseen.
+    stopped_by: who has paused it. on_external_resume: somebody has resumed it, and no look has shown this yet.
+    doubtful: nobody can know whether vscaf paused it, because a suspend failed or it was resumed unseen.
     """
 
     name: str
@@ -135,7 +134,7 @@ class Domain:
 
 
 class World:
-    """The host, its domains, and a daemon that does as vscaf's loop does. Law broken: AssertionError."""
+    """The host, its domains, and a daemon that acts as vscaf's loop does. AssertionError if a law is broken."""
 
     def __init__(self, cpus: int, chunk: int, reserve: int) -> None:
         self.chunk = chunk
@@ -171,7 +170,7 @@ class World:
         return NOWHERE.union(*self.topology.chunks)
 
     def some_cpus(self, choose: Choose) -> frozenset[int]:
-        """All, one, or any; pins may name pCPUs that are offline."""
+        """All pCPUs, one, or any subset. Pins may name pCPUs that are offline."""
         cpus = sorted(self.everywhere)
         kind = choose(3)
         if kind == 0:
@@ -180,7 +179,7 @@ class World:
         return frozenset({first}) if kind == 1 else frozenset({first, cpus[choose(len(cpus))], cpus[choose(len(cpus))]})
 
     def offline_some(self, choose: Choose) -> None:
-        """A chunk of the pool goes offline or comes back; one always stays."""
+        """A chunk of the pool goes offline or comes back. One always stays online."""
         place = choose(len(self.all_chunks))
         if place in self.offline:
             self.offline.discard(place)
@@ -203,7 +202,7 @@ class World:
     # Domains come, change and go
 
     def arrive(self, choose: Choose) -> None:
-        """A domain is there, with whatever pins, and is looked at for the first time."""
+        """A domain with any pins starts, and is looked at for the first time."""
         if len(self.domains) >= MOST_DOMAINS:
             return
         self.numbered += 1
@@ -242,7 +241,7 @@ class World:
         self.decide()
 
     def leave(self, choose: Choose) -> None:
-        """Destroyed, whatever is under way with it."""
+        """A domain is destroyed, whatever call on it is under way."""
         if domain := self.any_domain(choose):
             del self.domains[domain.name], self.transitions[domain.name]
             self.goals.pop(domain.name, None)
@@ -260,7 +259,7 @@ class World:
             domain.weight = (None, 0.1, 0.5, 2.0)[choose(4)]
 
     def pause(self, choose: Choose) -> None:
-        """Somebody pauses what runs, or resumes what is paused, whoever did that."""
+        """Somebody pauses a domain that runs, or resumes a paused one, no matter who paused it."""
         if domain := self.any_domain(choose):
             if domain.stopped_by == RUNS:
                 domain.stopped_by = (OTHERS, OTHERS, FAULT)[choose(3)]
@@ -272,7 +271,7 @@ class World:
                 domain.stopped_by = RUNS
 
     def see_states(self) -> None:
-        """A look shows who runs."""
+        """A look shows which domains run."""
         for name, domain in self.domains.items():
             if self.transitions[name].known_suspended and domain.stopped_by == RUNS:
                 self.transitions[name] = on_external_resume(self.transitions[name])
@@ -294,7 +293,7 @@ class World:
                 self.notice(domain)
 
     def recount(self, choose: Choose) -> None:
-        """Somebody else plugs a vCPU, or unplugs one."""
+        """Somebody else plugs or unplugs a vCPU."""
         if domain := self.any_domain(choose):
             if choose(2) and len(domain.pins) < domain.vcpus_maximum:
                 domain.pins[len(domain.pins)] = Pinned(self.some_cpus(choose), FOREIGN)
@@ -303,7 +302,7 @@ class World:
             domain.plug_limit = 1 + choose(6)
 
     def notice(self, domain: Domain) -> None:
-        """The hypervisor tells of somebody's change, or a count is seen: it is read after what is under way."""
+        """The hypervisor reports a change of pins. They are read when no call on the domain is under way."""
         domain.noticed = True
 
     def read_notices(self) -> None:
@@ -319,7 +318,7 @@ class World:
     # Guests
 
     def hello(self, domain: Domain) -> None:
-        """An agent says hello: whatever it was told is forgotten."""
+        """An agent says hello. It has forgotten all that it was told."""
         transition = self.transitions[domain.name]
         domain.guest.announced.clear()
         self.transitions[domain.name] = replace(
@@ -327,7 +326,7 @@ class World:
         )
 
     def turn(self, choose: Choose) -> None:
-        """An agent comes, goes, restarts, falls mute."""
+        """An agent comes, goes, restarts or falls mute."""
         if domain := self.any_domain(choose):
             domain.guest.manner = ("good", "mute", "gone")[choose(3)]
             if domain.guest.manner != "gone":
@@ -338,7 +337,7 @@ class World:
                 )
 
     def claim_online(self, choose: Choose) -> None:
-        """It may say what it likes."""
+        """A guest reports any CPUs as online."""
         if domain := self.any_domain(choose):
             domain.guest.online = tuple(sorted({choose(6) for _ in range(1 + choose(4))}))
             transition = self.transitions[domain.name]
@@ -346,7 +345,7 @@ class World:
                 self.transitions[domain.name] = replace(transition, online=domain.guest.online)
 
     def acknowledge(self, domain: Domain, honest: bool = True) -> None:
-        """It confirms the first of what it was told; what is no longer the newest counts for nothing."""
+        """A guest confirms the oldest size that it was told. This counts only if no newer size was told."""
         guest, transition = domain.guest, self.transitions[domain.name]
         if domain.stopped_by == US or guest.manner != "good" or not guest.announced or not transition.answers:
             return
@@ -361,7 +360,7 @@ class World:
     # The daemon: looks, decides, steps
 
     def decide(self) -> None:
-        """As the loop does: goals are placed where the decision is another, from what is claimed."""
+        """As in the loop: if the decision has changed, goals are placed anew, starting from the claims."""
         self.see_states()
         states = []
         for name, domain in sorted(self.domains.items()):
@@ -412,34 +411,34 @@ class World:
         self.sharing = decision.sharing
         for one in pool.domains:
             goal = self.goals[one.name].partition
-            assert len(goal) <= largest(one, self.chunk), "more than its maximum"
+            assert len(goal) <= largest(one, self.chunk), "goal above the maximum"
             assert bool(goal) == bool(decision.allocations[one.name])
             if goal and not self.sharing and sum(smallest(each, self.chunk) for each in pool.domains) <= pool.cpus:
-                assert len(goal) >= smallest(one, self.chunk), "less than its minimum"
+                assert len(goal) >= smallest(one, self.chunk), "goal below the minimum"
         self.counts["placed"] += 1
 
     def step(self) -> None:
-        """Takes the next steps until there is nothing left to do, which is soon."""
+        """Takes the next steps until there is nothing left to do. This must be soon."""
         self.read_notices()
         for _ in range(len(self.domains) + 2):
             if not self.ask():
                 return
-        raise AssertionError("nothing has changed and there is always more to do")
+        raise AssertionError("there are always more steps although nothing changes")
 
     def ask(self) -> bool:
-        """Takes the next steps and holds them to the laws. False: there were none."""
+        """Takes the next steps and checks them by the laws. False: there were none."""
         before = self.transitions
         steps = next_steps(before, self.goals, self.sharing, self.now_s, TIMING, self.memos)
         again = next_steps(before, self.goals, self.sharing, self.now_s, TIMING)
-        assert steps == again, "what was still is no other than what is looked at again"
+        assert steps == again, "the steps from memos differ from the steps without"
         self.memos = steps.memos
         assert steps.transitions.keys() == steps.states.keys() == before.keys()
         self.transitions = dict(steps.transitions)
         self.again_at_s = steps.again_at_s
-        assert self.again_at_s > self.now_s, "it would ask again at once, for ever"
+        assert self.again_at_s > self.now_s, "it would ask again at once, in an endless loop"
         for tell in steps.tells:
             assert self.transitions[tell.domain].announced == tell.announced
-            assert self.domains[tell.domain].stopped_by != US, "told while it does not run"
+            assert self.domains[tell.domain].stopped_by != US, "told while vscaf has it suspended"
             self.check_told(tell, before[tell.domain].announced)
             if tell.again:
                 assert self.now_s - self.last_told_s[tell.domain] >= TIMING.resend_s - 1e-6
@@ -463,11 +462,11 @@ class World:
         left: list[object] = []
         if isinstance(call, Apply):
             known, wanted = transition.affinity, call.affinity
-            assert known is not None, "it changes what it does not know"
+            assert known is not None, "it changes pins that it has not read"
             assert call.partition <= transition.claim
             if call.partition:
                 goal = self.goals[call.domain].partition
-                assert len(call.partition) <= max(1, len(goal)), "more than was decided"
+                assert len(call.partition) <= max(1, len(goal)), "more pCPUs than were decided"
                 assert wanted.reach <= call.partition
             else:
                 assert wanted.reach <= transition.treatment.rest_area
@@ -480,7 +479,7 @@ class World:
         elif isinstance(call, Look):
             left = ["read"]
         elif isinstance(call, Suspend):
-            assert self.goals[call.domain].suspended, "nobody wants it stopped"
+            assert self.goals[call.domain].suspended, "suspended without a decision"
             assert transition.suspended_by_us and not transition.known_suspended
             left = ["suspend"]
         elif isinstance(call, Resume):
@@ -501,7 +500,7 @@ class World:
         return flying[choose(len(flying))] if flying else None
 
     def take_effect(self, domain: Domain, choose: Choose) -> bool:
-        """The next part of a call under way becomes true. False: it cannot."""
+        """A part of the call under way takes effect. False: it cannot."""
         flight = domain.flight
         assert flight is not None
         call, transition = flight.call, self.transitions[domain.name]
@@ -522,7 +521,7 @@ class World:
             flight.said = domain.stopped_by == RUNS
             domain.stopped_by = domain.stopped_by or US
         elif isinstance(call, Resume):
-            assert domain.stopped_by != OTHERS or domain.doubtful, "somebody else has paused it, and vscaf resumes it"
+            assert domain.stopped_by != OTHERS or domain.doubtful, "vscaf resumes what somebody else has paused"
             flight.said = domain.stopped_by != FAULT
             domain.stopped_by = RUNS if flight.said else FAULT
         else:
@@ -530,7 +529,7 @@ class World:
         return True
 
     def resize(self, domain: Domain, call: Resize, transition: TransitionState, choose: Choose) -> bool:
-        """A plug may be refused in part; an unplug may come about late or never, although it was accepted."""
+        """A plug may be refused in part. An unplug may complete late or never, although it was accepted."""
         goal = self.goals[domain.name].partition or self.everywhere
         while len(domain.pins) < min(call.vcpus, domain.plug_limit) and call.vcpus > transition.vcpus:
             domain.pins[len(domain.pins)] = Pinned(goal if choose(2) else self.everywhere, FOREIGN)
@@ -540,7 +539,7 @@ class World:
         return len(domain.pins) >= call.vcpus
 
     def succeed(self, domain: Domain, choose: Choose) -> None:
-        """The call under way takes effect, all of it, and ends."""
+        """The call under way takes full effect and ends."""
         flight = domain.flight
         assert flight is not None
         while flight.left:
@@ -573,7 +572,7 @@ class World:
             self.leaving_since_s.pop(domain.name, None)
 
     def fail(self, domain: Domain) -> None:
-        """The call under way ends with an error; what has taken effect of it, has."""
+        """The call under way ends with an error. Parts that have taken effect stay."""
         flight = domain.flight
         assert flight is not None
         domain.flight = None
@@ -594,11 +593,11 @@ class World:
         ]
 
     def excuse(self, name: str) -> None:
-        """What was found of a domain, or what somebody else did to it, may overlap until it is put right."""
+        """Overlaps that a domain was found with, or that somebody else caused, are allowed until they are put right."""
         self.excused |= {pair for pair in self.pairs() if name in pair}
 
     def nowhere_to_wait(self, before: dict[str, TransitionState]) -> Callable[[], frozenset[str]]:
-        """Which domains may overlap for want of a free pCPU, by the plan from what was claimed *before*."""
+        """The domains that may overlap because no pCPU is free, by the plan from the claims *before*."""
 
         @cache
         def overlapping() -> frozenset[str]:
@@ -622,17 +621,17 @@ class World:
         self.excused = set(pairs)
 
     def check_truth(self) -> None:
-        """Nobody computes outside its claim, but for what is at rest, and what nobody can know of yet."""
+        """No vCPU computes outside its domain's claim, except at rest or by pins that vscaf cannot know yet."""
         for name, domain in self.domains.items():
             transition = self.transitions[name]
             assert transition.moving == (domain.flight is not None)
             assert transition.claim or transition.resting or transition.meant_to_rest or transition.known_suspended
             assert domain.stopped_by != US or transition.suspended_by_us, (
-                f"{name} is suspended, and nobody will resume it"
+                f"{name} is suspended, and nothing will resume it"
             )
             if transition.known_suspended:
                 assert transition.suspended_by_us and (domain.stopped_by != RUNS or domain.on_external_resume), (
-                    f"{name} is said to stand and runs"
+                    f"{name} is known as suspended and runs"
                 )
             else:
                 assert not transition.latent_claim
@@ -642,19 +641,19 @@ class World:
                 if pinned.origin == FOREIGN or (at_rest and its_rest):
                     continue
                 assert pinned.cpus <= transition.claim | transition.latent_claim, (
-                    f"vCPU {vcpu} of {name} runs where it claims nothing"
+                    f"vCPU {vcpu} of {name} runs outside the claim"
                 )
 
     def check_told(self, tell: Tell, before: AnnouncedSize | None) -> None:
-        """A guest hears of more only where its pins are there already."""
+        """A guest is told a larger size only after its pins are there."""
         domain = self.domains[tell.domain]
         most = before.cpus if before else 0
         had = self.transitions[tell.domain].claim if domain.flight is None else domain.flight.claimed
         most = max(most, len(had))
-        assert tell.announced.cpus <= most, "told of more before its pins are there"
+        assert tell.announced.cpus <= most, "told a larger size before its pins are there"
 
     def check_deadlines(self, states: Mapping[str, State], overlapping: Callable[[], frozenset[str]]) -> None:
-        """Whoever has had a pCPU to leave for as long as a guest is waited for is being moved off it."""
+        """A domain that has had to leave a pCPU for the guest's deadline is being moved off it."""
         for name, transition in self.transitions.items():
             goal = self.goals[name].partition
             late = transition.claim - goal
@@ -666,11 +665,11 @@ class World:
                 assert transition.moving or self.now_s < transition.retry_at_s, f"{name} is not contained in time"
             elif not transition.moving:
                 assert self.again_at_s <= max(since_s + TIMING.deadline_s, transition.retry_at_s), (
-                    "nobody will see to it"
+                    "no step will come in time"
                 )
         for name, transition in self.transitions.items():
             if self.goals[name].suspended and not transition.known_suspended and states[name] != State.UNKNOWN:
-                assert transition.moving or self.now_s < transition.retry_at_s, f"nobody suspends {name}"
+                assert transition.moving or self.now_s < transition.retry_at_s, f"no step suspends {name}"
                 assert transition.moving or self.again_at_s <= transition.retry_at_s
             announced = transition.announced is not None and transition.answers and not transition.acknowledged
             if (
@@ -678,18 +677,18 @@ class World:
                 and not transition.moving
                 and states[name] in (State.RESTING, State.COOPERATING, State.CONTAINED)
             ):
-                assert self.again_at_s <= transition.sent_at_s + TIMING.resend_s, f"nobody will tell {name} again"
+                assert self.again_at_s <= transition.sent_at_s + TIMING.resend_s, f"no step will tell {name} again"
 
-    # All is well from here on
+    # From here on without failures
 
     def come_to_rest(self, choose: Choose, decide_again: bool) -> None:
-        """No failure, no news: every goal is reached in bounded time, and then nothing goes on for ever."""
+        """Without failures and news every goal is reached in bounded time, and after that no calls go on."""
         for domain in self.domains.values():
             self.notice(domain)
         chain_s = (len(self.domains) + 2) * (TIMING.deadline_s + 8 * CALL_S)
         in_time_s = self.now_s + RETRY_MOST_S + chain_s
         if any(domain.stopped_by != RUNS for domain in self.domains.values()):
-            in_time_s += RETRY_MOST_S  # a suspend may yet find that it is not vscaf's to make
+            in_time_s += RETRY_MOST_S  # a suspend may find first that somebody else paused it
         quiet_s = in_time_s + TIMING.unplug_after_s + 1.0
         end_s = quiet_s + 5.0
         rounds = 0
@@ -703,7 +702,7 @@ class World:
                 self.goals[name].suspended and domain.stopped_by != RUNS and not self.transitions[name].suspended_by_us
                 for name, domain in self.domains.items()
             ):
-                self.decide()  # as the next look would: it has no demand
+                self.decide()  # as after the next look: a paused domain has no demand
             self.see_states()
             calls = self.counts["Apply"] + self.counts["Look"] + self.counts["Resize"]
             self.step()
@@ -731,7 +730,7 @@ class World:
             if self.now_s >= in_time_s:
                 self.check_reached()
         self.check_reached()
-        assert busy_at_s.get("call", 0.0) < quiet_s, "calls go on and on"
+        assert busy_at_s.get("call", 0.0) < quiet_s, "calls never end"
         for name, domain in self.domains.items():
             if domain.guest.manner == "good" and not self.goals[name].suspended:
                 assert self.transitions[name].acknowledged
@@ -755,5 +754,5 @@ class World:
 
 
 def whole(cpus: int, chunk: int) -> int:
-    """Rounded up to chunks."""
+    """*cpus*, rounded up to whole chunks."""
     return -(-cpus // chunk) * chunk

@@ -1,18 +1,19 @@
-"""The laws of "one domain never stops or slows the others", and who watches over them. Stated here alone.
+"""The laws of "one domain never stops or slows the others", and the class that checks them.
 
-A domain is honest where its agent says what its program does and acknowledges what it is told, and no call on it fails.
-Whatever any other domain says, does or suffers:
+The laws are stated only here. A domain is honest if its agent reports what its program really does and acknowledges
+each message, and if no call on the domain fails. The laws hold whatever any other domain reports, does or suffers:
 
-1. Separate. Once an honest domain has come to its partition, no other domain that vscaf has ever pinned runs on it,
-   until it rests or gets another.
-2. Served. An honest domain that has had the same demand for AWAKE_LOOKS periods has at least its minimum, runs there
-   alone, and its guest has been told so.
-3. Fair. Under equal shares it then has no less than an equal share of the pool among all domains.
-4. Alive. The daemon goes on looking: in each period at least once.
-5. Restored. When the daemon ends, everything is as it was found, as soon as the calls that it takes work.
+1. Separate. Once an honest domain runs in its partition, no other domain that vscaf has ever pinned runs there. This
+   holds until the honest domain rests or gets another partition.
+2. Served. If an honest domain has had the same demand for AWAKE_LOOKS periods, it has at least its minimum, runs only
+   on the pCPUs that it has, and its guest has been told their number.
+3. Fair. Under equal shares it then also has at least an equal share of the pool among all domains.
+4. Alive. The daemon looks at the host at least once in each period.
+5. Restored. When the daemon ends, it puts everything back as it found it, as soon as the necessary calls work.
 
-What has its bounds elsewhere: a domain that was pinned once and can no longer be keeps its pCPUs, and nobody else gets
-them (README, "What happens when ..."). So the laws are watched over in a pool that has room for all minima beside that.
+One exception has its bounds elsewhere: a domain that vscaf has pinned once and can no longer pin keeps its pCPUs, and
+no other domain gets them (host-daemon/README.md, "What happens when"). So the laws are checked in a pool that has room
+for those pCPUs and for all minima.
 """
 
 from collections.abc import Collection, Mapping
@@ -20,11 +21,12 @@ from collections.abc import Collection, Mapping
 from daemon_world import World
 
 AWAKE_LOOKS = 8
-"""Two seconds: the demand is seen (1), shrinks have their deadline (2), and a call or two are waited for."""
+"""Two seconds: to see the demand (1 period), for the deadline of shrinks (2), and to wait for a call or two."""
 
 
 class Laws:
-    """Watches *honest* domains of a world with these minima. To be asked once a period and at each change of pins."""
+    """Checks the laws for the *honest* domains of a world. Call `period` once a period. `separate` runs at each change
+    of pins. minima: by domain, in CPUs. equal: the policy gives equal shares, so law 3 is checked too."""
 
     def __init__(self, world: World, honest: Collection[str], minima: Mapping[str, int], *, equal: bool) -> None:
         self._world = world
@@ -47,11 +49,11 @@ class Laws:
                 if other == name or domain is None or domain.transition is None or not domain.transition.placed:
                     continue
                 theirs = self._world.reach(other) - self._world.daemon.reserve
-                if not mine.isdisjoint(theirs):  # raised here, it would be an error of the call that pins
+                if not mine.isdisjoint(theirs):  # an error raised here would look like an error of the pin call
                     self._broken.append(f"{other} runs on {sorted(mine & theirs)} of {name}")
 
     def period(self, wanting: Mapping[str, int]) -> None:
-        """Laws 1 to 4, after one period in which honest domains wanted so many CPUs."""
+        """Checks laws 1 to 4 after one period. wanting: how many CPUs each honest domain wanted in it."""
         self.separate()
         assert not self._broken, self._broken
         assert self._world.task is not None and not self._world.task.done(), "the daemon has ended"

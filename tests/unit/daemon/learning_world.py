@@ -1,4 +1,4 @@
-"""A small closed loop, four times a second: true curves, noisy reports, memory, policy, exploration, decision."""
+"""A small closed loop at four periods a second: true curves, noisy reports, memory, policy, exploration, decision."""
 
 import math
 import random
@@ -16,7 +16,7 @@ from vscaf_policies.max_speedup_fitted import max_speedup_fitted
 PERIOD_S, REPORT_S, ARRIVAL_S, NEWCOMER_S = 0.25, 1.0, 0.5, 2.0
 
 NOISE = 0.10
-"""Relative standard deviation of a report."""
+"""The relative standard deviation of a report."""
 
 Curve = Callable[[float], float]
 
@@ -34,7 +34,7 @@ def usl(contention: float, coherence: float) -> Curve:
 
 
 def knee(at: float, after: float) -> Curve:
-    """Linear up to *at*, from there on *after* for each CPU more."""
+    """Linear up to *at* CPUs. Each CPU more adds *after*."""
     return lambda p: p if p <= at else max(0.5, at + after * (p - at))
 
 
@@ -66,7 +66,7 @@ CURVES: dict[str, Curve] = {
 
 
 def best_split(curves: Mapping[str, Curve], cpus: int) -> float:
-    """The largest sum of speedups of a static split, which may leave CPUs over: some are slower for more."""
+    """The largest sum of speedups of a static split. It may leave CPUs idle, because more make some programs slower."""
     best = [0.0] + [-math.inf] * cpus
     for curve in curves.values():
         values = [0.0, *(curve(p) for p in range(1, cpus + 1))]
@@ -76,7 +76,8 @@ def best_split(curves: Mapping[str, Curve], cpus: int) -> float:
 
 @dataclass
 class Outcome:
-    """sums: true sum of speedups in each period. allocations: of each period. lost_s: what exploring cost."""
+    """One run. sums and allocations: the true sum of speedups and the allocations of each period. best: of a static
+    split. lost_s: the cost of exploration."""
 
     sums: list[float]
     allocations: list[dict[str, int]]
@@ -84,7 +85,7 @@ class Outcome:
     lost_s: float = 0.0
 
     def gap(self, from_s: float) -> float:
-        """Of the mean sum from then on, against the best static split."""
+        """How far the mean sum after *from_s* is below the best static split, as a fraction of it."""
         window = self.sums[int(from_s / PERIOD_S) :]
         return 1.0 - sum(window) / len(window) / self.best
 
@@ -101,13 +102,13 @@ def run(
     seed: int = 1,
     explores: bool = True,
 ) -> Outcome:
-    """Domains that all start at 0 s and compute all the time, under max-speedup-fitted, in the daemon's hands."""
+    """Runs the daemon's Decider with max-speedup-fitted. All domains start at 0 s and compute all the time."""
     chance = random.Random(seed)
     names = sorted(curves)
     memories = dict.fromkeys(names, CurveMemory())
     points: dict[str, tuple[SpeedupPoint, ...]] = dict.fromkeys(names, ())
     has = dict.fromkeys(names, 0)
-    arrived: dict[str, tuple[float, int, int]] = dict.fromkeys(names, (0.0, 0, 0))  # when, before, now
+    arrived: dict[str, tuple[float, int, int]] = dict.fromkeys(names, (0.0, 0, 0))  # when, CPUs before, CPUs now
     decider, decided = Decider(ExploreSettings().steady if explores else 0.0), DecideMemory()
     outcome = Outcome([], [], best_split(curves, cpus))
     for period in range(int(seconds / PERIOD_S)):
@@ -155,5 +156,5 @@ def pairs() -> list[tuple[str, str]]:
 
 
 def named(*names: str) -> dict[str, Curve]:
-    """Curves under names of their own."""
+    """The curves by unique names, so that one curve may occur twice."""
     return {f"{number}-{name}": CURVES[name] for number, name in enumerate(names)}

@@ -1,4 +1,4 @@
-"""What one domain does or suffers affects that domain alone: the real daemon over the simulated host, virtual time."""
+"""What one domain does or suffers affects only that domain. The real daemon runs on the simulated host."""
 
 import asyncio
 import threading
@@ -27,11 +27,11 @@ POISON = [(2, 2.0, 0.02), (4, 5e-324, 0.0), (8, 8.0, 0.02)]
 
 
 async def good_wakes(world: World) -> None:
-    """The one that rests gets what it is due within a second, and its guest is asked and answers."""
+    """The resting domain `good` gets its pCPUs within a second, and its guest is told and answers."""
     world.computes("good")
     looks = await world.until(lambda: len(world.held("good")) >= 4 and world.domain("good").state == "cooperating", 8)
     assert looks >= 0, (world.domain("good").state, world.held("good"))
-    if world.domain("evil").listed and world.domain("evil").transition.placed:  # else it may be anywhere
+    if world.domain("evil").listed and world.domain("evil").transition.placed:  # else it may run anywhere
         assert world.held("good").isdisjoint(world.held("evil")) and world.reach("good") <= world.held("good")
 
 
@@ -110,7 +110,7 @@ def test_a_look_that_raises_for_one_domain_goes_on_for_the_others(monkeypatch):
         monkeypatch.setattr(registry, "infer", failing_for_evil(registry.infer))
         assert await world.until(lambda: world.domain("evil").state == "contained", 4) >= 0
         await good_wakes(world)
-        # Contained: all its vCPUs float over what it has.
+        # It is contained: all its vCPUs float over its partition.
         assert set(world.pins("evil").values()) == {world.held("evil")}
         monkeypatch.undo()
         assert await world.until(lambda: world.domain("evil").state == "cooperating", 200) >= 0
@@ -126,7 +126,7 @@ def test_a_guest_whose_words_raise_is_contained(monkeypatch):
         await asyncio.sleep(0.5)
         world.computes("evil")
         assert await world.until(lambda: len(world.held("evil")) == VCPUS) >= 0
-        world.agents["evil"].online = 5  # no agent can say so; nor can any check foresee everything
+        world.agents["evil"].online = 5  # the wire's checks refuse this, but they cannot foresee everything
         world.agents["evil"].news()
         assert await world.until(lambda: world.domain("evil").state == "contained", 4) >= 0
         await good_wakes(world)
@@ -242,12 +242,12 @@ def test_a_call_that_raises_what_nobody_has_thought_of_is_its_domains_alone():
 
     calls = Counter()
     world = in_world(work, "evil", "good", rules=MINIMUM)
-    assert calls.total() <= 20, "later and later"
+    assert calls.total() <= 20, "calls are not repeated later and later"
     assert {one.domain for one in world.events("fault")} == {"evil"}
 
 
 def test_giving_a_domain_back_stands_in_no_looks_way():
-    """Its owner takes its metadata away while a plug of six seconds is under way."""
+    """The owner removes the domain's metadata while a plug of six seconds is under way."""
 
     def prepare(world):
         world.keys["evil"] = world.host.start("evil", 2, 8, rules=MetadataRules())
@@ -263,7 +263,7 @@ def test_giving_a_domain_back_stands_in_no_looks_way():
         await asyncio.sleep(0.3)
         assert world.domain("evil").found is not None
         await good_wakes(world)
-        assert world.domain("evil").found is not None, "its plug is still under way"
+        assert world.domain("evil").found is not None, "given back during the plug"
         assert await world.until(lambda: world.keys["evil"] not in world.daemon.managed, 60) >= 0
 
     in_world(work, "good", prepare=prepare, rules=MINIMUM, latencies=Latencies(plug_s=6.0))
@@ -289,7 +289,7 @@ def test_a_policy_that_leaves_all_alone_gives_back_beside_the_looks():
 
 @pytest.mark.parametrize("error", [HypervisorError("no"), ZeroDivisionError("nobody has thought of this")])
 def test_what_fails_again_and_again_is_tried_later_and_later(error):
-    """Both ways: what cannot be read at first is not managed, and what cannot be given back keeps its entry."""
+    """A domain that cannot be read is not managed, and one that cannot be given back keeps its journal entry."""
     calls = Counter()
 
     def fault(call, key):
@@ -322,7 +322,7 @@ def test_what_fails_again_and_again_is_tried_later_and_later(error):
 
 
 def test_many_domains_at_fault_cost_a_bounded_number_of_decisions():
-    """Twenty of two hundred: none stops the rest, and no look asks the policy without end."""
+    """Twenty of two hundred domains are at fault. They do not stop the rest, and a look asks the policy a few times."""
     names = [f"d{number:03}" for number in range(200)]
     bad = set(names[::10])
     asked: list[int] = []
@@ -358,7 +358,7 @@ def test_many_domains_at_fault_cost_a_bounded_number_of_decisions():
 
 
 def test_a_release_of_all_waits_for_all_at_once():
-    """Each guest has its deadline to put its CPUs to use again; the slowest is waited for, not the sum of all."""
+    """Each guest has a deadline to use its CPUs again. The release takes as long as the slowest, not as their sum."""
     names = [f"d{number:02}" for number in range(12)]
 
     async def work(world):
@@ -400,7 +400,7 @@ def test_guests_are_heard_while_a_policy_is_loaded(monkeypatch):
 @pytest.mark.parametrize("call", ["pin_vcpus", "pin_emulator"])
 @pytest.mark.parametrize("hangs_s", [0.0, 30.0])
 def test_a_domain_that_can_never_be_pinned_keeps_nobody_from_its_partition(call, hangs_s):
-    """It runs where it was found, which is everywhere: whoever waited for it would wait for ever."""
+    """It runs where it was found, which is everywhere. A domain that waited for it would wait for ever."""
 
     def prepare(world):
         world.host.trouble[world.keys["evil"]] = Trouble({call}, HypervisorError("no"), hangs_s)
@@ -418,7 +418,7 @@ def test_a_domain_that_can_never_be_pinned_keeps_nobody_from_its_partition(call,
 
 @pytest.mark.parametrize("hangs_s", [0.0, 30.0])
 def test_who_cannot_be_moved_keeps_what_it_may_run_on_and_others_are_placed_beside_it(hangs_s):
-    """It was to leave its pCPUs when calls on it began to fail: nobody waits for them, and nobody gets them."""
+    """Calls on it fail when it should leave its pCPUs. No other domain waits for these pCPUs, and none gets them."""
 
     async def work(world):
         await asyncio.sleep(0.5)

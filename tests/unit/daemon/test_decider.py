@@ -1,4 +1,4 @@
-"""What the daemon learns by its decisions: how long transitions take, and what it varies on purpose."""
+"""What the daemon learns from its decisions: how long transitions take, and allocations that it varies on purpose."""
 
 from contextlib import closing
 from dataclasses import replace
@@ -44,7 +44,7 @@ def test_transitions_are_timed_from_goal_to_arrival():
 
 
 def test_what_transitions_take_is_reckoned_with(monkeypatch):
-    """By the value of a change, and by what is worth trying."""
+    """In the value of a change, and in what is worth trying."""
     decider, reckoned = Decider(0.01), []
     for number in range(60):
         decider.begun("a", 10.0 * number)
@@ -113,7 +113,7 @@ def test_nothing_is_varied_for_policies_that_do_not_ask_nor_where_it_is_off():
 
 
 def fits(decider, pool, policy=max_speedup_fitted):
-    """The decision, and how many curves were fitted for it."""
+    """The decision and how many curves were fitted for it."""
     with patch.object(estimates, "_fitted", wraps=estimates._fitted) as fitted:
         decision = decider.decide(pool, policy, {}, DecideMemory())
     return decision, fitted.call_count
@@ -144,12 +144,12 @@ def test_of_a_fleet_few_curves_are_fitted_for_one_decision():
         return {domain.name: 1 for domain in shown.domains}
 
     decider.decide(fresh, spy, {}, DecideMemory())
-    assert seen[0].count(3.5) == 2 * MOST_FITS, "the others have what was known before"
+    assert seen[0].count(3.5) == 2 * MOST_FITS, "the others must keep their earlier points"
     decider.forget()
     decider.decide(
         fresh, lambda shown, _: {d.name: seen.append(d.points) or 1 for d in shown.domains}, {}, DecideMemory()
     )
-    assert sum(points == () for points in seen[1:]) == count - MOST_FITS, "another policy begins anew"
+    assert sum(points == () for points in seen[1:]) == count - MOST_FITS, "another policy must begin without points"
 
 
 def test_newcomers_and_those_that_rest_take_no_turn():
@@ -173,7 +173,7 @@ def test_newcomers_and_those_that_rest_take_no_turn():
 
 
 def test_what_bounds_a_word_bounds_what_is_tried() -> None:
-    """Exploring gives nobody more than the option most_of_equal lets the policy give."""
+    """Exploration gives no domain more than the option most_of_equal allows the policy to give."""
     decider, memory = Decider(steady=0.5), DecideMemory()
     options = {"most_of_equal": 1.25}
     points = {"a": (SpeedupPoint(8, 8.0, 0.1, 9),), "b": (SpeedupPoint(8, 2.0, 0.4, 9),)}

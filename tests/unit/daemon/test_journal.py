@@ -1,4 +1,4 @@
-"""The journal: survives a crash, belongs to one daemon and one boot."""
+"""The journal survives a crash, and belongs to one daemon and one boot."""
 
 import asyncio
 import json
@@ -39,7 +39,7 @@ def test_another_boot_is_another_journal(tmp_path: Path) -> None:
     journal.close()
     later = Journal(tmp_path, "boot after")
     assert later.entries == {}
-    assert later.departed == {"u": ENTRY}, "it may have been saved, and be restored with pins that vscaf gave it"
+    assert later.departed == {"u": ENTRY}, "it may be saved, and restored with pins that vscaf set"
     later.close()
 
 
@@ -101,7 +101,7 @@ def test_nobody_else_can_open_a_lock_and_so_take_it(tmp_path: Path) -> None:
 
 
 def test_a_lock_leaves_no_file_and_is_held_by_one_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever waits has the removed file open, and must not take that for the lock."""
+    """A process that waits for the lock has the removed file open, and must not take that file for the lock."""
     monkeypatch.setattr("vscaf.journal.LOCK_GAP_S", 0.0)
     holders, most = [0], [0]
 
@@ -164,7 +164,7 @@ def test_what_may_be_on_the_disk_after_a_failure_is_written_over(
     suspended = msgspec.structs.replace(ENTRY, suspended=True)
 
     def refuse(number: int) -> None:
-        if stat.S_ISDIR(os.fstat(number).st_mode):  # the file is in its place by then
+        if stat.S_ISDIR(os.fstat(number).st_mode):  # at this point the file has already been renamed
             raise OSError(5, "Input/output error")
 
     with monkeypatch.context() as patched:
@@ -194,7 +194,7 @@ def test_whatever_the_file_holds_is_said_in_words(tmp_path: Path, content: bytes
 
 
 def test_a_later_version_is_known_as_such_whatever_else_it_has(tmp_path: Path) -> None:
-    """Moving it away would lose what was found."""
+    """The message must not advise to move it away: that would lose what was found."""
     content = {"version": 4, "boot_id": "boot", "domains": [], "new": 1}
     (tmp_path / "journal.json").write_text(json.dumps(content), encoding="utf-8")
     with pytest.raises(JournalError, match="let the vscaf that wrote it"):
@@ -228,7 +228,7 @@ def test_the_lock_is_kept_until_a_write_on_another_thread_has_ended(
     assert begun.wait(60)
     closer = threading.Thread(target=close)
     closer.start()
-    closer.join(0.2)  # a close that does not wait ends in this time
+    closer.join(0.2)  # a close that does not wait would end in this time
     go_on.set()
     for thread in (writer, closer):
         thread.join(60)
@@ -243,7 +243,7 @@ def test_the_lock_is_kept_until_a_write_on_another_thread_has_ended(
 def test_who_is_cancelled_while_writing_keeps_its_turn_until_the_thread_has_ended(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Else two write at once, and the older one may come last."""
+    """Otherwise two threads write at once, and the older content may win."""
     begun, go_on = threading.Event(), threading.Event()
     fsync = os.fsync
     under_way = most = 0

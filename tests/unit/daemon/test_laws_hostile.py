@@ -1,4 +1,4 @@
-"""The laws of laws.py over the real daemon, with random hostile guests and failing calls beside honest domains."""
+"""The laws of laws.py hold in the real daemon, with random hostile guests and failing calls next to honest domains."""
 
 import asyncio
 import math
@@ -24,7 +24,7 @@ from vscaf_policies import Options, PoolState, equipartition
 
 HONEST = {"first": 3, "second": 4}
 HOSTILE = {"evil": 4, "worse": VCPUS}
-"""The most that they may have. Calls fail for the first alone: what it then keeps leaves room for all minima."""
+"""The most CPUs that they may have. Calls fail only for `evil`: what it then keeps leaves room for all minima."""
 
 CALLS = (
     "settings",
@@ -52,7 +52,7 @@ points = st.lists(st.tuples(st.integers(-1, 5000), absurd, absurd), max_size=5)
 
 @dataclass(frozen=True)
 class Says:
-    """A report with these figures, whatever its program does."""
+    """The agent reports these figures, whatever its program does."""
 
     demand: int
     points: list[Any] = field(default_factory=list)
@@ -65,7 +65,7 @@ class Says:
 
 @dataclass(frozen=True)
 class Computes:
-    """Its vCPUs use so many CPUs, and nothing is said of it."""
+    """Its vCPUs use this many CPUs, and its agent does not report it."""
 
     cpus: int
 
@@ -75,7 +75,7 @@ class Computes:
 
 @dataclass(frozen=True)
 class Garbage:
-    """What no check of the wire lets through, so that something nobody has foreseen happens in the daemon."""
+    """A value that the wire's checks never let through, so that something unforeseen happens in the daemon."""
 
     attribute: str
     value: Any
@@ -89,7 +89,7 @@ class Garbage:
 
 @dataclass(frozen=True)
 class Online:
-    """CPUs that it says are online."""
+    """The CPUs that its agent reports online."""
 
     cpus: tuple[int, ...]
 
@@ -100,7 +100,7 @@ class Online:
 
 @dataclass(frozen=True)
 class Flaps:
-    """Demand that comes and goes, each time with news."""
+    """Its demand comes and goes, each time with news."""
 
     times: int
 
@@ -116,7 +116,7 @@ class Flaps:
 
 @dataclass(frozen=True)
 class Floods:
-    """News without end, of nothing; and hellos."""
+    """Calls news many times with nothing new. hellos: it also says hello each time."""
 
     times: int
     hellos: bool
@@ -130,7 +130,7 @@ class Floods:
 
 @dataclass(frozen=True)
 class Acknowledges:
-    """Some number that it was told once, or never; or nothing from here on."""
+    """It acknowledges a number that it was sent once, or was never sent. which None: it acknowledges each message."""
 
     which: int | None
 
@@ -145,7 +145,7 @@ class Acknowledges:
 
 @dataclass(frozen=True)
 class FallsSilent:
-    """Its last report is so old."""
+    """Its last report is this old."""
 
     silent_s: float
     connected: bool
@@ -157,7 +157,7 @@ class FallsSilent:
 
 @dataclass(frozen=True)
 class CallsFail:
-    """Calls on it from here on."""
+    """From now on these calls on it fail."""
 
     calls: frozenset[str]
     error: Exception
@@ -169,7 +169,7 @@ class CallsFail:
 
 @dataclass(frozen=True)
 class CallsWork:
-    """And again."""
+    """From now on all calls on it work."""
 
     def __call__(self, world: World, name: str) -> None:
         world.host.trouble.pop(world.keys[name], None)
@@ -210,7 +210,7 @@ phases = st.lists(
 
 
 def run(policy: str, hostile: list[Any], honest: list[Any], early: Any = None) -> World:
-    """deeds and phases: (periods after the last of its kind, who, what)."""
+    """Lists of (periods after the one before in its list, domain, act or CPUs). early: what is done to `evil` first."""
 
     def prepare(world: World) -> None:
         world.laws = Laws(world, sorted(HONEST), HONEST, equal=policy == "equipartition")

@@ -1,4 +1,4 @@
-"""The closed loop against the best static split: knees, dips, extreme splits, 10% noise on every measurement."""
+"""The closed loop against the best static split, with knees, dips, extreme splits and 10% noise on each measurement."""
 
 from statistics import mean
 
@@ -41,7 +41,7 @@ def test_without_exploring_extreme_splits_are_missed():
 @pytest.mark.parametrize("pair", [("lu", "lu"), ("linear", "linear"), ("log-2", "log-6"), ("cg", "knee-12-flat")])
 def test_noise_does_not_make_it_go_to_and_fro(pair):
     outcome = run(named(*pair), 36, seconds=80.0)
-    assert outcome.transitions(20.0) <= 24, "in a minute, exploring included"
+    assert outcome.transitions(20.0) <= 24, "transitions in a minute, with exploration"
     still = run(named(*pair), 36, seconds=80.0, explores=False)
     assert still.transitions(20.0) <= 6
 

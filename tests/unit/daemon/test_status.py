@@ -32,7 +32,7 @@ DECOMPOSITION = {
 
 
 def process(**fields: Any) -> dict[str, Any]:
-    """A process as it comes from the agent, then as the daemon says it to `vscaf status`."""
+    """A process that the agent reports, in the form in which the daemon sends it to `vscaf status`."""
     reported = {"pid": 123, "name": "cg.A", "team": 2, "malleable": "full", "running": True, "points": [], **fields}
     return msgspec.to_builtins(process_status(msgspec.convert(reported, ReportedProcess)))
 
@@ -65,7 +65,7 @@ def shown(*processes: dict[str, Any], width: int = 120, exploration_cost: float 
 
 
 def row(*processes: dict[str, Any]) -> list[str]:
-    """The cells of the second table's only row, their lines joined by commas."""
+    """The cells of the only row in the second table. The lines of a cell are joined by commas."""
     lines = [line for line in shown(*processes, width=80).split("learning")[1].splitlines() if "│" in line]
     columns = zip(*(line.split("│")[1:-1] for line in lines), strict=True)
     return [", ".join(cell for one in column if (cell := one.strip())) for column in columns]
@@ -165,7 +165,7 @@ def test_states(state: str) -> None:
 
 @dataclass
 class Shown:
-    """A domain as the loop has it."""
+    """A stand-in for a domain of the daemon's loop."""
 
     name: str = "a"
     state: str = "cooperating"
@@ -186,16 +186,16 @@ def test_the_status_of_a_domain() -> None:
     assert (got.paused, got.vcpus, got.vcpus_maximum, got.agent, got.online) == (True, 2, 4, "no channel", None)
     assert got.rules == RulesStatus(minimum=1, maximum=3, weight=1.0, priority=0, rest=None)
     unheard = domain_status(Shown(link=AgentLink("a", Path("/nowhere"), lambda: None)))
-    assert unheard.agent == "not reachable: not tried yet", "in the link's own words"
+    assert unheard.agent == "not reachable: not tried yet", "not the link's own text"
     link = AgentLink("a", Path("/nowhere"), lambda: None)
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(AgentLink, "condition", "stale")
         assert domain_status(Shown(link=link)).agent == "stale"
-        assert domain_status(Shown(link=link, suspended_by_us=True)).agent == "connected", "it cannot speak"
+        assert domain_status(Shown(link=link, suspended_by_us=True)).agent == "connected", "it is suspended"
         patched.setattr(AgentLink, "condition", "deaf")
-        assert domain_status(Shown(link=link, suspended_by_us=True)).agent == "deaf", "that is another matter"
+        assert domain_status(Shown(link=link, suspended_by_us=True)).agent == "deaf", "a deaf guest is shown as deaf"
     resting = domain_status(Shown(state="resting", held=frozenset()))
-    assert (resting.partition, resting.allocation) == ("", 0), "none is not the same as not known"
+    assert (resting.partition, resting.allocation) == ("", 0), "an empty partition is not an unknown one"
 
 
 @pytest.mark.parametrize("state", ["unmanaged", "released"])

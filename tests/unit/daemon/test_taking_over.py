@@ -1,4 +1,4 @@
-"""A daemon that takes over from one that was killed: what the journal says counts until a domain can be read."""
+"""A daemon takes over from one that was killed. The journal counts until a domain can be read."""
 
 import asyncio
 import errno
@@ -26,7 +26,7 @@ POOL = frozenset(range(2, 10))
 
 
 class Host(SimulatedHost):
-    """`unreadable`: domains whose settings cannot be read."""
+    """A host. `unreadable`: the domains whose settings cannot be read."""
 
     def __init__(self) -> None:
         self.unreadable: set[DomainKey] = set()
@@ -125,7 +125,7 @@ def test_who_cannot_be_read_is_not_said_to_be_given_back(tmp_path: Path) -> None
             await until(lambda: host.reach(a) <= POOL)
         async with running(host, tmp_path, a=DomainConfig()) as daemon:
             await until(lambda: a in daemon.managed)
-            assert await Operations(daemon).release("a") == ["a"], "whether it has been read or not"
+            assert await Operations(daemon).release("a") == ["a"], "a domain that was not read is released too"
             assert host.reach(a) == NUMBERS
 
     asyncio.run(work())
@@ -160,7 +160,7 @@ def adopted(
     entry_started_ns: int = 0,
     state: RunState = RunState.RUNNING,
 ) -> ManagedDomain:
-    """A run that has *pins*, and the key that is in the journal."""
+    """An adopted run with *pins*, whose key is in the journal."""
 
     async def work() -> ManagedDomain:
         host = SimulatedHost(CPUS)
@@ -197,14 +197,14 @@ def taken_for_the_same(one: ManagedDomain) -> bool:
         ({6, 7}, True),  # on its way from another partition
         (POOL, True),  # at rest
         ({0, 1}, True),
-        ({1}, True),  # as it was found: nothing was changed yet
+        ({1}, True),  # as it was found: vscaf had not changed it yet
         (NUMBERS, False),
     ],
 )
 def test_a_run_of_the_same_key_whose_pins_vscaf_never_gave_is_another(pins: set[int], same: bool) -> None:
-    """libvirt counts from the largest living number when it is started, so it may give a number again."""
+    """When libvirt starts, it counts on from the largest number in use, so it may give a number twice."""
     assert taken_for_the_same(adopted(frozenset(pins))) == same
-    assert taken_for_the_same(adopted(frozenset(pins), booted=False)), "it was paused since: nobody can tell"
+    assert taken_for_the_same(adopted(frozenset(pins), booted=False)), "not known to have booted: nobody can tell"
 
 
 @pytest.mark.parametrize("pins", [NUMBERS, POOL, frozenset({2, 3})])
@@ -212,7 +212,7 @@ def test_a_run_of_the_same_key_that_began_at_another_time_is_another(pins: froze
     assert not taken_for_the_same(adopted(pins, started_ns=2, entry_started_ns=1))
     assert taken_for_the_same(adopted(pins, started_ns=1, entry_started_ns=1))
     if pins != NUMBERS:
-        assert taken_for_the_same(adopted(pins, started_ns=1)), "an earlier vscaf wrote no start"
+        assert taken_for_the_same(adopted(pins, started_ns=1)), "an earlier vscaf wrote no start time"
 
 
 def test_who_was_saved_and_has_its_number_again_is_known_by_its_pins() -> None:
@@ -222,7 +222,7 @@ def test_who_was_saved_and_has_its_number_again_is_known_by_its_pins() -> None:
 
 
 def test_who_came_back_with_pins_of_vscaf_is_waited_for() -> None:
-    """It computes where it is pinned, so a call on it that fails once lets nobody in there."""
+    """It computes where it is pinned, so no other domain is let in there if one call on it fails."""
     pins, everywhere = frozenset({2, 3}), NUMBERS
     for was, placed in ((pins, True), (everywhere, False)):
         transition = adopted(was, booted=False, started_ns=2, entry_started_ns=1).transition
@@ -230,7 +230,7 @@ def test_who_came_back_with_pins_of_vscaf_is_waited_for() -> None:
 
 
 class Counted(Host):
-    """Its domains say when they began."""
+    """A host that knows when its domains began."""
 
     def __init__(self) -> None:
         self.began = {"a": 1}
@@ -243,7 +243,7 @@ class Counted(Host):
 def test_a_new_run_of_the_same_key_is_not_touched_before_what_was_found_of_it_is_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What the journal says under its key was found of the run before."""
+    """The journal has settings under its key, but they were found of the earlier run."""
 
     def refuse(*_given: object) -> None:
         raise OSError(errno.ENOSPC, "no space left")
@@ -283,6 +283,6 @@ def test_a_new_run_of_the_same_key_is_a_new_domain_for_a_daemon_that_lives(tmp_p
             await until(lambda: daemon.managed[a].seen.started_ns == 2 and daemon.managed[a].state == "contained")
             assert daemon.events.counts["gone"] == 1 and daemon.events.counts["appeared"] == 2
             await until(lambda: [entry.started_ns for entry in daemon.journal.entries.values()] == [2])
-        assert set(host.domains[a].pins.values()) == {NUMBERS}, "what was found of it, not of the one before"
+        assert set(host.domains[a].pins.values()) == {NUMBERS}, "the earlier run's settings were put back"
 
     asyncio.run(work())

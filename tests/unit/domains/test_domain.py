@@ -1,4 +1,4 @@
-"""What one domain's record makes of what it hears."""
+"""What the record of one domain concludes from what it learns."""
 
 import asyncio
 from dataclasses import replace
@@ -49,7 +49,8 @@ def test_a_broken_word_is_remembered_until_it_is_kept_for_long() -> None:
 
 
 def test_which_vcpus_are_online_is_unknown_while_it_is_unknown_which_are_plugged() -> None:
-    """Else the guest's CPU 1 would be taken for vCPU 1, and vCPU 2, which it is, for one that computes offline."""
+    """Otherwise the guest's CPU 1, which is vCPU 2, would be taken for vCPU 1, and vCPU 2 would seem to compute while
+    it is offline."""
     one = domain()
     one.seen = replace(SEEN, vcpus_maximum=4)
     one.session.link = Agent(lambda: None)
@@ -67,7 +68,7 @@ def test_which_vcpus_are_online_is_unknown_while_it_is_unknown_which_are_plugged
 
 
 def test_who_may_have_been_suspended_may_compute_where_it_is_pinned() -> None:
-    """Its daemon was killed before the suspend came about, and its pins are the same as at rest."""
+    """Its daemon was killed before the suspend took effect, and its pins are the same as at rest."""
     numbers = frozenset(range(2))
     cpus = HostCpus(numbers, tuple(frozenset({cpu}) for cpu in numbers), dict.fromkeys(numbers, 0))
     config = Config(uri="test:///default", pool="0-1", domains={}, policy=PolicyConfig(name="gang"))
@@ -91,7 +92,7 @@ def test_who_may_have_been_suspended_may_compute_where_it_is_pinned() -> None:
 
 
 def test_who_was_suspended_as_it_was_found_is_only_itself_when_it_comes_back_paused() -> None:
-    """It was never pinned, so that it may run anywhere does not mean that it was restored with pins of vscaf's."""
+    """It was never pinned, so pins that allow all pCPUs do not mean that it was restored with pins that vscaf set."""
     numbers = frozenset(range(2))
     cpus = HostCpus(numbers, tuple(frozenset({cpu}) for cpu in numbers), dict.fromkeys(numbers, 0))
     pool = HostPool(Config(uri="test:///default", pool="0-1", domains={}, policy=PolicyConfig(name="gang")), cpus)
@@ -113,7 +114,7 @@ def test_who_was_suspended_as_it_was_found_is_only_itself_when_it_comes_back_pau
         assert entry.suspended and entry.reach == ([0] if pinned else [])
         host.end(key)
         key = host.start("a", 2)
-        if state is RunState.PAUSED:  # restored as it was saved
+        if state is RunState.PAUSED:  # restored with the pins that it was saved with
             await host.pin_vcpus(key, dict.fromkeys(range(2), frozenset({0})) if pinned else {0: frozenset({1})})
             host.set_state(key, state)
         (seen,) = await host.observe()

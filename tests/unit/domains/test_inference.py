@@ -1,4 +1,4 @@
-"""What looks at a domain, period by period, make of its agent's word and of its vCPUs' time."""
+"""What the looks at a domain, one each period, infer from its agent's reports and its vCPUs' CPU time."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -23,12 +23,12 @@ CPUS = 4
 
 @pytest.fixture(autouse=True)
 def no_time_passes(monkeypatch: pytest.MonkeyPatch) -> None:
-    """But for what a test says: a report is as young on a machine that has stood still meanwhile."""
+    """Time passes only when a test wants it, so a report stays fresh even if the machine is very slow."""
     monkeypatch.setattr(clock, "now_s", lambda: START_S)
 
 
 class Watched:
-    """A domain with an agent, of which a look is taken each period."""
+    """A domain with an agent. `look` looks at it once a period."""
 
     def __init__(self) -> None:
         numbers = frozenset(range(CPUS))
@@ -53,7 +53,7 @@ class Watched:
         self.domain.seen = replace(self.domain.seen, state=RunState.PAUSED if stands else RunState.RUNNING)
 
     def look(self, demand: int, busy: float, periods: int = 1, processes: Sequence[ReportedProcess] = ()) -> None:
-        """The agent says *demand* and *processes*, the host sees *busy* CPUs in use."""
+        """Looks once a period. The agent reports *demand* and *processes*, and the host sees *busy* CPUs in use."""
         link = self.domain.link
         assert link is not None
         for _ in range(periods):
@@ -72,7 +72,7 @@ def test_a_program_that_starts_is_seen_at_the_next_look() -> None:
     watched.look(demand=0, busy=0.01, periods=40)
     assert watched.domain.inferred.demand == 0
     watched.look(demand=0, busy=0.9)
-    assert watched.domain.inferred.demand > 0, "before its agent knows it, however long it slept"
+    assert watched.domain.inferred.demand > 0, "not seen before its agent reports it"
 
 
 def test_a_sleeper_that_wakes_slowly_is_not_averaged_away() -> None:
@@ -80,7 +80,7 @@ def test_a_sleeper_that_wakes_slowly_is_not_averaged_away() -> None:
     watched.look(demand=0, busy=0.0, periods=40)
     watched.look(demand=0, busy=0.04)  # within what a sleeper uses
     watched.look(demand=0, busy=0.4)
-    assert watched.domain.inferred.busy_cpus == pytest.approx(0.4), "of the last period alone"
+    assert watched.domain.inferred.busy_cpus == pytest.approx(0.4), "not of the last period alone"
 
 
 def test_who_computes_as_it_says_is_looked_at_once_a_second() -> None:
@@ -183,7 +183,7 @@ def test_among_many_domains_each_is_fitted_less_often() -> None:
     for number in range(80):
         watched.look(demand=4, busy=3.9, processes=[program("cg", 4, 2.0 + number / 40)])
         seen.add(watched.domain.inferred.points)
-    assert 2 <= len(seen) <= 4, "of 20 seconds"
+    assert 2 <= len(seen) <= 4, "fits in 20 seconds"
 
 
 def test_a_domain_that_vscaf_has_suspended_wants_what_it_wanted() -> None:
@@ -195,10 +195,10 @@ def test_a_domain_that_vscaf_has_suspended_wants_what_it_wanted() -> None:
     watched.suspend(True)
     watched.look(demand=3, busy=0.0, periods=40)
     assert watched.domain.inferred.demand == 3 and watched.domain.inferred.busy_cpus == 0.0
-    assert watched.domain.inferred.host_view == view, "that it used nothing is not held against it"
+    assert watched.domain.inferred.host_view == view, "time in which it was suspended counts"
     watched.suspend(False)
     watched.look(demand=3, busy=2.9)
-    assert watched.domain.inferred.host_view == view, "nor is a look that began while it stood"
+    assert watched.domain.inferred.host_view == view, "a window that began while it was suspended counts"
     watched.look(demand=3, busy=2.9, periods=8)
     assert watched.domain.inferred.demand == 3
 
@@ -224,11 +224,11 @@ def test_silence_while_suspended_is_not_held_against_an_agent(monkeypatch: pytes
     link.report_at_s = START_S - 60.0
     watched.suspend(True)
     domain.hear()
-    assert domain.transition.answers and domain.silence_s() == 0.0, "it cannot speak"
+    assert domain.transition.answers and domain.silence_s() == 0.0, "a suspended guest cannot report"
     watched.suspend(False)
     domain.switched_at_s = START_S
     domain.hear()
-    assert domain.transition.answers and domain.silence_s() < 1.0, "it has not had the time to"
+    assert domain.transition.answers and domain.silence_s() < 1.0, "it has had no time to report"
     assert domain.agent_demand() == 3
     domain.switched_at_s = START_S - 10.0
     domain.hear()

@@ -1,4 +1,4 @@
-"""Looks at a domain, however close to one another: a guest can cause them, and what is seen is the same."""
+"""A guest can cause extra looks at its domain. However close they are, vscaf sees the same."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -25,11 +25,11 @@ CPUS = 8
 NUMBERS = frozenset(range(CPUS))
 
 Period = tuple[int | None, float]
-"""What the agent says during a period (None: it says nothing), and the CPUs that are in use."""
+"""The demand that the agent reports during a period (None: no report), and the CPUs in use."""
 
 
 class History:
-    """A domain that goes through *periods*, from time 0, and is looked at at any times, in order."""
+    """A domain that goes through *periods* from time 0. It can be looked at at any times, in order."""
 
     now_s = 0.0
 
@@ -50,7 +50,7 @@ class History:
         self.domain.goal = Goal(held, CPUS, competition=True)
 
     def look(self, now_s: float) -> int:
-        """A look at *now_s*; the demand that comes of it."""
+        """Looks at *now_s* and returns the demand."""
         link, domain = self.domain.link, self.domain
         assert link is not None
         History.now_s = now_s
@@ -67,7 +67,8 @@ class History:
         return domain.inferred.demand
 
     def regularly(self, early: Sequence[float] = ()) -> list[int]:
-        """Demand at the beginning of each period, looked at *early* too; it has what it wanted, up to half of all."""
+        """The demand at the beginning of each period. *early* are times of further looks. In each period the domain has
+        the CPUs that it wanted before, at most half of all."""
         times, demands = sorted(early), [0]
         for number in range(len(self._periods)):
             begin_s = number * PERIOD_S
@@ -81,7 +82,7 @@ class History:
 
 @pytest.fixture(autouse=True, scope="module")
 def time_of_the_history() -> Iterator[None]:
-    """The history that is gone through now says what time it is."""
+    """The clock shows the time of the current history."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(clock, "now_s", lambda: History.now_s)
         yield
@@ -107,7 +108,7 @@ GAPS = st.lists(st.floats(0.001, 0.5), min_size=1, max_size=20)
 
 
 def looks(gaps_s: Sequence[float], until_s: float) -> list[float]:
-    """Times of looks from 0 to until_s with *gaps_s* between them, over and over."""
+    """The times of looks from 0 to *until_s*. The gaps between them repeat *gaps_s*."""
     times_s, turn = [0.0], 0
     while times_s[-1] < until_s:
         times_s.append(times_s[-1] + gaps_s[turn % len(gaps_s)])
@@ -150,7 +151,7 @@ def test_quiet_must_last_the_same_time_without_an_agent(gaps_s: list[float]) -> 
             ended_s = now_s
             break
     assert ended_s is not None
-    # The window in which it stopped shows use; from its end on nothing is seen for 0.9 s.
+    # The window in which it stopped still shows use. After its end no use is seen for 0.9 s.
     assert 2.9 <= ended_s <= 2.9 + 2 * (USAGE_WINDOW_S + max(gaps_s)) + 1e-9
 
 

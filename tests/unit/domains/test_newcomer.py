@@ -1,4 +1,4 @@
-"""Who is a newcomer: after a long rest or with other programs, never by a nap."""
+"""A domain is a newcomer after a long rest or with other programs, but not after a short rest."""
 
 from itertools import pairwise
 
@@ -53,7 +53,7 @@ def test_a_long_rest_makes_a_newcomer() -> None:
 
 
 def test_other_programs_are_newcomers_and_what_those_before_them_did_is_forgotten() -> None:
-    """Else one CPU would stay one CPU: on it nothing can show that it scales."""
+    """Otherwise a domain with one CPU would keep one CPU, because nothing on one CPU can show that it scales."""
     watched = Watched()
     watched.claim(CPUS)
     watched.look(demand=CPUS, busy=3.9, periods=40, processes=[program("ep", CPUS, 1.2)])
@@ -64,11 +64,11 @@ def test_other_programs_are_newcomers_and_what_those_before_them_did_is_forgotte
     watched.look(demand=CPUS, busy=3.9, periods=8, processes=[program("ep", CPUS, 1.2)])
     first_s = watched.domain.inferred.newcomer_since_s
     watched.look(demand=CPUS, busy=3.9, periods=40, processes=[program("cg", 1, 1.0)])
-    assert watched.domain.inferred.newcomer_since_s == first_s, "too soon: it may only call itself another"
+    assert watched.domain.inferred.newcomer_since_s == first_s, "too soon: perhaps only its name has changed"
     watched.look(demand=CPUS, busy=3.9, periods=100, processes=[program("cg", 1, 1.0)])
     assert watched.domain.inferred.newcomer_since_s >= first_s + LONG_REST_S
     assert watched.domain.inferred.scaf_weight is None
     both = [program("cg", 1, 1.0), program("sh", 1, 1.0)]
     second_s = watched.domain.inferred.newcomer_since_s
     watched.look(demand=CPUS, busy=3.9, periods=200, processes=both)
-    assert watched.domain.inferred.newcomer_since_s == second_s, "one of them is known"
+    assert watched.domain.inferred.newcomer_since_s == second_s, "one of the two programs is known"

@@ -1,4 +1,4 @@
-"""What policies are shown of a pool and of the domains that take part."""
+"""What policies see of a pool and of its domains."""
 
 from dataclasses import replace
 
@@ -19,7 +19,7 @@ CPUS = HostCpus(NUMBERS, tuple(frozenset({cpu}) for cpu in NUMBERS), dict.fromke
 
 @pytest.fixture
 def domain() -> ManagedDomain:
-    """It was given pCPUs 0 and 1 of 4, and computes since 10 s."""
+    """A domain that has pCPUs 0 and 1 of 4, and computes since 10 s."""
     seen = DomainSeen(DomainKey("u", 1), "a", True, RunState.RUNNING, 4, 4, dict.fromkeys(NUMBERS, 0.0))
     made = ManagedDomain(seen, DomainRules(minimum=1), SimulatedHost(CPUS), None)
     made.maximum, made.inferred.demand, made.inferred.newcomer_since_s = 4, 4, 10.0

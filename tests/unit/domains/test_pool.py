@@ -1,4 +1,4 @@
-"""The pool on a host whose pCPUs go offline and come back."""
+"""The pool of a host whose pCPUs go offline and come back."""
 
 from pathlib import Path
 
@@ -38,6 +38,6 @@ def test_a_pool_that_is_gone_stays_as_it_was_until_it_is_back(tmp_path: Path) ->
     pool = HostPool(configured(tmp_path), online(0, 1, 2, 3))
     version = pool.version
     assert pool.renew(online(0, 3)) is None
-    assert pool.gone and pool.cpus == {1, 2} and pool.version == version, "nobody can be moved anywhere"
+    assert pool.gone and pool.cpus == {1, 2} and pool.version == version, "there is no pCPU to move a domain to"
     assert held(pool.renew(online(0, 2, 3))) == {1, 2}
     assert not pool.gone and pool.cpus == {2}

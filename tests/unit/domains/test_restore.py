@@ -1,4 +1,4 @@
-"""What is put back of a domain, also of what it does not have just now."""
+"""What vscaf puts back of a domain, also for vCPUs that it does not have now."""
 
 import asyncio
 from collections.abc import Mapping
@@ -16,7 +16,7 @@ POOL = frozenset({2, 3})
 
 
 async def plugged_and_unplugged(host: SimulatedHost) -> tuple[DomainKey, DomainSettings]:
-    """A domain of two vCPUs that had four for a while; what was found before that."""
+    """A domain of two vCPUs that had four for a while, and its settings before that."""
     key = host.start("a", 2, 4)
     await host.pin_vcpus(key, {3: frozenset({1})})
     found = await host.settings(key)
@@ -27,7 +27,7 @@ async def plugged_and_unplugged(host: SimulatedHost) -> tuple[DomainKey, DomainS
 
 
 def test_vcpus_that_were_unplugged_have_their_pins_back() -> None:
-    """Else the next plug lets them compute on pCPUs of the pool."""
+    """Otherwise they compute on pCPUs of the pool after the next plug."""
 
     async def work() -> None:
         host = SimulatedHost(CPUS)
@@ -40,7 +40,7 @@ def test_vcpus_that_were_unplugged_have_their_pins_back() -> None:
 
 
 def test_an_absent_vcpu_without_a_pin_of_its_own_may_run_where_it_could() -> None:
-    """libvirt lists only those of absent vCPUs that somebody has pinned."""
+    """libvirt lists pins of an absent vCPU only if somebody has pinned it."""
 
     async def work() -> None:
         host = SimulatedHost(CPUS)
@@ -71,7 +71,7 @@ def test_a_driver_that_pins_no_absent_vcpu_keeps_nothing_else_from_being_put_bac
         await host.pin_emulator(key, POOL)
         if type(error) is HypervisorError:
             await put_pins_back(host, key, found, frozenset())
-        else:  # it is tried again, or there is nothing left to be put back
+        else:  # the error is raised: vscaf tries again later, or the domain is gone
             with pytest.raises(type(error)):
                 await put_pins_back(host, key, found, frozenset())
         now = await host.settings(key)

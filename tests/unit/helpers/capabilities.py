@@ -1,10 +1,10 @@
-"""Capabilities as libvirt writes them, for hosts of many kinds."""
+"""Capabilities XML of many kinds of hosts, as libvirt writes it."""
 
 from collections.abc import Iterable, Mapping
 
 
 def cpu(number, siblings=None, socket=0, core=None):
-    """One <cpu>; without siblings as libvirt writes one that is offline."""
+    """One <cpu> element. Without siblings it is that of an offline CPU."""
     if siblings is None:
         return f"<cpu id='{number}'/>"
     core = number if core is None else core
@@ -16,7 +16,8 @@ def capabilities(
     distances: Mapping[tuple[int, int], int] | None = None,
     banks: Iterable[tuple[int, str, str]] = (),
 ) -> str:
-    """cells: number and <cpu> elements, None: no topology at all. banks: level, type and CPUs of each cache."""
+    """cells: number and <cpu> elements of each. None: no topology. distances: by two cell numbers. banks: level, type
+    and CPUs of each cache."""
     inner = ""
     if cells is not None:
         for number, cpus in cells:
@@ -42,7 +43,7 @@ def capabilities(
 
 
 def two_nodes_smt2():
-    """16 pCPUs: cores (c, c + 8), four on each of two nodes, a socket and a cache each."""
+    """16 pCPUs on two nodes. Core c has the CPUs c and c + 8. Each node has four cores, a socket and a cache."""
     cells = [
         (node, [cpu(c + t * 8, f"{c},{c + 8}", node) for t in (0, 1) for c in range(node * 4, node * 4 + 4)])
         for node in (0, 1)
@@ -59,14 +60,14 @@ def four_nodes():
 
 
 def hybrid(efficient=8):
-    """Four cores of two threads, 0-7, and efficient ones of one thread from 8 on, one node, one cache."""
+    """One node with one cache: CPUs 0-7 are four cores of two threads, CPUs from 8 on are cores of one thread."""
     cpus = [cpu(c, f"{c // 2 * 2}-{c // 2 * 2 + 1}") for c in range(8)]
     cpus += [cpu(c, str(c)) for c in range(8, 8 + efficient)]
     return capabilities([(0, cpus)], banks=[(3, "both", f"0-{7 + efficient}")])
 
 
 def partly_offline():
-    """As two_nodes_smt2, with 9 (sibling of 1), and both 6 and 14 offline."""
+    """As two_nodes_smt2, with CPU 9 (sibling of 1) and the siblings 6 and 14 offline."""
     cells = []
     for node in (0, 1):
         cpus = []

@@ -1,4 +1,4 @@
-"""The real daemon over the simulated host in virtual time, with guests' agents that say what a test has them say."""
+"""The real daemon on the simulated host in virtual time. A test decides what the guests' agents report."""
 
 import asyncio
 import itertools
@@ -17,7 +17,7 @@ from vscaf.simulate.engine.virtual_time import run_virtual
 from vscaf.values import DomainKey, DomainSeen, HostCpus
 
 Point = tuple[int, float, float]
-"""Size, speedup, standard error."""
+"""(size in CPUs, speedup, standard error of the speedup)."""
 
 VCPUS = 8
 
@@ -25,8 +25,8 @@ VCPUS = 8
 class Agent:
     """The daemon's end of the channel to a guest, as agentlink.interface.Link describes it.
 
-    It acknowledges at once while `acknowledges`, and has as many CPUs online as it was told. What else it says is
-    `says`'s to set.
+    While `acknowledges` is set, it acknowledges at once and has as many CPUs online as it was told. `says` sets what
+    else it reports.
     """
 
     def __init__(self, news: Callable[[], None]) -> None:
@@ -47,7 +47,7 @@ class Agent:
         self.says(0)
 
     def hello(self) -> None:
-        """It has connected anew."""
+        """The agent has connected again."""
         self.generation = next(self._hellos)
 
     def says(self, demand: int, points: Sequence[Point] = (), team: int = VCPUS) -> None:
@@ -82,7 +82,7 @@ class Agent:
 
 @dataclass(frozen=True)
 class Trouble:
-    """Calls by these names on a domain (empty: all) raise *error*, after they have hung for so long."""
+    """The *calls* on a domain (empty: all calls) hang for *hangs_s* seconds and then raise *error*."""
 
     calls: Set[str]
     error: Exception
@@ -90,7 +90,7 @@ class Trouble:
 
 
 class WatchedHost(SimulatedHost):
-    """Counts the looks at it. `trouble`: of calls on single domains."""
+    """Counts the looks at it. `trouble`: for calls on single domains."""
 
     looks = 0
 
@@ -111,7 +111,7 @@ class WatchedHost(SimulatedHost):
 
 
 class World:
-    """One run. `cpus` pCPUs in all, of which the first two are the reserve."""
+    """One run on a host of *cpus* pCPUs. The first two are the reserve."""
 
     def __init__(
         self,
@@ -167,7 +167,7 @@ class World:
         self.task = asyncio.get_running_loop().create_task(self.daemon.run())
 
     async def end(self) -> bool:
-        """What run() returns: whether everything was put back."""
+        """Ends the daemon. Returns what run() returns: whether everything was put back."""
         assert self.task is not None
         self.daemon.stop()
         try:
@@ -176,7 +176,7 @@ class World:
             await self.daemon.close()
 
     async def until(self, truth: Callable[[], bool], looks: int = 40) -> int:
-        """Looks (virtual periods) until it is true; -1: it was not in so many."""
+        """Waits until *truth* is true. Returns after how many looks (virtual periods), or -1 after *looks*."""
         assert self.task is not None
         for look in range(looks):
             if truth():
@@ -186,7 +186,7 @@ class World:
         return looks if truth() else -1
 
     def computes(self, name: str, cpus: int = VCPUS, points: Sequence[Point] = ()) -> None:
-        """Its program wants so many CPUs, and its agent says so; 0: it rests. vCPUs that are offline do not compute."""
+        """Its program wants *cpus* CPUs, and its agent reports it; 0: it rests. Offline vCPUs do not compute."""
         agent = self.agents[name]
 
         def compute() -> None:
@@ -216,7 +216,7 @@ class World:
 
 
 def in_world(work: Callable[[World], Awaitable[None]], *names: str, prepare: Any = None, **options: Any) -> World:
-    """Runs *work* beside the daemon over domains *names*, and then has everything put back."""
+    """Runs *work* while the daemon manages the domains *names*. At the end everything must be put back."""
     made: list[World] = []
 
     async def run() -> None:
@@ -228,7 +228,7 @@ def in_world(work: Callable[[World], Awaitable[None]], *names: str, prepare: Any
         await work(world)
         assert await world.end(), world.daemon.not_put_back
         now = {name: world.pins(name) for name in world.found}
-        assert now == world.found, "not all pins are as they were found"
+        assert now == world.found, "not all pins were put back"
 
     run_virtual(run())
     return made[0]

@@ -53,7 +53,7 @@ domain_states = st.builds(
     points=st.just(()),
     priority=st.integers(-3, 3),
 )
-"""Domains of which no curve is known, with bounds of any kind."""
+"""Domains without a known curve, with any bounds."""
 
 states = st.builds(
     domain,
@@ -68,7 +68,7 @@ states = st.builds(
     points=st.sampled_from(CURVES),
     ipc=st.none() | st.floats(0, 4) | st.just(math.nan),
 )
-"""Domains with curves, whose minima fit into `pools`."""
+"""Domains with curves. Their minima fit into `pools`."""
 
 pools = st.builds(
     lambda domains, chunks, chunk: pool(chunks * chunk, *domains, chunk=chunk),

@@ -1,4 +1,4 @@
-"""Runs made by hand, for tests of what shows them."""
+"""Runs made by hand, for tests of the code that shows runs."""
 
 from collections.abc import Mapping
 
@@ -10,7 +10,7 @@ from vscaf.simulate.sweep import Failure
 
 
 def two_guests(**keys: object) -> Scenario:
-    """`one` scales, `two` scales less, on 16 pCPUs; *keys* replace others of the scenario."""
+    """A scenario on 16 pCPUs: `one` scales, `two` scales less. *keys* replace fields of it."""
     base: dict[str, object] = {
         "name": "two guests",
         "title": "One that scales, one that does not",
@@ -36,7 +36,7 @@ def a_run(
     violations: tuple[str, ...] = (),
     wall_s: float = 0.5,
 ) -> Run:
-    """A run of `two_guests`; moments: allocations by the time from which they hold."""
+    """A run of `two_guests`. moments: allocations by the time (s) from which they hold."""
     total = sum(speedups.values())
     return Run(
         scenario="two guests",
@@ -79,6 +79,6 @@ UNMANAGED = a_run("unmanaged", {"one": 4.0, "two": 2.0}, {0.0: {"one": 0, "two":
 
 
 def outcomes() -> Outcomes:
-    """Three runs and one that failed, with an oracle."""
+    """Three runs, one that failed, and an oracle."""
     failed = Failure("two guests", "broken", 1, "ZeroDivisionError: division by zero")
     return Outcomes(two_guests(), {1: Oracle(12.75, {"one": 12, "two": 4})}, (UNMANAGED, EQUAL, FITTED, failed))

@@ -1,4 +1,4 @@
-"""The host's pCPUs, read from capabilities as libvirt writes them."""
+"""Reads the host's pCPUs from capabilities XML as libvirt writes it."""
 
 import os
 from pathlib import Path
@@ -102,7 +102,7 @@ def test_the_test_drivers_own():
 
 @pytest.mark.skipif(not Path("/sys/devices/system/cpu/cpu0/topology").exists(), reason="no sysfs of CPUs here")
 def test_this_machines_threads_as_sysfs_has_them():
-    """The XML that libvirt makes of this machine's sysfs says what sysfs says."""
+    """The XML that libvirt makes from this machine's sysfs agrees with sysfs."""
     root = Path("/sys/devices/system/cpu")
     online = parse_cpu_list((root / "online").read_text())
     siblings = {c: (root / f"cpu{c}/topology/thread_siblings_list").read_text().strip() for c in online}

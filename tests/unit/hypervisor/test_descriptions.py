@@ -1,4 +1,4 @@
-"""When a domain's description is read again, and what holds meanwhile."""
+"""When a domain's description is read again, and what counts until then."""
 
 from dataclasses import replace
 
@@ -24,7 +24,7 @@ def test_read_once_a_run_and_again_after_an_event() -> None:
     descriptions.outdate("uuid-a")
     assert descriptions.due(KEY, 0)
     assert not descriptions.due(OTHER, 0)
-    assert descriptions.get(KEY) == PLAIN  # what is known counts until another is read
+    assert descriptions.get(KEY) == PLAIN  # the known one counts until a new one is read
     descriptions.outdate_all()
     assert descriptions.due(OTHER, 0)
 

@@ -1,4 +1,4 @@
-"""Rules from a domain's metadata: what is right is read, what is wrong is a sentence, and nothing breaks the reader."""
+"""Rules from a domain's metadata: valid rules are read, invalid ones give a sentence, and nothing breaks the reader."""
 
 from xml.etree import ElementTree
 from xml.sax.saxutils import quoteattr
@@ -87,7 +87,7 @@ def test_whatever_is_written_is_rules_or_a_sentence(given_attributes: dict[str, 
     try:
         root = ElementTree.fromstring(metadata(" ".join(f"{name}={quoteattr(text)}" for name, text in words.items())))
     except ElementTree.ParseError:
-        return  # not even XML: libvirt would not take it
+        return  # not even XML: libvirt would not accept it
     try:
         rules = parse_rules(root)
     except BadRules as error:
@@ -99,7 +99,7 @@ def test_whatever_is_written_is_rules_or_a_sentence(given_attributes: dict[str, 
 
 
 def test_a_description_with_a_document_type_is_refused_unread() -> None:
-    """A thousand million laughs cost nothing: no entity is ever declared."""
+    """A "billion laughs" bomb costs nothing, because no entity is ever declared."""
     laughs = "".join(f"<!ENTITY l{n} '{f'&l{n - 1};' * 10}'>" for n in range(1, 10))
     bomb = f"<!DOCTYPE domain [<!ENTITY l0 'ha'>{laughs}]>" + domain("<title>&l9;</title>")
     for text in (
@@ -166,7 +166,7 @@ def test_what_is_read_of_a_description() -> None:
     "inside", ["<x><![CDATA[<!DOCTYPE]]></x>", "<!-- <!DOCTYPE --><x/>", "<x><![CDATA[<!ENTITY]]></x>"]
 )
 def test_who_may_write_metadata_makes_no_domain_unreadable(inside: str) -> None:
-    """Only in front of the root does it declare anything."""
+    """A document type declares something only in front of the root element."""
     assert parse_description(domain(f"<metadata>{inside}</metadata>")).accelerated
 
 
@@ -179,7 +179,7 @@ def test_a_document_type_is_found_behind_whatever_may_stand_before_it(before: st
 
 
 def test_a_channel_that_connects_elsewhere_is_not_the_agents() -> None:
-    """Behind that path there is somebody else's server, and not the guest."""
+    """At that path listens another server, not the guest."""
     channel = "<channel type='unix'><source {}path='/run/a'/><target type='virtio' name='org.vscaf.agent.0'/></channel>"
     for mode, path in (("mode='bind' ", "/run/a"), ("", "/run/a"), ("mode='connect' ", None)):
         assert parse_description(domain(f"<devices>{channel.format(mode)}</devices>")).agent_socket == path

@@ -1,4 +1,4 @@
-"""When a run began, by the file that libvirt's QEMU driver keeps while it lasts."""
+"""When a run began. The time comes from the file that libvirt's QEMU driver keeps during the run."""
 
 import os
 from pathlib import Path

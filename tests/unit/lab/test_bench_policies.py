@@ -1,4 +1,4 @@
-"""What bench-policies makes of its runs: shares, exponents, mean allocations, and SCAF's loop on paper."""
+"""What bench-policies computes from its runs: shares, exponents, mean allocations, and SCAF's loop as a calculation."""
 
 import math
 from dataclasses import replace
@@ -64,7 +64,7 @@ def test_gaps_wins_and_losses() -> None:
 
 
 def test_scafs_worked_example() -> None:
-    """Creech 2015, section 4.3.5: E = 2/3 on 12 and 3/8 on 4 of 16 contexts."""
+    """Creech 2015, section 4.3.5: E = 2/3 on 12 contexts and E = 3/8 on 4, of 16 contexts."""
     weights = {"foo": weight(8.0, 12), "baz": weight(1.5, 4)}
     assert weights == pytest.approx({"foo": 7 / math.log(12), "baz": 0.5 / math.log(4)})
     assert exact_share(weights, "foo", 16) == pytest.approx(14.18, abs=0.01)

@@ -1,4 +1,4 @@
-"""What the benchmark of separation reads out of samples and the daemon's log, tried on made-up ones."""
+"""What the benchmark of separation reads from samples and from the daemon's log, with made-up ones."""
 
 import datetime
 import statistics
@@ -23,8 +23,8 @@ BOTH = A | B
 
 
 def samples(starts_s, left_s, pinned_s, last_cpu=1):
-    """Rounds every 5 ms for a second: the bursty guest computes from starts_s on; the steady one leaves a pCPU at
-    left_s; the bursty one is pinned to it at pinned_s."""
+    """Rounds every 5 ms for a second. The bursty guest computes from starts_s on, the steady one leaves a pCPU at
+    left_s, and the bursty one is pinned to that pCPU at pinned_s."""
     made, run_ns = [], 0
     for number in range(200):
         at_s = number * 0.005
@@ -63,7 +63,7 @@ def test_the_decision_is_found_in_the_log():
     log = line(5, ours) + line(2, f"event=allocation number=8 domain={BURSTY} from=rest to=1") + line(1, ours)
     asked_s = time.monotonic()
     found_s = decided_at(log, first_s - 3)
-    took_s = time.monotonic() - asked_s + 0.002  # the log says milliseconds
+    took_s = time.monotonic() - asked_s + 0.002  # the log has whole milliseconds
     assert first_s - 1 - took_s <= found_s <= second_s - 1 + took_s
     assert decided_at(log, time.monotonic() - 0.5) is None
 

@@ -1,4 +1,4 @@
-"""The judge of the chaos test finds what is wrong, and nothing else; its schedule follows from the seed alone."""
+"""The judge of the chaos test finds what is wrong and nothing else. Its schedule depends only on the seed."""
 
 import pytest
 from hypothesis import given
@@ -31,8 +31,8 @@ STEP_S = 0.1
 def samples(
     allowed, runs=lambda name, at_s: True, thread=lambda name, at_s: 11 if name == "a" else 22, waits=lambda name: 0
 ):
-    """One vCPU of each of two domains over the whole run; `allowed(name, at_s)`: where it may run; `waits(name)`: that
-    share of its time it is ready and does not run."""
+    """Samples of two domains with one vCPU each, over the whole run. `allowed(name, at_s)`: the pCPUs on which it may
+    run. `waits(name)`: the share of its time in which it is ready and does not run."""
     run_ns = {"a": 0, "b": 0}
     made = []
     for number in range(round(END_S / STEP_S) + 1):
@@ -63,7 +63,7 @@ def test_domains_that_keep_apart_and_go_on_are_right():
     assert found.recovery_s == {1: 0.0}
 
 
-RIGHT_S = (RIGHT_ROUNDS - 1) * STEP_S  # so long it is right at least at the end of the quiet
+RIGHT_S = (RIGHT_ROUNDS - 1) * STEP_S  # at the end of the quiet all must be right for this long
 
 
 @pytest.mark.parametrize("end_s", [5.0, 15.5 - RIGHT_S - 0.05])
@@ -77,12 +77,12 @@ def test_an_overlap_that_ends_before_the_quiet_does_is_recovered_from(end_s):
 def test_an_overlap_that_stays_or_comes_back_is_a_violation(start_s, end_s):
     (found,) = verdict(samples(overlapping(start_s, end_s))).violations
     assert "burst 1: never right again: " in found and "a and b compute and are not apart" in found
-    # And the pCPU that both have is nobody's own.
+    # The pCPU that both have does not count as b's own.
     assert "b has fewer pCPUs of its own than its minimum of 1" in found
 
 
 def test_moments_that_come_late_count_as_any_others():
-    """A busy machine looks less often: nothing is judged by how long it took."""
+    """On a busy machine there are fewer looks. Nothing is judged by the time that it took."""
     late = [one for one in samples(overlapping(3.0, 8.0)) if not 4.05 < one.monotonic_s < 7.95]
     assert verdict(late).violations == []
 

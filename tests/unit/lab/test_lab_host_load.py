@@ -1,5 +1,5 @@
-"""When the demo says that the host was busy with something else: pure functions, on figures that are made up; and what
-is read from the kernel, on processes that compute.
+"""When the demo says that the host was busy with something else. Pure functions are tested with made-up figures, and
+the reading from the kernel with processes that compute.
 """
 
 import os
@@ -14,8 +14,8 @@ WINDOW = (10.0, 40.0)
 
 
 def readings(foreign=lambda at_s: 0.0, delay=lambda at_s: 0.0, wanted=2.0, seconds=50):
-    """Four readings a second of two pCPUs. Rates at a time, in CPUs: what others had, and what the guests waited for.
-    The guests have what is left of the *wanted*; the demo's own processes have 2% of a CPU.
+    """Four readings a second of two pCPUs. foreign, delay: by time, the CPUs that others used and those that the guests
+    waited for. The guests use what others leave, at most *wanted*. The demo's own processes use 2% of a CPU.
     """
     rows = [Reading(0.0, 100.0, 50.0, 40.0, 7.0)]
     for number in range(seconds * 4):
@@ -33,7 +33,7 @@ def between(start_s, end_s, rate):
 
 
 def test_half_of_both_pcpus_for_15_seconds_is_a_disturbance():
-    """Such a round showed 1.07 where it shows 1.70."""
+    """A round that was disturbed like this showed 1.07. Undisturbed it shows 1.70."""
     taken = between(20.0, 35.0, 1.0)
     load = host_load(readings(foreign=taken, delay=taken), WINDOW)
     assert (load.foreign_s, load.delay_s, load.run_s) == pytest.approx((15.0, 15.0, 45.0))
@@ -41,7 +41,7 @@ def test_half_of_both_pcpus_for_15_seconds_is_a_disturbance():
 
 
 def test_guests_that_delay_each_other_disturb_nothing():
-    """Two guests of two vCPUs on two pCPUs, nothing pinned: two threads wait all the time."""
+    """Two guests of two vCPUs on two pCPUs, without pins. Two threads wait all the time."""
     load = host_load(readings(delay=lambda _: 2.0), WINDOW)
     assert (load.foreign_s, load.delay_s) == pytest.approx((0.0, 60.0), abs=1e-9)
     assert not load.disturbed
@@ -53,7 +53,7 @@ def test_somebody_else_is_seen_among_guests_that_delay_each_other():
 
 
 def test_a_pcpu_that_no_guest_wants_is_anybodys():
-    """A program alone on one thread, and somebody else on the other pCPU."""
+    """A program runs alone on one thread, and something else uses the other pCPU."""
     load = host_load(readings(foreign=lambda _: 1.0, delay=lambda _: 0.01, wanted=1.0), WINDOW)
     assert load.foreign_s == pytest.approx(30.0) and not load.disturbed
 
@@ -72,7 +72,7 @@ def test_what_happens_while_nothing_is_measured_does_not_count(when):
 def test_a_window_begins_and_ends_between_readings():
     load = host_load(readings(foreign=lambda _: 1.0, delay=lambda _: 1.0), (10.1, 10.2))
     assert (load.run_s, load.delay_s, load.foreign_s) == pytest.approx((0.1, 0.1, 0.1))
-    assert host_load(readings(), (-5.0, 60.0)).run_s == pytest.approx(100.0)  # what was read is all that there is
+    assert host_load(readings(), (-5.0, 60.0)).run_s == pytest.approx(100.0)  # only what was read counts
 
 
 def test_accounting_that_lags_is_no_foreign_time_below_zero():
@@ -96,7 +96,7 @@ def loads(*lost_s):
         ((0.0, 9.0), 0, 1),
         ((9.0, 0.0, 9.0), 1, 2),
         ((9.0, 5.0, 0.1, 0.0), 2, 3),
-        ((9.0, 5.0, 7.0, 0.0), 1, ATTEMPTS),  # each disturbed: the one that lost least
+        ((9.0, 5.0, 7.0, 0.0), 1, ATTEMPTS),  # all are disturbed: the one that lost least counts
     ],
 )
 def test_what_was_disturbed_is_repeated_twice_at_most(lost_s, counts, tries):
@@ -110,7 +110,7 @@ SPIN = "import os, sys\nos.sched_setaffinity(0, {int(sys.argv[1])})\nprint(flush
 
 
 def spinning(cpu):
-    """A process that computes on a CPU; it does once this returns."""
+    """A process that computes on this CPU. It has begun when this returns."""
     process = subprocess.Popen([sys.executable, "-c", SPIN, str(cpu)], stdout=subprocess.PIPE)
     process.stdout.readline()
     return process
@@ -118,8 +118,8 @@ def spinning(cpu):
 
 @pytest.mark.slow
 def test_the_meter_tells_the_measured_from_the_others():
-    """Two processes compute on one CPU and delay each other. Whether they are two guests, or a guest and somebody else,
-    is all that is different."""
+    """Two processes compute on one CPU and delay each other. The only difference is whether they count as two guests,
+    or as a guest and something else."""
     cpu = min(os.sched_getaffinity(0))
     one, other = spinning(cpu), spinning(cpu)
     try:
@@ -135,7 +135,7 @@ def test_the_meter_tells_the_measured_from_the_others():
     )
     assert guests.run_s > guest.run_s > 0
     assert guests.delay_s > guest.delay_s > 0
-    # Whatever else there is on this machine is foreign to both.
+    # Everything else on this machine is foreign to both.
     other_s = guests.run_s - guest.run_s
     assert guest.foreign_s - guests.foreign_s > other_s / 2
     assert guest.disturbed

@@ -1,4 +1,4 @@
-"""What the tests with guests and the demo judge by: pure functions of samples and marks, tried on made-up ones."""
+"""The pure functions by which the guest tests and the demo judge samples and marks, with made-up ones."""
 
 import pytest
 from vscaf_lab.measure import Run, done_at, overlap, parse_marks
@@ -13,7 +13,8 @@ WINDOWS = {"a": [(0.0, 100.0)], "b": [(0.0, 100.0)]}
 
 
 def samples(*rows):
-    """One vCPU a domain, a round a tenth of a second: (allowed a, last a, allowed b, last b); both always run."""
+    """Samples of two domains with one vCPU each that always run. Each row is a round after 0.1 s: (allowed a, last a,
+    allowed b, last b)."""
     made = []
     for number, (allowed_a, last_a, allowed_b, last_b) in enumerate(rows):
         at_s, run_ns = number * 0.1, number * 100_000_000
@@ -44,7 +45,7 @@ def test_who_floats_is_told_from_who_is_pinned():
 
 
 def test_pcpus_that_change_hands_while_a_round_is_read_are_no_overlap():
-    """The first was read before it lost its pCPU, the second after it was given it."""
+    """The first domain was read before it lost its pCPU, the second after it got that pCPU."""
     assert overlaps(samples(APART, (A, 0, A, 0), (B, 1, A, 0)), WINDOWS) == []
 
 
@@ -58,9 +59,9 @@ def test_a_domain_that_does_not_compute_may_be_anywhere():
 
 
 def in_turns(owner, late=()):
-    """Samples of two domains that compute on pCPU 0 while *owner* (of a time) names them, for 3 s, every 20 ms.
+    """Samples every 20 ms for 3 s. A domain computes on pCPU 0 at the times at which `owner(at_s)` names it.
 
-    late: between the reading of a and of b in these rounds the sampler was held up for 15 ms.
+    late: the rounds in which the sampler was held up for 15 ms between reading a and reading b.
     """
     made, run_s, read_s = [], dict.fromkeys("ab", 0.0), dict.fromkeys("ab", 0.0)
     for number in range(150):

@@ -1,4 +1,4 @@
-"""A demo from its command line to its exit status, on runs that are made up."""
+"""A demo from its command line to its exit status, with made-up runs."""
 
 import json
 
@@ -32,13 +32,13 @@ ALONE_S = 10.0
 
 @pytest.fixture(autouse=True)
 def wide_terminal(monkeypatch):
-    """What is said is not broken into lines."""
+    """So that messages are not broken into lines."""
     monkeypatch.setenv("COLUMNS", "1000")
 
 
 def watched(taken=0.0):
-    """Ten seconds in which each program computes on a pCPU of its own, both at full pace. taken: CPUs that somebody
-    else had of the two.
+    """Ten seconds in which each program computes at full pace on its own pCPU. taken: how much of the two CPUs
+    something else used, in CPUs.
     """
     samples = [
         Sample(number * 0.1, number * 0.1, name, 0, place, frozenset({place}), place, number * 100_000_000, 0)
@@ -51,7 +51,7 @@ def watched(taken=0.0):
 
 
 def policy_run(alone, seconds, verified=True, taken=0.0):
-    """Both programs compute for the first so many of the ten seconds."""
+    """Both programs compute for the first *seconds* of the ten seconds."""
     results = [Result(name, Run([(0.0, 0.0), (1.0, seconds)], ALONE_S), verified) for name in NAMES]
     return PolicyRun(results, alone, watched(taken), 0, (0.0, seconds))
 
@@ -59,8 +59,8 @@ def policy_run(alone, seconds, verified=True, taken=0.0):
 def demo(tmp_path, *options, unmanaged_s=8.0, verified=True, disturb=None):
     """The exit status of a demo of EP in which `max-speedup` takes 5 s, and its report.
 
-    disturb: a policy ("alone") -> for each of its runs in order the CPUs that somebody else had; none in those after.
-    What a policy takes is then twice as long. verified: of all runs, or of each `max-speedup` run in order.
+    disturb: by policy (or "alone"), the CPUs that something else used in its first runs, in order; 0 in later runs. A
+    disturbed run takes twice as long. verified: of all runs, or of each `max-speedup` run in order.
     """
     seconds = {"unmanaged": unmanaged_s, "static": 5.0, "equipartition": 5.0, "max-speedup": 5.0}
     given = read_command("made-up", "a demo", "unused", ["--output", str(tmp_path), *options])

@@ -1,4 +1,4 @@
-"""How long the best partition takes, and how that grows with parts and chunks. Run it to see, or call measured()."""
+"""How long the best partition takes, and how this grows with parts and chunks. Run this file, or call measured()."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 from vscaf_policies.optimum import best_partition_bounded
 
 SIZES = ((1250, 4096), (2500, 8192), (5000, 16384), (10_000, 32_768))
-"""Parts and chunks; the last is 65,536 pCPUs in chunks of 2."""
+"""Parts and chunks. The last is 65,536 pCPUs in chunks of 2."""
 
 Curve = tuple[float, ...]
 
@@ -43,7 +43,7 @@ CONCAVE = ("logarithmic", "amdahl")
 
 
 def cpu_seconds(shape: str, parts: int, chunks: int, longest: int = 64, repeats: int = 3) -> tuple[float, float]:
-    """The least CPU time of some runs, and how far from proven the result is, relative to it."""
+    """The least CPU time (s) of *repeats* runs, and the relative gap between the result and its proven bound."""
     chance = np.random.default_rng(parts)
     curves = [SHAPES[shape](chance, longest) for _ in range(parts)]
     times, gap = [], 0.0
@@ -56,7 +56,7 @@ def cpu_seconds(shape: str, parts: int, chunks: int, longest: int = 64, repeats:
 
 
 def exponent(sizes: Sequence[tuple[int, int]], seconds: Iterable[float]) -> float:
-    """Of the growth of time with the number of parts: the slope of a line through the logarithms."""
+    """The exponent with which time grows with the number of parts: the slope of a line through the logarithms."""
     slope, _offset = np.polyfit(
         [math.log(parts) for parts, _chunks in sizes], [math.log(time_s) for time_s in seconds], 1
     )

@@ -1,4 +1,4 @@
-"""What every policy has to keep, whatever it goes by."""
+"""The laws that every policy must keep, whatever its criterion is."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from vscaf_policies.bounds import competes, limits
 def check_laws(
     policy: Policy, state: PoolState, chance: random.Random, options: Mapping[str, object] | None = None
 ) -> None:
-    """Every domain is named; bounds, whole chunks, the pool; the order of the domains decides nothing."""
+    """The answer names every domain and keeps bounds, whole chunks and the pool. The domains' order decides nothing."""
     chosen = options or {}
     split = policy(state, chosen)
     assert isinstance(split, dict)

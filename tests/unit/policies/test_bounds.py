@@ -1,4 +1,4 @@
-"""Bounds of domains in whole chunks: the quick ways say what the plain ones do."""
+"""Bounds of domains in whole chunks: the fast ways give the same results as the simple ones."""
 
 import math
 from dataclasses import fields, replace

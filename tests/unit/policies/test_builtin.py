@@ -1,4 +1,4 @@
-"""The built-in policies, and how policies are found."""
+"""The built-in policies, and how a policy is found by name."""
 
 import ast
 import math
@@ -25,7 +25,7 @@ def test_max_speedup_gives_the_worked_example_of_the_thesis():
 
 
 def test_max_speedup_is_the_best_integer_split_under_its_model():
-    """The thesis's CG + LU on 36 cores: all splits compared under the model, not only eq. 4.9's."""
+    """The thesis's CG + LU on 36 cores. All splits are compared under the model, not only that of eq. 4.9."""
     weights = {"cg": (17.0 - 1) / math.log(18), "lu": (12.0 - 1) / math.log(18)}
     split = max_speedup(pool(36, *(domain(n, scaf_weight=w) for n, w in weights.items())), {})
 

@@ -1,4 +1,4 @@
-"""The split by worth against all splits there are: under bounds, in whole chunks, whatever shape the curves have."""
+"""The split by worth against all possible splits, under bounds, in whole chunks, with curves of any shape."""
 
 import itertools
 import math
@@ -23,7 +23,7 @@ domains = st.builds(
 
 
 def splits(bounds, chunks):
-    """Every split of at most so many chunks within the bounds, both in chunks."""
+    """Every split of at most *chunks* chunks within the bounds. bounds: in chunks."""
     for split in itertools.product(*(range(least, most + 1) for least, most in bounds)):
         if sum(split) <= chunks:
             yield split
@@ -55,6 +55,6 @@ def test_is_the_best_of_all_splits_of_what_the_unknown_leave(drawn, chunks, chun
     chosen = [found[one.name] // chunk for one in known]
     assert sum(chosen) <= left
     assert all(found[one.name] % chunk == 0 for one in known)
-    if sum(least for least, _most in bounds) <= left:  # else minima were cut
+    if sum(least for least, _most in bounds) <= left:  # otherwise minima were cut
         assert all(least <= part <= most for part, (least, most) in zip(chosen, bounds, strict=True))
         assert (worth(chosen), -sum(chosen)) == max((worth(split), -sum(split)) for split in splits(bounds, left))

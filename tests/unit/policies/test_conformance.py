@@ -1,4 +1,4 @@
-"""The checks that a policy's author can run: each finds the policy that breaks it, and that alone."""
+"""The checks that a policy's author can run. Each check finds the policies that break it, and only those."""
 
 import asyncio
 import configparser
@@ -34,7 +34,7 @@ OPTIONS: dict[str, Mapping[str, object]] = {"static": {"allocations": {"vm-00": 
 
 
 def built_in() -> dict[str, str]:
-    """Policies of setup.cfg by name: `module:function`."""
+    """The policies of setup.cfg, by name: `module:function`."""
     config = configparser.ConfigParser()
     config.read(SETUP, encoding="utf-8")
     lines = config["options.entry_points"]["vscaf.policies"].strip().splitlines()
@@ -42,18 +42,18 @@ def built_in() -> dict[str, str]:
 
 
 def broken(findings: tuple[Finding, ...]) -> dict[str, Verdict]:
-    """What did not pass, but for the time: a machine may be busy, and test_a_slow_policy looks at that."""
+    """The checks that did not pass, except "time": the machine may be busy, and test_a_slow_policy covers it."""
     return {one.check: one.verdict for one in findings if one.verdict is not Verdict.PASSED and one.check != "time"}
 
 
 def only(findings: tuple[Finding, ...]) -> Finding:
-    """The one that did not pass."""
+    """The one finding that did not pass."""
     (check,) = broken(findings)
     return next(one for one in findings if one.check == check)
 
 
 def sound(pool: PoolState, options: Options) -> dict[str, int]:
-    """What is right, for policies that do one thing wrong beside it."""
+    """A correct answer, for policies that do only one other thing wrong."""
     refuse_unknown_options("sound", options)
     return equipartition(pool, {})
 
@@ -166,7 +166,7 @@ def test_policy_error_because_of_the_pool() -> None:
 
 
 class WholeNumber(int):
-    """As numpy's integers are none for vscaf, whatever they look like."""
+    """Like numpy's integers it is no int for vscaf, although it looks like one."""
 
 
 ANSWERS: dict[str, tuple[Callable[[PoolState], Any], str]] = {
@@ -279,7 +279,7 @@ def test_ties_that_the_order_of_domains_decides() -> None:
 
 
 def test_a_clock(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One that turns once a second, and here goes on only while somebody sleeps."""
+    """The policy turns once a second by a clock. In this test the clock advances only during a sleep."""
     now_s = [0.5]
     monkeypatch.setattr(time, "sleep", lambda seconds: now_s.append(now_s[-1] + seconds))
 
@@ -306,7 +306,7 @@ def test_something_kept_from_call_to_call() -> None:
     sizes = [0, 0]
 
     def remembers(pool: PoolState, options: Options) -> dict[str, int]:
-        """Twice as much for the first by name after a larger pool."""
+        """Gives the first domain by name a larger share after a larger pool."""
         refuse_unknown_options("remembers", options)
         if pool.cpus != sizes[1]:
             sizes[:] = [sizes[1], pool.cpus]
@@ -401,7 +401,7 @@ def test_there_are_states_of_every_kind() -> None:
         assert (
             sum(one.allocation for one in state.domains) <= state.cpus or len(state.domains) * state.chunk > state.cpus
         )
-        decide(state, equipartition, {})  # valid, as the daemon sees it
+        decide(state, equipartition, {})  # raises if the daemon would not accept the state
 
 
 def test_states_come_from_the_seed_alone() -> None:
@@ -431,7 +431,7 @@ def test_what_is_to_be_pasted_is_the_same_state() -> None:
 
 @pytest.mark.parametrize("least", [900, 1001], ids=["some smaller state fails", "none does"])
 def test_shrinking_ends_in_time(least: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each try takes 10 ms by a clock that the test drives."""
+    """Each try takes 10 ms by the test's clock."""
     tries = 0
 
     def fails(one: PoolState) -> bool:

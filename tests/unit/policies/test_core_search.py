@@ -1,4 +1,4 @@
-"""The search among changes, by itself, against all sets of changes."""
+"""The search among changes, alone, against all sets of changes."""
 
 import math
 
@@ -18,7 +18,7 @@ def as_changes(parts):
 
 
 def best_of_all(parts, price, spare):
-    """The least that any set loses, and the fewest chunks of those that lose that."""
+    """The least loss of any set, and the fewest chunks of the sets with this loss."""
     least = {0: 0.0}
     for row in parts:
         longer = dict(least)
@@ -41,12 +41,12 @@ def check(parts, price, spare):
 
 @settings(max_examples=300)
 @given(st.lists(rows, min_size=1, max_size=6), st.integers(1, 9).map(float), st.integers(1, 8))
-@example([{3: 0.0}, {-2: 0.0}], 4.0, 1)  # above what fits, and back
+@example([{3: 0.0}, {-2: 0.0}], 4.0, 1)  # the sum is first above *spare*, then fits
 @example([{-2: 0.0}, {3: 0.0}], 4.0, 1)
 @example([{3: 1.0}, {-2: 1.0}], 2.0, 1)
-@example([{1: 0.0, 3: 8.0}, {1: 2.0}], 6.0, 3)  # as good as the best before, with fewer chunks
+@example([{1: 0.0, 3: 8.0}, {1: 2.0}], 6.0, 3)  # as good as the best set before, with fewer chunks
 @example([{1: 0.0, 3: 12.0}], 6.0, 3)
-@example([{2: 4.0}, {1: 2.0}], 2.0, 2)  # as good as nothing at all, which takes fewer chunks
+@example([{2: 4.0}, {1: 2.0}], 2.0, 2)  # as good as no change, which takes fewer chunks
 @example([{1: 0.0}, {2: 2.0, 1: 1.0}], 2.0, 3)
 def test_is_the_best_of_all_sets_of_changes(parts, price, spare):
     check(parts, price, spare)
@@ -55,7 +55,7 @@ def test_is_the_best_of_all_sets_of_changes(parts, price, spare):
 @settings(max_examples=100)
 @given(rows, rows, st.tuples(st.integers(5, 40), st.integers(0, 40)), st.integers(1, 40).map(float), st.integers(1, 8))
 @example({7: 0.0}, {-5: 0.0}, (20, 20), 5.0, 4)
-@example({5: 0.0}, {-4: 0.0}, (20, 20), 5.0, 3)  # one chunk needs three of the first and three of the second and more
+@example({5: 0.0}, {-4: 0.0}, (20, 20), 5.0, 3)  # one chunk needs three or more of each
 @example({7: 0.0}, {-6: 0.0}, (40, 40), 9.0, 5)
 def test_many_equal_parts_are_no_other_problem(one, other, count, price, spare):
     check([one] * count[0] + [other] * count[1], price, spare)

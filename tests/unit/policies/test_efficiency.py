@@ -1,4 +1,4 @@
-"""Every CPU above a minimum pays for itself, and what does not is left over."""
+"""Every CPU above a minimum pays for itself. CPUs that do not pay are left over."""
 
 import math
 
@@ -39,7 +39,7 @@ def test_keeps_bounds_and_whole_chunks_in_whatever_order_the_domains_are(state, 
 
 
 def test_the_example_of_the_thesis_runs_on_two_cpus():
-    """Creech 2015, section 8.5: twice as fast on 2, 2.1 times on 8."""
+    """Creech 2015, section 8.5: twice as fast on 2 CPUs, 2.1 times as fast on 8."""
     state = pool(8, domain("badly scaling", points=measured((2, 2.0), (3, 2.02), (5, 2.05), (8, 2.1))))
     assert efficiency(state, {}) == {"badly scaling": 2}
     assert efficiency(state, {"threshold": 0.0})["badly scaling"] > 6

@@ -1,4 +1,4 @@
-"""What is remembered of curves: no more than fits, whatever guests report."""
+"""The memory of estimates has a bounded size, whatever guests report."""
 
 import numpy as np
 import pytest
@@ -10,7 +10,7 @@ from vscaf_policies.estimates import Remembered, Worth, worth
 
 
 def answer(numbers: int) -> Worth:
-    """Of so many chunks: 32 bytes each."""
+    """An answer for *numbers* chunks, at 32 bytes each."""
     return Worth(*(np.arange(numbers, dtype=float) for _ in range(4)))
 
 

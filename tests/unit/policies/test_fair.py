@@ -1,4 +1,4 @@
-"""Laws of the Nash bargaining solution, and what it does to the thesis's example."""
+"""Laws of the Nash bargaining solution, and its answer to the thesis's example."""
 
 import itertools
 import math
@@ -31,7 +31,7 @@ def every_split(state):
 
 
 def speedups(state, split):
-    """S of each domain at its CPUs."""
+    """The speedup S of each domain on its CPUs."""
     return {one.name: worth(one, state).expected[split[one.name] // state.chunk - 1] for one in state.domains}
 
 
@@ -74,7 +74,7 @@ def welfare(of, domains):
 
 
 def scaled_estimate(factors):
-    """What `worth` would say if each domain's curve were multiplied."""
+    """The answer of `worth` if each domain's curve is multiplied by its factor."""
 
     def estimate(one, state):
         expected = factors[one.name] * worth(one, state).expected
@@ -129,7 +129,7 @@ def test_a_program_that_is_slower_on_more_gets_no_more_than_its_best():
     hierarchy = measured((2, 1.9), (4, 3.4), (8, 2.8), (16, 2.0))
     assert fair(pool(16, domain("hierarchy", points=hierarchy)), {})["hierarchy"] < 8
     beside = fair(pool(16, domain("hierarchy", points=hierarchy), domain("unknown")), {})
-    assert beside["hierarchy"] < 8 and sum(beside.values()) == 16, "what it leaves is lent to whom nobody knows"
+    assert beside["hierarchy"] < 8 and sum(beside.values()) == 16, "the unknown domain gets the rest"
 
 
 def test_with_nobody_known_is_equipartition():

@@ -1,4 +1,4 @@
-"""Gangs: each has the pool for a slice, all that fit run, and nobody waits longer than a round."""
+"""Gangs: each has the pool for a slice, all domains that fit run, and no domain waits longer than a round."""
 
 import pytest
 from hypothesis import given
@@ -10,7 +10,7 @@ from vscaf_policies.gang import gang
 
 
 def rounds(cpus, *domains, slices=4, **options):
-    """Who runs in each of so many slices."""
+    """The domains that run in each slice, with their CPUs."""
     slice_s = options.get("slice_s", 2.0)
     answers = [gang(pool(cpus, *domains, time_s=(number + 0.5) * slice_s), options) for number in range(slices)]
     return [{name: cpus for name, cpus in answer.cpus.items() if cpus} for answer in answers]
@@ -19,7 +19,7 @@ def rounds(cpus, *domains, slices=4, **options):
 def test_each_has_the_whole_pool_in_turn():
     assert rounds(8, domain("a"), domain("b"), slices=3) == [{"a": 8}, {"b": 8}, {"a": 8}]
     answer = gang(pool(8, domain("a"), domain("b"), domain("idle", demand=0)), {})
-    assert answer.suspended == {"b"} and not answer.queued, "who has no demand rests, and is not suspended"
+    assert answer.suspended == {"b"} and not answer.queued, "a domain without demand is suspended instead of resting"
 
 
 def test_as_many_as_fit_run_together():

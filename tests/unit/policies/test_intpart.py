@@ -1,4 +1,4 @@
-"""Laws of the integer partition, and the worked example of the thesis."""
+"""Laws of the integer partition, and the thesis's worked example."""
 
 import math
 
@@ -87,7 +87,7 @@ def test_sums_to_what_fits_within_the_bounds_and_leaves_nobody_empty(problem):
     for name, cpus in parts.items():
         assert chunk <= cpus <= highest[name] * chunk
         assert cpus >= lowest[name] * chunk or not minima_fit
-    if not minima_fit:  # nobody was cut below another that kept more and more than its due
+    if not minima_fit:  # a part below its minimum is at most one chunk smaller than any other
         cut = [name for name in shares if parts[name] < lowest[name] * chunk]
         assert all(parts[name] + chunk >= parts[other] for name in cut for other in shares)
 
@@ -108,7 +108,7 @@ def test_does_not_depend_on_the_order_nor_on_the_names(problem, random):
     shuffled = list(shares)
     random.shuffle(shuffled)
     assert integer_partition({n: shares[n] for n in shuffled}, total, chunk, minimum, maximum) == parts
-    # Renamed so that the order of the names stays: every tie is broken the same way.
+    # The new names have the same order, so every tie is broken in the same way.
     new = {name: f"x{index:03}" for index, name in enumerate(sorted(shares))}
     renamed = integer_partition(
         {new[n]: shares[n] for n in shuffled},

@@ -1,4 +1,4 @@
-"""The thesis's counter-example does what the thesis says that it does, wrongly."""
+"""The thesis's counter-example: max-ipc gives the wrong answer that the thesis describes."""
 
 import math
 
@@ -14,7 +14,7 @@ from vscaf_policies.max_ipc import max_ipc
 
 CG = domain("cg", ipc=6.1 / 18, points=measured((4, 4.0), (18, 17.0), (27, 23.2)))
 LU = domain("lu", ipc=11.7 / 18, points=measured((9, 8.0), (18, 12.0), (32, 20.0)))
-"""Creech 2015, Tables 4.1 and 4.3: IPC of all 18 threads of each under equal shares."""
+"""Creech 2015, Tables 4.1 and 4.3. They give the IPC of each program's 18 threads together, under equal shares."""
 
 
 def test_chooses_4_and_32_for_cg_and_lu():

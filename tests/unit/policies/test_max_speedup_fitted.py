@@ -1,4 +1,4 @@
-"""The fitted policy: the best split of what is known, equal shares of what is not, nothing wild."""
+"""The fitted policy: the best split for known curves, equal shares for unknown ones, and no wild answers."""
 
 import itertools
 import math
@@ -73,7 +73,7 @@ def test_unknown_ones_and_newcomers_get_the_equal_share():
 
 
 def test_one_lucky_measurement_is_no_reason_to_starve_anybody():
-    """S(8) = 9 +- 4 on one side, a well known curve of the same true shape on the other."""
+    """One domain has S(8) = 9 +- 4, the other has a well known curve of the same true shape."""
     lucky = domain("a", lambda p: 9.0, sizes=(8,), error=0.45)
     split = max_speedup_fitted(pool(16, lucky, domain("b", lambda p: 1 + 2.4 * math.log(p), sizes=(4, 8, 12))), {})
     assert split["b"] >= 4
@@ -121,7 +121,8 @@ def test_bounds_and_chunks_hold(data):
 
 
 def test_a_step_that_was_measured_stands_against_a_smooth_fit():
-    """21 on 34 to 49 CPUs, 27 from 50 on: formulas run between, what is told of a size that was measured is near it."""
+    """The speedup is 21 on 40 and 48 CPUs and 27.5 from 50 on. Formulas smooth this, but at a measured size the
+    estimate stays near the measurement."""
     sizes = {8: 7.5, 16: 12.5, 24: 16.0, 32: 18.0, 40: 21.0, 48: 21.0, 50: 27.5, 56: 27.5}
     sure, vague = (domain("a", sizes.__getitem__, tuple(sizes), error=error) for error in (0.01, 0.5))
     told = worth(sure, pool(64, sure))
@@ -130,11 +131,11 @@ def test_a_step_that_was_measured_stands_against_a_smooth_fit():
     assert max(off) < 0.03
     assert max(off) < max(abs(math.log(smooth.speedup(cpus) / speedup)) for cpus, speedup in sizes.items())
     drawn = worth(vague, pool(64, vague)).expected
-    assert drawn == pytest.approx(fit_curve(vague.points, 64).mean, rel=0.05), "noise is no step"
+    assert drawn == pytest.approx(fit_curve(vague.points, 64).mean, rel=0.05), "a step was drawn through noise"
 
 
 def test_what_was_measured_long_ago_draws_nothing_to_itself():
-    """Half an hour is a relative error of 180%: what the fit no longer believes is no step either."""
+    """After half an hour the relative error is 180%. The fit no longer believes such a point, so it makes no step."""
     now, formerly = SpeedupPoint(8, 6.0, 0.1, 9), SpeedupPoint(16, 4.0, 0.1, 9, age_s=1800.0)
     fresh = domain("a", points=(now, replace(formerly, age_s=0.0)))
     stale = domain("a", points=(now, formerly))
@@ -145,14 +146,14 @@ def test_what_was_measured_long_ago_draws_nothing_to_itself():
 
 
 def test_of_two_with_one_curve_the_better_known_has_more():
-    """What may as well be luck is no reason to take CPUs from anybody: estimates count less their error."""
+    """Estimates count minus their error, because a lucky measurement is no reason to take CPUs from others."""
     sure, vague = (domain(name, log2, sizes=(4, 8), error=error) for name, error in (("sure", 0.01), ("vague", 0.3)))
     split = max_speedup_fitted(pool(32, sure, vague), {})
     assert split["sure"] > 16 > split["vague"]
 
 
 def test_what_nobody_else_wants_goes_to_whom_it_is_not_expected_to_slow_down():
-    """Beyond 16, where nothing was measured, the curve falls if it is taken less its error; else it hardly does."""
+    """Nothing was measured beyond 16. There the curve minus its error falls, and the curve itself hardly does."""
     flat = {4: 3.0, 8: 3.2, 16: 3.3}
     state = pool(32, domain("flat", flat.__getitem__, tuple(flat), error=0.05))
     known = worth(state.domains[0], state)

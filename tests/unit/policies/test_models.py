@@ -1,4 +1,4 @@
-"""The models of speedup: each formula, its recovery from points, the choice between them, and garbage."""
+"""The models of speedup: each formula, its recovery from points, the choice of a model, and garbage."""
 
 import math
 import subprocess
@@ -32,7 +32,7 @@ def logarithmic(weight):
 
 
 def downey(average, sigma):
-    """Downey's model in the form of his paper, regime by regime."""
+    """Downey's model as in his paper, with one formula for each regime."""
 
     def low(p):
         if p <= average:
@@ -60,7 +60,7 @@ HPX = {2: 1.9, 4: 3.2, 8: 2.4, 16: 2.9}
 
 
 def points_of(curve, sizes=SIZES, relative_error=0.01, seed=None):
-    """Points on the curve, with that error; with noise of that size if there is a seed."""
+    """Points on the curve with this relative error. With a seed they have noise of that size."""
     noise = np.random.default_rng(seed).standard_normal(len(sizes)) if seed is not None else np.zeros(len(sizes))
     return [
         SpeedupPoint(p, curve(p) * (1 + relative_error * float(z)), relative_error * curve(p), 10)
@@ -69,7 +69,7 @@ def points_of(curve, sizes=SIZES, relative_error=0.01, seed=None):
 
 
 def worst(estimate, curve, sizes):
-    """The largest relative difference between the estimate and the curve."""
+    """The largest relative difference between the estimate and the curve at *sizes*."""
     return max(abs(estimate.speedup(p) / curve(p) - 1) for p in sizes)
 
 
@@ -123,7 +123,7 @@ def test_downeys_formula_in_one_expression_is_his_three_regimes(average, sigma):
 
 @pytest.mark.parametrize(("average", "sigma"), [(51.4, 0.31), (1.24, 0.61), (3, 1.9), (200, 0.1), (2.0, 0.0)])
 def test_downeys_optimum_is_found_in_either_regime_and_on_the_plateau(average, sigma):
-    """The second is all plateau: there A says all and sigma nothing."""
+    """The second curve is all plateau: it depends only on A, not on sigma."""
     curve = downey(average, sigma)
     estimate = fit_curve(points_of(curve, range(2, 58), 0.01, 22), MOST, models=("downey",))
     assert worst(estimate, curve, range(2, MOST + 1)) < 0.02
@@ -172,7 +172,7 @@ def test_data_from_a_model_choose_it_or_one_that_says_the_same(name, seed):
 
 @pytest.mark.parametrize("serial", [0.02, 0.1, 0.4])
 def test_the_simpler_model_is_preferred_where_both_explain_the_points(serial):
-    """Gunther's law holds Amdahl's (kappa = 0), Downey's comes near it, and the shape-free ones explain anything."""
+    """Gunther's law contains Amdahl's (kappa = 0), Downey's comes near it, and the shape-free models fit anything."""
     estimate = fit_curve(points_of(amdahl(serial)), MOST)
     assert estimate.model == "amdahl"
     assert weight_of(estimate, "usl") < weight_of(estimate, "amdahl")
@@ -198,7 +198,7 @@ def test_a_program_that_collapses_is_data():
 
 
 def test_a_curve_that_falls_needs_evidence():
-    """The same dip with errors that could explain it: the curve that never falls is more probable."""
+    """If the errors are large enough to explain the dip, a curve that never falls is more probable."""
     estimate = fit_curve(points_of(HPX.__getitem__, tuple(HPX), 0.25), 16)
     assert estimate.model != "free"
     assert weight_of(estimate, "free") < 0.1
@@ -218,7 +218,7 @@ def test_a_rising_curve_that_no_formula_explains_is_monotone_rather_than_free():
 
 
 def test_the_process_is_zero_at_one_cpu():
-    """So the shape-free model has S(1) = 1 in its covariances and not by decree."""
+    """So S(1) = 1 follows from the covariances of the shape-free model, without a special rule."""
     at = np.log(np.arange(1.0, 9.0))
     for matrix in shapefree._covariance(shapefree._KERNELS, at, at):
         assert matrix[0] == pytest.approx(np.zeros(8), abs=1e-12)
@@ -396,7 +396,7 @@ def test_questions_that_make_no_sense_are_refused(most, models, named):
 
 
 def test_a_fit_is_fast_and_remembered():
-    """Beside work of the same kind, for machines differ: a few thousand steps of Python, a few hundred of numpy."""
+    """Machines differ, so it is compared with similar work: a few thousand steps of Python, a few hundred of numpy."""
     table = np.linspace(-3.0, 3.0, 576 * MOST).reshape(576, MOST)
 
     def work(_seed):

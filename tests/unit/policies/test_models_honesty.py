@@ -1,4 +1,4 @@
-"""Whether the models' standard errors are honest: many true curves, noisy points, and how often the truth is near."""
+"""The models' standard errors are honest: for many true curves and noisy points, the truth is near often enough."""
 
 import math
 import random
@@ -14,7 +14,7 @@ KINDS = ("amdahl", "usl", "log", "knee", "table")
 
 
 def true_curve(kind, rng):
-    """S(1) ... S(MOST) of a random program of that kind, index p - 1."""
+    """S(1) ... S(MOST) of a random program of this kind. S(p) is at index p - 1."""
     sizes = range(1, MOST + 1)
     if kind == "amdahl":
         serial = 10 ** rng.uniform(-3, -0.5)
@@ -35,13 +35,13 @@ def true_curve(kind, rng):
 
 
 def measured(curve, cpus, noise, rng):
-    """One noisy measurement of the curve, which knows how noisy it is."""
+    """One noisy measurement of the curve with a correct standard error."""
     speedup = curve[cpus - 1]
     return SpeedupPoint(cpus, speedup * (1 + noise * rng.gauss(0, 1)), noise * speedup, 5)
 
 
 def share_within(estimate, curve, sizes, errors=2.0):
-    """How many of the sizes have the truth within that many standard errors, as a list of 0 and 1."""
+    """For each size: whether the truth is within *errors* standard errors, as a list of booleans."""
     return [abs(estimate.speedup(p) - curve[p - 1]) <= errors * estimate.uncertainty(p) for p in sizes]
 
 
@@ -62,7 +62,7 @@ def test_the_truth_is_within_two_standard_errors(kind, noise):
 
 
 def test_one_standard_error_is_not_too_much_either():
-    """With a normal error 68% lie within one; an estimate that is never wrong would be of no use."""
+    """If errors are normal, 68% lie within one standard error. An estimate that is never wrong would be useless."""
     within = []
     for seed in range(100):
         rng = random.Random(seed)

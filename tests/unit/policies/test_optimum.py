@@ -1,4 +1,4 @@
-"""The best partition against exhaustive search, a plain dynamic programme, and the greedy by marginal gain."""
+"""The best partition against exhaustive search, a simple dynamic programme, and a greedy search by marginal gain."""
 
 import heapq
 import itertools
@@ -40,7 +40,7 @@ SHAPES = (concave, convex, s_shaped, falling, stairs, tuple)
 
 @st.composite
 def problems(draw, numbers=whole_numbers, shapes=SHAPES, most_parts=5, longest=6):
-    """Curves, bounds and chunks; now and then several parts with the same curve."""
+    """Curves, bounds and chunks. Sometimes several parts have the same curve."""
     parts = draw(st.integers(1, most_parts))
     curves = []
     while len(curves) < parts:
@@ -57,14 +57,14 @@ def worth(curve, chunks):
 
 
 def exhaustive(curves, low, high, chunks):
-    """The most that any split is worth, and the fewest chunks that are worth that."""
+    """The largest worth of any split, and minus the fewest chunks with this worth."""
     splits = itertools.product(*(range(least, most + 1) for least, most in zip(low, high, strict=True)))
     fitting = (split for split in splits if sum(split) <= chunks)
     return max((math.fsum(map(worth, curves, split)), -sum(split)) for split in fitting)
 
 
 def plain_programme(curves, low, high, chunks):
-    """The same by dynamic programming over all chunks: slow, but short enough to be believed."""
+    """The same by dynamic programming over all chunks. It is slow, but so short that it is easy to check."""
     best = {0: 0.0}
     for curve, least, most in zip(curves, low, high, strict=True):
         longer = {}
@@ -76,7 +76,7 @@ def plain_programme(curves, low, high, chunks):
 
 
 def greedy(curves, low, high, chunks):
-    """By marginal gain with a heap: right for concave curves."""
+    """The parts by marginal gain, with a heap. This is the optimum for concave curves."""
     parts = list(low)
     heap = []
 
@@ -177,7 +177,7 @@ def test_says_so_where_the_work_did_not_suffice():
 
 
 def test_what_falls_is_left_over():
-    """A scheduler that is slower on 8 cores than on 4 (the shape of HPX's hierarchy) gets 4, though 16 are free."""
+    """A scheduler that is slower on 8 cores than on 4 (as HPX's hierarchy) gets 4, although 16 are free."""
     assert best_partition([(1.0, 1.9, 2.7, 3.4, 3.3, 3.1, 2.9, 2.6)], [1], [16], 16) == [4]
 
 
@@ -187,7 +187,7 @@ def test_ties_go_to_the_first():
 
 
 def test_a_step_that_many_chunks_take_together_is_seen():
-    """Marginal gains say nothing here: the first chunks of a bring nothing, all of them bring most."""
+    """Marginal gains do not help here: the first chunks bring nothing, but all together bring the most."""
     stairs, slope = (1.0, 1.0, 1.0, 9.0), (1.0, 2.5, 3.0, 3.2)
     assert best_partition([stairs, slope], [1, 1], [4, 4], 5) == [4, 1]
     assert best_partition([stairs, slope], [1, 1], [4, 4], 4) == [1, 3]
@@ -239,7 +239,7 @@ def test_the_most_unequal_worths_do_not_hide_each_other():
 
 
 def test_time_grows_no_faster_than_the_problem():
-    """A tenth of the full size, so that it is quick; twice linear at most, because small problems have fixed costs."""
+    """A tenth of the full size, so that it is quick. Up to 1.5 is allowed, because small problems have fixed costs."""
     sizes = ((250, 820), (500, 1640), (1000, 3280), (2000, 6560))
     for shape, figures in optimum_growth.measured(sizes).items():
         assert figures["exponent"] < 1.5, (shape, figures)

@@ -1,4 +1,4 @@
-"""A policy of somebody else: the example of the README, installed as a package, found, checked and used."""
+"""A policy of another author: the README's example is installed as a package, found, checked and used."""
 
 import configparser
 import json
@@ -29,7 +29,7 @@ EMPTY = PoolState(8, 1, 0.0, ())
 
 @pytest.fixture(scope="module")
 def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where the example is installed: a directory of its own, from a copy, because a build writes beside its source."""
+    """A directory into which the example is installed from a copy, because a build writes into its source directory."""
     directory = tmp_path_factory.mktemp("plugin")
     shutil.copytree(EXAMPLE, directory / "source")
     options = ["--quiet", "--no-index", "--no-deps", "--no-build-isolation", "--disable-pip-version-check"]
@@ -41,7 +41,7 @@ def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def installed(package: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The example is installed here, and in the processes that are started."""
+    """The example is installed in this process and in the processes that it starts."""
     monkeypatch.syspath_prepend(str(package))
     monkeypatch.setenv("PYTHONPATH", ":".join(filter(None, sys.path)))
 
@@ -54,7 +54,7 @@ def test_the_readme_shows_these_very_files() -> None:
 
 
 def first_cells(title: str) -> set[str]:
-    """Everything in backquotes in the first cells of the tables of a section of the README."""
+    """All text in backquotes in the first cells of the tables of this section of the README."""
     rows = [
         line.split("|")[1] for line in README.split(f"\n## {title}\n")[1].split("\n## ")[0].splitlines() if "|" in line
     ]

@@ -1,4 +1,4 @@
-"""Admission by priority: what fits is in, nobody waits for one of lower priority, and nobody flaps."""
+"""Admission by priority: domains that fit are in, none waits for one of lower priority, and none flaps."""
 
 from dataclasses import replace
 
@@ -72,14 +72,14 @@ def test_the_core_says_why_a_domain_waits():
         {},
         first.memory,
     )
-    assert later.reasons["b"] == "0 -> 0: queued: there is no room for its minimum of 3", "it has had none before, too"
+    assert later.reasons["b"] == "0 -> 0: queued: there is no room for its minimum of 3", "it had none before"
     again = decide(
         replace(state, domains=(domain("a", minimum=3, allocation=4), domain("b", minimum=3))),
         priority,
         {},
         later.memory,
     )
-    assert again.reasons == {}, "it is said once"
+    assert again.reasons == {}, "told more than once"
 
 
 pools = st.builds(
@@ -113,7 +113,7 @@ def test_who_is_admitted_has_its_minimum_and_who_is_not_could_not(state, options
     if admitted:
         assert sum(answer.cpus.values()) in {room, sum(answer.cpus[one.name] for one in admitted)}
     for one in competing:
-        if one.name in answer.queued:  # all that is of lower priority and could go would not make room for it
+        if one.name in answer.queued:  # it would not fit even if all that may rest and have a lower priority went
             stay = [each for each in admitted if not each.may_rest or each.priority >= one.priority]
             assert sum(needs(state, each) for each in stay) + needs(state, one) > room
 

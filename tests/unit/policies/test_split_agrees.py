@@ -1,4 +1,4 @@
-"""The agent's split, in C, against the host's, in Python: one model, one rounding, and two levels that make one."""
+"""The agent's split (C) against the host's (Python): the same model and rounding, and both levels make one split."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ parts = st.lists(st.tuples(weights, mosts), min_size=1, max_size=12)
 
 
 class AgentSplit:
-    """The agent's own code behind a pipe (guest-agent/tests/split/split_lines.c)."""
+    """The agent's own code in a process that is read by a pipe (guest-agent/tests/split/split_lines.c)."""
 
     def __init__(self) -> None:
-        assert SPLIT.exists(), f"{SPLIT}: build it with tests/build-c, or say where with VSCAF_BUILD"
+        assert SPLIT.exists(), f"{SPLIT}: build it with tests/build-c, or set VSCAF_BUILD"
         self.process = subprocess.Popen([SPLIT], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
     def ask(self, word: str, numbers: Sequence[float]) -> list[float]:
@@ -39,7 +39,7 @@ class AgentSplit:
         return [int(share) for share in self.ask("whole", [cpus, chunk, *(n for part in split for n in part)])]
 
     def exact(self, known: Sequence[float], cpus: float) -> list[float]:
-        """Without bounds: by the weights alone."""
+        """The split without bounds, by the weights alone."""
         return self.ask("exact", [cpus, 0.0, *(number for weight in known for number in (weight, 2**32 - 1))])
 
     def close(self) -> None:
@@ -112,7 +112,7 @@ def test_unknown_is_an_equal_share_at_both_levels(
 @example([(1.0, 40), (1.0, 40), (1.0, 40)], 8, 1)  # a tie between equals
 def test_the_same_integers(agent: AgentSplit, split: list[tuple[float, int]], cpus: int, chunk: int) -> None:
     shares = agent.whole(split, cpus, chunk)
-    if len(split) > cpus // chunk:  # the agent leaves no process without a CPU, the host a domain
+    if len(split) > cpus // chunk:  # the agent gives each process a CPU, the host leaves domains without one
         assert shares == (agent.whole(split, cpus) if chunk > 1 else [1] * len(split))
         return
     names = [f"{i:03}" for i in range(len(split))]

@@ -1,4 +1,4 @@
-"""What a simulated guest says: claims with honest errors, and a link that is of now."""
+"""What a simulated guest reports: claims with honest errors, over a link that shows its present state."""
 
 import asyncio
 import math
@@ -57,7 +57,7 @@ def test_phases_make_an_estimate_uncertain() -> None:
 
 
 class Speaker:
-    """An agent that says what it is told to."""
+    """An agent that reports what the test sets."""
 
     def __init__(self) -> None:
         self.online = 2
@@ -129,7 +129,7 @@ def test_a_paused_guest_does_what_it_was_told_once_it_runs_again() -> None:
         await asyncio.sleep(2.0)
         assert (link.acknowledged, guest.team, guest.online, link.age_s()) == (None, 8, 8, pytest.approx(3.0))
         host.set_state(guest.key, RunState.RUNNING)
-        await asyncio.sleep(0.25)  # team first, and CPUs after
+        await asyncio.sleep(0.25)  # the team changes first, the CPUs after it
         assert (link.acknowledged, guest.team, guest.online, link.age_s()) == (None, 2, 8, 0.0)
         await asyncio.sleep(0.3)
         assert (link.acknowledged, guest.team, guest.online) == (1, 2, 2)

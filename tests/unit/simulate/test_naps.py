@@ -1,4 +1,4 @@
-"""Guests that rest for a moment now and then, on purpose or for I/O: they gain nothing by it, and lose little."""
+"""Guests that often rest for a moment, on purpose or for I/O, gain nothing by it and lose little."""
 
 import pytest
 from vscaf.simulate.engine.result import Run
@@ -10,7 +10,7 @@ SETTLED_S = 20.0
 
 
 def result_of(policy: str, **naps: tuple[float, float]) -> Run:
-    """One that scales and one that does not on 16 pCPUs, *naps* (by name: seconds that it computes, and rests)."""
+    """A run of two guests on 16 pCPUs: one scales, one does not. naps: by name, seconds that it computes and rests."""
     guests = [
         Guest(
             name=name,
@@ -31,7 +31,7 @@ def speedups(result: Run) -> dict[str, float]:
 
 
 def mean_held(result: Run, name: str) -> float:
-    """pCPUs that it had on average once things were settled."""
+    """The mean number of pCPUs that it had after SETTLED_S."""
     ends_s = [*(moment.time_s for moment in result.moments[1:]), result.seconds]
     spans = [(max(SETTLED_S, one.time_s), end_s, one) for one, end_s in zip(result.moments, ends_s, strict=True)]
     held_s = sum((end_s - from_s) * one.allocations[name] for from_s, end_s, one in spans if end_s > from_s)
@@ -42,14 +42,14 @@ def mean_held(result: Run, name: str) -> float:
 def test_naps_bring_nothing_to_who_does_not_scale(policy: str) -> None:
     steady, napping = result_of(policy), result_of(policy, bad=(1.5, 0.75))
     assert mean_held(steady, "bad") == 1.0
-    assert mean_held(napping, "bad") < 1.2, "it was 2.6 and more as a newcomer after each nap"
+    assert mean_held(napping, "bad") < 1.2, "it was 2.6 or more when it was a newcomer after each nap"
     assert speedups(napping)["good"] > 0.99 * speedups(steady)["good"]
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("policy", ["max-speedup", "max-speedup-fitted"])
 def test_who_scales_does_not_lose_by_pauses(policy: str) -> None:
-    """Pauses of I/O: too short to rest for, or long enough. Its speedup while it computes stays about what it was."""
+    """With pauses for I/O that are too short to rest, or long enough, the speedup while it computes hardly changes."""
     steady = result_of(policy)
     short, long = result_of(policy, good=(1.75, 0.25)), result_of(policy, good=(2.0, 0.75))
     assert speedups(short)["good"] > 0.99 * speedups(steady)["good"]

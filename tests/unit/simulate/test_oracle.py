@@ -1,4 +1,4 @@
-"""The oracle: exhaustive search says the same on small pools."""
+"""The oracle gives the same answer as exhaustive search on small pools."""
 
 import itertools
 import math
@@ -90,7 +90,7 @@ def test_the_thesis_best_splits_are_best(scenario: str, split: tuple[int, int], 
 
 
 def test_the_thesis_best_split_of_ft_and_lu_needs_odd_threads() -> None:
-    """Creech 2015, section 7.3.2: 3 + 13 has 10.6; in chunks of two 6 + 10, with 10.3, is best."""
+    """Creech 2015, section 7.3.2: 3 + 13 has 10.6. In chunks of two the best is 6 + 10, with 10.3."""
     curves = [load_curve("ft-opteron16-with-lu"), load_curve("lu-opteron16-with-ft")]
     assert best_static(curves, 16) == ((3, 13), pytest.approx(10.6))
     assert best_static(curves, 8, 2) == ((6, 10), pytest.approx(10.3))
@@ -115,7 +115,7 @@ def test_the_dynamic_best_follows_arrivals_departures_and_phases() -> None:
     stretches = {(one.start_s, one.end_s): one for one in best.stretches}
     assert set(stretches) == {(0.0, 5.0), (5.0, 10.0), (10.0, 20.0), (20.0, 25.0), (25.0, 30.0), (30.0, 40.0)}
     assert stretches[0.0, 5.0].split == {"turning": 1}
-    # Serial, it has no use for a second CPU.
+    # It is serial, so it has no use for a second CPU.
     assert stretches[5.0, 10.0].split["turning"] == 1
     assert stretches[5.0, 10.0].sum_of_speedups == pytest.approx(1.0 + load_curve("hpx-abp16").speedup(7))
     assert stretches[10.0, 20.0].split == {"steady": 8}
@@ -129,7 +129,7 @@ def test_a_guest_with_so_much_work_ends_when_it_is_done() -> None:
         name="work", seconds=30.0, host=Host(pcpus=8), guests=(Guest(name="one", curve="uts-desktop8", work_s=50.0),)
     )
     best = best_dynamic(scenario)
-    assert not best.exact  # how long it is there is a matter of how it is served
+    assert not best.exact  # how long it stays depends on the CPUs that it gets
     assert [(one.start_s, one.end_s) for one in best.stretches] == [(0.0, 10.0), (10.0, 30.0)]
 
 
@@ -155,7 +155,7 @@ phase_lists = st.sampled_from(
 
 @st.composite
 def guests(draw: st.DrawFn) -> list[Guest]:
-    """Who come, go and turn at whole seconds."""
+    """Guests that come, go and change phase at whole seconds."""
     drawn = []
     for number in range(draw(st.integers(1, 3))):
         start_s = draw(st.integers(0, 6))
@@ -183,7 +183,7 @@ def guests(draw: st.DrawFn) -> list[Guest]:
 
 
 def best_in_second(scenario: Scenario, second: int) -> float:
-    """By trying every split among those that compute from *second* to the next."""
+    """The best sum from *second* to the next. All splits among the guests that compute then are tried."""
     chunk, curves, ranges = scenario.host.threads_per_core, [], []
     for plan in expanded(scenario):
         if not plan.start_s <= second < (plan.end_s or math.inf):

@@ -1,4 +1,4 @@
-"""Pictures of runs: what is in the figures, and that they become files."""
+"""Pictures of runs: the content of the figures, and their files."""
 
 import builtins
 import struct
@@ -86,8 +86,8 @@ def test_the_areas_are_the_allocations_and_exploration_is_seen() -> None:
     edges = [one for one in axis.lines if one.get_drawstyle() == "steps-post"]
     assert [len(one.get_xdata()) for one in edges] == [8, 8]
     assert list(edges[0].get_ydata()) == [16, 8, 11, 13, 12, 13, 12, 12]  # of `one`, at the bottom
-    assert list(edges[1].get_ydata()) == [16] * 8  # both on each other
-    assert list(edges[0].get_xdata())[-2:] == [31.0, 40.0]  # as far as the end
+    assert list(edges[1].get_ydata()) == [16] * 8  # both, one above the other
+    assert list(edges[0].get_xdata())[-2:] == [31.0, 40.0]  # up to the end of the run
 
 
 def test_who_comes_and_goes_is_marked_in_its_colour() -> None:
@@ -95,7 +95,7 @@ def test_who_comes_and_goes_is_marked_in_its_colour() -> None:
     axis = allocations_figure(two_guests(), [ended]).axes[0]
     marks = {(one.get_marker(), one.get_xdata()[0]): one.get_color() for one in axis.lines if one.get_marker() in "^v"}
     first, second = colours(2)
-    assert marks == {("^", 5.0): second, ("v", 30.0): first}  # nothing at 0, where it begins anyway
+    assert marks == {("^", 5.0): second, ("v", 30.0): first}  # no mark at 0, where the run begins
 
 
 def test_without_partitions_it_says_so() -> None:
@@ -112,7 +112,7 @@ def test_many_guests_are_drawn_by_totals_and_quantiles() -> None:
     figure = allocations_figure(two_guests(), [run])
     total, count, each = figure.axes
     assert not any("guest-" in words for words in legend(figure)) and "10% to 90%" in legend(figure)
-    assert list(count.lines[0].get_ydata()) == [9, 8, 8]  # who has none does not count
+    assert list(count.lines[0].get_ydata()) == [9, 8, 8]  # guests without CPUs do not count
     fewer = replace(run, policy="fewer", moments=run.moments[1:])
     alone = allocations_figure(two_guests(), [run, replace(run, policy="none", moments=())])
     assert [[text.get_text() for text in axis.texts] for axis in (alone.axes[0], alone.axes[3])] == [
@@ -120,7 +120,7 @@ def test_many_guests_are_drawn_by_totals_and_quantiles() -> None:
     ]  # fmt: skip
     for order in ([run, fewer], [fewer, run]):  # nothing is cut off, whichever is drawn first
         assert allocations_figure(two_guests(), order).axes[1].get_ylim() == pytest.approx((0.0, 9.72))
-    assert list(each.lines[0].get_ydata()) == [1.0, 4.5, 4.5]  # the median of those who have some
+    assert list(each.lines[0].get_ydata()) == [1.0, 4.5, 4.5]  # the median of the guests that have some
     assert max(point[1] for point in total.collections[0].get_paths()[0].vertices) == 36  # 0 + 1 + ... + 8
 
 
@@ -168,7 +168,7 @@ def test_splits_of_two() -> None:
 
 
 def test_who_ends_has_no_sum_beside_that_of_splits() -> None:
-    """It is over the guests' lives, also while they were alone, and may well be above the best of all splits."""
+    """Its sum covers the guests' whole lives, also times in which one was alone. So it may exceed the best split."""
     guests = tuple(msgspec.structs.replace(guest, work_s=100.0) for guest in two_guests().guests)
     run = a_run("unmanaged", {"one": 14.0, "two": 4.0}, {})
     figure = splits_figure(Outcomes(two_guests(guests=guests), {}, (run, EQUAL)), [run, EQUAL])
@@ -250,7 +250,7 @@ def test_names_with_dollars_are_drawn(tmp_path: Path) -> None:
 
 
 def test_long_names_leave_room_for_the_picture(tmp_path: Path) -> None:
-    """Nothing is drawn over something else: what is said beside the axes stays there, within the picture."""
+    """Nothing is drawn over something else. Labels beside the axes stay there, within the picture."""
     names = ("a guest with quite a long name, one", "a guest with quite a long name, two")
     guests = tuple(Guest(name=name, curve=Log(weight=1.0)) for name in names)
     policies = ("mine/of/plug-ins/file.py:allocate", "other/of/plug-ins/file.py:allocate", "short")
@@ -259,7 +259,7 @@ def test_long_names_leave_room_for_the_picture(tmp_path: Path) -> None:
     write_pictures(one, tmp_path)
     figure = splits_figure(one, runs)
     assert figure is not None and len(set(legend(figure))) == len(legend(figure))
-    figure.draw_without_rendering()  # which lays it out
+    figure.draw_without_rendering()  # computes the layout
     above, below, said = figure.axes
     assert below.get_window_extent().width > 0.55 * figure.get_window_extent().width
     inside, whole = below.get_window_extent(), figure.get_window_extent()

@@ -1,4 +1,4 @@
-"""What is written down of a run: moments, convergence, and laws that are broken, which no run of ours does."""
+"""What is recorded of a run: moments, convergence, and broken laws (which no run of this project has)."""
 
 import asyncio
 import logging
@@ -24,7 +24,7 @@ def decision(**allocations: int) -> Decision:
 
 
 class Book:
-    """A diary with a clock that is set by hand."""
+    """A diary whose clock the test sets."""
 
     def __init__(self, seconds: float = 100.0, guests: int = 2, chunk: int = 1) -> None:
         self.now_s = 0.0
@@ -71,7 +71,7 @@ def test_convergence_counts_from_the_last_coming() -> None:
     book.at(12.0, a=25, b=11)
     book.at(14.0, a=26, b=10)
     book.at(15.0, a=27, b=9)
-    # 26:10 is within one CPU of 27:9; 25:11 is not.
+    # 26:10 is within one CPU of 27:9, and 25:11 is not.
     assert book.diary.converged_s(["a", "b"], 100.0) == pytest.approx(4.0)
     assert book.diary.converged_s(["a"], 100.0) == pytest.approx(4.0)
     book.at(95.0, a=20, b=16)
@@ -104,7 +104,7 @@ def test_refusals_and_errors_are_violations_once() -> None:
 
 
 def found(pins: dict[str, set[int]], claims: dict[str, set[int]], sharing: frozenset[str] = frozenset()) -> list[str]:
-    """What the laws say of domains of one vCPU each, all of them where they should be. The pool is 0 to 3."""
+    """The broken laws that are found for domains with one vCPU each, none of which is moving. The pool is 0 to 3."""
     diary = Book().diary
 
     async def main() -> None:

@@ -1,4 +1,4 @@
-"""Laws of simulated runs: what a scenario comes to is what its curves say, the same each time, by the rules."""
+"""Laws of simulated runs: the result of a scenario follows from its curves and rules, and is the same each time."""
 
 import math
 import os
@@ -57,7 +57,7 @@ def test_nobody_loses_time_when_alone() -> None:
     assert result.sum_of_speedups == pytest.approx(AMDAHL.speedup(8))
     assert result.efficiency == pytest.approx(AMDAHL.speedup(8) / 8)
     assert [moment.allocations for moment in result.moments] == [{"a": 8}]
-    assert result.guests[0].claimed is None  # nobody competes, so nothing is measured
+    assert result.guests[0].claimed is None  # without competition nothing is measured
 
 
 def test_two_guests_of_perfect_curves_get_half_each() -> None:
@@ -105,7 +105,7 @@ def test_a_run_is_the_same_in_every_process() -> None:
 
 
 def test_work_is_conserved() -> None:
-    """What is done in all windows together is what is done in the whole, and the guests' sum is the run's."""
+    """The work in all windows together is the work in the whole run, and the guests' work adds up to the run's."""
     scene = scenario(
         Guest(name="a", curve=AMDAHL, phases=(Phase(work_s=3.0), Phase(seconds=0.5, serial=True))),
         Guest(name="b", curve=Log(weight=2.0), start_s=2.5),
@@ -138,7 +138,7 @@ def test_a_crash_frees_the_cpus_within_a_period() -> None:
 
 
 def test_a_silent_guest_is_contained() -> None:
-    """It floats with all its vCPUs over its half, and harms nobody but itself."""
+    """All its vCPUs float over its half of the pool, and it harms only itself."""
     scene = scenario(Guest(name="a", curve=PERFECT), Guest(name="b", curve=PERFECT, behaviour="silent"), settle_s=4.0)
     result = run(scene)
     good, silent = result.guests
@@ -171,7 +171,7 @@ def test_a_serial_stretch_uses_one_cpu_and_waits_for_nobody() -> None:
     assert run(scenario(turns)).guests[0].speedup == pytest.approx((1.0 + 8.0) / 2)
     serial = Guest(name="a", curve=PERFECT, phases=(Phase(seconds=1.0, serial=True),))
     alone, among = run(scenario(serial, Guest(name="b", curve=PERFECT)), "unmanaged").guests
-    # Nine threads on eight pCPUs; the team of eight waits for those of its own that have no CPU.
+    # Nine threads are on eight pCPUs. The team of eight waits for its threads that have no CPU.
     assert alone.speedup == pytest.approx(8 / 9)
     assert among.speedup == pytest.approx(8 * (8 / 9) ** (1 + math.log2(2.4)))
 
@@ -199,7 +199,7 @@ def test_unmanaged_is_slower_where_the_work_is_fine_grained(granularity: Any, le
 
 @pytest.mark.parametrize(("spins", "share"), [(None, 1.0), (False, 1.0), (True, 0.5)])
 def test_threads_that_wait_leave_their_cpus_to_others_unless_they_spin(spins: bool | None, share: float) -> None:
-    """So that two unmanaged guests which do not spin have more than any partition."""
+    """So two unmanaged guests that do not spin have more than under any partition."""
     curve = Amdahl(serial=0.2)
     scene = scenario(Guest(name="a", curve=curve, count=2, granularity="coarse", spins=spins))
     found = run(scene, "unmanaged").sum_of_speedups
@@ -258,7 +258,7 @@ def test_who_is_late_is_waited_for_until_the_deadline_of_the_scenario() -> None:
 
 
 def test_claims_are_as_uncertain_as_the_scenario_says() -> None:
-    """Mean and standard error of claims over many seeds: honest, neither too sure nor too shy."""
+    """Over many seeds the claims have the right mean, and their spread is neither too small nor too large."""
     scene = scenario(
         Guest(name="a", curve=AMDAHL), Guest(name="b", curve=AMDAHL), noise=Noise(speedup=0.2), seconds=6.0
     )
@@ -268,7 +268,7 @@ def test_claims_are_as_uncertain_as_the_scenario_says() -> None:
     mean = math.fsum(claims) / len(claims)
     spread = math.sqrt(sum((claim - mean) ** 2 for claim in claims) / (len(claims) - 1))
     assert mean == pytest.approx(true, rel=0.05)
-    assert 0.02 < spread / true < 0.1  # some 18 comparisons at 20%: 0.047
+    assert 0.02 < spread / true < 0.1  # about 18 comparisons at 20% noise give 0.047
 
 
 def test_an_idle_guest_lends_its_cpus_and_has_them_back() -> None:

@@ -1,4 +1,4 @@
-"""Scenario and curve files: what they mean, and what is said of bad ones."""
+"""Scenario and curve files: what they mean, and the messages about bad ones."""
 
 import itertools
 from pathlib import Path
@@ -36,7 +36,7 @@ def test_a_curve_goes_through_its_points_and_is_flat_beyond(between: str) -> Non
     curve = curve_of([(1.0, 1.0), (4.0, 3.0), (8.0, 2.5), (16.0, 9.0)], between)
     assert [curve.speedup(p) for p in (1, 4, 8, 16, 64)] == pytest.approx([1.0, 3.0, 2.5, 9.0, 9.0])
     assert [curve.speedup(p) for p in (0, 0.25)] == [0.0, 0.25]
-    assert 2.5 <= curve.speedup(6) <= 3.0  # neither way of going there overshoots
+    assert 2.5 <= curve.speedup(6) <= 3.0  # it stays between its two neighbours
 
 
 def test_in_between_it_is_linear_in_what_it_says() -> None:
@@ -69,7 +69,7 @@ def test_formulas() -> None:
         values = [curve.speedup(p) for p in range(1, 65)]
         assert values == sorted(values) and values[0] == pytest.approx(1.0) and values[-1] == pytest.approx(8.0)
         steps = [after - before for before, after in itertools.pairwise(values)]
-        assert max(steps) < 1.01  # its parts meet
+        assert max(steps) < 1.01  # the parts of the formula meet
     assert formula_curve(Amdahl(serial=0.1)).name == "amdahl serial 0.1"
 
 
@@ -119,7 +119,7 @@ def test_pairs_are_a_scenario_for_each_two_of_their_curves(tmp_path: Path) -> No
     assert all(one.seed == 3 and one.host.pcpus == 8 and scenarios_of(one) == (one,) for one in each)
     (first, second) = expanded(each[0])
     assert (first.start_s, second.start_s) == (0.0, 2.0)
-    assert (first.work_s, second.work_s) == (5 * 1.5, 5 * 4.0)  # the most that the curves come to
+    assert (first.work_s, second.work_s) == (5 * 1.5, 5 * 4.0)  # the largest speedups of the curves
     assert first.curve.speedup(2) == 1.5
     with pytest.raises(UsageError, match="for each of its pairs"):
         expanded(scenario)

@@ -1,4 +1,4 @@
-"""The shipped curves and scenarios: they load, say where they are from, hold what is published, and run."""
+"""The shipped curves and scenarios load, name their sources, agree with the published numbers, and run."""
 
 import math
 from importlib.metadata import entry_points
@@ -98,14 +98,15 @@ def test_three_way_starts_as_the_thesis_has_it() -> None:
 
 @pytest.mark.slow
 def test_three_way_under_equal_shares_comes_to_what_was_published() -> None:
-    """Creech 2015, Table 7.2: speedups 15.5, 12.2 and 13.0 over each program's whole run; the last ends at 390.8 s."""
+    """Creech 2015, Table 7.2: speedups 15.5, 12.2 and 13.0 over each program's run. The last one ends at 390.8 s."""
     run = simulate(load_scenario("three-way"), "equipartition")
     assert [guest.speedup for guest in run.guests] == pytest.approx([15.5, 12.2, 13.0], rel=0.02)
     assert max(guest.end_s or math.inf for guest in run.guests) == pytest.approx(10.0 + 380.8, rel=0.01)
 
 
 def test_coming_and_going_is_as_thatcher_has_it() -> None:
-    """Thatcher 2016, section 5.8: 3 s after the first, then every 2 s; work as the trees' times alone (section 5.2)."""
+    """Thatcher 2016, section 5.8: the second comes 3 s after the first, then one every 2 s. The work is each tree's
+    time alone (section 5.2)."""
     plans = expanded(load_scenario("thatcher-lsss"))
     assert [plan.start_s for plan in plans] == [0.0, 3.0, 5.0, 7.0]
     alone_s = [plan.work_s / plan.curve.speedup(8) for plan in plans if plan.work_s]
@@ -124,12 +125,12 @@ def test_all_pairs_of_nine_curves_are_shipped() -> None:
     each = scenarios_of(load_scenario("nine-pairs"))
     assert len({frozenset(guest.name for guest in one.guests) for one in each}) == 36
     assert {guest.name for one in each for guest in one.guests} == {f"{name}-t2" for name in NINE}
-    # Creech 2015, section 7.1: the second 10 s after the first.
+    # Creech 2015, section 7.1: the second program starts 10 s after the first.
     assert all([plan.start_s for plan in expanded(one)] == [0.0, 10.0] for one in each)
 
 
 def shortened(name: str) -> object:
-    """A few seconds of a scenario: everybody comes soon, and of a fleet only some."""
+    """A few seconds of a scenario. All guests come soon, and of a fleet only some come."""
     scenario = scenarios_of(load_scenario(name))[0]
     if scenario.arrivals:
         arrivals = tuple(msgspec.structs.replace(one, at_start=10, per_hour=0.0) for one in scenario.arrivals)

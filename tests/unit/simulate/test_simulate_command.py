@@ -1,4 +1,4 @@
-"""`vscaf simulate`, with short scenarios that really run."""
+"""`vscaf simulate` with short scenarios that really run."""
 
 import json
 import os
@@ -148,7 +148,7 @@ def test_seeds(short: Path) -> None:
     found = json.loads(vscaf(short, "--policy", "max-speedup", "--seed", 7, "--seeds", 2, "--json").stdout)
     runs = found["scenarios"][0]["runs"]
     assert [run["seed"] for run in runs] == [7, 8]
-    assert runs[0]["guests"] != runs[1]["guests"]  # the noise is another
+    assert runs[0]["guests"] != runs[1]["guests"]  # the noise differs
     assert "2 seeds: median" in vscaf(short, "--policy", "max-speedup", "--seeds", 2).stdout
 
 
@@ -225,7 +225,7 @@ def test_two_scenarios_of_one_name(short: Path, tmp_path: Path) -> None:
     (tmp_path / "same.toml").write_text(short.read_text(encoding="utf-8"), encoding="utf-8")
     done = vscaf(short, tmp_path / "same.toml", "--policy", "equipartition")
     assert done.exit_code == 2 and "are both named short" in done.stderr
-    assert vscaf(short, short, "--policy", "equipartition").exit_code == 0  # one file, said twice
+    assert vscaf(short, short, "--policy", "equipartition").exit_code == 0  # the same file twice
 
 
 def test_a_policy_from_a_file_with_options_of_the_scenario(tmp_path: Path, own: Path) -> None:
@@ -274,7 +274,7 @@ def test_two_files_of_one_name_are_two_policies(tmp_path: Path) -> None:
 
 
 def failing(monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
-    """Runs with that seed raise; in this process alone, so one job at once."""
+    """Makes runs with this seed raise, but only in this process. So the test must use one job."""
     from vscaf.simulate import sweep  # noqa: PLC0415
 
     real = sweep.simulate
@@ -313,7 +313,7 @@ def test_a_run_that_kills_its_process_is_told_and_the_others_go_on(short: Path, 
 
 
 def test_runs_that_a_dead_pool_does_not_take_are_tried_again(short: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A process may die before the last run is handed in."""
+    """A process may die before the last run is submitted."""
     real, refused = ProcessPoolExecutor.submit, []
 
     def submit(pool: ProcessPoolExecutor, function: Any, number: int, job: Job) -> Any:
@@ -356,7 +356,7 @@ def test_as_a_program(short: Path, tmp_path: Path) -> None:
 def test_its_workers_end_with_it(how: signal.Signals, status: int, tmp_path: Path) -> None:
     path = written(tmp_path, "long")
     path.write_text(path.read_text(encoding="utf-8").replace("seconds = 6.0", "seconds = 90000.0"), encoding="utf-8")
-    # Who starts the tests in the background may have it ignored, which is inherited.
+    # If the tests run in the background, SIGINT may be ignored, and child processes inherit that.
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     process = subprocess.Popen(
         command(path, "--policy", "equipartition", "--seeds", 3, "--jobs", 2),
@@ -381,7 +381,7 @@ def test_its_workers_end_with_it(how: signal.Signals, status: int, tmp_path: Pat
 
 
 def busy_in_session(session: int) -> list[int]:
-    """Processes of that session that have used a tenth of a second of CPU time: the command and its workers."""
+    """The processes of the session that have used at least 0.1 s of CPU time: the command and its workers."""
     found = []
     for directory in Path("/proc").glob("[0-9]*"):
         try:

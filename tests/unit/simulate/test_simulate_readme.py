@@ -1,4 +1,4 @@
-"""What host-daemon/vscaf/simulate/README.md lists is what there is: keys, options, formulas."""
+"""host-daemon/vscaf/simulate/README.md lists all keys, options and formulas that exist, and no others."""
 
 import re
 from pathlib import Path
@@ -17,7 +17,8 @@ README = (Path(vscaf.simulate.__file__).parent / "README.md").read_text(encoding
 
 
 def table_after(heading: str) -> dict[str, str]:
-    """The table whose header row starts with *heading*: its rows by what is in backquotes in the first cell."""
+    """The table whose header row starts with *heading*. Its rows are keyed by the text in backquotes in the first
+    cell."""
     lines = README.split(f"\n| {heading} |")[1].split("\n\n")[0].splitlines()[2:]
     found = {}
     for line in lines:

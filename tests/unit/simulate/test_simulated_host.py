@@ -1,4 +1,4 @@
-"""The simulated host: its books balance, its levers work, and what a real one refuses it refuses."""
+"""The simulated host: its CPU times add up, its levers work, and it refuses what a real host refuses."""
 
 import asyncio
 import math
@@ -20,7 +20,7 @@ def host_of(cpus: int) -> HostCpus:
 
 
 class World:
-    """A host of four pCPUs and its clock; sleeping is the passing of time."""
+    """A host of four pCPUs and its clock. Time passes by sleeping."""
 
     def __init__(self, **options: Any) -> None:
         self.now_s = 0.0
@@ -30,7 +30,7 @@ class World:
         self.now_s += seconds
 
     def used(self, key: DomainKey, seconds: float) -> dict[int, float]:
-        """CPUs that each vCPU used over so many seconds from here."""
+        """The CPUs that each vCPU uses during the next *seconds*."""
         before = self.times(key)
         self.now_s += seconds
         after = self.times(key)
@@ -141,10 +141,10 @@ def test_unplug_is_late_partial_refused_or_never_ends() -> None:
     assert run(lambda: world.host.unplug(key, 1)).outcome is PlugOutcome.LATE
     world.host.compute(key, {2: 1.0})
     assert world.used(key, 4.0) == {0: 0.0}
-    assert world.host.domains[key].vcpu_time_s[2] == pytest.approx(2.0)  # until it went
+    assert world.host.domains[key].vcpu_time_s[2] == pytest.approx(2.0)  # until it was unplugged
     world.host.latencies = Latencies()
     run(lambda: world.host.plug(key, 3))
-    assert run(lambda: world.host.unplug(key, 0)).outcome is PlugOutcome.PARTIAL  # the one it started with stays
+    assert run(lambda: world.host.unplug(key, 0)).outcome is PlugOutcome.PARTIAL  # the vCPU that it started with stays
     run(lambda: world.host.plug(key, 3))
     world.host.latencies = Latencies(unplug_s=math.inf)
     assert run(lambda: world.host.unplug(key, 1)).outcome is PlugOutcome.LATE
@@ -214,7 +214,7 @@ def test_a_suspended_domain_uses_nothing_and_is_resumed() -> None:
     assert run(lambda: world.host.suspend(a))
     assert not run(lambda: world.host.suspend(a)), "it was paused already"
     assert world.used(a, 1.0) == {0: 0.0} and world.used(b, 1.0) == {0: pytest.approx(1.0)}
-    world.pin(a, v0={3})  # its pins can be set meanwhile
+    world.pin(a, v0={3})  # its pins can be set while it is suspended
     assert run(lambda: world.host.resume(a)) and run(lambda: world.host.resume(a)), "it runs already"
     assert world.used(a, 1.0) == {0: pytest.approx(1.0)}
     world.host.set_state(a, RunState.CRASHED)

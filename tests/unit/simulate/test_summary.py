@@ -1,4 +1,4 @@
-"""What runs come to, as numbers and as text."""
+"""The summary of runs, as numbers and as text."""
 
 import io
 import json
@@ -120,7 +120,7 @@ def test_each_seed_has_its_own_oracle() -> None:
 
 
 def test_who_ends_counts_by_its_own_speedup() -> None:
-    """Two programs that do the same work: the mean over a window that is longer than both is the same, too."""
+    """Two runs do the same work. Over a window that is longer than both, their mean speedup would be the same too."""
     ends = two_guests(guests=(Guest(name="one", curve=Amdahl(serial=0.0), work_s=100.0),))
     slow = replace(a_run("equipartition", {"one": 5.0}, {}, end_s=20.0), sum_of_speedups=2.5)
     fast = replace(a_run("fitted", {"one": 10.0}, {}, end_s=10.0), sum_of_speedups=2.5)
@@ -186,7 +186,7 @@ def test_the_usual_split_is_that_of_the_later_half() -> None:
 
 
 def test_the_usual_split_is_of_the_time_in_which_all_are_there() -> None:
-    """In the later half of the run one of them has ended: 1:1 held for 1 s, 9:7 for 3 s while both were there."""
+    """In the later half of the run one guest has ended. While both were there, 1:1 held for 1 s and 9:7 for 3 s."""
     moments = (
         Moment(0.0, {"one": 1, "two": 1}),
         Moment(1.0, {"one": 9, "two": 7}),

@@ -1,4 +1,4 @@
-"""Virtual time: it moves from timer to timer, needs no wall time, and is the same each time."""
+"""Virtual time moves from timer to timer, needs no wall time, and is the same in each run."""
 
 import asyncio
 
