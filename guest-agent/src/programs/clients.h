@@ -19,7 +19,8 @@
 
 #define CLIENTS_JOINING_MOST 32u /* connections that have sent nothing yet */
 #define CLIENTS_SLOTS (CLIENTS_MOST + CLIENTS_JOINING_MOST)
-/* A connection that sends nothing for this long is dropped. A busy guest may leave a program without a CPU for seconds. */
+/* A connection that sends nothing for this long is dropped. A busy guest may leave a program without a CPU for
+ * seconds. */
 #define CLIENTS_SILENCE_NS UINT64_C(5000000000)
 #define CLIENTS_ACCEPTED_MOST (CLIENTS_JOINING_MOST / 2u) /* in one turn of the loop */
 #define CLIENTS_UNCLOSED_MOST                                                                                          \
