@@ -32,7 +32,7 @@ void messages_take(void *context, const char *line, size_t length)
         break;
     case WIRE_BAD:
         if (agent->lines_bad++ == 0)
-            log_line("a line from the host is no message: %s: ignored (said once)", message.text);
+            log_line("a line from the host is no message: %s: ignored (logged once)", message.text);
         if (wire_ends_in_hello(line, length))
             start_over(agent);
         break;
