@@ -32,7 +32,7 @@ static enum head look(int fd, void *control, size_t size)
     while (got < 0 && errno == EINTR);
     if (got < 0)
         return HEAD_NONE;
-    if (message.msg_flags & MSG_CTRUNC) /* no room was given for descriptors */
+    if (message.msg_flags & MSG_CTRUNC) /* it has descriptors, and no room was given for them */
         return HEAD_ATTACHED;
     return size > 0 && message.msg_controllen == 0 ? HEAD_NONE : HEAD_CLEAN;
 }

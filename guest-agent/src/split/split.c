@@ -40,7 +40,7 @@ static double weight_of(const struct split_part *part, double unknown)
 
 static double mean_of_known(const struct split_part parts[], size_t count)
 {
-    long double sum = 0.0L; /* however large they are */
+    long double sum = 0.0L; /* large weights do not overflow it */
     size_t known = 0;
     for (size_t i = 0; i < count; i++)
         if (weight_known(&parts[i])) {
