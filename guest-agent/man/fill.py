@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """fill.py TEMPLATE OUTPUT [KEY=VALUE...] -- PROGRAM [ARGUMENT...]: completes a manual page in mdoc.
 
-A line `@OPTIONS@` becomes what PROGRAM's --help says of its options, `@ENVIRONMENT@` what it says of variables, so that
-the page and the program cannot differ. `@KEY@` anywhere becomes VALUE.
+A line `@OPTIONS@` becomes the options of PROGRAM's --help, and `@ENVIRONMENT@` its environment variables. So the page
+and the program cannot differ. `@KEY@` anywhere becomes VALUE.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ MORE = re.compile(r"^ {8,}(\S.*)$")
 
 
 def rows(text: str, pattern: re.Pattern[str]) -> list[list[str]]:
-    """The help's entries: the groups of the pattern, the last one with its further lines."""
+    """The entries of the help: the groups of the pattern. The last group includes the lines that continue it."""
     found: list[list[str]] = []
     taking = False
     for line in text.splitlines():
@@ -32,7 +32,7 @@ def rows(text: str, pattern: re.Pattern[str]) -> list[list[str]]:
 
 
 def plain(text: str) -> str:
-    """As text of a roff line: each sentence on a line of its own, nothing taken for a request."""
+    """Text for roff: each sentence on its own line, and no line that roff takes for a request."""
     text = text.replace("\\", "\\e")
     lines = re.sub(r"(?<=[.;:]) +(?=The default)", "\n", text).splitlines()
     return "\n".join(f"\\&{line}" if line[:1] in ".'" else line for line in lines)
@@ -48,7 +48,7 @@ def value_words(value: str) -> str:
 
 
 def sentence(text: str) -> str:
-    """The help's words as a sentence; a default as one of its own."""
+    """The text of the help as a sentence, and the default as a second one."""
     match = re.fullmatch(r"(.*?)(?: \(default: (.*)\))?", text)
     assert match is not None
     words = match.group(1)[:1].upper() + match.group(1)[1:]

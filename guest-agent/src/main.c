@@ -38,7 +38,7 @@ static uint64_t earlier(uint64_t a, uint64_t b)
     return a < b ? a : b;
 }
 
-/* Does what is due; returns when to come back at the latest (0: at once). */
+/* Does the work that is due. Returns when to call it again at the latest (0: at once). */
 static uint64_t do_due(struct agent *agent)
 {
     uint64_t now_ns = monotonic_ns(), next_ns;
@@ -50,16 +50,16 @@ static uint64_t do_due(struct agent *agent)
         return next_ns;
     now_ns = monotonic_ns();
     if (port_try(&agent->port, now_ns)) {
-        /* The host that is connected now does not wait for this acknowledgement. */
+        /* The host that is connected now does not wait for the acknowledgement of an older order. */
         agent->allocation.acknowledge = agent->send_ack = false;
         agent->send_hello = agent->send_report = true;
     }
     if (!port_connected(&agent->port))
         return earlier(next_ns, agent->port.retry_ns);
-    /* An urgent report waits for the gap since the last one at most. */
+    /* An urgent report waits at most for the gap since the last one (messages.c). */
     if (agent->report_urgent)
         agent->send_report = true;
-    /* The port is nearly always ready. To poll first would cost another turn of the loop. */
+    /* The port is nearly always ready, so write at once: to poll first would cost another turn of the loop. */
     if (agent->port.out == NULL && messages_due(agent))
         port_send(&agent->port, now_ns, messages_next, agent);
     if (agent->send_report && agent->port.out == NULL && !messages_due(agent))
@@ -74,11 +74,11 @@ static void serve_clients(struct service *service, const struct client_ready rea
     uint64_t now_ns = monotonic_ns();
     for (size_t i = 0; i < count; i++) {
         struct client *client = &agent->clients.slots[ready[i].slot];
-        if (client->fd < 0 || ready[i].events == 0) /* it was dropped in this turn */
+        if (client->fd < 0 || ready[i].events == 0) /* dropped in this turn */
             continue;
         double unmeasured_s = measure_unmeasured(client, now_ns);
         enum clients_event event = CLIENTS_LEFT;
-        if (client->poll.events == 0) /* its packets are not read, and it has closed */
+        if (client->poll.events == 0) /* muted: its packets are not read, so this event is a hang-up */
             clients_drop(&agent->clients, client);
         else
             event = clients_serve(&agent->clients, client, agent_budget(agent).team_limit);
@@ -96,13 +96,13 @@ static void serve_clients(struct service *service, const struct client_ready rea
         agent_update_demand(agent);
         agent->report_urgent = true;
     }
-    /* Not earlier: the answer has to have the shares after all joins and leaves of this turn. */
+    /* Only now, because the answer must have the shares after all joins and leaves of this turn. */
     for (uint32_t i = 0; asked && i < agent->clients.end; i++)
         if (agent->clients.slots[i].fd >= 0 && agent->clients.slots[i].asked != 0)
             status_answer(&service->status, agent, &agent->clients.slots[i], now_ns);
 }
 
-/* As scafd: SIGUSR1 for equipartition, SIGUSR2 for the largest sum of speedups. All others end the agent. */
+/* SIGUSR1 and SIGUSR2 choose the policy, as in scafd. All other signals end the agent. */
 static void take_signals(struct service *service)
 {
     struct signalfd_siginfo signal;
@@ -186,7 +186,7 @@ int main(int argc, char *argv[])
     sigaddset(&ends, SIGUSR2);
     sigprocmask(SIG_BLOCK, &ends, NULL);
     signal(SIGPIPE, SIG_IGN);
-    signal(SIGCHLD, SIG_IGN); /* nobody waits for the children of attached_fds.c */
+    signal(SIGCHLD, SIG_IGN); /* the agent does not wait for the children of attached_fds.c */
     struct service *service = calloc(1, sizeof(*service));
     if (service == NULL || (service->signals = signalfd(-1, &ends, SFD_NONBLOCK | SFD_CLOEXEC)) < 0) {
         log_error("cannot start: %s", strerror(errno));

@@ -118,7 +118,7 @@ def no_host_stays(machine: Machine) -> Iterator[None]:
 def test_it_is_active_when_it_says_so(machine: Machine) -> None:
     assert (machine.show("SubState"), machine.show("Type"), machine.show("NRestarts")) == ("running", "notify", "0")
     machine.until(lambda: machine.show("StatusText") == "no host yet; 2 of 2 CPUs for 0 programs", "the status line")
-    assert machine.run("vscaf-agent --check").splitlines()[-1] == "All that is needed is there."
+    assert machine.run("vscaf-agent --check").splitlines()[-1] == "Everything that is needed is there."
     assert machine.run(f"systemd-analyze verify --man=no {UNIT} 2>&1") == ""
 
 

@@ -37,7 +37,7 @@ static bool some_cpu_switchable(const struct agent *agent)
     return false;
 }
 
-/* What the machine is like, which may change. */
+/* Reads facts of the machine that may change. */
 static void read_machine(struct agent *agent, uint64_t now_ns)
 {
     if (!agent->options->standalone) {
@@ -46,7 +46,7 @@ static void read_machine(struct agent *agent, uint64_t now_ns)
     }
     bool due = now_ns >= agent->standalone.look_next_ns;
     if (standalone_look(&agent->standalone, agent->options->proc, &agent->cpus.online, now_ns))
-        agent->measure.totals_known = false; /* the sums were those of other CPUs */
+        agent->measure.totals_known = false; /* the old sums are those of other CPUs */
     if (due)
         agent->chunk = agent->options->chunk > 0 ? agent->options->chunk
                                                  : standalone_chunk(&agent->standalone, &agent->cpus.online,
@@ -116,7 +116,7 @@ struct shares_facts agent_shares_facts(const struct agent *agent)
 {
     const struct options *options = agent->options;
     const struct allocation *allocation = &agent->allocation;
-    /* Without a host, nobody else asks for what equipartition does not use. */
+    /* Only the host could use the speedups under equipartition. Without a host, learning is of no use. */
     bool of_use = !(options->standalone && agent->policy == SPLIT_EQUIPARTITION);
     return (struct shares_facts){.cpus = agent_budget(agent),
                                  .policy = agent->policy,
@@ -130,7 +130,7 @@ struct shares_facts agent_shares_facts(const struct agent *agent)
                                  .others_demand = agent->measure.others_demand};
 }
 
-/* The CPUs that it may run on without a host, where those are not all. */
+/* The CPUs that the agent may run on, if it has no host and may not run on all; else NULL. */
 static const struct cpu_set *own_cpus(const struct agent *agent)
 {
     return agent->options->standalone && agent->standalone.confined ? &agent->standalone.own : NULL;
@@ -153,7 +153,7 @@ void agent_update_demand(struct agent *agent)
         agent->report_urgent = true;
 }
 
-/* Does what has to follow a step of the allocation. */
+/* Does what must follow a step of the allocation (ALLOCATION_DEMAND and so on). */
 static void follow(struct agent *agent, unsigned follows)
 {
     if (follows & ALLOCATION_DEMAND)
@@ -205,7 +205,7 @@ void agent_period(struct agent *agent, uint64_t now_ns)
     double period_s = (double)(now_ns - agent->period_last_ns) / 1e9;
     agent->period_last_ns = now_ns;
     agent->period_next_ns += agent->period_ns;
-    if (agent->period_next_ns <= now_ns) /* held up: no periods are made up for */
+    if (agent->period_next_ns <= now_ns) /* delayed: missed periods are not made up for */
         agent->period_next_ns = now_ns + agent->period_ns;
 
     follow(agent, allocation_period(&agent->allocation));

@@ -1,6 +1,6 @@
-/* The agent's whole state, and the one conductor of its parts: it collects the facts that a part needs, and does what
- * follows from a part's step. One thread runs one loop (main.c). What may block is done by another thread (switcher.h).
- */
+/* The agent's state. Only agent.c calls the parts in order: it collects the facts that a part needs, and does what
+ * follows from a part's step. One thread runs one loop (main.c). Calls that may block run in another thread
+ * (switcher.h). */
 #ifndef VSCAF_AGENT_H
 #define VSCAF_AGENT_H
 
@@ -23,7 +23,7 @@
 struct agent {
     const struct options *options;
     struct cpus cpus;
-    bool can_switch; /* some CPU has an `online` file that may be written */
+    bool can_switch; /* some CPU has a writable `online` file, or CPUs can be parked */
 
     char boot_id[64];
     struct clients clients;
@@ -32,15 +32,15 @@ struct agent {
     struct shares shares;
     struct contain contain;
 
-    struct standalone standalone; /* used with --standalone alone */
-    enum split_policy policy;     /* of now */
+    struct standalone standalone; /* used only with --standalone */
+    enum split_policy policy;     /* now; SIGUSR1 and SIGUSR2 change it */
     uint32_t chunk;
     char own_socket[VSCAF_PLACE_MOST];
 
     uint64_t period_ns, period_next_ns, period_last_ns;
     struct measure measure;
 
-    /* What is to be sent: the newest of each, written out only when the port takes it. */
+    /* Messages to send. Each is written only when the port takes it, so it has the newest values. */
     bool send_hello, send_error, send_ack, send_report;
     bool report_urgent;
     uint64_t report_last_ns;
@@ -51,30 +51,30 @@ struct agent {
     struct wire_process report_processes[CLIENTS_MOST];
 };
 
-/* Begin with all bytes zero. Returns 0, or -1 after saying why on stderr. */
+/* The caller fills the struct with zero bytes first. Returns 0, or -1 after logging the reason. */
 int agent_start(struct agent *agent, const struct options *options);
 void agent_stop(struct agent *agent);
 
-/* How many CPUs there are for whom, now. */
+/* How many CPUs there are now: for the guest, for the joined processes, for one team. */
 struct cpu_budget agent_budget(const struct agent *agent);
 
-/* What the shares follow from, now. */
+/* The facts that the shares follow from, now. */
 struct shares_facts agent_shares_facts(const struct agent *agent);
 
-/* Another policy from now on. */
+/* Changes the policy, and splits again at once. */
 void agent_set_policy(struct agent *agent, enum split_policy policy);
 
-/* One period: measure, split, report. */
+/* Ends one period: measures, splits, and marks a report to send. */
 void agent_period(struct agent *agent, uint64_t now_ns);
 
-/* New shares for all joined processes: team sizes first, then the CPUs of those that are contained. */
+/* Computes new shares for all joined processes. Sets team sizes first, then the CPUs of contained processes. */
 void agent_split(struct agent *agent);
 
-/* Demand of the moment, with what the last period measured. */
+/* Updates the demand, with the measurements of the last period. */
 void agent_update_demand(struct agent *agent);
 
-/* An order of the host, the next step of it, and CPUs that the kernel says have come or gone (allocation.h). Returns
- * when to advance again, 0 for at once, UINT64_MAX for never. */
+/* Takes an order of the host; does its next step; reacts to the kernel's event that CPUs came or went (allocation.h).
+ * agent_advance() returns when to call it again, 0 for at once, UINT64_MAX for never. */
 void agent_order(struct agent *agent, const struct wire_allocate *order, uint64_t now_ns);
 uint64_t agent_advance(struct agent *agent, uint64_t now_ns);
 void agent_cpus_event(struct agent *agent);

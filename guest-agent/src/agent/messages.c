@@ -9,7 +9,7 @@
 
 #define REPORT_GAP_NS UINT64_C(20000000)
 
-/* A host that starts over knows nothing of the orders of the one before: they are carried out, not acknowledged. */
+/* A host that starts over does not know earlier orders. So these are carried out, but not acknowledged. */
 static void start_over(struct agent *agent)
 {
     agent->allocation.acknowledge = agent->send_ack = false;
@@ -32,7 +32,7 @@ void messages_take(void *context, const char *line, size_t length)
         break;
     case WIRE_BAD:
         if (agent->lines_bad++ == 0)
-            log_line("a line from the host is no message: %s: ignored (said once)", message.text);
+            log_line("a line from the host is no message: %s: ignored (logged once)", message.text);
         if (wire_ends_in_hello(line, length))
             start_over(agent);
         break;
@@ -52,7 +52,7 @@ bool messages_due(const struct agent *agent)
 static void describe(struct wire_process *process, const struct client *client, const struct options *options)
 {
     const struct learned *learned = &client->learned;
-    /* Relaxed: a figure of its own. */
+    /* Relaxed: the value is used alone. */
     uint32_t program = atomic_load_explicit(&client->page->program, memory_order_relaxed);
     *process = (struct wire_process){.pid = client->pid,
                                      .name = client->name,

@@ -1,5 +1,5 @@
-/* What the agent and the host say to each other: lines that came are acted on, lines that are due are written.
- * Callbacks of the port; their context is the agent. */
+/* Messages between agent and host: acts on lines that came in, and writes lines that are due. The functions are
+ * callbacks of the port; their context is the agent. */
 #ifndef VSCAF_MESSAGES_H
 #define VSCAF_MESSAGES_H
 
@@ -12,7 +12,7 @@
 line_handler messages_take;
 port_line_source messages_next;
 
-/* Whether a line is due. */
+/* Whether a line should be sent now. */
 bool messages_due(const struct agent *agent);
 
 #endif

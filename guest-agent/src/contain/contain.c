@@ -12,13 +12,13 @@
 
 /* Containing a process costs time for each of its threads, and a program may change in every period. So there is a
  * budget of threads for each period. What is left of it may be used in the next period. A process with more threads
- * than that makes the next ones wait. */
+ * than the budget makes later processes wait. */
 #define CREDIT_PER_PERIOD 128
-#define CREDIT_OF_PROCESS 8 /* costs as much as so many threads */
-#define LONG_SECTION_S 1.0     /* a section that lasts longer is worth a move */
-#define CALM_PERIODS 2u        /* in a row with one running process: then nobody competes */
-#define NOISE_CPUS 0.25        /* above its share: no reason to contain a process */
-#define THREADS_PER_PERIOD 64u /* checked on average */
+#define CREDIT_OF_PROCESS 8 /* a process costs as much as this many threads */
+#define LONG_SECTION_S 1.0     /* a process is contained in a section that lasts longer than this */
+#define CALM_PERIODS 2u        /* after so many periods in a row with at most one running process, none competes */
+#define NOISE_CPUS 0.25        /* CPUs above its share that are no reason to contain a process */
+#define THREADS_PER_PERIOD 64u /* threads that are checked in a period, on average */
 
 enum { SAID_UNSEEN = 1, SAID_CPUSET = 2, SAID_AFFINITY = 4, SAID_RECORD = 8, SAID_LEFT = 16 };
 
@@ -33,14 +33,14 @@ static bool write_record(struct contain *contain)
 {
     int status = contain_record_write(contain);
     if (status != 0 && first_time(contain, SAID_RECORD))
-        log_line("%s: %s: nothing is contained, as the next agent could not put it back: give another place with "
-                 "--socket",
+        log_line("%s: %s: nothing is contained, because the next agent could not put it back: give another place "
+                 "with --socket",
                  contain->record, strerror(-status));
     contain->off = contain->off || status != 0;
     return status == 0;
 }
 
-/* Whether it is the last one of its home. */
+/* Whether no other contained process has the same home group. */
 static bool last_of_home(const struct contain *contain, const struct contained *contained)
 {
     for (uint32_t i = 0; i < contain->count; i++) {
@@ -51,13 +51,13 @@ static bool last_of_home(const struct contain *contain, const struct contained *
     return true;
 }
 
-/* Whether its number is still its own. */
+/* Whether the process still exists: its number may be reused. */
 static bool is_there(const struct contain *contain, const struct contained *contained)
 {
     return process_start_ticks(contain->proc, contained->pid) == contained->start_ticks;
 }
 
-/* Puts back what was changed. What cannot be put back yet stays in the list. */
+/* Puts back what was changed. If the group cannot be removed yet, the process stays in the list. */
 static void release(struct contain *contain, struct contained *contained)
 {
     bool grouped = contained->group.path != NULL;
@@ -71,17 +71,17 @@ static void release(struct contain *contain, struct contained *contained)
         return;
     }
     if (contained->leaving && first_time(contain, SAID_LEFT))
-        log_line("%s/%s cannot be removed: %s: tried again as long as this agent runs (said once)", contain->tree.root,
-                 contained->group.path, strerror(-status));
+        log_line("%s/%s cannot be removed: %s: tried again as long as this agent runs (logged once)",
+                 contain->tree.root, contained->group.path, strerror(-status));
     contained->leaving = true;
 }
 
-/* Records the present state of a process, and changes nothing. NULL: it cannot be contained. */
+/* Notes the present state of a process. Changes nothing in it. NULL: it cannot be contained. */
 static struct contained *prepare(struct contain *contain, const struct client *client)
 {
     uint64_t start_ticks = process_start_ticks(contain->proc, client->pid);
     if (start_ticks == 0 || client->process == PEER_NONE || !peer_lives(client->process))
-        return NULL; /* they may be another one's, which has that number now */
+        return NULL; /* start_ticks may be those of another process, which has that number now */
     contain->credit -= CREDIT_OF_PROCESS;
     struct contained *contained = contained_add(contain, client->pid);
     if (contained == NULL)
@@ -93,7 +93,7 @@ static struct contained *prepare(struct contain *contain, const struct client *c
     contain->credit -= (int32_t)contained->masks.listed;
     if (status != 0) {
         if (status != -ESRCH && first_time(contain, SAID_AFFINITY))
-            log_line("process %d (%s): the CPUs of its threads cannot be read: %s: not contained (said once)",
+            log_line("process %d (%s): the CPUs of its threads cannot be read: %s: not contained (logged once)",
                      (int)client->pid, client->name, strerror(-status));
         contained_forget(contain, contained);
         return NULL;
@@ -103,8 +103,9 @@ static struct contained *prepare(struct contain *contain, const struct client *c
     status = contain_group_plan(&contain->tree, contain->proc, client->pid, &contained->group);
     if (status != 0) {
         if (first_time(contain, SAID_CPUSET))
-            log_line("process %d (%s): no control group for it: %s: %s (said once)", (int)client->pid, client->name,
-                     status == -EXDEV ? "its threads are in several, or out of reach" : strerror(-status),
+            log_line("process %d (%s): no control group can be made for it: %s: %s (logged once)", (int)client->pid,
+                     client->name,
+                     status == -EXDEV ? "its threads are in several groups, or outside" : strerror(-status),
                      contain->way == CONTAIN_AUTO ? "contained by affinity" : "not contained");
         if (contain->way != CONTAIN_AUTO) {
             contained_forget(contain, contained);
@@ -123,7 +124,7 @@ static struct contained *prepare(struct contain *contain, const struct client *c
     return contained;
 }
 
-/* Contains a process that was not. Its way back is on record. */
+/* Contains a process that was not contained. What must be put back is already in the record file. */
 static bool enter(struct contain *contain, struct contained *contained, const struct cpu_set *set)
 {
     if (!is_there(contain, contained))
@@ -137,7 +138,7 @@ static bool enter(struct contain *contain, struct contained *contained, const st
             return true;
         }
         if (status != -ESRCH && first_time(contain, SAID_CPUSET))
-            log_line("process %d: %s/%s: %s: %s: %s (said once)", (int)contained->pid, contain->tree.root,
+            log_line("process %d: %s/%s: %s: %s: %s (logged once)", (int)contained->pid, contain->tree.root,
                      contained->group.path, step, strerror(-status),
                      contain->way == CONTAIN_AUTO ? "contained by affinity" : "not contained");
         if (contain->way != CONTAIN_AUTO || status == -ESRCH ||
@@ -151,10 +152,10 @@ static bool enter(struct contain *contain, struct contained *contained, const st
     int status = thread_masks_narrow(&contained->masks, contain->proc, contained->pid, set, false);
     if (status == 0) {
         contained->set = *set;
-        return write_record(contain); /* now with what was probed */
+        return write_record(contain); /* again, with the result of the probe */
     }
     if (status != -ESRCH && first_time(contain, SAID_AFFINITY))
-        log_line("process %d: its threads cannot be kept to their CPUs: %s: not contained (said once)",
+        log_line("process %d: its threads cannot be kept on their CPUs: %s: not contained (logged once)",
                  (int)contained->pid, strerror(-status));
     return false;
 }
@@ -163,7 +164,7 @@ static void resize(struct contain *contain, struct contained *contained, const s
 {
     int status = 0;
     bool grouped = contained->group.path != NULL;
-    contained->set = *set; /* also where it fails: not again before something changes */
+    contained->set = *set; /* also if this fails, so that it is not tried again before something changes */
     if (!is_there(contain, contained))
         return;
     if (grouped)
@@ -171,17 +172,17 @@ static void resize(struct contain *contain, struct contained *contained, const s
     if (status == 0)
         status = thread_masks_narrow(&contained->masks, contain->proc, contained->pid, set, grouped);
     if (status != 0 && status != -ESRCH && first_time(contain, SAID_AFFINITY))
-        log_line("process %d: cannot be kept to other CPUs: %s (said once)", (int)contained->pid, strerror(-status));
+        log_line("process %d: cannot be kept on other CPUs: %s (logged once)", (int)contained->pid, strerror(-status));
 }
 
-/* Where contained processes may be: on the CPUs that stay. */
+/* The CPUs that contained processes may use: those that stay. */
 static struct cpu_set usable_cpus(const struct contain_facts *facts)
 {
     struct cpu_set usable = {0};
     uint16_t order[CPUS_MOST];
     uint32_t count = cpus_order(facts->cpus, order), taken = 0;
     if (facts->budget == 0)
-        return facts->cpus->online; /* resting: no CPU is taken away */
+        return facts->cpus->online; /* the guest rests: no CPU is taken away */
     for (uint32_t i = 0; i < count && taken < facts->budget; i++)
         if (cpu_set_has(&facts->cpus->online, order[i]) && (facts->own == NULL || cpu_set_has(facts->own, order[i]))) {
             cpu_set_add(&usable, order[i]);
@@ -203,12 +204,12 @@ bool contain_exceeds(uint32_t share, uint32_t most, double load_cpus)
     return most > share || load_cpus > (double)share + NOISE_CPUS;
 }
 
-/* Whether it should be contained, as far as that depends on it alone. */
+/* Whether the process should be contained, apart from competition. */
 static bool wants(const struct client *client, const struct contained *contained, uint64_t period_ns, uint32_t usable)
 {
     if (client->newcomer || !rigid_now(client, period_ns))
         return false;
-    if (!client->running) /* between two pieces of work: as it is */
+    if (!client->running) /* between two pieces of work: leave it as it is */
         return contained != NULL;
     if (client->share >= usable)
         return false;
@@ -216,8 +217,8 @@ static bool wants(const struct client *client, const struct contained *contained
     uint32_t most = rigid ? client_most(client, VSCAF_MAX_TEAM) : client->wanting;
     if (contain_exceeds(client->share, most, client->load_cpus))
         return true;
-    /* A contained process uses no more than its share because it is contained. That is no reason to release it. A
-     * smaller number of threads on its page is one. */
+    /* A contained process uses no more than its share, because it is contained. So that is no reason to release it. A
+     * smaller number of threads on its page is a reason. */
     return contained != NULL && (!rigid || contained->by_use);
 }
 
@@ -229,8 +230,8 @@ static uint32_t count_running(const struct clients *clients)
     return running;
 }
 
-/* Several processes want CPUs. When one pauses for a moment, it is not worth releasing all and containing them again.
- */
+/* Whether several processes want CPUs. A pause of one for a moment does not count: to release all and contain them
+ * again would cost more. */
 static bool compete(const struct contain *contain, const struct clients *clients)
 {
     if (count_running(clients) >= 2)
@@ -238,7 +239,7 @@ static bool compete(const struct contain *contain, const struct clients *clients
     return contain->count > 0 && contain->calm_periods < CALM_PERIODS && clients->joined >= 2;
 }
 
-/* Marks whom to contain, and on how many CPUs; takes new ones up. */
+/* Marks which processes to contain, and on how many CPUs. Adds new ones to the list. */
 static void choose_processes(struct contain *contain, struct clients *clients, uint64_t period_ns, uint32_t usable)
 {
     bool competition = !contain->off && compete(contain, clients);
@@ -255,7 +256,7 @@ static void choose_processes(struct contain *contain, struct clients *clients, u
             continue;
         if (client->pid <= 0) {
             if (first_time(contain, SAID_UNSEEN))
-                log_line("%s: a rigid process of another PID namespace cannot be contained from here (said once)",
+                log_line("%s: a rigid process of another PID namespace cannot be contained from here (logged once)",
                          client->name);
             client->uncontainable = true;
             continue;
@@ -276,11 +277,12 @@ static void choose_processes(struct contain *contain, struct clients *clients, u
     }
 }
 
-/* Chooses the CPUs of the wanted ones. One that would get all the CPUs that it may use is not wanted any more. */
+/* Chooses the CPUs of the processes to contain. A process that would get all CPUs that it may use need not be
+ * contained. */
 static void choose_cpus(struct contain *contain, const struct cpus *cpus, const struct cpu_set *usable)
 {
     uint16_t core[CPUS_MOST];
-    for (uint32_t cpu = 0; cpu < CPUS_MOST; cpu++) /* where it is not known, each is one by itself */
+    for (uint32_t cpu = 0; cpu < CPUS_MOST; cpu++) /* if the core is not known, each CPU is a core */
         core[cpu] = cpus->core[cpu] > 0 ? (uint16_t)(cpus->core[cpu] - 1) : (uint16_t)cpu;
     struct placement_part *parts = calloc(contain->count, sizeof(*parts));
     uint32_t count = 0;
@@ -308,7 +310,7 @@ static bool is_in(const struct contained *contained)
     return cpu_set_count(&contained->set) > 0;
 }
 
-/* Changes what differs from what is wanted: releases first. */
+/* Releases processes first, then contains and resizes others. */
 static void act(struct contain *contain, struct clients *clients)
 {
     bool changed = false;
@@ -325,7 +327,7 @@ static void act(struct contain *contain, struct clients *clients)
             release(contain, contained);
         }
     }
-    bool recorded = !changed || write_record(contain); /* before anything is changed */
+    bool recorded = !changed || write_record(contain); /* before any process is contained */
     for (uint32_t i = contain->count; i-- > 0;) {
         struct contained *contained = contain->list[i];
         if (contained->leaving)
@@ -369,7 +371,7 @@ void contain_update(struct contain *contain, struct clients *clients, const stru
     }
 }
 
-/* Narrows threads that have set a mask of their own since. In a group the kernel does that. */
+/* Narrows threads that have set another mask since. For a process in a group the kernel does that. */
 static void look_after_threads(struct contain *contain, struct contained *contained)
 {
     struct cpu_set where;
@@ -403,7 +405,7 @@ void contain_period(struct contain *contain, const struct clients *clients)
     } else if (contained->group.path == NULL) {
         look_after_threads(contain, contained);
     } else if (!contain_group_holds(&contain->tree, contain->proc, contained->pid, &contained->group)) {
-        /* Somebody else has moved it: it is contained again from there. */
+        /* Another program has moved it. It will be contained again from its new group. */
         release(contain, contained);
         if (contain->count == 0)
             write_record(contain);
@@ -415,7 +417,7 @@ void contain_stop(struct contain *contain)
     for (uint32_t i = contain->count; i-- > 0;)
         release(contain, contain->list[i]);
     if (contain->record != NULL)
-        contain_record_write(contain); /* what could not be put back stays on record */
+        contain_record_write(contain); /* what could not be put back stays in the record */
     while (contain->count > 0)
         contained_forget(contain, contain->list[contain->count - 1]);
     free(contain->record);

@@ -1,5 +1,5 @@
-/* Keeps rigid processes on as many CPUs as their share, while other processes want the rest, as SCAF does (thesis
- * section 5.3). Malleable processes are left to the guest's scheduler. */
+/* Keeps rigid processes on as many CPUs as their share, while other processes want the rest. SCAF does the same (thesis
+ * section 5.3). Malleable processes are left to the guest's scheduler. Rules: docs/rigid-programs.md. */
 #ifndef VSCAF_CONTAIN_H
 #define VSCAF_CONTAIN_H
 
@@ -12,27 +12,27 @@
 #include "programs/clients.h"
 #include "system/options.h"
 
-/* What containment follows from, beside the processes. */
+/* Inputs, in addition to the processes. */
 struct contain_facts {
     const struct cpus *cpus;
-    const struct cpu_set *own; /* the agent's CPUs, where it may not run on all; NULL: on all */
+    const struct cpu_set *own; /* the CPUs that the agent may run on; NULL: all */
     uint32_t budget;           /* CPUs that this guest's processes may use now; 0: the guest rests */
     uint64_t period_ns;
 };
 
-/* Puts back what an agent that died at the same socket had changed. */
+/* Puts back what an earlier agent at the same socket changed before it died. */
 void contain_start(struct contain *contain, const struct options *options, const char *socket);
 
-/* Contains, resizes and releases processes, by their shares of now. Acts only on what changed. */
+/* Contains, resizes and releases processes, by their current shares. Acts only on changes. */
 void contain_update(struct contain *contain, struct clients *clients, const struct contain_facts *facts);
 
-/* Checks one contained process each time: whether it has new threads, and whether somebody else has moved it. */
+/* Checks one contained process in each call: whether it has new threads, and whether another program has moved it. */
 void contain_period(struct contain *contain, const struct clients *clients);
 
-/* Releases all. */
+/* Releases all processes. */
 void contain_stop(struct contain *contain);
 
-/* Whether a process that says that it runs so many threads, and used so many CPUs, takes more than its share. */
+/* Whether a process takes more than its share, if it claims to run `most` threads and used `load_cpus`. */
 bool contain_exceeds(uint32_t share, uint32_t most, double load_cpus);
 
 #endif

@@ -9,7 +9,7 @@
 #include "system/cgroup_lines.h"
 
 #define NAME "vscaf."
-/* Below the root there is one group for all of them: see cgroup.h. */
+/* Directly below the root there is one group for all contained processes. cgroup.h has the reason. */
 #define BELOW_ROOT "vscaf.contained"
 #define ROUNDS_MOST 8
 #define LISTED_BYTES 16384
@@ -34,14 +34,14 @@ bool contain_group_path_ours(const char *path)
     return path[0] != '/';
 }
 
-/* The group above; "" for the root. */
+/* Changes a path to that of the group above; "" for the root. */
 static void go_up(char *path)
 {
     char *slash = strrchr(path, '/');
     *(slash != NULL ? slash : path) = '\0';
 }
 
-/* All threads are in the group of the first. */
+/* Whether all threads are in that group. */
 static bool together(const struct cgroup_tree *tree, const char *proc, pid_t pid, const char *group)
 {
     char tasks[PATH_MAX], other[PATH_MAX];
@@ -95,7 +95,7 @@ int contain_group_plan(const struct cgroup_tree *tree, const char *proc, pid_t p
     return 0;
 }
 
-/* Cpusets in the children of every group down to `group`, which itself is not changed. */
+/* Enables cpusets in the children of every group above `group`. Does not change `group` itself. */
 static int enable_above(const struct cgroup_tree *tree, const char *group)
 {
     char path[PATH_MAX];
@@ -109,7 +109,7 @@ static int enable_above(const struct cgroup_tree *tree, const char *group)
     return status;
 }
 
-/* A group below `above` that only bounds CPUs. */
+/* Makes a group below `above` that bounds only CPUs. */
 static int make_threaded(const struct cgroup_tree *tree, const char *above, const char *path, const char **step)
 {
     char type[64];
@@ -173,17 +173,18 @@ int contain_group_resize(const struct cgroup_tree *tree, const struct contain_gr
     return status;
 }
 
-/* Moves home everybody that the group lists at this moment; 0 also where there was none. */
+/* Moves all processes that the group lists at this moment to the home group. Returns 0, also if there was none; or
+ * -errno. */
 static int empty_once(const struct cgroup_tree *tree, const struct contain_group *group, bool *anybody)
 {
     char listed[LISTED_BYTES];
     *anybody = false;
-    /* A threaded group does not list processes; whichever thread is written, its process moves as a whole. */
+    /* A threaded group does not list processes. If any thread is written, its process moves with all threads. */
     int status = cgroup_read(tree, group->path, tree->version == CGROUP_V2 ? "cgroup.threads" : "cgroup.procs", listed,
                              sizeof(listed));
     if (status != 0)
         return status;
-    if (strlen(listed) >= sizeof(listed) - 2) { /* the last one may be cut */
+    if (strlen(listed) >= sizeof(listed) - 2) { /* the last number may be cut */
         char *last = strrchr(listed, '\n');
         *(last != NULL ? last : listed) = '\0';
     }
@@ -212,7 +213,7 @@ int contain_group_leave(const struct cgroup_tree *tree, const struct contain_gro
     if (tree->version == CGROUP_V2 && last) {
         if (group->home[0] == '\0')
             cgroup_remove(tree, BELOW_ROOT);
-        else if (group->enabled_home) /* as it was found: else no other groups can be made in it */
+        else if (group->enabled_home) /* as it was before: else no ordinary groups can be made in it */
             cgroup_write(tree, group->home, "cgroup.subtree_control", "-cpuset");
     }
     return 0;
@@ -229,7 +230,7 @@ bool contain_group_home_cpus(const struct cgroup_tree *tree, const struct contai
     char text[CPU_SET_TEXT], at[PATH_MAX];
     static const char *const names[] = {"cpuset.cpus.effective", "cpuset.effective_cpus", "cpuset.cpus"};
     snprintf(at, sizeof(at), "%s", group->home);
-    for (;; go_up(at)) { /* without a cpuset of its own, the one above counts */
+    for (;; go_up(at)) { /* if it has no cpuset of its own, the group above counts */
         for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++)
             if (cgroup_read(tree, at, names[i], text, sizeof(text)) == 0 && cpu_set_parse(text, cpus) &&
                 cpu_set_count(cpus) > 0)

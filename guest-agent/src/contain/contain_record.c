@@ -66,7 +66,7 @@ int contain_record_write(struct contain *contain)
     json_decref(record);
     if (text == NULL)
         return -ENOMEM;
-    unlink(path); /* of an agent that died just here */
+    unlink(path); /* left by an agent that died during this function */
     int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
     int status = fd >= 0 ? write_all(fd, text) : -errno;
     if (fd >= 0 && close(fd) != 0 && status == 0)
@@ -86,7 +86,7 @@ static bool mask_list(const char *list)
     return list != NULL && cpu_set_parse(list, &set) && cpu_set_count(&set) > 0;
 }
 
-/* Takes one process of the record; one that makes no sense is left out. */
+/* Takes one process of the record. Ignores one that is invalid. */
 static void take(struct contain *contain, json_t *object, bool same_tree)
 {
     int pid = 0, free_common = 0, enabled = 0;
@@ -132,7 +132,7 @@ int contain_record_read(struct contain *contain)
     json_t *record = NULL, *processes = NULL, *object;
     int version = 0, result = 0;
     const char *root = NULL;
-    /* Whoever may write it could have threads of others moved. */
+    /* A user who can write the file could make the agent move threads of others. */
     if (fstat(fd, &status) != 0 || !S_ISREG(status.st_mode) || status.st_uid != geteuid() ||
         (status.st_mode & 022) != 0 || status.st_size > RECORD_BYTES_MOST)
         result = -EPERM;

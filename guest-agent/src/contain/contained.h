@@ -1,4 +1,4 @@
-/* The processes that are contained: where each was, where it is, and what is to be put back. */
+/* The contained processes: where each was, where it is now, and what must be put back. */
 #ifndef VSCAF_CONTAINED_H
 #define VSCAF_CONTAINED_H
 
@@ -13,17 +13,17 @@
 #include "system/cgroup.h"
 #include "system/options.h"
 
-/* One process that is contained, or of which something is still to be put back. */
+/* One process that is contained, or for which something must still be put back. */
 struct contained {
     pid_t pid;
-    uint64_t start_ticks;       /* when it started: its number may come again */
-    struct contain_group group; /* group.path NULL: by its threads' affinity */
+    uint64_t start_ticks;       /* when it started, because its number may be reused */
+    struct contain_group group; /* group.path NULL: contained by the affinity of its threads */
     struct thread_masks masks;
-    struct cpu_set permitted; /* where it may run by itself */
-    struct cpu_set set;       /* where it is */
-    bool by_use;              /* it was seen to use more than its share, and says that it does not */
+    struct cpu_set permitted; /* where it may run without containment */
+    struct cpu_set set;       /* where it is kept now; empty: it is not contained yet */
+    bool by_use;              /* it uses more than its share, although it claims no more threads than that */
     bool leaving;             /* released, but its group could not be removed yet */
-    /* For the moment of contain_update(). */
+    /* Used only during contain_update(). */
     bool wanted;
     uint32_t cpus;
     struct cpu_set next;
@@ -31,28 +31,28 @@ struct contained {
 
 struct contain {
     enum contain_way way;
-    bool cpuset;             /* there is a cpuset hierarchy ... */
-    struct cgroup_tree tree; /* ... this one */
+    bool cpuset;             /* there is a cpuset hierarchy: `tree` */
+    struct cgroup_tree tree;
     const char *proc;
-    char *record;  /* path of the file that says what is to be put back, should this agent die */
-    bool recorded; /* it is there */
-    bool off;      /* the record cannot be written: nothing is contained */
+    char *record;  /* path of the file with what must be put back, if this agent dies */
+    bool recorded; /* the file exists */
+    bool off;      /* nothing is contained: the record cannot be written, or --contain cpuset finds no hierarchy */
     struct contained *list[PLACEMENT_MOST];
     uint32_t count;
-    uint32_t turn;         /* who is looked after next ... */
-    uint32_t pause;        /* ... after so many periods: threads are many */
-    int32_t credit;        /* threads that may still be looked at for the first time */
-    uint32_t calm_periods; /* in a row, in which no two processes ran */
-    uint32_t said;         /* what has been logged */
+    uint32_t turn;         /* the process that is checked next ... */
+    uint32_t pause;        /* ... after this many periods, because the last one had many threads */
+    int32_t credit;        /* threads that may still be read for the first time (CREDIT_PER_PERIOD) */
+    uint32_t calm_periods; /* periods in a row in which fewer than two processes ran */
+    uint32_t said;         /* messages that were logged once (SAID_...) */
 };
 
-/* NULL: it is not in the list. */
+/* Finds a process; NULL: it is not in the list. */
 struct contained *contained_find(const struct contain *contain, pid_t pid);
 
-/* One process more, all zero but for its number; NULL where there is no room or no memory. */
+/* Adds a process, with all fields zero except its number. NULL: no room or no memory. */
 struct contained *contained_add(struct contain *contain, pid_t pid);
 
-/* Frees one. */
+/* Removes a process from the list and frees it. */
 void contained_forget(struct contain *contain, struct contained *contained);
 
 #endif

@@ -7,19 +7,19 @@
 #define NOBODY (-1)
 #define WORDS (CPUS_MOST / 64)
 
-/* A placement in the making. */
+/* The state of placement_make(). */
 struct table {
     struct placement_part *parts;
     size_t count;
     uint32_t due[PLACEMENT_MOST];
     const uint16_t *core;     /* NULL: not known */
     uint16_t on[CPUS_MOST];   /* parts on each CPU */
-    int16_t owner[CPUS_MOST]; /* the one part that has it for itself so far, or NOBODY */
+    int16_t owner[CPUS_MOST]; /* the part that has the CPU for itself so far, or NOBODY */
     uint16_t core_usable[CPUS_MOST];
     struct cpu_set before[PLACEMENT_MOST];
 };
 
-/* The next member at or after `cpu`; CPUS_MOST: none. */
+/* The next CPU of the set at or after `cpu`; CPUS_MOST: none. */
 static uint32_t next_member(const struct cpu_set *set, uint32_t cpu)
 {
     while (cpu < CPUS_MOST) {
@@ -39,7 +39,7 @@ static void intersect(struct cpu_set *set, const struct cpu_set *with)
         set->words[i] &= with->words[i];
 }
 
-/* CPUs of the set on each core. */
+/* Counts the CPUs of the set on each core. */
 static void count_cores(const struct table *table, const struct cpu_set *set, uint16_t counts[CPUS_MOST])
 {
     memset(counts, 0, CPUS_MOST * sizeof(counts[0]));
@@ -47,8 +47,8 @@ static void count_cores(const struct table *table, const struct cpu_set *set, ui
         counts[table->core[cpu]]++;
 }
 
-/* Gives up what a part has too much: first what others have, too, then what it has of cores in part, then the
- * highest. */
+/* Removes surplus CPUs of a part: first CPUs that others have, too, then CPUs of cores that it has only in part, then
+ * the highest. */
 static void trim(struct table *table, size_t i)
 {
     struct cpu_set *set = &table->parts[i].set;
@@ -71,7 +71,7 @@ static void trim(struct table *table, size_t i)
     }
 }
 
-/* The free CPU that suits a part best: on a core that it has in part, else on a core that is free, else any. */
+/* The best free CPU for a part: one on a core that it has in part, else on a free core, else any. */
 static uint32_t best_free(const struct table *table, size_t i)
 {
     uint16_t mine[CPUS_MOST], taken[CPUS_MOST];
@@ -105,7 +105,8 @@ static void give(struct table *table, size_t i, uint32_t cpu)
     cpu_set_add(&table->parts[i].set, cpu);
 }
 
-/* One CPU more for a part: a free one, or one whose owner gets another instead, and so on: the shortest such chain. */
+/* Gives a part one more CPU: a free one, or one whose owner gets another one instead, and so on. Takes the shortest
+ * such chain. False: there is none. */
 static bool take_one(struct table *table, size_t first)
 {
     size_t queue[PLACEMENT_MOST], head = 0, tail = 0;
@@ -140,7 +141,7 @@ static bool take_one(struct table *table, size_t first)
     return false;
 }
 
-/* One CPU more for a part that finds none for itself. */
+/* Gives a part one more CPU that it must share with others. */
 static void share_one(struct table *table, size_t i)
 {
     struct placement_part *part = &table->parts[i];
@@ -186,7 +187,7 @@ static void make(struct table *table, const struct cpu_set *usable)
         }
     bool short_of[PLACEMENT_MOST] = {false};
     for (uint32_t least = 1; least <= CPUS_MOST; least = least == 1 ? CPUS_MOST : CPUS_MOST + 1)
-        for (size_t i = 0; i < table->count; i++) { /* one for everybody first */
+        for (size_t i = 0; i < table->count; i++) { /* first one CPU for each part */
             uint32_t due = table->due[i] < least ? table->due[i] : least;
             while (!short_of[i] && cpu_set_count(&table->parts[i].set) < due)
                 short_of[i] = !take_one(table, i);
@@ -200,7 +201,7 @@ static void make(struct table *table, const struct cpu_set *usable)
             share_one(table, i);
 }
 
-/* How good a placement is: CPUs that somebody has, and the most parts on one. */
+/* How good a placement is: how many CPUs are used, and the most parts on one CPU. */
 static void judge(const struct table *table, bool before, uint32_t *covered, uint16_t *most)
 {
     uint16_t on[CPUS_MOST] = {0};
@@ -212,7 +213,7 @@ static void judge(const struct table *table, bool before, uint32_t *covered, uin
         }
 }
 
-/* Where CPUs have to be shared, there are many ways to do it as well: then nobody moves for another one. */
+/* If CPUs must be shared, many placements are equally good. If the old one is, keeps it, so that no part moves. */
 static void stay_if_as_good(struct table *table)
 {
     uint32_t covered_before, covered;
@@ -232,7 +233,7 @@ void placement_make(struct placement_part parts[], size_t count, const struct cp
 {
     struct table *table = calloc(1, sizeof(*table));
     if (table == NULL)
-        return; /* everybody stays where it is */
+        return; /* all parts stay where they are */
     table->parts = parts;
     table->count = count < PLACEMENT_MOST ? count : PLACEMENT_MOST;
     table->core = core;

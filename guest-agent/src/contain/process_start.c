@@ -14,7 +14,7 @@ uint64_t process_start_ticks(const char *proc, pid_t pid)
     if (snprintf(path, sizeof(path), "%s/%d/stat", proc, (int)pid) >= (int)sizeof(path) ||
         file_read(path, text, sizeof(text)) != 0)
         return 0;
-    /* The 22nd field; the second is a name in brackets that may hold anything. */
+    /* The 22nd field. The second field is a name in brackets, which may contain anything, so search from its end. */
     const char *at = strrchr(text, ')');
     if (at == NULL || sscanf(at + 1,
                              " %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %*d %*d %" SCNu64,

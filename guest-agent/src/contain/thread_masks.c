@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#define ROUNDS_MOST 8 /* over a process that makes threads as fast as they are narrowed */
+#define ROUNDS_MOST 8 /* for a process that makes new threads as fast as they are narrowed */
 
 static int read_list(const char *proc, pid_t pid, pid_t tid, char list[CPU_SET_TEXT])
 {
@@ -53,11 +53,11 @@ static int read_mask(const char *proc, pid_t pid, pid_t tid, struct cpu_set *mas
 
 static int set_mask(pid_t tid, const struct cpu_set *mask)
 {
-    /* The kernel cuts what is longer than its own sets. */
+    /* The kernel ignores the part that is longer than its own sets. */
     return sched_setaffinity(tid, sizeof(mask->words), (const cpu_set_t *)(const void *)mask->words) == 0 ? 0 : -errno;
 }
 
-/* Whatever the kernel has; threads that nobody confined get that. */
+/* All CPUs that the kernel may ever have. Threads that no program confined get this mask back. */
 static struct cpu_set everything(void)
 {
     struct cpu_set all;
@@ -65,7 +65,7 @@ static struct cpu_set everything(void)
     return all;
 }
 
-/* The threads of a process, for the caller to free(); *count of them. Returns 0 or -errno. */
+/* Lists the threads of a process, *count of them, for the caller to free(). Returns 0 or -errno. */
 static int list_threads(const char *proc, pid_t pid, pid_t **tids, uint32_t *count)
 {
     char path[PATH_MAX];
@@ -146,7 +146,7 @@ int thread_masks_add(struct thread_masks *masks, pid_t tid, const char *list)
     return 0;
 }
 
-/* What a thread with that mask of its own is to have. */
+/* The narrowed mask of a thread whose own mask is `own`. */
 static struct cpu_set narrowed_to(const char *own, const struct cpu_set *set)
 {
     struct cpu_set mask = *set;
@@ -156,7 +156,7 @@ static struct cpu_set narrowed_to(const char *own, const struct cpu_set *set)
     return cpu_set_count(&mask) > 0 ? mask : *set;
 }
 
-/* Takes down one thread. */
+/* Notes the mask of one thread. */
 static int remember(struct thread_masks *masks, pid_t pid, pid_t tid, const char *list, const struct cpu_set *narrowed,
                     bool *changed)
 {
@@ -168,7 +168,8 @@ static int remember(struct thread_masks *masks, pid_t pid, pid_t tid, const char
         if (cpu_set_equal(&now, &wanted))
             return 0;
         *changed = true;
-        /* All that the process may use: the kernel opened it, as all its CPUs were gone. The program did not ask. */
+        /* All CPUs of the process: the kernel widened the mask because all its CPUs were gone. The program did
+         * not ask. */
         if (masks->common != NULL && cpu_set_parse(masks->common, &common) && cpu_set_within(&common, &now))
             return 0;
     }
@@ -225,8 +226,8 @@ static bool own(const struct thread_masks *masks, pid_t tid)
 typedef int change_thread(const struct thread_masks *masks, const char *proc, pid_t pid, pid_t tid,
                           const struct cpu_set *set, bool own_alone);
 
-/* Whether the process still has that thread: asked directly before a change, as the number of one that ended is
- * somebody else's once all others have had their turn, and listing many threads takes a while. */
+/* Whether the process still has that thread. Checked directly before a change: the kernel gives the number of an ended
+ * thread to another one, once all other numbers have been used, and to list many threads takes a while. */
 static bool has_thread(const char *proc, pid_t pid, pid_t tid)
 {
     char path[PATH_MAX];
@@ -234,7 +235,7 @@ static bool has_thread(const char *proc, pid_t pid, pid_t tid)
            access(path, F_OK) == 0;
 }
 
-/* Does the same to every thread, and to those that show up meanwhile. */
+/* Changes every thread, and new threads that appear meanwhile. */
 static int change_all(const struct thread_masks *masks, const char *proc, pid_t pid, const struct cpu_set *set,
                       bool own_alone, change_thread *change)
 {
@@ -251,7 +252,7 @@ static int change_all(const struct thread_masks *masks, const char *proc, pid_t 
             break;
         }
         for (uint32_t i = 0; i < count; i++) {
-            /* Most often the list is what it was: look at the same place first. */
+            /* Mostly the list is unchanged, so compare the same place first. */
             if ((i < done_count && done[i] == tids[i]) || known(done, done_count, tids[i]))
                 continue;
             any = true;

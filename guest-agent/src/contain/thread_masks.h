@@ -1,4 +1,4 @@
-/* On which CPUs the single threads of a process may run: what they have of their own, narrowed and put back. */
+/* The CPUs on which each thread of a process may run: notes the masks, narrows them, and puts them back. */
 #ifndef VSCAF_THREAD_MASKS_H
 #define VSCAF_THREAD_MASKS_H
 
@@ -8,40 +8,40 @@
 
 #include "cpus/cpus.h"
 
-#define THREAD_MASKS_OTHERS_MOST 512u   /* threads of one process with masks of their own; with more it is left alone */
-#define THREAD_MASKS_THREADS_MOST 1024u /* threads of one process; with more it is left alone */
+#define THREAD_MASKS_OTHERS_MOST 512u   /* threads of a process with other masks; with more it is not contained */
+#define THREAD_MASKS_THREADS_MOST 1024u /* threads of a process; with more it is not contained */
 
-/* A thread whose mask differs from its process's first thread's. */
+/* A thread whose mask differs from that of the first thread of its process. */
 struct thread_mask {
     pid_t tid;
-    char *list; /* in the kernel's form: most are short */
+    char *list; /* in the kernel's list form, because most are short */
 };
 
-/* The masks of one process as they were found. Begin with all bytes zero. */
+/* The masks of one process as they were found. The caller fills the struct with zero bytes first. */
 struct thread_masks {
-    char *common;     /* of its first thread; NULL: nothing is known */
-    bool common_free; /* no thread asked for that one: it is what the kernel gives where nobody asks */
+    char *common;     /* of its first thread; NULL: not known */
+    bool common_free; /* no thread asked for `common`: it is what the kernel gives by default */
     struct thread_mask *others;
     uint32_t others_count;
-    uint32_t listed; /* threads that there were at the last look */
+    uint32_t listed; /* number of threads at the last look */
 };
 
-/* Takes down the masks of all threads, and *where any of them may run. `narrowed`: the set that they were narrowed to
- * since, NULL: none; then only what was changed by other hands is taken down, and *changed says whether there was such
- * a thread. Returns 0; -E2BIG for too many threads; or -errno. */
+/* Notes the masks of all threads, and in *where all CPUs that any of them may use. `narrowed` is the set to which the
+ * threads were narrowed before; NULL: they were not. If it is given, notes only masks that others have changed since,
+ * and *changed says whether there was one. Returns 0; -E2BIG for too many threads; or -errno. */
 int thread_masks_remember(struct thread_masks *masks, const char *proc, pid_t pid, const struct cpu_set *narrowed,
                           struct cpu_set *where, bool *changed);
 
-/* Lets every thread run only on those CPUs of its own mask that are in the set, or, where none is, on the set. Goes on
- * until no new thread shows up. With `own_alone` only threads with a mask of their own are looked at, and only those
- * are changed that do not have what they should: the kernel did the rest. Returns 0 or the first -errno. */
+/* Restricts every thread to the CPUs of its own mask that are in the set or, if there is none, to the set. Repeats
+ * until no new thread appears. With `own_alone`, looks only at threads with a mask of their own, and changes only wrong
+ * masks, because the kernel has done the rest. Returns 0 or the first -errno. */
 int thread_masks_narrow(const struct thread_masks *masks, const char *proc, pid_t pid, const struct cpu_set *set,
                         bool own_alone);
 
-/* Gives every thread back what it had; threads that came since get what the first one had. */
+/* Gives every thread its old mask back. New threads get that of the first thread. */
 int thread_masks_restore(const struct thread_masks *masks, const char *proc, pid_t pid, bool own_alone);
 
-/* Finds out whether the common mask is what the kernel gives where nobody asks. Changes the first thread's mask. */
+/* Finds out whether the common mask is the kernel's default, for `common_free`. Changes the first thread's mask. */
 void thread_masks_probe_common(struct thread_masks *masks, const char *proc, pid_t pid);
 
 /* Adds the mask of a thread other than the first. Returns 0 or -errno. */

@@ -1,6 +1,6 @@
 #include "cpus/cpu_plan.h"
 
-/* CPUs that stay or come: the first in the order that are usable or can be made so. */
+/* Chooses the CPUs that stay or come: the first in the order that are online or may be switched. */
 static void choose(const struct cpus *cpus, const struct cpu_way *way, const uint16_t *order, uint32_t count,
                    struct cpu_set *keep)
 {

@@ -1,4 +1,4 @@
-/* The next step from the CPUs as they are to the number that is wanted. Pure: no I/O. */
+/* Computes the next step from the current CPUs to the wanted number of CPUs. No I/O. */
 #ifndef VSCAF_CPU_PLAN_H
 #define VSCAF_CPU_PLAN_H
 
@@ -9,25 +9,25 @@ enum cpu_step_kind { CPU_STEP_NONE, CPU_STEP_ONLINE, CPU_STEP_OFFLINE, CPU_STEP_
 struct cpu_step {
     enum cpu_step_kind kind;
     uint32_t cpu;          /* CPU_STEP_ONLINE, CPU_STEP_OFFLINE */
-    struct cpu_set parked; /* CPU_STEP_PARK: all that is to be parked then */
+    struct cpu_set parked; /* CPU_STEP_PARK: all CPUs that should be parked after the step */
 };
 
-/* What is known besides the CPUs themselves. */
+/* Inputs, in addition to the CPUs. */
 struct cpu_way {
-    uint32_t target;               /* CPUs that are to be online and not parked */
-    const struct cpu_set *refused; /* CPUs that the kernel would not switch: left as they are */
-    bool by_cpuset;                /* surplus CPUs are parked, else offlined */
+    uint32_t target;               /* how many CPUs should be online and not parked */
+    const struct cpu_set *refused; /* CPUs that the kernel did not switch: leave them as they are */
+    bool by_cpuset;                /* park surplus CPUs; else offline them */
     bool first;                    /* no step has been taken for this target yet */
-    /* CPUs have been parked before. Then some kernels keep threads of the root group off a CPU that comes online by
-     * itself, until a partition gives it back: it has to come by way of the partition. */
+    /* CPUs have been parked before. Then some kernels (Linux 6.1 to 6.3) keep threads of the root group off a CPU that
+     * is put online directly, until a partition gives it back. So it must come back through the partition. */
     bool through_parked;
 };
 
-/* The next step. First missing CPUs are added: parked ones before offline ones. Then surplus CPUs are removed: the last
- * one of cpus_order() first. CPU 0 always stays. */
+/* Returns the next step. First, missing CPUs are added, parked ones before offline ones. Then surplus CPUs are removed,
+ * the last one of cpus_order() first. CPU 0 always stays. */
 struct cpu_step cpu_plan_next(const struct cpus *cpus, const struct cpu_way *way);
 
-/* The last CPU, in that order, that is parked, not yet offline, and in `of`; false where there is none. */
+/* Finds the last CPU, in that order, that is parked, not yet offline, and in `of`. False if there is none. */
 bool cpu_plan_offline_later(const struct cpus *cpus, const struct cpu_set *of, uint32_t *cpu);
 
 #endif

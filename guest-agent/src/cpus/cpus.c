@@ -121,7 +121,7 @@ static uint64_t hash(uint64_t from, const char *text)
     return from * UINT64_C(0x100000001b3);
 }
 
-/* Reads one of the kernel's lists; `set` may be NULL. Its text goes into the hash. */
+/* Reads one of the kernel's lists, and adds its text to the hash. `set` may be NULL. */
 static int read_list(const char *sysfs, const char *name, struct cpu_set *set, uint64_t *lists)
 {
     char path[PATH_MAX], text[CPU_SET_TEXT];
@@ -152,8 +152,8 @@ static bool read_siblings(const char *sysfs, uint32_t cpu, struct cpu_set *sibli
     return false;
 }
 
-/* Learns the cores of CPUs that have come online. The kernel lists only siblings that are online: a core is made larger
- * by what it says, never smaller. */
+/* Learns the cores of CPUs that have come online. The kernel lists only siblings that are online. So a list can make a
+ * known core larger, but never smaller. */
 static void learn_cores(struct cpus *cpus, const struct cpu_set *known_online, const char *sysfs)
 {
     for (uint32_t cpu = 0; cpu < CPUS_MOST; cpu++) {
@@ -235,7 +235,7 @@ uint32_t cpus_order(const struct cpus *cpus, uint16_t order[CPUS_MOST])
     uint32_t count = 0;
     for (uint32_t cpu = 0; cpu < CPUS_MOST; cpu++) {
         uint32_t first = cpus->core[cpu] != 0 ? cpus->core[cpu] - 1u : cpu;
-        /* A core is taken where its lowest CPU comes, or, that one being gone, by its first that is there. */
+        /* A core comes at the place of its lowest CPU or, if that is gone, of its first present CPU. */
         if (!cpu_set_has(&cpus->present, cpu) || (first < cpu && cpu_set_has(&cpus->present, first)))
             continue;
         if (first < cpu) {

@@ -1,4 +1,4 @@
-/* The CPUs of this guest: which are there, which are online, and the steps from one number of them to another. */
+/* The CPUs of this guest: which are present, which are online, which are parked; puts one on- or offline. */
 #ifndef VSCAF_CPUS_H
 #define VSCAF_CPUS_H
 
@@ -18,43 +18,44 @@ void cpu_set_add(struct cpu_set *set, uint32_t cpu);
 void cpu_set_remove(struct cpu_set *set, uint32_t cpu);
 uint32_t cpu_set_count(const struct cpu_set *set);
 bool cpu_set_equal(const struct cpu_set *a, const struct cpu_set *b);
-/* What is in both. */
+/* The CPUs that are in both sets. */
 struct cpu_set cpu_set_both(const struct cpu_set *a, const struct cpu_set *b);
-/* Whether all of `small` is in `large`. */
+/* Whether all CPUs of `small` are in `large`. */
 bool cpu_set_within(const struct cpu_set *small, const struct cpu_set *large);
 
-/* Reads the kernel's list form ("0-2,5\n"); false when the text is not that. Numbers of CPUS_MOST and above are left
- * out. */
+/* Reads the kernel's list form ("0-2,5\n"). False if the text has another form. Ignores numbers from CPUS_MOST on. */
 bool cpu_set_parse(const char *text, struct cpu_set *set);
 
-/* Writes the kernel's list form without an end of line; false when it does not fit. CPU_SET_TEXT bytes always do. */
+/* Writes the kernel's list form without an end of line. False if it does not fit. CPU_SET_TEXT bytes are always
+ * enough. */
 #define CPU_SET_TEXT 16384u
 bool cpu_set_format(const struct cpu_set *set, char *text, size_t size);
 
 struct cpus {
     uint32_t possible; /* how many there can ever be, at least 1 */
     struct cpu_set present;
-    struct cpu_set powered; /* online, as the kernel says */
-    struct cpu_set parked;  /* nothing is to run there (parking.h): offline as well, or not */
-    struct cpu_set online;  /* powered and not parked: where work may run. What host and programs are told */
-    uint64_t lists;         /* of the kernel's lists, a hash: whether they have changed */
-    /* The lowest CPU of the same core, plus 1; 0: not known. Offline CPUs have no topology: what was seen last. */
+    struct cpu_set powered; /* online for the kernel */
+    struct cpu_set parked;  /* no work should run there (parking.h). They may be offline, too */
+    struct cpu_set online;  /* powered and not parked: work may run there. Host and programs are told these */
+    uint64_t lists;         /* a hash of the kernel's lists, to see changes */
+    /* The lowest CPU of the same core, plus 1; 0: not known. The kernel shows no topology of an offline CPU, so this is
+     * what was seen last. */
     uint16_t core[CPUS_MOST];
 };
 
-/* Reads SYSFS/devices/system/cpu. A CPU without an `online` file of its own cannot be switched and counts as the
- * kernel's list says. `parked` stays as it is but for CPUs that are gone. Returns 0, or -errno with the contents of
- * *cpus unchanged. Opens a file for each CPU. */
+/* Reads SYSFS/devices/system/cpu. A CPU without its own `online` file cannot be switched; the kernel's list tells
+ * whether it is online. `parked` stays as it is, less CPUs that are gone. Returns 0, or -errno with *cpus unchanged.
+ * Opens a file for each CPU. */
 int cpus_read(struct cpus *cpus, const char *sysfs);
 
-/* Whether CPUs came, went, or were switched since they were read. Opens two files. */
+/* Whether CPUs came, went, or were switched since the last cpus_read(). Opens two files. */
 bool cpus_changed(const struct cpus *cpus, const char *sysfs);
 
-/* Parks exactly these. */
+/* Sets which CPUs are parked, and updates `online`. */
 void cpus_park(struct cpus *cpus, const struct cpu_set *parked);
 
-/* The CPUs that are present in the order in which they are to be used: core by core, so that what is left over is
- * whole cores; CPU 0 first. Returns how many. */
+/* Writes the present CPUs in the order in which they should be used: CPU 0 first, then core by core, so that the unused
+ * CPUs are whole cores. Returns how many. */
 uint32_t cpus_order(const struct cpus *cpus, uint16_t order[CPUS_MOST]);
 
 /* Puts one CPU online or offline. Blocks for as long as the kernel takes, 50 to 330 ms. Returns 0 or -errno. */

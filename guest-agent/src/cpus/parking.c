@@ -8,7 +8,7 @@
 #include "system/log.h"
 
 #define PARTITION "cpuset.cpus.partition"
-/* Until then a change of a cpuset overwrote what threads had asked for with sched_setaffinity(). */
+/* In older kernels a change of a cpuset overwrites what threads asked for with sched_setaffinity(). */
 #define AFFINITY_KEPT_MAJOR 6
 #define AFFINITY_KEPT_MINOR 2
 
@@ -18,7 +18,7 @@ static bool is_partition(const char *state)
     return (strncmp(state, "isolated", 8) == 0 || strncmp(state, "root", 4) == 0) && strstr(state, "invalid") == NULL;
 }
 
-/* What is parked, whoever did it. */
+/* Reads which CPUs are parked, by this agent or an earlier one. */
 static bool read_parked(const struct cgroup_tree *tree, struct cpu_set *parked)
 {
     char state[200], list[CPU_SET_TEXT];
@@ -26,7 +26,7 @@ static bool read_parked(const struct cgroup_tree *tree, struct cpu_set *parked)
            cgroup_read(tree, PARKING_GROUP, "cpuset.cpus", list, sizeof(list)) == 0 && cpu_set_parse(list, parked);
 }
 
-/* Gives the CPUs back. The group stays, for the next time: to make one costs more than to change it. */
+/* Gives the CPUs back. The group stays for the next time, because to make one costs more than to change it. */
 static int unpark(const struct cgroup_tree *tree)
 {
     int status = cgroup_write(tree, PARKING_GROUP, PARTITION, "member");
@@ -36,7 +36,7 @@ static int unpark(const struct cgroup_tree *tree)
 static int dissolve(const struct cgroup_tree *tree)
 {
     int status = unpark(tree);
-    /* A group that cannot be removed, since somebody moved a process into it, does no harm. */
+    /* The group cannot be removed if another program moved a process into it. That does no harm. */
     cgroup_remove(tree, PARKING_GROUP);
     return status;
 }
@@ -50,7 +50,7 @@ static int fail(struct parking_order *order, int status, const char *what, const
     return status;
 }
 
-/* Whether any of the CPUs that are to be parked is still one that work may use. */
+/* Checks that none of the parked CPUs is usable by other work any more. */
 static int check_effective(struct parking_order *order)
 {
     char text[CPU_SET_TEXT];
@@ -63,7 +63,7 @@ static int check_effective(struct parking_order *order)
     struct cpu_set taken = cpu_set_both(&order->parked, &order->powered);
     struct cpu_set still = cpu_set_both(&left, &taken);
     if (cpu_set_count(&still) > 0)
-        return fail(order, -EBUSY, "the kernel says that it took them, and left to others", text);
+        return fail(order, -EBUSY, "the kernel reports a partition, but left to others", text);
     return 0;
 }
 
@@ -75,7 +75,7 @@ static int prepare(struct parking_order *order)
     status = cgroup_make(&order->tree, PARKING_GROUP);
     if (status != 0)
         return fail(order, status, PARKING_GROUP " cannot be made", strerror(-status));
-    /* While a child uses the controller for children of its own, nobody can turn it off in the root under it. */
+    /* While a child uses the controller for its own children, no program can turn it off in the root. */
     cgroup_enable_cpuset(&order->tree, PARKING_GROUP);
     return 0;
 }
@@ -92,7 +92,7 @@ int parking_carry_out(struct parking_order *order)
     if (!cpu_set_format(&order->parked, list, sizeof(list)))
         return fail(order, -EINVAL, "cpuset.cpus", "too long");
     int status = order->prepare ? -ENOENT : cgroup_write(tree, PARKING_GROUP, "cpuset.cpus", list);
-    if (status == -ENOENT) { /* or somebody has removed it */
+    if (status == -ENOENT) { /* not made yet, or another program has removed it */
         status = prepare(order);
         if (status != 0)
             return status;
@@ -115,7 +115,7 @@ int parking_carry_out(struct parking_order *order)
     return check_effective(order);
 }
 
-/* False where the version is not known. */
+/* False if the version is not known. */
 static bool keeps_affinity(const char *proc)
 {
     char path[PATH_MAX], text[100];

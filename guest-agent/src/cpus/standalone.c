@@ -10,7 +10,7 @@
 
 #define LOOK_NS UINT64_C(1000000000)
 
-/* The line of PROC/self/status that lists the CPUs this process may run on. */
+/* Reads the line of PROC/self/status that lists the CPUs on which this process may run. */
 static bool read_affinity(const char *proc, struct cpu_set *set)
 {
     static const char word[] = "Cpus_allowed_list:";
@@ -65,7 +65,7 @@ uint32_t standalone_bound(const struct standalone *standalone)
 
 static bool affinity_of(pid_t pid, struct cpu_set *set)
 {
-    unsigned long mask[sizeof(*set) / sizeof(unsigned long)] = {0}; /* CPU by CPU from the lowest bit on, as in *set */
+    unsigned long mask[sizeof(*set) / sizeof(unsigned long)] = {0}; /* a bit for each CPU, lowest first, as in *set */
     if (sched_getaffinity(pid, sizeof(mask), (cpu_set_t *)mask) != 0)
         return false;
     const uint32_t bits = 8 * sizeof(*mask);

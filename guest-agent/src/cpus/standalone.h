@@ -1,4 +1,4 @@
-/* Without a host: what of the machine, or of a container on it, the agent may hand out. */
+/* Without a host: how much of the machine or container the agent may hand out. */
 #ifndef VSCAF_STANDALONE_H
 #define VSCAF_STANDALONE_H
 
@@ -8,29 +8,29 @@
 
 #include "cpus/cpus.h"
 
-/* Begin with all bytes zero. */
+/* The caller fills the struct with zero bytes first. */
 struct standalone {
-    bool confined;         /* the agent may run on some CPUs alone: `own` */
-    struct cpu_set own;    /* by its affinity and its cpuset */
-    double quota;          /* CPUs' worth of time that its control groups allow; 0: no limit */
-    uint64_t look_next_ns; /* when to look again; 0: it never did */
+    bool confined;         /* the agent may not run on all online CPUs, only on `own` */
+    struct cpu_set own;    /* the CPUs of its affinity and its cpuset */
+    double quota;          /* CPUs by the quota of its control groups; 0: no limit */
+    uint64_t look_next_ns; /* when to look again; 0: it never looked */
 };
 
-/* Looks, once a second at most, where the agent may run and how much. What cannot be read does not confine it. True:
- * its CPUs are not those of before. */
+/* Reads, at most once a second, on which CPUs the agent may run, and its quota. A file that cannot be read sets no
+ * limit. True: its CPUs have changed. */
 bool standalone_look(struct standalone *standalone, const char *proc, const struct cpu_set *online, uint64_t now_ns);
 
-/* CPUs that are online and its own: at least 1. */
+/* How many CPUs are online and its own; at least 1. */
 uint32_t standalone_cpus(const struct standalone *standalone, const struct cpu_set *online);
 
-/* Whole CPUs for which the quota has time: at least 1; UINT32_MAX without one. */
+/* The quota, rounded down to whole CPUs, at least 1; UINT32_MAX without a quota. */
 uint32_t standalone_bound(const struct standalone *standalone);
 
-/* The threads of one core, where each core has equally many of the agent's CPUs; else 1. */
+/* The number of threads of a core, if each core has the same number of the agent's CPUs; else 1. */
 uint32_t standalone_chunk(const struct standalone *standalone, const struct cpu_set *online, const char *sysfs);
 
-/* How many of this process's CPUs another one may run on, where it may not run on all of them (taskset); 0: on all, or
- * it cannot be told. */
+/* How many of the agent's CPUs the process may run on, if it may not run on all of them (taskset). 0: on all, or it is
+ * not known. */
 uint32_t standalone_confines(pid_t pid);
 
 #endif

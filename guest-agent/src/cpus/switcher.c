@@ -31,7 +31,7 @@ static void *work(void *context)
 {
     struct switcher_job *job = context;
     carry_out(&job->order);
-    /* Release: whoever sees this sees the answer. */
+    /* Release: a thread that sees this sees the result. */
     atomic_store_explicit(&job->done, true, memory_order_release);
     uint64_t one = 1;
     ssize_t put = write(job->event, &one, sizeof(one));
@@ -51,7 +51,7 @@ static bool is_done(const struct switcher *switcher)
     return atomic_load_explicit(&switcher->job->done, memory_order_acquire);
 }
 
-/* The thread has nothing left to do but to end. */
+/* Call it when the thread has only to end. */
 static void end_job(struct switcher *switcher)
 {
     if (switcher->job->threaded)
@@ -67,7 +67,7 @@ bool switcher_close(struct switcher *switcher)
         while (!is_done(switcher) && poll(&wait, 1, CLOSE_WAIT_MS) < 0 && errno == EINTR)
             ;
         if (!is_done(switcher))
-            return false; /* the job and the event are left to the thread: the process ends anyway */
+            return false; /* the thread still uses the job and the event; the process ends anyway */
         end_job(switcher);
     }
     if (switcher->event >= 0)
@@ -85,7 +85,7 @@ bool switcher_give(struct switcher *switcher, const struct switch_order *order)
 {
     struct switcher_job *job = calloc(1, sizeof(*job));
     if (job == NULL)
-        return false; /* nothing is under way: it will be given again */
+        return false; /* nothing is under way, so the caller gives it again */
     job->order = *order;
     job->event = switcher->event;
     switcher->job = job;

@@ -6,7 +6,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#define KERNEL_GROUP 1u /* 2 is what udev sends on */
+#define KERNEL_GROUP 1u /* the kernel's events; group 2 has those that udev sends on */
 #define DATAGRAMS_MOST 256
 
 int uevents_open(void)
@@ -22,7 +22,7 @@ int uevents_open(void)
     return fd;
 }
 
-/* "ACTION@DEVPATH" and then "KEY=VALUE"s, each ended by a zero byte. */
+/* Whether the event is about a CPU. `text`: "ACTION@DEVPATH", then "KEY=VALUE"s, each ended by a zero byte. */
 static bool about_cpu(const char *text, size_t length)
 {
     for (const char *end = text + length; text < end; text += strnlen(text, (size_t)(end - text)) + 1)
@@ -35,7 +35,7 @@ bool uevents_take(int fd)
 {
     bool found = false;
     char text[4096];
-    /* Bounded: whoever makes devices flood must not hold up the loop; the rest is there at the next turn. */
+    /* Bounded, so that a flood of events cannot block the loop. The rest is read in the next turn. */
     for (int i = 0; i < DATAGRAMS_MOST; i++) {
         struct sockaddr_nl from = {0};
         socklen_t size = sizeof(from);

@@ -1,14 +1,13 @@
-/* What the kernel tells of CPUs that come and go. */
+/* The kernel's events about CPUs that come and go. */
 #ifndef VSCAF_UEVENTS_H
 #define VSCAF_UEVENTS_H
 
 #include <stdbool.h>
 
-/* Opens the kernel's socket for events of devices. Returns it, or -1 where there is none to be had: then the CPUs are
- * looked at from time to time. */
+/* Opens the kernel's socket for events of devices. Returns it, or -1 if that fails. Then the CPUs are polled. */
 int uevents_open(void);
 
-/* Reads all that waits there; true when any of it was about a CPU, or something was lost. */
+/* Reads all events that wait. True if any was about a CPU, or some were lost. */
 bool uevents_take(int fd);
 
 #endif

@@ -8,9 +8,9 @@
 #include "system/clock.h"
 #include "system/log.h"
 
-#define CPUS_LOOK_NS UINT64_C(5000000000) /* all files of the CPUs are read at least as often */
-#define LISTS_LOOK_NS UINT64_C(1000000000) /* the short lists, where the kernel tells of changes; else in each period */
-#define WAIT_LOOK_NS UINT64_C(2000000) /* how often the pages of sections in flight are looked at */
+#define CPUS_LOOK_NS UINT64_C(5000000000) /* all files of the CPUs are read at least this often */
+#define LISTS_LOOK_NS UINT64_C(1000000000) /* the short lists, if the kernel reports changes; else in each period */
+#define WAIT_LOOK_NS UINT64_C(2000000) /* how often the pages are read for sections in flight */
 
 static uint32_t target_of(const struct allocation *allocation)
 {
@@ -28,8 +28,8 @@ static void refresh_cpus(struct allocation *allocation)
 {
     int status = cpus_read(allocation->cpus, allocation->options->sysfs);
     if (status != 0 && !allocation->cpus_failed)
-        log_line("%s/devices/system/cpu cannot be read: %s: going on with what was known", allocation->options->sysfs,
-                 strerror(-status));
+        log_line("%s/devices/system/cpu cannot be read: %s: continuing with the last reading",
+                 allocation->options->sysfs, strerror(-status));
     allocation->cpus_failed = status != 0;
     allocation->cpus_next_ns = monotonic_ns() + CPUS_LOOK_NS;
 }
@@ -112,13 +112,13 @@ unsigned allocation_order(struct allocation *allocation, const struct wire_alloc
         allocation->phase = ALLOCATION_WAITING;
         allocation->deadline_ns = now_ns + (uint64_t)order->deadline_ms * UINT64_C(1000000);
         allocation->wait_next_ns = now_ns;
-        return ALLOCATION_DEMAND | ALLOCATION_SPLIT; /* the smaller teams first */
+        return ALLOCATION_DEMAND | ALLOCATION_SPLIT; /* smaller teams first */
     }
     allocation->phase = ALLOCATION_SWITCHING;
     return ALLOCATION_DEMAND | ALLOCATION_CONTROL;
 }
 
-/* What became of the last step. */
+/* Takes the result of the last step. */
 static void take_answer(struct allocation *allocation, const struct switch_order *done, uint64_t now_ns)
 {
     refresh_cpus(allocation);
@@ -142,10 +142,10 @@ static void take_answer(struct allocation *allocation, const struct switch_order
         log_line("CPU %u cannot be put %s: %s: left as it is", done->cpu, online ? "online" : "offline",
                  strerror(-done->status));
     if (cpu_set_has(&allocation->cpus->powered, done->cpu) != online)
-        cpu_set_add(&allocation->refused, done->cpu); /* whatever the kernel answered: not again for this order */
+        cpu_set_add(&allocation->refused, done->cpu); /* whatever the kernel answered, not again for this order */
 }
 
-/* Gives a step to the switcher; returns when to come back. */
+/* Gives a step to the switcher. Returns when to come back. */
 static uint64_t give(struct allocation *allocation, const struct cpu_step *step)
 {
     static const enum switch_kind kinds[] = {[CPU_STEP_ONLINE] = SWITCH_ONLINE,
@@ -161,7 +161,7 @@ static uint64_t give(struct allocation *allocation, const struct cpu_step *step)
     return switcher_give(&allocation->switcher, &order) ? 0 : UINT64_MAX;
 }
 
-/* Offlines what has been parked for long, one CPU after the other. */
+/* Offlines CPUs that have been parked for PARKING_LONG_NS, one after the other. Returns when to look again. */
 static uint64_t offline_later(struct allocation *allocation, uint64_t now_ns)
 {
     struct cpu_set due = {0};
@@ -223,21 +223,22 @@ unsigned allocation_advance(struct allocation *allocation, struct clients *clien
         *next_ns = give(allocation, &step);
         return 0;
     }
-    *next_ns = 0; /* for what is to be done later */
+    *next_ns = 0; /* so that offline_later() is called */
     return settle(allocation);
 }
 
-/* The CPUs were read anew: are they still as they were left? Returns what has to follow. */
+/* Call it when the CPUs were read again. If they differ from the settled state, switches again. Returns what must
+ * follow. */
 static unsigned compare(struct allocation *allocation, const struct cpu_set *online_before)
 {
     unsigned follows = cpu_set_equal(online_before, &allocation->cpus->online) ? 0 : ALLOCATION_REPORT;
-    allocation->later_ns = 0; /* somebody may have put a parked one online */
+    allocation->later_ns = 0; /* another program may have put a parked CPU online */
     if (!allocation->given || allocation->phase != ALLOCATION_SETTLED || allocation->order.cpus == 0)
         return follows;
     if (cpu_set_equal(&allocation->left_present, &allocation->cpus->present) &&
         cpu_set_equal(&allocation->left_online, &allocation->cpus->online))
         return follows;
-    /* A CPU was plugged that the allocation needs, or somebody put one online or offline against it. */
+    /* A CPU that the allocation needs was plugged, or another program put a CPU online or offline against the order. */
     allocation->refused = (struct cpu_set){0};
     allocation->first_step = true;
     allocation->parking_failed = false;
@@ -252,7 +253,7 @@ unsigned allocation_cpus_event(struct allocation *allocation)
     return compare(allocation, &online_before);
 }
 
-/* What is parked is not, since somebody else changed cpusets: it has to be offlined. */
+/* Checks that parked CPUs are still parked: another program may have changed cpusets. If not, they must be offlined. */
 static unsigned check_parked(struct allocation *allocation)
 {
     char words[200];
@@ -261,7 +262,7 @@ static unsigned check_parked(struct allocation *allocation)
         return 0;
     struct cpu_set online_before = allocation->cpus->online, none = {0};
     parking_failed(&allocation->parking, words, monotonic_ns());
-    parking_give_up(&allocation->parking); /* else it might come back by itself, and nobody would know */
+    parking_give_up(&allocation->parking); /* else it might become valid again unnoticed */
     park(allocation, &none);
     return compare(allocation, &online_before);
 }

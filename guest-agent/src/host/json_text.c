@@ -4,8 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#define DIGITS 6         /* significant ones */
-#define FIXED_LEAST 1e-7 /* from here to FIXED_MOST a number is written as digits, a point and digits */
+#define DIGITS 6         /* significant digits */
+#define FIXED_LEAST 1e-7 /* from here to FIXED_MOST a number is written without an exponent */
 #define FIXED_MOST 1e6
 
 /* Writes a number's digits in front of `end`, at least `least` of them. Returns where they begin. */
@@ -28,7 +28,7 @@ void json_put_whole(struct json_text *text, int64_t number)
     json_put(text, begin, (size_t)(end - begin));
 }
 
-/* printf() does it right for all numbers, and takes five times as long. */
+/* Right for all numbers, but takes five times as long. */
 static void put_real_slowly(struct json_text *text, double number)
 {
     char digits[32];

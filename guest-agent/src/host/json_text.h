@@ -1,5 +1,5 @@
-/* Writing JSON into a buffer of fixed size, without memory of its own: for the one line that goes out all the time. The
- * caller writes the punctuation. What does not fit is left out, and `full` says so. */
+/* Writes JSON into a buffer of fixed size, without allocating: for the report, which is sent all the time. The caller
+ * writes the punctuation. Text that does not fit is left out, and `full` is set. */
 #ifndef VSCAF_JSON_TEXT_H
 #define VSCAF_JSON_TEXT_H
 
@@ -11,10 +11,10 @@
 struct json_text {
     char *bytes;
     size_t size, used; /* used <= size */
-    bool full;         /* something did not fit: what is there is not to be used */
+    bool full;         /* something did not fit: do not use the text */
 };
 
-/* As it is. Here, so that a literal of few bytes becomes a store or two. */
+/* Writes bytes unchanged. Inline, so that a short literal becomes one or two stores. */
 static inline void json_put(struct json_text *text, const char *bytes, size_t length)
 {
     if (length > text->size - text->used) {
@@ -29,12 +29,12 @@ static inline void json_put(struct json_text *text, const char *bytes, size_t le
 
 void json_put_whole(struct json_text *text, int64_t number);
 
-/* With six significant digits, and always with a point or an exponent; 0.0 for what is no number. */
+/* Six significant digits, always with a point or an exponent. Writes 0.0 if it is not finite. */
 void json_put_real(struct json_text *text, double number);
 
 void json_put_boolean(struct json_text *text, bool value);
 
-/* In quotes; `string` is UTF-8 without control characters (utf8_printable). */
+/* Writes it in quotes. `string` must be UTF-8 without control characters (utf8_printable). */
 void json_put_string(struct json_text *text, const char *string);
 
 #endif

@@ -10,7 +10,7 @@ char *line_buffer_room(struct line_buffer *lines, size_t *room)
 
 void line_buffer_take(struct line_buffer *lines, size_t got, line_handler *handler, void *context)
 {
-    size_t start = 0, look = lines->length; /* what was there before has no end in it */
+    size_t start = 0, look = lines->length; /* the bytes before have no line end */
     lines->length += got;
     for (;;) {
         const char *end = memchr(lines->bytes + look, '\n', lines->length - look);

@@ -46,7 +46,7 @@ bool port_connected(const struct port *port)
     return port->fd >= 0 && !port->hung;
 }
 
-/* Without udev there is no /dev/virtio-ports: the kernel's own name is /dev/vportNpM, its name is in sysfs. */
+/* Without udev there is no /dev/virtio-ports. The device is then /dev/vportNpM, and the port's name is in sysfs. */
 static bool find_by_name(const char *sysfs, char path[PATH_MAX])
 {
     char directory[PATH_MAX];
@@ -153,16 +153,16 @@ static bool reopen(struct port *port)
     return true;
 }
 
-/* Whether what was opened is still what lies at its path: a port that was unplugged has no node any more, or, plugged
- * again, a new one. */
+/* Whether the opened device is still at its path. An unplugged port has no node any more, or, if it was plugged again,
+ * a new one. */
 static bool still_there(const struct port *port)
 {
     struct stat now;
     return stat(port->opened, &now) == 0 && now.st_dev == port->device && now.st_ino == port->inode;
 }
 
-/* The host's end is gone. What is left of a line in flight is cut to its end, so that the next host sees at most one
- * bad line. */
+/* Handles a host that has disconnected. If a line was partly sent, only its line end is sent later, so that the next
+ * host sees at most one bad line. */
 static void hang_up(struct port *port, uint64_t now_ns)
 {
     if (!port->keeps) {
@@ -171,7 +171,7 @@ static void hang_up(struct port *port, uint64_t now_ns)
         return;
     }
     if (!still_there(port)) {
-        log_line("port %s: it is gone; trying every second", port->opened);
+        log_line("port %s: the device is gone; trying every second", port->opened);
         port->complained = true;
         port_close(port);
         port->retry_ns = now_ns + PORT_HUNG_RETRY_NS; /* it may be back already */
@@ -225,8 +225,8 @@ void port_serve(struct port *port, short events, uint64_t now_ns, line_handler *
             uint64_t too_long = port->in.too_long;
             line_buffer_take(&port->in, (size_t)got, handler, context);
             if (too_long == 0 && port->in.too_long > 0)
-                log_line("a line from the host is longer than %u bytes: ignored (said once)", WIRE_LINE_BYTES);
-            return; /* what else there is, and a hang-up, comes with the next poll */
+                log_line("a line from the host is longer than %u bytes: ignored (logged once)", WIRE_LINE_BYTES);
+            return; /* more data, or a hang-up, comes with the next poll */
         }
         if (got < 0 && (errno == EAGAIN || errno == EINTR))
             return;

@@ -14,7 +14,7 @@ static void refuse(struct wire_message *message, const char *why)
     utf8_printable(message->text, sizeof(message->text), why);
 }
 
-/* A whole number that is not negative, clamped to `most`. */
+/* Reads a whole number from 0 on, clamped to `most`. */
 static bool read_whole(const json_t *object, const char *key, int64_t most, int64_t *number)
 {
     const json_t *value = json_object_get(object, key);
@@ -45,7 +45,7 @@ static void read_allocate(const json_t *object, struct wire_message *message)
     };
 }
 
-/* A string of at most WIRE_WORDS_MOST characters. */
+/* Reads a string of at most WIRE_WORDS_MOST characters; NULL: it is none. */
 static const char *read_words(const json_t *object, const char *key)
 {
     const json_t *value = json_object_get(object, key);
@@ -54,11 +54,11 @@ static const char *read_words(const json_t *object, const char *key)
     const char *text = json_string_value(value);
     size_t characters = 0;
     for (size_t i = 0; text[i] != '\0'; i++)
-        characters += ((unsigned char)text[i] & 0xc0) != 0x80; /* it is UTF-8: the bytes that begin one */
+        characters += ((unsigned char)text[i] & 0xc0) != 0x80; /* in UTF-8, count the bytes that begin a character */
     return characters <= WIRE_WORDS_MOST ? text : NULL;
 }
 
-/* What else a hello may carry. Nothing comes of it yet; but what it means is fixed, so it cannot be anything else. */
+/* Whether `versions` of a hello is valid. It is not used yet, but its meaning is fixed. */
 static bool versions_are_sound(const json_t *versions)
 {
     if (versions == NULL)
@@ -114,7 +114,7 @@ static void read_object(const json_t *object, struct wire_message *message)
     } else if (strcmp(word, "error") == 0) {
         read_error(object, message);
     } else {
-        refuse(message, "no type that a host sends");
+        refuse(message, "not a type that a host sends");
     }
 }
 
@@ -122,7 +122,7 @@ void wire_parse(const char *line, size_t length, struct wire_message *message)
 {
     *message = (struct wire_message){.type = WIRE_BAD};
     json_error_t error;
-    /* jansson takes one behind a number for the number's end. It stands nowhere in JSON. */
+    /* jansson takes a NUL after a number for the end of the number. No JSON text has a NUL. */
     if (memchr(line, '\0', length) != NULL) {
         refuse(message, "a NUL byte");
         return;
@@ -150,7 +150,7 @@ bool wire_ends_in_hello(const char *line, size_t length)
     return false;
 }
 
-/* Takes over the reference to object. */
+/* Returns the object as a line. Releases the reference to it. */
 static char *write_line(json_t *object)
 {
     if (object == NULL)

@@ -1,5 +1,5 @@
-/* The lines between host and agent, as wire/README.md says: parsing what the host sends, writing what the agent
- * sends but for reports (wire_report.h). No I/O. */
+/* The lines between host and agent (guest-agent/wire/README.md). Parses the host's lines, and writes the agent's lines
+ * except reports (wire_report.h). No I/O. */
 #ifndef VSCAF_WIRE_H
 #define VSCAF_WIRE_H
 
@@ -10,19 +10,19 @@
 #include "cpus/cpus.h"
 
 #define WIRE_VERSION 1
-#define WIRE_LINE_BYTES 65536u /* most bytes of a line, its end included */
-#define WIRE_WORDS_MOST 1024u  /* characters of a string */
-#define WIRE_VERSIONS_MOST 16u /* that a hello may list */
+#define WIRE_LINE_BYTES 65536u /* most bytes of a line, including its end */
+#define WIRE_WORDS_MOST 1024u  /* most characters of a string */
+#define WIRE_VERSIONS_MOST 16u /* most versions that a hello may list */
 
-/* What an agent can do, as its hello says it: bits here, words on the wire. */
+/* What an agent can do, for its hello: bits here, words on the wire. */
 enum wire_capability {
     WIRE_CAN_OFFLINE = 1, /* "offline": CPUs can be put on- and offline */
     WIRE_CAN_PARK = 2,    /* "park": CPUs that are online can be kept free of work */
 };
 
 enum wire_type {
-    WIRE_BAD,           /* not a message: count it, ignore it */
-    WIRE_OTHER_VERSION, /* a message of another version: answer with an error, drop it */
+    WIRE_BAD,           /* not a message: count it and ignore it */
+    WIRE_OTHER_VERSION, /* a message of another version: answer with an error and drop it */
     WIRE_HELLO,
     WIRE_ALLOCATE,
     WIRE_ERROR,
@@ -36,24 +36,23 @@ struct wire_allocate {
     bool competition;
 };
 
-/* What a line from the host says. */
+/* A parsed line from the host. */
 struct wire_message {
     enum wire_type type;
     struct wire_allocate allocate; /* WIRE_ALLOCATE */
-    int64_t version;               /* WIRE_OTHER_VERSION: which */
-    bool answerable;               /* WIRE_OTHER_VERSION: not itself an error, which must not be answered with one */
+    int64_t version;               /* WIRE_OTHER_VERSION: its version */
+    bool answerable;               /* WIRE_OTHER_VERSION: not an error; an error must not be answered with an error */
     char text[200];                /* WIRE_BAD: why, WIRE_HELLO: the daemon, WIRE_ERROR: its message. Printable */
 };
 
-/* Parses one line without its end. Numbers too large to be meant are clamped, negative ones refused. */
+/* Parses one line without its end. Clamps numbers that are too large, and refuses negative ones. */
 void wire_parse(const char *line, size_t length, struct wire_message *message);
 
-/* Whether a line that is no message ends in a hello. A host that died within a line and came back at once goes
- * unnoticed by the port: its hello then sticks to what was left of the line, and is too important to be lost with it.
- */
+/* Whether a line that is no message ends in a hello. If a host dies within a line and comes back at once, the port does
+ * not notice. Its hello is then joined to the rest of the old line. The hello must not be lost. */
 bool wire_ends_in_hello(const char *line, size_t length);
 
-/* Each writes a line with its end, at most WIRE_LINE_BYTES, for the caller to free(); NULL: there is no memory. */
+/* Each returns a line with its end, at most WIRE_LINE_BYTES, for the caller to free(). NULL: no memory. */
 char *wire_write_hello(const char *agent, const char *boot_id, const struct cpus *cpus, unsigned capabilities);
 char *wire_write_ack(int64_t sequence, const struct cpu_set *online, bool sections_ended);
 char *wire_write_error(const char *text);

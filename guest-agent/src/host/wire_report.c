@@ -8,16 +8,16 @@
 #include "host/wire.h"
 #include "system/utf8.h"
 
-/* What a report leaves out, each step more than the one before. */
+/* The detail of a report. Each step leaves out more than the one before. */
 enum detail {
     DETAIL_ALL,
-    DETAIL_OPTIONAL_OF_RUNNING, /* learning and decomposition of processes that run */
-    DETAIL_POINTS,              /* neither */
+    DETAIL_OPTIONAL_OF_RUNNING, /* learning and decomposition only of processes that run */
+    DETAIL_POINTS,              /* no learning and decomposition; points of all */
     DETAIL_POINTS_OF_RUNNING,
-    DETAIL_LEAST, /* no points either */
+    DETAIL_LEAST, /* no points */
 };
 
-/* Four decimals are enough of a fraction, and short. */
+/* Four decimals are enough for a fraction. */
 static double rounded(double number)
 {
     return round(number * 1e4) / 1e4;

@@ -1,5 +1,5 @@
-/* The report that the agent sends, as wire/README.md says. Reports go out all the time and may be 64 KiB long. Through
- * jansson, one of 64 programs that all have learned costs 2 ms and a megabyte; this way a twentieth. */
+/* Writes the agent's report (guest-agent/wire/README.md). Reports are sent all the time and may be 64 KiB long. With
+ * jansson, a report of 64 programs with estimates costs 2 ms and a megabyte. This way it costs a twentieth. */
 #ifndef VSCAF_WIRE_REPORT_H
 #define VSCAF_WIRE_REPORT_H
 
@@ -13,18 +13,18 @@
 /* One process in a report. */
 struct wire_process {
     int64_t pid;
-    const char *name; /* any bytes: what is not printable UTF-8 is replaced */
+    const char *name; /* any bytes; those that are not printable UTF-8 are replaced */
     uint32_t team;
     const char *malleable; /* "full", "shrink", "rigid" */
     bool running;
     const struct speedup_point *points;
     size_t points_count;
 
-    /* The optional ones. */
-    bool override;                  /* VSCAF_MALLEABLE said what it is */
+    /* Optional fields. */
+    bool override;                  /* VSCAF_MALLEABLE set how malleable it is */
     bool long_section;              /* its section lasts longer than a period */
-    bool contained;                 /* it runs on its share of the CPUs only */
-    const struct learned *learning; /* what learning costs and how it is done; NULL: nothing to say */
+    bool contained;                 /* it runs only on its share of the CPUs */
+    const struct learned *learning; /* cost and method of learning; NULL: nothing to report */
     double learn_budget;            /* fraction of the process's CPU time that learning may cost */
     bool decomposed;                /* decomposition is known */
     struct learned_decomposition decomposition;
@@ -39,9 +39,9 @@ struct wire_report {
     size_t processes_count;
 };
 
-/* Writes a line with its end, at most WIRE_LINE_BYTES, for the caller to free(); NULL when there is no memory. A report
- * that would be longer leaves out, until it fits: learning and decomposition of processes that do not run, then of all;
- * points of those that do not run, then of all; at last the last processes. */
+/* Returns a line with its end, at most WIRE_LINE_BYTES, for the caller to free(); NULL: no memory. A report that would
+ * be longer leaves out, in this order, until it fits: learning and decomposition of processes that do not run, then of
+ * all; points of processes that do not run, then of all; the last processes. */
 char *wire_write_report(const struct wire_report *report);
 
 #endif

@@ -2,24 +2,24 @@
 
 #include <math.h>
 
-#define SEQUENCE_TRIES 16 /* at the estimates, in one period; a writer needs well under a microsecond */
+#define SEQUENCE_TRIES 16 /* to read the estimates in one period; a writer needs well under a microsecond */
 #define ABSURD 1e15       /* ns or instances that one period cannot add: 11 days of thread time */
 
-/* One estimate as a point; false where it cannot be true. */
+/* Reads one estimate as a point. False if it cannot be true. */
 static bool read_estimate(const struct vscaf_estimate *estimate, struct speedup_point *point)
 {
-    /* Acquire: the second look at the sequence comes after these, and says whether they belong together. */
+    /* Acquire: the second load of the sequence comes after these, and shows whether they belong together. */
     uint32_t p = atomic_load_explicit(&estimate->team_size, memory_order_acquire);
     uint32_t samples = atomic_load_explicit(&estimate->samples, memory_order_acquire);
     double speedup = (double)atomic_load_explicit(&estimate->speedup_millionths, memory_order_acquire) / 1e6;
     double error = (double)atomic_load_explicit(&estimate->standard_error_millionths, memory_order_acquire) / 1e6;
     *point = (struct speedup_point){p, speedup, error, samples};
-    /* An error as large as the speedup itself says that nothing is known. */
+    /* An error above the speedup itself means that nothing is known. */
     return p >= 2 && p <= VSCAF_MAX_TEAM && samples > 0 && speedup > 0.0 &&
            speedup <= LEARNED_EFFICIENCY_MOST * (double)p && error <= speedup;
 }
 
-/* The believable estimates, by ascending p, each p once, from `points[1]` on. Returns how many. */
+/* Reads the credible estimates, by ascending p, each p once, into `points[1]` and following. Returns how many. */
 static size_t read_estimates(const struct vscaf_page *page, struct speedup_point points[LEARNED_POINTS_MOST])
 {
     uint32_t used = atomic_load_explicit(&page->estimates_used, memory_order_acquire); /* as above */
@@ -44,7 +44,7 @@ static size_t read_estimates(const struct vscaf_page *page, struct speedup_point
 static void take_estimates(struct learned *learned, const struct vscaf_page *page)
 {
     for (int i = 0; i < SEQUENCE_TRIES; i++) {
-        /* Acquire: what was written before an even sequence is seen. */
+        /* Acquire: all writes before an even sequence are visible. */
         uint32_t before = atomic_load_explicit(&page->estimates_sequence, memory_order_acquire);
         if (before & 1)
             continue;
@@ -66,7 +66,7 @@ static void take_estimates(struct learned *learned, const struct vscaf_page *pag
         learned->points_count = count + 1;
         return;
     }
-    /* A writer may have lost its CPU in the middle. One that never comes back has left nothing that can be read. */
+    /* A writer may have lost its CPU in the middle. If it never comes back, the estimates cannot be read any more. */
     if (++learned->busy_periods >= LEARNED_BUSY_PERIODS_MOST) {
         learned->busy_periods = LEARNED_BUSY_PERIODS_MOST;
         learned->points_count = 0;
@@ -75,7 +75,7 @@ static void take_estimates(struct learned *learned, const struct vscaf_page *pag
 
 static void take_cost(struct learned *learned, const struct vscaf_page *page)
 {
-    /* Relaxed: figures of their own. */
+    /* Relaxed: each value is used alone. */
     double cost_ns = (double)atomic_load_explicit(&page->learn_cost_ns, memory_order_relaxed);
     double base_ns = (double)atomic_load_explicit(&page->learn_base_ns, memory_order_relaxed);
     learned->cost_s = fmin(cost_ns / 1e9, LEARNED_COST_MOST_S);
@@ -86,7 +86,7 @@ static void take_cost(struct learned *learned, const struct vscaf_page *page)
         (atomic_load_explicit(&page->program, memory_order_relaxed) & VSCAF_PROGRAM_NO_COUNTERS) != 0;
 }
 
-/* What a sum has grown by since it was last seen; negative where it cannot have. */
+/* How much a sum has grown since the last look; negative if the value is impossible. */
 static double grown(uint64_t *seen, uint64_t now)
 {
     double by = now >= *seen ? (double)(now - *seen) : -1.0;
@@ -100,7 +100,7 @@ static void take_decomposition(struct learned *learned, const struct vscaf_page 
     const _Atomic uint64_t *parts[LEARNED_PARTS] = {&where->useful,   &where->inflation, &where->fork,
                                                     &where->dispatch, &where->barrier,   &where->steal};
     double part[LEARNED_PARTS];
-    /* Relaxed: statistics. A torn set (a part without its total) evens out in the next period. */
+    /* Relaxed: statistics. If a set is torn (a part without its total), the next period corrects it. */
     double total = grown(&learned->seen_total, atomic_load_explicit(&where->total, memory_order_relaxed));
     bool plausible = total >= 0.0;
     for (int i = 0; i < LEARNED_PARTS; i++) {
@@ -145,7 +145,7 @@ bool learned_decompose(const struct learned *learned, struct learned_decompositi
     double sum = 0.0;
     for (int i = 0; i < LEARNED_PARTS; i++)
         sum += learned->part_ns[i];
-    /* Below a microsecond there is nothing left but rounding of what has faded. */
+    /* Below a microsecond only rounding errors of decayed sums are left. */
     if (!(sum > 1e3) || fabs(sum - learned->total_ns) > LEARNED_SUM_TOLERANCE * learned->total_ns)
         return false;
     *decomposition = (struct learned_decomposition){0};

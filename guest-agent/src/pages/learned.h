@@ -1,5 +1,5 @@
-/* What the shim of one process learned, read from its page. Nothing on the page is trusted: what cannot be is unknown.
- * No I/O and no clock. */
+/* Reads from a process's page what its shim learned. Nothing on the page is trusted: an impossible value counts as
+ * unknown. No I/O and no clock. */
 #ifndef VSCAF_LEARNED_H
 #define VSCAF_LEARNED_H
 
@@ -9,11 +9,11 @@
 
 #include "vscaf/page.h"
 
-#define LEARNED_POINTS_MOST (VSCAF_ESTIMATES + 1u) /* what was estimated, and p = 1 */
+#define LEARNED_POINTS_MOST (VSCAF_ESTIMATES + 1u) /* the estimates, and p = 1 */
 #define LEARNED_EFFICIENCY_MOST 2.0                /* S/p is never believed above this (thesis section 5.2.2) */
-#define LEARNED_BUSY_PERIODS_MOST 8u /* for so many periods, estimates being written leave the last ones valid */
+#define LEARNED_BUSY_PERIODS_MOST 8u /* while estimates are being written, the last ones stay valid this many periods */
 #define LEARNED_HALF_LIFE_S 20.0     /* running time of the process after which old sums count half */
-#define LEARNED_SUM_TOLERANCE 0.1    /* parts that add up to the total less exactly are no decomposition */
+#define LEARNED_SUM_TOLERANCE 0.1    /* parts whose sum differs from the total by more than this are ignored */
 #define LEARNED_COST_MOST_S 1e9
 #define LEARNED_SECTION_MOST_MS 1e9
 
@@ -21,7 +21,7 @@
 struct speedup_point {
     uint32_t p;            /* team size */
     double speedup;        /* T(1) / T(p), above 0, at most LEARNED_EFFICIENCY_MOST p */
-    double standard_error; /* of speedup, at most as large; 0 at p = 1, by definition */
+    double standard_error; /* of `speedup`, and at most `speedup`; 0 at p = 1, by definition */
     uint32_t samples;      /* independent comparisons behind it, at least 1 */
 };
 
@@ -38,35 +38,35 @@ enum learned_part {
 
 struct learned_decomposition {
     double part[LEARNED_PARTS]; /* fractions of the sampled sections' thread time; they add up to 1 */
-    double idle_rate;           /* fork + dispatch + barrier: threads that are in the runtime, not in the program */
+    double idle_rate;           /* fork + dispatch + barrier: time of threads in the runtime, not in the program */
     double section_ms;          /* mean wall time of a recent top-level section; 0: none ended */
 };
 
-/* One process. Begin with all bytes zero, and a page of which all sums are zero. */
+/* One process. The caller fills the struct with zero bytes first; all sums on its page are zero then. */
 struct learned {
     struct speedup_point points[LEARNED_POINTS_MOST]; /* ascending p, p = 1 first; none: unknown */
     size_t points_count;
-    uint32_t busy_periods; /* in a row in which the estimates were being written */
+    uint32_t busy_periods; /* periods in a row in which the estimates were being written */
 
     double cost_s; /* thread time that learning has taken from the program so far */
     double used;   /* the same as a fraction of the CPU time that the process had used by then, 0 to 1 */
     enum vscaf_metric metric;
-    bool no_counters; /* the metric ipc was asked for, and there is no counter: rate is used */
+    bool no_counters; /* the metric ipc was asked for, but there is no counter, so rate is used */
 
     /* The page's sums at the last period. */
     uint64_t seen_part[LEARNED_PARTS], seen_total, seen_section_ns, seen_finished;
-    /* What was added to them, decayed. */
+    /* What was added to them, with exponential decay. */
     double part_ns[LEARNED_PARTS], total_ns, section_ns, finished;
 };
 
-/* Reads the page once a period. wall_s: length of the period in seconds; running: whether the process used the CPU in
- * it. Sums that go backwards or jump absurdly only reset what they belong to. */
+/* Reads the page; call it once a period. wall_s: length of the period in seconds. running: the process used the CPU in
+ * it. If a sum goes backwards or grows impossibly fast, the values of that period are ignored. */
 void learned_period(struct learned *learned, const struct vscaf_page *page, double wall_s, bool running);
 
-/* False: not known. */
+/* False: the decomposition is not known. */
 bool learned_decompose(const struct learned *learned, struct learned_decomposition *decomposition);
 
-/* Whether there is anything to say about learning: it cost something, told something, or found no counters. */
+/* Whether there is anything to report about learning: a cost, a result, or missing counters. */
 bool learned_anything(const struct learned *learned);
 
 #endif

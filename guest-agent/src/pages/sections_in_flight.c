@@ -23,8 +23,8 @@ bool in_flight_barrier_run(enum in_flight_barrier barrier)
 
 bool in_flight_set_team(struct in_flight *in_flight, struct vscaf_page *page, uint32_t team_size)
 {
-    /* Relaxed, both: only this side writes it, and the barrier that follows orders it before the loads of the
-     * counters. */
+    /* Both relaxed: only the agent writes the team size, and the barrier that follows orders the store before the loads
+     * of the counters. */
     uint32_t old = atomic_load_explicit(&page->team_size, memory_order_relaxed);
     if (old == team_size)
         return false;
@@ -36,12 +36,12 @@ bool in_flight_set_team(struct in_flight *in_flight, struct vscaf_page *page, ui
     return true;
 }
 
-/* Whether sections are in flight of those that other threads than the owner start. They are not told apart, so only a
- * moment without any says that one of them has ended. */
+/* Whether sections that were started by other threads than the owner are in flight. The counters do not tell these
+ * sections apart. So one of them has surely ended only when none is in flight. */
 static bool others_in_flight(const struct vscaf_page *page)
 {
-    /* Acquire, with the shim's release on finishing, and `finished` first: when both are equal nothing was in flight at
-     * the time of the first load, and what the sections did is done. */
+    /* Acquire pairs with the shim's release when a section finishes. `finished` is loaded first: if both are equal,
+     * nothing was in flight at the time of the first load, and all writes of the sections are visible. */
     uint64_t finished = atomic_load_explicit(&page->finished_others, memory_order_acquire);
     return atomic_load_explicit(&page->started_others, memory_order_relaxed) > finished;
 }
@@ -49,7 +49,7 @@ static bool others_in_flight(const struct vscaf_page *page)
 static void look(struct in_flight *in_flight, const struct vscaf_page *page)
 {
     in_flight->shrunk = false;
-    /* Acquire and order as above. The owner is one thread: its sections end in turn. */
+    /* Acquire and order as above. The owner is one thread, so its sections end in the order in which they start. */
     uint64_t finished = atomic_load_explicit(&page->finished, memory_order_acquire);
     uint64_t started = atomic_load_explicit(&page->started, memory_order_relaxed);
     in_flight->owner = started > finished;
@@ -62,7 +62,7 @@ void in_flight_after_barrier(struct in_flight *in_flight, const struct vscaf_pag
 {
     if (!in_flight->shrunk)
         return;
-    /* With the barrier: a section whose start is not seen below loads the team size that was stored. */
+    /* With the barrier, a section whose start is not seen below loads the new team size. */
     if (barrier_ran)
         look(in_flight, page);
     else if (in_flight->look_ns == 0)
@@ -82,7 +82,8 @@ bool in_flight_waiting(struct in_flight *in_flight, const struct vscaf_page *pag
 
 struct in_flight_counts in_flight_count(const struct vscaf_page *page)
 {
-    /* Relaxed: for statistics, and `finished` first, so that a section which starts meanwhile counts as in flight. */
+    /* Relaxed: for statistics. `finished` is loaded first, so that a section which starts meanwhile counts as in
+     * flight. */
     uint64_t finished = atomic_load_explicit(&page->finished, memory_order_relaxed) +
                         atomic_load_explicit(&page->finished_others, memory_order_relaxed);
     uint64_t started = atomic_load_explicit(&page->started, memory_order_relaxed) +

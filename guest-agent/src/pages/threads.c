@@ -26,7 +26,7 @@ static int read_thread(int task, struct thread_time *time)
     return sscanf(text, "%" SCNu64 " %" SCNu64, &time->run_ns, &time->wait_ns) == 2 ? 0 : -EINVAL;
 }
 
-/* Takes every thread, and each time that there is no room left, every second one of those taken and to come. */
+/* Samples every thread. Each time the sample is full, keeps every second one, and doubles the stride. */
 static void list(struct threads *threads, DIR *directory)
 {
     uint32_t stride = 1;
@@ -44,7 +44,7 @@ static void list(struct threads *threads, DIR *directory)
                 threads->sampled[i] = threads->sampled[2 * i];
             threads->sampled_count = THREADS_SAMPLED_MOST / 2;
             stride *= 2;
-            /* The one at hand is the stride's next: it was listed after THREADS_SAMPLED_MOST old strides. */
+            /* The current thread is the next of the new stride: it came after THREADS_SAMPLED_MOST old strides. */
         }
         threads->sampled[threads->sampled_count++] = (struct thread_time){.tid = (pid_t)tid};
     }
@@ -59,7 +59,7 @@ static int read_all(struct threads *threads, int task, uint64_t now_ns)
         struct thread_time now = {.tid = threads->sampled[i].tid};
         int status = read_thread(task, &now);
         if (status != 0) {
-            threads->sampled_count = 0; /* it ended, perhaps with others beside it: list anew */
+            threads->sampled_count = 0; /* it ended, and others may have ended too: list again */
             return status == -ENOENT || status == -ESRCH ? 0 : status;
         }
         struct thread_time *old = &threads->sampled[i];

@@ -10,7 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define DEPTH_MOST 33 /* the kernel nests user namespaces no deeper */
+#define DEPTH_MOST 33 /* the kernel's limit for nested user namespaces */
 
 static bool inode_of(int fd, ino_t *inode)
 {
@@ -21,8 +21,8 @@ static bool inode_of(int fd, ino_t *inode)
     return true;
 }
 
-/* The outermost namespace below this one that holds the namespace `fd`, which it closes; -1: this one does, or it is
- * not below. */
+/* Returns the outermost namespace below this process's own that contains (or is) the namespace `fd`. Closes `fd`,
+ * unless it returns it. -1: `fd` is this process's own namespace, or is not below it. */
 static int outermost_below(int fd)
 {
     ino_t own, at;

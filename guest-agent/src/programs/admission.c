@@ -20,8 +20,8 @@ static double tokens_at(const struct admission_account *known, uint64_t now_ns)
     return token_bucket_level(&known->connections, ADMISSION_BURST, ADMISSION_RATE, now_ns);
 }
 
-/* What is known of an account. One that was not seen takes the place of whoever has the most tokens: with all of them,
- * there is nothing to remember. */
+/* Finds the record of an account. A new account replaces the one with the most tokens: an account with a full bucket
+ * needs no record. */
 static struct admission_account *find(struct admission *admission, account_t account, uint64_t now_ns)
 {
     struct admission_account *place = NULL;

@@ -10,7 +10,7 @@
 #define SO_PASSRIGHTS 83
 #endif
 
-#define QUEUE_MOST 4096 /* packets; a sender's buffer holds some hundreds */
+#define QUEUE_MOST 4096 /* packets; a sender's buffer has room for some hundreds */
 
 enum head { HEAD_NONE, HEAD_CLEAN, HEAD_ATTACHED };
 
@@ -20,7 +20,7 @@ bool attached_fds_refuse(int listener)
     return setsockopt(listener, SOL_SOCKET, SO_PASSRIGHTS, &off, sizeof(off)) == 0;
 }
 
-/* Looks at the packet at the head. With `size` 0 an end of file and an empty packet are both HEAD_CLEAN. */
+/* Looks at the first packet of the queue. With `size` 0, an end of file and an empty packet are both HEAD_CLEAN. */
 static enum head look(int fd, void *control, size_t size)
 {
     char byte;
@@ -32,7 +32,7 @@ static enum head look(int fd, void *control, size_t size)
     while (got < 0 && errno == EINTR);
     if (got < 0)
         return HEAD_NONE;
-    if (message.msg_flags & MSG_CTRUNC) /* no room was given for descriptors */
+    if (message.msg_flags & MSG_CTRUNC) /* it has descriptors, and no room was given for them */
         return HEAD_ATTACHED;
     return size > 0 && message.msg_controllen == 0 ? HEAD_NONE : HEAD_CLEAN;
 }
@@ -48,9 +48,9 @@ static void close_between(unsigned first, unsigned last)
         close_range(first, last, 0);
 }
 
-/* The child holds the last copy of the socket and ends: an exiting process does not linger, and if it has to wait all
- * the same, only it does. Nobody waits for it (main ignores SIGCHLD). False: there is none, and the socket is here:
- * tasks and descriptors run out, and others can see to it that they do. */
+/* Leaves the last copy of the socket to a child, which exits. An exiting process does not linger. If it must wait
+ * nevertheless, only the child waits. The agent does not wait for the child (main ignores SIGCHLD). False: there is no
+ * child, and the socket is still here. That happens when tasks or descriptors run out, and other users can cause it. */
 static bool leave_to_child(int fd)
 {
     int gate[2];
@@ -76,7 +76,7 @@ static bool leave_to_child(int fd)
 
 void attached_fds_close(struct attached_fds *unclosed, int fd)
 {
-    /* Each packet now comes with credentials: that tells an empty one from the end of file. */
+    /* From now on each packet has credentials. These tell an empty packet from the end of file. */
     union {
         struct cmsghdr header;
         char bytes[CMSG_SPACE(sizeof(struct ucred))];

@@ -1,4 +1,4 @@
-/* Descriptors that a peer attaches to its packets (SCM_RIGHTS). The agent never asks for them.
+/* Descriptors that a peer attaches to its packets (SCM_RIGHTS). The agent never asks for descriptors.
  *
  * They are dangerous, because closing the last reference to a file can block. A TCP socket with SO_LINGER and unread
  * data blocks for hours, a deleted file of many gigabytes for seconds. Reading a packet with such a descriptor, or
@@ -11,25 +11,26 @@
 
 #define ATTACHED_FDS_MOST 512u
 
-/* Sockets that are still to be left to a child, because none could be made. Begin with all bytes zero. */
+/* Sockets that wait for a child, because none could be made yet. The caller fills the struct with zero bytes first. */
 struct attached_fds {
     int kept[ATTACHED_FDS_MOST];
     uint32_t count;
 };
 
-/* Tells the kernel to refuse attached descriptors on all connections of this listener (Linux 6.16). False: it cannot.
- */
+/* Tells the kernel to refuse attached descriptors on all connections of this listener (Linux 6.16). False: the kernel
+ * cannot do that. */
 bool attached_fds_refuse(int listener);
 
 /* Whether the packet at the head of a SOCK_SEQPACKET socket has descriptors attached. Do not receive such a
  * packet. */
 bool attached_fds_present(int fd);
 
-/* Closes a socket without waiting, whatever is in its queue. The peer can still read the answers that were sent, and
- * sees the end of the connection at once. The caller keeps the number of such sockets below ATTACHED_FDS_MOST. */
+/* Closes a socket without blocking, whatever is in its queue. The peer can still read the answers that were
+ * sent, and sees the end of the connection at once. The caller must keep the number of unclosed sockets below
+ * ATTACHED_FDS_MOST. */
 void attached_fds_close(struct attached_fds *unclosed, int fd);
 
-/* Tries again to close those that were kept. */
+/* Tries again to close the sockets that wait. */
 void attached_fds_retry(struct attached_fds *unclosed);
 
 #endif

@@ -18,7 +18,7 @@ void client_poll_set(int epoll, struct client_poll *known, int fd, uint32_t slot
     if (known->added && known->events == events)
         return;
     struct epoll_event event = {.events = (uint32_t)events, .data.u32 = slot};
-    /* Where it cannot be done now, the next turn tries again. */
+    /* If it fails, the next turn tries again. */
     if (epoll_ctl(epoll, known->added ? EPOLL_CTL_MOD : EPOLL_CTL_ADD, fd, &event) != 0)
         return;
     known->added = true;
@@ -27,7 +27,7 @@ void client_poll_set(int epoll, struct client_poll *known, int fd, uint32_t slot
 
 void client_poll_forget(int epoll, struct client_poll *known, int fd)
 {
-    /* Closing is not enough while somebody else holds the connection: a child of attached_fds.c may. */
+    /* To close it is not enough while another process has the connection, like a child of attached_fds.c. */
     if (known->added)
         epoll_ctl(epoll, EPOLL_CTL_DEL, fd, NULL);
     known->added = false;

@@ -18,15 +18,15 @@
 #include "system/log.h"
 #include "system/utf8.h"
 
-#define NO_DESCRIPTOR_NS UINT64_C(100000000) /* without one nobody is let in for so long */
-#define NO_TASK_NS UINT64_C(100000000)       /* without one nothing is left to a child for so long */
+#define NO_DESCRIPTOR_NS UINT64_C(100000000) /* without a free descriptor, accept no connection for this time */
+#define NO_TASK_NS UINT64_C(100000000)       /* if no child could be made, try again after this time */
 
-/* Every connection is in a slot, kept by attached_fds.c, or was accepted in this turn; and nobody is let in with
- * CLIENTS_UNCLOSED_MOST kept. */
+/* Every connection is in a slot, waits in attached_fds.c, or was accepted in this turn. With CLIENTS_UNCLOSED_MOST
+ * waiting, none is accepted. */
 static_assert(CLIENTS_SLOTS + CLIENTS_UNCLOSED_MOST + CLIENTS_ACCEPTED_MOST <= ATTACHED_FDS_MOST,
               "all of them can be kept");
 
-/* Every client that there is a place for has a descriptor; root may raise its own limit, others only what is left. */
+/* Makes sure that there are descriptors for all slots. Root may raise the hard limit, others only up to it. */
 static void reserve_descriptors(void)
 {
     const rlim_t needed = CLIENTS_DESCRIPTORS;
@@ -64,7 +64,7 @@ int clients_listen(struct clients *clients, const char *path, const char *proc, 
 void clients_drop(struct clients *clients, struct client *client)
 {
     if (client->page != NULL) {
-        /* The process may hold the file for ever, and the memory counts as this agent's: it is given back. */
+        /* The process may keep the file for ever, and its memory is charged to the agent. So free the memory. */
         madvise(client->page, VSCAF_PAGE_BYTES, MADV_REMOVE);
         munmap(client->page, VSCAF_PAGE_BYTES);
         clients->joined--;
@@ -84,7 +84,7 @@ void clients_close(struct clients *clients)
     for (uint32_t i = 0; i < clients->end; i++) {
         struct client *client = &clients->slots[i];
         if (client->page != NULL) {
-            /* Its page outlives this agent, with its last team size: another agent is likely to follow. */
+            /* The page keeps its last team size after this agent has ended: another agent is likely to follow. */
             munmap(client->page, VSCAF_PAGE_BYTES);
             client->page = NULL;
         }
@@ -121,12 +121,13 @@ static void answer(int fd, enum vscaf_join_status status, int page_fd)
         header->cmsg_len = CMSG_LEN(sizeof(int));
         memcpy(CMSG_DATA(header), &page_fd, sizeof(int));
     }
-    /* A peer that is gone shows as a closed socket at the next poll. */
+    /* If the peer is gone, the next poll shows a closed socket. */
     ssize_t sent = sendmsg(fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
     (void)sent;
 }
 
-/* A slot for a connection that has said nothing yet. Where none is free, the account that holds the most loses one. */
+/* Returns a slot for a connection that has sent nothing yet. If none is free, the account that has the most
+ * loses one. */
 static struct client *joining_slot(struct clients *clients, account_t account)
 {
     struct client *free_slot = NULL, *joining[CLIENTS_JOINING_MOST + 1];
@@ -147,7 +148,7 @@ static struct client *joining_slot(struct clients *clients, account_t account)
         return free_slot;
     if (count < CLIENTS_JOINING_MOST)
         return &clients->slots[clients->end];
-    joining[count] = NULL; /* the newcomer counts, too: it is the last to go for its account */
+    joining[count] = NULL; /* the new connection counts, too; of its account's connections it goes last */
     accounts[count] = account;
     since_ns[count++] = UINT64_MAX;
     struct client *goes = joining[admission_evict(accounts, since_ns, count)];
@@ -163,24 +164,24 @@ static void refuse(struct clients *clients, int fd, const struct peer *peer, acc
     account_name(account, name, sizeof(name));
     if (admission_say(&clients->admission, account, false))
         log_line("%s connects more than %.0f times a second (process %d): refused, its programs run on unmanaged "
-                 "(said once)",
+                 "(logged once)",
                  name, ADMISSION_RATE, (int)peer->pid);
-    if (flood) /* where it cannot be done, each one goes on being refused here */
+    if (flood) /* if this fails, each connection is still refused here */
         socket_acl_bar(&clients->acl, clients->path, peer->user, now_ns + admission_flood_ns());
     answer(fd, VSCAF_JOIN_FULL, -1);
     attached_fds_close(&clients->unclosed, fd);
 }
 
-/* Nobody can be accepted now: connections wait at the listener, which is not polled for a while. */
+/* No connection can be accepted now. They wait at the listener, which is not polled for a while. */
 static void pause_accepting(struct clients *clients, int error, uint64_t now_ns)
 {
     if (!clients->complained)
-        log_line("socket %s: a program cannot join: %s (said once)", clients->path, strerror(error));
+        log_line("socket %s: a program cannot join: %s (logged once)", clients->path, strerror(error));
     clients->complained = true;
     clients->listen_ns = now_ns + NO_DESCRIPTOR_NS;
 }
 
-/* Whose process it is. One that has ended counts for the user that it had. */
+/* The account of the process. If the process has ended: the user that it had. */
 static account_t account_of_peer(const struct clients *clients, struct peer *peer)
 {
     account_t account = account_of(clients->proc, peer->process != PEER_NONE ? peer->pid : 0, peer->user);
@@ -203,7 +204,7 @@ static void take(struct clients *clients, int fd, uint64_t now_ns)
         refuse(clients, fd, &peer, account, pace == ADMISSION_FLOOD, now_ns);
     else if (status != 0 || (place = joining_slot(clients, account)) == NULL)
         attached_fds_close(&clients->unclosed,
-                           fd); /* the program, if there is one, runs on as if there were no agent */
+                           fd); /* the program, if it still runs, runs as if there were no agent */
     if (place == NULL) {
         if (peer.process >= 0)
             close(peer.process);
@@ -255,13 +256,14 @@ void clients_worked(struct clients *clients, uint64_t cpu_ns, uint64_t now_ns)
         clients->listen_ns = now_ns + (uint64_t)(-clients->work_ns * 100 / CLIENTS_WORK_PERCENT);
 }
 
-/* Makes the page and its sealed file. Returns the file, or -1 with nothing left behind. */
+/* Makes the page and its sealed file. Returns the descriptor of the file. On failure frees everything, and
+ * returns -1. */
 static int make_page(struct client *client, uint32_t team_limit)
 {
     int fd = memfd_create("vscaf-page", MFD_CLOEXEC | MFD_ALLOW_SEALING);
     if (fd < 0)
         return -1;
-    /* Storage is taken now: a later lack of memory would be a SIGBUS here or in the program. */
+    /* Allocate the memory now: a later lack of memory would be a SIGBUS here or in the program. */
     if (posix_fallocate(fd, 0, VSCAF_PAGE_BYTES) != 0 ||
         fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0) {
         close(fd);
@@ -277,15 +279,16 @@ static int make_page(struct client *client, uint32_t team_limit)
     page->version = VSCAF_PAGE_VERSION;
     page->bytes = VSCAF_PAGE_BYTES;
     page->sections_max = VSCAF_SECTIONS;
-    /* Relaxed: nobody else has the page yet, and handing over its file orders this before all that the process does. */
+    /* Relaxed: no other process has the page yet, and sending its file orders these stores before the process's
+     * loads. */
     atomic_store_explicit(&page->team_size, 1, memory_order_relaxed);
     atomic_store_explicit(&page->team_limit, team_limit, memory_order_relaxed);
     client->page = page;
     return fd;
 }
 
-/* One process has one page, or it would count several times. A new program in the same process may find the old
- * connection still open in a child. */
+/* Drops an older connection of the same process: with two pages it would count twice. The old connection may still be
+ * open when the process has started a new program, because a child has it. */
 static void replace_older(struct clients *clients, const struct client *client)
 {
     for (uint32_t i = 0; i < clients->end; i++) {
@@ -295,7 +298,7 @@ static void replace_older(struct clients *clients, const struct client *client)
     }
 }
 
-/* Whether there is room for it, else saying so once for its account. */
+/* Whether it may join. If not, logs that once for its account. */
 static bool may_join(struct clients *clients, const struct client *client)
 {
     uint32_t own = 0;
@@ -306,7 +309,8 @@ static bool may_join(struct clients *clients, const struct client *client)
     char name[64];
     account_name(client->account, name, sizeof(name));
     if (admission_say(&clients->admission, client->account, true))
-        log_line("process %d (%s) runs on unmanaged: %u programs have joined, %u of them of %s (said once; --per-user)",
+        log_line("process %d (%s) runs on unmanaged: %u programs have joined, %u of them of %s (logged once; see "
+                 "--per-user)",
                  (int)client->pid, client->name, clients->joined, own, name);
     return false;
 }
@@ -323,7 +327,7 @@ enum clients_event clients_serve(struct clients *clients, struct client *client,
     if (got < 0 && (errno == EAGAIN || errno == EINTR))
         return CLIENTS_NOTHING;
     bool joined = client->page != NULL;
-    /* A joined process may call; anything else that it says ends it, as does its end of file. */
+    /* A joined process may call. Any other packet drops it, and so does its end of file. */
     if (joined && got > 0 && got <= (ssize_t)sizeof(join)) {
         enum lend_packet packet = lend_take_packet(&client->lend, &join, (size_t)got);
         if (packet != LEND_NO_CALL)
@@ -349,7 +353,7 @@ enum clients_event clients_serve(struct clients *clients, struct client *client,
         clients_drop(clients, client);
         return CLIENTS_NOTHING;
     }
-    if (!peer_lives(client->process)) { /* somebody else has its connection */
+    if (!peer_lives(client->process)) { /* another process has its connection */
         clients_drop(clients, client);
         return CLIENTS_NOTHING;
     }
@@ -360,7 +364,7 @@ enum clients_event clients_serve(struct clients *clients, struct client *client,
     int page_fd = may ? make_page(client, team_limit) : -1;
     if (page_fd < 0) {
         if (may && !clients->complained)
-            log_line("process %d (%s) runs on unmanaged: no memory for its page (said once)", (int)client->pid,
+            log_line("process %d (%s) runs on unmanaged: no memory for its page (logged once)", (int)client->pid,
                      client->name);
         clients->complained = clients->complained || may;
         answer(client->fd, VSCAF_JOIN_FULL, -1);
@@ -374,7 +378,7 @@ enum clients_event clients_serve(struct clients *clients, struct client *client,
     return CLIENTS_JOINED;
 }
 
-/* What it has said may wait to be read, where this agent was held up. */
+/* Whether it has sent nothing. If the agent was delayed, a packet may wait to be read. */
 static bool is_silent(const struct client *client)
 {
     struct pollfd said = {.fd = client->fd, .events = POLLIN};
@@ -405,7 +409,7 @@ uint64_t clients_drop_silent(struct clients *clients, uint64_t now_ns)
     return next_ns;
 }
 
-/* Loads from the page are relaxed where they are single figures that are clamped and used alone. */
+/* Loads from the page are relaxed below: each value is clamped and used alone. */
 
 enum vscaf_malleable client_malleable(const struct client *client)
 {

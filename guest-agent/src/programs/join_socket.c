@@ -15,9 +15,9 @@
 #include "programs/attached_fds.h"
 #include "system/log.h"
 
-#define BACKLOG 4096 /* the kernel cuts it to net.core.somaxconn */
+#define BACKLOG 4096 /* the kernel limits it to net.core.somaxconn */
 
-/* The directory that a path names something in. */
+/* Writes the directory part of a path. */
 static bool directory_of(const char *file, char directory[PATH_MAX])
 {
     if (snprintf(directory, PATH_MAX, "%s", file) >= PATH_MAX) {
@@ -28,7 +28,7 @@ static bool directory_of(const char *file, char directory[PATH_MAX])
     if (last == NULL)
         strcpy(directory, ".");
     else
-        last[last == directory] = '\0'; /* of the root directory, the slash stays */
+        last[last == directory] = '\0'; /* keep the slash of the root directory */
     return true;
 }
 
@@ -47,16 +47,16 @@ static bool make_directory(const char *directory)
     }
 }
 
-/* Whether others can replace what is in a directory: it belongs to one of them, or they may write there without the
- * sticky bit, which keeps what is not theirs. */
+/* Whether other users can replace files in a directory: it belongs to one of them, or they may write to it and it has
+ * no sticky bit, which would protect files that are not theirs. */
 static bool others_replace(const struct stat *status, mode_t others)
 {
     return (status->st_uid != 0 && status->st_uid != geteuid()) ||
            ((status->st_mode & others) != 0 && (status->st_mode & S_ISVTX) == 0);
 }
 
-/* Whether nobody else can put another socket there. The directory itself is held to it strictly; a directory above it
- * that belongs to somebody (who runs this from a home directory, say) is only pointed at. */
+/* Whether no other user can put another socket there. This is required of the directory itself. For a directory above
+ * it that belongs to another user (for example a home directory), it only logs a warning. */
 static bool safe(const char *directory)
 {
     char path[PATH_MAX];
@@ -72,13 +72,13 @@ static bool safe(const char *directory)
             return false;
         }
         if (others_replace(&status, own ? S_IWGRP | S_IWOTH : S_IWOTH) && (own || (status.st_mode & S_IWOTH) != 0)) {
-            log_error("directory %s: other users can put a socket of theirs in place of the agent's there: chown it to "
+            log_error("directory %s: other users can replace the agent's socket there by their own: chown it to "
                      "this user and chmod it to 755, or give another place with --socket",
                      path);
             return false;
         }
         if (!warned && others_replace(&status, S_IWGRP)) {
-            log_line("directory %s: its owner or group can put a socket of theirs in place of the agent's", path);
+            log_line("directory %s: its owner or group can replace the agent's socket by their own", path);
             warned = true;
         }
         char *last = strrchr(path, '/');
@@ -93,13 +93,13 @@ static bool somebody_serves(const struct sockaddr_un *address)
     int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd < 0)
         return false;
-    /* EAGAIN: as many wait there as may. */
+    /* EAGAIN: its queue of connections is full. */
     bool served = connect(fd, (const struct sockaddr *)address, sizeof(*address)) == 0 || errno == EAGAIN;
     close(fd);
     return served;
 }
 
-/* Whether the socket can be made where it is to be. */
+/* Whether the socket can be made at its path. Removes a socket that no process serves. */
 static bool place_free(const struct sockaddr_un *address)
 {
     const char *path = address->sun_path;
@@ -122,7 +122,7 @@ static bool place_free(const struct sockaddr_un *address)
         log_error("socket %s: another agent serves it: stop that one, or give another place with --socket", path);
         return false;
     }
-    unlink(path); /* if it fails, bind says so */
+    unlink(path); /* if this fails, bind() reports it */
     return true;
 }
 
@@ -150,7 +150,7 @@ int join_socket_open(const char *path)
 
 void join_socket_close(struct attached_fds *unclosed, int listener, const char *path)
 {
-    unlink(path); /* first: nobody more comes */
+    unlink(path); /* first, so that no new connection comes */
     int fd;
     while ((fd = accept4(listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC)) >= 0)
         attached_fds_close(unclosed, fd);

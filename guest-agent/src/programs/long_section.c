@@ -26,7 +26,7 @@ static void read_threads(struct client *client, const char *proc, uint64_t now_n
         threads_read(client->threads, proc, client->pid, now_ns, work);
     if (client->threads != NULL && client->threads->answers > 0)
         client->wanting = client->threads->wanting;
-    /* Not known thread by thread, or not yet: what the process used. A quarter of a CPU more is noise. */
+    /* If the threads are not known (yet): the CPU time of the process, less a quarter of a CPU, which is noise. */
     else
         client->wanting = (uint32_t)fmin(ceil(fmax(client->load_cpus - 0.25, 0.0)), (double)VSCAF_MAX_TEAM);
     if (client->wanting == 0)

@@ -1,4 +1,4 @@
-/* Sections that last longer than a period, seen from outside: the page says nothing about them before they end. */
+/* Measures sections that last longer than a period from outside: the page has nothing about them before they end. */
 #ifndef VSCAF_LONG_SECTION_H
 #define VSCAF_LONG_SECTION_H
 
@@ -7,11 +7,11 @@
 
 #include "programs/clients.h"
 
-/* Takes the sections' counts of one period. True: a section started or ended in it. */
+/* Reads the counts of sections once a period. True: a section started or ended in the period. */
 bool long_section_count(struct client *client);
 
-/* Counts the threads that run in the long sections. `proc`: where the processes are. *turn: whose threads are read
- * first; it moves on where there were too many for one period. */
+/* Counts the threads that run in long sections. `proc`: the place of procfs. *turn: the slot whose threads are read
+ * first. It moves on if there were too many threads for one period. */
 void long_section_period(struct clients *clients, const char *proc, uint32_t *turn, uint64_t now_ns);
 
 #endif

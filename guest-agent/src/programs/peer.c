@@ -27,7 +27,7 @@ bool peer_lives(int process)
     return ended == 0;
 }
 
-/* Whether the process with that number belongs to another user. One that cannot be seen is believed. */
+/* Whether the process with that number belongs to another user. False if that cannot be read. */
 static bool of_another(const char *proc, const struct peer *peer)
 {
     char path[PATH_MAX], text[STATUS_BYTES];
@@ -39,7 +39,7 @@ static bool of_another(const char *proc, const struct peer *peer)
     return line != NULL && sscanf(line, " Uid: %*u %u", &user) == 1 && user != peer->user;
 }
 
-/* On kernels that have no descriptor of who connected. */
+/* For kernels without SO_PEERPIDFD: makes the descriptor from the number. */
 static int by_number(const char *proc, struct peer *peer)
 {
     if (peer->pid <= 0)
@@ -47,7 +47,7 @@ static int by_number(const char *proc, struct peer *peer)
     peer->process = (int)syscall(SYS_pidfd_open, peer->pid, 0);
     if (peer->process < 0 && errno != ENOSYS && errno != EPERM)
         return -errno;
-    /* Root's programs may have become another user's since, and root has no need to deceive. */
+    /* A program of root may have changed its user since, and root has no reason to deceive. */
     if (peer->user == 0 || !of_another(proc, peer))
         return 0;
     if (peer->process >= 0)
@@ -70,7 +70,7 @@ int peer_of(int connection, const char *proc, struct peer *peer)
     else if (errno == ENOPROTOOPT)
         status = by_number(proc, peer);
     else
-        status = errno == EINVAL ? -ESRCH : -errno; /* EINVAL: what the first kernels that have it say of the dead */
+        status = errno == EINVAL ? -ESRCH : -errno; /* EINVAL: what the first kernels with it say of a dead process */
     if (status == 0 && !peer_lives(peer->process)) {
         close(peer->process);
         status = -ESRCH;

@@ -1,6 +1,7 @@
-/* Who is at the other end of a connection. The kernel tells a number (SO_PEERCRED), and a number is whoever has it
- * later: the process that connected may be gone, its connection held by another one, its number given to a third. So a
- * process is known by a descriptor of it (pidfd), and what was read under its number counts if it still lives after. */
+/* The process at the other end of a connection. The kernel gives its number (SO_PEERCRED), but numbers are reused: the
+ * process that connected may be gone, its connection may be held by another process, and its number by a third. So the
+ * agent keeps a descriptor of the process (pidfd). A value that was read under its number counts only if it still lives
+ * after. */
 #ifndef VSCAF_PEER_H
 #define VSCAF_PEER_H
 
@@ -12,18 +13,19 @@
 struct peer {
     pid_t pid; /* 0: in a PID namespace that cannot be seen from here */
     uid_t user;
-    int process; /* a descriptor of it, for the caller to close */
+    int process; /* a pidfd, for the caller to close */
 };
 
-/* Fills `peer` for a connection that was accepted. `proc`: where the processes are.
- * Returns 0; -ESRCH where the process that connected has ended (then pid and user are filled in nevertheless); -errno,
- * -EMFILE for one, where it cannot be told. After an error there is nothing to be closed.
+/* Fills `peer` for an accepted connection. `proc`: the place of procfs. Returns 0; -ESRCH if the process that connected
+ * has ended (pid and user are filled nevertheless); -errno, for example -EMFILE, if it cannot be found out. After an
+ * error there is nothing to close.
  *
- * Linux 6.5 has the descriptor. Before, it is made of the number, and has to be a process of the same user: one user's
- * processes are not told apart. With neither (PEER_NONE) the number is all there is. */
+ * From Linux 6.5 on the kernel gives the descriptor. On older kernels it is made from the number, and the process must
+ * be of the same user; processes of one user are not told apart. If neither works (PEER_NONE), only the number is
+ * known. */
 int peer_of(int connection, const char *proc, struct peer *peer);
 
-/* Whether the process has not ended. PEER_NONE: true, as nobody knows. */
+/* Whether the process has not ended. PEER_NONE: true, because it is not known. */
 bool peer_lives(int process);
 
 #endif

@@ -12,7 +12,7 @@ static struct posix_acl_xattr_entry entry(uint16_t tag, uint16_t may, uint32_t i
     return (struct posix_acl_xattr_entry){tag, may, id};
 }
 
-/* x86-64 is little-endian, as the attribute is. */
+/* The attribute is little-endian, as are x86-64 and aarch64. */
 static bool write_list(const struct socket_acl *acl, const char *path)
 {
     if (acl->count == 0)
@@ -40,7 +40,7 @@ bool socket_acl_bar(struct socket_acl *acl, const char *socket_path, uid_t user,
         return false;
     acl->users[at].until_ns = until_ns;
     if (at < acl->count)
-        return true; /* what comes now was waiting before */
+        return true; /* the new connection was already waiting when the list was written */
     acl->users[at].user = user;
     acl->count++;
     if (write_list(acl, socket_path))

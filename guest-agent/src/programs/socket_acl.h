@@ -1,5 +1,5 @@
-/* Users who may not connect to the join socket for a while. An access control list on the socket makes the kernel
- * refuse them. If the agent refused them itself, it would pay for the flood. */
+/* Keeps users out of the join socket for a while. An access control list on the socket makes the kernel refuse them. If
+ * the agent refused them itself, the flood would cost its CPU time. */
 #ifndef VSCAF_SOCKET_ACL_H
 #define VSCAF_SOCKET_ACL_H
 
@@ -18,10 +18,11 @@ struct socket_acl {
     size_t count;
 };
 
-/* False where it cannot be done: its file system has no access control lists, or too many are barred. */
+/* Keeps a user out until that time. False if it cannot: the file system has no access control lists, or too many users
+ * are kept out. */
 bool socket_acl_bar(struct socket_acl *acl, const char *socket_path, uid_t user, uint64_t until_ns);
 
-/* Lets those in again whose time is over. Returns when the next one's is, or UINT64_MAX. */
+/* Lets users in again whose time is over. Returns when the next one's time is over, or UINT64_MAX. */
 uint64_t socket_acl_lift(struct socket_acl *acl, const char *socket_path, uint64_t now_ns);
 
 #endif

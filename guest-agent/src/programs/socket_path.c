@@ -7,18 +7,19 @@
 #include "system/log.h"
 #include "vscaf/page.h"
 
-/* Anybody may make directories in /tmp, for one: this one must be nobody else's. */
+/* Makes the directory, and checks that it is private: in /tmp, for example, any user may make directories. */
 static bool make_private(const char *directory)
 {
     struct stat status;
     if (mkdir(directory, 0700) != 0 && errno != EEXIST) {
-        log_error("%s: %s: make $XDG_RUNTIME_DIR known, or give another place with --socket", directory,
+        log_error("%s: %s: set $XDG_RUNTIME_DIR, or give another place with --socket", directory,
                  strerror(errno));
         return false;
     }
     if (lstat(directory, &status) != 0 || !S_ISDIR(status.st_mode) || status.st_uid != geteuid() ||
         (status.st_mode & 077) != 0) {
-        log_error("%s: is not this user's alone: remove it, or give another place with --socket", directory);
+        log_error("%s: is no directory that only this user can access: remove it, or give another place with --socket",
+                  directory);
         return false;
     }
     return true;
@@ -45,7 +46,7 @@ const char *socket_path_to_listen(const char *given, char own[VSCAF_PLACE_MOST])
     if (!make_private(directory))
         return NULL;
     if (access(VSCAF_SOCKET_DEFAULT, F_OK) == 0)
-        log_line("there is %s, an agent of the whole system: programs join that, unless VSCAF_SOCKET=%s is in their "
+        log_line("an agent of the whole system has %s: programs join that one, unless VSCAF_SOCKET=%s is in their "
                  "environment",
                  VSCAF_SOCKET_DEFAULT, own);
     return own;

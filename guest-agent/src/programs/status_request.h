@@ -14,7 +14,7 @@ struct status_request {
     uint32_t version;
 };
 
-/* The version of the request, if a packet is one; else 0. */
+/* The version, if the packet is a status request; else 0. */
 static inline uint32_t status_request_version(const void *packet, size_t length)
 {
     struct status_request request;

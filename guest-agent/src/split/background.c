@@ -23,7 +23,7 @@ void background_period(struct background *background, double period_s, double bu
 
 void background_forget(struct background *background, double cpu_s)
 {
-    /* A second of CPU time has raised the smoothed load by no more than this, and a thread for however long by 1. */
+    /* cpu_s seconds of CPU time raised the smoothed load by at most cpu_s / RC, and one thread by at most 1. */
     background->cpus = fmax(background->cpus - fmin(fmax(cpu_s, 0.0) / BACKGROUND_RC_S, 1.0), 0.0);
 }
 

@@ -1,25 +1,25 @@
-/* How many CPUs: what the guest's processes may use, what the joined ones get of it, and how large a team may be. Plain
- * values in, plain values out. */
+/* Computes how many CPUs the guest's processes may use, how many of them the joined ones get, and how large a team may
+ * be. A pure function. */
 #ifndef VSCAF_CPU_BUDGET_H
 #define VSCAF_CPU_BUDGET_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
-/* What the numbers follow from. */
+/* The inputs. */
 struct cpu_facts {
-    uint32_t online;     /* CPUs that there are, before any order of the host's */
+    uint32_t online;     /* CPUs that are online and not parked; stand-alone, those of the agent */
     uint32_t possible;   /* CPUs that there can ever be */
     uint32_t bound;      /* the most that the joined processes may have: --max-threads, a quota; UINT32_MAX: none */
     uint32_t background; /* CPUs that are left to processes that never joined */
-    bool ordered;        /* the host has ordered something; without a host never */
+    bool ordered;        /* the host has given an order */
     uint32_t ordered_cpus, ordered_limit;
 };
 
 struct cpu_budget {
-    uint32_t online; /* as above */
+    uint32_t online; /* as in cpu_facts */
     uint32_t guest;  /* for all processes of this guest, joined or not; 0: the guest rests */
-    uint32_t joined; /* for the joined ones: without the background's, but at least one of `guest`, and within bounds */
+    uint32_t joined; /* for the joined ones: `guest` less the background, at least 1 of `guest`, at most `bound` */
     uint32_t team_limit; /* the largest team that may ever come */
 };
 

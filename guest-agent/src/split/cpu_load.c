@@ -13,15 +13,15 @@
 
 #define LOAD_QUARTER_CPU 0.25
 #define LOAD_RUNNING_CPUS 0.05
-#define CLOCK_OF_SCHEDULER 2u /* what a process's clock counts: time on a CPU, in ns */
-#define LINE_MOST 192u        /* more of a line of PROC/stat is not looked at: none that counts is as long */
+#define CLOCK_OF_SCHEDULER 2u /* the kind of process clock that counts time on a CPU, in ns */
+#define LINE_MOST 192u        /* bytes of a line of PROC/stat that are kept: the lines that are needed are shorter */
 
 int cpu_load_process_ns(pid_t pid, uint64_t *cpu_ns)
 {
     if (pid <= 0)
         return -ESRCH;
-    /* What clock_getcpuclockid() would make of it: that asks the kernel whether it is right, which clock_gettime() does
-     * again. */
+    /* The same value as clock_getcpuclockid() gives. That function makes an extra system call to check the clock, and
+     * clock_gettime() checks it anyway. */
     clockid_t clock = (clockid_t)(~(unsigned)pid << 3 | CLOCK_OF_SCHEDULER);
     struct timespec time;
     if (clock_gettime(clock, &time) != 0)
@@ -30,7 +30,7 @@ int cpu_load_process_ns(pid_t pid, uint64_t *cpu_ns)
     return 0;
 }
 
-/* Whether the line is that of one CPU of `own`, or, without those, that of all of them together; its figures. */
+/* The figures of the line of one CPU of `own` or, if `own` is NULL, of the line of all CPUs; NULL for other lines. */
 static const char *figures_of_cpu(const char *line, const struct cpu_set *own)
 {
     if (strncmp(line, "cpu", 3) != 0)
@@ -43,7 +43,7 @@ static const char *figures_of_cpu(const char *line, const struct cpu_set *own)
                                                                                                                : NULL;
 }
 
-/* What one line of PROC/stat says. True: the last one that is needed. */
+/* Takes one line of PROC/stat. True: it was the last one that is needed. */
 static bool read_line(const char *line, const struct cpu_set *own, struct cpu_load_totals *totals, bool *have_cpu)
 {
     uint64_t user, nice, system, idle, iowait, irq, softirq;
@@ -51,7 +51,7 @@ static bool read_line(const char *line, const struct cpu_set *own, struct cpu_lo
     if (figures != NULL &&
         sscanf(figures, "%" SCNu64 " %" SCNu64 " %" SCNu64 " %" SCNu64 " %" SCNu64 " %" SCNu64 " %" SCNu64, &user,
                &nice, &system, &idle, &iowait, &irq, &softirq) == 7) {
-        totals->busy_ticks += user + nice + system + irq + softirq; /* user holds guest already */
+        totals->busy_ticks += user + nice + system + irq + softirq; /* user includes guest */
         *have_cpu = true;
     } else if (own == NULL && strncmp(line, "procs_running ", 14) == 0) {
         totals->runnable = (uint32_t)strtoul(line + 14, NULL, 10);
@@ -60,7 +60,8 @@ static bool read_line(const char *line, const struct cpu_set *own, struct cpu_lo
     return false;
 }
 
-/* Reads a file of lines, of which one (of the interrupts) may be very long: only their beginnings are kept. */
+/* Reads the lines of a file. The line of the interrupts may be very long, so only the beginning of each line is
+ * kept. */
 static int read_lines(int fd, const struct cpu_set *own, struct cpu_load_totals *totals, bool *have_cpu)
 {
     char data[4096], line[LINE_MOST];
@@ -81,7 +82,7 @@ static int read_lines(int fd, const struct cpu_set *own, struct cpu_load_totals 
                 break;
             line[length] = '\0';
             if (read_line(line, own, totals, have_cpu))
-                return 0; /* another read() would make the kernel look for more */
+                return 0; /* another read() would cost the kernel more work */
             length = 0;
             at = end + 1;
         }
@@ -121,7 +122,7 @@ uint32_t cpu_load_others_demand(struct cpu_load_others *others, double others_cp
     others->last_runnable = others_runnable;
     if (!(least_cpus > LOAD_QUARTER_CPU))
         return 0;
-    /* Rounded up, but what is below a quarter of a CPU is noise: a full CPU often measures as 1.02. */
+    /* Rounded up, but a quarter of a CPU is noise: a full CPU often measures as 1.02. */
     uint32_t demand = (uint32_t)fmin(ceil(least_cpus - LOAD_QUARTER_CPU), 4096.0);
     bool full = busy_cpus > (double)online_cpus - LOAD_QUARTER_CPU;
     return full && least_runnable > demand ? least_runnable : demand;

@@ -12,29 +12,29 @@
 
 #define IDLE_LOOK_NS UINT64_C(1000000000) /* an idle process's CPU time is read this often */
 
-/* A team that spins on fewer CPUs than it has threads collapses. So a program that was started by taskset gets no more
- * threads than CPUs. Three masks say nothing: with a host the agent itself may have set it; so it may in a long
- * section; and the first thread of a bound program may run on one CPU only, whatever the others have. */
+/* A team that spins on fewer CPUs than it has threads collapses. So a program that was started by taskset gets
+ * no more threads than CPUs. In three cases the mask does not show that: with a host or in a long section, the
+ * agent itself may have set the mask; and the first thread of a bound program may run on one CPU only, whatever
+ * the other threads have. */
 static void look_at_affinity(struct client *client, bool standalone)
 {
-    /* Relaxed: a figure of its own. */
+    /* Relaxed: the value is used alone. */
     bool bound = (atomic_load_explicit(&client->page->program, memory_order_relaxed) & VSCAF_PROGRAM_BOUND) != 0;
     if (standalone && !client->long_section)
         client->confines = bound || client_rigid(client) ? 0 : standalone_confines(client->pid);
 }
 
-/* Reads how much CPU time a process used since it was looked at last, and whether it runs. False: the process is
- * gone. */
+/* Measures how much CPU time a process used since the last look, and whether it runs. False: the process is gone. */
 static bool measure_client(struct client *client, double running_cpus, uint64_t now_ns)
 {
     uint64_t cpu_ns = client->seen_cpu_ns;
     int status = cpu_load_process_ns(client->pid, &cpu_ns);
     if ((status == -ESRCH && client->pid > 0) || !peer_lives(client->process))
-        return false; /* somebody else, such as a forked child, holds its socket open */
+        return false; /* its socket may still be open in another process, like a forked child */
     client->load_cpus = 0.0;
     if (cpu_ns > client->seen_cpu_ns && now_ns > client->seen_ns)
         client->load_cpus = (double)(cpu_ns - client->seen_cpu_ns) / (double)(now_ns - client->seen_ns);
-    /* A process of another PID namespace has no number here: then its sections are all that is seen. */
+    /* A process of another PID namespace has no number here, so only its sections can be seen. */
     bool sections = long_section_count(client) || client->seen.in_flight;
     bool runs = status == 0 ? client->load_cpus > running_cpus : sections;
     if (!client->newcomer)
@@ -46,8 +46,8 @@ static bool measure_client(struct client *client, double running_cpus, uint64_t 
     return true;
 }
 
-/* A process that is idle and will call needs no look at each period. One that computes without sections does not
- * call. */
+/* An idle process that is asked to call needs no look at each period. But a process that computes without sections does
+ * not call, so it is looked at every IDLE_LOOK_NS. */
 static bool look_due(const struct client *client, uint64_t period_ns, uint64_t now_ns)
 {
     return client->running || client->newcomer || !client->lend.asked ||
@@ -69,11 +69,11 @@ static double look_at_client(struct measure *measure, struct clients *clients, s
     look_at_affinity(client, facts->options->standalone);
     double looked_s = (double)(now_ns - seen_ns) / 1e9;
     learned_period(&client->learned, client->page, looked_s, client->running);
-    /* It computed for some periods without a look, and was counted as background. */
+    /* It computed for some periods without a look. That time was counted as background. */
     if (client->running && !was_running && looked_s > period_s)
         background_forget(&measure->background, client->load_cpus * (looked_s - period_s));
     double used_s = client->load_cpus * fmin(looked_s, period_s);
-    /* A process whose CPU time is not known counts as using its share. */
+    /* If its CPU time is not known, it counts as using its share. */
     if (!client->running || client->pid > 0)
         return used_s;
     return fmax(used_s, (double)client->share * fmin(looked_s, period_s));
@@ -108,10 +108,10 @@ static void measure_totals(struct measure *measure, const struct measure_facts *
                            double joined_cpus, uint32_t joined_threads)
 {
     struct cpu_load_totals totals;
-    /* /proc/stat is the whole machine's, in a container too: what runs on others' CPUs is no load here. */
+    /* /proc/stat shows the whole machine, in a container too. So read only the agent's own CPUs. */
     int status = cpu_load_read(facts->options->proc, facts->own, &totals);
     if (status != 0 && !measure->totals_failed)
-        log_line("%s/stat cannot be read: %s: counting the joined programs alone", facts->options->proc,
+        log_line("%s/stat cannot be read: %s: counting only the joined programs", facts->options->proc,
                  strerror(-status));
     measure->totals_failed = status != 0;
     double busy_cpus = joined_cpus;
@@ -120,16 +120,16 @@ static void measure_totals(struct measure *measure, const struct measure_facts *
         if (measure->totals_known && totals.busy_ticks >= measure->totals.busy_ticks)
             busy_cpus =
                 (double)(totals.busy_ticks - measure->totals.busy_ticks) / (double)sysconf(_SC_CLK_TCK) / period_s;
-        if (totals.runnable > joined_threads + 1) /* this thread runs, too */
+        if (totals.runnable > joined_threads + 1) /* the agent's thread is counted, too */
             others_runnable = totals.runnable - joined_threads - 1;
         measure->totals = totals;
     }
-    /* What programs used that had joined and have left is no load of others. */
+    /* CPU time of joined programs that have left is not load of others. */
     double others_cpus = fmax(busy_cpus - joined_cpus - measure->background.left_s / period_s, 0.0);
     if (measure->totals_known && status == 0 && !facts->options->no_background)
         background_period(&measure->background, period_s, busy_cpus * period_s, joined_cpus * period_s);
     measure->totals_known = status == 0;
-    /* A clock that jumped shows as more than there can be. */
+    /* After a jump of a clock the value may be more than is possible. */
     measure->busy_cpus = fmin(fmax(busy_cpus, joined_cpus), (double)facts->present);
     measure->others_demand =
         cpu_load_others_demand(&measure->others, others_cpus, others_runnable, busy_cpus, facts->online);
@@ -168,7 +168,7 @@ void measure_period(struct measure *measure, struct clients *clients, const stru
             joined_cpus += client->load_cpus;
         if (client->page == NULL)
             continue; /* gone */
-        /* Relaxed: a sign of life, ordered with nothing. */
+        /* Relaxed: a heartbeat, which is ordered with nothing. */
         atomic_fetch_add_explicit(&client->page->agent_beat, 1, memory_order_relaxed);
     }
     long_section_period(clients, facts->options->proc, &measure->threads_turn, now_ns);

@@ -1,4 +1,4 @@
-/* What a period's measurement says: how much each joined program used, whether it runs, and what all others used. */
+/* Measures one period: how much each joined program used, whether it runs, and what all other processes used. */
 #ifndef VSCAF_MEASURE_H
 #define VSCAF_MEASURE_H
 
@@ -11,22 +11,22 @@
 #include "split/cpu_load.h"
 #include "system/options.h"
 
-/* Begin with all bytes zero. */
+/* The caller fills the struct with zero bytes first. */
 struct measure {
-    struct cpu_load_totals totals; /* as they were read last */
-    bool totals_known;             /* else there is nothing to compare the next ones with */
+    struct cpu_load_totals totals; /* the last reading */
+    bool totals_known;             /* `totals` can be compared with the next reading */
     bool totals_failed;            /* the last reading failed, and that was logged */
     struct cpu_load_others others;
     struct background background;
     double busy_cpus;       /* CPUs that all processes together used in the last period */
     uint32_t others_demand; /* CPUs that processes which never joined could use */
-    uint32_t threads_turn;  /* whose threads are read first in the next period */
+    uint32_t threads_turn;  /* the slot whose threads are read first in the next period */
 };
 
-/* What is measured, beside the programs. */
+/* Inputs of a measurement, in addition to the programs. */
 struct measure_facts {
     const struct options *options;
-    const struct cpu_set *own; /* the CPUs that the agent may run on, where those are not all; NULL: all */
+    const struct cpu_set *own; /* the CPUs that the agent may run on; NULL: all */
     uint32_t online, present;  /* CPUs */
     uint64_t period_ns;        /* between two measurements */
 };
@@ -34,15 +34,15 @@ struct measure_facts {
 /* Reads the totals for the first time. Returns 0 or -errno. */
 int measure_start(struct measure *measure, const char *proc);
 
-/* A period of period_s seconds has ended. Programs that are gone are dropped. */
+/* Call it when a period of period_s seconds has ended. Drops programs that are gone. */
 void measure_period(struct measure *measure, struct clients *clients, const struct measure_facts *facts,
                     double period_s, uint64_t now_ns);
 
-/* A program has joined, or has called for its CPUs. */
+/* Call these when a program has joined, or has called for its CPUs. */
 void measure_joined(struct measure *measure, struct client *client, bool standalone, uint64_t now_ns);
 void measure_called(struct client *client, uint64_t now_ns);
 
-/* CPU seconds that a joined program may have used since it was measured last: nobody can say once it is gone. */
+/* CPU seconds that a joined program may have used since it was measured last. After its end they cannot be measured. */
 double measure_unmeasured(const struct client *client, uint64_t now_ns);
 
 #endif

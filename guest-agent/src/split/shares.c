@@ -9,7 +9,7 @@
 #include "system/options.h"
 
 #define IDLE_PERIODS 2u
-#define NEWCOMER_NS UINT64_C(2000000000) /* as SCAF: for so long a process that joined has an equal share */
+#define NEWCOMER_NS UINT64_C(2000000000) /* after it joins, a process has an equal share for this long, as in SCAF */
 
 static bool runs(const struct client *client)
 {
@@ -24,8 +24,8 @@ bool shares_competition(const struct clients *clients, const struct shares_facts
     return running >= 2 || facts->host_competes;
 }
 
-/* The most CPUs that a process could use now. In a long section that is what its threads use: no other team size can
- * take effect before it ends. Without competition its next section finds the CPUs that it could use. */
+/* The most CPUs that a process could use now. In a long section that is what its threads use, because no other team
+ * size can take effect before the section ends. Without competition it is what its next section could use. */
 static uint32_t most_now(const struct client *client, uint32_t limit, bool competition)
 {
     uint32_t most = client_most(client, limit);
@@ -34,8 +34,8 @@ static uint32_t most_now(const struct client *client, uint32_t limit, bool compe
     return client->wanting < limit ? client->wanting : limit;
 }
 
-/* 0: unknown. The weight of a newcomer is unknown, so it has an equal share, whatever its first estimates say. In
- * equipartition all weights are unknown. A page may claim anything: it is believed up to perfect scaling. */
+/* 0: unknown. A newcomer's weight counts as unknown, so it has an equal share, whatever its first estimates are. In
+ * equipartition all weights are unknown. A page may claim anything, so it is believed only up to perfect scaling. */
 static double weight_of(const struct client *client, const struct shares_facts *facts, uint64_t now_ns)
 {
     if (facts->policy == SPLIT_EQUIPARTITION || now_ns - client->joined_ns < NEWCOMER_NS)
@@ -44,8 +44,8 @@ static double weight_of(const struct client *client, const struct shares_facts *
                 split_weight_most(facts->cpus.team_limit));
 }
 
-/* The running processes as parts of a split, in the order of their slots. `competition`: bounds what they get by what
- * they can use now, else by what their next sections could use. */
+/* Collects the running processes as parts of a split, in the order of their slots. With `competition`, each is bounded
+ * by what it can use now, else by what its next sections could use. */
 static size_t collect(struct clients *clients, const struct shares_facts *facts, bool competition, uint64_t now_ns,
                       struct split_part parts[], struct client *members[])
 {
@@ -62,7 +62,7 @@ static size_t collect(struct clients *clients, const struct shares_facts *facts,
     return count;
 }
 
-/* A whole chunk may be more than a process can use. */
+/* The share without CPUs that the process cannot use: a whole chunk may be more than that. */
 static uint32_t usable(const struct split_part *part)
 {
     return part->share < part->most ? part->share : part->most;
@@ -74,7 +74,7 @@ static uint64_t mix(uint64_t hash, uint64_t word)
     return hash ^ hash >> 32;
 }
 
-/* Splits the budget among the running processes; all others have 1. */
+/* Splits the budget among the running processes. All others get a share of 1. */
 static void split(struct shares *shares, struct clients *clients, const struct shares_facts *facts, bool competition,
                   uint64_t now_ns)
 {
@@ -98,8 +98,8 @@ static void split(struct shares *shares, struct clients *clients, const struct s
     }
     if (count > cpus && cpus > 0 && !shares->crowded_said) {
         shares->crowded_said = true;
-        log_line("%zu programs compute on %u CPUs: each has a team of 1, and they share by time (said once)", count,
-                 cpus);
+        log_line("%zu programs compute on %u CPUs: each has a team of 1, and they share the CPUs by time (logged once)",
+                 count, cpus);
     }
 }
 
@@ -110,8 +110,8 @@ static uint64_t mix_part(uint64_t hash, const struct split_part *part)
     return mix(mix(hash, weight), part->most);
 }
 
-/* What each idle process would get if it ran, too, and no other idle one did. Its next section begins with that, while
- * the others use all CPUs. Computed again only when something that it follows from has changed. */
+/* Computes what each idle process would get if it ran, and no other idle one did. Its next section begins with that
+ * team, while the others use all CPUs. Computes it again only if one of its inputs has changed. */
 static void compute_prospects(struct clients *clients, const struct shares_facts *facts, uint64_t now_ns)
 {
     struct split_part parts[CLIENTS_MOST], with[CLIENTS_MOST];
@@ -121,7 +121,7 @@ static void compute_prospects(struct clients *clients, const struct shares_facts
     uint64_t running = mix(count, cpus);
     for (size_t i = 0; i < count; i++)
         running = mix_part(running, &parts[i]);
-    size_t before = 0; /* running processes in the slots before */
+    size_t before = 0; /* running processes in earlier slots */
     for (uint32_t i = 0; i < clients->end; i++) {
         struct client *client = &clients->slots[i];
         if (runs(client)) {
@@ -146,7 +146,7 @@ static void compute_prospects(struct clients *clients, const struct shares_facts
 void shares_control(struct clients *clients, const struct shares_facts *facts)
 {
     uint32_t control = 0;
-    /* While CPUs come and go, what a section takes says nothing about its team size. */
+    /* While CPUs come and go, the time of a section does not depend on its team size alone. So nothing is learned. */
     if (facts->learning && facts->settled && shares_competition(clients, facts))
         control |= VSCAF_CONTROL_LEARN;
     if (facts->exclusive)
@@ -155,14 +155,14 @@ void shares_control(struct clients *clients, const struct shares_facts *facts)
         struct client *client = &clients->slots[i];
         if (client->page == NULL)
             continue;
-        /* Relaxed: hints, each used alone. */
+        /* Relaxed: hints, and each is used alone. */
         atomic_store_explicit(&client->page->control, control | lend_control(&client->lend), memory_order_relaxed);
         atomic_store_explicit(&client->page->learn_budget_ppm, facts->learn_budget_ppm, memory_order_relaxed);
         atomic_store_explicit(&client->page->team_limit, facts->cpus.team_limit, memory_order_relaxed);
     }
 }
 
-/* After smaller team sizes were stored: which sections may still use the old ones. */
+/* Call it after smaller team sizes were stored. Notes which sections may still use the old ones. */
 static void note_sections_in_flight(struct clients *clients, enum in_flight_barrier barrier)
 {
     bool barrier_ran = in_flight_barrier_run(barrier);
@@ -186,8 +186,8 @@ void shares_split(struct shares *shares, struct clients *clients, const struct s
         next[i] = clients->slots[i].share;
         any_long = any_long || (runs(&clients->slots[i]) && clients->slots[i].long_section);
     }
-    /* The others get what long sections do not use. The page of a process in a long section still has the team size for
-     * its next section: otherwise one badly balanced section would make every later one small. */
+    /* The others get the CPUs that long sections do not use. The page of a process in a long section keeps the team
+     * size for its next section. Otherwise one badly balanced section would make every later one small. */
     if (competition && any_long)
         split(shares, clients, facts, true, now_ns);
     for (uint32_t i = 0; i < clients->end; i++) {
@@ -195,7 +195,7 @@ void shares_split(struct shares *shares, struct clients *clients, const struct s
         if (client->page == NULL)
             continue;
         uint32_t team_size = client->long_section ? next[i] : client->share;
-        /* A process that will not call begins with 1, which takes from nobody. */
+        /* An idle process that is not asked to call begins with 1. That takes no CPU from the others. */
         if (!client->running)
             team_size = client->lend.asked ? client->prospect : 1;
         shrunk |= in_flight_set_team(&client->in_flight, client->page, client_rigid(client) ? 0 : team_size);
@@ -207,7 +207,7 @@ void shares_split(struct shares *shares, struct clients *clients, const struct s
 void shares_period(struct shares *shares)
 {
     if (shares->idle_periods < IDLE_PERIODS)
-        shares->idle_periods++; /* set back by any demand */
+        shares->idle_periods++; /* any demand sets it to 0 */
 }
 
 bool shares_update_demand(struct shares *shares, const struct clients *clients, const struct shares_facts *facts)
@@ -218,7 +218,7 @@ bool shares_update_demand(struct shares *shares, const struct clients *clients, 
     for (uint32_t i = 0; i < clients->end; i++)
         if (runs(&clients->slots[i]))
             demand += most_now(&clients->slots[i], limit, competition);
-    /* CPUs that the background takes from the joined programs are asked for, unless no joined program runs. */
+    /* Ask the host for the CPUs that the background load takes from the joined programs, if any of these runs. */
     bool asked_for = demand > 0 && facts->background > facts->others_demand;
     demand += asked_for ? facts->background : facts->others_demand;
     if (demand > limit)
@@ -226,7 +226,7 @@ bool shares_update_demand(struct shares *shares, const struct clients *clients, 
     if (demand > 0)
         shares->idle_periods = 0;
     else if (shares->demand > 0 && shares->idle_periods < IDLE_PERIODS)
-        return false; /* it falls to 0 only after some idle periods in a row */
+        return false; /* demand falls to 0 only after IDLE_PERIODS idle periods in a row */
     bool changed = (shares->demand == 0) != (demand == 0);
     shares->demand = (uint32_t)demand;
     return changed;

@@ -40,7 +40,7 @@ static double weight_of(const struct split_part *part, double unknown)
 
 static double mean_of_known(const struct split_part parts[], size_t count)
 {
-    long double sum = 0.0L; /* however large they are */
+    long double sum = 0.0L; /* large weights do not overflow it */
     size_t known = 0;
     for (size_t i = 0; i < count; i++)
         if (weight_known(&parts[i])) {
@@ -50,8 +50,8 @@ static double mean_of_known(const struct split_part parts[], size_t count)
     return known > 0 ? (double)(sum / (long double)known) : 1.0;
 }
 
-/* Fills `portion`: the weight against the largest, as integer_partition has it. No overflow, and what nobody else can
- * use finds a home. */
+/* Fills `portion`: the weight divided by the largest, as integer_partition does. This avoids overflow. It is never 0,
+ * so a part with a tiny weight can still get CPUs that no other part can use. */
 static void weigh(struct split_part parts[], size_t count)
 {
     double unknown = mean_of_known(parts, count), top = 0.0;
@@ -61,7 +61,7 @@ static void weigh(struct split_part parts[], size_t count)
         parts[i].portion = fmax(weight_of(&parts[i], unknown) / top, PORTION_LEAST);
 }
 
-/* Sums are long double: as near to Python's fsum as makes no difference. */
+/* Sums are long double, so that they differ from Python's fsum in no result. */
 
 static double portions_of_free(const struct split_part parts[], size_t count)
 {
@@ -72,8 +72,9 @@ static double portions_of_free(const struct split_part parts[], size_t count)
     return (double)sum;
 }
 
-/* Given `scale` for each unit of weight, fixes the free parts that fall below `least`, or those above their `high`,
- * whichever must be there in the solution; the rest is taken down by what they get. False: none is out of bounds. */
+/* With `scale` CPUs for each unit of weight, some free parts may be below `least` and some above their `high`. Fixes
+ * the group that is at its bound in the solution too, and subtracts what it gets from *rest. False: none is out of
+ * bounds. */
 static bool fix_bounded(struct split_part parts[], size_t count, double scale, double least, double *rest)
 {
     long double clamped = 0.0L;
@@ -99,8 +100,8 @@ static bool fix_bounded(struct split_part parts[], size_t count, double scale, d
     return true;
 }
 
-/* clamp(t portion, least, high), with t such that the sum is `wanted`. Each round fixes at least one more part at the
- * bound where it must be, so there are at most `count`. */
+/* exact = clamp(t portion, least, high), with t such that the sum is `wanted`. Each round fixes at least one more part
+ * at its bound, so there are at most `count` rounds. */
 static void share_out(struct split_part parts[], size_t count, double wanted, double least)
 {
     double rest = wanted;
@@ -131,13 +132,13 @@ void split_exactly(struct split_part parts[], size_t count, double cpus, double 
     share_out(parts, count, fmax(fmin(cpus, sum), least * (double)count), least);
 }
 
-/* Cuts the exact shares down to whole ones that sum to `wanted`, in chunks. */
+/* Makes whole shares that sum to `wanted`, in chunks: rounds down, then adds 1 where most was cut off. */
 static void make_whole(struct split_part parts[], size_t count, uint32_t wanted)
 {
     int64_t remaining = wanted;
     for (size_t i = 0; i < count; i++) {
         parts[i].share = (uint32_t)fmin(parts[i].high, fmax(1.0, floor(parts[i].exact)));
-        /* Rounded, so that the noise of floating point decides no tie. */
+        /* Rounded, so that floating-point errors decide no tie. */
         parts[i].error = nearbyint((parts[i].exact - (double)parts[i].share) * 1e9);
         remaining -= parts[i].share;
     }

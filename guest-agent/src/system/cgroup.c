@@ -11,7 +11,7 @@
 #include "system/cgroup_lines.h"
 #include "system/files.h"
 
-/* The version of a hierarchy in which cpusets work. */
+/* The version of the hierarchy, if cpusets work in it; else CGROUP_NONE. */
 static enum cgroup_version version_of(const struct cgroup_mount *mount)
 {
     if (!mount->version_2)
@@ -46,7 +46,7 @@ int cgroup_find(struct cgroup_tree *tree, const char *proc)
     return tree->version == CGROUP_NONE ? -ENOENT : 0;
 }
 
-/* `file` may be NULL: the group's directory. */
+/* `file` NULL: the path of the group's directory. */
 static int path_of(const struct cgroup_tree *tree, const char *group, const char *file, char path[PATH_MAX])
 {
     if (tree->version == CGROUP_NONE)
@@ -82,7 +82,7 @@ int cgroup_enable_cpuset(const struct cgroup_tree *tree, const char *group)
     return cgroup_write(tree, group, "cgroup.subtree_control", "+cpuset");
 }
 
-/* A new group of version 1 has no CPUs and no memory: nothing may run in it. */
+/* A new group of version 1 has no CPUs and no memory, so nothing may run in it. Copies those of its parent. */
 static int inherit(const struct cgroup_tree *tree, const char *group, const char *file)
 {
     char text[16384], parent[PATH_MAX];

@@ -17,7 +17,7 @@ bool cgroup_has_word(const char *list, const char *separators, const char *word)
     return false;
 }
 
-/* Undoes what mountinfo does to blanks and backslashes: each is written as a backslash and three octal digits. */
+/* mountinfo writes a blank or a backslash as a backslash and three octal digits. Undoes that. */
 static void unescape(char *text)
 {
     char *to = text;

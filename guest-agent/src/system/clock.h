@@ -1,4 +1,4 @@
-/* The clock of everything that the agent times. */
+/* The clocks that the agent uses. */
 #ifndef VSCAF_CLOCK_H
 #define VSCAF_CLOCK_H
 

@@ -19,16 +19,16 @@ static const char *const words[] = {[LOG_LEVEL_ERROR] = "error",
                                     [LOG_LEVEL_INFO] = "info",
                                     [LOG_LEVEL_DEBUG] = "debug"};
 
-/* One log for the process, as there is one stderr. */
+/* One log for the process, because it has one stderr. */
 static struct {
     enum log_level most;
     bool begun, journal;
-    uint64_t window_ns; /* when the present minute began */
-    uint32_t lines;     /* in it */
-    uint64_t left_out;  /* lines, not yet said */
+    uint64_t window_ns; /* when the current minute began */
+    uint32_t lines;     /* written in it */
+    uint64_t left_out;  /* lines left out, and not yet reported */
 } state = {.most = LOG_LEVEL_INFO};
 
-/* JOURNAL_STREAM names the journal's socket by device and inode. A stderr that was sent elsewhere since is not it. */
+/* JOURNAL_STREAM names the journal's socket by device and inode. stderr may have been redirected since. */
 static bool stderr_is_journal(void)
 {
     const char *stream = getenv("JOURNAL_STREAM");
@@ -68,7 +68,7 @@ static size_t write_start(char *line, size_t size, enum log_level level)
 {
     time_t seconds = time(NULL);
     struct tm utc;
-    if (state.begun ? state.journal : stderr_is_journal()) /* it knows the time and the name */
+    if (state.begun ? state.journal : stderr_is_journal()) /* the journal adds the time and the name */
         return (size_t)snprintf(line, size, "<%d>", (int)level);
     if (!state.begun)
         return (size_t)snprintf(line, size, NAME);
@@ -78,7 +78,7 @@ static size_t write_start(char *line, size_t size, enum log_level level)
     return (size_t)snprintf(line, size, "%s" NAME "%s: ", stamp, words[level]);
 }
 
-/* False: not taken. */
+/* Writes one line. False: stderr did not take it. */
 static bool put(enum log_level level, const char *format, va_list arguments)
 {
     char line[1024];
@@ -93,11 +93,11 @@ static bool put(enum log_level level, const char *format, va_list arguments)
         if ((unsigned char)line[i] < 0x20 || line[i] == 0x7f)
             line[i] = '?';
     line[length++] = '\n';
-    /* A full pipe, or a journal that hangs, must not hold up the loop. */
+    /* A full pipe, or a journal that hangs, must not block the loop. */
     struct pollfd out = {.fd = STDERR_FILENO, .events = POLLOUT};
     if (state.begun && (poll(&out, 1, 0) != 1 || (out.revents & POLLOUT) == 0))
         return false;
-    /* A log that cannot be written has nobody to tell. */
+    /* An error cannot be reported: this is the log. */
     ssize_t done = write(STDERR_FILENO, line, length);
     (void)done;
     return true;
@@ -121,7 +121,7 @@ void log_period(void)
     state.window_ns = now;
     state.lines = 0;
     if (state.left_out > 0 && put_words(LOG_LEVEL_WARNING, "%" PRIu64 " lines left out: more than %u in a minute, or "
-                                        "nobody took them", state.left_out, LOG_LINES_MOST))
+                                        "standard error did not take them", state.left_out, LOG_LINES_MOST))
         state.left_out = 0;
 }
 

@@ -5,7 +5,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* As syslog counts, so that they are the journal's priorities as well. */
+/* The numbers are those of syslog, which are the journal's priorities, too. */
 enum log_level {
     LOG_LEVEL_ERROR = 3,
     LOG_LEVEL_WARNING = 4,
@@ -14,25 +14,24 @@ enum log_level {
     LOG_LEVEL_DEBUG = 7,
 };
 
-/* Lines in one minute, whoever causes them. Errors are not counted: after one the agent ends. */
+/* Most lines in one minute, for all causes together. Errors are not counted, because the agent ends after one. */
 #define LOG_LINES_MOST 60u
 #define LOG_WINDOW_NS UINT64_C(60000000000)
 
-/* Begins the log of a running agent: lines above the level are left out, and the others begin with the time. Before,
- * they come as "vscaf-agent: TEXT". Where stderr is the journal (JOURNAL_STREAM says so), each has its priority. */
+/* Begins the log of a running agent. Lines above the level are left out. The others begin with the time or, if stderr
+ * is the journal (JOURNAL_STREAM), with their priority. Before this call a line is "vscaf-agent: TEXT". */
 void log_begin(enum log_level most);
 
-/* False: there is no such level. */
+/* Returns false if there is no such level. */
 bool log_level_read(const char *word, enum log_level *level);
 
-/* Whether lines of that level are written. */
 bool log_wants(enum log_level level);
 
-/* Writes a line, in one write and without blocking: what stderr does not take at once is left out, and how many lines
- * were is said later. Control characters become question marks. */
+/* Writes a line, in one write and without blocking. A line that stderr does not take at once is left out, and counted
+ * for log_period(). Control characters become question marks. */
 void log_at(enum log_level level, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* Says how many lines were left out, when it is time. */
+/* Once a minute: logs how many lines were left out. */
 void log_period(void);
 
 #define log_error(...) log_at(LOG_LEVEL_ERROR, __VA_ARGS__)

@@ -11,22 +11,22 @@
 #include "system/log.h"
 #include "vscaf/page.h"
 
-#define STATUS_SECONDS_LEAST 0.5 /* an agent answers each user a few times a second at most */
+#define STATUS_SECONDS_LEAST 0.5 /* an agent answers each user only a few times a second */
 #define STATUS_SECONDS_MOST 86400.0
 
 /* One option of the command line. */
 struct row {
-    const char *name, *value; /* value: what stands for it in the help; NULL: it takes none */
-    const char *initial;      /* its value unless it is given; NULL: none */
-    const char *shown;        /* the default in the help, where that is no value */
+    const char *name, *value; /* value: its placeholder in the help; NULL: the option takes no value */
+    const char *initial;      /* the default value; NULL: none */
+    const char *shown;        /* the default in the help, if it is not `initial` */
     const char *help;
     size_t place; /* in struct options */
-    /* Reads a value into its place; NULL: the option takes none, and sets a bool. */
+    /* Reads a value into its place. NULL: the option takes no value, and sets a bool. */
     bool (*read)(const struct row *row, const char *text, void *place);
     uint32_t least, most;     /* read_count */
-    const char *zero;         /* read_count: the word that stands for 0; NULL: there is none */
-    const char *const *words; /* read_word: of an enum, in its order, with NULL at the end */
-    const char *wanted;       /* which values there are; NULL: whole numbers from `least` to `most` */
+    const char *zero;         /* read_count: the word that means 0; NULL: there is none */
+    const char *const *words; /* read_word: the words of an enum, in its order, with NULL at the end */
+    const char *wanted;       /* for messages: the valid values; NULL: whole numbers from `least` to `most` */
 };
 
 static bool read_text(const struct row *row, const char *text, void *place)
@@ -52,7 +52,7 @@ static bool read_word(const struct row *row, const char *text, void *place)
 {
     for (unsigned i = 0; row->words[i] != NULL; i++)
         if (strcmp(text, row->words[i]) == 0) {
-            *(unsigned *)place = i; /* what an enum is here */
+            *(unsigned *)place = i; /* an enum is an unsigned here */
             return true;
         }
     return false;
@@ -64,14 +64,14 @@ static bool read_level(const struct row *row, const char *text, void *place)
     return log_level_read(text, place);
 }
 
-/* A percentage as parts of a million. */
+/* Reads a percentage, as parts of a million. */
 static bool read_percent(const struct row *row, const char *text, void *place)
 {
     (void)row;
     char *end;
     errno = 0;
     double percent = strtod(text, &end);
-    /* "nan" is out of range, too. */
+    /* Written so that "nan" is out of range, too. */
     if (errno != 0 || end == text || *end != '\0' || !(percent >= 0.0 && percent <= 100.0))
         return false;
     *(uint32_t *)place = (uint32_t)ceil(percent * 1e4); /* 0 only for 0 */
@@ -99,7 +99,7 @@ static const struct row rows[] = {
     {.name = "socket",
      .value = "PATH",
      .shown = "$VSCAF_SOCKET, or " VSCAF_SOCKET_DEFAULT,
-     .help = "socket that programs join at; not root: vscaf/agent.sock in $XDG_RUNTIME_DIR",
+     .help = "socket where programs join; if not root: vscaf/agent.sock in $XDG_RUNTIME_DIR",
      .read = read_text,
      .place = offsetof(struct options, socket)},
     {.name = "log-level",
@@ -110,22 +110,22 @@ static const struct row rows[] = {
      .place = offsetof(struct options, log_level),
      .wanted = "error, warning, notice, info or debug"},
     {.name = "check",
-     .help = "say what this guest has and lacks, and exit with 1 where something is needed",
+     .help = "print what this guest has and lacks, and exit with 1 if something needed is missing",
      .place = offsetof(struct options, check)},
     {.name = "sysfs",
      .value = "DIR",
      .initial = "/sys",
-     .help = "where devices/system/cpu is",
+     .help = "directory that has devices/system/cpu",
      .read = read_text,
      .place = offsetof(struct options, sysfs)},
     {.name = "proc",
      .value = "DIR",
      .initial = "/proc",
-     .help = "where stat and the processes are",
+     .help = "directory that has stat and the processes",
      .read = read_text,
      .place = offsetof(struct options, proc)},
     {.name = "standalone",
-     .help = "there is no host: split this machine's or container's CPUs among its programs, switch none",
+     .help = "without a host: split the CPUs of this machine or container among its programs, switch none",
      .place = offsetof(struct options, standalone)},
     {.name = "policy",
      .value = "NAME",
@@ -138,7 +138,7 @@ static const struct row rows[] = {
     {.name = "chunk",
      .value = "N",
      .initial = "auto",
-     .help = "hand out CPUs N at a time; auto: stand-alone a core's threads, in a guest 1",
+     .help = "hand out CPUs N at a time; auto: the threads of a core if stand-alone, 1 in a guest",
      .read = read_count,
      .place = offsetof(struct options, chunk),
      .least = 1,
@@ -146,7 +146,7 @@ static const struct row rows[] = {
      .zero = "auto"},
     {.name = "max-threads",
      .value = "N",
-     .help = "hand out N CPUs at most, together (stand-alone default: $OMP_NUM_THREADS, or all)",
+     .help = "hand out N CPUs at most, in total (stand-alone default: $OMP_NUM_THREADS, or all)",
      .read = read_count,
      .place = offsetof(struct options, max_threads),
      .least = 1,
@@ -156,9 +156,9 @@ static const struct row rows[] = {
      .place = offsetof(struct options, no_background)},
     {.name = "status",
      .value = "[SECONDS]",
-     .help = "print what the running agent hands out and knows, again every SECONDS, and exit",
+     .help = "print the state of the running agent, again every SECONDS, and exit",
      .place = offsetof(struct options, status)},
-    {.name = "json", .help = "with --status: JSON, a line each time", .place = offsetof(struct options, json)},
+    {.name = "json", .help = "with --status: print JSON, one line each time", .place = offsetof(struct options, json)},
     {.name = "period-ms",
      .value = "N",
      .initial = "250",
@@ -170,14 +170,14 @@ static const struct row rows[] = {
     {.name = "learn-budget",
      .value = "PERCENT",
      .initial = "1",
-     .help = "of a program's CPU time, that learning its speedup may cost; 0: learn nothing",
+     .help = "part of a program's CPU time that learning its speedup may cost; 0: learn nothing",
      .read = read_percent,
      .place = offsetof(struct options, learn_budget_ppm),
      .wanted = "a percentage from 0 to 100"},
     {.name = "per-user",
      .value = "N",
      .initial = "64",
-     .help = "programs of one user that may join, 1 to 256; root's and the agent's own user's are not counted",
+     .help = "most programs of one user that may join, 1 to 256; no limit for root and the agent's own user",
      .read = read_count,
      .place = offsetof(struct options, per_user),
      .least = 1,
@@ -185,7 +185,7 @@ static const struct row rows[] = {
     {.name = "contain",
      .value = "HOW",
      .initial = "auto",
-     .help = "keep rigid programs to their share: cpuset, affinity, auto (cpuset where it can), none",
+     .help = "keep rigid programs to their share: cpuset, affinity, auto (cpuset if it works), none",
      .read = read_word,
      .place = offsetof(struct options, contain),
      .words = contain_ways,
@@ -193,7 +193,7 @@ static const struct row rows[] = {
     {.name = "park",
      .value = "WAY",
      .initial = "auto",
-     .help = "keep work off surplus CPUs: offline, cpuset, or auto: cpuset at once, offline when for long",
+     .help = "keep work off surplus CPUs: offline, cpuset, or auto (cpuset at once, offline after 10 s)",
      .read = read_word,
      .place = offsetof(struct options, park),
      .words = park_ways,
@@ -215,8 +215,8 @@ static const struct row *row_named(const char *name)
 static void print_help(void)
 {
     printf("Usage: vscaf-agent [OPTION]...\n"
-           "Splits this guest's CPUs among its OpenMP programs, and acts for the vscaf daemon on the host.\n"
-           "With --standalone: splits a machine's or a container's CPUs, without a host. It need not be root then.\n"
+           "Splits this guest's CPUs among its OpenMP programs, and obeys the vscaf daemon on the host.\n"
+           "With --standalone: splits the CPUs of a machine or container, without a host. It needs no root then.\n"
            "\n");
     for (const struct row *row = rows; row < rows + ROWS; row++) {
         char left[40];
@@ -233,7 +233,7 @@ const char *policy_name(enum split_policy policy)
     return policies[policy == SPLIT_EQUIPARTITION ? SPLIT_EQUIPARTITION : SPLIT_MAX_SPEEDUP];
 }
 
-/* Takes one option. False after saying what is wrong with its value. */
+/* Takes one option. Returns false after printing what is wrong with its value. */
 static bool take(struct options *options, const struct row *row, const char *text)
 {
     void *place = (char *)options + row->place;
@@ -251,7 +251,7 @@ static bool take(struct options *options, const struct row *row, const char *tex
     return false;
 }
 
-/* scafd's way to say how many CPUs there are: the first number of the list. */
+/* OMP_NUM_THREADS bounds the CPUs, as in scafd: the first number of its list. */
 static void read_threads_of_environment(struct options *options)
 {
     const char *text = getenv("OMP_NUM_THREADS");
@@ -264,7 +264,7 @@ static void read_threads_of_environment(struct options *options)
     memcpy(first, text, length);
     first[length] = '\0';
     if (read_count(row_named("max-threads"), first, &options->max_threads))
-        log_line("handing out %u CPUs at most, because of OMP_NUM_THREADS: unset it, or say --max-threads",
+        log_line("handing out %u CPUs at most, because of OMP_NUM_THREADS: unset it, or give --max-threads",
                  options->max_threads);
 }
 
@@ -279,7 +279,7 @@ static bool read_seconds(const char *text, double *seconds)
     return true;
 }
 
-/* Checks the options together, and what comes after them. False after saying what is wrong. */
+/* Checks the options together, and the arguments after them. Returns false after printing what is wrong. */
 static bool check_together(struct options *options, int argc, char *argv[])
 {
     if (options->status && optind < argc) {
@@ -291,15 +291,15 @@ static bool check_together(struct options *options, int argc, char *argv[])
         optind++;
     }
     if (optind < argc) {
-        log_line("%s: no arguments are taken: see --help", argv[optind]);
+        log_line("%s: the agent takes no arguments: see --help", argv[optind]);
         return false;
     }
     if (options->standalone && options->port != NULL) {
-        log_line("--port %s: contradicts --standalone: give one of them", options->port);
+        log_line("--port %s: contradicts --standalone: give only one of them", options->port);
         return false;
     }
     if (options->json && !options->status) {
-        log_line("--json: is for --status alone");
+        log_line("--json: works only with --status");
         return false;
     }
     return true;

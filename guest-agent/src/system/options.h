@@ -7,49 +7,49 @@
 
 #include "system/log.h"
 
-/* Values that the help names. */
+/* Values that the help shows. */
 #define CLIENTS_MOST 256u /* processes joined at once */
 #define PORT_NAME "org.vscaf.agent.0"
 #define PORT_DEFAULT_PATH "/dev/virtio-ports/" PORT_NAME
 
-/* What a split aims at. */
+/* The goal of a split. */
 enum split_policy {
     SPLIT_MAX_SPEEDUP,   /* the largest sum of speedups (thesis algorithm 2) */
-    SPLIT_EQUIPARTITION, /* the same for each, whatever it makes of it (algorithm 3) */
+    SPLIT_EQUIPARTITION, /* equal shares, whatever the speedups (algorithm 3) */
 };
 
 /* How rigid processes are kept to their share (contain/contain.h). */
 enum contain_way { CONTAIN_AUTO, CONTAIN_CPUSET, CONTAIN_AFFINITY, CONTAIN_NONE };
 
-/* How work is kept off CPUs that are surplus (cpus/parking.h). */
+/* How work is kept off surplus CPUs (cpus/parking.h). */
 enum park_way { PARK_AUTO, PARK_OFFLINE, PARK_CPUSET };
 
 struct options {
     const char *port; /* NULL: the virtio-serial port by its name */
-    const char *socket; /* NULL: nobody said; the places of vscaf/socket_path.h */
+    const char *socket; /* NULL: not given, so the places of vscaf/socket_path.h */
     enum log_level log_level;
-    bool check; /* say what is missing in this guest, and end */
+    bool check; /* print what is missing in this guest, and end */
     const char *sysfs;
     const char *proc;
     bool standalone;
-    enum split_policy policy; /* to begin with */
-    uint32_t chunk;           /* 0: as the machine is */
+    enum split_policy policy; /* at start */
+    uint32_t chunk;           /* 0: auto */
     uint32_t max_threads;     /* 0: no bound */
     bool no_background;
-    bool status; /* print what the running agent says, and end */
-    double status_seconds; /* again after so long; 0: once */
+    bool status;           /* print the state of the running agent, and end */
+    double status_seconds; /* print it again after this time; 0: print it once */
     bool json;
     enum park_way park;
     uint32_t period_ms;
-    uint32_t per_user; /* joined processes of one user, root's and the agent's own aside */
+    uint32_t per_user; /* most joined processes of one user, except root and the agent's own user */
     enum contain_way contain;
-    uint32_t learn_budget_ppm; /* of a process's CPU time; 0: nothing is to be learned */
-    bool help, version;        /* print that, and end */
+    uint32_t learn_budget_ppm; /* parts of a million of a process's CPU time; 0: learn nothing */
+    bool help, version;        /* print it, and end */
 };
 
 const char *policy_name(enum split_policy policy);
 
-/* Reads the command line. Returns -1 to go on, else the status to exit with, after having said what there is to say. */
+/* Reads the command line. Returns -1 to go on, else the exit status, after printing what there is to print. */
 int options_read(struct options *options, int argc, char *argv[]);
 
 #endif

@@ -12,8 +12,8 @@
 /* One hierarchy in which a quota may be set. */
 struct hierarchy {
     bool second;           /* cgroup v2 */
-    char group[PATH_MAX];  /* this process's, as the kernel names it; empty: none */
-    char directory[PATH_MAX]; /* the same where it is mounted; empty: it is not */
+    char group[PATH_MAX];  /* this process's group, as the kernel writes it; empty: none */
+    char directory[PATH_MAX]; /* the group's directory; empty: it is not mounted */
     size_t mount_length;   /* of the mount point, at the start of `directory` */
 };
 
@@ -34,8 +34,8 @@ static void find_groups(const char *proc, struct hierarchy *first, struct hierar
     cgroup_lines_close(&lines);
 }
 
-/* Where a mount shows the group. What lies outside of the mount is not seen: then the mount point itself is the
- * innermost group that can be read. */
+/* Finds the group's directory in a mount. A group outside of the mount cannot be seen. Then the mount point itself is
+ * the innermost group that can be read. */
 static void find_directory(struct hierarchy *one, const char *root, const char *point)
 {
     const char *below = "";

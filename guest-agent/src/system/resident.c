@@ -5,8 +5,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-/* Segments that nobody can write hold what their file holds: nothing is lost. (Code that the loader had to relocate
- * would be; on x86-64 and aarch64 the linker makes none.) */
+/* Read-only segments have the contents of their file, so nothing is lost. (Relocated code would be lost, but on x86-64
+ * and aarch64 the linker makes none.) */
 static int trim_object(struct dl_phdr_info *object, size_t size, void *unused)
 {
     (void)size;
@@ -18,7 +18,7 @@ static int trim_object(struct dl_phdr_info *object, size_t size, void *unused)
             continue;
         uintptr_t begin = (uintptr_t)(object->dlpi_addr + segment->p_vaddr) & ~(page - 1);
         uintptr_t end = ((uintptr_t)(object->dlpi_addr + segment->p_vaddr) + segment->p_memsz + page - 1) & ~(page - 1);
-        madvise((void *)begin, end - begin, MADV_DONTNEED); /* where it is refused, all stays as it was */
+        madvise((void *)begin, end - begin, MADV_DONTNEED); /* if it is refused, nothing changes */
     }
     return 0;
 }

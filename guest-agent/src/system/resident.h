@@ -1,9 +1,9 @@
-/* How much of the agent is resident. */
+/* Memory of the agent that is resident. */
 #ifndef VSCAF_RESIDENT_H
 #define VSCAF_RESIDENT_H
 
-/* Lets go of the code and constants, of the program and of its libraries, that have been mapped so far: most of them
- * served the start alone. What is used further on comes back from the page cache, 64 KiB for each fault. */
+/* Unmaps the code and constants, of the program and its libraries, that have been mapped so far. Only the start needed
+ * most of them. Pages that are used later come back from the page cache, 64 KiB for each fault. */
 void resident_trim(void);
 
 #endif

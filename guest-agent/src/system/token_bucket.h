@@ -1,4 +1,4 @@
-/* A token bucket: so many tokens at once, and so many a second for long. */
+/* A token bucket: limits a burst, and the rate over time. */
 #ifndef VSCAF_TOKEN_BUCKET_H
 #define VSCAF_TOKEN_BUCKET_H
 
@@ -6,11 +6,11 @@
 #include <stdint.h>
 
 struct token_bucket {
-    double tokens;    /* that there were ... */
+    double tokens;    /* the level ... */
     uint64_t then_ns; /* ... at this time */
 };
 
-/* The tokens that there are now. */
+/* The level now. `most`: the burst; `per_s`: the rate. */
 static inline double token_bucket_level(const struct token_bucket *bucket, double most, double per_s, uint64_t now_ns)
 {
     double passed_s = now_ns > bucket->then_ns ? (double)(now_ns - bucket->then_ns) / 1e9 : 0.0;

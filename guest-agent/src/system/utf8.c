@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-/* Bytes of the well-formed UTF-8 sequence at text; 0 where there is none. Control characters count as none. */
+/* Bytes of the well-formed UTF-8 sequence at text; 0 if there is none. A control character counts as none. */
 static size_t sequence_bytes(const unsigned char *text)
 {
     if (text[0] >= 0x20 && text[0] < 0x7f)
@@ -14,7 +14,7 @@ static size_t sequence_bytes(const unsigned char *text)
     for (size_t i = 1; i < bytes; i++)
         if ((text[i] & 0xc0) != 0x80)
             return 0;
-    /* Overlong forms, surrogates, beyond U+10FFFF, and the C1 controls. */
+    /* Refuse overlong forms, surrogates, code points beyond U+10FFFF, and the C1 controls. */
     if ((text[0] == 0xe0 && text[1] < 0xa0) || (text[0] == 0xed && text[1] > 0x9f) ||
         (text[0] == 0xf0 && text[1] < 0x90) || (text[0] == 0xf4 && text[1] > 0x8f) ||
         (text[0] == 0xc2 && text[1] < 0xa0))

@@ -11,7 +11,7 @@
 #define STATUS_GAP_NS UINT64_C(1000000000)
 #define LIST_BYTES 200
 
-/* A list that is too long ends in "...". */
+/* Cuts a list that is too long, with "..." at its end. */
 static void write_list(const struct cpu_set *set, char list[LIST_BYTES])
 {
     if (!cpu_set_format(set, list, LIST_BYTES))
@@ -30,7 +30,7 @@ static void look_at_cpus(struct change_log *changes, const struct agent *agent)
 {
     const struct allocation *allocation = &agent->allocation;
     if (allocation->phase != ALLOCATION_SETTLED)
-        return; /* under way: logged as a whole */
+        return; /* a change is under way: log it when it has ended */
     uint32_t cpus = agent_budget(agent).guest;
     bool rests = allocation->given && allocation->order.cpus == 0;
     bool changed =
@@ -47,7 +47,8 @@ static void look_at_cpus(struct change_log *changes, const struct agent *agent)
                      changes->cpus, cpus, rests ? " (the guest rests)" : "", before, after,
                      allocation->sections_ended ? "" : ", sections were still in flight at the deadline");
         else
-            log_info("by other hands: %u -> %u CPUs, online %s -> %s", changes->cpus, cpus, before, after);
+            log_info("without an order of the host: %u -> %u CPUs, online %s -> %s", changes->cpus, cpus, before,
+                     after);
         changes->cpus = cpus;
         changes->rests = rests;
         changes->online = agent->cpus.online;
@@ -100,14 +101,14 @@ void change_log_begin(struct change_log *changes, const struct agent *agent)
     memset(changes, 0, sizeof(*changes));
     notify_start(&changes->notify);
     if (log_wants(LOG_LEVEL_DEBUG))
-        changes->clients = calloc(CLIENTS_SLOTS, sizeof(*changes->clients)); /* without memory: without these lines */
+        changes->clients = calloc(CLIENTS_SLOTS, sizeof(*changes->clients)); /* NULL: these lines are not logged */
     log_notice("%s serves programs at %s", AGENT_NAME, agent->clients.path);
     notify_send(&changes->notify, "READY=1");
 }
 
 void change_log_end(struct change_log *changes)
 {
-    log_notice("ends");
+    log_notice("the agent ends");
     notify_send(&changes->notify, "STOPPING=1");
     notify_stop(&changes->notify);
     free(changes->clients);

@@ -1,5 +1,5 @@
-/* What happened, for the log and for the service manager: found by looking at the agent's state, not by hooks in the
- * parts that change it. So it is logged as it is, once, and only when it changes. */
+/* Changes, for the log and the service manager. Finds them by comparing the agent's state with the last look, not by
+ * hooks in the parts that change it. So a change is logged once, with its real result. */
 #ifndef VSCAF_CHANGE_LOG_H
 #define VSCAF_CHANGE_LOG_H
 
@@ -21,26 +21,26 @@ struct change_log_client {
 
 struct change_log {
     struct notify notify;
-    bool looked; /* there was a look before */
+    bool looked; /* the state was looked at before */
     bool connected, rests;
-    uint32_t cpus; /* that the programs may use */
+    uint32_t cpus; /* CPUs that the programs may use */
     uint32_t joined;
     struct cpu_set online;
     int64_t sequence;             /* of the allocation that was logged last; 0: none */
-    uint32_t end; /* of the slots that were in use at the last look */
-    struct change_log_client *clients; /* CLIENTS_SLOTS; NULL where joins are not logged */
+    uint32_t end;                      /* end of the slots in use at the last look */
+    struct change_log_client *clients; /* CLIENTS_SLOTS; NULL: joins are not logged */
     uint64_t status_next_ns;
 };
 
-/* The agent serves: says so. */
+/* Logs that the agent serves programs, and tells the service manager. */
 void change_log_begin(struct change_log *changes, const struct agent *agent);
 
-/* In each turn of the loop, after all that was due: logs what is new, tells the manager the state in a line, once a
- * second at most, and gives a sign of life; a loop that hangs does not come here. Returns when to be called again at
- * the latest. */
+/* Call it in each turn of the loop, after the work that was due. Logs changes. Sends the service manager a status line,
+ * at most once a second, and the watchdog message: a loop that hangs does not come here. Returns when to call it again
+ * at the latest. */
 uint64_t change_log_turn(struct change_log *changes, const struct agent *agent, uint64_t now_ns);
 
-/* The agent ends: says so. */
+/* Logs that the agent ends, and tells the service manager. */
 void change_log_end(struct change_log *changes);
 
 #endif

@@ -27,7 +27,7 @@ int check_run(const struct options *options)
     check_socket(&check);
     check_shim(&check);
     if (check.missing == 0)
-        printf("All that is needed is there.\n");
+        printf("Everything that is needed is there.\n");
     else
         printf("%u needed thing%s missing.\n", check.missing, check.missing == 1 ? " is" : "s are");
     return check.missing == 0 ? 0 : 1;

@@ -1,10 +1,10 @@
-/* vscaf-agent --check: what this guest has of what the agent needs, and how to mend what is missing. */
+/* vscaf-agent --check: which things that the agent needs this guest has, and what to do if one is missing. */
 #ifndef VSCAF_CHECK_H
 #define VSCAF_CHECK_H
 
 #include "system/options.h"
 
-/* Prints a line for each thing. Returns the exit status: 0 all that is needed is there, 1 something is missing. */
+/* Prints a line for each thing. Returns the exit status: 0, or 1 if something that is needed is missing. */
 int check_run(const struct options *options);
 
 #endif

@@ -55,7 +55,7 @@ static bool has_open(const char *proc, const char *pid, dev_t device)
     return found;
 }
 
-/* Who has the device open: false where that cannot be seen. */
+/* Finds a process that has the device open. False if none can be seen. */
 static bool find_holder(const char *proc, dev_t device, char *pid, char *name, size_t size)
 {
     struct dirent *entry;
@@ -79,9 +79,9 @@ static void port_is_busy(struct check *check, const char *path, dev_t device)
 {
     char pid[64], name[64];
     if (!find_holder(check->options->proc, device, pid, name, sizeof(name)))
-        check_missing(check, "port", "%s is held by another process: end it (root sees who: `fuser %s`)", path, path);
+        check_missing(check, "port", "%s is held by another process: end it (root sees it by `fuser %s`)", path, path);
     else if (strcmp(name, "vscaf-agent") == 0)
-        check_ok("port", "%s, held by the agent that runs (process %s)", path, pid);
+        check_ok("port", "%s, held by the running agent (process %s)", path, pid);
     else
         check_missing(check, "port", "%s is held by process %s (%s): end it", path, pid, name);
 }
@@ -120,13 +120,13 @@ void check_port(struct check *check)
     }
     struct pollfd state = {.fd = fd, .events = POLLOUT};
     if (poll(&state, 1, 0) < 0 || (state.revents & POLLHUP))
-        check_note("port", "%s, but nobody is at the host's end: start the vscaf daemon on the host", path);
+        check_note("port", "%s, but the host has not opened it: start the vscaf daemon on the host", path);
     else
         check_ok("port", "%s, the host is connected", path);
     close(fd);
 }
 
-/* Joins the agent that serves the socket, for a moment: says whether it and this program's version fit together. */
+/* Joins the agent that serves the socket, for a moment. Prints whether its version fits this program's version. */
 static void ask_agent(struct check *check, int fd, const char *path)
 {
     struct ucred peer = {0};
@@ -137,7 +137,7 @@ static void ask_agent(struct check *check, int fd, const char *path)
     getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size);
     setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &wait, sizeof(wait));
     setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &wait, sizeof(wait));
-    /* The descriptor that comes with the answer is not taken: the kernel closes it. */
+    /* The descriptor that comes with the answer is not received, so the kernel closes it. */
     ssize_t got = -1;
     if (send(fd, &join, sizeof(join), MSG_NOSIGNAL) == (ssize_t)sizeof(join))
         got = recv(fd, &welcome, sizeof(welcome), 0);
@@ -145,15 +145,15 @@ static void ask_agent(struct check *check, int fd, const char *path)
         check_missing(check, "agent", "process %d serves %s and does not answer within %d s: restart it", (int)peer.pid,
                       path, ANSWER_WAIT_S);
     else if (welcome.status == VSCAF_JOIN_VERSION)
-        check_missing(check, "agent", "process %d at %s has page version %u, this one is of %u: restart it after an "
-                      "update", (int)peer.pid, path, welcome.version, (unsigned)VSCAF_PAGE_VERSION);
+        check_missing(check, "agent", "process %d at %s has page version %u, this program has %u: restart it after "
+                      "an update", (int)peer.pid, path, welcome.version, (unsigned)VSCAF_PAGE_VERSION);
     else if (welcome.status != VSCAF_JOINED)
         check_note("agent", "process %d at %s has no room for one more program", (int)peer.pid, path);
     else
         check_ok("agent", "process %d serves programs at %s", (int)peer.pid, path);
 }
 
-/* The nearest directory above the socket that is there. */
+/* Writes the nearest directory above the socket that exists. */
 static void parent_of(const char *path, char parent[PATH_MAX])
 {
     snprintf(parent, PATH_MAX, "%s", path);
@@ -195,11 +195,11 @@ void check_socket(struct check *check)
         check_missing(check, "socket", "%s: %s: %s: run as root, or give another place with --socket", path, parent,
                       strerror(errno));
     else
-        check_note("agent", "none serves programs at %s: start it (`systemctl start vscaf-agent`, or vscaf-agent-run)",
-                   path);
+        check_note("agent", "no agent serves programs at %s: start one (`systemctl start vscaf-agent`, or "
+                   "vscaf-agent-run)", path);
 }
 
-/* Loads the shim in a process of its own, as preloading would. Writes why it does not, or nothing. */
+/* Loads the shim in a child process, as preloading would. Writes why that fails, else an empty string. */
 static void load_shim(const char *path, char *why, size_t size)
 {
     int ends[2];
@@ -253,11 +253,10 @@ void check_shim(struct check *check)
         if (why[0] == '\0')
             check_ok("shim", "%s", path);
         else
-            check_missing(check, "shim", "%s cannot be loaded: %s: install vscaf as it was built for this system", path,
-                          why);
+            check_missing(check, "shim", "%s cannot be loaded: %s: install a vscaf built for this system", path, why);
     }
     if (in_path("vscaf-run", run))
         check_ok("vscaf-run", "%s", run);
     else
-        check_note("vscaf-run", "not in PATH: programs are started by its full path, or add " VSCAF_BINARY_DIRECTORY);
+        check_note("vscaf-run", "not in PATH: start programs by its full path, or add " VSCAF_BINARY_DIRECTORY);
 }

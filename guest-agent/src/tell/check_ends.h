@@ -1,4 +1,4 @@
-/* --check: who is at the other ends: the host, an agent that runs already, the programs. */
+/* --check: the port to the host, the socket (or an agent that serves it already), the shim for programs. */
 #ifndef VSCAF_CHECK_ENDS_H
 #define VSCAF_CHECK_ENDS_H
 

@@ -1,4 +1,4 @@
-/* What --check prints: a line for each thing. */
+/* The lines of --check. */
 #ifndef VSCAF_CHECK_LINES_H
 #define VSCAF_CHECK_LINES_H
 
@@ -9,14 +9,14 @@
 /* One run of the check. */
 struct check {
     const struct options *options;
-    bool without_host;  /* asked for */
-    const char *socket; /* where programs are to join */
-    const char *root;   /* in front of /etc and the like; "" but in tests */
-    unsigned missing;   /* lines that say so */
+    bool without_host;  /* --standalone was given */
+    const char *socket; /* where programs join */
+    const char *root;   /* put in front of paths like /etc; "" except in tests */
+    unsigned missing;   /* number of check_missing() lines */
 };
 
-/* What is there, what is needed and is not, and what is worth knowing. Texts of what is missing, and of most notes, end
- * with what to do, after a colon. */
+/* ok: the thing is there. missing: it is needed and is not there. note: worth knowing. Texts of `missing`, and most of
+ * `note`, end with what to do, after a colon. */
 void check_ok(const char *what, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void check_missing(struct check *check, const char *what, const char *format, ...)
     __attribute__((format(printf, 3, 4)));

@@ -25,7 +25,7 @@ void check_privileges(struct check *check)
     else if (check->without_host)
         check_note("user", "%u, not root: only programs that may open the socket can join", (unsigned)geteuid());
     else
-        check_missing(check, "user", "%u, not root, so that the port and the CPUs are out of reach: run as root",
+        check_missing(check, "user", "%u, not root, so the agent cannot use the port and the CPUs: run as root",
                       (unsigned)geteuid());
     if (getrlimit(RLIMIT_NOFILE, &files) == 0 && files.rlim_cur != RLIM_INFINITY &&
         files.rlim_cur < CLIENTS_DESCRIPTORS)
@@ -42,18 +42,18 @@ void check_kernel(struct check *check)
     if (fd >= 0)
         check_ok("memory files", "memfd_create works");
     else
-        check_missing(check, "memory files", "memfd_create: %s: take a kernel of 3.17 or later, and allow the call "
-                      "where a filter forbids it", strerror(errno));
+        check_missing(check, "memory files", "memfd_create: %s: use a kernel of 3.17 or later, and allow the call if "
+                      "a filter forbids it", strerror(errno));
     if (fd >= 0)
         close(fd);
     switch (in_flight_barrier_choose()) {
     case IN_FLIGHT_BARRIER_EXPEDITED: check_ok("membarrier", "expedited, microseconds"); break;
     case IN_FLIGHT_BARRIER_GLOBAL:
-        check_note("membarrier", "global only: smaller teams take milliseconds longer: take a kernel of 4.16 or later");
+        check_note("membarrier", "global only: smaller teams take milliseconds longer: use a kernel of 4.16 or later");
         break;
     case IN_FLIGHT_BARRIER_NONE:
-        check_note("membarrier", "not there: smaller teams take 5 ms longer: take a kernel of 4.16 or later, and allow "
-                   "the call where a filter forbids it");
+        check_note("membarrier", "not there: smaller teams take 5 ms longer: use a kernel of 4.16 or later, and allow "
+                   "the call if a filter forbids it");
         break;
     }
     struct cpu_load_totals totals;
@@ -65,15 +65,15 @@ void check_kernel(struct check *check)
                       strerror(-status));
 }
 
-/* Why no `online` file can be written, as far as that can be seen. */
+/* Why `online` files cannot be written, as far as that can be seen. */
 static const char *why_not_switchable(const char *sysfs, bool there)
 {
     struct statvfs status;
     if (!there)
-        return "the kernel offers no `online` files: take one with CONFIG_HOTPLUG_CPU";
+        return "the kernel offers no `online` files: use one with CONFIG_HOTPLUG_CPU";
     if (statvfs(sysfs, &status) == 0 && (status.f_flag & ST_RDONLY))
         return "sysfs is mounted read-only, as in containers: run the agent in the guest itself, or use --standalone";
-    return "the `online` files may not be written: run as root";
+    return "the `online` files are not writable: run as root";
 }
 
 void check_cpus(struct check *check)
@@ -101,8 +101,8 @@ void check_cpus(struct check *check)
         check_ok("CPUs", "%u online of %u present of %u possible; %u can be switched", online, present, cpus.possible,
                  switchable);
     else if (check->without_host)
-        check_note("CPUs", "%u online of %u present; not to be switched, which --standalone does not need", online,
-                   present);
+        check_note("CPUs", "%u online of %u present; they cannot be switched, but --standalone does not need that",
+                   online, present);
     else
         check_missing(check, "CPUs", "%u of %u cannot be switched: %s", others - switchable, others,
                       why_not_switchable(sysfs, there > 0));
@@ -148,10 +148,10 @@ void check_cpuset(struct check *check)
     const char *found = two[0] != '\0' ? two : one;
     if (found[0] == '\0')
         check_note("cpuset", "no control group hierarchy has it: programs with their own number of threads are held by "
-                   "affinity alone, which they can undo: mount cgroup2 with the cpuset controller");
+                   "affinity only, which they can undo: mount cgroup2 with the cpuset controller");
     else if (access(found, W_OK) != 0)
-        check_note("cpuset", "%s may not be written: programs with their own number of threads are held by affinity "
-                   "alone: run as root, outside of containers", found);
+        check_note("cpuset", "%s is not writable: programs with their own number of threads are held by affinity "
+                   "only: run as root, outside of containers", found);
     else
         check_ok("cpuset", "version %d at %s", two[0] != '\0' ? 2 : 1, found);
 }
@@ -182,7 +182,7 @@ static bool rules_online_cpus(const char *directory, const char *name)
 
 void check_udev_rules(struct check *check)
 {
-    /* The first that has a file of some name hides those of the others. */
+    /* A file hides the files of the same name in later directories. */
     static const char *const places[] = {"/etc/udev/rules.d", "/run/udev/rules.d", "/usr/local/lib/udev/rules.d",
                                          "/usr/lib/udev/rules.d"};
     char directories[4][PATH_MAX];
@@ -201,13 +201,13 @@ void check_udev_rules(struct check *check)
             if (hidden || strstr(entry->d_name, ".rules") == NULL || !rules_online_cpus(directories[i], entry->d_name))
                 continue;
             found++;
-            check_note("udev rules", "%s/%s puts CPUs online that are plugged: the agent does that, and puts those "
-                       "offline again that are too many: `ln -s /dev/null /etc/udev/rules.d/%s` saves the detour",
+            check_note("udev rules", "%s/%s puts plugged CPUs online. The agent does that itself, and puts surplus "
+                       "ones offline again: `ln -s /dev/null /etc/udev/rules.d/%s` avoids the extra step",
                        directories[i], entry->d_name, entry->d_name);
         }
         if (directory != NULL)
             closedir(directory);
     }
     if (found == 0)
-        check_ok("udev rules", "none puts CPUs online");
+        check_ok("udev rules", "no rule puts CPUs online");
 }

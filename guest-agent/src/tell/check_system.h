@@ -1,4 +1,4 @@
-/* --check: what the kernel and the system give. */
+/* --check: privileges, kernel, CPUs, cpuset, udev rules. */
 #ifndef VSCAF_CHECK_SYSTEM_H
 #define VSCAF_CHECK_SYSTEM_H
 

@@ -10,9 +10,9 @@
 
 #include "system/log.h"
 
-#define LEAST_NS UINT64_C(10000000) /* more often than this no sign of life is given */
+#define LEAST_NS UINT64_C(10000000) /* watchdog messages are at least this far apart */
 
-/* False: not a positive whole number. */
+/* Returns false if it is not a positive whole number. */
 static bool read_number(const char *text, uint64_t *number)
 {
     char *end;
@@ -31,14 +31,14 @@ static uint64_t watchdog_ns(void)
     /* The variables may be meant for a process that started this one. */
     if (getenv("WATCHDOG_PID") != NULL && (!read_number(getenv("WATCHDOG_PID"), &pid) || pid != (uint64_t)getpid()))
         return 0;
-    uint64_t half_ns = interval_us * 1000 / 2; /* so that one sign that comes late is no death */
+    uint64_t half_ns = interval_us * 1000 / 2; /* half, so that one late message is no failure */
     return half_ns > LEAST_NS ? half_ns : LEAST_NS;
 }
 
 static bool read_address(struct notify *notify, const char *name)
 {
     size_t length = strlen(name);
-    /* '@' stands for the zero byte of an abstract name, which has no zero at its end. */
+    /* '@' stands for the zero byte of an abstract name. Such a name has no zero at its end. */
     bool abstract = name[0] == '@';
     if ((!abstract && name[0] != '/') || length < 2 || length >= sizeof(notify->address.sun_path))
         return false;
@@ -57,10 +57,11 @@ void notify_start(struct notify *notify)
     const char *name = getenv("NOTIFY_SOCKET");
     if (name != NULL && name[0] != '\0') {
         if (!read_address(notify, name))
-            log_warning("NOTIFY_SOCKET %s: neither a path nor an abstract name of a UNIX socket: nobody is told that "
-                        "the agent is ready", name);
+            log_warning("NOTIFY_SOCKET %s: neither a path nor an abstract name of a UNIX socket: the service manager "
+                        "is not told that the agent is ready", name);
         else if ((notify->fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0)) < 0)
-            log_warning("NOTIFY_SOCKET %s: %s: nobody is told that the agent is ready", name, strerror(errno));
+            log_warning("NOTIFY_SOCKET %s: %s: the service manager is not told that the agent is ready", name,
+                        strerror(errno));
     }
     if (notify->fd >= 0)
         notify->watchdog_ns = watchdog_ns();
@@ -100,7 +101,7 @@ uint64_t notify_alive(struct notify *notify, uint64_t now_ns)
     if (notify->fd < 0 || notify->watchdog_ns == 0)
         return UINT64_MAX;
     if (now_ns >= notify->watchdog_next_ns) {
-        /* Not taken: tried again soon, as long as the manager's queue is full. */
+        /* If the manager's queue is full, try again soon. */
         bool sent = notify_send(notify, "WATCHDOG=1");
         notify->watchdog_next_ns = now_ns + (sent ? notify->watchdog_ns : notify->watchdog_ns / 8);
     }

@@ -11,7 +11,7 @@
 #include "programs/status_request.h"
 #include "split/split.h"
 
-#define USER_NOBODY 65534u /* as which every user without a number in this user namespace is seen */
+#define USER_NOBODY 65534u /* the kernel shows every user without a number in this user namespace as this one */
 
 static bool trusted(uid_t user)
 {
@@ -24,7 +24,7 @@ static double level_of(const struct status_user *one, uint64_t now_ns)
     return token_bucket_level(&one->requests, STATUS_TOKENS * times, STATUS_TOKENS_PER_S * times, now_ns);
 }
 
-/* A token bucket for each user. Who has not asked of late needs none. */
+/* A token bucket for each user. A user whose bucket is full again needs no place. */
 static bool allowed(struct status *status, uid_t user, uint64_t now_ns)
 {
     struct status_user *mine = NULL;
@@ -49,7 +49,7 @@ static void send_packet(const struct client *client, json_t *packet)
 {
     char *text = packet != NULL ? json_dumps(packet, JSON_COMPACT | JSON_REAL_PRECISION(6)) : NULL;
     if (text != NULL && strlen(text) <= STATUS_PACKET_BYTES)
-        send(client->fd, text, strlen(text), MSG_DONTWAIT | MSG_NOSIGNAL); /* the asker notices what it misses */
+        send(client->fd, text, strlen(text), MSG_DONTWAIT | MSG_NOSIGNAL); /* the asker notices if it is missing */
     free(text);
     json_decref(packet);
 }
@@ -77,7 +77,7 @@ static const char *state_of(const struct client *client, bool learning)
     return "running";
 }
 
-/* What is known of its speedup, at the largest team size that was compared. */
+/* Adds the speedup at the largest team size that was compared, and the weight, if they are known. */
 static void describe_speedup(json_t *object, const struct client *client)
 {
     const struct learned *learned = &client->learned;
@@ -95,7 +95,7 @@ static void describe_speedup(json_t *object, const struct client *client)
 
 static json_t *process(const struct client *client, bool learning)
 {
-    /* Relaxed: a figure of its own. */
+    /* Relaxed: the value is used alone. */
     uint32_t last = atomic_load_explicit(&client->page->team_last, memory_order_relaxed);
     json_t *object = json_pack("{s:i, s:s, s:I, s:i, s:i, s:f, s:b, s:s, s:s}", "pid", (int)client->pid, "name",
                                client->name, "user", (json_int_t)client->user, "threads", (int)client->share, "team",
@@ -117,7 +117,7 @@ static json_t *host(const struct agent *agent)
                      (json_int_t)allocation->order.limit, "competition", (int)allocation->order.competition);
 }
 
-/* What is true of all processes. */
+/* The part of the answer that is about all processes. */
 static json_t *totals(const struct agent *agent)
 {
     uint32_t joined = 0, running = 0;

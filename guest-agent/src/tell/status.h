@@ -1,9 +1,10 @@
 /* The agent's answer to `vscaf-agent --status`.
  *
- * The asker connects to the join socket (SOCK_SEQPACKET) and sends one struct status_request instead of a join. It gets
- * packets of JSON text, at most STATUS_PACKET_BYTES each and each an object with "v" and "type": either one of type
- * "error" with a "message", or some of type "status", of which the first says what is true of all processes, each has
- * some "processes", and the last alone has "more": false. Then the agent closes. README.md lists the fields.
+ * The asker connects to the join socket (SOCK_SEQPACKET) and sends one struct status_request instead of a join. The
+ * answer is packets of JSON text, at most STATUS_PACKET_BYTES each. Each is an object with "v" and "type". Either there
+ * is one packet of type "error" with a "message", or some of type "status". The first of these has the fields about all
+ * processes. Each has some "processes", and only the last has "more": false. Then the agent closes the connection.
+ * guest-agent/README.md lists the fields.
  *
  * Root and the agent's own user see every process, others their own. */
 #ifndef VSCAF_STATUS_H
@@ -19,20 +20,21 @@
 
 #define STATUS_PACKET_BYTES 65536u
 #define STATUS_PACKET_PROCESSES 40u /* the longest description of one has 1,500 bytes */
-#define STATUS_USERS 32u            /* who have asked of late */
-#define STATUS_TOKENS 8.0           /* a user may ask so often at once, */
-#define STATUS_TOKENS_PER_S 4.0     /* and so often for long */
-#define STATUS_TRUSTED_TIMES 10.0   /* who may see everything: so many times as often */
+#define STATUS_USERS 32u            /* users whose requests are counted at the same time */
+#define STATUS_TOKENS 8.0           /* requests of one user at once */
+#define STATUS_TOKENS_PER_S 4.0     /* requests of one user a second, over time */
+#define STATUS_TRUSTED_TIMES 10.0   /* root and the agent's own user may ask this many times as often */
 
-/* Who asked how often. Begin with all bytes zero. */
+/* The requests of each user. The caller fills the struct with zero bytes first. */
 struct status {
     struct status_user {
         uid_t user;
-        struct token_bucket requests; /* then_ns 0: the place is free */
+        struct token_bucket requests; /* then_ns 0: a free place */
     } users[STATUS_USERS];
 };
 
-/* Answers (client->asked) and drops the connection. Never blocks: what the socket does not take is not sent. */
+/* Answers the request (client->asked) and drops the connection. Never blocks: a packet that the socket does not take is
+ * not sent. */
 void status_answer(struct status *status, struct agent *agent, struct client *client, uint64_t now_ns);
 
 #endif

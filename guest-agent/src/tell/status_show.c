@@ -40,7 +40,7 @@ static int connect_to(const char *path)
     return fd;
 }
 
-/* As programs look for their agent. Returns a connected socket, or -1 after saying why. */
+/* Looks for the agent as programs do. Returns a connected socket, or -1 after printing the reason. */
 static int find_agent(const char *given)
 {
     const char *named = secure_getenv("VSCAF_SOCKET");
@@ -55,11 +55,11 @@ static int find_agent(const char *given)
     }
     if (fd >= 0)
         return fd;
-    log_line("no agent answers at %s: %s: start one, or say where it is with --socket", path, strerror(-fd));
+    log_line("no agent answers at %s: %s: start one, or give its place with --socket", path, strerror(-fd));
     return -1;
 }
 
-/* How the agent turns programs away. */
+/* Whether the packet is the agent's refusal of a connection. */
 static bool turned_away(const char *packet, size_t length)
 {
     struct vscaf_welcome welcome;
@@ -69,11 +69,11 @@ static bool turned_away(const char *packet, size_t length)
     return welcome.magic == VSCAF_PAGE_MAGIC && welcome.status == VSCAF_JOIN_FULL;
 }
 
-/* Adds the processes of one packet to the whole. */
+/* Adds the processes of one packet to the answer `whole`. */
 static bool take_packet(json_t **whole, const char *text, size_t length, bool *more)
 {
     if (turned_away(text, length)) {
-        log_line("the agent lets this user not in: it has connected too often: try again in some seconds");
+        log_line("the agent refuses this user, who has connected too often: try again in some seconds");
         return false;
     }
     json_t *packet = json_loadb(text, length, 0, NULL);
@@ -87,7 +87,8 @@ static bool take_packet(json_t **whole, const char *text, size_t length, bool *m
         return false;
     }
     if (type == NULL || strcmp(type, "status") != 0 || !json_is_array(json_object_get(packet, "processes"))) {
-        log_line("what answers is no vscaf-agent, or of another version: say where the agent is with --socket");
+        log_line("the process that answers is no vscaf-agent, or of another version: give the agent's place with "
+                 "--socket");
         json_decref(packet);
         return false;
     }
@@ -101,18 +102,18 @@ static bool take_packet(json_t **whole, const char *text, size_t length, bool *m
     return true;
 }
 
-/* One question, and its whole answer; NULL after saying why there is none. */
+/* Sends one request and reads the complete answer. NULL after printing why there is none. */
 static json_t *ask(const char *given)
 {
     struct status_request request = {.magic = STATUS_MAGIC, .version = STATUS_VERSION};
     json_t *whole = NULL;
     char *packet = malloc(STATUS_PACKET_BYTES);
     int fd = packet != NULL ? find_agent(given) : -1;
-    /* An agent that turned this user away has closed by now, and said why before that: its answer is read all the same.
-       It closed without reading the question, which recv reports once before it hands out the answer. */
+    /* An agent that refuses this user sends its answer and closes, without reading the request. So read the answer even
+       if the request could not be sent. recv() reports that close once (ECONNRESET), and then returns the answer. */
     bool good = fd >= 0, sent = good && send(fd, &request, sizeof(request), MSG_NOSIGNAL) == (ssize_t)sizeof(request);
     if (good && !sent && errno != EPIPE && errno != ECONNRESET) {
-        log_line("the agent does not listen: %s", strerror(errno));
+        log_line("the agent cannot be asked: %s", strerror(errno));
         good = false;
     }
     for (bool more = true, reset = false; good && more;) {
@@ -128,7 +129,7 @@ static json_t *ask(const char *given)
         if (got < 0)
             log_line("the agent does not answer: %s: is it stopped?", strerror(errno));
         else if (whole == NULL)
-            log_line("the agent closed without an answer: is it an older one, that knows no --status?");
+            log_line("the agent closed without an answer: is it an older one, without --status?");
         else
             log_line("the agent's answer is not complete: try again");
         good = false;
@@ -154,7 +155,7 @@ static double number(const json_t *object, const char *name)
     return json_number_value(json_object_get(object, name));
 }
 
-/* A word for the terminal: whoever wrote it. */
+/* A string, made safe for the terminal: a program may have chosen it. */
 static const char *word(const json_t *object, const char *name, char buffer[64])
 {
     const char *text = json_string_value(json_object_get(object, name));

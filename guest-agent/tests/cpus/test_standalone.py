@@ -429,7 +429,7 @@ def test_a_place_that_is_not_the_users_alone_is_refused(machine: Machine) -> Non
         env={**os.environ, "XDG_RUNTIME_DIR": str(runtime)},
         **user_of(SOMEBODY),
     )
-    assert result.returncode == 1 and "is not this user's alone" in result.stderr and "--socket" in result.stderr
+    assert result.returncode == 1 and "only this user can access" in result.stderr and "--socket" in result.stderr
 
 
 @pytest.mark.skipif(not ROOT, reason="needs root, to run as other users")

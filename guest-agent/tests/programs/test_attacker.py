@@ -356,8 +356,8 @@ def test_floods_keep_nobody_out(place: Place, joins: str) -> None:
     # 100 joins at once, then 20 a second. The time is measured from before the first join to after the last.
     managed = sum(result.get("status 0", 0) for result in results)
     assert managed <= 100 + 20 * (time.monotonic() - began) + 1, results
-    wait_for_log(place, "said once")
-    assert place.log.read_text().count("said once") == 1
+    wait_for_log(place, "logged once")
+    assert place.log.read_text().count("logged once") == 1
     wait_until(lambda: place.descriptors() <= before, "all connections to be closed")
 
 

@@ -228,7 +228,7 @@ def check(rig: Rig, *options: str, **environment: str) -> tuple[int, dict[str, s
         assert match, line
         found[match[2]] = match[3] if match[1] == "ok" else f"{match[1]}: {match[3]}"
     missing = sum(text.startswith("missing") for text in found.values())
-    assert last == ("All that is needed is there." if missing == 0 else last)
+    assert last == ("Everything that is needed is there." if missing == 0 else last)
     assert (done.returncode == 0) == (missing == 0), done.stdout
     return done.returncode, found
 
@@ -248,7 +248,7 @@ def test_check_finds_all_there(rig: Rig) -> None:
 def test_check_sees_a_port_that_is_not_there_and_one_that_is(rig: Rig) -> None:
     status, found = check(rig, "--port", str(rig.directory / "absent"))
     assert status == 1 and "absent: No such file or directory: give the domain a channel" in found["port"]
-    assert found["agent"].startswith("note: none serves programs at")
+    assert found["agent"].startswith("note: no agent serves programs at")
     plain = rig.directory / "plain"
     plain.touch()
     assert check(rig, "--port", str(plain))[1]["port"].startswith("missing: ")
@@ -288,7 +288,7 @@ def test_check_sees_an_agent_of_another_version(rig: Rig) -> None:
                 connection.send(magic + b"".join(number.to_bytes(4, sys.byteorder) for number in (77, 1, 0)))
                 assert asking.stdout is not None
                 said = asking.stdout.read()
-    assert "has page version 77, this one is of 2: restart it after an update" in said and asking.returncode == 1
+    assert "has page version 77, this program has 2: restart it after an update" in said and asking.returncode == 1
 
 
 def test_check_sees_a_socket_that_cannot_be(rig: Rig) -> None:
