@@ -6,16 +6,18 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-PAGES = ["docs/architecture.md", "CONTRIBUTING.md", "SECURITY.md", "README.md"]
 PARTS = ("host-daemon", "guest-agent", "guest-libgomp", "policies", "images", "tests", "docs")
+PAGES = sorted([*ROOT.glob("*.md"), *(page for part in PARTS for page in (ROOT / part).rglob("*.md"))])
 
 
-@pytest.mark.parametrize("page", PAGES)
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_every_path_that_a_page_names_is_there(page):
-    text = (ROOT / page).read_text()
-    named = {name for name in re.findall(r"`([\w./-]+)`", text) if name.split("/")[0] in PARTS and "NAME" not in name}
-    named |= {str((ROOT / page).parent / name) for name in re.findall(r"\]\(([\w./-]+)\)", text)}
-    assert sorted(name for name in named if not (ROOT / name).exists()) == []
+    text = page.read_text()
+    paths = [name for name in re.findall(r"`([\w./-]+/[\w./-]+)`", text) if name.split("/")[0] in PARTS]
+    links = re.findall(r"\]\(([\w./-]+)(?:#[\w-]+)?\)", text)
+    here = (ROOT, page.parent)
+    assert [name for name in paths if "NAME" not in name and not any((top / name).exists() for top in here)] == []
+    assert [name for name in links if not (page.parent / name).exists()] == []
 
 
 def test_paths_in_the_table_of_steps_are_there():
