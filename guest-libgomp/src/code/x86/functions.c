@@ -76,7 +76,6 @@ const struct callee *code_callee_of_slot(struct code *code, uintptr_t slot)
 }
 
 /* The slot through which the stub at `address` (of any kind of PLT) jumps; 0: it is not a stub. */
-uintptr_t object_stub_slot(const struct code_view *view, uintptr_t address);
 static uintptr_t stub_slot(const struct code_view *view, uintptr_t address)
 {
     static const uint8_t branch_mark[] = {0xf3, 0x0f, 0x1e, 0xfa};
