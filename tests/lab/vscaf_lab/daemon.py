@@ -126,7 +126,7 @@ class DaemonProcess:
         return next(one for one in self.status()["domains"] if one["name"] == name)
 
     def wait(self, truth: Callable[[dict[str, dict[str, Any]]], bool], hang_s: float = HANG_S) -> None:
-        """Waits until *truth* is true for the domains' status by name. At the deadline, TimeoutError with the last one."""
+        """Waits until *truth* is true for the domains' status by name. TimeoutError, with the last one, if it hangs."""
 
         def domains() -> dict[str, dict[str, Any]]:
             return {one["name"]: one for one in self.status()["domains"]}
