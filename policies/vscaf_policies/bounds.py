@@ -61,7 +61,7 @@ def bounded_partition(pool: PoolState, shares: Mapping[str, float]) -> dict[str,
 
 
 def limited_claims(pool: PoolState, policy: str, options: Options) -> PoolState:
-    """The pool with lower maxima: no domain can get more than options["most_of_equal"] equal shares.
+    """The pool with lower maxima: no domain can get more than options["most_of_equal"] times the equal share.
 
     The host cannot tell a guest that computes from one that only keeps its CPUs busy. If guests are not trusted to
     report true figures, this limits what a lie brings. An honest domain that deserves more loses by it. The equal share

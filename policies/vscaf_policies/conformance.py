@@ -320,7 +320,7 @@ def _taken_apart(answer: object) -> Said:
     if not isinstance(answer, Mapping):
         return Said("wrong", f"it returns {type(answer).__name__}: return CPUs by domain name, an Answer, or None")
     if not isinstance(queued, Set) or not isinstance(suspended, Set):
-        return Said("wrong", "its queued or suspended domains are in no set: give Answer frozensets of names")
+        return Said("wrong", "its queued or suspended is no set: give Answer frozensets of names")
     for name, cpus in answer.items():
         if not isinstance(name, str):
             return Said("wrong", f"it names {name!r} ({type(name).__name__}): name domains by their names")

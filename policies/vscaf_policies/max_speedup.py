@@ -10,8 +10,8 @@ def max_speedup(pool: PoolState, options: Options) -> dict[str, int]:
     """p_i = N C_i / sum C (Creech 2015, eq. 4.9), within the bounds.
 
     A newcomer and a domain whose C is not known get the equal share N / k; the others split the remainder by C. If no
-    C is known, this is equipartition. The user's weights do not count, as in SCAF. Option `most_of_equal`: the most
-    equal shares that a domain can get, at least 1; without it there is no such limit (see bounds.limited_claims).
+    C is known, this is equipartition. The user's weights do not count, as in SCAF. Option `most_of_equal`: how
+    many times the equal share a domain can get, at least 1; without it there is no limit (see bounds.limited_claims).
     """
     refuse_unknown_options("max-speedup", options, frozenset({MOST_OF_EQUAL}))
     return bounded_partition(limited_claims(pool, "max-speedup", options), exact_shares(pool))

@@ -19,8 +19,8 @@ def max_speedup_fitted(pool: PoolState, options: Options) -> dict[str, int]:
 
     SCAF solves it for S(p) = 1 + C ln p only, which avoids extreme splits (section 7.3). An estimate is reduced by its
     error. A newcomer and a domain whose S is not known get the equal share; the others split the remainder. CPUs that
-    would make every domain slower stay free. The daemon explores for this policy. Option `most_of_equal`: the most
-    equal shares that a domain can get, at least 1; without it there is no such limit (bounds.limited_claims).
+    would make every domain slower stay free. The daemon explores for this policy. Option `most_of_equal`: how many
+    times the equal share a domain can get, at least 1; without it there is no limit (bounds.limited_claims).
     """
     refuse_unknown_options("max-speedup-fitted", options, frozenset({MOST_OF_EQUAL}))
     pool = limited_claims(pool, "max-speedup-fitted", options)

@@ -18,7 +18,7 @@ from vscaf_lab.runner import ClockOffset, Command, CommandResult, Runner
 
 AGENT_CHANNEL = "org.vscaf.agent.0"
 LAB_CHANNEL = "org.vscaf.lab.0"
-BOOT_DEADLINE_S = 300.0  # emulated, beside others, on a busy machine
+BOOT_DEADLINE_S = 300.0  # of an emulated guest, with others, on a busy machine
 
 
 class Guest:

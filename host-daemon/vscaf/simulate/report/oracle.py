@@ -178,7 +178,7 @@ def _split(busy: Sequence[_Life], chunks: int, chunk: int) -> tuple[tuple[int, .
     if len(busy) > chunks:
         low = [0] * len(busy)
     elif sum(-(-one // chunk) for one in low) > chunks:
-        # One chunk each is an upper bound where minima do not fit; the daemon cuts them too.
+        # If the minima do not fit, one chunk each gives an upper bound; the daemon cuts the minima, too.
         low = [1] * len(busy)
     most = chunks * chunk
     bounds = [
