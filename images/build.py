@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """Builds the guest image for tests and demo: the distribution's own kernel and a small initramfs.
 
-The initramfs holds busybox, everything that `meson install` installs (agent, shim, vscaf-run, workloads), the shared
-libraries these need, and the virtio modules that the kernel has not built in. Result: OUTPUT/HASH/ with `vmlinuz`,
-`initrd.img` and `image.json`, and a link OUTPUT/current to it. HASH is over everything that goes in, so unchanged
-inputs build nothing. Needs no root, no loop mount. The kernel is downloaded once with apt-get and kept in OUTPUT/kernel
+The initramfs has busybox, everything that `meson install` installs (agent, shim, vscaf-run, workloads), the shared
+libraries that these need, and the virtio modules that are not built into the kernel. The result is OUTPUT/HASH/ with
+`vmlinuz`, `initrd.img` and `image.json`, and a link OUTPUT/current to it. HASH covers all inputs, so unchanged inputs
+build nothing. It needs no root and no loop mount. The kernel is downloaded once with apt-get and kept in OUTPUT/kernel
 (`--update-kernel` looks for a newer one).
 """
 
@@ -35,8 +35,8 @@ def say(text: str) -> None:
 
 
 def installed_files(meson_build: Path, destination: Path) -> dict[str, Path]:
-    """What `meson install` of this build directory installs: path in the guest -> file. Headers and static libraries
-    are left out."""
+    """The files that `meson install` of this build directory installs: path in the guest -> file. Headers and static
+    libraries are left out."""
     run(
         ["meson", "install", "-C", str(meson_build), "--destdir", str(destination), "--quiet"],
         "run `meson setup` first",
@@ -60,12 +60,12 @@ def is_elf(path: Path) -> bool:
 
 
 def shared_libraries(programs: list[Path]) -> dict[str, Path]:
-    """The shared libraries and the loader that these ELF objects need, theirs included: path in the guest -> file."""
+    """The shared libraries and the loader that these ELF objects need, recursively: path in the guest -> file."""
     libraries: dict[str, Path] = {}
     for line in run(["ldd", *map(str, programs)], "are all of them for this machine?").splitlines():
         words = line.split()
         if line.startswith("\t") and "not found" in line:
-            raise ImageError(f"{words[0]} is needed in the guest and is not on this machine: install its package")
+            raise ImageError(f"{words[0]} is needed in the guest, but not on this machine: install its package")
         path = words[2] if "=>" in words and len(words) > 2 else words[0] if words else ""
         if line.startswith("\t") and path.startswith("/"):
             libraries[path] = Path(path).resolve()
@@ -75,7 +75,7 @@ def shared_libraries(programs: list[Path]) -> dict[str, Path]:
 def busybox() -> Path:
     """A statically linked busybox.
 
-    Raises ImageError where there is none.
+    Raises ImageError if there is none.
     """
     path = shutil.which("busybox", path="/bin:/usr/bin")
     if path is None or ".so" in run(["ldd", path], "", accept=(0, 1)):
@@ -95,7 +95,7 @@ def fingerprint(files: dict[str, Path]) -> str:
 
 
 def write_initramfs(files: dict[str, Path], result: Path) -> None:
-    """Writes an uncompressed newc archive: unpacking costs time under emulation, and the size does not matter."""
+    """Writes a newc archive. It is not compressed: unpacking takes time under emulation, and size does not matter."""
     with tempfile.TemporaryDirectory(prefix="vscaf-initramfs-") as directory:
         root = Path(directory)
         for name in ("dev", "proc", "sys", "run", "tmp", "bin", "root"):
@@ -120,7 +120,7 @@ def write_initramfs(files: dict[str, Path], result: Path) -> None:
 def build(output: Path, meson_build: Path | None, install_tree: Path | None, update_kernel: bool) -> Path:
     """Builds what is missing; returns the image's directory.
 
-    Raises ImageError with the mend where something is missing.
+    Raises ImageError, with the fix, if an input is missing.
     """
     kernel = guest_kernel(output / "kernel", update=update_kernel, say=say)
     with tempfile.TemporaryDirectory(prefix="vscaf-image-") as directory:
@@ -159,8 +159,8 @@ def build(output: Path, meson_build: Path | None, install_tree: Path | None, upd
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", maxsplit=1)[0])
-    parser.add_argument("--meson", type=Path, help="Meson build directory whose installation goes into the guest")
-    parser.add_argument("--install-tree", type=Path, help="instead: a tree that is already installed (a DESTDIR)")
+    parser.add_argument("--meson", type=Path, help="Meson build directory to install into the guest")
+    parser.add_argument("--install-tree", type=Path, help="instead of --meson: an installed tree (a DESTDIR)")
     parser.add_argument("--output", type=Path, default=HERE.parent / "build" / "image", help="default: %(default)s")
     parser.add_argument("--update-kernel", action="store_true", help="ask apt for a newer kernel")
     options = parser.parse_args()

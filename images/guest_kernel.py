@@ -12,23 +12,23 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-# The meta package, and how the package of a kernel's modules is named where it is one of its own.
+# The meta package, and the name prefix of the package with the kernel's modules, if they have their own package.
 KERNEL_PACKAGES = {
     "debian": ("linux-image-cloud-amd64", None),
     "ubuntu": ("linux-image-virtual", "linux-modules-"),
 }
-# Drivers that a guest needs; those that a kernel has built in need no file.
+# Drivers that a guest needs; those built into the kernel need no file.
 WANTED_MODULES = ("virtio_pci", "virtio_console", "virtio_blk")
 
 
 class ImageError(Exception):
-    """The image cannot be built; the message says what is missing and how to mend it."""
+    """The image cannot be built. The message names what is missing and the fix."""
 
 
 def run(command: list[str], mend: str, accept: tuple[int, ...] = (0,), cwd: Path | None = None) -> str:
     """The command's standard output.
 
-    Raises ImageError with what it said and the mend where its exit status is not in `accept`, or it is not there.
+    Raises ImageError if its exit status is not in `accept` (with its output and `mend`, the fix), or if it is missing.
     """
     try:
         done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=cwd)
@@ -41,7 +41,7 @@ def run(command: list[str], mend: str, accept: tuple[int, ...] = (0,), cwd: Path
 
 @dataclass(frozen=True)
 class GuestKernel:
-    """`directory` holds `vmlinuz`, the modules as NAME.ko, and `order`: their file names, dependencies first."""
+    """`directory` has `vmlinuz`, the modules as NAME.ko, and `order`: their file names, dependencies first."""
 
     directory: Path
     package: str
@@ -49,22 +49,22 @@ class GuestKernel:
 
 
 def distribution() -> str:
-    """Either "debian" or "ubuntu", whichever this machine's packages are.
+    """Either "debian" or "ubuntu", the kind of this machine's packages.
 
-    Raises ImageError elsewhere.
+    Raises ImageError on other distributions.
     """
     fields = dict(line.split("=", 1) for line in Path("/etc/os-release").read_text().splitlines() if "=" in line)
     words = [fields.get(key, "").strip('"') for key in ("ID", "ID_LIKE")]
     for word in " ".join(words).split():
         if word in KERNEL_PACKAGES:
             return word
-    raise ImageError(f"the distribution is {words[0] or 'unknown'}: Debian and Ubuntu are known (see KERNEL_PACKAGES)")
+    raise ImageError(f"the distribution is {words[0] or 'unknown'}: it must be Debian or Ubuntu (see KERNEL_PACKAGES)")
 
 
 def kernel_packages() -> list[str]:
-    """The packages that hold the kernel and its modules, the kernel's first."""
+    """The packages of the kernel and its modules, the kernel's first."""
     meta, modules_prefix = KERNEL_PACKAGES[distribution()]
-    mend = "are there package lists? Run `apt-get update` as root"
+    mend = "if there are no package lists, run `apt-get update` as root"
     depends = run(["apt-cache", "depends", meta], mend)
     match = re.search(r"^ *\|?Depends: (linux-image-\d\S+)$", depends, re.MULTILINE)
     if match is None:
@@ -76,7 +76,7 @@ def kernel_packages() -> list[str]:
 
 
 def decompressed(path: Path) -> bytes:
-    """A module's bytes, whether NAME.ko, NAME.ko.xz or NAME.ko.zst."""
+    """A module's bytes, from NAME.ko, NAME.ko.xz or NAME.ko.zst."""
     if path.suffix == ".xz":
         return lzma.decompress(path.read_bytes())
     if path.suffix == ".zst":
@@ -87,15 +87,15 @@ def decompressed(path: Path) -> bytes:
 
 
 def module_name(path: str) -> str:
-    """Such as "virtio_rng" for ".../virtio-rng.ko.xz"."""
+    """For example "virtio_rng" for ".../virtio-rng.ko.xz"."""
     return re.sub(r"\.ko(\.\w+)?$", "", Path(path).name).replace("-", "_")
 
 
 def modules_in_order(modules: Path) -> dict[str, bytes]:
-    """The wanted modules and what they depend on, dependencies first: name -> bytes. `modules`: /lib/modules/RELEASE.
+    """The wanted modules and their dependencies, dependencies first: name -> bytes. `modules`: /lib/modules/RELEASE.
 
     A module names its dependencies in its .modinfo section, as "depends=a,b".
-    Raises ImageError where a module is neither a file nor built in.
+    Raises ImageError if a module is neither a file nor built in.
     """
     files = {module_name(path.name): path for path in modules.rglob("*.ko*") if ".ko" in path.suffixes}
     built_in = {module_name(line) for line in (modules / "modules.builtin").read_text().splitlines()}
@@ -119,14 +119,14 @@ def modules_in_order(modules: Path) -> dict[str, bytes]:
 
 
 def prepare(packages: list[str], directory: Path, say: Callable[[str], None]) -> None:
-    """Downloads and unpacks the packages; leaves in `directory` what GuestKernel says."""
+    """Downloads and unpacks the packages; writes into `directory` what GuestKernel describes."""
     with tempfile.TemporaryDirectory(prefix="vscaf-kernel-") as scratch_name:
         scratch = Path(scratch_name)
         say(f"downloading {' '.join(packages)}")
-        # apt's own user cannot write into a private directory; as root it would say so at length.
+        # apt's own user cannot write into a private directory, and apt would print a long warning when run as root.
         run(
             ["apt-get", "download", "-q", "-o", "APT::Sandbox::User=root", *packages],
-            "is the network there, and are the package lists fresh? Run `apt-get update` as root",
+            "check the network; if the package lists are old, run `apt-get update` as root",
             cwd=scratch,
         )
         say("unpacking the kernel")
@@ -154,9 +154,9 @@ def prepare(packages: list[str], directory: Path, say: Callable[[str], None]) ->
 
 
 def guest_kernel(cache: Path, update: bool, say: Callable[[str], None]) -> GuestKernel:
-    """The kernel kept in `cache`, downloaded where there is none, or where `update` finds another one.
+    """The kernel kept in `cache`. It is downloaded if there is none, or if `update` finds another one.
 
-    Raises ImageError with the mend where it cannot be had.
+    Raises ImageError, with the fix, if it is not available.
     """
     cache.mkdir(parents=True, exist_ok=True)
     kept = cache / "current"

@@ -1,15 +1,16 @@
-/* Runs commands in a guest for the tests and the demo: `lab-runner PORT`, PORT being a virtio-serial port's device.
+/* Runs commands in a guest for the tests and the demo: `lab-runner PORT`, where PORT is the device of a virtio-serial
+ * port.
  *
- * One line a message, both ways; bytes travel as hexadecimal digits ("-" is none), so that output is safe whatever it
- * holds.
+ * Each message is one line, in both directions. Bytes are sent as hexadecimal digits ("-" means none), so any output is
+ * safe.
  *   host:  run ID HEX      start `sh -c` with the command HEX; its output and errors come back together
- *          kill ID SIGNAL  to the command's whole process group
- *          clock ID        CLOCK_MONOTONIC, please
+ *          kill ID SIGNAL  send a signal to the command's process group
+ *          clock ID        ask for CLOCK_MONOTONIC
  *   guest: out ID HEX      a piece of output
- *          exit ID STATUS  the command has ended (128 + signal where one ended it); no `out` of it follows
- *          clock ID NS     nanoseconds
- *          error ID TEXT   the request cannot be done
- * The host closing its side does not end commands; what they print then waits for the host.
+ *          exit ID STATUS  the command has ended (128 + signal if a signal ended it); no `out` of it follows
+ *          clock ID NS     CLOCK_MONOTONIC in nanoseconds
+ *          error ID TEXT   the request failed
+ * If the host closes its side, commands go on, and their output waits for the host.
  */
 #define _GNU_SOURCE /* pipe2 */
 #include <errno.h>
@@ -30,7 +31,7 @@
 #define COMMANDS_MAX 64
 #define LINE_MAX_BYTES 131072
 #define PIECE_BYTES 4096
-#define HOST_ABSENT_POLL_MS 50 /* a port without a host is always "ready": look again after this */
+#define HOST_ABSENT_POLL_MS 50 /* a port without a host is always "ready": wait this long before the next try */
 
 struct command {
     uint64_t id;
@@ -47,7 +48,7 @@ static void nap(void)
     poll(NULL, 0, HOST_ABSENT_POLL_MS);
 }
 
-/* Writes it all, waiting for the host as long as it takes. */
+/* Writes all bytes; waits for the host without limit. */
 static void send_bytes(const char *bytes, size_t length)
 {
     while (length > 0) {
@@ -99,7 +100,7 @@ static int digit(char character)
     return -1;
 }
 
-/* Turns digits into bytes in place, with a zero at the end. False where they are not hexadecimal. */
+/* Turns digits into bytes in place, with a zero at the end. Returns false if they are not hexadecimal. */
 static bool decode(char *text)
 {
     size_t length = strlen(text);
@@ -140,7 +141,7 @@ static void child(const char *text, int output)
     _exit(127);
 }
 
-/* Returns NULL, or what went wrong. */
+/* Returns NULL, or the error. */
 static const char *start(uint64_t id, const char *text)
 {
     struct command *command = NULL;
@@ -171,7 +172,7 @@ static const char *start(uint64_t id, const char *text)
     return NULL;
 }
 
-/* Passes on one piece of output. False where there is none now. */
+/* Sends one piece of output. Returns false if there is none now. */
 static bool pass_output(struct command *command)
 {
     unsigned char piece[PIECE_BYTES];
@@ -188,13 +189,13 @@ static bool pass_output(struct command *command)
     return false;
 }
 
-/* The command's process has ended: its last output, and its status. */
+/* Sends the last output and the status of a command whose process has ended. */
 static void finish(struct command *command)
 {
     int status = 0;
     char text[16];
 
-    /* Whoever it left in the background may go on printing: what is in the pipe now is enough (64 KiB at most). */
+    /* Its background processes may go on printing. Only what is in the pipe now is sent (64 KiB at most). */
     for (int pieces = 0; pieces < 17 && pass_output(command); pieces++)
         ;
     waitpid(command->pid, &status, 0);
@@ -223,7 +224,7 @@ static void obey(char *line)
     } else if (strcmp(word, "kill") == 0) {
         struct command *command = find(id);
 
-        /* A command that has just ended is no error: its exit is on its way. */
+        /* It is no error if the command has just ended: its exit message will follow. */
         if (command != NULL)
             kill(-command->pid, atoi(line + rest));
     } else if (strcmp(word, "clock") == 0) {
@@ -237,7 +238,7 @@ static void obey(char *line)
     }
 }
 
-/* Reads what the host sent and obeys each whole line. A line that is too long is dropped up to its end. */
+/* Reads from the host and obeys each complete line. A line that is too long is dropped up to its end. */
 static void read_port(void)
 {
     static char line[LINE_MAX_BYTES + 1];
@@ -273,7 +274,7 @@ int main(int argc, char **argv)
     }
     port = open(argv[1], O_RDWR | O_NONBLOCK | O_CLOEXEC);
     if (port < 0) {
-        fprintf(stderr, "lab-runner: %s: %s: has the domain the channel org.vscaf.lab.0?\n", argv[1], strerror(errno));
+        fprintf(stderr, "lab-runner: %s: %s: give the domain the channel org.vscaf.lab.0\n", argv[1], strerror(errno));
         return 1;
     }
     for (;;) {

@@ -1,7 +1,8 @@
-/* An OpenMP team that counts how long each of its turns takes: `team-pulse THREADS SECONDS`.
+/* An OpenMP team that measures how long each of its turns takes: `team-pulse THREADS SECONDS`.
  *
- * A turn is the same small piece of work on every thread, and a barrier. Prints one line: turns, and of their
- * microseconds the median, the 99th percentile and the longest; and the CPUs' numbers that threads were last seen on. */
+ * A turn is the same small piece of work on every thread, and a barrier. Prints one line: the number of turns; the
+ * median, the 99th percentile and the longest of their times in microseconds; and the numbers of all CPUs on which
+ * threads were seen at the end of a turn. */
 #define _GNU_SOURCE /* sched_getcpu */
 #include <omp.h>
 #include <sched.h>
@@ -11,7 +12,7 @@
 #include <time.h>
 
 #define TURNS_MAX 1000000
-#define WORK 100000 /* about a millisecond where integer code runs at native speed */
+#define WORK 100000 /* about a millisecond at native speed */
 
 static uint32_t turns_us[TURNS_MAX];
 static volatile uint32_t sink;

@@ -1,9 +1,9 @@
 /* CG, the conjugate gradient kernel (RNR-94-007, section 2.2.3): the smallest eigenvalue of a random sparse matrix by
- * inverse power iteration, each step solved by 25 iterations of conjugate gradients.
+ * inverse power iteration. Each step is solved by 25 iterations of conjugate gradients.
  *
- * One parallel region for each iteration of conjugate gradients, with a barrier after each vector operation, so that
- * the team may change between iterations. Dot products are added by fixed blocks and the blocks in order: the result is
- * the same to the last bit for every team.
+ * Each iteration of conjugate gradients is one parallel region, with a barrier after each vector operation, so the team
+ * may change between iterations. Dot products are added within fixed blocks, and then the blocks in order. So the
+ * result is the same to the last bit for every team.
  */
 #include "cg_matrix.h"
 #include "npb.h"
@@ -13,8 +13,8 @@
 #include <stdlib.h>
 
 #define INNER_ITERATIONS 25
-#define STEPS_PER_ITERATION (INNER_ITERATIONS + 1) /* and the residual, which costs about one more */
-#define BLOCK 128                                  /* entries of a vector whose products are added by one thread */
+#define STEPS_PER_ITERATION (INNER_ITERATIONS + 1) /* plus the residual, which takes about as long as one more */
+#define BLOCK 128                                  /* entries of a vector whose products one thread adds */
 #define RCOND 0.1
 #define TOLERANCE 1e-10 /* relative, of zeta */
 #define SEED UINT64_C(314159265)
@@ -76,7 +76,7 @@ static inline double row_times(const struct matrix *matrix, int row, const doubl
     return sum;
 }
 
-/* Inside a parallel region, all of the team: partial[b] = a . b over block b. A barrier at the end. */
+/* Called by the whole team inside a parallel region: partial[b] = a . b over block b. Ends with a barrier. */
 static void dot_by_blocks(const struct solver *solver, const double *a, const double *b, double *partial)
 {
 #pragma omp for schedule(static)
@@ -105,7 +105,7 @@ static double begin(struct solver *s)
     return add_blocks(s->partial_one, s->blocks);
 }
 
-/* One iteration of conjugate gradients: one parallel region. Takes rho = r . r and returns the new one. */
+/* One iteration of conjugate gradients: one parallel region. Takes rho = r . r and returns the new value. */
 static double iterate(struct solver *s, double rho)
 {
 #pragma omp parallel
@@ -246,7 +246,7 @@ int main(int argc, char **argv)
 
     printf("   iteration           ||r||                 zeta\n");
 
-    /* One iteration untimed, as the specification has it: it touches all code and data. */
+    /* One iteration is not timed, as in the specification: it touches all code and data. */
     set_ones(&s);
     conjugate_gradients(&s, NULL);
     power_step(&s, class->shift);
@@ -262,7 +262,7 @@ int main(int argc, char **argv)
             if (repeat == 0)
                 printf("    %5u       %20.14e%20.13f\n", i, norm, zeta);
         }
-        /* Written so that a NaN fails. */
+        /* Written in this form so that a NaN fails. */
         right = fabs(zeta - class->zeta) / class->zeta <= TOLERANCE && right;
     }
     double seconds = npb_seconds() - start;

@@ -5,7 +5,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-/* Sparse vectors, one for each row: vector i holds entries i * stride up to i * stride + length[i]. */
+/* Sparse vectors, one for each row: vector i has entries i * stride up to i * stride + length[i]. */
 struct vectors {
     int count;
     int stride;
@@ -20,8 +20,8 @@ static double next_uniform(uint64_t *state)
     return npb_uniform(*state);
 }
 
-/* Fills vector `row`: nonzer random values at distinct random places below count, drawn in pairs (value, place), places
- * outside or taken being passed over; then 0.5 at the place `row` itself. */
+/* Fills vector `row` with nonzer random values at distinct random places below count, then sets 0.5 at the place `row`.
+ * Pairs (value, place) are drawn; those with a place outside or in use are skipped. */
 static void draw_vector(struct vectors *vectors, int row, int nonzer, int power_of_two, uint64_t *state)
 {
     int32_t *index = vectors->index + (int64_t)row * vectors->stride;
@@ -79,8 +79,8 @@ static struct matrix matrix_allocate(int rows, uint64_t entries)
     };
 }
 
-/* The sum of the outer products, entries that fall on one place not yet added together. The entries of a row come in
- * the order of i. */
+/* The sum of the outer products. Entries at the same place are not yet added. The entries of a row are in the order of
+ * i. */
 static struct matrix outer_products(const struct vectors *vectors, double rcond, double shift)
 {
     int rows = vectors->count;
@@ -130,7 +130,7 @@ static void merge_duplicates(struct matrix *matrix)
     uint32_t filled = 0;
     uint32_t start = 0;
 
-    /* place_of[c] is where column c lies if that is inside the row at hand; the +1 keeps 0 for "nowhere". */
+    /* place_of[c] is the place of column c if that is inside the present row; the +1 keeps 0 for "nowhere". */
     for (int row = 0; row < matrix->rows; row++) {
         uint32_t end = matrix->row_start[row + 1];
         uint32_t row_begin = filled;
@@ -153,7 +153,7 @@ static void merge_duplicates(struct matrix *matrix)
     free(place_of);
 }
 
-/* The transpose, whose rows come out sorted by column. The matrix is symmetric, so this sorts it in linear time. */
+/* The transpose. Its rows are sorted by column. The matrix is symmetric, so this sorts it in linear time. */
 static struct matrix transpose(const struct matrix *matrix)
 {
     int rows = matrix->rows;

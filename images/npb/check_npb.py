@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Checks one kernel's executable: `check_npb.py right|wrong PROGRAM`. An assertion fails where it misbehaves.
+"""Checks one kernel's executable: `check_npb.py right|wrong PROGRAM`. An assertion fails if it misbehaves.
 
-right: on 1, 2, 3 and 4 threads it verifies, says so in the usual block, with figures that do not depend on the team; it
-repeats, keeps progress marks, and refuses what it cannot use. wrong: it must find that its result is wrong.
+right: on 1, 2, 3 and 4 threads it verifies and prints the usual block, and its figures do not depend on the team. It
+repeats the work, writes progress marks, and refuses bad arguments. wrong: it must find that its result is wrong.
 """
 
 import itertools
@@ -40,8 +40,8 @@ STEPS = {
 
 
 def run(program: str, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    """The program's end, with OMP_ and NPB_ variables from `environment` alone; threads sleep at barriers, since the
-    tests that run beside this one want the CPUs too."""
+    """Runs the program with OMP_ and NPB_ variables only from `environment`. Threads sleep at barriers, because other
+    tests run at the same time and need the CPUs."""
     clean = {name: value for name, value in os.environ.items() if not name.startswith(("OMP_", "NPB_"))}
     return subprocess.run(
         [program, *arguments],
@@ -53,7 +53,7 @@ def run(program: str, *arguments: str, **environment: str) -> subprocess.Complet
 
 
 def block(output: str) -> dict[str, str]:
-    """The output block as a dictionary; fails where a field is missing."""
+    """The output block as a dictionary; fails if a field is missing."""
     fields = dict(re.findall(r"^ ([A-Z][\w/ ]*?) *= +(.*?) *$", output, re.MULTILINE))
     missing = [field for field in FIELDS if field not in fields]
     assert not missing, f"no {missing} in the output block:\n{output}"
@@ -62,7 +62,7 @@ def block(output: str) -> dict[str, str]:
 
 
 def result_lines(output: str) -> list[str]:
-    """The lines whose figures are the computation's, not the clock's."""
+    """The lines whose figures depend on the computation, not on the clock."""
     lines = re.findall(
         r"^ (?:Sums|Zeta is|L2 Norm is|Residual is|Error is|No\. Gaussian).*$|^ +\d+ +\S+.*$", output, re.MULTILINE
     )
@@ -97,7 +97,7 @@ def check_right(program: str) -> None:
         assert all(a[0] < b[0] and a[1] <= b[1] for a, b in itertools.pairwise(marks)), marks
         assert before <= marks[0][1] and marks[-1][1] <= after, (before, marks[0], marks[-1], after)
         taken = float(block(done.stdout)["Time in seconds"])
-        # IS: the benchmark's time is the rankings' alone, ten marks of each twelve.
+        # IS: the benchmark's time is only that of the rankings, ten of each twelve marks.
         steps = [b[1] - a[1] for a, b in itertools.pairwise(marks)]
         marked = sum(step for i, step in enumerate(steps) if kernel != "is" or 0 < i % 12 < 11)
         assert abs(marked - taken) < 0.01 + 0.1 * taken, (marks[0], marks[-1], taken)
@@ -113,7 +113,7 @@ def check_right(program: str) -> None:
 
 
 def check_wrong(program: str) -> None:
-    """A wrong result is exit status 1 and UNSUCCESSFUL."""
+    """A wrong result gives exit status 1 and UNSUCCESSFUL."""
     done = run(program, OMP_NUM_THREADS="2")
     assert done.returncode == 1, done
     assert block(done.stdout)["Verification"] == "UNSUCCESSFUL", done.stdout

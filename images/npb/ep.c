@@ -1,9 +1,9 @@
 /* EP, the "embarrassingly parallel" kernel (RNR-94-007, section 2.2.1): 2^m pairs of uniform numbers are turned into
- * Gaussian ones by the acceptance-rejection method; their sums and their counts by square annulus are the result.
+ * Gaussian ones by the acceptance-rejection method. The result is their sums and their counts by square annulus.
  *
- * The pairs are done in parallel regions of 2^20 pairs each, so that the team may change in between; each batch of a
- * region jumps ahead to its own random numbers and leaves its sums in its own slot, and the slots are added in order:
- * the result is the same to the last bit for every team.
+ * Each parallel region does 2^20 pairs, so the team may change in between. Each batch of a region jumps ahead to its
+ * own random numbers and writes its sums to its own slot. The slots are added in order, so the result is the same to
+ * the last bit for every team.
  */
 #include "npb.h"
 
@@ -71,7 +71,7 @@ static struct sums batch_sums(uint64_t batch)
     return sums;
 }
 
-/* The whole work once. */
+/* All the work, once. */
 static struct sums all_sums(unsigned log2_pairs, struct npb_run *run)
 {
     static struct sums slots[REGION_BATCHES];
@@ -96,7 +96,7 @@ static struct sums all_sums(unsigned log2_pairs, struct npb_run *run)
 
 static bool verified(const struct sums *sums, const struct class_values *expected)
 {
-    /* Written so that a NaN fails. */
+    /* Written in this form so that a NaN fails. */
     return fabs((sums->x - expected->sum_x) / expected->sum_x) <= TOLERANCE &&
            fabs((sums->y - expected->sum_y) / expected->sum_y) <= TOLERANCE;
 }

@@ -1,9 +1,9 @@
-/* FT, the 3-D fast Fourier transform kernel (RNR-94-007, section 2.2.4): a partial differential equation solved in
- * Fourier space, and transformed back at each time step.
+/* FT, the 3-D fast Fourier transform kernel (RNR-94-007, section 2.2.4): a partial differential equation is solved in
+ * Fourier space and transformed back at each time step.
  *
- * Few and long parallel regions: one for each direction of a transform, and one for each time step in Fourier space.
- * Lines are transformed in groups that lie beside one another in memory. Every line is one thread's work from end to
- * end and the checksum is added in order: the result is the same to the last bit for every team.
+ * It has few and long parallel regions: one for each direction of a transform, and one for each time step in Fourier
+ * space. Lines that are adjacent in memory are transformed in groups. One thread does each line from end to end, and
+ * the checksum is added in order, so the result is the same to the last bit for every team.
  */
 #include "npb.h"
 
@@ -60,7 +60,7 @@ static const struct class_values classes[] = {
 struct transform {
     const struct class_values *class;
     int row;                        /* points from one line along x to the next: one more than nx, so that lines do not
-                                     * all fall on the same places of the cache */
+                                     * all use the same sets of the cache */
     struct complex_value *spectrum; /* of the start */
     struct complex_value *work;
     struct complex_value roots[LENGTH_MAX]; /* e^(-2 pi i k / LENGTH_MAX) */
@@ -73,7 +73,7 @@ static inline struct complex_value *line_at(const struct transform *t, struct co
 }
 
 /* Transforms GROUP lines of `length` points in `from`, forwards (sign 1) or back (-1) without the division by the
- * length. `to` is scratch; the result is in the one of them that is returned. Stockham's algorithm: no reordering. */
+ * length. `to` is scratch. Returns the one of the two that has the result. Stockham's algorithm: no reordering. */
 static struct complex_value (*transform_group(const struct transform *t, int length, int sign,
                                               struct complex_value (*from)[GROUP],
                                               struct complex_value (*to)[GROUP]))[GROUP]
@@ -168,7 +168,7 @@ static void draw_start(const struct transform *t, struct complex_value *field)
         }
 }
 
-/* work = the spectrum after that many time steps. */
+/* work = the spectrum after `steps` time steps. */
 static void evolve(const struct transform *t, unsigned steps)
 {
     const struct class_values *class = t->class;
@@ -194,7 +194,7 @@ static void evolve(const struct transform *t, unsigned steps)
     }
 }
 
-/* The sum of 1024 points of `work`, as the specification picks them. */
+/* The sum of the 1024 points of `work` that the specification selects. */
 static struct complex_value checksum(const struct transform *t)
 {
     const struct class_values *class = t->class;
@@ -228,14 +228,14 @@ static struct complex_value time_step(const struct transform *t, unsigned steps)
     return checksum(t);
 }
 
-/* Written so that a NaN fails. */
+/* Written in this form so that a NaN fails. */
 static bool verified(struct complex_value sum, struct complex_value expected)
 {
     return fabs((sum.re - expected.re) / expected.re) <= TOLERANCE &&
            fabs((sum.im - expected.im) / expected.im) <= TOLERANCE;
 }
 
-/* The factor of one time step for each wave number of one direction: the upper half are the negative ones. */
+/* The factor of one time step for each wave number of one direction; the upper half are the negative wave numbers. */
 static double *decays(int length)
 {
     double *decay = npb_allocate((uint64_t)length, sizeof *decay, "the fields");
@@ -305,7 +305,7 @@ int main(int argc, char **argv)
 
     printf("   iteration                   checksum\n");
 
-    /* Once untimed, as the specification has it: it touches all code and data. */
+    /* Once without timing, as in the specification: it touches all code and data. */
     begin(t);
     time_step(t, 1);
 

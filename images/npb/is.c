@@ -1,11 +1,11 @@
-/* IS, the integer sort kernel (RNR-94-007, section 2.2.5): the ranks of random keys, ten times with two keys changed
- * before each.
+/* IS, the integer sort kernel (RNR-94-007, section 2.2.5): ranks random keys ten times, with two keys changed before
+ * each ranking.
  *
- * One parallel region ranks: each thread counts its keys by bucket, moves them into the buckets, and buckets are then
- * counted out key by key. Where the buckets lie stays behind in thread-private memory, and the full verification, a
- * region of its own, reads it there, on whichever thread a bucket comes to. So a thread that was not in the last
- * ranking finds nothing: the program is right only as long as its team does not grow between those two regions. The
- * counts are sized by the number of threads that OpenMP said at the start: no team may be larger.
+ * One parallel region ranks: each thread counts its keys by bucket and moves them into the buckets, and then the keys
+ * of each bucket are counted by value. The ends of the buckets stay in thread-private memory. The full verification is
+ * another region and reads them there, on any thread. A thread that was not in the last ranking has no valid ends, so
+ * the program is only right if its team does not grow between these two regions. The counts have the size of the number
+ * of threads that OpenMP gave at the start, so no team may be larger.
  */
 #include "npb.h"
 
@@ -15,7 +15,7 @@
 #include <string.h>
 
 #define RANKINGS 10
-#define STEPS (RANKINGS + 2) /* and drawing the keys, and the full verification, which cost about one each */
+#define STEPS (RANKINGS + 2) /* plus drawing the keys and the full verification, which take about as long as one each */
 #define BUCKETS_MAX 1024
 #define TESTS 5
 #define DRAW_BLOCK (1 << 12) /* keys drawn by one thread in a row */
@@ -34,11 +34,11 @@ struct class_values {
     int test_index[TESTS];
     int test_rank[TESTS]; /* before the first ranking */
     int drift[TESTS];     /* how the rank changes from one ranking to the next */
-    int drift_start;      /* the ranking in which it is test_rank */
+    int drift_start;      /* the ranking in which the rank is test_rank */
 };
 
-/* The specification's classes and the published ranks of five keys. W's last three drift from ranking 0, its first two
- * from ranking 2: its test_rank is moved to a common start. */
+/* The specification's classes and the published ranks of five keys. In class W the last three drift from ranking 0 and
+ * the first two from ranking 2, so its test_rank is moved to a common start. */
 static const struct class_values classes[] = {
     {'S', 16, 11, 9, {48427, 17148, 23627, 62548, 4431}, {0, 18, 346, 64917, 65463}, {1, 1, 1, -1, -1}, 0},
     {'W', 20, 16, 10, {357773, 934767, 875723, 898999, 404505}, {1249 - 2, 11698 - 2, 1039987, 1043896, 1048018},
@@ -49,7 +49,7 @@ static const struct class_values classes[] = {
      {-1, 1, 1, -1, 1}, 0},
 };
 
-/* Where each bucket ends among the keys in buckets, on every thread of the last ranking. */
+/* The end of each bucket in in_buckets, on every thread of the last ranking. */
 static int32_t bucket_ends[BUCKETS_MAX];
 #pragma omp threadprivate(bucket_ends)
 
@@ -61,7 +61,7 @@ struct sorter {
     int shift; /* a key's bucket is key >> shift */
     int32_t *key;
     int32_t *in_buckets; /* the same keys, by bucket */
-    int32_t *not_above;  /* for each value, how many keys are not above it */
+    int32_t *not_above;  /* for each value, how many keys are at most that value */
     int32_t **counts;    /* for each thread of a team, its keys by bucket */
     int counts_length;
 };
@@ -84,7 +84,7 @@ static void draw_keys(struct sorter *s)
     }
 }
 
-/* Inside a parallel region: from all threads' counts, where this thread's keys of each bucket start. */
+/* Inside a parallel region: computes from all threads' counts where this thread's keys of each bucket start. */
 static void place_own(const struct sorter *s, int thread, int team, int32_t *start)
 {
     int32_t next = 0;
@@ -97,7 +97,7 @@ static void place_own(const struct sorter *s, int thread, int team, int32_t *sta
         }
 }
 
-/* Counts out the keys of one bucket: not_above for each value that belongs to it. */
+/* Counts the keys of one bucket: sets not_above for each of its values. */
 static void count_bucket(const struct sorter *s, int32_t bucket)
 {
     int32_t first = bucket > 0 ? bucket_ends[bucket - 1] : 0;
@@ -129,12 +129,12 @@ static void rank(struct sorter *s)
             count[s->key[i] >> s->shift]++;
 
         place_own(s, thread, team, bucket_ends);
-        /* The same keys come to the same thread again. */
+        /* Each thread gets the same keys as before. */
 #pragma omp for schedule(static)
         for (int32_t i = 0; i < s->keys; i++)
             s->in_buckets[bucket_ends[s->key[i] >> s->shift]++] = s->key[i];
 
-        /* Now they are where this thread's keys end: the threads after it lie behind. */
+        /* bucket_ends is now the end of this thread's keys; the keys of later threads follow them. */
         for (int other = thread + 1; other < team; other++)
             for (int32_t bucket = 0; bucket < s->buckets; bucket++)
                 bucket_ends[bucket] += s->counts[other][bucket];
@@ -145,8 +145,8 @@ static void rank(struct sorter *s)
     }
 }
 
-/* One step as the specification has it: two keys changed, a ranking, and the ranks of five keys compared with the
- * published ones. */
+/* One step of the specification: changes two keys, ranks, and compares the ranks of five keys with the published
+ * ones. */
 static bool step(struct sorter *s, int ranking, bool print)
 {
     const struct class_values *class = s->class;
@@ -175,7 +175,7 @@ static bool step(struct sorter *s, int ranking, bool print)
     return right;
 }
 
-/* Puts the keys in order by the last ranking, and looks whether they are. */
+/* Puts the keys in order by the last ranking, and checks the order. */
 static bool full_verification(struct sorter *s)
 {
     int64_t out_of_order = 0;
@@ -187,7 +187,7 @@ static bool full_verification(struct sorter *s)
         for (int32_t i = first; i < bucket_ends[bucket]; i++) {
             int32_t place = --s->not_above[s->in_buckets[i]];
 
-            /* Below 0 where a thread has the buckets of an older ranking: wrong, but not outside the array. */
+            /* Below 0 if a thread has the buckets of an older ranking: the result is wrong, but no write is outside. */
             if (place >= 0)
                 s->key[place] = s->in_buckets[i];
         }
@@ -239,7 +239,7 @@ int main(int argc, char **argv)
 
     struct npb_run run = npb_start(argc, argv, STEPS);
     bool right = true;
-    double seconds = 0.0; /* the rankings alone, as the specification has it */
+    double seconds = 0.0; /* only the rankings, as in the specification */
     char size[32];
 
     snprintf(size, sizeof size, "%d", 1 << class->log2_keys);
@@ -250,7 +250,7 @@ int main(int argc, char **argv)
 
     struct sorter s = sorter_make(class, run.threads);
 
-    /* One ranking untimed, as the specification has it: it touches all code and data. */
+    /* One ranking is not timed, as in the specification: it touches all code and data. */
     draw_keys(&s);
     step(&s, 1, false);
 

@@ -1,8 +1,8 @@
 /* MG, the multigrid kernel (RNR-94-007, section 2.2.2): V-cycles for a discrete Poisson equation on a periodic cube,
  * with a right-hand side of ten charges +1 and ten charges -1 at random places.
  *
- * Every function on a grid is one parallel region, and the same function serves all levels, from 2^3 points to all:
- * instances of one section differ in work by a factor of a million.
+ * Every function on a grid is one parallel region, and the same function is used for all levels, from 2^3 points to
+ * all. So instances of one section differ in work by a factor of a million.
  */
 #include "npb.h"
 
@@ -27,7 +27,7 @@ struct class_values {
     char name;
     int levels; /* the finest grid has 2^levels points a side */
     unsigned iterations;
-    double centre, face, edge; /* the smoother's weights; corners count nothing */
+    double centre, face, edge; /* the smoother's weights; corners have weight 0 */
     double norm;
 };
 
@@ -39,12 +39,12 @@ static const struct class_values classes[] = {
     {'B', 8, 20, -3.0 / 17.0, 1.0 / 33.0, -1.0 / 61.0, 0.1800564401355e-5},
 };
 
-/* The operator's weights; faces count nothing. */
+/* The operator's weights; faces have weight 0. */
 #define OPERATOR_CENTRE (-8.0 / 3.0)
 #define OPERATOR_EDGE (1.0 / 6.0)
 #define OPERATOR_CORNER (1.0 / 12.0)
 
-/* n^3 points in a layer of ghost points, which repeat the opposite side: `side` is n + 2. */
+/* n^3 points within a layer of ghost points, which repeat the opposite side; `side` is n + 2. */
 struct grid {
     int n;
     int side;
@@ -64,7 +64,7 @@ static inline double *row_of(struct grid grid, int k, int j)
     return grid.at + ((int64_t)k * grid.side + j) * grid.side;
 }
 
-/* Inside a parallel region, by one thread: the ghost points of plane k in its own two directions. */
+/* Called by one thread inside a parallel region: sets the ghost points of plane k in its own two directions. */
 static void wrap_plane(struct grid grid, int k)
 {
     for (int j = 1; j <= grid.n; j++) {
@@ -77,7 +77,7 @@ static void wrap_plane(struct grid grid, int k)
     memcpy(row_of(grid, k, grid.n + 1), row_of(grid, k, 1), (size_t)grid.side * sizeof(double));
 }
 
-/* Inside a parallel region, all of the team, after a barrier: the two planes of ghost points. */
+/* Called by the whole team inside a parallel region, after a barrier: sets the two planes of ghost points. */
 static void wrap_ends(struct grid grid)
 {
 #pragma omp for schedule(static)
@@ -87,8 +87,8 @@ static void wrap_ends(struct grid grid)
     }
 }
 
-/* For each i of row (k, j): beside[i] is the sum of the four nearest in the plane across the row, diagonal[i] of the
- * four next ones. With i - 1 and i + 1 these give all 26 neighbours. */
+/* For each i of row (k, j): beside[i] is the sum of the four nearest points in the plane across the row, and
+ * diagonal[i] that of the next four. With i - 1 and i + 1 these give all 26 neighbours. */
 static inline void sums_across(struct grid grid, int k, int j, double *beside, double *diagonal)
 {
     const double *low = row_of(grid, k, j - 1), *high = row_of(grid, k, j + 1);
@@ -153,8 +153,8 @@ static void smooth(const struct class_values *class, struct grid r, struct grid 
     }
 }
 
-/* The coarse grid's points are every other one of the fine grid's: a mean over all 27 with weights 1/2, 1/4, 1/8, 1/16
- * by distance. */
+/* The coarse grid has every second point of the fine grid: a mean over all 27 neighbours with weights 1/2, 1/4, 1/8,
+ * 1/16 by distance. */
 static void restrict_to(struct grid fine, struct grid coarse)
 {
 #pragma omp parallel
@@ -182,8 +182,8 @@ static void restrict_to(struct grid fine, struct grid coarse)
     }
 }
 
-/* A row of the fine grid += share * sum, a row of the coarse grid's or a sum of such; between its points, the mean of
- * two. */
+/* A row of the fine grid += share * sum. `sum` is a row of the coarse grid or a sum of such rows; between its points,
+ * the mean of two is added. */
 static inline void add_between(double *fine, const double *sum, int coarse_n, double share)
 {
     for (int i = 0; i <= coarse_n; i++) {
@@ -223,7 +223,7 @@ static void set_zero(struct grid grid)
         memset(row_of(grid, k, 0), 0, (size_t)grid.side * (size_t)grid.side * sizeof(double));
 }
 
-/* The root of the mean square. Planes are added in order: the same to the last bit for every team. */
+/* The root of the mean square. Planes are added in order, so it is the same to the last bit for every team. */
 static double norm_of(struct grid grid, double *plane_sum)
 {
     double sum = 0.0;
@@ -245,7 +245,7 @@ static double norm_of(struct grid grid, double *plane_sum)
     return sqrt(sum / ((double)grid.n * grid.n * grid.n));
 }
 
-/* Down to the coarsest grid, and back up, smoothing. */
+/* One V-cycle: down to the coarsest grid and back up, with smoothing. */
 static void v_cycle(struct solver *s)
 {
     for (int level = s->top; level > 1; level--)
@@ -263,7 +263,7 @@ static void v_cycle(struct solver *s)
     smooth(s->class, s->r[s->top], s->u[s->top]);
 }
 
-/* From u = 0, that many V-cycles; each is a progress mark, unless `run` is NULL. Returns the residual's norm. */
+/* V-cycles from u = 0; each is a progress mark, unless `run` is NULL. Returns the residual's norm. */
 static double solve(struct solver *s, unsigned iterations, struct npb_run *run)
 {
     set_zero(s->u[s->top]);
@@ -282,7 +282,7 @@ struct place {
     int64_t point;  /* counted along i, then j, then k */
 };
 
-/* Puts a place into a list of the CHARGES largest (sign 1) or smallest (sign -1) numbers, sorted, the extreme last. */
+/* Inserts a place into the sorted list of the CHARGES largest (sign 1) or smallest (sign -1) numbers, extreme last. */
 static void keep_extreme(struct place *list, int sign, struct place place)
 {
     int at = 0;
@@ -296,7 +296,7 @@ static void keep_extreme(struct place *list, int sign, struct place place)
     list[at] = place;
 }
 
-/* Every point draws a number: +1 at the ten largest, -1 at the ten smallest, 0 elsewhere. */
+/* Draws a number for every point: +1 at the ten largest, -1 at the ten smallest, 0 elsewhere. */
 static void set_charges(struct grid v)
 {
     struct place largest[CHARGES], smallest[CHARGES];
@@ -378,14 +378,14 @@ int main(int argc, char **argv)
 
     struct solver s = solver_make(class);
 
-    /* One iteration untimed, as the specification has it: it touches all code and data. */
+    /* One iteration is not timed, as in the specification: it touches all code and data. */
     solve(&s, 1, NULL);
 
     npb_mark_start(&run);
     double start = npb_seconds();
     for (unsigned repeat = 0; repeat < run.repeat; repeat++) {
         norm = solve(&s, class->iterations, &run);
-        /* Written so that a NaN fails. */
+        /* Written in this form so that a NaN fails. */
         right = fabs(norm - class->norm) / class->norm <= TOLERANCE && right;
     }
     double seconds = npb_seconds() - start;

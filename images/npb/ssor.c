@@ -1,10 +1,10 @@
-/* SSOR, a workload like LU of the NAS Parallel Benchmarks, and not one of them: symmetric successive over-relaxation of
- * a 3-D problem with five coupled unknowns at a point, where each point of a sweep needs its neighbours' new values.
+/* SSOR, a workload like LU of the NAS Parallel Benchmarks, but not one of them: symmetric successive over-relaxation of
+ * a 3-D problem with five coupled unknowns at a point. Each point of a sweep needs its neighbours' new values.
  *
- * Two programs have this file in common: `ssor` sweeps by wavefronts with a parallel region for each (as LU's
- * hyperplane version), `ssor-pipeline` within one region a time step, threads waiting for one another (as LU itself).
- * The order of the dependent points fixes all arithmetic: the result is the same to the last bit for every team and
- * both programs, and it is verified against what one thread gave.
+ * Two programs share this file. `ssor` sweeps by wavefronts, with a parallel region for each (like LU's hyperplane
+ * version). `ssor-pipeline` has one region for each time step, in which threads wait for one another (like LU itself).
+ * The order of the dependent points fixes all arithmetic, so the result is the same to the last bit for every team and
+ * both programs. It is compared with the result of one thread.
  */
 #include "npb.h"
 #include "ssor_grid.h"
@@ -12,7 +12,7 @@
 #include <math.h>
 #include <stdio.h>
 
-#define PRINTED 10 /* time steps of which the residual is printed */
+#define PRINTED 10 /* number of time steps whose residual is printed */
 #define TOLERANCE 1e-9 /* relative, of both norms */
 
 struct class_values {
@@ -23,7 +23,7 @@ struct class_values {
     double error;
 };
 
-/* Sizes like LU's, but for S, whose wavefronts would be too short to be worth a team. */
+/* Sizes like LU's, except for S, whose wavefronts would be too short for a team. */
 static const struct class_values classes[] = {
     {'S', 20, 50, 2.9751023866800e-04, 1.8857864458433e-03},
     {'W', 33, 50, 3.7461256216521e-03, 3.6858423066731e-02},
@@ -31,7 +31,7 @@ static const struct class_values classes[] = {
     {'B', 102, 100, 2.0956466584260e-02, 2.6526209498056e-01},
 };
 
-/* Written so that a NaN fails. */
+/* Written in this form so that a NaN fails. */
 static bool near(double value, double expected)
 {
     return fabs(value - expected) / expected <= TOLERANCE;
@@ -61,7 +61,7 @@ int main(int argc, char **argv)
     ssor_schedule_make(grid);
     printf("   iteration           residual\n");
 
-    /* One step untimed: it touches all code and data. */
+    /* One step is not timed: it touches all code and data. */
     ssor_time_step(grid);
 
     npb_mark_start(&run);
@@ -74,7 +74,7 @@ int main(int argc, char **argv)
             if (repeat == 0 && step % (class->steps / PRINTED) == 0)
                 printf("    %5u       %20.13e\n", step, ssor_residual_norm(grid));
         }
-        /* The residual is that of the state before the last step, the error that after it. */
+        /* The residual is from the state before the last step, the error from the state after it. */
         residual = ssor_residual_norm(grid);
         error = ssor_error_norm(grid);
         right = near(residual, class->residual) && near(error, class->error) && right;

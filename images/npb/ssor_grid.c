@@ -17,8 +17,8 @@
 #define OMEGA_ERROR 0.0
 #endif
 
-/* How convection in one direction mixes the five unknowns. Symmetric: then central differences of it are skew, and the
- * whole operator is positive. */
+/* How convection in one direction mixes the five unknowns. It is symmetric, so its central differences are skew and the
+ * operator is positive. */
 static double mixing(int direction, int row, int column)
 {
     return (3 * (row + column) + 5 * row * column + 7 * direction) % 11 - 5;
@@ -36,7 +36,7 @@ static inline void add_product(ssor_vector to, double factor, const ssor_matrix 
     }
 }
 
-/* Gauss-Jordan without pivots: the matrix is dominated by its diagonal. */
+/* Gauss-Jordan without pivots, because the diagonal dominates the matrix. */
 static void invert(const ssor_matrix matrix, ssor_matrix inverse)
 {
     ssor_matrix rest;

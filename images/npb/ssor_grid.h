@@ -9,7 +9,7 @@
 typedef double ssor_vector[SSOR_PARTS];
 typedef double ssor_matrix[SSOR_PARTS][SSOR_PARTS];
 
-/* A cube of n^3 points in a layer of ghost points, where everything is 0; `side` is n + 2. The equations: at each point
+/* A cube of n^3 points within a layer of ghost points, where all is 0; `side` is n + 2. The equation at each point is
  * centre u - sum over six neighbours of coupling[direction] u = forcing. Directions 0, 1, 2 are the neighbours at
  * i - 1, j - 1, k - 1, and 3, 4, 5 those at i + 1, j + 1, k + 1. */
 struct ssor_grid {
@@ -17,14 +17,14 @@ struct ssor_grid {
     int side;
     ssor_vector *u;
     ssor_vector *forcing;
-    ssor_vector *change;  /* the residual, which the two sweeps turn into the change of u, in place */
+    ssor_vector *change;  /* the residual; the two sweeps turn it into the change of u, in place */
     ssor_vector *squares; /* for each plane, the sum of the squares of the residual */
     ssor_matrix centre;
     ssor_matrix step_inverse; /* of `centre` and the time step's share */
     ssor_matrix coupling[6];
 };
 
-/* Exits with NPB_EXIT_USAGE where memory is short. */
+/* Exits with NPB_EXIT_USAGE without memory. */
 struct ssor_grid *ssor_grid_make(int n);
 void ssor_grid_free(struct ssor_grid *grid);
 
@@ -40,26 +40,26 @@ void ssor_sweep_up(struct ssor_grid *grid, int64_t point);
  * j + 1 and k + 1 must be done. */
 void ssor_sweep_down(struct ssor_grid *grid, int64_t point);
 
-/* Inside a parallel region, all of the team: change = forcing - the operator on u, and its squares. A barrier at the
- * end. */
+/* Called by the whole team inside a parallel region: change = forcing - the operator on u, and its squares. Ends with a
+ * barrier. */
 void ssor_residual(struct ssor_grid *grid);
 
-/* Inside a parallel region, all of the team: u += change. A barrier at the end. */
+/* Called by the whole team inside a parallel region: u += change. Ends with a barrier. */
 void ssor_update(struct ssor_grid *grid);
 
 /* u = 0. */
 void ssor_reset(struct ssor_grid *grid);
 
-/* The root mean square of the residual that ssor_residual found last; planes are added in order. */
+/* The root mean square of the last residual by ssor_residual; planes are added in order. */
 double ssor_residual_norm(const struct ssor_grid *grid);
 
 /* The root mean square of u less the solution. */
 double ssor_error_norm(const struct ssor_grid *grid);
 
-/* One time step: the residual, both sweeps, the update. What ssor_wavefront.c and ssor_pipeline.c differ in. */
+/* One time step: the residual, both sweeps, the update. ssor_wavefront.c and ssor_pipeline.c differ in it. */
 void ssor_time_step(struct ssor_grid *grid);
 
-/* What ssor_time_step needs, once before the first and after the last. */
+/* Make and free the data of ssor_time_step: once before the first step and once after the last. */
 void ssor_schedule_make(const struct ssor_grid *grid);
 void ssor_schedule_free(void);
 

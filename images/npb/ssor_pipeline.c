@@ -1,6 +1,6 @@
-/* The sweeps as a pipeline: each thread has a strip of rows j of every plane k, and waits, spinning on a flag, until
- * its neighbour has done the plane. One parallel region for each time step; thread number and team size are taken
- * inside. Threads that have no processor stall all that come after them. */
+/* The sweeps as a pipeline: each thread has a strip of rows j of every plane k. It spins on a flag until its neighbour
+ * has done the plane. Each time step is one parallel region, which reads thread number and team size inside. A thread
+ * without a CPU delays all threads after it. */
 #include "npb.h"
 #include "ssor_grid.h"
 
@@ -10,13 +10,13 @@
 
 const char ssor_variant[] = "pipelined, spinning on flags";
 
-/* How many planes a thread has done in each sweep. On a cache line of its own. */
+/* How many planes a thread has done in each sweep; on a cache line of its own. */
 struct flags {
     _Alignas(64) _Atomic int up;
     _Atomic int down;
 };
 
-/* One for each row, so that there are enough for every team: threads beyond the rows have no strip. */
+/* One for each row, which is enough for every team, because threads beyond the rows have no strip. */
 static struct flags *flags;
 
 void ssor_schedule_make(const struct ssor_grid *grid)
@@ -33,7 +33,7 @@ void ssor_schedule_free(void)
     free(flags);
 }
 
-/* Acquire: what the neighbour has written before it set the flag is read after. */
+/* Acquire: reads after this see what the neighbour wrote before it set the flag. */
 static void wait_for(_Atomic int *flag, int planes)
 {
     while (atomic_load_explicit(flag, memory_order_acquire) < planes)
@@ -48,7 +48,7 @@ static void sweep_up(struct ssor_grid *grid, int thread, int first_row, int end_
         for (int j = first_row; j < end_row; j++)
             for (int i = 1; i <= grid->n; i++)
                 ssor_sweep_up(grid, ssor_point(grid, k, j, i));
-        /* Release: the strip is written before the flag says so. */
+        /* Release: the strip is written before the flag. */
         atomic_store_explicit(&flags[thread].up, k, memory_order_release);
     }
 }
@@ -78,7 +78,7 @@ void ssor_time_step(struct ssor_grid *grid)
         int end_row = 1 + (thread + 1) * grid->n / strips;
 
         if (works) {
-            /* Relaxed: the barrier at the end of ssor_residual lies before the first look at a flag. */
+            /* Relaxed: the barrier at the end of ssor_residual is before the first read of a flag. */
             atomic_store_explicit(&flags[thread].up, 0, memory_order_relaxed);
             atomic_store_explicit(&flags[thread].down, 0, memory_order_relaxed);
         }

@@ -1,5 +1,5 @@
-/* The sweeps by wavefronts: points with the same i + j + k do not need one another. One parallel region for each
- * wavefront, 6n a time step: many small regions, of unequal length. */
+/* The sweeps by wavefronts: points with the same i + j + k do not depend on each other. Each wavefront is one parallel
+ * region, 6n for each time step: many small regions of different length. */
 #include "npb.h"
 #include "ssor_grid.h"
 

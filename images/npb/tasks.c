@@ -1,10 +1,11 @@
-/* TASKS, unbalanced tree search in the manner of UTS (Olivier et al., 2006), and not a NAS Parallel Benchmark: how many
- * nodes has a random tree, of which each node is known only when its parent has been visited?
+/* TASKS, an unbalanced tree search like UTS (Olivier et al., 2006), and not a NAS Parallel Benchmark. It counts the
+ * nodes of a random tree in which a node is known only when its parent has been visited.
  *
- * A node is a 64-bit state that its parent's state and its number among the children give: the trees are the same in
- * every order of visit. The root has a fixed number of children; any other node has BRANCHES with a probability just
- * below 1 / BRANCHES, else none: subtrees differ in size by orders of magnitude, and nothing tells beforehand. One
- * parallel region for each tree, in which one thread starts with the root; each node that has children is a task.
+ * A node is a 64-bit state that follows from its parent's state and its number among the children, so the trees do not
+ * depend on the order of visits. The root has a fixed number of children. Any other node has BRANCHES children with a
+ * probability just below 1 / BRANCHES, else none. So subtrees differ in size by orders of magnitude, which cannot be
+ * predicted. Each tree is one parallel region, in which one thread starts with the root. Each node that has children is
+ * a task.
  */
 #include "npb.h"
 
@@ -12,8 +13,8 @@
 
 #define TREES 40
 #define BRANCHES 8
-#define BRANCH_PROBABILITY 0.12 /* a subtree has 1 / (1 - 8 * 0.12) = 25 nodes in the mean */
-#define VISIT_ROUNDS 64         /* of mixing, for each node: its work */
+#define BRANCH_PROBABILITY 0.12 /* a subtree has 1 / (1 - 8 * 0.12) = 25 nodes on average */
+#define VISIT_ROUNDS 64         /* rounds of mixing for each node: its work */
 
 #ifdef NPB_WRONG_ON_PURPOSE
 #define SEED UINT64_C(271828187)
@@ -28,7 +29,7 @@ struct class_values {
     uint64_t checksum; /* the sum of all nodes' states */
 };
 
-/* The sums are what one thread found. */
+/* The sums are the results of one thread. */
 static const struct class_values classes[] = {
     {'S', 500, 484744, UINT64_C(11785775182841566313)},
     {'W', 4000, 4087176, UINT64_C(12095014771762086585)},
@@ -62,7 +63,7 @@ static bool has_children(uint64_t state)
     return (double)(state >> 11) * 0x1p-53 < BRANCH_PROBABILITY;
 }
 
-/* Visits the children of a node, and leaves theirs to new tasks. */
+/* Visits the children of a node, and makes new tasks for theirs. */
 static void visit_children(uint64_t state, int children, struct sums *total)
 {
     struct sums own = {0};

@@ -8,7 +8,7 @@ from vscaf_policies.intpart import integer_partition, partition_chunks
 from vscaf_policies.state import DomainState, Options, PolicyError, PoolState
 
 MOST_OF_EQUAL = "most_of_equal"
-"""Option of policies that go by what guests say of their speedup: see limited_claims."""
+"""Option of policies that use the speedup that guests report: see limited_claims."""
 
 
 def competes(domain: DomainState) -> bool:
@@ -17,7 +17,7 @@ def competes(domain: DomainState) -> bool:
 
 
 def whole_chunks(cpus: int, chunk: int) -> int:
-    """CPUs rounded up to whole chunks, in CPUs, at least one chunk: what is left of a core is no use to others."""
+    """CPUs rounded up to whole chunks, in CPUs, at least one chunk: another domain cannot use the rest of a core."""
     return max(1, -(-cpus // chunk)) * chunk
 
 
@@ -32,7 +32,7 @@ def largest(domain: DomainState, chunk: int) -> int:
 
 
 def limits(domain: DomainState, chunk: int) -> tuple[int, int]:
-    """smallest and largest in one, for those who ask for many domains often."""
+    """smallest and largest in one call, for callers that need them for many domains."""
     minimum, maximum, demand = domain.minimum, domain.maximum, domain.demand
     # A call of min or max takes as long as everything else here.
     most = maximum if demand > maximum or minimum > maximum else demand if demand > minimum else minimum
@@ -42,9 +42,9 @@ def limits(domain: DomainState, chunk: int) -> tuple[int, int]:
 
 
 def bounded_partition(pool: PoolState, shares: Mapping[str, float]) -> dict[str, int]:
-    """CPUs for every domain of the pool: those that compete split it by their shares within their bounds, the rest 0.
+    """CPUs for every domain of the pool. Those that compete split it by their shares within their bounds; others get 0.
 
-    shares must name every domain that competes. What one cannot use goes to the others by their shares.
+    shares must name every domain that competes. CPUs that one domain cannot use go to the others by their shares.
     """
     chunk, chunks = pool.chunk, pool.cpus // pool.chunk
     allocations = {domain.name: 0 for domain in pool.domains}
@@ -61,12 +61,12 @@ def bounded_partition(pool: PoolState, shares: Mapping[str, float]) -> dict[str,
 
 
 def limited_claims(pool: PoolState, policy: str, options: Options) -> PoolState:
-    """The pool with maxima such that no domain's word brings it more than options["most_of_equal"] equal shares.
+    """The pool with lower maxima: no domain can get more than options["most_of_equal"] times the equal share.
 
-    Nothing that a host sees tells a guest that computes from one that keeps its CPUs busy for show, so where guests are
-    not trusted with their own figures, this is what bounds a lie; an honest domain that deserves more pays for it. The
-    equal share is that of equipartition, which hands on what others cannot use. No option: the pool as it is.
-    Raises PolicyError unless it is a number of at least 1.
+    The host cannot tell a guest that computes from one that only keeps its CPUs busy. If guests are not trusted to
+    report true figures, this limits what a lie brings. An honest domain that deserves more loses by it. The equal share
+    is that of equipartition, which gives CPUs that some domains cannot use to the others. Without the option, the pool
+    is returned unchanged. Raises PolicyError if the option is not a number of at least 1.
     """
     most = options.get(MOST_OF_EQUAL)
     if most is None:

@@ -1,4 +1,4 @@
-"""A split of the pool by what CPUs are worth to each domain; those of which nothing is known get the equal share."""
+"""A split of the pool by what CPUs are worth to each domain; a domain whose worth is not known gets the equal share."""
 
 from bisect import bisect_right
 from collections.abc import Callable
@@ -9,7 +9,7 @@ from vscaf_policies.optimum import Curve, best_partition_bounded
 from vscaf_policies.state import DomainState, Options, PolicyError, PoolState
 
 WorthOf = Callable[[DomainState, int], Curve | None]
-"""What 1, 2, ..., so many chunks are worth to the domain; None: not known."""
+"""Arguments: a domain and a number of chunks n. Result: what 1, 2, ..., n chunks are worth to it; None: not known."""
 
 
 def split_by_worth(
@@ -18,11 +18,11 @@ def split_by_worth(
     """CPUs for every domain of the pool: the largest sum of worth within the bounds, in whole chunks.
 
     Domains that do not compete get 0. Domains whose worth is not known get the equal share, within their bounds, and
-    the others split the remainder; what makes nothing better for those stays free, or goes to the unknown ones
-    (lend_to_unknown). Where all are unknown this is equipartition. least_cpus: what every domain whose worth is known
-    has at least, up to its maximum and as far as the pool allows. Domains count by name, in whatever order they are
-    given. More of them than chunks: the first by weight, then by name, get a chunk each. Curves that are not concave
-    may be solved short of the optimum, by a known bound, so that a decision stays quick (best_partition_bounded).
+    the others split the remainder. Chunks that bring those nothing go to the unknown domains if lend_to_unknown, else
+    they stay free. If all are unknown, this is equipartition. least_cpus: the least CPUs of every domain whose worth is
+    known, up to its maximum and as far as the pool allows. The order of the domains does not matter; ties go by name.
+    If there are more domains than chunks, the first by weight, then by name, get one chunk each. For curves that are
+    not concave the result may miss the optimum by a known bound, so that a decision is quick (best_partition_bounded).
     """
     chunk, chunks = pool.chunk, pool.cpus // pool.chunk
     domains = sorted((domain for domain in pool.domains if competes(domain)), key=lambda domain: domain.name)
@@ -41,7 +41,7 @@ def split_by_worth(
     def raised(level: int) -> list[int]:
         return [max(bounds[name][0], min(level, bounds[name][1])) for name in known]
 
-    # As far as it fits: what is asked for everybody must not cut anybody's own minimum.
+    # The highest level that fits: least_cpus must not cut the minimum of any domain.
     low = raised(bisect_right(range(1, -(-least_cpus // chunk) + 1), rest, key=lambda level: sum(raised(level))))
     curves = [curve for name in known if (curve := worth[name]) is not None]
     parts = best_partition_bounded(curves, low, [bounds[name][1] for name in known], rest).parts
@@ -55,7 +55,7 @@ def split_by_worth(
 
 
 def number_option(policy: str, options: Options, name: str, default: float, most: float) -> float:
-    """A number from 0 to most out of a policy's options. Raises PolicyError for anything else."""
+    """A number from 0 to most from a policy's options. Raises PolicyError for anything else."""
     value = options.get(name, default)
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value <= most:
         raise PolicyError(f"policy {policy}: option {name} is {value!r}: give a number from 0 to {most:g}")

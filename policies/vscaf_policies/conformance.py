@@ -1,4 +1,4 @@
-"""Does a policy keep the contract? For those who write one: tries it on many pool states and says what it breaks."""
+"""Checks whether a policy keeps the contract: calls it with many pool states and reports what it breaks."""
 
 import inspect
 import time
@@ -15,17 +15,17 @@ from vscaf_policies.pool_states import as_python, pool_states, shrink, sized_poo
 from vscaf_policies.state import Answer, DomainState, Options, Policy, PolicyError, PoolState
 
 SLOW_S = 0.05
-"""A decision that takes longer is slow: a fifth of the period of 250 ms, and a policy may be asked twice in one."""
+"""A slower decision is reported. It is a fifth of the period of 250 ms, in which a policy may be called twice."""
 
 SIZES = (10, 100, 1000)
-"""Domains in the pools that decisions are timed on."""
+"""Numbers of domains in the pools for which decisions are timed."""
 
 UNKNOWN_OPTION = "no-such-option"
 NO_DOMAIN = PoolState(4, 1, 0.0, ())
 
 
 class Verdict(StrEnum):
-    """failed: the contract is broken. slow, noted: vscaf can live with it, and so may you. passed: nothing found."""
+    """failed: the contract is broken. slow, noted: vscaf works with it; judge it yourself. passed: nothing found."""
 
     PASSED = "passed"
     FAILED = "failed"
@@ -36,7 +36,7 @@ class Verdict(StrEnum):
 class DidNotReturn(BaseException):
     """Raised inside a policy by a caller of check_policy that limits the time of each call. It ends the checks.
 
-    No Exception: a policy that catches those must not catch this.
+    It is not an Exception, so that a policy that catches Exception does not catch it.
     """
 
 
@@ -44,8 +44,8 @@ class DidNotReturn(BaseException):
 class Finding:
     """What one check found.
 
-    words: what, and the mend. example: Python that makes the smallest `pool` found that shows it, and the `options`,
-    ready to paste; empty where none is needed.
+    words: what is wrong, and the fix. example: Python to paste, which makes the `options` and the smallest `pool` found
+    that shows the fault; empty if none is needed.
     """
 
     check: str
@@ -58,7 +58,7 @@ class Finding:
 class Said:
     """What a policy did, as values that can be compared later.
 
-    kind: answer, nothing (None), wrong (no answer at all), refused (PolicyError) or raised. words: what was wrong.
+    kind: answer, nothing (None), wrong (not a valid answer), refused (PolicyError) or raised. words: what was wrong.
     """
 
     kind: str
@@ -68,7 +68,7 @@ class Said:
     suspended: frozenset[str] = frozenset()
 
     def __str__(self) -> str:
-        """For people, cut where it is long."""
+        """Text for people; long answers are cut."""
         if self.kind != "answer":
             return self.words or "None"
         shown = sorted(self.cpus.items())
@@ -78,7 +78,7 @@ class Said:
 
 
 Fault = Callable[[PoolState, Said], str]
-"""What is wrong with a state and what was said of it, in words; empty: nothing."""
+"""Arguments: a state and the policy's result for it. Result: what is wrong with that, as text; empty: nothing."""
 
 
 def check_policy(
@@ -90,24 +90,24 @@ def check_policy(
     delay_s: float = 1.1,
     sizes: Sequence[int] = SIZES,
 ) -> tuple[Finding, ...]:
-    """Try the policy with these options on states (default: pool_states(seed)); what was found, check by check.
+    """Try the policy with these options on states (default: pool_states(seed)). Returns one finding for each check.
 
-    It keeps the contract where no finding has the verdict failed. delay_s: how long is waited before it is asked
-    again, to find one that reads a clock: what changes once a second is seen after more than that. sizes: domains in
-    the pools that decisions are timed on.
-    Nothing is raised, whatever the policy raises; a policy that does not return is waited for.
+    The policy keeps the contract if no finding has the verdict failed. delay_s: time between two calls, to find a
+    policy that reads a clock; above 1 s, so that it also finds one that uses whole seconds. sizes: numbers of domains
+    in the pools for which decisions are timed.
+    Raises nothing, whatever the policy raises. Waits without limit for a policy that does not return.
     """
     states = pool_states(seed) if states is None else states
     return _Trial(policy, options, states=states, seed=seed, delay_s=delay_s, sizes=sizes).findings()
 
 
 def ask(policy: Policy, state: PoolState, options: Options) -> Said:
-    """What the policy says of the state, whatever that is."""
+    """What the policy does with the state: its answer, or what it raised."""
     try:
         return _taken_apart(policy(state, options))
     except PolicyError as error:
         return Said("refused", f"PolicyError: {_one_line(error)}")
-    except (Exception, SystemExit) as error:  # noqa: BLE001  policies are other people's code: they may raise anything
+    except (Exception, SystemExit) as error:  # noqa: BLE001  a user's policy may raise anything
         return Said("raised", f"{type(error).__name__}: {_one_line(error)}")
 
 
@@ -124,7 +124,7 @@ class _Trial:
     ) -> None:
         self._policy = policy
         self._options = options
-        self._states = sorted(states, key=lambda state: len(state.domains))  # what fails first is small already
+        self._states = sorted(states, key=lambda state: len(state.domains))  # so the first that fails is small
         self._first: list[Said] = []
         self._seed = seed
         self._delay_s = delay_s
@@ -138,7 +138,7 @@ class _Trial:
         except DidNotReturn as error:
             state, options = self._asking
             smallest = shrink(state, self._hangs, seconds=10.0)
-            words = f"{error}: in the daemon it would stop everything for good"
+            words = f"{error}: in the daemon it would stop everything forever"
             self._note("returns", Verdict.FAILED, words, as_python(smallest, options))
         else:
             self._note("returns", Verdict.PASSED, "every call")
@@ -148,23 +148,23 @@ class _Trial:
         said = self._ask(NO_DOMAIN)
         if said.kind not in ("answer", "nothing"):
             mend = "give it options that it takes" if said.kind == "refused" else "return an empty answer"
-            words = f"of a pool without domains, with which vscaf tries it first: {said}; {mend}"
+            words = f"for a pool without domains, with which vscaf tries it first, it gives: {said}; {mend}"
             self._note("options", Verdict.FAILED, words)
             return  # there is nothing else to try
         self._note("options", Verdict.PASSED, "taken")
         self._unknown_option()
         self._explores()
-        self._first = [self._ask(deepcopy(state)) for state in self._states]  # who changes it must not change ours
+        self._first = [self._ask(deepcopy(state)) for state in self._states]  # it may change its argument
         self._try("raises", _what_it_raises, "nothing on any state")
         self._try("refuses", _what_it_refuses, "no state", Verdict.NOTED)
         self._leave_out("raised", "refused")
         nothing = {said.kind for said in self._first} == {"nothing"}
-        self._try("answer", _wrong_answer, "always None: it leaves everything alone" if nothing else "CPUs by name")
+        self._try("answer", _wrong_answer, "always None: it changes nothing" if nothing else "CPUs by name")
         self._leave_out("wrong")
         if not self._try("arguments", self._arguments_changed, "left as they are"):
-            return  # the states are no longer what they were
-        # A policy that says now this, now that of one question would fail the rest for the same reason.
-        if self._try("repeated", self._changes_its_mind, "asked twice, and with a copy, it says the same"):
+            return  # the policy has changed the states, so the other checks would prove nothing
+        # A policy with several answers to one question would fail the next checks for the same reason.
+        if self._try("repeated", self._changes_its_mind, "the same answer twice, and for a copy"):
             self._try("order-of-domains", self._depends_on_order, "does not matter")
             self._time_and_order_of_calls()
         self._try("bounds", _outside_bounds, "within bounds and pool by itself", Verdict.NOTED)
@@ -185,7 +185,7 @@ class _Trial:
         return False
 
     def _try(self, check: str, fault: Fault, good: str, bad: Verdict = Verdict.FAILED) -> bool:
-        """Note the first state on which there is a fault, made smaller; whether there was none."""
+        """Note the first state with a fault, made smaller. Returns whether there was no fault."""
         for state, said in zip(self._states, self._first, strict=True):
             words = fault(state, said)
             if words:
@@ -197,11 +197,10 @@ class _Trial:
         return True
 
     def _smallest(self, state: PoolState, fault: Fault, mend: str) -> PoolState:
-        """A smaller state with the same fault."""
         return shrink(state, lambda one: _mend(fault(one, self._ask(deepcopy(one)))) == mend)
 
     def _leave_out(self, *kinds: str) -> None:
-        """No longer use states of which such was said."""
+        """No longer use the states whose result is of one of these kinds."""
         kept = [(state, said) for state, said in zip(self._states, self._first, strict=True) if said.kind not in kinds]
         self._states, self._first = [state for state, _ in kept], [said for _, said in kept]
 
@@ -213,7 +212,7 @@ class _Trial:
         elif said.kind == "refused":
             self._note("unknown-option", Verdict.NOTED, f"refused, but not by name ({said.words}): name it")
         else:
-            did = "is taken without a word" if said.kind in ("answer", "nothing") else f"gives {said}"
+            did = "is accepted without a word" if said.kind in ("answer", "nothing") else f"gives {said}"
             self._note("unknown-option", Verdict.FAILED, f"an unknown option {did}: {mend}")
 
     def _explores(self) -> None:
@@ -229,15 +228,15 @@ class _Trial:
         given, options = deepcopy(state), deepcopy(dict(self._options))
         self._ask(given, options)
         if options != self._options:
-            return f"it changes its options, to {options!r}: work on a copy"
-        return "" if given == state else "it changes the pool that it is given: work on a copy"
+            return f"it changes its options to {options!r}: work on a copy"
+        return "" if given == state else "it changes the pool that it gets: work on a copy"
 
     def _changes_its_mind(self, state: PoolState, said: Said) -> str:
         first, second = self._ask(state), self._ask(state)
         if first != second:
-            return f"asked twice, it says {first}, then {second}: let it be a pure function"
+            return f"called twice, it says {first}, then {second}: make it a pure function"
         third = self._ask(deepcopy(state))
-        return "" if second == third else f"it says {second}, but {third} of an equal copy: go by values alone"
+        return "" if second == third else f"it says {second}, but {third} of an equal copy: compare values, not objects"
 
     def _depends_on_order(self, state: PoolState, said: Said) -> str:
         by_name = tuple(sorted(state.domains, key=lambda domain: domain.name))
@@ -249,31 +248,31 @@ class _Trial:
             if other != first:
                 names = ", ".join(domain.name for domain in order[:4]) + (", ..." if len(order) > 4 else "")
                 mend = "let names decide ties" if _alike(state.domains) else "sort the domains by name first"
-                return f"it says {first}, but {other} where their order in the pool is {names}: {mend}"
+                return f"it says {first}, but {other} if the order in the pool is {names}: {mend}"
         return ""
 
     def _time_and_order_of_calls(self) -> None:
-        """What it says of a state must depend neither on the clock nor on what it was asked about before."""
+        """The answer for a state must depend neither on the clock nor on earlier calls."""
         before = [self._ask(state) for state in self._states]
         time.sleep(self._delay_s)
         later = [self._ask(state) for state in self._states]
-        mend = "it goes by a clock, or keeps something from call to call; the time is pool.time_s"
+        mend = "it reads a clock, or keeps something from call to call; the time is pool.time_s"
         if self._same("later", before, later, f"the same {self._delay_s:g} s later", mend):
             backwards = [self._ask(state) for state in reversed(self._states)][::-1]
-            mend = "it depends on what it was asked before; let it keep nothing from call to call"
+            mend = "it depends on what it was asked before; keep nothing from call to call"
             self._same("order-of-calls", before, backwards, "does not matter", mend)
 
     def _same(self, check: str, before: list[Said], after: list[Said], good: str, mend: str) -> bool:
         for state, one, other in zip(self._states, before, after, strict=True):
             if one != other:
-                words = f"it says {one}, and another time {other}: {mend}"
+                words = f"it says {one}, and at another time {other}: {mend}"
                 self._note(check, Verdict.FAILED, words, as_python(state, self._options))
                 return False
         self._note(check, Verdict.PASSED, good)
         return True
 
     def _how_long(self) -> None:
-        """The median over pools that it has not seen: what it remembers of others does not count."""
+        """The median over pools that are new to the policy, so that a cache does not help it."""
         times = {}
         self._ask(sized_pool(self._sizes[0], self._seed - 1))
         for size in self._sizes:
@@ -284,11 +283,11 @@ class _Trial:
                 self._ask(state)
                 taken_s.append(time.perf_counter() - start_s)
                 if taken_s[0] > 20 * SLOW_S:
-                    break  # slow it is; three times would not say more
+                    break  # clearly slow: two more measurements would tell nothing new
             times[size] = median(taken_s)
         words = ", ".join(f"{_milliseconds(seconds)} for {size} domains" for size, seconds in times.items())
         if max(times.values()) > SLOW_S:
-            words += f": above {1000 * SLOW_S:g} ms it holds up the daemon"
+            words += f": above {1000 * SLOW_S:g} ms it delays the daemon"
         self._note("time", Verdict.SLOW if max(times.values()) > SLOW_S else Verdict.PASSED, words)
 
 
@@ -301,12 +300,12 @@ def _one_line(error: BaseException) -> str:
 
 
 def _mend(words: str) -> str:
-    """What follows the last colon: the same for the same fault of another state."""
+    """The text after the last colon, which is the same for the same fault in another state."""
     return words.rpartition(": ")[2]
 
 
 def _alike(domains: Sequence[DomainState]) -> bool:
-    """Whether two of them differ in nothing but their names."""
+    """Whether two of them differ only in their names."""
     return len({replace(domain, name="") for domain in domains}) < len(domains)
 
 
@@ -321,7 +320,7 @@ def _taken_apart(answer: object) -> Said:
     if not isinstance(answer, Mapping):
         return Said("wrong", f"it returns {type(answer).__name__}: return CPUs by domain name, an Answer, or None")
     if not isinstance(queued, Set) or not isinstance(suspended, Set):
-        return Said("wrong", "it names who waits in something that is no set: give Answer frozensets of names")
+        return Said("wrong", "its queued or suspended is no set: give Answer frozensets of names")
     for name, cpus in answer.items():
         if not isinstance(name, str):
             return Said("wrong", f"it names {name!r} ({type(name).__name__}): name domains by their names")
@@ -331,7 +330,7 @@ def _taken_apart(answer: object) -> Said:
     return Said("answer", "", dict(answer), frozenset(queued), frozenset(suspended))
 
 
-_STANDSTILL = "vscaf then leaves everything as it is, whoever comes or goes"
+_STANDSTILL = "vscaf then leaves all allocations as they are, even if domains come or go"
 
 
 def _what_it_raises(state: PoolState, said: Said) -> str:
@@ -349,13 +348,13 @@ def _wrong_answer(state: PoolState, said: Said) -> str:
     for what, names in (("gives CPUs to", said.cpus), ("queues", said.queued), ("suspends", said.suspended)):
         strangers = sorted(repr(name) for name in names if name not in may_rest)
         if strangers:
-            return f"it {what} {strangers[0]}, which is not in the pool: name domains of the pool alone"
+            return f"it {what} {strangers[0]}, which is not in the pool: name only domains of the pool"
     kept = sorted(name for name in said.queued if not may_rest[name])
     return f"it queues {kept[0]}, which may not rest: give it CPUs, or suspend it" if kept else ""
 
 
 def _outside_bounds(state: PoolState, said: Said) -> str:
-    """How vscaf would have to mend the answer. Who waits or rests does not count: vscaf does not give them any."""
+    """How vscaf would correct the answer. Queued, suspended and resting domains do not count: they get no CPUs."""
     if said.kind != "answer":
         return ""
     counted = [one for one in state.domains if competes(one) and one.name not in said.queued | said.suspended]
@@ -365,7 +364,7 @@ def _outside_bounds(state: PoolState, said: Said) -> str:
         return f"it gives {sum(given.values())} CPUs of {whole}: vscaf cuts that down in the ratio of the answer"
     bounds = {domain.name: limits(domain, state.chunk) for domain in counted}
     if sum(low for low, _high in bounds.values()) > whole:
-        return ""  # not everybody can be kept within the bounds
+        return ""  # not all bounds can be kept
     for name, (low, high) in bounds.items():
         if not low <= given[name] <= high:
             return f"it gives {name} {given[name]} CPUs, and its bounds are {low} to {high}: vscaf keeps it within them"

@@ -1,15 +1,16 @@
-"""From a split of chunks by price to the best one: the search among the few parts that could do something else.
+"""From a split of chunks by price to the best split: searches the few parts that could have other numbers of chunks.
 
-A change is a part that takes some chunks more or fewer than at present, and what that loses at the price of a chunk.
-The best set of changes is found by a dynamic programme over the sum of their chunks, part by part in the order of the
-least that a part can lose, so that it ends early: when no change that is left loses less than the best set so far.
+A change gives one part some chunks more or fewer than at present. Its loss is what it costs at the price of a chunk.
+A dynamic programme over the sum of chunks finds the best set of changes. It takes the parts in the order of their least
+loss, so it ends early: as soon as no remaining change loses less than the best set so far.
 
-Few parts are enough, however many there are. Of the best sets of changes take one with the fewest. No part of it
-cancels out: undone, it would free no chunk and lose nothing. Order it so that it adds while the sum is <= 0 and takes
-away while it is above; then all its partial sums differ, and with changes of at most `up` chunks more and `down` fewer
-there are only up + down values for them. So it has fewer than up + down changes, and a certain number of chunks need
-be considered only for the up + down parts that lose least by it: another part's place could be taken by one of those.
-For the same reason no sum, in whatever order, is further from zero than about up * down.
+Few parts are enough, however many there are. Take a best set with the fewest changes. No subset of it sums to zero
+chunks, because such a subset could be undone at no cost. Order the set so that it adds chunks while the sum is <= 0 and
+takes chunks away while the sum is above 0. Then all partial sums differ. With changes of at most `up` chunks more and
+`down` fewer, there are only up + down values for them. So the set has fewer than up + down changes. A change by a
+certain number of chunks is needed only for the up + down parts that lose least by it, because one of those is always
+unused and can replace any other part. For the same reason no sum, in any order, is further from zero than about
+up * down.
 """
 
 from dataclasses import dataclass
@@ -21,10 +22,10 @@ from numpy.typing import NDArray
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """What parts could do else: arrays of the same length, sorted by part.
+    """The possible changes: arrays of the same length, sorted by part.
 
-    part: who. chunks: how many more (below zero: fewer), never 0. loss: at the price of a chunk, >= 0, the price of
-    chunks that stay free not counted. noise: losses that differ by less are the same.
+    part: index of the part. chunks: how many more (below zero: fewer), never 0. loss: at the price of a chunk, >= 0,
+    without the price of chunks that stay free. noise: losses that differ by less are the same.
     """
 
     part: NDArray[np.int64]
@@ -35,7 +36,7 @@ class Changes:
 
 @dataclass(frozen=True, slots=True)
 class _Row:
-    """The changes of one part: chunks rising, losses beside them."""
+    """The changes of one part: chunks in rising order, and the loss of each."""
 
     part: int
     chunks: NDArray[np.int64]
@@ -44,17 +45,17 @@ class _Row:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """changes: (part, chunks) of the best set. short: by how much a better one could exist, 0: there is none."""
+    """changes: (part, chunks) of the best set. short: the most by which another set could be better; 0: none is."""
 
     changes: list[tuple[int, int]]
     short: float
 
 
 def search(changes: Changes, price: float, spare: int, work: int | None) -> Found:
-    """The set of changes, at most one of each part, that loses least together with the chunks that it leaves free.
+    """The set of changes, at most one of each part, with the least loss including the price of chunks that stay free.
 
-    price: of a chunk, above zero. spare: chunks that are free without any change. work: limit of steps, None: none.
-    Of sets that lose the same, the one with the fewest chunks.
+    price: of a chunk, above zero. spare: chunks that are free without any change. work: limit of steps, None: no limit.
+    If several sets have the same loss, it is the one with the fewest chunks.
     """
     up = max(int(np.max(changes.chunks, initial=1)), spare)
     down = max(int(np.max(-changes.chunks, initial=1)), 1)
@@ -74,7 +75,7 @@ def search(changes: Changes, price: float, spare: int, work: int | None) -> Foun
 
 
 def _rows(changes: Changes, enough: int) -> list[_Row]:
-    """The changes that may be needed, by part, in the order of the least loss; ties in the order of the parts."""
+    """The changes that may be needed, by part, in the order of their least loss; ties in the order of the parts."""
     order = np.lexsort((changes.part, changes.loss, changes.chunks))
     chunks = changes.chunks[order]
     first = np.flatnonzero(np.concatenate(([True], chunks[1:] != chunks[:-1])))[: chunks.size]
@@ -91,7 +92,7 @@ def _rows(changes: Changes, enough: int) -> list[_Row]:
 
 
 def _rates(rows: list[_Row], price: float) -> list[tuple[float, float]]:
-    """For each row, the least that it or one behind it loses per chunk more, at most the price, and per chunk fewer."""
+    """For each row, the least loss of it and all later rows: per added chunk (at most the price), per removed chunk."""
     rates = []
     more, fewer = price, inf
     for row in reversed(rows):
@@ -103,27 +104,27 @@ def _rates(rows: list[_Row], price: float) -> list[tuple[float, float]]:
 
 
 class _States:
-    """The least loss for every sum of chunks that the changes so far can have, and the best whole set so far."""
+    """The least loss for every sum of chunks that the changes so far can have, and the best complete set so far."""
 
     def __init__(self, price: float, spare: int, noise: float, window: tuple[int, int]) -> None:
         self.lowest, self.losses = 0, np.zeros(1)
-        """Losses of the sums lowest, lowest + 1, ...; inf: cannot be, or cannot lead to anything better."""
+        """Losses of the sums lowest, lowest + 1, ...; inf: impossible, or cannot lead to a better set."""
         self._price, self._spare, self._noise, self._window = price, spare, noise, window
         self._chosen: list[tuple[int, int, NDArray[np.int64]]] = []  # part, lowest, chunks of its change by sum
         self._gap, self._best = price * spare, (0, 0)  # how much the best set loses; its rows and its sum
         self._possible = np.zeros(1)
 
     def prune(self, least: float, rate_more: float, rate_fewer: float) -> None:
-        """Forget the states that no further change can make better than the best set.
+        """Remove the states that no further change can make better than the best set.
 
-        least, rates: what any change to come loses at least: at all, per chunk more and per chunk fewer.
+        least, rates: the least loss of all later changes: in total, per added chunk and per removed chunk.
         """
         missing = self._spare - (self.lowest + np.arange(self.losses.size))
-        with np.errstate(invalid="ignore"):  # inf for nothing that can give chunks back, times 0 of them
+        with np.errstate(invalid="ignore"):  # inf (no part can give chunks back) times 0 chunks
             to_come = np.where(missing >= 0, rate_more * missing, rate_fewer * -missing)
         possible = self.losses + np.maximum(to_come, least)
-        # What can only get as good as the best set is not needed either: to do so with fewer chunks in all, it would
-        # have to leave more of them free, at the full price, and then it is as good as it stands.
+        # A state that can only equal the best set is not needed either: to do so with fewer chunks in total, it would
+        # have to leave more chunks free at the full price, and then it is as good already without further changes.
         alive = possible < self._gap - self._noise
         ends = np.flatnonzero(alive)
         first, last = (int(ends[0]), int(ends[-1]) + 1) if ends.size else (0, 0)
@@ -132,7 +133,7 @@ class _States:
         self.lowest += first
 
     def extend(self, row: _Row) -> None:
-        """Let one more part stay as it is or make one of its changes."""
+        """Add one more part, which makes one of its changes or none."""
         low = max(self.lowest + min(0, int(row.chunks[0])), self._window[0])
         high = min(self.lowest + self.losses.size - 1 + max(0, int(row.chunks[-1])), self._window[1])
         losses = np.full(high - low + 1, inf)
@@ -163,7 +164,7 @@ class _States:
             self._gap, self._best = min(least, self._gap), (len(self._chosen), sum_of_chunks)
 
     def possible_gain(self) -> float:
-        """How much less than the best set any other could lose, by what the last prune knew."""
+        """The most by which another set could lose less than the best one, as of the last prune."""
         return max(0.0, self._gap - float(np.min(self._possible, initial=self._gap)))
 
     def best_changes(self) -> list[tuple[int, int]]:
@@ -185,7 +186,7 @@ def _lower(
     offered: NDArray[np.float64],
     chunks: int | NDArray[np.int64],
 ) -> None:
-    """Put what is offered, from losses[first] on, where it is less than what is there; beyond the ends it is lost."""
+    """Write each offered loss, from losses[first] on, if it is less than the present one; drop those past the ends."""
     cut = max(0, -first)
     to = slice(first + cut, min(losses.size, first + offered.size))
     if to.stop <= to.start:

@@ -1,4 +1,4 @@
-"""As much speedup as CPUs bring that are worth their power; the others stay free."""
+"""Gives out CPUs only as long as each brings enough speedup for its power; the others stay free."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,24 +11,24 @@ THRESHOLD = 0.25
 """Speedup per CPU."""
 
 MOST_THRESHOLD = 2.0
-"""No CPU is believed to bring more (Creech 2015, section 5.2.2): above this nobody would get more than its minimum."""
+"""No CPU is believed to bring more (Creech 2015, section 5.2.2), so a higher threshold leaves only the minima."""
 
 
 def efficiency(pool: PoolState, options: Options) -> dict[str, int]:
     """The largest sum of weight x (S(p) - threshold x p) within the bounds: CPUs that bring less stay unused.
 
-    Creech (2015, section 8.5): a program with S(2) = 2 and S(8) = 2.1 had better run on 2 CPUs, at a quarter of the
-    power. Above its minimum, whatever number of CPUs a domain would give back, it would lose more than the threshold
-    for each; where the curve is concave that holds for each chunk by itself. Minima hold whatever they bring. Weights
-    decide between domains only where the pool is too small for all CPUs that pay.
+    Creech (2015, section 8.5): a program with S(2) = 2 and S(8) = 2.1 should run on 2 CPUs, at a quarter of the power.
+    If a domain gave back any number of CPUs above its minimum, it would lose more than the threshold for each. If its
+    curve is concave, that holds for each chunk separately. Minima are kept even if they bring little. Weights decide
+    between domains only if the pool is too small for all CPUs that bring enough.
 
     Option threshold: speedup per CPU, 0 to 2, default 0.25. For orientation: energy times time, p / S^2, falls with p
-    as long as a CPU brings more than half of the efficiency S / p, so a threshold of 0.25 is where a program that runs
-    at an efficiency of 50% ends. 0 leaves only those CPUs free that bring nothing.
+    as long as one more CPU brings more than half of the efficiency S / p. So the default of 0.25 stops there for a
+    program that runs at an efficiency of 50%. With 0, only CPUs that bring nothing stay free.
 
-    S is as estimated (estimates.worth); a newcomer and a domain of which nothing is known get the equal share and no
-    more. It does not explore: that would hand out CPUs which this leaves unused. Raises PolicyError for other options
-    or a threshold out of range.
+    S is estimated by estimates.worth. A newcomer and a domain whose S is not known get the equal share and no more.
+    The policy does not explore, because exploring would use the CPUs that it leaves free. Raises PolicyError for other
+    options or a threshold out of range.
     """
     refuse_unknown_options("efficiency", options, frozenset({"threshold"}))
     threshold = number_option("efficiency", options, "threshold", THRESHOLD, MOST_THRESHOLD)

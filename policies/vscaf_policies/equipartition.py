@@ -1,13 +1,13 @@
-"""Equal shares, whatever the domains do with them."""
+"""Equal shares, however well the domains use them."""
 
 from vscaf_policies.bounds import bounded_partition
 from vscaf_policies.state import Options, PoolState, refuse_unknown_options
 
 
 def equipartition(pool: PoolState, options: Options) -> dict[str, int]:
-    """As many CPUs for each domain that competes as for any other (Creech 2015, eq. 4.1), within the bounds.
+    """The same number of CPUs for each domain that competes (Creech 2015, eq. 4.1), within the bounds.
 
-    What is left of an uneven division goes to the first by name. Takes no option.
+    The remainder of an uneven division goes to the first by name. Takes no option.
     """
     refuse_unknown_options("equipartition", options)
     return bounded_partition(pool, {domain.name: 1.0 for domain in pool.domains})

@@ -1,4 +1,4 @@
-"""What is expected of each domain's speedup, in the form in which sums of them are compared: a worth for each chunk."""
+"""The expected speedup of each domain by number of chunks, in the form that splits of the pool are compared with."""
 
 import math
 from collections import OrderedDict
@@ -14,33 +14,33 @@ from vscaf_policies.models.points import UsablePoint, usable_points
 from vscaf_policies.state import DomainState, PoolState, SpeedupPoint
 
 CAUTION = 1.0
-"""Standard errors that an estimate is discounted by: for each size as likely to be better as a coin falls twice."""
+"""Standard errors that are subtracted from an estimate. With normal errors the true value is above it 5 of 6 times."""
 
 WEIGHT_ERROR = 0.3
-"""Relative error of C where nothing but C is known: SCAF's one point says little of the shape."""
+"""Relative error of C if only C is known: SCAF's single point tells little about the shape."""
 
 STEPS = 0.085
-"""Relative size of the steps that programs have about a smooth curve."""
+"""Relative size of the steps by which programs differ from a smooth curve."""
 
 STEPS_ALIKE = 0.1
-"""Sizes so far apart in ln p have 1/e of a step in common."""
+"""Distance in ln p at which the correlation of steps falls to 1/e."""
 
 MOST_ERROR = 1e3
-"""Relative error of a point beyond which it says nothing here."""
+"""Largest relative error of a point that is used here; a larger one counts as this."""
 
 MOST_REMEMBERED_BYTES = 128 << 20
-"""What answers that are remembered may take. 10,000 domains of 64 CPUs take a sixth of it."""
+"""The most memory for remembered answers. 10,000 domains of 64 CPUs take a sixth of it."""
 
 Numbers = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Worth:
-    """A speedup curve by chunks: index k is for k + 1 chunks. Nobody may write to it.
+    """A speedup curve by chunks: index k is for k + 1 chunks. It is read-only.
 
-    expected: S as fitted, and drawn to what was measured near by. cautious: the same, less CAUTION
-    standard errors: what is known well counts for more, and a wild extrapolation is no reason to starve anybody. error:
-    standard errors. distance: from the nearest size that was measured (S(1) = 1 is known), in ln p.
+    expected: S as fitted, and drawn towards the measurements at near sizes. cautious: expected less CAUTION standard
+    errors, so that no domain loses its CPUs to the uncertain extrapolation of another. error: standard errors.
+    distance: from the nearest size that was measured (S(1) = 1 is known), in ln p.
     """
 
     expected: Numbers
@@ -50,15 +50,15 @@ class Worth:
 
     @property
     def size_bytes(self) -> int:
-        """The numbers of it."""
+        """Memory of its arrays."""
         return self.expected.nbytes + self.cautious.nbytes + self.error.nbytes + self.distance.nbytes
 
 
 class Remembered:
-    """Answers by what was asked, those last asked for, of most_bytes together; one is kept however large it is.
+    """A cache of the answers last used, at most most_bytes in total; one answer is kept however large it is.
 
-    Not an lru_cache, which counts answers: one for 4,096 CPUs takes as much as 64 for 64, and guests whose reports are
-    noisy have all of them filled.
+    An lru_cache would not do, because it counts answers: one for 4,096 CPUs takes as much memory as 64 for 64 CPUs, and
+    guests with noisy reports would fill it.
     """
 
     def __init__(self, most_bytes: int) -> None:
@@ -70,14 +70,14 @@ class Remembered:
         return len(self._answers)
 
     def get(self, asked: Hashable) -> Worth | None:
-        """The answer; None: it is not remembered."""
+        """The remembered answer, or None."""
         known = self._answers.get(asked)
         if known is not None:
             self._answers.move_to_end(asked)
         return known
 
     def keep(self, asked: Hashable, answer: Worth) -> Worth:
-        """Remembers the answer, forgets what was not asked for the longest, and returns it."""
+        """Remembers the answer, forgets those not used for the longest time, and returns the answer."""
         for numbers in (answer.expected, answer.cautious, answer.error, answer.distance):
             numbers.flags.writeable = False
         former = self._answers.pop(asked, None)
@@ -93,15 +93,15 @@ _remembered = Remembered(MOST_REMEMBERED_BYTES)
 
 
 def worth(domain: DomainState, pool: PoolState) -> Worth | None:
-    """What each number of chunks is worth to the domain, at least up to the most that it can be given; None: not known.
+    """What each number of chunks is worth to the domain, at least up to the most that it can get; None: not known.
 
-    By its points; without one that can be used, or where no finite curve comes of them, by its scaf_weight,
-    S(p) = 1 + C ln p (Creech 2015, eq. 4.2). A newcomer's first figures count as nothing known. Answers are remembered.
+    The curve is fitted to its points. Without a usable point, or if the fit is not finite, it comes from its
+    scaf_weight, S(p) = 1 + C ln p (Creech 2015, eq. 4.2). For a newcomer, it is not known. Answers are remembered.
     """
     if domain.newcomer:
         return None
     most = min(limits(domain, pool.chunk)[1], pool.cpus // pool.chunk * pool.chunk)
-    most = 1 << (max(most, pool.chunk) - 1).bit_length()  # demand that moves a little asks for the same curve
+    most = 1 << (max(most, pool.chunk) - 1).bit_length()  # so that a small change of demand needs no new curve
     if domain.points:
         asked: Hashable = (domain.points, pool.chunk, most)
         known = _remembered.get(asked)
@@ -141,10 +141,10 @@ def _fitted(points: tuple[SpeedupPoint, ...], chunk: int, most: int) -> Worth | 
 def _with_steps(points: Sequence[UsablePoint], expected: Numbers, cpus: NDArray[np.int64], mean: Numbers) -> Numbers:
     """*expected*, for each of *cpus*, drawn towards the points near it. mean: S(1), S(2), ... as fitted.
 
-    Programs have knees and steps, at a socket's end or where a loop divides evenly, and formulas run smoothly over
-    them. So what the fit leaves of ln S is taken for a Gaussian process of its own, of standard deviation STEPS and
-    covariance falling with the distance (Rasmussen and Williams 2006, eq. 2.23): what is known well at a size stands.
-    A point's age is in its error, so what was known long ago draws no more.
+    Programs have knees and steps, at the end of a socket or where a loop divides evenly, and smooth formulas miss them.
+    So the residual of the fit in ln S is modelled as a Gaussian process, with standard deviation STEPS and a covariance
+    that falls with distance (Rasmussen and Williams 2006, eq. 2.23). A size that was measured precisely keeps its
+    value. A point's age is in its error, so an old point no longer draws the curve.
     """
     near = [one for one in points if one.cpus <= len(mean)]
     if not near:
@@ -161,6 +161,6 @@ def _with_steps(points: Sequence[UsablePoint], expected: Numbers, cpus: NDArray[
 
 def _logarithmic(weight: float, chunk: int, most: int) -> Worth:
     distance = np.log(np.arange(chunk, max(most, chunk) + 1, chunk))
-    with np.errstate(over="ignore", invalid="ignore"):  # of an absurd weight: worth() looks at what came of it
+    with np.errstate(over="ignore", invalid="ignore"):  # if the weight is absurd; worth() checks the result
         expected, error = 1.0 + weight * distance, WEIGHT_ERROR * weight * distance
         return Worth(expected, expected - CAUTION * error, error, distance)

@@ -1,4 +1,4 @@
-"""Fair shares of speedup, not of CPUs: the Nash bargaining solution over the domains' speedups."""
+"""Shares speedup fairly, not CPUs: the Nash bargaining solution over the domains' speedups."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -8,28 +8,31 @@ from vscaf_policies.estimates import worth
 from vscaf_policies.state import DomainState, Options, PoolState, refuse_unknown_options
 
 MOST_ALPHA = 4.0
-"""Beyond this the answer hardly changes any more, and gains of the best off vanish in the noise of floating point."""
+"""Above this the answer hardly changes, and gains of the domains with most speedup are below floating-point noise."""
 
 _LEAST_SPEEDUP = 1e-3
-"""A speedup below this counts as this: its logarithm must exist."""
+"""A lower speedup counts as this, because its logarithm must exist."""
 
 
 def fair(pool: PoolState, options: Options) -> dict[str, int]:
     """The split with the largest product of S_i(p_i) to the power of weight_i within the bounds.
 
-    This is Nash's bargaining solution (The Bargaining Problem, Econometrica 18, 1950) with nothing as the
-    disagreement, and the proportional fairness of Kelly (European Transactions on Telecommunications 8, 1997). It
-    keeps Nash's axioms: Pareto optimality; symmetry, as far as whole chunks allow (equal domains of equal weight
-    differ by a chunk at most where their curve is concave); invariance to scale (a domain whose whole curve is
-    multiplied gets what it got; one that overstates what it measured has another curve, for S(1) stays 1); and
-    independence of irrelevant alternatives (what nobody chose can be taken away without changing the choice).
+    This is Nash's bargaining solution (The Bargaining Problem, Econometrica 18, 1950) where disagreement gives each
+    domain nothing. It is also the proportional fairness of Kelly (European Transactions on Telecommunications 8, 1997).
+    It keeps Nash's axioms:
+    - Pareto optimality.
+    - Symmetry, as far as whole chunks allow: equal domains of equal weight with a concave curve differ by one chunk at
+      most.
+    - Invariance to scale: a domain gets the same if its whole curve is multiplied. Overstated measurements are another
+      case: S(1) stays 1, so the curve has another shape.
+    - Independence of irrelevant alternatives: removing a split that was not chosen does not change the choice.
 
     Option alpha (default 1): the alpha-fair split of Mo and Walrand (IEEE/ACM Transactions on Networking 8, 2000), the
-    largest sum of weight_i S_i^(1 - alpha) / (1 - alpha). 0 is the sum of speedups, 1 the above, and the larger alpha,
-    the more the worst off counts, up to 4. Only 1 is invariant to scale.
+    largest sum of weight_i S_i^(1 - alpha) / (1 - alpha). 0 is the sum of speedups and 1 is the product above. With a
+    larger alpha, up to 4, the domains with the least speedup count more. Only 1 is invariant to scale.
 
-    S is as estimated (estimates.worth); a newcomer and a domain of which nothing is known get the equal share. It does
-    not explore: what the daemon explores for is a larger sum of speedups. Raises PolicyError for other options or an
+    S is estimated by estimates.worth. A newcomer and a domain whose S is not known get the equal share. The policy does
+    not explore, because the daemon explores for a larger sum of speedups. Raises PolicyError for other options or an
     alpha that is not a number from 0 to 4.
     """
     refuse_unknown_options("fair", options, frozenset({"alpha"}))
@@ -40,7 +43,7 @@ def fair(pool: PoolState, options: Options) -> dict[str, int]:
         if known is None:
             return None
         utility: NDArray[np.float64] = np.log(np.maximum(known.expected[:chunks], _LEAST_SPEEDUP))
-        if alpha != 1:  # (S^(1 - alpha) - 1) / (1 - alpha): the same but for a constant, and exact near 1 too
+        if alpha != 1:  # (S^(1 - alpha) - 1) / (1 - alpha) differs by a constant only, and is exact near alpha = 1
             utility = np.expm1((1 - alpha) * utility) / (1 - alpha)
         return domain.weight * utility
 

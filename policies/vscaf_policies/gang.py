@@ -1,4 +1,4 @@
-"""Gangs: a few domains at a time have the pool, whole, and the others do not run at all until their turn."""
+"""Gangs: some domains at a time have the pool, and the others do not run at all until their turn."""
 
 import math
 from collections.abc import Sequence
@@ -9,25 +9,27 @@ from vscaf_policies.state import Answer, DomainState, Options, PolicyError, Pool
 
 SLICE_S = 2.0
 LEAST_SLICE_S = 0.1
-"""A suspend and a resume take some milliseconds each: a shorter slice would be spent on them."""
+"""A suspend and a resume take some milliseconds each, which is too much for a shorter slice."""
 
 
 def gang(pool: PoolState, options: Options) -> Answer:
     """Coarse time slices (gang scheduling, Ousterhout 1982; compared in Creech 2015, section 4.4).
 
-    The domains that compete are packed into gangs, each as many as fit with all that they can use
-    (min(maximum, demand), in chunks); one that can use more than the pool is a gang of its own. The gangs have the
-    pool in turn, for `slice_s` seconds each (option, default 2), and the domains of the others are suspended. With one
-    gang nobody is. A domain that may not rest is in every slice, and is never suspended: it has its minimum, and of
-    what the gang leaves over what it can use; the gangs have the pool without those minima, and a chunk at least: where
-    that is too much together, the daemon cuts the largest minima.
+    The domains that compete are packed into gangs. A gang has as many domains as fit with all CPUs that they can use
+    (min(maximum, demand), in chunks). A domain that can use the whole pool is a gang of its own. The gangs take turns
+    of `slice_s` seconds each (option, default 2), and the domains of the other gangs are suspended. With one gang, none
+    is suspended.
 
-    The slice is floor(time_s / slice_s) modulo the number of gangs, so that a newcomer waits for one round at most,
-    (k - 1) x slice_s with k gangs, once those that compete and what they can use stay the same. The price is latency:
-    for so long a suspended domain answers nobody, neither its network nor its timers nor its console. Programs that
-    compute are all that should be ganged.
+    A domain that may not rest runs in every slice and is never suspended. It has its minimum, and it shares the CPUs
+    that the gang leaves free. The gangs have the pool without those minima, but at least one chunk. If that is too much
+    in total, the daemon cuts the largest minima.
 
-    Raises PolicyError for a slice_s that is no number >= 0.1, and for another option.
+    The slice is floor(time_s / slice_s) modulo the number of gangs. So a newcomer waits for one round at most,
+    (k - 1) x slice_s with k gangs, once the competing domains and the CPUs that they can use stay the same. For that
+    time a suspended domain does not answer: its network, timers and console stand still. Use gangs only for programs
+    that compute.
+
+    Raises PolicyError for a slice_s that is not a number >= 0.1, and for another option.
     """
     slice_s = _slice_s(options)
     chunk, room = pool.chunk, pool.cpus // pool.chunk
@@ -54,7 +56,7 @@ def _slice_s(options: Options) -> float:
 
 
 def _packed(sizes: dict[str, int], free: int) -> list[tuple[str, ...]]:
-    """First fit, the largest first, then by name: at most 11/9 of the fewest gangs that could be, and one more."""
+    """First fit, the largest first, then by name: at most 11/9 of the smallest possible number of gangs, plus one."""
     gangs: list[tuple[str, ...]] = []
     lefts: list[int] = []
     for name in sorted(sizes, key=lambda one: (-sizes[one], one)):
@@ -69,7 +71,7 @@ def _packed(sizes: dict[str, int], free: int) -> list[tuple[str, ...]]:
 
 
 def _shared(fixed: Sequence[DomainState], cpus: int, chunk: int) -> dict[str, int]:
-    """What those have that are in every slice: equal parts of *cpus* within their bounds, their minima at least."""
+    """CPUs of the domains that run in every slice: equal parts of *cpus* within their bounds, at least their minima."""
     return integer_partition(
         {domain.name: 1.0 for domain in fixed},
         max(cpus, sum(smallest(domain, chunk) for domain in fixed)),

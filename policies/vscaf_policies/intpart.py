@@ -1,7 +1,7 @@
 """Integer partitions: whole chunks of CPUs that come as close as they can to real-valued shares.
 
-After SCAF's `intpart` (Creech 2015, section 5.5, Algorithm 4): truncate, hand what remains to the largest error,
-leave nobody empty. Two things go beyond it: bounds for each part, and an answer for more parts than chunks.
+After SCAF's `intpart` (Creech 2015, section 5.5, Algorithm 4): truncate, give the remainder to the parts with the
+largest error, leave no part empty. Two things are new: bounds for each part, and an answer for more parts than chunks.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 _LEAST_SHARE = 1e-9
-"""Of the largest share. A share of zero counts as this much, so that what nobody else can use still finds a home."""
+"""Fraction of the largest share. A share of zero counts as this, so that it gets the chunks that no other can use."""
 
 _STEPS = 1e9
-"""In a chunk. Errors of rounding that differ by less are the same."""
+"""Per chunk. Rounding errors that differ by less than one step are the same."""
 
 
 def integer_partition(
@@ -31,18 +31,19 @@ def integer_partition(
     """Split total CPUs among the named parts in proportion to shares, in whole chunks.
 
     shares: any finite non-negative numbers; only ratios matter; all zero means equal. minimum, maximum: CPUs by name,
-    rounded up to whole chunks; a part without one has one chunk and everything. The result is in CPUs, sums to the
-    whole chunks of total where the maxima allow it, and leaves no part empty while there are as many chunks as parts.
+    rounded up to whole chunks; the defaults are one chunk and total. The result is in CPUs. It sums to the whole chunks
+    of total if the maxima allow it, and leaves no part empty if there are at least as many chunks as parts.
 
-    The exact solution that is rounded is p_i = clamp(t share_i, minimum_i, maximum_i) with t such that the sum is
-    right: where shares are SCAF's C, this is the optimum of eq. 4.4 under the bounds. With slack bounds every part
-    is within one chunk of its exact share.
+    The exact solution, which is then rounded, is p_i = clamp(t share_i, minimum_i, maximum_i) with the t that gives the
+    right sum. If the shares are SCAF's C, this is the optimum of eq. 4.4 under the bounds. If no bound limits it, every
+    part is within one chunk of its exact share.
 
-    Minima that do not fit are cut down, the largest first, to one chunk each. If even that does not fit (more parts
+    Minima that do not fit are cut, the largest first, down to one chunk each. If even that does not fit (more parts
     than chunks), the parts with the largest shares get one chunk each and the rest 0. Ties go to the larger share,
     then to the first by name; the order of the mappings does not matter.
 
-    Raises ValueError for a chunk or total below zero, a share that is not finite or is negative, or crossed bounds.
+    Raises ValueError for a chunk below 1, a total below 0, a share that is not finite or is negative, or a minimum
+    above its maximum.
     """
     if chunk < 1 or total < 0:
         raise ValueError(f"total of {total} CPUs in chunks of {chunk}: total must be >= 0 and the chunk >= 1")
@@ -70,10 +71,10 @@ def integer_partition(
 def partition_chunks(shares: Sequence[float], chunks: int, low: Sequence[int], high: Sequence[int]) -> list[int]:
     """As integer_partition, in chunks, for parts in the order in which ties are decided.
 
-    low, high: bounds in chunks, >= 1; a bound above chunks is chunks, a low above its high is its high. There are at
-    least as many chunks as parts, and at least one part.
+    low, high: bounds in chunks, >= 1; a bound above chunks counts as chunks, a low above its high as its high. There
+    are at least as many chunks as parts, and at least one part.
     """
-    import numpy as np  # noqa: PLC0415  (who only names policies does without)
+    import numpy as np  # noqa: PLC0415  (a program that only lists policies need not load it)
 
     low, high = feasible_bounds(low, high, chunks)
     wanted = min(chunks, sum(high))
@@ -86,8 +87,8 @@ def partition_chunks(shares: Sequence[float], chunks: int, low: Sequence[int], h
     if remaining == 0:
         return parts
     if remaining > int((whole[free] < np.array(high)[free]).sum()):
-        free = np.arange(len(parts))  # the noise of floating point put somebody at a bound
-    # Whoever is at a bound has no error. The error is rounded so that the noise of floating point decides no tie.
+        free = np.arange(len(parts))  # floating-point noise put a part at a bound
+    # A part at a bound has no error. The error is rounded so that floating-point noise decides no tie.
     error = np.rint((exact[free] - whole[free]) * _STEPS)
     needy = free[np.lexsort((free, -np.array(shares)[free], -error))].tolist()
     while remaining > 0:
@@ -99,8 +100,8 @@ def partition_chunks(shares: Sequence[float], chunks: int, low: Sequence[int], h
 
 
 def feasible_bounds(low: Sequence[int], high: Sequence[int], chunks: int) -> tuple[list[int], list[int]]:
-    """Bounds in chunks that can all be kept: none above chunks, no low above its high, the sum of the low at most
-    chunks; minima that do not fit are cut, the largest first. There are at least as many chunks as parts."""
+    """Bounds in chunks that can all be kept: none above chunks, no low above its high, the sum of the lows at most
+    chunks. Minima that do not fit are cut, the largest first. There are at least as many chunks as parts."""
     most = [chunks if one > chunks else one for one in high]
     least = [top if fewest > top else fewest for fewest, top in zip(low, most, strict=True)]
     return (least if sum(least) <= chunks else _cut_minima(least, chunks)), most
@@ -115,14 +116,14 @@ def _normal(shares: Sequence[float]) -> list[float]:
 
 
 def _cut_minima(low: Sequence[int], chunks: int) -> list[int]:
-    """Minima, in chunks, cut to the highest level at which their sum fits; the first of those above it get what is
-    left, one chunk each. There are >= 1 chunks for each."""
-    import numpy as np  # noqa: PLC0415  (who only names policies does without)
+    """Minima, in chunks, cut to the highest level at which their sum fits. The first minima above that level get the
+    remaining chunks, one each. There is at least one chunk for each minimum."""
+    import numpy as np  # noqa: PLC0415  (a program that only lists policies need not load it)
 
     minima = np.array(low)
     rising = np.sort(minima)
     kept = np.concatenate(([0], np.cumsum(rising)))
-    # The sum if the first `below` keep theirs and all the others are at the next one's level.
+    # The sum if the first `below` minima stay and all the others are cut to the next one.
     below = int(np.searchsorted(kept[:-1] + rising * np.arange(rising.size, 0, -1), chunks, side="right"))
     level = int(chunks - kept[below]) // (rising.size - below)
     cut = np.minimum(minima, level)
@@ -136,10 +137,10 @@ def _exact_partition(
 ) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
     """Real-valued p_i = clamp(t share_i, low_i, high_i) that sums to wanted; sum(low) <= wanted <= sum(high).
 
-    Also which parts are not at a bound for certain. The sum rises with t and bends where a part leaves its minimum or
-    reaches its maximum; between which of those places t is, is found by halving.
+    Also returns which parts are certainly not at a bound. The sum rises with t, and its slope changes where a part
+    leaves its minimum or reaches its maximum. Bisection finds the two such values of t that enclose the solution.
     """
-    import numpy as np  # noqa: PLC0415  (who only names policies does without)
+    import numpy as np  # noqa: PLC0415  (a program that only lists policies need not load it)
 
     leaves, arrives = low / share, high / share
     bends = np.sort(np.concatenate((leaves, arrives)))

@@ -1,4 +1,4 @@
-"""The policy that the thesis warns of: the most instructions per cycle of the whole system."""
+"""The policy that the thesis warns against: the most instructions per cycle of the whole system."""
 
 import math
 
@@ -9,19 +9,19 @@ from vscaf_policies.by_worth import split_by_worth
 from vscaf_policies.state import DomainState, Options, PolicyError, PoolState, refuse_unknown_options
 
 LEAST_CPUS = 4
-"""What the thesis leaves to the program with the fewer instructions per cycle."""
+"""The CPUs that the thesis leaves to the program with fewer instructions per cycle."""
 
 
 def max_ipc(pool: PoolState, options: Options) -> dict[str, int]:
-    """The largest sum of IPC over all CPUs (Creech 2015, section 4.3.3). To compare with, not to use.
+    """The largest sum of IPC over all CPUs (Creech 2015, section 4.3.3). Only for comparison.
 
-    It takes each domain's IPC per CPU to be what it is now, whatever its size, and so gives everything to whoever has
-    the highest, up to its maximum, then to the next; the others keep their minimum, or `least_cpus`. Instructions of
-    different programs are not comparable, and it knows nothing of how they scale: for CG and LU on 36 CPUs it chooses
-    4 + 32 and loses 17% of the sum of speedups against equal shares (Table 4.1 and Figure 4.1).
+    The policy assumes that each domain's present IPC per CPU holds for all sizes. So the domain with the highest IPC
+    gets CPUs up to its maximum, then the next one. The others keep their minimum, or `least_cpus`. Instructions of
+    different programs are not comparable, and IPC does not show how programs scale. For CG and LU on 36 CPUs the
+    policy chooses 4 + 32 and loses 17% of the sum of speedups against equal shares (Table 4.1 and Figure 4.1).
 
     Option least_cpus: CPUs that every domain keeps, as far as its maximum and the pool allow, default 4 as in the
-    thesis. A domain whose IPC nobody counts gets the equal share. Raises PolicyError for other options or a
+    thesis. A domain whose IPC is not counted gets the equal share. Raises PolicyError for other options or a
     least_cpus that is not a whole number >= 1.
     """
     refuse_unknown_options("max-ipc", options, frozenset({"least_cpus"}))

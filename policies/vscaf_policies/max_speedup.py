@@ -9,9 +9,9 @@ from vscaf_policies.state import DomainState, Options, PoolState, refuse_unknown
 def max_speedup(pool: PoolState, options: Options) -> dict[str, int]:
     """p_i = N C_i / sum C (Creech 2015, eq. 4.9), within the bounds.
 
-    A newcomer and a domain whose C is not known get the equal share N / k; the others split the remainder by C.
-    Nobody known: equipartition. The user's weights do not count, as in SCAF. Option `most_of_equal`: how many equal
-    shares a domain's word can bring it, at least 1; without it there is no such bound (see bounds.limited_claims).
+    A newcomer and a domain whose C is not known get the equal share N / k; the others split the remainder by C. If no
+    C is known, this is equipartition. The user's weights do not count, as in SCAF. Option `most_of_equal`: how
+    many times the equal share a domain can get, at least 1; without it there is no limit (see bounds.limited_claims).
     """
     refuse_unknown_options("max-speedup", options, frozenset({MOST_OF_EQUAL}))
     return bounded_partition(limited_claims(pool, "max-speedup", options), exact_shares(pool))
@@ -20,8 +20,8 @@ def max_speedup(pool: PoolState, options: Options) -> dict[str, int]:
 def exact_shares(pool: PoolState) -> dict[str, float]:
     """The real-valued shares of the domains that compete, before bounds and whole chunks; they sum to the pool.
 
-    With domains' weights that are the sums of their processes' weights, an agent that splits a domain's share by its
-    processes' weights gives each process what one flat machine would.
+    If a domain's weight is the sum of its processes' weights and its agent splits the domain's share by them, each
+    process gets the same as on one machine without domains.
     """
     competing = [domain for domain in pool.domains if domain.demand > 0 or not domain.may_rest]
     known = {domain.name: weight for domain in competing if (weight := _known_weight(domain)) is not None}
@@ -34,7 +34,7 @@ def exact_shares(pool: PoolState) -> dict[str, float]:
 
 
 def _known_weight(domain: DomainState) -> float | None:
-    """C of a domain that has one to go by: finite, above zero, and not a newcomer's first guess."""
+    """C of the domain if it can be used: finite, above zero, and not the first estimate of a newcomer."""
     weight = domain.scaf_weight
     if domain.newcomer or weight is None or not math.isfinite(weight) or weight <= 0:
         return None

@@ -1,4 +1,4 @@
-"""The largest sum of speedups, on curves that are fitted to what was measured, whatever their shape."""
+"""The largest sum of speedups, on curves of any shape that are fitted to the measurements."""
 
 from dataclasses import replace
 
@@ -10,24 +10,24 @@ from vscaf_policies.estimates import Numbers, worth
 from vscaf_policies.state import DomainState, Options, PoolState, exploring, refuse_unknown_options
 
 USE = 0.02
-"""Speedup that a CPU in use counts beyond what it brings: CPUs stay free only where giving them does clear harm."""
+"""Speedup that is added for each CPU in use, so that CPUs stay free only if using them does clear harm."""
 
 
 @exploring
 def max_speedup_fitted(pool: PoolState, options: Options) -> dict[str, int]:
     """The split with the largest sum of weight x S(p), S of any shape as fitted (SCAF's goal: Creech 2015, eq. 4.3).
 
-    SCAF solves it for S(p) = 1 + C ln p alone, which shuns extreme splits (section 7.3). An estimate is discounted by
-    its error. A newcomer and a domain of which nothing is known get the equal share; the others split the remainder.
-    CPUs that would make everybody slower are left over. The daemon explores for it. Option `most_of_equal`: how many
-    equal shares a domain's word can bring it, at least 1; without it there is no such bound (bounds.limited_claims).
+    SCAF solves it for S(p) = 1 + C ln p only, which avoids extreme splits (section 7.3). An estimate is reduced by its
+    error. A newcomer and a domain whose S is not known get the equal share; the others split the remainder. CPUs that
+    would make every domain slower stay free. The daemon explores for this policy. Option `most_of_equal`: how many
+    times the equal share a domain can get, at least 1; without it there is no limit (bounds.limited_claims).
     """
     refuse_unknown_options("max-speedup-fitted", options, frozenset({MOST_OF_EQUAL}))
     pool = limited_claims(pool, "max-speedup-fitted", options)
     allocations = split_by_worth(pool, lambda domain, chunks: _worth_of(pool, domain, chunks, cautious=True))
     if sum(allocations.values()) > pool.cpus - pool.chunk:
         return allocations
-    # Caution is about taking CPUs from others: what nobody has goes to whom it is expected not to make slower.
+    # Caution is for CPUs that others would lose. A free CPU goes to a domain that it is not expected to slow down.
     domains = [replace(one, minimum=max(one.minimum, allocations[one.name])) for one in pool.domains]
     rest = replace(pool, domains=tuple(domains))
     return split_by_worth(rest, lambda domain, chunks: _worth_of(pool, domain, chunks, cautious=False))

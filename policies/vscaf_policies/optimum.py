@@ -3,13 +3,13 @@
 The problem is the multiple-choice knapsack whose weights are chunks (Kellerer, Pferschy, Pisinger: Knapsack Problems,
 2004, chapter 11). Three steps:
 
-1. Relaxation. Every curve is replaced by its upper concave envelope, for which handing chunks out by marginal gain is
-   optimal; that gives the price of a chunk, a split, and an upper bound. Concave curves are their own envelope, so for
-   them this is the answer, at the cost of selecting the largest gains.
-2. Loss. Any other split is worth less than the bound by the sum of what each part loses at that price (its distance
-   below the line that the price draws through its envelope) and the price of the chunks that stay free. A part stays
-   where it is unless it has a choice that loses less than the best split found so far.
-3. Core. A dynamic programme over those choices ends as soon as what is left cannot win (core_search.py).
+1. Relaxation. Every curve is replaced by its upper concave envelope. For envelopes it is optimal to give out chunks by
+   marginal gain. This gives the price of a chunk, a split, and an upper bound. A concave curve is its own envelope, so
+   for concave curves this is the answer, at the cost of selecting the largest gains.
+2. Loss. Any other split is worth less than the bound. The difference is the sum of what each part loses at that price
+   (its distance below the line with the slope of the price that touches its envelope) and the price of the chunks that
+   stay free. A part keeps its chunks unless it has a choice that loses less than the best split found so far.
+3. Core. A dynamic programme over those choices ends as soon as no remaining choice can improve it (core_search.py).
 """
 
 from collections.abc import Sequence
@@ -29,7 +29,7 @@ WORK = 200_000_000
 """Steps of the dynamic programme, each a sum and a comparison: about a second."""
 
 _NOISE = 1e-13
-"""Of the size of a curve. A point so near to its envelope is on it: the noise of floating point decides no tie."""
+"""Relative to the size of a curve. A point this near its envelope is on it, so floating-point noise decides no tie."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,15 +47,15 @@ class Partition:
 def best_partition(values: Sequence[Curve], low: Sequence[int], high: Sequence[int], chunks: int) -> list[int]:
     """Chunks for each part such that the sum of values[i][chunks of i - 1] is as large as it can be.
 
-    values: what 1, 2, 3, ... chunks are worth to each part: any finite numbers, rising or not, tuples or arrays;
-    beyond the last, more chunks are worth no more. low, high: bounds in chunks, >= 1; a bound above chunks is chunks,
-    a low above its high is its high; minima that do not fit are cut, the largest first. Chunks that make nothing
-    better stay free. Exact to about 1e-12 of the largest values, for any curves. Of splits of the same worth the one
-    with the fewest chunks; then, where curves are concave, the one that gives most to the first part, then to the
-    second, and so on; else always the same.
+    values: what 1, 2, 3, ... chunks are worth to each part: any finite numbers, rising or not, tuples or arrays. Chunks
+    beyond the last value add nothing. low, high: bounds in chunks, >= 1; a bound above chunks counts as chunks, a low
+    above its high as its high; minima that do not fit are cut, the largest first. Chunks that bring nothing stay free.
+    Exact to about 1e-12 of the largest values, for any curves. Of splits of the same worth, it is the one with the
+    fewest chunks. If that leaves a tie and the curves are concave, it is the one that gives most to the first part,
+    then to the second, and so on. Otherwise it is always the same one.
 
-    O(sum of the curves' lengths) for concave curves. For others never more than that and a term that grows with how
-    far one part can move alone (with its fourth power, at worst); best_partition_bounded keeps to a limit of work.
+    O(sum of the curves' lengths) for concave curves. Other curves add a term that grows with how far one part can move
+    alone (at worst with its fourth power); best_partition_bounded limits that work.
     Raises ValueError for more parts than chunks, lists that differ in length, a curve that is empty or not finite.
     """
     return best_partition_bounded(values, low, high, chunks, work=None).parts
@@ -70,7 +70,7 @@ def best_partition_bounded(
 ) -> Partition:
     """As best_partition, with at most `work` steps for curves that are not concave (None: without a limit).
 
-    Where those do not suffice, value <= the optimum <= bound says how far the split can be from the best one.
+    If these steps do not suffice, value <= the optimum <= bound tells how far the split can be from the best one.
     """
     if not len(values) == len(low) == len(high):
         raise ValueError(f"{len(values)} curves, {len(low)} minima, {len(high)} maxima: give one of each for each part")
@@ -113,14 +113,14 @@ class _Curves:
         self.sizes = np.maximum.reduceat(np.abs(self.values), self.starts)
 
     def worth(self, added: NDArray[np.int64]) -> float:
-        """The sum of all with so many chunks beyond their minima."""
+        """The total worth if each part has *added* chunks beyond its minimum."""
         return fsum(self.values[self.starts + added].tolist())
 
     def envelope_gains(self) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-        """What each chunk beyond the minima adds on its part's upper concave envelope; and whose chunk it is.
+        """What each chunk beyond the minima adds on its part's upper concave envelope, and the part of each chunk.
 
-        Points below the line through their neighbours are not on the envelope and go, all at once, until none is
-        below: a few rounds, each over the curves that the last one changed.
+        Points below the line through their neighbours are not on the envelope. Each round removes all of them at once,
+        until none is left. It takes a few rounds, each over the curves that the last one changed.
         """
         on_envelope = np.ones(self.values.size, dtype=bool)
         unsure = np.arange(self.values.size)
@@ -142,7 +142,7 @@ class _Curves:
         return np.repeat(gains, steps), np.repeat(owner[1:][same], steps)
 
     def noise(self, price: float) -> NDArray[np.float64]:
-        """Of each curve: losses up to this are none."""
+        """For each curve, the loss up to which a loss counts as zero."""
         noise: NDArray[np.float64] = _NOISE * (self.sizes + price * self.lengths)
         return noise
 
@@ -157,8 +157,8 @@ class _Curves:
 def _by_marginal_gain(curves: _Curves, free: int) -> tuple[NDArray[np.int64], float, int]:
     """Chunks beyond the minima by the gains on the envelopes, the price of a chunk, and how many chunks stay free.
 
-    With a price above zero, every part is where its envelope touches the line of that price, and whoever has further
-    points there could only use more chunks than there are left. No price: everybody has all it can use.
+    With a price above zero, every part is at a point where its envelope touches the line of that price; to reach a
+    further such point, it would need more chunks than are left. Price 0: every part has all it can use, or free is 0.
     """
     gains, owner = curves.envelope_gains()
     useful = int((gains > 0).sum())
@@ -182,7 +182,7 @@ def _by_marginal_gain(curves: _Curves, free: int) -> tuple[NDArray[np.int64], fl
 
 
 def _changes(curves: _Curves, added: NDArray[np.int64], price: float, spare: int) -> Changes:
-    """What single parts could do else without losing more than the split at hand does, or one change makes of it."""
+    """The changes of single parts that alone lose no more than the present split, or that split with one change."""
     losses = curves.losses(price)
     chunks = curves.added - added[curves.owner]
     fits = chunks <= spare

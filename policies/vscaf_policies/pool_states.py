@@ -1,4 +1,4 @@
-"""Pool states to try a policy on: many kinds from one seed, made smaller, and written as Python to paste."""
+"""Pool states to try a policy on: makes many kinds from one seed, makes a state smaller, writes it as Python."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -12,15 +12,15 @@ Changes = dict[str, object]
 
 _IMPORTS = "from vscaf_policies import DomainState, PoolState, SpeedupPoint"
 _OPTIONAL = {"priority": 0, "ipc": None}
-"""Fields of DomainState that have a default, which is left out of what is to be pasted."""
+"""Fields of DomainState with a default, which as_python leaves out."""
 
 
 @lru_cache(maxsize=2)
 def pool_states(seed: int = 0) -> tuple[PoolState, ...]:
-    """Valid pool states of every kind that vscaf may show a policy; the same for the same seed, in any process.
+    """Valid pool states of every kind that vscaf may give a policy; the same for the same seed, in any process.
 
-    No domain, one, many, a thousand; more domains than chunks; chunks of 1, 2 and 4 CPUs; bounds that are tight or
-    leave no choice; speedups unknown, extreme or falling; newcomers; domains without demand; priorities.
+    They have 0 to 1000 domains, more domains than chunks, chunks of 1, 2 and 4 CPUs, bounds that are tight or leave no
+    choice, speedups that are unknown, extreme or falling, newcomers, domains without demand, and priorities.
     """
     random = Random(seed)
     states = []
@@ -43,13 +43,13 @@ def sized_pool(domains: int, seed: int = 0) -> PoolState:
 
 
 def _pool(random: Random, cpus: int, chunk: int, count: int, kinds: tuple["Kind", ...]) -> PoolState:
-    # Two digits for the first hundred: neither the order in the pool nor that of the numbers is that of the names.
+    # Only two digits, so that with more than 100 domains the order by name differs from the order by number.
     names = [f"vm-{number:02d}" for number in range(count)]
     random.shuffle(names)
     chunks = cpus // chunk
     room = min(
         cpus, 4 * -(-cpus // max(1, count))
-    )  # what a domain can use at most: few of a thousand use the whole pool
+    )  # the most that a domain can use: few of a thousand use the whole pool
     domains = []
     left = chunks
     for number, name in enumerate(names):
@@ -91,7 +91,7 @@ def _plain(random: Random, cpus: int) -> Changes:
 
 
 def _alike(random: Random, cpus: int) -> Changes:
-    """Domains that differ in nothing but their names, so that ties have to be decided."""
+    """Domains that may differ only in their names, so that ties have to be decided."""
     return {"scaf_weight": 2.0, "points": ()}
 
 
@@ -115,7 +115,7 @@ def _unknown(random: Random, cpus: int) -> Changes:
 
 
 def _extreme(random: Random, cpus: int) -> Changes:
-    """Figures that are finite, and nothing else that can be said in their favour."""
+    """Figures that are finite but absurd."""
     point = SpeedupPoint(random.randint(1, cpus), random.choice((0.0, 1e-12, 1e12)), random.choice((0.0, 1e9)), 1, 1e9)
     return {
         "scaf_weight": random.choice((0.0, -3.0, 1e-300, 1e300)),
@@ -126,7 +126,7 @@ def _extreme(random: Random, cpus: int) -> Changes:
 
 
 def _falling(random: Random, cpus: int) -> Changes:
-    """Slower on many CPUs than on few, or up and down."""
+    """Slower on many CPUs than on few, or neither rising nor falling throughout."""
     return {"points": _curve(random, cpus, random.uniform(-0.5, 0.2), 0.4), "scaf_weight": 0.1}
 
 
@@ -167,9 +167,9 @@ KINDS: tuple[Kind, ...] = (
 
 
 def shrink(state: PoolState, fails: Callable[[PoolState], bool], seconds: float = 3.0) -> PoolState:
-    """A smaller state that still fails, as small as can be found in about that time; state itself does fail.
+    """A smaller state that still fails, as small as can be found in about that time. The given state must fail.
 
-    Domains are dropped, then what is left of them made plain, while it still fails.
+    While the state still fails, domains are removed, then the values of the others are replaced by plain ones.
     """
     until_s = time.monotonic() + seconds
     while time.monotonic() < until_s:
@@ -204,7 +204,7 @@ def _smaller(state: PoolState) -> Iterator[PoolState]:
     if domains != all_plain:
         yield replace(state, domains=all_plain)
     if len(domains) > 50:
-        return  # a change of each would take too long
+        return  # to change each of them would take too long
     for index, domain in enumerate(domains):
         for key, value in plain.items():
             if getattr(domain, key) != value:
@@ -213,7 +213,7 @@ def _smaller(state: PoolState) -> Iterator[PoolState]:
 
 
 def as_python(state: PoolState, options: Options) -> str:
-    """Python that makes `pool` and `options` anew."""
+    """Python code that makes the same `pool` and `options`."""
     opening = f"pool = PoolState({state.cpus}, {state.chunk}, {state.time_s!r}, ("
     lines = [_IMPORTS, "", f"options = {options!r}", opening]
     for domain in state.domains:

@@ -1,4 +1,4 @@
-"""Admission by priority: who is in has its minimum at least, and who does not fit waits."""
+"""Admission by priority: an admitted domain has at least its minimum; a domain that does not fit waits."""
 
 from collections.abc import Iterable
 from dataclasses import replace
@@ -11,21 +11,21 @@ SPLITS = ("weight", "speedup")
 
 
 def priority(pool: PoolState, options: Options) -> Answer:
-    """Admits domains as long as the sum of their minima fits, and splits the pool among those; the others are queued.
+    """Admits domains as long as their minima fit together, and splits the pool among them; the others are queued.
 
-    First come those that may not rest, which are always admitted. The others follow by priority, the higher first;
-    then who has CPUs already; then by name. One whose minimum does not fit beside those before it is passed over, and
-    a smaller one behind it may still fit. So among those that may rest nobody is queued for one of lower priority, and
-    who is in is pushed out by a higher priority alone. A minimum above the pool counts as the whole pool; minima are
-    rounded up to chunks.
+    Domains that may not rest come first and are always admitted. The others follow by priority, the higher first.
+    Among equals, domains that already have CPUs come first, then the order is by name. A domain whose minimum does not
+    fit in the CPUs that are left is skipped, and a smaller one after it may still fit. An admitted domain loses its
+    place only to domains of higher priority. A minimum above the pool counts as the whole pool; minima are rounded up
+    to chunks.
 
-    A queued domain rests until there is room. This is strict: while those of higher priority fill the pool, a lower
-    one starves; and among equals a large minimum starves as long as smaller ones come and go in the room it needs. A
-    domain that rests for want of demand gives up its place and is admitted anew.
+    A queued domain rests until it fits. This is strict: a domain of lower priority gets nothing while higher ones fill
+    the pool. Among equals, a domain with a large minimum waits as long as smaller ones come and go in the CPUs that it
+    needs. A domain that rests because it has no demand loses its place and is admitted again later.
 
-    Option `split`: how the admitted share, within their bounds: "weight" (default), in the ratio of their weights;
-    "speedup", in the ratio of weight x C, the SCAF model's (Creech 2015, eq. 4.9), an unknown C counting as
-    max-speedup counts it. Raises PolicyError for another value or another option.
+    Option `split`: how the admitted domains share the pool, within their bounds. "weight" (default): in the ratio of
+    their weights. "speedup": in the ratio of weight x C of SCAF's model (Creech 2015, eq. 4.9); an unknown C counts as
+    in max-speedup. Raises PolicyError for another value or another option.
     """
     refuse_unknown_options("priority", options, frozenset({"split"}))
     split = options.get("split", "weight")
@@ -42,7 +42,7 @@ def priority(pool: PoolState, options: Options) -> Answer:
 
 
 def _admitted(pool: PoolState, competing: Iterable[DomainState]) -> list[DomainState]:
-    """Those whose minima fit, in the order of admission."""
+    """The domains whose minima fit, in the order of admission."""
     room = pool.cpus // pool.chunk * pool.chunk
     free = room
     admitted = []

@@ -1,4 +1,4 @@
-"""Finding policies by name: entry points of the group `vscaf.policies`, ours and those that users install."""
+"""Finds policies by name: entry points of the group `vscaf.policies`, from vscaf and from users' packages."""
 
 from importlib.metadata import entry_points
 from typing import cast
@@ -16,7 +16,7 @@ def policy_names() -> tuple[str, ...]:
 def load_policy(name: str) -> Policy:
     """The policy of that name.
 
-    Raises PolicyError where there is none, where two installed packages claim the name, or where it does not load.
+    Raises PolicyError if there is none, if two installed packages use the name, or if the policy does not load.
     """
     found = tuple(entry_points(group=GROUP, name=name))
     if not found:
@@ -27,9 +27,9 @@ def load_policy(name: str) -> Policy:
         raise PolicyError(f"policy {name!r} is claimed by {' and '.join(targets)}: uninstall all but one")
     try:
         loaded = found[0].load()
-    except (Exception, SystemExit) as error:  # modules are other people's code: they may raise anything
+    except (Exception, SystemExit) as error:  # a user's module may raise anything
         why = f"{type(error).__name__}: {' '.join(str(error).split())}"
-        raise PolicyError(f"policy {name!r} ({targets[0]}) does not load: {why}: mend or uninstall it") from error
+        raise PolicyError(f"policy {name!r} ({targets[0]}) does not load: {why}: fix or uninstall it") from error
     if not callable(loaded):
-        raise PolicyError(f"policy {name!r} ({targets[0]}) is not a function of (pool, options): mend its entry point")
+        raise PolicyError(f"policy {name!r} ({targets[0]}) is not a function of (pool, options): fix its entry point")
     return cast(Policy, loaded)

@@ -6,7 +6,7 @@ from typing import TypeVar
 
 
 class PolicyError(ValueError):
-    """A policy, its options or its answer cannot be used. The message names the thing and the mend."""
+    """A policy, its options or its answer cannot be used. The message names what is wrong and the fix."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,7 +14,7 @@ class SpeedupPoint:
     """One measured point of a speedup curve.
 
     cpus: team size that was measured. speedup: S(cpus), against one CPU. standard_error: of the speedup, same unit.
-    samples: how many measurements are behind it. age_s: seconds since the last of them, 0: it holds now.
+    samples: number of measurements in this point. age_s: seconds since the last of them; 0: measured now.
     """
 
     cpus: int
@@ -29,11 +29,11 @@ class DomainState:
     """One domain as a policy sees it. All counts are in CPUs.
 
     minimum, maximum: the user's bounds while the domain has demand. weight: the user's weight, 1.0 unless set.
-    demand: CPUs that the domain could use now, 0: none. allocation: what it has at present, 0: resting.
-    may_rest: it may be given 0 while it has no demand. scaf_weight: C of S(p) = 1 + C ln p, None: not known yet.
-    newcomer: for less than the newcomer time it computes after a long rest, or runs other programs. points: measured
-    speedups, any order. priority: the user's, higher comes first, 0 unless set; what that means is the policy's to
-    say. ipc: instructions per cycle and CPU at the present allocation, None: nobody counts them.
+    demand: CPUs that the domain could use now, 0: none. allocation: the CPUs that it has at present, 0: resting.
+    may_rest: it may get 0 CPUs while it has no demand. scaf_weight: C of S(p) = 1 + C ln p, None: not known yet.
+    newcomer: within the last newcomer time it began to compute after a long rest, or to run other programs. points:
+    measured speedups, any order. priority: the user's, higher comes first, 0 unless set; each policy defines what it
+    means. ipc: instructions per cycle and CPU at the present allocation, None: they are not counted.
     """
 
     name: str
@@ -50,7 +50,7 @@ class DomainState:
     ipc: float | None = None
 
     def knowing(self, scaf_weight: float | None, newcomer: bool, points: tuple[SpeedupPoint, ...]) -> "DomainState":
-        """The same domain with other knowledge of its speedup; what dataclasses.replace does, three times as fast."""
+        """The same domain with other knowledge of its speedup. Three times as fast as dataclasses.replace."""
         return DomainState(
             self.name,
             self.minimum,
@@ -69,10 +69,10 @@ class DomainState:
 
 @dataclass(frozen=True, slots=True)
 class PoolState:
-    """The pool and the domains that live on it.
+    """The pool and its domains.
 
     cpus: CPUs in the pool. chunk: CPUs in the smallest step of an allocation (the threads of one core).
-    time_s: the caller's monotonic clock, as a value: a policy never reads a clock.
+    time_s: the caller's monotonic clock, given as a value because a policy never reads a clock.
     """
 
     cpus: int
@@ -87,10 +87,11 @@ Options = Mapping[str, object]
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a policy says that does more than split the pool: CPUs by name, and who gets none although it wants some.
+    """The answer of a policy that does more than split the pool.
 
-    queued: domains that are not admitted now; they rest until they are. suspended: domains that do not run at all now.
-    Both are out of the split: what `cpus` says of them does not count. A domain that may not rest cannot be queued.
+    cpus: CPUs by name. queued: domains that are not admitted now; they rest until they are admitted. suspended: domains
+    that do not run at all now. vscaf ignores `cpus` for queued and suspended domains. A domain that may not rest cannot
+    be queued.
     """
 
     cpus: Mapping[str, int]
@@ -99,7 +100,7 @@ class Answer:
 
 
 Policy = Callable[[PoolState, Options], Mapping[str, int] | Answer | None]
-"""CPUs for each domain by name; None: leave everything alone. Pure: the same arguments give the same answer."""
+"""CPUs for each domain by name; None: change nothing. Pure: the same arguments give the same answer."""
 
 SomePolicy = TypeVar("SomePolicy", bound=Policy)
 
@@ -107,7 +108,7 @@ SomePolicy = TypeVar("SomePolicy", bound=Policy)
 def exploring(policy: SomePolicy) -> SomePolicy:
     """Decorator: the policy seeks the largest sum of speedups, so vscaf may vary its allocations a little to learn.
 
-    It sets the attribute `explores`, by which vscaf knows.
+    It sets the attribute `explores`, which vscaf reads.
     """
     policy.explores = True  # type: ignore[attr-defined]  # functions have attributes, their type does not say so
     return policy

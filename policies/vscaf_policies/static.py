@@ -6,12 +6,12 @@ from vscaf_policies.state import Options, PolicyError, PoolState, refuse_unknown
 
 
 def static(pool: PoolState, options: Options) -> dict[str, int]:
-    """The allocations of the option `allocations` ({domain: CPUs}); a domain not named keeps what it has.
+    """The allocations of the option `allocations` ({domain: CPUs}); a domain that it does not name keeps what it has.
 
-    A name that is not in the pool is left out: it may be a domain that is not running now. The core still holds
-    bounds, and lets a domain without demand rest; one that must keep its CPUs has `rest = "keep"`. Nothing is lent:
-    what rests is left over.
-    Raises PolicyError where `allocations` is missing or is not a mapping of names to whole numbers >= 1.
+    A name that is not in the pool is ignored: the domain may not be running now. The core still keeps the bounds, and
+    lets a domain without demand rest. For a domain that must keep its CPUs, set `rest = "keep"`. The CPUs of a resting
+    domain stay free.
+    Raises PolicyError if `allocations` is missing or is not a mapping of names to whole numbers >= 1.
     """
     refuse_unknown_options("static", options, frozenset({"allocations"}))
     wanted = options.get("allocations")

@@ -4,5 +4,5 @@ from vscaf_policies.state import Options, PoolState, refuse_unknown_options
 
 
 def unmanaged(pool: PoolState, options: Options) -> None:
-    """Leave everything alone. Takes no option."""
+    """Change nothing. Takes no option."""
     refuse_unknown_options("unmanaged", options)

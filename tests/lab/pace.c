@@ -1,10 +1,10 @@
-/* How fast a pCPU is, moment by moment: `pace CPU INTERVAL_MS` until it is ended.
+/* Measures the speed of a pCPU over time: `pace CPU INTERVAL_MS` runs until it is ended.
  *
- * On a shared machine the speed of a CPU changes by a factor of two within seconds, because what runs beside it changes
- * (another tenant on the sibling thread, mostly). A short fixed piece of work of loads, stores and additions, which feels
- * that as the guests do, is timed every INTERVAL_MS; a line for each: "SECONDS NANOSECONDS", CLOCK_MONOTONIC at its
- * start and the time that it took. At real-time priority where that is allowed, for less than 1% of the CPU; elsewhere
- * the thread's CPU time is taken, which does not know what a hypervisor below takes away.
+ * On a shared machine the speed of a CPU changes by a factor of two within seconds, mostly because of another tenant on
+ * the sibling thread. Every INTERVAL_MS this program times a short fixed piece of work of loads, stores and additions,
+ * which slows down like the guests. It prints a line for each: "SECONDS NANOSECONDS", CLOCK_MONOTONIC at its start and
+ * the time that it took. It runs at real-time priority if that is allowed, and uses less than 1% of the CPU. Otherwise
+ * it measures the thread's CPU time, which does not show what a hypervisor takes away.
  */
 #define _GNU_SOURCE /* sched_setaffinity */
 #include <errno.h>
@@ -40,7 +40,7 @@ static void work(void)
         words[(i + 100) % WORDS] = i;
         c += a >> 1;
         d += i;
-        __asm__ volatile("" : : "r"(a), "r"(b), "r"(c), "r"(d) : "memory"); /* keeps the loop as it stands */
+        __asm__ volatile("" : : "r"(a), "r"(b), "r"(c), "r"(d) : "memory"); /* the compiler must keep the loop */
     }
     sink = a + b + c + d;
 }

@@ -1,1 +1,1 @@
-"""Policies on a host that is not there: scenarios, guests with speedup curves, and the daemon's own loop on top."""
+"""Tries policies on a simulated host: scenarios, guests with speedup curves, and the daemon's own loop."""

@@ -1,4 +1,4 @@
-"""`vscaf simulate`: only what click needs to know; the work is imported when the command runs (see `session`)."""
+"""`vscaf simulate`: only the command line; the work is in `session`, which is imported when the command runs."""
 
 import sys
 from pathlib import Path
@@ -17,10 +17,10 @@ from vscaf.terminal import one_line
     "policies",
     multiple=True,
     metavar="A,B,...",
-    help="Policies to try: installed names, or your own as FILE.py or MODULE, with :FUNCTION where it has several. "
-    f"Default: {', '.join(DEFAULT_POLICIES)}, those that are installed.",
+    help="Policies to try: installed names, or your own as FILE.py or MODULE, with :FUNCTION if it has several. "
+    f"Default: those of {', '.join(DEFAULT_POLICIES)} that are installed.",
 )
-@click.option("--jobs", type=click.IntRange(min=1), metavar="N", help="Runs at once. Default: one for each CPU.")
+@click.option("--jobs", type=click.IntRange(min=1), metavar="N", help="Runs at the same time. Default: one per CPU.")
 @click.option("--seed", type=click.IntRange(min=0), metavar="N", help="The first seed. Default: the scenario's own.")
 @click.option("--seeds", type=click.IntRange(min=1), default=1, metavar="K", help="Try K seeds, one after the other.")
 @click.option(
@@ -29,8 +29,8 @@ from vscaf.terminal import one_line
     metavar="DIRECTORY",
     help="Write results.json and the pictures there.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print everything, as JSON, in place of the tables.")
-@click.option("--pictures/--no-pictures", default=None, help="Draw pictures into --output. Default: if it is given.")
+@click.option("--json", "as_json", is_flag=True, help="Print everything as JSON instead of the tables.")
+@click.option("--pictures/--no-pictures", default=None, help="Draw pictures into --output. Default: if that is given.")
 @click.option("--list", "listing", is_flag=True, help="List the scenarios that come with vscaf, and exit.")
 def simulate(
     *,
@@ -46,24 +46,24 @@ def simulate(
 ) -> None:
     """Try policies on simulated guests, with the daemon's own loop, in simulated time.
 
-    FILE is a scenario (TOML), or the name of one that comes with vscaf (`--list`). Each is run under each policy and
-    with each seed. The same files, policies and seeds give the same figures, whatever --jobs is.
+    FILE is a scenario (TOML), or the name of one that comes with vscaf (`--list`). Each scenario runs under each policy
+    and with each seed. The same files, policies and seeds give the same figures, whatever --jobs is.
 
-    Exit status: 0 done; 1 a run failed, or broke a law; 2 what was asked for is wrong, and nothing was run.
+    Exit status: 0 done; 1 a run failed or broke a law; 2 an argument or a file is wrong, and nothing was run.
 
     \b
     Examples:
       vscaf simulate cg-lu
       vscaf simulate cg-lu mine.toml --policy equipartition,mine.py:my_policy --seeds 5 --output build/mine
     """
-    from vscaf.simulate import session  # noqa: PLC0415  (what it takes with it is slow to import)
+    from vscaf.simulate import session  # noqa: PLC0415  (its imports are slow)
 
     try:
         if listing:
             session.list_scenarios(as_json)
             return
         if pictures and output is None:
-            raise UsageError("--pictures: there is no place for them: add --output DIRECTORY")
+            raise UsageError("--pictures needs a directory to write to: add --output DIRECTORY")
         if not files:
             raise UsageError("no scenario: give files, or names that `vscaf simulate --list` shows")
         asked = session.Asked(
@@ -83,5 +83,5 @@ def simulate(
         click.echo(f"vscaf: {one_line(error)}", err=True)
         sys.exit(2 if isinstance(error, UsageError) else 1)
     except KeyboardInterrupt:
-        click.echo("vscaf: interrupted: nothing of it is kept", err=True)
+        click.echo("vscaf: interrupted: no results were written", err=True)
         sys.exit(130)

@@ -1,4 +1,4 @@
-"""A policy by what the user calls it: an installed name, or one of their own as `vscaf policy check` takes it."""
+"""Finds a policy by the user's name for it: an installed name, or a file or module as for `vscaf policy check`."""
 
 from collections.abc import Mapping
 from functools import lru_cache
@@ -10,14 +10,14 @@ from vscaf.errors import UsageError
 from vscaf.policy.trial import load_target
 
 DEFAULT_POLICIES = ("unmanaged", "equipartition", "max-speedup", "max-speedup-fitted")
-"""What is tried where nothing is asked for: those of them that are installed."""
+"""The default of --policy: those of them that are installed."""
 
 
 @lru_cache(maxsize=64)
 def find_policy(name: str) -> Policy:
     """The policy that *name* means: an installed one, `FILE.py[:FUNCTION]` or `MODULE[:FUNCTION]`.
 
-    UsageError, naming the mend, where there is none or it does not load.
+    UsageError, with the fix, if there is none or it does not load.
     """
     try:
         return load_target(name)
@@ -26,11 +26,11 @@ def find_policy(name: str) -> Policy:
 
 
 def option_names(name: str) -> tuple[str, ...]:
-    """Under which names a scenario's options for the policy *name* may be: that very one, or its function's."""
+    """The names under which a scenario may have options for the policy *name*: that name, or its function's."""
     function_name = getattr(find_policy(name), "__name__", name)
     return name, function_name, function_name.replace("_", "-")
 
 
 def options_for(name: str, policy_options: Mapping[str, Mapping[str, Any]]) -> Mapping[str, Any]:
-    """The scenario's options for the policy *name*: those under the first of its names that has some."""
+    """The scenario's options for the policy *name*: those of the first of its names that has options."""
     return next((policy_options[key] for key in option_names(name) if key in policy_options), {})

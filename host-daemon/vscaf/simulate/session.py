@@ -1,4 +1,4 @@
-"""What `vscaf simulate` does: load what was asked for, run it, and show and write what came of it."""
+"""The work of `vscaf simulate`: loads scenarios and policies, runs them, shows and writes the results."""
 
 import json
 import sys
@@ -30,15 +30,15 @@ from vscaf.simulate.sweep import Job, run_all, usable_cpus
 from vscaf.terminal import printable
 
 LARGEST_ORACLE = 20_000
-"""Guests times pCPUs: beyond, the best split at every instant takes minutes and more."""
+"""Guests times pCPUs. Above this, computing the best split at every instant takes minutes or more."""
 
 WIDE = 200
-"""Columns of a table that does not go to a terminal."""
+"""Columns of a table if the output is not a terminal."""
 
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What the user asks for; see the options of `vscaf simulate`. policies empty: the default ones."""
+    """The user's arguments; see the options of `vscaf simulate`. No policies: the default ones."""
 
     files: tuple[str, ...]
     policies: tuple[str, ...] = ()
@@ -69,7 +69,7 @@ def list_scenarios(as_json: bool) -> None:
 
 
 def run(asked: Asked) -> int:
-    """Do it; the exit status. UsageError before the first run where what is asked for is wrong."""
+    """Runs everything and returns the exit status. UsageError before the first run if an argument is wrong."""
     scenarios = _scenarios(asked.files)
     policies = asked.policies or tuple(name for name in DEFAULT_POLICIES if name in policy_names())
     for scenario in scenarios:
@@ -94,7 +94,7 @@ def run(asked: Asked) -> int:
 
 
 def _scenarios(files: Sequence[str]) -> list[Scenario]:
-    """UsageError where one cannot be used, or two have one name."""
+    """UsageError if one cannot be used, or if two have the same name."""
     scenarios = [(file, one) for file in files for one in scenarios_of(load_scenario(file))]
     for name, count in Counter(one.name for _file, one in scenarios).items():
         if count > 1:
@@ -109,7 +109,7 @@ def _seeds(scenario: Scenario, asked: Asked) -> range:
 
 
 def _try(policy: str, scenario: Scenario) -> None:
-    """UsageError where the policy, or its options of the scenario, cannot be used: asked of a pool without guests."""
+    """UsageError if the policy or the scenario's options for it cannot be used. Calls it with a pool without guests."""
     options = options_for(policy, scenario.policy_options)
     try:
         find_policy(policy)(PoolState(scenario.host.pcpus, scenario.host.threads_per_core, 0.0, ()), options)
@@ -117,21 +117,21 @@ def _try(policy: str, scenario: Scenario) -> None:
         raise UsageError(f"scenario {scenario.name}: {error}") from error
     except VscafError:
         raise
-    except Exception as error:  # policies are other people's code: they may raise anything
+    except Exception as error:  # a user's policy may raise anything
         why = f"{type(error).__name__}: {error}"
-        raise UsageError(f"policy {policy} fails on a pool without guests ({why}): mend it first") from error
+        raise UsageError(f"policy {policy} fails on a pool without guests ({why}): fix it first") from error
 
 
 def _warn_of_options(scenario: Scenario, policies: Sequence[str]) -> None:
-    """Says which options are for nobody: a name with a letter wrong would leave a policy without them, silently."""
+    """Warns of options that no policy uses: with a misspelt name, a policy would silently run without its options."""
     known = {*policy_names(), *(name for policy in policies for name in option_names(policy))}
     for name in sorted(set(scenario.policy_options) - known):
-        words = f"policy_options.{name} is for no policy that is installed or tried: look at the name"
+        words = f"policy_options.{name} names no policy that is installed or tried: check the name"
         click.echo(printable(f"vscaf: scenario {scenario.name}: {words}"), err=True)
 
 
 def _draws(asked: Asked) -> bool:
-    """Whether there will be pictures. UsageError where they were asked for and cannot be drawn."""
+    """Whether to draw pictures. UsageError if the user wants pictures and they cannot be drawn."""
     if asked.output is None or asked.pictures is False:
         return False
     from vscaf.simulate.report.pictures import need_matplotlib  # noqa: PLC0415  (only where there are pictures)
@@ -150,11 +150,11 @@ def _make(directory: Path) -> None:
     try:
         directory.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise UsageError(f"--output {directory}: {error.strerror}: give a directory that can be written") from error
+        raise UsageError(f"--output {directory}: {error.strerror}: give a writable directory") from error
 
 
 def _oracles(scenario: Scenario, seeds: Sequence[int]) -> dict[int, Oracle]:
-    """What the best splits would come to, by seed: none where that cannot be told, or would take hours."""
+    """The results of the best splits, by seed; empty if they cannot be known or would take hours to compute."""
     guests = len(expanded(scenario))
     if guests * scenario.host.pcpus > LARGEST_ORACLE:
         return {}
@@ -186,12 +186,12 @@ def _show(found: Sequence[Outcomes], asked: Asked, draw: bool) -> None:
     try:
         written[0].write_text(_text(content), encoding="utf-8")
         if draw:
-            from vscaf.simulate.report.picture_files import write_pictures  # noqa: PLC0415  (it takes matplotlib with it)
+            from vscaf.simulate.report.picture_files import write_pictures  # noqa: PLC0415  (it imports matplotlib)
 
             for one in found:
                 written += write_pictures(one, asked.output)
     except OSError as error:
-        raise VscafError(f"--output {asked.output}: {error.strerror}: make room, or give another directory") from error
+        raise VscafError(f"--output {asked.output}: {error.strerror}: free space, or give another directory") from error
     for path in written:
         click.echo(f"wrote {path}", err=asked.as_json)
 
@@ -201,13 +201,13 @@ def _text(content: Mapping[str, Any]) -> str:
 
 
 def _console() -> Console:
-    """Standard output; wide where no terminal says how wide it is, so that figures are not broken into lines."""
+    """Standard output. It is wide if there is no terminal width, so that figures are not broken into lines."""
     return Console() if sys.stdout.isatty() else Console(width=WIDE)
 
 
 @contextmanager
 def _progress(runs: int) -> "Iterator[Any]":
-    """A bar on standard error while the runs go on, if that is a terminal; yields what is told the runs done."""
+    """A progress bar on standard error, if that is a terminal. Yields a function that takes the runs done so far."""
     console = Console(stderr=True)
     if not console.is_terminal:
         yield None

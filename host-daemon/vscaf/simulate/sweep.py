@@ -1,4 +1,4 @@
-"""Many runs at once: each in one of several processes, all of them told in the order in which they were asked for."""
+"""Many runs at the same time, each in one of several processes; the outcomes are in the order of the jobs."""
 
 import multiprocessing
 import os
@@ -19,7 +19,7 @@ from vscaf.simulate.policies import find_policy, options_for
 from vscaf.simulate.scenarios.scenario import Scenario
 
 POLL_S = 0.2
-"""How often the progress of runs under way is looked at."""
+"""How often the progress of the runs is read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ class Job:
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """A run that came to nothing, and why, in one line."""
+    """A run that failed, and why, in one line."""
 
     scenario: str
     policy: str
@@ -52,7 +52,7 @@ class Shares(Protocol):
 
 
 _done_in_worker: Shares | None = None
-"""Where this worker process writes how far it is: the parent's shared memory."""
+"""The parent's shared memory, where this worker process writes its progress."""
 
 
 def run_all(
@@ -60,15 +60,15 @@ def run_all(
 ) -> tuple[Outcome, ...]:
     """The outcome of each job, in the order of *jobs* whatever the number of processes.
 
-    on_progress is called now and then with the sum of the shares that are done (len(jobs) at the end). A run that
-    fails, or kills its process, is a Failure and the others go on. On KeyboardInterrupt the workers are ended.
+    on_progress is called from time to time with the sum of the shares that are done (len(jobs) at the end). A run that
+    fails, or kills its process, is a Failure, and the others go on. On KeyboardInterrupt the workers are ended.
     """
     tell = on_progress or (lambda share: None)
     if processes <= 1 or len(jobs) <= 1:
         return tuple(_one_after_the_other(jobs, tell))
     outcomes: dict[int, Outcome] = {}
-    # A process that dies takes the pool with it, and nobody knows which run it was: those that were not done are
-    # tried once more, each in a pool of its own.
+    # A process that dies breaks the pool, and the pool does not tell which run it was. So all runs that were not done
+    # are tried once more, each in a pool of its own.
     for number in _in_one_pool(jobs, range(len(jobs)), min(processes, len(jobs)), outcomes, tell):
         _in_one_pool(jobs, [number], 1, outcomes, tell)
         outcomes.setdefault(number, _failure(jobs[number], "its process was killed: is there enough memory?"))
@@ -89,8 +89,8 @@ def _in_one_pool(
     outcomes: dict[int, Outcome],
     tell: Callable[[float], None],
 ) -> list[int]:
-    """Run jobs by number into *outcomes*; the numbers of those that came to nothing because a process died."""
-    # Not "fork": a progress bar draws in a thread of its own, and a fork in the middle of that may hang.
+    """Runs jobs by number and writes *outcomes*; returns the numbers of those that were lost because a process died."""
+    # Not "fork": a progress bar draws in a thread of its own, and a fork during that may hang.
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload([__name__])
     shares = context.Array(c_double, len(jobs), lock=False)
@@ -102,7 +102,7 @@ def _in_one_pool(
         for number in numbers:
             try:
                 waiting[pool.submit(_in_worker, number, jobs[number])] = number
-            except BrokenProcessPool:  # one of those handed in before died already
+            except BrokenProcessPool:  # the process of an earlier job has died already
                 lost.append(number)
         while waiting:
             done, _ = wait(waiting, POLL_S, FIRST_COMPLETED)
@@ -119,7 +119,7 @@ def _in_one_pool(
 
 @contextmanager
 def _workers(pool: ProcessPoolExecutor) -> Iterator[ProcessPoolExecutor]:
-    """The pool; its processes are gone afterwards, at once where something was raised."""
+    """The pool. Its processes have ended afterwards; if something was raised, they are ended at once."""
     before = set(multiprocessing.active_children())
     try:
         yield pool
@@ -132,14 +132,14 @@ def _workers(pool: ProcessPoolExecutor) -> Iterator[ProcessPoolExecutor]:
 
 
 def _start_worker(shares: Shares) -> None:
-    global _done_in_worker  # noqa: PLW0603  (the one way to hand shared memory to a pool's functions)
+    global _done_in_worker  # noqa: PLW0603  (the only way to give shared memory to a pool's functions)
     _done_in_worker = shares
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches all; the parent ends the workers
     threading.Thread(target=_end_with_parent, daemon=True).start()
 
 
 def _end_with_parent() -> None:
-    """A parent that was killed ends nobody: a worker would go on for as long as its run takes."""
+    """Ends this worker when its parent has been killed: otherwise it would go on until its run is done."""
     parent = multiprocessing.parent_process()
     if parent is not None:
         connection.wait([parent.sentinel])
@@ -157,7 +157,7 @@ def _in_worker(number: int, job: Job) -> Outcome:
 
 
 def run_one(job: Job, on_progress: Callable[[float], None] | None = None) -> Outcome:
-    """The run that *job* asks for, here. on_progress: called with the share that is done, 0..1."""
+    """Makes the run of *job* in this process. on_progress: called with the share that is done, 0..1."""
     try:
         return simulate(
             job.scenario,
@@ -167,7 +167,7 @@ def run_one(job: Job, on_progress: Callable[[float], None] | None = None) -> Out
             on_progress=on_progress,
             policy_function=find_policy(job.policy),
         )
-    except Exception as error:  # noqa: BLE001  (a plug-in may raise anything, and the other runs are worth having)
+    except Exception as error:  # noqa: BLE001  (a plug-in may raise anything, and the other runs must go on)
         words = " ".join(str(error).split()) or "no reason given"
         return _failure(
             job, words if type(error).__module__.startswith("vscaf") else f"{type(error).__name__}: {words}"

@@ -1,4 +1,4 @@
-"""From points to an estimate: fit each model, weigh them by evidence, say how sure the result is."""
+"""From points to an estimate: fits each model, weighs the models by evidence, and gives the standard errors."""
 
 import math
 from collections.abc import Sequence
@@ -23,20 +23,20 @@ from vscaf_policies.models.shapefree import fit_free, mixture, monotone, sizes
 from vscaf_policies.state import SpeedupPoint
 
 PRIOR = {"log": 0.5, "amdahl": 0.2, "usl": 0.1, "downey": 0.1, "monotone": 0.08, "free": 0.02}
-"""Probability of each model before any point. Simpler ones first; SCAF's is what decides while one point is known."""
+"""Probability of each model before any point: simpler ones are more probable, and SCAF's decides at one point."""
 
 MODELS = tuple(PRIOR)
 _SHAPEFREE = frozenset({"monotone", "free"})
 
 UNFORESEEN_PER_E_FOLD = 0.12
-"""Relative error of every model for each factor of e between p and the nearest size measured: no program follows a
-formula, and between points, or beyond them, nothing has checked it."""
+"""Relative error of every model for each factor of e between p and the nearest measured size. No program follows a
+formula exactly, and at other sizes no measurement has checked it."""
 
 MISFIT = 0.015
-"""Relative error of a formula at its own points: that it is not rejected does not make it true."""
+"""Relative error of a formula at its own points: a formula may be wrong even if the points do not reject it."""
 
 UNKNOWN_EXPONENT, UNKNOWN_ERROR = 0.75, 0.25
-"""Without a point S(p) = p^0.75, two errors of which reach from p^0.25 to beyond p."""
+"""Exponent and its standard error without a point: S(p) = p^0.75, and two errors reach from p^0.25 to above p."""
 
 
 def fit_curve(
@@ -45,11 +45,11 @@ def fit_curve(
     models: tuple[str, ...] = MODELS,
     drift_per_s: float = DRIFT_PER_S,
 ) -> SpeedupEstimate:
-    """What the points say of S(1) ... S(most).
+    """Estimates S(1) ... S(most) from the points.
 
-    points: any order; those that cannot be used are left out (see usable_points). most: CPUs that the question is
-    about, at least 1. models: names out of MODELS that may explain the points. drift_per_s: relative error that a
-    second of age adds. Without a usable point the model is "unknown" and S = p^0.75 with an error that says so.
+    points: any order; those that cannot be used are left out (see usable_points). most: number of CPUs up to which S is
+    estimated, at least 1. models: names from MODELS that may explain the points. drift_per_s: relative error that each
+    second of age adds. Without a usable point the model is "unknown", and S = p^0.75 with a large error.
     The same arguments give the same answer; answers are remembered.
 
     Raises ValueError for most below 1, no model, or an unknown one.
@@ -64,7 +64,7 @@ def fit_curve(
 
 @lru_cache(maxsize=256)
 def _estimate(points: tuple[UsablePoint, ...], most: int, models: tuple[str, ...]) -> SpeedupEstimate:
-    """From ln S at some sizes to S at every size; in between, linear in ln p."""
+    """From ln S at some sizes to S at every size: sizes in between are interpolated, linear in ln p."""
     belief = _belief(points, most, models)
     mean, variance = belief.mean, belief.variance
     if len(mean) < most:
@@ -80,7 +80,7 @@ def _estimate(points: tuple[UsablePoint, ...], most: int, models: tuple[str, ...
 
 @dataclass(frozen=True, slots=True)
 class _Belief:
-    """An estimate in ln S at sizes(most) alone: small, whatever most is, so that many of them can be remembered."""
+    """An estimate in ln S only at sizes(most). It is small even for a large most, so many of them can be remembered."""
 
     model: str
     mean: Array
@@ -107,7 +107,7 @@ def _belief(points: tuple[UsablePoint, ...], most: int, models: tuple[str, ...])
         np.array([fits[name].variance + (0.0 if name in _SHAPEFREE else MISFIT**2) for name in names]),
     )
     variance += np.square(UNFORESEEN_PER_E_FOLD * _distance(np.log(cpus), data.x))
-    if names != ["log"]:  # SCAF's model alone is left as published: it may well be superlinear on few CPUs
+    if names != ["log"]:  # SCAF's model alone stays as published: it may be superlinear on few CPUs
         mean = np.clip(mean, math.log(LEAST_SPEEDUP), np.log(MOST_EFFICIENCY * cpus))
     chosen = names[int(np.argmax(weights))]
     return _Belief(chosen, mean, variance, tuple(zip(names, weights.tolist(), strict=True)), fits[chosen].parameters)
@@ -127,7 +127,7 @@ def _fits(points: tuple[UsablePoint, ...], data: Data, cpus: Array, models: tupl
 
 
 def _distance(at: Array, measured: Array) -> Array:
-    """How far each of at is from the nearest measured size, or from 0 (p = 1, which is known), in ln p."""
+    """Distance of each of *at* from the nearest measured size, or from 0 (p = 1, which is known), in ln p."""
     known = np.concatenate([np.zeros(1), measured])
     after = np.minimum(np.searchsorted(known, at), len(known) - 1)
     distances: Array = np.minimum(np.abs(at - known[after]), np.abs(at - known[np.maximum(after - 1, 0)]))

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from vscaf_policies.models.points import UsablePoint
 
 LEAST_WEIGHT = 0.05
-"""C is never believed below this: a program measured while it ran badly must be able to show that it got better."""
+"""Least C. A program that was measured while it ran badly still gets CPUs and can show that it has become better."""
 
 
 def log_weight(points: Sequence[UsablePoint]) -> tuple[float, float]:

@@ -1,10 +1,10 @@
 """Models with a formula: their curves over a grid of parameters, weighed by likelihood and prior.
 
 A fit is not one curve but all curves of the family, each with its probability given the points. The integral over the
-parameters is a sum over a grid that follows the likelihood: it starts on the whole range and turns, moves and shrinks
-until it covers what the points leave open. So parameters at the edge of their range (no serial part, no contention)
-and ridges, where one parameter makes up for another, need no special case, and the evidence is the integral itself
-and not an approximation around the best fit.
+parameters is a sum over a grid. The grid starts on the whole range. If the points determine the parameters well, it is
+moved, turned and shrunk to the probable ones. So two things need no special case: parameters at the edge of their range
+(no serial part, no contention), and ridges, where one parameter compensates for another. The evidence is the integral
+itself, not an approximation around the best fit.
 """
 
 import math
@@ -19,20 +19,20 @@ from vscaf_policies.models.points import Array, Data, UsablePoint
 
 _STEPS = 16
 _DIFFERENCE = 1e-5
-"""Most steps of the search for the best parameters, and the distance at which derivatives are taken."""
+"""Most steps of the search for the best parameters, and the step width of its numerical derivatives."""
 
 _LEAST_PROBABILITY = 1e-2
-"""Of the most probable one: curves below are left out of means and errors."""
+"""Relative to the most probable curve: less probable curves are left out of means and errors."""
 
 _SERIAL_FLOOR, _COHERENCE_FLOOR = 1e-4, 1e-6
 _SERIAL_LOG, _COHERENCE_LOG = math.log1p(1.0 / _SERIAL_FLOOR), math.log1p(10.0 / _COHERENCE_FLOOR)
-"""Serial fractions go from 0 to 1, coherence costs to 10: evenly below the floor, in equal ratios above it. A coherence
-cost above 1 is a collapse: a team that is ten times slower than one thread."""
+"""Serial fractions go from 0 to 1, coherence costs from 0 to 10: in equal steps below the floor, in equal ratios above
+it. A coherence cost above 1 is a collapse: a team that is ten times slower than one thread."""
 
 _USL_FLOORS, _USL_LOGS = np.array([_SERIAL_FLOOR, _COHERENCE_FLOOR]), np.array([_SERIAL_LOG, _COHERENCE_LOG])
 
 _DOWNEY_SCALES = np.array([math.log(1 << 14), 2.0])
-"""Average parallelism A from 1 to 16,384 in equal ratios; sigma evenly from 0 to 2, each half a regime."""
+"""Average parallelism A from 1 to 16,384 in equal ratios; sigma from 0 to 2 in equal steps, one regime in each half."""
 
 _MOST_LOG_WEIGHT = 30.0
 """C of a program with S = 2p on 64 CPUs."""
@@ -40,9 +40,10 @@ _MOST_LOG_WEIGHT = 30.0
 
 @dataclass(frozen=True, slots=True)
 class Fit:
-    """What one model makes of the points: ln S at each size asked for, its variance, and how well it explains them.
+    """One model fitted to the points.
 
-    log_evidence: ln of the marginal likelihood, up to a constant that is the same for all models of one data.
+    mean, variance: of ln S at each size. log_evidence: ln of the marginal likelihood, up to a constant that is the same
+    for all models of the same data.
     """
 
     mean: Array
@@ -72,8 +73,8 @@ def downey(parameters: Array, cpus: Array) -> Array:
     above. sigma >= 1: S = p A (sigma + 1) / (sigma (p + A - 1) + A) up to p = A + A sigma - sigma, A above.
     """
     most, sigma = parameters[:, :1], parameters[:, 1:]
-    # Each regime is S = A p / divisor, and the divisor that holds is the largest: that of S = A is p, and the one
-    # between them lies below the first where it does not hold, for sigma >= 1 everywhere.
+    # Each regime is S = A p / divisor, and the largest divisor is the one that applies. The divisor of S = A is p. The
+    # divisor of the middle regime is below the first one where it does not apply; for sigma >= 1, that is everywhere.
     rising = most + np.where(sigma <= 1.0, 0.5 * sigma, sigma / (1.0 + sigma)) * (cpus - 1.0)
     half = np.minimum(0.5 * sigma, 0.5)
     bending = (1.0 - half) * cpus
@@ -85,8 +86,8 @@ def downey(parameters: Array, cpus: Array) -> Array:
 
 @dataclass(frozen=True, slots=True)
 class Family:
-    """A model with a formula. `natural` turns rows of numbers in 0 ... 1, where the grid lives, into parameters;
-    `log_prior` is the logarithm of their prior density there; `cells` is how finely the whole range is looked at."""
+    """A model with a formula. The grid has coordinates in 0 ... 1. `natural` turns rows of them into parameters,
+    `log_prior` is the logarithm of their prior density, and `cells` is the size of the grid on the whole range."""
 
     names: tuple[str, ...]
     cells: tuple[int, ...]
@@ -130,7 +131,7 @@ FAMILIES = {
 
 @lru_cache(maxsize=8)
 def _whole_range(cells: tuple[int, ...]) -> tuple[Array, float]:
-    """Middles of that many cells from 0 to 1 in each direction, and ln of the volume of one."""
+    """Centres of that many cells from 0 to 1 in each direction, and ln of the volume of one cell."""
     middles = [(np.arange(count) + 0.5) / count for count in cells]
     grid = np.stack(np.meshgrid(*middles, indexing="ij"), axis=-1).reshape(-1, len(cells))
     return grid, -math.log(math.prod(cells))
@@ -157,13 +158,13 @@ def _whole_curves(name: str, sizes: bytes) -> Array:
     return FAMILIES[name].curves(FAMILIES[name].natural(unit), np.frombuffer(sizes))
 
 
-# The same programs ask for the same sizes again and again; and all of them for those of the same few questions.
+# Programs are measured at the same sizes again and again, and all curves are evaluated for a few values of `most`.
 _curves_at_points = lru_cache(maxsize=64)(_whole_curves)
 _curves_at_question = lru_cache(maxsize=24)(_whole_curves)
 
 
 def fit_family(name: str, data: Data, cpus: Array) -> Fit:
-    """The family of that name against the data; mean and variance of ln S at each of cpus."""
+    """The family of that name fitted to the data: mean and variance of ln S at each of cpus."""
     family = FAMILIES[name]
     unit, log_volume = _whole_range(family.cells)
     sizes = np.exp(data.x)
@@ -191,7 +192,7 @@ def fit_family(name: str, data: Data, cpus: Array) -> Fit:
 
 
 def _log_likelihood(curves: Array, data: Data) -> Array:
-    """Of each row of curves, up to a constant that is the same for all models."""
+    """The log likelihood of each row of curves, up to a constant that is the same for all models."""
     misfit = curves - data.y
     misfit /= data.error
     result: Array = -0.5 * np.einsum("ij,ij->i", misfit, misfit)
@@ -199,7 +200,7 @@ def _log_likelihood(curves: Array, data: Data) -> Array:
 
 
 def _grid_around(middle: Array, precision: Array) -> tuple[Array, float]:
-    """A grid over the ellipse of that precision, as far as it is inside 0 ... 1, and ln of the volume of a cell."""
+    """A grid over the ellipse of that precision, without points outside 0 ... 1, and ln of the volume of a cell."""
     turned = _root_of_inverse(precision)
     standard, step = _standard_grid(len(middle))
     unit = middle + standard @ turned.T
@@ -208,7 +209,7 @@ def _grid_around(middle: Array, precision: Array) -> tuple[Array, float]:
 
 
 def _too_narrow(probability: Array) -> bool:
-    """Whether the probability is shared by too few cells of the whole range, in any direction or altogether."""
+    """Whether too few cells of the whole range share the probability, in one direction or in total."""
     if probability.ndim == 1:
         return _shared_by(probability) < 4.0
     return (
@@ -219,15 +220,15 @@ def _too_narrow(probability: Array) -> bool:
 
 
 def _shared_by(probability: Array) -> float:
-    """1 / sum p^2: the number of cells, were they equally probable."""
+    """1 / sum p^2 of the normalized probability: the number of cells if all had the same probability."""
     return float(probability.sum() ** 2 / (probability @ probability))
 
 
 def _best(family: Family, start: Array, data: Data, sizes: Array) -> tuple[Array, Array]:
-    """The best parameters, on the scale 0 ... 1, and the precision matrix there; Levenberg and Marquardt's method.
+    """The best parameters, on the scale 0 ... 1, and the precision matrix there, by Levenberg and Marquardt's method.
 
-    The derivative is a difference: Downey's formula has kinks. The precision holds that of the even prior, 12 in each
-    direction, so that a parameter of which the points say nothing has a finite one.
+    Derivatives are numerical differences, because Downey's formula has kinks. The precision includes that of the even
+    prior, 12 in each direction, so that it is not 0 for a parameter about which the points tell nothing.
     """
     dimensions = len(start)
     identity = np.eye(dimensions)
@@ -277,7 +278,7 @@ def _solved(normal: Array, slopes: Array, damping: float) -> Array:
 
 
 def fit_log(points: Sequence[UsablePoint], data: Data, cpus: Array) -> Fit:
-    """SCAF's model: C as published; the evidence around it. Prior of C: even in ln C from 0.05 to 30."""
+    """SCAF's model, with C as published and an approximate evidence. Prior of C: even in ln C from 0.05 to 30."""
     weight, error = log_weight(points)
     logs = np.log(cpus)
     speedups = 1.0 + weight * logs

@@ -1,4 +1,4 @@
-"""From measured points to data that a fit can use: what is left out, clamped, aged and combined."""
+"""From measured points to data for a fit: leaves out, clamps, ages and combines points."""
 
 import math
 from collections.abc import Iterable
@@ -13,30 +13,30 @@ from vscaf_policies.state import SpeedupPoint
 Array = NDArray[np.float64]
 
 LEAST_RELATIVE_ERROR = 0.01
-"""Of the speedup. No measurement is better; it also keeps a claimed error of zero from outweighing all others."""
+"""Of the speedup. No measurement is better. It also keeps a reported error of zero from outweighing all others."""
 
 MOST_EFFICIENCY = 2.0
-"""E = S/p is never believed above this (Creech 2015, section 5.2.2)."""
+"""Largest E = S/p that is believed (Creech 2015, section 5.2.2)."""
 
 LEAST_SPEEDUP = 0.01
-"""ln S must exist. A program that is a hundred times slower than on one CPU is not distinguished from a worse one."""
+"""Least speedup that is believed, because ln S must exist: a program 100 times slower than on one CPU, or worse."""
 
 MOST_RELATIVE_ERROR = 10.0
-"""Of the speedup. A point that may be wrong by more says nothing."""
+"""Of the speedup. A point with a larger error is not used."""
 
 DRIFT_PER_S = 0.001
-"""Relative error that a second of age adds: after 100 s a point is no better than 10%. Programs change their phases
-within tens of seconds to minutes; a point of an hour ago says nothing (360%)."""
+"""Relative error that each second of age adds: after 100 s the error of a point is at least 10%. Programs change their
+phases within tens of seconds to minutes. A point that is an hour old tells nothing (360%)."""
 
 MOST_CPUS = 1 << 20
-"""A point above this many CPUs is garbage."""
+"""A point above this many CPUs cannot be true."""
 
 MOST_SIZES = 96
-"""More distinct sizes than this are combined with their neighbours: the fit costs their number cubed."""
+"""If there are more distinct sizes, neighbours are combined: the time of a fit grows with the cube of their number."""
 
 
 class UsablePoint(NamedTuple):
-    """A point above one CPU whose figures can be used; the error is what age has made of it."""
+    """A point above one CPU whose figures can be used. The error includes the age."""
 
     cpus: int
     speedup: float
@@ -53,12 +53,12 @@ class Data:
 
 
 def usable_points(points: Iterable[SpeedupPoint], drift_per_s: float = DRIFT_PER_S) -> tuple[UsablePoint, ...]:
-    """The points that say something, sorted, so that their order does not matter.
+    """The usable points, sorted, so that their order does not matter.
 
     Left out: p <= 1 (S(1) = 1 is exact), p above MOST_CPUS, no samples, a speedup, error or age that is not finite.
-    Clamped: the speedup to LEAST_SPEEDUP ... MOST_EFFICIENCY p; an age below zero to zero. A point above the CPUs of
-    the question stays: the curve passes there too. Error: at least LEAST_RELATIVE_ERROR of max(S, 1), and
-    error^2 + (drift_per_s age_s S)^2. The age is rounded to two digits, so that a fit is not made anew each second.
+    Clamped: the speedup to LEAST_SPEEDUP ... MOST_EFFICIENCY p; an age below zero to zero. A point above the estimated
+    sizes stays: it still shapes the curve. The error is at least LEAST_RELATIVE_ERROR of s = max(S, 1), then its square
+    grows by (drift_per_s age_s s)^2. The age is rounded to two digits, so that not every second needs a new fit.
     """
     usable = []
     for point in points:
@@ -76,16 +76,16 @@ def usable_points(points: Iterable[SpeedupPoint], drift_per_s: float = DRIFT_PER
 
 
 def as_data(points: Iterable[UsablePoint]) -> Data | None:
-    """The points as ln S over ln p, one for each size; None where no error is below MOST_RELATIVE_ERROR.
+    """The points as ln S over ln p, one for each size; None if no error is at most MOST_RELATIVE_ERROR.
 
-    In ln S a relative error is the same everywhere and an error in proportion to S does not bias the fit. Points of
-    one size are combined by 1 / error^2; where they disagree by more than their errors allow, the error of the
-    combination grows by the square root of chi^2 per degree of freedom, so that a contradiction is not precision.
+    In ln S a relative error is constant, and an error in proportion to S does not bias the fit. Points of one size are
+    combined with weights 1 / error^2. If they differ by more than their errors allow, the error of the combination
+    grows by the square root of chi^2 per degree of freedom, so that contradicting points do not count as precise.
     """
     listed = list(points)
     cpus = np.array([point.cpus for point in listed], dtype=np.float64)
     errors = np.array([point.standard_error for point in listed], dtype=np.float64)
-    # 0 +- 0.4 says that S is hardly above 0.4, so it stands for 0.2 +- 0.4: ln 0 would say that it is far below.
+    # 0 +- 0.4 tells that S is hardly above 0.4. It counts as 0.2 +- 0.4, because ln 0 would mean far below.
     speedups = np.maximum([point.speedup for point in listed], np.clip(errors / 2.0, LEAST_SPEEDUP, 0.5))
     y = np.log(speedups)
     weights = np.square(speedups / errors)

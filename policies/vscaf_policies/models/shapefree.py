@@ -1,9 +1,9 @@
 """The model without a formula: a Gaussian process in ln p around smooth curves, and its monotone projection.
 
-ln S(p) = m(p) + r(p). m is one of a small set of plain curves (Gunther's law for several serial and coherence costs);
-r is a Gaussian process that is 0 at p = 1. Which curve, and which amplitude, length and roughness of r, is weighed by
-marginal likelihood (Rasmussen and Williams 2006, eq. 2.30), all of them together. Near points the process follows the
-points, knees and dips included; far from them it goes back to the plain curves with the amplitude as its error.
+ln S(p) = m(p) + r(p). m is one of a small set of plain curves (Gunther's law for several serial and coherence costs).
+r is a Gaussian process that is 0 at p = 1. All combinations of a curve and of an amplitude, length and roughness of r
+are weighed by marginal likelihood (Rasmussen and Williams 2006, eq. 2.30). Near the points the process follows them,
+including knees and dips. Far from them it returns to the plain curves, with the amplitude as its error.
 """
 
 import itertools
@@ -22,8 +22,8 @@ _PLAIN_PRIOR = np.outer(list(_SERIAL.values()), list(_COHERENCE.values())).ravel
 """The plain curves: (sigma, kappa) of Gunther's law, and the prior probability of each."""
 
 _ROUGHNESS = 0.015
-"""Relative difference of S from any smooth curve at each p by itself: loops divide well by one p and badly by the next.
-So a precise point is followed at its own p, however smooth the rest is."""
+"""Relative difference of S from any smooth curve, independent for each p: a loop may divide well by one p and badly by
+the next. So the curve follows a precise point at its own p, however smooth the rest is."""
 
 _LEAST_PROBABILITY = 5e-3
 
@@ -38,7 +38,7 @@ _KERNELS = np.array(
         (0.4, 0.8, 0.5, 0.15),
     ]
 )
-"""Covariances of r: Matern's with 3/2 for what bends, and the exponential one of length 1 for knees and steps."""
+"""Covariances of r: Matern's with 3/2 for smooth bends, and the exponential one of length 1 for knees and steps."""
 
 
 def _covariance(kernels: Array, first: Array, second: Array) -> Array:
@@ -69,14 +69,14 @@ def _stationary(kernels: Array, distance: Array) -> Array:
 
 @lru_cache(maxsize=64)
 def _at_sizes(at: bytes) -> tuple[Array, Array]:
-    """What does not depend on the measured figures: covariances among the sizes (ln p), and the plain curves there."""
+    """The parts that do not depend on measurements: covariances among the sizes (ln p), and the plain curves there."""
     x = np.frombuffer(at)
     return _covariance(_KERNELS, x, x), usl(_PLAIN, np.exp(x))
 
 
 @lru_cache(maxsize=32)
 def _at_question(most: int) -> tuple[Array, Array]:
-    """At the sizes of the question: variance of r without a point for each kernel, and the plain curves."""
+    """At sizes(most): variance of r for each kernel before any measurement, and the plain curves."""
     cpus = sizes(most)
     variance = _variance(_KERNELS)[:, None]
     own = variance - np.square(_stationary(_KERNELS, np.log(cpus))) / variance + _ROUGHNESS**2
@@ -118,17 +118,17 @@ def fit_free(data: Data, most: int) -> Fit:
 
 
 def mixture(weights: Array, means: Array, variances: Array) -> tuple[Array, Array]:
-    """Mean and variance of a mixture: the variance within its parts and that between them. Rows are parts."""
+    """Mean and variance of a mixture: the variance within its parts plus the variance between them. Rows are parts."""
     weights = weights / weights.sum()
     mean = weights @ means
     return mean, weights @ (variances + (means - mean) ** 2)
 
 
 def monotone(free: Fit, data: Data, cpus: Array) -> Fit:
-    """The shape-free fit made to rise or stay level with every CPU: its projection by isotonic regression.
+    """The nearest curve to the shape-free fit that never falls: its projection by isotonic regression.
 
-    The evidence is that of the free fit less half of the chi^2 that the projection costs at the points: nothing where
-    the free fit rises anyway, much where precise points fall. The error holds what the projection moved.
+    Its log evidence is that of the free fit less half of the chi^2 that the projection adds at the points. That is
+    nothing if the free fit never falls, and much if precise points fall. The error includes the projection's shift.
     """
     if np.all(np.diff(free.mean) >= 0.0):
         return free
@@ -140,7 +140,7 @@ def monotone(free: Fit, data: Data, cpus: Array) -> Fit:
 
 
 def isotonic(values: list[float], weights: list[float]) -> list[float]:
-    """The rising sequence nearest to values by weighted squares: neighbours that fall are pooled."""
+    """The sequence nearest to values by weighted squares that never falls: neighbours that fall are pooled."""
     pools: list[tuple[float, float, int]] = []
     for value, weight in zip(values, weights, strict=True):
         pool = (value, weight, 1)
@@ -154,7 +154,7 @@ def isotonic(values: list[float], weights: list[float]) -> list[float]:
 
 @lru_cache(maxsize=32)
 def sizes(most: int) -> Array:
-    """Where curves are evaluated: every p up to 128, then 24 in each octave, and the last one."""
+    """The sizes at which curves are evaluated: every p up to 128, then 24 in each octave, and the last one."""
     if most <= 128:
         result = np.arange(1.0, most + 1.0)
     else:

@@ -1,1 +1,1 @@
-"""Benchmarks: each prints a table and writes build/bench/NAME.json in one form: see report.py."""
+"""Benchmarks: each prints a table and writes build/bench/NAME.json in the same form (see report.py)."""

@@ -1,7 +1,7 @@
-"""`make bench-agent`: what the guest agent costs, and how fast it serves a program that joins.
+"""`make bench-agent`: the cost of the guest agent, and how fast it serves a program that joins.
 
-The agent runs on this machine, with its real sysfs and procfs, at 4 Hz; a socket stands for its port, and a host reads
-the reports. "Without the agent" is the same machine with the agent stopped (SIGSTOP), turn by turn in one run.
+The agent runs on this machine, with its real sysfs and procfs, at 4 Hz. A socket replaces its port, and a host reads
+the reports. "Without the agent" is the same machine with the agent stopped (SIGSTOP); the two alternate in one run.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from .report import Report, Result, median_interval, run_benchmark
 PROCESSES = 64
 PERIODS_A_SECOND = 4
 PATIENCE_S = 20.0
-CPUS_GIVEN = 256  # in the made-up sysfs of the latencies: more than programs run, so that every team is above 1
-PROCESSES_MOST = 192  # of the 256 that can join, 64 are kept for other users
+CPUS_GIVEN = 256  # in the simulated sysfs for latencies: more CPUs than programs, so that every team is above 1
+PROCESSES_MOST = 192  # 256 can join, and 64 of them are reserved for other users
 
 
 def cpu_seconds(pid: int) -> float:
@@ -40,7 +40,7 @@ def kib(pid: int, file: str, *fields: str) -> int:
 
 
 class Asked:
-    """A program that answers each line with a line of whole numbers."""
+    """A program that answers each input line with a line of whole numbers."""
 
     def __init__(self, command: list[str]) -> None:
         self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
@@ -93,14 +93,14 @@ class Bench:
         self.quick = quick
         for path in (self.agent_path, self.tool("crowd"), self.tool("latency"), self.tool("machine")):
             if not path.exists():
-                raise SystemExit(f"{path} is not there: build it with `make programs`")
+                raise SystemExit(f"{path} is missing: build it with `make programs`")
 
     def tool(self, name: str) -> Path:
         return self.tools / f"bench-agent-{name}"
 
     @contextmanager
     def agent(self, *options: str, host: bool) -> Iterator[Agent]:
-        """An agent of its own, with a host that reads or without any."""
+        """A new agent, with a host that reads or without a host."""
         socket, port = self.directory / "agent.sock", self.directory / "port"
         reader = Asked([str(self.tool("machine")), "host", str(port)]) if host else None
         command = [str(self.agent_path), "--socket", str(socket), *options]
@@ -138,7 +138,7 @@ def own_share(agent: Agent, seconds: float) -> float:
 
 
 def reports_flow(agent: Agent, seconds: float) -> None:
-    """What is measured is an agent at work: its reports came."""
+    """Checks that the measured agent works: its reports have come."""
     if agent.host is None:
         return
     before = agent.host.ask()[0]
@@ -151,15 +151,15 @@ def reports_flow(agent: Agent, seconds: float) -> None:
 @dataclass
 class Case:
     own: list[float]  # the agent's own time, % of one core
-    machine: list[float]  # what the machine used beyond the work, in the same unit, with the agent
+    machine: list[float]  # what the machine used in addition to the work, in the same unit, with the agent
     machine_without: list[float]
-    work: list[float]  # work done in a second with the agent
+    work: list[float]  # work per second with the agent
     work_without: list[float]
     report_bytes: int
 
 
 def beside(agent: Agent, turns: int, seconds: float, work: Asked, soaking: bool) -> Case:
-    """Turns with the agent and without, in alternating order: the work that `work` says it did, and its CPU time."""
+    """Turns with and without the agent, in alternating order: the work that `work` reports, and its CPU time."""
     case = Case([], [], [], [], [], 0)
     cpus = len(os.sched_getaffinity(0))
 
@@ -181,7 +181,7 @@ def beside(agent: Agent, turns: int, seconds: float, work: Asked, soaking: bool)
         with agent.stopped():
             time.sleep(0.01)
             one(case.machine_without, case.work_without)
-        time.sleep(0.05)  # it has one period to make up for, of which nothing is measured
+        time.sleep(0.05)  # the agent makes up for one missed period, which is not measured
 
     for turn in range(turns):
         for measure in (with_agent, without) if turn % 2 == 0 else (without, with_agent):
@@ -192,7 +192,7 @@ def beside(agent: Agent, turns: int, seconds: float, work: Asked, soaking: bool)
 
 
 def cpu(bench: Bench, report: Report) -> None:
-    """CPU time at 4 Hz with 64 joined processes: asleep, and starting sections all the time."""
+    """CPU time at 4 Hz with 64 joined processes that sleep or start sections all the time."""
     turns, seconds = (2, 1.0) if bench.quick else (10, 2.0)
     results: list[Result] = []
     for host in (True, False):
@@ -210,7 +210,7 @@ def cpu(bench: Bench, report: Report) -> None:
                         soak.close()
                 else:
                     case = beside(agent, turns, seconds, crowd, soaking=False)
-            # Beside work on every CPU its memory is out of the caches: dearer than on a quiet machine, and what counts.
+            # With work on every CPU its memory is not in the caches. That costs more, and it is what counts.
             value, low, high = median_interval(case.own)
             name = f"agent.cpu.64_processes.{what}.{place}"
             lost = [100.0 * (1.0 - a / b) for a, b in zip(case.work, case.work_without, strict=True)]
@@ -252,7 +252,7 @@ def cpu(bench: Bench, report: Report) -> None:
 
 
 def memory(bench: Bench, report: Report) -> None:
-    """Resident memory after some seconds of work with programs that have told all that a shim can tell."""
+    """Resident memory after some seconds of work, with programs that have reported all that a shim can report."""
     seconds = 1.0 if bench.quick else 3.0
     for processes in (0, PROCESSES, PROCESSES_MOST):
         with bench.agent(host=True) as agent:
@@ -272,7 +272,7 @@ def memory(bench: Bench, report: Report) -> None:
 
 
 def memory_of(pid: int) -> dict[str, int]:
-    """The largest ever resident (which counts), and what is resident now, in KiB; what is private and proportional."""
+    """In KiB: the largest resident size (which counts), the present one, and the private and proportional sizes."""
     sizes = {name: kib(pid, "status", name) for name in ("VmHWM", "VmRSS", "RssAnon", "RssFile", "RssShmem")}
     sizes["private"] = kib(pid, "smaps_rollup", "Private_Clean", "Private_Dirty")
     sizes["proportional"] = kib(pid, "smaps_rollup", "Pss")
@@ -280,7 +280,7 @@ def memory_of(pid: int) -> dict[str, int]:
 
 
 def made_up_cpus(directory: Path) -> Path:
-    """A sysfs of so many CPUs that every program gets more than one."""
+    """A simulated sysfs with so many CPUs that every program gets more than one."""
     cpus = directory / "sys" / "devices" / "system" / "cpu"
     shutil.rmtree(cpus, ignore_errors=True)
     cpus.mkdir(parents=True)
@@ -290,7 +290,7 @@ def made_up_cpus(directory: Path) -> Path:
 
 
 def percentile(values: list[float], percent: float) -> float:
-    """The smallest value that so many per cent of the values do not exceed."""
+    """The smallest value that *percent* % of the values do not exceed."""
     ordered = sorted(values)
     return ordered[max(0, -(-len(ordered) * int(percent) // 100) - 1)]
 
@@ -305,7 +305,7 @@ def percentile_interval(values: list[float], percent: float) -> tuple[float, flo
 
 
 def pairs_of(command: list[str]) -> tuple[list[float], list[float]]:
-    """Two columns of ns, as ms."""
+    """Runs a command that prints two columns of ns; returns them in ms."""
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         raise SystemExit(f"{' '.join(command)} failed ({done.returncode}): {done.stderr}")
@@ -336,7 +336,7 @@ def add_latency(
 
 
 def latency(bench: Bench, report: Report) -> None:
-    """From connect() to the team size on the page; from a death to the share that came back."""
+    """Time from connect() to the team size on the page, and from a program's end until its share is given to others."""
     count, exits = (400, 50) if bench.quick else (3000, 500)
     sysfs = str(made_up_cpus(bench.directory))
     tool = str(bench.tool("latency"))
@@ -350,7 +350,7 @@ def latency(bench: Bench, report: Report) -> None:
             command = [tool, "join", str(agent.socket), str(count), str(team)]
             if crowd:
                 with bench.crowd(agent, PROCESSES, crowd):
-                    reports_flow(agent, 1.0)  # the crowd's first periods, in which all count as running, are over
+                    reports_flow(agent, 1.0)  # waits for the crowd's first periods, in which all count as running
                     pairs = pairs_of(command)
             else:
                 pairs = pairs_of(command)
@@ -371,7 +371,7 @@ def prepared(options: argparse.Namespace) -> Iterator[Bench]:
 
 
 def main() -> None:
-    run_benchmark("agent", __doc__, {"meson": ("build/meson", "where the C parts were built")}, prepared, PARTS)
+    run_benchmark("agent", __doc__, {"meson": ("build/meson", "build directory of the C parts")}, prepared, PARTS)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
-"""What the host daemon costs, how it grows, and how fast it separates guests.
+"""The cost of the host daemon, how that grows, and how fast the daemon separates guests.
 
-`decide`: from what is observed to a plan. `cpu`: the daemon with simulated guests, and the messages that it decodes.
-`separation`: from a second guest's first computation to disjoint pCPUs, with real guests (root).
+`decide`: from observations to a plan. `cpu`: the daemon with simulated guests, and the messages that it decodes.
+`separation`: from a second guest's first computation to disjoint pCPUs, with real guests (needs root).
 """
 
 from __future__ import annotations

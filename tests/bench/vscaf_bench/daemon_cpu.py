@@ -1,10 +1,10 @@
-"""What the daemon costs: messages that it decodes in a second, and its CPU time with a hundred guests at 4 Hz.
+"""The daemon's cost: messages that it decodes per second, and its CPU time with a hundred guests at 4 Hz.
 
 The real daemon runs in a process of its own (`python -m vscaf_bench.daemon_cpu`), its guests in another one
-(`simulated_guests`); the host is a simulated one, or libvirt's own test driver in the daemon's process. CPU time is the
-daemon process's, user and system, so for the simulated host it holds what that costs, and for the test driver what
-libvirt's client library and the driver behind it cost. The test driver has three pCPUs online whatever it is told, so
-there the daemon observes all domains and hears all guests, and its policy is to leave them alone.
+(`simulated_guests`). The host is a simulated one, or libvirt's test driver in the daemon's process. CPU time is that of
+the daemon's process, user and system. So it includes the simulated host, or libvirt's client library and the test
+driver. The test driver always has three pCPUs online. With it the daemon observes all domains and reads the reports of
+all guests, and its policy changes nothing.
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ from .report import Report, Result, median_interval
 from .simulated_guests import VCPUS, report_line
 
 GUESTS = 100
-POOL = 300  # pCPUs, and 20 more as the reserve: half of the guests compute, and all they want is there
-HOSTILE = (1, 16)  # of them that alternate what they say
+POOL = 300  # pCPUs, with 20 more as the reserve: half of the guests compute, and they get all that they want
+HOSTILE = (1, 16)  # guests that alternate their reports
 PATIENCE_S = 60.0
 SETTLING_S = 5.0
 SETTLINGS = 3
-TEST_POOL = "0,2,4"  # what libvirt's test driver says is online, whatever its node has: too few to decide anything on
+TEST_POOL = "0,2,4"  # the online pCPUs of libvirt's test driver, whatever its node has: too few for decisions
 
 TEST_NODE = """<node>
   <cpu><mhz>2000</mhz><model>vscaf</model><active>{cpus}</active><nodes>1</nodes><sockets>1</sockets>
@@ -96,7 +96,7 @@ async def run_daemon(directory: Path, guests: int, host: LibvirtHost | Simulated
     while sum(link.connected and link.report is not None for link in links) < guests and not running.done():
         await asyncio.sleep(0.1)
         links = [domain.link for domain in daemon.managed.values() if domain.link is not None]
-    for _ in range(SETTLINGS):  # what every start brings is no part of the figure
+    for _ in range(SETTLINGS):  # the cost of the start does not count
         transitions = daemon.transitions
         await asyncio.sleep(SETTLING_S)
         if transitions == daemon.transitions:
@@ -112,12 +112,12 @@ async def run_daemon(directory: Path, guests: int, host: LibvirtHost | Simulated
         profiler.dump_stats(profile)
     print("ready", flush=True)
     await asyncio.wait([running, asyncio.create_task(told_to_end())], return_when=asyncio.FIRST_COMPLETED)
-    if running.done():  # it ended by itself, and says why
+    if running.done():  # it ended by itself: result() raises the reason
         running.result()
         raise SystemExit("the daemon ended by itself")
     state = {**state_of(links), "transitions": daemon.transitions - transitions, "violations": daemon.violations}
     print(json.dumps(state), flush=True)
-    # What is asked is what it costs, not how it ends.
+    # The cost of the end is not measured.
     running.cancel()
     with contextlib.suppress(asyncio.CancelledError):
         await running
@@ -157,7 +157,7 @@ def state_of(links: Sequence[Link]) -> dict[str, object]:
 
 @contextmanager
 def child(*command: str, patience_s: float = PATIENCE_S) -> Iterator[subprocess.Popen[str]]:
-    """A Python process that says "ready" when it is, and ends when its input does."""
+    """A Python process that prints "ready" when it is ready, and ends when its input ends."""
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
     process = subprocess.Popen(
         [sys.executable, "-m", *command], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment
@@ -181,7 +181,7 @@ def child(*command: str, patience_s: float = PATIENCE_S) -> Iterator[subprocess.
 def share_of_a_core(
     host: str, guests: int, changes: int, seconds: int, hostile: int = 0
 ) -> tuple[list[float], dict[str, object]]:
-    """CPU time of the daemon in % of a core, of each second; and what it was like at the end."""
+    """The daemon's CPU time in each second, in % of a core, and its state at the end."""
     with tempfile.TemporaryDirectory(prefix="vscaf-") as name:
         directory = Path(name)
         with (
@@ -204,7 +204,7 @@ def share_of_a_core(
 
 
 def measure_messages(report: Report, quick: bool) -> None:
-    """Reports of three programs, decoded in a second, beside plain json.loads, in turns of the same lines."""
+    """Decoded reports of three programs per second, compared with plain json.loads, in turns on the same lines."""
     rng = random.Random(7)
     lines = [report_line(rng, 5, 4, computing=True)[:-1] for _ in range(200)]
     ours, plain = [], []
@@ -229,7 +229,7 @@ def measure_messages(report: Report, quick: bool) -> None:
 def measure(quick: bool, report: Report) -> None:
     """messages.decoded; daemon.cpu.100_guests and, as details, the same on the test driver and with changes.
 
-    daemon.cpu.hostile_1 and hostile_16: the same where so many alternate what they say as fast as they are read.
+    daemon.cpu.hostile_1 and hostile_16: the same if 1 or 16 guests alternate their reports as fast as they are read.
     """
     measure_messages(report, quick)
     seconds = 5 if quick else 20
@@ -259,7 +259,7 @@ def measure(quick: bool, report: Report) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(prog="vscaf_bench.daemon_cpu", description=__doc__)
     parser.add_argument("host", choices=["simulated", "test-driver", "none"])
-    parser.add_argument("directory", type=Path, help="where simulated_guests serves")
+    parser.add_argument("directory", type=Path, help="directory with the sockets of simulated_guests")
     parser.add_argument("guests", type=int)
     parser.add_argument("--profile", default="", help="write a profile of 10 s to this file first")
     options = parser.parse_args()

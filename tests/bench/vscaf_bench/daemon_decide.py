@@ -1,4 +1,4 @@
-"""From what is observed to what is to be done: how long the pure part of a period takes, and how it grows."""
+"""From observations to a plan: how long the pure part of a period takes, and how that grows."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def big_host(cpus: int) -> Topology:
 
 
 def first_state(domains: int, cpus: int, chance: random.Random) -> PoolState:
-    """Domains as a busy host has them: most with demand, a tenth of unknown speedup, bounds of some kinds."""
+    """Domains of a busy host: most with demand, a tenth with unknown speedup, and various bounds."""
     fair = max(CHUNK, cpus // domains)
     return PoolState(
         cpus=cpus,
@@ -73,7 +73,7 @@ def first_state(domains: int, cpus: int, chance: random.Random) -> PoolState:
 
 @dataclass
 class Period:
-    """One period's outcome, the time that each of its functions took, and the CPU time of them all."""
+    """The outcome of a period, the time of each of its functions, and their CPU time in total."""
 
     decision: Decision
     target: dict[str, frozenset[int]]
@@ -89,7 +89,7 @@ class Period:
 def observe_to_plan(
     topology: Topology, pool: PoolState, held: Mapping[str, frozenset[int]], memory: DecideMemory
 ) -> Period:
-    """What the daemon does between looking and acting."""
+    """What the daemon does between observing the host and changing it."""
     clock = time.perf_counter
     begun_cpu, begun = time.thread_time(), clock()
     decision = decide(pool, max_speedup, {}, memory)
@@ -114,7 +114,7 @@ def nothing_changes(pool: PoolState, _chance: random.Random) -> PoolState:
 
 
 def weights_drift(pool: PoolState, chance: random.Random) -> PoolState:
-    """Every report says something slightly new, which pays for no change: damping has to find that out."""
+    """Every report differs slightly. No change is worth it, but damping must compute that."""
     domains = tuple(
         d if d.scaf_weight is None else replace(d, scaf_weight=d.scaf_weight * chance.uniform(0.99, 1.01))
         for d in pool.domains
@@ -123,7 +123,7 @@ def weights_drift(pool: PoolState, chance: random.Random) -> PoolState:
 
 
 def dozen_change(pool: PoolState, chance: random.Random) -> PoolState:
-    """The worst of ordinary periods: a dozen domains start, stop, or change what they could use."""
+    """The worst ordinary period: a dozen domains start, stop, or change their demand."""
     chosen = set(chance.sample(range(len(pool.domains)), min(DOZEN, len(pool.domains))))
     fair = max(CHUNK, pool.cpus // len(pool.domains))
     domains = tuple(
@@ -136,7 +136,7 @@ def dozen_change(pool: PoolState, chance: random.Random) -> PoolState:
 
 
 def all_change(pool: PoolState, chance: random.Random) -> PoolState:
-    """Every domain's weight, demand and bounds are drawn again."""
+    """Draws new weights, demands and bounds for all domains."""
     fresh = first_state(len(pool.domains), pool.cpus, chance)
     return replace(
         pool,
@@ -156,13 +156,13 @@ ORDINARY = ("steady", "drift", "dozen_change")
 
 
 def history(domains: int, cpus: int, case: str, periods: int) -> Iterator[Period]:
-    """Periods in which everything that was planned was carried out."""
+    """Successive periods, in which each plan is carried out completely."""
     chance = random.Random(f"{domains} {cpus} {case}")
     topology = big_host(cpus)
     pool, held, memory = first_state(domains, cpus, chance), dict[str, frozenset[int]](), DecideMemory()
     for number in range(periods + 2):
         period = observe_to_plan(topology, pool, held, memory)
-        if number >= 2:  # the first places everything, the second settles
+        if number >= 2:  # the first period places everything, the second settles
             yield period
         held, memory = dict(period.target), period.decision.memory
         pool = replace(
@@ -174,10 +174,10 @@ def history(domains: int, cpus: int, case: str, periods: int) -> Iterator[Period
 
 
 def measure(quick: bool, report: Report) -> None:
-    """Adds for each size the worst of the ordinary cases, and the case in which every domain changes by itself.
+    """Adds for each size the worst of the ordinary cases, and separately the case in which every domain changes.
 
     decide.DOMAINSxCPUS: the median of a period in the slowest of ORDINARY; decide.DOMAINSxCPUS.all_change. The growth
-    exponents in details are of time against domains, from the smallest size to the largest.
+    exponents in details are for time against domains, from the smallest size to the largest.
     """
     medians: dict[str, list[float]] = {}
     for domains, cpus in SIZES:
@@ -189,7 +189,7 @@ def measure(quick: bool, report: Report) -> None:
             gc.collect()
             figures: list[tuple[float, float, dict[str, float], int]] = []
             for period in history(domains, cpus, case, 20 if quick else 100):
-                # Nothing of a period is kept but numbers: the collector's time grows with what there is.
+                # Only numbers of a period are kept, because the garbage collector's time grows with the objects.
                 steps = len(period.way.shrinks) + len(period.way.grows)
                 figures.append((period.total_ms, period.cpu_ms, period.parts_ms, steps))
             times = [total for total, *_others in figures]

@@ -1,9 +1,9 @@
-"""How long until two guests that compute are apart: real guests, real daemon, judged by the kernel's accounting.
+"""How long it takes to separate two guests that compute: real guests, real daemon, measured by the kernel's accounting.
 
-One guest computes throughout, the other in bursts. A burst begins with the first window in which the second guest used
-half a pCPU, by its vCPU threads' run time; it is separated from the first round of samples on, from which for a while
-no pCPU was in the affinity of both and none was run on by both. The steps between are told apart by the daemon's log
-(when it decided) and by /proc (when the loser had left, when the winner's pins were in force).
+One guest computes all the time, the other in bursts. A burst begins with the first window in which the second guest
+used half a pCPU, by the run time of its vCPU threads. The guests are separated at the first round of samples after
+which, for a while, no pCPU was in the affinity of both and none was used by both. The steps in between come from the
+daemon's log (when it decided) and from /proc (when the loser had left, and when the winner's pins were set).
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ from .report import Report, Result, median_interval
 
 INTERVAL_S = 0.005
 STARTED_WINDOW_S, STARTED_CPUS = 0.02, 0.5
-APART_S = 0.1  # so long they have to stay apart
+APART_S = 0.1  # how long they must stay separated
 BURST_S = 1.5
-BETWEEN_S = 0.25  # a period: bursts begin anywhere in one
+BETWEEN_S = 0.25  # a period: bursts begin at any time in a period
 PATIENCE_S = 30.0
 STEADY_PROGRAM = "while :; do vscaf-run cg.W || exit 1; done"
 STEADY, BURSTY = "bench-steady", "bench-bursty"
@@ -40,17 +40,17 @@ STEPS = ("decided", "left", "pinned")
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """One burst: seconds from when the second guest computed. `separated_s` None: not before the burst's end."""
+    """One burst: times in seconds since the second guest computed. `separated_s` None: not before the burst's end."""
 
     seconds: float
-    started_after_s: float  # the command's way into the guest
+    started_after_s: float  # time for the command to reach the guest
     separated_s: float | None
     steps_s: dict[str, float] = field(default_factory=dict)
 
 
 def quantile(values: Sequence[float], share: float) -> tuple[float, float, float]:
-    """The value below which that share lies (the nearest rank), and the ranks that hold it with 95% (binomial); the
-    extremes where there are too few."""
+    """The value below which *share* of the values lie (nearest rank), and its 95% interval by ranks (binomial); the
+    extremes if there are too few values."""
     ordered = sorted(values)
     n = len(ordered)
     ranks, below = [], 0.0
@@ -80,7 +80,7 @@ def computing_since(samples: Sequence[Sample], after_s: float) -> float | None:
 
 
 def separated_at(samples: Sequence[Sample], after_s: float) -> float | None:
-    """When both were apart, and stayed so for APART_S."""
+    """When both were separated, and stayed so for APART_S."""
     since_s: float | None = None
     for before, after in pairwise(rounds([one for one in samples if one.monotonic_s >= after_s])):
         now_s = after[0].monotonic_s
@@ -96,7 +96,7 @@ def separated_at(samples: Sequence[Sample], after_s: float) -> float | None:
 
 
 def first_change(samples: Sequence[Sample], domain: str, after_s: float, where: Callable[[int], bool]) -> float | None:
-    """When the number of pCPUs the domain may run on first was such that `where` holds."""
+    """When `where` was first true for the number of pCPUs that the domain may run on."""
     for taken in rounds([one for one in samples if one.monotonic_s >= after_s and one.domain == domain]):
         if where(len(affinities(taken)[domain])):
             return taken[0].monotonic_s
@@ -104,7 +104,7 @@ def first_change(samples: Sequence[Sample], domain: str, after_s: float, where: 
 
 
 def decided_at(log: str, after_s: float) -> float | None:
-    """When the daemon's log, from its local times of day, first says that the steady guest is to lose pCPUs."""
+    """When the daemon's log first has a decision that takes pCPUs from the steady guest; it has local times of day."""
     now_s, today = time.monotonic(), datetime.datetime.now()
     for words in re.findall(rf"(?m)^(\d\d:\d\d:\d\d\.\d+) .*event=allocation .*\bdomain={STEADY} ", log):
         clock = datetime.datetime.strptime(words, "%H:%M:%S.%f").time()
@@ -115,7 +115,7 @@ def decided_at(log: str, after_s: float) -> float | None:
 
 
 class Bench:
-    """Two guests, and bursts of the second."""
+    """Two guests, with bursts of the second."""
 
     def __init__(self, lab: PrivateLibvirt, guests: dict[str, Guest], pool: list[int]) -> None:
         self.lab = lab
@@ -126,7 +126,7 @@ class Bench:
         self._dice = random.Random(1)
 
     def burst(self, log: Path | None) -> Measured:
-        """One burst to its end; the steady guest has had its time alone before."""
+        """One burst to its end, after a time in which the steady guest was alone."""
         time.sleep(self._dice.uniform(0.0, BETWEEN_S))
         guest = self.guests[BURSTY]
         log_offset = log.stat().st_size if log is not None else 0
@@ -157,7 +157,7 @@ class Bench:
         )
 
     def bursts(self, number: int, daemon: DaemonProcess | None, settled: Callable[[], bool]) -> list[Measured]:
-        """So many; the very first ones only find out how long a program has to be."""
+        """Makes *number* bursts. The first ones only find out how long a program must be."""
         measured: list[Measured] = []
         while len(measured) < number:
             end_s = time.monotonic() + PATIENCE_S
@@ -208,7 +208,7 @@ def measure(quick: bool, report: Report) -> None:
         ours, log = _under_daemon(bench, "max-speedup", number)
         print("bench-daemon: the same without vscaf, and with pins by hand ...", flush=True)
         theirs, _ = _under_daemon(bench, "unmanaged", aside)
-        # Who pins by hand starts programs with as many threads as pCPUs: more would spin for each other on one.
+        # With pins by hand, a program has as many threads as pCPUs: more threads would spin for each other on one.
         program.kill()
         bench.environment = "OMP_NUM_THREADS=1"
         program = steady.start(f"export OMP_NUM_THREADS=1; {STEADY_PROGRAM}")
@@ -221,7 +221,7 @@ def measure(quick: bool, report: Report) -> None:
 
 
 def _add(report: Report, ours: list[Measured], theirs: list[Measured], by_hand: list[Measured], log: str) -> None:
-    # A burst in which they never came apart counts with all of its time: the least that it can have taken.
+    # A burst without separation counts with its length, which is the least time that separation can have taken.
     separation_ms = [1e3 * (one.seconds if one.separated_s is None else one.separated_s) for one in ours]
     apart = sum(one.separated_s is not None for one in theirs)
     together_ms = statistics.median(
@@ -250,11 +250,11 @@ def _add(report: Report, ours: list[Measured], theirs: list[Measured], by_hand: 
     report.details["separation"] = {
         "begins": f"first {STARTED_WINDOW_S * 1e3:g} ms in which the second guest used {STARTED_CPUS:g} pCPUs",
         "samples_every_ms": INTERVAL_S * 1e3,
-        "steps": "until_decided: from the begin to the daemon's decision; until_left: from there until the first guest "
-        "had left a pCPU; until_pinned: from there until the second guest's pins were in force",
+        "steps": "until_decided: from the start to the daemon's decision; until_left: from there until the first guest "
+        "had left a pCPU; until_pinned: from there until the second guest's pins were set",
         "slowest_ms": before,
         "never_separated": sum(one.separated_s is None for one in ours),
         "deadlines_missed": len(re.findall(rf"domain {STEADY}: shrinking -> contained", log)),
         "way_into_the_guest_ms": 1e3 * statistics.median(one.started_after_s for one in ours),
-        "pinned_by_hand": "apart at any time, with one pCPU idle while only one computes",
+        "pinned_by_hand": "always separated, with one pCPU idle while only one guest computes",
     }

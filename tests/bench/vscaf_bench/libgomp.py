@@ -1,6 +1,6 @@
-"""`make bench-libgomp`: what the shim costs, how well it learns, and what resizing does.
+"""`make bench-libgomp`: the cost of the shim, how well it learns, and the effect of resizing.
 
-Every figure is taken side by side with what it is compared to, interleaved in one run; medians of pairs.
+Every figure and its baseline are measured alternately in one run; results are medians of pairs.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Bench:
         self.quick = quick
         for path in (self.shim, self.region, self.runner):
             if not path.exists():
-                raise SystemExit(f"{path} is not there: build it with `make programs`")
+                raise SystemExit(f"{path} is missing: build it with `make programs`")
 
     def environment(self, **extra: str) -> dict[str, str]:
         clean = {k: v for k, v in os.environ.items() if not k.startswith(("OMP_", "GOMP_", "VSCAF_", "NPB_"))}
@@ -57,7 +57,7 @@ class Bench:
         return wall, done.stdout
 
     def shimmed(self, command: list[str], options: list[str], **extra: str) -> tuple[dict[str, Any], str]:
-        """What bench-run tells of a run under the shim, and the command's standard output."""
+        """bench-run's figures of a run under the shim, and the command's standard output."""
         done = subprocess.run(
             [str(self.runner), *options, "--", *command],
             env=self.environment(VSCAF_BENCH_PRELOAD=str(self.shim.resolve()), **extra),
@@ -72,7 +72,7 @@ class Bench:
     def program(self, name: str) -> str:
         path = self.npb / name
         if not path.exists():
-            raise SystemExit(f"{path} is not there: build it with `make programs`")
+            raise SystemExit(f"{path} is missing: build it with `make programs`")
         return str(path)
 
 
@@ -101,7 +101,7 @@ def regions(bench: Bench, report: Report) -> None:
 
 
 def repeat_for(bench: Bench, name: str, seconds: float) -> int:
-    """How often the timed work is to be done so that two threads take about so long."""
+    """How often to repeat the timed work so that two threads take about *seconds*."""
     wall, _ = bench.plain([bench.program(name)], 2)
     if wall > seconds / 2:
         return 1
@@ -112,7 +112,7 @@ def repeat_for(bench: Bench, name: str, seconds: float) -> int:
 
 
 def alone(bench: Bench, report: Report) -> None:
-    """Whole programs, alone in their guest: nobody competes, so learning is on and has nothing to do."""
+    """Complete programs, alone in their guest: no other guest competes, so learning is on but has nothing to do."""
     pairs, length = (2, 0.5) if bench.quick else (15, 2.0)
     worst: Result | None = None
     for name in ALONE:
@@ -156,7 +156,7 @@ def mean_interval(values: Sequence[float]) -> tuple[float, float]:
 
 
 def speedup_of_two(bench: Bench, name: str, repeat: str) -> float:
-    """S(2) of a program by a run on one thread and one on two, one after the other."""
+    """S(2) of a program, from a run on one thread and then one on two threads."""
     one, two = (bench.plain([bench.program(name)], threads, NPB_REPEAT=repeat)[0] for threads in (1, 2))
     return one / two
 
@@ -164,8 +164,8 @@ def speedup_of_two(bench: Bench, name: str, repeat: str) -> float:
 def estimates(bench: Bench, report: Report) -> None:
     """S(2) after 5 s of learning against S(2) from separate runs just before and after.
 
-    `estimate.outside_95_interval` takes the truth as exact. It is a mean of few runs itself, on a machine whose CPUs
-    change speed, so `estimate.apart_from_truth` counts estimates whose interval and the truth's do not agree either.
+    `estimate.outside_95_interval` assumes that the truth is exact. But the truth is a mean of few runs on a machine
+    whose CPUs change speed. So `estimate.apart_from_truth` counts estimates that differ by more than both errors.
     """
     length, short, runs = (2.5, 0.8, 1) if bench.quick else (20.0, 4.0, 2)
     after = 2.0 if bench.quick else 5.0
@@ -228,7 +228,7 @@ def estimates(bench: Bench, report: Report) -> None:
 
 
 def resizing(bench: Bench, report: Report) -> None:
-    """A new team size, 1 to 4, four times a second, against the best constant one."""
+    """A new team size, 1 to 4, four times per second, compared with the best constant one."""
     rounds, length, minute = (1, 0.8, 5.0) if bench.quick else (3, 5.0, 60.0)
     name = "cg.A"
     repeat = str(repeat_for(bench, name, length))
@@ -267,7 +267,7 @@ def main() -> None:
     run_benchmark(
         "libgomp",
         __doc__,
-        {"meson": ("build/meson", "where the C parts were built")},
+        {"meson": ("build/meson", "build directory of the C parts")},
         lambda options: nullcontext(Bench(options.meson, options.quick)),
         PARTS,
     )

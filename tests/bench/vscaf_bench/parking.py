@@ -1,7 +1,7 @@
-"""What it costs to take CPUs away from a guest and to give them back: by cpuset, and by offlining them.
+"""The cost of taking CPUs from a guest and giving them back, by cpuset and by offlining them.
 
-A real guest (KVM where it works, else TCG) with four vCPUs on two pCPUs, and in it a team of two that computes all the
-while. The two ways take turns. Needs root.
+A real guest (under KVM if that works, else TCG) has four vCPUs on two pCPUs. In it a team of two computes all the time.
+The two methods take turns. Needs root.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ VCPUS, KEPT = 4, 2
 
 @dataclass(frozen=True)
 class Bench:
-    """The guest that all is measured in."""
+    """The guest of all measurements."""
 
     guest: Guest
     pcpus: int
@@ -35,7 +35,7 @@ class Bench:
 
 @dataclass
 class Figures:
-    """What was measured of one way."""
+    """The measurements of one method."""
 
     shrink_ms: list[float] = field(default_factory=list)
     grow_ms: list[float] = field(default_factory=list)
@@ -49,7 +49,7 @@ class Figures:
 
 @contextmanager
 def agent(guest: Guest, way: str) -> Iterator[AgentHost]:
-    """The guest's agent, parking that way, and its host. All CPUs are back afterwards."""
+    """The guest's agent with this method, and its host. Afterwards the guest has all CPUs again."""
     guest.run("touch /run/vscaf/agent.off; killall -q vscaf-agent; while pidof vscaf-agent; do usleep 10000; done")
     command = guest.start(f"exec vscaf-agent --park {way}")
     try:
@@ -62,7 +62,7 @@ def agent(guest: Guest, way: str) -> Iterator[AgentHost]:
 
 
 def pulse(guest: Guest, seconds: float, host: AgentHost | None, figures: Figures) -> None:
-    """A team of two for some seconds, CPUs coming and going meanwhile if there is a host."""
+    """A team of two for some seconds. If there is a host, CPUs are taken and given back meanwhile."""
     run = guest.start(f"team-pulse {KEPT} {seconds}")
     end = time.monotonic() + seconds * 0.9
     time.sleep(seconds * 0.1)
@@ -78,7 +78,7 @@ def pulse(guest: Guest, seconds: float, host: AgentHost | None, figures: Figures
 
 
 def interrupts(guest: Guest) -> tuple[dict[str, list[int]], list[int]]:
-    """Of /proc/interrupts, the counts by line for all CPUs; and the busy ticks by CPU of /proc/stat."""
+    """From /proc/interrupts, the counts of each line for all CPUs; from /proc/stat, the busy ticks of each CPU."""
     counts: dict[str, list[int]] = {}
     names: list[int] = []
     for line in guest.run("cat /proc/interrupts").text.splitlines():
@@ -99,7 +99,7 @@ def interrupts(guest: Guest) -> tuple[dict[str, list[int]], list[int]]:
 
 
 def still_runs(guest: Guest, host: AgentHost, seconds: float, figures: Figures, details: dict[str, float]) -> None:
-    """Interrupts and busy time on the surplus CPUs while a team computes on the others."""
+    """Interrupts and busy time on the parked CPUs while a team computes on the others."""
     host.allocate(KEPT, VCPUS)
     run = guest.start(f"team-pulse {KEPT} {seconds + 1}")
     before, ticks_before = interrupts(guest)
@@ -107,7 +107,7 @@ def still_runs(guest: Guest, host: AgentHost, seconds: float, figures: Figures, 
     after, ticks_after = interrupts(guest)
     cpus = run.wait(seconds + 60).text.split()[4:]
     if any(int(cpu) >= KEPT for cpu in cpus):
-        raise SystemExit(f"the team ran on CPUs {' '.join(cpus)}, {KEPT} and above are not its own")
+        raise SystemExit(f"the team ran on CPUs {' '.join(cpus)}, but {KEPT} and above are parked")
     total = 0
     for name, row in after.items():
         grown = sum(row[KEPT:]) - sum(before.get(name, [0] * VCPUS)[KEPT:])
@@ -199,7 +199,7 @@ def prepared(options: argparse.Namespace) -> Iterator[Bench]:
 def main() -> None:
     paths = {
         "image": ("build/image/current", "the guest image"),
-        "cache": ("build/lab/cache", "what the lab keeps between runs"),
+        "cache": ("build/lab/cache", "the lab's cache between runs"),
     }
     run_benchmark("parking", __doc__, paths, prepared, {"parking": measure})
 

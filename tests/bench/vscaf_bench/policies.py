@@ -1,8 +1,8 @@
-"""How good the policies are, in the simulator: against the thesis, the best split, equal shares, liars and the clock.
+"""How good the policies are, in the simulator: against the thesis, the best split, equal shares, liars and time.
 
 `thesis`: SCAF's published choices, from the information that SCAF had. `oracle`: the gap to the best static split.
-`equipartition`: wins, even pairs and losses against equal shares, as in Table 7.1 of Creech 2015. `liar`: what a false
-claim gains. `decide`: time and memory of a decision against domains and pCPUs.
+`equipartition`: wins, even pairs and losses against equal shares, as in Table 7.1 of Creech 2015. `liar`: the gain from
+a false report. `decide`: time and memory of a decision for numbers of domains and pCPUs.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ PARTS = {
 
 @contextmanager
 def prepared(options: argparse.Namespace) -> Iterator[Bench]:
-    """The worker processes, while the parts run."""
+    """Provides the worker processes while the parts run."""
     with worker_pool() as pool:
         yield Bench(options.quick, pool)
 

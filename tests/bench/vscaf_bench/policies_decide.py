@@ -1,11 +1,11 @@
-"""How long a decision takes and what memory it needs, against domains and pCPUs.
+"""How long a decision takes and how much memory it needs, for numbers of domains and pCPUs.
 
-A decision is the policy and what holds its answer to the bounds and damps it, not where the CPUs lie. Each size and
-policy has a process of its own, so that nothing is there but its own memory.
+A decision is the policy, the bounds on its answer, and the damping; the choice of pCPUs does not count. Each size and
+policy has a process of its own, so that its memory can be measured.
 
-decide.DOMAINSxPCPUS is a period in which a dozen domains change and of another dozen something new is learned. With
-.most_fits something new is learned of as many as the daemon hands on in one period: on a large host, where everybody
-measures all the time, that is every period.
+decide.DOMAINSxPCPUS is a period in which a dozen domains change and another dozen have new measurements. With
+.most_fits, as many domains have new measurements as the daemon passes on in one period. On a large host, where all
+domains measure all the time, every period is like that.
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ STUDENT = 4.303  # 97.5% of Student's t with two degrees of freedom: four sizes,
 
 @dataclass(frozen=True)
 class Measured:
-    """Milliseconds of each decision, by case, by the clock and of CPU time; of the first one; and its memory.
+    """Milliseconds of each decision by case, by the clock and in CPU time; those of the first decision; and its memory.
 
-    memory_mb: by how much the first decision made the process grow, with what the policy keeps of it.
+    memory_mb: by how much the first decision made the process grow, including what the policy keeps.
     """
 
     times_ms: dict[str, list[float]]
@@ -53,7 +53,7 @@ class Measured:
 
 
 def measured_points(domain: DomainState, chance: random.Random) -> tuple[SpeedupPoint, ...]:
-    """What is known of a domain whose speedup is known: some sizes around what it could have, with noise."""
+    """The measured points of a domain: some sizes around its possible allocation, with noise."""
     if domain.scaf_weight is None:
         return ()
     most = max(4, min(domain.maximum, 2 * max(domain.demand, 2)))
@@ -72,7 +72,7 @@ def state(domains: int, cpus: int, chance: random.Random) -> PoolState:
 
 
 def learned(pool: PoolState, chance: random.Random, domains: int) -> PoolState:
-    """Of so many domains something new is learned."""
+    """Gives *domains* domains new measurements."""
     chosen = set(chance.sample(range(len(pool.domains)), min(domains, len(pool.domains))))
     return replace(
         pool,
@@ -84,12 +84,12 @@ def learned(pool: PoolState, chance: random.Random, domains: int) -> PoolState:
 
 
 def dozen_learned(pool: PoolState, chance: random.Random) -> PoolState:
-    """A dozen domains start, stop or change what they could use, and of another dozen something new is learned."""
+    """A dozen domains start, stop or change their demand, and another dozen have new measurements."""
     return learned(dozen_change(pool, chance), chance, DOZEN)
 
 
 def most_learned(pool: PoolState, chance: random.Random) -> PoolState:
-    """A dozen domains change, and of as many as the daemon hands on in one period something new is learned."""
+    """A dozen domains change, and as many have new measurements as the daemon passes on in one period."""
     return learned(dozen_change(pool, chance), chance, MOST_FITS)
 
 
@@ -97,7 +97,7 @@ CASES = {"steady": nothing_changes, "dozen_change": dozen_learned, "most_fits": 
 
 
 def measure_one(domains: int, cpus: int, policy_name: str, periods: int) -> Measured:
-    """In a process of its own."""
+    """Measures one size and policy, in a process of its own."""
     policy = load_policy(policy_name)
     chance = random.Random(f"{domains} {cpus}")
     pool, memory = state(domains, cpus, chance), DecideMemory()
@@ -114,7 +114,7 @@ def measure_one(domains: int, cpus: int, policy_name: str, periods: int) -> Meas
                 time_s=pool.time_s + 0.25,
                 domains=tuple(replace(one, allocation=memory.target.get(one.name, 0)) for one in pool.domains),
             )
-            if number:  # before the first of a case it settles
+            if number:  # the first decision of a case only settles it and is not measured
                 pool = change(pool, chance)
             begun_cpu, begun = time.thread_time(), time.perf_counter()
             decision = decide(pool, policy, {}, memory)
@@ -126,12 +126,12 @@ def measure_one(domains: int, cpus: int, policy_name: str, periods: int) -> Meas
 
 
 def resident_mb() -> float:
-    """Of this process."""
+    """Resident memory of this process."""
     return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize() / 2**20
 
 
 def measure(bench: Bench, report: Report) -> None:
-    """Adds decide.DOMAINSxPCPUS for the policy to recommend, the same for the others, and the growth exponents.
+    """Adds decide.DOMAINSxPCPUS for the recommended policy and for the others, and the growth exponents.
 
     Baseline: equal shares at the same size.
     """
@@ -168,13 +168,13 @@ def measure(bench: Bench, report: Report) -> None:
             }
     for policy in POLICIES:
         _add_growth(report, f"decide.growth.{policy}", times[policy])
-        # Of less than a page nothing can be said, and there is no logarithm of it.
+        # Growth by less than a page is not measurable, and 0 has no logarithm.
         if min(one.value for one in memory[policy]) > 0.0:
             _add_growth(report, f"decide.growth.{policy}.memory", memory[policy])
 
 
 def _add_growth(report: Report, name: str, by_size: Sequence[Result]) -> None:
-    """Over all sizes; and between the two largest, where what every size needs hides the growth no more."""
+    """Over all sizes, and between the two largest, where constant costs no longer hide the growth."""
     sizes = [domains for domains, _cpus in SIZES]
     slope, error = growth(sizes, [one.value for one in by_size])
     report.add(Result(name, "exponent", slope, slope - STUDENT * error, slope + STUDENT * error, len(by_size)))
@@ -187,7 +187,7 @@ def _add_growth(report: Report, name: str, by_size: Sequence[Result]) -> None:
 def growth(domains: list[int], values: list[float]) -> tuple[float, float]:
     """The exponent b of value = a domains^b by least squares of the logarithms, and its standard error.
 
-    pCPUs grow with the domains, a little slower: see SIZES.
+    The pCPUs grow with the domains, a little more slowly: see SIZES.
     """
     x, y = np.log(domains), np.log(values)
     slope, intercept = np.polyfit(x, y, 1)

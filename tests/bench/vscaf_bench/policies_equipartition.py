@@ -1,9 +1,9 @@
-"""Against equal shares: wins, even pairs and losses, as in Table 7.1 of Creech 2015.
+"""Policies against equal shares: wins, even pairs and losses, as in Table 7.1 of Creech 2015.
 
-The thesis's protocol (section 7.1): one program starts, 10 s later another; each has some work to do, and its speedup
-is that work (its time alone on one CPU) by its time from start to end. All pairs of the nine shipped curves, on
-machines of several sizes, with 10% noise (the scenario `nine-pairs`). A win: the sum of speedups is above 1.05 times
-that under equal shares; a loss: below 0.95.
+The thesis's protocol (section 7.1): one program starts, and 10 s later another one. Each has a fixed work. Its speedup
+is that work (its time alone on one CPU) divided by its time from start to end. The benchmark runs all pairs of the nine
+shipped curves, on machines of several sizes, with 10% noise (the scenario `nine-pairs`). A win is a sum of speedups
+above 1.05 times that under equal shares, a loss one below 0.95 times.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ PUBLISHED = {
 
 
 def scenarios(pcpus: int) -> tuple[Scenario, ...]:
-    """Each pair of two programs, 10 s apart, until both are done: the shipped `nine-pairs` on so many pCPUs."""
+    """Each pair of programs, 10 s apart, until both are done: the shipped `nine-pairs` on *pcpus* pCPUs."""
     return scenarios_of(msgspec.structs.replace(load_scenario("nine-pairs"), host=Host(pcpus=pcpus)))
 
 
@@ -53,7 +53,7 @@ def measure(bench: Bench, report: Report) -> None:
     runs = run_all(bench, cases, "equipartition")
     late = [key for key, run in runs.items() if any(guest.end_s is None for guest in run.guests)]
     if late:
-        raise SystemExit(f"{late[0]}: not done in time: raise `seconds` of the scenario, or see what holds it up")
+        raise SystemExit(f"{late[0]}: not done in time: raise `seconds` of the scenario, or find out what delays it")
     sums = {key: sum(guest.speedup for guest in run.guests) for key, run in runs.items()}
     losses: dict[str, int] = {}
     for policy in (SCAF, FITTED):

@@ -1,9 +1,9 @@
-"""What a guest gains by claiming that it speeds up perfectly (E = 1), whatever it does.
+"""What a guest gains if it always reports a perfect speedup (E = 1).
 
-The same guest is run honest and lying among the same partners. Its gain is in CPUs, against what it has honest; and in
-true speedup, which is all that a lie could be good for. `spinning` is serial too, but its threads burn all they are
-given, which the host cannot tell from work. The option `most_of_equal` bounds what a word can bring, at a price for
-honest guests: `bounded` shows both.
+The same guest runs honestly and lying, with the same other guests. Its gain is in CPUs, relative to the honest run, and
+in true speedup, which is the only real use of a lie. `spinning` is serial, too, but its threads use all CPU time that
+they get, which the host cannot distinguish from work. The option `most_of_equal` limits what a report can bring, at a
+cost for honest guests. `bounded` shows both.
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ POLICIES: dict[str, tuple[str, dict[str, object]]] = {
     SCAF: (SCAF, {}),
     BOUNDED: (FITTED, {"most_of_equal": MOST_OF_EQUAL}),
 }
-"""By the name in results: the policy and its options."""
+"""The policy and its options, by the name in results."""
 
 PARTNERS: tuple[tuple[str, ...], ...] = (("cg-t2", "lu-t2", "mg-t2"), ("ep-t2", "sp-t2", "ua-t2"))
 
 
 def scenario_of(liar: Guest, partners: Sequence[str], name: str, *, lies: bool) -> Scenario:
-    """The guest among honest ones, all from the start; `name`: of POLICIES."""
+    """The guest among honest ones, all from the start. `name`: a key of POLICIES."""
     policy, options = POLICIES[name]
     return Scenario(
         name="liar",
@@ -61,7 +61,7 @@ def scenario_of(liar: Guest, partners: Sequence[str], name: str, *, lies: bool) 
 
 
 def measure(bench: Bench, report: Report) -> None:
-    """Adds liar.gain, the worst of all under the policies that go by speedups, and the worst of each policy."""
+    """Adds liar.gain, the worst of all policies that use speedups, and the worst of each policy."""
     seeds = range(1, 1 + (QUICK_SEEDS if bench.quick else SEEDS))
     kinds = ("serial", "spinning") if bench.quick else tuple(LIARS)
     companies = PARTNERS[:1] if bench.quick else PARTNERS

@@ -1,8 +1,8 @@
-"""How far each policy stays below the best static split that knows every true curve.
+"""How far each policy stays below the best static split by the true curves.
 
-All pairs and triples of the nine shipped NPB-like curves on 64 pCPUs, with 10% noise on every measurement, in the real
-loop; the sum of true speedups once it has had time to settle, with what trying out costs. Equal shares need no run.
-And the four pairs of Creech 2015, section 7.3, beside the gaps that SCAF had there.
+It runs all pairs and triples of the nine shipped NPB-like curves on 64 pCPUs in the real loop, with 10% noise on every
+measurement. The result is the sum of true speedups after a time to settle, including the cost of exploration. Equal
+shares need no run. It also runs the four pairs of Creech 2015, section 7.3, and compares with SCAF's gaps there.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ PUBLISHED = {"oracle-sp-lu": 6.0, "oracle-cg-ft": 9.0, "oracle-lu-bt": 0.0, "ora
 
 
 def combinations(quick: bool) -> list[tuple[str, ...]]:
-    """36 pairs and 84 triples; every twentieth of them where it has to be quick."""
+    """36 pairs and 84 triples; if quick, every twentieth of them."""
     every = [*itertools.combinations(NINE, 2), *itertools.combinations(NINE, 3)]
     return every[::20] if quick else every
 
@@ -52,7 +52,7 @@ def scenario_of(curves: Sequence[str], pcpus: int = PCPUS) -> Scenario:
 
 
 def gap(run_sum: float, best: float) -> float:
-    """How much is missing, in %."""
+    """How far *run_sum* is below *best*, in %."""
     return 100.0 * (1.0 - run_sum / best)
 
 
@@ -131,7 +131,7 @@ def _row(
 
 
 def _converged(report: Report, runs: dict[tuple[object, ...], Run], chosen: Sequence[tuple[str, ...]]) -> None:
-    """Periods until the allocations stay; those runs in which they do not count as the whole run."""
+    """Periods until the allocations stay; a run in which they do not counts with its length."""
     whole = math.ceil(1000.0 * SECONDS / scenario_of(chosen[0]).period_ms)
     for policy in (FITTED, SCAF):
         found = [runs[policy, curves].converged_periods for curves in chosen]

@@ -1,4 +1,4 @@
-"""Many simulated runs side by side, and the statistics of what they come to."""
+"""Many simulated runs in parallel, and the statistics of their results."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ RESAMPLES = 2000
 
 @dataclass(frozen=True)
 class Bench:
-    """What all parts share: whether fewer repetitions do, and the workers."""
+    """What all parts share: whether to make fewer repetitions, and the workers."""
 
     quick: bool
     pool: ProcessPoolExecutor
@@ -34,7 +34,7 @@ class Bench:
 
 @dataclass(frozen=True)
 class Case:
-    """One run to be made. key: whatever tells it from the others."""
+    """One run to make. key: unique for each run."""
 
     key: tuple[object, ...]
     scenario: Scenario
@@ -44,14 +44,14 @@ class Case:
 
 @contextmanager
 def worker_pool() -> Iterator[ProcessPoolExecutor]:
-    """As many worker processes as CPUs; fresh interpreters, so that no run depends on what ran before the pool."""
+    """As many worker processes as CPUs. They are new interpreters, so that no run depends on earlier ones."""
     workers = len(os.sched_getaffinity(0))
     with ProcessPoolExecutor(workers, mp_context=multiprocessing.get_context("spawn")) as pool:
         yield pool
 
 
 def run_case(case: Case) -> Run:
-    """In a worker. A run that breaks a law is a failure of the benchmark."""
+    """Makes a run, in a worker. A run that breaks a law fails the benchmark."""
     run = simulate(case.scenario, case.policy, seed=case.seed)
     if run.violations:
         raise RuntimeError(f"{case.scenario.name} under {case.policy}, seed {case.seed}: {run.violations[0]}")
@@ -59,7 +59,7 @@ def run_case(case: Case) -> Run:
 
 
 def run_all(bench: Bench, cases: Sequence[Case], what: str) -> dict[tuple[object, ...], Run]:
-    """Each case's run by its key, with the progress on one line."""
+    """The run of each case by its key, with the progress on one line."""
     runs: dict[tuple[object, ...], Run] = {}
     begun = time.monotonic()
     waiting = {bench.pool.submit(run_case, case): case for case in cases}
@@ -79,7 +79,7 @@ def run_all(bench: Bench, cases: Sequence[Case], what: str) -> dict[tuple[object
 
 
 def _say(line: str, done: int, of: int) -> None:
-    """On one line of a terminal; elsewhere a line for each fifth."""
+    """Prints progress on one line of a terminal, or else a line for each fifth."""
     if sys.stdout.isatty():
         print(f"\r{line}", end="", flush=True)
     elif 5 * done // of > 5 * (done - 1) // of and done < of:
@@ -92,7 +92,7 @@ def mean_result(name: str, unit: str, values: Sequence[float], **more: Any) -> R
 
 
 def worst_result(name: str, unit: str, values: Sequence[float], **more: Any) -> Result:
-    """The largest of *values*; the interval is that of the largest of as many drawn from them."""
+    """The largest of *values*, with a bootstrap interval."""
     return _bootstrapped(name, unit, values, np.max, more)
 
 

@@ -1,9 +1,9 @@
-"""SCAF's published choices (Creech 2015), beside those of `max-speedup` from the same information.
+"""Compares SCAF's published choices (Creech 2015) with those of `max-speedup` from the same information.
 
-Two ways. thesis.SCENARIO is SCAF's own loop on the shipped curves: every report into eq. 4.2, every answer of
-`max-speedup` carried out, nothing damped. thesis.SCENARIO.loop is the daemon in the simulator, with noise, damping and
-all. Details have what eq. 4.9 makes of single published speedups, by the functions that the daemon uses: where a
-published split does not follow from published speedups, the arithmetic says by how much.
+There are two ways. thesis.SCENARIO is SCAF's own loop on the shipped curves: every report goes into eq. 4.2, every
+answer of `max-speedup` is carried out, and nothing is damped. thesis.SCENARIO.loop is the daemon in the simulator, with
+noise and damping. The details have the results of eq. 4.9 for single published speedups, by the functions that the
+daemon uses. If a published split does not follow from published speedups, they show the difference.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ CLOSE = 2  # CPUs within which a choice is the same
 ROUNDS = 200
 
 SIMULATED = (
-    # scenario, guest, what it got with SCAF, where that is from, seconds from and to which it is looked at
+    # scenario, guest, its CPUs with SCAF, the source of that, start and end of the averaging time in seconds
     ("cg-lu", "cg", 27, "27:9, not in the text", 60.0, 100.0),
     ("three-way", "cg", 52, "section 7.2", 60.0, 160.0),
     ("three-way-measured", "cg", 52, "section 7.2", 60.0, 160.0),
@@ -39,18 +39,18 @@ SIMULATED = (
     ("oracle-ft-lu", "ft", 6, "section 7.3.2", 60.0, 100.0),
 )
 MEASURED = {"cg": 1.0, "sp": 0.6, "lu": 0.6}
-"""Efficiencies that SCAF must have measured in section 7.2 for eq. 4.9 to stay at 52, if none depends on the number of
-threads: SP's and LU's are about those of Table 7.2, CG's is far above its 0.68."""
+"""Efficiencies that SCAF must have measured in section 7.2 so that eq. 4.9 stays at 52, if none depends on the number
+of threads. Those of SP and LU are about those of Table 7.2; that of CG is far above its 0.68."""
 
 SEEDS, QUICK_SEEDS = 3, 1
 NOISE = 0.05  # relative, of a measurement
 
 
 def weight(speedup: float, cpus: int) -> float:
-    """C by eq. 4.2 from one speedup, as the daemon has it."""
+    """C by eq. 4.2 from one speedup, as in the daemon."""
     found = scaf_weight((SpeedupPoint(cpus, speedup, 0.0, 1),))
     if found is None:
-        raise ValueError(f"no weight from a speedup on {cpus} CPUs: give it two or more")
+        raise ValueError(f"a speedup on {cpus} CPUs gives no weight: give one on two CPUs or more")
     return found
 
 
@@ -68,7 +68,7 @@ def exact_share(weights: Mapping[str, float], name: str, cpus: int) -> float:
 
 
 def settled(speedups: Mapping[str, Speedup], cpus: int, chunk: int = 1) -> list[dict[str, int]]:
-    """Where SCAF's loop ends that starts with equal shares: the split that stays, or those among which it goes on."""
+    """Where SCAF's loop ends if it starts with equal shares: the split that stays, or those that it then repeats."""
     parts = split(dict.fromkeys(speedups, 1.0), cpus, chunk)
     seen: list[dict[str, int]] = []
     while parts not in seen and len(seen) < ROUNDS:
@@ -79,7 +79,7 @@ def settled(speedups: Mapping[str, Speedup], cpus: int, chunk: int = 1) -> list[
 
 
 def linear(efficiency: float) -> Speedup:
-    """S(p) = 1 on one CPU and E p beyond: an efficiency that does not fall."""
+    """S(1) = 1, and S(p) = E p for more CPUs: an efficiency that does not fall."""
     return lambda cpus: max(1.0, efficiency * cpus)
 
 
@@ -101,7 +101,7 @@ def worked_example(report: Report) -> None:
 
 
 def on_paper(report: Report) -> None:
-    """What eq. 4.9 says to each published figure."""
+    """The results of eq. 4.9 for each published figure."""
     ratios = {"cg": weight(17.4, 18), "lu": weight(13.7, 18)}
     table = {"cg": weight(17.0, 18), "lu": weight(12.0, 18)}
     consistent = {
@@ -109,7 +109,7 @@ def on_paper(report: Report) -> None:
         for cg in range(23, 29)
     }
     report.details["thesis.cg-lu.arithmetic"] = {
-        "what": "CPUs of 36 that eq. 4.9 gives CG. The text has no number of threads for SCAF's row of Table 4.3.",
+        "what": "CPUs of 36 that eq. 4.9 gives CG. The text gives no number of threads for SCAF's row of Table 4.3.",
         "from_the_ipc_ratios_of_table_4.2_on_18_each": exact_share(ratios, "cg", 36),
         "from_the_speedups_of_table_4.1_on_18_each": exact_share(table, "cg", 36),
         "if_the_23.2_and_8.0_of_table_4.3_were_had_at": consistent,
@@ -131,12 +131,12 @@ def on_paper(report: Report) -> None:
         "sum_of_the_others_weights_at_52_that_it_takes": at_52["cg"] * 12 / 52,
         "sum_of_the_others_weights_that_table_7.2_implies": at_52["sp"] + at_52["lu"],
         "why_it_may_be": "SCAF's serial run of a section shares its core with seven threads of the parallel one "
-        "(section 5.2.1), so what a program is compared with is slowed down too, and E is measured too high.",
+        "(section 5.2.1). So the serial run is slowed down, too, and the measured E is too high.",
     }
 
 
 def undamped(report: Report) -> None:
-    """Where SCAF's loop settles with everything measured exactly; of those that it goes on among, their mean."""
+    """Where SCAF's loop settles with exact measurements; if it repeats several splits, their mean."""
     for name, guest, published, where, _from_s, _to_s in SIMULATED:
         scenario = scenario_named(name)
         speedups: dict[str, Speedup] = {
@@ -163,7 +163,7 @@ def undamped(report: Report) -> None:
 
 
 def scenario_named(name: str) -> Scenario:
-    """The shipped one; or the three-way one whose guests say what SCAF must have measured of them."""
+    """The shipped scenario, or the three-way one in which guests report what SCAF must have measured."""
     if name != "three-way-measured":
         return load_scenario(name)
     scenario = load_scenario("three-way")
@@ -174,7 +174,7 @@ def scenario_named(name: str) -> Scenario:
 
 
 def in_the_simulator(bench: Bench, report: Report) -> None:
-    """The real loop under `max-speedup`; each guest measures its true speedup, with noise."""
+    """The real loop under `max-speedup`. Each guest measures its true speedup, with noise."""
     seeds = range(1, 1 + (QUICK_SEEDS if bench.quick else SEEDS))
     cases = []
     for name, _guest, _published, _where, from_s, to_s in SIMULATED:

@@ -1,4 +1,4 @@
-"""The form that all benchmarks write, and the statistics behind it."""
+"""The form of all benchmark results, and their statistics."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ B = TypeVar("B")
 
 @dataclass(frozen=True)
 class Result:
-    """One figure: a median and its 95% interval, beside what it is compared to in the same run.
+    """One figure: a median and its 95% interval, with its baseline from the same run.
 
-    `ratio` is value against baseline, or what `value` was computed from against it (a slowdown of 1% has ratio 1.01).
+    `ratio` is the value, or the figure behind it, divided by the baseline (a slowdown of 1% has ratio 1.01).
     """
 
     name: str
@@ -33,7 +33,7 @@ class Result:
     baseline_name: str = ""
     baseline_value: float | None = None
     ratio: float | None = None
-    bar: str = ""  # what it has to be, for the table
+    bar: str = ""  # what it must be, for the table
 
     def as_json(self) -> dict[str, object]:
         out: dict[str, object] = {
@@ -54,11 +54,11 @@ class Result:
 
 
 def median_interval(values: Sequence[float]) -> tuple[float, float, float]:
-    """The median and the order statistics that hold it with 95% (sign test); the extremes where there are too few."""
+    """The median and its 95% interval by order statistics (sign test); the extremes if there are too few values."""
     ordered = sorted(values)
     n = len(ordered)
     if n == 0:
-        raise ValueError("a median of nothing: run at least one repetition")
+        raise ValueError("there are no values for a median: run at least one repetition")
     # P(X <= k) of Binomial(n, 1/2), summed from below until it passes 2.5%.
     below, term, rank = 0.0, 0.5**n, 0
     for k in range(n):
@@ -92,7 +92,7 @@ class Report:
         figure: Callable[[float, float], float],
         bar: str = "",
     ) -> Result:
-        """A result from interleaved pairs: `figure(ours, baseline)` of each pair, and their median."""
+        """A result from interleaved pairs: the median of `figure(ours, baseline)` over the pairs."""
         value, low, high = median_interval([figure(one, other) for one, other in zip(ours, baseline, strict=True)])
         ratio = statistics.median(one / other for one, other in zip(ours, baseline, strict=True))
         result = Result(name, unit, value, low, high, len(ours), baseline_name, statistics.median(baseline), ratio, bar)
@@ -100,7 +100,7 @@ class Report:
         return result
 
     def table(self) -> str:
-        """The results for people."""
+        """The results as a table for people."""
         rows = [("result", "value", "95% interval", "n", "baseline", "ratio", "bar")]
         for result in self.results:
             baseline = (
@@ -139,7 +139,7 @@ class Report:
 
 
 def machine() -> dict[str, object]:
-    """What figures depend on, without the machine's name."""
+    """The properties of the machine that figures depend on, without its name."""
     model = "unknown"
     for line in Path("/proc/cpuinfo").read_text().splitlines():
         if line.startswith("model name"):
@@ -168,7 +168,7 @@ def versions() -> dict[str, str]:
 
 
 def commit() -> str:
-    """The commit that was measured, with a mark where the tree has changes beyond it."""
+    """The measured commit, with a mark if the tree has uncommitted changes."""
     head = _first_line(["git", "rev-parse", "HEAD"])
     changed = _first_line(["git", "status", "--porcelain", "--untracked-files=no"])
     return head if changed == "not there" else f"{head}+changes"
@@ -183,18 +183,18 @@ def run_benchmark(
 ) -> None:
     """A benchmark from its command line to its table and NAME.json.
 
-    *paths*: the options that are its own, by name: default and help. All have `--output`, `--quick` (or QUICK=1) and,
-    where there are several parts, `--only`. *prepare*: what the parts work with, from the options, while they run.
+    *paths*: additional options by name: default and help. All benchmarks have `--output`, `--quick` (or QUICK=1) and,
+    if there are several parts, `--only`. *prepare*: a context manager that gives the parts what they need.
     """
     parser = argparse.ArgumentParser(prog=f"bench-{name}", description=about)
     for option, (default, text) in paths.items():
         parser.add_argument(f"--{option}", type=Path, default=Path(default), help=text)
-    parser.add_argument("--output", type=Path, default=Path("build/bench"), help=f"where {name}.json goes")
+    parser.add_argument("--output", type=Path, default=Path("build/bench"), help=f"directory for {name}.json")
     parser.add_argument(
         "--quick", action="store_true", default=os.environ.get("QUICK") == "1", help="fewer repetitions"
     )
     if len(parts) > 1:
-        parser.add_argument("--only", choices=sorted(parts), action="append", help="this part alone; may be repeated")
+        parser.add_argument("--only", choices=sorted(parts), action="append", help="only this part; may be repeated")
     else:
         parser.set_defaults(only=None)
     options = parser.parse_args()

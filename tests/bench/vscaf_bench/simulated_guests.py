@@ -1,12 +1,12 @@
-"""Guests for benchmarks of the daemon: they speak the agents' protocol over UNIX sockets and nothing else.
+"""Guests for benchmarks of the daemon. They only use the agents' protocol, over UNIX sockets.
 
     python -m vscaf_bench.simulated_guests DIRECTORY NUMBER [CHANGES [HOSTILE]]
 
-serves DIRECTORY/0.sock and so on, one guest each, which reports four times a second, each at its own moment, what an
-agent with three programs says: figures that are a little different each time. Every second, CHANGES of them (0) start
-or stop to compute. The first HOSTILE of them (0) say something else HOSTILE_PER_SECOND times a second, about as often
-as the daemon reads a guest: another demand, other CPUs online, that they have not confirmed what they have.
-It prints "ready", and ends when its standard input does.
+serves DIRECTORY/0.sock and so on, one socket for each guest. Each guest reports four times per second, at a time of its
+own, like an agent with three programs: figures that differ a little each time. Every second, CHANGES of them (0) start
+or stop computing. The first HOSTILE of them (0) change their report HOSTILE_PER_SECOND times per second, about as often
+as the daemon reads a guest: the demand, the online CPUs, and the acknowledgement.
+It prints "ready", and ends when its standard input ends.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ HOSTILE_PER_SECOND = 90
 
 
 def report_line(rng: random.Random, sequence: int, online: int, computing: bool) -> bytes:
-    """A report as an agent writes it, with three programs that run, or that wait."""
+    """A report as an agent writes it, with three programs that run or wait."""
     processes = []
     for number in range(PROGRAMS):
         useful, barrier = rng.uniform(0.85, 0.9), rng.uniform(0.02, 0.04)
@@ -95,7 +95,7 @@ class Guest:
 
     def say(self, data: bytes) -> None:
         assert self.channel is not None
-        # An agent whose host does not read drops its reports; that the host is gone is heard next.
+        # If the host does not read, an agent drops its reports. hear() notices when the host has gone.
         with contextlib.suppress(BlockingIOError, BrokenPipeError, ConnectionResetError):
             self.channel.send(data)
 
@@ -107,7 +107,7 @@ class Guest:
         self.say(self.lines[state][self.turn % 16])
 
     def alternate(self) -> None:
-        """Demand, acknowledgement and CPUs online, each another than before: a report, and an acknowledgement."""
+        """Sends a report and an acknowledgement in which demand, acknowledgement and online CPUs have changed."""
         self.turn += 1
         if self.turn % 2:
             online = list(range(1 + self.turn // 2 % VCPUS))
@@ -118,7 +118,7 @@ class Guest:
         self.say(json.dumps({**report, "busy": 0.0, "processes": []}).encode() + b"\n")
 
     def hear(self, rng: random.Random) -> bool:
-        """False: the host is gone."""
+        """Reads from the host. False: the host has gone."""
         assert self.channel is not None
         try:
             data = self.channel.recv(65536)

@@ -1,4 +1,4 @@
-"""A private libvirtd with real QEMU guests, for tests and demo. Never the machine's own libvirtd."""
+"""A private libvirtd with real QEMU guests, for tests and the demo. It never uses the machine's own libvirtd."""
 
 from vscaf_lab.errors import LabError
 from vscaf_lab.guest import Guest

@@ -1,4 +1,4 @@
-"""Whether guests really boot under KVM here. That the device opens says nothing: so an image is booted, once."""
+"""Tests whether guests boot under KVM here. Opening the KVM device is no proof, so it boots an image once."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ EMULATOR = "qemu-system-x86_64"
 
 
 def emulator() -> str:
-    """The path of QEMU. Raises LabError where it is not installed."""
+    """The path of QEMU. Raises LabError if it is not installed."""
     path = shutil.which(EMULATOR)
     if path is None:
         raise LabError(f"{EMULATOR} is not installed: install the package qemu-system-x86")
@@ -30,7 +30,7 @@ def emulator() -> str:
 
 
 def _identity(image: Path) -> str:
-    """Of guest kernel, QEMU and host kernel together."""
+    """Identifies the guest kernel, QEMU and the host kernel."""
     version = subprocess.run([emulator(), "--version"], capture_output=True, check=True).stdout
     digest = hashlib.sha256((image / "vmlinuz").read_bytes())
     for part in (version, platform.release().encode(), platform.version().encode()):
@@ -63,7 +63,7 @@ def _boots_under_kvm(image: Path) -> bool:
 
 
 def domain_type(image: Path, cache: Path | None) -> str:
-    """ "kvm" where the image boots under KVM, else "qemu" (TCG). The answer is remembered in the directory `cache`."""
+    """ "kvm" if the image boots under KVM, else "qemu" (TCG). The answer is kept in the directory `cache`."""
     if not os.access("/dev/kvm", os.R_OK | os.W_OK):
         return "qemu"
     kept = cache / f"kvm-{_identity(image)}.json" if cache is not None else None

@@ -1,4 +1,4 @@
-"""The host's end of an agent's channel, for tests and benchmarks that order CPUs without a daemon."""
+"""The host's end of an agent's channel, for tests and benchmarks that allocate CPUs without a daemon."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ Message = dict[str, Any]
 
 
 class AgentHost:
-    """Context manager: connects, says hello, and takes what the agent sends.
+    """Context manager: connects, sends hello, and receives the agent's messages.
 
-    Raises TimeoutError where the agent does not say in time what is waited for.
+    Raises TimeoutError if an expected message does not come in time.
     """
 
     def __init__(self, path: Path, deadline_s: float = HANG_S) -> None:
@@ -43,7 +43,7 @@ class AgentHost:
         self._socket.sendall(json.dumps({"v": 1, **fields}).encode() + b"\n")
 
     def wait(self, kind: str, where: Callable[[Message], object] = lambda _: True) -> Message:
-        """The next message of that type for which `where` holds; the others before it are dropped."""
+        """The next message of that type for which `where` is true; earlier messages are dropped."""
         end = time.monotonic() + self._deadline_s
         last: Message = {}
         while (left_s := end - time.monotonic()) > 0:
@@ -62,7 +62,7 @@ class AgentHost:
             try:
                 message: Message = json.loads(line)
             except ValueError:
-                continue  # the rest of a line that was for another host
+                continue  # the rest of a line for an earlier host
             if message.get("type") == kind:
                 last = message
                 if where(message):
@@ -70,7 +70,7 @@ class AgentHost:
         raise TimeoutError(f"no such {kind} in {self._deadline_s} s; the last one: {last}")
 
     def order(self, cpus: int, limit: int, deadline_ms: int = 400) -> int:
-        """Sends an allocation; its sequence number."""
+        """Sends an allocation; returns its sequence number."""
         self._sequence += 1
         self._send(
             type="allocate",
@@ -83,7 +83,7 @@ class AgentHost:
         return self._sequence
 
     def allocate(self, cpus: int, limit: int) -> tuple[list[int], float]:
-        """Sends an allocation and waits for its acknowledgement: the CPUs online, and how long it took in seconds."""
+        """Sends an allocation and waits for its acknowledgement. Returns the online CPUs and the time in seconds."""
         began = time.monotonic()
         sequence = self.order(cpus, limit)
         ack = self.wait("ack", lambda message: message["sequence"] == sequence)

@@ -1,6 +1,6 @@
-"""The cgroup directories that libvirt makes for a domain, where no systemd makes them.
+"""The cgroup directories that libvirt makes for a domain if there is no systemd.
 
-libvirtd removes them itself when it ends a domain; these functions are for when it could not."""
+libvirtd removes them itself when it ends a domain. These functions are for the cases in which it could not."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 
 ROOT = Path("/sys/fs/cgroup")
-PARTITION = "machine"  # libvirt's own parent of all its domains' cgroups
+PARTITION = "machine"  # libvirt's parent of the cgroups of all domains
 
 
 def hierarchies() -> list[Path]:
@@ -32,9 +32,9 @@ def domain_directories(qemu_pid: int) -> list[Path]:
 
 
 def remove(directories: list[Path], patience_s: float = 5.0) -> None:
-    """Removes what is left of these cgroups, and the partition above them where it is then empty.
+    """Removes what is left of these cgroups, and the partition above them if it is empty then.
 
-    The kernel refuses for a moment after the last process has gone: tried again until `patience_s` has passed.
+    The kernel refuses for a moment after the last process has ended, so this is tried again for `patience_s`.
     """
     end_s = time.monotonic() + patience_s
     left = directories
@@ -53,5 +53,5 @@ def _remove_if_empty(directory: Path) -> None:
     try:
         directory.rmdir()
     except OSError:
-        # Not there any more, or another domain's: the kernel refuses to remove a cgroup that is in use.
+        # It is gone, or another domain uses it: the kernel refuses to remove a cgroup in use.
         return

@@ -1,9 +1,9 @@
-"""A storm of failures, and whether partitions held through it: what happens when, and the judge. Pure functions.
+"""The chaos test's schedule of failures and its judge, which checks that partitions hold. Pure functions.
 
-A run is a row of bursts: some failures close together, each of another part, then quiet, in which everything has to
-come right, and to stay so over many rounds of samples. How long that takes is reported and not judged. What happens and
-when follows from the seed alone. The judge sees samples from the kernel's accounting of vCPU threads, and when which
-part was away; never what the daemon says.
+A run is a sequence of bursts. A burst is some failures close together, each of another part. After it comes a quiet
+time, in which everything must become right and stay right over many rounds of samples. How long that takes is reported
+but not judged. The seed alone decides what happens and when. The judge sees samples from the kernel's accounting of
+vCPU threads, and when each part was away. It does not use what the daemon reports.
 """
 
 from __future__ import annotations
@@ -17,25 +17,25 @@ from dataclasses import dataclass, field
 from vscaf_lab.sampler import Sample
 from vscaf_lab.separation import Window, rounds
 
-RIGHT_ROUNDS = 30  # of samples, in a row: then everything is right again, and stays so
-QUIET_S = 6.0  # what that takes usually, to plan with
-SETTLED_ROUNDS = 10  # of samples without a change: what was under way when a part went away has arrived
+RIGHT_ROUNDS = 30  # of samples, in a row: then everything is right again and stays right
+QUIET_S = 6.0  # the usual time for that, for planning
+SETTLED_ROUNDS = 10  # of samples without a change: orders from before a part went away have arrived
 BUSY_WINDOW_S = 1.0
-COMPUTES_CPUS = 0.1  # used over that window: less is a guest's idle ticks
-GOES_ON_S = 0.1  # of CPU time that a program has used since a burst: it has survived
+COMPUTES_CPUS = 0.1  # used over that window: less is the idle ticks of a guest
+GOES_ON_S = 0.1  # CPU time: a program that has used this since a burst has survived it
 
 DAEMON, LIBVIRTD, VIRTLOGD = "daemon", "libvirtd", "virtlogd"
 OF_THE_HOST = tuple((part, kind) for part in (DAEMON, LIBVIRTD, VIRTLOGD) for kind in ("kill", "stop"))
 OF_A_GUEST = ("agent-kill", "agent-stop", "channel", "pause", "qemu-kill", "qemu-stop", "reboot", "save")
-OF_AN_IDLE_GUEST = ("agent-kill", "agent-stop", "channel", "pause", "qemu-stop")  # the others make it compute
+OF_AN_IDLE_GUEST = ("agent-kill", "agent-stop", "channel", "pause", "qemu-stop")  # other kinds make it compute
 SHORTEST_S, LONGEST_S = 0.3, 4.0  # how long a part is away
-APART_S = 2.0  # at most, between the begins of two failures of a burst
+APART_S = 2.0  # at most, between the starts of two failures of a burst
 
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """What happens to one part *delay_s* after its burst began: `kind` is one of the constants above, `away_s` how long
-    the part is killed, stopped, paused or unplugged (no meaning for a reboot)."""
+    """A failure of one part, *delay_s* after its burst began. `kind` is one of the constants above. `away_s` is how
+    long the part is killed, stopped, paused or unplugged (no meaning for a reboot)."""
 
     delay_s: float
     part: str
@@ -44,7 +44,7 @@ class Failure:
 
 
 def schedule(seed: int, seconds: float, computing: Sequence[str], idle: Sequence[str] = ()) -> list[list[Failure]]:
-    """The bursts of a run of about so many seconds: at least one. Every kind comes up once before any comes again."""
+    """The bursts of a run of about *seconds*: at least one. Every kind occurs once before any kind occurs again."""
     dice = random.Random(seed)
     bursts: list[list[Failure]] = []
     deck: list[tuple[str, str]] = []
@@ -81,8 +81,8 @@ def _deck(dice: random.Random, computing: Sequence[str], idle: Sequence[str]) ->
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """All vCPU threads at one moment: of each its domain and where it may run; of each domain how many pCPUs' worth of
-    time it used over the last second, and the CPU time that it has used since the first look."""
+    """All vCPU threads at one moment: the domain and the allowed pCPUs of each thread. For each domain: the number of
+    pCPUs that it used over the last second, and its CPU time since the first look."""
 
     at_s: float
     threads: Mapping[int, tuple[str, frozenset[int]]]
@@ -90,23 +90,23 @@ class Moment:
     used_s: Mapping[str, float]
 
     def allowed(self, domain: str) -> frozenset[int]:
-        """Where any vCPU of the domain may run."""
+        """The pCPUs that any vCPU of the domain may run on."""
         return frozenset[int]().union(*(cpus for name, cpus in self.threads.values() if name == domain))
 
     def computing(self) -> list[str]:
-        """The domains that compute, as far as that is seen: who is served badly may compute, too."""
+        """The domains that visibly compute. A domain that gets little CPU time may compute, too."""
         return sorted(name for name, cpus in self.busy_cpus.items() if cpus > COMPUTES_CPUS)
 
 
 class Look:
-    """Makes a moment of each round of samples, one after the other."""
+    """Makes a moment from each round of samples, in order."""
 
     def __init__(self) -> None:
         self._recent: dict[int, deque[Sample]] = {}
         self._used_s: dict[str, float] = {}
 
     def moment(self, taken: Sequence[Sample]) -> Moment:
-        """The moment of a round that is not empty."""
+        """The moment of a round, which must not be empty."""
         busy: dict[str, float] = {}
         for one in taken:
             past = self._recent.setdefault(one.thread, deque())
@@ -131,15 +131,15 @@ def moments(samples: Sequence[Sample]) -> list[Moment]:
 
 @dataclass(frozen=True, slots=True)
 class Law:
-    """What has to hold of domains that compute: the pool, and of each domain the pCPUs that are its own at least."""
+    """What must hold for domains that compute: the pool, and the least number of own pCPUs of each domain."""
 
     pool: frozenset[int]
     minimum: Mapping[str, int]
 
 
 def faults(moment: Moment, law: Law, programs: Iterable[str]) -> list[str]:
-    """What is wrong at a moment, in words that stay the same while it is. `programs`: where one has to be computing,
-    however little CPU time a busy machine leaves it."""
+    """What is wrong at a moment; the text stays the same while the fault lasts. `programs`: the domains whose program
+    must be computing, even if a busy machine leaves it little CPU time."""
     wrong = []
     computing = sorted({*programs, *moment.computing()})
     allowed = {name: moment.allowed(name) for name in computing}
@@ -157,7 +157,7 @@ def faults(moment: Moment, law: Law, programs: Iterable[str]) -> list[str]:
 
 def not_right(quiet: Sequence[Moment], law: Law, programs: Iterable[str]) -> list[str]:
     """Why not everything is right again after a burst: something was wrong in one of the last RIGHT_ROUNDS moments of
-    the *quiet* since, or a program has not gone on in it. Nothing: it is."""
+    *quiet*, or a program has not gone on in *quiet*. Empty: everything is right."""
     if len(quiet) < RIGHT_ROUNDS:
         return ["too few looks"]
     names = sorted(programs)
@@ -170,10 +170,10 @@ def not_right(quiet: Sequence[Moment], law: Law, programs: Iterable[str]) -> lis
 def new_overlaps(
     seen: Sequence[Moment], start_s: float, end_s: float, programs: Mapping[str, Sequence[Window]]
 ) -> list[str]:
-    """Pairs of domains that came to share a pCPU while nobody was there to separate them.
+    """Pairs of domains that began to share a pCPU while the part that separates them was away.
 
-    Of domains that were due to compute all the while: where something happens to the guest itself, an order from before
-    may arrive any time later, since calls wait for a QEMU that is stopped; and one that starts may run anywhere.
+    Only domains that had to compute all the time count. If something happens to the guest itself, an earlier order may
+    arrive at any time later, because calls wait for a stopped QEMU. A guest that starts may run anywhere.
     """
     steady = {name for name, windows in programs.items() if any(a <= start_s and end_s <= b for a, b in windows)}
     base: Moment | None = None
@@ -199,7 +199,7 @@ def new_overlaps(
 
 @dataclass(frozen=True, slots=True)
 class Burst:
-    """A burst as it went, by the sampler's clock: the quiet after it is from *end_s* to *quiet_end_s*."""
+    """A burst that happened, in times of the sampler's clock. The quiet after it is from *end_s* to *quiet_end_s*."""
 
     number: int
     begin_s: float
@@ -209,8 +209,8 @@ class Burst:
 
 @dataclass
 class Verdict:
-    """What the judge found: nothing wrong where `violations` is empty. `recovery_s`: by burst, how long after its end
-    everything was right and stayed so; no law."""
+    """The judge's result: all is well if `violations` is empty. `recovery_s`: by burst, the time from its end until
+    everything was right and stayed right; this is not judged."""
 
     violations: list[str] = field(default_factory=list)
     recovery_s: dict[int, float] = field(default_factory=dict)
@@ -223,9 +223,9 @@ def judge(
     programs: Mapping[str, Sequence[Window]],
     outages: Mapping[str, Sequence[Window]],
 ) -> Verdict:
-    """Judges a whole run: after each burst everything came right and stayed so, and nobody came to share a pCPU while
-    nobody was there to separate them. `programs`: by domain, when its program had to be computing. `outages`: when the
-    daemon and libvirtd were killed or stopped, by part.
+    """Judges a run. After each burst everything must become right and stay right. No two domains may begin to share a
+    pCPU while the daemon or libvirtd is away. `programs`: by domain, when its program had to compute. `outages`: when
+    the daemon and libvirtd were killed or stopped, by part.
     """
     verdict = Verdict()
     seen = moments(samples)

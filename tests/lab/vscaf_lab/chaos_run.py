@@ -1,8 +1,8 @@
-"""The chaos test itself: real guests that compute, a real daemon, and what the seed makes happen to them.
+"""Runs the chaos test: real guests that compute, a real daemon, and the failures that follow from the seed.
 
     python -m vscaf_lab.chaos_run --seconds 300 --seed 7
 
-Processes are killed and stopped by the pids of this lab, never by name.
+It kills and stops processes by the pids of this lab, never by name.
 """
 
 from __future__ import annotations
@@ -47,27 +47,27 @@ from vscaf_lab.private_libvirt import PrivateLibvirt
 from vscaf_lab.sampler import Sample, Sampler
 from vscaf_lab.separation import Window
 
-# Names of their own: without systemd libvirt names a domain's cgroups by its name and number alone, so that domains of
-# two labs that have both in common would share them, and each other's pins.
+# Unique names: without systemd libvirt names a domain's cgroups only by its name and number. Domains of two labs with
+# the same name and number would share cgroups and overwrite each other's pins.
 COMPUTING = ("chaos-left", "chaos-right")
 IDLE = ("chaos-idle",)
 PROGRAM = "cg.W"
 RUNS = "/tmp/runs"
 INTERVAL_S = 0.05
-PATIENCE_S = HANG_S  # for what has to come about in the end: a restart, a plug
-RIGHT_PATIENCE_S = 300.0  # for everything to be right again after a burst: some seconds on a machine of its own
-BOOT_PATIENCE_S = 300.0  # emulated vCPUs that boot on one pCPU beside others that compute take their time
+PATIENCE_S = HANG_S  # for actions that must succeed at some time: a restart, a plug
+RIGHT_PATIENCE_S = 300.0  # for everything to be right again after a burst; takes some seconds on an idle machine
+BOOT_PATIENCE_S = 300.0  # emulated vCPUs that boot on one pCPU while others compute are slow
 RETRY_S = 0.05
-WARM_UP_S = 3.0  # of a program that was just started: it loads, and its guest asks for CPUs
+WARM_UP_S = 3.0  # after a program's start: it loads, and its guest asks for CPUs
 RIGHT, DONE = " SUCCESSFUL", "Verification"
 
 
 class ChaosError(LabError):
-    """Something that the test itself needed did not come about."""
+    """Something that the test itself needed did not happen."""
 
 
 def insist(what: str, attempt: Callable[[], object], deadline_s: float = PATIENCE_S) -> None:
-    """Tries until it is true: what one asks of libvirt may fail while libvirtd or QEMU is away, and works later."""
+    """Tries until it is true. Calls of libvirt may fail while libvirtd or QEMU is away, and work later."""
     end_s = time.monotonic() + deadline_s
     last: Exception | None = None
     while True:
@@ -77,13 +77,13 @@ def insist(what: str, attempt: Callable[[], object], deadline_s: float = PATIENC
         except (libvirt.libvirtError, LabError, OSError, TimeoutError) as error:
             last = error
         if time.monotonic() > end_s:
-            raise ChaosError(f"{what}: not within {deadline_s:g} s ({last})")
+            raise ChaosError(f"{what}: did not succeed within {deadline_s:g} s ({last})")
         time.sleep(RETRY_S)
 
 
 @contextlib.contextmanager
 def stopped(pid: int) -> Iterator[None]:
-    """A process between SIGSTOP and SIGCONT. One that was killed meanwhile is left alone."""
+    """Stops a process with SIGSTOP and continues it with SIGCONT. Ignores a process that was killed meanwhile."""
     started = processes.start_time(pid)
     os.kill(pid, signal.SIGSTOP)
     try:
@@ -94,17 +94,17 @@ def stopped(pid: int) -> Iterator[None]:
 
 
 class GuestWithProgram:
-    """A guest that runs a verified program over and over, and what came of it."""
+    """A guest that repeats a verified program, and the program's output."""
 
     def __init__(self, guest: Guest, program: str | None) -> None:
         self.guest = guest
         self.program = program
-        self.windows: list[Window] = []  # when it had to be computing
-        self.outputs: list[str] = []  # of earlier lives of the guest
+        self.windows: list[Window] = []  # when it had to compute
+        self.outputs: list[str] = []  # from before the guest was restarted
         self._since_s: float | None = None
 
     def start(self) -> None:
-        """Starts the runs; they go on where we lose sight of the guest."""
+        """Starts the runs. They go on if the connection to the guest is lost."""
         if self.program is None:
             return
         loop = f"while [ ! -e {RUNS}/enough ]; do vscaf-run {self.program} || break; done > {RUNS}/output 2>&1"
@@ -113,23 +113,23 @@ class GuestWithProgram:
         self.goes_on(WARM_UP_S)
 
     def goes_on(self, after_s: float = 0.0) -> None:
-        """From now on it has to compute."""
+        """From now on it must compute."""
         self._since_s = time.monotonic() + after_s
 
     def may_stand_still(self) -> None:
-        """Something is about to happen to the guest itself."""
+        """From now on it need not compute, because a failure of the guest itself begins."""
         if self._since_s is not None:
             self.windows.append((self._since_s, time.monotonic()))
         self._since_s = None
 
     def harvest(self) -> None:
-        """Keeps what its programs printed, before the guest is lost; nothing where it does not answer."""
+        """Keeps the output of its programs before the guest is lost; keeps nothing if it does not answer."""
         if self.program is not None:
             with contextlib.suppress(TimeoutError, LabError):
                 self.outputs.append(self.guest.run(f"cat {RUNS}/output", 3.0).text)
 
     def finish(self) -> None:
-        """Ends the runs. Raises ChaosError where one failed or none was verified since the guest last started."""
+        """Ends the runs. Raises ChaosError if one failed, or if none was verified since the guest last started."""
         if self.program is None:
             return
         self.may_stand_still()
@@ -146,7 +146,7 @@ class GuestWithProgram:
 
 
 class Storm:
-    """The parts of a lab, and what is done to them. Each failure runs in a thread of its own: calls hang meanwhile."""
+    """The parts of a lab and their failures. Each failure runs in a thread of its own, because calls may hang."""
 
     def __init__(
         self,
@@ -172,7 +172,7 @@ class Storm:
         self._began_s = time.monotonic()
 
     def say(self, **fields: object) -> None:
-        """One line of the log of events: JSON, with the seconds since the begin."""
+        """Writes one line of the log of events: JSON, with the seconds since the start."""
         with self._lock:
             self._log.write(json.dumps({"at_s": round(time.monotonic() - self._began_s, 3), **fields}) + "\n")
             self._log.flush()
@@ -182,12 +182,12 @@ class Storm:
             self._moments.append(self._eyes.moment(taken))
 
     def _not_right(self, first: int) -> list[str]:
-        """Why not everything is right since that moment."""
+        """Why not everything is right in the moments since number *first*."""
         computing = [name for name, one in self._guests.items() if one.program is not None]
         return not_right(self._moments[first:], self._law, computing)
 
     def burst(self, number: int, failures: list[Failure]) -> Burst:
-        """Lets a burst happen, and waits for the quiet after it."""
+        """Runs a burst and waits for the quiet after it."""
         ended_s: list[float] = []
         begin_s = time.monotonic()
 
@@ -199,24 +199,24 @@ class Storm:
                 ended_s.append(time.monotonic())
                 self.say(burst=number, what="end", part=failure.part, kind=failure.kind)
                 after()
-            except Exception as error:  # noqa: BLE001  a thread cannot raise: it is said, and the run is no good
+            except Exception as error:  # noqa: BLE001  a thread cannot raise: the error is logged, and the run fails
                 self.say(burst=number, what="failed", part=failure.part, kind=failure.kind, error=str(error))
                 self.errors.append(f"burst {number}: {failure.kind} of {failure.part}: {error!r}")
 
         threads = [threading.Thread(target=one, args=(failure,), name=failure.kind) for failure in failures]
         for thread in threads:
             thread.start()
-        # The quiet begins when the last failure is over; a guest that boots meanwhile comes back within it.
+        # The quiet begins when the last failure is over. A guest that still boots comes back during the quiet.
         for thread in threads:
             thread.join()
         end_s = max(ended_s, default=time.monotonic())
         first = bisect.bisect_left(self._moments, end_s, key=lambda one: one.at_s)
-        with contextlib.suppress(TimeoutError):  # the judge says what is wrong
+        with contextlib.suppress(TimeoutError):  # the judge reports what is wrong
             until(lambda: self.errors or not self._not_right(first), hang_s=RIGHT_PATIENCE_S)
         return Burst(number, begin_s, end_s, time.monotonic())
 
     def _happen(self, failure: Failure) -> Callable[[], None]:
-        """One failure, from its begin to its end. Returns what there is to do before the next burst."""
+        """Runs one failure from its start to its end. Returns a function to call before the next burst."""
         if failure.part in (DAEMON, LIBVIRTD, VIRTLOGD):
             since_s = time.monotonic()
             self._of_the_host(failure)
@@ -242,7 +242,7 @@ class Storm:
         start()
 
     def _start_daemon(self) -> None:
-        """As a service manager does: again and again, where libvirtd is not there to answer it."""
+        """Starts the daemon again and again until libvirtd answers it, as a service manager does."""
 
         def attempt() -> bool:
             try:
@@ -257,7 +257,7 @@ class Storm:
 
     @contextlib.contextmanager
     def _domain(self, name: str) -> Iterator[libvirt.virDomain]:
-        """By a connection of its own: another's may hang, or be gone with its libvirtd."""
+        """The domain, by a new connection: another one may hang, or may have ended with its libvirtd."""
         connection = libvirt.open(self._lab.uri)
         try:
             yield connection.lookupByName(name)
@@ -311,7 +311,7 @@ class Storm:
             one.may_stand_still()
             os.kill(guest.qemu_pid, signal.SIGKILL)
             time.sleep(away_s)
-            # libvirt may say for seconds that it runs: what is started before that is over would not be started at all.
+            # libvirt may report for seconds that the domain still runs. It would not start the domain before that ends.
             insist(f"the end of {guest.name}", lambda: not self._runs(guest.name))
             self._start_domain(guest)
             guest.reconnect()
@@ -335,7 +335,7 @@ class Storm:
         self.sampler.add(guest.name, guest.qemu_pid)
 
     def _wait_booted(self, one: GuestWithProgram) -> None:
-        """Until a guest that starts anew answers; what it is asked before is lost with its former life."""
+        """Waits until a restarted guest answers. Requests from before the restart are lost."""
         insist(f"the boot of {one.guest.name}", lambda: one.guest.runner.clock(2.0), BOOT_PATIENCE_S)
         one.start()
 
@@ -366,10 +366,10 @@ class Storm:
 
 
 def run(image: Path, cache: Path, logs: Path, *, seed: int, seconds: float, policy: str = "max-speedup") -> Verdict:
-    """A whole run in a lab of its own; `logs` gets its logs and events.jsonl. `policy`: the daemon's ("unmanaged" has
-    to be found wanting).
+    """A complete run in a lab of its own; `logs` gets its logs and events.jsonl. `policy`: the daemon's; the judge must
+    report violations for "unmanaged".
 
-    Raises LabError where the test itself could not go on.
+    Raises LabError if the test itself could not go on.
     """
     pool = sorted(os.sched_getaffinity(0))[:2]
     names = COMPUTING + IDLE
@@ -431,7 +431,7 @@ def _status(daemon: DaemonProcess) -> Any:
 
 
 def _left_behind(daemon: DaemonProcess, guests: Mapping[str, Guest], pool: frozenset[int]) -> list[str]:
-    """Ends the daemon: what it did not put back."""
+    """Ends the daemon and returns what it did not put back."""
     left = [] if (status := daemon.stop()) == 0 else [f"the daemon ended with status {status}"]
     for name, guest in guests.items():
         try:
@@ -446,7 +446,7 @@ def _left_behind(daemon: DaemonProcess, guests: Mapping[str, Guest], pool: froze
 
 
 def summary(verdict: Verdict, logs: Path) -> str:
-    """What happened and what came of it, for people."""
+    """The failures and the verdict, as text for people."""
     lines = []
     for line in (logs / "events.jsonl").read_text(encoding="utf-8").splitlines():
         fields = json.loads(line)
@@ -458,7 +458,7 @@ def summary(verdict: Verdict, logs: Path) -> str:
         elif fields["what"] == "status" and verdict.violations:
             lines.append(f"  last status: {json.dumps(fields['status'])}")
     times = ", ".join(f"{seconds:.1f}" for seconds in verdict.recovery_s.values())
-    lines.append(f"right again after each burst (s, no law): {times}")
+    lines.append(f"seconds until all was right after each burst (not judged): {times}")
     lines += [f"VIOLATION: {one}" for one in verdict.violations]
     return "\n".join(lines)
 
@@ -466,8 +466,8 @@ def summary(verdict: Verdict, logs: Path) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(prog="chaos", description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--seconds", type=float, default=300.0, help="how long failures happen (default: 300)")
-    parser.add_argument("--seed", type=int, help="what happens and when follows from it (default: drawn, printed)")
-    parser.add_argument("--policy", default="max-speedup", help="the daemon's (unmanaged: the judge has to object)")
+    parser.add_argument("--seed", type=int, help="decides what happens and when (default: random, printed)")
+    parser.add_argument("--policy", default="max-speedup", help="the daemon's policy (unmanaged: must give violations)")
     parser.add_argument("--image", type=Path, default=Path(os.environ.get("VSCAF_IMAGE", "build/image/current")))
     parser.add_argument("--cache", type=Path, default=Path("build/lab/cache"), help="what the lab keeps between runs")
     parser.add_argument("--output", type=Path, default=Path("build/chaos"), help="where the logs of the run go")

@@ -38,8 +38,8 @@ class _UnixConnection(http.client.HTTPConnection):
 class DaemonProcess:
     """Context manager: the daemon on the lab's libvirt, ended by SIGTERM.
 
-    `domains`: their tables in the configuration ({"a": {"minimum": 1}}). `settings`: further top-level keys.
-    `name` tells several daemons of one lab apart; those of one name share their state directory, one after the other.
+    `domains`: their tables in the configuration ({"a": {"minimum": 1}}). `settings`: further top-level keys. `name`:
+    daemons of a lab that run at the same time have different ones; daemons of the same name share a state directory.
     """
 
     def __init__(
@@ -72,7 +72,7 @@ class DaemonProcess:
 
     @property
     def pid(self) -> int:
-        """The daemon's pid. LabError where it does not run."""
+        """The daemon's pid. LabError if it does not run."""
         if self._process is None:
             raise LabError("the daemon does not run: start it first")
         return self._process.pid
@@ -99,12 +99,12 @@ class DaemonProcess:
             time.sleep(POLL_S)
 
     def status(self) -> dict[str, Any]:
-        """What `vscaf status --json` prints, without the second of CPU time that starting the command takes."""
+        """The output of `vscaf status --json`, without the second of CPU time that starting the command takes."""
         state: dict[str, Any] = json.loads(self._ask("status"))
         return state
 
     def events(self) -> list[dict[str, Any]]:
-        """What `vscaf events --json` prints, as `status`."""
+        """The output of `vscaf events --json`, as in `status`."""
         return [json.loads(line) for line in self._ask("events").splitlines()]
 
     def _ask(self, what: str) -> bytes:
@@ -126,7 +126,7 @@ class DaemonProcess:
         return next(one for one in self.status()["domains"] if one["name"] == name)
 
     def wait(self, truth: Callable[[dict[str, dict[str, Any]]], bool], hang_s: float = HANG_S) -> None:
-        """Waits until *truth* holds of the domains' status, by name. TimeoutError with the last one at the deadline."""
+        """Waits until *truth* is true for the domains' status by name. TimeoutError, with the last one, if it hangs."""
 
         def domains() -> dict[str, dict[str, Any]]:
             return {one["name"]: one for one in self.status()["domains"]}
@@ -134,7 +134,7 @@ class DaemonProcess:
         until(lambda: truth(domains()), lambda: f"the last status: {json.dumps(domains())}", hang_s)
 
     def stop(self, deadline_s: float = HANG_S) -> int:
-        """SIGTERM; its exit status."""
+        """Sends SIGTERM; returns the exit status."""
         assert self._process is not None
         self._process.send_signal(signal.SIGTERM)
         status = self._process.wait(deadline_s)

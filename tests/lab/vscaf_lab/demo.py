@@ -1,14 +1,15 @@
-"""The demo: two guests share two pCPUs, the same work under each policy, side by side (`make demo`).
+"""The demo: two guests share two pCPUs and do the same work under each policy (`make demo`).
 
-Two guests of two vCPUs on a pool of two pCPUs. A program starts in the first; while it computes, the same starts in the
-second. What counts is the sum of their speedups while both compute, each against itself alone on one thread.
+Two guests of two vCPUs run on a pool of two pCPUs. A program starts in the first guest. While it computes, the same
+program starts in the second. The result is the sum of their speedups while both compute, each relative to the program
+alone on one thread.
 
-`unmanaged` is what there is without vscaf: plain programs, nothing pinned. `static` is the reference: each guest is
-given one pCPU and one vCPU before its program starts, which then is a plain program again. Under the other policies the
-programs are started by `vscaf-run`, and the daemon decides.
+`unmanaged` is the machine without vscaf: plain programs, nothing pinned. `static` is the reference: each guest gets one
+pCPU and one vCPU before its program starts, and the program is a plain one, too. Under the other policies the programs
+are started by `vscaf-run`, and the daemon decides.
 
-Speedups count steady seconds (vscaf_lab.pace): on a machine that others slow down, a second on a pCPU at half its pace
-is half a second. The same figures by the clock are beside them in the report.
+Speedups count steady seconds (vscaf_lab.pace). On a machine that others slow down, a second on a pCPU at half its pace
+counts as half a second. The report also has the same figures by the clock.
 """
 
 from __future__ import annotations
@@ -45,14 +46,14 @@ QUICK_PAIRS = (Pair("cg.W", 3, 2.0), Pair("ep.S", 2, 3.0))
 
 
 def command(pair: Pair, policy: str, run: int) -> str:
-    """The shell command that runs the pair's program; its progress goes to a file of this run."""
+    """The shell command that runs the pair's program and writes its progress to a file of this run."""
     launcher = "vscaf-run " if policy in MANAGED else ""
     threads = "OMP_NUM_THREADS=1 " if policy == "alone" else ""
     return f"{threads}NPB_REPEAT={pair.repeat} NPB_PROGRESS=/tmp/marks.{run} {launcher}{pair.program}"
 
 
 def finished(guest: Guest, started: Command, run: int, alone_s: float) -> Result:
-    """The result of a program that was started. LabError where it says that it could not run at all."""
+    """The result of a program that was started. LabError if the program could not run at all."""
     done = started.wait(PROGRAM_DEADLINE_S)
     verified = done.status == 0 and "SUCCESSFUL" in done.text and "UNSUCCESSFUL" not in done.text
     marks = guest.run(f"cat /tmp/marks.{run}; rm -f /tmp/marks.{run}")
@@ -90,7 +91,7 @@ class Demo:
             )
 
     def alone(self, guests: Sequence[Guest], pair: Pair) -> Alone:
-        """The program alone on one thread of the first guest, the other idle."""
+        """Runs the program alone on one thread of the first guest, with the other guest idle."""
         self._runs += 1
         guest = guests[0]
         with Watch(self.pool, {one.name: one.qemu_pid for one in guests}, [self.lab.libvirtd_pid]) as watch:

@@ -1,11 +1,11 @@
-"""The demo without guests: two programs share two CPUs of this very machine (`make demo-standalone`).
+"""The demo without guests: two programs share two CPUs of this machine (`make demo-standalone`).
 
-A program starts; while it computes, the same starts again. What counts is the sum of their speedups while both compute,
-each against itself alone on one thread, counted in steady seconds as `make demo` does (vscaf_lab.pairs).
+A program starts. While it computes, the same program starts again. The result is the sum of their speedups while both
+compute, each relative to the program alone on one thread, in steady seconds as in `make demo` (vscaf_lab.pairs).
 
-`unmanaged` is what there is without vscaf: plain programs, each with a thread for each CPU; teams that spin at barriers
-collapse then. `static` is the reference: each program on a CPU of its own, by taskset, with one thread. Under the other
-policies the programs are started by `vscaf-run`, and `vscaf-agent --standalone` decides. Nothing here needs root.
+`unmanaged` is the machine without vscaf: plain programs with one thread for each CPU. Teams that spin at barriers then
+become very slow. `static` is the reference: each program on a CPU of its own, by taskset, with one thread. Under the
+other policies the programs are started by `vscaf-run`, and `vscaf-agent --standalone` decides. It needs no root.
 """
 
 from __future__ import annotations
@@ -46,9 +46,9 @@ WORDS = Words(
     "which program computed on which CPU",
 )
 DEADLINE_S = 300.0
-DELAY = 0.2  # of the time alone: at full speed on two CPUs the first has not done half of its work then
+DELAY = 0.2  # of the time alone: by then, even at full speed on two CPUs, the first has not done half of its work
 PROGRAMS = ("cg.A", "ep.W")
-ALONE_S, QUICK_ALONE_S = 6.0, 2.0  # what a program is repeated for, alone on one thread
+ALONE_S, QUICK_ALONE_S = 6.0, 2.0  # the time of a program's repetitions, alone on one thread
 
 
 class Agent:
@@ -85,13 +85,13 @@ class Agent:
 
     @property
     def pid(self) -> int:
-        """The agent's pid. LabError where it does not run."""
+        """The agent's pid. LabError if it does not run."""
         if self._process is None:
             raise LabError("the agent does not run: start it first")
         return self._process.pid
 
     def status(self) -> dict[str, Any]:
-        """What `vscaf-agent --status` says."""
+        """The output of `vscaf-agent --status`."""
         command: list[str | Path] = [self.program, "--socket", self.socket, "--status", "--json"]
         found: dict[str, Any] = json.loads(subprocess.run(command, check=True, capture_output=True, timeout=20).stdout)
         return found
@@ -116,7 +116,7 @@ class Started:
             )
 
     def finish(self, name: str, alone_s: float) -> Result:
-        """Its result. LabError where it says that it could not run at all."""
+        """Its result. LabError if the program could not run at all."""
         try:
             status = self.process.wait(DEADLINE_S)
         except subprocess.TimeoutExpired:
@@ -146,7 +146,7 @@ class Demo:
         self._runs = 0
 
     def start(self, pair: Pair, policy: str, place: int, agent: Agent | None = None) -> Started:
-        """Starts the pair's program as the policy has it, as the first or second."""
+        """Starts the pair's program under the policy, as the first or the second."""
         self._runs += 1
         command: list[str | Path] = [self.build / "images" / "npb" / pair.program]
         environment = {"NPB_REPEAT": str(pair.repeat)}
@@ -164,7 +164,7 @@ class Demo:
         return Started(command, environment, marks, logs / f"{name}.log")
 
     def calibrate(self, program: str, alone_s: float) -> Pair:
-        """A pair that keeps one thread busy for about *alone_s*, on however fast a machine."""
+        """A pair whose program takes about *alone_s* on one thread of this machine."""
         once = self.start(Pair(program, 1, 0.0), "alone", 0).finish(program, 1.0).run.seconds
         return Pair(program, max(1, round(alone_s / once)), DELAY * alone_s)
 
@@ -211,7 +211,7 @@ class Demo:
 
 
 def measure(report: Report) -> None:
-    """Runs all pairs, with as much to do as keeps this machine busy for a while."""
+    """Runs all pairs, with an amount of work that fits this machine."""
     demo = Demo(report)
     for program in PROGRAMS:
         demo.pair(demo.calibrate(program, QUICK_ALONE_S if report.given.quick else ALONE_S))

@@ -1,5 +1,5 @@
-"""The lab's one error."""
+"""The lab's error."""
 
 
 class LabError(Exception):
-    """The lab cannot do it; the message names the thing and the mend."""
+    """The lab cannot do it. The message names what is wrong and the fix."""

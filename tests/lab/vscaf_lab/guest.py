@@ -1,4 +1,4 @@
-"""A real guest in the lab: a transient domain from the image, and commands in it."""
+"""A real guest in the lab: a transient domain made from the image, and commands in it."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ from vscaf_lab.runner import ClockOffset, Command, CommandResult, Runner
 
 AGENT_CHANNEL = "org.vscaf.agent.0"
 LAB_CHANNEL = "org.vscaf.lab.0"
-BOOT_DEADLINE_S = 300.0  # emulated, beside others, on a busy machine
+BOOT_DEADLINE_S = 300.0  # of an emulated guest, with others, on a busy machine
 
 
 class Guest:
-    """Context manager: a running guest that answers. Ended at the end.
+    """Context manager: a running guest that answers. It is ended at the end.
 
-    `image`: directory with vmlinuz and initrd.img (build/image/current). `vcpus` are present at the start, at most
-    `max_vcpus` can come (default: vcpus). `cpuset`: host CPUs for all of it from the start, as libvirt writes them
-    ("0-1"); default: all. `kernel_arguments`: more of them, e.g. "vscaf.agent=off". `unpluggable`: vCPUs present at the
-    start may be unplugged (default: under KVM only; under TCG an unplug never completes). `persistent`: libvirt knows
+    `image`: directory with vmlinuz and initrd.img (build/image/current). `vcpus`: vCPUs at the start. `max_vcpus`: the
+    most that it can have (default: vcpus). `cpuset`: host CPUs for the domain from the start, as libvirt writes them
+    ("0-1"); default: all. `kernel_arguments`: additional ones, e.g. "vscaf.agent=off". `unpluggable`: whether the first
+    vCPUs may be unplugged (default: only under KVM; under TCG an unplug never completes). `persistent`: libvirt keeps
     the domain while it does not run, and a reboot starts it again. `disk`: a qcow2 file, for snapshots. `elements`:
-    more of the domain's XML, e.g. a <cputune>. `cpu`: the <cpu> element; default: the accelerator's best.
-    Raises LabError where the image is missing, TimeoutError where the guest does not answer in time.
+    additional XML of the domain, e.g. a <cputune>. `cpu`: the <cpu> element; default: the accelerator's best.
+    Raises LabError if the image is missing, TimeoutError if the guest does not answer in time.
     """
 
     def __init__(
@@ -89,7 +89,7 @@ class Guest:
     def xml(self) -> str:
         """The domain's definition."""
         kvm = self.domain_type == "kvm"
-        # Under TCG the kernel would mistrust the TSC and read a device instead, at 10 us and a global lock a time.
+        # Under TCG the kernel would not trust the TSC and would read a device, which takes 10 us and a global lock.
         emulated = "" if kvm else "tsc=reliable no_timer_check "
         arguments = f"console=ttyS0 quiet panic=-1 {emulated}{self.kernel_arguments}".strip()
         cpuset = f" cpuset={quoteattr(self.cpuset)}" if self.cpuset else ""
@@ -152,7 +152,7 @@ class Guest:
 
     @property
     def qemu_pid(self) -> int:
-        """QEMU's pid. Raises LabError where the guest does not run."""
+        """QEMU's pid. Raises LabError if the guest does not run."""
         pid = processes.read_pid(self.lab.directory / "run" / "qemu" / f"{self.name}.pid")
         if pid is None:
             raise LabError(f"guest {self.name} does not run: start it first")
@@ -164,8 +164,8 @@ class Guest:
         return processes.vcpu_threads(self.qemu_pid)
 
     def launch(self) -> None:
-        """Starts the domain; does not wait for the guest."""
-        xml = self.xml  # the probe for KVM is no part of the boot
+        """Starts the domain without waiting for the guest."""
+        xml = self.xml  # first, so that the probe for KVM does not count as boot time
         self._started = time.monotonic()
         if self.persistent:
             self.lab.connection.defineXML(xml).create()
@@ -174,19 +174,19 @@ class Guest:
         self._runner = Runner(self._lab_socket, self.name)
 
     def reconnect(self) -> None:
-        """Reaches the guest anew, where its QEMU is another one (restored, or moved). Commands under way are lost to
-        us, and go on in the guest."""
+        """Connects to the guest again after its QEMU has changed (it was restored or moved). Running commands go on in
+        the guest, but their results are lost."""
         if self._runner is not None:
             self._runner.close()
         self._runner = Runner(self._lab_socket, self.name)
 
     def wait_ready(self, deadline_s: float = BOOT_DEADLINE_S) -> None:
-        """Waits until the guest runs commands. Raises TimeoutError with its last words at the deadline."""
+        """Waits until the guest runs commands. At the deadline, raises TimeoutError with its last console lines."""
         try:
             self.runner.clock(deadline_s)
         except TimeoutError as error:
             words = self.console_log.read_text(errors="replace")[-1000:] if self.console_log.exists() else ""
-            raise TimeoutError(f"{error}; its last words: {words}") from None
+            raise TimeoutError(f"{error}; it last printed: {words}") from None
         self.boot_s = time.monotonic() - self._started
 
     def __enter__(self) -> Guest:
@@ -204,7 +204,7 @@ class Guest:
         self.stop()
 
     def stop(self) -> None:
-        """Ends the guest at once; nothing where it has ended. A persistent one is undefined, too."""
+        """Ends the guest at once, if it still runs. A persistent one is also undefined."""
         if self._runner is not None:
             self._runner.close()
             self._runner = None
@@ -222,17 +222,17 @@ class Guest:
 
     @property
     def runner(self) -> Runner:
-        """The connection to the guest's runner. Raises LabError where the guest was not started."""
+        """The connection to the guest's runner. Raises LabError if the guest was not started."""
         if self._runner is None:
             raise LabError(f"guest {self.name} does not run: start it first")
         return self._runner
 
     def start(self, command: str) -> Command:
-        """Starts a shell command in the guest; several may run at once."""
+        """Starts a shell command in the guest; several may run at the same time."""
         return self.runner.start(command)
 
     def run(self, command: str, timeout_s: float = HANG_S) -> CommandResult:
-        """Runs a shell command in the guest: (status, output). At the timeout it is killed, and TimeoutError raised."""
+        """Runs a shell command in the guest: (status, output). At the timeout, kills it and raises TimeoutError."""
         started = self.start(command)
         try:
             return started.wait(timeout_s)
@@ -241,7 +241,7 @@ class Guest:
             raise
 
     def clock_offset(self, pings: int = 20) -> ClockOffset:
-        """Guest's CLOCK_MONOTONIC minus the host's, from the ping with the shortest round trip."""
+        """The guest's CLOCK_MONOTONIC minus the host's, from the ping with the shortest round trip."""
         best = ClockOffset(0.0, float("inf"))
         for _ in range(pings):
             before, guest, after = self.runner.clock(10.0)

@@ -1,17 +1,17 @@
-"""Whether a host was busy with something else while programs were measured on it.
+"""Tells whether a host was busy with something else while programs were measured on it.
 
-The pace of a CPU (vscaf_lab.pace) does not show that: a process that shares a CPU leaves its pace as it is. Two
-figures together do, over the time in which the programs computed:
+The pace of a CPU (vscaf_lab.pace) does not show that, because a process that shares a CPU does not change its pace. Two
+figures show it together, over the time in which the programs computed:
 
-- *foreign*: CPU time of the pool that processes outside the demo had, which is what the kernel counted as busy
-  (/proc/stat) without the CPU time of all processes of the demo (/proc/PID/stat).
-- *delay*: how long the measured threads (QEMU's, or the programs') and the pace meters were ready and did not run
+- *foreign*: CPU time of the pool that processes outside the demo used. It is the busy time that the kernel counted
+  (/proc/stat) minus the CPU time of all processes of the demo (/proc/PID/stat).
+- *delay*: how long the measured threads (QEMU's or the programs') and the pace meters were ready but did not run
   (/proc/PID/task/*/schedstat).
 
-Neither is enough alone. Two guests on the same pCPUs delay each other: that is delay without foreign time, and what a
-policy is measured for. A process that computes on a pCPU that no guest wants takes nothing away: that is foreign time
-without delay. Where CPU time is lost to others a thread waits while somebody else runs, which is both. So what was lost
-is at most the smaller of the two; it is compared with all that the measured processes had or lost.
+Neither is enough alone. Two guests on the same pCPUs delay each other. That is delay without foreign time, and a policy
+is measured for it. A process that computes on a pCPU that no guest wants takes nothing away. That is foreign time
+without delay. If CPU time is lost to others, a thread waits while another process runs, which is both. So the lost time
+is at most the smaller of the two. It is compared with all CPU time that the measured processes had or lost.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from typing import NamedTuple, TypeVar
 from vscaf_lab.processes import thread_ids
 
 INTERVAL_S = 0.25
-# Part of the wanted CPU time. A bar that is met by 5% on a host that is left alone is not missed for this.
+# Part of the wanted CPU time. A smaller loss does not make a run miss a bar that it meets by 5% on an idle host.
 MOST_LOST = 0.03
 ATTEMPTS = 3  # a disturbed run is repeated twice
 
@@ -37,7 +37,7 @@ T = TypeVar("T")
 
 
 class Reading(NamedTuple):
-    """Sums so far, in seconds; they only grow."""
+    """Sums up to at_s, in seconds; they only grow."""
 
     at_s: float  # CLOCK_MONOTONIC
     busy_s: float  # the pool's CPUs ran something
@@ -48,7 +48,7 @@ class Reading(NamedTuple):
 
 @dataclass(frozen=True)
 class HostLoad:
-    """What happened on the pool while something was measured, in CPU seconds."""
+    """The load of the pool during a measurement, in CPU seconds."""
 
     run_s: float
     delay_s: float
@@ -56,18 +56,18 @@ class HostLoad:
 
     @property
     def lost(self) -> float:
-        """Part of the CPU time that the measured processes wanted which others had (at most), 0 to 1."""
+        """The part of the CPU time wanted by the measured processes that others used, at most; 0 to 1."""
         lost_s = min(self.delay_s, self.foreign_s)
         return lost_s / (self.run_s + lost_s) if lost_s > 0 else 0.0
 
     @property
     def disturbed(self) -> bool:
-        """Whether figures that were measured meanwhile say too little about what was measured."""
+        """Whether others took so much CPU time that the measured figures cannot be used."""
         return self.lost > MOST_LOST
 
 
 def host_load(readings: Sequence[Reading], window: tuple[float, float]) -> HostLoad:
-    """The load from one time to another, linear between readings. ValueError where there are fewer than two."""
+    """The load in a window of time, linear between readings. ValueError if there are fewer than two readings."""
     if len(readings) < 2:
         raise ValueError("the host's load was not read twice: what was measured was too short")
     start, end = (_at(readings, at_s) for at_s in window)
@@ -86,9 +86,9 @@ def _at(readings: Sequence[Reading], at_s: float) -> Reading:
 
 
 def attempts(once: Callable[[], T], load: Callable[[T], HostLoad]) -> tuple[T, list[T]]:
-    """Does something until a time in which the host was left alone, ATTEMPTS times at most.
+    """Repeats a run until it is not disturbed, at most ATTEMPTS times in total.
 
-    Returns what counts, the first that was not disturbed, else the one that lost least, and all.
+    Returns the run that counts and all runs. The first undisturbed run counts, else the one that lost least.
     """
     done: list[T] = []
     while len(done) < ATTEMPTS and (not done or load(done[-1]).disturbed):
@@ -99,8 +99,8 @@ def attempts(once: Callable[[], T], load: Callable[[T], HostLoad]) -> tuple[T, l
 class HostLoadMeter:
     """Context manager: reads the load of *pool* every INTERVAL_S until its end; then `readings` is complete.
 
-    measured: pids of what is measured, and of the pace meters. helpers: pids of the demo's other processes; this
-    process is one. A process's CPU time is on the pool where its main thread was last seen there.
+    measured: pids of the measured processes and of the pace meters. helpers: pids of the demo's other processes; this
+    process is added. A process's CPU time counts as time on the pool if its main thread was last seen there.
     """
 
     def __init__(self, pool: Iterable[int], measured: Iterable[int], helpers: Iterable[int] = ()) -> None:
@@ -129,7 +129,7 @@ class HostLoadMeter:
             raise self._error
 
     def add(self, pid: int) -> None:
-        """One more process that is measured, from its start."""
+        """Adds a measured process, from its start."""
         self._cpu_s[pid] = 0.0
         self._measured.add(pid)
 
@@ -138,7 +138,7 @@ class HostLoadMeter:
             while not self._stop.wait(INTERVAL_S):
                 self.readings.append(self._read())
             self.readings.append(self._read())
-        except Exception as error:  # noqa: BLE001  handed to whoever waits for the readings: a thread cannot raise
+        except Exception as error:  # noqa: BLE001  a thread cannot raise: __exit__ does
             self._error = error
 
     def _read(self) -> Reading:
@@ -154,7 +154,7 @@ class HostLoadMeter:
         try:
             stat = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
         except (FileNotFoundError, ProcessLookupError):
-            return  # it has ended: what it had is counted
+            return  # it has ended: its CPU time up to the last reading is counted
         now_s = (int(stat[11]) + int(stat[12])) / os.sysconf("SC_CLK_TCK")
         more_s = now_s - self._cpu_s.get(pid, now_s)
         self._cpu_s[pid] = now_s
@@ -168,7 +168,7 @@ class HostLoadMeter:
             try:
                 text = Path(f"/proc/{pid}/task/{thread}/schedstat").read_text()
             except (FileNotFoundError, ProcessLookupError):
-                continue  # it ended since it was listed: what it waited is counted
+                continue  # it has ended since it was listed: its delay up to the last reading is counted
             self._delay_ns[thread] = int(text.split()[1])
 
 

@@ -1,7 +1,7 @@
-"""What a pair of programs got out of a host: pure arithmetic on progress marks.
+"""The speed of a pair of programs on a host: pure arithmetic on progress marks.
 
-A mark is (fraction of the timed work that is done, time in seconds), as the workloads write them; the first is 0.0, the
-last 1.0. All times here are on one clock, the host's.
+A mark is (fraction of the timed work that is done, time in seconds), as the workloads write it. The first mark has
+0.0, the last 1.0. All times are on the host's clock.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ Marks = Sequence[tuple[float, float]]
 
 
 def parse_marks(text: str, guest_ahead_s: float) -> list[tuple[float, float]]:
-    """Marks as the workloads write them, on the host's clock, which the guest's is *guest_ahead_s* ahead of."""
+    """Parses the workloads' marks and converts them to the host's clock. The guest's is *guest_ahead_s* ahead of it."""
     rows = [line.split() for line in text.splitlines() if line.strip()]
     return [(float(fraction), float(seconds) - guest_ahead_s) for fraction, seconds in rows]
 
@@ -45,16 +45,16 @@ class Run:
 
     @property
     def speedup(self) -> float:
-        """Over the whole run, against itself alone on one thread, by the clock."""
+        """Speedup over the whole run, relative to the program alone on one thread, by the clock."""
         return self.alone_one_thread_s / self.seconds
 
     def work_between(self, start_s: float, end_s: float) -> float:
-        """Fraction of the work that was done in a part of the run."""
+        """Fraction of the work that was done between two times."""
         return done_at(self.marks, end_s) - done_at(self.marks, start_s)
 
 
 def overlap(runs: Sequence[Run]) -> tuple[float, float] | None:
-    """From when to when all of the runs compute; None where they never do."""
+    """Start and end of the time in which all runs compute; None if there is no such time."""
     start_s = max(run.marks[0][1] for run in runs)
     end_s = min(run.marks[-1][1] for run in runs)
     return (start_s, end_s) if start_s < end_s else None

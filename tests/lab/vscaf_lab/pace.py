@@ -1,8 +1,8 @@
-"""The pace of pCPUs while something runs: what a second was worth, on a machine that others slow down.
+"""The pace of pCPUs during a run: how much a second is worth on a machine that others slow down.
 
-A neighbour on the sibling thread halves a CPU for some seconds and then is gone. Comparing runs that follow each other
-by the clock would compare neighbours. So a fixed piece of work is timed all the while on each pCPU (tests/lab/pace.c),
-and seconds are counted as *steady seconds*: a second on a pCPU at half its pace is half a steady second.
+A neighbour on the sibling thread halves the speed of a CPU for some seconds and then stops. Runs at different times
+would be compared by their neighbours. So a fixed piece of work is timed all the time on each pCPU (tests/lab/pace.c),
+and time is counted in *steady seconds*: a second on a pCPU at half its pace is half a steady second.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ def full_pace(paces: Iterable[Paces]) -> float:
 
 
 def steady_seconds(domain: str, where: Track, paces: Paces, full_ns: float, window: tuple[float, float]) -> float:
-    """Steady seconds of *domain* in a window of time: each bin of *where* at the pace of the pCPUs that it ran on.
+    """Steady seconds of *domain* in a window of time: each bin of *where* counts by the pace of the pCPUs that it used.
 
-    A bin in which it did not run counts at the mean pace of all pCPUs: waiting is not free.
+    A bin in which it did not run counts by the mean pace of all pCPUs, because waiting is not free.
     """
     start_s, end_s = window
     binned: dict[int, dict[int, list[float]]] = defaultdict(lambda: defaultdict(list))
@@ -59,7 +59,7 @@ def steady_seconds(domain: str, where: Track, paces: Paces, full_ns: float, wind
 
 
 def share(where: Track, pcpu: int, domain: str, index: int) -> float:
-    """CPU share of a domain on a pCPU in a bin; 0 where nothing was sampled."""
+    """CPU share of a domain on a pCPU in a bin; 0 if nothing was sampled."""
     values = where.shares.get(pcpu, {}).get(domain, [])
     return values[index] if 0 <= index < len(values) else 0.0
 
@@ -94,8 +94,8 @@ class PaceMeter:
         for pcpu, meter in self._meters.items():
             meter.terminate()
             text = meter.communicate()[0]
-            # The last line may be half a line.
+            # The last line may be incomplete.
             rows = [line.split() for line in text.splitlines()[:-1]]
-            # CPU time is not always counted by the time it is read: what seems to have taken none says nothing.
+            # The kernel may count CPU time later than it is read. A time of 0 tells nothing and is left out.
             taken[pcpu] = [(float(at_s), float(taken_ns)) for at_s, taken_ns in rows if float(taken_ns) > 0]
         self.paces = Paces(taken)

@@ -1,10 +1,10 @@
-"""What a pair of programs is in a demo, what its runs were worth, and the report on them.
+"""The pairs of programs of a demo, the figures of their runs, and the report.
 
-The first program starts; while it computes, the second does. What counts is the sum of their speedups while both
-compute, each against itself alone on one thread, in steady seconds (vscaf_lab.pace) and by the clock.
+The first program starts. While it computes, the second starts. The result is the sum of their speedups while both
+compute, each relative to the program alone on one thread, in steady seconds (vscaf_lab.pace) and by the clock.
 
-A run in which the host was busy with something else (vscaf_lab.host_load) is repeated, twice at most. One that was
-disturbed each time is marked, and no figure of it decides what has to hold; what its programs verified does.
+A run in which the host was busy with something else (vscaf_lab.host_load) is repeated at most twice. If each try was
+disturbed, the run is marked, and its figures are not judged. The verification of its programs still counts.
 """
 
 from __future__ import annotations
@@ -38,17 +38,17 @@ NAMES = ("first", "second")
 POLICIES = ("unmanaged", "static", "equipartition", "max-speedup")
 MANAGED = ("equipartition", "max-speedup")  # by vscaf: programs are started by `vscaf-run`
 
-# What has to hold, by program: sum of speedups under max-speedup against that under static and under unmanaged. EP
-# hardly has a barrier: there nothing is to be gained on two CPUs, and nothing to be lost.
+# What must hold, by program: the least ratio of the sum of speedups under max-speedup to that under static and under
+# unmanaged. EP has almost no barriers, so on two CPUs there is nothing to gain or lose.
 BARS = {"cg": {"static": 0.95, "unmanaged": 1.3}, "ep": {"static": 0.95, "unmanaged": 0.95}}
 
 
 @dataclass(frozen=True)
 class Words:
-    """How a demo calls what runs its two programs."""
+    """A demo's words for what runs its two programs."""
 
     members: str  # in the report: "guests"
-    name: str  # of one of them: "domain"
+    name: str  # of one member: "domain"
     column: str  # in the table: "guest"
     title: str  # of the table
     picture: str  # what a timeline shows
@@ -56,7 +56,7 @@ class Words:
 
 @dataclass(frozen=True)
 class Pair:
-    """A program (`cg.A`) to run twice; its work is done *repeat* times; the second starts *delay_s* later."""
+    """A program (`cg.A`) that runs twice. Each run does its work *repeat* times. The second starts *delay_s* later."""
 
     program: str
     repeat: int
@@ -95,8 +95,8 @@ class Alone:
 
 @dataclass
 class PolicyRun:
-    """One run of a pair under a policy. `window`: from when to when both computed. `repeated`: runs of the same round
-    that this one counts for, because the host was busy with something else in them."""
+    """One run of a pair under a policy. `window`: start and end of the time in which both computed. `repeated`: the
+    disturbed runs of the same round that this run replaces."""
 
     results: list[Result]
     alone: Alone
@@ -112,15 +112,15 @@ class PolicyRun:
 
     @property
     def disturbed(self) -> bool:
-        """Whether its figures say too little: the host was busy with something else in it, or in the run alone."""
+        """Whether its figures cannot be used: the host was busy with something else in this run or in the run alone."""
         return self.load.disturbed or self.alone.load.disturbed
 
     def verified(self, place: int) -> bool:
-        """Whether the results of one program were right, in the runs that do not count, too."""
+        """Whether all results of one program were right, including those of the runs that do not count."""
         return all(run.results[place].verified for run in (self, *self.repeated))
 
     def both(self, one: Result, full_ns: float | None) -> float:
-        """A program's speedup while both compute, in steady seconds; by the clock where no full pace is given."""
+        """A program's speedup while both compute, in steady seconds; by the clock if no full pace is given."""
         start_s, end_s = self.window
         work = one.run.work_between(start_s, end_s)
         if full_ns is None:
@@ -132,8 +132,8 @@ class PolicyRun:
 
 
 def read_command(program: str, about: str, output: str, arguments: Sequence[str] | None) -> argparse.Namespace:
-    """A demo's command line: `output`, `rounds`, `quick`, `policies` (all of them where none are named). Exits with 2
-    after saying what is wrong with it.
+    """A demo's command line: `output`, `rounds`, `quick`, `policies` (default: all). If it is wrong, prints the error
+    and exits with 2.
     """
 
     def some_of(text: str) -> list[str]:
@@ -144,14 +144,14 @@ def read_command(program: str, about: str, output: str, arguments: Sequence[str]
 
     def at_least_one(text: str) -> int:
         if int(text) < 1:
-            raise argparse.ArgumentTypeError(f"{text}: one round at least")
+            raise argparse.ArgumentTypeError(f"{text}: give at least one round")
         return int(text)
 
     parser = argparse.ArgumentParser(prog=program, description=about)
-    parser.add_argument("--output", type=Path, default=Path(output), help="where report, pictures and logs go")
+    parser.add_argument("--output", type=Path, default=Path(output), help="directory for report, pictures and logs")
     parser.add_argument("--rounds", type=at_least_one, default=2, help="rounds; medians are reported (default: 2)")
-    parser.add_argument("--quick", action="store_true", help="little work, one round: a look at it, no measurement")
-    parser.add_argument("--policies", type=some_of, default=list(POLICIES), help="some of them, separated by commas")
+    parser.add_argument("--quick", action="store_true", help="little work, one round: a preview, not a measurement")
+    parser.add_argument("--policies", type=some_of, default=list(POLICIES), help="which policies, separated by commas")
     given = parser.parse_args(arguments)
     if given.quick:
         given.rounds = 1
@@ -175,8 +175,8 @@ def draw_last_round(output: Path, pair: Pair, title: str, runs: Mapping[str, Seq
 
 
 def ratio(rounds: Sequence[Mapping[str, Any]], others: Sequence[Mapping[str, Any]], key: str) -> tuple[float, bool]:
-    """The median of the ratios round by round, so that what the machine does meanwhile hits both sides, over the rounds
-    in which the host was left alone; over all where there are none, and then False: no figure to judge by.
+    """The median of the ratios of each round, so that changes of the machine affect both sides. It is over the
+    undisturbed rounds. If there are none, it is over all rounds, and the second value is False: do not judge by it.
     """
     pairs = list(zip(rounds, others, strict=True))
     judged = [(one, other) for one, other in pairs if not (one["disturbed"] or other["disturbed"])]
@@ -184,7 +184,7 @@ def ratio(rounds: Sequence[Mapping[str, Any]], others: Sequence[Mapping[str, Any
 
 
 def report_pair(pair: Pair, words: Words, runs: Mapping[str, Sequence[PolicyRun]]) -> dict[str, Any]:
-    """A pair's part of the report: medians over the rounds, and the rounds."""
+    """The report of one pair: medians over the rounds, and the rounds."""
     first = next(iter(runs.values()))
     rounds = [row for row in first if not row.alone.load.disturbed] or first
     full_ns = full_pace(
@@ -241,7 +241,7 @@ def report_pair(pair: Pair, words: Words, runs: Mapping[str, Sequence[PolicyRun]
 
 
 def machine() -> dict[str, Any]:
-    """What this ran on."""
+    """The machine of the demo."""
     model = re.search(r"model name\s*: (.*)", Path("/proc/cpuinfo").read_text(encoding="utf-8"))
     return {
         "cpu": model[1] if model else platform.processor(),
@@ -252,8 +252,8 @@ def machine() -> dict[str, Any]:
 
 
 def tables(pairs: Iterable[Mapping[str, Any]], words: Words) -> Table:
-    """The report as people read it."""
-    table = Table(title=f"{words.title}. Speedups are against each alone on one thread, while both compute.")
+    """The report as a table for people."""
+    table = Table(title=f"{words.title}. Speedups while both compute, relative to each alone on one thread.")
     for column in (
         "pair",
         "policy",
@@ -284,11 +284,11 @@ def tables(pairs: Iterable[Mapping[str, Any]], words: Words) -> Table:
 
 
 class VerificationFailed(LabError):
-    """A program's results are wrong where it ran alone: nothing can be measured against it."""
+    """A program's results are wrong when it runs alone, so nothing can be compared with that run."""
 
 
 class Verdict(StrEnum):
-    """Whether something that has to hold does."""
+    """Whether a bar is met."""
 
     MET = "met"
     MISSED = "MISSED"
@@ -299,9 +299,7 @@ COLOURS = {Verdict.MET: "green", Verdict.MISSED: "red", Verdict.DISTURBED: "yell
 
 
 def judge(pairs: Iterable[Mapping[str, Any]], words: Words) -> list[tuple[Verdict, str]]:
-    """Whether what has to hold holds, a line each. What a program verified is judged in every run, a figure only where
-    the host was left alone.
-    """
+    """One line for each bar. Verification is judged in every run, a figure only if the host was not disturbed."""
     lines = []
     for pair in pairs:
         results = [one for result in pair["policies"].values() for one in result[words.members]]
@@ -318,12 +316,12 @@ def judge(pairs: Iterable[Mapping[str, Any]], words: Words) -> list[tuple[Verdic
 
 
 def lost(load: HostLoad) -> str:
-    """What is said of a run in which the host was busy with something else."""
+    """Text about a run in which the host was busy with something else; empty for others."""
     return f" [yellow]disturbed: others had {load.lost:.0%} of the CPU time[/]" if load.disturbed else ""
 
 
 class Report:
-    """What a demo has found so far: on the terminal, in `report.json`, and in a picture for each pair."""
+    """The results of a demo so far: on the terminal, in `report.json`, and in a picture for each pair."""
 
     def __init__(self, given: argparse.Namespace, words: Words, console: Console) -> None:
         self.given = given
@@ -340,8 +338,8 @@ class Report:
         self.console.print(f"[dim]{time.strftime('%H:%M:%S')}[/] {text}", highlight=False)
 
     def run(self, pair: Pair, alone: Callable[[], Alone], under: Callable[[str, Alone], PolicyRun]) -> None:
-        """Runs a pair: in each round the program *alone*, then both *under* each policy in turn; what was
-        disturbed is repeated."""
+        """Runs a pair: in each round the program *alone*, then both *under* each policy in turn. Disturbed runs are
+        repeated."""
         runs: dict[str, list[PolicyRun]] = {policy: [] for policy in self.given.policies}
         for number in range(1, self.given.rounds + 1):
             prefix = f"{pair.name}, round {number} of {self.given.rounds}:"
@@ -371,7 +369,7 @@ class Report:
         return run
 
     def add(self, pair: dict[str, Any]) -> None:
-        """Takes a pair's part and writes all that there is, so that a demo that is broken off leaves what it found."""
+        """Adds the report of a pair and writes all reports, so that an interrupted demo keeps its results."""
         self.pairs.append(pair)
         content = {
             "machine": self.machine,
@@ -385,8 +383,8 @@ class Report:
 def run_demo(given: argparse.Namespace, words: Words, measure: Callable[[Report], None]) -> int:
     """A demo from its command line to its exit status; *measure* fills the report.
 
-    Exit status: 0 no bar missed (those whose figures were disturbed are not judged), 1 some bar missed or a
-    verification failed, 2 it could not be run.
+    Exit status: 0 no bar missed (bars with disturbed figures are not judged), 1 a bar missed or a verification failed,
+    2 the demo could not run.
     """
     console = Console(width=shutil.get_terminal_size((120, 40)).columns)
     report = Report(given, words, console)
@@ -402,7 +400,7 @@ def run_demo(given: argparse.Namespace, words: Words, measure: Callable[[Report]
     for found, text in verdict:
         console.print(f"[{COLOURS[found]}]{found:6}[/] {text}", highlight=False)
     if any(found is Verdict.DISTURBED for found, _ in verdict):
-        console.print("The host was busy with something else in every try: run the demo again when it is left alone.")
+        console.print("The host was busy with something else in every try: run the demo again when the host is idle.")
     minutes = (time.monotonic() - started_s) / 60
-    console.print(f"{minutes:.1f} minutes; {report.path}, pictures and logs beside it", highlight=False)
+    console.print(f"{minutes:.1f} minutes; {report.path}, pictures and logs in the same directory", highlight=False)
     return 1 if any(found is Verdict.MISSED for found, _ in verdict) else 0

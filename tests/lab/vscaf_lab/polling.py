@@ -1,4 +1,4 @@
-"""Waiting until something is so: asked again and again, for all tests. The deadline only catches what hangs."""
+"""Polls until a condition is true, for all tests. The deadline is only for tests that hang."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ import asyncio
 import time
 from collections.abc import Callable
 
-HANG_S = 120.0  # far beyond what anything takes that is waited for, on a busy machine, too
+HANG_S = 120.0  # much longer than any awaited event takes, even on a busy machine
 POLL_S = 0.02
 
 
 def until(
     truth: Callable[[], object], what: str | Callable[[], object] = "", hang_s: float = HANG_S, poll_s: float = POLL_S
 ) -> None:
-    """Returns once *truth* holds. TimeoutError at the deadline. what: said then, or what is asked for it then."""
+    """Returns once *truth* is true. TimeoutError at the deadline. what: its text, or a function that returns it."""
     end_s = time.monotonic() + hang_s
     while not truth():
         if time.monotonic() > end_s:
@@ -24,7 +24,7 @@ def until(
 async def soon(
     truth: Callable[[], object], what: str | Callable[[], object] = "", hang_s: float = HANG_S, poll_s: float = 0.01
 ) -> None:
-    """As `until`, for a coroutine: the loop's other tasks run meanwhile."""
+    """Like `until`, as a coroutine: the loop's other tasks run meanwhile."""
     end_s = time.monotonic() + hang_s
     while not truth():
         if time.monotonic() > end_s:
@@ -33,4 +33,4 @@ async def soon(
 
 
 def _words(what: str | Callable[[], object], hang_s: float) -> str:
-    return f"not so after {hang_s:g} s: {what if isinstance(what, str) else what()}"
+    return f"not true after {hang_s:g} s: {what if isinstance(what, str) else what()}"

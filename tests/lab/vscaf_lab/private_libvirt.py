@@ -1,9 +1,9 @@
-"""libvirtd and virtlogd of one's own, with their own sockets, state, log, cache and configuration.
+"""Private libvirtd and virtlogd, with their own sockets, state, log, cache and configuration.
 
-Each daemon runs in a mount namespace where private directories lie over the five paths that libvirt uses. They are
-parts of one run directory with a short name (a UNIX socket's path has at most 107 bytes), through which the socket is
-reached from outside. No systemd, no D-Bus, no driver but QEMU's: nothing of the machine's own libvirt is seen or
-touched.
+Each daemon runs in a mount namespace in which private directories are mounted over the five paths that libvirt uses.
+These directories are in one run directory with a short name, because a UNIX socket's path has at most 107 bytes. Other
+processes reach the socket through the run directory. There is no systemd, no D-Bus and no driver except QEMU's. The lab
+does not see or change the machine's own libvirt.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ import libvirt
 from vscaf_lab import cgroups, processes
 from vscaf_lab.errors import LabError
 
-# Private directory inside the run directory -> the path that it lies over, for the lab's daemons alone.
+# Private directory inside the run directory -> the path that it is mounted over, only for the lab's daemons.
 BINDS = {
     "run": "/run/libvirt",
     "lib": "/var/lib/libvirt",
@@ -40,8 +40,8 @@ START_DEADLINE_S = 60.0
 END_PATIENCE_S = 10.0
 SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
-# Mounts must not leave the new namespace. In a chroot "/" is no mount point and cannot be made private as such:
-# entering the namespace anew leads to its true root, where it can. Arguments: the binds as pairs, "--", the daemon.
+# Mounts must not leave the new namespace. In a chroot "/" is not a mount point and cannot be made private. Entering the
+# namespace again leads to its true root, where that works. Arguments: the binds as pairs, "--", the daemon.
 LAUNCH = """
 set -e
 mount --make-rprivate / 2>/dev/null || nsenter --mount=/proc/self/ns/mnt -- mount --make-rprivate /
@@ -74,10 +74,10 @@ stdio_handler = "logd"
 class PrivateLibvirt:
     """Context manager: real libvirtd and virtlogd until its end. Needs root.
 
-    `logs`: where the logs go (default: lost with the run directory). `cache`: a directory that keeps QEMU's
-    capabilities and the answer of the probe for KVM between runs, which saves about 9 and 20 s. Both are made if
-    absent. `hostname`: a name and an identity of its own, as another machine's libvirtd has: domains can be moved
-    between two labs only if one of them has that. Raises LabError where a daemon is not installed or does not start.
+    `logs`: directory for the logs (default: removed with the run directory). `cache`: a directory that keeps QEMU's
+    capabilities and the result of the KVM probe between runs, which saves about 9 and 20 s. Both are made if missing.
+    `hostname`: gives this libvirtd another host name and UUID, as on another machine. Domains can be moved between two
+    labs only if one of them has it. Raises LabError if a daemon is not installed or does not start.
     """
 
     def __init__(self, logs: Path | None = None, cache: Path | None = None, hostname: str | None = None) -> None:
@@ -92,17 +92,17 @@ class PrivateLibvirt:
 
     @property
     def uri(self) -> str:
-        """The libvirt URI, for any process of this machine."""
+        """The libvirt URI for any process of this machine."""
         return f"qemu+unix:///system?socket={self.directory}/run/libvirt-sock"
 
     @property
     def logs(self) -> Path:
-        """Where libvirtd, virtlogd, QEMU and the consoles log."""
+        """The directory for the logs of libvirtd, virtlogd, QEMU and the consoles."""
         return self._logs.resolve() if self._logs is not None else self.directory / "log"
 
     @property
     def connection(self) -> libvirt.virConnect:
-        """The lab's own connection; opened anew where the daemon was restarted."""
+        """The lab's own connection; opened again if the daemon was restarted."""
         if self._connection is None or not self._connection.isAlive():
             self._connection = libvirt.open(self.uri)
         return self._connection
@@ -115,7 +115,7 @@ class PrivateLibvirt:
     def socket_path(self, name: str) -> Path:
         """A path for a UNIX socket in the run directory.
 
-        Raises LabError where it is longer than the kernel takes.
+        Raises LabError if it is longer than the kernel accepts.
         """
         path = self.directory / name
         if len(os.fsencode(path)) > 107:
@@ -149,11 +149,11 @@ class PrivateLibvirt:
         return self._daemons["virtlogd"].pid
 
     def kill_libvirtd(self, number: int = signal.SIGKILL) -> None:
-        """Ends libvirtd with a signal (kill -9 by default); the guests run on."""
+        """Ends libvirtd with a signal (default: SIGKILL); the guests go on."""
         self._kill("libvirtd", number)
 
     def kill_virtlogd(self) -> None:
-        """kill -9 of virtlogd; what the consoles print is lost until start_virtlogd and the next start of a guest."""
+        """kill -9 of virtlogd. Console output is lost until start_virtlogd and the next start of a guest."""
         self._kill("virtlogd", signal.SIGKILL)
 
     def start_virtlogd(self) -> None:
@@ -177,7 +177,7 @@ class PrivateLibvirt:
         self.start_libvirtd()
 
     def _catch_sigterm(self) -> None:
-        """A SIGTERM that would end the program at once becomes SystemExit, so that everything is ended on the way."""
+        """Turns a SIGTERM that would end the program at once into SystemExit, so that everything is cleaned up."""
         here = threading.current_thread() is threading.main_thread()
         if here and signal.getsignal(signal.SIGTERM) == signal.SIG_DFL:
             self._old_sigterm = signal.SIG_DFL
@@ -237,7 +237,7 @@ class PrivateLibvirt:
                 stdout=file,
                 stderr=file,
                 env=environment,
-                start_new_session=True,  # a Ctrl-C on the terminal is for us: we end the daemons in order
+                start_new_session=True,  # Ctrl-C must only reach this process, which ends the daemons in order
             )
         self._daemons[name] = process
         deadline = time.monotonic() + START_DEADLINE_S
@@ -254,18 +254,18 @@ class PrivateLibvirt:
     def _answer(self) -> None:
         """Waits until libvirtd answers, then lets it run on every CPU again.
 
-        It starts on one CPU because what it reads of CPUID names, on some machines, the CPU that it reads it on;
-        libvirt then takes the capabilities that it kept for another machine's, and probes QEMU anew.
+        It starts on one CPU because on some machines CPUID depends on the CPU that reads it. libvirt would then take
+        the kept capabilities for those of another machine, and probe QEMU again.
         """
         self.connection.getVersion()
         for thread in processes.thread_ids(self.libvirtd_pid):
             try:
                 os.sched_setaffinity(thread, os.sched_getaffinity(0))
             except ProcessLookupError:
-                continue  # a thread of libvirtd's pool that has ended
+                continue  # a thread of libvirtd's pool has ended
 
     def _keep_cache(self) -> None:
-        """Keeps QEMU's capabilities for the next run: each file complete or not at all, since labs run side by side."""
+        """Keeps QEMU's capabilities for the next run. Each file appears complete, because labs run at the same time."""
         made = self.directory / "cache" / "qemu" / "capabilities"
         if self.cache is None or not made.is_dir():
             return
@@ -277,7 +277,7 @@ class PrivateLibvirt:
             scratch.rename(kept / path.name)
 
     def _end(self) -> None:
-        """Ends every domain and daemon, and removes the run directory. Whatever fails on the way, the rest is done."""
+        """Ends every domain and daemon, and removes the run directory. If a step fails, the others are still done."""
         try:
             if self.directory != Path():
                 if self._connection is not None:
@@ -292,7 +292,7 @@ class PrivateLibvirt:
                 self._old_sigterm = None
 
     def _destroy_domains(self) -> None:
-        """Asks libvirtd to end the domains; those that it cannot end fall to `clear`."""
+        """Asks libvirtd to end the domains. `clear` ends those that libvirtd cannot end."""
 
         def destroy() -> None:
             try:
@@ -302,7 +302,7 @@ class PrivateLibvirt:
             except libvirt.libvirtError as error:
                 print(f"lab: libvirtd could not end the domains ({error}): ending them by pid", file=sys.stderr)
 
-        # In a thread, because a daemon that hangs must not hold up the end.
+        # In a thread, because a daemon that hangs must not delay the end.
         thread = threading.Thread(target=destroy, daemon=True)
         thread.start()
         thread.join(END_PATIENCE_S)
@@ -310,9 +310,9 @@ class PrivateLibvirt:
 
 
 def _private_accounts(directory: Path) -> list[tuple[Path, str]]:
-    """libvirtd's QEMU driver does not start without the accounts that it was built for, which the package
-    libvirt-daemon-system would make. Where the machine has them not, the daemons see private copies of the account
-    files with them added. Returns these files and what they lie over."""
+    """libvirtd's QEMU driver does not start without the accounts that it was built for. The package
+    libvirt-daemon-system would make them. If the machine has none, the daemons see private copies of the account files
+    with these accounts. Returns the copies and the paths that they are mounted over."""
     lines = {
         "/etc/passwd": [f"{ACCOUNT}:x:{ACCOUNT_NUMBER}:{ACCOUNT_NUMBER}::/nonexistent:/usr/sbin/nologin"],
         "/etc/group": [f"{group}:x:{ACCOUNT_NUMBER + i}:" for i, group in enumerate((ACCOUNT, "kvm"))],
@@ -334,7 +334,7 @@ def _exit_on_signal(number: int, frame: FrameType | None) -> None:
 
 
 def clear(directory: Path) -> None:
-    """Ends the processes that a lab's pid files name, if they are its own; removes its cgroups and its directory."""
+    """Ends the processes in a lab's pid files if they belong to it; removes its cgroups and its directory."""
     left: list[Path] = []
     for pid_file in [*directory.glob("run/qemu/*.pid"), *directory.glob("*.pid")]:
         pid = processes.read_pid(pid_file)
@@ -346,7 +346,7 @@ def clear(directory: Path) -> None:
 
 
 def sweep() -> None:
-    """Clears the labs whose owner was killed before it could."""
+    """Clears the labs whose owner was killed before it could do so."""
     for base in ("/run", tempfile.gettempdir()):
         for directory in Path(base).glob(f"{RUN_PREFIX}*"):
             try:
@@ -358,5 +358,5 @@ def sweep() -> None:
                     print(f"lab: clearing {directory}, whose owner {owner} is gone", file=sys.stderr)
                     clear(directory)
             except (FileNotFoundError, ValueError, BlockingIOError):
-                # Just being made, no lab at all, or being cleared by another lab that starts now.
+                # It is just being made, is no lab, or is being cleared by another lab that starts now.
                 continue

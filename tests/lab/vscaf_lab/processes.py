@@ -1,4 +1,4 @@
-"""Processes by pid: whether one is there, what it belongs to, and ending it for certain."""
+"""Processes by pid: whether one exists, which lab it belongs to, and ending it reliably."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ POLL_S = 0.02
 
 
 def start_time(pid: int) -> int | None:
-    """When the process started (clock ticks since boot), which tells it from a later one with its pid. None: it is
-    gone, or a zombie."""
+    """When the process started, in clock ticks since boot. It distinguishes the process from a later one with the same
+    pid. None: the process is gone, or a zombie."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except (FileNotFoundError, ProcessLookupError):
@@ -23,7 +23,7 @@ def start_time(pid: int) -> int | None:
 
 
 def read_pid(pid_file: Path) -> int | None:
-    """The pid in a pid file; None where there is no file, or nothing in it yet."""
+    """The pid in a pid file; None if there is no file, or if it is still empty."""
     try:
         text = pid_file.read_text().strip()
     except FileNotFoundError:
@@ -32,7 +32,7 @@ def read_pid(pid_file: Path) -> int | None:
 
 
 def all_threads(pid: int) -> dict[int, int]:
-    """Every thread of a process, under its own number; none of one that is gone."""
+    """Every thread id of a process, as its own number; empty if the process is gone."""
     try:
         return {int(entry.name): int(entry.name) for entry in Path(f"/proc/{pid}/task").iterdir()}
     except (FileNotFoundError, ProcessLookupError):
@@ -40,11 +40,11 @@ def all_threads(pid: int) -> dict[int, int]:
 
 
 def sees_mounts_of(pid: int, directory: Path) -> bool:
-    """Whether the process has a part of `directory` bind-mounted: so it belongs to the lab of that directory."""
+    """Whether the process has a part of `directory` bind-mounted and so belongs to the lab of that directory."""
     try:
         mounts = Path(f"/proc/{pid}/mountinfo").read_text()
     except (FileNotFoundError, ProcessLookupError, PermissionError, OSError):
-        # A process that ends while it is looked at answers with any of these.
+        # A process that ends at this moment may give any of these.
         return False
     return re.search(rf"/{re.escape(directory.name)}/", mounts) is not None
 
@@ -65,7 +65,7 @@ def end(pid: int, patience_s: float) -> None:
 
 
 def end_child(child: subprocess.Popen[bytes], patience_s: float) -> None:
-    """Like `end`, for one's own child, which is reaped."""
+    """Like `end`, for a child of this process, which is also reaped."""
     for number, wait_s in ((signal.SIGTERM, patience_s), (signal.SIGKILL, 5.0)):
         child.send_signal(number)
         try:
@@ -76,7 +76,7 @@ def end_child(child: subprocess.Popen[bytes], patience_s: float) -> None:
 
 
 def thread_ids(pid: int) -> list[int]:
-    """The process's threads; none where it is gone."""
+    """The process's thread ids; none if it is gone."""
     try:
         return [int(entry.name) for entry in Path(f"/proc/{pid}/task").iterdir()]
     except (FileNotFoundError, ProcessLookupError):
@@ -90,7 +90,7 @@ def vcpu_threads(qemu_pid: int) -> dict[int, int]:
         try:
             name = Path(f"/proc/{qemu_pid}/task/{thread}/comm").read_text()
         except (FileNotFoundError, ProcessLookupError):
-            continue  # a thread that ended meanwhile
+            continue  # the thread has ended meanwhile
         match = re.match(r"CPU (\d+)/(?:KVM|TCG)$", name)
         if match:
             found[int(match.group(1))] = thread

@@ -1,6 +1,6 @@
 """The host's side of the guest's runner: commands in the guest, over the virtio-serial port org.vscaf.lab.0.
 
-The protocol is written down in images/guest/lab_runner.c.
+images/guest/lab_runner.c describes the protocol.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from vscaf_lab.errors import LabError
 
 
 class CommandResult(NamedTuple):
-    """How a command ended: exit status (128 + signal where one ended it), and its output and errors together."""
+    """The end of a command: its exit status (128 + signal if a signal ended it), and its output and errors together."""
 
     status: int
     output: bytes
@@ -34,7 +34,7 @@ class CommandResult(NamedTuple):
 
 
 class ClockOffset(NamedTuple):
-    """CLOCK_MONOTONIC of the guest minus that of the host, and how far off it may be (half the round trip)."""
+    """CLOCK_MONOTONIC of the guest minus that of the host, and the largest error (half the round trip)."""
 
     seconds: float
     uncertainty_s: float
@@ -51,7 +51,7 @@ class Command:
     _future: concurrent.futures.Future[CommandResult] = field(default_factory=concurrent.futures.Future)
 
     def wait(self, timeout_s: float) -> CommandResult:
-        """The result. Raises TimeoutError (the command runs on), or LabError where the guest is gone."""
+        """The result. Raises TimeoutError (the command goes on), or LabError if the guest is gone."""
         try:
             return self._future.result(timeout_s)
         except concurrent.futures.TimeoutError:
@@ -63,11 +63,11 @@ class Command:
         return self._future.done()
 
     def output(self) -> bytes:
-        """What it has printed so far."""
+        """Its output so far."""
         return bytes(self._output)
 
     def kill(self, number: int = signal.SIGKILL) -> None:
-        """Sends a signal to its whole process group."""
+        """Sends a signal to its process group."""
         self._runner.send(f"kill {self.identity} {int(number)}")
 
     def __await__(self) -> Generator[None, None, CommandResult]:
@@ -93,14 +93,14 @@ class Runner:
         self._thread.start()
 
     def close(self) -> None:
-        """Ends the connection; whoever waits gets a LabError."""
+        """Ends the connection; callers that wait get a LabError."""
         with contextlib.suppress(OSError):  # QEMU may have closed its end already
             self._socket.shutdown(socket.SHUT_RDWR)
         self._thread.join()
         self._socket.close()
 
     def send(self, line: str) -> None:
-        """Sends one request. Raises LabError where the guest is gone."""
+        """Sends one request. Raises LabError if the guest is gone."""
         try:
             with self._lock:
                 self._socket.sendall(line.encode() + b"\n")
@@ -117,7 +117,7 @@ class Runner:
     def clock(self, timeout_s: float) -> tuple[int, int, int]:
         """Host time before, guest time, host time after: CLOCK_MONOTONIC, nanoseconds.
 
-        Raises TimeoutError where the guest does not answer in time.
+        Raises TimeoutError if the guest does not answer in time.
         """
         identity = next(self._identities)
         future: concurrent.futures.Future[tuple[int, int]] = concurrent.futures.Future()
@@ -154,7 +154,7 @@ class Runner:
         word, _, rest = line.partition(" ")
         number, _, value = rest.partition(" ")
         if not number.isdigit():
-            return  # a piece of a line, from before we were connected
+            return  # part of a line from before this connection
         identity = int(number)
         if word == "clock" and identity in self._clocks:
             self._clocks.pop(identity).set_result((int(value), now))

@@ -1,4 +1,4 @@
-"""Samples, from the kernel's own accounting, where each vCPU thread may run, where it last ran, and how long."""
+"""Samples for each vCPU thread, from the kernel's accounting: where it may run, where it last ran, and its CPU time."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Sample:
     affinity: frozenset[int]
     last_cpu: int
     run_ns: int
-    wait_ns: int  # ready to run, and not running
+    wait_ns: int  # ready to run but not running
 
 
 class _Thread:
@@ -43,7 +43,7 @@ class _Thread:
             raise
 
     def sample(self) -> Sample:
-        """Raises OSError where the thread is gone."""
+        """Raises OSError if the thread is gone."""
         asked = time.monotonic()
         run, wait, _ = os.pread(self.schedstat, 128, 0).split()
         last_cpu = int(os.pread(self.stat, 1024, 0).rpartition(b")")[2].split()[36])  # field 39 of proc(5)
@@ -60,8 +60,8 @@ class Sampler:
     """Context manager: samples every vCPU thread of some QEMU processes every `interval_s`, in a thread.
 
     `domains`: domain name -> QEMU's pid. `samples` grows meanwhile, and is complete after the end.
-    `on_round`, where given, is called with each round's samples, in the sampling thread.
-    `threads_of`: what of a process is looked at, number -> thread id.
+    `on_round`, if given, is called with each round's samples, in the sampling thread.
+    `threads_of`: the sampled threads of a process, number -> thread id.
     """
 
     def __init__(
@@ -96,7 +96,7 @@ class Sampler:
             raise self._error
 
     def add(self, domain: str, pid: int) -> None:
-        """One more process to look at from now on."""
+        """Adds a process to sample from now on."""
         self._domains[domain] = pid
 
     def _scan(self) -> None:
@@ -106,7 +106,7 @@ class Sampler:
                     try:
                         self._threads[thread] = _Thread(domain, pid, vcpu, thread)
                     except (FileNotFoundError, ProcessLookupError):
-                        continue  # it ended since the scan
+                        continue  # it has ended since the scan
 
     def _round(self) -> list[Sample]:
         taken = []
@@ -132,5 +132,5 @@ class Sampler:
                     self._on_round(taken)
                 next_round = max(next_round + self._interval_s, time.monotonic())
                 self._stop.wait(next_round - time.monotonic())
-        except Exception as error:  # noqa: BLE001  handed to whoever waits for the samples: a thread cannot raise
+        except Exception as error:  # noqa: BLE001  a thread cannot raise: __exit__ does
             self._error = error

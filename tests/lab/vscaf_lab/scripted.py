@@ -1,4 +1,4 @@
-"""A policy for tests, found by entry point like any plug-in: allocations by a timetable."""
+"""A policy for tests, found by entry point like any plug-in: allocations that follow a timetable."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from vscaf_policies import Options, PolicyError, PoolState
 
 
 def scripted(pool: PoolState, options: Options) -> Mapping[str, int]:
-    """Goes round the option `steps`, a list of `{"for_s": seconds, "cpus": {domain: CPUs}}`, by the caller's clock."""
+    """Repeats the option `steps`, a list of `{"for_s": seconds, "cpus": {domain: CPUs}}`, by the caller's clock."""
     steps = options.get("steps")
     if not isinstance(steps, list) or not steps:
         raise PolicyError('policy lab-scripted: option steps must be a list like [{"for_s": 1.0, "cpus": {"a": 1}}]')

@@ -1,7 +1,7 @@
-"""Whether domains that compute kept apart: pure checks of samples from the kernel's accounting of vCPU threads.
+"""Checks that computing domains were separated, from samples of the kernel's accounting of vCPU threads. Pure.
 
-A domain computes from when its program was started to when it ended, by the test's own clock. Two domains overlap where
-some pCPU is in the affinity of both.
+A domain computes from the start of its program to its end, by the test's own clock. Two domains overlap if a pCPU is in
+the affinity of both.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ RAN_SHARE = 0.1  # of the time between two samples: less is an idle CPU's ticks,
 
 @dataclass(frozen=True, slots=True)
 class Overlap:
-    """Two domains that were not apart, on which pCPUs, and in how many rounds of samples.
+    """Two domains that shared pCPUs, which pCPUs, and in how many rounds of samples.
 
-    floating: some vCPU of theirs was not pinned to one pCPU: a domain that rests, or rested until now.
+    floating: one of their vCPUs was not pinned to one pCPU, so that domain rests, or rested until now.
     """
 
     first: str
@@ -34,7 +34,7 @@ class Overlap:
 
 
 def rounds(samples: Sequence[Sample]) -> list[list[Sample]]:
-    """Samples grouped by round: a round ends where a thread comes again."""
+    """Samples grouped by round: a round ends before a thread that it already has."""
     grouped: list[list[Sample]] = []
     seen: set[int] = set()
     for sample in samples:
@@ -47,7 +47,7 @@ def rounds(samples: Sequence[Sample]) -> list[list[Sample]]:
 
 
 def affinities(taken: Sequence[Sample]) -> dict[str, frozenset[int]]:
-    """Where each domain's vCPUs may run, in one round."""
+    """The pCPUs that each domain's vCPUs may run on, in one round."""
     union: dict[str, frozenset[int]] = defaultdict(frozenset)
     for sample in taken:
         union[sample.domain] |= sample.affinity
@@ -55,7 +55,7 @@ def affinities(taken: Sequence[Sample]) -> dict[str, frozenset[int]]:
 
 
 def ran_on(before: Sequence[Sample], after: Sequence[Sample]) -> dict[str, frozenset[int]]:
-    """Where each domain's vCPUs last ran, of those that really ran between two rounds."""
+    """The pCPUs on which each domain's vCPUs last ran, only for vCPUs that really ran between two rounds."""
     earlier = {sample.thread: sample for sample in before}
     union: dict[str, frozenset[int]] = defaultdict(frozenset)
     for sample in after:
@@ -68,10 +68,10 @@ def ran_on(before: Sequence[Sample], after: Sequence[Sample]) -> dict[str, froze
 
 
 def overlaps(samples: Sequence[Sample], computing: Mapping[str, Sequence[Window]]) -> list[Overlap]:
-    """Every stretch of rounds in which two computing domains were allowed on one pCPU, in order of time.
+    """Every series of rounds in which two computing domains were allowed on the same pCPU, in order of time.
 
-    A single round is none: its threads are read one after the other, and pCPUs may change hands between two of them,
-    however late the sampler is. A second one in a row is none of that.
+    A single round does not count: its threads are read one after the other, and a pCPU may change its domain between
+    two of them, however late the sampler is. This cannot happen in two rounds in a row.
     """
     found: list[Overlap] = []
     since: dict[tuple[str, str], Overlap] = {}
@@ -98,11 +98,11 @@ def overlaps(samples: Sequence[Sample], computing: Mapping[str, Sequence[Window]
 
 
 def least_turns(samples: Sequence[Sample], pcpu: int) -> int:
-    """The fewest turns on *pcpu*, one domain's at a time, by which two domains can have run as the samples say.
+    """The fewest turns on *pcpu*, one domain at a time, that explain the samples of two domains.
 
-    Each sample is taken for no more than it says: that its domain ran at some moment since the sample before was asked
-    for. Two that share the pCPU need a turn for nearly every sample; one that is seen on both sides of the other's end,
-    however late the sampler was, needs none more.
+    A sample only tells that its domain ran at some time since the request for the sample before. Two domains that share
+    the pCPU need a turn for almost every sample. A domain that is seen before and after the other's end, because the
+    sampler was late, needs no extra turn.
     """
     ran: list[tuple[float, float, str]] = []
     earlier: dict[int, Sample] = {}
@@ -120,7 +120,7 @@ def least_turns(samples: Sequence[Sample], pcpu: int) -> int:
 
 
 def _turns(ran: Sequence[tuple[float, float, str]], order: Sequence[str]) -> int:
-    """How many turns in *order* it takes, each as long as the others' stretches allow. ran: start, end, domain."""
+    """The number of turns in *order*, each as long as the times of the others allow. ran: start, end, domain."""
     left, turns = list(ran), 0
     for owner in cycle(order):
         if not left:

@@ -1,4 +1,4 @@
-"""The timeline picture: which domain computed on which pCPU, over time, by the kernel's accounting of vCPU threads."""
+"""The timeline picture: which domain ran on which pCPU over time, from the kernel's accounting of vCPU threads."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def draw(
     path: Path, title: str, tracks: Mapping[str, Track], marks: Mapping[str, Mapping[str, tuple[float, float]]]
 ) -> None:
     """Writes a picture with a row for each policy and pCPU. `marks`: policy -> domain -> when its program computed."""
-    import matplotlib  # noqa: PLC0415  (slow to import, and needed by the demo alone)
+    import matplotlib  # noqa: PLC0415  (slow to import, and only needed by the demo)
 
     matplotlib.use("Agg")
     from matplotlib import pyplot  # noqa: PLC0415

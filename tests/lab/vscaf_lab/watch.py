@@ -1,4 +1,4 @@
-"""What is seen of the host while two programs run on it: where they ran, at what pace, and who else was there."""
+"""Watches the host while two programs run: where they run, the pace of the CPUs, and the load by other processes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ BIN_S = 0.1  # of a timeline
 
 @dataclass
 class Watched:
-    """What was seen of the host during a run: where the programs (or their domains) ran, at what pace, its load."""
+    """Data about a run: where the programs (or their domains) ran, the pace of the pCPUs, and the host's load."""
 
     track: Track
     paces: Paces
@@ -36,8 +36,8 @@ class Watched:
 class Watch:
     """Context manager: watches *pcpus* and the processes that run there; `watched()` after its end.
 
-    processes: name -> pid of what is measured. helpers: pids of the demo's own other processes. threads_of: which of a
-    process's threads the timeline shows.
+    processes: name -> pid of the measured processes. helpers: pids of the demo's other processes. threads_of: which of
+    a process's threads the timeline shows.
     """
 
     def __init__(
@@ -70,12 +70,12 @@ class Watch:
         self._stack.__exit__(kind, error, trace)
 
     def add(self, name: str, pid: int) -> None:
-        """One more process that is measured, from its start."""
+        """Adds a measured process, from its start."""
         assert self._load is not None, "watch first"
         self._sampler.add(name, pid)
         self._load.add(pid)
 
     def watched(self) -> Watched:
-        """All that was seen."""
+        """The data of the watch."""
         assert self._load is not None, "watch first"
         return Watched(track(self._sampler.samples, BIN_S), self._pace.paces, self._load.readings)

@@ -65,7 +65,7 @@ def test_the_readme_has_every_policy() -> None:
     config = configparser.ConfigParser()
     config.read(POLICIES / "setup.cfg", encoding="utf-8")
     lines = config["options.entry_points"]["vscaf.policies"].strip().splitlines()
-    assert {line.split("=")[0].strip() for line in lines} <= first_cells("Those there are")
+    assert {line.split("=")[0].strip() for line in lines} <= first_cells("The policies")
 
 
 def test_the_readme_has_every_check(tmp_path: Path) -> None:
@@ -125,7 +125,7 @@ def test_one_that_does_not_load_is_named_and_hides_no_other(
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.delitem(sys.modules, "does_not_load", raising=False)
     with pytest.raises(
-        UsageError, match=r"policy 'mine' \(does_not_load:mine\) does not load: .*: mend or uninstall it"
+        UsageError, match=r"policy 'mine' \(does_not_load:mine\) does not load: .*: fix or uninstall it"
     ):
         chosen_policy(PolicyConfig(name="mine"), EMPTY)
     config = tmp_path / "vscaf.toml"

@@ -140,7 +140,7 @@ def test_pairs_are_a_scenario_for_each_two_of_their_curves(tmp_path: Path) -> No
         (HEAD + "settle_s = 10\n" + PAIRS + '["cg-t2", "lu-t2"]', "settle_s 10 leaves nothing"),
         (HEAD + GUEST + "vcpu = 3", r"unknown field `vcpu` - at `\$.guest\[0\]`: its keys are name, curve, count"),
         (HEAD + GUEST + "phases = [{secs = 3}]", r"unknown field `secs`.*: its keys are seconds, work_s"),
-        (HEAD + GUEST + "phases = [{serial = true}]", "guest a: phases: one has not just one of seconds and work_s"),
+        (HEAD + GUEST + "phases = [{serial = true}]", "guest a: phases: one must have exactly one of seconds"),
         (HEAD + GUEST + "phases = [{idle = true, work_s = 2}]", "guest a: phases: an idle one"),
         (HEAD + GUEST + 'behaviour = "crashes"', "guest a: .*crash_s go together"),
         (HEAD + GUEST + "end_s = 3\nstart_s = 4", "guest a: end_s 3 is not after start_s 4"),

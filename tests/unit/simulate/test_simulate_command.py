@@ -198,7 +198,7 @@ def test_list() -> None:
         (["{short}", "--policy", "nowhere:x"], ["policy nowhere:x", "MODULE:FUNCTION"]),
         (["{short}", "--policy", "{own}:nothing"], ["nothing", "halves", "give one of its functions"]),
         (["{short}", "--policy", "absent.py:x"], ["absent.py", "No such file"]),
-        (["{short}", "--policy", "{own}:broken"], ["broken", "ZeroDivisionError", "mend it first"]),
+        (["{short}", "--policy", "{own}:broken"], ["broken", "ZeroDivisionError", "fix it first"]),
         (["{short}", "--pictures"], ["--pictures", "--output"]),
         (["{short}", "--output", "{short}/below"], ["--output", "Not a directory"]),
     ],
@@ -245,7 +245,7 @@ def test_a_policy_from_a_file_with_options_of_the_scenario(tmp_path: Path, own: 
 
 def test_options_for_nobody_are_told(tmp_path: Path, own: Path) -> None:
     path = written(tmp_path, "mine", "[policy_options.equipartitoin]\n[policy_options.halves]\nmost = 6")
-    words = "vscaf: scenario mine: policy_options.{} is for no policy that is installed or tried: look at the name\n"
+    words = "vscaf: scenario mine: policy_options.{} names no policy that is installed or tried: check the name\n"
     alone = vscaf(path, "--policy", "unmanaged")
     assert (alone.exit_code, alone.stderr) == (0, words.format("equipartitoin") + words.format("halves"))
     assert vscaf(path, "--policy", f"{own}:halves").stderr == words.format("equipartitoin")
@@ -373,7 +373,7 @@ def test_its_workers_end_with_it(how: signal.Signals, status: int, tmp_path: Pat
         until(lambda: not busy_in_session(process.pid), "the end of its workers", poll_s=0.1)
         assert process.stderr is not None
         if how is signal.SIGINT:
-            assert process.stderr.read() == "vscaf: interrupted: nothing of it is kept\n"
+            assert process.stderr.read() == "vscaf: interrupted: no results were written\n"
     finally:
         if process.poll() is None:
             os.killpg(process.pid, signal.SIGKILL)

@@ -1,4 +1,4 @@
-"""What a simulated guest says of itself: its agent's channel to the daemon, and what its program has learned."""
+"""The reports of a simulated guest: its agent's channel to the daemon, and what its program has learned."""
 
 import math
 import random
@@ -12,16 +12,17 @@ from vscaf.simulate.scenarios.scenario import Noise
 
 LEAST_COMPARISONS = 4
 LEAST_ERROR = 0.02
-"""The shim's: an estimate has at least so many comparisons behind it, and is never said to be better than 2%."""
+"""As in the shim: the least comparisons for an estimate, and its least relative error (2%)."""
 
 MEMORY = 40
-"""Comparisons that an estimate remembers; older ones fade, as they do in the shim."""
+"""Comparisons that an estimate remembers; older ones fade, as in the shim."""
 
 
 class Agent(Protocol):
-    """What a link needs of a guest. about: what is acted on in its report, all of it the same in the same moment().
+    """What a link needs of a guest.
 
-    silent_s: seconds since it could speak.
+    about: the parts of its report that the daemon acts on; they are the same for the same moment(). silent_s: seconds
+    for which it could not send.
     """
 
     online: int
@@ -35,7 +36,7 @@ class Agent(Protocol):
 
 @dataclass(slots=True)
 class Learned:
-    """What the shim of a program estimates of S(threads): mean and mean square of comparisons that fade."""
+    """The estimate of S(threads) by a program's shim: mean and mean square of comparisons that fade."""
 
     threads: int
     since_s: float
@@ -44,7 +45,7 @@ class Learned:
     square: float = 0.0
 
     def learn(self, speedup: float, until_s: float, noise: Noise, rng: random.Random) -> None:
-        """Comparisons up to *until_s*, while the true speedup was *speedup*, are drawn and taken in."""
+        """Draws and adds the comparisons up to *until_s*, during which the true speedup was *speedup*."""
         new = int((until_s - self.since_s) * noise.per_s + 1e-9)
         if new < 1:
             return
@@ -58,7 +59,7 @@ class Learned:
     def estimate(self, noise: Noise) -> tuple[float, float, int] | None:
         """Speedup, standard error and comparisons; None: not known yet.
 
-        The error is that of a mean of comparisons which fade, widened as Student's distribution is.
+        The error is that of a mean of fading comparisons, widened like Student's distribution.
         """
         if self.counted < LEAST_COMPARISONS or self.mean <= 0.0:
             return None
@@ -70,7 +71,7 @@ class Learned:
 
 
 class GuestLink:
-    """The daemon's end of the channel to one guest, as agentlink.interface.Link describes it; always of now."""
+    """The daemon's end of the channel to one guest (see agentlink.interface.Link). Its report is always current."""
 
     def __init__(self, guest: Agent, on_news: Callable[[], None]) -> None:
         self.connected = True
@@ -105,17 +106,17 @@ class GuestLink:
         return tuple(range(self._guest.online)) if self.connected else None
 
     def age_s(self) -> float:
-        """Seconds since the last report: 0 but while the domain does not run."""
+        """Seconds since the last report: 0 unless the domain does not run."""
         return self._guest.silent_s() if self.connected else math.inf
 
     def send(self, message: messages.HostHello | messages.Allocate | messages.WireError) -> bool:
-        """The guest hears it at once."""
+        """The guest receives the message at once."""
         if isinstance(message, messages.Allocate) and self.connected:
             self._guest.hear(message)
         return self.connected
 
     async def stop(self) -> None:
-        """Nothing is heard any more."""
+        """Ends the link: no more messages or news."""
         self.connected = False
 
     def acknowledge(self, sequence: int) -> None:
@@ -124,12 +125,12 @@ class GuestLink:
         self.news()
 
     def news(self) -> None:
-        """Something was said that bears on what the daemon does."""
+        """Tells the daemon of a change in the report that it acts on."""
         if self.connected:
             self._on_news()
 
     def close(self) -> None:
-        """The other end is gone."""
+        """The guest has ended."""
         if self.connected:
             self.connected = False
             self._on_news()

@@ -1,4 +1,4 @@
-"""A simulated guest: a program with a speedup curve, the agent that resizes it, and what the agent says."""
+"""A simulated guest: a program with a speedup curve, the agent that resizes it, and the agent's reports."""
 
 import asyncio
 import math
@@ -14,18 +14,18 @@ from vscaf.simulate.scenarios.scenario import GuestPlan, LatencySeconds, Noise, 
 from vscaf.values import DomainKey, MetadataRules, RunState
 
 IDLE_S = 0.5
-"""An agent's demand falls to none after two idle periods of 0.25 s."""
+"""An agent's demand falls to 0 after two idle periods of 0.25 s."""
 
 REPORT_S = 0.25
-"""What a program has learned is looked at so often, as the agent does; everything else in a report is of now."""
+"""How often the agent reads what a program has learned; everything else in a report is current."""
 
 MOMENT_S = 1e-8
-"""Work that would take no longer than this is done."""
+"""Remaining work that would take no longer than this counts as done."""
 
 
 @dataclass(frozen=True, slots=True)
 class World:
-    """What guests have in common. news_at_once: a change of demand is heard before the daemon's next look."""
+    """What guests have in common. news_at_once: the daemon learns of a change of demand before its next look."""
 
     host: SimulatedHost
     model: SpeedModel
@@ -38,7 +38,7 @@ class World:
 
 @dataclass(slots=True)
 class Tally:
-    """What a guest came to: work in seconds on one CPU; seconds in which it wanted to compute."""
+    """What a guest has done: work in seconds on one CPU; seconds in which it wanted to compute."""
 
     work_s: float = 0.0
     wanting_s: float = 0.0
@@ -55,8 +55,8 @@ class _Phase:
 class Guest:
     """One guest from its start to its end.
 
-    `tally`: what it has done up to update(). `online`: how many guest CPUs are online (0 and up). `team`: threads of
-    its program's team. `started_s`, `ended_s`: when; None: not yet.
+    `tally`: what it has done up to the last update(). `online`: the guest CPUs 0 to online - 1 are online. `team`:
+    threads of its program's team. `started_s`, `ended_s`: times; None: not yet.
     """
 
     def __init__(self, plan: GuestPlan, world: World, seed: int) -> None:
@@ -86,10 +86,10 @@ class Guest:
         self._changes = 0
         self._paused_s: float | None = None
 
-    # Its life.
+    # Start, end and speed.
 
     def start(self) -> None:
-        """It boots, and its program starts."""
+        """Boots the guest and starts its program."""
         plan, loop = self.plan, self._loop
         self.started_s = self._updated_s = loop.time()
         home = frozenset() if plan.home_node is None else frozenset({plan.home_node})
@@ -107,7 +107,7 @@ class Guest:
         self._next_phase()
 
     def end(self) -> None:
-        """The domain ends. What it has done is counted up to now."""
+        """Ends the domain, and counts its work up to now."""
         if self.key is None or self.ended_s is not None:
             return
         self.update()
@@ -127,19 +127,19 @@ class Guest:
 
     @property
     def wants(self) -> bool:
-        """Whether its program has something to do."""
+        """Whether its program has work to do."""
         return self._phase.plan.curve is not None
 
     @property
     def ipc(self) -> float | None:
-        """Instructions per cycle and CPU of its program now; None: its curve does not say, or it does not compute."""
+        """Instructions per cycle and CPU of its program now; None: not in its curve, or it does not compute."""
         curve = self._phase.plan.curve
         if curve is None or curve.ipc is None or self.team < 1:
             return None
         return curve.ipc * curve.speedup(self.team) / self.team
 
     def update(self) -> None:
-        """Counts what was done since the last change, at the speed that held."""
+        """Counts the work since the last update, at the speed of that time."""
         now_s = self._loop.time()
         passed_s = now_s - self._updated_s
         if passed_s <= 0.0 or not self.running:
@@ -153,7 +153,7 @@ class Guest:
         self._learn(now_s)
 
     def changed(self) -> None:
-        """Its pins, vCPUs or state may be others, or what it gets: from here on it has another speed."""
+        """Its pins, vCPUs, state or share of CPU time may have changed: computes its new speed."""
         assert self.key is not None  # it runs
         domain = self._host.domains[self.key]
         self.update()
@@ -207,7 +207,7 @@ class Guest:
         self._say_demand()
 
     def _expect(self) -> None:
-        """Sets the timer for when its phase's work, or all its work, will be done at this speed."""
+        """Sets the timer for the end of its phase's work, or of all its work, at this speed."""
         phase = self._phase
         if phase.done is not None:
             phase.done.cancel()
@@ -234,7 +234,7 @@ class Guest:
             self._expect()
 
     def _compute(self) -> None:
-        """Says which vCPUs its program would use now, and how much of them."""
+        """Tells the host which vCPUs its program would use now, and how much of each."""
         self._changes += 1
         assert self.key is not None  # it has started
         curve = self._phase.plan.curve
@@ -244,7 +244,7 @@ class Guest:
             wanted = {0: 1.0}
         else:
             each = 1.0 if self.plan.spins else min(1.0, curve.speedup(self.team) / self.team)
-            # Threads that share a vCPU use all of it together.
+            # Threads that share a vCPU use more of it together, at most all.
             each = min(1.0, each * max(1.0, self.team / self.online))
             wanted = dict.fromkeys(range(min(self.team, self.online)), each)
         self._host.compute(self.key, wanted)
@@ -252,16 +252,16 @@ class Guest:
     # Its agent.
 
     def link(self, on_news: Callable[[], None]) -> GuestLink:
-        """A new channel to its agent, for the daemon."""
+        """Makes a new channel from the daemon to its agent."""
         self._link = GuestLink(self, on_news)
         return self._link
 
     def silent_s(self) -> float:
-        """Seconds since its agent could speak."""
+        """Seconds for which its agent could not send: 0 unless the domain is paused."""
         return 0.0 if self._paused_s is None else self._loop.time() - self._paused_s
 
     def hear(self, message: messages.Allocate) -> None:
-        """An allocation: the newest counts. While it is paused it waits in the channel."""
+        """Receives an allocation; the newest counts. While the domain is paused, it waits in the channel."""
         self.update()
         self._told = message
         if self._paused_s is None:
@@ -269,7 +269,7 @@ class Guest:
         self._say_demand()
 
     def _follow(self) -> None:
-        """Team first and CPUs after where it shrinks, the other way round where it grows; then it says so."""
+        """Follows the allocation and acknowledges it. It shrinks the team before the CPUs, and grows it after them."""
         told = self._told
         if told is None:
             return
@@ -293,7 +293,7 @@ class Guest:
     def _later(
         self, delay_s: float, said: messages.Allocate | None, *, team: int | None = None, online: int | None = None
     ) -> None:
-        """Resizes the team, or switches CPUs, after a while, and acknowledges what was *said*."""
+        """After a delay, resizes the team or switches CPUs, and acknowledges *said* if it is not None."""
 
         def step() -> None:
             if team is not None:
@@ -321,7 +321,7 @@ class Guest:
             self._compute()
 
     def _say_demand(self) -> None:
-        """Demand is said as soon as there is some; that there is none any more, a moment later."""
+        """Reports new demand at once, and the end of demand after IDLE_S."""
         demand = self._could_use()
         if demand == self._demand:
             return
@@ -350,14 +350,14 @@ class Guest:
             return 0
         return min(most, plan.vcpus_at_start) if plan.rigid else most
 
-    # What its agent says.
+    # The agent's reports.
 
     def moment(self) -> tuple[float, int]:
-        """Now: the time, and how often something of it has changed."""
+        """The present time, and how often the guest has changed."""
         return self._loop.time(), self._changes
 
     def about(self) -> tuple[object, ...]:
-        """What a report depends on, but for CPUs in use, by which nothing is decided; equal: it would say the same."""
+        """What a report depends on, except for CPUs in use, which decide nothing. Equal values mean equal reports."""
         now_s = self._loop.time()
         if now_s >= self._looked_s + REPORT_S and self._paused_s is None:
             self._looked_s = now_s
@@ -383,7 +383,7 @@ class Guest:
             )
 
     def _learn(self, now_s: float) -> None:
-        """A program learns while others want CPUs, its team has two threads or more, and it may be resized."""
+        """A program learns while others want CPUs, its team has at least two threads, and it can be resized."""
         learned = self._learned
         if (
             self.speed <= 0.0
@@ -398,7 +398,7 @@ class Guest:
         learned.learn(self.speed, now_s, self._world.noise, self._rng)
 
     def made_report(self, sequence: int) -> messages.Report:
-        """A report of now."""
+        """A current report."""
         points = []
         if self._point is not None:
             one = messages.ReportedPoint(p=1, speedup=1.0, standard_error=0.0, samples=self._point.samples)
@@ -423,5 +423,5 @@ class Guest:
 
 
 def rules_of(plan: GuestPlan) -> MetadataRules:
-    """What a guest's metadata say."""
+    """The rules in a guest's metadata."""
     return MetadataRules(minimum=plan.minimum, maximum=plan.maximum, weight=plan.weight, priority=plan.priority)

@@ -1,4 +1,4 @@
-"""What a machine makes of the CPUs that a program gets: cores with several threads, NUMA nodes, crowds."""
+"""The speed of a program on a machine: cores with several threads, NUMA nodes, and too few CPUs for its threads."""
 
 import math
 from collections import Counter
@@ -10,16 +10,16 @@ from vscaf.simulate.scenarios.scenario import Host
 from vscaf.values import HostCpus
 
 REMOTE_DISTANCE = 21
-"""Between NUMA nodes, 10 being local: what firmware of two-socket machines commonly says."""
+"""Between NUMA nodes, where 10 is local: the usual value of firmware on two-socket machines."""
 
 MOST_PLACES = 8192
-"""Sets of pCPUs of which it is remembered where they lie."""
+"""Sets of pCPUs whose nodes and cores are remembered."""
 
 
 def host_cpus(host: Host) -> HostCpus:
     """The pCPUs of *host*: the pool's from 0 on, then the reserve's; each node has a last-level cache and a socket.
 
-    Cores are numbered thread by thread; nodes have equally many cores, the first ones the rest.
+    CPUs of a core have consecutive numbers. Nodes have equally many cores; the first nodes get the remainder.
     """
     threads = host.threads_per_core
     cores = [frozenset(range(first, first + threads)) for first in range(0, host.pcpus, threads)]
@@ -41,7 +41,7 @@ def host_cpus(host: Host) -> HostCpus:
 
 @dataclass(frozen=True, slots=True)
 class Computing:
-    """What a program does that computes: a team of `threads` on `curve`, and how it takes being crowded.
+    """A program that computes: a team of `threads` on `curve`, and what it loses when it has too few CPUs.
 
     loss: see scenario.LOSS. fine: its threads wait for the slowest of them.
     """
@@ -53,13 +53,13 @@ class Computing:
 
 
 class SpeedModel:
-    """The true speed of a program by what its vCPUs get of *host*'s pCPUs *cpus*. Speed 1: one CPU alone.
+    """The true speed of a program, from the time that its vCPUs get on *host*'s pCPUs *cpus*. Speed 1: one CPU alone.
 
-    The team has as many effective CPUs as it has threads, less what they lose where they share cores (`smt_yield`). On
-    a curve S its speed is S(effective CPUs), as long as each thread has a CPU. With x threads for each CPU of time that
-    they get it is 1/x of that, and a team waits for threads that do not run: another 1/x^k, k = log2(loss). For x = 2
-    that is just `loss`, which was measured (see scenario.LOSS); beyond, it is an extrapolation. A partition on several
-    nodes, or away from its memory, loses `remote_penalty` of the speed. heeds_load: whether load_cpus matters.
+    The team has as many effective CPUs as threads, less what threads lose by sharing cores (`smt_yield`). On a curve S
+    its speed is S(effective CPUs) if each thread has a CPU. With x threads for each CPU that they get, the speed is
+    divided by x. The team also waits for threads that do not run, so the speed is divided by x^k, k = log2(loss). For
+    x = 2 that is `loss`, which was measured (see scenario.LOSS); for larger x it is an extrapolation. A partition on
+    several nodes, or away from its memory, loses `remote_penalty` of the speed. heeds_load: whether load_cpus matters.
     """
 
     def __init__(self, host: Host, cpus: HostCpus) -> None:
@@ -80,10 +80,10 @@ class SpeedModel:
         load_cpus: float,
         home: int | None = None,
     ) -> float:
-        """By vCPU: what is wanted, what it gets of it, and the pCPUs that it may run on.
+        """The speed. wanted, got, pins: for each vCPU, the wanted and the received share of a CPU, and its pCPUs.
 
-        load_cpus: CPUs in use, by it and others, on all pCPUs that it may run on. home: node of its memory, None: where
-        it runs.
+        load_cpus: CPUs in use, by this guest and others, on all pCPUs that it may run on. home: node of its memory,
+        None: where it runs.
         """
         if not wanted:
             return 0.0
@@ -105,7 +105,7 @@ class SpeedModel:
         return speed
 
     def _throughput(self, wanted: Mapping[int, float], pins: Mapping[int, frozenset[int]], load_cpus: float) -> float:
-        """Of one busy thread, against one that has its core to itself."""
+        """Throughput of one busy thread, relative to a thread that has its core alone."""
         if not self.heeds_load:
             return 1.0
         places = [pins[vcpu] for vcpu in wanted]
@@ -119,12 +119,12 @@ class SpeedModel:
         return self._core(each) / each
 
     def _core(self, busy: float) -> float:
-        """Throughput of a core of which so many threads are busy, linear from one to all of them."""
+        """Throughput of a core with *busy* busy threads, linear from one to all of them."""
         whole = self._threads * self._yield
         return 1.0 + (busy - 1.0) * (whole - 1.0) / (self._threads - 1)
 
     def _where(self, place: frozenset[int]) -> tuple[frozenset[int], int]:
-        """The nodes of these pCPUs, and how many cores they are on."""
+        """The nodes of these pCPUs, and the number of their cores."""
         known = self._places.get(place)
         if known is None:
             if len(self._places) >= MOST_PLACES:

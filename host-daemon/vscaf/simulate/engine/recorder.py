@@ -1,4 +1,4 @@
-"""What is written down of a run while it goes on: decisions, broken laws, and what they come to at the end."""
+"""Records a run: decisions, broken laws, and the figures that they give at the end."""
 
 import itertools
 import logging
@@ -14,12 +14,13 @@ from vscaf.simulate.engine.result import Moment
 from vscaf.values import DomainKey, State
 
 FEW_GUESTS, MOST_MOMENTS = 32, 1000
-"""With more guests than the former, changes are written down at most so often in a run."""
+"""With more than FEW_GUESTS guests, a run records at most MOST_MOMENTS changes."""
 
 MOST_VIOLATIONS = 100
 
 CLOSE_SHARE, CLOSING_SHARE = 0.05, 0.1
-"""An allocation has converged within the former of its final value, and not just in the last tenth of the time."""
+"""An allocation has converged when it stays within CLOSE_SHARE of its final value. If it does so only in the last tenth
+of the time (CLOSING_SHARE), it has not converged."""
 
 _EPOCH = datetime(2000, 1, 1, tzinfo=UTC)
 _NO_EVENT = Event(number=0, time="", kind="")
@@ -27,7 +28,7 @@ _SETTLED = frozenset({State.COOPERATING, State.CONTAINED})
 
 
 class Diary(EventLog):
-    """The daemon's events, of which only what a run's result is made of is kept.
+    """The daemon's events. It keeps only what a run's result needs.
 
     `violations`: broken laws and refusals, each once. `allocations`: as they were decided last.
     """
@@ -68,7 +69,7 @@ class Diary(EventLog):
         if not decision.managed or after == before:
             return
         now_s = self._now_s()
-        self._note(now_s)  # what was before this moment is complete
+        self._note(now_s)  # the change before this one is complete
         self._changed_s = now_s
         self.allocations = dict(after)
         for name, cpus in after.items():
@@ -82,7 +83,7 @@ class Diary(EventLog):
             self.violations.setdefault(words)
 
     def came_or_went(self, name: str, *, gone: bool) -> None:
-        """A guest has arrived or is gone: allocations have to converge anew."""
+        """A guest has arrived or has gone: allocations must converge again."""
         now_s = self._now_s()
         if gone and name in self.allocations:
             self._note(now_s)
@@ -92,7 +93,7 @@ class Diary(EventLog):
         self._since = {one: [(now_s, cpus)] for one, cpus in self.allocations.items()}
 
     def _note(self, now_s: float) -> None:
-        """Writes the last change down, if it is over."""
+        """Records the last change, unless it happened at this moment."""
         if self._changed_s < now_s and (not self._moments or self._changed_s - self._moments[-1].time_s >= self._gap_s):
             self._moments.append(Moment(self._changed_s, self.allocations))
 
@@ -104,7 +105,7 @@ class Diary(EventLog):
         return tuple(self._moments)
 
     def converged_s(self, present: Iterable[str], until_s: float) -> float | None:
-        """Seconds from the last coming and going until all allocations stay close to what they end at; None: never."""
+        """Seconds from the last arrival or departure until all allocations stay near their last values; None: never."""
         since_s = self._came_or_went_s
         settled_s = since_s
         for name in present:
@@ -122,7 +123,7 @@ class Diary(EventLog):
 
 
 class Laws:
-    """What must hold of a host at every change, looked at from outside, until it is `over`."""
+    """The laws that a host must keep at every change, checked from outside the daemon, until `over` is set."""
 
     def __init__(self, host: SimulatedHost, pool: frozenset[int], diary: Diary) -> None:
         self.managed: Callable[[], dict[DomainKey, ManagedDomain]] = dict
@@ -133,7 +134,7 @@ class Laws:
         self._diary = diary
 
     def check(self, key: DomainKey) -> None:
-        """A domain that is where it should be runs on pCPUs of the pool, where no other such domain runs."""
+        """A settled domain runs only on pCPUs of the pool that it holds and where no other settled domain runs."""
         managed = self.managed()
         reach = self._reach(managed.get(key))
         if reach is None or self.over:
@@ -153,7 +154,7 @@ class Laws:
                     self._diary.violate(f"{names[0]} and {names[1]} run on the same pCPUs")
 
     def _reach(self, domain: ManagedDomain | None) -> frozenset[int] | None:
-        """Where the vCPUs of a domain may run that is where it should be; None of any other."""
+        """The pCPUs that a settled domain's vCPUs may run on; None for any other domain."""
         if domain is None or domain.state not in _SETTLED or domain.transition is None or domain.transition.moving:
             return None
         simulated = self._host.domains.get(domain.seen.key)
@@ -163,12 +164,12 @@ class Laws:
 
 
 class ErrorWords(logging.Handler):
-    """Notes what the daemon logs as an error."""
+    """Notes errors that the daemon logs."""
 
     def __init__(self, diary: Diary) -> None:
         super().__init__(logging.ERROR)
         self._diary = diary
 
     def emit(self, record: logging.LogRecord) -> None:
-        """A record is a broken law: nothing goes wrong in a simulation."""
+        """An error counts as a broken law, because nothing may go wrong in a simulation."""
         self._diary.violate(record.getMessage())

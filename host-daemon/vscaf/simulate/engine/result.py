@@ -1,4 +1,4 @@
-"""What a simulated run came to."""
+"""The result of a simulated run."""
 
 from dataclasses import dataclass
 
@@ -7,9 +7,9 @@ from dataclasses import dataclass
 class GuestResult:
     """One guest's run.
 
-    end_s None: it was still there at the end. work_s: work done, in seconds on one CPU. speedup: work done in the
-    averaging window for each second in which it was there and wanted to compute; 0 where there was none. claimed: the
-    speedup that it last said it had, None: it never said.
+    end_s None: it still ran at the end. work_s: work done, in seconds on one CPU. speedup: work done in the averaging
+    window per second in which it ran and wanted to compute; 0 if there was no such second. claimed: the speedup that it
+    last reported, None: it reported none.
     """
 
     name: str
@@ -23,7 +23,7 @@ class GuestResult:
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """From time_s on the guests had been decided these numbers of CPUs; 0: none of their own."""
+    """From time_s on, the guests were to have these numbers of CPUs; 0: no CPUs of their own."""
 
     time_s: float
     allocations: dict[str, int]
@@ -31,15 +31,15 @@ class Moment:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One scenario under one policy. The same scenario, policy and seed give an equal run but for `wall_s`.
+    """One scenario under one policy. The same scenario, policy and seed give an equal run, except for `wall_s`.
 
-    moments: each change, oldest first; of many guests at most one a thousandth of the time. decisions: how often
-    allocations were decided. sum_of_speedups: of the guests' true speeds, mean over the averaging window; efficiency:
-    that for each pCPU of the pool. transitions: changes of partitions that came about. moved_cpus: CPUs by which
-    allocations rose, over all decisions. exploration_cost: share of the sum that trying out cost, 0 where none is
+    moments: each change, oldest first; with many guests at most one in each thousandth of the time. decisions: how
+    often allocations were decided. sum_of_speedups: of the guests' true speeds, mean over the averaging window;
+    efficiency: that per pCPU of the pool. transitions: completed changes of partitions. moved_cpus: CPUs by which
+    allocations rose, over all decisions. exploration_cost: share of the sum that exploration cost, 0 if none is
     reported. converged_periods: from the last arrival, departure or crash until every allocation stays within one
-    chunk, or 5%, of what it ends at; None: it does not by the end. violations: broken laws; it should be empty.
-    wall_s: how long the simulation itself took.
+    chunk, or 5%, of its last value; None: not before the end. violations: broken laws; it should be empty. wall_s: real
+    time that the simulation took.
     """
 
     scenario: str

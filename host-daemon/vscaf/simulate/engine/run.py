@@ -32,13 +32,14 @@ from vscaf.values import DomainKey, DomainSeen
 
 PROGRESS_STEPS = 100
 GC_THRESHOLDS = (100_000, 50, 1000)
-"""While a simulation runs: a fleet's many objects stay, and looking through them all each time takes a fifth of it."""
+"""Garbage collection during a simulation: a fleet has many lasting objects, and the usual scans take a fifth of it."""
 
 NEWS_PERIOD_MS = 1000
-"""With a longer period, demand and ends are seen at the next look: a fleet's looks are then as many as its periods."""
+"""With a longer period, changes of demand and ends of guests wait for the next look, so a fleet needs only one look
+per period."""
 
 ARRIVAL_S = 1.0
-"""For so long after a guest has come, looks are made at once all the same: it is adopted and gets its share."""
+"""For this time after a guest has come, the daemon still looks at once, so that it adopts the guest without delay."""
 
 
 def simulate(
@@ -50,11 +51,11 @@ def simulate(
     on_progress: Callable[[float], None] | None = None,
     policy_function: Policy | None = None,
 ) -> Run:
-    """What *scenario* comes to under *policy*, one that is installed, or *policy_function* under that name.
+    """Runs *scenario* under *policy*: the installed one, or *policy_function* under that name.
 
-    seed: of the noise and of generated guests, None: the scenario's. options: of the policy, None: those that the
-    scenario has for it. on_progress: told the share of the time that is over. UsageError where the scenario or the
-    policy cannot be used; nothing else of this process is touched, but no event loop may run in the thread.
+    seed: for noise and generated guests, None: the scenario's. options: of the policy, None: those of the scenario.
+    on_progress: called with the share of the time that is over. UsageError if the scenario or the policy cannot be
+    used. It changes nothing else in this process, but the thread must have no running event loop.
     """
     begun_s = time.perf_counter()
     seed = scenario.seed if seed is None else seed
@@ -78,25 +79,25 @@ def simulate(
 
 
 class MemoryJournal(Journal):
-    """A journal of which nothing is on a disk: whoever ends a run in the middle leaves nothing behind."""
+    """A journal without files: a run that is interrupted leaves nothing on the disk."""
 
     def __init__(self) -> None:
         super().__init__(Path("not on a disk"), "simulated")
 
     def _open(self, directory: Path, holder: str) -> None:
-        """There is nothing to be opened."""
+        """Opens nothing."""
 
     def _replace(self, *args: Any, **options: Any) -> None:
-        """What would be written is forgotten."""
+        """Writes nothing."""
 
 
 class WatchedDaemon(Daemon):
-    """The daemon, with somebody who is told of each decision. After `heeds_until_s` it looks once a period, no more."""
+    """The daemon, which reports each decision to the diary. After `heeds_until_s` it looks only once per period."""
 
     heeds_until_s = math.inf
 
     def wake(self) -> None:
-        """Looks at the host at once; later on, only goes on with what it does."""
+        """Looks at the host at once; after `heeds_until_s`, only goes on with transitions."""
         if clock.now_s() <= self.heeds_until_s:
             super().wake()
         else:
@@ -109,7 +110,7 @@ class WatchedDaemon(Daemon):
 
 
 class _Simulation:
-    """One run. To be made on the loop that it is to run on."""
+    """One run. Create it in the event loop that it uses."""
 
     def __init__(  # noqa: PLR0917 (what a run is made of)
         self,
@@ -157,9 +158,9 @@ class _Simulation:
         self._host.on_change, self._host.on_tuned = self._daemon.wake, self._daemon.tuned
 
     def _with_counters(self, policy: Policy) -> Policy:
-        """*policy*, told the instructions per cycle of programs whose curves say them, which no agent reports."""
+        """*policy* with the instructions per cycle from the programs' curves, because no agent reports them."""
 
-        @wraps(policy)  # with its attributes: one that explores still does
+        @wraps(policy)  # keeps its attributes, like `explores`
         def told(pool: PoolState, options: Options) -> Mapping[str, int] | Answer | None:
             ipc = {guest.plan.name: guest.ipc for guest in self._by_key.values() if guest.running}
             domains = tuple(replace(domain, ipc=ipc.get(domain.name)) for domain in pool.domains)
@@ -188,7 +189,7 @@ class _Simulation:
             self._laws.check(key)
 
     async def run(self, on_progress: Callable[[float], None]) -> Run:
-        """Runs it to its end, and then has the daemon put everything back."""
+        """Runs it to its end, then lets the daemon put everything back."""
         scenario, loop = self._scenario, self._loop
         handler = ErrorWords(self._diary)
         logger = logging.getLogger("vscaf")
@@ -205,11 +206,11 @@ class _Simulation:
             for step in range(1, PROGRESS_STEPS + 1):
                 await asyncio.sleep(max(0.0, scenario.seconds * step / PROGRESS_STEPS - loop.time()))
                 if daemon.done():
-                    break  # it failed: awaiting it below says how
+                    break  # it failed: awaiting it below raises the error
                 on_progress(step / PROGRESS_STEPS)
             self._host.settle()
             result = self._result()
-            self._laws.over = True  # the daemon gives everybody back what they had
+            self._laws.over = True  # from now on the daemon gives every domain back what it had
             self._daemon.heeds_until_s = math.inf
             self._daemon.stop()
             await daemon
@@ -220,7 +221,7 @@ class _Simulation:
             logger.removeHandler(handler)
 
     def _begin_window(self) -> None:
-        """From here on speedups are averaged."""
+        """Begins the averaging window of the speedups."""
         for guest in self._guests:
             guest.update()
             self._before[guest.plan.name] = replace(guest.tally)
@@ -271,7 +272,7 @@ class _Simulation:
         )
 
     def _check_put_back(self) -> None:
-        """After the daemon has ended, everything is as it was when it began."""
+        """Checks that everything is as before, after the daemon has ended."""
         for name in self._daemon.not_put_back:
             self._diary.violate(f"{name} was not put back as it was found")
         for guest in self._guests:

@@ -1,4 +1,4 @@
-"""An event loop whose time is a number: when nothing is ready it goes to the next timer instead of waiting for it."""
+"""An event loop with virtual time: when nothing is ready, it moves its time to the next timer instead of waiting."""
 
 import asyncio
 import contextvars
@@ -8,15 +8,15 @@ from typing import Any, TypeVar
 T = TypeVar("T")
 
 RESOLUTION_S = 1e-9
-"""A timer may go off so much before its time."""
+"""A timer may fire this much before its time."""
 
 
 class StuckError(RuntimeError):
-    """Everybody waits and no timer is set: nothing would ever happen again."""
+    """All tasks wait and no timer is set, so nothing would ever happen again."""
 
 
 class _Sleeper:
-    """In place of a selector: it has nothing to look at, so a wait is over at once and its time has passed."""
+    """Replaces the selector: a wait is over at once, and its time has passed."""
 
     def __init__(self) -> None:
         self.now_s = 0.0
@@ -29,13 +29,13 @@ class _Sleeper:
         return []
 
     def close(self) -> None:
-        """There is nothing to close."""
+        """Closes nothing."""
 
 
 class VirtualTimeLoop(asyncio.BaseEventLoop):
-    """time() starts at 0 and moves only from timer to timer. There are no sockets, no signals and no threads.
+    """time() starts at 0 and moves only from timer to timer. There are no sockets, signals or threads.
 
-    What is to run in an executor runs at once, in the loop's own thread: its order is then always the same.
+    A call in an executor runs at once, in the loop's own thread, so the order is always the same.
     """
 
     def __init__(self) -> None:
@@ -48,25 +48,25 @@ class VirtualTimeLoop(asyncio.BaseEventLoop):
         return self._selector.now_s
 
     def run_in_executor(self, executor: Any, func: Callable[..., T], *args: Any) -> "asyncio.Future[T]":  # type: ignore[override]
-        """Calls *func* at once; the future that is returned is done."""
+        """Calls *func* at once and returns a future that is done."""
         future: asyncio.Future[T] = self.create_future()
         try:
             future.set_result(func(*args))
-        except Exception as error:  # noqa: BLE001  whatever it is, whoever awaits the future gets it
+        except Exception as error:  # noqa: BLE001  the future passes on whatever it is
             future.set_exception(error)
         return future
 
-    def call_soon_threadsafe(  # type: ignore[override]  # the same, said more simply
+    def call_soon_threadsafe(  # type: ignore[override]  # the same type, written more simply
         self, callback: Callable[..., object], *args: Any, context: contextvars.Context | None = None
     ) -> asyncio.Handle:
-        """As call_soon: there is no other thread."""
+        """As call_soon, because there is no other thread."""
         return self.call_soon(callback, *args, context=context)
 
     def _process_events(self, event_list: list[object]) -> None:
-        """There are none."""
+        """Does nothing: there are no such events."""
 
     def _write_to_self(self) -> None:
-        """There is nobody to wake."""
+        """Does nothing: no other thread waits."""
 
 
 def run_virtual(main: Coroutine[Any, Any, T]) -> T:

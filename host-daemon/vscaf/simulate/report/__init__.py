@@ -1,1 +1,1 @@
-"""What runs come to: summaries, tables, documents, pictures, and the best that was possible."""
+"""Results of runs: summaries, tables, documents, pictures, and the best possible split."""

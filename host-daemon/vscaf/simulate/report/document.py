@@ -1,4 +1,4 @@
-"""The JSON document of `vscaf simulate`: plain values with keys that stay. README.md beside this file describes it."""
+"""The JSON document of `vscaf simulate`: plain values with stable keys. The simulator's README.md describes it."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -11,12 +11,12 @@ from vscaf.simulate.scenarios.scenario import Scenario
 from vscaf.simulate.sweep import Failure, Outcome
 
 DIGITS = 6
-"""After the point: what is below a microsecond or a millionth is of no interest, and would differ by machine."""
+"""Digits after the point. Smaller differences have no meaning and may differ between machines."""
 
 
 @dataclass(frozen=True, slots=True)
 class Outcomes:
-    """What came of one scenario. oracles: by seed, those that are known."""
+    """The results of one scenario. oracles: by seed, those that are known."""
 
     scenario: Scenario
     oracles: Mapping[int, Oracle]
@@ -24,17 +24,17 @@ class Outcomes:
 
     @property
     def runs(self) -> list[Run]:
-        """Those that came to their end, in the order asked for."""
+        """The completed runs, in the order of the jobs."""
         return [one for one in self.outcomes if isinstance(one, Run)]
 
     @property
     def failures(self) -> list[Failure]:
-        """Those that did not."""
+        """The runs that failed."""
         return [one for one in self.outcomes if isinstance(one, Failure)]
 
 
 def document(all_of_them: Sequence[Outcomes]) -> dict[str, Any]:
-    """Everything about the runs of some scenarios."""
+    """The document of some scenarios and their runs."""
     return {
         "vscaf": __version__,
         "scenarios": [_scenario(one) for one in all_of_them],
@@ -120,7 +120,7 @@ def _guest(guest: GuestResult) -> dict[str, Any]:
 
 
 def _changes(moments: Sequence[Moment]) -> list[dict[str, Any]]:
-    """Only what differs from the moment before, 0 for who has none any more: the rest would be guests x changes."""
+    """Only what differs from the moment before; 0: no CPUs any more. All allocations would be guests x changes."""
     changes: list[dict[str, Any]] = []
     before: Mapping[str, int] = {}
     for moment in moments:

@@ -1,12 +1,12 @@
-"""What the best split would come to for somebody who knows every true curve: the measure of a policy.
+"""The oracle: the best split for one that knows every true curve. Policies are compared with it.
 
-`best_static` is exact: one split of the pool for good, by dynamic programming over the true curves (max-plus
-convolution), whatever their shape. `best_dynamic` solves that anew whenever a guest comes or goes or enters another
-phase, and changes over at no cost: no partition has more at any instant in which each guest that computes has CPUs of
-its own (where there are too few, some have none), while those that compute are the same. What is no such partition may
-have more: guests that are suspended or wait in line while others compute, and unmanaged ones that do not spin and so
-use what others leave of the same CPUs. Both leave out what a machine takes away (siblings of a core, nodes), so on
-such hosts they are upper bounds only.
+`best_static` gives one split of the pool for all the time. It is exact for curves of any shape, by dynamic programming
+over the true curves (max-plus convolution). `best_dynamic` solves this again whenever a guest comes, goes or enters
+another phase, and changes splits at no cost. At each instant no partition has a larger sum for the same computing
+guests, if each has CPUs of its own (with too few CPUs, some have none). Other ways to share may have more: guests that
+are suspended or queued while others compute, and unmanaged guests that do not spin and so use the time that others
+leave on the same CPUs. Both functions ignore the cost of SMT siblings and NUMA nodes, so on such hosts they are only
+upper bounds.
 """
 
 from collections.abc import Sequence
@@ -23,14 +23,14 @@ Values = NDArray[np.float64]
 
 
 class HasSpeedup(Protocol):
-    """A curve, or what looks like one."""
+    """A curve, or an object with the same method."""
 
     def speedup(self, cpus: float) -> float:
         """S(cpus) against one CPU."""
 
 
 _SMALLEST_STEP_S = 1e-9
-"""Two events closer than this are one."""
+"""Two events closer than this count as one."""
 
 
 def best_static(
@@ -41,9 +41,9 @@ def best_static(
 ) -> tuple[tuple[int, ...], float]:
     """The split of chunks * chunk CPUs with the largest sum of true speedups, in CPUs, and that sum.
 
-    bounds: the least (0: it may have none) and the most CPUs of each, rounded up to whole chunks; absent: one chunk and
-    everything. CPUs that would only harm are left over. Of equal sums the one that gives the later guests less.
-    ValueError where the minima do not fit, or are above the maxima.
+    bounds: the least (0: it may have none) and the most CPUs of each guest, rounded up to whole chunks; absent: one
+    chunk and all CPUs. CPUs that would only harm stay free. If sums are equal, later guests get less.
+    ValueError if the minima do not fit or are above the maxima.
     """
     if not curves:
         return (), 0.0
@@ -74,9 +74,9 @@ def speedups(curve: HasSpeedup, most: int) -> Values:
 
 
 def _with_one_more(best: Values, values: Values, low: int) -> tuple[Values, NDArray[np.int64]]:
-    """The best sums by chunks handed out at most, with one more guest, and how many of them it has then.
+    """The best sums with one more guest, by the most chunks that are given out, and this guest's chunks for each.
 
-    values[k]: what k chunks are worth to it; it has at least *low*.
+    values[k]: what k chunks are worth to the guest; it has at least *low*.
     """
     size = len(best)
     sums = np.full(size, -np.inf)
@@ -103,8 +103,8 @@ class Stretch:
 class BestDynamic:
     """The best split at every instant. sum_of_speedups: its mean over the scenario's averaging window.
 
-    exact: no guest's coming and going depends on how fast it was served. Only then is the mean an upper bound; else
-    another history, in which some end earlier, may have a larger mean.
+    exact: the guests' phases and ends do not depend on their speed. Only then is the mean an upper bound. Otherwise
+    another order of events, in which some guests end earlier, may have a larger mean.
     """
 
     stretches: tuple[Stretch, ...]
@@ -114,7 +114,7 @@ class BestDynamic:
 
 @dataclass(slots=True)
 class _Life:
-    """Where a guest is in its phases."""
+    """A guest's position in its phases."""
 
     plan: GuestPlan
     ends_s: float
@@ -135,7 +135,7 @@ class _Life:
 
 
 def best_dynamic(scenario: Scenario, seed: int | None = None) -> BestDynamic:
-    """The best split of *scenario*'s guests at each instant, by their true curves, changed over in no time."""
+    """The best split of *scenario*'s guests at each instant, by their true curves, with changes in no time."""
     waiting = list(expanded(scenario, seed))
     there: list[_Life] = []
     stretches: list[Stretch] = []
@@ -173,12 +173,12 @@ def _born(plan: GuestPlan) -> _Life:
 
 
 def _split(busy: Sequence[_Life], chunks: int, chunk: int) -> tuple[tuple[int, ...], float]:
-    """The best among those that compute; where they are more than the chunks, some have none."""
+    """The best split among the guests that compute; if there are more guests than chunks, some have none."""
     low = [life.plan.minimum for life in busy]
     if len(busy) > chunks:
         low = [0] * len(busy)
     elif sum(-(-one // chunk) for one in low) > chunks:
-        # One chunk each is an upper bound where minima do not fit; the daemon cuts them too.
+        # If the minima do not fit, one chunk each gives an upper bound; the daemon cuts the minima, too.
         low = [1] * len(busy)
     most = chunks * chunk
     bounds = [
@@ -205,7 +205,7 @@ def _speed(life: _Life, cpus: float) -> float:
 
 
 def _goes_on(life: _Life, now_s: float, step_s: float, speed: float) -> bool:
-    """Moves *life* on by *step_s*; whether it is still there."""
+    """Advances *life* by *step_s*; returns whether the guest goes on."""
     work_s = speed * step_s
     life.work_left_s -= work_s
     life.phase_work_left_s -= work_s

@@ -1,4 +1,4 @@
-"""Pictures of runs as PNG files: which ones there are for a scenario, and what they are called."""
+"""Pictures of runs as PNG files: which ones a scenario has, and their names."""
 
 import re
 from collections.abc import Sequence
@@ -11,7 +11,7 @@ from vscaf.simulate.report.split_pictures import splits_figure
 
 
 def write_pictures(one: Outcomes, directory: Path) -> list[Path]:
-    """Writes the pictures of one scenario's first seed as PNG files into *directory*; their paths.
+    """Writes the pictures of one scenario's first seed as PNG files into *directory*; returns their paths.
 
     Two kinds: allocations-NAME.png, and for two or three guests splits-NAME.png.
     """
@@ -28,12 +28,12 @@ def write_pictures(one: Outcomes, directory: Path) -> list[Path]:
 
 
 def file_name(name: str) -> str:
-    """*name* without what a file's name should not have."""
+    """*name* without characters that a file name should not have."""
     return re.sub(r"[^A-Za-z0-9._-]+", "-", name).strip("-.") or "scenario"
 
 
 def first_seed(runs: Sequence[Run]) -> list[Run]:
-    """Of each policy the run with the seed that comes first."""
+    """For each policy, the run with the first seed."""
     first: dict[str, Run] = {}
     for run in runs:
         first.setdefault(run.policy, run)

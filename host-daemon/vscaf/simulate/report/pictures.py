@@ -1,4 +1,4 @@
-"""Pictures of runs: allocations over time, as in Creech 2015, Figure 7.8; and what all pictures have in common."""
+"""Pictures of runs: allocations over time, as in Creech 2015, Figure 7.8, and helpers for all pictures."""
 
 from __future__ import annotations
 
@@ -16,25 +16,25 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 FEW_GUESTS = 8
-"""So many have an area each in a picture of allocations; of more, totals and quantiles are drawn."""
+"""Up to this many guests have an area each in a picture of allocations; for more, it shows totals and quantiles."""
 
 WIDEST = 28
-"""Letters of a name beside a picture."""
+"""Characters of a name next to a picture."""
 
 LINE = 98
-"""Letters in a line above a picture: what is left of its width beside the legend."""
+"""Characters in a line above a picture, so that the legend fits next to it."""
 
 LONGEST_SOURCE = 185
-"""Letters of a scenario's source above a picture; the rest is in its file."""
+"""Characters of a scenario's source above a picture; the full source is in the scenario's file."""
 
 LONG_S = 3 * 3600.0
-"""From here on times are in hours."""
+"""Times of longer scenarios are in hours."""
 
 
 def need_matplotlib() -> None:
-    """UsageError, with the command that mends it, where matplotlib is not installed."""
+    """UsageError, with the command that installs it, if matplotlib is missing."""
     try:
-        import matplotlib.figure  # noqa: F401, PLC0415  (slow to import, and needed for pictures alone)
+        import matplotlib.figure  # noqa: F401, PLC0415  (slow to import, and only needed for pictures)
     except ImportError as error:
         raise UsageError(
             f"pictures need matplotlib ({error}): pip install 'vscaf[pictures]', or leave them out with --no-pictures"
@@ -42,7 +42,7 @@ def need_matplotlib() -> None:
 
 
 def allocations_figure(scenario: Scenario, runs: Sequence[Run]) -> Figure:
-    """CPUs of each guest over time, a row for each of the runs."""
+    """CPUs of each guest over time, with a row for each run."""
     names = list(dict.fromkeys(guest.name for run in runs for guest in run.guests))
     few = len(names) <= FEW_GUESTS
     figure, rows = _grid(len(runs), 1 if few else 3)
@@ -70,7 +70,7 @@ def allocations_figure(scenario: Scenario, runs: Sequence[Run]) -> Figure:
 
 
 def shown_s(runs: Sequence[Run]) -> float:
-    """As far as something happens: the whole time, or until a little after the last guest has ended in every run."""
+    """The time to show: all of it, or until a little after the last guest has ended in every run."""
     ends = [finished_s(run) for run in runs]
     last_s = max((end_s for end_s in ends if end_s is not None), default=0.0)
     return runs[0].seconds if None in ends else min(runs[0].seconds, 1.05 * last_s)
@@ -85,7 +85,7 @@ def _grid(rows: int, columns: int) -> tuple[Figure, list[list[Axes]]]:
 
 
 def title(figure: Figure, what: str, scenario: Scenario, runs: Sequence[Run]) -> None:
-    """Above the figure: what it shows, of which scenario, and where that is from."""
+    """Sets the title: what the figure shows, the scenario, and its source."""
     host = f"{scenario.host.pcpus} pCPUs"
     if scenario.noise.speedup:
         host += f", {scenario.noise.speedup:.0%} noise"
@@ -98,17 +98,17 @@ def title(figure: Figure, what: str, scenario: Scenario, runs: Sequence[Run]) ->
 
 
 def plain(text: str) -> str:
-    """Text that matplotlib draws as it is: a dollar would begin a formula."""
+    """Escapes text so that matplotlib draws it unchanged: a dollar would begin a formula."""
     return text.replace("$", r"\$")
 
 
 def narrow(text: str) -> str:
-    """As `plain`, with the middle left out of what would take too much room."""
+    """As `plain`, without the middle of text that is too long."""
     return plain(text if len(text) <= WIDEST else f"{text[: WIDEST // 2 - 2]}...{text[-(WIDEST // 2 - 1) :]}")
 
 
 def legend_text(name: str, curve: str) -> str:
-    """A guest and its curve, in one line or two."""
+    """A guest and its curve, in one or two lines."""
     together = f"{narrow(name)} ({narrow(curve)})"
     return together if len(together) <= WIDEST else together.replace(" (", "\n(", 1)
 
@@ -122,7 +122,7 @@ def _heading(scenario: Scenario, run: Run, name: str) -> str:
 
 
 def colours(count: int) -> list[Any]:
-    """For *count* guests: from dark to light, so that they differ in grey too."""
+    """Colours for *count* guests, from dark to light, so that they also differ in grey."""
     from matplotlib import colormaps  # noqa: PLC0415
 
     palette = colormaps["viridis"]
@@ -130,7 +130,7 @@ def colours(count: int) -> list[Any]:
 
 
 def steps(run: Run, unit_s: float = 1.0) -> tuple[list[float], list[dict[str, int]]]:
-    """Times and allocations from each change on, with the last again at the end: what a plot of steps takes."""
+    """Times and allocations of each change, with the last repeated at the end, as a plot of steps needs them."""
     moments = [moment for moment in run.moments if moment.time_s <= run.seconds]
     times = [moment.time_s / unit_s for moment in moments]
     allocations = [moment.allocations for moment in moments]
@@ -144,7 +144,7 @@ def _unit_s(run: Run) -> float:
 
 
 def _stacked(axis: Axes, run: Run, names: Sequence[str]) -> None:
-    """Areas on each other, the first guest at the bottom, and marks above for who comes and who goes."""
+    """Stacked areas with the first guest at the bottom, and marks above them where guests start and end."""
     unit_s = _unit_s(run)
     times, allocations = steps(run, unit_s)
     if any(cpus > 0 for one in allocations for cpus in one.values()):
@@ -174,7 +174,7 @@ def _stacked(axis: Axes, run: Run, names: Sequence[str]) -> None:
 
 
 def _say_none(axis: Axes, words: str) -> None:
-    """In the middle, over the marks of who comes and goes."""
+    """Writes *words* in the middle, over the marks where guests start and end."""
     behind = {"facecolor": "white", "edgecolor": "none"}
     axis.text(0.5, 0.5, words, transform=axis.transAxes, ha="center", va="center", fontsize=10, bbox=behind, zorder=5)
 
@@ -188,7 +188,7 @@ def _guest_handles(runs: Sequence[Run], names: Sequence[str]) -> list[Any]:
         Patch(color=colour, label=legend_text(name, curve[name]))
         for name, colour in zip(names, colours(len(names)), strict=True)
     ]
-    patches.reverse()  # as they are stacked: the first at the bottom
+    patches.reverse()  # in the order of the stack: the first at the bottom
     look: dict[str, Any] = {"color": "lightgrey", "markeredgecolor": "black", "linestyle": "none"}
     return [
         Line2D([], [], color="black", linestyle="--", linewidth=0.8, label="the pool"),
@@ -199,7 +199,7 @@ def _guest_handles(runs: Sequence[Run], names: Sequence[str]) -> list[Any]:
 
 
 def _quantiles(axes: Sequence[Axes], run: Run) -> None:
-    """Of many guests: CPUs of all together, how many have CPUs of their own, and how many CPUs those have."""
+    """For many guests: the CPUs of all, how many guests have CPUs of their own, and quantiles of their CPUs."""
     unit_s = _unit_s(run)
     times, allocations = steps(run, unit_s)
     held = [sorted(cpus for cpus in one.values() if cpus > 0) for one in allocations]

@@ -1,6 +1,6 @@
-"""Sums of speedups over all splits of the pool between two or three guests, and the split that each policy chose.
+"""Pictures of the sum of speedups for all splits of the pool between two or three guests, with each policy's split.
 
-After Creech 2015, Figures 7.9 to 7.12: what an oracle that tries every static split would know.
+After Creech 2015, Figures 7.9 to 7.12: an oracle would try every static split.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ if TYPE_CHECKING:
 
 MARKERS = "osDP^vX<>h"
 DOTS = (":", (0, (1, 4)), (0, (4, 2, 1, 2)), (0, (8, 4)))
-"""Lines of the policies that have no split."""
+"""Line styles of the policies that have no split."""
 
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """What a policy chose, and the true sum of speedups there.
+    """The split that a policy chose, and its true sum of speedups.
 
-    policy: its name as it is drawn. split None: it never gave all guests CPUs of their own at once; value is then the
-    mean of the sum that was measured, None where that is of other times than those in which all were there.
+    policy: its name in the picture. split None: the policy never gave all guests CPUs of their own at once; value is
+    then the mean of the measured sum, or None if that includes times in which not all guests were there.
     """
 
     policy: str
@@ -39,7 +39,7 @@ class Choice:
     value: float | None
 
     def words(self, most: float) -> str:
-        """The split, the sum, and that as a share of *most*, the oracle's."""
+        """The split, the sum, and the sum as a share of *most*, the oracle's sum."""
         if self.value is None:
             return "no split"
         split = "no split" if self.split is None else _split(self.split.cpus)
@@ -66,7 +66,7 @@ def value_of(plans: Sequence[GuestPlan], cpus: Sequence[int]) -> float:
 
 
 def speedup_of(plan: GuestPlan, cpus: int) -> float:
-    """Of one guest, who has no use for more CPUs than vCPUs."""
+    """The speedup of one guest, which cannot use more CPUs than it has vCPUs."""
     return plan.curve.speedup(min(cpus, plan.vcpus))
 
 
@@ -74,17 +74,17 @@ def _choice(scenario: Scenario, run: Run, plans: Sequence[GuestPlan], name: str)
     split = usual_split(run, [plan.name for plan in plans])
     if split is not None:
         return Choice(name, split, value_of(plans, split.cpus))
-    # Guests that end have a sum of speedups over their lives, also while they were alone: not to be compared.
+    # For guests that end, the sum of speedups includes times in which they were alone: it cannot be compared.
     return Choice(name, None, None if has_end(scenario) else measure(scenario, run))
 
 
 def best_split(plans: Sequence[GuestPlan], scenario: Scenario) -> tuple[tuple[int, ...], float]:
-    """Of all splits of the whole pool the best by the true curves, and its sum of speedups."""
+    """The best split of the whole pool by the true curves, and its sum of speedups."""
     return max(((cpus, value_of(plans, cpus)) for cpus in all_splits(len(plans), scenario)), key=lambda one: one[1])
 
 
 def all_splits(guests: int, scenario: Scenario) -> list[tuple[int, ...]]:
-    """All ways to give away the whole pool in whole cores, a core at least for each of two or three guests."""
+    """All splits of the whole pool in whole cores, with at least one core for each of two or three guests."""
     chunk, pool = scenario.host.threads_per_core, scenario.host.pcpus
     firsts = range(chunk, pool, chunk)
     if guests == 2:
@@ -136,7 +136,7 @@ def _of_two(one: Outcomes, plans: Sequence[GuestPlan], choices: Sequence[Choice]
 
 
 def _mark(axis: Axes, choice: Choice, number: int) -> None:
-    """The choice of the policy of that number."""
+    """Draws the choice of policy *number*."""
     look: dict[str, Any] = {"markeredgecolor": "black", "markerfacecolor": "white", "markersize": 8, "zorder": 4}
     if choice.value is None:
         return
@@ -150,7 +150,7 @@ def _mark(axis: Axes, choice: Choice, number: int) -> None:
 
 
 def _strip(axis: Axes, choices: Sequence[Choice], oracle: tuple[tuple[int, ...], float]) -> None:
-    """A line for each policy: the split chosen most of the time, and between which ones it went to and fro."""
+    """Draws a line for each policy: the split used most of the time, and the range of splits that it used."""
     best, most = oracle
     axis.plot([best[0]], [0], "*", color="gold", markeredgecolor="black", markersize=13)
     for row, (choice, marker) in enumerate(zip(choices, MARKERS * len(choices), strict=False), start=1):
@@ -162,9 +162,9 @@ def _strip(axis: Axes, choices: Sequence[Choice], oracle: tuple[tuple[int, ...],
     axis.set_yticks(range(len(choices) + 1), ["oracle", *(choice.policy for choice in choices)])
     axis.set_ylim(len(choices) + 0.6, -0.6)
     axis.grid(axis="x", color="0.9")
-    words = "marker: the split in force longest; bar: all in the later half; right: sum of speedups (of the oracle's)"
+    words = "marker: the split used longest; bar: all in the later half; right: sum of speedups (of the oracle's)"
     axis.set_title(words, fontsize=9, loc="left")
-    said = axis.twinx()  # beside the marks, where nothing else is drawn
+    said = axis.twinx()  # next to the marks, where nothing else is drawn
     sums = [f"{_split(best)}, {most:.1f}", *(choice.words(most) for choice in choices)]
     said.set_yticks(range(len(choices) + 1), sums, fontsize=9)
     said.set_ylim(axis.get_ylim())

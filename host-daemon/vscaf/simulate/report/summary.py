@@ -1,4 +1,4 @@
-"""What runs come to: spreads over seeds, and ratios to other runs and to the oracle. Pure."""
+"""Figures from runs: spreads over seeds, and ratios to other runs and to the oracle. Pure."""
 
 import math
 from collections import Counter, defaultdict
@@ -10,14 +10,14 @@ from vscaf.simulate.engine.result import Run
 from vscaf.simulate.scenarios.scenario import Scenario
 
 EQUIPARTITION = "equipartition"
-"""The policy that the others are held against, as in Creech 2015, chapter 7."""
+"""The policy that the others are compared with, as in Creech 2015, chapter 7."""
 
 
 @dataclass(frozen=True, slots=True)
 class Oracle:
-    """The largest sum of speedups that a split, or one after the other, gives by the true curves.
+    """The largest sum of speedups that one split, or several in turn, can give by the true curves.
 
-    split: CPUs by guest where one and the same is the best all the time, else None.
+    split: CPUs by guest if one split is the best all the time, else None.
     """
 
     sum_of_speedups: float
@@ -26,7 +26,7 @@ class Oracle:
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """The median of some values, the least and the most of them."""
+    """The median, the least and the largest of some values."""
 
     middle: float
     low: float
@@ -35,7 +35,7 @@ class Spread:
 
 @dataclass(frozen=True, slots=True)
 class Ratios:
-    """A run's sum of speedups over that of equipartition with the same seed, and over the oracle's. None: no such.
+    """A run's sum of speedups divided by equipartition's with the same seed, and by the oracle's. None: no such run.
 
     The sum is that of `measure`.
     """
@@ -46,10 +46,10 @@ class Ratios:
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """What one policy did on one scenario, over its seeds. None: no run has such a figure.
+    """The figures of one policy on one scenario, over its seeds. None: no run has this figure.
 
-    sum_of_speedups: that of `measure`. finished_s: when the last guest ended, of the runs in which all did. unsettled:
-    runs that did not converge; `converged_periods` is of the others. violations: in all runs together.
+    sum_of_speedups: that of `measure`. finished_s: when the last guest ended, in the runs in which all guests ended.
+    unsettled: runs that did not converge; `converged_periods` is for the others. violations: in all runs together.
     """
 
     policy: str
@@ -69,38 +69,38 @@ class Summary:
 
 
 def spread(values: Iterable[float | None]) -> Spread | None:
-    """Over the values that are there; None where there is none."""
+    """The spread of the values that are not None; None if there are none."""
     there = [float(value) for value in values if value is not None]
     return Spread(median(there), min(there), max(there)) if there else None
 
 
 def has_end(scenario: Scenario) -> bool:
-    """Whether it is about guests that do their work and end: then a mean over time says when, and not how well."""
+    """Whether guests do their work and end. A mean over time would then depend on when they end."""
     return any(guest.work_s is not None for guest in scenario.guests)
 
 
 def measure(scenario: Scenario, run: Run) -> float:
-    """The sum of speedups that policies are compared by.
+    """The sum of speedups by which policies are compared.
 
-    The mean over the averaging window of the sum; where guests do their work and end, the sum of each guest's own
-    speedup, as in Creech 2015, Table 7.2.
+    It is the mean of the sum over the averaging window. If guests do their work and end, it is the sum of each guest's
+    own speedup, as in Creech 2015, Table 7.2.
     """
     return guest_speedups(run) if has_end(scenario) else run.sum_of_speedups
 
 
 def guest_speedups(run: Run) -> float:
-    """The sum of the guests' speedups, each over the time in which it was there."""
+    """The sum of the guests' speedups, each over the guest's own life."""
     return sum(guest.speedup for guest in run.guests)
 
 
 def finished_s(run: Run) -> float | None:
-    """When the last guest ended; None where one did not."""
+    """When the last guest ended; None if one did not."""
     ends = [guest.end_s for guest in run.guests if guest.end_s is not None]
     return max(ends) if ends and len(ends) == len(run.guests) else None
 
 
 def ratios(scenario: Scenario, runs: Sequence[Run], oracles: Mapping[int, Oracle]) -> list[Ratios]:
-    """For each of the runs of one scenario, in their order. oracles: by seed."""
+    """The ratios of each run of one scenario, in the order of *runs*. oracles: by seed."""
     equal = {run.seed: measure(scenario, run) for run in runs if run.policy == EQUIPARTITION}
     best = {seed: oracle.sum_of_speedups for seed, oracle in oracles.items()}
     return [
@@ -114,7 +114,7 @@ def _ratio(mine: float, other: float | None) -> float | None:
 
 
 def summaries(scenario: Scenario, runs: Sequence[Run], oracles: Mapping[int, Oracle]) -> list[Summary]:
-    """For each policy that is in *runs*, all of one scenario, in the order in which they come first."""
+    """For each policy in *runs*, in the order of first appearance. All runs are of one scenario."""
     of_policy: dict[str, list[tuple[Run, Ratios]]] = defaultdict(list)
     for run, ratio in zip(runs, ratios(scenario, runs, oracles), strict=True):
         of_policy[run.policy].append((run, ratio))
@@ -146,16 +146,16 @@ def _summary(scenario: Scenario, policy: str, some: Sequence[tuple[Run, Ratios]]
 
 
 WIN, LOSS = 1.05, 0.95
-"""Above so many times the sum of speedups under equipartition a run is a win, below so many a loss: Creech 2015, Table
-7.1."""
+"""A run with more than WIN times equipartition's sum of speedups is a win, with less than LOSS times a loss: Creech
+2015, Table 7.1."""
 
 
 @dataclass(frozen=True, slots=True)
 class Together:
-    """What one policy did on several scenarios: all its runs alike.
+    """The figures of one policy on several scenarios, where all its runs count the same.
 
-    even: neither a win nor a loss against equipartition; all three 0 where it did not run. to_oracle: of the runs whose
-    oracle is known, the mean and the least. None: there is no such run.
+    even: neither a win nor a loss against equipartition; all three are 0 if equipartition did not run. to_oracle: mean
+    and least of the runs whose oracle is known. None: there is no such run.
     """
 
     policy: str
@@ -169,7 +169,7 @@ class Together:
 
 
 def together(found: Iterable[tuple[str, Ratios]]) -> list[Together]:
-    """For each policy, in the order in which they come first. found: the policy and the ratios of every run."""
+    """For each policy, in the order of first appearance. found: the policy and the ratios of every run."""
     of_policy: dict[str, list[Ratios]] = defaultdict(list)
     for policy, ratio in found:
         of_policy[policy].append(ratio)
@@ -193,21 +193,21 @@ def _together(policy: str, some: Sequence[Ratios]) -> Together:
 
 
 def _full(values: Iterable[float]) -> Spread:
-    """The spread of values of which there is one at least."""
+    """The spread of at least one value."""
     found = spread(values)
     assert found is not None
     return found
 
 
 def short_names(policies: Iterable[str]) -> dict[str, str]:
-    """What to call each policy in a narrow place: of `file.py:function` the function, where no other has its name."""
+    """A short name of each policy: for `file.py:function` the function, if no other policy has that name."""
     names = {policy: policy.rpartition(":")[2] for policy in policies}
     shared = Counter(names.values())
     return {policy: short if shared[short] == 1 else policy for policy, short in names.items()}
 
 
 def quantile(values: Sequence[float], share: float) -> float:
-    """The value that *share* of the values are below, linear between two of them. NaN of none."""
+    """The value below which *share* of the values are, linear between two of them. NaN if there are none."""
     if not values:
         return math.nan
     ordered = sorted(values)
@@ -219,7 +219,7 @@ def quantile(values: Sequence[float], share: float) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """The split that was in force longest in a stretch of time, and the least and most that each guest had in it."""
+    """The split that was used longest in a period of time, and the least and most CPUs of each guest in it."""
 
     cpus: tuple[int, ...]
     least: tuple[int, ...]
@@ -229,7 +229,7 @@ class Split:
 def usual_split(run: Run, names: Sequence[str]) -> Split | None:
     """How the run split the pool among *names* in the later half of the time in which it gave CPUs to all of them.
 
-    None where it never did: the policy leaves the CPUs alone, or the guests were not there together.
+    None if it never did: the policy changes nothing, or the guests were not there at the same time.
     """
     moments = run.moments
     ends = [*(moment.time_s for moment in moments[1:]), run.seconds][: len(moments)]

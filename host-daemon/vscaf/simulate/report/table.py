@@ -1,4 +1,4 @@
-"""What came of a scenario as people read it: a row for each policy."""
+"""The results of a scenario as a table with a row for each policy."""
 
 from collections.abc import Mapping, Sequence
 
@@ -11,21 +11,21 @@ from vscaf.simulate.report.summary import Oracle, Spread, Summary, has_end, quan
 from vscaf.terminal import printable
 
 FEW_GUESTS = 6
-"""So many have a column each; of more, quantiles are shown."""
+"""Up to this many guests have a column each; for more, the table has quantiles."""
 
 FEW_VIOLATIONS = 3
-"""So many of a run are shown."""
+"""At most this many violations of a run are shown."""
 
 WIDEST = 1000
-"""Columns of a terminal that any table fits into."""
+"""A terminal with this many columns is wide enough for any table."""
 
 QUANTILES = {"min": 0.0, "10%": 0.1, "median": 0.5, "90%": 0.9, "max": 1.0}
 
 
 def table(one: Outcomes, console: Console) -> Group:
-    """The table of one scenario as *console* has room for it, and what went wrong, in lines below it.
+    """The table of one scenario, and lines below it with violations and failed runs.
 
-    Where a row for each policy is too wide, there is a column for each.
+    If a row for each policy is too wide for *console*, the table has a column for each policy.
     """
     scenario, runs = one.scenario, one.runs
     parts: list[Table | Text] = []
@@ -51,7 +51,7 @@ def table(one: Outcomes, console: Console) -> Group:
 
 
 def together_table(found: Sequence[Outcomes]) -> Table:
-    """The table of several scenarios together: all runs of a policy in a row."""
+    """The table of several scenarios together, with a row for all runs of a policy."""
     policies = together(every_ratio(found))
     short = short_names(one.policy for one in policies)
     columns = ["policy", "runs", "wins", "even", "losses", "/ equal, mean", "/ oracle, mean", "/ oracle, least"]
@@ -94,7 +94,7 @@ def _turned(columns: list[str], rows: list[list[str]]) -> tuple[list[str], list[
 
 
 def _cells(one: Outcomes, found: list[Summary]) -> tuple[str, list[str], list[list[str]]]:
-    """The title, the columns, and a row for each policy."""
+    """The title, the columns, and one row for each policy."""
     scenario = one.scenario
     seeds = max(summary.runs for summary in found)
     title = f"{scenario.name}: {scenario.host.pcpus} pCPUs, {scenario.seconds:g} s"

@@ -1,4 +1,4 @@
-"""Speedup curves: published points and the shape that is assumed between them, or one of the usual formulas."""
+"""Speedup curves: published points with an assumed shape between them, or one of the usual formulas."""
 
 import itertools
 import math
@@ -20,12 +20,13 @@ Fraction = Annotated[float, Meta(ge=0, le=1)]
 
 @dataclass(frozen=True)
 class SpeedupCurve:
-    """Published points of a speedup curve, and how to go from one to the next.
+    """Published points of a speedup curve, and the interpolation between them.
 
-    points: (threads, speedup) by rising threads, the first (1, 1.0). assumed_points: more of them that nobody has
+    points: (threads, speedup) by rising threads, the first (1, 1.0). assumed_points: more points that were not
     published; the curve goes through both. between: linear in the logarithm of the threads, linear in the threads, or a
-    monotone cubic (Fritsch and Butland 1984) in the logarithm. Beyond the last point the curve is flat. assumed: what
-    of the shape nobody has published; empty: nothing. ipc: instructions per cycle and thread alone, None: not known.
+    monotone cubic (Fritsch and Butland 1984) in the logarithm. Beyond the last point the curve is flat. assumed: which
+    part of the shape was not published; empty: none. ipc: instructions per cycle and thread, measured alone, None: not
+    known.
     """
 
     name: str
@@ -50,7 +51,7 @@ class SpeedupCurve:
 
 @dataclass(frozen=True)
 class FormulaCurve:
-    """A speedup curve by one of the usual formulas; the fields are those of SpeedupCurve."""
+    """A speedup curve by one of the usual formulas. Its fields are those of SpeedupCurve."""
 
     formula: "Formula"
     name: str
@@ -60,7 +61,7 @@ class FormulaCurve:
 
     @property
     def title(self) -> str:
-        """As its name."""
+        """The same as its name."""
         return self.name
 
     def speedup(self, cpus: float) -> float:
@@ -129,7 +130,7 @@ class Downey(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
 
 
 class Perfect(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, tag_field="model", tag="perfect"):
-    """S = p, up to `most` CPUs (absent: without end)."""
+    """S = p, up to `most` CPUs (absent: no limit)."""
 
     most: Annotated[float, Meta(ge=1)] | None = None
     ipc: Positive | None = None
@@ -154,7 +155,7 @@ class _CurveFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
 
 
 def formula_curve(formula: Formula) -> FormulaCurve:
-    """The curve of *formula*, named by its figures."""
+    """The curve of *formula*. Its name has the formula's parameters."""
     figures = {key: value for key, value in msgspec.to_builtins(formula).items() if key != "model"}
     words = " ".join(f"{key} {value:g}" for key, value in figures.items() if value is not None and key != "ipc")
     model = str(msgspec.to_builtins(formula)["model"])
@@ -167,9 +168,9 @@ def shipped_curves() -> tuple[str, ...]:
 
 
 def load_curve(name_or_path: str | Path) -> SpeedupCurve:
-    """The shipped curve of that name (its file's, without .toml), or else the one in that file.
+    """The shipped curve of that name (the file name without .toml), or else the one in that file.
 
-    UsageError, naming the file, the key and the mend, for one that cannot be used.
+    UsageError, with the file, the key and the fix, for one that cannot be used.
     """
     return _load(found_file("curves", name_or_path))
 
@@ -185,10 +186,10 @@ def _load(path: Path) -> SpeedupCurve:
         keys = ", ".join(_CurveFile.__struct_fields__)
         raise UsageError(f"{where}: {error}: the keys are {keys}") from error
     except msgspec.DecodeError as error:
-        raise UsageError(f"{where}: not TOML: {error}: mend that line") from error
+        raise UsageError(f"{where}: not TOML: {error}: fix that line") from error
     threads = [point[0] for point in content.points]
     if threads[:1] != [1.0] or content.points[0][1] != 1.0:
-        raise UsageError(f"{where}: points: the first is not [1, 1.0]: speedups are against one thread: add it")
+        raise UsageError(f"{where}: points: the first is not [1, 1.0] (speedups are against one thread): add it")
     for key, numbers in (("points", threads), ("assumed_points", [point[0] for point in content.assumed_points])):
         if any(later <= earlier for earlier, later in itertools.pairwise(numbers)):
             raise UsageError(f"{where}: {key}: threads do not rise from one to the next: sort them, each once")
@@ -198,8 +199,8 @@ def _load(path: Path) -> SpeedupCurve:
     gaps = threads != [float(number) for number in range(1, len(threads) + 1)]
     if (gaps or content.assumed_points) and not content.assumed:
         raise UsageError(
-            f"{where}: assumed: is missing although not every number of threads has a published point: say in a "
-            "sentence what is assumed in between"
+            f"{where}: assumed: is missing, but some numbers of threads have no published point: add a sentence that "
+            "states what is assumed between the points"
         )
     return SpeedupCurve(
         content.name,
@@ -222,7 +223,7 @@ def shipped(folder: str) -> tuple[str, ...]:
 
 
 def found_file(folder: str, name_or_path: str | Path) -> Path:
-    """Where the shipped file of that name is, or the path itself where there is none of it."""
+    """The path of the shipped file of that name, or else the given path."""
     if str(name_or_path) in shipped(folder):
         return Path(str(resources.files("vscaf.simulate").joinpath(folder, f"{name_or_path}.toml")))
     path = Path(name_or_path)
@@ -234,7 +235,7 @@ def found_file(folder: str, name_or_path: str | Path) -> Path:
 
 
 class _Shape:
-    """What a curve is at any number of CPUs of at least one, by its points."""
+    """The value of a curve at any number of CPUs >= 1, from its points."""
 
     def __init__(self, points: tuple[tuple[float, float], ...], between: Between) -> None:
         self._logarithmic = between != "linear"
@@ -270,7 +271,7 @@ class _Shape:
 
 
 def _monotone_slopes(at: list[float], values: list[float]) -> list[float]:
-    """Slopes at the points of a cubic that is monotone wherever the points are (the weighted harmonic mean)."""
+    """Slopes at the points of a cubic that is monotone where the points are (weighted harmonic means)."""
     count = len(at)
     if count < 3:
         return [(values[-1] - values[0]) / (at[-1] - at[0])] * 2 if count == 2 else [0.0] * count
@@ -288,7 +289,7 @@ def _monotone_slopes(at: list[float], values: list[float]) -> list[float]:
 
 
 def _end_slope(width: float, next_width: float, step: float, next_step: float) -> float:
-    """By three points, kept such that the cubic does not overshoot."""
+    """The slope at an end, from three points, limited so that the cubic does not overshoot."""
     slope = ((2.0 * width + next_width) * step - width * next_step) / (width + next_width)
     if slope * step <= 0.0:
         return 0.0

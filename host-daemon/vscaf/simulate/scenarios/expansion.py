@@ -1,4 +1,4 @@
-"""From a scenario to its guests: counts and arrivals resolved, deterministic by the seed."""
+"""Expands a scenario to its guests: resolves counts and arrivals, always the same for the same seed."""
 
 import math
 import random
@@ -14,27 +14,27 @@ from vscaf.simulate.scenarios.scenario import LOSS, Arrivals, Guest, GuestPlan, 
 
 HOUR_S = 3600.0
 TURNS = 16
-"""Stretches of computing and idling that are drawn for a guest of [[arrivals]] before they repeat."""
+"""Phases of computing and idling that are drawn for a guest of [[arrivals]] before they repeat."""
 
 
 def scenarios_of(scenario: Scenario) -> tuple[Scenario, ...]:
-    """The scenarios to be run: itself, or one for each of its pairs. UsageError as expanded()."""
+    """The scenarios to run: itself, or one for each of its pairs. UsageError as expanded()."""
     return (scenario,) if scenario.pairs is None else _paired(scenario)
 
 
 def _paired(scenario: Scenario) -> tuple[Scenario, ...]:
-    """A scenario for each pair of its curves, in their order. UsageError where keys contradict each other."""
+    """A scenario for each pair of its curves, in their order. UsageError if keys contradict each other."""
     pairs = scenario.pairs
-    assert pairs is not None  # or there is nothing to be done
+    assert pairs is not None  # the caller has checked
     if scenario.guests or scenario.arrivals:
-        raise UsageError("there is [pairs] and [[guest]] or [[arrivals]]: give one of them")
+        raise UsageError("there is [pairs] and [[guest]] or [[arrivals]]: remove one of them")
     try:
         curves = [curve_of(named) for named in pairs.curves]
     except UsageError as error:
         raise UsageError(f"pairs: {error}") from error
     names = list(dict.fromkeys(curve.name for curve in curves))
     if len(names) < len(curves):
-        raise UsageError(f"pairs: of its curves some have one name ({', '.join(names)}): name each once")
+        raise UsageError(f"pairs: of its curves, some have one name ({', '.join(names)}): name each once")
     sizes = range(1, scenario.host.pcpus + 1)
     alone_s = pairs.alone_s
     guests = [
@@ -53,13 +53,13 @@ def _paired(scenario: Scenario) -> tuple[Scenario, ...]:
 
 
 def expanded(scenario: Scenario, seed: int | None = None) -> tuple[GuestPlan, ...]:
-    """All guests, by start and then as written: generators resolved by *seed* (None: the scenario's own).
+    """All guests, in the order of their start and then of the file. *seed* is for arrivals (None: the scenario's own).
 
-    UsageError where a curve cannot be used or keys contradict each other.
+    UsageError if a curve cannot be used or keys contradict each other.
     """
     seed = scenario.seed if seed is None else seed
     if scenario.pairs is not None:
-        raise UsageError("it stands for a scenario for each of its pairs: run scenarios_of()")
+        raise UsageError("it stands for one scenario for each of its pairs: call scenarios_of() first")
     plans = [plan for guest in scenario.guests for plan in _counted(guest, scenario)]
     for arrivals in scenario.arrivals:
         plans += _arriving(arrivals, scenario, random.Random(f"{seed} {arrivals.name}"))
@@ -71,7 +71,7 @@ def expanded(scenario: Scenario, seed: int | None = None) -> tuple[GuestPlan, ..
     if scenario.host.pcpus % threads:
         raise UsageError(f"host.pcpus {scenario.host.pcpus} are not whole cores of {threads} threads: change one")
     if nodes * threads > scenario.host.pcpus:
-        raise UsageError(f"host.nodes {nodes}: there are fewer cores than that: lower it")
+        raise UsageError(f"host.nodes {nodes}: there are fewer cores than nodes: lower it")
     twice = [name for name, count in Counter(plan.name for plan in plans).items() if count > 1]
     if twice:
         raise UsageError(f"guest {twice[0]}: there are two of that name: rename one")
@@ -123,7 +123,7 @@ def _counted(guest: Guest, scenario: Scenario) -> Iterator[GuestPlan]:
 
 def _phase(phase: Phase, curve: Curve) -> PhasePlan:
     if (phase.seconds is None) == (phase.work_s is None):
-        raise UsageError("phases: one has not just one of seconds and work_s: give the one that ends it")
+        raise UsageError("phases: one must have exactly one of seconds and work_s: give the one that ends it")
     if phase.idle and (phase.serial or phase.curve is not None or phase.seconds is None):
         raise UsageError("phases: an idle one has seconds and nothing else: remove the rest")
     if phase.serial and phase.curve is not None:

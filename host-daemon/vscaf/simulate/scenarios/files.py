@@ -1,4 +1,4 @@
-"""Scenario files: found, read, and checked. What is wrong with a bad one is said by file and key."""
+"""Finds, reads and checks scenario files. An error names the file and the key."""
 
 import re
 from pathlib import Path
@@ -28,9 +28,9 @@ def shipped_scenarios() -> tuple[str, ...]:
 
 
 def load_scenario(name_or_path: str | Path) -> Scenario:
-    """The shipped scenario of that name, or else the one in that file; its guests can be expanded.
+    """The shipped scenario of that name, or else the one in that file. Its guests can be expanded.
 
-    UsageError, naming the file, the key and the mend, for one that cannot be used.
+    UsageError, with the file, the key and the fix, for one that cannot be used.
     """
     path = found_file("scenarios", name_or_path)
     where = f"scenario {path}"
@@ -41,7 +41,7 @@ def load_scenario(name_or_path: str | Path) -> Scenario:
     except msgspec.ValidationError as error:
         raise UsageError(f"{where}: {error}: {_mend(str(error))}") from error
     except msgspec.DecodeError as error:
-        raise UsageError(f"{where}: not TOML: {error}: mend that line") from error
+        raise UsageError(f"{where}: not TOML: {error}: fix that line") from error
     scenario = _with_paths(scenario, path.parent)
     try:
         for one in scenarios_of(scenario):
@@ -64,7 +64,7 @@ _TABLES: tuple[tuple[str, type[msgspec.Struct]], ...] = (
 
 
 def _mend(error: str) -> str:
-    """The keys of the table that the error is in."""
+    """The hint for an error: the keys of its table."""
     error = re.sub(r"\[[0-9.]+\]", "[]", error)
     place = next((table for path, table in _TABLES if path in error), Scenario)
     keys = ", ".join(one.encode_name for one in msgspec.structs.fields(place))
@@ -72,7 +72,7 @@ def _mend(error: str) -> str:
 
 
 def _with_paths(scenario: Scenario, directory: Path) -> Scenario:
-    """Curves that are files beside the scenario, by their whole path."""
+    """The scenario with full paths of the curve files that are next to it."""
 
     def found(curve: Any) -> Any:
         if isinstance(curve, str) and (directory / curve).is_file():

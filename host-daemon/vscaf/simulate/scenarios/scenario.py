@@ -1,4 +1,4 @@
-"""Scenario files (TOML): a host, its guests, and what they do. What is wrong with a bad one is said by file and key."""
+"""The structure of scenario files (TOML): a host, its guests, and what they do."""
 
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
@@ -23,21 +23,21 @@ PerHour = Annotated[float, Meta(ge=0, le=1e6)]
 Cpus = Annotated[int, Meta(ge=1, le=4096)]
 Share = Annotated[float, Meta(ge=0, le=1)]
 CurveName = str | Amdahl | Log | Usl | Downey | Perfect
-"""A shipped curve's name, a file (beside the scenario), or a formula: {model = "amdahl", serial = 0.05}."""
+"""A shipped curve's name, a file (relative to the scenario), or a formula: {model = "amdahl", serial = 0.05}."""
 
 Behaviour = Literal["honest", "silent", "lies", "crashes"]
 Granularity = Literal["fine", "coarse"]
 
 
 class _Table(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """A table of the file: an unknown key is refused."""
+    """A table of the file. Unknown keys are refused."""
 
 
 class Host(_Table, frozen=True, kw_only=True):
-    """The machine. All its pCPUs are the pool; `reserve` are as many more beside it, where domains at rest run.
+    """The machine. `pcpus` are the pool; `reserve` is the number of pCPUs outside it, where resting domains run.
 
-    smt_yield: throughput of a core whose threads are all busy, against one busy, divided by its threads: 1.0, no loss.
-    remote_penalty: share of its speed that a partition loses that lies on several nodes.
+    smt_yield: throughput of a core with all threads busy, relative to one busy thread, divided by its threads; 1.0: no
+    loss. remote_penalty: share of its speed that a partition on several nodes loses.
     """
 
     pcpus: Annotated[int, Meta(ge=1, le=65_536)] = 36
@@ -49,14 +49,14 @@ class Host(_Table, frozen=True, kw_only=True):
 
 
 class Noise(_Table, frozen=True, kw_only=True):
-    """speedup: relative standard deviation of one measurement. per_s: measurements a second, while it computes."""
+    """speedup: relative standard deviation of one measurement. per_s: measurements per second of computing."""
 
     speedup: Annotated[float, Meta(ge=0, le=2)] = 0.0
     per_s: Annotated[float, Meta(gt=0, le=1000)] = 4.0
 
 
 class LatencySeconds(_Table, frozen=True, kw_only=True):
-    """What things take: a libvirt call, plugs and unplugs, a new team size, CPUs that go online or offline."""
+    """Durations of a libvirt call, of plugging and unplugging, of a new team size, of switching CPUs in the guest."""
 
     call_s: Seconds = 0.001
     plug_s: Seconds = 0.06
@@ -66,7 +66,7 @@ class LatencySeconds(_Table, frozen=True, kw_only=True):
 
 
 class Phase(_Table, frozen=True, kw_only=True):
-    """A stretch of a guest's life: so long, or until so much work is done, at another curve, serially, or idle."""
+    """A phase of a guest's life. It lasts for `seconds` or for `work_s`, with another curve, serial, or idle."""
 
     seconds: Span | None = None
     work_s: Span | None = None
@@ -78,12 +78,12 @@ class Phase(_Table, frozen=True, kw_only=True):
 class Guest(_Table, frozen=True, kw_only=True):
     """A table [[guest]]. `vcpus` absent: as many as the pool has pCPUs. `count` above 1: guests NAME-0, NAME-1, ...
 
-    work_s: what it has to do, in seconds on one CPU; then it ends. minimum, maximum, weight, priority: its rules.
-    claims: the efficiency that one who lies claims. rigid: its team never changes. granularity: how much its threads
-    wait for each other (barriers every millisecond, or hardly ever). loss: how many times slower it is than its CPU
-    time says where each of its threads has half a CPU; absent: by its granularity. spins: whether a thread that waits
-    uses its CPU; absent: where it is fine-grained. phases: what it does, over and over; absent: it computes at `curve`.
-    vcpus_at_start: so many are plugged when it starts; absent: all. home_node: where its memory is; absent: where it
+    work_s: its work in seconds on one CPU; it ends when that is done. minimum, maximum, weight, priority: its rules.
+    claims: the efficiency that a lying guest reports. rigid: its team never changes. granularity: how much its threads
+    wait for each other (barriers every millisecond, or almost none). loss: if each thread has half a CPU, how many
+    times slower the guest is than its CPU time would give; absent: by its granularity. spins: whether a waiting thread
+    keeps its CPU busy; absent: if it is fine-grained. phases: what it does, repeated; absent: it computes at `curve`.
+    vcpus_at_start: vCPUs that are plugged when it starts; absent: all. home_node: node of its memory; absent: where it
     runs.
     """
 
@@ -111,7 +111,7 @@ class Guest(_Table, frozen=True, kw_only=True):
 
 
 class WeightedCurve(_Table, frozen=True, kw_only=True):
-    """One of the curves of [[arrivals]]: how often against the others."""
+    """One of the curves of [[arrivals]]. weight: how often it is drawn, relative to the others."""
 
     curve: CurveName
     weight: Span = 1.0
@@ -120,10 +120,10 @@ class WeightedCurve(_Table, frozen=True, kw_only=True):
 class Arrivals(_Table, frozen=True, kw_only=True):
     """A table [[arrivals]]: guests NAME-0, NAME-1, ... drawn by the scenario's seed.
 
-    at_start: so many are there from the beginning; per_hour: so many come in each hour of the day (one number, or 24),
-    from `from_s` until `until_s`. Work is lognormal: `work_median_s` seconds on one CPU, `work_sigma` the standard
-    deviation of its logarithm; absent: they stay. busy_median_s and idle_median_s: they compute and idle in turn for
-    so long, with the same sigma; absent: they compute all the time. vcpus: one of these.
+    at_start: guests from the beginning. per_hour: guests that come in each hour of the day (one number, or 24), from
+    `from_s` until `until_s`. Work is lognormal: `work_median_s` seconds on one CPU, `work_sigma` the standard deviation
+    of its logarithm; absent: they stay. busy_median_s and idle_median_s: lognormal times for which they compute and
+    idle in turn, with the same sigma; absent: they compute all the time. vcpus: one of these is drawn.
     """
 
     name: str
@@ -145,7 +145,7 @@ class Arrivals(_Table, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, slots=True)
 class PhasePlan:
-    """A stretch of a guest's life, resolved: ends after `seconds` or `work_s`, neither: never. curve None: idle."""
+    """A resolved phase of a guest's life. It ends after `seconds` or `work_s`; neither: never. curve None: idle."""
 
     seconds: float | None
     work_s: float | None
@@ -155,7 +155,7 @@ class PhasePlan:
 
 @dataclass(frozen=True, slots=True)
 class GuestPlan:
-    """One guest of a scenario, all of it resolved. phases: at least one, repeated."""
+    """One resolved guest of a scenario. phases: at least one, repeated."""
 
     name: str
     curve: Curve
@@ -180,10 +180,10 @@ class GuestPlan:
 
 
 class Pairs(_Table, frozen=True, kw_only=True):
-    """The table [pairs]: the file is a scenario for each pair of curves, a guest of each, side by side.
+    """The table [pairs]: the file stands for one scenario for each pair of curves, with one guest of each.
 
-    apart_s: the second starts so much later. alone_s: each has as much to do as takes it so long alone on the host's
-    best number of pCPUs; absent: they stay.
+    apart_s: how much later the second guest starts. alone_s: sets the work of each guest, which takes this time alone
+    on the host's best number of pCPUs; absent: they stay.
     """
 
     curves: Annotated[tuple[CurveName, ...], Meta(min_length=2)]
@@ -192,12 +192,11 @@ class Pairs(_Table, frozen=True, kw_only=True):
 
 
 class Scenario(_Table, frozen=True, kw_only=True):
-    """The whole file; made directly, its curves are names, paths or formulas all the same.
+    """A complete scenario. Its curves are names, paths or formulas, whether it comes from a file or not.
 
-    pairs: it stands for many scenarios, see expansion.scenarios_of().
-
-    seconds: how long it lasts. settle_s: speedups are averaged from then on. period_ms, newcomer_ms and deadline_ms: as
-    in the daemon's own configuration; with a period above 1000, changes of demand and ends of guests wait for it.
+    pairs: it stands for many scenarios, see expansion.scenarios_of(). seconds: how long it lasts. settle_s: speedups
+    are averaged from this time on. period_ms, newcomer_ms and deadline_ms: as in the daemon's configuration; with a
+    period above 1000, the daemon learns of changes of demand and ends of guests only once per period.
     """
 
     name: str
@@ -219,12 +218,12 @@ class Scenario(_Table, frozen=True, kw_only=True):
 
 
 LOSS: dict[str, float] = {"fine": 2.4, "coarse": 1.0}
-"""`loss` of a guest that does not say it. Two guests of two vCPUs on two pCPUs were measured, unpinned against
-partitioned: coarse-grained work loses nothing (1.0 to 1.1), fine-grained work 2.4 to 15 times, the most where waiting
-threads only spin. The least is taken: with it two programs of 36 threads on 36 cores come near what Creech 2015, Table
-4.3 has for unmodified ones: CG to 6.0 (6.4 there), LU to 4.7 (4.1)."""
+"""Default of `loss`. It was measured with two guests of two vCPUs on two pCPUs, unpinned against partitioned:
+coarse-grained work loses nothing (1.0 to 1.1), fine-grained work loses a factor of 2.4 to 15, the most if waiting
+threads only spin. The least of these is the default. With it, two programs of 36 threads on 36 cores come near the
+speedups of unmodified programs in Creech 2015, Table 4.3: CG 6.0 (there 6.4), LU 4.7 (there 4.1)."""
 
 
 def curve_of(named: CurveName) -> Curve:
-    """The curve that a scenario names."""
+    """The curve for a curve entry of a scenario."""
     return load_curve(named) if isinstance(named, str) else formula_curve(named)
