@@ -27,10 +27,10 @@ from vscaf.cpulist import format_cpu_list
 from vscaf.daemon.decider import Decider
 from vscaf.domains.agent_session import agent_link
 from vscaf.domains.containment import STEPS
+from vscaf.domains.deduplicated_warnings import DeduplicatedWarnings
 from vscaf.domains.domain import ManagedDomain
 from vscaf.domains.inventory import Inventory
 from vscaf.domains.journal_writer import JournalWriter
-from vscaf.domains.once_per_cause import OncePerCause
 from vscaf.domains.pool import HostPool
 from vscaf.domains.registry import Registry
 from vscaf.errors import HypervisorError
@@ -79,7 +79,7 @@ class Daemon:
         self.ended = asyncio.Event()
         self.not_put_back: list[str] = []
         self.pool = HostPool(config, cpus)
-        self._warnings = OncePerCause(self.events)
+        self._warnings = DeduplicatedWarnings(self.events)
         self._journal_writer = JournalWriter(journal, self._warnings)
         self.inventory = Inventory(
             config,

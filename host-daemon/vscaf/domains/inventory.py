@@ -8,9 +8,9 @@ from typing import Any
 from vscaf.config import Config
 from vscaf.cpulist import format_cpu_list
 from vscaf.domains.containment import Containment
+from vscaf.domains.deduplicated_warnings import DeduplicatedWarnings
 from vscaf.domains.domain import ManagedDomain
 from vscaf.domains.journal_writer import JournalWriter
-from vscaf.domains.once_per_cause import OncePerCause
 from vscaf.domains.pool import HostPool
 from vscaf.errors import DomainGone, HypervisorError
 from vscaf.events import EventLog, Kind
@@ -35,7 +35,7 @@ class Inventory:
         pool: HostPool,
         *,
         journal_writer: JournalWriter,
-        warnings: OncePerCause,
+        warnings: DeduplicatedWarnings,
         events: EventLog,
         on_news: Callable[[], None],
         on_change: Callable[[], None],

@@ -5,8 +5,8 @@ from collections.abc import Callable, Mapping
 
 import msgspec
 
+from vscaf.domains.deduplicated_warnings import DeduplicatedWarnings
 from vscaf.domains.domain import ManagedDomain
-from vscaf.domains.once_per_cause import OncePerCause
 from vscaf.journal import Journal, LeftAlone
 from vscaf.values import DomainKey
 
@@ -14,7 +14,7 @@ from vscaf.values import DomainKey
 class JournalWriter:
     """Writes *journal*, which stays its maker's to close. Failures are reported to *warnings*."""
 
-    def __init__(self, journal: Journal, warnings: OncePerCause) -> None:
+    def __init__(self, journal: Journal, warnings: DeduplicatedWarnings) -> None:
         self.journal = journal
         self._warnings = warnings
         self._written: list[object] | None = None

@@ -7,7 +7,7 @@ from vscaf.events import EventLog, Kind
 FIGURES = re.compile(r"[0-9.]+")
 
 
-class OncePerCause:
+class DeduplicatedWarnings:
     """Records warnings in *events*."""
 
     def __init__(self, events: EventLog) -> None:
