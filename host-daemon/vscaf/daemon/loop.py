@@ -203,7 +203,7 @@ class Daemon:
         except Exception as error:  # noqa: BLE001  whatever one look meets, the next is made
             self._unforeseen("look", "a look at the domains", error)
         else:
-            self._warnings.say_no_more("look")
+            self._warnings.clear("look")
         finally:
             self._hear_all = True
             self._look_ended_s = clock.now_s()
@@ -212,7 +212,7 @@ class Daemon:
     def _unforeseen(self, about: str, what: str, error: Exception) -> None:
         """Something failed for all in a way that nobody has foreseen: said once; it is tried again."""
         words = f"{what} failed: {error!r}: partitions stay as they are until that works"
-        if self._warnings.say_once(about, words, kind=Kind.FAULT):
+        if self._warnings.warn_once(about, words, kind=Kind.FAULT):
             log.error("%s failed, please report this: %r", what, error, exc_info=error)
 
     def _look_due_s(self) -> float:
@@ -272,10 +272,10 @@ class Daemon:
             self.inventory.containment.failed(by_name[name], f"policy {self.policy.name}, by its speedup,", error)
         error_without = self.decider.policy_error
         if error_without is None:
-            self._warnings.say_no_more("policy")
+            self._warnings.clear("policy")
         else:
             words = f"policy {self.policy.name} fails whatever is known: {error_without!r}: equal shares until it works"
-            self._warnings.say_once("policy", words)
+            self._warnings.warn_once("policy", words)
 
     def _decided(self, decision: Decision) -> None:
         self.decision, self._memory = decision, decision.memory
@@ -288,11 +288,11 @@ class Daemon:
         version = self.pool.version
         before = self.pool.renew(await self._host.host_cpus())
         if self.pool.gone:
-            self._warnings.say_once(
+            self._warnings.warn_once(
                 "pool", f"no pCPU of the pool {self.config.pool} is online: partitions stay as they are"
             )
         else:
-            self._warnings.say_no_more("pool")
+            self._warnings.clear("pool")
         if before is not None:
             was, now = format_cpu_list(before.cpus), format_cpu_list(self.pool.cpus)
             self.events.record(Kind.POOL, None, before=was, after=now, why="pCPUs went offline or came back")
@@ -351,7 +351,7 @@ class Daemon:
         bounds = {one.name: (one.minimum, one.maximum) for one in pool.domains}
         self.violations = check_partitions(target, decision.allocations, bounds, self.pool.topology, decision.sharing)
         for violation in self.violations:
-            self._warnings.say_once(f"law {violation}", f"the partition breaks a law, please report it: {violation}")
+            self._warnings.warn_once(f"law {violation}", f"the partition breaks a law, please report it: {violation}")
         news = False
         for name, domain in by_name.items():
             before = domain.goal.partition if domain.goal is not None else domain.held
@@ -376,7 +376,7 @@ class Daemon:
             self._stepped = self._about_steps(self.decision) if self.decision is not None else []
             self._again_at_s = clock.now_s() + STEP_RETRY_S
         else:
-            self._warnings.say_no_more("steps")
+            self._warnings.clear("steps")
 
     def _take_steps(self) -> None:
         if self.unknown_since_s is not None or self.decision is None or not self.decision.managed:

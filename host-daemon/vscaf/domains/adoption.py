@@ -37,7 +37,7 @@ class Adoption:
             departed = self._inventory.journal.departed.get(domain.seen.key.uuid)
             left = await domain.adopt(entry, departed, self._inventory.pool)
             domain.retry = Backoff()
-            self._inventory.warnings.say_no_more(domain.name)
+            self._inventory.warnings.clear(domain.name)
             if domain.left_alone:  # since before, or meanwhile
                 domain.set_aside(domain.left_alone)
             if left is not None and left is entry:

@@ -14,7 +14,7 @@ class DeduplicatedWarnings:
         self._events = events
         self._said: dict[str, str] = {}
 
-    def say_once(self, about: str, words: str, domain: str | None = None, kind: Kind = Kind.REFUSED) -> bool:
+    def warn_once(self, about: str, words: str, domain: str | None = None, kind: Kind = Kind.REFUSED) -> bool:
         """Warns, unless the last warning about this said the same. Whether it did."""
         said = FIGURES.sub("#", words)  # what differs in a figure only says the same again
         if self._said.get(about) == said:
@@ -23,6 +23,6 @@ class DeduplicatedWarnings:
         self._events.record(kind, domain, why=words)
         return True
 
-    def say_no_more(self, about: str) -> None:
+    def clear(self, about: str) -> None:
         """What was said about this is over."""
         self._said.pop(about, None)

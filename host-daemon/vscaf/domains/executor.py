@@ -42,7 +42,7 @@ class Executor:
         except Exception as error:  # noqa: BLE001  it is the domain's alone: see domains/containment.py
             self._inventory.containment.failed(domain, f"a call to {type(call).__name__.lower()}", error)
         else:
-            self._inventory.warnings.say_no_more(domain.name)
+            self._inventory.warnings.clear(domain.name)
             self._say_switched(domain, call, before)
             if read is not None:
                 vcpus, affinity = read

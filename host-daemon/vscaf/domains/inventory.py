@@ -83,7 +83,7 @@ class Inventory:
     def forget(self, key: DomainKey) -> None:
         """That run of the domain has ended."""
         gone = self.domains.pop(key)
-        self.warnings.say_no_more(gone.name)
+        self.warnings.clear(gone.name)
         self.events.record(Kind.GONE, gone.name, before=format_cpu_list(gone.held) or None)
         if gone.link is not None:
             self.background(gone.link.stop())
@@ -94,7 +94,7 @@ class Inventory:
             log.info("domain %s: went away while it was being changed", domain.name)
             self.on_change()
         else:
-            self.warnings.say_once(domain.name, str(error), domain.name)
+            self.warnings.warn_once(domain.name, str(error), domain.name)
 
     def background(self, work: Coroutine[Any, Any, object]) -> None:
         """Runs *work* beside everything else; an error that nobody has thought of is logged."""

@@ -62,9 +62,9 @@ class JournalWriter:
             raise
         except OSError as error:
             refused = f"journal {self.journal.path}: {error.strerror or error}"
-            self._warnings.say_once("journal", f"{refused}: nothing is changed until it can be written")
+            self._warnings.warn_once("journal", f"{refused}: nothing is changed until it can be written")
             return refused
-        self._warnings.say_no_more("journal")
+        self._warnings.clear("journal")
         return ""
 
     async def write_left_alone(self, uuid: str, one: LeftAlone | None) -> str:

@@ -94,7 +94,9 @@ class Registry:
             domain.session.relink(self._link(seen))
             domain.audit_due = True
         if seen.rules_error and seen.rules_error != domain.seen.rules_error:
-            self.inventory.warnings.say_once(f"rules {seen.name}", f"domain {seen.name}: {seen.rules_error}", seen.name)
+            self.inventory.warnings.warn_once(
+                f"rules {seen.name}", f"domain {seen.name}: {seen.rules_error}", seen.name
+            )
         domain.seen = seen
         domain.booted = domain.booted or seen.booted
         if rules != domain.rules:
