@@ -32,7 +32,7 @@ CASES = {
         GOOD + '[policy]\nname = "static"\n[domains.a]\n',
         ["policy static", "allocations", "set it"],
     ),
-    "not TOML": (GOOD + "[domains.a\n", ["not TOML", "mend that line"]),
+    "not TOML": (GOOD + "[domains.a\n", ["not TOML", "correct that line"]),
     "a number where words go": (GOOD.replace('"0,2"', "2") + "[domains.a]\n", ["pool", "Expected `str`"]),
 }
 

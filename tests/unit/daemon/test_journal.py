@@ -197,7 +197,7 @@ def test_a_later_version_is_known_as_such_whatever_else_it_has(tmp_path: Path) -
     """Moving it away would lose what was found."""
     content = {"version": 4, "boot_id": "boot", "domains": [], "new": 1}
     (tmp_path / "journal.json").write_text(json.dumps(content), encoding="utf-8")
-    with pytest.raises(JournalError, match="let the vscaf that wrote it"):
+    with pytest.raises(JournalError, match="let the vscaf version that wrote it"):
         Journal(tmp_path, "boot")
 
 
