@@ -72,17 +72,17 @@ def test_what_cannot_be_loaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     two = written(tmp_path, GOOD + "\ndef other(pool, options):\n    return None\nnumber = 3\n", "two.py")
     for target, words in {
         "no-such": "give MODULE:FUNCTION, FILE.py or the name of an installed policy",
-        "no_such.module:function": "there is no such policy",
+        "no_such.module:function": "not found",
         str(tmp_path / "absent.py"): "No such file",
-        two: f"say which function: {two}:FUNCTION (good, other)",
+        two: f"name one function: {two}:FUNCTION (good, other)",
         f"{two}:third": "has no third: give one of its functions (good, other)",
-        f"{two}:number": "no function of (pool, options)",
+        f"{two}:number": "not a function of (pool, options)",
         written(tmp_path, "def x(:\n", "syntax.py"): "SyntaxError",
         written(tmp_path, "1 / 0\n", "zero.py"): "ZeroDivisionError",
         written(tmp_path, "import sys\nsys.exit(0)\n", "leaves.py"): "SystemExit",
         written(tmp_path, "import no_such_thing\n", "lacks.py"): "No module named 'no_such_thing': install it",
-        written(tmp_path, "x = 1\n", "empty.py"): "it has none that is public",
-        "": "mend it",
+        written(tmp_path, "x = 1\n", "empty.py"): "it has no public function",
+        "": "correct it",
     }.items():
         done = check(target)
         assert (done.exit_code, done.stdout) == (2, ""), (target, done.output)
@@ -211,5 +211,5 @@ def test_no_libvirt_is_needed(tmp_path: Path) -> None:
 
 
 def test_a_refusal_is_a_usage_error() -> None:
-    with pytest.raises(UsageError, match="no such policy"):
+    with pytest.raises(UsageError, match="not found"):
         found(Request("check", "no-such", {}, 0, 20.0, 200.0))
