@@ -25,7 +25,7 @@ CASES = {
     "minimum is zero": (GOOD + "[domains.a]\nminimum = 0\n", ["minimum", ">= 1"]),
     "libvirt unreachable": (
         GOOD.replace("{uri}", "qemu+unix:///system?socket={state}/absent") + "[domains.a]\n",
-        ["libvirt at qemu+unix", "is libvirtd running"],
+        ["libvirt at qemu+unix", "check that libvirtd runs"],
     ),
     "no such policy": (GOOD + '[policy]\nname = "best"\n[domains.a]\n', ["best", "max-speedup"]),
     "options that the policy refuses": (

@@ -220,7 +220,7 @@ def test_a_dead_connection_is_opened_anew(tmp_path: Path, loop_runner: asyncio.R
         rig.faults.alive = False
         rig.faults.inject("open", times=2, error=libvirt.VIR_ERR_NO_CONNECT)
         for _try in range(2):
-            with pytest.raises(HypervisorUnreachable, match="is libvirtd running"):
+            with pytest.raises(HypervisorUnreachable, match="check that libvirtd runs"):
                 await rig.host.observe()
         read = rig.faults.called["XMLDesc"]
         registered = rig.faults.called["domainEventRegisterAny"]
