@@ -284,7 +284,7 @@ def test_gone_between_listing_and_use(tmp_path: Path, loop_runner: asyncio.Runne
                 await use
         assert await rig.host.defined("a")
         domain.create()  # another run is another domain
-        with pytest.raises(DomainGone, match="that run"):
+        with pytest.raises(DomainGone, match="this run"):
             await rig.host.pin_vcpus(a.key, {0: frozenset({0})})
         domain.destroy()
         domain.undefine()

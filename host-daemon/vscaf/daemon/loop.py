@@ -238,7 +238,7 @@ class Daemon:
                 why = str(error) if expected else repr(error)
                 self.events.record(Kind.UNKNOWN, None, why=f"domains cannot be listed, so nothing is changed: {why}")
                 if not expected:
-                    log.error("please report this: %r", error, exc_info=error)
+                    log.error("unexpected error, please report this: %r", error, exc_info=error)
             return
         if self.unknown_since_s is not None:
             silent_s = round(clock.now_s() - self.unknown_since_s, 1)

@@ -1,4 +1,4 @@
-"""Warnings that are recorded once, not each time that the same thing goes wrong again."""
+"""Records a warning once, not again each time that the same thing goes wrong."""
 
 import re
 
@@ -8,15 +8,18 @@ FIGURES = re.compile(r"[0-9.]+")
 
 
 class DeduplicatedWarnings:
-    """Records warnings in *events*."""
+    """Records warnings in *events*, without repetitions."""
 
     def __init__(self, events: EventLog) -> None:
         self._events = events
         self._said: dict[str, str] = {}
 
     def warn_once(self, about: str, words: str, domain: str | None = None, kind: Kind = Kind.REFUSED) -> bool:
-        """Warns, unless the last warning about this said the same. Whether it did."""
-        said = FIGURES.sub("#", words)  # what differs in a figure only says the same again
+        """Records a warning, unless the last one about the same subject was the same. Returns whether it was recorded.
+
+        Warnings that differ only in numbers count as the same.
+        """
+        said = FIGURES.sub("#", words)
         if self._said.get(about) == said:
             return False
         self._said[about] = said
@@ -24,5 +27,5 @@ class DeduplicatedWarnings:
         return True
 
     def clear(self, about: str) -> None:
-        """What was said about this is over."""
+        """Forgets the last warning about this subject, so that the same one is recorded again."""
         self._said.pop(about, None)

@@ -12,7 +12,7 @@ from vscaf.values import DomainKey
 
 
 class JournalWriter:
-    """Writes *journal*, which stays its maker's to close. Failures are reported to *warnings*."""
+    """Writes *journal*, which the caller opens and closes. Failures are reported to *warnings*."""
 
     def __init__(self, journal: Journal, warnings: DeduplicatedWarnings) -> None:
         self.journal = journal
@@ -25,7 +25,7 @@ class JournalWriter:
         return _about(managed) != self._written
 
     async def write_journal(self, managed: Mapping[DomainKey, ManagedDomain]) -> bool:
-        """Brings the journal to what it has to say of all active domains. False: it could not be, and is as it was."""
+        """Brings the journal up to date with all active domains. False: it could not be written and is unchanged."""
         async with self._turn:
             about, self._written = _about(managed), None
             ended = [entry for key, entry in self.journal.entries.items() if key not in managed]
@@ -50,9 +50,9 @@ class JournalWriter:
             return done
 
     async def _write(self, work: Callable[[], None]) -> str:
-        """Writes on a worker thread, since a disk may be slow. Why it could not; empty: it did. In its turn.
+        """Writes on a worker thread, because a disk may be slow. Returns why it failed, empty if it succeeded.
 
-        Whoever is cancelled meanwhile waits for the thread all the same, since nobody else may write before it ends.
+        A caller that is cancelled still waits for the thread, because no other write may begin before it ends.
         """
         writing = asyncio.ensure_future(asyncio.to_thread(work))
         try:
@@ -68,13 +68,13 @@ class JournalWriter:
         return ""
 
     async def write_left_alone(self, uuid: str, one: LeftAlone | None) -> str:
-        """Writes down that a domain is not to be managed, or (None) that it may be; why it could not, empty: it did."""
+        """Writes that a domain must not be managed, or (None) that it may be. Returns the error, empty if none."""
         async with self._turn:
             return await self._write(lambda: self.journal.leave_alone(one, uuid))
 
 
 def _about(managed: Mapping[DomainKey, ManagedDomain]) -> list[object]:
-    """All that the journal's entries are made of. Quick to compare: what is not new is the same object."""
+    """All values that the journal's entries are made from. Cheap to compare: unchanged values are the same object."""
     about: list[object] = []
     for domain in managed.values():
         goal, transition = domain.goal, domain.transition

@@ -30,9 +30,7 @@ def set_pins(
     masks = {number: cpus_mask(cpus, width) for number, cpus in pins.items()}
     for cpus in pins.values():
         if not cpus & online:
-            raise HypervisorError(
-                f"domain {domain.name()}: none of the CPUs {sorted(cpus)} is online: pin to others"
-            )
+            raise HypervisorError(f"domain {domain.name()}: none of the CPUs {sorted(cpus)} is online: pin to others")
     failed: libvirt.libvirtError | None = None
     for number, cpus in pins.items():
         call.proceed()
