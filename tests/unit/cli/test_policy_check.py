@@ -154,7 +154,7 @@ def test_one_that_hangs_is_told(tmp_path: Path) -> None:
     [
         (
             "    import itertools\n    sum(itertools.repeat(len(pool.domains[1:])))",
-            "not done",
+            "did not finish",
         ),  # no signal gets in there
         ("    import os\n    if pool.domains: os._exit(0)", "ends the process (exit status 0)"),
         ("    import os\n    if pool.domains: os.kill(os.getpid(), 9)", "ends the process (signal 9)"),
@@ -162,7 +162,7 @@ def test_one_that_hangs_is_told(tmp_path: Path) -> None:
     ids=["for good", "leaves", "killed"],
 )
 def test_one_that_nothing_stops(tmp_path: Path, body: str, words: str) -> None:
-    hangs = words == "not done"
+    hangs = words == "did not finish"
     findings = of(tmp_path, body, total_s=8.0 if hangs else 200.0)
     assert set(findings) == {"returns"}
     assert words in findings["returns"].words
@@ -172,7 +172,7 @@ def test_one_that_nothing_stops(tmp_path: Path, body: str, words: str) -> None:
 
 def test_one_that_hangs_where_it_is_loaded(tmp_path: Path) -> None:
     findings = found(Request("check", written(tmp_path, "while True: pass\n"), {}, 0, 0.5, 2.0))
-    assert [one.check for one in findings] == ["returns"] and "where it is loaded" in findings[0].words
+    assert [one.check for one in findings] == ["returns"] and "while it is loaded" in findings[0].words
 
 
 def running(pid: str) -> bool:
