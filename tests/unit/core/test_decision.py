@@ -116,7 +116,7 @@ def test_more_domains_than_chunks_share_the_last_one_the_same_every_time():
     first = decide(state, equipartition, {})
     assert first.allocations == {"a": 2, "b": 2, "c": 2, "d": 0}
     assert first.sharing == {"a", "c"}
-    assert "shares the last one with 1 more" in first.reasons["a"]
+    assert "shares the last chunk with 1 more" in first.reasons["a"]
     again = decide(applied(state, first), max_speedup, {}, first.memory)
     assert (again.allocations, again.sharing, again.reasons) == (first.allocations, first.sharing, {})
     state = applied(state, first, c={"demand": 0})
