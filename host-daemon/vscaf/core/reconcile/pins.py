@@ -165,7 +165,7 @@ class _Match:
         return dict(sorted(self.pins.items()))
 
     def homes(self) -> list[tuple[frozenset[int], int]]:
-        """A node for the awake vCPUs of each cell, if any is allowed: first so that most fit, then so that most stay."""
+        """A node for the awake vCPUs of each cell, if any is allowed: so that most fit, then so that most stay."""
         room: dict[int, int] = {}
         for core, cpus in self.free.items():
             room[core[0]] = room.get(core[0], 0) + len(cpus)
