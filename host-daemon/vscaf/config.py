@@ -167,7 +167,7 @@ metrics_address = "127.0.0.1:9753"   # Prometheus metrics over HTTP, for every c
 period_ms = 250                   # observe and decide this often
 deadline_ms = 400                 # a guest that has not shrunk after this time is contained
 call_timeout_ms = 5000            # a libvirt call that takes longer is given up
-newcomer_ms = 2000                # a domain gets an equal share so long after a long rest or with other programs
+newcomer_ms = 2000                # how long a domain gets an equal share after a long rest or with other programs
 exploration_percent = 1.0         # how much of the sum of speedups exploring may cost on average; 0: no exploring
 
 rest = "share"                    # reserve | share | keep; unset: reserve if there is one, else share

@@ -48,7 +48,7 @@ class Adoption:
         except HypervisorError as error:
             domain.retry = domain.retry.failed(clock.now_s())
             if domain.transition is None and domain.found is None and not domain.left_alone:
-                error = type(error)(f"{error}: until that can be read it may compute on pCPUs of others")
+                error = type(error)(f"{error}: until its settings can be read it may compute on pCPUs of others")
                 domain.enter(State.UNKNOWN)
             self._inventory.refused(domain, error)
         except Exception as error:  # noqa: BLE001  it concerns only this domain: see domains/containment.py

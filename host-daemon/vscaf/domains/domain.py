@@ -154,7 +154,7 @@ class ManagedDomain:
             self.transition = replace(self.transition, answers=False, acknowledged=False, online=None)
 
     def silence_s(self) -> float:
-        """Seconds for which the agent has said nothing although it could: while it is suspended it cannot."""
+        """Seconds since its agent's last report, or since it was resumed if that was later. 0 while it is suspended."""
         if self.link is None or self.suspended_by_us:
             return 0.0
         return max(0.0, min(self.link.age_s(), clock.now_s() - self.switched_at_s))
