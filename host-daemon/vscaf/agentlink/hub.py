@@ -61,8 +61,8 @@ class AgentHub:
         """The largest amount of work that one turn took."""
         self._epoll: select.epoll | None = None
         self._links: dict[int, Served] = {}
-        self._due: dict[int, None] = {}  # in the order in which they get their turns
-        self._watched = False  # by the loop; else a timer brings the next turn
+        self._due: dict[int, None] = {}  # descriptors with data, in the order in which they are served
+        self._watched = False  # whether the loop watches _epoll; if not, a timer begins the next turn
         self._timer: asyncio.TimerHandle | None = None
 
     def add(self, descriptor: int, link: Served) -> None:

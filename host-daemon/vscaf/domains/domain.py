@@ -58,7 +58,7 @@ class ManagedDomain:
         self.seen = seen
         # This run was once seen to have begun with a boot. So it has no settings of an earlier run.
         self.booted = seen.booted
-        # The configuration or its metadata want it managed.
+        # It is managed according to the configuration or its metadata.
         self.listed = True
         self.rules = rules
         # The most pCPUs that it may have.
@@ -323,7 +323,7 @@ class ManagedDomain:
         async with self.lock:
             if not self._holds(call, adoptions):
                 return None
-            assert self.transition is not None  # it holds
+            assert self.transition is not None  # _holds() has checked it
             try:
                 if isinstance(call, Look):
                     settings = await self._host.settings(self.seen.key)

@@ -149,7 +149,7 @@ def remember(memory: CurveMemory, points: Iterable[SpeedupPoint], now_s: float, 
             continue
         before = known.get(point.cpus)
         if before is not None and not before.doubts and before.reported == (point.speedup, point.samples):
-            continue  # the same measurement told again
+            continue  # the same measurement, reported again
         now = _first(point, now_s) if before is None else _again(before, point, now_s)
         if abs(now.doubts) >= CONTRADICTIONS:
             known, phases, now = {}, phases + 1, _anew(now, now_s)

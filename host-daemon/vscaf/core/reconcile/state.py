@@ -1,10 +1,10 @@
 """The state of one domain's transition to its partition, and how the outcome of a call changes that state.
 
-The calls (`Apply`, `Look`, `Resize`, `Suspend`, `Resume`) are plain values. steps.py says which calls to make. Whoever
-makes them reports the outcome with `on_done`, `on_read`, `on_suspended`, `on_resumed` or `on_failed`.
+The calls (`Apply`, `Look`, `Resize`, `Suspend`, `Resume`) are plain values. steps.py decides which calls to make. The
+caller reports their outcome with `on_done`, `on_read`, `on_suspended`, `on_resumed` or `on_failed`.
 
 A suspended domain computes nowhere, so it claims nothing. The pCPUs that it would compute on if somebody resumed it are
-its `latent_claim`. They become its claim the moment that somebody resumes it.
+its `latent_claim`. They become its claim as soon as somebody resumes it.
 """
 
 from collections.abc import Mapping
@@ -19,7 +19,7 @@ LOST_FAILURES = 2
 
 @dataclass(frozen=True, slots=True)
 class Affinity:
-    """Where a domain's threads may run, and its CPU weight: all that is changed of it from the host's side.
+    """Where a domain's threads may run, and its CPU weight: everything that the host changes of it, except its vCPUs.
 
     vcpus: pins by vCPU. iothreads: pins by I/O thread. shares: cgroup weight; None: this host has no controller.
     """
@@ -32,7 +32,7 @@ class Affinity:
     @property
     def reach(self) -> frozenset[int]:
         """The pCPUs that some vCPU may run on."""
-        return frozenset().union(*set(self.vcpus.values()))  # many have the same: each is gone through once
+        return frozenset().union(*set(self.vcpus.values()))  # many vCPUs have equal pins: each set is used once
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +64,7 @@ class AnnouncedSize:
 
 @dataclass(frozen=True, slots=True)
 class TransitionState:
-    """What is known of one domain. steps.py says what a claim is."""
+    """The known state of one domain. steps.py explains what a claim is."""
 
     name: str
     vcpus: int

@@ -486,7 +486,7 @@ class _Stepper:
         elif isinstance(call, Resume):
             transition = replace(
                 transition, known_suspended=False, latent_claim=frozenset()
-            )  # its pins are where it claims
+            )  # its pins are within its claim
         self.now[call.domain] = transition
 
     def again(self, at_s: float) -> None:
