@@ -1,5 +1,5 @@
 # `make demo` runs the demo, `make check` runs all checks. Both first install what they need (root or sudo).
-# Variables: with SETUP= (empty) no packages of the distribution are installed; ARGS="-k name" goes to pytest or the demo.
+# Variables: SETUP= (empty) installs no packages of the distribution; ARGS="-k name" goes to pytest or the demo.
 # VSCAF_EXPLORE=100: property tests and random histories use new random examples instead of the same ones each time.
 
 SHELL := /bin/sh
