@@ -1,6 +1,6 @@
-# `make demo` runs the demo, `make check` proves everything. Both install what they need first (root or sudo).
-# Variables: SETUP= (empty) leaves the distribution's packages alone; ARGS="-k name" goes to pytest or the demo.
-# VSCAF_EXPLORE=100: property tests and random histories take other examples than the same ones each time.
+# `make demo` runs the demo, `make check` runs all checks. Both first install what they need (root or sudo).
+# Variables: SETUP= (empty) installs no packages of the distribution; ARGS="-k name" goes to pytest or the demo.
+# VSCAF_EXPLORE=100: property tests and random histories use new random examples instead of the same ones each time.
 
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
@@ -13,14 +13,14 @@ ROOT := $(if $(filter 0,$(shell id -u)),,sudo --preserve-env=PATH,PIP_CERT)
 SAY := printf 'vscaf: %s\n'
 STAGE := tests/stage
 ENV := VSCAF_BUILD=$(CURDIR)/$(BUILD)/meson VSCAF_IMAGE=$(CURDIR)/$(BUILD)/image/current
-# The agent's tests wait for an agent or a clock most of the time: four at once keep two CPUs busy. Every test has a
-# directory, names and sockets of its own. JOBS=0: one after the other. The daemon's tests keep a CPU busy each.
+# The agent's tests mostly wait for an agent or a clock, so four at once keep two CPUs busy. Every test has its own
+# directory, names and sockets. JOBS=0: one after the other. Each of the daemon's tests keeps one CPU busy.
 JOBS := 4
 SIDE_BY_SIDE = -n $(JOBS) --dist worksteal
 TWO_AT_ONCE = -n $(if $(filter 0,$(JOBS)),0,2)
 SLOWEST = --durations=15 --durations-min=2
 
-# Builds the fuzz targets and runs them. $(1): options of run.py
+# Builds and runs the fuzz targets. $(1): options of run.py
 define fuzz-agent
 @tests/build-c $(BUILD)/fuzz clang fuzz
 @$(BIN)/python guest-agent/fuzz/run.py --build $(BUILD)/fuzz $(1)
@@ -52,13 +52,13 @@ endef
 .PHONY: help setup venv programs image lint quick soak test-c test-unit test-guest test-systemd fuzz chaos check \
     check-guests check-others demo demo-standalone bench bench-agent bench-daemon bench-libgomp bench-parking bench-policies clean
 
-help: ## this list
+help: ## print this list
 	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 24
 
-setup: ## install the distribution's packages that are missing
+setup: ## install missing packages of the distribution
 	@$(if $(SETUP),tests/setup-machine,$(SAY) 'distribution packages: left alone')
 
-venv: setup ## make build/venv with everything in Python
+venv: setup ## make build/venv with all Python packages
 	@tests/make-venv $(VENV)
 
 programs: setup ## build the C parts with gcc
@@ -67,38 +67,38 @@ programs: setup ## build the C parts with gcc
 image: programs venv ## build the guest image
 	@$(BIN)/python images/build.py --meson $(BUILD)/meson --output $(BUILD)/image
 
-lint: venv ## formats, lints, imports, types
+lint: venv ## check format, lints, imports and types
 	@$(STAGE) 'formats, lints' sh -c '$(BIN)/ruff format --check --quiet . && $(BIN)/ruff check --quiet .'
 	@$(STAGE) imports env PYTHONPATH=tests/bench $(BIN)/lint-imports --no-logo --no-cache
 	@$(STAGE) types $(BIN)/mypy --no-error-summary \
 	    host-daemon/vscaf policies/vscaf_policies tests/lab/vscaf_lab tests/bench/vscaf_bench
 
-quick: lint ## what a change breaks first: formats, lints, types, unit tests, one C build with its tests
+quick: lint ## the first checks after a change: lint, unit tests, one C build with its tests
 	@$(STAGE) 'C tests with gcc' tests/build-c $(BUILD)/meson gcc plain --quick-test
 	@$(STAGE) 'unit tests' env $(ENV) $(BIN)/python -m pytest -q $(TWO_AT_ONCE) -m 'not slow' tests/unit $(ARGS)
 
-test-c: setup venv ## build the C parts with gcc, clang, sanitizers and for aarch64 without a warning, and run their tests
+test-c: setup venv ## build the C parts without warnings (gcc, clang, sanitizers, aarch64) and run their tests
 	$(c-tests)
 
-test-unit: programs venv ## tests without guests
+test-unit: programs venv ## run the tests without guests
 	$(unit-tests)
 
-test-guest: image ## tests with real guests (root)
+test-guest: image ## run the tests with real guests (root)
 	$(guest-tests)
 
-chaos: image ## failures at random in real guests for five minutes (root); ARGS="--seconds 300 --seed N": logs in build/chaos
+chaos: image ## random failures in real guests for five minutes (root); ARGS="--seconds 300 --seed N"; logs: build/chaos
 	@$(ROOT) env $(ENV) $(BIN)/python -m vscaf_lab.chaos_run --output $(BUILD)/chaos $(ARGS)
 
 fuzz: setup venv ## fuzz the agent for a minute; ARGS="--seconds 3600" for longer: guest-agent/fuzz/README.md
 	$(call fuzz-agent,$(ARGS))
 
-test-systemd: image ## the agent as a service of a real systemd in a guest (root; debootstrap and its mirror; no part of check)
+test-systemd: image ## test the agent as a systemd service in a guest (root; needs debootstrap and its mirror; not in check)
 	@$(SAY) 'tests with systemd in a guest ...'
 	@command -v debootstrap >/dev/null || { $(SAY) 'debootstrap is not installed: apt-get install debootstrap'; exit 1; }
 	@$(ROOT) env $(ENV) $(BIN)/python -m pytest tests/systemd $(ARGS)
 
 # The tests with real guests wait for them most of the time, so all other tests run beside them.
-check: lint image ## prove everything
+check: lint image ## run all checks
 	@$(MAKE) --no-print-directory --jobs=2 --output-sync=line check-guests check-others
 	@$(SAY) 'make check: all passed'
 
@@ -109,35 +109,35 @@ check-others:
 	$(c-tests)
 	$(unit-tests)
 
-soak: image ## what takes hours: an hour of fuzzing, thousands of random histories, chaos, systemd, Debian 13 (root)
+soak: image ## run for hours: an hour of fuzzing, thousands of random histories, chaos, systemd, Debian 13 (root)
 	@$(STAGE) 'an hour of fuzzing' $(MAKE) fuzz ARGS='--seconds 3600'
 	@$(STAGE) 'thousands of random histories' $(MAKE) test-unit VSCAF_EXPLORE=2000
 	@$(STAGE) chaos $(MAKE) chaos ARGS='--seconds 1800'
 	@$(STAGE) systemd $(MAKE) test-systemd
 	@$(STAGE) 'Debian 13' $(ROOT) tests/in-fresh-root trixie make check
 
-demo: image ## two guests share two CPUs: table, build/demo/report.json, build/demo/timeline-*.png
+demo: image ## let two guests share two CPUs: a table, build/demo/report.json, build/demo/timeline-*.png
 	@$(ROOT) env $(ENV) $(BIN)/python -m vscaf_lab.demo --output $(BUILD)/demo $(ARGS)
 
-demo-standalone: programs venv ## two programs share two CPUs of this machine, without guests; ARGS=--quick
+demo-standalone: programs venv ## let two programs share two CPUs of this machine, without guests; ARGS=--quick
 	@$(ENV) $(BIN)/python -m vscaf_lab.demo_standalone --output $(BUILD)/demo-standalone $(ARGS)
 
-bench: bench-libgomp bench-parking bench-agent bench-daemon bench-policies ## all benchmarks
+bench: bench-libgomp bench-parking bench-agent bench-daemon bench-policies ## run all benchmarks
 
-bench-agent: programs venv ## what the guest agent costs and how fast it serves; ARGS=--quick
+bench-agent: programs venv ## measure the cost and the speed of the guest agent; ARGS=--quick
 	@PYTHONPATH=tests/bench $(BIN)/python -m vscaf_bench.agent --meson $(BUILD)/meson --output $(BUILD)/bench $(ARGS)
 
-bench-daemon: image ## how fast the daemon decides and separates real guests, and what it costs (root); ARGS=--quick
+bench-daemon: image ## measure how fast the daemon decides and separates real guests, and its cost (root); ARGS=--quick
 	@$(ROOT) env PYTHONPATH=tests/bench $(ENV) $(BIN)/python -m vscaf_bench.daemon --output $(BUILD)/bench $(ARGS)
 
-bench-libgomp: programs venv ## what the shim costs and how well it learns; ARGS=--quick
+bench-libgomp: programs venv ## measure the cost of the shim and how well it learns; ARGS=--quick
 	@PYTHONPATH=tests/bench $(BIN)/python -m vscaf_bench.libgomp --meson $(BUILD)/meson --output $(BUILD)/bench $(ARGS)
 
-bench-parking: image ## what parking and offlining vCPUs cost in a real guest (root); ARGS=--quick
+bench-parking: image ## measure the cost of parking and offlining vCPUs in a real guest (root); ARGS=--quick
 	@$(ROOT) env PYTHONPATH=tests/bench $(ENV) $(BIN)/python -m vscaf_bench.parking --output $(BUILD)/bench $(ARGS)
 
-bench-policies: venv ## how good the policies are, in the simulator, and what a decision costs; ARGS=--quick
+bench-policies: venv ## measure in the simulator how good the policies are, and the cost of a decision; ARGS=--quick
 	@PYTHONPATH=tests/bench $(BIN)/python -m vscaf_bench.policies --output $(BUILD)/bench $(ARGS)
 
-clean: ## remove everything that was built
+clean: ## remove the build directory
 	rm -rf $(BUILD)

@@ -1,4 +1,4 @@
-"""The daemon's configuration file (TOML): its keys, their defaults, and what is wrong with a bad one."""
+"""The daemon's configuration file (TOML): its keys, their defaults, and its checks."""
 
 import ipaddress
 from pathlib import Path
@@ -16,10 +16,10 @@ GroupName = Annotated[str, Meta(min_length=1, max_length=256)]
 
 
 class DomainConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """What one domain may have. Bounds are pCPUs; an unset `maximum` is the domain's own vCPU maximum.
+    """The rules of one domain. Bounds are pCPUs. Without `maximum`, the domain's own vCPU maximum is used.
 
-    Where more compute than there are chunks, those of the higher `priority` keep one of their own. `managed = false` is
-    the host's last word: the domain is left alone whatever its metadata say.
+    If more domains compute than there are chunks, those of higher `priority` keep a chunk of their own. With
+    `managed = false` the domain is left alone, whatever its metadata say.
     """
 
     minimum: Annotated[int, Meta(ge=1)] = 1
@@ -31,7 +31,7 @@ class DomainConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
 
 
 class PolicyConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Which policy decides, and the options it is given as they stand."""
+    """Which policy decides, and its options, which are passed to it unchanged."""
 
     name: str = "max-speedup"
     options: dict[str, Any] = {}
@@ -40,9 +40,9 @@ class PolicyConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
 class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """The whole file.
 
-    `pool` and `reserve` are CPU lists. `rest` says where resting domains run: on the reserve ("reserve"), over the pool
-    at `rest_weight_percent` of their weight ("share"), or not at all: they keep their CPUs ("keep"). Unset: "reserve"
-    where there is a reserve, else "share".
+    `pool` and `reserve` are CPU lists. `rest` says where domains without demand run. "reserve": on the reserve.
+    "share": over the pool, at `rest_weight_percent` of their weight. "keep": they keep their CPUs and do not rest.
+    Unset: "reserve" if there is a reserve, else "share".
     """
 
     pool: str
@@ -74,9 +74,9 @@ class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
         return parse_cpu_list(self.pool)
 
     def reserve_cpus(self, online: frozenset[int]) -> frozenset[int]:
-        """Where resting domains and emulators run, on a host with these pCPUs *online*. It may be empty.
+        """The pCPUs for resting domains and emulators, on a host with these pCPUs *online*. It may be empty.
 
-        By this file, or else everything outside the pool.
+        If the file does not name a reserve, it is all pCPUs outside the pool.
         """
         if self.reserve is None:
             return online - self.pool_cpus
@@ -84,7 +84,10 @@ class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
 
 
 def parse_address(text: str) -> tuple[str, int]:
-    """Address and port of "127.0.0.1:9753" or "[::1]:9753". ValueError on anything else: a name could mean several."""
+    """Address and port of "127.0.0.1:9753" or "[::1]:9753".
+
+    ValueError for anything else. Host names are refused, because a name may have several addresses.
+    """
     host, colon, port = text.rpartition(":")
     if not colon or not (port.isascii() and port.isdigit()) or not 1 <= int(port) <= 65535:
         raise ValueError(f"{text!r} has no port from 1 to 65535")
@@ -94,7 +97,7 @@ def parse_address(text: str) -> tuple[str, int]:
 
 
 def load_config(path: Path) -> Config:
-    """The configuration in *path*. UsageError, one line naming the key and the mend, for a bad one."""
+    """The configuration in *path*. UsageError if it is wrong: one line with the key and what to do."""
     try:
         text = path.read_bytes()
     except OSError as error:
@@ -104,7 +107,7 @@ def load_config(path: Path) -> Config:
     except msgspec.ValidationError as error:
         raise UsageError(f"config {path}: {error}: see `vscaf daemon --help-config` for the keys") from error
     except msgspec.DecodeError as error:
-        raise UsageError(f"config {path}: not TOML: {error}: mend that line") from error
+        raise UsageError(f"config {path}: not TOML: {error}: fix that line") from error
     try:
         _check(config)
     except ValueError as error:
@@ -113,7 +116,7 @@ def load_config(path: Path) -> Config:
 
 
 def _check(config: Config) -> None:
-    """ValueError, naming the key and the mend, where keys do not go together or say nothing."""
+    """ValueError, with the key and what to do, if keys contradict each other or a needed one is empty."""
     if not config.uri:
         raise ValueError('uri is empty: write one like "qemu:///system"')
     pool = _cpus("pool", config.pool)
@@ -129,7 +132,7 @@ def _check(config: Config) -> None:
                 f'metrics_address: {error}: write an address and a port, like "127.0.0.1:9753" or "[::1]:9753"'
             ) from error
     if not config.domains and not config.metadata:
-        raise ValueError("there is no [domains.NAME], and metadata is false: nothing to manage: set one of them")
+        raise ValueError("no [domains.NAME] and metadata = false: there is nothing to manage: set one of them")
     for name, domain in config.domains.items():
         if domain.maximum is not None and domain.minimum > domain.maximum:
             raise ValueError(
@@ -150,40 +153,40 @@ def _cpus(key: str, text: str) -> frozenset[int]:
 
 
 HELP = """\
-# vscaf daemon configuration (TOML). Only `pool` is needed. `vscaf check-config FILE` says what is wrong with one.
+# vscaf daemon configuration (TOML). Only `pool` is needed. `vscaf check-config FILE` checks a file.
 pool = "2-7"                      # pCPUs to hand out, whole cores
-reserve = "0-1"                   # where resting domains and emulators run; unset: all of the host outside the pool
-metadata = true                   # also manage domains that say so in their own libvirt metadata
+reserve = "0-1"                   # where resting domains and emulators run; unset: all CPUs outside the pool
+metadata = true                   # also manage domains that are marked in their own libvirt metadata
 uri = "qemu:///system"            # libvirt connection
-state_directory = "/var/lib/vscaf"          # the journal of what was found
-control_socket = "/run/vscaf/control.sock"  # where `vscaf status`, `vscaf policy` and the like ask
-control_read_group = "vscaf"      # this group may look: status, events, policies, metrics; unset: root alone
-control_write_group = "vscaf-admin"  # this group may also change: policy, release, manage, off; unset: root alone
-metrics_address = "127.0.0.1:9753"   # Prometheus metrics over HTTP, to whoever can reach it; unset: off
+state_directory = "/var/lib/vscaf"          # for the journal of the settings that were found
+control_socket = "/run/vscaf/control.sock"  # used by `vscaf status`, `vscaf policy` and other commands
+control_read_group = "vscaf"      # this group may read: status, events, policies, metrics; unset: only root
+control_write_group = "vscaf-admin"  # this group may also change: policy, release, manage, off; unset: only root
+metrics_address = "127.0.0.1:9753"   # Prometheus metrics over HTTP, for every client that can reach it; unset: off
 
 period_ms = 250                   # observe and decide this often
-deadline_ms = 400                 # a guest that has not shrunk by then is contained
+deadline_ms = 400                 # a guest that has not shrunk after this time is contained
 call_timeout_ms = 5000            # a libvirt call that takes longer is given up
-newcomer_ms = 2000                # who computes after a long rest, or other programs, gets an equal share this long
-exploration_percent = 1.0         # of the sum of speedups that trying other splits may cost on average; 0: none
+newcomer_ms = 2000                # how long a domain gets an equal share after a long rest or with other programs
+exploration_percent = 1.0         # how much of the sum of speedups exploring may cost on average; 0: no exploring
 
-rest = "share"                    # reserve | share | keep; unset: reserve where the host has one, else share
-rest_weight_percent = 100         # of its own CPU weight while it rests over the pool; less makes it slow to wake
+rest = "share"                    # reserve | share | keep; unset: reserve if there is one, else share
+rest_weight_percent = 100         # share of a domain's CPU weight while it rests over the pool; less: it wakes slowly
 emulator = "reserve"              # reserve | partition: where emulator and I/O threads run; unset: reserve if any
 smt = "core-exclusive"            # threads of one core never belong to two domains | thread: they may
 foreign_changes = "mend"          # pins or counts changed by others are put right | respect: that domain is left alone
-unplug = true                     # unplug vCPUs that were long unused; under KVM alone, elsewhere it never completes
-unplug_after_s = 600              # how long unused
+unplug = true                     # unplug vCPUs that were unused for long; only under KVM, elsewhere it never completes
+unplug_after_s = 600              # how long they must be unused
 
 [policy]
 name = "max-speedup"              # or another of `vscaf policy list`
 options = {}                      # static: options.allocations = { NAME = CPUS }
 
-[domains.NAME]                    # a table for each domain; what its metadata say overrides the keys but `managed`
-minimum = 1                       # pCPUs it always has while it computes
-maximum = 4                       # pCPUs it never exceeds; unset: its own vCPU maximum
+[domains.NAME]                    # a table for each domain; its metadata override all keys except `managed`
+minimum = 1                       # the fewest pCPUs it has while it computes
+maximum = 4                       # the most pCPUs it ever has; unset: its own vCPU maximum
 weight = 1.0                      # how much its speedup counts
-priority = 0                      # -1000 to 1000: who keeps pCPUs of its own where more compute than there are chunks
+priority = 0                      # -1000 to 1000: higher ones keep own pCPUs if more compute than there are chunks
 rest = "keep"                     # overrides the rest above; unset: that one
 managed = true                    # false: never touched, whatever its metadata say
 """

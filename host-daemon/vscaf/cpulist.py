@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 
 def parse_cpu_list(text: str) -> frozenset[int]:
-    """CPU numbers named by *text*, in the kernel's list format; empty text names none. ValueError on anything else."""
+    """The CPU numbers in *text*, in the kernel's list format; empty text: none. ValueError for anything else."""
     cpus: set[int] = set()
     for part in text.strip().split(",") if text.strip() else []:
         first, dash, last = part.strip().partition("-")
@@ -18,7 +18,7 @@ def parse_cpu_list(text: str) -> frozenset[int]:
 
 
 def format_cpu_list(cpus: Iterable[int]) -> str:
-    """The shortest list of numbers and ranges that names *cpus*."""
+    """The shortest list of numbers and ranges for *cpus*."""
     ranges: list[list[int]] = []
     for cpu in sorted(cpus):
         if ranges and cpu == ranges[-1][1] + 1:

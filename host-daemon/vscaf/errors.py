@@ -1,25 +1,25 @@
-"""Errors that cross a module's border. Each message names the thing and the mend."""
+"""Errors that one module raises and another handles. Each message says what is wrong and what to do."""
 
 
 class VscafError(Exception):
-    """Anything vscaf raises on purpose."""
+    """The base of all errors that vscaf raises on purpose."""
 
 
 class UsageError(VscafError):
-    """What the operator gave is wrong; nothing was changed. The command exits with status 2."""
+    """A request or a setting of the operator is wrong. Nothing was changed. The command exits with status 2."""
 
 
 class HypervisorError(VscafError):
-    """A libvirt call failed for a reason that has no class of its own below."""
+    """A libvirt call failed. The classes below are for reasons that callers tell apart."""
 
 
 class HypervisorUnreachable(HypervisorError):
-    """There is no working connection to libvirt: what domains do is unknown, not nothing."""
+    """There is no working connection to libvirt. The state of the domains is unknown: they may still run."""
 
 
 class DomainGone(HypervisorError):
-    """The domain is not defined, not running, or was replaced by another run."""
+    """The domain is not defined, does not run, or has been started again since."""
 
 
 class NotSupported(HypervisorError):
-    """This host or this domain cannot do what was asked, now or ever."""
+    """This host or this domain cannot do this, now or later."""

@@ -1,4 +1,7 @@
-"""What the daemon did and why, as structured events: kept in a bounded ring, logged one a line, and followed live."""
+"""Structured events: what the daemon did, and why.
+
+A bounded ring keeps them, each is one line of the log, and clients can follow them live.
+"""
 
 import asyncio
 import json
@@ -53,14 +56,14 @@ class Kind(StrEnum):
 
 
 WARNINGS = frozenset({Kind.UNKNOWN, Kind.REFUSED, Kind.FOREIGN, Kind.UNMANAGED, Kind.FAULT})
-"""What somebody should look at: logged as warnings."""
+"""Events that need attention: they are logged as warnings."""
 
 
 class Event(msgspec.Struct, frozen=True, kw_only=True, rename={"before": "from", "after": "to"}):
     """One thing that happened.
 
-    `number` rises by one from 1 since the daemon started. `domain` is None for what concerns no single one.
-    `before` and `after` (in JSON: `from`, `to`) are pCPU lists, states, counts or names, as the kind has it.
+    `number` counts up from 1 since the daemon started. `domain` is None if the event is not about one domain.
+    `before` and `after` (in JSON: `from`, `to`) are pCPU lists, states, counts or names, depending on the kind.
     """
 
     number: int
@@ -74,7 +77,7 @@ class Event(msgspec.Struct, frozen=True, kw_only=True, rename={"before": "from",
     fields: dict[str, Scalar] = {}
 
     def line(self) -> str:
-        """As the daemon's log has it: key=value, values with spaces or quotes as JSON strings; always one line."""
+        """The line for the daemon's log: key=value, with values that contain spaces or quotes as JSON strings."""
         named: dict[str, Scalar] = {"event": self.kind, "number": self.number, "domain": self.domain}
         named |= {"from": self.before, "to": self.after, **self.fields, "why": self.why or None}
         return " ".join(f"{key}={_value(value)}" for key, value in named.items() if value is not None)
@@ -83,9 +86,9 @@ class Event(msgspec.Struct, frozen=True, kw_only=True, rename={"before": "from",
 class EventLog:
     """The newest *capacity* events.
 
-    A follower holds one number and no event, so one that never reads costs nothing; what the ring has dropped meanwhile
-    it is told as one event of the kind "lost". Strings are cut at 500 characters, fields at 16: a guest's words cannot
-    grow it. For one loop's tasks only.
+    A follower holds a number and no events, so a follower that never reads costs nothing. If the ring has dropped
+    events meanwhile, it gets one event of the kind "lost". Strings are cut at 500 characters and fields at 16, so a
+    guest's text cannot grow the log. Only for tasks of one loop.
     """
 
     def __init__(self, capacity: int = 1000, now: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
@@ -112,7 +115,7 @@ class EventLog:
         why: str = "",
         **fields: object,
     ) -> Event:
-        """Adds an event, logs it, and wakes the followers. Values that are no scalars are kept as text."""
+        """Adds an event, logs it, and wakes the followers. Values that are not scalars are kept as text."""
         self._last += 1
         event = Event(
             number=self._last,
@@ -131,9 +134,9 @@ class EventLog:
         return event
 
     def since(self, number: int) -> list[Event]:
-        """Events after *number*, oldest first; a first one of the kind "lost" where some of them are no longer kept.
+        """Events after *number*, oldest first. If some are no longer kept, the first one has the kind "lost".
 
-        A number that is still to come is one of an earlier daemon's: then all that are kept.
+        A number above the newest comes from an earlier daemon. Then all kept events are returned.
         """
         events = []
         number = self._known(number)
@@ -143,7 +146,7 @@ class EventLog:
         return events
 
     async def follow(self, number: int) -> AsyncIterator[Event]:
-        """Events after *number*, and then each as it comes, until close()."""
+        """Events after *number*, and then each new one, until close()."""
         number = self._known(number)
         while True:
             news = self._news
@@ -160,7 +163,7 @@ class EventLog:
         return number if 0 <= number <= self._last else 0
 
     def _after(self, number: int) -> Event | None:
-        """The event that a reader who has seen *number* gets next."""
+        """The event that a reader gets next after *number*."""
         if number >= self._last:
             return None
         first = self._last - len(self._ring) + 1
@@ -176,7 +179,7 @@ class EventLog:
         )
 
     def close(self) -> None:
-        """Ends all followers once they have read what there is."""
+        """Ends all followers once they have read all events."""
         self._closed = True
         self._wake()
 

@@ -1,9 +1,9 @@
-"""What was found of each domain before vscaf changed it, kept on disk so that it can be put back after any crash.
+"""The settings of each domain before vscaf changed it, kept on disk so that they can be put back after any crash.
 
-The file is replaced as a whole and synced before the first change that it covers. Only what concerns the present boot
-of the host can be put back: after a reboot no run of a domain is left. What was found of runs that have ended is kept
-for a while all the same: libvirt saves a domain with the pins that it has, so a domain that is restored, by hand or
-after a reboot, comes back with pins that vscaf gave it.
+The whole file is replaced and synced before the first change that it covers. Only entries of the present boot of the
+host can be put back: after a reboot no run of a domain is left. Entries of ended runs are still kept for a while.
+The reason: libvirt saves a domain together with its pins, so a domain that is restored, by hand or after a reboot,
+comes back with the pins that vscaf gave it.
 """
 
 import contextlib
@@ -27,19 +27,19 @@ from vscaf.values import DomainKey, DomainSeen, DomainSettings, State
 log = logging.getLogger(__name__)
 
 JOURNAL_VERSION = 3
-READABLE_VERSIONS = (1, 2, 3)  # earlier ones lacked what has a default below
+READABLE_VERSIONS = (1, 2, 3)  # earlier versions lack the fields that have a default below
 DEPARTED_MOST = 256
 DAEMON = "daemon"
-LOCK_PATIENCE_S, LOCK_GAP_S = 20.0, 0.05  # for whoever puts something back and then ends
+LOCK_PATIENCE_S, LOCK_GAP_S = 20.0, 0.05  # waits for a process that puts something back and then ends
 LOCKS = Path("/run/vscaf")
 
 
 class JournalError(VscafError):
-    """The journal is there but cannot be used."""
+    """The journal exists but cannot be used."""
 
 
 def _lists(pins: Mapping[int, frozenset[int]]) -> dict[int, list[int]]:
-    lists = {cpus: sorted(cpus) for cpus in set(pins.values())}  # many have the same: each is sorted once
+    lists = {cpus: sorted(cpus) for cpus in set(pins.values())}  # many pins are equal: each set is sorted once
     return {number: lists[pins[number]] for number in sorted(pins)}
 
 
@@ -48,7 +48,7 @@ def _sets(pins: Mapping[int, list[int]]) -> dict[int, frozenset[int]]:
 
 
 class FoundSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """DomainSettings as it is written: sorted lists for sets. Version 1 listed the pins of the vCPUs from 0 on."""
+    """DomainSettings in its written form: sorted lists instead of sets. Version 1 listed vCPU pins from vCPU 0 on."""
 
     vcpus: int
     vcpu_pins: dict[int, list[int]] | list[list[int]]
@@ -83,11 +83,11 @@ class FoundSettings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class JournalEntry(msgspec.Struct, frozen=True, kw_only=True):
-    """One run of a domain: what was found, and what vscaf last meant it to have (an empty partition: resting).
+    """One run of a domain: the settings that were found, and its last intended partition (empty: resting).
 
-    `reach`: where it was meant to let the vCPUs run: the partition, the area that it rests on, or, where it is not to
-    run, that of the pins that vscaf has given it (none: empty). `suspended`: vscaf has suspended it, or was about to,
-    and nothing is known of its having been resumed. `started_ns`: see DomainSeen.
+    `reach`: where vscaf intended to let the vCPUs run: the partition, or the area that the domain rests on. If the
+    domain should not run: the pCPUs of the pins that vscaf gave it, empty if it gave none. `suspended`: vscaf has
+    suspended the domain, or was about to, and does not know that it was resumed. `started_ns`: see DomainSeen.
     """
 
     name: str
@@ -104,14 +104,14 @@ class JournalEntry(msgspec.Struct, frozen=True, kw_only=True):
         return DomainKey(self.uuid, self.run_id)
 
     def is_of(self, seen: DomainSeen) -> bool | None:
-        """Whether this is about the run that was seen, by its key and its start; None: by its key alone."""
+        """Whether this entry is about the run *seen*. None: the keys are equal, but a start time is not known."""
         if self.key != seen.key:
             return False
         return self.started_ns == seen.started_ns if self.started_ns and seen.started_ns else None
 
 
 class LeftAlone(msgspec.Struct, frozen=True, kw_only=True):
-    """A domain that is not managed until somebody says so, and why. `spared`: what is not to be put back of it."""
+    """A domain that is not managed until an operator asks for it, and why. `spared`: parts that are not put back."""
 
     uuid: str
     state: str
@@ -120,7 +120,7 @@ class LeftAlone(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def domain_state(self) -> State:
-        """Its state: State.RELEASED or State.UNMANAGED."""
+        """State.RELEASED or State.UNMANAGED."""
         return State.RELEASED if self.state == State.RELEASED else State.UNMANAGED
 
 
@@ -135,7 +135,7 @@ class JournalFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
 
 class _Version(msgspec.Struct):
-    """What every version of the file has. Other fields are passed over: a later version may have more."""
+    """The field that every version of the file has. Other fields are ignored: a later version may have more."""
 
     version: int
 
@@ -143,11 +143,11 @@ class _Version(msgspec.Struct):
 class Lock:
     """The file *path*, locked until close() or the end of this process. `holder` is written into it.
 
-    Waits for a holder that is no daemon, since such a one ends by itself. UsageError where a daemon holds it, or
-    somebody else for long; the sentence begins with *subject*.
+    Waits for a holder that is not a daemon, because it ends by itself. UsageError if a daemon holds the lock, or if
+    another process holds it for longer than LOCK_PATIENCE_S. The message begins with *subject*.
 
-    Only its owner can open the file: whoever can open it can lock it, and so keep every daemon from starting. It is
-    removed by close(), so what is locked counts only while it is still the file at *path*.
+    Only its owner can open the file: a process that can open it can lock it, and so prevent every daemon from
+    starting. close() removes the file, so a lock counts only while the locked file is still the one at *path*.
     """
 
     def __init__(self, path: Path, holder: str, subject: str) -> None:
@@ -156,7 +156,7 @@ class Lock:
         self._file = self._opened()
         while not self._taken():
             self._file.seek(0)
-            other = self._file.read()  # empty: it has not been written yet
+            other = self._file.read()  # empty: the holder has not written it yet
             removed = not self._is_there()
             self._file.close()
             if not removed:
@@ -183,16 +183,16 @@ class Lock:
         return self._is_there()
 
     def _is_there(self) -> bool:
-        """Whether the file that is open here is the one at the path."""
+        """Whether the open file is still the one at the path."""
         try:
             return os.path.samestat(os.fstat(self._file.fileno()), self._path.stat())
         except FileNotFoundError:
             return False
 
     def close(self) -> None:
-        """Gives it back. Harmless when called twice."""
+        """Releases the lock. Harmless when called twice."""
         if not self._file.closed:
-            with contextlib.suppress(OSError):  # a file that nobody has locked keeps nobody off
+            with contextlib.suppress(OSError):  # a file that stays is harmless once it is not locked
                 self._path.unlink(missing_ok=True)
             self._file.close()
 
@@ -200,7 +200,7 @@ class Lock:
 def lock_hypervisor(uri: str, holder: str = DAEMON) -> Lock:
     """Keeps every other vscaf, whatever its state directory, off the domains of libvirt at *uri*. UsageError as Lock.
 
-    What is locked goes by the words of the URI: two that mean the same libvirt are not recognized as such.
+    The lock is named after the text of the URI: two spellings for the same libvirt are not recognized.
     """
     user = os.geteuid()
     own = os.environ.get("XDG_RUNTIME_DIR") or f"{tempfile.gettempdir()}/vscaf-{user}"
@@ -218,7 +218,7 @@ class Journal:
     """The journal in *directory*. Opening takes a lock, so that two daemons never work on one journal.
 
     `entries`: the runs that vscaf has changed. `departed`: by domain, the last run that ended while it was changed.
-    `left_alone`: by domain, those that are not to be managed. holder: what takes the lock; see Lock.
+    `left_alone`: by domain, those that must not be managed. holder: see Lock.
     """
 
     def __init__(self, directory: Path, boot_id: str, holder: str = DAEMON) -> None:
@@ -233,7 +233,7 @@ class Journal:
         self._open(directory, holder)
 
     def _open(self, directory: Path, holder: str) -> None:
-        """Takes the lock, and reads what is there."""
+        """Takes the lock and reads the file."""
         try:
             directory.mkdir(parents=True, exist_ok=True, mode=0o700)
             self._lock = Lock(directory / "lock", holder, f"state directory {directory}")
@@ -248,7 +248,7 @@ class Journal:
             raise
 
     def close(self) -> None:
-        """Gives the lock back, once a write that is under way on another thread has ended; later ones are refused."""
+        """Releases the lock after a write that another thread has begun. Later writes are refused."""
         with self._writing:
             if self._lock is not None:
                 self._lock.close()
@@ -264,16 +264,16 @@ class Journal:
             self.entries = {entry.key: entry for entry in content.domains}
         elif content.domains:
             log.info(
-                "journal %s: of an earlier boot of this host: nothing is left to be put back of %s",
+                "journal %s: it is from an earlier boot of this host: nothing has to be put back for %s",
                 self.path,
                 ", ".join(sorted(entry.name for entry in content.domains)),
             )
             self._depart(content.domains)
 
     def write(self, entries: Mapping[DomainKey, JournalEntry], ended: Iterable[JournalEntry] = ()) -> None:
-        """Makes *entries* the journal, durably, unless it says so already; *ended* are runs that ended while changed.
+        """Writes *entries* to disk, unless they are there already. *ended*: runs that ended while they were changed.
 
-        OSError when the disk refuses, or after close(): what is in memory is then as before.
+        OSError when the disk refuses, or after close(). The entries in memory are then as before.
         """
         with self._writing:
             departed = dict(self.departed)
@@ -288,7 +288,7 @@ class Journal:
             self.entries = dict(entries)
 
     def leave_alone(self, one: LeftAlone | None, uuid: str) -> None:
-        """Writes down that a domain is not to be managed, or (None) that it may be. OSError as write()."""
+        """Writes to disk that a domain must not be managed, or (None) that it may be. OSError as write()."""
         with self._writing:
             before = dict(self.left_alone)
             self.left_alone.pop(uuid, None)
@@ -322,7 +322,7 @@ class Journal:
             content = msgspec.json.format(msgspec.json.encode(file_content)) + b"\n"
         if content == self._written:
             return
-        self._written = None  # until it is known to be there: the disk may refuse in the middle
+        self._written = None  # unknown until the write has succeeded: the disk may refuse halfway
         if not content:
             self.path.unlink(missing_ok=True)
         else:
@@ -341,7 +341,7 @@ class Journal:
 
 
 def read_journal(path: Path) -> JournalFile | None:
-    """What the file says, read without its lock; None: there is none. JournalError where it cannot be used."""
+    """The content of the file, read without its lock. None: there is no file. JournalError if it cannot be used."""
     try:
         content = path.read_bytes()
         version = msgspec.json.decode(content, type=_Version).version
@@ -353,10 +353,10 @@ def read_journal(path: Path) -> JournalFile | None:
         raise JournalError(f"journal {path}: {error}: move it away if no domain is pinned by vscaf") from error
     raise JournalError(
         f"journal {path}: version {version}, not {JOURNAL_VERSION}: "
-        "let the vscaf that wrote it put its domains back first"
+        "first let the vscaf version that wrote it put its domains back"
     )
 
 
 def host_boot_id() -> str:
-    """The kernel's name for this boot of the host."""
+    """The kernel's identifier for this boot of the host."""
     return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()

@@ -2,10 +2,10 @@
 
 
 def printable(text: str) -> str:
-    """*text* without what a terminal would obey: guests choose names."""
+    """*text* without control characters, which a terminal would obey: guests choose names."""
     return "".join(letter if letter.isprintable() else "\N{REPLACEMENT CHARACTER}" for letter in text)
 
 
 def one_line(error: Exception) -> str:
-    """The error's message on one line, whatever a library or a name put into it."""
+    """The error's message on one line, even if a library or a name put line ends into it."""
     return printable(" ".join(str(error).split()))

@@ -1,4 +1,4 @@
-"""What is seen of a host and its domains, as plain values."""
+"""A host and its domains as plain values."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 
 class State(StrEnum):
-    """What a domain is doing, in a word. The status and the metrics show these."""
+    """The state of a domain, as the status and the metrics show it."""
 
     COOPERATING = "cooperating"
     SHRINKING = "shrinking"
@@ -23,31 +23,31 @@ class State(StrEnum):
 
 
 LEFT_ALONE = frozenset({State.UNMANAGED, State.RELEASED})
-"""States in which a domain has no partition, because vscaf changes nothing of it."""
+"""States in which a domain has no partition, because vscaf does not change it."""
 
 
 class DomainKey(NamedTuple):
-    """One run of one domain: a domain that was stopped and started again is another key."""
+    """One run of one domain: a domain that was stopped and started again has another key."""
 
     uuid: str
     run_id: int
 
 
 class RunState(StrEnum):
-    """What an active domain does, as libvirt says.
+    """The state of an active domain, as libvirt reports it.
 
-    A domain whose QEMU was stopped by a signal is still RUNNING here: only its calls tell, by not answering.
+    A domain whose QEMU was stopped by a signal is still RUNNING here. It only shows in calls that do not return.
     """
 
     RUNNING = "running"
-    PAUSED = "paused"  # by somebody, by an I/O error, while it is saved, migrated, or asleep in the guest
+    PAUSED = "paused"  # by request, by an I/O error, while it is saved or migrated, or the guest is asleep
     CRASHED = "crashed"
-    OTHER = "other"  # shutting down, or no state known
+    OTHER = "other"  # it shuts down, or its state is not known
 
 
 @dataclass(frozen=True, slots=True)
 class MetadataRules:
-    """What a domain's own metadata say about its partition. None: not said, so the configuration decides.
+    """The rules in a domain's own metadata. None: not given, so the configuration decides.
 
     `minimum` and `maximum` are pCPUs, `rest` is "reserve", "share" or "keep".
     """
@@ -60,7 +60,7 @@ class MetadataRules:
 
 
 class GuestCell(NamedTuple):
-    """A NUMA cell of a guest: its vCPUs, and the host's nodes that its memory is bound to; empty: anywhere."""
+    """A NUMA cell of a guest: its vCPUs, and the host nodes that its memory is bound to (empty: any node)."""
 
     vcpus: frozenset[int]
     nodes: frozenset[int] = frozenset()
@@ -68,8 +68,8 @@ class GuestCell(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class GuestTopology:
-    """The CPUs as the guest is shown them. vCPU i is a thread of core i // `threads`: threads are numbered first, then
-    cores, clusters, dies and sockets, by QEMU and libvirt alike. `cells` may leave vCPUs out.
+    """The CPU topology that the guest sees. vCPU i is a thread of core i // `threads`: QEMU and libvirt both number
+    threads first, then cores, clusters, dies and sockets. `cells` need not contain all vCPUs.
     """
 
     threads: int = 1
@@ -78,22 +78,22 @@ class GuestTopology:
 
 @dataclass(frozen=True, slots=True)
 class DomainSeen:
-    """An active domain at one look.
+    """An active domain, as seen in one look.
 
     `accelerated` is False under TCG, where an unplug never completes.
-    `agent_socket` is the host end of the channel org.vscaf.agent.0, None where the domain has none.
-    `plugged` are the numbers of its `vcpus` vCPUs: 0 and up, but for domains whose vCPUs were enabled one by one.
-    `vcpu_time_s` is the CPU time of each plugged vCPU since the domain started; where libvirt gives none for single
-    vCPUs that of all stands under 0, and vCPUs whose time cannot be read are missing. `vcpu_delay_s` is the time that
-    each was ready to run and had no pCPU; empty where libvirt does not tell.
-    `home_nodes` are the NUMA nodes that its memory is bound to or preferred on; empty: anywhere.
+    `agent_socket` is the host end of the channel org.vscaf.agent.0. None: the domain has no such channel.
+    `plugged` are the numbers of its `vcpus` vCPUs: 0 and up, unless the vCPUs were enabled one by one.
+    `vcpu_time_s` is the CPU time of each plugged vCPU since the domain started. If libvirt has no time for single
+    vCPUs, the time of all is under 0. vCPUs whose time cannot be read are missing. `vcpu_delay_s` is the time that
+    each was ready to run and had no pCPU; empty if libvirt does not report it.
+    `home_nodes` are the NUMA nodes that its memory is bound to or preferred on; empty: any node.
     `iothreads` is how many I/O threads it has.
-    `topology`: the CPUs as its guest is shown them. `enabled_order`: the place of each plugged vCPU in the order in
-    which they were enabled, where libvirt tells.
-    `booted`: this run began by a boot, as libvirt still says; False where it was restored or moved here, and where
-    nobody can tell any more (it was paused since).
-    `started_ns` tells two runs apart that libvirt gives the same key: when this one began; 0: not known.
-    `rules` are those of its metadata, None where it has none. Where what they say now is wrong, `rules_error` says so,
+    `topology`: the CPU topology that its guest sees. `enabled_order`: the position of each plugged vCPU in the order in
+    which they were enabled, if libvirt reports it.
+    `booted`: libvirt still reports that this run began with a boot. False if the domain was restored or migrated to
+    this host, and also if it was paused since, because libvirt then no longer reports it.
+    `started_ns`: when this run began; 0: not known. It tells apart two runs that libvirt gives the same key.
+    `rules` are those of its metadata, None if it has none. If the metadata are wrong now, `rules_error` is the reason,
     and `rules` are the last good ones of this run.
     """
 
@@ -122,18 +122,18 @@ class DomainSeen:
         return self.state is not RunState.RUNNING
 
     def replaces(self, before: "DomainSeen") -> bool:
-        """Whether it is known to be another run than *before*, although libvirt gave both the same key."""
+        """Whether this is certainly another run than *before*, although libvirt gave both the same key."""
         return 0 not in (self.started_ns, before.started_ns) and self.started_ns != before.started_ns
 
 
 @dataclass(frozen=True, slots=True)
 class DomainSettings:
-    """Everything that vscaf changes of a domain: read before the first change, put back at the end.
+    """All settings of a domain that vscaf changes: read before the first change, put back at the end.
 
     `vcpu_pins` holds the pins of the plugged vCPUs, `iothread_pins` those of the I/O threads by their id.
-    `unplugged_pins` were set for vCPUs that are not plugged, and come into force when they are. `unpinned` is where a
-    vCPU may run for which none was set (empty: not known); vscaf does not change it.
-    `cpu_shares` is None where the host has no cgroup CPU controller for domains.
+    `unplugged_pins` are set for vCPUs that are not plugged, and take effect when these are plugged. `unpinned` is where
+    a vCPU without a pin may run (empty: not known). vscaf does not change it.
+    `cpu_shares` is None if the host has no cgroup CPU controller for domains.
     """
 
     vcpus: int
@@ -146,17 +146,17 @@ class DomainSettings:
 
 
 class PlugOutcome(StrEnum):
-    """What became of a plug or an unplug; none of these is an error."""
+    """The outcome of a plug or an unplug. None of these is an error."""
 
     DONE = "done"
-    PARTIAL = "partial"  # some of the vCPUs came or went, and no more will by this call
-    LATE = "late"  # asked for, and the guest has not let go of all yet: it may, or never
-    REFUSED = "refused"  # nothing changed, by what the guest or its QEMU said
+    PARTIAL = "partial"  # some of the vCPUs were plugged or unplugged; this call will not do more
+    LATE = "late"  # libvirt has asked the guest, which has not released all vCPUs yet, and may never do so
+    REFUSED = "refused"  # nothing changed: the guest or its QEMU refused
 
 
 @dataclass(frozen=True, slots=True)
 class Plugged:
-    """How a plug or unplug ended. `vcpus` was read again after it; `words` are libvirt's, empty where it is done."""
+    """The result of a plug or unplug. `vcpus` was read again after it. `words`: libvirt's message, empty if none."""
 
     outcome: PlugOutcome
     vcpus: int
@@ -167,9 +167,9 @@ class Plugged:
 class HostCpus:
     """The host's pCPUs.
 
-    Which are `online`; which share a core (`cores`, online ones only), a last-level cache (`caches`); the NUMA node
-    (`node_of`) and socket (`sockets`) of each; and the firmware's `distances` between nodes, 10 being local (may be
-    empty).
+    `online`: those that are online. `cores`: online pCPUs that share a core. `caches`: pCPUs that share a last-level
+    cache. `node_of`, `sockets`: the NUMA node and the socket of each. `distances`: the firmware's distances between
+    nodes, where 10 is local; may be empty.
     """
 
     online: frozenset[int]

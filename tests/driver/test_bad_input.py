@@ -25,14 +25,14 @@ CASES = {
     "minimum is zero": (GOOD + "[domains.a]\nminimum = 0\n", ["minimum", ">= 1"]),
     "libvirt unreachable": (
         GOOD.replace("{uri}", "qemu+unix:///system?socket={state}/absent") + "[domains.a]\n",
-        ["libvirt at qemu+unix", "is libvirtd running"],
+        ["libvirt at qemu+unix", "check that libvirtd runs"],
     ),
     "no such policy": (GOOD + '[policy]\nname = "best"\n[domains.a]\n', ["best", "max-speedup"]),
     "options that the policy refuses": (
         GOOD + '[policy]\nname = "static"\n[domains.a]\n',
         ["policy static", "allocations", "set it"],
     ),
-    "not TOML": (GOOD + "[domains.a\n", ["not TOML", "mend that line"]),
+    "not TOML": (GOOD + "[domains.a\n", ["not TOML", "fix that line"]),
     "a number where words go": (GOOD.replace('"0,2"', "2") + "[domains.a]\n", ["pool", "Expected `str`"]),
 }
 

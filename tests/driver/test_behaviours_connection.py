@@ -49,7 +49,7 @@ def test_behaviour_7_a_connection_that_cannot_serve_is_refused_at_the_start(
         finally:
             await host.close()
         said = str(refused.value)
-        assert words in said and uri in said and "give the uri" in said and "\n" not in said
+        assert words in said and uri in said and "set uri to" in said and "\n" not in said
         assert not any(faults.called[write] for write in WRITES)
         assert "<vcpupin" not in faults.real.lookupByName("a").XMLDesc()
 
@@ -90,7 +90,7 @@ def test_libvirt_that_is_not_there_is_unreachable(tmp_path: Path, loop_runner: a
 
     async def work() -> None:
         host = LibvirtHost(write_node(tmp_path, 8, TWO), 2.0, opener=faults.open)
-        with pytest.raises(HypervisorUnreachable, match="is libvirtd running"):
+        with pytest.raises(HypervisorUnreachable, match="check that libvirtd runs"):
             await host.open()
         await host.close()
 

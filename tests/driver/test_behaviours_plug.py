@@ -46,7 +46,7 @@ def test_behaviour_13_counts_on_domains_in_every_state(tmp_path: Path, loop_runn
                 with pytest.raises(DomainGone):
                     await use
             return
-        with pytest.raises(ValueError, match="keeps a vCPU at least, not 0"):
+        with pytest.raises(ValueError, match="keeps at least one vCPU, not 0"):
             await rig.host.unplug(a.key, 0)
         assert await rig.host.plug(a.key, 2) == await rig.host.plug(
             a.key, 1
@@ -204,7 +204,7 @@ def test_nothing_is_unplugged_without_kvm(tmp_path: Path, loop_runner: asyncio.R
         rig.faults.inject("XMLDesc", times=None, result=lambda xml: xml.replace("type='test'", "type='qemu'"))
         (a,) = await rig.host.observe()
         assert not a.accelerated
-        with pytest.raises(NotSupported, match="domain a: no vCPU is unplugged without KVM"):
+        with pytest.raises(NotSupported, match="domain a: vCPUs cannot be unplugged: without KVM"):
             await rig.host.unplug(a.key, 1)
         assert rig.faults.called["setVcpusFlags"] == 0
         assert (await rig.host.plug(a.key, 3)).vcpus == 3

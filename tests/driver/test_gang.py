@@ -117,7 +117,7 @@ def test_each_has_the_pool_in_turn_and_all_run_at_the_end(tmp_path: Path, loop_r
                 await suspended(daemon, faults, name)
                 shown = {one["name"]: one for one in status(daemon)["domains"]}
                 assert shown[name]["suspended"] and shown[name]["partition"] == ""
-                assert shown[name]["why"] == "suspended: others have this slice of time"
+                assert shown[name]["why"] == "suspended: others have the present slice of time"
                 assert shown[name]["demand"] == 2, "its demand has changed"
             assert not broken, broken[0]
             assert not daemon.violations

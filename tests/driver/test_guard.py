@@ -147,7 +147,7 @@ def test_what_is_suspended_is_resumed_however_the_daemon_ends(tmp_path: Path, wa
         assert one.process.wait(60) == {"kill": -signal.SIGKILL, "raise": 1, "abort": -signal.SIGABRT, "end": 0}[way]
         until(lambda: not alive(one.guard or 0))
         assert not suspended(one.state), "its entry still says suspended"
-        assert "resumed what it had suspended: a" in (tmp_path / "log").read_text(encoding="utf-8")
+        assert "resumed the domains that it had suspended: a" in (tmp_path / "log").read_text(encoding="utf-8")
     Journal(one.state, host_boot_id()).close()  # no process holds its lock any more
 
 

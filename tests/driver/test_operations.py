@@ -132,7 +132,7 @@ def test_release_without_a_daemon_restores_from_the_journal(tmp_path: Path, loop
         await separated_by_a_daemon_that_is_killed(config, host)
         assert await pins_of(host, "a") != [ALL] * 2
         with restoring_on(host):
-            with pytest.raises(UsageError, match="nothing to be put back"):
+            with pytest.raises(UsageError, match="no settings of it to put back"):
                 await restore_from_journal(config, "nobody")
             assert await restore_from_journal(config, "a") == ["a"]
             assert await pins_of(host, "a") == [ALL] * 2 != await pins_of(host, "b")

@@ -178,4 +178,4 @@ def test_garbage_from_a_guest(shared_lab: PrivateLibvirt, pair: Pair) -> None:
         enough(polite)
         assert verified(program)
         log = daemon.log.read_text(encoding="utf-8")
-        assert log.count("line that is no message") == 1, log
+        assert log.count("sent an invalid message") == 1, log

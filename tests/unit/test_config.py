@@ -46,7 +46,7 @@ CASES = {
     'control_read_group = ""': ["control_read_group", "--help-config"],
     "unplug_after_s = 0": ["unplug_after_s", ">= 1", "--help-config"],
     'unplug = "yes"': ["unplug", "bool"],
-    "metadata = false": ["no [domains.NAME]", "metadata is false", "set one"],
+    "metadata = false": ["no [domains.NAME]", "metadata = false", "set one"],
     "domains.a.priority = 1001": ["priority", "<= 1000"],
     "domains.a.priority = -1001": ["priority", ">= -1000"],
     "domains.a = {minimum = 3, maximum = 2}": ["domain a", "3", "2", "lower"],

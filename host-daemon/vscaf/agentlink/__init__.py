@@ -1,1 +1,1 @@
-"""The channel to the agents in the guests."""
+"""The channels to the agents in the guests."""

@@ -1,12 +1,12 @@
 """All channels to guests on one asyncio loop, served together.
 
-A wake-up of the loop costs more than a message does. So the channels have an epoll set of their own, which the loop
-watches as one descriptor: when something comes, all that is there is taken, and then nobody looks for a while. The
-more links there are, the longer: a few guests are heard at once, and with a hundred there are some twenty turns a
-second, however many messages there are.
+A wake-up of the loop costs more than a message. So the channels have their own epoll set, which the loop watches as one
+descriptor. When data arrives, one turn reads everything that is there. Then the hub does not read for a while, longer
+with more links. A few guests are served at once. With a hundred guests there are about twenty turns a second, however
+many messages arrive.
 
-What one turn does is bounded, for all links together and for each. The unit of work is a short line, or 4 KiB of bytes.
-So guests that flood get their turns one after the other, and whoever else runs on the loop runs in between.
+The work of one turn is bounded, for all links together and for each link. The unit of work is a short line, or 4 KiB.
+So guests that flood are served one after the other, and other tasks of the loop run in between.
 """
 
 import asyncio
@@ -30,30 +30,30 @@ EVENTS_A_TURN = 256
 
 
 class Served(Protocol):
-    """What the hub asks of a link."""
+    """The methods of a link that the hub calls."""
 
     paused: bool
-    """It has used up what it may send: what it sends has to wait."""
+    """The guest has used up its allowance: what it sends now has to wait."""
 
     def serve(self, now_s: float, most: float) -> tuple[float, bool]:
-        """Takes up to *most* units of what came; returns how many, and whether it holds more that it could take."""
+        """Processes up to *most* units of work. Returns how many, and whether more can be processed now."""
         ...
 
     def flush(self) -> None:
-        """Sends what could not be sent before."""
+        """Sends the data that could not be sent before."""
         ...
 
     def hung_up(self) -> None:
-        """The other end is gone."""
+        """The other end has closed the channel."""
         ...
 
     def broken(self, error: Exception) -> None:
-        """One of these failed in a way that nobody has foreseen: its connection is over."""
+        """A method of the link raised an unexpected error: its connection is closed."""
         ...
 
 
 class AgentHub:
-    """Serves links on the running loop. It holds a descriptor while it has any."""
+    """Serves links on the running loop. It has an epoll descriptor while it has any link."""
 
     def __init__(self) -> None:
         self.turns = 0
@@ -61,20 +61,20 @@ class AgentHub:
         """The largest amount of work that one turn took."""
         self._epoll: select.epoll | None = None
         self._links: dict[int, Served] = {}
-        self._due: dict[int, None] = {}  # in the order in which they get their turns
-        self._watched = False  # by the loop; else a timer brings the next turn
+        self._due: dict[int, None] = {}  # descriptors with data, in the order in which they are served
+        self._watched = False  # whether the loop watches _epoll; if not, a timer begins the next turn
         self._timer: asyncio.TimerHandle | None = None
 
     def add(self, descriptor: int, link: Served) -> None:
-        """Serves *link* from when there is something to read at *descriptor*."""
+        """Serves *link* whenever there is data to read at *descriptor*. OSError if there can be no more links."""
         if self._epoll is None:
             self._epoll = select.epoll()
             self._next_turn(None)
-        self._epoll.register(descriptor, select.EPOLLIN)  # OSError where there can be no more
+        self._epoll.register(descriptor, select.EPOLLIN)
         self._links[descriptor] = link
 
     def remove(self, descriptor: int) -> None:
-        """Forgets a descriptor, before it is closed."""
+        """Stops serving a descriptor. Must be called before the descriptor is closed."""
         assert self._epoll is not None
         self._epoll.unregister(descriptor)
         del self._links[descriptor]
@@ -85,7 +85,7 @@ class AgentHub:
             self._epoll = None
 
     def watch(self, descriptor: int, *, reading: bool, writing: bool) -> None:
-        """From here on looks for these; a link that reads again may hold something already, and gets a turn."""
+        """Sets what to wait for. A link that reads again may already hold data, so it gets a turn."""
         assert self._epoll is not None
         self._epoll.modify(descriptor, (select.EPOLLIN if reading else 0) | (select.EPOLLOUT if writing else 0))
         if reading:
@@ -94,7 +94,7 @@ class AgentHub:
                 self._next_turn(0.0)
 
     def _next_turn(self, delay_s: float | None) -> None:
-        """After *delay_s*; None: when there is something."""
+        """Begins the next turn after *delay_s*. None: when data arrives."""
         assert self._epoll is not None
         self._look_away()
         loop = asyncio.get_running_loop()
@@ -113,7 +113,7 @@ class AgentHub:
             self._timer = None
 
     def _turn(self) -> None:
-        """Whatever a link does, the others get their turns, and there is a next one."""
+        """One turn. Whatever a link does, the other links are served and a next turn follows."""
         assert self._epoll is not None
         events: list[tuple[int, int]] = []
         try:
@@ -132,7 +132,7 @@ class AgentHub:
                 self._alone(descriptor, self._other_event, descriptor, mask)
         work = 0.0
         for _ in range(len(self._due)):
-            if work >= WORK_A_TURN or not self._due:  # what a link said may have ended others
+            if work >= WORK_A_TURN or not self._due:  # a message of one link may have closed others
                 break
             descriptor = next(iter(self._due))
             del self._due[descriptor]
@@ -146,17 +146,17 @@ class AgentHub:
         self.most_work = max(self.most_work, work)
 
     def _alone(self, descriptor: int, work: Callable[P, T], *args: P.args, **options: P.kwargs) -> T | None:
-        """What *work* of one link returns. Where it raises, that link is over, and nobody else."""
+        """The result of *work* for one link. If it raises, only that link is closed, and the result is None."""
         link = self._links.get(descriptor)
         try:
             return work(*args, **options)
-        except Exception as error:  # noqa: BLE001  whatever it is, it is this link's alone
+        except Exception as error:  # noqa: BLE001  any error concerns only this link
             try:
                 if link is not None:
                     link.broken(error)
             except Exception as again:  # as above
-                log.error("please report this: %r", again, exc_info=again)
-            if link is not None and self._links.get(descriptor) is link:  # it did not even come to leave
+                log.error("unexpected error, please report this: %r", again, exc_info=again)
+            if link is not None and self._links.get(descriptor) is link:  # it failed before it was removed
                 self.remove(descriptor)
             return None
 

@@ -1,4 +1,4 @@
-"""What the daemon asks of a channel to a guest's agent, whichever is behind it: a socket, or a simulated guest."""
+"""The interface of a channel to a guest's agent: a socket, or a simulated guest."""
 
 from collections.abc import Callable
 from typing import Protocol
@@ -41,4 +41,4 @@ class Link(Protocol):
 
 
 LinkMaker = Callable[[DomainSeen, Callable[[], None]], Link | None]
-"""A started link to the agent of a domain, which calls the second argument on news; None: it has no channel."""
+"""Makes a started link to the agent of a domain. The link calls the second argument on news. None: no channel."""

@@ -1,13 +1,13 @@
-"""Bounded lines out of a stream of bytes, and how many of them a guest may send."""
+"""Splits a stream of bytes into bounded lines, and limits how often something may happen."""
 
 from dataclasses import dataclass
 
 
 @dataclass(slots=True)
 class LineSplitter:
-    """Cuts a stream into lines of fewer than `limit` bytes: push() what came, pop() until there is none.
+    """Cuts a stream into lines of fewer than `limit` bytes: push() received bytes, then pop() until it returns None.
 
-    Between the last pop() and the next push() it holds fewer than `limit` bytes. A longer line is thrown away up to its
+    Between the last pop() and the next push() it holds fewer than `limit` bytes. A longer line is dropped up to its
     end and counted in `oversize`.
     """
 
@@ -23,7 +23,7 @@ class LineSplitter:
         self._start = 0
 
     def pop(self) -> bytes | None:
-        """The next complete line, without its end; None: there is none yet."""
+        """The next complete line without its line end. None: there is none yet."""
         while (end := self._data.find(b"\n", self._start)) >= 0:
             start, self._start = self._start, end + 1
             if self._skipping:
@@ -40,18 +40,18 @@ class LineSplitter:
 
     @property
     def amid_line(self) -> bool:
-        """Whether what comes next is not the beginning of a line."""
+        """Whether the next byte is in the middle of a line."""
         return self._skipping or self._start < len(self._data)
 
     @property
     def held_bytes(self) -> int:
-        """How much of the stream it holds."""
+        """How many bytes of the stream it holds."""
         return len(self._data) - self._start
 
 
 @dataclass(slots=True)
 class TokenBucket:
-    """Lets `per_second` things pass on average and `burst` at once. Time is given by the caller, in seconds."""
+    """Allows `per_second` actions on average and `burst` at once. The caller gives the time, in seconds."""
 
     per_second: float
     burst: float
@@ -59,7 +59,7 @@ class TokenBucket:
     _last_s: float | None = None
 
     def allows(self, now_s: float) -> bool:
-        """Takes a token where there is one; whether there was."""
+        """Takes a token if there is one. Returns whether there was one."""
         self._fill(now_s)
         if self._tokens < 1.0:
             return False

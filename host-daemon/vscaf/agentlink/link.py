@@ -1,7 +1,7 @@
-"""One guest's agent, seen from the host: connects to its channel, keeps its last words, sends allocations.
+"""The host's side of the channel to one guest's agent: connects, keeps the last reports, sends allocations.
 
-The guest is not trusted: lines are bounded, decoded strictly, and read no faster than a fixed rate, so that a flood
-fills the guest's own buffers. Nothing that it sends makes this side grow or wait.
+The guest is not trusted. Lines are bounded, decoded strictly, and read no faster than a fixed rate, so a flood
+fills the guest's own buffers. Nothing that the guest sends makes this side use more memory or wait.
 """
 
 import asyncio
@@ -22,18 +22,18 @@ log = logging.getLogger(__name__)
 
 RECONNECT_S = 0.25  # doubled while it fails
 RECONNECT_MOST_S = 2.0
-HELLO_RETRY_S = 1.0  # doubled while nobody answers
+HELLO_RETRY_S = 1.0  # doubled while no agent answers
 HELLO_RETRY_MOST_S = 8.0
 READ_BYTES = 16 * 1024
-BYTES_OF_WORK = 4096  # cost about what a short line costs
+BYTES_OF_WORK = 4096  # cost about as much as one short line
 WORK_PER_SECOND = 100.0
 WORK_AT_ONCE = 200.0
-NEWS_PER_SECOND = 1.0  # as often as a guest's demand may change; what is no news is seen at the next look
+NEWS_PER_SECOND = 1.0  # as often as a guest's demand may change; other changes are seen at the next look
 NEWS_AT_ONCE = 8.0
 WORDS_PER_SECOND = 0.1
 WORDS_AT_ONCE = 5.0
-UNREAD_LIMIT_BYTES = 64 * 1024  # what the guest has not read yet; beyond it the channel is opened anew
-UNREAD_S = 1.0  # something unsent for longer than this: the guest does not read
+UNREAD_LIMIT_BYTES = 64 * 1024  # if the guest leaves more unread, the channel is closed and opened again
+UNREAD_S = 1.0  # if data is unsent for longer than this, the guest does not read
 STALE_REPORT_S = 1.5
 SEQUENCES_KEPT = 64
 
@@ -47,16 +47,16 @@ STALE = "stale"
 class AgentLink:
     """The channel at *path* of domain *name*, from start() to stop(), served by *hub* (unset: the running loop's).
 
-    `on_news` is called on the loop, at most once per message, when the guest was heard of for the first time, when its
-    demand or its online CPUs changed, when it acknowledged the newest allocation, and when the channel was lost. Each
-    allocation's first acknowledgement is news for certain. What a guest makes news of by itself is limited to
-    NEWS_PER_SECOND, and NEWS_AT_ONCE at once; beyond, it is seen by whoever looks.
+    `on_news` is called on the loop, at most once per message: when an agent sent hello or its first report, when its
+    demand or its online CPUs changed, when it acknowledged the newest allocation, and when the channel was lost. The
+    first acknowledgement of each allocation always causes a call. Calls that a guest causes by itself are limited to
+    NEWS_PER_SECOND, and NEWS_AT_ONCE at once. Further changes are seen at the next look.
 
-    `hello`, `report`: the guest's last ones on this connection. `generation` grows with every hello of the guest: what
-    was sent before is void, `acknowledged` with it. `acknowledged`: the allocation in force by the guest's last word,
-    None where that names no number that was sent since its hello. `bad_lines`: lines that were no message.
-    `throttled`: how often it was left unread for having sent too much. `fault`: what went wrong here in a way that
-    nobody has foreseen, until whoever hears of it takes it away.
+    `hello`, `report`: the guest's last ones on this connection. `generation` grows with each hello of the guest. A
+    hello makes everything that was sent before void, `acknowledged` included. `acknowledged`: the number of the
+    allocation in force, as the guest last reported it; None if that number was not sent since its hello. `bad_lines`:
+    lines that were not a valid message. `throttled`: how often reading was paused because the guest sent too much.
+    `fault`: an unexpected error in this link. The reader resets it to None.
     """
 
     def __init__(self, name: str, path: Path, on_news: Callable[[], None], hub: AgentHub | None = None) -> None:
@@ -74,7 +74,7 @@ class AgentLink:
         self._on_news = on_news
         self._hub = hub
         self._online: tuple[int, ...] | None = None
-        self._online_reported = False  # it is what the last report says
+        self._online_reported = False  # _online comes from the last report
         self._socket: socket.socket | None = None
         self._started = False
         self._unreachable = "not tried yet"
@@ -84,10 +84,10 @@ class AgentLink:
         self._timer: asyncio.TimerHandle | None = None  # to connect, or to greet
         self._resumer: asyncio.TimerHandle | None = None
         self._lines = LineSplitter(messages.LINE_LIMIT_BYTES)
-        self._more = False  # it may hold whole lines
-        self._amid_line = False  # it holds, or has thrown away, the beginning of one
+        self._more = False  # _lines may hold complete lines
+        self._amid_line = False  # _lines holds, or has dropped, the beginning of a line
         self._oversize = 0  # of its lines, counted as bad
-        # What it may still send, in units of work: a token bucket that is filled when it is found empty.
+        # Units of work that the guest may still send: a token bucket that is filled only when it is empty.
         self._allowance = WORK_AT_ONCE
         self._refilled_s = clock.now_s()
         self._news = TokenBucket(NEWS_PER_SECOND, NEWS_AT_ONCE)
@@ -103,7 +103,7 @@ class AgentLink:
         self._fault_logged = False
 
     def start(self) -> None:
-        """Starts to connect, and goes on until stop()."""
+        """Connects, and connects again after each loss, until stop()."""
         if self._hub is None:
             self._hub = running_hub()
         self._started = True
@@ -121,10 +121,10 @@ class AgentLink:
 
     @property
     def condition(self) -> str:
-        """How it is with the agent, in words: "not reachable: WHY", NO_ANSWER, CONNECTED, DEAF or STALE.
+        """The condition of the agent as text: "not reachable: WHY", NO_ANSWER, CONNECTED, DEAF or STALE.
 
-        Not reachable: nothing listens at the path. NO_ANSWER: the channel is open, and no agent has said hello since.
-        DEAF: the guest does not take what is sent. STALE: an agent was there, and its reports have ended.
+        Not reachable: no process listens at the path. NO_ANSWER: the channel is open, but no agent has sent hello.
+        DEAF: the guest does not read what is sent. STALE: an agent was connected, but sends no reports any more.
         """
         if self._socket is None and not self._cut_off:
             return f"not reachable: {self._unreachable}"
@@ -137,7 +137,7 @@ class AgentLink:
 
     @property
     def online(self) -> tuple[int, ...] | None:
-        """The guest's online CPUs as it last said; None: unknown."""
+        """The guest's online CPUs, as it last reported them. None: unknown."""
         return self._online
 
     def age_s(self) -> float:
@@ -145,30 +145,30 @@ class AgentLink:
         return clock.now_s() - self.report_at_s
 
     def send(self, message: messages.HostHello | messages.Allocate | messages.WireError) -> bool:
-        """Sends without waiting; False when the guest does not read or is not there."""
+        """Sends without waiting. False if the guest does not read or is not connected."""
         if self._socket is None:
             return False
         if len(self._unsent) > UNREAD_LIMIT_BYTES:
-            log.warning("domain %s: its agent does not read; its channel is opened anew", self.name)
+            log.warning("domain %s: its agent does not read; its channel is closed and opened again", self.name)
             self._cut_off = True
-            self._lose("it does not read")
+            self._lose("the agent does not read")
             return False
         if isinstance(message, messages.Allocate):
             self._sent.append(message.sequence)
-            self._last_report_line = b""  # what was no acknowledgement before may be one from here on
+            self._last_report_line = b""  # the same report may acknowledge this allocation
         self._put(messages.encode(message))
         return self._socket is not None
 
-    # What the hub calls.
+    # Called by the hub.
 
     def serve(self, now_s: float, most: float) -> tuple[float, bool]:
-        """Reads once unless it still holds lines, and takes lines up to *most* units of work, a little more at most."""
+        """Reads once if no lines are held, and processes lines for *most* units of work, or a little more."""
         if self._more:
             work = self._take_held(now_s, most, 0.0)
         else:
             data = self._receive()
             work = len(data) / BYTES_OF_WORK
-            if not self._amid_line and data.find(b"\n") == len(data) - 1 >= 0:  # one whole line, as nearly always
+            if not self._amid_line and data.find(b"\n") == len(data) - 1 >= 0:  # one complete line: the usual case
                 work += 1.0
                 self._take(data[:-1], now_s)
             else:
@@ -200,28 +200,28 @@ class AgentLink:
         return max(work, 1.0)
 
     def _refill(self, now_s: float) -> None:
-        """What it may send grows with the time; where that is not enough, it is left unread for so long."""
+        """Fills the allowance for the time that has passed. If it is still negative, reading is paused for as long."""
         self._allowance = min(WORK_AT_ONCE, self._allowance + (now_s - self._refilled_s) * WORK_PER_SECOND)
         self._refilled_s = now_s
         if self._allowance < 0.0:
             self._pause(-self._allowance / WORK_PER_SECOND)
 
     def flush(self) -> None:
-        """Sends what could not be sent before."""
+        """Sends the data that could not be sent before."""
         unsent, self._unsent = self._unsent, b""
         self._put(unsent)
 
     def hung_up(self) -> None:
-        """The other end is gone."""
+        """The other end has closed the channel."""
         self._lose("it was closed")
 
     def broken(self, error: Exception) -> None:
-        """Serving it failed in a way that nobody has foreseen: it begins anew, with another connection."""
+        """Serving the link raised an unexpected error: the connection is closed and opened again."""
         self.fault = error
         if not self._fault_logged:
             self._fault_logged = True
             log.error("domain %s: its agent's channel failed, please report this", self.name, exc_info=error)
-        self._lose("what came over it could not be taken in")
+        self._lose("a message could not be processed")
 
     # The connection.
 
@@ -245,14 +245,14 @@ class AgentLink:
         self._socket = channel
         self._unreachable = ""
         self._opened_at_s = clock.now_s()
-        # What was in flight when the channel was opened may begin in the middle of a line: ended here, and not held
-        # against the guest.
+        # Data that was in flight when the channel was opened may begin in the middle of a line. That first line is not
+        # counted as a bad line of the guest.
         self._first_line = True
         self._lines = LineSplitter(messages.LINE_LIMIT_BYTES)
         self._oversize = 0
         self._more = self._amid_line = False
         self._hello_retry_s = HELLO_RETRY_S
-        # A daemon that died in mid-line left a half line in the guest: end it, or the hello would stick to it.
+        # A daemon that died in the middle of a line left half a line in the guest. This ends it before the hello.
         self._put(b"\n")
         self._greet()
 
@@ -283,7 +283,7 @@ class AgentLink:
         return data
 
     def _put(self, data: bytes) -> None:
-        """Sends *data* behind what is unsent, and keeps what the channel does not take."""
+        """Sends *data* after the unsent data, and keeps what the channel does not accept."""
         assert self._socket is not None and self._hub is not None
         was_unsent = bool(self._unsent) or self._unsent_since_s < math.inf
         if not self._unsent:
@@ -315,7 +315,7 @@ class AgentLink:
         self._watch()
 
     def _lose(self, why: str) -> None:
-        """The connection is over: forgets what was said on it, and opens another one in a moment."""
+        """Closes the connection, forgets what was received on it, and opens another one after a delay."""
         if self._socket is None:
             return
         log.info("domain %s: agent channel lost (%s)", self.name, why)
@@ -347,7 +347,7 @@ class AgentLink:
         self._last_report_line = b""
         self._on_news()
 
-    # What the guest says.
+    # Messages of the guest.
 
     def _take(self, line: bytes, now_s: float) -> None:
         if line == self._last_report_line:
@@ -372,7 +372,7 @@ class AgentLink:
         elif isinstance(message, messages.GuestHello):
             self._take_hello(message, now_s)
         elif self._words.allows(now_s):
-            log.warning("domain %s: its agent says: %.200r", self.name, message.message)
+            log.warning("domain %s: its agent reports an error: %.200r", self.name, message.message)
 
     def _take_hello(self, hello: messages.GuestHello, now_s: float) -> None:
         if self._words.allows(now_s):
@@ -419,7 +419,7 @@ class AgentLink:
 
     def _take_ack(self, ack: messages.Ack, now_s: float) -> None:
         if ack.sequence not in self._sent:
-            return  # of nobody's allocation, or of one before its hello
+            return  # not an allocation that was sent since its hello
         self._last_report_line = b""
         self._online = tuple(ack.online)
         self._online_reported = False
@@ -429,10 +429,10 @@ class AgentLink:
             self._tell_news(now_s)
 
     def _tell_news(self, now_s: float) -> None:
-        """Tells of a change, unless the guest has made too many by itself."""
+        """Calls on_news, unless the guest has caused too many calls by itself."""
         acknowledged = self.acknowledged
         if acknowledged is not None and acknowledged == self._sent[-1] != self._answered:
-            self._answered = acknowledged  # the first answer to what it was told: that is asked for
+            self._answered = acknowledged  # the first acknowledgement of an allocation is not limited
         elif not self._news.allows(now_s):
             return
         self._on_news()
@@ -442,12 +442,12 @@ class AgentLink:
         if not self._bad_line_logged:
             self._bad_line_logged = True
             log.warning(
-                "domain %s: its agent sent a line that is no message (%.200r); ignored, further ones only counted",
+                "domain %s: its agent sent an invalid message (%.200r): ignored; further ones are only counted",
                 self.name,
                 why,
             )
 
 
 def condition_of(link: Link | None) -> str:
-    """The condition of a domain's link; None: the domain has no channel for an agent."""
+    """The condition of a domain's link. *link* None: the domain has no channel for an agent."""
     return NO_CHANNEL if link is None else link.condition

@@ -1,4 +1,7 @@
-"""The wire's messages as typed values. The contract is guest-agent/wire/README.md; both sides test its golden lines."""
+"""The messages between daemon and agent as typed values.
+
+guest-agent/wire/README.md specifies them. Both sides test its golden lines.
+"""
 
 import re
 from typing import Annotated, Literal
@@ -24,7 +27,7 @@ Words = Annotated[str, Meta(max_length=1024)]
 
 
 class Message(msgspec.Struct, tag_field="type", frozen=True, kw_only=True, gc=False):
-    """Every message: its version, and its type as the tag."""
+    """The fields of every message: its version, and its type as the tag."""
 
     v: Literal[1] = 1
 
@@ -35,7 +38,7 @@ def _each_once(numbers: list[int]) -> None:
 
 
 class GuestCpus(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """CPUs of a guest: how many there may ever be, how many are plugged, which are online."""
+    """The CPUs of a guest: how many are possible, how many are plugged, and which are online."""
 
     possible: CpuCount
     present: CpuCount
@@ -46,16 +49,16 @@ class GuestCpus(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class GuestHello(Message, tag="hello", frozen=True, kw_only=True, gc=False):
-    """The agent is there, or has restarted."""
+    """The agent has started, or has restarted."""
 
     agent: Words
     boot_id: Words
     cpus: GuestCpus
     capabilities: Annotated[list[Words], Meta(max_length=64)]
     versions: Versions | msgspec.UnsetType = msgspec.UNSET
-    """Versions of the wire that it speaks."""
+    """The wire versions that it supports."""
     page: Annotated[int, Meta(ge=0, le=2**31 - 1)] | msgspec.UnsetType = msgspec.UNSET
-    """Version of the page that it shares with the programs; 0: it does not say."""
+    """The version of the page that it shares with the programs; 0: not given."""
 
 
 class ReportedPoint(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -68,18 +71,18 @@ class ReportedPoint(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class Learning(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """What learning its speedup costs a process: CPU seconds so far, and fractions of its CPU time."""
+    """The cost of learning a process's speedup: CPU seconds so far, and fractions of its CPU time."""
 
     cost: CostSeconds
     budget: Fraction
     used: Fraction
     metric: Literal["rate", "ipc"]
     counters: bool
-    """False: ipc was asked for, and there is no counter."""
+    """False: ipc was requested, but there is no counter."""
 
 
 class Decomposition(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """Where the thread time of a process's sections went lately: fractions that add up to 1, from useful to steal."""
+    """How a process's sections used their thread time recently. The fractions from useful to steal add up to 1."""
 
     useful: Fraction
     inflation: Fraction
@@ -90,7 +93,7 @@ class Decomposition(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     idle_rate: Fraction
     """fork + dispatch + barrier."""
     section_ms: SectionMs
-    """Mean wall time of a section. 0: unknown."""
+    """Mean wall time of a section, in milliseconds. 0: unknown."""
 
 
 class ReportedProcess(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
@@ -103,9 +106,9 @@ class ReportedProcess(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
     running: bool
     points: Annotated[list[ReportedPoint], Meta(max_length=64)]
     override: bool = False
-    """VSCAF_MALLEABLE in its environment said how malleable it is."""
+    """VSCAF_MALLEABLE in its environment sets how malleable it is."""
     long_section: bool = False
-    """Its section lasts longer than a period: rigid meanwhile."""
+    """Its section lasts longer than a period. It is rigid meanwhile."""
     contained: bool = False
     """It is kept to its share of the guest's CPUs."""
     learning: Learning | None = None
@@ -126,7 +129,7 @@ class Report(Message, tag="report", frozen=True, kw_only=True, gc=False):
 
 
 class Ack(Message, tag="ack", frozen=True, kw_only=True, gc=False):
-    """The newest allocate has been carried out; `online` is what is."""
+    """The newest allocate has been carried out. `online`: the CPUs that are online now."""
 
     sequence: Whole
     online: CpuNumbers
@@ -137,21 +140,21 @@ class Ack(Message, tag="ack", frozen=True, kw_only=True, gc=False):
 
 
 class WireError(Message, tag="error", frozen=True, kw_only=True, gc=False):
-    """Words for a person, from either side."""
+    """A message for people, from either side."""
 
     message: Words
 
 
 class HostHello(Message, tag="hello", frozen=True, kw_only=True, gc=False):
-    """The daemon is there, or has restarted."""
+    """The daemon has connected, or has restarted."""
 
     daemon: Words
     versions: Versions | msgspec.UnsetType = msgspec.UNSET
-    """Versions of the wire that it speaks."""
+    """The wire versions that it supports."""
 
 
 class Allocate(Message, tag="allocate", frozen=True, kw_only=True, gc=False):
-    """How many CPUs the guest has from now on (0: rest), and by when it should have shrunk to them."""
+    """How many CPUs the guest has from now on (0: it rests), and its deadline to shrink to them."""
 
     sequence: Whole
     cpus: Whole
@@ -168,7 +171,7 @@ _from_host: msgspec.json.Decoder[FromHost] = msgspec.json.Decoder(FromHost)
 
 
 class _Versioned(msgspec.Struct, frozen=True):
-    """Whatever else a line says, the version that it claims."""
+    """Only the version of a line, whatever its other fields are."""
 
     v: Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
 
@@ -181,7 +184,7 @@ _encoder = msgspec.json.Encoder()
 
 
 class BadLine(ValueError):
-    """The line is not a message of this version. `version` is set where it claims to be one of another."""
+    """The line is not a message of this version. `version` is set if the line has another version."""
 
     def __init__(self, why: str, version: int | None = None) -> None:
         super().__init__(why)
@@ -189,13 +192,13 @@ class BadLine(ValueError):
 
 
 def decode_from_guest(line: bytes) -> FromGuest:
-    """The message in *line* (no line end). BadLine where it is none."""
+    """The message in *line* (without its line end). BadLine if it is not a valid message."""
     try:
         message = _from_guest.decode(line)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise _refusal(line, error) from error
-    # What msgspec skips, it does not look at: unknown fields, and all but the last of those of one name. Each name has
-    # its colon, so a report that has its version and no more colons than known names has neither.
+    # msgspec does not check what it skips: unknown fields, and all but the last of fields with equal names. Each field
+    # name is followed by a colon. So a report with its version and as many colons as known names has neither.
     if (
         type(message) is Report
         and line.startswith(b'{"v":1,')
@@ -209,7 +212,7 @@ def decode_from_guest(line: bytes) -> FromGuest:
 
 
 def decode_from_host(line: bytes) -> FromHost:
-    """As decode_from_guest, for the other direction: for tests and stand-in guests."""
+    """As decode_from_guest, for the other direction. Used by tests and simulated guests."""
     try:
         message = _from_host.decode(line)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
@@ -219,7 +222,7 @@ def decode_from_host(line: bytes) -> FromHost:
 
 
 def _names(report: Report) -> int:
-    """How many names a line has that says *report*, and every optional field only where it is not the default."""
+    """The number of field names in a line for *report* that contains optional fields only if they are not default."""
     names = 7 + 6 * len(report.processes)
     for process in report.processes:
         names += 4 * len(process.points) + process.override + process.long_section + process.contained
@@ -228,9 +231,9 @@ def _names(report: Report) -> int:
 
 
 def _look_closer(line: bytes) -> None:
-    """Raises BadLine where a line that decodes breaks a rule in what was skipped.
+    """Raises BadLine if a line that decodes breaks a rule in a part that was skipped.
 
-    In a dictionary a name is once, so a line that loses colons on the way through one has some name twice.
+    A dictionary has each name once. So if the line has fewer colons after decoding into one, a name was given twice.
     """
     if len(line) >= LINE_LIMIT_BYTES:
         raise BadLine(f"a line of {len(line)} bytes")
@@ -249,7 +252,7 @@ def _look_closer(line: bytes) -> None:
 
 
 def _refusal(line: bytes, error: Exception) -> BadLine:
-    """Why *line*, which does not decode, is no message."""
+    """The reason why *line* does not decode."""
     if len(line) >= LINE_LIMIT_BYTES:
         return BadLine(f"a line of {len(line)} bytes")
     try:
@@ -262,5 +265,5 @@ def _refusal(line: bytes, error: Exception) -> BadLine:
 
 
 def encode(message: Message) -> bytes:
-    """*message* as a line, its end included."""
+    """*message* as a line, with its line end."""
     return _encoder.encode(message) + b"\n"

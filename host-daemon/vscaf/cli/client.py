@@ -1,4 +1,4 @@
-"""Commands that ask a running daemon, or tell it; two of them also work where none runs."""
+"""Commands that send requests to a running daemon. `release` and `off` also work without a daemon."""
 
 import asyncio
 import json
@@ -32,7 +32,7 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 def with_daemon(function: Function) -> Function:
-    """The options that say which daemon is meant."""
+    """Adds the options that say which daemon is meant."""
     function = click.option(
         "--config",
         type=click.Path(path_type=Path),
@@ -50,7 +50,7 @@ def with_daemon(function: Function) -> Function:
 
 
 def find_socket(socket: Path | None, config: Path) -> Path:
-    """--socket, else the configuration's; the default where that file cannot be read and was not asked for."""
+    """--socket, else the configuration's. The default path if the default configuration file cannot be read."""
     if socket is not None:
         return socket
     asked_for = click.get_current_context().get_parameter_source("config") is not ParameterSource.DEFAULT
@@ -63,7 +63,7 @@ def find_socket(socket: Path | None, config: Path) -> Path:
 
 
 def run(work: Callable[[], Coroutine[Any, Any, Answer]]) -> Answer:
-    """What *work* returns; its VscafError as one line, and exit status 2 for a UsageError, else 1."""
+    """The result of *work*. A VscafError is printed as one line; the exit status is 2 for a UsageError, else 1."""
     try:
         return asyncio.run(work())
     except VscafError as error:
@@ -75,7 +75,7 @@ def run(work: Callable[[], Coroutine[Any, Any, Answer]]) -> Answer:
 @with_daemon
 @click.option("--json", "as_json", is_flag=True, help="Print everything, as JSON.")
 def status(socket: Path | None, config: Path, as_json: bool) -> None:
-    """Show what each domain has, wants and runs."""
+    """Show the partition, demand and programs of each domain."""
 
     async def work() -> Any:
         return await ask_status(find_socket(socket, config))
@@ -89,15 +89,13 @@ def status(socket: Path | None, config: Path, as_json: bool) -> None:
 
 @click.command(short_help="Show what the daemon did, and why.")
 @with_daemon
-@click.option(
-    "--follow", "-f", "following", is_flag=True, help="Go on with each event as it comes, until the daemon ends."
-)
+@click.option("--follow", "-f", "following", is_flag=True, help="Also print each new event, until the daemon ends.")
 @click.option("--since", type=click.IntRange(min=0), default=0, help="Only events after this number.", metavar="NUMBER")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, one event a line.")
 def events(socket: Path | None, config: Path, following: bool, since: int, as_json: bool) -> None:
     """Show what the daemon did, and why: the newest thousand events, oldest first.
 
-    Numbers start at 1 with each daemon. An event "lost" stands for those that are no longer kept.
+    Numbers start at 1 with each daemon. An event "lost" replaces events that are no longer kept.
     """
 
     def show(event: Mapping[str, Any]) -> None:
@@ -115,11 +113,11 @@ def events(socket: Path | None, config: Path, following: bool, since: int, as_js
     try:
         run(work)
     except KeyboardInterrupt:
-        sys.exit(0)  # how a follower is ended
+        sys.exit(0)  # the usual way to end --follow
 
 
 def event_line(event: Mapping[str, Any]) -> str:
-    """An event as people read it."""
+    """An event as a line for people."""
     words = [str(event["number"]), event["time"], event["kind"]]
     if event["domain"] is not None:
         words.append(event["domain"])
@@ -132,13 +130,13 @@ def event_line(event: Mapping[str, Any]) -> str:
 
 @click.group()
 def policy() -> None:
-    """See and set what decides how many CPUs each domain gets."""
+    """Show and set the policy, which allots CPUs to the domains."""
 
 
 @policy.command("list")
 @with_daemon
 def policy_list(socket: Path | None, config: Path) -> None:
-    """List the installed policies. A star marks the one in use, where a daemon runs."""
+    """List the installed policies. If a daemon runs, a star marks the one in use."""
 
     async def work() -> tuple[list[str], str | None]:
         try:
@@ -193,8 +191,8 @@ def _choice(name: str, options: Mapping[str, Any]) -> str:
 def policy_set(name: str, params: tuple[str, ...], socket: Path | None, config: Path) -> None:
     """Use the policy NAME from now on, with the given options and no others.
 
-    It is validated first: refused, the policy in use stays. It holds until the daemon ends; the configuration file,
-    which the next daemon starts with, is not changed.
+    The daemon checks the policy first. If it is refused, the present policy stays in use. The new policy stays in use
+    until the daemon ends. The configuration file is not changed, and the next daemon starts with it.
 
     \b
     Example:
@@ -210,7 +208,7 @@ def policy_set(name: str, params: tuple[str, ...], socket: Path | None, config: 
 
 
 def parse_params(params: tuple[str, ...]) -> dict[str, Any]:
-    """Options from KEY=VALUE texts, VALUE in TOML. UsageError naming the one that is wrong."""
+    """Options from KEY=VALUE texts, with VALUE in TOML. UsageError with the text that is wrong."""
     for param in params:
         mend = f"--param {param}: write KEY=VALUE with a TOML value, text in quotes: --param 'favourite=\"cfd\"'"
         if "\n" in param or "\r" in param:
@@ -243,10 +241,10 @@ def policy_rollback(socket: Path | None, config: Path) -> None:
 @click.argument("domain", required=False)
 @with_daemon
 def release(domain: str | None, socket: Path | None, config: Path) -> None:
-    """Give DOMAIN back as it was found, and leave it alone until `vscaf manage`. Without DOMAIN: all of them.
+    """Give DOMAIN back as it was found, and leave it alone until `vscaf manage`. Without DOMAIN: all domains.
 
-    Where no daemon runs, what an earlier one left pinned is put back from its journal; the next daemon then manages
-    the domain again.
+    If no daemon runs, the settings are put back from the journal of an earlier daemon. The next daemon then manages the
+    domain again.
     """
 
     async def work() -> tuple[list[str], Path | None]:
@@ -265,9 +263,7 @@ def release(domain: str | None, socket: Path | None, config: Path) -> None:
         click.echo(_from_journal(names, silent))
     elif not names:
         click.echo(
-            "nothing was released: no domain is in vscaf's hands"
-            if domain is None
-            else f"{domain}: was released already"
+            "nothing was released: vscaf manages no domain" if domain is None else f"{domain}: was released already"
         )
 
 
@@ -275,7 +271,7 @@ def release(domain: str | None, socket: Path | None, config: Path) -> None:
 @click.argument("domain", required=False)
 @with_daemon
 def manage(domain: str | None, socket: Path | None, config: Path) -> None:
-    """Manage DOMAIN again after `vscaf release`, or after somebody else changed it. Without DOMAIN: all of those."""
+    """Manage DOMAIN again after `vscaf release`, or after somebody else changed it. Without DOMAIN: all of these."""
 
     async def work() -> Any:
         return await tell(find_socket(socket, config), "/v1/manage", {"domain": domain})
@@ -292,7 +288,7 @@ def manage(domain: str | None, socket: Path | None, config: Path) -> None:
 def off(socket: Path | None, config: Path) -> None:
     """The safety valve: put everything back as it was found, and end the daemon.
 
-    Where no daemon runs, what an earlier one left pinned is put back from its journal.
+    If no daemon runs, the settings are put back from the journal of an earlier daemon.
     """
 
     async def work() -> tuple[list[str], Path | None]:
@@ -311,7 +307,7 @@ def off(socket: Path | None, config: Path) -> None:
 
 
 async def _held(path: Path) -> list[str]:
-    """Names of the domains that the daemon has changed; none where it does not say: off works without."""
+    """Names of the domains that the daemon manages. Empty if it does not answer: `off` does not need them."""
     try:
         domains = (await ask_status(path))["domains"]
     except NoDaemon:
@@ -328,8 +324,8 @@ def _from_journal(names: list[str], silent: Path) -> str:
 
 
 async def restore_from_journal(config: Config, domain: str | None) -> list[str]:
-    """As vscaf.recovery.offline_restore's, which needs libvirt; other commands do without."""
-    from vscaf.recovery import offline_restore  # noqa: PLC0415  (as said)
+    """As vscaf.recovery.offline_restore.restore_from_journal. Imported late: other commands do not need libvirt."""
+    from vscaf.recovery import offline_restore  # noqa: PLC0415  (see above)
 
     return await offline_restore.restore_from_journal(config, domain)
 
@@ -339,7 +335,7 @@ async def _restore(config: Path, domain: str | None, no_daemon: NoDaemon) -> lis
     try:
         loaded = load_config(config)
     except UsageError as error:
-        raise UsageError(f"no daemon answers ({no_daemon}); to put back from its journal: {error}") from error
+        raise UsageError(f"no daemon answers ({no_daemon}), and its journal cannot be used: {error}") from error
     return await restore_from_journal(loaded, domain)
 
 

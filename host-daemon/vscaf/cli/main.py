@@ -1,4 +1,4 @@
-"""The `vscaf` command: the daemon, and what is asked of and told to one (in `commands`)."""
+"""The `vscaf` command: the daemon, `check-config`, and the commands of `cli/client.py`."""
 
 import asyncio
 import logging
@@ -19,8 +19,8 @@ from vscaf.terminal import one_line
 
 @click.group(
     context_settings={"help_option_names": ["-h", "--help"]},
-    epilog="Exit status: 0 done; 1 it could not be done, or not all of it; 2 what was asked for, or the configuration, "
-    "is wrong, and nothing was changed.",
+    epilog="Exit status: 0: done. 1: it could not be done, or only in part. 2: the request or the configuration is "
+    "wrong, and nothing was changed.",
 )
 @click.version_option(__version__, prog_name="vscaf")
 def main() -> None:
@@ -41,18 +41,18 @@ policy.add_command(check)
     show_default=True,
     envvar="VSCAF_CONFIG",
 )
-@click.option("--verbose", is_flag=True, help="Log what is decided in every period, not only what changes.")
+@click.option("--verbose", is_flag=True, help="Log the decision of every period, not only changes.")
 @click.option("--help-config", is_flag=True, help="Print every key of the configuration with its default, and exit.")
 def daemon(path: Path, verbose: bool, help_config: bool) -> None:
-    """Run the daemon in the foreground until SIGTERM or SIGINT; then put everything back as it was found.
+    """Run the daemon in the foreground until SIGTERM or SIGINT. Then put everything back as it was found.
 
-    Exit status: 0 when everything was put back, 1 when something could not be, 2 when the configuration or libvirt
-    is not usable; then nothing was changed. 70 after an error that nobody has thought of: please report it.
+    Exit status: 0: everything was put back. 1: something could not be put back. 2: the configuration or libvirt is
+    not usable, and nothing was changed. 70: an unexpected error: please report it.
     """
     if help_config:
         click.echo(HELP, nl=False)
         return
-    from vscaf.daemon.main import serve  # noqa: PLC0415  (needs libvirt, which other commands do without)
+    from vscaf.daemon.main import serve  # noqa: PLC0415  (needs libvirt, which other commands do not need)
 
     logging.basicConfig(
         level=logging.DEBUG if verbose else logging.INFO,
@@ -68,17 +68,17 @@ def daemon(path: Path, verbose: bool, help_config: bool) -> None:
         click.echo(f"vscaf: {one_line(error)}", err=True)
         sys.exit(2)
     except Exception:
-        logging.getLogger("vscaf").exception("please report this; the guard resumes what is suspended")
+        logging.getLogger("vscaf").exception("please report this error; the guard resumes suspended domains")
         sys.exit(os.EX_SOFTWARE)
 
 
-@main.command("check-config", short_help="Say what is wrong with a configuration.")
+@main.command("check-config", short_help="Check a configuration.")
 @click.argument("file", type=click.Path(path_type=Path), default=DEFAULT_CONFIG, envvar="VSCAF_CONFIG")
 def check_config(file: Path) -> None:
-    """Say whether the daemon would take the configuration FILE (default: VSCAF_CONFIG, else /etc/vscaf/vscaf.toml).
+    """Check whether the daemon would accept the configuration FILE (default: VSCAF_CONFIG, else /etc/vscaf/vscaf.toml).
 
-    Keys, values, groups and the policy with its options are checked. libvirt is not asked, so whether the pool's CPUs
-    and the domains exist is seen when the daemon starts.
+    This checks keys, values, groups and the policy with its options. It does not ask libvirt: only the daemon checks at
+    its start whether the pool's CPUs and the domains exist.
     """
     from vscaf.daemon.main import check_host  # noqa: PLC0415  (as above)
 
@@ -89,5 +89,5 @@ def check_config(file: Path) -> None:
         click.echo(f"vscaf: {one_line(error)}", err=True)
         sys.exit(2)
     named = ", ".join(sorted(config.domains)) or "none by name"
-    also = ", and those whose metadata say so" if config.metadata else ""
+    also = ", and those marked by their metadata" if config.metadata else ""
     click.echo(f"{file}: good: pool {config.pool}, policy {config.policy.name}, domains: {named}{also}")

@@ -1,4 +1,4 @@
-"""`vscaf policy check`: tries somebody's policy in a process of its own, and shows what was found."""
+"""`vscaf policy check`: tries a policy in a separate process, and shows the findings."""
 
 import contextlib
 import json
@@ -25,10 +25,10 @@ from vscaf.terminal import one_line, printable
 
 STYLES = {Verdict.PASSED: "green", Verdict.FAILED: "bold red", Verdict.SLOW: "yellow", Verdict.NOTED: "cyan"}
 CALLS = 10
-"""All together may take as long as so many calls at their limit."""
+"""All checks together may take as long as this many calls at their limit."""
 
 LONGEST_EXAMPLE = 24
-"""Lines of an example that are shown; --json has them all."""
+"""How many lines of an example are shown; --json has all."""
 
 IMPURE = frozenset({"options", "repeated", "later", "order-of-calls", "returns"})
 """A policy that fails one of these would answer differently in another process for the same reason."""
@@ -44,23 +44,23 @@ IMPURE = frozenset({"options", "repeated", "later", "order-of-calls", "returns"}
     metavar="KEY=VALUE",
     help="An option of the policy, its value as TOML, as in `vscaf policy set`.",
 )
-@click.option("--seed", type=int, default=0, show_default=True, help="Of the states that it is tried on.")
+@click.option("--seed", type=int, default=0, show_default=True, help="Seed for the states that it is tried on.")
 @click.option(
     "--limit",
     "call_s",
     type=click.FloatRange(min=0.1, max=3600),
     default=20.0,
     show_default=True,
-    help=f"Seconds that one decision may take, and all checks {CALLS} times as many; longer counts as never.",
+    help=f"Seconds that one decision may take. All checks may take {CALLS} times as long. Longer counts as a hang.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print everything, as JSON.")
 def check(target: str, params: tuple[str, ...], seed: int, call_s: float, as_json: bool) -> None:
-    """Try the policy MODULE on many states of a pool, and say which parts of the contract it breaks.
+    """Try the policy MODULE on many states of a pool, and show which parts of the contract it breaks.
 
-    MODULE is FILE.py or package.module, with :FUNCTION where it has more than one, or the name of an installed policy.
-    No daemon is asked, and the policy runs in a process of its own: one that hangs is told, not waited for.
+    MODULE is FILE.py or package.module, with :FUNCTION if it has several functions, or the name of an installed policy.
+    No daemon is needed. The policy runs in a separate process: a policy that hangs is reported and ended.
 
-    Exit status: 0 nothing failed; 1 something did; 2 it cannot be loaded.
+    Exit status: 0: no check failed. 1: a check failed. 2: the policy cannot be loaded.
 
     \b
     Example:
@@ -83,7 +83,7 @@ def check(target: str, params: tuple[str, ...], seed: int, call_s: float, as_jso
 
 
 def found(request: Request) -> tuple[Finding, ...]:
-    """What all checks found. UsageError where the policy cannot be loaded."""
+    """The findings of all checks. UsageError if the policy cannot be loaded."""
     result, printed = run_trial(request)
     if isinstance(result, Finding):
         return (result,)
@@ -91,13 +91,13 @@ def found(request: Request) -> tuple[Finding, ...]:
     if not any(one.check in IMPURE and one.verdict is Verdict.FAILED for one in findings):
         findings.append(_same_in_other_processes(request))
     if printed:
-        words = f"it prints {printed.splitlines()[0]!r:.100}: the daemon's log gets that with every decision"
+        words = f"it prints {printed.splitlines()[0]!r:.100}: this will be in the daemon's log with every decision"
         findings.append(Finding("prints", Verdict.NOTED, words))
     return tuple(findings)
 
 
 def _same_in_other_processes(request: Request) -> Finding:
-    """Two fresh processes whose sets of texts have different orders must say the same."""
+    """Checks that two new processes, in which sets of strings have different orders, give the same answers."""
     answers = []
     for hash_seed in (1, 2):
         again = replace(request, mode="answers")
@@ -107,20 +107,20 @@ def _same_in_other_processes(request: Request) -> Finding:
         answers.append(result["answers"])
     for state, one, other in zip(pool_states(request.seed), *answers, strict=True):
         if one != other:
-            words = "it says something else in another process: sort what comes from a set, and use no hash() or id()"
+            words = "it answers differently in another process: sort what comes from a set, and use no hash() or id()"
             return Finding("fresh-process", Verdict.FAILED, words, as_python(state, request.options))
-    return Finding("fresh-process", Verdict.PASSED, "the same in other processes, whatever PYTHONHASHSEED is")
+    return Finding("fresh-process", Verdict.PASSED, "the same in other processes, with any PYTHONHASHSEED")
 
 
 def run_trial(request: Request, hash_seed: int | None = None) -> tuple[Mapping[str, Any] | Finding, str]:
-    """What the process printed as its result, or how it failed to; and what else it printed.
+    """The result that the process printed, or a finding if it printed none. Then its other output.
 
-    UsageError where the policy cannot be loaded.
+    UsageError if the policy cannot be loaded.
     """
     environment = dict(os.environ) | ({} if hash_seed is None else {"PYTHONHASHSEED": str(hash_seed)})
-    # -u: what it prints is there however it ends.
+    # -u: unbuffered, so that its output is complete however it ends.
     command = [sys.executable, "-u", "-P", "-m", "vscaf.policy.trial", json.dumps(asdict(request))]
-    # Files, not pipes: a process that the policy started must not keep us waiting for the end of its output.
+    # Files, not pipes: a process that the policy started could keep a pipe open, and we would wait for its end.
     with tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as printed:
         process = subprocess.Popen(
             command, stdin=subprocess.DEVNULL, stdout=output, stderr=printed, env=environment, start_new_session=True
@@ -147,17 +147,17 @@ def _end_of(file: IO[bytes], most: int = 2**30) -> str:
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """End it and whatever it started, if there is any left."""
+    """Ends the process and all processes of its group that still run."""
     with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
     process.wait()
 
 
 def _ended_early(status: int | None, printed: str, request: Request) -> Finding:
-    """What to say of a process that ended without a result. printed: where it was, if the interpreter could tell."""
+    """The finding for a process that ended without a result. printed: its output, perhaps with a stack trace."""
     if status is None or "Timeout (" in printed:
-        how = f"it was not done with all calls within {request.total_s:g} s"
-        why = "it hangs, where it is loaded or in a call, and would stop the daemon for good; or give a longer --limit"
+        how = f"it did not finish all calls within {request.total_s:g} s"
+        why = "it hangs while it is loaded or in a call, and would hang the daemon; if not, give a longer --limit"
     else:
         how = f"it ends the process ({f'signal {-status}' if status < 0 else f'exit status {status}'})"
         why = "it would end the daemon"
@@ -169,7 +169,7 @@ def printable_lines(text: str) -> str:
 
 
 def show(target: str, findings: Sequence[Finding], console: Console) -> None:
-    """A table, below it the states that show what was found, and the verdict."""
+    """Prints a table of the findings, then an example for each, then the counts of the verdicts."""
     table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
     table.add_column(no_wrap=True)
     table.add_column(no_wrap=True)
@@ -181,7 +181,7 @@ def show(target: str, findings: Sequence[Finding], console: Console) -> None:
         lines = one.example.splitlines()
         if lines:
             console.print(Text(f"\n# {one.check}: this shows it"), soft_wrap=True)
-            cut = [f"# ... and {len(lines) - LONGEST_EXAMPLE} lines more: --json has them"]
+            cut = [f"# ... and {len(lines) - LONGEST_EXAMPLE} more lines: --json has them"]
             shown = lines if len(lines) <= LONGEST_EXAMPLE else lines[:LONGEST_EXAMPLE] + cut
             console.print(Text(printable_lines("\n".join(shown))), soft_wrap=True)
     counts = {verdict: sum(one.verdict is verdict for one in findings) for verdict in Verdict}

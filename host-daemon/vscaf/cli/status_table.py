@@ -14,7 +14,7 @@ LOSSES = ("inflation", "fork", "dispatch", "barrier", "steal")
 
 
 def table(state: Mapping[str, Any]) -> Group:
-    """The status as people read it: the domains, why some are left alone, and the programs that agents report."""
+    """The status as tables: the domains, why some are left alone, and the programs that agents report."""
     parts: list[Any] = [_domains(state)]
     for domain in state["domains"]:
         if domain.get("why"):
@@ -28,7 +28,7 @@ def _domains(state: Mapping[str, Any]) -> Table:
     if state["exploration_cost"] > 0:
         heading += f", exploring cost {state['exploration_cost']:.1%}"
     if state["unknown"]:
-        heading += ", libvirt does not answer: everything below is old"
+        heading += ", libvirt does not answer: all values below are old"
     rows = Table(title=Text(printable(heading)), title_justify="left")
     for column in ("domain", "state", "pCPUs", "demand", "busy", "vCPUs", "agent", "C", "rules"):
         rows.add_column(column, no_wrap=column in ("state", "rules"))
@@ -53,7 +53,7 @@ def _domains(state: Mapping[str, Any]) -> Table:
 
 
 def _rules(rules: Mapping[str, Any] | None) -> str:
-    """Bounds in pCPUs, and what differs from the defaults."""
+    """The bounds in pCPUs, and the rules that differ from the defaults."""
     if rules is None:
         return ""
     parts = [f"{rules['minimum'] or 1}-{rules['maximum'] or ''}"]
@@ -94,7 +94,10 @@ def _malleability(process: Mapping[str, Any]) -> str:
 
 
 def _speedup(process: Mapping[str, Any]) -> str:
-    """S at its team size, or at the largest below, or at the smallest that there is, with a 95% interval's half."""
+    """The speedup at its team size, else at the next smaller known size, else at the smallest known size.
+
+    With half the width of a 95% interval.
+    """
     points = [point for point in process["points"] if point["p"] > 1]
     if not points:
         return "unknown"
@@ -113,7 +116,7 @@ def _learning(learning: Mapping[str, Any] | None) -> str:
 
 
 def _thread_time(decomposition: Mapping[str, Any] | None) -> str:
-    """Useful time, and the two largest losses where they are 1% or more."""
+    """The useful time, and those of the two largest losses that are at least 1%."""
     if decomposition is None:
         return ""
     lost = sorted(LOSSES, key=lambda name: -decomposition[name])[:2]

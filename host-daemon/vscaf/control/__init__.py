@@ -1,1 +1,1 @@
-"""The control API: JSON over HTTP over a UNIX socket; what may be asked is in `messages`, who may ask in `peers`."""
+"""The control API: JSON over HTTP over a UNIX socket. `messages` has the requests, `peers` the access rules."""

@@ -1,4 +1,4 @@
-"""Asking a daemon over its control socket."""
+"""Sends requests to a daemon over its control socket."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -15,26 +15,26 @@ LINE_LIMIT_BYTES = 65536
 
 
 class NoDaemon(VscafError):
-    """Nobody listens on the control socket."""
+    """No daemon listens on the control socket."""
 
 
 async def ask(path: Path, what: str, timeout_s: float = 5.0) -> Any:
-    """The answer of the daemon at *path* to GET *what*. VscafError, in one line, where there is none."""
+    """The answer of the daemon at *path* to GET *what*. VscafError, in one line, if there is none."""
     return await _converse(path, "GET", what, None, timeout_s)
 
 
 async def tell(path: Path, what: str, body: Any = None, timeout_s: float = 120.0) -> Any:
-    """The answer to POST *what* with *body*. UsageError where the daemon refuses it: then nothing was changed."""
+    """The answer to POST *what* with *body*. UsageError if the daemon refuses the request: then nothing was changed."""
     return await _converse(path, "POST", what, msgspec.json.encode({} if body is None else body), timeout_s)
 
 
 async def ask_status(path: Path, timeout_s: float = 5.0) -> Any:
-    """The status of the daemon at *path*. VscafError, in one line, where none answers."""
+    """The status of the daemon at *path*. VscafError, in one line, if there is no answer."""
     return await ask(path, "/v1/status", timeout_s)
 
 
 async def follow(path: Path, since: int) -> AsyncIterator[dict[str, Any]]:
-    """Events after number *since*, and each as it comes, until the daemon ends. VscafError where it dies."""
+    """Events after number *since*, and then each new one, until the daemon ends. VscafError if the daemon dies."""
     async with _asked(path, "GET", f"/v1/events?follow=1&since={since}", None, None) as response:
         async for line in response.content:
             yield msgspec.json.decode(line)
@@ -69,7 +69,7 @@ async def _asked(
         if isinstance(reason, TimeoutError):
             raise VscafError(
                 f"control socket {path}: no answer in {timeout_s or 0:g} s: see the daemon's log; "
-                "where it hangs, kill -9 it, and `vscaf off` puts everything back from its journal"
+                "if the daemon hangs, kill -9 it; `vscaf off` then puts everything back from its journal"
             ) from error
         words = getattr(reason, "strerror", None) or str(reason) or type(reason).__name__
         if isinstance(reason, FileNotFoundError | ConnectionRefusedError):
@@ -83,5 +83,5 @@ def _refused(path: Path, status: int, text: bytes) -> VscafError:
     try:
         words = msgspec.json.decode(text, type=Failure).error
     except msgspec.MsgspecError:
-        words = f"control socket {path}: status {status}, no words: see the daemon's log"
+        words = f"control socket {path}: status {status} without a message: see the daemon's log"
     return UsageError(words) if status == 400 else VscafError(words)

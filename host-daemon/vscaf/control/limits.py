@@ -1,4 +1,4 @@
-"""How many connections an HTTP server accepts from each user, and for how long: decided before a byte is read."""
+"""Limits how many connections an HTTP server accepts from each user, and for how long, before reading any byte."""
 
 import asyncio
 from collections import Counter
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Admission:
-    """Whose connection it is, how many of those there may be at once, and how long it may last (None: as it likes)."""
+    """The owner of a connection, how many it may have at once, and how long one may last (None: no limit)."""
 
     owner: Hashable
     most: int
@@ -16,7 +16,7 @@ class Admission:
 
 
 class ConnectionLimiter(asyncio.Protocol):
-    """Hands a connection on to *handler*, or ends it at once where its owner has too many in *connections* already."""
+    """Passes a connection on to *handler*, or closes it at once if its owner has too many in *connections* already."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""What the control API says and is told, as typed values, and its endpoints. The schema is made from these."""
+"""The requests and answers of the control API as typed values, and its endpoints. The schema is made from these."""
 
 from typing import Annotated, Any, Literal
 
@@ -14,7 +14,7 @@ Name = Annotated[str, Meta(min_length=1, max_length=1024)]
 
 
 class PolicyRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The policy to use from now on, with these options and no others."""
+    """The policy to use from now on, with only these options."""
 
     name: Name
     options: dict[str, Any] = {}
@@ -27,17 +27,17 @@ class DomainRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
 
 
 class Nothing(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """No words: an empty object, or no body at all."""
+    """An empty object, or no body at all."""
 
 
 class Failure(msgspec.Struct, frozen=True, kw_only=True):
-    """Every answer but 200: one line that names the thing and the mend."""
+    """Every answer except 200: one line that says what is wrong and what to do."""
 
     error: str
 
 
 class Domains(msgspec.Struct, frozen=True, kw_only=True):
-    """Names of the domains that it was done to."""
+    """Names of the domains that were changed."""
 
     domains: list[str]
 
@@ -50,7 +50,7 @@ class PolicyChoice(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Policies(msgspec.Struct, frozen=True, kw_only=True):
-    """What is in use, the name of what a rollback would bring back, and what is installed."""
+    """The policy in use, the name of the one that a rollback would bring back, and the installed ones."""
 
     current: PolicyChoice
     previous: str | None
@@ -72,7 +72,7 @@ class SpeedupStatus(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ProcessStatus(msgspec.Struct, frozen=True, kw_only=True):
-    """A program in a guest, as its agent reported it: nothing of it is checked."""
+    """A program in a guest, as its agent reported it. Nothing of it is checked."""
 
     pid: int
     name: str
@@ -88,7 +88,7 @@ class ProcessStatus(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RulesStatus(msgspec.Struct, frozen=True, kw_only=True):
-    """The rules in force for a domain: its metadata's, else the configuration's. `maximum` null: its vCPU maximum."""
+    """The rules in force for a domain, from its metadata, else the configuration. `maximum` null: its vCPU maximum."""
 
     minimum: int | None
     maximum: int | None
@@ -98,10 +98,10 @@ class RulesStatus(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class DomainStatus(msgspec.Struct, frozen=True, kw_only=True):
-    """A domain: what it has, wants and runs. One that does not run has its name and `state` "not running" alone.
+    """A domain: its partition, demand and programs. If it does not run, only its name and `state` "not running".
 
-    `partition` is a CPU list, "" where it has no pCPU, null where vscaf has not taken it over. `busy_cpus` is what
-    the host saw it use.
+    `partition` is a CPU list: "" if the domain has no pCPU, null if vscaf has not adopted it. `busy_cpus` is its use as
+    the host saw it.
     """
 
     name: str
@@ -114,7 +114,7 @@ class DomainStatus(msgspec.Struct, frozen=True, kw_only=True):
     busy_cpus: float | None = None
     paused: bool | None = None
     suspended: bool | None = None
-    """Whether vscaf has suspended it, or is about to, until its slice of time comes."""
+    """Whether vscaf has suspended it, or is about to, until its next slice of time."""
     vcpus: int | None = None
     vcpus_maximum: int | None = None
     online: list[int] | None = None
@@ -128,13 +128,14 @@ class DomainStatus(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Status(msgspec.Struct, frozen=True, kw_only=True):
-    """The daemon: its policy and pool, and every domain that it knows of.
+    """The daemon: its policy and pool, and every domain that it knows.
 
-    `managing`: false while the policy leaves everything alone, null before the first decision. `unknown`: libvirt does
-    not answer, so all below is old. `violations`: laws that the present partition breaks; there should be none.
-    `exploring`: the domains whose allocation is varied on purpose now, to learn their speedup; `exploration_cost`: the
-    share of the predicted sum of speedups that this has cost on average under the present policy, and
-    `exploration_lost_s` the same in seconds of all. `transition_s`: how long a domain is on its way to a new partition.
+    `managing`: false while the policy changes nothing, null before the first decision. `unknown`: libvirt does not
+    answer, so the values of all domains are old. `violations`: laws that the present partition breaks; there should be
+    none. `exploring`: the domains whose allocation is varied on purpose now, to learn their speedup.
+    `exploration_cost`: the share of the predicted sum of speedups that exploration has cost on average under the
+    present policy. `exploration_lost_s`: the same cost in seconds of the whole sum. `transition_s`: the mean duration
+    of a domain's transition to a new partition.
     """
 
     policy: str
@@ -154,14 +155,14 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
-    """One thing to ask or tell."""
+    """One endpoint of the API."""
 
     method: Literal["GET", "POST"]
     path: str
     access: Access
     words: str
     answer: Any
-    """Type of the answer; str: text; a tuple of one: JSON lines of it."""
+    """Type of the answer. str: text. A tuple of one type: JSON lines of that type."""
     body: Any = None
     query: tuple[str, ...] = ()
 
@@ -169,14 +170,14 @@ class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
 READ, WRITE = Access.READ, Access.WRITE
 
 ENDPOINTS = (
-    Endpoint(method="GET", path="/v1/status", access=READ, answer=Status, words="what each domain has, wants and runs"),
+    Endpoint(method="GET", path="/v1/status", access=READ, answer=Status, words="the daemon and each domain"),
     Endpoint(
         method="GET",
         path="/v1/events",
         access=READ,
         answer=(Event,),
         query=("since", "follow"),
-        words="events after number `since` (0), oldest first; `follow=1`: and then each as it comes",
+        words="events after number `since` (0), oldest first; with `follow=1` also each new one as it comes",
     ),
     Endpoint(method="GET", path="/v1/policies", access=READ, answer=Policies, words="policies in use and installed"),
     Endpoint(
@@ -185,7 +186,7 @@ ENDPOINTS = (
         access=WRITE,
         body=PolicyRequest,
         answer=PolicyChoice,
-        words="validates, then swaps the policy; refused, nothing changes",
+        words="checks the policy, then uses it; if it is refused, nothing changes",
     ),
     Endpoint(
         method="POST",
@@ -193,7 +194,7 @@ ENDPOINTS = (
         access=WRITE,
         body=Nothing,
         answer=RolledBack,
-        words="the policy before the last one that was set",
+        words="goes back to the policy before the last one that was set",
     ),
     Endpoint(
         method="POST",
@@ -209,7 +210,7 @@ ENDPOINTS = (
         access=WRITE,
         body=DomainRequest,
         answer=Domains,
-        words="manages again what was released, or left alone because of a foreign change",
+        words="manages a domain again that was released, or left alone because of a foreign change",
     ),
     Endpoint(
         method="POST",
@@ -217,8 +218,8 @@ ENDPOINTS = (
         access=WRITE,
         body=Nothing,
         answer=Nothing,
-        words="everything as it was found; then the daemon ends",
+        words="puts everything back as it was found; then the daemon ends",
     ),
-    Endpoint(method="GET", path="/v1/schema", access=READ, answer=dict, words="the JSON schema of all this"),
+    Endpoint(method="GET", path="/v1/schema", access=READ, answer=dict, words="this JSON schema"),
     Endpoint(method="GET", path="/metrics", access=READ, answer=str, words="metrics in Prometheus's text format"),
 )

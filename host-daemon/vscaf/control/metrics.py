@@ -1,7 +1,7 @@
-"""Metrics in Prometheus's text format, made anew from the daemon's status at each scrape.
+"""Metrics in Prometheus's text format, computed from the daemon's status at each scrape.
 
-Nothing is counted here, so a domain that goes leaves no series behind. Labels are domain names, states, kinds of events
-and policy names: what a guest chooses (program names) is in none of them.
+No counters are kept here, so a domain that ends leaves no series behind. Labels are domain names, states, kinds of
+events and policy names. No label contains a name that a guest chooses (program names).
 """
 
 import asyncio
@@ -26,7 +26,7 @@ from vscaf.values import LEFT_ALONE, State
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 MOST_DOMAINS = 1000
 NAME_CHARACTERS = 128
-KEPT_S = 1.0  # scrapes within this long get the same text, so that nobody can keep the daemon busy by scraping
+KEPT_S = 1.0  # scrapes within this time get the same text, so that scraping cannot keep the daemon busy
 CONNECTIONS = 32
 SCRAPE_S = 10.0
 
@@ -38,15 +38,15 @@ def _programs(domain: Mapping[str, Any]) -> int:
 DOMAIN_GAUGES: tuple[tuple[str, str, Callable[[Mapping[str, Any]], Any]], ...] = (
     ("allocation_cpus", "pCPUs in the domain's partition", lambda domain: domain["allocation"]),
     ("demand_cpus", "Most pCPUs that it can use now", lambda domain: domain["demand"]),
-    ("busy_cpus", "pCPUs' worth of time that its vCPUs used lately", lambda domain: domain["busy_cpus"]),
+    ("busy_cpus", "pCPUs that its vCPUs used on average recently", lambda domain: domain["busy_cpus"]),
     ("vcpus", "vCPUs plugged", lambda domain: domain["vcpus"]),
     ("vcpus_maximum", "vCPUs that can be plugged", lambda domain: domain["vcpus_maximum"]),
-    ("paused", "1: it is not running now", lambda domain: domain["paused"]),
-    ("suspended", "1: vscaf has suspended it until its slice of time comes", lambda domain: domain["suspended"]),
+    ("paused", "1: it does not run now", lambda domain: domain["paused"]),
+    ("suspended", "1: vscaf has suspended it until its next slice of time", lambda domain: domain["suspended"]),
     ("agent_connected", "1: its agent is connected", lambda domain: domain["agent"] == "connected"),
     ("report_age_seconds", "Age of its agent's last report", lambda domain: domain["report_age_s"]),
     ("scaf_weight", "C of its speedup model S(p) = 1 + C ln p", lambda domain: domain["scaf_weight"]),
-    ("programs", "Programs that compute in it, as its agent says", _programs),
+    ("programs", "Programs that compute in it, as its agent reports", _programs),
     ("minimum_cpus", "Its minimum, by the rules in force", lambda domain: (domain["rules"] or {}).get("minimum")),
     ("maximum_cpus", "Its maximum, by the rules in force", lambda domain: (domain["rules"] or {}).get("maximum")),
 )
@@ -67,18 +67,18 @@ class StatusCollector(Collector):
         pool = parse_cpu_list(status["pool"])
         held = frozenset[int]().union(*(parse_cpu_list(one["partition"] or "") for one in status["domains"]))
         gauges = {
-            "vscaf_pool_cpus": ("pCPUs that are handed out", len(pool)),
+            "vscaf_pool_cpus": ("pCPUs in the pool now", len(pool)),
             "vscaf_pool_cpus_held": ("pCPUs of the pool that are in some domain's partition", len(pool & held)),
-            "vscaf_managing": ("0: the policy leaves everything alone", bool(status["managing"])),
+            "vscaf_managing": ("0: the policy changes nothing", bool(status["managing"])),
             "vscaf_unknown": ("1: libvirt does not answer", bool(status["unknown"])),
-            "vscaf_transition_seconds": ("Mean time of a domain's way to a new partition", status["transition_s"]),
+            "vscaf_transition_seconds": ("Mean duration of a domain's transition", status["transition_s"]),
             "vscaf_exploration_cost_ratio": (
-                "Share of the predicted sum of speedups that trying other splits has cost on average",
+                "Share of the predicted sum of speedups that exploration has cost on average",
                 status["exploration_cost"],
             ),
-            # No counter: what a variation has cost is known better once it has ended, and may be less.
+            # A gauge and not a counter: the cost of a variation is corrected when it ends, and may become less.
             "vscaf_exploration_lost_seconds": (
-                "Seconds of the whole predicted sum of speedups that trying other splits has cost",
+                "Seconds of the whole predicted sum of speedups that exploration has cost",
                 status["exploration_lost_s"],
             ),
             "vscaf_exploring_domains": ("Domains whose allocation is varied on purpose", len(status["exploring"])),
@@ -114,14 +114,14 @@ def _domain_metrics(domains: list[Mapping[str, Any]]) -> Iterator[Metric]:
             if value is not None and not (metric == "allocation_cpus" and domain["state"] in LEFT_ALONE):
                 gauge.add_metric([name], float(value))
         yield gauge
-    bad = CounterMetricFamily("vscaf_domain_bad_lines", "Lines of its agent that were refused", labels=["domain"])
+    bad = CounterMetricFamily("vscaf_domain_bad_lines", "Lines from its agent that were refused", labels=["domain"])
     for name, domain in shown:
         bad.add_metric([name], float(domain["bad_lines"]))
     yield bad
 
 
 def _named(domains: Iterable[Mapping[str, Any]]) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """Each domain with a label of its own: two series of one name would spoil the whole scrape."""
+    """Each domain with a unique label. Two series with the same labels would make the whole scrape invalid."""
     used: set[str] = set()
     for domain in domains:
         name = label = _label(domain["name"])
@@ -161,7 +161,7 @@ class MetricsText:
 
 
 class MetricsServer:
-    """Serves GET /metrics on a TCP *address*, taken from construction on. UsageError where it cannot be."""
+    """Serves GET /metrics on a TCP *address*. The constructor binds it, with UsageError if that fails."""
 
     def __init__(self, address: str) -> None:
         host, port = parse_address(address)
@@ -181,11 +181,11 @@ class MetricsServer:
         self._web: web.Server | None = None
 
     async def start(self, text: Callable[[], bytes]) -> None:
-        """Answers from now on."""
+        """Begins to answer requests."""
 
         async def answer(request: web.BaseRequest) -> web.Response:
             if (request.method, request.path) != ("GET", "/metrics"):
-                return web.Response(status=404, text="GET /metrics is all there is\n")
+                return web.Response(status=404, text="only GET /metrics is served\n")
             response = web.Response(body=text(), headers={"Content-Type": CONTENT_TYPE})
             response.force_close()
             return response
@@ -194,7 +194,7 @@ class MetricsServer:
         self._server = await asyncio.get_running_loop().create_server(self._connected, sock=self._socket)
 
     async def stop(self) -> None:
-        """Ends it."""
+        """Ends the server and closes the socket."""
         if self._server is not None:
             self._server.close()
         if self._web is not None:

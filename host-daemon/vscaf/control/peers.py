@@ -1,8 +1,9 @@
-"""Who is at the other end of a control connection, and what they may do.
+"""The process at the other end of a control connection, and what it may do.
 
-All of it is the kernel's record of the moment of connect(): SO_PEERCRED for user and primary group, SO_PEERGROUPS for
-the supplementary groups. The peer's /proc/PID/status would be another process's once the pid is used again, and
-getgrouplist() says what the user database grants, not what the process has, and may wait for a directory server.
+The kernel recorded these ids at connect(): SO_PEERCRED for user and primary group, SO_PEERGROUPS for the supplementary
+groups. Other sources would be wrong. The peer's /proc/PID/status may belong to another process once the pid is used
+again. getgrouplist() returns what the user database grants, not what the process has, and may wait for a directory
+server.
 """
 
 import errno
@@ -20,7 +21,7 @@ _GROUPS_BYTES = 1024  # the most that socket.getsockopt takes: 256 groups
 
 
 class Access(IntEnum):
-    """What a peer may do; each includes the one before."""
+    """What a peer may do. Each level includes the one before."""
 
     NONE = 0
     READ = 1
@@ -29,7 +30,7 @@ class Access(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Peer:
-    """A process that connected: its ids when it did."""
+    """A process that connected, with its ids at that time."""
 
     pid: int
     uid: int
@@ -38,7 +39,7 @@ class Peer:
 
 @dataclass(frozen=True, slots=True)
 class AccessPolicy:
-    """Write for root, the daemon's own user and one group; read for another group too. None: no such group."""
+    """Root, the daemon's own user and the write group may write. The read group may read. None: no such group."""
 
     own_uid: int
     read_gid: int | None = None
@@ -52,9 +53,9 @@ class AccessPolicy:
 
     @property
     def socket_mode(self) -> tuple[int, int]:
-        """Permissions of the socket and its group (-1: unchanged), as narrow as lets everybody in who may do anything.
+        """The socket's permissions and group (-1: unchanged): the narrowest that let all permitted users connect.
 
-        A file has one group: where two may connect everybody can, and is refused by the server unless in one of them.
+        A file has only one group. If two groups may connect, every user can, and the server refuses the others.
         """
         groups = {gid for gid in (self.read_gid, self.write_gid) if gid is not None}
         if not groups:
@@ -63,12 +64,12 @@ class AccessPolicy:
 
 
 def peer_of(connection: socket.socket) -> Peer:
-    """The process that made *connection*, a UNIX socket."""
+    """The process that opened *connection*, a UNIX socket."""
     pid, uid, gid = _CREDENTIALS.unpack(connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size))
     try:
         packed = connection.getsockopt(socket.SOL_SOCKET, SO_PEERGROUPS, _GROUPS_BYTES)
     except OSError as error:
-        # More groups than fit, or a kernel before 4.13: the primary group alone counts, which can only refuse.
+        # More groups than fit, or a kernel before 4.13: only the primary group counts, which may refuse too much.
         if error.errno not in (errno.ERANGE, errno.ENOPROTOOPT):
             raise
         packed = b""
@@ -76,10 +77,10 @@ def peer_of(connection: socket.socket) -> Peer:
 
 
 def group_id(key: str, name: str | None) -> int | None:
-    """The number of group *name*, of the configuration's *key*. UsageError where there is no such group."""
+    """The number of group *name*, from the configuration's *key*. UsageError if there is no such group."""
     if name is None:
         return None
     try:
         return grp.getgrnam(name).gr_gid
     except KeyError as error:
-        raise UsageError(f"{key}: this host has no group {name!r}: make it with `groupadd --system {name}`") from error
+        raise UsageError(f"{key}: this host has no group {name!r}: add it: `groupadd --system {name}`") from error

@@ -1,4 +1,4 @@
-"""The control API as JSON Schema: what host-daemon/schema/control.json holds."""
+"""The control API as JSON Schema: the content of host-daemon/schema/control.json."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
 
 def schema() -> dict[str, Any]:
-    """Every endpoint with its access, query, body and answer, and the types that they refer to."""
+    """Every endpoint with its access, query, body and answer, and the types that it refers to."""
     types: list[Any] = [Failure]
     for endpoint in ENDPOINTS:
         types += [kind for kind in (endpoint.body, _answer(endpoint)) if isinstance(kind, type) and kind is not str]
@@ -26,7 +26,7 @@ def schema() -> dict[str, Any]:
 
 
 def schema_text() -> str:
-    """The schema as the file in the repository has it."""
+    """The schema as text, as in the repository's file."""
     return msgspec.json.format(msgspec.json.encode(schema(), order="deterministic"), indent=2).decode() + "\n"
 
 

@@ -1,4 +1,4 @@
-"""The control socket's server: HTTP over a UNIX socket, access by the peer's credentials."""
+"""The control socket's server: HTTP over a UNIX socket, with access by the peer's credentials."""
 
 import asyncio
 import contextlib
@@ -38,40 +38,40 @@ log = logging.getLogger(__name__)
 
 CONNECTIONS_OF_A_USER = 32
 CONNECTIONS_OF_STRANGERS = 8
-STRANGER_S = 2.0  # how long one that may do nothing is listened to, so that it can be told so
-GRACE_S = 2.0  # for answers under way when the server stops
-STATUS_KEPT_S = 0.25  # requests within this long get the same status, so that asking costs the daemon little
+STRANGER_S = 2.0  # how long a connection without any access lasts: long enough for the refusal
+GRACE_S = 2.0  # for answers that are under way when the server stops
+STATUS_KEPT_S = 0.25  # requests within this time get the same status, so that they cost the daemon little
 
 Body = TypeVar("Body")
 
 
 class ControlTarget(Protocol):
-    """What the control API needs of the daemon. Refusals are VscafErrors; UsageError: nothing was changed."""
+    """The methods of the daemon that the control API calls. A refusal is a VscafError; UsageError: nothing changed."""
 
     def status(self) -> dict[str, Any]:
-        """What `vscaf status --json` prints: a `messages.Status`."""
+        """A `messages.Status`, as `vscaf status --json` prints it."""
 
     async def set_policy(self, name: str, options: Mapping[str, object]) -> None:
-        """Validates, then swaps."""
+        """Checks the policy, then uses it."""
 
     async def rollback_policy(self) -> str:
-        """The name of the policy that is in use again. UsageError where there is none before this one."""
+        """Goes back to the policy before, and returns its name. UsageError if there is none."""
 
     async def release(self, domain: str | None) -> list[str]:
         """Gives a domain (None: all) back as it was found, and leaves it alone until manage()."""
 
     async def manage(self, domain: str | None) -> list[str]:
-        """Undoes release(), and "unmanaged" because of a foreign change."""
+        """Undoes release(), and manages domains again that were left alone because of a foreign change."""
 
     async def off(self) -> None:
-        """Everything as it was found; then the daemon ends. VscafError where something could not be put back."""
+        """Puts everything back, then ends the daemon. VscafError if something could not be put back."""
 
 
 class ControlServer:
-    """Serves the endpoints of `messages` at *path* from when start() returns until stop().
+    """Serves the endpoints of `messages` at *path*, from the return of start() until stop().
 
-    *read_group* and *write_group* are group names; without them root alone gets in. *metrics* makes the text for
-    GET /metrics. UsageError where a group does not exist.
+    *read_group* and *write_group* are group names. Without them only root has access. *metrics* makes the text for
+    GET /metrics. UsageError if a group does not exist.
     """
 
     def __init__(
@@ -103,7 +103,7 @@ class ControlServer:
         self._changes: set[asyncio.Task[Any]] = set()
 
     async def start(self) -> None:
-        """UsageError where the socket cannot be made. What an earlier daemon left there is replaced."""
+        """Starts to listen. The socket of an earlier daemon is replaced. UsageError if no socket can be made."""
         application = web.Application(client_max_size=BODY_LIMIT_BYTES, middlewares=[self._guarded])
         application.router.add_get("/v1/status", self._status, allow_head=False)
         application.router.add_get("/v1/events", self._follow, allow_head=False)
@@ -115,8 +115,8 @@ class ControlServer:
         application.router.add_post("/v1/off", self._off)
         application.router.add_get("/v1/schema", self._schema, allow_head=False)
         application.router.add_get("/metrics", self._metrics_text, allow_head=False)
-        # A follower that goes away ends its handler; changes go on without who asked for them.
-        # Bodies are taken as they are: nobody gets a few bytes to unfold into many.
+        # A follower that disconnects ends its handler. A change goes on even if its client disconnects.
+        # Bodies are not decompressed: a few bytes must not become very many.
         self._runner = web.AppRunner(
             application,
             access_log=None,
@@ -136,7 +136,7 @@ class ControlServer:
             raise UsageError(f"control socket {self.path}: {words}: give another path as control_socket") from error
 
     async def stop(self) -> None:
-        """Ends the server, after the answers that are under way, and removes the socket if it is still this one's."""
+        """Ends the server after the answers that are under way, and removes the socket if it is still its own."""
         if self._listener is not None:
             self._listener.close()
             self._listener = None
@@ -161,7 +161,7 @@ class ControlServer:
 
     @web.middleware
     async def _guarded(self, request: web.Request, handler: Handler) -> web.StreamResponse:
-        """Access first, then the handler; every refusal is a Failure."""
+        """Checks the access, then calls the handler. Every refusal is a Failure."""
         if request.transport is None:
             return _failure(400, "the connection is gone")
         peer = peer_of(request.transport.get_extra_info("socket"))
@@ -195,8 +195,8 @@ class ControlServer:
     async def _policies(self, request: web.Request) -> web.Response:
         _query(request)
         status = self._target.status()
-        async with self._listing:  # one thread at most: the journal's writes use the same ones
-            installed = list(await asyncio.to_thread(policy_names))  # it reads every installed package's metadata
+        async with self._listing:  # at most one thread, because the journal's writes use the same threads
+            installed = list(await asyncio.to_thread(policy_names))  # reads every installed package's metadata
         current = PolicyChoice(name=status["policy"], options=status["policy_options"])
         return _json(Policies(current=current, previous=status["policy_previous"], installed=installed))
 
@@ -219,7 +219,7 @@ class ControlServer:
 
     async def _off(self, request: web.Request) -> web.Response:
         await _body(request, Nothing)
-        # The safety valve waits for no other change.
+        # The safety valve does not wait for other changes.
         await self._to_the_end(self._target.off())
         return _json(Nothing())
 
@@ -250,7 +250,7 @@ class ControlServer:
         return response
 
     async def _change(self, work: Awaitable[Body]) -> Body:
-        """Does *work* after the changes before it, to its end even where the peer goes away."""
+        """Does *work* after the changes before it. It runs to its end even if the client disconnects."""
 
         async def in_turn() -> Body:
             async with self._changing:
@@ -266,16 +266,16 @@ class ControlServer:
 
     def _changed(self, task: asyncio.Task[Any]) -> None:
         self._changes.discard(task)
-        self._status_made_at_s = float("-inf")  # who has changed something sees it in the next status
+        self._status_made_at_s = float("-inf")  # so that the next status shows the change
 
 
 def _listening_socket(path: Path, mode: int, gid: int) -> socket.socket:
-    """A socket that listens at *path*, never wider open than *mode*. UsageError where something lives there already.
+    """A socket that listens at *path*, with permissions never wider than *mode*. UsageError if *path* is in use.
 
-    It gets its name once it listens: whoever sees it may connect.
+    It gets its final name only once it listens, so a client that sees it can connect.
     """
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o755)
-    # Beside it, and no longer: the path of a socket may not be long.
+    # In the same directory and no longer, because the length of a socket's path is limited.
     unfinished = path.with_name(path.name[:-1] + ("#" if path.name.endswith("~") else "~"))
     for place in (path, unfinished):
         _remove_dead_socket(place)
@@ -300,13 +300,13 @@ def _listening_socket(path: Path, mode: int, gid: int) -> socket.socket:
 
 
 def _remove_dead_socket(path: Path) -> None:
-    """Makes way at *path*. UsageError where there is something else than the socket of a daemon that is gone."""
+    """Removes the socket of an ended daemon at *path*. UsageError if anything else is there."""
     try:
         kind = path.lstat().st_mode
     except FileNotFoundError:
         return
     if not stat.S_ISSOCK(kind):
-        raise UsageError(f"control socket {path}: it is no socket: give another path as control_socket")
+        raise UsageError(f"control socket {path}: it is not a socket: give another path as control_socket")
     with socket.socket(socket.AF_UNIX) as probe:
         probe.settimeout(1.0)
         try:
@@ -322,8 +322,8 @@ def _remove_dead_socket(path: Path) -> None:
 def _query(request: web.Request, *known: str) -> dict[str, str]:
     unknown = sorted(set(request.query) - set(known))
     if unknown or len(request.query) != len(set(request.query)):
-        takes = " and ".join(known) if known else "nothing"
-        raise UsageError(f"{request.path}: asked with {', '.join(unknown) or 'a key twice'}: it takes {takes}")
+        takes = " and ".join(known) if known else "no query"
+        raise UsageError(f"{request.path}: the query has {', '.join(unknown) or 'a key twice'}: it takes {takes}")
     return dict(request.query)
 
 
@@ -333,7 +333,7 @@ async def _body(request: web.Request, kind: type[Body]) -> Body:
     try:
         return msgspec.json.decode(text or b"{}", type=kind)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        raise UsageError(f"{request.path}: body: {error}: GET /v1/schema says what it takes") from error
+        raise UsageError(f"{request.path}: body: {error}: GET /v1/schema shows what it takes") from error
 
 
 def _json(value: Any, status: int = 200) -> web.Response:

@@ -1,1 +1,1 @@
-"""The pure core: model, demand, decision, placement and plan. No clock, no I/O, no libvirt."""
+"""Pure functions: model, demand, decision, placement and plan. No clock, no I/O, no libvirt."""

@@ -1,4 +1,4 @@
-"""Work on many domains that fails for the sake of a few: found out which, and done without those alone."""
+"""Work on many domains that fails because of a few: finds these domains, and does the work without them."""
 
 from collections.abc import Callable, Sequence
 from typing import TypeVar
@@ -6,22 +6,22 @@ from typing import TypeVar
 T = TypeVar("T")
 
 MOST_TRIES = 16
-"""Of the work at one time: as many as find one of a few thousand. Whoever is still to be found is at the next time."""
+"""The most attempts in one call: enough to find one of a few thousand. The next call finds further ones."""
 
 
 def without_the_failing(names: Sequence[str], attempt: Callable[[frozenset[str]], T]) -> tuple[T, dict[str, Exception]]:
-    """The result of *attempt*, and the error of each name that it had to be done without, as far as they were found.
+    """The result of *attempt*, and the error of each failing name that was found and left out.
 
-    attempt: given names to leave out, returns a result or raises; it changes nothing. Where it raises although all
-    *names* are left out, none of them is to blame, and that exception is raised. Where there are more to be found than
-    MOST_TRIES do, the result is one that leaves out others too.
+    attempt: is given the names to leave out, and returns a result or raises. It must not change anything. If it raises
+    although all *names* are left out, none of them is the cause, and that exception is raised. If MOST_TRIES are not
+    enough to find all, the result leaves out other names too.
     """
     try:
         return attempt(frozenset()), {}
-    except Exception as error:  # noqa: BLE001  whatever it is: the domains that it comes from are looked for
+    except Exception as error:  # noqa: BLE001  any error: the domains that cause it are searched
         last: Exception = error
     best = attempt(frozenset(names))
-    tries, good, left = 2, 0, list(names)  # the first `good` of those that are left make nothing fail
+    tries, good, left = 2, 0, list(names)  # the first `good` names of `left` cause no failure
     found: dict[str, Exception] = {}
     while left:
         bad = len(left)

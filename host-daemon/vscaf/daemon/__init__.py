@@ -1,1 +1,1 @@
-"""The daemon: its life, its loop, its decisions, its status, and what operators ask of it."""
+"""The daemon: its start and end, its loop, its decisions, its status, and the requests of operators."""

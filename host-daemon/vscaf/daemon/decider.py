@@ -1,4 +1,4 @@
-"""Decisions with what the daemon learns by them: what changes cost, and what it is worth trying something else."""
+"""Decisions with exploration. Learns how long transitions take and what exploring costs."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -15,27 +15,28 @@ from vscaf.core.fault_isolation import without_the_failing
 from vscaf.values import State
 
 FIRST_TRANSITION_S = 0.5
-"""What a transition is taken to last before one was seen."""
+"""The assumed duration of a transition before one was measured."""
 
 TRANSITION_SHARE = 0.1
-"""Of a transition that was seen in the mean of all."""
+"""The weight of one measured transition in the mean of all."""
 
 MOST_FITS = 16
-"""Domains whose curves are fitted anew for one decision: a fit takes one to four milliseconds, in which the loop stands
-still and hears no guest. With the usual period that is 64 a second, more than come due: see inference.FIT_S."""
+"""The most domains whose curves are fitted again for one decision. A fit takes one to four milliseconds, in which the
+loop stands still and serves no guest. With the usual period that is 64 fits a second, more than are needed: see
+inference.FIT_S."""
 
 MOST_TRANSITION_S = 10.0
-"""One that takes longer waits for something else: a guest that does not answer, a call that fails."""
+"""A longer transition is not counted: it waits for a guest that does not answer or a call that fails."""
 
 ARRIVED = frozenset({State.COOPERATING, State.CONTAINED, State.RESTING, State.SUSPENDED})
 
 
 class Decider:
-    """What lives longer than a period of exploring and of what transitions take. steady: see ExploreSettings.
+    """Makes decisions, and keeps the memory of exploring and of the duration of transitions between periods.
 
-    `faults`: the domains whose points and weight made the policy raise, each with the exception; the last decision was
-    made without these. `policy_error`: what the policy raised although it was shown none at all, so that shares are
-    equal; None: it did not.
+    steady: see ExploreSettings. `faults`: the domains whose points and weight made the policy raise, each with the
+    exception. The last decision was made without these. `policy_error`: what the policy raised although it was shown
+    no points and no weight. Shares are then equal. None: it did not raise.
     """
 
     def __init__(self, steady: float) -> None:
@@ -49,28 +50,28 @@ class Decider:
 
     @property
     def cost(self) -> float:
-        """Share of the predicted sum of speedups that exploring cost on average, under the present policy."""
+        """Share of the predicted sum of speedups that exploring has cost on average under the present policy."""
         return self._memory.cost
 
     @property
     def lost_s(self) -> float:
-        """The same as seconds of the whole sum."""
+        """The same cost, in seconds of the whole sum."""
         return self._memory.lost_s
 
     @property
     def exploring(self) -> frozenset[str]:
-        """Whose allocation is varied on purpose now."""
+        """The domains whose allocation is varied on purpose now."""
         return frozenset(self._memory.varied)
 
     def forget(self) -> None:
-        """Another policy decides from now on."""
+        """Forgets what was learned, because another policy decides from now on."""
         self._memory = ExploreMemory()
         self._handed = {}
 
     def decide(self, pool: PoolState, policy: Policy, options: Mapping[str, Any], memory: DecideMemory) -> Decision:
-        """As core.decide, with the allocations that are varied on purpose where the policy wants that.
+        """As core.decide. If the policy wants exploration, some allocations are varied on purpose.
 
-        There is a decision whatever the policy raises: see `faults` and `policy_error`.
+        Returns a decision even if the policy raises: see `faults` and `policy_error`.
         """
         base = unvaried(self._in_turn(pool), self._memory)
         self.faults, self.policy_error = {}, None
@@ -97,16 +98,17 @@ class Decider:
         exploration = explore(decided, decision, self._memory, settings)
         now = exploration.allocations
         reasons = {**decision.reasons, **exploration.reasons}
-        for name, cpus in before.items():  # these come from another size than the one that was decided for them
+        for name, cpus in before.items():  # these change from a varied size, not from the decided one
             if now.get(name, cpus) != cpus:
                 why = reasons[name].partition(": ")[2] if name in reasons else "it was explored"
                 reasons[name] = f"{cpus} -> {now[name]}: {why}"
         return replace(decision, allocations=now, reasons=reasons), exploration.memory
 
     def _in_turn(self, pool: PoolState) -> PoolState:
-        """New points of MOST_FITS domains at most; until their turn the others have those of before, or none.
+        """The pool with new points of at most MOST_FITS domains. The others keep their former points until their turn.
 
-        Those that had none come first. Who does not compete, or is a newcomer, is not fitted and has no turn.
+        Domains that had no points come first. A domain that does not compete, or is a newcomer, is not fitted and
+        takes no turn.
         """
         before, handed, late = self._handed, {}, []
         for domain in pool.domains:
@@ -123,11 +125,11 @@ class Decider:
         return replace(pool, domains=tuple([_with_points(one, handed.get(one.name)) for one in pool.domains]))
 
     def begun(self, name: str, now_s: float) -> None:
-        """A domain has another partition to come to."""
+        """Notes that a domain has begun a transition to another partition."""
         self._under_way[name] = now_s
 
     def seen(self, states: Mapping[str, State], now_s: float) -> None:
-        """The states of all domains after a step: who has arrived says how long transitions take."""
+        """Takes the states of all domains after a step. Domains that have arrived show how long transitions take."""
         if not self._under_way:
             return
         for name, begun_s in list(self._under_way.items()):
@@ -140,7 +142,7 @@ class Decider:
 
 
 def _unknowing(pool: PoolState, names: frozenset[str]) -> PoolState:
-    """The pool, of whose domains of these *names* no speedup is known."""
+    """The pool without the known speedup of the domains *names*."""
     if not names:
         return pool
     domains = [one.knowing(None, one.newcomer, ()) if one.name in names else one for one in pool.domains]

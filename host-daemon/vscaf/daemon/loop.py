@@ -1,8 +1,8 @@
 """The daemon: observe -> model -> decide -> place -> plan -> act -> record, every period and on news.
 
-Everything between observe and act is a pure function from `core`; this module holds what lives longer than a period.
-It looks at the host once a period and when a guest's demand or a domain's state changes, and then sets the goals. It
-takes the next steps towards them whenever anything has happened: a call that ended, an acknowledgement, a deadline.
+Everything between observe and act is a pure function from `core`. This module keeps the state between periods. It looks
+at the host once a period, and also when a guest's demand or a domain's state changes, and then sets the goals. It takes
+the next steps towards the goals after each event: a call that ended, an acknowledgement, a deadline.
 """
 
 import asyncio
@@ -27,10 +27,10 @@ from vscaf.cpulist import format_cpu_list
 from vscaf.daemon.decider import Decider
 from vscaf.domains.agent_session import agent_link
 from vscaf.domains.containment import STEPS
+from vscaf.domains.deduplicated_warnings import DeduplicatedWarnings
 from vscaf.domains.domain import ManagedDomain
 from vscaf.domains.inventory import Inventory
 from vscaf.domains.journal_writer import JournalWriter
-from vscaf.domains.once_per_cause import OncePerCause
 from vscaf.domains.pool import HostPool
 from vscaf.domains.registry import Registry
 from vscaf.errors import HypervisorError
@@ -43,16 +43,16 @@ from vscaf.values import DomainKey, HostCpus
 
 log = logging.getLogger(__name__)
 
-HEARING_S = 1.0  # how long the first decision waits for agents that have not spoken yet
-LOOK_GAP_S = 0.02  # between looks, however many guests have news
-IDLE_S = 60.0  # the longest wait for anything
-STEPS_MOST = 8  # that follow from one another at once; the rest waits for the next turn
-HOST_CPUS_S = 1.0  # between looks at which pCPUs are online
-STEP_RETRY_S = 1.0  # after steps could not be taken for a reason that nobody has foreseen
+HEARING_S = 1.0  # how long the first decision waits for agents that have not reported yet
+LOOK_GAP_S = 0.02  # least time between looks, however many guests have news
+IDLE_S = 60.0  # the longest wait of the loop
+STEPS_MOST = 8  # rounds of steps in one turn of the loop; further ones wait for the next turn
+HOST_CPUS_S = 1.0  # between checks of which pCPUs are online
+STEP_RETRY_S = 1.0  # wait after steps failed with an unexpected error
 
 
 class Daemon:
-    """Shares the pool of *config* among its domains until stop(). `journal` is open and stays the caller's.
+    """Shares the pool of *config* among its domains until stop(). The caller opens and closes `journal`.
 
     `links` makes the channels to guests.
     """
@@ -79,7 +79,7 @@ class Daemon:
         self.ended = asyncio.Event()
         self.not_put_back: list[str] = []
         self.pool = HostPool(config, cpus)
-        self._warnings = OncePerCause(self.events)
+        self._warnings = DeduplicatedWarnings(self.events)
         self._journal_writer = JournalWriter(journal, self._warnings)
         self.inventory = Inventory(
             config,
@@ -112,12 +112,12 @@ class Daemon:
 
     @property
     def managed(self) -> Mapping[DomainKey, ManagedDomain]:
-        """The domains that are looked after."""
+        """The domains that the daemon knows, by their run."""
         return self.inventory.domains
 
     @property
     def policy_name(self) -> str:
-        """The policy that decides."""
+        """The name of the policy in use."""
         return self.policy.name
 
     @property
@@ -127,12 +127,12 @@ class Daemon:
 
     @property
     def policy_previous(self) -> str | None:
-        """The policy that a rollback goes back to; None: there is none."""
+        """The name of the policy that a rollback goes back to; None: there is none."""
         return self.former_policy.name if self.former_policy is not None else None
 
     @property
     def pool_cpus(self) -> frozenset[int]:
-        """The pCPUs that are handed out now: those of the configured pool that are online, in whole cores."""
+        """The pCPUs of the configured pool that are online now, in whole cores."""
         return self.pool.cpus
 
     @property
@@ -142,31 +142,31 @@ class Daemon:
 
     @staticmethod
     def check(config: Config, cpus: HostCpus) -> None:
-        """UsageError where a daemon of this configuration could not work on a host of these pCPUs."""
+        """UsageError if a daemon with this configuration cannot work on a host with these pCPUs."""
         chosen_policy(config.policy, shown_pool(HostPool(config, cpus)))
 
     def _on_news(self) -> None:
         self._news.set()
 
     def wake(self) -> None:
-        """Lets the loop look at the host again at once."""
+        """Makes the loop look at the host again at once."""
         self._look_wanted = True
         self._news.set()
 
     def tuned(self, key: DomainKey) -> None:
-        """Somebody, perhaps this daemon, has changed pins, weight or vCPUs of a domain: they are read soon."""
+        """Notes that pins, weight or vCPUs of a domain were changed, perhaps by this daemon. They are read soon."""
         domain = self.managed.get(key)
         if domain is not None:
             domain.audit_due = True
             self._news.set()
 
     def stop(self) -> None:
-        """Ends run() after what is under way."""
+        """Ends run() after the look that is under way."""
         self._stopping = True
         self._news.set()
 
     async def run(self) -> bool:
-        """Runs until stop(); then puts everything back. False: something could not be, and the journal keeps it."""
+        """Runs until stop(), then puts everything back. False: something could not be; the journal keeps it."""
         try:
             await self._until_stopped()
         finally:
@@ -182,7 +182,7 @@ class Daemon:
                 self._looking = None
             if self._looking is None and clock.now_s() >= self._look_due_s():
                 self._looking = asyncio.create_task(self._look_once())
-            # Steps do not wait for a look: libvirt may take its time, and guests that answer would wait with it.
+            # Steps do not wait for a look: libvirt may be slow, and guests that answer would have to wait too.
             self._news.clear()
             self._step()
             due_s = self._again_at_s if self._looking is not None else min(self._look_due_s(), self._again_at_s)
@@ -200,45 +200,45 @@ class Daemon:
         self._look_begun_s = clock.now_s()
         try:
             await self._look()
-        except Exception as error:  # noqa: BLE001  whatever one look meets, the next is made
+        except Exception as error:  # noqa: BLE001  after any error in a look, the next look is made
             self._unforeseen("look", "a look at the domains", error)
         else:
-            self._warnings.say_no_more("look")
+            self._warnings.clear("look")
         finally:
             self._hear_all = True
             self._look_ended_s = clock.now_s()
             self._news.set()
 
     def _unforeseen(self, about: str, what: str, error: Exception) -> None:
-        """Something failed for all in a way that nobody has foreseen: said once; it is tried again."""
-        words = f"{what} failed: {error!r}: partitions stay as they are until that works"
-        if self._warnings.say_once(about, words, kind=Kind.FAULT):
+        """Reports an unexpected error in work for all domains, once for each cause. The work is tried again."""
+        words = f"{what} failed: {error!r}: partitions stay as they are until it works again"
+        if self._warnings.warn_once(about, words, kind=Kind.FAULT):
             log.error("%s failed, please report this: %r", what, error, exc_info=error)
 
     def _look_due_s(self) -> float:
-        """A period after the last look began, or with news sooner; looks leave time for everything else."""
+        """A period after the last look began, or sooner if there is news. The gap leaves time for other work."""
         rest_s = self._look_ended_s + LOOK_GAP_S
         return rest_s if self._look_wanted else max(rest_s, self._look_begun_s + self.config.period_ms / 1000)
 
     async def close(self) -> None:
-        """Ends the links to the guests and what is under way."""
+        """Ends the links to the guests and the tasks that are under way."""
         await self.inventory.close()
         self.events.close()
 
     async def _look(self) -> None:
-        """Sees what there is and sets the goals."""
+        """Looks at the host and sets the goals."""
         try:
             await self._look_at_cpus()
             asked_at_s = clock.now_s()
             seen = await self._host.observe()
-        except Exception as error:  # whatever it is, there is no listing
+        except Exception as error:  # after any error there is no listing
             if self.unknown_since_s is None:
                 self.unknown_since_s = clock.now_s()
                 expected = isinstance(error, HypervisorError)
                 why = str(error) if expected else repr(error)
-                self.events.record(Kind.UNKNOWN, None, why=f"what domains do is unknown, nothing is changed: {why}")
+                self.events.record(Kind.UNKNOWN, None, why=f"domains cannot be listed, so nothing is changed: {why}")
                 if not expected:
-                    log.error("please report this: %r", error, exc_info=error)
+                    log.error("unexpected error, please report this: %r", error, exc_info=error)
             return
         if self.unknown_since_s is not None:
             silent_s = round(clock.now_s() - self.unknown_since_s, 1)
@@ -248,7 +248,7 @@ class Daemon:
                 domain.audit_due = True
                 domain.retry = Backoff()
         await self.registry.note(seen, asked_at_s)
-        self._step()  # first: where reading takes longer than a period, it would keep everything else from being begun
+        self._step()  # before the audit: if reading takes longer than a period, no other call would ever begin
         self.registry.executor.audit()
         self.registry.adoption.adopt(self.decision is None or self.decision.managed)
         if self._waiting_for_agents():
@@ -262,37 +262,37 @@ class Daemon:
         elif any(domain.found is not None for domain in self.managed.values()):
             for domain in self.managed.values():
                 self.registry.release.begin_give_back(domain)
-        elif self._journal_writer.stale(self.managed):  # what was given back could not be written down then
+        elif self._journal_writer.stale(self.managed):  # an earlier write after giving back has failed
             await self.inventory.write_journal()
 
     def _say_what_the_policy_raised(self) -> None:
-        """By whose points it did: they are at fault. Without any: shares are equal."""
+        """Puts domains at fault whose points made the policy raise. If it raises without points, shares are equal."""
         by_name = self.inventory.taking_part()
         for name, error in self.decider.faults.items():
-            self.inventory.containment.failed(by_name[name], f"policy {self.policy.name}, by its speedup,", error)
+            self.inventory.containment.failed(by_name[name], f"policy {self.policy.name}, with its speedup,", error)
         error_without = self.decider.policy_error
         if error_without is None:
-            self._warnings.say_no_more("policy")
+            self._warnings.clear("policy")
         else:
-            words = f"policy {self.policy.name} fails whatever is known: {error_without!r}: equal shares until it works"
-            self._warnings.say_once("policy", words)
+            words = f"policy {self.policy.name} always fails: {error_without!r}: equal shares until it works"
+            self._warnings.warn_once("policy", words)
 
     def _decided(self, decision: Decision) -> None:
         self.decision, self._memory = decision, decision.memory
 
     async def _look_at_cpus(self) -> None:
-        """pCPUs that went offline leave the pool, those that are back come back: whole chunks of it."""
+        """Takes pCPUs that went offline out of the pool and returns those that came back, in whole chunks."""
         if clock.now_s() - self._cpus_at_s < HOST_CPUS_S:
             return
         self._cpus_at_s = clock.now_s()
         version = self.pool.version
         before = self.pool.renew(await self._host.host_cpus())
         if self.pool.gone:
-            self._warnings.say_once(
+            self._warnings.warn_once(
                 "pool", f"no pCPU of the pool {self.config.pool} is online: partitions stay as they are"
             )
         else:
-            self._warnings.say_no_more("pool")
+            self._warnings.clear("pool")
         if before is not None:
             was, now = format_cpu_list(before.cpus), format_cpu_list(self.pool.cpus)
             self.events.record(Kind.POOL, None, before=was, after=now, why="pCPUs went offline or came back")
@@ -301,7 +301,7 @@ class Daemon:
                 self.registry.renew_treatment(domain)
 
     def _waiting_for_agents(self) -> bool:
-        """Whether the daemon has just started and some agent, or some domain's first vCPU time, is to come."""
+        """Whether the daemon has just started and still waits for an agent or for a domain's first vCPU time."""
         if clock.now_s() - self._started_s > HEARING_S:
             return False
         return any(
@@ -316,7 +316,7 @@ class Daemon:
         return shown_pool(self.pool, domains, self.config.newcomer_ms / 1000, clock.now_s())
 
     async def _set_goals(self, pool: PoolState, decision: Decision) -> None:
-        """Places the decision where anything about it is new, and writes the journal before it is brought about."""
+        """Places the decision if it is new, and writes the journal before anything is changed."""
         by_name = self.inventory.taking_part()
         competition = sum(1 for one in pool.domains if one.demand) > 1
         homes = {name: one.seen.home_nodes for name, one in by_name.items() if one.seen.home_nodes}
@@ -333,7 +333,7 @@ class Daemon:
         if not self._journal_writer.stale(self.managed):
             return
         if all(domain.in_journal(self.journal.entries) for domain in by_name.values()):
-            # What was found is on disk. What is meant now may come later: whoever takes over looks at the pins too.
+            # The found settings are on disk. The new goals may be written later: the next daemon reads the pins too.
             self.inventory.background(self.inventory.write_journal())
         else:
             await self.inventory.write_journal()
@@ -351,7 +351,7 @@ class Daemon:
         bounds = {one.name: (one.minimum, one.maximum) for one in pool.domains}
         self.violations = check_partitions(target, decision.allocations, bounds, self.pool.topology, decision.sharing)
         for violation in self.violations:
-            self._warnings.say_once(f"law {violation}", f"the partition breaks a law, please report it: {violation}")
+            self._warnings.warn_once(f"law {violation}", f"the partition breaks a law, please report this: {violation}")
         news = False
         for name, domain in by_name.items():
             before = domain.goal.partition if domain.goal is not None else domain.held
@@ -371,23 +371,23 @@ class Daemon:
         """Takes the steps that can be taken now."""
         try:
             self._take_steps()
-        except Exception as error:  # noqa: BLE001  whatever it is, the next steps are tried
+        except Exception as error:  # noqa: BLE001  after any error, the next steps are tried
             self._unforeseen("steps", "taking steps", error)
             self._stepped = self._about_steps(self.decision) if self.decision is not None else []
             self._again_at_s = clock.now_s() + STEP_RETRY_S
         else:
-            self._warnings.say_no_more("steps")
+            self._warnings.clear("steps")
 
     def _take_steps(self) -> None:
         if self.unknown_since_s is not None or self.decision is None or not self.decision.managed:
             self._again_at_s, self._stepped = float("inf"), []
             return
-        if self._hear_all:  # who fell silent says nothing of it
+        if self._hear_all:  # an agent that stops to report sends no news of that
             self._hear_all = False
             self.registry.hear_all()
         if self._about_steps(self.decision) == self._stepped and clock.now_s() < self._again_at_s:
             return
-        # What is not in the journal is not touched.
+        # A domain that is not in the journal is not touched.
         by_name = {
             name: domain
             for name, domain in self.inventory.taking_part().items()
@@ -402,7 +402,7 @@ class Daemon:
         self._stepped = self._about_steps(self.decision)
 
     def _about_steps(self, decision: Decision) -> list[object]:
-        """All that the next steps depend on but for the time. Quick to compare: what is not new is the same object."""
+        """All that the next steps depend on, except the time. Cheap to compare: unchanged parts are the same object."""
         about: list[object] = [self.journal.entries, decision.sharing]
         for domain in self.managed.values():
             about += (domain.seen.name, domain.listed, domain.transition, domain.goal)
@@ -415,7 +415,7 @@ class Daemon:
         goals: Mapping[str, Goal],
         sharing: frozenset[str],
     ) -> bool:
-        """Takes steps; whether there were any."""
+        """Takes one round of steps. Returns whether there were any."""
         around, now_s = self.inventory.containment.around, clock.now_s()
         held_still = frozenset([name for name, one in by_name.items() if one.fault is not None and one.fault.no_steps])
 
@@ -455,7 +455,7 @@ class Daemon:
 
 
 def _held_still(transitions: Mapping[str, TransitionState], names: frozenset[str]) -> Mapping[str, TransitionState]:
-    """The transition states, where nothing is begun for the domains *names*: each keeps its claim."""
+    """The transition states, changed so that no step is begun for the domains *names*. Each keeps its claim."""
     if not names:
         return transitions
     held = {name: replace(transitions[name], affinity=None, moving=True) for name in names}

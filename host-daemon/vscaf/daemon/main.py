@@ -1,4 +1,4 @@
-"""The daemon's life: everything that it needs is opened, checked and closed here, in this order."""
+"""The daemon's start and end: opens, checks and closes everything that it needs, in this order."""
 
 import asyncio
 import contextlib
@@ -26,9 +26,9 @@ from vscaf.values import DomainKey
 
 
 async def serve(config: Config) -> int:
-    """Runs the daemon until SIGTERM or SIGINT. The exit status: 0 when everything was put back, else 1.
+    """Runs the daemon until SIGTERM or SIGINT. Returns the exit status: 0 if everything was put back, else 1.
 
-    UsageError where something cannot be used: then nothing was changed.
+    UsageError if the configuration, libvirt or a file cannot be used. Then nothing was changed.
     """
     events = EventLog()
     daemon: Daemon | None = None
@@ -45,7 +45,7 @@ async def serve(config: Config) -> int:
         closing.callback(asyncio.create_task(feed_watchdog()).cancel)
         host = LibvirtHost(config.uri, config.call_timeout_ms / 1000, changed, tuned)
         closing.push_async_callback(host.close)
-        # All that can be refused is refused before anything is written.
+        # All checks that may fail come before the first write.
         check_host(config)
         metrics = MetricsServer(config.metrics_address) if config.metrics_address is not None else None
         if metrics is not None:
@@ -61,7 +61,7 @@ async def serve(config: Config) -> int:
         closing.callback(lock_hypervisor(config.uri).close)
         journal = Journal(Path(config.state_directory), host_boot_id())
         closing.callback(journal.close)
-        # From here on another guard leaves to this process whom an earlier daemon has suspended.
+        # From here on an earlier daemon's guard leaves the domains that its daemon suspended to this process.
         guard = GuardKeeper(msgspec.json.encode(config).decode())
         closing.callback(guard.close)
         guard.start()
@@ -86,7 +86,7 @@ async def serve(config: Config) -> int:
             await metrics.start(text)
         events.record(Kind.STARTED, None, pool=config.pool, policy=config.policy.name, version=__version__)
         gc.collect()
-        gc.freeze()  # what is there now stays: it need not be looked through again and again
+        gc.freeze()  # these objects stay for the daemon's life: the collector need not visit them again
         restored = await daemon.run()
         why = "everything is as it was found" if restored else "something could not be put back; the journal keeps it"
         events.record(Kind.STOPPED, None, why=why)
@@ -94,7 +94,7 @@ async def serve(config: Config) -> int:
 
 
 def check_host(config: Config) -> None:
-    """UsageError where *config* names groups or a policy that this host does not have."""
+    """UsageError if *config* names groups or a policy that this host does not have."""
     group_id("control_read_group", config.control_read_group)
     group_id("control_write_group", config.control_write_group)
     chosen_policy(config.policy, PoolState(len(config.pool_cpus), 1, 0.0, ()))

@@ -1,4 +1,4 @@
-"""What an operator may ask of the running daemon. Each either does what it says or raises and changes nothing."""
+"""The requests that an operator may send to the running daemon."""
 
 import asyncio
 from collections.abc import Mapping
@@ -20,20 +20,20 @@ class Operations:
         self._daemon = daemon
 
     def status(self) -> dict[str, Any]:
-        """As `vscaf status --json` prints it."""
+        """The status, as `vscaf status --json` prints it."""
         return status(self._daemon)
 
     async def set_policy(self, name: str, options: Mapping[str, object]) -> None:
-        """Decides by another policy from now on, after it has shared the pool as it is once.
+        """Uses another policy from now on, after one trial on the present pool.
 
-        UsageError where there is none of that name, it refuses its options, or it fails. It lasts until the daemon
-        ends: then the configuration counts again.
+        UsageError if no policy has that name, if it refuses its options, or if it fails. The policy stays in use until
+        the daemon ends. The next daemon uses the configuration again.
         """
         chosen = PolicyConfig(name=name, options=dict(options))
         await self._use(chosen)
 
     async def rollback_policy(self) -> str:
-        """Goes back to the policy before the last set_policy, and returns its name."""
+        """Goes back to the policy before the last set_policy, and returns its name. UsageError if there is none."""
         former = self._daemon.former_policy
         if former is None:
             raise UsageError("no policy was set since the daemon started: there is none to go back to")
@@ -41,14 +41,14 @@ class Operations:
         return former.name
 
     async def _use(self, chosen: PolicyConfig) -> None:
-        policy = await asyncio.to_thread(loaded_policy, chosen)  # guests are heard meanwhile
+        policy = await asyncio.to_thread(loaded_policy, chosen)  # the loop serves guests meanwhile
         self._daemon.use_policy(chosen, tried_policy(policy, chosen, self._daemon.pool_state()))
 
     async def release(self, domain: str | None) -> list[str]:
-        """Gives a domain (None: every one) back as it was found, and manages it no more until manage().
+        """Gives a domain (None: every one) back as it was found. It is not managed again before manage().
 
-        The names of those released. VscafError where libvirt refuses to put something back, or where it cannot be
-        written down: whoever that is about is managed as before.
+        Returns the names of those released. VscafError if libvirt refuses to put something back, or if the journal
+        cannot be written. A domain whose release cannot be written stays managed.
         """
         chosen = [one for one in self._chosen(domain) if not one.left_alone or one.found is not None]
         leave = self._daemon.registry.release.leave_alone
@@ -67,9 +67,9 @@ class Operations:
         return sorted(one.name for one in chosen)
 
     async def manage(self, domain: str | None) -> list[str]:
-        """Manages a domain (None: every one) again that was released, or unmanaged for a foreign change; the names.
+        """Manages a domain (None: every one) again that was released, or left alone because of a foreign change.
 
-        VscafError where that cannot be written down: those after it are then as before, too.
+        Returns the names. VscafError if the journal cannot be written: that domain and those after it are unchanged.
         """
         chosen = [one for one in self._chosen(domain) if one.left_alone]
         for one in chosen:
@@ -79,7 +79,7 @@ class Operations:
     async def off(self) -> None:
         """Puts everything back as it was found and ends the daemon.
 
-        VscafError where something could not be put back; the daemon ends all the same, and the journal keeps it.
+        VscafError if something could not be put back. The daemon still ends, and the journal keeps the settings.
         """
         self._daemon.stop()
         await self._daemon.ended.wait()
@@ -93,5 +93,5 @@ class Operations:
         present = [one for one in self._daemon.managed.values() if name is None or one.name == name]
         if name is not None and not present:
             known = ", ".join(sorted(one.name for one in self._daemon.managed.values())) or "none"
-            raise UsageError(f"domain {name}: does not run, or is not managed here (these are: {known})")
+            raise UsageError(f"domain {name}: does not run, or is not managed here (managed domains: {known})")
         return present

@@ -1,4 +1,4 @@
-"""What the daemon believes and does, as plain data for `vscaf status --json`."""
+"""The daemon's status as plain data, for `vscaf status --json`."""
 
 import math
 from typing import Any
@@ -16,7 +16,7 @@ from vscaf.values import LEFT_ALONE, State
 
 
 def status(daemon: Daemon) -> dict[str, Any]:
-    """The state of *daemon*, of each domain of its configuration, and of each other that it looks after: a Status."""
+    """The Status of *daemon*: of each domain of its configuration, and of each other domain that it knows."""
     running = {domain.name: domain for domain in daemon.managed.values()}
     shown = Status(
         policy=daemon.policy_name,
@@ -69,7 +69,7 @@ def domain_status(domain: ManagedDomain) -> DomainStatus:
 
 
 def _condition(domain: ManagedDomain) -> str:
-    """How it is with the agent; that it is silent while vscaf has its domain suspended is as it has to be."""
+    """The condition of the agent. While vscaf has its domain suspended, an agent that reports nothing is normal."""
     condition = condition_of(domain.link)
     return CONNECTED if domain.suspended_by_us and condition == STALE else condition
 
@@ -85,7 +85,7 @@ def _rules_status(rules: DomainRules) -> RulesStatus:
 
 
 def process_status(process: ReportedProcess) -> ProcessStatus:
-    """What an agent reported of one process, but for the samples behind its points."""
+    """An agent's report of one process, without the number of samples of its points."""
     return ProcessStatus(
         pid=process.pid,
         name=process.name,

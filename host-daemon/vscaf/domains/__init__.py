@@ -1,1 +1,1 @@
-"""The domains that are looked after: registry, lifecycle, what is inferred of each, and how each is given back."""
+"""The managed domains: registry, lifecycle, inferred demand and speedup, and how they are given back."""

@@ -1,4 +1,4 @@
-"""The calls that bring one domain's pins, weight and vCPUs to what is wanted."""
+"""The calls that change one domain's pins, weight and vCPUs."""
 
 import logging
 
@@ -11,14 +11,17 @@ log = logging.getLogger(__name__)
 
 
 class Actuator:
-    """Changes one domain on *host*. HypervisorError where a call fails: what came before it is then in force."""
+    """Changes one domain on *host*. HypervisorError if a call fails. Changes before that call stay in force."""
 
     def __init__(self, host: Hypervisor) -> None:
         self._host = host
         self._weightless_said = False
 
     async def apply(self, seen: DomainSeen, now: Affinity, wanted: Affinity) -> None:
-        """From what is in force *now* to *wanted*: only what differs. The weight first where it grows, else last."""
+        """Changes the settings *now* in force to *wanted*, only where they differ.
+
+        The weight is set first if it grows, else last.
+        """
         rises = (wanted.shares or 0) > (now.shares or 0)
         if rises:
             await self.weigh(seen, now.shares, wanted.shares)
@@ -34,7 +37,7 @@ class Actuator:
             await self.weigh(seen, now.shares, wanted.shares)
 
     async def weigh(self, seen: DomainSeen, now: int | None, wanted: int | None) -> None:
-        """Sets the weight where it differs. A host that cannot is reported once, and is no failure."""
+        """Sets the weight if it differs. If the host cannot set weights, this is logged once and is not an error."""
         if wanted is None or now is None or wanted == now:
             return
         try:
@@ -47,7 +50,7 @@ class Actuator:
                 )
 
     async def resize(self, seen: DomainSeen, before: int, vcpus: int, claim: frozenset[int]) -> None:
-        """Plugs or asks for an unplug; how many vCPUs came of it is read afterwards. New ones run on *claim*."""
+        """Plugs vCPUs or asks for an unplug. New vCPUs run on *claim*. The number must be read again afterwards."""
         if vcpus > before:
             done = await self._host.plug(seen.key, vcpus, claim or None)
         else:

@@ -1,4 +1,4 @@
-"""Domains that take part from now on: what they have is read first, and what the journal says of them."""
+"""Adopts domains: reads their settings and their journal entries before they are managed."""
 
 from vscaf import clock
 from vscaf.core.backoff import Backoff
@@ -17,9 +17,9 @@ class Adoption:
         self._inventory = inventory
 
     def adopt(self, managing: bool) -> None:
-        """Reads what domains have that take part from now on. managing: whether any are to."""
+        """Starts to read the settings of domains that should be managed. managing: whether any should."""
         for domain in self._inventory.domains.values():
-            # Who takes no part is read too where an earlier daemon could not give it back.
+            # Other domains are read too if an earlier daemon could not give them back.
             due = self.left_unread(domain)
             takes_part = managing and domain.listed and not domain.left_alone
             wanted = domain.unread and not domain.adopting and (due or takes_part)
@@ -28,7 +28,7 @@ class Adoption:
                 self._inventory.background(self.adopt_one(domain))
 
     def left_unread(self, domain: ManagedDomain) -> bool:
-        """Whether an earlier daemon has changed it, and this one has not read yet what it has."""
+        """Whether an earlier daemon has changed the domain, and this daemon has not read its settings yet."""
         return domain.found is None and not domain.given_back and domain.seen.key in self._inventory.journal.entries
 
     async def adopt_one(self, domain: ManagedDomain) -> None:
@@ -37,8 +37,8 @@ class Adoption:
             departed = self._inventory.journal.departed.get(domain.seen.key.uuid)
             left = await domain.adopt(entry, departed, self._inventory.pool)
             domain.retry = Backoff()
-            self._inventory.warnings.say_no_more(domain.name)
-            if domain.left_alone:  # since before, or meanwhile
+            self._inventory.warnings.clear(domain.name)
+            if domain.left_alone:  # it was left alone before, or is since the reading began
                 domain.set_aside(domain.left_alone)
             if left is not None and left is entry:
                 where = "rests" if domain.transition and domain.transition.resting else format_cpu_list(domain.held)
@@ -48,12 +48,12 @@ class Adoption:
         except HypervisorError as error:
             domain.retry = domain.retry.failed(clock.now_s())
             if domain.transition is None and domain.found is None and not domain.left_alone:
-                error = type(error)(f"{error}: until that can be read it may compute on pCPUs of others")
+                error = type(error)(f"{error}: until its settings can be read it may compute on pCPUs of others")
                 domain.enter(State.UNKNOWN)
             self._inventory.refused(domain, error)
-        except Exception as error:  # noqa: BLE001  it is the domain's alone: see domains/containment.py
+        except Exception as error:  # noqa: BLE001  it concerns only this domain: see domains/containment.py
             domain.retry = domain.retry.failed(clock.now_s())
-            self._inventory.containment.failed(domain, "reading what it has", error)
+            self._inventory.containment.failed(domain, "reading its settings", error)
         finally:
             domain.adopting = False
         self._inventory.on_change()

@@ -1,4 +1,4 @@
-"""The words with one guest: what it is told, under which number, and whether it has answered that."""
+"""The exchange with one guest: what it was told, under which number, and whether it has acknowledged that."""
 
 import asyncio
 import time
@@ -11,13 +11,13 @@ from vscaf.agentlink.messages import Allocate
 from vscaf.core.reconcile.state import AnnouncedSize
 from vscaf.values import DomainSeen
 
-GUEST_DEADLINE_SHARE = 0.6  # of the deadline: the guest still has to offline CPUs after its sections have ended
+GUEST_DEADLINE_SHARE = 0.6  # of the deadline: the guest needs the rest to offline CPUs after its sections have ended
 
 
 class AgentSession:
-    """What goes over `link` (None: the domain has no channel).
+    """The exchange over `link` (None: the domain has no channel).
 
-    `told_any`: whether the guest was told anything, by this daemon or an earlier one.
+    `announced_any`: whether this daemon or an earlier one has sent the guest a size.
     """
 
     def __init__(self, link: Link | None) -> None:
@@ -30,30 +30,30 @@ class AgentSession:
 
     @property
     def starts_over(self) -> bool:
-        """Whether the agent that is there has been told nothing yet."""
+        """Whether nothing was sent to the present agent yet."""
         return self.link is not None and self.link.generation != self._sent_to
 
     @property
     def acknowledged(self) -> bool:
-        """Whether the guest has confirmed what it was told last."""
+        """Whether the guest has confirmed the last message."""
         return self.link is not None and self.link.acknowledged == self._sequence
 
     @property
     def sequence(self) -> int:
-        """The number of what the guest was told last."""
+        """The number of the last message to the guest."""
         return self._sequence
 
     def relink(self, link: Link | None) -> None:
-        """Its channel is another one: whoever is there has been told nothing."""
+        """Uses another channel. Nothing was sent to its agent yet."""
         self.link, self._sent_to = link, -1
 
     async def link_anew(self, seen: DomainSeen, timeout_s: float) -> None:
-        """Links to the agent of *seen*, and waits so long at most until it answers."""
+        """Links to the agent of *seen*, and waits at most *timeout_s* until it answers."""
         self.relink(agent_link(seen, self._spoke.set))
         await self._wait(lambda: self.link is None or self.link.connected, timeout_s)
 
     def news(self) -> bool:
-        """Whether the guest said something since the last time that bears on what is decided, not only on the way."""
+        """Whether the guest has sent something since the last call that may change a decision."""
         link = self.link
         if link is None:
             return False
@@ -67,7 +67,7 @@ class AgentSession:
     def tell(self, announced: AnnouncedSize, again: bool, deadline_s: float) -> None:
         """Sends the guest its allocation, under a new number unless it is told again."""
         if not again:
-            # Numbers go on across daemons without anything being kept, and no guest has a say in them.
+            # Numbers grow across daemons without being stored, and no guest can influence them.
             self._sequence = max(self._sequence + 1, time.time_ns() // 1_000_000)
         self.announced_any = True
         if self.link is None:
@@ -84,7 +84,7 @@ class AgentSession:
         )
 
     async def let_go(self, announced: AnnouncedSize, deadline_s: float) -> bool:
-        """Tells the guest that all its CPUs are its own, and waits a moment. False: it does not confirm that."""
+        """Tells the guest that it may use all its CPUs, and waits up to *deadline_s*. False: it did not confirm."""
         self.tell(announced, False, deadline_s)
         link = self.link
         if link is None or not link.connected:
@@ -92,7 +92,7 @@ class AgentSession:
         return await self._wait(lambda: self.acknowledged or not link.connected, deadline_s)
 
     async def _wait(self, truth: Callable[[], bool], timeout_s: float) -> bool:
-        """Waits until *truth* holds; it may become true when the guest says something. False: it does not in time."""
+        """Waits until *truth* holds, and checks it after each message of the guest. False: it does not hold in time."""
         try:
             async with asyncio.timeout(timeout_s):
                 while not truth():
@@ -104,7 +104,7 @@ class AgentSession:
 
 
 def agent_link(seen: DomainSeen, on_news: Callable[[], None]) -> AgentLink | None:
-    """A started link to the agent of *seen*; None where the domain has no channel."""
+    """A started link to the agent of *seen*. None: the domain has no channel."""
     if seen.agent_socket is None:
         return None
     link = AgentLink(seen.name, Path(seen.agent_socket), on_news)

@@ -10,7 +10,7 @@ log = logging.getLogger(__name__)
 
 
 class AgentTrust:
-    """What is remembered of one agent's reports: whether they were true, and how often they changed."""
+    """Remembers of one agent's reports whether they were true, and how often they changed."""
 
     def __init__(self) -> None:
         self._offline = OfflineHistory()
@@ -19,36 +19,36 @@ class AgentTrust:
 
     @property
     def distrusted(self) -> bool:
-        """vCPUs that it reports offline have computed for long."""
+        """Whether vCPUs that it reports as offline have computed for several periods."""
         return self._offline.distrusted
 
     @property
     def doubted(self) -> bool:
-        """As distrusted, or not yet for long."""
+        """Whether it is distrusted, or vCPUs that it reports as offline computed in the last period."""
         return self._offline.doubted
 
     @property
     def unsteady(self) -> bool:
-        """It changes its reports too often."""
+        """Whether it changes its reports too often."""
         return self._steadiness.unsteady
 
     def start_over(self) -> None:
-        """Another agent may be there now: whether its reports are true is to be seen."""
+        """Forgets whether reports were true, because another agent may be there now."""
         self._offline = OfflineHistory()
 
     def judge(self, name: str, kept: bool) -> None:
-        """Takes in whether the vCPUs that the guest reports offline were offline in the last period."""
+        """Notes whether the vCPUs that the guest reports as offline were offline in the last period."""
         before, self._offline = self._offline, judged(self._offline, kept=kept)
         if self.distrusted and not before.distrusted:
-            log.warning("domain %s: vCPUs that its agent calls offline compute: it is contained", name)
+            log.warning("domain %s: vCPUs compute that its agent reports as offline: it is contained", name)
         elif before.distrusted and not self.distrusted:
-            log.info("domain %s: vCPUs that its agent calls offline are: it is believed again", name)
+            log.info("domain %s: vCPUs that its agent reports as offline are offline: it is believed again", name)
 
     def follow(self, name: str, link: Link, sequence: int, confirmed: bool, vcpus: int) -> None:
-        """Counts how often the agent goes back on its reports.
+        """Counts how often the agent changes its reports.
 
-        sequence: number of the allocation that it was told last. confirmed: it has acknowledged that. It may change its
-        report once after each allocation, and with each vCPU that was plugged.
+        sequence: number of the last allocation that was sent. confirmed: the agent has acknowledged it. It may change
+        its report once after each allocation, and with each vCPU that was plugged.
         """
         before, self._reported = self._reported, (link.generation, sequence, confirmed, link.online, vcpus)
         turned, credit = False, 0
@@ -61,6 +61,6 @@ class AgentTrust:
         unsteady = self.unsteady
         self._steadiness = steadiness(self._steadiness, clock.now_s(), turned=turned, credit=credit)
         if self.unsteady and not unsteady:
-            log.warning("domain %s: its agent goes back on its word too often: it is contained for a while", name)
+            log.warning("domain %s: its agent changes its reports too often: it is contained for a while", name)
         elif unsteady and not self.unsteady:
-            log.info("domain %s: its agent keeps to its word: it is believed again", name)
+            log.info("domain %s: its agent's reports are steady: it is believed again", name)

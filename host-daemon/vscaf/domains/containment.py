@@ -1,12 +1,12 @@
-"""One domain never stops or slows the others: what goes wrong with one is contained there, said once, and tried again.
+"""An error with one domain never stops or slows the others. It is contained, reported once, and the work tried again.
 
-Whatever the daemon does for a single domain it does inside Containment.around: an exception that nobody has foreseen
-ends that piece of work, puts the domain at fault, and everybody else's go on. (Errors that are foreseen, those of
-libvirt's calls, have ways of their own: see core/reconcile/state.on_failed and core/backoff.)
+The daemon does all work for a single domain inside Containment.around. An unexpected exception ends that piece of work
+and puts the domain at fault. Work for the other domains goes on. (Expected errors, those of libvirt's calls, are
+handled elsewhere: see core/reconcile/state.on_failed and core/backoff.)
 
-A domain at fault is contained: its vCPUs float over the partition that it has, and of its speedup nothing counts. All
-that is done for it is tried as before. It is at fault until nothing has gone wrong for HOLD_S, and twice as long each
-time that it comes to be at fault again soon after.
+A domain at fault is contained: its vCPUs float over its present partition, and its speedup does not count. Work for it
+is tried as before. It is at fault until nothing has gone wrong for HOLD_S. If it is at fault again soon after, it stays
+so for twice as long each time, up to HOLD_MOST_S.
 """
 
 import logging
@@ -23,12 +23,15 @@ log = logging.getLogger(__name__)
 HOLD_S, HOLD_MOST_S = 10.0, 600.0
 
 STEPS = "working out its next steps"
-"""What fails for it here has to be left out, or nothing is worked out for anybody: no steps are taken for it."""
+"""A domain that fails in this work is left out, and no steps are taken for it. Else no domain would get any steps."""
 
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """That something went wrong: at fault until until_s, hold_s after it did last. over: nothing has since."""
+    """A fault of a domain. It lasts until until_s, which is hold_s after the last error. over: it has ended.
+
+    no_steps: no steps are taken for the domain, see STEPS.
+    """
 
     until_s: float
     hold_s: float
@@ -37,7 +40,7 @@ class Fault:
 
 
 class MayFail(Protocol):
-    """What a domain is here."""
+    """A domain, as far as containment needs it."""
 
     fault: Fault | None
 
@@ -45,26 +48,26 @@ class MayFail(Protocol):
     def name(self) -> str: ...
 
     def contain(self) -> None:
-        """Nobody speaks for its guest any more."""
+        """Ignores its agent from now on."""
         ...
 
 
 class Containment:
-    """Puts domains at fault, and ends that."""
+    """Puts domains at fault, and ends faults."""
 
     def __init__(self, events: EventLog) -> None:
         self._events = events
 
     @contextmanager
     def around(self, domain: MayFail, doing: str) -> Iterator[None]:
-        """An exception in here is the domain's alone. doing: in words, for people."""
+        """An exception in this context affects only *domain*. doing: the work, in words for people."""
         try:
             yield
-        except Exception as error:  # noqa: BLE001  this is the barrier: see the top of this page
+        except Exception as error:  # noqa: BLE001  any error ends here: see the top of this file
             self.failed(domain, doing, error)
 
     def failed(self, domain: MayFail, doing: str, error: Exception) -> None:
-        """Something went wrong with a domain."""
+        """Puts a domain at fault after an unexpected error."""
         now_s, former = clock.now_s(), domain.fault
         anew = former is None or former.over
         hold_s = HOLD_S
@@ -73,12 +76,12 @@ class Containment:
         no_steps = doing == STEPS or (former is not None and not anew and former.no_steps)
         domain.fault = Fault(now_s + hold_s, hold_s, no_steps)
         if anew:
-            self._events.record(Kind.FAULT, domain.name, why=f"{doing} failed: {error!r}: contained until that works")
+            self._events.record(Kind.FAULT, domain.name, why=f"{doing} failed: {error!r}: contained until it works")
             log.error("domain %s: %s failed, please report this: %r", domain.name, doing, error, exc_info=error)
         domain.contain()
 
     def review(self, domain: MayFail) -> None:
-        """Ends what is over; once a look."""
+        """Ends a fault that is over. Called once in each look."""
         fault = domain.fault
         if fault is not None and not fault.over and clock.now_s() >= fault.until_s:
             domain.fault = replace(fault, over=True, no_steps=False)

@@ -1,7 +1,7 @@
 """One managed domain: its lifecycle, and the calls on it.
 
-core/reconcile/steps.py decides what to do and when. This carries it out. After a call that failed, the domain's
-transition state says so. A failed call is never repeated here.
+core/reconcile/steps.py decides what to do and when. This module carries it out. A call that failed is noted in the
+domain's transition state. It is never repeated here.
 """
 
 import asyncio
@@ -56,9 +56,9 @@ class ManagedDomain:
 
     def __init__(self, seen: DomainSeen, rules: DomainRules, host: Hypervisor, link: Link | None) -> None:
         self.seen = seen
-        # Once seen to be a run that began by a boot, so that nothing of an earlier run lives on in it.
+        # This run was once seen to have begun with a boot. So it has no settings of an earlier run.
         self.booted = seen.booted
-        # The configuration or its metadata want it managed.
+        # It is managed according to the configuration or its metadata.
         self.listed = True
         self.rules = rules
         # The most pCPUs that it may have.
@@ -69,37 +69,37 @@ class ManagedDomain:
         # Its demand and its speedup.
         self.inferred = Inferred()
 
-        # What it had before the first change. None: nothing of it is changed.
+        # Its settings before the first change. None: nothing of it is changed.
         self.found: DomainSettings | None = None
         # None: it is not managed.
         self.transition: TransitionState | None = None
-        # What it is to come to. None: nothing is decided yet.
+        # What the reconciler should bring about. None: nothing is decided yet.
         self.goal: Goal | None = None
         self.state = State.UNMANAGED
         # Why it gets no pCPU although it has demand. Empty: it gets some, or has no demand.
         self.waiting = ""
-        # What was last asked for of a plug or an unplug.
+        # The number of vCPUs that the last plug or unplug asked for.
         self.vcpus_asked: int | None = None
         # When it was last suspended or resumed.
         self.switched_at_s = float("-inf")
-        # Its pins are to be read again soon.
+        # Its pins must be read again soon.
         self.audit_due = False
         # See domains/containment.py.
         self.fault: Fault | None = None
 
-        # It is being read, before it is managed.
+        # Its settings are being read, before it is managed.
         self.adopting = False
-        # How often it has come to be managed.
+        # How often it was adopted.
         self.adoptions = 0
-        # What the journal has, under its key, of an earlier run.
+        # The journal's entry under its key, if that is about an earlier run.
         self.outdated_entry: JournalEntry | None = None
         # Why it is not managed although it could be. Empty: it is managed.
         self.left_alone = ""
-        # Parts that somebody else has changed, and that are left as they are: see core/reconcile/drift.py.
+        # Parts that somebody else has changed and that are not put back: see core/reconcile/drift.py.
         self.spared: frozenset[str] = frozenset()
         # It is being given back.
         self.giving_back = False
-        # It is as it was found, and nothing of it is to stay in the journal.
+        # It is as it was found, and must not stay in the journal.
         self.given_back = False
         # When it may be adopted or given back again.
         self.retry = Backoff()
@@ -110,9 +110,9 @@ class ManagedDomain:
         self._actuator = Actuator(host)
         # vscaf had suspended it when it was set aside, and has not resumed it since.
         self._suspended_when_set_aside = False
-        # Its transition state is what the journal says: see assume().
+        # Its transition state comes from the journal: see assume().
         self._assumed = False
-        # The last journal entry, and what that was made of.
+        # The last journal entry, and the values that it was made from.
         self._entry: tuple[tuple[object, ...], JournalEntry] | None = None
 
     @property
@@ -135,12 +135,12 @@ class ManagedDomain:
 
     @property
     def suspended_by_us(self) -> bool:
-        """Whether vscaf has suspended it, for all that is known, so that vscaf has to resume it."""
+        """Whether vscaf has suspended it and has not seen it resumed, so that vscaf has to resume it."""
         return self.transition.suspended_by_us if self.transition is not None else self._suspended_when_set_aside
 
     @property
     def unread(self) -> bool:
-        """Whether nothing of it has been read yet: where it stands is unknown, or what the journal says of it."""
+        """Whether its settings were not read yet: its state is unknown, or comes only from the journal."""
         return self.transition is None or self._assumed
 
     @property
@@ -149,18 +149,18 @@ class ManagedDomain:
         return self.fault is not None and not self.fault.over
 
     def contain(self) -> None:
-        """Nobody speaks for its guest any more."""
+        """Ignores its agent from now on."""
         if self.transition is not None and (self.transition.answers or self.transition.online is not None):
             self.transition = replace(self.transition, answers=False, acknowledged=False, online=None)
 
     def silence_s(self) -> float:
-        """Seconds for which the agent has said nothing although it could: while it is suspended it cannot."""
+        """Seconds since its agent's last report, or since it was resumed if that was later. 0 while it is suspended."""
         if self.link is None or self.suspended_by_us:
             return 0.0
         return max(0.0, min(self.link.age_s(), clock.now_s() - self.switched_at_s))
 
     def agent_demand(self) -> int | None:
-        """CPUs that the agent says it could use; None where nobody speaks for the guest."""
+        """The number of CPUs that its agent reports it could use. None: no agent reports."""
         report = self.link.report if self.link is not None else None
         return report.demand if report is not None and self.silence_s() < STALE_REPORT_S else None
 
@@ -169,19 +169,19 @@ class ManagedDomain:
         return self.link is not None and self.link.report is not None
 
     def set_aside(self, why: str) -> None:
-        """No more steps are taken for it. What was found is still to be given back."""
+        """Takes no more steps for it. Its found settings still have to be put back."""
         self._suspended_when_set_aside = self.suspended_by_us
         self.left_alone, self.transition, self.goal, self.waiting = why, None, None, ""
 
     def online_vcpus(self) -> tuple[int, ...] | None:
-        """The vCPUs that are the CPUs which the guest says are online; None: unknown, or it cannot be."""
+        """The vCPUs that the guest reports as online. None: unknown, or its report cannot be true."""
         if self.link is None or self.transition is None or self.transition.affinity is None:
-            return None  # nobody speaks for the guest, or which vCPUs are plugged is unknown
+            return None  # no agent reports, or it is unknown which vCPUs are plugged
         plugged = guest_numbering(self.transition.affinity.vcpus, self.seen.enabled_order)
         return believed_online(self.link.online, plugged)
 
     def hear(self) -> None:
-        """Brings what the guest has said into the transition state."""
+        """Brings the guest's reports into the transition state."""
         transition, link = self.transition, self.link
         if transition is None or link is None or self.faulty:
             return
@@ -189,7 +189,7 @@ class ManagedDomain:
         confirmed = answers and self.session.acknowledged
         self.trust.follow(self.name, link, self.session.sequence, confirmed, transition.vcpus)
         if self.session.starts_over and transition.announced is not None and not self.trust.unsteady:
-            transition = replace(transition, announced=None, acknowledged=False)  # hello starts over
+            transition = replace(transition, announced=None, acknowledged=False)  # after a hello it must be told again
             self.trust.start_over()
         acknowledged = transition.announced is not None and self.session.acknowledged
         contained = self.trust.distrusted or self.trust.unsteady
@@ -200,7 +200,10 @@ class ManagedDomain:
         self.transition = transition
 
     def assume(self, entry: JournalEntry, pool: HostPool) -> None:
-        """Until adopt() has read what there is, it claims what *entry* says it was to have, and nothing is begun."""
+        """Sets a transition state from *entry*, to be used until adopt() has read the real settings.
+
+        The domain claims the pCPUs that it should have according to *entry*, and no step is begun.
+        """
         frozen = entry.suspended and self.seen.paused
         known = frozenset(entry.partition) or frozenset(entry.reach if entry.suspended else ())
         if entry.suspended and not known:  # it was never pinned
@@ -223,26 +226,26 @@ class ManagedDomain:
         self._assumed = True
 
     def in_journal(self, entries: Mapping[DomainKey, JournalEntry]) -> bool:
-        """Whether *entries* say what was found of this run: before they do nothing of it is changed."""
+        """Whether *entries* contain the found settings of this run. Before that, nothing of it may be changed."""
         entry = entries.get(self.seen.key)
         return entry is not None and entry is not self.outdated_entry
 
     async def adopt(
         self, entry: JournalEntry | None, departed: JournalEntry | None, pool: HostPool
     ) -> JournalEntry | None:
-        """Reads what is there; the domain is managed from then on. What of that written stands; None: nothing.
+        """Reads the domain's settings. The domain is managed from then on.
 
-        entry: what is written of this very run: what was found first and what it was meant to have last. departed:
-        what was written of an earlier run of the domain, which may have been saved with the pins that vscaf gave it.
-        What this daemon knows of itself counts before either.
+        entry: the journal's entry under this run's key. departed: its entry about an earlier run of the domain, which
+        may have been saved with the pins that vscaf gave it. Settings that this daemon has found itself come before
+        both. Returns the entry that applies, or None.
         """
-        async with self.lock:  # whoever is being given back has other pins a moment later
+        async with self.lock:  # while the domain is given back, its pins are about to change
             now = await self._host.settings(self.seen.key)
             outdated: JournalEntry | None = None
             if self.given_back:
                 entry = departed = None
             if entry is not None and not is_of(entry, self.seen, self.booted, now.vcpu_pins, pool):
-                entry, departed, outdated = None, entry, entry  # that run has ended, and libvirt gave its key again
+                entry, departed, outdated = None, entry, entry  # that run has ended, and libvirt has reused its key
             affinity, ours = affinity_of(now), self._suspended_when_set_aside
             known = self.found is not None or entry is not None
             stands: JournalEntry | None = None
@@ -258,7 +261,7 @@ class ManagedDomain:
             elif departed is not None and came_back(departed, self.seen, self.booted, now.vcpu_pins, pool):
                 self.found, stands = departed.found.settings(), departed
                 ours = departed.suspended and self.seen.paused  # it was saved while it was suspended
-                log.info("domain %s: came back with pins that vscaf gave it; what was found before stands", self.name)
+                log.info("domain %s: came back with vscaf's pins; the settings that were found before apply", self.name)
             else:
                 self.found, self.outdated_entry = now, outdated
             self.given_back = self._assumed = False
@@ -279,7 +282,7 @@ class ManagedDomain:
             return stands
 
     def entry(self) -> JournalEntry:
-        """What the journal has to say before the goal is brought about."""
+        """The entry that must be in the journal before any step towards the goal."""
         assert self.found is not None and self.transition is not None and self.goal is not None
         treatment, goal = self.transition.treatment, self.goal
         stays = self.transition.affinity if goal.suspended else None
@@ -312,23 +315,23 @@ class ManagedDomain:
         return self._entry[1]
 
     async def carry_out(self, call: Action, adoptions: int) -> tuple[int, Affinity] | None:
-        """Makes *call* and brings its outcome into the transition state; a look returns what it read.
+        """Makes *call* and brings its outcome into the transition state. A look returns what it has read.
 
-        adoptions: how many there had been when it was begun; it is not made where it was set aside since.
-        HypervisorError where it failed, after the transition state says so.
+        adoptions: the number of adoptions when the call was begun. The call is not made if the domain was set aside
+        since. HypervisorError if the call fails. The transition state then has the failure.
         """
         async with self.lock:
             if not self._holds(call, adoptions):
                 return None
-            assert self.transition is not None  # it holds
+            assert self.transition is not None  # _holds() has checked it
             try:
                 if isinstance(call, Look):
                     settings = await self._host.settings(self.seen.key)
                     affinity = affinity_of(settings)
                     if len(affinity.vcpus) != settings.vcpus:
                         raise HypervisorError(
-                            f"libvirt tells of {len(affinity.vcpus)} vCPUs' pins and of {settings.vcpus} vCPUs: "
-                            "see `virsh vcpuinfo`; it may take a restart of libvirtd"
+                            f"libvirt reports pins of {len(affinity.vcpus)} vCPUs, but {settings.vcpus} vCPUs: "
+                            "see `virsh vcpuinfo`; restarting libvirtd may help"
                         )
                     self._now_known(lambda transition: on_read(transition, settings.vcpus, affinity))
                     return settings.vcpus, affinity
@@ -342,44 +345,44 @@ class ManagedDomain:
                     self.vcpus_asked = call.vcpus
                     await self._actuator.resize(self.seen, self.transition.vcpus, call.vcpus, self.transition.claim)
                 self._now_known(lambda transition: on_done(transition, call))
-            except Exception:  # whatever went wrong, the call has ended; whoever asked hears of it
+            except Exception:  # after any error the call has ended; the caller gets the exception
                 self._now_known(lambda transition: on_failed(transition, call, clock.now_s()))
                 raise
         return None
 
     async def _switch(self, call: Suspend | Resume) -> None:
-        """Stops the domain or lets it run."""
+        """Suspends or resumes the domain."""
         if isinstance(call, Suspend):
             stopped = await self._host.suspend(self.seen.key)
             self.switched_at_s = clock.now_s()
             if not stopped and not call.again:
                 self._suspended_when_set_aside = False
                 self._now_known(lambda transition: replace(transition, suspended_by_us=False))
-                raise HypervisorError(f"domain {self.name}: somebody else has paused it: vscaf leaves that to them")
+                raise HypervisorError(f"domain {self.name}: somebody else has paused it: vscaf leaves it paused")
             self._now_known(on_suspended)
             return
         runs = await self._host.resume(self.seen.key)
         self.switched_at_s = now_s = clock.now_s()
         if not runs:
-            log.warning("domain %s: is paused for another reason than vscaf's: it stays so", self.name)
+            log.warning("domain %s: was not paused by vscaf: it stays paused", self.name)
         self._suspended_when_set_aside = False
         self._now_known(lambda transition: on_resumed(transition, now_s))
 
     def not_begun(self, call: Suspend, adoptions: int) -> None:
-        """The suspend was not even tried."""
+        """Notes that the suspend was not tried."""
         if self._holds(call, adoptions):
             self._now_known(
                 lambda transition: on_failed(replace(transition, suspended_by_us=call.again), call, clock.now_s())
             )
 
     def _holds(self, call: Action, adoptions: int) -> bool:
-        """Whether it has been managed all the time since *call* was begun: else it is not made any more."""
+        """Whether it was managed all the time since *call* was begun. If not, the call must not be made."""
         if self.transition is None and isinstance(call, Suspend):
             self._suspended_when_set_aside = self._suspended_when_set_aside and call.again
         return self.transition is not None and self.adoptions == adoptions
 
     def wake_up(self) -> None:
-        """It was seen to run although vscaf had suspended it: from here on it claims what it runs on."""
+        """Notes that it runs although vscaf had suspended it. From now on it claims the pCPUs that it runs on."""
         self._now_known(on_external_resume)
 
     def _now_known(self, change: Callable[[TransitionState], TransitionState]) -> None:
@@ -387,21 +390,20 @@ class ManagedDomain:
             self.transition = change(self.transition)
 
     async def give_back(self, deadline_s: float) -> bool:
-        """Puts everything back as it was found, but for what is `spared`; the domain is not managed any more.
+        """Puts everything back as it was found, except the parts in `spared`. The domain is not managed any more.
 
-        False: that had been done already.
-        deadline_s: the guest has so long to put all its CPUs to use again. HypervisorError where libvirt refuses; the
-        domain then still has `found`.
+        False: this was done before. deadline_s: how long the guest has to use all its CPUs again. HypervisorError if
+        libvirt refuses. `found` is then still set.
         """
         async with self.lock:
-            self.set_aside(self.left_alone)  # from here on nothing that is known of its pins holds
+            self.set_aside(self.left_alone)  # its pins change from here on, so its transition state is void
             if self.found is None:
                 return False
             try:
                 now = await put_pins_back(self._host, self.seen.key, self.found, self.spared)
                 if "shares" not in self.spared:
                     await self._actuator.weigh(self.seen, now.cpu_shares, self.found.cpu_shares)
-            finally:  # whatever is left of it is less than a domain that nobody ever resumes
+            finally:  # also after an error: a domain that is never resumed would be worse than wrong pins
                 if self.suspended_by_us:
                     await self._switch(Resume(self.name))
             if self.session.announced_any:
@@ -415,11 +417,11 @@ class ManagedDomain:
             return True
 
     def wait(self, waits: bool, reason: str) -> None:
-        """Notes whether the policy keeps it waiting, and why: *reason* ("from -> to: why"), where that is news."""
+        """Notes whether the policy keeps it waiting, and why. *reason*: "from -> to: why", or empty if unchanged."""
         self.waiting = (reason.partition(": ")[2] or self.waiting) if waits else ""
 
     def enter(self, state: State) -> None:
-        """Notes the state, and says so where it is another. Who rests because it is queued is QUEUED."""
+        """Notes the state, and logs it if it changed. A domain that rests because it is queued is QUEUED."""
         if state == State.RESTING and self.waiting:
             state = State.QUEUED
         if state != self.state:

@@ -1,4 +1,4 @@
-"""What somebody else changes of a domain: it is put right by the next steps, or respected."""
+"""Drift: somebody else changed a domain. The next steps put that right, or it is respected."""
 
 from dataclasses import replace
 
@@ -12,14 +12,17 @@ from vscaf.values import State
 
 
 class Drift:
-    """Handles what somebody else has changed of the domains of *inventory*."""
+    """Handles changes that somebody else has made to the domains of *inventory*."""
 
     def __init__(self, inventory: Inventory, release: Release) -> None:
         self._inventory = inventory
         self._release = release
 
     def compare(self, domain: ManagedDomain, known: Affinity, read: Affinity) -> None:
-        """Somebody else's changes are put right by the next step, or respected: then the domain is not managed."""
+        """Handles differences between *known* and *read*: put right by the next step, or respected.
+
+        A domain whose changes are respected is not managed any more.
+        """
         changes = foreign_changes(known, read)
         if not changes or domain.transition is None:
             return
@@ -29,24 +32,24 @@ class Drift:
         self._inventory.events.record(Kind.FOREIGN, domain.name, why=f"somebody changed {words}: {what}")
         if respected:
             why = f"somebody changed {words}"
-            domain.set_aside(why)  # before the next step would put it right
+            domain.set_aside(why)  # at once, so that the next step does not put it right
             self._inventory.background(self._release.leave_alone(domain, State.UNMANAGED, why, frozenset(changes)))
 
     def vcpus_changed(self, domain: ManagedDomain, before: int, now: int) -> None:
-        """Another number of vCPUs was seen: that was asked for, and may come late, or somebody else did it."""
+        """Handles another number of vCPUs: vscaf asked for it, perhaps some time ago, or somebody else changed it."""
         asked = domain.vcpus_asked == now
-        why = "as was asked for" if asked else "somebody else changed it"
+        why = "as vscaf asked" if asked else "somebody else changed it"
         self._inventory.events.record(Kind.VCPUS, domain.name, before=before, after=now, why=why)
         if asked or domain.found is None:
             return
-        domain.found = replace(domain.found, vcpus=now)  # the count to be put back is theirs
+        domain.found = replace(domain.found, vcpus=now)  # from now on their number is the one to put back
         if self._inventory.config.foreign_changes == "respect":
             why = f"somebody else changed its vCPUs from {before} to {now}"
             domain.set_aside(why)
             self._inventory.background(self._release.leave_alone(domain, State.UNMANAGED, why))
 
     def look_for_waking(self, domain: ManagedDomain) -> None:
-        """Somebody else may have resumed what vscaf has suspended: it is suspended again, or that is respected."""
+        """Checks whether somebody else resumed a domain that vscaf suspended. It is suspended again, or respected."""
         transition = domain.transition
         if transition is None or not transition.known_suspended or domain.seen.paused:
             return

@@ -1,4 +1,4 @@
-"""The calls on domains: those of the next steps, and reads that find what somebody else has changed."""
+"""Makes the calls on domains: those of the next steps, and reads that find changes by somebody else."""
 
 from dataclasses import replace
 
@@ -11,8 +11,8 @@ from vscaf.domains.inventory import Inventory
 from vscaf.errors import HypervisorError
 from vscaf.events import Kind
 
-AUDITS = 16  # domains whose pins are read each period where the host does not tell of changes
-AUDIT_GAP_S = 1.0  # between single audits where it does: a call that gets lost is found all the same
+AUDITS = 16  # how many domains' pins are read each period if the host does not report changes
+AUDIT_GAP_S = 1.0  # between single reads if the host reports changes: they find changes whose event was lost
 
 
 class Executor:
@@ -25,7 +25,7 @@ class Executor:
         self._audited_at_s = float("-inf")
 
     async def carry_out(self, domain: ManagedDomain, call: Action, before: TransitionState) -> None:
-        """Makes a call; what comes of it is seen at the next step."""
+        """Makes a call. The next step uses its outcome."""
         adoptions = domain.adoptions
         try:
             if isinstance(call, Suspend) and not await self._written_down(domain):
@@ -37,17 +37,17 @@ class Executor:
             self._inventory.refused(domain, error)
             if (
                 isinstance(call, Suspend) and not domain.suspended_by_us
-            ):  # it is somebody else's, and no later daemon's to resume
+            ):  # somebody else has paused it: no later daemon must resume it
                 await self._inventory.write_journal()
-        except Exception as error:  # noqa: BLE001  it is the domain's alone: see domains/containment.py
+        except Exception as error:  # noqa: BLE001  it concerns only this domain: see domains/containment.py
             self._inventory.containment.failed(domain, f"a call to {type(call).__name__.lower()}", error)
         else:
-            self._inventory.warnings.say_no_more(domain.name)
+            self._inventory.warnings.clear(domain.name)
             self._say_switched(domain, call, before)
             if read is not None:
                 vcpus, affinity = read
-                with self._inventory.containment.around(domain, "hearing its guest"):
-                    domain.hear()  # which vCPUs its CPUs are is known now
+                with self._inventory.containment.around(domain, "processing its guest's reports"):
+                    domain.hear()  # it is known now which vCPUs the guest's CPUs are
                 if vcpus != before.vcpus:
                     self._drift.vcpus_changed(domain, before.vcpus, vcpus)
                 if before.affinity is not None:
@@ -55,7 +55,7 @@ class Executor:
         self._inventory.on_news()
 
     async def _written_down(self, domain: ManagedDomain) -> bool:
-        """Whether the journal says that the domain is suspended: whoever comes after a crash has to resume it."""
+        """Writes the journal. Returns whether it has the domain as suspended: after a crash it must be resumed."""
         await self._inventory.write_journal()
         entry = self._inventory.journal.entries.get(domain.seen.key)
         return entry is not None and entry.suspended

@@ -1,4 +1,4 @@
-"""What a look at a domain tells: its demand and its model, from what its agent says and what the host sees."""
+"""Infers a domain's demand and speedup from a look: from its agent's reports and the CPU time that the host sees."""
 
 from collections.abc import Mapping
 
@@ -18,19 +18,19 @@ from vscaf.core.model.trust import (
 )
 from vscaf.domains.domain import ManagedDomain
 
-USAGE_WINDOW_S = 0.2  # a shorter window takes what our own orders cost for demand: a look sooner ends none
-STEADY_WINDOW_S = 1.0  # where nothing is in doubt
-MODEL_PERIOD_S = 1.0  # the model's own low pass takes four times as long
-FIT_S = 0.02  # for each domain there is, between fits of one: what they cost together stays the same
-LONG_REST_S = 30.0  # after it, or with other programs, a domain that computes is a newcomer: once in so long at most
-SETTLING_S = 1.0  # after an allocation was told, vCPUs that go offline may still have used time
+USAGE_WINDOW_S = 0.2  # in a shorter window, the CPU time that vscaf's own calls cause would look like demand
+STEADY_WINDOW_S = 1.0  # the window if nothing is in doubt
+MODEL_PERIOD_S = 1.0  # the time constant of the model's low pass is four times as long
+FIT_S = 0.02  # time between fits of one domain, for each domain: the cost of all fits together stays the same
+LONG_REST_S = 30.0  # a domain is a newcomer after such a rest or with other programs, at most once in this time
+SETTLING_S = 1.0  # for this time after an allocation was sent, vCPUs that go offline may still have used CPU time
 
 
 def infer(domain: ManagedDomain, now_s: float, domains: int = 1) -> None:
-    """Brings what was just seen of *domain*, one of *domains*, into its demand and its model.
+    """Updates the demand and the model of *domain*, one of *domains*, from the last look.
 
-    What the host sees comes in windows of vCPU time, of USAGE_WINDOW_S at least. A look that ends none adds nothing to
-    what is known: it only hears what the agent says now. So looks that a guest causes do not change what is seen of it.
+    The host measures vCPU time in windows of at least USAGE_WINDOW_S. A look that does not end a window only uses the
+    agent's present report. So a guest cannot change the measurement by causing more looks.
     """
     agent, held = domain.agent_demand(), len(domain.held)
     undoubted = agent is not None and _undoubted(domain, agent, held)
@@ -39,7 +39,7 @@ def infer(domain: ManagedDomain, now_s: float, domains: int = 1) -> None:
     steady = undoubted and domain.inferred.demand > 0
     usage = _usage(domain, now_s, STEADY_WINDOW_S if steady else USAGE_WINDOW_S)
     if domain.seen.paused and domain.suspended_by_us:
-        # It wants what it wanted before, and cannot say otherwise. Its time begins anew when it runs again.
+        # Its demand stays as before, because it cannot report. A new window begins when it runs again.
         domain.inferred.vcpu_seen, domain.inferred.busy_cpus = None, 0.0
         return
     if domain.seen.paused:
@@ -48,7 +48,7 @@ def infer(domain: ManagedDomain, now_s: float, domains: int = 1) -> None:
     vcpus = domain.maximum if agent is not None else domain.seen.vcpus
     if usage is not None:
         domain.inferred.usage_known = True
-        if domain.inferred.held_at_look == held:  # else it is of two allocations
+        if domain.inferred.held_at_look == held:  # else the window covers two allocations
             domain.inferred.host_view = view_after(
                 domain.inferred.host_view, held, usage.busy_cpus, usage.window_s, computing=domain.inferred.demand > 0
             )
@@ -59,13 +59,13 @@ def infer(domain: ManagedDomain, now_s: float, domains: int = 1) -> None:
         return
     wanted = demand_now(agent, vcpus, domain.inferred.demand_memory)
     if agent is not None and domain.goal is not None and domain.goal.competition:
-        # A claim takes nothing from anybody while nobody else wants it.
+        # Without competition, reported demand takes no CPUs from other domains, so it needs no check.
         wanted = believed_demand(wanted, domain.inferred.host_view, held)
     _want(domain, wanted, now_s)
 
 
 def _undoubted(domain: ManagedDomain, agent: int, held: int) -> bool:
-    """Whether it says what it has said for long and what was acted on, so that a look would only say so again."""
+    """Whether the agent repeats the demand that is in force and nothing casts doubt on it."""
     return (
         agent == domain.inferred.demand
         and repeats_itself(agent, domain.inferred.demand_memory)
@@ -76,9 +76,9 @@ def _undoubted(domain: ManagedDomain, agent: int, held: int) -> bool:
 
 
 def _sleeps(domain: ManagedDomain, agent: int, now_s: float) -> bool:
-    """Whether its vCPUs used nothing to speak of since the last look, and nothing is left to be learned of it.
+    """Whether its vCPUs used almost no time since the last window began, and there is nothing to learn from it.
 
-    Said of most domains at most looks, so all its vCPUs are added up and nothing else is made of them.
+    True for most domains at most looks. So it must be cheap: it only adds up the times of all vCPUs.
     """
     before, window_s = domain.inferred.vcpu_seen, now_s - domain.inferred.vcpu_seen_at_s
     times_s, delays_s = domain.seen.vcpu_time_s, domain.seen.vcpu_delay_s
@@ -97,7 +97,10 @@ def _sleeps(domain: ManagedDomain, agent: int, now_s: float) -> bool:
 
 
 def _model(domain: ManagedDomain, now_s: float, domains: int) -> None:
-    """What its running programs report of their speedup, as far as it is believed: once a second, or for new ones."""
+    """Takes the speedup that its running programs report, as far as it is believed.
+
+    Once in MODEL_PERIOD_S, or when the number of running programs changed.
+    """
     report = domain.link.report if domain.link is not None else None
     running = [] if report is None else [one for one in report.processes if one.running]
     dt_s = now_s - domain.inferred.modelled_at_s
@@ -107,8 +110,8 @@ def _model(domain: ManagedDomain, now_s: float, domains: int) -> None:
     if running:
         _note_programs(domain, frozenset([one.name for one in running]), now_s)
     processes = [points_of(one) for one in running]
-    if running and domain.inferred.host_view.known is not None:  # else there is nothing yet to hold claims against
-        # One curve for each set of programs: what another program did tells nothing of this one.
+    if running and domain.inferred.host_view.known is not None:  # else reports cannot be checked yet
+        # One curve for each set of programs: the speedup of one program says nothing about another.
         known, others = domain.inferred.curves.of(tuple(sorted([one.name for one in running])))
         teams = [(one.team, points) for one, points in zip(running, processes, strict=True)]
         said = believed_points(domain_points(teams), domain.inferred.host_view, domain.seen.vcpus)
@@ -123,10 +126,10 @@ def _model(domain: ManagedDomain, now_s: float, domains: int) -> None:
 
 
 def _want(domain: ManagedDomain, wanted: int, now_s: float) -> None:
-    """Acts on what it wants as often as it may change its mind."""
+    """Sets its demand to *wanted*, as often as it may change its demand."""
     before, history, minimum = domain.inferred.demand, domain.inferred.demand_history, domain.rules.minimum
     if wanted == before and history.tokens is not None:
-        return  # the time until it wants something else is made up for then
+        return  # the next change accounts for the time until then
     if domain.inferred.wanted_at_s is not None:
         _same, history = limited_demand(before, minimum, max(0.0, now_s - domain.inferred.wanted_at_s), history)
     domain.inferred.wanted_at_s = now_s
@@ -135,7 +138,10 @@ def _want(domain: ManagedDomain, wanted: int, now_s: float) -> None:
 
 
 def _rest_or_compute(domain: ManagedDomain, demand: int, now_s: float) -> None:
-    """Who computes after a long rest is a newcomer. After a nap it is not: it would be one for good by napping."""
+    """Sets the demand. A domain that computes after a long rest is a newcomer.
+
+    After a short rest it is not. Else it could stay a newcomer for ever by resting again and again.
+    """
     if demand and not domain.inferred.demand and now_s - domain.inferred.rested_since_s >= LONG_REST_S:
         domain.inferred.newcomer_since_s = now_s
     elif domain.inferred.demand and not demand:
@@ -144,21 +150,22 @@ def _rest_or_compute(domain: ManagedDomain, demand: int, now_s: float) -> None:
 
 
 def _note_programs(domain: ManagedDomain, programs: frozenset[str], now_s: float) -> None:
-    """What other programs did tells nothing of these. Names are the guest's to choose, so this counts once in a while.
+    """Makes the domain a newcomer if it runs only other programs than before.
 
-    Without it who had scaled badly would have too few CPUs to show that what it runs now scales.
+    The old speedup says nothing about other programs. If the old ones scaled badly, the domain would have too few CPUs
+    to show that the new ones scale. A guest chooses the names, so this counts only once in LONG_REST_S.
     """
     if domain.inferred.programs and domain.inferred.programs.isdisjoint(programs):
         if now_s - domain.inferred.newcomer_since_s < LONG_REST_S:
-            return  # it is asked again
+            return  # the next report is checked again
         domain.inferred.newcomer_since_s, domain.inferred.scaf_weight = now_s, None
     domain.inferred.programs = programs
 
 
 def _usage(domain: ManagedDomain, now_s: float, least_s: float) -> HostUsage | None:
-    """What its vCPUs used, or would have, since the last look at least_s ago or more; None: too soon, or a first one.
+    """The use of its vCPUs since the window began. None: the window is shorter than least_s, or is the first one.
 
-    Ready without a pCPU counts as use: a vCPU that others keep from running has no less to do.
+    Time ready without a pCPU counts as use: a vCPU that has to wait for a pCPU has the same work to do.
     """
     times_s, delays_s = domain.seen.vcpu_time_s, domain.seen.vcpu_delay_s
     before, window_s = domain.inferred.vcpu_seen, now_s - domain.inferred.vcpu_seen_at_s
@@ -174,12 +181,12 @@ def _usage(domain: ManagedDomain, now_s: float, least_s: float) -> HostUsage | N
 
 
 def _since(now_s: Mapping[int, float], before_s: Mapping[int, float]) -> dict[int, float]:
-    """By vCPU; one that was not counted before is left out, whatever it brought along."""
+    """The time since *before_s*, by vCPU. A vCPU that was not measured before is left out."""
     return {vcpu: max(0.0, time_s - before_s[vcpu]) for vcpu, time_s in now_s.items() if vcpu in before_s}
 
 
 def _hold_to_its_word(domain: ManagedDomain, busy_cpus: Mapping[int, float], now_s: float) -> None:
-    """Holds what the guest says of its CPUs against what its vCPUs used."""
+    """Compares the guest's report of its online CPUs with the CPU time of its vCPUs."""
     online, transition = domain.online_vcpus(), domain.transition
     if online is None or transition is None or transition.resting or not transition.acknowledged:
         return

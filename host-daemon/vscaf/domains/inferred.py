@@ -1,4 +1,4 @@
-"""What is inferred of one domain from one look to the next. The functions of inference.py write it."""
+"""The inferred state of one domain, kept from one look to the next. The functions of inference.py write it."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -18,7 +18,7 @@ class Inferred:
     """The most pCPUs that it can use now."""
     demand_memory: DemandMemory = field(default_factory=DemandMemory)
     demand_history: DemandHistory = field(default_factory=DemandHistory)
-    """How often it may change its demand again."""
+    """It limits how often the demand may change."""
     wanted_at_s: float | None = None
     """When the demand history was last brought up to date."""
     rested_since_s: float = float("-inf")
@@ -28,23 +28,23 @@ class Inferred:
     """The names of the programs that ran last."""
 
     busy_cpus: float = 0.0
-    """The pCPUs' worth of time that its vCPUs used lately."""
+    """How many pCPUs its vCPUs used on average in the last window."""
     usage_known: bool = False
     """Whether a window of vCPU time has ended since it was first seen."""
     vcpu_seen: tuple[Mapping[int, float], Mapping[int, float]] | None = None
-    """Where the present window of vCPU time began: the CPU time and the delay of each vCPU."""
+    """The CPU time and the delay of each vCPU when the present window began."""
     vcpu_seen_at_s: float = 0.0
     held_at_look: int = -1
     """How many pCPUs it had when the last window ended."""
     host_view: HostView = field(default_factory=HostView)
-    """What the host saw of its use of the present allocation."""
+    """How much of its allocation it used, as the host saw it."""
 
     curves: Curves = field(default_factory=Curves)
-    """What is remembered of its speedup curves, one for each set of programs."""
+    """Its remembered speedup curves, one for each set of programs."""
     points: tuple[SpeedupPoint, ...] = ()
-    """The points of the present curve that policies are shown."""
+    """The points of the present curve, as policies see them."""
     points_of: tuple[str, ...] = ()
-    """The programs that the points are of."""
+    """The programs that the points belong to."""
     points_at_s: float = float("-inf")
     modelled_at_s: float = float("-inf")
     modelled_processes: int = 0

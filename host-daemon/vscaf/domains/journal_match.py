@@ -1,4 +1,4 @@
-"""Whether an entry of the journal is about a run of a domain."""
+"""Decides whether an entry of the journal is about a given run of a domain."""
 
 from collections.abc import Mapping
 
@@ -10,10 +10,11 @@ from vscaf.values import DomainSeen
 def is_of(
     entry: JournalEntry, seen: DomainSeen, booted: bool, pins: Mapping[int, frozenset[int]], pool: HostPool
 ) -> bool:
-    """Whether *entry* is about the run that is *seen*, whose vCPUs have these *pins*. booted: it began by a boot.
+    """Whether *entry* is about the run *seen*, whose vCPUs have these *pins*. booted: the run began with a boot.
 
-    Where its start is not known, a run that began by a boot and has none but other pins is another run. vscaf may have
-    been killed on the way between two partitions, so whatever it could have given counts.
+    If the start of a run is not known, its pins decide: a run that began with a boot and has no pin that vscaf may have
+    set or found is another run. vscaf may have been killed between two partitions, so all pins that it could have set
+    count.
     """
     same = entry.is_of(seen)
     if same is not None or not booted:
@@ -25,11 +26,14 @@ def is_of(
 def came_back(
     departed: JournalEntry, seen: DomainSeen, booted: bool, pins: Mapping[int, frozenset[int]], pool: HostPool
 ) -> bool:
-    """Whether the run that ended lives on in this one: it was overlooked once, or saved and restored. As is_of()."""
+    """Whether *seen* continues the run of *departed*: a look missed the domain once, or it was saved and restored.
+
+    Arguments as for is_of().
+    """
     if is_of(departed, seen, booted, pins, pool):
         return True
-    if booted:  # whatever pins it has are its definition's or somebody else's
+    if booted:  # its pins come from its definition or from somebody else
         return False
     if departed.suspended and seen.paused and pins == departed.found.settings().vcpu_pins:
-        return True  # vscaf had not come to pin it
+        return True  # vscaf had not pinned it yet
     return bool(departed.reach) and frozenset[int]().union(*pins.values()) <= set(departed.reach)

@@ -5,16 +5,16 @@ from collections.abc import Callable, Mapping
 
 import msgspec
 
+from vscaf.domains.deduplicated_warnings import DeduplicatedWarnings
 from vscaf.domains.domain import ManagedDomain
-from vscaf.domains.once_per_cause import OncePerCause
 from vscaf.journal import Journal, LeftAlone
 from vscaf.values import DomainKey
 
 
 class JournalWriter:
-    """Writes *journal*, which stays its maker's to close. Failures are reported to *warnings*."""
+    """Writes *journal*, which the caller opens and closes. Failures are reported to *warnings*."""
 
-    def __init__(self, journal: Journal, warnings: OncePerCause) -> None:
+    def __init__(self, journal: Journal, warnings: DeduplicatedWarnings) -> None:
         self.journal = journal
         self._warnings = warnings
         self._written: list[object] | None = None
@@ -25,7 +25,7 @@ class JournalWriter:
         return _about(managed) != self._written
 
     async def write_journal(self, managed: Mapping[DomainKey, ManagedDomain]) -> bool:
-        """Brings the journal to what it has to say of all active domains. False: it could not be, and is as it was."""
+        """Brings the journal up to date with all active domains. False: it could not be written and is unchanged."""
         async with self._turn:
             about, self._written = _about(managed), None
             ended = [entry for key, entry in self.journal.entries.items() if key not in managed]
@@ -50,9 +50,9 @@ class JournalWriter:
             return done
 
     async def _write(self, work: Callable[[], None]) -> str:
-        """Writes on a worker thread, since a disk may be slow. Why it could not; empty: it did. In its turn.
+        """Writes on a worker thread, because a disk may be slow. Returns why it failed, empty if it succeeded.
 
-        Whoever is cancelled meanwhile waits for the thread all the same, since nobody else may write before it ends.
+        A caller that is cancelled still waits for the thread, because no other write may begin before it ends.
         """
         writing = asyncio.ensure_future(asyncio.to_thread(work))
         try:
@@ -62,19 +62,19 @@ class JournalWriter:
             raise
         except OSError as error:
             refused = f"journal {self.journal.path}: {error.strerror or error}"
-            self._warnings.say_once("journal", f"{refused}: nothing is changed until it can be written")
+            self._warnings.warn_once("journal", f"{refused}: nothing is changed until it can be written")
             return refused
-        self._warnings.say_no_more("journal")
+        self._warnings.clear("journal")
         return ""
 
     async def write_left_alone(self, uuid: str, one: LeftAlone | None) -> str:
-        """Writes down that a domain is not to be managed, or (None) that it may be; why it could not, empty: it did."""
+        """Writes that a domain must not be managed, or (None) that it may be. Returns the error, empty if none."""
         async with self._turn:
             return await self._write(lambda: self.journal.leave_alone(one, uuid))
 
 
 def _about(managed: Mapping[DomainKey, ManagedDomain]) -> list[object]:
-    """All that the journal's entries are made of. Quick to compare: what is not new is the same object."""
+    """All values that the journal's entries are made from. Cheap to compare: unchanged values are the same object."""
     about: list[object] = []
     for domain in managed.values():
         goal, transition = domain.goal, domain.transition

@@ -7,15 +7,15 @@ from vscaf.core.reconcile.state import Treatment
 from vscaf.domains.rules import DomainRules
 from vscaf.values import DomainSettings, HostCpus
 
-LEAST_SHARES = 2  # libvirt's "cpu_shares" is cgroup v1's shares, from 2 (default 1024), or v2's weight, from 1 (100)
+LEAST_SHARES = 2  # libvirt's "cpu_shares" is v1's cgroup shares, from 2 (default 1024), or v2's weight, from 1 (100)
 
 
 class HostPool:
-    """Which pCPUs may be handed out, and where domains are that have none.
+    """Which pCPUs may be handed out, and where domains without pCPUs run.
 
-    `topology`: the pool's chunks, as far as they are online; `cpus`: all of them; `reserve`: pCPUs for domains at rest
-    and for emulators, may be empty. `version` grows whenever these change. `gone`: no chunk of the pool is online, and
-    all is as it was before. UsageError where the pool cannot be used on this host at all.
+    `topology`: the pool's chunks that are online; `cpus`: all pCPUs of these chunks; `reserve`: pCPUs for domains at
+    rest and for emulators, may be empty. `version` grows whenever these change. `gone`: no chunk of the pool is online;
+    the other attributes are then unchanged. UsageError if the pool cannot be used on this host.
     """
 
     def __init__(self, config: Config, cpus: HostCpus) -> None:
@@ -31,13 +31,13 @@ class HostPool:
         self.reserve = config.reserve_cpus(cpus.online) - self._wanted
 
     def renew(self, cpus: HostCpus) -> Topology | None:
-        """Takes the host's pCPUs as they are now; the topology that was, where it is another now, else None."""
+        """Takes the host's present pCPUs. Returns the former topology if the pool's pCPUs changed, else None."""
         if cpus == self._cpus:
             return None
         self._cpus = cpus
         before, now = self.topology, remaining_topology(self._wanted, cpus, self._smt)
         self.gone = not now.chunks
-        if self.gone:  # there is nowhere to be moved to: who runs there has stopped, or runs where the kernel lets it
+        if self.gone:  # domains cannot be moved anywhere: they have stopped, or run where the kernel lets them
             return None
         self.topology, self.cpus = now, now.cpus
         self._layout = host_layout(cpus)
@@ -50,12 +50,12 @@ class HostPool:
         return rules.rest or ("reserve" if self.reserve else "share")
 
     def maximum(self, rules: DomainRules, vcpus_maximum: int) -> int:
-        """Most pCPUs that a domain may have: its rules' maximum, its vCPUs, the pool."""
+        """The most pCPUs that a domain may have: the least of its rules' maximum, its vCPU maximum and the pool."""
         most = min(vcpus_maximum, len(self.cpus))
         return max(1, most if rules.maximum is None else min(rules.maximum, most))
 
     def treatment(self, rules: DomainRules, found: DomainSettings, accelerated: bool) -> Treatment:
-        """How a domain of these rules is treated."""
+        """How a domain with these rules is treated."""
         on_reserve = self.rest_of(rules) == "reserve" and bool(self.reserve)
         rest_shares = found.cpu_shares
         if rest_shares is not None and not on_reserve:

@@ -1,6 +1,6 @@
-"""Which domains are looked after: who has come and gone, what each look and each message of a guest tells of them.
+"""Keeps the known domains up to date: which came and went, and what each look and each message of a guest shows.
 
-Calls run in the background; whatever ends is told to the loop, which takes the next steps.
+Calls run in the background. When one ends, the loop is woken and takes the next steps.
 """
 
 import asyncio
@@ -24,11 +24,11 @@ from vscaf.values import DomainKey, DomainSeen, MetadataRules
 
 log = logging.getLogger(__name__)
 
-LAST_TRIES, LAST_TRIES_GAP_S = 20, 0.1  # at the end, for what libvirt refuses or does not answer just now
+LAST_TRIES, LAST_TRIES_GAP_S = 20, 0.1  # when the daemon ends, for calls that libvirt refuses or does not answer
 
 
 class Registry:
-    """Keeps `inventory` as the host shows it and as guests report. `links`: makes the channels to guests."""
+    """Updates `inventory` from looks at the host and from guests' reports. `links`: makes the channels to guests."""
 
     def __init__(self, inventory: Inventory, links: LinkMaker) -> None:
         self.inventory = inventory
@@ -40,9 +40,9 @@ class Registry:
         self._rules: dict[str, tuple[MetadataRules | None, DomainRules | None]] = {}
 
     async def note(self, seen: Iterable[DomainSeen], asked_at_s: float) -> None:
-        """Keeps the records of active domains: new ones are linked, ended ones forgotten, others given back.
+        """Updates the records of the active domains *seen*: links new ones, forgets ended ones, gives others back.
 
-        asked_at_s: when the look began that has seen them; what was suspended or resumed since may look otherwise.
+        asked_at_s: when the look began. Domains that were suspended or resumed since may be in another state by now.
         """
         self.inventory.seen_any = True
         now_s = clock.now_s()
@@ -64,7 +64,7 @@ class Registry:
             domain = self.inventory.domains[key]
             domain.listed = rules is not None
             self.inventory.containment.review(domain)
-            with self.inventory.containment.around(domain, "taking in what was seen of it"):
+            with self.inventory.containment.around(domain, "processing what a look saw of it"):
                 self._see(domain, one, rules or domain.rules, now_s)
                 if asked_at_s > domain.switched_at_s:
                     self._drift.look_for_waking(domain)
@@ -94,7 +94,9 @@ class Registry:
             domain.session.relink(self._link(seen))
             domain.audit_due = True
         if seen.rules_error and seen.rules_error != domain.seen.rules_error:
-            self.inventory.warnings.say_once(f"rules {seen.name}", f"domain {seen.name}: {seen.rules_error}", seen.name)
+            self.inventory.warnings.warn_once(
+                f"rules {seen.name}", f"domain {seen.name}: {seen.rules_error}", seen.name
+            )
         domain.seen = seen
         domain.booted = domain.booted or seen.booted
         if rules != domain.rules:
@@ -111,7 +113,7 @@ class Registry:
         domain.maximum = self.inventory.pool.maximum(rules, seen.vcpus_maximum)
 
     def renew_treatment(self, domain: ManagedDomain) -> None:
-        """Brings changed rules or pCPUs into how the domain is treated."""
+        """Updates the domain's treatment after its rules or the pool's pCPUs changed."""
         if domain.transition is not None and domain.found is not None:
             treatment = self.inventory.pool.treatment(domain.rules, domain.found, domain.seen.accelerated)
             domain.transition = replace(domain.transition, treatment=treatment)
@@ -120,12 +122,12 @@ class Registry:
         return self._links(seen, lambda: self._heard(seen.key))
 
     def _heard(self, key: DomainKey) -> None:
-        """A guest said something: demand is looked at, an acknowledgement takes the next step."""
+        """Handles a message of a guest. A new demand causes a look, an acknowledgement the next step."""
         domain = self.inventory.domains.get(key)
         if domain is None:
             return
         fresh = False
-        with self.inventory.containment.around(domain, "hearing its guest"):
+        with self.inventory.containment.around(domain, "processing its guest's reports"):
             link = domain.link
             if link is not None and link.fault is not None:
                 error, link.fault = link.fault, None
@@ -135,19 +137,19 @@ class Registry:
         (self.inventory.on_change if fresh else self.inventory.on_news)()
 
     def hear_all(self) -> None:
-        """Brings into all transition states what guests have said, and who has fallen silent."""
+        """Brings the guests' reports, and which agents stopped reporting, into all transition states."""
         for domain in self.inventory.domains.values():
-            with self.inventory.containment.around(domain, "hearing its guest"):
+            with self.inventory.containment.around(domain, "processing its guest's reports"):
                 domain.hear()
 
     async def give_all_back(self) -> list[str]:
-        """Puts everything back, also what an earlier daemon has changed and this one has not read yet; as give_back."""
+        """Puts everything back, as give_back. Includes domains of an earlier daemon that were not read yet."""
         if not self.inventory.seen_any:
             asked_at_s = clock.now_s()
             try:
                 await self.note(await self.inventory.host.observe(), asked_at_s)
             except HypervisorError as error:
-                log.error("what domains there are is unknown (%s); the journal keeps what was found", error)
+                log.error("domains cannot be listed (%s); the journal keeps the settings that were found", error)
         unread = [domain for domain in self.inventory.domains.values() if self.adoption.left_unread(domain)]
         await asyncio.gather(*(self.adoption.adopt_one(domain) for domain in unread))
         left = set(await self.release.give_back(self.inventory.domains.values()))

@@ -1,4 +1,4 @@
-"""Domains that are given back as they were found: on request, for good, or because nobody wants them managed."""
+"""Gives domains back as they were found: on request, at the daemon's end, or when they are no longer to be managed."""
 
 import asyncio
 import logging
@@ -27,10 +27,10 @@ class Release:
     async def leave_alone(
         self, domain: ManagedDomain, state: State, why: str, but: frozenset[str] = frozenset()
     ) -> bool:
-        """Gives the domain back and manages it no more until manage(). False: something could not be put back.
+        """Gives the domain back. It is not managed again before manage(). False: something could not be put back.
 
-        VscafError where a release cannot be written down: then nothing is changed. What somebody else did is respected
-        all the same, as long as this daemon lives.
+        VscafError if a release cannot be written to the journal: then nothing is changed. If a foreign change cannot be
+        written, it is still respected until this daemon ends.
         """
         if state != State.RELEASED:
             domain.set_aside(why)
@@ -56,7 +56,7 @@ class Release:
         return done
 
     async def manage(self, domain: ManagedDomain) -> None:
-        """Undoes leave_alone. VscafError where that cannot be written down: then nothing is changed."""
+        """Undoes leave_alone. VscafError if that cannot be written to the journal: then nothing is changed."""
         if refused := await self._inventory.journal_writer.write_left_alone(domain.seen.key.uuid, None):
             self._inventory.events.record(Kind.REFUSED, domain.name, why=f"still left alone: {refused}")
             raise VscafError(f"domain {domain.name}: is still left alone: {refused}")
@@ -66,9 +66,9 @@ class Release:
         self._inventory.on_change()
 
     async def give_back(self, domains: Iterable[ManagedDomain]) -> list[str]:
-        """Puts domains back as they were found; names of those that could not be. They are not managed any more.
+        """Puts domains back as they were found. They are not managed any more. Returns the names of those that failed.
 
-        A domain that has ended needs nothing put back. One that could not be keeps its entry in the journal.
+        A domain that has ended needs nothing put back. A domain that failed keeps its entry in the journal.
         """
         changed = [domain for domain in domains if domain.found is not None]
         outcomes = await asyncio.gather(*(self._give_back_one(domain) for domain in changed))
@@ -83,7 +83,7 @@ class Release:
         except HypervisorError as error:
             self._inventory.refused(domain, error)
             return False
-        except Exception as error:  # noqa: BLE001  it is the domain's alone: see domains/containment.py
+        except Exception as error:  # noqa: BLE001  it concerns only this domain: see domains/containment.py
             self._inventory.containment.failed(domain, "giving it back", error)
             return False
         if anything:
@@ -93,24 +93,24 @@ class Release:
         return True
 
     async def still_running(self, left: dict[DomainKey, str]) -> dict[DomainKey, str]:
-        """Of the runs that could not be given back those that have not ended, for all that is known."""
+        """Of the runs that could not be given back, those that may still run."""
         if not left:
             return left
         try:
             active = {one.key for one in await self._inventory.host.observe()}
         except HypervisorError as error:
-            log.error("whether the rest still runs is unknown (%s); the journal keeps what was found", error)
+            log.error("the other domains may still run (%s); the journal keeps the settings that were found", error)
             return left
         for key in (left.keys() - active) & self._inventory.domains.keys():
             self._inventory.forget(key)
         return {key: name for key, name in left.items() if key in active}
 
     def give_back_due(self) -> None:
-        """Gives back who is neither in the configuration nor tagged by its metadata (any more), or is left alone."""
+        """Gives back domains that are left alone, or no longer in the configuration nor marked by their metadata."""
         for domain in list(self._inventory.domains.values()):
             unlisted = not domain.listed and not domain.adopting and not domain.giving_back
             if unlisted and domain.found is None and domain.seen.key not in self._inventory.journal.entries:
-                log.info("domain %s: neither configured nor tagged: it is not managed", domain.name)
+                log.info("domain %s: neither in the configuration nor marked by its metadata: not managed", domain.name)
                 del self._inventory.domains[domain.seen.key]
                 if domain.link is not None:
                     self._inventory.background(domain.link.stop())
@@ -118,7 +118,7 @@ class Release:
                 self.begin_give_back(domain)
 
     def begin_give_back(self, domain: ManagedDomain) -> None:
-        """In the background: a call on it may take long, and nobody else waits for that. Later, where that failed."""
+        """Gives it back in the background, because a call may take long. After a failure it waits for its retry."""
         known = domain.found is not None or (domain.given_back and domain.seen.key in self._inventory.journal.entries)
         if known and not domain.giving_back and domain.retry.due(clock.now_s()):
             domain.giving_back = True

@@ -1,4 +1,4 @@
-"""A domain as it was found: its pins, its vCPUs. The order of things is domains/domain.py's."""
+"""Puts a domain's pins and number of vCPUs back as they were found. domains/domain.py decides the order."""
 
 import logging
 
@@ -12,10 +12,10 @@ log = logging.getLogger(__name__)
 async def put_pins_back(
     host: Hypervisor, key: DomainKey, found: DomainSettings, spared: frozenset[str]
 ) -> DomainSettings:
-    """Puts the pins of all threads back as *found*, but for the parts that are *spared*; what there was before.
+    """Puts the pins of all threads back as *found*, except the *spared* parts. Returns the settings before that.
 
-    HypervisorError where the host refuses one; those after it are then not put back either. vCPUs that are not plugged
-    now come last, and one more thing is no failure: a driver that refuses pins of such.
+    HypervisorError if the host refuses one. Later ones are then not put back. vCPUs that are not plugged now come last.
+    It is not an error if the driver refuses pins for them.
     """
     now = await host.settings(key)
     anywhere = frozenset[int]().union(*found.vcpu_pins.values())
@@ -46,10 +46,13 @@ async def put_pins_back(
 
 
 async def unplug_again(host: Hypervisor, seen: DomainSeen, now: int, found: int) -> None:
-    """Unplugs what was plugged, where that works; that it does not is said, and is no failure. DomainGone."""
+    """Unplugs the vCPUs that vscaf plugged, if that works. If not, this is logged and is not an error.
+
+    DomainGone if the domain has ended.
+    """
     if not seen.accelerated:
         log.warning(
-            "domain %s: keeps %d vCPUs instead of the %d found: without KVM an unplug never completes",
+            "domain %s: keeps %d vCPUs instead of the %d that were found: without KVM an unplug never completes",
             seen.name,
             now,
             found,
@@ -62,4 +65,4 @@ async def unplug_again(host: Hypervisor, seen: DomainSeen, now: int, found: int)
     except DomainGone:
         raise
     except HypervisorError as error:
-        log.warning("domain %s: keeps %d vCPUs instead of the %d found: %s", seen.name, now, found, error)
+        log.warning("domain %s: keeps %d vCPUs instead of the %d that were found: %s", seen.name, now, found, error)

@@ -1,4 +1,4 @@
-"""What a domain may have: its own metadata, the configuration and the defaults, in this order."""
+"""The rules of a domain: from its own metadata, the configuration and the defaults, in this order."""
 
 from dataclasses import dataclass
 
@@ -8,7 +8,7 @@ from vscaf.values import MetadataRules
 
 @dataclass(frozen=True, slots=True)
 class DomainRules:
-    """Bounds are pCPUs, maximum None: what the domain and the pool allow. rest None: by what the host has."""
+    """Bounds are pCPUs. maximum None: what the domain and the pool allow. rest None: depends on the host's reserve."""
 
     minimum: int = 1
     maximum: int | None = None
@@ -17,18 +17,18 @@ class DomainRules:
     rest: str | None = None
 
     def words(self) -> str:
-        """In one line, as the configuration would have it."""
+        """The rules in one line, with the keys of the configuration."""
         said = {"minimum": self.minimum, "maximum": self.maximum, "weight": self.weight, "priority": self.priority}
         return " ".join(f"{key}={value}" for key, value in {**said, "rest": self.rest}.items() if value is not None)
 
 
 def rules_for(config: Config, name: str, own: MetadataRules | None) -> DomainRules | None:
-    """The rules in force for domain *name*; None: it is not managed.
+    """The rules in force for domain *name*. None: it is not managed.
 
-    own: what its metadata say, key by key above the configuration; None: nothing. A domain is managed when the
-    configuration names it, unless with `managed = false`, or when its metadata have the element at all. The maximum of
-    the configuration is a ceiling: who may edit a domain's metadata is not always who runs the host. It limits
-    the minimum too. Any other maximum below the minimum counts as the minimum.
+    own: the rules of its metadata, each of which overrides the configuration; None: there are none. A domain is managed
+    if the configuration names it or if its metadata have the element, but never with `managed = false`. The maximum of
+    the configuration is a ceiling, because users who may edit a domain's metadata need not be the host's operators. It
+    also limits the minimum. Any other maximum below the minimum is raised to the minimum.
     """
     listed = config.domains.get(name)
     if listed is not None and not listed.managed:

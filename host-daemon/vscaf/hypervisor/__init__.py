@@ -1,1 +1,1 @@
-"""What the daemon asks of a host (interface), and what answers it (libvirt)."""
+"""The interface of a host with domains, and its implementation through libvirt."""

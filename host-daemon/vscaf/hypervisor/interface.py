@@ -1,4 +1,4 @@
-"""What the daemon asks of a host, whichever is behind it: libvirt, or a simulated one."""
+"""The interface of a host with domains: libvirt, or a simulated host."""
 
 from collections.abc import Mapping
 from typing import Protocol
@@ -7,15 +7,15 @@ from vscaf.values import DomainKey, DomainSeen, DomainSettings, HostCpus, Plugge
 
 
 class Hypervisor(Protocol):
-    """A host with domains. Every call may raise HypervisorError or one of its kinds, and ends within a time-out.
+    """A host with domains. Every call may raise HypervisorError or a subclass, and ends within a time-out.
 
-    DomainGone: that run of the domain has ended. HypervisorUnreachable: what domains do is unknown, not nothing.
-    NotSupported: this host or domain can never do it. ValueError: a pin to no pCPU.
+    DomainGone: that run of the domain has ended. HypervisorUnreachable: the state of the domains is unknown, they may
+    still run. NotSupported: this host or domain can never do it. ValueError: a pin to no pCPU.
     """
 
     @property
     def tells_of_tuning(self) -> bool:
-        """Whether on_tuned is called for changes of pins, weight and vCPUs, so that they need not be looked for."""
+        """Whether on_tuned is called for changes of pins, weight and vCPUs, so that no polling is needed."""
         ...
 
     async def open(self) -> None:
@@ -39,19 +39,19 @@ class Hypervisor(Protocol):
         ...
 
     async def settings(self, key: DomainKey) -> DomainSettings:
-        """Everything that vscaf may change of the domain, as it is now."""
+        """The present values of all settings of the domain that vscaf may change."""
         ...
 
     async def pin_vcpus(self, key: DomainKey, pins: Mapping[int, frozenset[int]]) -> None:
-        """Lets each vCPU run on its pCPUs alone; pins of vCPUs that are not plugged hold once they are."""
+        """Lets each vCPU run only on its pCPUs. Pins of vCPUs that are not plugged take effect when they are."""
         ...
 
     async def pin_emulator(self, key: DomainKey, cpus: frozenset[int]) -> None:
-        """Lets the emulator's own threads run on *cpus* alone."""
+        """Lets the emulator's own threads run only on *cpus*."""
         ...
 
     async def pin_iothreads(self, key: DomainKey, pins: Mapping[int, frozenset[int]]) -> None:
-        """Lets each I/O thread, by its id, run on its pCPUs alone."""
+        """Lets each I/O thread, by its id, run only on its pCPUs."""
         ...
 
     async def set_cpu_shares(self, key: DomainKey, shares: int) -> None:
@@ -59,11 +59,11 @@ class Hypervisor(Protocol):
         ...
 
     async def plug(self, key: DomainKey, vcpus: int, cpus: frozenset[int] | None = None) -> Plugged:
-        """Plugs vCPUs until *vcpus* are there; *cpus*: where the new ones may run, from their first moment on."""
+        """Plugs vCPUs until *vcpus* are plugged. *cpus*: where the new ones may run from the start."""
         ...
 
     async def unplug(self, key: DomainKey, vcpus: int) -> Plugged:
-        """Asks for vCPUs to be unplugged until *vcpus* are left. Late, partial and refused are normal outcomes."""
+        """Asks the guest to release vCPUs until *vcpus* are left. Late, partial and refused are normal outcomes."""
         ...
 
     async def suspend(self, key: DomainKey) -> bool:
@@ -71,8 +71,8 @@ class Hypervisor(Protocol):
         ...
 
     async def resume(self, key: DomainKey) -> bool:
-        """Lets the domain run that suspend() stopped, and returns once it is seen to run; True where it runs already.
+        """Resumes a domain that suspend() stopped, and returns once it is seen to run. True also if it runs already.
 
-        False: it is paused for a reason that is not a request to pause it (an I/O error, a migration), and stays so.
+        False: it is paused for another reason than a request (an I/O error, a migration), and stays paused.
         """
         ...

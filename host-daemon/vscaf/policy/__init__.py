@@ -1,1 +1,1 @@
-"""The policy that is chosen: loaded, tried, and what it is shown of the pool."""
+"""The chosen policy: how it is loaded and tried, and what it sees of the pool."""

@@ -1,4 +1,4 @@
-"""What policies are shown of the pool and its domains."""
+"""What policies see of the pool and its domains."""
 
 from collections.abc import Iterable
 from dataclasses import replace
@@ -14,7 +14,7 @@ def shown_pool(
 ) -> PoolState:
     """The pool and *domains* as policies see them at the time now_s, in seconds.
 
-    newcomer_s: for how long a domain that computes after a long rest, or runs other programs, is a newcomer.
+    newcomer_s: how long a domain is a newcomer after it began to compute after a long rest, or to run other programs.
     """
     states = tuple([_shown_domain(pool, domain, newcomer_s, now_s) for domain in domains])
     return PoolState(len(pool.cpus), pool.topology.chunk, now_s, states)

@@ -1,8 +1,8 @@
-"""The process in which `vscaf policy check` runs somebody's policy: whatever it does there, it does to nobody else.
+"""The process in which `vscaf policy check` runs a policy, so that the policy can harm only this process.
 
     python -P -m vscaf.policy.trial REQUEST        one JSON value on the standard output
 
-Nothing of vscaf but the policies' package is imported here.
+Of vscaf, only the policies' package is imported here.
 """
 
 import faulthandler
@@ -26,17 +26,18 @@ from vscaf_policies.conformance import DidNotReturn, Finding, Verdict, ask, chec
 from vscaf_policies.pool_states import pool_states
 
 _OUTSIDE = ("os.", "socket.", "subprocess.", "shutil.", "tempfile.", "urllib.", "http.", "sqlite3.", "time.sleep")
-"""How audit events begin by which a policy gives itself away, besides `open`. (`time.sleep`: since Python 3.13.)"""
+"""Prefixes of audit events that a pure policy does not cause, in addition to `open`. (`time.sleep`: Python 3.13.)"""
 
 LONGEST_OUTPUT = 16 * 2**20
-"""Bytes that it may print, or write to any file."""
+"""The most bytes that the policy may print, or write to any file."""
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What to do: mode `check` gives findings, `answers` what is said of each of pool_states(seed).
+    """What to do. Mode `check` returns findings, mode `answers` the policy's answer to each of pool_states(seed).
 
-    call_s: seconds after which a call counts as one that does not return. total_s: after which the process ends.
+    call_s: seconds after which a call counts as one that does not return. total_s: seconds after which the process
+    ends.
     """
 
     mode: str
@@ -48,9 +49,9 @@ class Request:
 
 
 def load_target(target: str) -> Policy:
-    """The policy that is meant: `FILE.py[:FUNCTION]`, `MODULE[:FUNCTION]` or an installed name. PolicyError if none is.
+    """The policy *target*: `FILE.py[:FUNCTION]`, `MODULE[:FUNCTION]` or an installed name. PolicyError if not found.
 
-    Modules are looked for in the working directory first; without FUNCTION, it is the only public one there.
+    Modules are searched in the working directory first. Without FUNCTION, the module must have one public function.
     """
     where, colon, function = target.rpartition(":") if ":" in target else (target, "", "")
     if not colon and target in policy_names():
@@ -63,25 +64,25 @@ def load_target(target: str) -> Policy:
             raise PolicyError(f"policy {where}: {_words(error)}: install it, or remove the import") from error
         there_is = ", ".join(policy_names())
         mend = f"give MODULE:FUNCTION, FILE.py or the name of an installed policy ({there_is})"
-        raise PolicyError(f"policy {target}: there is no such policy: {mend}") from error
+        raise PolicyError(f"policy {target}: not found: {mend}") from error
     except (Exception, SystemExit) as error:  # modules are other people's code: they may raise anything
-        raise PolicyError(f"policy {where}: {_words(error)}: mend it") from error
+        raise PolicyError(f"policy {where}: {_words(error)}: correct it") from error
     policy = getattr(module, function, None) if function else _only_function(module, where)
     if policy is None:
         raise PolicyError(f"policy {where} has no {function}: give one of its functions ({_listed(module)})")
     if not callable(policy):
-        raise PolicyError(f"policy {target} is no function of (pool, options): give one ({_listed(module)})")
+        raise PolicyError(f"policy {target} is not a function of (pool, options): give one ({_listed(module)})")
     return cast(Policy, policy)
 
 
 def _load_file(path: Path) -> ModuleType:
     path = path.resolve()
     sys.path.insert(0, str(path.parent))
-    name = f"policy_{path.stem}"  # the file may be called as a module that is there already
+    name = f"policy_{path.stem}"  # the file may have the name of a module that is imported already
     spec = importlib.util.spec_from_file_location(name, path)
-    assert spec is not None and spec.loader is not None  # it ends with .py
+    assert spec is not None and spec.loader is not None  # the path ends with .py
     module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module  # a dataclass in it looks itself up
+    sys.modules[name] = module  # dataclasses look up their own module there
     spec.loader.exec_module(module)
     return module
 
@@ -95,13 +96,13 @@ def _functions(module: ModuleType) -> list[str]:
 
 
 def _listed(module: ModuleType) -> str:
-    return ", ".join(_functions(module)) or "it has none that is public"
+    return ", ".join(_functions(module)) or "it has no public function"
 
 
 def _only_function(module: ModuleType, where: str) -> object:
     names = _functions(module)
     if len(names) != 1:
-        raise PolicyError(f"policy {where}: say which function: {where}:FUNCTION ({_listed(module)})")
+        raise PolicyError(f"policy {where}: name one function: {where}:FUNCTION ({_listed(module)})")
     return getattr(module, names[0])
 
 
@@ -110,7 +111,7 @@ def _words(error: BaseException) -> str:
 
 
 class Watched:
-    """A policy under a limit of time for each call, of which is noted what it does besides."""
+    """A policy with a time limit for each call. Records what it does besides computing."""
 
     def __init__(self, policy: Policy, call_s: float) -> None:
         self._policy = policy
@@ -125,7 +126,7 @@ class Watched:
         sys.addaudithook(self._audit)
 
     def __call__(self, pool: PoolState, options: Options) -> Mapping[str, int] | Answer | None:
-        signal.setitimer(signal.ITIMER_REAL, self._call_s, self._call_s)  # again, should it catch the first one
+        signal.setitimer(signal.ITIMER_REAL, self._call_s, self._call_s)  # repeats: the policy may catch the first
         self._active = True
         try:
             return self._policy(pool, options)
@@ -133,7 +134,7 @@ class Watched:
             self._active = False
             signal.setitimer(signal.ITIMER_REAL, 0)
             if os.getpid() != self._process:
-                os._exit(0)  # the policy forked: the checks go on once
+                os._exit(0)  # the policy forked: the checks go on only in the original process
 
     def _too_late(self, number: int, frame: FrameType | None) -> NoReturn:
         where = f" ({Path(frame.f_code.co_filename).name}:{frame.f_lineno})" if frame else ""
@@ -152,20 +153,20 @@ class Watched:
 
     def io(self) -> Finding:
         if self.seen:
-            words = f"{'; '.join(self.seen)}: a policy has the pool and its options to go by, and nothing else"
+            words = f"{'; '.join(self.seen)}: a policy must use only the pool and its options"
             return Finding("io", Verdict.FAILED, words)
-        return Finding("io", Verdict.PASSED, "it opens, connects and runs nothing, as far as Python tells")
+        return Finding("io", Verdict.PASSED, "it opens, connects and runs nothing, as far as Python reports")
 
 
 def tried(request: Request) -> dict[str, object]:
-    """What came of it, as plain values: `findings`, `answers`, or why it was `refused`."""
+    """The result as plain values: `findings`, `answers`, or why the policy was `refused`."""
     try:
         policy = Watched(load_target(request.target), request.call_s)
     except PolicyError as error:
         return {"refused": str(error)}
     if request.mode == "answers":
         said = [ask(policy, state, request.options) for state in pool_states(request.seed)]
-        # What it raises may name objects by their addresses.
+        # The text of an exception is left out: it may contain addresses of objects.
         return {
             "answers": [[one.kind, sorted(one.cpus.items()), sorted(one.queued), sorted(one.suspended)] for one in said]
         }
@@ -174,17 +175,17 @@ def tried(request: Request) -> dict[str, object]:
 
 
 def main(text: str, output: TextIO) -> None:
-    """Do what the request says, under a limit that C code cannot hold up either."""
+    """Carries out the request, under a time limit that also ends calls that hang in C code."""
     request = Request(**json.loads(text))
     resource.setrlimit(resource.RLIMIT_FSIZE, (LONGEST_OUTPUT, LONGEST_OUTPUT))
     faulthandler.enable()
     faulthandler.dump_traceback_later(request.total_s, exit=True)
     json.dump(tried(request), output)
     output.flush()
-    os._exit(0)  # threads and exit handlers that the policy left behind are not waited for
+    os._exit(0)  # does not wait for threads and exit handlers that the policy left behind
 
 
 if __name__ == "__main__":
     results = os.fdopen(os.dup(1), "w", encoding="utf-8")
-    os.dup2(2, 1)  # what the policy prints must not get in between
+    os.dup2(2, 1)  # the policy's own output must not mix with the result
     main(sys.argv[1], results)

@@ -1,1 +1,1 @@
-"""What puts domains right when the daemon is gone: the guard beside it, and the commands that read its journal."""
+"""Repairs domains after the daemon's end: the guard process, and the commands that read the daemon's journal."""

@@ -1,9 +1,9 @@
-"""A small process beside the daemon: where that ends without having resumed what it has suspended, this one does.
+"""The guard: a small process that resumes suspended domains if the daemon ended without resuming them.
 
-The daemon starts it, and starts another if it ends. It waits for the daemon's end and then reads the journal. So nobody
-has to tell it anything, and it does not matter how the daemon ended: by kill -9, an error that nobody has thought of,
-an abort, or in good order. It resumes domains and does nothing else: the rest is the next daemon's. While it waits it
-has imported nothing that takes memory.
+The daemon starts it, and starts another if it ends. The guard waits for the daemon's end and then reads the journal. So
+it needs no messages, and it does not matter how the daemon ended: by kill -9, an unexpected error, an abort, or
+normally. It only resumes domains. The next daemon does everything else. While the guard waits, it has imported no
+module that needs much memory.
 """
 
 import os
@@ -12,7 +12,7 @@ import signal
 import sys
 import time
 
-TRIES, TRIES_GAP_S = 30, 1.0  # libvirt may be what ended the daemon
+TRIES, TRIES_GAP_S = 30, 1.0  # a failure of libvirt may have ended the daemon, so libvirt may need time
 SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGABRT)  # SIGABRT: the service's watchdog
 
 
@@ -22,14 +22,14 @@ def wait_for_end(pid: int) -> None:
         descriptor = os.pidfd_open(pid)
     except ProcessLookupError:
         return
-    if os.getppid() == pid:  # else it had ended before, and the number may be another's
+    if os.getppid() == pid:  # else it has ended already, and another process may have its pid
         select.select([descriptor], [], [])
     os.close(descriptor)
 
 
 def resume(config_json: str) -> int:
-    """Resumes what the journal says is suspended. The exit status: 0 where nothing is left to be resumed."""
-    import asyncio  # noqa: PLC0415  (all of these only now: see above)
+    """Resumes the domains that are suspended according to the journal. Returns the exit status: 0 if none is left."""
+    import asyncio  # noqa: PLC0415  (imported only now to save memory: see above)
     import logging  # noqa: PLC0415
     from pathlib import Path  # noqa: PLC0415
 
@@ -59,14 +59,14 @@ def resume(config_json: str) -> int:
 
             names = asyncio.run(resume_suspended(config))
         except (UsageError, JournalError) as error:
-            log.info("left to whoever has the journal: %s", error)
+            log.info("nothing resumed: another process has the journal, or it cannot be used: %s", error)
             return 0
         except VscafError as error:
             words = str(error)
             time.sleep(TRIES_GAP_S)
         else:
             if names:
-                log.warning("the daemon is gone: resumed what it had suspended: %s", ", ".join(names))
+                log.warning("the daemon has ended: resumed the domains that it had suspended: %s", ", ".join(names))
             return 0
     log.error("domains may still be suspended: %s: run `vscaf release`", words)
     return 1
@@ -74,7 +74,7 @@ def resume(config_json: str) -> int:
 
 def main() -> None:
     """`python -m vscaf.recovery.guard PID CONFIGURATION`, as the daemon of that pid starts it."""
-    for number in SIGNALS:  # they are meant for the daemon: whoever ends that ends this
+    for number in SIGNALS:  # they are meant for the daemon; the guard ends after the daemon anyway
         signal.signal(number, signal.SIG_IGN)
     wait_for_end(int(sys.argv[1]))
     sys.exit(resume(sys.argv[2]))

@@ -1,4 +1,4 @@
-"""The daemon's side of its guard, and of the watchdog of its service: what is there for when the daemon fails."""
+"""The daemon's side of its guard and of its service's watchdog, which both act when the daemon fails."""
 
 import asyncio
 import contextlib
@@ -15,7 +15,7 @@ AGAIN_S = 1.0
 
 
 class GuardKeeper:
-    """Keeps a guard (see recovery/guard.py) while this process lives; it ends by itself, after this process."""
+    """Keeps a guard (see recovery/guard.py) running while this process lives. The guard ends by itself after it."""
 
     def __init__(self, config_json: str) -> None:
         self._command = [sys.executable, "-P", "-m", "vscaf.recovery.guard", str(os.getpid()), config_json]
@@ -25,11 +25,11 @@ class GuardKeeper:
 
     @property
     def pid(self) -> int | None:
-        """Its process; None: it is about to be started again."""
+        """The guard's process. None: it is about to be started again."""
         return self._process.pid if self._process is not None else None
 
     def start(self) -> None:
-        """Starts it. Where that cannot be it is tried again, and said."""
+        """Starts the guard. If that fails, it is logged and tried again."""
         self._again = None
         loop = asyncio.get_running_loop()
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
@@ -39,20 +39,20 @@ class GuardKeeper:
             )
             self._descriptor = os.pidfd_open(self._process.pid)
         except OSError as error:
-            log.error("no guard can be started (%s): nobody would resume suspended domains if this ended", error)
+            log.error("no guard can be started (%s): if the daemon ended now, suspended domains would stay so", error)
             self._again = loop.call_later(AGAIN_S, self.start)
             return
         loop.add_reader(self._descriptor, self._ended)
 
     def close(self) -> None:
-        """It is not started again."""
+        """Stops keeping the guard: it is not started again."""
         if self._again is not None:
             self._again.cancel()
         self._forget()
 
     def _ended(self) -> None:
-        assert self._process is not None  # its descriptor says so
-        log.warning("the guard has ended with status %s: another is started", self._process.wait())
+        assert self._process is not None  # its descriptor became readable
+        log.warning("the guard has ended with status %s: starting another", self._process.wait())
         self._forget()
         self._again = asyncio.get_running_loop().call_later(AGAIN_S, self.start)
 
@@ -64,12 +64,12 @@ class GuardKeeper:
 
 
 async def feed_watchdog(environment: Mapping[str, str] = os.environ) -> None:
-    """Tells systemd's watchdog, where the service has one, that the loop turns: twice in the time that it allows."""
+    """Tells systemd's watchdog, if the service has one, that the loop runs: twice in the allowed time."""
     address, allowed_us = environment.get("NOTIFY_SOCKET"), environment.get("WATCHDOG_USEC")
     if not address or not allowed_us:
         return
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK) as notify:
         while True:
-            with contextlib.suppress(OSError):  # it is not there just now: the next one counts as well
+            with contextlib.suppress(OSError):  # systemd may not read now; the next message is in time
                 notify.sendto(b"WATCHDOG=1", "\0" + address[1:] if address.startswith("@") else address)
             await asyncio.sleep(int(allowed_us) / 2e6)

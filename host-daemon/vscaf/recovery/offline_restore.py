@@ -1,4 +1,4 @@
-"""Puts back what a daemon that is gone has changed, from its journal; or lets run at least what it has suspended."""
+"""Uses the journal of a daemon that has ended: puts its changes back, or only resumes the domains that it suspended."""
 
 import logging
 from collections.abc import AsyncIterator
@@ -18,13 +18,13 @@ from vscaf.values import DomainSeen
 
 log = logging.getLogger(__name__)
 
-HEARING_S = 2.0  # how long an agent has to answer: without it the guest's CPUs stay as they are
+HEARING_S = 2.0  # how long to wait for an agent: without its answer the guest's CPUs stay as they are
 GUEST_DEADLINE_S = 2.0
 
 
 @asynccontextmanager
 async def _instead_of_a_daemon(config: Config, holder: str) -> AsyncIterator[tuple[Journal, LibvirtHost]]:
-    """The journal, locked, and the host, which is not open yet. UsageError where a daemon has either."""
+    """The locked journal, and the host, which is not open yet. UsageError if a daemon uses either."""
     lock = lock_hypervisor(config.uri, holder)
     journal: Journal | None = None
     host = LibvirtHost(config.uri, config.call_timeout_ms / 1000)
@@ -39,17 +39,16 @@ async def _instead_of_a_daemon(config: Config, holder: str) -> AsyncIterator[tup
 
 
 async def restore_from_journal(config: Config, domain: str | None) -> list[str]:
-    """Gives back the domains in the journal (only the one named *domain*, where given); the names of those given back.
+    """Gives back the domains in the journal, or only the one named *domain*. Returns the names of those given back.
 
-    Among them are domains that were saved and came back with the pins that vscaf gave them. What has ended is not: the
-    journal keeps it as it does for a daemon. This is for when no daemon runs: its locks are taken. UsageError where a
-    daemon holds one, or where *domain* is not in the journal; VscafError where something could not be put back: the
-    journal then keeps it.
+    Includes domains that were saved and came back with the pins that vscaf gave them. Entries of ended runs stay in the
+    journal, as with a daemon. Takes the daemon's locks, so no daemon may run. UsageError if a daemon holds a lock, or
+    if *domain* is not in the journal. VscafError if something could not be put back: the journal then keeps it.
     """
     async with _instead_of_a_daemon(config, "release") as (journal, host):
         names = {entry.name for entry in (*journal.entries.values(), *journal.departed.values())}
         if domain is not None and domain not in names:
-            raise UsageError(f"domain {domain}: the journal {journal.path} has nothing to be put back of it")
+            raise UsageError(f"domain {domain}: the journal {journal.path} has no settings of it to put back")
         if not names:
             return []
         await host.open()
@@ -85,11 +84,11 @@ async def _restore(journal: Journal, host: LibvirtHost, pool: HostPool, name: st
             continue
         left.pop(key, None)
     for entry in ended:
-        log.info("domain %s: has ended: nothing is left to be put back", entry.name)
+        log.info("domain %s: has ended: nothing has to be put back", entry.name)
     try:
         journal.write(left, ended)
     except OSError as error:
-        words = f"journal {journal.path}: {error.strerror or error}: it still names what was put back, run this again"
+        words = f"journal {journal.path}: {error.strerror or error}: it still names domains put back: run this again"
         failed.append(words)
     if failed:
         raise VscafError("; ".join(failed))
@@ -103,7 +102,7 @@ async def _give_back(
     spared: frozenset[str],
     pool: HostPool,
 ) -> bool:
-    """Whether there was anything to be given back: neither is about this run otherwise."""
+    """Gives the domain back. False: neither entry is about this run, so there was nothing to give back."""
     domain.spared = spared
     try:
         if await domain.adopt(entry, departed, pool) is None:
@@ -117,9 +116,10 @@ async def _give_back(
 
 
 async def resume_suspended(config: Config) -> list[str]:
-    """Lets run what the journal says is suspended, and leaves all else to the next daemon; the names of those resumed.
+    """Resumes the domains that are suspended according to the journal. Returns the names of those resumed.
 
-    UsageError where a daemon has the journal; VscafError where some could not be resumed: the journal keeps them.
+    The next daemon does everything else. UsageError if a daemon has the journal; VscafError if some could not be
+    resumed: the journal keeps them.
     """
     async with _instead_of_a_daemon(config, "guard") as (journal, host):
         suspended = {key: entry for key, entry in journal.entries.items() if entry.suspended}
@@ -137,19 +137,19 @@ async def resume_suspended(config: Config) -> list[str]:
             except HypervisorError as error:
                 failed.append(f"domain {entry.name}: {error}")
                 continue
-            # It computes where it is pinned, and does not rest there: whoever comes next has to know.
+            # It computes where it is pinned, and does not rest there. The next daemon must know this.
             entries[key] = msgspec.structs.replace(entry, suspended=False, partition=entry.partition or entry.reach)
         try:
             journal.write(entries)
         except OSError as error:
-            failed.append(f"journal {journal.path}: {error.strerror or error}: it still says who was suspended")
+            failed.append(f"journal {journal.path}: {error.strerror or error}: it still names domains as suspended")
         if failed:
             raise VscafError("; ".join(failed))
         return sorted(done)
 
 
 async def _resumed(host: LibvirtHost, entry: JournalEntry, seen: DomainSeen | None) -> bool:
-    """Whether the run of *entry* was paused and runs now."""
+    """Resumes the run of *entry*, if it is *seen* paused. Returns whether it runs now."""
     if seen is None or entry.is_of(seen) is False or not seen.paused:
         return False
     return await host.resume(seen.key)

@@ -372,9 +372,9 @@ def test_what_a_guest_says_does_not_forge_lines_in_the_log(tmp_path: Path, caplo
         guest.close()
 
     asyncio.run(work())
-    assert any("its agent says" in record.getMessage() for record in caplog.records)
+    assert any("its agent reports an error" in record.getMessage() for record in caplog.records)
     assert all("\n" not in record.getMessage() for record in caplog.records)
-    assert sum("its agent says" in record.getMessage() for record in caplog.records) <= links.WORDS_AT_ONCE
+    assert sum("its agent reports an error" in record.getMessage() for record in caplog.records) <= links.WORDS_AT_ONCE
 
 
 def test_conditions_in_words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -107,7 +107,7 @@ def test_check_config(config: Path, tmp_path: Path) -> None:
     assert vscaf("check-config", VSCAF_CONFIG=str(config)).output == good.output, "another file than other commands use"
     assert good.exit_code == 0
     assert good.stdout == (
-        f"{config}: good: pool 0, policy max-speedup, domains: none by name, and those whose metadata say so\n"
+        f"{config}: good: pool 0, policy max-speedup, domains: none by name, and those marked by their metadata\n"
     )
     for text, words in {
         'pool = "0"\ncolour = 1\n': ["colour", "--help-config"],
@@ -187,5 +187,5 @@ def test_help_is_there_and_names_the_exit_status(words: list[str]) -> None:
     assert done.exit_code == 0 and done.stdout.startswith("Usage: ")
     assert "..." not in done.stdout.replace("[ARGS]...", ""), "a summary is cut off"
     if not words:
-        assert "Exit status: 0 done" in done.stdout
+        assert "Exit status: 0: done" in done.stdout
     assert vscaf("no-such-command").exit_code == 2

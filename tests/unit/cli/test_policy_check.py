@@ -72,17 +72,17 @@ def test_what_cannot_be_loaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     two = written(tmp_path, GOOD + "\ndef other(pool, options):\n    return None\nnumber = 3\n", "two.py")
     for target, words in {
         "no-such": "give MODULE:FUNCTION, FILE.py or the name of an installed policy",
-        "no_such.module:function": "there is no such policy",
+        "no_such.module:function": "not found",
         str(tmp_path / "absent.py"): "No such file",
-        two: f"say which function: {two}:FUNCTION (good, other)",
+        two: f"name one function: {two}:FUNCTION (good, other)",
         f"{two}:third": "has no third: give one of its functions (good, other)",
-        f"{two}:number": "no function of (pool, options)",
+        f"{two}:number": "not a function of (pool, options)",
         written(tmp_path, "def x(:\n", "syntax.py"): "SyntaxError",
         written(tmp_path, "1 / 0\n", "zero.py"): "ZeroDivisionError",
         written(tmp_path, "import sys\nsys.exit(0)\n", "leaves.py"): "SystemExit",
         written(tmp_path, "import no_such_thing\n", "lacks.py"): "No module named 'no_such_thing': install it",
-        written(tmp_path, "x = 1\n", "empty.py"): "it has none that is public",
-        "": "mend it",
+        written(tmp_path, "x = 1\n", "empty.py"): "it has no public function",
+        "": "correct it",
     }.items():
         done = check(target)
         assert (done.exit_code, done.stdout) == (2, ""), (target, done.output)
@@ -154,7 +154,7 @@ def test_one_that_hangs_is_told(tmp_path: Path) -> None:
     [
         (
             "    import itertools\n    sum(itertools.repeat(len(pool.domains[1:])))",
-            "not done",
+            "did not finish",
         ),  # Python handles no signal during this call
         ("    import os\n    if pool.domains: os._exit(0)", "ends the process (exit status 0)"),
         ("    import os\n    if pool.domains: os.kill(os.getpid(), 9)", "ends the process (signal 9)"),
@@ -162,7 +162,7 @@ def test_one_that_hangs_is_told(tmp_path: Path) -> None:
     ids=["for good", "leaves", "killed"],
 )
 def test_one_that_nothing_stops(tmp_path: Path, body: str, words: str) -> None:
-    hangs = words == "not done"
+    hangs = words == "did not finish"
     findings = of(tmp_path, body, total_s=8.0 if hangs else 200.0)
     assert set(findings) == {"returns"}
     assert words in findings["returns"].words
@@ -172,7 +172,7 @@ def test_one_that_nothing_stops(tmp_path: Path, body: str, words: str) -> None:
 
 def test_one_that_hangs_where_it_is_loaded(tmp_path: Path) -> None:
     findings = found(Request("check", written(tmp_path, "while True: pass\n"), {}, 0, 0.5, 2.0))
-    assert [one.check for one in findings] == ["returns"] and "where it is loaded" in findings[0].words
+    assert [one.check for one in findings] == ["returns"] and "while it is loaded" in findings[0].words
 
 
 def running(pid: str) -> bool:
@@ -211,5 +211,5 @@ def test_no_libvirt_is_needed(tmp_path: Path) -> None:
 
 
 def test_a_refusal_is_a_usage_error() -> None:
-    with pytest.raises(UsageError, match="no such policy"):
+    with pytest.raises(UsageError, match="not found"):
         found(Request("check", "no-such", {}, 0, 20.0, 200.0))

@@ -222,7 +222,7 @@ def test_a_file_that_is_no_socket_is_kept(directory: Path, name: str) -> None:
 
     async def main() -> None:
         server = ControlServer(directory / "s", Recorder(), EventLog())
-        with pytest.raises(UsageError, match="no socket"):
+        with pytest.raises(UsageError, match="not a socket"):
             await server.start()
         await server.stop()
 

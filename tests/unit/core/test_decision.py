@@ -30,12 +30,12 @@ def test_two_guests_on_two_cpus_are_2_and_rest_then_1_and_1_then_rest_and_2():
     state = applied(state, first, b={"demand": 2, "newcomer": True})
     second = decide(state, equipartition, {}, first.memory)
     assert second.allocations == {"a": 1, "b": 1}
-    assert second.reasons["b"] == "0 -> 1: it shows demand for 2"
+    assert second.reasons["b"] == "0 -> 1: it now has a demand of 2"
     assert second.reasons["a"].startswith("2 -> 1: ")
     state = applied(state, second, a={"demand": 0})
     third = decide(state, equipartition, {}, second.memory)
     assert third.allocations == {"a": 0, "b": 2}
-    assert third.reasons == {"a": "1 -> 0: no demand, it rests", "b": "1 -> 2: demand or bounds changed of a"}
+    assert third.reasons == {"a": "1 -> 0: no demand, it rests", "b": "1 -> 2: demand or bounds changed: a"}
 
 
 def test_unmanaged_leaves_everything_alone():
@@ -116,13 +116,13 @@ def test_more_domains_than_chunks_share_the_last_one_the_same_every_time():
     first = decide(state, equipartition, {})
     assert first.allocations == {"a": 2, "b": 2, "c": 2, "d": 0}
     assert first.sharing == {"a", "c"}
-    assert "shares the last one with 1 more" in first.reasons["a"]
+    assert "shares the last chunk with 1 more" in first.reasons["a"]
     again = decide(applied(state, first), max_speedup, {}, first.memory)
     assert (again.allocations, again.sharing, again.reasons) == (first.allocations, first.sharing, {})
     state = applied(state, first, c={"demand": 0})
     alone = decide(state, equipartition, {}, first.memory)
     assert alone.sharing == frozenset()
-    assert alone.reasons["a"] == "2 -> 2: there is a chunk of its own again"
+    assert alone.reasons["a"] == "2 -> 2: it has a chunk of its own again"
 
 
 def test_the_higher_priority_has_a_chunk_of_its_own():

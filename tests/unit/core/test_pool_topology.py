@@ -62,9 +62,9 @@ def test_efficient_cores_make_chunks_together():
 
 
 def test_small_cores_that_fill_no_chunk_are_refused():
-    with pytest.raises(UsageError, match="CPU 10 is on a core of fewer threads than the pool's others, which have 2"):
+    with pytest.raises(UsageError, match=r"CPU 10 is on a core with fewer threads than .*, which have 2"):
         pool_topology(cpus("0-10"), host(hybrid(), "0-15"))
-    with pytest.raises(UsageError, match="CPU 1 is on a core of fewer threads"):
+    with pytest.raises(UsageError, match="CPU 1 is on a core with fewer threads"):
         pool_topology(cpus("0-3,8,10,11"), host(partly_offline(), "0-5,7-8,10-13,15"))
 
 

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from vscaf.domains.deduplicated_warnings import DeduplicatedWarnings
 from vscaf.domains.journal_writer import JournalWriter
-from vscaf.domains.once_per_cause import OncePerCause
 from vscaf.errors import UsageError
 from vscaf.events import EventLog
 from vscaf.journal import FoundSettings, Journal, JournalEntry, JournalError, LeftAlone, Lock
@@ -197,7 +197,7 @@ def test_a_later_version_is_known_as_such_whatever_else_it_has(tmp_path: Path) -
     """The message must not advise to move it away: that would lose what was found."""
     content = {"version": 4, "boot_id": "boot", "domains": [], "new": 1}
     (tmp_path / "journal.json").write_text(json.dumps(content), encoding="utf-8")
-    with pytest.raises(JournalError, match="let the vscaf that wrote it"):
+    with pytest.raises(JournalError, match="let the vscaf version that wrote it"):
         Journal(tmp_path, "boot")
 
 
@@ -259,7 +259,7 @@ def test_who_is_cancelled_while_writing_keeps_its_turn_until_the_thread_has_ende
 
     async def work() -> None:
         journal = Journal(tmp_path, "boot")
-        writer = JournalWriter(journal, OncePerCause(EventLog()))
+        writer = JournalWriter(journal, DeduplicatedWarnings(EventLog()))
         first = asyncio.create_task(writer.write_left_alone("u", LeftAlone(uuid="u", state="released", why="")))
         assert await asyncio.to_thread(begun.wait, 60)
         first.cancel()

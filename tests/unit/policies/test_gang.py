@@ -69,12 +69,12 @@ def test_options_that_mean_nothing_are_refused(options, words):
 def test_the_core_says_why_a_domain_does_not_run():
     first = decide(pool(4, domain("a"), domain("b"), time_s=0.0), gang, {})
     assert first.allocations == {"a": 4, "b": 0} and first.suspended == {"b"}
-    assert first.reasons["b"] == "0 -> 0: suspended: others have this slice of time"
+    assert first.reasons["b"] == "0 -> 0: suspended: others have the present slice of time"
     later = decide(pool(4, domain("a", allocation=4), domain("b"), time_s=2.0), gang, {}, first.memory)
     assert later.allocations == {"a": 0, "b": 4} and later.suspended == {"a"}
     assert later.reasons == {
-        "a": "4 -> 0: suspended: others have this slice of time",
-        "b": "0 -> 4: it has this slice of time",
+        "a": "4 -> 0: suspended: others have the present slice of time",
+        "b": "0 -> 4: it has the present slice of time",
     }
 
 

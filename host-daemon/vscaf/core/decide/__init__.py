@@ -1,1 +1,1 @@
-"""How many CPUs each domain gets: the policy's answer, damped, and sizes that are tried to learn more."""
+"""How many CPUs each domain gets: the policy's answer, damped, and other sizes that are explored."""

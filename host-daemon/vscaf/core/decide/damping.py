@@ -1,9 +1,9 @@
-"""Whether a change of allocations is worth what it costs, and the nearest one where the whole is not.
+"""Decides whether a change of allocations is worth its cost. If not, finds the smallest change that is needed.
 
-A change is worth its gain in the predicted sum of speedups for as long as it lasts, which is until circumstances change
-again. It costs what the domains that change lose while they are on the way. Thatcher (2016, section 5.8) shows what
-becomes of it otherwise: programs that come and go every two seconds (LSSS) made a partitioned machine slower than an
-unpartitioned one, because each of them had all others repartitioned.
+The gain of a change is its gain in the predicted sum of speedups, for the time until circumstances change again. Its
+cost is what the changing domains lose during the transition. Thatcher (2016, section 5.8) shows the effect without
+damping: programs that came and went every two seconds (LSSS) made a partitioned machine slower than an unpartitioned
+one, because each of them caused all others to be repartitioned.
 """
 
 import math
@@ -15,20 +15,21 @@ from vscaf_policies import DomainState, Policy, PoolState
 from vscaf.core.model.scaf import predicted_speedup
 
 TURNOVER_S = 20.0
-"""How often circumstances change is a mean over about so long."""
+"""The mean rate at which circumstances change is taken over about this time."""
 
 
 @dataclass(frozen=True, slots=True)
 class Damping:
-    """threshold: relative gain in the predicted sum of speedups below which nothing changes (0.03: 3%).
+    """threshold: the relative gain in the predicted sum of speedups below which nothing changes (0.03: 3%).
 
-    threshold_fitted: the same where the prediction is from curves that were fitted to measurements. transition_s: how
-    long a domain that changes is on the way. horizon_s: for how long a change lasts, at most. moved: where a policy
+    threshold_fitted: the same if the prediction comes from curves that were fitted to measurements. transition_s: the
+    duration of a domain's transition. horizon_s: the longest time that a change is assumed to last. moved: if a policy
     wants less speedup (for fairness, or power), the share of the pool that it has to move for that.
 
-    For policies that do not explore, whose gain by SCAF's model says little (it is flat about its optimum): much_share:
-    of a domain's CPUs beyond which a change of it, of more than one chunk, is much. decisions: in how many in a row
-    much is asked for before it is done. patience_s: for how long anything less is. See Asked.
+    The rest is for policies that do not explore. The gain by SCAF's model says little about them, because the model is
+    flat around its optimum. much_share: a change is large if it is more than this share of a domain's CPUs and more
+    than one chunk. decisions: a large change is made if so many decisions in a row ask for it. patience_s: a smaller
+    change is made if it is asked for that long. See Asked.
     """
 
     threshold: float = 0.03
@@ -41,32 +42,32 @@ class Damping:
     patience_s: float = 4.0
 
     def much(self, more: int, cpus: int, chunk: int) -> bool:
-        """Whether so many more CPUs, or fewer (below 0), are much for a domain that has *cpus*."""
+        """Whether *more* CPUs (negative: fewer) are a large change for a domain that has *cpus*."""
         return abs(more) > max(chunk, self.much_share * cpus)
 
 
 @dataclass(frozen=True, slots=True)
 class Turnover:
-    """How often circumstances change: per_second as a mean over TURNOVER_S, at the time at_s."""
+    """How often circumstances change: per_second is a mean over TURNOVER_S, at the time at_s."""
 
     per_second: float = 0.0
     at_s: float = 0.0
 
     def after(self, now_s: float, *, changed: bool) -> "Turnover":
-        """The same at a later time, after one more change or none."""
+        """The turnover at the later time *now_s*. changed: circumstances have changed then."""
         faded = self.per_second * math.exp(-max(0.0, now_s - self.at_s) / TURNOVER_S)
         return Turnover(faded + (1.0 / TURNOVER_S if changed else 0.0), now_s)
 
     def horizon_s(self, most_s: float) -> float:
-        """How long what is decided now may be expected to last."""
+        """How long a decision made now is expected to last, at most *most_s*."""
         return most_s if self.per_second * most_s <= 1.0 else 1.0 / self.per_second
 
 
 @dataclass(frozen=True, slots=True)
 class Wish:
-    """What the policy asks for a domain in one decision after the other. way: 1 for more CPUs, -1 for fewer.
+    """What the policy asks for one domain in successive decisions. way: 1 for more CPUs, -1 for fewer.
 
-    since_s: when it began to. much: in how many decisions in a row it was for much (Damping.much).
+    since_s: when it began to ask. much: how many decisions in a row asked for a large change (Damping.much).
     """
 
     way: int
@@ -76,16 +77,17 @@ class Wish:
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What a policy goes on asking for although its gain does not pay, by domain.
+    """Changes that a policy keeps asking for although their gain does not pay, by domain.
 
-    SCAF carries out every answer of eq. 4.9, four times a second, and comes to its split in steps that hardly gain
-    anything by its own model. A domain follows here once it was to change the same way for Damping.decisions, where
-    that is much, or for Damping.patience_s; the patience doubles, up to horizon_s, each time that it is to go back.
-    So a domain whose share lies between two sizes does not go to and fro with the noise: it turns at most once in each
-    patience_s, 2 patience_s, 4 patience_s, ..., and then once in horizon_s.
+    SCAF carries out every answer of eq. 4.9, four times a second, and reaches its split in steps that gain almost
+    nothing by its own model. Here a domain's change is made once the policy has asked for the same direction long
+    enough: in Damping.decisions decisions in a row if the change is large, else for Damping.patience_s. The patience
+    doubles, up to horizon_s, each time that the direction turns back. So a domain whose share lies between two sizes
+    does not change back and forth with the noise: it turns at most once in each patience_s, 2 patience_s, 4 patience_s,
+    ..., and then once in horizon_s.
 
-    last: the way of each domain's last change that was made for it. turned: how often that was not the way of the one
-    before.
+    last: the direction of each domain's last change that was made in this way. turned: how often that direction
+    differed from the one before.
     """
 
     wishes: Mapping[str, Wish] = field(default_factory=dict)
@@ -93,13 +95,13 @@ class Asked:
     turned: Mapping[str, int] = field(default_factory=dict)
 
     def none(self) -> "Asked":
-        """After a decision in which nothing was asked for."""
+        """The state after a decision in which nothing was asked for."""
         return replace(self, wishes={}) if self.wishes else self
 
     def after(
         self, present: Mapping[str, int], target: Mapping[str, int], pool: PoolState, damping: Damping
     ) -> "Asked":
-        """After a decision in which *target* was asked for."""
+        """The state after a decision in which *target* was asked for."""
         wishes = {}
         for name, cpus in present.items():
             more = target[name] - cpus
@@ -113,7 +115,7 @@ class Asked:
         return replace(self, wishes=wishes)
 
     def due(self, now_s: float, damping: Damping) -> frozenset[str]:
-        """Those for which it was asked for long enough."""
+        """The domains whose change was asked for long enough."""
         due = []
         for name, wish in self.wishes.items():
             patience_s = min(damping.patience_s * 2 ** min(self.turned.get(name, 0), 16), damping.horizon_s)
@@ -122,9 +124,9 @@ class Asked:
         return frozenset(due)
 
     def followed(self, due: frozenset[str]) -> "Asked":
-        """After those that were due had what was asked for; the others go on waiting.
+        """The state after the domains that were *due* got their change. The others keep waiting.
 
-        Who had much is taken to have become another program.
+        A domain with a large change counts as another program: its turns are forgotten.
         """
         last, turned = dict(self.last), dict(self.turned)
         for name in due:
@@ -138,7 +140,7 @@ class Asked:
 
 
 def learns(policy: Policy) -> bool:
-    """Whether the policy decides by fitted curves: it says so by an attribute `explores` that is true."""
+    """Whether the policy decides by fitted curves. It declares this with a true attribute `explores`."""
     return bool(getattr(policy, "explores", False))
 
 
@@ -146,13 +148,13 @@ SpeedupOf = Callable[[DomainState, int], float]
 
 
 def logarithmic(domain: DomainState, cpus: int) -> float:
-    """The predicted speedup of SCAF's model."""
+    """The speedup that SCAF's model predicts."""
     return predicted_speedup(domain.scaf_weight, cpus)
 
 
 def fitted(pool: PoolState) -> SpeedupOf:
-    """The predicted weighted speedup by the fitted curve; linear where there is none."""
-    from vscaf_policies.estimates import worth  # noqa: PLC0415  (numpy, which clients do without)
+    """A function for the predicted weighted speedup by the fitted curve, or linear if there is no curve."""
+    from vscaf_policies.estimates import worth  # noqa: PLC0415  (imports numpy, which clients do not need)
 
     def speedup_of(domain: DomainState, cpus: int) -> float:
         if cpus < pool.chunk:
@@ -167,9 +169,10 @@ def fitted(pool: PoolState) -> SpeedupOf:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A change of allocations. gain: relative, in the predicted sum. changing: share of that sum of those that change.
+    """A change of allocations. gain: relative gain in the predicted sum of speedups.
 
-    moved: share of the pool's CPUs that go from one to another.
+    changing: the share of that sum that the changing domains have. moved: the share of the pool's CPUs that change
+    hands.
     """
 
     gain: float
@@ -177,7 +180,7 @@ class Change:
     moved: float
 
     def pays(self, threshold: float, horizon_s: float, damping: Damping) -> bool:
-        """Whether it is worth its cost. A gain below zero is no reason against it: the policy seeks something else."""
+        """Whether it is worth its cost. A negative gain does not exclude it: the policy then seeks something else."""
         if self.gain < -1e-6:
             return self.moved > damping.moved
         return self.gain > max(threshold, self.changing * damping.transition_s / horizon_s)
@@ -190,7 +193,7 @@ def change(
     after: Mapping[str, int],
     speedup_of: SpeedupOf,
 ) -> Change:
-    """What going from one split to another would bring; all infinite where there was no speedup before."""
+    """The change from one split to another. All its values are infinite if there was no speedup before."""
     whole, gains, changing, moved = [], [], [], 0
     for domain in competing:
         old, new = before[domain.name], after[domain.name]
@@ -211,11 +214,11 @@ def nearest(
     target: Mapping[str, int],
     settled: frozenset[str],
 ) -> dict[str, int]:
-    """The allocations nearest to the present ones in which all but *settled* have what they have in *target*.
+    """The allocations nearest to the present ones in which all domains except *settled* have their *target*.
 
-    Those go from where they are towards their target as far as the others need it, or as CPUs would be idle that the
-    target uses: those with the furthest to go first, so that few change. Sums to the target; settled domains have a
-    multiple of the chunk within their bounds at present.
+    Settled domains move towards their target only as far as the others need it, or as CPUs that the target uses would
+    be idle. Those with the largest difference move first, so that few change. The sum is that of the target. Settled
+    domains must have a multiple of the chunk within their bounds at present.
     """
     result = dict(target)
     result.update({name: present[name] for name in settled})
@@ -229,7 +232,7 @@ def nearest(
 
 
 def keeping(domain: DomainState, known: DomainState | None) -> DomainState:
-    """The domain with what was known of it before."""
+    """The domain with its former knowledge: weight, newcomer and points."""
     if known is None:
         return domain
     weight, newcomer, points = known.scaf_weight, known.newcomer, known.points
@@ -239,7 +242,7 @@ def keeping(domain: DomainState, known: DomainState | None) -> DomainState:
 
 
 def with_allocations(pool: PoolState, allocations: Mapping[str, int]) -> PoolState:
-    """The pool with other present allocations; domains that are not named have what they have."""
+    """The pool with other present allocations. Domains that are not named keep theirs."""
     return replace(
         pool,
         domains=tuple(

@@ -1,4 +1,4 @@
-"""From the state of the pool to allocations: the policy's answer within the bounds, changed only for a gain."""
+"""From the state of the pool to allocations: the policy's answer, held to the bounds and damped."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -19,10 +19,10 @@ LEAST_GAIN = 1e-6
 
 @dataclass(frozen=True, slots=True)
 class Circumstances:
-    """What a change is always worth for, once it differs: the pool and each domain's bounds and demand, in CPUs.
+    """The facts whose change always justifies new allocations: the pool, and each domain's bounds and demand, in CPUs.
 
-    bounds: the least and the most it can be given, of each domain that competes. newcomers: their names. queued,
-    suspended: those that the policy gives none although they compete; they are not in bounds.
+    bounds: the fewest and the most CPUs that each competing domain can get. newcomers: the names of the newcomers.
+    queued, suspended: domains with demand to which the policy gives no CPUs. They are not in bounds.
     """
 
     cpus: int
@@ -33,15 +33,15 @@ class Circumstances:
     suspended: frozenset[str] = frozenset()
 
     def same_as(self, former: "Circumstances | None") -> bool:
-        """Whether nothing calls for action since: a newcomer that is none any more does not."""
+        """Whether nothing has changed that requires action. A domain that stopped being a newcomer does not."""
         return former is not None and self == replace(former, newcomers=self.newcomers & former.newcomers)
 
 
 @dataclass(frozen=True, slots=True)
 class DecideMemory:
-    """What decide hands to its next call. Empty: nothing was decided yet, and the next decision acts at once.
+    """What decide passes to its next call. Empty: nothing was decided yet, and the next decision acts at once.
 
-    knowledge: the domains with what had been learned of them when the present allocations were decided.
+    knowledge: the domains, with what was known of them when the present allocations were decided.
     """
 
     circumstances: Circumstances | None = None
@@ -54,12 +54,12 @@ class DecideMemory:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """allocations: CPUs by name, whole chunks, 0: rests; every domain of the pool is named.
+    """allocations: CPUs by name, in whole chunks, 0: it rests. Every domain of the pool is named.
 
-    sharing: domains that share one chunk by time because there are more that compete than chunks; each is said to
-    have that chunk, so it counts once in the sum. queued, suspended: domains with demand that have 0 by the policy's
-    word, until they are admitted, or run again. reasons: for each domain that changes, "from -> to: why".
-    managed: False where the policy leaves everything alone; allocations are then the present ones.
+    sharing: domains that share one chunk by time because more domains compete than there are chunks. The allocation of
+    each is that chunk, which counts once in the sum. queued, suspended: domains with demand that get 0 from the policy,
+    until they are admitted or resumed. reasons: for each domain that changes, "from -> to: why". managed: False if the
+    policy changes nothing; allocations are then the present ones.
     """
 
     allocations: Mapping[str, int]
@@ -78,25 +78,25 @@ def decide(
     memory: DecideMemory = DecideMemory(),
     damping: Damping = DAMPING,
 ) -> Decision:
-    """Ask the policy and hold its answer to the bounds. DomainState.allocation is what each domain has at present.
+    """Ask the policy and hold its answer to the bounds. DomainState.allocation is each domain's present allocation.
 
-    Laws, whatever the policy says: a domain without demand that may rest has 0, as has one that the policy queues or
-    suspends; every other is within its bounds in whole chunks (bounds rounded up to chunks); the sum is at most the
-    pool. An answer that obeys this stands, also where it leaves chunks over. Minima that do not fit are cut, the
-    largest first, to one chunk; where even that does not fit, the domains of least priority, then weight, share the
-    last chunk.
+    Laws, whatever the policy answers. A domain gets 0 if it has no demand and may rest, or if the policy queues or
+    suspends it. Every other domain is within its bounds, in whole chunks (bounds are rounded up to chunks). The sum is
+    at most the pool. An answer that obeys these laws is used unchanged, even if it leaves chunks unused. Minima that do
+    not fit are cut, the largest first, to one chunk. If even that does not fit, the domains of least priority, then
+    weight, share the last chunk.
 
-    Damping: the present allocations stay while they obey the laws, the circumstances (bounds, demand, newcomers,
-    pool) are those they were decided in, and the policy would only change them for what was learned since, unless
-    that pays (core/decide/damping.py), or, with some gain, is what a policy that does not explore goes on asking for;
-    then the domains that waited long enough have their part of it, and the others change as far as that needs. A policy
-    that changes its mind for another reason (its options, the time) acts at once; to tell, it is asked a second time
-    with the former knowledge: it has to be pure. Where circumstances did change, the answer of a policy that goes by
-    fitted curves is carried out as far as it concerns those whose circumstances they are, and beyond that as far as it
-    pays.
+    Damping. The present allocations stay if all of this holds: they obey the laws; the circumstances (bounds, demand,
+    newcomers, pool) are those in which they were decided; the policy would change them only because of what was learned
+    since; and that does not pay (core/decide/damping.py). Exception: a policy that does not explore keeps asking for
+    the change, and there is some gain. Then the domains that waited long enough get their part of the change, and the
+    others change as far as that needs. A policy that changes its answer for another reason (its options, the time) acts
+    at once. To tell these cases apart, the policy is called a second time with the former knowledge, so it must be
+    pure. If circumstances did change, the answer of a policy that uses fitted curves is carried out for the domains
+    whose circumstances changed, and for the others as far as it pays.
 
-    Raises PolicyError where the policy refuses its options or answers with something else than CPUs by name;
-    ValueError for a pool without one whole chunk or with two domains of one name.
+    Raises PolicyError if the policy refuses its options or its answer is not CPUs by name; ValueError for a pool
+    without one whole chunk or with two domains of the same name.
     """
     _check(pool)
     present = {domain.name: domain.allocation for domain in pool.domains}
@@ -117,7 +117,7 @@ def decide(
     turnover = memory.turnover
     if memory.circumstances is not None and not same:
         turnover = turnover.after(pool.time_s, changed=True)
-    if target != present and same:  # else the gain is no reason for anything
+    if target != present and same:  # in the other cases the gain does not matter
         by_curves = learns(policy)
         speedup_of = fitted(pool) if by_curves else logarithmic
         change_now = change(pool, competing, present, target, speedup_of)
@@ -128,7 +128,7 @@ def decide(
             former = policy(replace(pool, domains=tuple(_as_known(domain, memory) for domain in asking)), options)
             if former is not None:
                 formerly, _ = _within_bounds(pool, competing, bounds, _taken_apart(former, asking)[0], memory.sharing)
-                if formerly == memory.target:  # it would change only for what was learned, and that is worth too little
+                if formerly == memory.target:  # only new knowledge changed the answer, and the change does not pay
                     asking_on = not by_curves and gain > LEAST_GAIN
                     asked = asked.after(present, target, pool, damping) if asking_on else asked.none()
                     due = asked.due(pool.time_s, damping)
@@ -160,7 +160,7 @@ def _check(pool: PoolState) -> None:
 def _taken_apart(
     said: Mapping[str, int] | Answer, asking: tuple[DomainState, ...]
 ) -> tuple[Mapping[str, int], frozenset[str], frozenset[str]]:
-    """The policy's CPUs by name, and whom it queues and suspends. PolicyError where that cannot be."""
+    """The policy's CPUs by name, and the domains that it queues and suspends. PolicyError if the answer is invalid."""
     cpus = said.cpus if isinstance(said, Answer) else said
     if not isinstance(cpus, Mapping):
         raise PolicyError(f"the policy answered with {cpus!r}: return CPUs by name, an Answer of that, or None")
@@ -169,7 +169,7 @@ def _taken_apart(
     may_rest = {domain.name: domain.may_rest for domain in asking}
     for name in sorted({*said.queued, *said.suspended}):
         if name not in may_rest:
-            raise PolicyError(f"the policy keeps {name!r} waiting, which is not in the pool: name its domains")
+            raise PolicyError(f"the policy keeps {name!r} waiting, which is not in the pool: name only its domains")
         if name in said.queued and not may_rest[name]:
             raise PolicyError(f"the policy queues {name!r}, which may not rest: give it CPUs, or suspend it")
     suspended = frozenset(said.suspended)
@@ -192,14 +192,14 @@ def _within_bounds(
     answer: Mapping[str, int],
     sharing_before: frozenset[str],
 ) -> tuple[dict[str, int], frozenset[str]]:
-    """The policy's answer held to the laws: allocations of all domains, and who shares the last chunk."""
+    """The policy's answer held to the laws: the allocations of all domains, and those that share the last chunk."""
     chunk, chunks = pool.chunk, pool.cpus // pool.chunk
     allocations = {domain.name: 0 for domain in pool.domains}
     for name, cpus in answer.items():
         if type(cpus) is not int or cpus < 0 or name not in allocations:
             _check_answer(name, cpus, allocations)
     if len(competing) > chunks:
-        # Who has a chunk of its own keeps it, so that nothing moves while nothing changes.
+        # A domain with a chunk of its own keeps it, so that nothing moves while nothing changes.
         order = sorted(
             competing,
             key=lambda d: (
@@ -222,7 +222,7 @@ def _within_bounds(
             allocations[name] = high
         else:
             allocations[name] = -(-cpus // chunk) * chunk
-    # What the policy leaves over, it leaves over: it may save power, or hold a split that was set by hand.
+    # CPUs that the policy leaves unused stay unused: it may save power, or keep a split that was set by hand.
     if sum(allocations.values()) > chunks * chunk:
         shares = {domain.name: float(answer.get(domain.name, domain.allocation)) for domain in competing}
         low_of = {name: low for name, (low, _high) in bounds.items()}
@@ -232,7 +232,7 @@ def _within_bounds(
 
 
 def _check_answer(name: str, cpus: object, allocations: Mapping[str, int]) -> None:
-    """Raise PolicyError unless the policy may have said this of a domain."""
+    """Raises PolicyError unless this is a valid answer for a domain."""
     if name not in allocations:
         raise PolicyError(f"the policy gave CPUs to {name!r}, which is not in the pool: return names of its domains")
     if isinstance(cpus, bool) or not isinstance(cpus, int) or cpus < 0:
@@ -246,7 +246,7 @@ def _keeps_laws(
     present: Mapping[str, int],
     target: Mapping[str, int],
 ) -> bool:
-    """Whether the present allocations could stay: whole chunks, within bounds, no less used, nobody sharing."""
+    """Whether the present allocations could stay: whole chunks, within bounds, no fewer CPUs used, no sharing."""
     chunk, chunks = pool.chunk, pool.cpus // pool.chunk
     if len(competing) > chunks:
         return False
@@ -261,7 +261,7 @@ def _keeps_laws(
 
 
 def _as_known(domain: DomainState, memory: DecideMemory) -> DomainState:
-    """The domain with what was known of it when the present allocations were decided."""
+    """The domain with the knowledge of when the present allocations were decided."""
     return keeping(domain, memory.knowledge.get(domain.name))
 
 
@@ -274,7 +274,10 @@ def _as_far_as_it_pays(  # noqa: PLR0917 (what it depends on)
     damping: Damping,
     turnover: Turnover,
 ) -> dict[str, int]:
-    """The target, or the nearest to what is in which those whose circumstances have changed have their part of it."""
+    """The target if it pays, else the allocations nearest to the present ones.
+
+    In both, the domains whose circumstances have changed have their target.
+    """
     assert memory.circumstances is not None  # there was a decision before
     former, chunk = memory.circumstances, pool.chunk
     new = circumstances.newcomers ^ former.newcomers
@@ -294,7 +297,7 @@ def _as_far_as_it_pays(  # noqa: PLR0917 (what it depends on)
 
 
 def _waiting(circumstances: Circumstances | None) -> frozenset[tuple[str, str]]:
-    """Those that the policy keeps waiting, each with the way it does."""
+    """The domains that the policy keeps waiting, each with "queued" or "suspended"."""
     if circumstances is None:
         return frozenset()
     queued = [("queued", name) for name in circumstances.queued]
@@ -304,14 +307,14 @@ def _waiting(circumstances: Circumstances | None) -> frozenset[tuple[str, str]]:
 def _reasons(
     pool: PoolState, target: Mapping[str, int], memory: DecideMemory, decided: DecideMemory, gain: float
 ) -> dict[str, str]:
-    """One phrase for each domain that changes, or begins to wait. decided: the memory that the decision leaves."""
+    """One phrase for each domain that changes or begins to wait. decided: the memory after the decision."""
     former, circumstances, sharing = memory.circumstances, decided.circumstances, decided.sharing
     assert circumstances is not None  # a decision was made
     bounds_before = former.bounds if former else {}
     bounds_now = circumstances.bounds
     moved = sorted(name for name in {*bounds_before, *bounds_now} if bounds_before.get(name) != bounds_now.get(name))
     named = frozenset(moved)
-    of_others = f"demand or bounds changed of {', '.join(moved[:3])}{' and more' if len(moved) > 3 else ''}"
+    of_others = f"demand or bounds changed: {', '.join(moved[:3])}{' and more' if len(moved) > 3 else ''}"
     begin_to_wait = {name for _way, name in _waiting(circumstances) - _waiting(former)}
     reasons = {}
     for domain in pool.domains:
@@ -322,19 +325,19 @@ def _reasons(
         if name in circumstances.queued:
             why = f"queued: there is no room for its minimum of {domain.minimum}"
         elif name in circumstances.suspended:
-            why = "suspended: others have this slice of time"
+            why = "suspended: others have the present slice of time"
         elif after == 0:
             why = "no demand, it rests"
         elif is_sharing:
-            why = f"more domains than chunks, it shares the last one with {len(sharing) - 1} more"
+            why = f"more domains than chunks, it shares the last chunk with {len(sharing) - 1} more"
         elif was_sharing:
-            why = "there is a chunk of its own again"
+            why = "it has a chunk of its own again"
         elif former is not None and name in former.queued:
             why = f"admitted: there is room for its minimum of {domain.minimum}"
         elif former is not None and name in former.suspended:
-            why = "it has this slice of time"
+            why = "it has the present slice of time"
         elif before == 0:
-            why = f"it shows demand for {domain.demand}"
+            why = f"it now has a demand of {domain.demand}"
         elif former is None:
             why = "first decision"
         elif (former.cpus, former.chunk) != (circumstances.cpus, circumstances.chunk):

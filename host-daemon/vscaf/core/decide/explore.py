@@ -1,9 +1,9 @@
-"""Varying allocations on purpose, a little, so that curves are known around and beyond the present split.
+"""Exploration: varies allocations on purpose, a little, so that curves are known around and beyond the present split.
 
-A split is only ever as good as what is known of the sizes that it does not use. So chunks are moved between two domains
-for a while, where the split that comes of it could be the better one: by its expected improvement, from the estimates
-and their errors (Jones, Schonlau and Welch 1998, eq. 15). Where curves are known, nothing could be better by enough,
-and nothing moves. What is lost on the way comes from an account, so it is bounded whatever the estimates say.
+A split can only be as good as the knowledge of the sizes that it does not use. So chunks are moved between two domains
+for a while if the resulting split could be better. This is judged by its expected improvement, from the estimates and
+their errors (Jones, Schonlau and Welch 1998, eq. 15). If the curves are known, no other split can be better by enough,
+and nothing moves. The losses are charged to an account, so they are bounded even if the estimates are wrong.
 """
 
 import math
@@ -21,10 +21,10 @@ from vscaf.core.decide.decision import Decision
 Numbers = NDArray[np.float64]
 
 ALIKE = 1.0
-"""Errors of two sizes are of the same kind, the less the further they are apart: 1/e at this distance in ln p."""
+"""Errors of two sizes are correlated, less with their distance: the correlation is 1/e at this distance in ln p."""
 
 NOBODY = ""
-"""Whom CPUs come from that are left over, and go to that are to be: there are programs that more CPUs make slower."""
+"""Stands for the unused CPUs, as giver or as taker. A taker, because more CPUs make some programs slower."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,45 +36,46 @@ class ExploreSettings:
     steady_most_s: float = 0.3
     """How much of that can be saved up, in seconds of the whole sum."""
     startup_s: float = 2.0
-    """The allowance after the competing domains have changed, in the same unit."""
+    """The allowance after the set of competing domains has changed, in the same unit."""
     startup_again_s: float = 60.0
-    """A spent allowance comes back over this time."""
+    """A spent allowance is restored over this time."""
     least_gain: float = 0.002
-    """The expected improvement that is worth looking for."""
+    """The least expected improvement that is worth a variation."""
     step: float = 4.0
     """The largest factor between a domain's size and a size that is tried."""
     dwell_s: float = 2.5
-    """How long a variation lasts from when it is decided. Two or three reports then are of it."""
+    """How long a variation lasts from its decision. It is then covered by two or three reports."""
     horizon_s: float = 60.0
-    """How long the result of a variation is of use."""
+    """How long the result of a variation is useful."""
     transition_s: float = 0.5
-    """How long a domain takes to come to another size."""
+    """How long a domain takes to change to another size."""
     measurement_error: float = 0.06
     """The relative error of the result of one variation."""
     unforeseen: float = 0.4
-    """The relative error of a curve for each factor of e from the nearest size that was measured, beside the error that
-    the fit itself gives."""
+    """The relative error of a curve for each factor of e from the nearest measured size, in addition to the error of
+    the fit itself."""
     far: float = 0.78
-    """A size from this share of a domain's maximum on should be known. A fit foresees no step in the curve, and sizes
-    that are cheap to try are hardly ever that large."""
+    """Some size from this share of a domain's maximum on should be known. A fit cannot predict a step in the curve, and
+    sizes that are cheap to try are rarely that large."""
     far_error: float = 0.2
-    """The relative error of a curve there, beside the other errors, while no such size is known."""
+    """The relative error of a curve at those sizes, in addition to the other errors, while none of them is known."""
     domains: int = 16
-    """The most domains that are looked at in one call."""
+    """The most domains that are considered in one call."""
     consider_s: float = 0.5
-    """The time between calls that look for something to try."""
+    """The time between searches for a variation."""
 
 
 @dataclass(frozen=True, slots=True)
 class ExploreMemory:
-    """What explore hands to its next call. Empty: nothing was varied yet.
+    """What explore passes to its next call. Empty: nothing was varied yet.
 
-    base: the decision that is varied now, and varied: what some have instead, CPUs by name; empty: nothing is varied.
-    whole: the predicted sum of the base. since_s: from when on. at_s: of the last call. considered_at_s: of the last
-    look for something to try, and futile: the knowledge in which nothing was, or nothing below enough_s in the account.
-    account_s: what may still be lost, in seconds of the whole sum. granted_at_s: of the last start-up allowance.
-    competing: whose competition it was for. lost_s: what exploring has cost so far, watched_s: in how long, charged_s:
-    for the present variation.
+    base: the decision that is varied now. varied: the allocations that differ from it, CPUs by name; both are empty if
+    nothing is varied. whole: the predicted sum of the base. since_s: the time when the variation began. at_s: the time
+    of the last call. considered_at_s: the time of the last search for a variation. futile: the knowledge with which
+    that search found none, or none that costs less than enough_s. account_s: what may still be lost, in seconds of the
+    whole sum. granted_at_s: the time of the last start-up allowance. competing: the domains that competed in the last
+    call. lost_s: the cost of exploring so far. watched_s: the time in which that cost arose. charged_s: the cost
+    charged for the present variation.
     """
 
     base: Mapping[str, int] = field(default_factory=dict)
@@ -94,13 +95,13 @@ class ExploreMemory:
 
     @property
     def cost(self) -> float:
-        """Share of the sum of speedups that exploring has cost on average since it was first asked for."""
+        """The share of the sum of speedups that exploring has cost on average since it began."""
         return self.lost_s / self.watched_s if self.watched_s > 0 else 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class Exploration:
-    """allocations: CPUs by name, of every domain of the decision. reasons: of those that are varied from now on.
+    """allocations: CPUs by name, for every domain of the decision. reasons: for domains that are varied from now on.
 
     cost: ExploreMemory.cost.
     """
@@ -112,7 +113,7 @@ class Exploration:
 
 
 def unvaried(pool: PoolState, memory: ExploreMemory) -> PoolState:
-    """The pool as decide() is to see it: what is varied has what was decided for it."""
+    """The pool for decide(): varied domains have the allocation that was decided for them."""
     if not memory.varied:
         return pool
     domains = tuple(
@@ -127,13 +128,13 @@ def unvaried(pool: PoolState, memory: ExploreMemory) -> PoolState:
 def explore(
     pool: PoolState, decision: Decision, memory: ExploreMemory, settings: ExploreSettings = ExploreSettings()
 ) -> Exploration:
-    """The decision, with chunks moved between two domains, or one and nobody, where that is worth trying.
+    """The decision, with chunks moved between two domains, or between one and the unused CPUs, if that is worth trying.
 
-    pool: as decide() was given it. Laws: every domain stays within its bounds and in whole chunks; nobody gets to rest
-    or to run; the sum is at most the pool, and the decision's where chunks go from one domain to another. Nothing is
-    varied while fewer than two domains compete, where domains share a chunk, for newcomers and unknown domains, and
-    while the account is empty: in any time t at most steady x t + steady_most_s + startup_s x (1 + t /
-    startup_again_s) is spent, but for what a variation costs beyond what was expected of it.
+    pool: as it was given to decide(). Laws: every domain stays within its bounds and in whole chunks. No domain begins
+    or stops to rest. The sum is at most the pool; if chunks go from one domain to another, it is the decision's sum.
+    Nothing is varied while fewer than two domains compete, while domains share a chunk, and while the account is empty.
+    Newcomers and domains without a known curve are not varied. In any time t at most steady x t + steady_most_s +
+    startup_s x (1 + t / startup_again_s) is spent, except for the cost of a variation beyond its expected cost.
     """
     domains = {domain.name: domain for domain in pool.domains}
     memory = _passed(pool, domains, decision, memory, settings)
@@ -178,7 +179,7 @@ class _Curve:
 
 
 def _curve(pool: PoolState, domain: DomainState, allocation: int) -> _Curve | None:
-    """None: not known, or it has no CPU."""
+    """The domain's curve. None: it is not known, or the domain has no CPU."""
     known = worth(domain, pool) if allocation > 0 else None
     if known is None:
         return None
@@ -199,7 +200,7 @@ def _passed(
     memory: ExploreMemory,
     settings: ExploreSettings,
 ) -> ExploreMemory:
-    """*memory* after the time that went by since the last call: what came into the account, and what was lost."""
+    """*memory* after the time since the last call: the account gets its income and is charged the losses."""
     now_s = pool.time_s
     elapsed_s = max(0.0, now_s - memory.at_s) if memory.at_s is not None else 0.0
     lost_s = elapsed_s * _loss_rate(pool, domains, memory)
@@ -227,7 +228,7 @@ def _passed(
 
 
 def _loss_rate(pool: PoolState, domains: Mapping[str, DomainState], memory: ExploreMemory) -> float:
-    """Share of the sum that the present variation costs, as the curves are known now; never below 0."""
+    """The share of the sum that the present variation costs, by the curves as known now. Never below 0."""
     losses = []
     for name, cpus in memory.varied.items():
         curve = _curve(pool, domains[name], memory.base[name]) if name in domains else None
@@ -238,7 +239,7 @@ def _loss_rate(pool: PoolState, domains: Mapping[str, DomainState], memory: Expl
 
 
 def _settled(pool: PoolState, domains: Mapping[str, DomainState], memory: ExploreMemory) -> ExploreMemory:
-    """The variation has ended: it has cost what is known of it by now, and not what was expected of it at first."""
+    """*memory* after the variation has ended. Its cost is corrected to the curves as known now."""
     more_s = (pool.time_s - memory.since_s) * _loss_rate(pool, domains, memory) - memory.charged_s
     return replace(
         memory,
@@ -257,7 +258,7 @@ def _exploration(decision: Decision, memory: ExploreMemory, reasons: Mapping[str
 
 @dataclass(frozen=True, slots=True)
 class _Move:
-    """So many chunks from one to another, either may be NOBODY; its expected improvement, and worth in seconds."""
+    """Moves *chunks* from giver to taker. One of the two may be NOBODY. worth_s: its worth in seconds of the sum."""
 
     giver: str
     taker: str
@@ -301,11 +302,12 @@ def _best_move(  # noqa: PLR0917 (what it depends on)
     account_s: float,
     settings: ExploreSettings,
 ) -> tuple[_Move | None, float]:
-    """The move of the largest worth: expected improvement over the horizon, less what trying costs.
+    """The move with the largest worth: its expected improvement over the horizon, minus the cost of trying it.
 
-    None: none has any that the account bears. Also what it has to hold for the cheapest that is worth anything.
+    None: there is no move with positive worth that the account can pay. Also returns the account balance that the
+    cheapest move with positive worth needs.
 
-    What a CPU on its way does not do counts for it as for the mean CPU, there and back.
+    The cost of a CPU during the two transitions, to the variation and back, is that of the mean CPU.
     """
     listed = sorted(
         curves, key=lambda curve: (-curve.domain.weight * float(curve.worth.error.max()), curve.domain.name)
@@ -341,10 +343,10 @@ def _best_move(  # noqa: PLR0917 (what it depends on)
 
 
 def _differences(curve: _Curve, way: int, settings: ExploreSettings) -> tuple[Numbers, Numbers]:
-    """For 1, 2, ... chunks more (way 1) or less (way -1): change of the weighted speedup, and its variance.
+    """The change of the weighted speedup, and its variance, for 1, 2, ... chunks more (way 1) or less (way -1).
 
-    The variance is of what would be believed after measuring there, as seen from now: what is uncertain counts only as
-    far as one variation could tell (the knowledge gradient: Frazier, Powell and Dayanik 2008).
+    The variance is that of the estimate after a measurement at that size, as predicted now. So uncertainty counts only
+    as far as one variation can reduce it (the knowledge gradient: Frazier, Powell and Dayanik 2008).
     """
     size = curve.size
     if size > len(curve.worth.expected):
@@ -358,7 +360,7 @@ def _differences(curve: _Curve, way: int, settings: ExploreSettings) -> tuple[Nu
     expected, distance = curve.worth.expected, curve.worth.distance
     error = np.hypot(curve.worth.error, settings.unforeseen * distance * expected)
     far = math.ceil(settings.far * curve.high)
-    # A team need not have all threads of its last core: less than a chunk away is there.
+    # A team need not use all threads of its last core. So a size counts as measured if it is less than a chunk away.
     near_by = np.log1p((curve.chunk - 0.5) / (curve.chunk * np.arange(far, curve.high + 1)))
     if way > 0 and (distance[far - 1 : curve.high] > near_by).all():  # none of them was measured
         error[far - 1 :] = np.hypot(error[far - 1 :], settings.far_error * expected[far - 1 :])
@@ -375,7 +377,7 @@ _ERF = np.vectorize(math.erf, otypes=[np.float64])
 
 
 def expected_improvement(change: Numbers, error: Numbers) -> Numbers:
-    """E max(0, X) of X normal with mean *change* and standard deviation *error*."""
+    """E max(0, X), where X is normal with mean *change* and standard deviation *error*."""
     error = np.maximum(error, 1e-12)
     ratio = change / error
     density = np.exp(-0.5 * ratio**2) / math.sqrt(2.0 * math.pi)

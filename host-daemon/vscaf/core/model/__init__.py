@@ -1,1 +1,1 @@
-"""What a domain can make of CPUs: its demand, its speedup curve, SCAF's weight, and how far a guest is believed."""
+"""How well a domain can use CPUs: its demand, its speedup curve, SCAF's weight, and how far a guest is believed."""

@@ -1,15 +1,15 @@
-"""What is remembered of a domain's speedup curve: a point for each size at which it was measured.
+"""The memory of a domain's speedup curve: a point for each size at which it was measured.
 
-An agent tells of the sizes that its programs have now. What it told of other sizes before is kept here, older and
-older, until the program shows that it has become another one.
+An agent reports only the sizes that its programs have now. This module keeps the earlier reports of other sizes, which
+grow older, until the program behaves like another one.
 
-Trust. What is remembered was believed first (core/model/trust.believed_points), and only of sizes
-that the domain really had: a claim about a size that it never had is dropped, so a lie about what it could do elsewhere
-has no effect. What is left to a liar is its claim at the sizes that it has had. Where its programs wait without
-spinning, S is at most the CPU time that it used, so the claim is cut to what work of no overhead would show: for
-Amdahl's law that is the truth, and nothing is gained. Where they spin, or do work that is of no use, CPU time tells
-nothing, and a claim of S(p) = p is believed; its gain then ends where an honest program with S(p) = p would have ended.
-No host can tell the two apart from the outside; bounds (`maximum`) and weights are the answer to that.
+Trust. A point is remembered only if it is believed (core/model/trust.believed_points), and only for a size that the
+domain really had. A report about a size that it never had is dropped, so a lie about other sizes has no effect. A liar
+can still lie about the sizes that it has had. If its programs wait without spinning, S is at most the CPU time that
+they used, so the report is cut to what work without overhead would show. For Amdahl's law that is the truth, and the
+lie gains nothing. If they spin, or do useless work, CPU time proves nothing, and a report of S(p) = p is believed. The
+gain is then no larger than that of an honest program with S(p) = p. No host can tell these two apart from the outside.
+Bounds (`maximum`) and weights are the remedy.
 """
 
 import math
@@ -20,37 +20,39 @@ from vscaf_policies import SpeedupPoint
 from vscaf_policies.models.points import LEAST_RELATIVE_ERROR
 
 MOST_SIZES = 64
-"""Sizes that are remembered of one curve; the one measured longest ago goes first."""
+"""The most remembered sizes of one curve. The one measured longest ago is dropped first."""
 
 MEMORY_S = 60.0
-"""What was measured at a size counts 1/e of what is measured there so long after."""
+"""A measurement of a size has 1/e of the weight of a measurement of that size this much later."""
 
 INDEPENDENT_S = 1.5
-"""Reports of a guest overlap: one that comes sooner after the last counts only for so much of a whole one as time went
-by. The shim's own averages reach back some seconds, weighed towards the present."""
+"""Reports of a guest overlap: the shim's averages reach back some seconds, with more weight on the present. A report
+that comes sooner after the last one counts only as the fraction of this time that has passed."""
 
 MOST_REPORTS = 25.0
-"""Reports that one size is ever the mean of, in effect: the standard error stays above a fifth of one report's, for
-what all reports of a program have in common (its input, its neighbours, its measuring) does not average out."""
+"""The most reports that the mean of one size is effectively made of. So its standard error stays above a fifth of one
+report's. The reason: errors that all reports of a program share (its input, its neighbours, its measuring) do not
+average out."""
 
 CONTRADICTION = 3.0
-"""Standard errors between a report and what is known of its size, beyond which it contradicts."""
+"""A report contradicts if it differs by more standard errors than this from the known value of its size."""
 
 CONTRADICTIONS = 3
-"""Reports in a row that contradict, all upwards or all downwards: the program has become another one."""
+"""After so many contradicting reports in a row, all upwards or all downwards, the program counts as another one."""
 
 ERROR_SHARE = 0.25
-"""Of a new report in the mean error of reports."""
+"""The weight of a new report in the mean error of reports."""
 
 _SAME_ERRORS, _SAME_RATIO, _SAME_AGE_S = 0.33, 1.2, 10.0
 
 
 @dataclass(frozen=True, slots=True)
 class KnownSize:
-    """What is known of one size. information: 1 / variance of speedup at the time measured_at_s, in seconds.
+    """The knowledge of one size. information: 1 / variance of speedup at the time measured_at_s, in seconds.
 
-    report_error: standard error of one report there. samples: of all reports. doubts: reports in a row that
-    contradicted; above zero upwards, below downwards. doubt_sum: the sum of what they said.
+    report_error: the standard error of one report at this size. samples: the samples of all reports. reported: speedup
+    and samples of the last report. doubts: how many reports in a row contradicted; above zero upwards, below zero
+    downwards. doubt_sum: the sum of the speedups in these reports.
     """
 
     cpus: int
@@ -65,16 +67,16 @@ class KnownSize:
 
     @property
     def standard_error(self) -> float:
-        """Of the speedup, of what was measured; age is another matter."""
+        """The standard error of the speedup when it was measured. It does not account for age."""
         return 1.0 / math.sqrt(self.information)
 
 
 @dataclass(frozen=True, slots=True)
 class CurveMemory:
-    """What remember hands to its next call for the same programs. sizes: sorted, at most MOST_SIZES.
+    """What remember passes to its next call for the same programs. sizes: sorted, at most MOST_SIZES.
 
     largest: the largest allocation that the domain ever had while they ran, in CPUs. phases: how often their curve was
-    found to be another one.
+    found to have changed.
     """
 
     sizes: tuple[KnownSize, ...] = ()
@@ -83,12 +85,12 @@ class CurveMemory:
 
 
 MOST_PROGRAMS = 4
-"""Sets of programs whose curves are remembered of one domain; the one that ran longest ago goes first."""
+"""The most sets of programs whose curves are remembered for one domain. The one that ran longest ago is dropped."""
 
 
 @dataclass(frozen=True, slots=True)
 class Curves:
-    """The curve memories of a domain, by the names of the programs that ran together; the present one last."""
+    """The curve memories of a domain, by the names of the programs that ran together. The present one is the last."""
 
     known: tuple[tuple[tuple[str, ...], CurveMemory], ...] = ()
 
@@ -107,11 +109,11 @@ class Curves:
 
 
 def domain_points(processes: Sequence[tuple[int, Sequence[SpeedupPoint]]]) -> tuple[SpeedupPoint, ...]:
-    """The points of a domain from (team size, points) of each running process.
+    """The points of a domain, from (team size, points) of each running process.
 
-    One process: its points as they are. Several: the one size that they have together now, S = sum of S_i(team_i) at
-    sum of team_i CPUs, errors added as independent ones. A process of one thread has S = 1. While one of them has no
-    point at its team size, nothing is known of the whole: no points.
+    One process: its points unchanged. Several processes: one point at the size that they have together now, S = sum of
+    S_i(team_i) at sum of team_i CPUs, with errors added as independent ones. A process of one thread has S = 1. If one
+    of them has no point at its team size, the sum is not known, and there are no points.
     """
     if len(processes) == 1:
         return tuple(processes[0][1])
@@ -131,13 +133,13 @@ def domain_points(processes: Sequence[tuple[int, Sequence[SpeedupPoint]]]) -> tu
 
 
 def remember(memory: CurveMemory, points: Iterable[SpeedupPoint], now_s: float, allocation: int) -> CurveMemory:
-    """*memory* with what was reported at the time now_s, while the domain had *allocation* CPUs (0: it rests).
+    """*memory* with the points reported at the time now_s, while the domain had *allocation* CPUs (0: it rests).
 
-    points: of the domain, as far as they are believed. Points above the largest allocation that it ever had, at one
-    CPU (S(1) = 1 by definition), without samples, and such that say what the last report said are left out; what
-    contradicts counts each time that it is said. The same size again: the mean of both by their information, where the
-    former forgets with MEMORY_S. A report that contradicts is kept apart; CONTRADICTIONS of them in a row at one size
-    make everything else forgotten at once.
+    points: the believed points of the domain. Left out are points above the largest allocation that it ever had, at one
+    CPU (S(1) = 1 by definition), without samples, and equal to the last report of their size. While a size has
+    contradicting reports, equal reports count too. A known size gets the mean of both values by their information; the
+    old information decays with MEMORY_S. Contradicting reports are counted separately. CONTRADICTIONS of them in a row
+    at one size make everything else forgotten at once.
     """
     largest = max(memory.largest, allocation)
     known = {one.cpus: one for one in memory.sizes}
@@ -147,7 +149,7 @@ def remember(memory: CurveMemory, points: Iterable[SpeedupPoint], now_s: float, 
             continue
         before = known.get(point.cpus)
         if before is not None and not before.doubts and before.reported == (point.speedup, point.samples):
-            continue  # the same measurement told again
+            continue  # the same measurement, reported again
         now = _first(point, now_s) if before is None else _again(before, point, now_s)
         if abs(now.doubts) >= CONTRADICTIONS:
             known, phases, now = {}, phases + 1, _anew(now, now_s)
@@ -159,7 +161,7 @@ def remember(memory: CurveMemory, points: Iterable[SpeedupPoint], now_s: float, 
 
 
 class Points(tuple[SpeedupPoint, ...]):
-    """Points that are hashed once: what is fitted to them is looked up by them several times a period."""
+    """Points whose hash is computed once, because they are the key of a look-up of fits several times a period."""
 
     def __hash__(self) -> int:
         known: int | None = self.__dict__.get("hash")
@@ -172,7 +174,7 @@ class Points(tuple[SpeedupPoint, ...]):
 
 
 def recall(memory: CurveMemory, now_s: float) -> tuple[SpeedupPoint, ...]:
-    """What is known at the time now_s, sorted by size. The errors are those of the measurements, whatever their age."""
+    """The known points at the time now_s, sorted by size. Their errors do not depend on their age."""
     return Points(
         [
             SpeedupPoint(one.cpus, one.speedup, one.standard_error, one.samples, max(0.0, now_s - one.measured_at_s))
@@ -182,9 +184,9 @@ def recall(memory: CurveMemory, now_s: float) -> tuple[SpeedupPoint, ...]:
 
 
 def renewed(before: tuple[SpeedupPoint, ...], fresh: tuple[SpeedupPoint, ...]) -> tuple[SpeedupPoint, ...]:
-    """*before* where *fresh* says nothing new in substance, else *fresh*.
+    """*before* if *fresh* does not differ much from it, else *fresh*.
 
-    What is fitted is kept for as long as the points are the same ones, and most reports say again what is known.
+    A fit is kept as long as the points are the same object, and most reports only repeat what is known.
     """
     if len(before) != len(fresh):
         return fresh
@@ -204,7 +206,7 @@ def _usable(point: SpeedupPoint) -> bool:
 
 
 def _error(point: SpeedupPoint) -> float:
-    """Of one report; none is better than LEAST_RELATIVE_ERROR, and a claimed zero is no reason to know for ever."""
+    """The standard error of one report, at least LEAST_RELATIVE_ERROR: a reported zero must not count for ever."""
     return max(point.standard_error, LEAST_RELATIVE_ERROR * max(1.0, point.speedup))
 
 
@@ -215,8 +217,8 @@ def _first(point: SpeedupPoint, now_s: float) -> KnownSize:
 
 
 def _again(before: KnownSize, point: SpeedupPoint, now_s: float) -> KnownSize:
-    """What is known of a size after one more report of it."""
-    # The mean error of reports and not this one's: where it goes with the speedup, low ones would count for more.
+    """The knowledge of a size after one more report of it."""
+    # The mean error of reports, not this one's. If errors grow with the speedup, low reports would count for more.
     error = before.report_error + ERROR_SHARE * (_error(point) - before.report_error)
     elapsed_s = max(0.0, now_s - before.measured_at_s)
     off = point.speedup - before.speedup
@@ -248,7 +250,7 @@ def _again(before: KnownSize, point: SpeedupPoint, now_s: float) -> KnownSize:
 
 
 def _anew(contradicted: KnownSize, now_s: float) -> KnownSize:
-    """A size whose reports contradicted what was known of it: what they said counts."""
+    """The knowledge of a size from only the reports that contradicted."""
     reports = abs(contradicted.doubts)
     return replace(
         contradicted,

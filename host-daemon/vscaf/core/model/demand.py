@@ -1,8 +1,8 @@
-"""How many CPUs a domain could use now: from its agent, held against what the host sees, or from the host alone.
+"""How many CPUs a domain could use now: from its agent, checked against what the host sees, or from the host alone.
 
-What the host sees comes in windows of vCPU time. Only the end of a window changes what is remembered of a domain
-(`after_window`), and all that is remembered is counted in seconds. What the agent says counts at once (`demand_now`).
-So it makes no difference how often anybody looks in between.
+The host measures vCPU time in windows. Only the end of a window changes the memory of a domain (`after_window`), and
+the memory counts in seconds. A report of the agent counts at once (`demand_now`). So the number of looks within a
+window makes no difference.
 """
 
 import math
@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 @dataclass(frozen=True, slots=True)
 class HostUsage:
-    """vCPU time of a domain as the host counts it in a window of window_s: used, and ready without a pCPU."""
+    """vCPU time of a domain in a window of window_s, as the host counts it: used, and ready without a pCPU."""
 
     cpu_seconds: float
     window_s: float
@@ -19,7 +19,7 @@ class HostUsage:
 
     @property
     def busy_cpus(self) -> float:
-        """CPUs in use on average, or that would be if there were any; 0 for an empty window."""
+        """CPUs that were used on average, or would have been with enough pCPUs. 0 for an empty window."""
         return max(0.0, (self.cpu_seconds + self.waited_s) / self.window_s) if self.window_s > 0 else 0.0
 
 
@@ -30,35 +30,35 @@ class DemandThresholds:
     threshold_on: float = 0.15
     """CPUs. Above this there is demand at once."""
     threshold_off: float = 0.05
-    """CPUs. Below this for quiet_s there is none."""
+    """CPUs. If the use is below this for quiet_s, there is no demand."""
     quiet_s: float = 0.9
     saturation: float = 0.8
-    """Of the allocation. Used beyond this, all vCPUs could perhaps be used."""
+    """A share of the allocation. If more than this is used, the domain could perhaps use all its vCPUs."""
     contradiction: float = 0.5
-    """CPUs. An agent that says idle is not believed while the host sees more than this."""
+    """CPUs. An agent that reports idle is not believed while the host sees more use than this."""
     contradiction_resting: float = 0.3
-    """In place of contradiction while resting: a program that starts is seen by the host before its agent knows it."""
+    """Replaces contradiction while resting: the host sees a new program before its agent knows it."""
     idle_use: float = 0.1
-    """CPUs that a guest may use for good while its agent says idle: an idle one uses 0.03, with ticks and its agent."""
+    """CPUs that a guest may always use while its agent reports idle. Ticks and the agent of an idle guest use 0.03."""
     idle_use_burst_s: float = 0.5
-    """CPU seconds beyond idle_use, counted up to 1.5 times as many, from which on the agent is not believed."""
+    """CPU seconds beyond idle_use. From this use on the agent is not believed. Counted up to 1.5 times this value."""
     disbelief_s: float = 1.9
-    """An agent that says busy is not believed once the host has seen nothing for so long."""
+    """An agent that reports busy is not believed once the host has seen no use for this time."""
     retry_s: float = 10.0
-    """For so long; then it gets another chance, for a resting domain may be unable to show anything."""
+    """The disbelief lasts for this time. Then it is tried again, because a resting domain may be unable to show use."""
     settled_s: float = 4.0
-    """Without an agent: once demand was seen to be lower than the vCPUs, for so long a saturated allocation of that
-    size is taken for all there is. Otherwise a serial program would be tried with every vCPU each second."""
+    """Without an agent: after demand was seen to be lower than the vCPUs, a saturated allocation of that size counts as
+    all the demand for this time. Otherwise a serial program would be tried with all vCPUs each second."""
 
 
 @dataclass(frozen=True, slots=True)
 class DemandMemory:
-    """What is known of a domain's demand at the end of a window.
+    """The knowledge of a domain's demand at the end of a window.
 
-    demand: at that moment. used: what the use in that window speaks for where the agent says idle; 0: it fits idle.
-    unclaimed_s: CPU seconds beyond idle_use while the agent said idle. unseen_s: for how long the host has seen nothing
-    of what the agent claims. quiet_s, lower_s: without an agent, for how long there was no use, or less than before.
-    settled_s: time left.
+    demand: the demand at that time. used: the demand that fits the use in that window if the agent reports idle; 0: the
+    use fits idle. unclaimed_s: CPU seconds beyond idle_use while the agent reported idle. unseen_s: for how long the
+    agent has reported busy and the host has seen no use. quiet_s, lower_s: without an agent, for how long there was no
+    use, or less than before. settled_s: what is left of DemandThresholds.settled_s.
     """
 
     demand: int = 0
@@ -74,7 +74,7 @@ DEFAULTS = DemandThresholds()
 
 
 def demand_now(agent: int | None, vcpus: int, memory: DemandMemory, thresholds: DemandThresholds = DEFAULTS) -> int:
-    """CPUs that the domain could use now, 0..vcpus. agent: what its agent says it could, 0: idle, None: nothing."""
+    """CPUs that the domain could use now, 0..vcpus. agent: its agent's reported demand, 0: idle, None: no agent."""
     if agent is None:
         demand = memory.demand
     elif agent <= 0:
@@ -92,9 +92,9 @@ def after_window(  # noqa: PLR0917 (six facts, each of its own type)
     memory: DemandMemory = DemandMemory(),
     thresholds: DemandThresholds = DEFAULTS,
 ) -> DemandMemory:
-    """The memory at the end of one more window, in which the host saw *usage*; demand_now says the demand by it.
+    """The memory at the end of one more window, in which the host saw *usage*. demand_now gives the demand from it.
 
-    agent: as in demand_now. allocation: what the domain has, 0: resting.
+    agent: as in demand_now. allocation: the CPUs that the domain has, 0: it rests.
     """
     if agent is None:
         memory = _without_agent(usage, allocation, vcpus, memory, thresholds)
@@ -112,14 +112,14 @@ def after_window(  # noqa: PLR0917 (six facts, each of its own type)
 
 
 def repeats_itself(agent: int, memory: DemandMemory) -> bool:
-    """Whether the agent says what was believed at the end of the last window, and nothing was held against it."""
+    """Whether the agent reports what was believed at the end of the last window, and nothing contradicted it."""
     if agent != memory.demand or memory.unseen_s or memory.quiet_s or memory.lower_s or memory.settled_s:
         return False
     return agent > 0 or not (memory.used or memory.unclaimed_s)
 
 
 def sleeps_on(agent: int, usage: HostUsage, memory: DemandMemory, thresholds: DemandThresholds = DEFAULTS) -> bool:
-    """Whether it said idle, says so again, and the window bears it out: after_window would change nothing."""
+    """Whether the agent reported idle, reports idle again, and the use fits: after_window would change nothing."""
     return agent <= 0 and repeats_itself(agent, memory) and usage.busy_cpus <= thresholds.threshold_off
 
 
@@ -144,7 +144,7 @@ def _without_agent(
             demand = min(demand, memory.demand)
         if demand >= memory.demand:
             return DemandMemory(demand, settled_s=settled_s)
-        # Less than before may be one serial phase between two parallel ones: it must last.
+        # Less use than before may be a serial phase between two parallel ones. So it counts only if it lasts.
         lower_s = memory.lower_s + window_s
         if lower_s < thresholds.quiet_s:
             return DemandMemory(memory.demand, lower_s=lower_s, settled_s=settled_s)
@@ -158,7 +158,7 @@ def _without_agent(
 
 
 def _used(busy_cpus: float, allocation: int, vcpus: int, thresholds: DemandThresholds) -> int:
-    """Demand that fits a usage: what was used, rounded up; all vCPUs where the allocation may be what limits it."""
+    """The demand that fits a usage: the use rounded up, or all vCPUs if the allocation may limit the use."""
     if allocation == 0 or busy_cpus > thresholds.saturation * allocation:
         return vcpus
     return math.ceil(busy_cpus)

@@ -9,11 +9,11 @@ from vscaf_policies.models.points import LEAST_RELATIVE_ERROR, LEAST_SPEEDUP, MO
 
 
 def scaf_weight(points: Sequence[SpeedupPoint]) -> float | None:
-    """C of S(p) = 1 + C ln p, as log_weight() fits it; None: the points say nothing about C.
+    """C of S(p) = 1 + C ln p, as log_weight() fits it. None: the points say nothing about C.
 
-    Points at p = 1, without samples, or with a figure that is not finite say nothing (ln 1 = 0), nor does one whose
-    error is so large that its weight vanishes. Without a C eq. 4.9 has none for this domain, and the policy falls back
-    to an equal share, as SCAF does for a newcomer.
+    Ignored are points at p = 1 (ln 1 = 0), without samples, with a value that is not finite, or with an error so large
+    that their weight vanishes. Without C, eq. 4.9 cannot be used for this domain. The policy then gives it an equal
+    share, as SCAF does for a newcomer.
     """
     usable = []
     for point in points:
@@ -28,17 +28,17 @@ def scaf_weight(points: Sequence[SpeedupPoint]) -> float | None:
 
 
 def predicted_speedup(weight: float | None, cpus: int) -> float:
-    """S(cpus) under the model; linear where the weight is not known; 0 on no CPU."""
+    """S(cpus) under the model. Linear if the weight is not known; 0 on no CPU."""
     if cpus < 1:
         return 0.0
     return float(cpus) if weight is None else 1.0 + weight * math.log(cpus)
 
 
 def domain_weight(weights: Iterable[float | None]) -> float | None:
-    """The weight of a domain from those of its running processes: their sum.
+    """The weight of a domain: the sum of the weights of its running processes. None: no weight is known.
 
-    With it, host -> domain -> process gives each process what eq. 4.9 gives it on one flat machine. A process whose
-    weight is not known counts as the mean of the others, the nearest to its equal share. None known: None.
+    With this sum, the split host -> domain -> process gives each process what eq. 4.9 gives it on one flat machine. A
+    process with unknown weight counts as the mean of the others, which is the nearest to an equal share.
     """
     listed = list(weights)
     known = [weight for weight in listed if weight is not None]
@@ -50,7 +50,7 @@ def domain_weight(weights: Iterable[float | None]) -> float | None:
 def low_pass(previous: float | None, sample: float, dt_s: float, rc_s: float = 4.0) -> float:
     """First-order low pass (Creech 2015, section 5.2.2): a sample + (1 - a) previous with a = dt / (RC + dt).
 
-    dt_s: time that the sample covers. rc_s: time constant. Without a previous value: the sample.
+    dt_s: the time that the sample covers. rc_s: the time constant. Without a previous value it returns the sample.
     Raises ValueError for a negative dt_s or an rc_s that is not above zero.
     """
     if dt_s < 0 or rc_s <= 0:

@@ -1,10 +1,10 @@
-"""What a guest claims, held against what the host itself sees of its domain.
+"""Compares a guest's reports with what the host itself sees of its domain.
 
-The host sees one thing that no guest can make up: the CPU time that its vCPUs took. It cannot see whether that time was
-of use, so a guest that spins is believed like one that computes. What is certain is the other direction: who did not
-use the CPUs that it had did not speed up by them.
+The host sees one thing that no guest can fake: the CPU time that its vCPUs took. It cannot see whether that time was
+useful, so a guest that spins is believed like one that computes. Only the reverse is certain: a guest that did not use
+its CPUs did not gain speed from them.
 
-All values are plain. CPUs are pCPUs; "busy" is vCPU seconds per second.
+CPUs are pCPUs. "busy" is vCPU seconds per second.
 """
 
 import math
@@ -17,38 +17,39 @@ from vscaf_policies.models.points import LEAST_SPEEDUP, MOST_EFFICIENCY
 from vscaf.core.model.scaf import domain_weight, scaf_weight
 
 VIEW_WINDOW_S = 8.0
-"""The mean use of a domain forgets at this time constant: longer than the phases of most programs, whose speedup, a
-mean over all their phases, it is compared with."""
+"""The time constant of a domain's mean use. It is longer than the phases of most programs, because the mean is compared
+with their speedup, which is a mean over all phases."""
 
 SETTLED_S = 1.0
-"""A domain was seen for so long at an allocation before what was seen at the former one is given up."""
+"""The view of a new allocation replaces that of the former one after this time."""
 
 NEARLY_FULL = 0.8
 FULL_USE = 0.95
-"""Of an allocation. Up to NEARLY_FULL nobody is believed a speedup above the CPU time that it used; from FULL_USE on
-up to MOST_EFFICIENCY times that, as caches give it; in between proportionally."""
+"""Shares of an allocation that are used. Up to NEARLY_FULL, no speedup above the used CPU time is believed. From
+FULL_USE on, up to MOST_EFFICIENCY times the used CPU time is believed, because caches make that possible. In between
+the limit grows proportionally."""
 
 AWAKE_CPUS = 0.2
-"""A vCPU that uses more than this is not offline; interrupts and a last look of the scheduler use less."""
+"""A vCPU that uses more than this is not offline. Interrupts and a last run of the scheduler use less."""
 
 DISTRUSTED_PERIODS, TRUSTED_PERIODS = 8, 20
-"""A guest that breaks its word for the first number of periods in a row is believed no more, until it has kept it for
-the second."""
+"""A guest whose report of its offline CPUs is false for the first number of periods in a row is distrusted. It is
+trusted again after its report was true for the second number of periods."""
 
 TURNS_PER_SECOND, TURNS_AT_ONCE = 0.5, 8.0
-"""How often a guest may go back on its word before it is contained for a while, see steadiness."""
+"""How often a guest may change its reports before it is contained for a while: see steadiness."""
 
 HALF_USED, WELL_USED, COMFORTABLE = 0.5, 0.75, 0.7
-"""Of an allocation: below the first it is more than is of use; above the second there may be use for more; the third is
-what is left of it in use where it is cut."""
+"""Shares of an allocation that are used. Below HALF_USED, the allocation is too large. Above WELL_USED, the guest may
+be able to use more. An allocation that is too large is cut so that COMFORTABLE of it is used."""
 
 
 @dataclass(frozen=True, slots=True)
 class HostView:
-    """What the host saw of a domain while it computed: mean use at the present allocation, and at the one before.
+    """The host's view of a domain while it computed: its mean use of the present allocation, and of the one before.
 
-    cpus: the present allocation, 0: none yet. busy_cpus: mean use at it over seen_s seconds. settled_cpus and
-    settled_busy_cpus: the same of the last allocation that was seen for SETTLED_S; 0 CPUs: there was none.
+    cpus: the present allocation, 0: none yet. busy_cpus: its mean use over seen_s seconds. settled_cpus and
+    settled_busy_cpus: the same for the last allocation that was seen for SETTLED_S; 0 CPUs: there was none.
     """
 
     cpus: int = 0
@@ -59,7 +60,7 @@ class HostView:
 
     @property
     def known(self) -> tuple[int, float] | None:
-        """The allocation that claims are held against, and its mean use; None: nothing was seen for long enough."""
+        """The allocation with which reports are compared, and its mean use. None: nothing was seen for long enough."""
         if self.cpus > 0 and self.seen_s >= SETTLED_S:
             return self.cpus, self.busy_cpus
         return (self.settled_cpus, self.settled_busy_cpus) if self.settled_cpus > 0 else None
@@ -68,9 +69,9 @@ class HostView:
 def view_after(host_view: HostView, cpus: int, busy_cpus: float, window_s: float, *, computing: bool) -> HostView:
     """*host_view* after one more period of window_s seconds, in which the domain had *cpus* and used *busy_cpus*.
 
-    computing: whether it said, or showed, that it had something to do. A period in which it had not says nothing of its
-    programs' speedup and is left out, as is one without an allocation (it rested). The mean is the plain one over the
-    first VIEW_WINDOW_S seconds at an allocation, and exponential from then on.
+    computing: whether it had demand. A period without demand says nothing about its programs' speedup and is left out.
+    So is a period without an allocation (it rested). The mean is a plain mean over the first VIEW_WINDOW_S seconds of
+    an allocation, and exponential from then on.
     """
     if not computing or cpus < 1 or window_s <= 0.0:
         return host_view
@@ -87,20 +88,20 @@ def view_after(host_view: HostView, cpus: int, busy_cpus: float, window_s: float
 
 
 def speedup_limit(host_view: HostView, p: int, vcpus: int) -> float:
-    """The largest S(p) that is believed of a domain with *vcpus* plugged vCPUs; inf: nothing is known against any.
+    """The largest S(p) that is believed for a domain with *vcpus* plugged vCPUs. inf: any speedup is believed.
 
-    A program that waits for its CPUs without spinning has S(a) <= B where it uses B of a CPUs on average: work that
-    takes T alone takes T CPU seconds on a, or more. From there concavity says the rest: S(p) <= B and S(p) <= p for
-    p < a, S(p) <= (p / a) B for p > a. That keeps Amdahl's curve whole, where one utilisation for all p would cut it
-    at small p. Super-linear speedup takes fewer CPU seconds than T; it is believed, up to MOST_EFFICIENCY, of a domain
-    that uses all it has. A program that is both super-linear and serial for a good part of its time loses the former.
+    A program that waits without spinning and uses B of its a CPUs on average has S(a) <= B: work that takes T alone
+    takes at least T CPU seconds on a CPUs. The rest follows from concavity: S(p) <= B and S(p) <= p for p < a, S(p) <=
+    (p / a) B for p > a. This does not cut Amdahl's curve. One utilisation for all p would cut it at small p.
+    Super-linear speedup takes fewer CPU seconds than T. It is believed, up to MOST_EFFICIENCY, if the domain uses all
+    its CPUs. A program that is super-linear and also serial for much of its time loses its super-linear part.
     """
     held = _held_against(host_view, vcpus)
     return math.inf if held is None else _limit(p, *held)
 
 
 def _held_against(host_view: HostView, vcpus: int) -> tuple[int, float, float] | None:
-    """CPUs, mean use of them, and the efficiency that this use bears; None: nothing is known."""
+    """The allocation, its mean use, and the efficiency that is believed with this use. None: nothing is known."""
     known = host_view.known
     if known is None:
         return None
@@ -117,9 +118,9 @@ def _limit(p: int, cpus: int, busy_cpus: float, efficiency: float) -> float:
 
 
 def believed_points(points: Sequence[SpeedupPoint], host_view: HostView, vcpus: int) -> tuple[SpeedupPoint, ...]:
-    """The points as far as they are believed: within LEAST_SPEEDUP and speedup_limit, none for more CPUs than vCPUs.
+    """The points, limited to LEAST_SPEEDUP and speedup_limit. Points for more CPUs than vCPUs are left out.
 
-    A speedup that is no number becomes its limit, or is left out where there is none.
+    A speedup that is not a number becomes its limit. If there is no limit, the point is left out.
     """
     held = _held_against(host_view, vcpus)
     believed = []
@@ -137,10 +138,10 @@ def believed_points(points: Sequence[SpeedupPoint], host_view: HostView, vcpus: 
 
 
 def believed_processes(host_view: HostView, vcpus: int) -> int:
-    """How many running processes a domain is believed to have, for their weights add up.
+    """How many running processes are believed. This must be limited, because their weights add up.
 
-    Where all it has is in use there may be any number up to its vCPUs (with more, each gets at most one anyway);
-    otherwise as many as it used CPUs, rounded up, since processes that compute leave no CPU idle.
+    If a domain uses all its CPUs, any number up to its vCPUs is believed (with more, each gets at most one CPU anyway).
+    Otherwise it is the number of CPUs that it used, rounded up, because processes that compute leave no CPU idle.
     """
     if host_view.known is None:
         return vcpus
@@ -151,9 +152,10 @@ def believed_processes(host_view: HostView, vcpus: int) -> int:
 
 
 def believed_weight(processes: Sequence[Sequence[SpeedupPoint]], host_view: HostView, vcpus: int) -> float | None:
-    """SCAF's weight of a domain from the points of each of its running processes; None: not known.
+    """SCAF's weight of a domain, from the points of each of its running processes. None: not known.
 
-    The sum of their weights by believed_points, cut to believed_processes of their mean where they are said to be more.
+    It is the sum of their weights by believed_points. If more processes are reported than believed_processes, the sum
+    is reduced to that number times their mean.
     """
     weight = domain_weight([scaf_weight(believed_points(points, host_view, vcpus)) for points in processes])
     if weight is None:
@@ -162,12 +164,12 @@ def believed_weight(processes: Sequence[Sequence[SpeedupPoint]], host_view: Host
 
 
 def believed_demand(claimed: int, host_view: HostView, allocation: int) -> int:
-    """What is believed of a claim that *claimed* CPUs could be used, by a domain that has *allocation* (0: it rests).
+    """The believed part of a report that *claimed* CPUs could be used. The domain has *allocation* CPUs (0: it rests).
 
-    A guest that says busy and is idle, or takes a trickle, keeps what it shows use for: an allocation that is not half
-    used (over VIEW_WINDOW_S) is cut to where it would be used well, and grows only once it is well used. Between the
-    two it stays, so that nothing goes to and fro. Resting, at one CPU, or seen too briefly: the claim stands; but who
-    was cut keeps its smaller allocation until it was seen at that.
+    A guest that reports busy but uses little keeps only the CPUs that it uses. An allocation that is less than half
+    used (over VIEW_WINDOW_S) is cut to the size at which it would be used well. It grows only once it is well used.
+    Between these limits it stays, so that it does not change back and forth. While the domain rests, has one CPU or was
+    seen too briefly, the report is believed. But after a cut, the smaller allocation stays until it was seen.
     """
     if allocation < 1 or claimed <= 1:
         return claimed
@@ -183,9 +185,10 @@ def believed_demand(claimed: int, host_view: HostView, allocation: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class DemandHistory:
-    """What limited_demand hands to its next call for the same domain. tokens: changes that it may still make.
+    """What limited_demand passes to its next call for the same domain. tokens: how many changes it may still make.
 
-    demand: what is acted on. mean: of what it wanted, over the last seconds. held: it is held at that mean.
+    demand: the demand in force. mean: the mean of the wanted demand over the last seconds. held: the demand is held at
+    that mean.
     """
 
     demand: int = 0
@@ -196,7 +199,7 @@ class DemandHistory:
 
 @dataclass(frozen=True, slots=True)
 class DemandLimits:
-    """A domain's demand may change `burst` times at once, and `per_second` on average; mean_s: memory of the mean."""
+    """A domain's demand may change `burst` times at once and `per_second` on average. mean_s: the mean's time span."""
 
     per_second: float = 1.0
     burst: float = 8.0
@@ -210,13 +213,13 @@ def limited_demand(
     history: DemandHistory = DemandHistory(),
     limits: DemandLimits = DemandLimits(),
 ) -> tuple[int, DemandHistory]:
-    """The demand that is acted on, dt_s seconds after the last call, and the memory for the next.
+    """The demand in force, dt_s seconds after the last call, and the memory for the next call.
 
-    Every change of a domain's demand may move others, so a domain has a bucket of changes. While it has any, what it
-    wants is what it gets, at once: a domain that rests is awake in the period in which it shows demand. Who flaps has
-    none left, and is then held at its mean demand (rounded up, and at least its minimum): about what it uses, and no
-    transition for others. With two tokens it is followed again. Only its own demand is touched; others grow and shrink
-    as they like. At most burst + per_second * t changes in t seconds.
+    Every change of a domain's demand may move other domains, so each domain has a token bucket for changes. While it
+    has tokens, its demand is followed at once: a domain that rests wakes in the period in which it shows demand. A
+    domain that changes too often runs out of tokens. Its demand is then held at its mean (rounded up, and at least its
+    minimum). That is about what it uses, and causes no transition for others. With two tokens it is followed again.
+    Demands of other domains are not affected. There are at most burst + per_second * t changes in t seconds.
     """
     share = min(1.0, dt_s / limits.mean_s)
     mean = history.mean + share * (wanted - history.mean) if history.tokens is not None else float(wanted)
@@ -231,11 +234,11 @@ def limited_demand(
 
 
 def believed_online(online: Collection[int] | None, plugged: Sequence[int]) -> tuple[int, ...] | None:
-    """The vCPUs that are the guest's *online* CPUs, sorted; None where that cannot be, or its CPU 0 is not among them.
+    """The vCPUs of the guest's *online* CPUs, sorted. None if the report cannot be true or lacks the guest's CPU 0.
 
-    plugged: the vCPUs in the order in which the guest numbers them (see core/reconcile/pins.py). A guest that has
-    numbers beyond their count kept a number for each vCPU that may come, as Linux does since 6.9, or has lost one: then
-    they are the vCPUs' own.
+    plugged: the vCPUs in the order in which the guest numbers them (see core/reconcile/pins.py). If the guest reports
+    numbers beyond their count, it kept a number for each vCPU that may be plugged, as Linux does since 6.9, or a vCPU
+    was unplugged. Then its numbers are the vCPUs' own numbers.
     """
     if not online or 0 not in online:
         return None
@@ -245,18 +248,18 @@ def believed_online(online: Collection[int] | None, plugged: Sequence[int]) -> t
 
 
 def offline_as_reported(online: Collection[int], vcpu_busy_cpus: Mapping[int, float]) -> bool:
-    """Whether the vCPUs that a guest says are offline were, by their CPU time in the last period (CPUs, by vCPU).
+    """Whether the vCPUs that a guest reports as offline were offline, by their use in the last period (CPUs, by vCPU).
 
-    A guest that does not keep its word is to be contained: its vCPUs then float over its partition, as they do for a
-    guest that never answered. It cannot leave the partition either way; what a false word could spoil is its own pins.
-    Not to be asked about the period in which the CPUs went.
+    A guest whose report is false must be contained: its vCPUs then float over its partition, as for a guest that never
+    answered. It cannot leave the partition in either case. A false report could only make its own pins bad. Must not be
+    called for the period in which CPUs went offline.
     """
     return all(busy <= AWAKE_CPUS for vcpu, busy in vcpu_busy_cpus.items() if vcpu not in online)
 
 
 @dataclass(frozen=True, slots=True)
 class OfflineHistory:
-    """Periods in a row in which a guest kept its word on its CPUs, and did not; whether it is believed no more."""
+    """For how many periods in a row a guest's report of its CPUs was true, or false, and whether it is distrusted."""
 
     kept_periods: int = 0
     broken_periods: int = 0
@@ -264,14 +267,14 @@ class OfflineHistory:
 
     @property
     def doubted(self) -> bool:
-        """Whether it is to be watched closely."""
+        """Whether it must be watched closely."""
         return self.distrusted or self.broken_periods > 0
 
 
 def judged(history: OfflineHistory, *, kept: bool) -> OfflineHistory:
-    """*history* after one more period.
+    """*history* after one more period. kept: the report was true.
 
-    A vCPU that comes or goes computes for a moment, so it takes several periods in a row, either way.
+    A vCPU that goes online or offline computes for a moment. So a change takes several periods in a row.
     """
     kept_periods = history.kept_periods + 1 if kept else 0
     broken_periods = 0 if kept else history.broken_periods + 1
@@ -282,9 +285,9 @@ def judged(history: OfflineHistory, *, kept: bool) -> OfflineHistory:
 
 @dataclass(frozen=True, slots=True)
 class Steadiness:
-    """How often a guest went back on its word of late. tokens: how often it still may. unsteady: it may no more now.
+    """How often a guest has changed its reports recently. tokens: how often it still may. unsteady: it may not now.
 
-    at_s: of when that is.
+    at_s: the time of these values.
     """
 
     tokens: float = TURNS_AT_ONCE
@@ -293,13 +296,13 @@ class Steadiness:
 
 
 def steadiness(history: Steadiness, now_s: float, *, turned: bool, credit: int = 0) -> Steadiness:
-    """*history* at now_s. turned: the guest has gone back on its word since. credit: turns that it was made to take.
+    """*history* at now_s. turned: the guest has changed its reports since. credit: turns that the host has caused.
 
-    A guest that cooperates has each vCPU on a pCPU of its own, one that does not is contained: each time that it goes
-    from one to the other, or has other CPUs online, all its vCPUs may have to be pinned anew. So it may turn
-    TURNS_AT_ONCE + TURNS_PER_SECOND * t times in t seconds. A guest that turns more often is unsteady: it is to be
-    contained until half of its turns are back. What the host has asked for is no turn. All bounds of what one guest can
-    cause stand in host-daemon/README.md, section Security.
+    A guest that cooperates has each vCPU on a pCPU of its own; one that does not is contained. Each time that a guest
+    changes from one to the other, or has other CPUs online, all its vCPUs may have to be pinned again. So it may turn
+    TURNS_AT_ONCE + TURNS_PER_SECOND * t times in t seconds. A guest that turns more often is unsteady: it must be
+    contained until half of its turns are available again. A change that the host has asked for is not a turn.
+    host-daemon/README.md, section Security, lists all bounds for one guest.
     """
     tokens = max(history.tokens, min(TURNS_AT_ONCE, history.tokens + TURNS_PER_SECOND * (now_s - history.at_s)))
     tokens = max(0.0, tokens + credit - turned)

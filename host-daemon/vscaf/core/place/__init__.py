@@ -1,1 +1,1 @@
-"""Which CPUs each domain gets: the pool's chunks and NUMA nodes, few moves, no overlap."""
+"""Which CPUs each domain gets: in whole chunks, on few NUMA nodes, with few moves and no overlap."""

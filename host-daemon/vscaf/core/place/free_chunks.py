@@ -1,4 +1,4 @@
-"""The chunks that are free, by NUMA node and last-level cache, and how a growing partition takes from them."""
+"""The free chunks, by NUMA node and last-level cache, and how a growing partition takes some of them."""
 
 from collections.abc import Collection, Iterable
 
@@ -6,28 +6,29 @@ from vscaf.core.place.topology import Topology
 
 
 class FreeChunks:
-    """Chunks that nobody keeps. busy: those among them that have to be released by somebody first."""
+    """Chunks that no domain keeps. busy: those among them that a domain must release first."""
 
     def __init__(self, topology: Topology, free: Iterable[int], busy: Collection[int]) -> None:
         self._topology = topology
         self._node_of, self._cache_of = topology.node_by_chunk, topology.cache_by_chunk
         self._nodes: dict[int, dict[int, list[int]]] = {}
-        # The best of a cache is last: what is not busy, then siblings next to each other, then by number.
+        # The best chunks of a cache are last: those that are not busy, then siblings together, then by number.
         core_of = topology.core_by_chunk
         for chunk in sorted(free, key=lambda chunk: (chunk in busy, core_of[chunk], chunk), reverse=True):
             self._nodes.setdefault(self._node_of[chunk], {}).setdefault(self._cache_of[chunk], []).append(chunk)
         self._room = {node: sum(map(len, caches.values())) for node, caches in sorted(self._nodes.items())}
 
     def has_room(self, kept: Collection[int], wanted: int) -> bool:
-        """Whether what is missing is free on the nodes of kept."""
+        """Whether the missing chunks are free on the nodes of *kept*."""
         at = set(map(self._node_of.__getitem__, kept))
         return sum([self._room.get(node, 0) for node in at]) >= wanted - len(kept)
 
     def fill(self, kept: Collection[int], wanted: int, home: frozenset[int]) -> list[int]:
-        """kept and as many free chunks as are missing, which are then no longer free. There are enough of them.
+        """*kept* and the missing number of free chunks, which are then no longer free. There must be enough of them.
 
-        From its home, if it has one; from nodes it is on; else from the tightest that holds all that is missing, the
-        nearest before others; else from as few and as near ones as greedily found.
+        They are taken from the home nodes, if there are any, then from nodes that it is on. Then from a node that has
+        room for all missing chunks: the nearest one, then the one with the least room. Else from few and near nodes,
+        chosen greedily.
         """
         mine = list(kept)
         if self._topology.cores and mine:
@@ -39,7 +40,7 @@ class FreeChunks:
         return mine
 
     def lay(self, wanted: int) -> list[int]:
-        """The next chunks along the line of nodes by number."""
+        """The next *wanted* chunks, in the order of the nodes' numbers."""
         mine: list[int] = []
         for node in list(self._room):
             if len(mine) < wanted:
@@ -47,7 +48,7 @@ class FreeChunks:
         return mine
 
     def _siblings(self, mine: list[int], wanted: int, home: frozenset[int]) -> None:
-        """Takes what is free of the cores that it has a part of."""
+        """Takes free chunks of the cores of which it has a part."""
         core_of = self._topology.core_by_chunk
         cores = {core_of[chunk] for chunk in mine}
         for node, caches in self._nodes.items():
@@ -74,14 +75,14 @@ class FreeChunks:
             at.add(next_node)
 
     def _next_node(self, missing: int, at: set[int], nodes: list[int]) -> int | None:
-        """The node to go on with for one that is at some already; None: there is no room on any."""
+        """The next node to take chunks from, for a domain that is on the nodes *at*. None: no node has room."""
         room, distance = self._room, self._topology.distance
         fitting = [node for node in nodes if room[node] >= missing]
         if not at and fitting:
             return min([(room[node], node) for node in fitting])[1]
         if fitting:
             return min(fitting, key=lambda node: (sum([distance(node, other) for other in at]), room[node], node))
-        # The emptiest first makes the fewest nodes; among equals the one with the most room near it.
+        # The node with the most room first gives the fewest nodes; among equals, the one with the most room nearby.
         most = max([room[node] for node in nodes], default=0)
         return min(
             [node for node in nodes if room[node] == most],
@@ -94,7 +95,7 @@ class FreeChunks:
         )
 
     def _take(self, node: int, count: int, mine: list[int]) -> None:
-        """Moves so many free chunks of a node to mine: from caches it is in, else from the tightest that fits."""
+        """Moves *count* free chunks of a node to *mine*: from its own caches, else from the smallest one with room."""
         if count <= 0:
             return
         self._room[node] -= count
@@ -113,21 +114,21 @@ class FreeChunks:
             self._move(caches[cache], part, mine)
 
     def _move(self, chunks: list[int], count: int, mine: list[int]) -> None:
-        """The best so many of a cache's chunks to mine: the last of them."""
+        """Moves the best *count* chunks of a cache to *mine*: the last ones."""
         if self._topology.cores:
             self._whole_cores_last(chunks, count)
         mine += chunks[: -count - 1 : -1]
         del chunks[-count:]
 
     def _whole_cores_last(self, chunks: list[int], count: int) -> None:
-        """Orders a cache's chunks so that the last so many leave as few cores cut as can be."""
+        """Orders a cache's chunks so that taking the last *count* cuts as few cores as possible."""
         by_core: dict[int, list[int]] = {}
         for chunk in reversed(chunks):
             by_core.setdefault(self._topology.core_by_chunk[chunk], []).append(chunk)
         chosen: list[int] = []
         while by_core and len(chosen) < count:
             missing = count - len(chosen)
-            # The largest that is used up; else, as one has to be cut, the smallest.
+            # The largest core that fits. If none fits, one has to be cut: the smallest.
             core = min(
                 by_core, key=lambda core: (len(by_core[core]) > missing, abs(missing - len(by_core[core])), core)
             )

@@ -1,4 +1,4 @@
-"""What must be true of every set of partitions, checked independently of how they were made."""
+"""Checks the laws that every set of partitions must obey, independently of how it was made."""
 
 from collections.abc import Mapping
 
@@ -14,11 +14,11 @@ def check_partitions(
     topology: Topology,
     sharing: frozenset[str] = frozenset(),
 ) -> list[str]:
-    """Every violation as a sentence; an empty list: all is well.
+    """Every violation as a sentence. An empty list: there is none.
 
-    target: partitions by domain. allocations: CPUs by domain, 0: resting. bounds: (minimum, maximum) in CPUs by
-    domain, rounded up to chunks here; a domain without bounds has none, one that rests is exempt. Minima are not
-    held against anyone where they do not fit into the pool together or where domains share a chunk.
+    target: partitions by domain. allocations: CPUs by domain, 0: it rests. bounds: (minimum, maximum) in CPUs by
+    domain, rounded up to chunks here. A domain that is missing in bounds is not checked, nor is one that rests. Minima
+    are not checked if they do not all fit into the pool, or if domains share a chunk.
     """
     chunk = topology.chunk
     violations = _doubles(target, sharing)
@@ -57,7 +57,7 @@ def _sorted(wrong: list[tuple[str, str]]) -> list[str]:
 
 
 def _doubles(target: Mapping[str, frozenset[int]], sharing: frozenset[str]) -> list[str]:
-    """The pCPUs that belong to two domains, unless both share."""
+    """A sentence for each pCPU that belongs to two domains, unless both share."""
     alone = [cpus for name, cpus in target.items() if name not in sharing]
     together = frozenset[int]().union(*[target.get(name, _NOTHING) for name in sharing])
     if sum(map(len, alone)) + len(together) == len(together.union(*alone)):

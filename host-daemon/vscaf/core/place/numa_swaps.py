@@ -1,4 +1,4 @@
-"""Takes partitions off NUMA nodes by exchanging chunks where that moves no more pCPUs than before."""
+"""Swaps chunks so that partitions are on fewer NUMA nodes, without moving more pCPUs."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -7,15 +7,17 @@ from dataclasses import dataclass, field
 from vscaf.core.place.topology import Topology
 
 MOST_CHUNKS = 1000
-"""Chunks, free or of those that change, that swaps are good for, so that it takes a fraction of a millisecond.
-
-Where more change at once there is little to swap: there is choice enough to begin with.
+"""With more chunks than this, free or of changing domains, nothing is swapped, so that it takes a fraction of a
+millisecond. If more chunks change at once, swaps gain little, because there was enough choice before.
 """
 
 
 @dataclass(slots=True)
 class Party:
-    """Who takes part: held, pCPUs of each chunk that it holds; its home nodes; owned, the chunks it is to have."""
+    """A domain that takes part.
+
+    held: its pCPUs of each chunk that it holds. home: its home nodes. owned: the chunks that it should have.
+    """
 
     held: Mapping[int, int]
     home: frozenset[int]
@@ -24,11 +26,11 @@ class Party:
 
 
 def swap_for_locality(topology: Topology, parties: Mapping[str, Party], split: Iterable[str], free: set[int]) -> None:
-    """Let those that grow onto a node with a few chunks swap them for free or others' chunks of a node they are on.
+    """Swaps chunks of domains that grow onto another node: for free chunks, or chunks of others, on a node of theirs.
 
-    parties: all that hold anything else than they will. split: those of them that grow and are on several nodes.
-    free: chunks that are nobody's. No swap lets more pCPUs change hands, takes anybody from home, or puts another on
-    more nodes. owned is changed.
+    parties: all domains whose chunks change. split: those of them that grow and are on several nodes. free: chunks
+    without an owner. No swap lets more pCPUs change hands, moves a domain away from home, or puts another domain on
+    more nodes. Changes Party.owned.
     """
     _Exchange(topology, parties, free).run(split)
 
@@ -49,7 +51,7 @@ class _Exchange:
         self.looks = 4 * MOST_CHUNKS
 
     def run(self, split: Iterable[str]) -> None:
-        """Each of split in turn, from the node where it has the fewest chunks."""
+        """Handles each domain of *split*, beginning with the node where it has the fewest chunks."""
         for name in split:
             mine = self.parties[name]
             for node in sorted(mine.on_node, key=lambda node: (mine.on_node[node], node)):
@@ -58,7 +60,7 @@ class _Exchange:
                     self.take_off(mine, node, stub)
 
     def take_off(self, mine: Party, node: int, stub: list[int]) -> None:
-        """Swap all of stub, its chunks on the node, for chunks on one other node that it is on, if there are enough."""
+        """Swaps all of *stub*, its chunks on *node*, for chunks on one other node of its own, if there are enough."""
         for other in sorted(mine.on_node):
             if other == node or not mine.on_node[other] or self.looks <= 0:
                 continue
@@ -75,7 +77,7 @@ class _Exchange:
                         return
 
     def may_swap(self, give: int, take: int, mine: Party) -> bool:
-        """Whether mine may have take for give as far as take's owner goes."""
+        """Whether the owner of *take* allows *mine* to get it for *give*."""
         theirs = self.owner.get(take)
         if theirs is None:
             return True
@@ -84,11 +86,11 @@ class _Exchange:
             return False
         if theirs.held.get(take, 0) > theirs.held.get(give, 0):
             return False
-        # It is there already, or leaves the other node for this one, with its only chunk there.
+        # The owner is on this node already, or it moves its only chunk on the other node to this one.
         return theirs.on_node[node] > 0 or theirs.on_node[other] == 1
 
     def swap(self, give: int, take: int, mine: Party) -> None:
-        """Mine has take, and whoever had it has give."""
+        """Gives *take* to *mine*, and *give* to the owner of *take*."""
         theirs = self.owner.get(take)
         for party, lost, got in ((mine, give, take), (theirs, take, give)):
             if party is not None:

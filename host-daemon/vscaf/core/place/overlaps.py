@@ -1,6 +1,6 @@
-"""Chunks that several domains claim: the assignment that keeps the most, by cancelling cycles.
+"""Assigns chunks that several domains hold so that the most pCPUs are kept, by cancelling cycles.
 
-Needed only where held partitions overlap or cut through a chunk, as they may at start and after a crash.
+Needed only if held partitions overlap or cut through a chunk, as they may at start and after a crash.
 """
 
 from collections.abc import Collection, Mapping
@@ -8,24 +8,25 @@ from collections.abc import Collection, Mapping
 _NOBODY = ("", 0)
 
 MOST_CELLS = 2000
-"""Groups times chunks: above this, the search would hold up the loop."""
+"""The most groups times chunks. With more, the search would delay the loop."""
 
 
 def improve(
     overlap: Mapping[str, Mapping[int, int]], wanted: Mapping[str, int], kept: Mapping[str, Collection[int]]
 ) -> dict[str, frozenset[int]]:
-    """The chunks that each group keeps so that the pCPUs kept are the most there can be, starting from kept.
+    """The chunks that each group keeps, so that the number of kept pCPUs is maximal. The search starts from *kept*.
 
-    overlap: pCPUs of each chunk that a group holds, those of which it holds none left out. wanted: chunks it is to
-    have. Among the best, as many groups as possible keep at least one chunk. This is a transport problem: chunks to
-    slots (the first chunk of a group, its further ones, nobody). An assignment is optimal when no cycle of slots gains
-    by handing one chunk each to the next (Klein's cycle cancelling); every cancelled cycle gains at least one unit, so
-    it ends. Where groups times chunks are more than MOST_CELLS this would take seconds, and kept is returned.
+    overlap: for each group, the pCPUs that it holds of each chunk, without chunks of which it holds none. wanted: how
+    many chunks it should have. Among the best assignments, as many groups as possible keep at least one chunk. This is
+    a transport problem: chunks to slots (the first chunk of a group, its further ones, or nobody). An assignment is
+    optimal if no cycle of slots gains by handing one chunk each to the next (Klein's cycle cancelling). Every cancelled
+    cycle gains at least one unit, so it ends. If groups times chunks are more than MOST_CELLS, this would take seconds,
+    and *kept* is returned.
     """
     chunks = sorted(set().union(*overlap.values()))
     if len(overlap) * len(chunks) > MOST_CELLS:
         return {group: frozenset(kept[group]) for group in sorted(overlap)}
-    # One pCPU more outweighs any number of first chunks.
+    # One more pCPU outweighs any number of first chunks.
     weight = len(overlap) + 1
     slots = [_NOBODY]
     capacity = {_NOBODY: len(chunks)}
@@ -37,7 +38,7 @@ def improve(
                 capacity[group, rank] = room
                 counts = [overlap[group].get(chunk, 0) for chunk in chunks]
                 values[group, rank] = [weight * count + bonus if count else 0 for count in counts]
-    # Empty places are filled with blank chunks that are worth nothing, so that every move is a cycle.
+    # Empty places are filled with blank chunks of no value, so that every move is a cycle.
     owner: list[tuple[str, int]] = [_NOBODY] * len(chunks)
     place_of = {chunk: place for place, chunk in enumerate(chunks)}
     for group in sorted(kept):
@@ -60,10 +61,10 @@ def improve(
 def _gaining_cycle(
     slots: list[tuple[str, int]], values: Mapping[tuple[str, int], list[int]], owner: list[tuple[str, int]]
 ) -> list[tuple[int, tuple[str, int]]]:
-    """Moves (chunk, new owner) around a cycle of slots that gain together; none: the assignment is optimal.
+    """The moves (chunk, new owner) of a cycle of slots that gains in total. Empty: the assignment is optimal.
 
-    Bellman and Ford's search for a cycle of positive length in the graph of slots, where the edge a -> b is the chunk
-    of a whose move to b gains the most.
+    Bellman and Ford's search for a cycle of positive length in the graph of slots. The edge a -> b is the chunk of a
+    whose move to b gains the most.
     """
     edges: dict[tuple[tuple[str, int], tuple[str, int]], tuple[int, int]] = {}
     for chunk, source in enumerate(owner):
@@ -84,7 +85,7 @@ def _gaining_cycle(
                 last = sink
         if last is None:
             return []
-    assert last is not None  # still growing after as many rounds as there are slots: a cycle leads here
+    assert last is not None  # lengths still grow after as many rounds as there are slots, so there is a cycle
     for _ in slots:
         last = before[last]
     moves, sink = [], last

@@ -1,4 +1,4 @@
-"""From allocations to partitions: which chunks each domain gets, moving as few pCPUs as possible."""
+"""From allocations to partitions: which chunks each domain gets, with as few moved pCPUs as possible."""
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
@@ -16,10 +16,10 @@ _NOTHING: frozenset[int] = frozenset()
 
 @dataclass(slots=True)
 class _Group:
-    """A domain, or all that share one chunk: what it is to have and, by chunk, how many pCPUs of it it holds.
+    """A domain, or all domains that share one chunk. wanted: how many chunks it should have.
 
-    held: of members that hold the whole pool nothing is listed: whatever they get, they keep. kept: chunks of those
-    it holds that it goes on holding, None: not decided.
+    held: how many pCPUs of each chunk it holds. Members that hold the whole pool are not counted: they keep whatever
+    they get. kept: which of the held chunks it keeps, None: not decided.
     """
 
     name: str
@@ -38,20 +38,20 @@ def place(
 ) -> dict[str, frozenset[int]]:
     """The partition of each domain in allocations, in whole chunks; empty for an allocation of 0.
 
-    held: pCPUs that each domain has now; sets may overlap, cut through chunks and lie outside the pool. Partitions are
-    disjoint, but all of sharing get one and the same chunk. homes: the NUMA nodes where a domain's memory is; a
-    domain that is missing has it anywhere.
+    held: pCPUs that each domain has now. The sets may overlap, cut through chunks and lie outside the pool. Partitions
+    are disjoint, except that all domains of *sharing* get the same chunk. homes: the NUMA nodes of a domain's memory. A
+    domain that is missing has its memory anywhere.
 
-    What is sought, in this order:
-    1. The number of pCPUs that change hands is minimal, and as many domains as possible keep something of what they
-       hold. Exact, but where so many held sets overlap that assignment.improve leaves the greedy answer as it is.
-    2. A domain that shrinks keeps, and one that grows takes, what is at its home first.
-    3. A partition is on few NUMA nodes that are near each other, then in few last-level caches. Greedy: who grows
-       most chooses first, the tightest room that holds it. Into an empty pool of equal nodes every partition without a
-       home is on at most one node more than it has to be.
-    4. What nobody holds is taken before what has to be released.
+    The goals, in this order:
+    1. The number of pCPUs that change hands is minimal, and as many domains as possible keep a part of what they hold.
+       This is exact, unless so many held sets overlap that overlaps.improve keeps the greedy answer.
+    2. A domain that shrinks keeps chunks at its home first. A domain that grows takes chunks at its home first.
+    3. A partition is on few NUMA nodes that are near each other, then in few last-level caches. This is greedy: the
+       domain that grows most chooses first, and takes the smallest room that fits. In an empty pool of equal nodes,
+       every partition without a home is on at most one node more than necessary.
+    4. Chunks that no domain holds are taken before chunks that must be released first.
 
-    Raises ValueError where the allocations exceed the pool.
+    Raises ValueError if the allocations exceed the pool.
     """
     claims = _claims(topology, held, allocations, sharing, homes)
     groups = claims.changing
@@ -72,10 +72,10 @@ def place(
 
 @dataclass(slots=True)
 class _Claims:
-    """staying: chunks by domain of those that hold just what they are to have, and nobody else holds any of it.
+    """staying: chunks by domain, for domains that hold as much as they should and share none of it with another.
 
-    changing: all others that are to have something, by name; those of sharing as one, under the first of their names.
-    leaving: chunks that those hold which are to have nothing.
+    changing: all other domains that should have chunks, by name. The domains of *sharing* are one group, under the
+    first of their names. leaving: chunks held by domains that should have none.
     """
 
     staying: dict[str, frozenset[int]]
@@ -90,7 +90,7 @@ def _claims(
     sharing: frozenset[str],
     homes: Mapping[str, frozenset[int]],
 ) -> _Claims:
-    """Who is to have chunks, and what they hold."""
+    """Sorts the domains into those that stay, change and leave."""
     chunk, pool = topology.chunk, len(topology.cpus)
     staying: dict[str, frozenset[int]] = {}
     changing = []
@@ -126,7 +126,7 @@ def _claims(
 
 
 def _overlap(topology: Topology, members: Iterable[frozenset[int]]) -> Mapping[int, int]:
-    """How many pCPUs of each chunk the members hold, those left out that hold the whole pool."""
+    """How many pCPUs of each chunk the members hold. Members that hold the whole pool are left out."""
     counts: Counter[int] = Counter()
     for mine in members:
         if mine and not mine >= topology.cpus:
@@ -135,13 +135,13 @@ def _overlap(topology: Topology, members: Iterable[frozenset[int]]) -> Mapping[i
 
 
 def _keep(topology: Topology, groups: list[_Group]) -> None:
-    """Decide what each group keeps of what it holds: the most pCPUs, then its home, then few nodes and caches."""
+    """Decides which held chunks each group keeps: the most pCPUs, then those at home, then few nodes and caches."""
     claims: Counter[int] = Counter()
     if len(set[int]().union(*[group.held for group in groups])) < sum([len(group.held) for group in groups]):
         claims.update(chunk for group in groups for chunk in group.held)
         contested = {chunk for chunk, count in claims.items() if count > 1}
         _settle(topology, [group for group in groups if not contested.isdisjoint(group.held)], claims)
-    # Where it is all the same to a group, it leaves the node that others grow on.
+    # If all else is equal for a group, it leaves the node on which others grow.
     pressure: Counter[int] = Counter()
     shrinking = []
     for group in groups:
@@ -162,7 +162,7 @@ def _keep(topology: Topology, groups: list[_Group]) -> None:
 def _best(
     topology: Topology, group: _Group, chunks: Iterable[int], pressure: Mapping[int, int], claims: Mapping[int, int]
 ) -> list[int]:
-    """As many of these chunks, which the group holds, as it is to have, if there are so many: what it best keeps."""
+    """The best of these held chunks for the group to keep: at most as many as it should have."""
     nodes, caches, cores, held = topology.node_by_chunk, topology.cache_by_chunk, topology.core_by_chunk, group.held
     mine = sorted(chunks)
     if (
@@ -188,7 +188,7 @@ def _best(
 
 
 def _node_ranks(on_node: Mapping[int, int], group: _Group, pressure: Mapping[int, int]) -> dict[int, int]:
-    """In which order a group keeps the nodes it is on: home, then the fewest, then those that nobody grows on."""
+    """The order in which a group keeps its nodes: home first, then few nodes, then nodes where no other group grows."""
     if len(on_node) == 1:
         return dict.fromkeys(on_node, 0)
     rank: dict[int, int] = {}
@@ -208,9 +208,10 @@ def _node_ranks(on_node: Mapping[int, int], group: _Group, pressure: Mapping[int
 
 
 def _settle(topology: Topology, rivals: list[_Group], claims: Mapping[int, int]) -> None:
-    """What groups keep that hold the same chunks.
+    """Decides which chunks are kept by groups that hold the same chunks.
 
-    Greedily, the one with the least choice first; that is the best there is where each keeps what it would alone.
+    Greedy: the group with the least choice comes first. If each group keeps as many pCPUs as it would alone, that is
+    optimal. Else overlaps.improve improves it.
     """
     taken: set[int] = set()
     best = True
@@ -231,7 +232,7 @@ def _settle(topology: Topology, rivals: list[_Group], claims: Mapping[int, int])
 
 
 def _grow(topology: Topology, claims: _Claims) -> dict[str, Collection[int]]:
-    """The chunks of each group: what it keeps, and what it gets of the chunks that nobody keeps."""
+    """The chunks of each group: those that it keeps, and those that it gets from the free chunks."""
     groups = claims.changing
     owned: dict[str, Collection[int]] = {group.name: group.kept or _NOTHING for group in groups}
     growing = [group for group in groups if len(owned[group.name]) < group.wanted]
@@ -246,7 +247,7 @@ def _grow(topology: Topology, claims: _Claims) -> dict[str, Collection[int]]:
     for group in growing:
         owned[group.name] = free_chunks.fill(owned[group.name], group.wanted, group.home)
     if empty_pool:
-        # Everybody arrives at once: laid out along a line of nodes, each is on at most one node too many.
+        # All groups arrive at once. Placed along the line of nodes, each is on at most one node too many.
         line = FreeChunks(topology, free, busy)
         laid: dict[str, Collection[int]] = {group.name: line.lay(group.wanted) for group in growing}
         owned = min(owned, laid, key=lambda way: _spread(topology, groups, way))
@@ -260,7 +261,7 @@ def _grow(topology: Topology, claims: _Claims) -> dict[str, Collection[int]]:
 
 
 def _spread(topology: Topology, groups: list[_Group], owned: Mapping[str, Collection[int]]) -> tuple[int, int]:
-    """How bad a placement is: by how many nodes at most a group has too many, and by how many all together."""
+    """The cost of a placement: the most excess nodes of one group, and the excess nodes of all groups together."""
     sizes = sorted(Counter(topology.node_by_chunk).values(), reverse=True)
     excess = []
     for group in groups:

@@ -9,17 +9,17 @@ from vscaf.errors import UsageError
 from vscaf.values import HostCpus
 
 LOCAL, SAME_SOCKET, OTHER_SOCKET = 10, 15, 20
-"""Distances between NUMA nodes where the firmware gives none: its own scale, 10 being local."""
+"""Distances between NUMA nodes if the firmware gives none, on the firmware's scale, where 10 is local."""
 
 
 class SmtMode(StrEnum):
-    """What the smallest step of an allocation is where cores have several hardware threads.
+    """The smallest step of an allocation if cores have several hardware threads.
 
-    CORE_EXCLUSIVE: a whole core. Its threads share execution units and the first caches, so two programs that do not
-    belong together slow each other down (Vouk 2005, section 2.1, and the works named there), while threads of one
-    program gain from being neighbours (chapter 4, "buddy threading"). Two domains never share a core.
-    THREAD: one hardware thread. Allocations are finer, but siblings may belong to two domains, and what one of them
-    does costs the other a good part of its speed. Costly; for hosts that have many more domains than cores.
+    CORE_EXCLUSIVE: a whole core. Its threads share execution units and the first caches. So two unrelated programs slow
+    each other down (Vouk 2005, section 2.1, and the works named there), while threads of one program gain from being
+    neighbours (chapter 4, "buddy threading"). Two domains never share a core.
+    THREAD: one hardware thread. Allocations are finer, but siblings may belong to two domains, and the work of one
+    domain costs the other a large part of its speed. Only for hosts that have many more domains than cores.
     """
 
     CORE_EXCLUSIVE = "core-exclusive"
@@ -30,13 +30,14 @@ class SmtMode(StrEnum):
 class Topology:
     """The pool as placement sees it.
 
-    chunks: the smallest parts that are handed out, disjoint, not empty, all of one size. node_of: NUMA node of each
-    pCPU of the pool. caches: pCPUs that share a last-level cache; a chunk outside all of them shares with its node.
-    cores: pCPUs that share a core, where chunks are smaller than cores. distances: between two nodes; pairs that are
-    missing count as OTHER_SOCKET apart. Raises ValueError where these do not hold.
+    chunks: the smallest parts that are handed out: disjoint, not empty, all of one size. node_of: the NUMA node of each
+    pCPU of the pool. caches: pCPUs that share a last-level cache. All chunks of a node outside these count as one
+    cache. cores: pCPUs that share a core, if chunks are smaller than cores. distances: between two nodes; a missing
+    pair counts as OTHER_SOCKET. Raises ValueError if these rules are broken.
 
-    Derived: chunk, pCPUs in a chunk. cpus, all pCPUs that can be handed out. chunk_of, the index of its chunk by pCPU.
-    node_by_chunk, cache_by_chunk, core_by_chunk: where each chunk lies; numbers of caches and cores say nothing else.
+    Derived: chunk: pCPUs in a chunk. cpus: all pCPUs that can be handed out. chunk_of: the index of the chunk of each
+    pCPU. node_by_chunk, cache_by_chunk, core_by_chunk: the node, cache and core of each chunk. The numbers of caches
+    and cores have no other meaning.
     """
 
     chunks: tuple[frozenset[int], ...]
@@ -80,9 +81,9 @@ class Topology:
             object.__setattr__(self, name, value)
 
     def whole_chunks(self, cpus: frozenset[int]) -> frozenset[int] | None:
-        """The chunks that together are *cpus*; None where it is not just whole chunks of the pool.
+        """The indices of the chunks that together are *cpus*. None: it is not made of whole chunks of the pool.
 
-        Kept by set, since most partitions are the same from one look to the next.
+        Results are cached by set, because most partitions are the same from one look to the next.
         """
         if cpus in self._whole:
             return self._whole[cpus]
@@ -90,24 +91,24 @@ class Topology:
         if cpus <= self.cpus:
             touched = frozenset(map(self.chunk_of.__getitem__, cpus))
             whole = touched if len(touched) * self.chunk == len(cpus) else None
-        if len(self._whole) >= 2 * len(self.chunks):  # a pool never has more partitions at one time than chunks
+        if len(self._whole) >= 2 * len(self.chunks):  # there are never more partitions at one time than chunks
             self._whole.clear()
         self._whole[cpus] = whole
         return whole
 
     def distance(self, node: int, other: int) -> int:
-        """From one NUMA node to another."""
+        """The distance from one NUMA node to another."""
         return LOCAL if node == other else self.distances.get((node, other), OTHER_SOCKET)
 
 
 def pool_topology(pool: frozenset[int], cpus: HostCpus, smt: SmtMode = SmtMode.CORE_EXCLUSIVE) -> Topology:
-    """The topology of the pool that the operator wants.
+    """The topology of the pool that the operator configured.
 
-    Chunks are whole cores. Where cores differ (a hybrid processor, or cores with a thread offline), a chunk is as
-    large as the largest core, and several smaller cores that share a last-level cache, or at least a NUMA node, make
-    one chunk together: all chunks are equal in pCPUs, though not in speed. With SmtMode.THREAD each pCPU is a chunk.
+    Chunks are whole cores. If cores differ (a hybrid processor, or cores with a thread offline), a chunk is as large as
+    the largest core. Several smaller cores that share a last-level cache, or at least a NUMA node, form one chunk. So
+    all chunks have the same number of pCPUs, but perhaps not the same speed. With SmtMode.THREAD each pCPU is a chunk.
 
-    Raises UsageError where the pool lies outside the host, cuts a core in two, or has small cores that fill no chunk.
+    Raises UsageError if the pool lies outside the host, cuts a core in two, or has small cores that fill no chunk.
     """
     outside = pool - cpus.online
     if outside:
@@ -125,19 +126,19 @@ def pool_topology(pool: frozenset[int], cpus: HostCpus, smt: SmtMode = SmtMode.C
     topology = remaining_topology(pool, cpus, smt)
     if odd := pool - topology.cpus:
         raise UsageError(
-            f"pool: CPU {format_cpu_list(odd)} is on a core of fewer threads than the pool's others, which have "
-            f"{topology.chunk}, and there are not enough like it on its NUMA node to stand for such a core: leave it "
+            f"pool: CPU {format_cpu_list(odd)} is on a core with fewer threads than the pool's largest, which have "
+            f"{topology.chunk}, and its NUMA node has too few such cores to replace a large one: leave it "
             "out of the pool, or name more cores of its kind"
         )
     return topology
 
 
 def remaining_topology(pool: frozenset[int], cpus: HostCpus, smt: SmtMode = SmtMode.CORE_EXCLUSIVE) -> Topology:
-    """What can be handed out of the pool as the host is now, with pCPUs gone offline or come back. Never refuses.
+    """The part of the pool that can be handed out on the present host, after pCPUs went offline or came back.
 
-    A core that lost a thread is like one that never had it: see pool_topology. A core that the pool cuts in two, or
-    that fills no chunk, is left out, so partitions move off it; pool - cpus of the result says which. No chunk may be
-    left at all.
+    Never refuses. A core that lost a thread counts as a core that never had it: see pool_topology. A core that the pool
+    cuts in two, or that fills no chunk, is left out, so partitions move off it. These pCPUs are `pool` without the
+    `cpus` of the result. The result may have no chunk at all.
     """
     usable = pool & cpus.online
     if smt is SmtMode.THREAD:
@@ -155,7 +156,7 @@ def remaining_topology(pool: frozenset[int], cpus: HostCpus, smt: SmtMode = SmtM
 
 
 def _equal_chunks(cores: Iterable[frozenset[int]], cpus: HostCpus) -> list[frozenset[int]]:
-    """Chunks of the size of the largest core; smaller ones together, from one cache before from one node."""
+    """Chunks of the size of the largest core. Smaller cores are joined, first within a cache, then within a node."""
     by_size: dict[int, list[frozenset[int]]] = {}
     for core in sorted(cores, key=min):
         by_size.setdefault(len(core), []).append(core)
@@ -179,7 +180,7 @@ def _equal_chunks(cores: Iterable[frozenset[int]], cpus: HostCpus) -> list[froze
 
 
 def _distances(node_of: Mapping[int, int], cpus: HostCpus) -> dict[tuple[int, int], int]:
-    """Between all nodes of the pool: the host's; where it gives none, by whether the nodes have a socket in common."""
+    """The distances between all nodes of the pool. If the host gives none: by whether the nodes share a socket."""
     sockets: dict[int, set[int]] = {}
     for cpu, node in node_of.items():
         sockets.setdefault(node, set()).add(cpus.sockets.get(cpu, -1 - node))

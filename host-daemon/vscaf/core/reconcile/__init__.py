@@ -1,1 +1,1 @@
-"""How domains come to what was decided: the next steps from the state that is observed to the goal."""
+"""The reconciler: the next steps from the observed state of domains to their goals."""

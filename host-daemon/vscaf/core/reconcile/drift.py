@@ -1,13 +1,13 @@
-"""What somebody else has changed of a domain's host side."""
+"""Finds changes that somebody else has made to a domain's pins and weight."""
 
 from vscaf.core.reconcile.state import Affinity
 
 
 def foreign_changes(known: Affinity, read: Affinity) -> dict[str, str]:
-    """Parts of the affinity that differ from what was brought about, each with a few words (before -> after).
+    """The parts of the affinity that differ, each with a short description.
 
-    known: what was last set or read. read: what there is. Parts: "vcpus", "emulator", "iothreads", "shares". A vCPU or
-    an I/O thread that came or went is no change of a pin.
+    known: the affinity that was last set or read. read: the present one. Parts: "vcpus", "emulator", "iothreads",
+    "shares". A vCPU or an I/O thread that was added or removed does not count as a changed pin.
     """
     changes: dict[str, str] = {}
     moved = [vcpu for vcpu in sorted(known.vcpus.keys() & read.vcpus.keys()) if known.vcpus[vcpu] != read.vcpus[vcpu]]

@@ -1,5 +1,5 @@
-"""Which vCPU runs where within a domain's partition: vCPU siblings on pCPU siblings, vNUMA cells on
-host nodes, and as few changes as possible."""
+"""Which vCPU runs where in a domain's partition: vCPU siblings on pCPU siblings, vNUMA cells on host nodes, and as few
+changes as possible."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -8,9 +8,10 @@ from functools import lru_cache
 from vscaf.values import GuestTopology, HostCpus
 
 MOST_TRIES = 2000
-"""Steps of the search for the cells' nodes: enough for the best answer up to about five cells; then the best so far."""
+"""The most steps of the search for the cells' nodes: enough for the best answer with up to about five cells. With more
+cells the best answer so far is used."""
 
-Core = tuple[int, int]  # its NUMA node and its lowest pCPU: cores are taken in this order
+Core = tuple[int, int]  # the core's NUMA node and lowest pCPU: cores are used in this order
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -28,7 +29,7 @@ UNKNOWN = HostLayout()
 
 
 def host_layout(cpus: HostCpus) -> HostLayout:
-    """The layout of these pCPUs, in whatever way they are numbered."""
+    """The layout of these pCPUs. They may be numbered in any way."""
     lowest = {cpu: min(core) for core in cpus.cores for cpu in core}
     return HostLayout({cpu: (cpus.node_of.get(cpu, 0), lowest.get(cpu, cpu)) for cpu in cpus.online})
 
@@ -36,9 +37,9 @@ def host_layout(cpus: HostCpus) -> HostLayout:
 def guest_numbering(plugged: Iterable[int], enabled_order: Mapping[int, int]) -> tuple[int, ...]:
     """The plugged vCPUs in the order in which Linux in the guest numbers them: the i-th is its CPU i.
 
-    It numbers those first that are there when it boots, as they are numbered, and then those that come, as they come.
-    libvirt tells in which order they were enabled where that was one by one. Otherwise, and where vscaf has plugged
-    more since, the lowest came first.
+    Linux first numbers the vCPUs that are plugged at boot, by their numbers, and then later ones in the order of their
+    plug. libvirt reports the order in which vCPUs were enabled if that was one by one. Otherwise, and for vCPUs that
+    vscaf has plugged since, the lowest number came first.
     """
     return tuple(sorted(plugged, key=lambda vcpu: (enabled_order.get(vcpu, float("inf")), vcpu)))
 
@@ -53,13 +54,14 @@ def vcpu_pins(
     layout: HostLayout = UNKNOWN,
     before: Mapping[int, int] = {},
 ) -> Mapping[int, frozenset[int]]:
-    """Pins of the *vcpus* (by number) of a domain that owns *partition* (pCPU numbers, not empty).
+    """Pins of the *vcpus* (by number) of a domain that owns *partition* (pCPU numbers). ValueError if that is empty.
 
-    A cooperating domain has no more CPUs *online* than pCPUs: each online vCPU gets a pCPU of its own (see `matched`),
-    the others, which sleep, the whole partition. Any other domain is contained: all its vCPUs float over it.
+    A cooperating domain has at most as many CPUs *online* as pCPUs. Each online vCPU gets a pCPU of its own (see
+    `matched`). The other vCPUs, which are asleep, get the whole partition. Any other domain is contained: all its vCPUs
+    float over the partition.
     """
     if not partition:
-        raise ValueError("a partition to pin to has at least one pCPU")
+        raise ValueError("the partition to pin to is empty: give at least one pCPU")
     pins = dict.fromkeys(vcpus, partition)
     awake = sorted(set(online or ()) & pins.keys())
     if cooperating and online is not None and 0 < len(awake) <= len(partition):
@@ -68,7 +70,7 @@ def vcpu_pins(
 
 
 def pinned_alone(pins: Mapping[int, frozenset[int]]) -> dict[int, int]:
-    """The pCPU of each vCPU that has just one."""
+    """The pCPU of each vCPU that is pinned to only one."""
     return {vcpu: next(iter(cpus)) for vcpu, cpus in pins.items() if len(cpus) == 1}
 
 
@@ -79,22 +81,22 @@ def matched(
     layout: HostLayout,
     before: Mapping[int, int],
 ) -> dict[int, int]:
-    """A pCPU of its own in *partition* for each vCPU of *awake*, which are not more. guest None: it has no topology.
+    """A pCPU of its own in *partition* for each vCPU of *awake*, of which there are at most as many as pCPUs.
 
-    What is sought, in this order (see `worth`):
-    1. The vCPUs of a cell are on one host node, one of its memory's nodes where these are known.
-    2. vCPUs that are siblings in the guest are on siblings.
-    3. vCPUs that are not, are not.
-    4. vCPUs stay where they were *before*. What is as good as any other stays as it is.
+    guest None: no topology is known. The goals, in this order (see `worth`):
+    1. The vCPUs of a cell are on one host node: one of its memory's nodes if these are known.
+    2. vCPUs that are siblings in the guest are on sibling pCPUs.
+    3. vCPUs that are not siblings are not on sibling pCPUs.
+    4. vCPUs stay where they were *before*. If the pins before are as good as any, nothing changes.
 
-    The first is exact up to MOST_TRIES. The second is where there are no cells, as far as is known; and within a node
-    wherever it has a core for each guest core.
+    The first goal is reached exactly up to MOST_TRIES. The second is reached, as far as is known, if there are no
+    cells. Within a node it is reached if the node has a core for each guest core.
     """
     stays = tuple((vcpu, before[vcpu]) for vcpu in awake if before.get(vcpu) in partition)
     return dict(_matched(partition, tuple(awake), guest, layout, stays))
 
 
-@lru_cache(maxsize=1024)  # the same is asked at each step until a domain is where it should be
+@lru_cache(maxsize=1024)  # called with the same arguments at each step until a domain has reached its goal
 def _matched(
     partition: frozenset[int],
     awake: tuple[int, ...],
@@ -110,8 +112,8 @@ def _matched(
 
 
 def worth(pins: Mapping[int, int], guest: GuestTopology | None, layout: HostLayout) -> tuple[int, int, int]:
-    """How good a match is; larger is better. vCPUs on the node of their cell; pairs of siblings that share a core; and,
-    negative, pairs of others that share one."""
+    """How good a match is; larger is better. The number of vCPUs on the node of their cell; then the number of pairs of
+    siblings that share a core; then, negative, the number of other pairs that share a core."""
     local = 0
     for vcpus, nodes in guest.cells if guest is not None else ():
         there = [layout.core(pins[vcpu])[0] for vcpu in vcpus if vcpu in pins]
@@ -130,7 +132,7 @@ def worth(pins: Mapping[int, int], guest: GuestTopology | None, layout: HostLayo
 
 
 class _Match:
-    """The working state of one call of matched. before: within the partition. free: pCPUs by core that are left."""
+    """The working state of one call of matched. before: former pins in the partition. free: unused pCPUs by core."""
 
     def __init__(
         self,
@@ -153,7 +155,7 @@ class _Match:
         self.used = dict.fromkeys(self.free, 0)
 
     def found(self) -> dict[int, int]:
-        """Cells to nodes; on each node, guest cores to cores; then all that is left, wherever there is room."""
+        """Assigns cells to nodes, then on each node guest cores to cores, then the other vCPUs where there is room."""
         by_node: dict[int, set[int]] = {}
         for vcpus, node in self.homes():
             by_node.setdefault(node, set()).update(vcpus)
@@ -163,7 +165,7 @@ class _Match:
         return dict(sorted(self.pins.items()))
 
     def homes(self) -> list[tuple[frozenset[int], int]]:
-        """A node for the awake vCPUs of each cell that may have one: most of them find room, then most stay there."""
+        """A node for the awake vCPUs of each cell, if any is allowed: so that most fit, then so that most stay."""
         room: dict[int, int] = {}
         for core, cpus in self.free.items():
             room[core[0]] = room.get(core[0], 0) + len(cpus)
@@ -202,8 +204,8 @@ class _Match:
         return [(vcpus, node) for (vcpus, _stay), node in zip(cells, best[1], strict=True)]
 
     def fill(self, cores: list[Core], vcpus: set[int]) -> None:
-        """Pins as many of *vcpus* as *cores* have room for: whole guest cores first, the largest and those that were
-        there first."""
+        """Pins as many of *vcpus* as *cores* have room for. Whole guest cores come first, beginning with the largest
+        and with those that were there before."""
         widest = max((len(self.free[core]) for core in cores), default=0)
         if not widest:
             return
@@ -234,7 +236,7 @@ class _Match:
                 left = self.put(left, most)
 
     def put(self, part: list[int], core: Core) -> list[int]:
-        """Pins what there is room for, and those first that were there; what is left."""
+        """Pins as many of *part* as *core* has room for, those that were there first. Returns the rest."""
         free = self.free[core]
         order = sorted(part, key=lambda vcpu: (self.before.get(vcpu) not in free, vcpu))
         there, left = order[: len(free)], order[len(free) :]

@@ -1,6 +1,6 @@
-"""From the partitions that are held to those that should be: which steps, in which order.
+"""The plan from the held partitions to the target partitions: which steps, in which order.
 
-Shrink before grow: at every instant, whatever fails, no pCPU is held by two domains.
+Domains shrink before others grow. So at every instant, whatever fails, no pCPU is held by two domains.
 """
 
 from collections.abc import Mapping
@@ -11,10 +11,10 @@ _NOTHING: frozenset[int] = frozenset()
 
 @dataclass(frozen=True, slots=True)
 class Shrink:
-    """The domain goes back to keep and stays there until its Grow, if it has one.
+    """The domain shrinks to *keep* and stays there until its Grow, if it has one.
 
-    keep: empty: it goes to rest. Normally a part of what it holds; a domain that moves entirely may be sent to pCPUs
-    that nobody holds. target: the partition that it has at the end of the transition.
+    keep: normally a part of what it holds; empty: it rests. A domain that moves entirely may be sent to pCPUs that no
+    domain holds. target: the partition that it has at the end of the transition.
     """
 
     domain: str
@@ -24,9 +24,9 @@ class Shrink:
 
 @dataclass(frozen=True, slots=True)
 class Grow:
-    """The domain gets the partition cpus, whole, in place of what it held until then.
+    """The domain gets the whole partition *cpus* in place of what it held until then.
 
-    needs: those of cpus that another domain holds at the start or in between, and must have released before.
+    needs: those of *cpus* that another domain holds at the start or in between, and must release first.
     """
 
     domain: str
@@ -36,12 +36,12 @@ class Grow:
 
 @dataclass(frozen=True, slots=True)
 class TransitionPlan:
-    """All shrinks, in any order or together; when all are done or contained, the grows, in this order.
+    """First all shrinks, in any order or together. When all are done or contained: the grows, in this order.
 
-    A grow may run beside others as soon as its needs are released: by the shrinks, or by an earlier grow of a domain
-    that moves entirely. overlapping: domains that have nowhere to wait, because they move in a circle through a full
-    pool or held nothing of their own. Each stays where it is until its grow, and one that takes its place before
-    that overlaps with it: allowed only within the transition's deadline. Empty in every ordinary transition.
+    A grow may run in parallel with others as soon as its needs are released: by the shrinks, or by an earlier grow of a
+    domain that moves entirely. overlapping: domains that have no place to wait, because they move in a circle through a
+    full pool or held nothing of their own. Each stays where it is until its grow. A domain that takes its place before
+    that overlaps with it. This is allowed only within the transition's deadline. Empty in every ordinary transition.
     """
 
     shrinks: tuple[Shrink, ...]
@@ -56,16 +56,17 @@ def plan(
 ) -> TransitionPlan:
     """The steps from held to target, by domain name.
 
-    held: may overlap and lie outside the pool, as found at start or after a crash. target: disjoint, but that domains
-    of sharing may share. A domain that is missing in target goes to rest, one missing in held comes from rest.
+    held: may overlap and lie outside the pool, as found at start or after a crash. target: disjoint, except that
+    domains of *sharing* may share. A domain that is missing in target begins to rest. A domain that is missing in held
+    was at rest.
 
-    Law: after the shrinks no pCPU is held by two domains (both of sharing, or in overlapping, excepted); every grow
-    keeps that true; after the last, target is held.
+    Law: after the shrinks no pCPU is held by two domains, unless both are in sharing, or one is in overlapping. Every
+    grow keeps this true. After the last grow, target is held.
 
-    A domain that moves entirely (target not empty, nothing of it held) waits, in this order of preference: on pCPUs
-    it holds that no target wants; on those of its target that nobody holds; on one that it holds although another's
-    target wants it (that one then grows after it); and where this makes a circle, parked on the smallest pCPU that
-    nobody holds. If there is none it is overlapping.
+    A domain that moves entirely (its target is not empty, and it holds nothing of it) needs a place to wait. In this
+    order of preference: pCPUs that it holds and that no target contains; pCPUs of its target that no domain holds; one
+    pCPU that it holds although another domain's target contains it (that domain then grows after it). If this makes a
+    circle, it waits on the smallest pCPU that no domain holds. If there is none, it is overlapping.
     """
     return _Planner(held, target, sharing).plan()
 
@@ -73,8 +74,8 @@ def plan(
 class _Planner:
     """The working state of one call of plan. between: what each domain holds after the shrinks.
 
-    names: the domains that change, sorted; the sets of the others are looked at only where one that changes needs a
-    place to wait. Partitions of the target are disjoint, so who stays within its own is in nobody's way.
+    names: the domains that change, sorted. The sets of the others matter only if a changing domain needs a place to
+    wait. Partitions of the target are disjoint, so a domain that stays within its own blocks no other.
     """
 
     def __init__(
@@ -88,17 +89,17 @@ class _Planner:
         self.target = {name: target.get(name, _NOTHING) for name in self.names}
         self.between = {name: self.held[name] & self.target[name] for name in self.names}
         self.overlapping: set[str] = set()
-        # Those that may at some time be on pCPUs of another's target: all that wait elsewhere than in their own.
+        # The domains that wait outside their own target, and so may at some time be on pCPUs of another's target.
         self.waiting: set[str] = set()
 
     def plan(self) -> TransitionPlan:
-        """Find each domain its place in between, then an order of the grows."""
+        """Finds a place to wait for each domain that needs one, then an order of the grows."""
         movers = [name for name in self.names if self.held[name] and self.target[name] and not self.between[name]]
         if movers:
             self.find_places(movers)
         order = self.order()
         while order is None:
-            # Leaving the circle at the first by name ends one circle; each domain is parked once, so this ends.
+            # Parking one domain of the circle ends that circle. Each domain is parked at most once, so the loop ends.
             self.park(self.in_circle())
             order = self.order()
         shrinks = tuple(
@@ -112,13 +113,13 @@ class _Planner:
         return TransitionPlan(shrinks, grows, frozenset(self.overlapping))
 
     def find_places(self, movers: list[str]) -> None:
-        """A place in between for domains that move entirely."""
+        """Finds a place to wait for domains that move entirely."""
         self.waiting.update(movers)
         held, target = _Owners(self.all_held, self.sharing), _Owners(self.all_target, self.sharing)
         between = _Owners({**self.all_target, **self.between}, self.sharing)
         unsettled = []
         for name in movers:
-            # Where it is in nobody's way.
+            # Places where it blocks no other domain.
             unwanted = {cpu for cpu in self.held[name] if target.free_for(name, cpu) and between.free_for(name, cpu)}
             direct = {cpu for cpu in self.target[name] if held.free_for(name, cpu) and between.free_for(name, cpu)}
             place = frozenset(sorted(unwanted)[: len(self.target[name])] or direct)
@@ -135,7 +136,7 @@ class _Planner:
             between.add(name, self.between[name])
 
     def park(self, name: str) -> None:
-        """Send a mover to the smallest pCPU that nobody holds, or let it overlap where it is."""
+        """Sends a mover to the smallest pCPU that no domain holds. If there is none, it overlaps where it is."""
         held = frozenset[int]().union(*self.all_held.values())
         known = held.union(*self.all_target.values())
         free = known - held - frozenset[int]().union(*self.between.values())
@@ -146,7 +147,7 @@ class _Planner:
             self.overlapping.add(name)
 
     def blockers(self) -> dict[str, set[str]]:
-        """For each domain those that hold something of its target until their own grow; none: left out."""
+        """For each domain, those that hold a part of its target until their own grow. Only domains that have any."""
         found: dict[str, set[str]] = {}
         wanted_by: dict[int, list[str]] = {}
         waiting = [name for name in self.waiting - self.overlapping if self.between[name] != self.target[name]]
@@ -163,7 +164,7 @@ class _Planner:
         return found
 
     def order(self) -> list[str] | None:
-        """Domains in an order in which each comes after its blockers; None: there is a circle."""
+        """The domains in an order in which each comes after its blockers. None: there is a circle."""
         blockers = self.blockers()
         done: dict[str, None] = {}
         left = self.names
@@ -176,9 +177,9 @@ class _Planner:
         return list(done)
 
     def in_circle(self) -> str:
-        """The first by name of a circle of blockers."""
+        """The first domain, by name, of a circle of blockers."""
         blockers = self.blockers()
-        # Whoever is left when all that are not blocked are taken away is in a circle or behind one: walk into it.
+        # Remove all domains that are not blocked. Each remaining one is in a circle or blocked by one: walk into it.
         left = set(self.names)
         while free := {name for name in left if left.isdisjoint(blockers.get(name, ()))}:
             left -= free
@@ -188,9 +189,9 @@ class _Planner:
         return min(walk[walk.index(step) :])
 
     def needs(self, growing: list[str]) -> dict[str, frozenset[int]]:
-        """What others hold of each one's target at the start or in between, but for what may overlap.
+        """The part of each domain's target that others hold at the start or in between, except where they may overlap.
 
-        Nobody holds anything itself of what it needs: what it held of its target it has kept.
+        A domain holds nothing of its own needs: it has kept what it held of its target.
         """
         used: dict[bool, list[frozenset[int]]] = {True: [], False: []}
         for name in self.names:
@@ -209,7 +210,7 @@ class _Planner:
 
 
 class _Owners:
-    """Who holds each pCPU in some sets by domain. Domains of sharing are not in each other's way."""
+    """The owners of each pCPU in some sets by domain. Domains of *sharing* do not block each other."""
 
     def __init__(self, sets: Mapping[str, frozenset[int]], sharing: frozenset[str]) -> None:
         self._sharing = sharing
@@ -218,11 +219,11 @@ class _Owners:
             self.add(name, cpus)
 
     def add(self, name: str, cpus: frozenset[int]) -> None:
-        """The domain holds these as well."""
+        """Adds *cpus* to those of the domain."""
         for cpu in cpus:
             self._owners.setdefault(cpu, []).append(name)
 
     def free_for(self, name: str, cpu: int) -> bool:
-        """Whether nobody holds it but this one and, if it shares, those it shares with."""
+        """Whether only this domain holds the pCPU, or domains with which it shares."""
         shares = name in self._sharing
         return all(owner == name or (shares and owner in self._sharing) for owner in self._owners.get(cpu, ()))

@@ -1,10 +1,10 @@
 """The state of one domain's transition to its partition, and how the outcome of a call changes that state.
 
-The calls (`Apply`, `Look`, `Resize`, `Suspend`, `Resume`) are plain values. steps.py says which calls to make. Whoever
-makes them reports the outcome with `on_done`, `on_read`, `on_suspended`, `on_resumed` or `on_failed`.
+The calls (`Apply`, `Look`, `Resize`, `Suspend`, `Resume`) are plain values. steps.py decides which calls to make. The
+caller reports their outcome with `on_done`, `on_read`, `on_suspended`, `on_resumed` or `on_failed`.
 
 A suspended domain computes nowhere, so it claims nothing. The pCPUs that it would compute on if somebody resumed it are
-its `latent_claim`. They become its claim the moment that somebody resumes it.
+its `latent_claim`. They become its claim as soon as somebody resumes it.
 """
 
 from collections.abc import Mapping
@@ -19,7 +19,7 @@ LOST_FAILURES = 2
 
 @dataclass(frozen=True, slots=True)
 class Affinity:
-    """Where a domain's threads may run, and its CPU weight: all that is changed of it from the host's side.
+    """Where a domain's threads may run, and its CPU weight: everything that the host changes of it, except its vCPUs.
 
     vcpus: pins by vCPU. iothreads: pins by I/O thread. shares: cgroup weight; None: this host has no controller.
     """
@@ -32,16 +32,16 @@ class Affinity:
     @property
     def reach(self) -> frozenset[int]:
         """The pCPUs that some vCPU may run on."""
-        return frozenset().union(*set(self.vcpus.values()))  # many have the same: each is gone through once
+        return frozenset().union(*set(self.vcpus.values()))  # many vCPUs have equal pins: each set is used once
 
 
 @dataclass(frozen=True, slots=True)
 class Treatment:
-    """How a domain is treated. The configuration and what was found say so.
+    """How a domain is treated, according to the configuration and the found settings.
 
-    rest_area: pCPUs that its vCPUs float over while it rests. rest_shares, shares: its weight then and otherwise.
-    emulator_area: pCPUs of its emulator and I/O threads; empty: its partition. unplug: whether a vCPU that has been of
-    no use for long may be unplugged, down to vcpus_found. layout: the host's cores.
+    rest_area: pCPUs that its vCPUs float over while it rests. rest_shares, shares: its weight while it rests, and
+    otherwise. emulator_area: pCPUs of its emulator and I/O threads; empty: its partition. unplug: whether a vCPU that
+    was not used for long may be unplugged, down to vcpus_found. layout: the host's cores.
     """
 
     rest_area: frozenset[int]
@@ -64,7 +64,7 @@ class AnnouncedSize:
 
 @dataclass(frozen=True, slots=True)
 class TransitionState:
-    """What is known of one domain. steps.py says what a claim is."""
+    """The known state of one domain. steps.py explains what a claim is."""
 
     name: str
     vcpus: int
@@ -79,13 +79,13 @@ class TransitionState:
     moving: bool = False
     """A call is under way. No other call is begun before it has ended."""
     moving_to: frozenset[int] | None = None
-    """The partition that this call brings it to, where that differs from the partition that it claims."""
+    """The partition that this call moves it to, if that differs from the partition that it claims."""
     answers: bool = False
     """An agent is there and reports."""
     acknowledged: bool = False
     """The agent has confirmed the size that was announced last."""
     online: tuple[int, ...] | None = None
-    """The guest's CPUs that are online, as its agent reports."""
+    """The vCPUs of the guest that are online, as its agent reports."""
     announced: AnnouncedSize | None = None
     announced_at_s: float = float("-inf")
     """When that size was announced first."""
@@ -100,7 +100,7 @@ class TransitionState:
     retry_at_s: float = float("-inf")
     """No call is begun before this time."""
     vcpus_refused: int | None = None
-    """A number of vCPUs that was asked for and that has not come about."""
+    """A number of vCPUs that was asked for and was not reached."""
     unused_since_s: float | None = None
     """Since when it has had more vCPUs than its partition has pCPUs."""
     suspended_by_us: bool = False
@@ -108,27 +108,27 @@ class TransitionState:
     known_suspended: bool = False
     """It is suspended_by_us and was seen paused. No call to resume it has been begun since."""
     latent_claim: frozenset[int] = frozenset()
-    """While it is known_suspended: the pCPUs beside its claim that its vCPUs are pinned to, as far as is known."""
+    """While it is known_suspended: the pCPUs outside its claim that its vCPUs may be pinned to."""
     guest: GuestTopology | None = None
-    """The CPUs as the guest is shown them. None: each vCPU is a core."""
+    """The CPU topology that the guest sees. None: each vCPU is a core."""
     last_cpu: Mapping[int, int] = field(default_factory=dict)
     """The pCPU of its partition that each vCPU last had to itself."""
     placed: bool = True
-    """vscaf has brought its threads to some partition once. Until then they are where they were found."""
+    """vscaf has once moved its threads to some partition. Until then they are where they were found."""
     found_at_s: float = float("-inf")
     """When it was found there."""
     overstays_since_s: float | None = None
-    """Since when it has claimed pCPUs that its goal lacks."""
+    """Since when it has claimed pCPUs that are not in its goal."""
 
     @property
     def lost(self) -> bool:
-        """Whether calls on it have failed in a row, so that nobody knows where it runs."""
+        """Whether several calls on it in a row have failed, so that it is unknown where it runs."""
         return self.affinity is None and self.failures >= LOST_FAILURES
 
     def kept_while_lost(self, meant: frozenset[int]) -> frozenset[int]:
-        """The pCPUs that nobody else gets while it is lost: all that it may run on.
+        """The pCPUs that no other domain gets while it is lost: all that it may run on.
 
-        One that was never brought to a partition may run anywhere. It keeps what it was *meant* to have.
+        A domain that was never moved to a partition may run anywhere. It keeps what it was *meant* to have.
         """
         return self.claim if self.placed else meant
 
@@ -140,7 +140,7 @@ class TransitionState:
 
 @dataclass(frozen=True, slots=True)
 class Apply:
-    """Bring `affinity` about; the domain then holds `partition` (empty: it rests)."""
+    """Set `affinity`. The domain then holds `partition` (empty: it rests)."""
 
     domain: str
     partition: frozenset[int]
@@ -164,7 +164,7 @@ class Resize:
 
 @dataclass(frozen=True, slots=True)
 class Suspend:
-    """Stop all vCPUs. again: an earlier try may have come about, so that one who is paused was paused by vscaf."""
+    """Suspend the domain. again: an earlier try may have succeeded, so if it is paused, vscaf has paused it."""
 
     domain: str
     again: bool
@@ -172,7 +172,7 @@ class Suspend:
 
 @dataclass(frozen=True, slots=True)
 class Resume:
-    """Let the domain run that vscaf has suspended."""
+    """Resume the domain, which vscaf has suspended."""
 
     domain: str
 
@@ -181,9 +181,9 @@ Action = Apply | Look | Resize | Suspend | Resume
 
 
 def on_found_meant_to_rest(transition: TransitionState) -> TransitionState:
-    """The state of a domain that an earlier daemon meant to rest. It may not have come to that, or not wholly.
+    """The state of a domain that an earlier daemon meant to rest, which it may have done only in part, or not at all.
 
-    A vCPU with other pins than those at rest computes on them for all that is known, so they are claimed.
+    A vCPU with other pins than those at rest may compute on them, so they are claimed.
     """
     assert transition.affinity is not None  # it was read just now
     pins = transition.affinity.vcpus.values()
@@ -195,7 +195,7 @@ def on_done(transition: TransitionState, call: Apply | Resize) -> TransitionStat
     """The state after *call* succeeded. After a resize, a look reads how many vCPUs there are."""
     transition = replace(transition, moving=False, moving_to=None, failures=0, retry_at_s=float("-inf"))
     if isinstance(call, Resize):
-        # An unplug that libvirt has begun may never complete: asked for once, until a look shows that it came about.
+        # An unplug may never complete. It is asked for only once, until a look shows that it has completed.
         return replace(transition, affinity=None, vcpus_refused=call.vcpus)
     return replace(
         transition,
@@ -221,7 +221,7 @@ def _last_cpu(transition: TransitionState, call: Apply) -> Mapping[int, int]:
 
 
 def on_suspended(transition: TransitionState) -> TransitionState:
-    """The state after a Suspend, once the domain was seen paused and no other pause can be meant."""
+    """The state after a Suspend, once the domain was seen paused and vscaf's suspend is the only possible cause."""
     return narrowed(
         replace(
             transition,
@@ -238,7 +238,7 @@ def on_suspended(transition: TransitionState) -> TransitionState:
 
 
 def narrowed(transition: TransitionState, keep: frozenset[int]) -> TransitionState:
-    """The state of a suspended domain that claims *keep* at most. It runs nowhere, so it has left the rest."""
+    """The state of a suspended domain that claims at most *keep*. It runs nowhere, so it has left all other pCPUs."""
     return replace(
         transition, claim=transition.claim & keep, latent_claim=transition.latent_claim | (transition.claim - keep)
     )
@@ -291,11 +291,11 @@ def on_read(transition: TransitionState, vcpus: int, affinity: Affinity) -> Tran
 
 
 def on_failed(transition: TransitionState, call: Action, now_s: float) -> TransitionState:
-    """The state after *call* failed. What it was to change is unknown: it may be done, in part, or not at all.
+    """The state after *call* failed. Its effect is unknown: the change may be done, done in part, or not done.
 
     The claim stays as wide as it was made when the call began. The next call waits, longer after each failure.
     """
-    if isinstance(call, Suspend | Resume):  # neither changes what is known of its pins
+    if isinstance(call, Suspend | Resume):  # neither affects its pins
         return replace(
             transition,
             moving=False,

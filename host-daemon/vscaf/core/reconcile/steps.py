@@ -1,13 +1,13 @@
-"""What to do next so that each domain comes to run on its partition and nowhere else.
+"""The next steps that bring each domain to its partition and nowhere else.
 
-There is no script that a transition follows. Whenever anything happens (a new decision, an acknowledgement, a call that
-ended or failed, a deadline), `next_steps` compares what is with what should be and says what can be done at once. So a
-transition may be interrupted at any point, by a decision or by a domain that leaves, and never has to be undone.
+A transition does not follow a script. After each event (a new decision, an acknowledgement, a call that ended or
+failed, a deadline), `next_steps` compares the present state with the goal and returns what can be done at once. So a
+transition may be interrupted at any point, by a decision or by a domain that ends, and never has to be undone.
 
-The safety of it rests on one field, `TransitionState.claim`: every pCPU that a domain's vCPUs may compute on for all
-that is known. It grows before a call that widens pins and shrinks after one that narrowed them has succeeded. Nobody is
+Its safety depends on one field, `TransitionState.claim`: every pCPU that a domain's vCPUs may compute on, as far as is
+known. It grows before a call that widens pins. It shrinks after a call that narrowed them has succeeded. No domain is
 let onto a pCPU that another domain claims. A domain that vscaf has suspended, and that was seen paused since, claims
-nothing; it claims its partition again, and has its pins there, before it is resumed.
+nothing. Before it is resumed, it claims its partition again and gets its pins there.
 """
 
 from collections.abc import Mapping
@@ -32,9 +32,9 @@ from vscaf.values import State
 
 @dataclass(frozen=True, slots=True)
 class Goal:
-    """What a domain should come to: its partition (empty: rest), and what its guest is to know beside its size.
+    """The goal of a domain: its partition (empty: it rests), and what its guest is told in addition to its size.
 
-    suspended: its partition is empty, and it does not rest: it is not to run at all.
+    suspended: its partition is empty, and instead of resting it must not run at all.
     """
 
     partition: frozenset[int]
@@ -45,9 +45,10 @@ class Goal:
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """deadline_s: a guest that has not left by then is contained. resend_s: what is not acknowledged is told again.
+    """deadline_s: a guest that has not shrunk after this time is contained. resend_s: an allocation that is not
+    acknowledged is sent again after this time.
 
-    unplug_after_s: a vCPU that has been of no use for so long is unplugged, where that works.
+    unplug_after_s: a vCPU that was not used for this time is unplugged, if that works.
     """
 
     deadline_s: float
@@ -57,7 +58,7 @@ class Timing:
 
 @dataclass(frozen=True, slots=True)
 class Tell:
-    """Send the guest what it is to know. It takes no time and cannot fail: whoever does not hear is contained."""
+    """Send the guest its size. This takes no time and cannot fail: a guest that does not receive it is contained."""
 
     domain: str
     announced: AnnouncedSize
@@ -66,9 +67,11 @@ class Tell:
 
 @dataclass(frozen=True, slots=True)
 class Steps:
-    """What to do now, at most one call a domain; what is known once it is begun; when to ask again at the latest.
+    """The steps to take now, with at most one call for each domain.
 
-    waits: for each domain that cannot grow yet, those whose pCPUs it waits for. memos: see next_steps.
+    transitions, states: the states of all domains once the steps are begun. waits: for each domain that cannot grow
+    yet, the domains whose pCPUs it waits for. again_at_s: when to call next_steps again at the latest. memos: see
+    next_steps.
     """
 
     tells: tuple[Tell, ...]
@@ -82,7 +85,7 @@ class Steps:
 
 @dataclass(frozen=True, slots=True)
 class StepMemo:
-    """A domain for which nothing is to be done, and nothing will be until one of these is another object."""
+    """A domain that needs no step, as long as these are the same objects."""
 
     transition: TransitionState
     goal: Goal
@@ -99,22 +102,22 @@ def next_steps(  # noqa: PLR0917 (what a step depends on)
 ) -> Steps:
     """The steps that can be taken now. Both mappings name the same domains.
 
-    memos: what the last call with this timing returned. They only save work: a domain for which nothing is to be done
-    is passed over until something about it changes.
+    memos: the memos that the last call with this timing returned. They only save work: a domain that needs no step is
+    skipped until something about it changes.
 
-    goals: partitions that are disjoint, but for those of sharing. Order of things within a domain: a shrink tells the
-    guest, waits until it has confirmed or its deadline has passed, and narrows the pins; a grow widens the pins and
-    then tells the guest; a suspend asks nobody; a resume comes after the pins, and the guest hears of its size when it
-    runs. Between domains: nobody grows onto a pCPU that another claims.
+    goals: their partitions are disjoint, except those of *sharing*. The order within a domain: a shrink tells the
+    guest, waits until it has confirmed or its deadline has passed, and then narrows the pins. A grow widens the pins
+    and then tells the guest. A suspend does not ask the guest. A resume comes after the pins are set, and the guest is
+    told its size when it runs. Between domains: no domain grows onto a pCPU that another one claims.
 
-    Nobody waits for long for a domain that was never brought to a partition, and cannot be: it may run anywhere, as one
-    does that is not managed, so whoever waited for it would wait for ever. Nor for one that is late in leaving, because
-    a call on it hangs or fails: a domain then gets the part of its partition that is free, and the rest later.
+    No domain waits for long for one that was never moved to a partition and cannot be. That one may run anywhere, like
+    a domain that is not managed, so waiting could last for ever. No domain waits for long for one that is late in
+    leaving, because a call on it hangs or fails. The waiting domain then gets the free part of its partition, and the
+    rest later.
 
-    Laws: the claims of two domains are disjoint once they were and stay so, unless both are in sharing or the plan
-    has to let one overlap for want of a free pCPU (TransitionPlan.overlapping); a domain has left the pCPUs that its
-    goal lacks at the latest deadline_s after that, if the calls succeed; without news and failures all goals are
-    reached.
+    Laws: once the claims of two domains are disjoint, they stay so, unless both are in sharing, or the plan must let
+    one overlap because there is no free pCPU (TransitionPlan.overlapping). If the calls succeed, a domain leaves pCPUs
+    that are not in its goal within deadline_s. Without new events and failures all goals are reached.
     """
     return _Stepper(transitions, goals, sharing, now_s, timing).steps(memos)
 
@@ -123,7 +126,7 @@ _ARRIVED = frozenset({State.RESTING, State.COOPERATING, State.CONTAINED, State.S
 
 
 class _Stepper:
-    """The claims and transition states on their way through one call of next_steps."""
+    """The working state of one call of next_steps."""
 
     def __init__(
         self,
@@ -133,7 +136,7 @@ class _Stepper:
         now_s: float,
         timing: Timing,
     ) -> None:
-        # A suspended domain has left a pCPU the moment that its goal does not have that pCPU.
+        # A suspended domain leaves a pCPU as soon as the pCPU is not in its goal.
         self.now = {
             name: narrowed(one, goals[name].partition)
             if one.known_suspended and not one.moving and not one.claim <= goals[name].partition
@@ -149,13 +152,13 @@ class _Stepper:
         self.waits: dict[str, tuple[str, ...]] = {}
         self.again_at_s = float("inf")
         self.begun = 0
-        """Tells, calls and times to ask again."""
+        """How many tells, calls and times to ask again there were so far."""
         self.goals = self.without_the_late(goals)
         target = {name: goal.partition for name, goal in self.goals.items()}
         self.way = plan({name: one.claim for name, one in self.now.items()}, target, sharing)
 
     def without_the_late(self, goals: Mapping[str, Goal]) -> Mapping[str, Goal]:
-        """The goals, without the pCPUs that a domain goes on claiming long after it was to leave them."""
+        """The goals, without the pCPUs that another domain still claims long after it should have left them."""
         late: set[int] = set()
         for name, transition in self.now.items():
             goal = goals[name]
@@ -178,7 +181,7 @@ class _Stepper:
         return {name: replace(goal, partition=free[name]) if free.get(name) else goal for name, goal in goals.items()}
 
     def late_at_s(self, since_s: float) -> float:
-        """When a domain that was to leave pCPUs since then is late: the guest has its deadline, the calls as long."""
+        """When a domain that should leave pCPUs since *since_s* is late: one deadline for the guest, one for calls."""
         return since_s + 2.0 * self.timing.deadline_s
 
     def steps(self, memos: Mapping[str, StepMemo]) -> Steps:
@@ -204,8 +207,8 @@ class _Stepper:
                 self.shrink(name, keeps[name])
             elif name not in growing:
                 self.settle(name)
-            # All that was asked of it so far concerns itself alone: as long as it claims what it is to have, no other
-            # domain bears on it.
+            # The steps so far depend only on the domain itself. As long as it claims exactly its partition, no other
+            # domain affects it.
             there = transition.claim == goal.partition
             if there and self.begun == begun and self.now[name] is transition:
                 kept[name] = StepMemo(transition, goal, self.states[name])
@@ -217,19 +220,19 @@ class _Stepper:
         return Steps(tuple(self.tells), tuple(self.calls), self.now, self.states, self.waits, self.again_at_s, kept)
 
     def forgive(self, name: str, state: State) -> None:
-        """Forgets failures once there is nothing left to try again. A look that succeeds is not enough for that."""
+        """Forgets failures once there is nothing to try again. A successful look is not enough for that."""
         transition = self.now[name]
         idle = not transition.moving and self.now_s >= transition.retry_at_s
         if transition.failures and idle and state in _ARRIVED:
             self.now[name] = replace(transition, failures=0, retry_at_s=float("-inf"))
 
     def look(self, name: str) -> None:
-        """Nothing is known of its pins: read them before anything else."""
+        """Its pins are unknown: reads them before any other step."""
         self.states[name] = State.UNKNOWN
         self.begin(Look(name))
 
     def freeze(self, name: str) -> None:
-        """It is not to run: no guest is asked, since none has anything to say to it. Where that fails, it rests."""
+        """Suspends it. The guest is not asked, because it needs to do nothing. If the suspend fails, it rests."""
         transition = self.staying(name)
         if transition.known_suspended:
             self.states[name] = State.SUSPENDED
@@ -240,7 +243,7 @@ class _Stepper:
         self.states[name] = State.SHRINKING
 
     def wake(self, name: str) -> None:
-        """It claims its partition, and runs once its pins are there. While it is stopped its guest is told nothing."""
+        """Sets the pins to the partition that it claims, then resumes it. A suspended guest is told nothing."""
         self.states[name] = State.GROWING
         transition, partition = self.now[name], self.goals[name].partition
         wanted = self.placed(transition, partition)
@@ -250,7 +253,7 @@ class _Stepper:
             self.begin(Resume(name))
 
     def rest(self, name: str) -> None:
-        """It has no demand: its pCPUs are given up as soon as its vCPUs are elsewhere. There is nothing to wait for."""
+        """Moves its vCPUs to the rest area, because it has no demand. Then its pCPUs are free. Waits for nothing."""
         transition = self.now[name]
         self.states[name] = State.RESTING if transition.resting else State.SHRINKING
         if transition.suspended_by_us:
@@ -266,16 +269,16 @@ class _Stepper:
         elif transition.suspended_by_us and not self.goals[name].suspended:
             self.begin(Resume(name))
         elif transition.claim and not transition.moving:
-            # All its vCPUs are known to be at rest: what a grow that failed had claimed is free again.
+            # All its vCPUs are known to be at rest. So the pCPUs that a failed grow had claimed are free again.
             self.now[name] = replace(transition, claim=frozenset())
 
     def shrink(self, name: str, keep: frozenset[int]) -> None:
-        """It has pCPUs to leave: its guest first, and at the deadline it is contained."""
+        """Makes it leave pCPUs: first the guest is told, and at the deadline the domain is contained."""
         self.states[name] = State.SHRINKING
         transition = self.now[name]
         if transition.leaving_since_s is None:
             transition = self.now[name] = replace(transition, leaving_since_s=self.now_s)
-        # Where it moves on the way, what it keeps may be more than it has: of that it hears when it is there.
+        # If it moves on the way, it may keep more pCPUs than it has now. It is told the larger size when it is there.
         self.tell(name, min(len(keep), len(transition.claim)))
         transition = self.now[name]
         assert transition.leaving_since_s is not None  # set above
@@ -288,7 +291,7 @@ class _Stepper:
             self.begin(Apply(name, keep, self.placed(transition, keep)))
 
     def grow(self, name: str) -> None:
-        """It gets pCPUs once nobody else claims them: pins first, the guest after."""
+        """Gives it pCPUs once no other domain claims them: first the pins, then the guest is told."""
         self.states[name] = State.GROWING
         self.staying(name)
         partition = self.goals[name].partition
@@ -301,7 +304,7 @@ class _Stepper:
             return
         transition = self.now[name]
         assert transition.affinity is not None  # as steps() has seen
-        if transition.known_suspended:  # its guest will be as it was
+        if transition.known_suspended:  # its guest does not change meanwhile, so its final pins can be set at once
             wanted = self.placed(transition, partition)
             if transition.affinity != wanted or transition.resting or transition.meant_to_rest:
                 self.begin(Apply(name, partition, wanted))
@@ -314,22 +317,22 @@ class _Stepper:
         self.begin(Apply(name, partition, self.affinity(transition, pins, emulator, transition.treatment.shares)))
 
     def staying(self, name: str) -> TransitionState:
-        """It has nothing to leave, or is not waited for."""
+        """Notes that it has no pCPUs to leave, or that no other domain waits for it."""
         if self.now[name].leaving_since_s is not None:
             self.now[name] = replace(self.now[name], leaving_since_s=None)
         return self.now[name]
 
     def used(self, name: str) -> None:
-        """It has no vCPU more than it has use for."""
+        """Notes that it has no unused vCPU."""
         if self.now[name].unused_since_s is not None:
             self.now[name] = replace(self.now[name], unused_since_s=None)
 
     def arrive(self, name: str) -> None:
-        """It is being moved to its partition: its guest hears of more when it is there."""
+        """It is being moved to its partition. Its guest is told a larger size when it is there."""
         self.states[name] = State.GROWING if self.now[name].leaving_since_s is None else State.SHRINKING
 
     def settle(self, name: str) -> None:
-        """It claims its partition and nothing else: guest, pins and vCPUs come to fit it."""
+        """Fits guest, pins and vCPUs to its partition, which is exactly what it claims."""
         goal = self.goals[name]
         if self.staying(name).suspended_by_us:
             self.wake(name)
@@ -343,7 +346,7 @@ class _Stepper:
         wanted = self.placed(transition, goal.partition)
         due_s = transition.announced_at_s + self.timing.deadline_s
         if transition.answers and not transition.acknowledged and self.now_s < due_s:
-            # Its answer may come: what it has fits it until then.
+            # Its answer may still come. Until then its present pins are right.
             self.again(due_s)
             own = self.pins(transition, goal.partition, cooperating=True)
             self.states[name] = State.COOPERATING if affinity.vcpus == own else State.GROWING
@@ -357,7 +360,7 @@ class _Stepper:
             self.resize(name)
 
     def resize(self, name: str) -> None:
-        """Plugs what the partition has room for; unplugs what has been of no use for long, where that works."""
+        """Plugs vCPUs up to the size of the partition. Unplugs vCPUs that were not used for long, if that works."""
         transition = self.now[name]
         room = len(self.goals[name].partition)
         wanted = min(room, transition.vcpus_maximum)
@@ -381,15 +384,15 @@ class _Stepper:
             self.begin(Resize(name, fewest))
 
     def tell(self, name: str, cpus: int) -> None:
-        """Tells the guest its size where that is news, or where it has not confirmed it for long."""
+        """Tells the guest its size if it is new, or if the guest has not confirmed it for resend_s."""
         transition, goal = self.now[name], self.goals[name]
         announced = AnnouncedSize(cpus, goal.limit, goal.competition)
         if transition.suspended_by_us:
-            return  # it does not run, or may not
+            return  # it does not run, or perhaps not
         if transition.moving_to is not None and cpus > (
             transition.announced.cpus if transition.announced is not None else 0
         ):
-            return  # more is for when its pins are there
+            return  # it is told a larger size only when its pins are there
         again = announced == transition.announced
         if again and (transition.acknowledged or not transition.answers):
             return
@@ -406,7 +409,7 @@ class _Stepper:
         )
 
     def placed(self, transition: TransitionState, partition: frozenset[int]) -> Affinity:
-        """Its threads on *partition*: one vCPU a pCPU where it cooperates, else all of them over all of it."""
+        """Its affinity on *partition*: each vCPU on its own pCPU if it cooperates, else all vCPUs over all pCPUs."""
         pins = self.pins(transition, partition, cooperating=transition.cooperates(partition))
         return self.affinity(
             transition, pins, transition.treatment.emulator_area or partition, transition.treatment.shares
@@ -436,7 +439,7 @@ class _Stepper:
         return Affinity(pins, emulator, iothreads, None if transition.affinity.shares is None else shares)
 
     def holders(self, name: str, cpus: frozenset[int]) -> tuple[str, ...]:
-        """Other domains that claim some of *cpus* and must leave them first."""
+        """The other domains that claim some of *cpus* and must leave them first."""
         if not cpus:
             return ()
         return tuple(
@@ -450,7 +453,7 @@ class _Stepper:
         )
 
     def astray(self, name: str) -> bool:
-        """Whether it is where it was found, and could not be brought elsewhere although there was time."""
+        """Whether it is still where it was found, although there was time to move it."""
         transition = self.now[name]
         if transition.placed:
             return False
@@ -461,7 +464,7 @@ class _Stepper:
         return False
 
     def begin(self, call: Action) -> None:
-        """Begins *call*, unless one is under way or the last has failed just now."""
+        """Begins *call*, unless a call is under way or the wait after a failure has not passed."""
         transition = self.now[call.domain]
         if transition.moving:
             return
@@ -483,7 +486,7 @@ class _Stepper:
         elif isinstance(call, Resume):
             transition = replace(
                 transition, known_suspended=False, latent_claim=frozenset()
-            )  # its pins are where it claims
+            )  # its pins are within its claim
         self.now[call.domain] = transition
 
     def again(self, at_s: float) -> None:

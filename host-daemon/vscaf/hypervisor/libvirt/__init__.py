@@ -1,1 +1,1 @@
-"""The host behind libvirt: one connection, one thread a call, and a time-out for each."""
+"""The host through libvirt: each call has a connection, a thread and a time-out of its own."""

@@ -1,6 +1,7 @@
-"""Blocking calls in threads of their own, of which any may hang for as long as it likes.
+"""Runs blocking calls in threads of their own. Any of them may hang for ever.
 
-A thread per call and not a pool: a pool's threads are used up by calls that hang, and Python waits for them at its end.
+Each call has its own thread instead of one of a pool: calls that hang would use up a pool's threads, and Python waits
+for a pool's threads when it exits.
 """
 
 import asyncio
@@ -18,11 +19,11 @@ T = TypeVar("T")
 
 
 class GivenUp(HypervisorUnreachable):
-    """Nobody waits for this call any more, so it must not act."""
+    """The caller has given this call up, so it must not change anything."""
 
 
 class Call:
-    """One piece of blocking work. Whoever asked for it may give it up; its thread may be stuck for ever."""
+    """One blocking call. Its caller may give it up. Its thread may be stuck for ever."""
 
     def __init__(self, what: str) -> None:
         self.what = what
@@ -30,15 +31,15 @@ class Call:
         self.given_up = False
 
     def proceed(self) -> None:
-        """Raises GivenUp where nobody waits any more: to be called right before each step that changes something."""
+        """Raises GivenUp if the call was given up. Must be called right before each step that changes something."""
         if self.given_up:
-            raise GivenUp(f"libvirt took too long to {self.what}: it was given up; look at libvirtd's log")
+            raise GivenUp(f"libvirt took too long to {self.what}: the call was given up; look at libvirtd's log")
 
 
 def start(call: Call, work: Callable[[Call], T]) -> "asyncio.Future[T]":
-    """Begins *work* in a thread of its own; the result or the exception comes to the loop that runs here.
+    """Begins *work* in its own thread. The future gets the result or the exception on the running loop.
 
-    HypervisorUnreachable where there can be no more threads: as for any other call that cannot be made.
+    HypervisorUnreachable if no more threads can be started.
     """
     loop = asyncio.get_running_loop()
     future: asyncio.Future[T] = loop.create_future()
@@ -48,7 +49,7 @@ def start(call: Call, work: Callable[[Call], T]) -> "asyncio.Future[T]":
             return
         if error is not None:
             future.set_exception(error)
-            future.exception()  # marks it as seen: whoever gave up does not ask
+            future.exception()  # marks it as retrieved: a caller that has given up does not ask
         else:
             future.set_result(result)  # type: ignore[arg-type]  # None only where T is
 
@@ -56,9 +57,9 @@ def start(call: Call, work: Callable[[Call], T]) -> "asyncio.Future[T]":
         result, failure = None, None
         try:
             result = work(call)
-        except BaseException as error:  # noqa: BLE001  (whatever ends the work belongs to whoever asked for it)
+        except BaseException as error:  # noqa: BLE001  (any exception is passed on to the caller)
             failure = error
-        with contextlib.suppress(RuntimeError):  # the loop has ended: nobody is left to be told
+        with contextlib.suppress(RuntimeError):  # the loop has ended: there is no caller any more
             loop.call_soon_threadsafe(settle, result, failure)
 
     try:
@@ -71,9 +72,9 @@ def start(call: Call, work: Callable[[Call], T]) -> "asyncio.Future[T]":
 
 
 class Line:
-    """Calls that must not overlap, as those to one domain. While one of them is stuck, others fail at once.
+    """Calls that must not overlap, for example those to one domain. While one of them is stuck, others fail at once.
 
-    `on_late` is called when a call comes back that was given up: what it did was not seen by whoever asked.
+    `on_late` is called when a call returns that was given up: its caller has not seen its effect.
     """
 
     def __init__(self, name: str, on_late: Callable[[], None]) -> None:
@@ -85,11 +86,14 @@ class Line:
 
     @property
     def stuck(self) -> bool:
-        """Whether a call that was given up has not come back yet."""
+        """Whether a call that was given up has not returned yet."""
         return self._stuck is not None and not self._stuck.done()
 
     async def run(self, what: str, work: Callable[[Call], T], timeout_s: float) -> T:
-        """The result of *work* in its turn. HypervisorUnreachable after *timeout_s*, or at once while one is stuck."""
+        """The result of *work*, run after the earlier calls.
+
+        HypervisorUnreachable after *timeout_s*, or at once while a call is stuck.
+        """
         try:
             self._refuse_while_stuck()
             async with asyncio.timeout(timeout_s):
@@ -107,7 +111,7 @@ class Line:
         future = start(call, work)
         try:
             await asyncio.wait({future}, timeout=timeout_s)
-        finally:  # also where whoever asked was cancelled
+        finally:  # also if the caller was cancelled
             if not future.done():
                 call.given_up = True
                 self._stuck = future
@@ -117,7 +121,7 @@ class Line:
         return future.result()
 
     def _came_back(self, call: Call) -> None:
-        log.info("%s: %s came back after %.1f s", self.name, call.what, time.monotonic() - call.begun_s)
+        log.info("%s: the call to %s returned after %.1f s", self.name, call.what, time.monotonic() - call.begun_s)
         self._on_late()
 
     def _refuse_while_stuck(self) -> None:
@@ -129,5 +133,5 @@ class Line:
         age = f", begun {time.monotonic() - call.begun_s:.1f} s ago" if call is not None else ""
         return HypervisorUnreachable(
             f"{self.name}: still waiting for libvirt ({call.what if call else 'a call'}{age}): "
-            "its QEMU or libvirtd hangs; look at `virsh domcontrol` and libvirtd's log"
+            "its QEMU or libvirtd hangs: look at `virsh domcontrol` and libvirtd's log"
         )

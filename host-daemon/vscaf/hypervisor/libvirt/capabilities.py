@@ -1,4 +1,4 @@
-"""The host's pCPUs from libvirt's capabilities: cells, sockets, cores with their threads, caches, distances."""
+"""Reads the host's pCPUs from libvirt's capabilities: NUMA cells, sockets, cores with threads, caches, distances."""
 
 from collections.abc import Mapping
 from xml.etree import ElementTree
@@ -9,13 +9,13 @@ from vscaf.values import HostCpus
 
 
 def parse_capabilities(xml: str, online: frozenset[int]) -> HostCpus:
-    """The host's pCPUs from the XML of virConnectGetCapabilities and the set of those that are online.
+    """The host's pCPUs, from the XML of virConnectGetCapabilities and the set of online pCPUs.
 
-    libvirt gives no siblings for a pCPU that is offline, and none at all on some machines; it then is a core of its
-    own unless another one names it or has the same socket, die and core ids. Without cells every pCPU is on node 0.
-    Only caches of level 3 and above are listed: a pCPU with none of them is in no cache of the result.
+    libvirt lists no siblings for an offline pCPU, and none at all on some machines. Such a pCPU is a core of its own,
+    unless another pCPU lists it as a sibling or has the same socket, die and core ids. Without cells every pCPU is on
+    node 0. libvirt lists only caches of level 3 and above. A pCPU without one is in no cache of the result.
 
-    Raises HypervisorError where the XML cannot be read.
+    Raises HypervisorError if the XML cannot be read.
     """
     try:
         host = ElementTree.fromstring(xml).find("./host")
@@ -35,7 +35,7 @@ def parse_capabilities(xml: str, online: frozenset[int]) -> HostCpus:
                 if "socket_id" in cpu.attrib:
                     sockets[number] = int(cpu.attrib["socket_id"])
                 if siblings := cpu.get("siblings"):
-                    # The first thread's number names the core, whichever of its threads says so.
+                    # The lowest thread's number stands for the core, whichever of its threads lists the siblings.
                     core_of.update(dict.fromkeys(threads := parse_cpu_list(siblings) | {number}, min(threads)))
                 elif "core_id" in cpu.attrib:
                     core_of.setdefault(number, (node, cpu.get("socket_id"), cpu.get("die_id"), cpu.get("core_id")))
@@ -63,7 +63,7 @@ def parse_capabilities(xml: str, online: frozenset[int]) -> HostCpus:
 
 
 def _last_level(banks: list[tuple[int, frozenset[int]]]) -> tuple[frozenset[int], ...]:
-    """The pCPUs of each cache that has none of a higher level behind it, each pCPU in one."""
+    """The pCPUs of each last-level cache. Each pCPU is in the cache of the highest level that it has."""
     owner: dict[int, int] = {}
     for index, (_level, cpus) in sorted(enumerate(banks), key=lambda item: item[1][0]):
         owner.update(dict.fromkeys(cpus, index))

@@ -1,9 +1,9 @@
-"""Connections to libvirt: one for events, and others that serve one call at a time each.
+"""Connections to libvirt: one for events, and others that each serve one call at a time.
 
-libvirtd stops to read from a client that has five requests without an answer, and replies on a connection on which a
-call hangs were seen to stay unread until the next request. So a call has its connection to itself, and one that hangs
-keeps it. The drivers inside this process (libvirt's test driver) have no such limits, and each of their connections
-may be a host of its own: there, one connection serves all.
+libvirtd stops reading from a client that has five unanswered requests. It was also seen that replies on a connection
+with a hanging call stay unread until the next request. So each call has a connection to itself, and a call that hangs
+keeps it. Drivers inside this process (libvirt's test driver) have no such limits, and each of their connections may be
+a separate host. With them, one connection serves all calls.
 """
 
 import contextlib
@@ -22,8 +22,8 @@ log = logging.getLogger(__name__)
 
 KEEPALIVE_INTERVAL_S = 5
 KEEPALIVE_COUNT = 3
-CONNECTIONS = 8  # calls under way at once; libvirtd has 20 threads for all its clients
-HUNG_CONNECTIONS = 64  # besides those
+CONNECTIONS = 8  # the most calls under way at once; libvirtd has 20 threads for all its clients
+HUNG_CONNECTIONS = 64  # the most hanging calls in addition
 
 NOT_SUPPORTED = {
     libvirt.VIR_ERR_NO_SUPPORT,
@@ -45,16 +45,16 @@ UNREACHABLE = {
 
 
 def _quiet(_context: object, _error: object) -> None:
-    """libvirt prints every error to stderr by default; each is raised as an exception anyway."""
+    """Replaces libvirt's default handler, which prints every error to stderr. Errors are also raised as exceptions."""
 
 
 libvirt.registerErrorHandler(_quiet, None)
 
 
 class Connections:
-    """What is open to the libvirt at *uri*. Safe to use from any thread.
+    """The open connections to the libvirt at *uri*. Safe to use from any thread.
 
-    `opener` opens one connection (`libvirt.open`). `on_events` is given each new connection that events come from.
+    `opener` opens one connection (`libvirt.open`). `on_events` is called with each new connection for events.
     """
 
     def __init__(self, uri: str, opener: Callable[[str], Any], on_events: Callable[[Any], None]) -> None:
@@ -64,12 +64,12 @@ class Connections:
         self._changed = threading.Condition()
         self._events_lock = threading.Lock()
         self._events: Any = None
-        self._shared = False  # whether the events' connection serves the calls too
+        self._shared = False  # whether the connection for events also serves the calls
         self._idle: list[Any] = []
         self._in_use: set[Call] = set()
 
     def listen(self) -> Any:
-        """Opens the events' connection where there is none that lives. libvirtError where that fails."""
+        """The connection for events. Opens one if there is none that is alive; libvirtError if that fails."""
         with self._events_lock:
             if self._events is None or not self._events.isAlive():
                 self._events = None
@@ -81,7 +81,10 @@ class Connections:
 
     @contextlib.contextmanager
     def connection(self, call: Call) -> Iterator[Any]:
-        """A connection for *call* alone (one of this process: for all). libvirtError where none can be opened."""
+        """A connection for *call* alone, or the shared one of a driver in this process.
+
+        libvirtError if none can be opened.
+        """
         if self._events is None or self._shared:
             events = self.listen()
             if self._shared:
@@ -102,7 +105,7 @@ class Connections:
                 self._changed.notify()
 
     def close(self) -> None:
-        """Closes what no call uses. Harmless when called twice."""
+        """Closes all connections that no call uses. Harmless when called twice."""
         with self._changed:
             connections, self._idle = self._idle, []
         if self._events is not None:
@@ -115,7 +118,7 @@ class Connections:
                 log.debug("closing a connection to libvirt: %s", error)
 
     def translated(self, error: libvirt.libvirtError, subject: str) -> HypervisorError:
-        """The error of vscaf's that *error*, raised for *subject*, stands for: by its code alone."""
+        """The vscaf error for libvirt's *error* about *subject*. Only its code decides."""
         code, words = error.get_error_code(), error.get_error_message() or str(error)
         if code == libvirt.VIR_ERR_NO_DOMAIN:
             return DomainGone(f"{subject}: {words}")
@@ -125,12 +128,12 @@ class Connections:
             return NotSupported(f"{subject}: {words}")
         if code in UNREACHABLE or self._events is None or not self._events.isAlive():
             return HypervisorUnreachable(
-                f"{subject}: libvirt at {self.uri}: {words}: is libvirtd running, and may you use it?"
+                f"{subject}: libvirt at {self.uri}: {words}: check that libvirtd runs and that you may use it"
             )
         return HypervisorError(f"{subject}: {words}")
 
     def _take(self, call: Call) -> Any:
-        """An idle connection, or None: one more may be opened."""
+        """An idle connection. None: the caller may open one more."""
         with self._changed:
             while True:
                 call.proceed()
@@ -141,10 +144,10 @@ class Connections:
                     return self._idle.pop() if self._idle else None
                 if hung >= HUNG_CONNECTIONS:
                     raise HypervisorUnreachable(f"libvirt at {self.uri}: {hung} calls hang: restart libvirtd")
-                self._changed.wait(0.1)  # a call that is given up meanwhile makes room without a notice
+                self._changed.wait(0.1)  # polls, because giving up a call makes room but notifies nothing
 
     def _open(self) -> tuple[Any, bool]:
-        """A new connection, and whether its libvirt is another process."""
+        """A new connection, and whether its libvirt runs in another process."""
         begun_s = time.monotonic()
         connection = self._opener(self.uri)
         try:

@@ -1,4 +1,4 @@
-"""What is known of the domains' descriptions, and which of them have to be read again."""
+"""The known descriptions of the domains, and which of them have to be read again."""
 
 from collections import Counter
 from collections.abc import Container
@@ -8,22 +8,22 @@ from vscaf.hypervisor.libvirt.domain_xml import Description
 from vscaf.values import DomainKey, MetadataRules
 
 RETRY_S = 1.0
-AGE_S = 30.0  # how old one gets where the driver does not tell of every change
+AGE_S = 30.0  # a description is read again after this time if the driver does not report every change
 
 
 @dataclass(slots=True)
 class _Known:
     description: Description | None = None
     rules: MetadataRules | None = None  # the last good ones
-    epoch: int = -1  # of the domain, when the reading began that `description` is from
+    epoch: int = -1  # the domain's epoch when the reading of `description` began
     read_at_s: float = float("-inf")
     failing: bool = False
 
 
 class Descriptions:
-    """One description a run of a domain, read once and again after each event that may have changed it.
+    """One description for each run of a domain. It is read once, and again after each event that may have changed it.
 
-    `events_complete`: whether the driver tells of every change; otherwise descriptions are read again with age.
+    `events_complete`: whether the driver reports every change. If not, descriptions are read again after AGE_S.
     """
 
     def __init__(self) -> None:
@@ -35,12 +35,12 @@ class Descriptions:
         return self.get(key) is not None
 
     def get(self, key: DomainKey) -> Description | None:
-        """The description, None while it is not known."""
+        """The description. None: it is not known yet."""
         known = self._known.get(key)
         return known.description if known is not None else None
 
     def rules(self, key: DomainKey) -> MetadataRules | None:
-        """The rules of the description; the last good ones where they are wrong now."""
+        """The rules of the description, or the last good ones if they are wrong now."""
         known = self._known.get(key)
         return known.rules if known is not None else None
 
@@ -51,16 +51,16 @@ class Descriptions:
         self._epochs = Counter({uuid: epoch for uuid, epoch in self._epochs.items() if uuid in uuids})
 
     def outdate(self, uuid: str) -> None:
-        """Something happened to that domain: its description counts no more once another can be read."""
+        """Notes that the domain's description may have changed. The old one is used until it can be read again."""
         self._epochs[uuid] += 1
 
     def outdate_all(self) -> None:
-        """Events may have been missed."""
+        """Outdates all descriptions, because events may have been missed."""
         for key in self._known:
             self._epochs[key.uuid] += 1
 
     def due(self, key: DomainKey, now_s: float) -> bool:
-        """Whether the description has to be read. A failed reading is tried again after a second."""
+        """Whether the description has to be read. A failed reading is tried again after RETRY_S."""
         known = self._known.get(key)
         if known is None:
             return True
@@ -70,18 +70,18 @@ class Descriptions:
         return known.epoch != self._epochs[key.uuid] or (age_s >= AGE_S and not self.events_complete)
 
     def begin(self, key: DomainKey, now_s: float) -> int:
-        """To be called before a reading; the result goes to store()."""
+        """Must be called before a reading. The result must be passed to store()."""
         self._known.setdefault(key, _Known()).read_at_s = now_s
         return self._epochs[key.uuid]
 
     def failed(self, key: DomainKey) -> bool:
-        """Notes that a reading failed; whether it is the first after one that did not."""
+        """Notes that a reading failed. Returns whether the one before had not failed."""
         known = self._known.setdefault(key, _Known())
         first, known.failing = not known.failing, True
         return first
 
     def store(self, key: DomainKey, description: Description, epoch: int) -> bool:
-        """Notes what was read; whether that differs from what was known."""
+        """Stores the description that was read. Returns whether it differs from the one before."""
         known = self._known.setdefault(key, _Known())
         changed = known.description != description
         known.description, known.epoch, known.failing = description, epoch, False

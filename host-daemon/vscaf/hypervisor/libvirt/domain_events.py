@@ -1,4 +1,4 @@
-"""What libvirt tells of domains by itself, told apart by what it means to vscaf."""
+"""libvirt's domain events, sorted by their meaning for vscaf."""
 
 import logging
 from collections.abc import Callable
@@ -15,10 +15,10 @@ log = logging.getLogger(__name__)
 def register_domain_events(
     connection: Any, on_changed: Callable[[DomainKey], None], on_tuned: Callable[[DomainKey], None]
 ) -> bool:
-    """Calls back on the event loop's thread, for all domains. False where the driver knows not every kind of event.
+    """Registers callbacks for all domains, called on the event loop's thread. False: the driver lacks some events.
 
-    on_changed: the domain started, ended, changed its state, its name, its devices or its metadata. on_tuned: its pins,
-    its weight or its count of vCPUs changed.
+    on_changed: the domain started, ended, or its state, name, devices or metadata changed. on_tuned: its pins, its
+    weight or its number of vCPUs changed.
     """
 
     def changed(_connection: Any, domain: Any, *_details: Any) -> None:
@@ -33,7 +33,7 @@ def register_domain_events(
             on_tuned(_key(domain))
 
     kinds: dict[int, Callable[..., None]] = {
-        libvirt.VIR_DOMAIN_EVENT_ID_LIFECYCLE: changed,  # snapshots reverted, migrations and renames among them
+        libvirt.VIR_DOMAIN_EVENT_ID_LIFECYCLE: changed,  # includes reverted snapshots, migrations and renames
         libvirt.VIR_DOMAIN_EVENT_ID_REBOOT: changed,
         libvirt.VIR_DOMAIN_EVENT_ID_TUNABLE: tuned,
         libvirt.VIR_DOMAIN_EVENT_ID_METADATA_CHANGE: changed,
@@ -51,7 +51,7 @@ def register_domain_events(
             if error.get_error_code() not in NOT_SUPPORTED | {libvirt.VIR_ERR_INVALID_ARG}:
                 raise
             complete = False
-            log.info("libvirt tells of no events of kind %d: what they would say is looked for instead", kind)
+            log.info("libvirt has no events of kind %d here: vscaf polls for these changes instead", kind)
     return complete
 
 

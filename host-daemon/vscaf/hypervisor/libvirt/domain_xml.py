@@ -1,4 +1,4 @@
-"""What vscaf reads of a domain's live description (virDomainGetXMLDesc), which needs no answer of its QEMU."""
+"""Reads a domain's live description (virDomainGetXMLDesc). libvirt gives it without asking the domain's QEMU."""
 
 import re
 from collections.abc import Mapping
@@ -11,8 +11,8 @@ from vscaf.hypervisor.libvirt.metadata import BadRules, parse_rules
 from vscaf.values import GuestCell, GuestTopology, MetadataRules
 
 AGENT_PORT = "org.vscaf.agent.0"
-MOST_CHARACTERS = 4 * 1024 * 1024  # libvirt's own limit of a string on the wire
-# All that may stand before the root or a document type: white space, processing instructions and comments.
+MOST_CHARACTERS = 4 * 1024 * 1024  # libvirt's own limit for a string in its protocol
+# Everything that may come before the root element or a document type: white space, processing instructions, comments.
 PROLOG = re.compile(r"\ufeff?(?:\s+|<\?.*?\?>|<!--.*?-->)*", re.DOTALL)
 
 
@@ -20,10 +20,10 @@ PROLOG = re.compile(r"\ufeff?(?:\s+|<\?.*?\?>|<!--.*?-->)*", re.DOTALL)
 class Description:
     """A domain's live description.
 
-    `enabled`: the numbers of the plugged vCPUs where they are listed one by one, else None (then 0 to count - 1).
-    `enabled_order`: the place of each in the order in which they were enabled, where that is said.
-    `vcpu_pins`: those set for single vCPUs, plugged or not. `iothread_pins`: of each I/O thread by its id, None: unset.
-    `cpuset`: where all that has no pin of its own may run, None: everywhere.
+    `enabled`: the numbers of the plugged vCPUs if they are listed one by one, else None (they are 0 to count - 1).
+    `enabled_order`: the position of each in the order in which they were enabled, if it is listed.
+    `vcpu_pins`: pins set for single vCPUs, plugged or not. `iothread_pins`: the pin of each I/O thread by id; None:
+    unset. `cpuset`: where every thread without a pin of its own may run; None: everywhere.
     """
 
     accelerated: bool
@@ -40,10 +40,10 @@ class Description:
 
 
 def parse_description(xml: str) -> Description:
-    """The description in *xml*. HypervisorError where it is none. Bad rules are a sentence in `rules_error`.
+    """The description in *xml*. HypervisorError if it cannot be read. Bad rules are reported in `rules_error`.
 
-    libvirt writes this text itself, but parts of it came from whoever defined the domain. A document type, which
-    libvirt never writes, is refused before anything is parsed: so no entity is ever expanded.
+    libvirt writes this text, but parts of it come from the user who defined the domain. A document type, which
+    libvirt never writes, is refused before parsing, so that no entity is ever expanded.
     """
     prolog = PROLOG.match(xml)
     if len(xml) > MOST_CHARACTERS or (prolog is not None and xml.startswith("<!", prolog.end())):
@@ -94,7 +94,7 @@ def parse_description(xml: str) -> Description:
 
 
 def _topology(root: ElementTree.Element) -> GuestTopology:
-    """The CPUs as the guest is shown them: without a <topology> each vCPU is a core."""
+    """The CPU topology that the guest sees. Without a <topology> each vCPU is a core."""
     shown = root.find("./cpu/topology")
     memory = {
         int(node.attrib["cellid"]): parse_cpu_list(node.get("nodeset") or "")
@@ -103,7 +103,7 @@ def _topology(root: ElementTree.Element) -> GuestTopology:
     cells = [
         GuestCell(parse_cpu_list(cell.attrib["cpus"]), memory.get(int(cell.get("id", index)), frozenset()))
         for index, cell in enumerate(root.iterfind("./cpu/numa/cell"))
-        if cell.get("cpus")  # a cell may have memory alone
+        if cell.get("cpus")  # a cell may have only memory
     ]
     return GuestTopology(max(1, int(shown.get("threads", 1)) if shown is not None else 1), tuple(cells))
 
@@ -112,6 +112,6 @@ def _agent_socket(root: ElementTree.Element) -> str | None:
     for channel in root.iterfind("./devices/channel"):
         target, source = channel.find("target"), channel.find("source")
         if target is not None and target.get("name") == AGENT_PORT and channel.get("type") == "unix":
-            # Where QEMU connects, the path is somebody else's server.
+            # With mode="connect", the path belongs to another program's server.
             return source.get("path") if source is not None and source.get("mode") != "connect" else None
     return None

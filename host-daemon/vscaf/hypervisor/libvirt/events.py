@@ -1,9 +1,9 @@
 """libvirt's event loop on asyncio, usable while other threads make libvirt calls.
 
-libvirtaio calls the loop's methods from whichever thread libvirt happens to be in. asyncio allows that from its own
-thread only, and vscaf's calls block in worker threads. So changes to handles and timers are handed to the loop's
-thread, in order. libvirt only needs each change to be in force some time later, so nothing waits for the loop, and
-nothing can deadlock with libvirt's own locks.
+libvirtaio calls the loop's methods from the thread that libvirt runs in. asyncio allows such calls only from its own
+thread, but vscaf makes libvirt calls in worker threads. So changes to handles and timers are handed to the loop's
+thread, in order. libvirt only needs each change to take effect some time later. So no thread waits for the loop, and
+there can be no deadlock with libvirt's own locks.
 """
 
 import asyncio
@@ -15,14 +15,14 @@ import libvirtaio
 
 
 class ThreadSafeEvents(libvirtaio.virEventAsyncIOImpl):  # type: ignore[misc]
-    """libvirtaio's implementation with every change made on the loop's own thread."""
+    """libvirtaio's implementation, with every change made on the loop's own thread."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         super().__init__(loop)
         self._thread = threading.get_ident()
 
     def _on_loop(self, change: Callable[..., Any], *args: Any) -> None:
-        if self.loop.is_closed():  # a connection that outlives the loop is told nothing any more
+        if self.loop.is_closed():  # a connection may outlive the loop, and then needs no changes
             return
         if threading.get_ident() == self._thread:
             change(*args)
@@ -30,7 +30,7 @@ class ThreadSafeEvents(libvirtaio.virEventAsyncIOImpl):  # type: ignore[misc]
             self.loop.call_soon_threadsafe(change, *args)
 
     def _add_handle(self, fd: int, event: int, cb: Any, opaque: Any) -> int:
-        # The number has to be returned at once, so the callback object is made here and starts to watch on the loop.
+        # The number must be returned at once. So the callback object is made here, and it starts to watch on the loop.
         callback = libvirtaio.FDCallback(self, cb, opaque, descriptor=self.descriptors[fd], event=event)
         self._pending_inc()
         self.callbacks[callback.iden] = callback
@@ -38,7 +38,7 @@ class ThreadSafeEvents(libvirtaio.virEventAsyncIOImpl):  # type: ignore[misc]
         return int(callback.iden)
 
     def _watch(self, fd: int, callback: Any) -> None:
-        callback.descriptor = self.descriptors[fd]  # an earlier removal may have dropped the one seen before
+        callback.descriptor = self.descriptors[fd]  # an earlier removal may have dropped the former object
         callback.descriptor.add_handle(callback)
 
     def _update_handle(self, watch: int, event: int) -> None:
@@ -67,7 +67,10 @@ _registered: ThreadSafeEvents | None = None
 
 
 def register_events() -> None:
-    """Makes the running asyncio loop libvirt's event loop. Once a process: libvirt allows no second one."""
+    """Makes the running asyncio loop libvirt's event loop. libvirt allows only one in a process.
+
+    RuntimeError if another loop was registered before.
+    """
     global _registered  # noqa: PLW0603  (libvirt's registration is a process-wide fact)
     loop = asyncio.get_running_loop()
     if _registered is None:

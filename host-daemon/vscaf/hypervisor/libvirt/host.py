@@ -1,4 +1,4 @@
-"""The host through libvirt. Nothing here waits on the loop's own thread, and no domain that hangs holds up another."""
+"""The host through libvirt. No libvirt call blocks the loop's thread, and a domain that hangs does not delay others."""
 
 import asyncio
 import logging
@@ -28,19 +28,19 @@ from vscaf.values import DomainKey, DomainSeen, DomainSettings, HostCpus, Plugge
 log = logging.getLogger(__name__)
 T = TypeVar("T")
 
-LISTING_PATIENCE_S = 0.5  # then the domains are listed without asking any QEMU
-DESCRIPTION_PATIENCE_S = 0.5  # then a domain is shown without what its description says
-LISTINGS = 2  # of each kind under way at once
-HUNG_MS = 1000  # a job of a domain that lasts longer holds up all that changes the domain
-PLUG_TIMEOUT_S = 30.0  # libvirt waits 5 s for each vCPU that the guest should let go
+LISTING_PATIENCE_S = 0.5  # after this the domains are listed without asking any QEMU
+DESCRIPTION_PATIENCE_S = 0.5  # after this a domain is returned without the data of its description
+LISTINGS = 2  # listings of each kind under way at once
+HUNG_MS = 1000  # a job of a domain that lasts longer blocks every change of the domain
+PLUG_TIMEOUT_S = 30.0  # libvirt waits 5 s for each vCPU that the guest should release
 
 
 class LibvirtHost:
-    """The host at *uri*. Errors are those of `vscaf.errors`, each named after the domain.
+    """The host at *uri*. Errors are those of `vscaf.errors`, and their messages name the domain.
 
-    `on_change` is called on the loop when a domain starts, stops, or changes its state or its description; `on_tuned`
-    when anybody, vscaf included, changed pins, weight or vCPU count of a domain, and when a call to it that was given
-    up came back after all. Calls to one domain never overlap; while one is stuck, others fail at once.
+    `on_change` is called on the loop when a domain starts, stops, or changes its state or its description. `on_tuned`
+    is called when pins, weight or vCPU count of a domain were changed, by vscaf or by others, and when a call to the
+    domain returned that had been given up. Calls to one domain never overlap. While one is stuck, others fail at once.
     """
 
     def __init__(
@@ -71,7 +71,7 @@ class LibvirtHost:
         self._loop: asyncio.AbstractEventLoop | None = None
 
     async def open(self) -> None:
-        """Connects. HypervisorUnreachable where that fails; UsageError where the connection cannot do vscaf's work."""
+        """Connects. HypervisorUnreachable if that fails; UsageError if the connection cannot do what vscaf needs."""
         register_events()
         self._loop = asyncio.get_running_loop()
         await self._on_host("connect", lambda connection: None)
@@ -82,10 +82,10 @@ class LibvirtHost:
         for task in self._reading.values():
             task.cancel()
         self._connections.close()
-        await asyncio.sleep(0)  # lets libvirt's free callbacks run before the loop ends
+        await asyncio.sleep(0)  # libvirt's free callbacks must run before the loop ends
 
     async def host_cpus(self) -> HostCpus:
-        """The host's pCPUs. Cheap while none goes online or offline: then the capabilities are not read again."""
+        """The host's pCPUs. The capabilities are read again only if a pCPU went online or offline."""
 
         def read(connection: Any) -> HostCpus:
             _count, online_map, _online = connection.getCPUMap()
@@ -114,13 +114,13 @@ class LibvirtHost:
     async def observe(self) -> tuple[DomainSeen, ...]:
         """All active domains, by name. Any error means that the state of *all* is unknown.
 
-        A domain that hangs holds up nobody: it is shown with what is known of it. A domain whose description could not
-        be read yet is shown as one without agent, without KVM and without rules of its own, and `rules_error` says so.
+        A domain that hangs does not delay the others. It is returned with the data that is known. A domain whose
+        description could not be read yet is returned without agent, KVM and rules of its own, with a `rules_error`.
         """
         rows = await self._list()
         self._names = {row.key: row.name for row in rows}
         before, self._plugged = self._plugged, {row.key: row.plugged for row in rows}
-        for key, plugged in self._plugged.items():  # libvirt has no event of a plug
+        for key, plugged in self._plugged.items():  # libvirt has no event for a plug
             if before.get(key, plugged) != plugged:
                 self._on_tuned(key)
         self._descriptions.keep(self._names)
@@ -130,27 +130,27 @@ class LibvirtHost:
         return tuple(self._seen(row) for row in rows)
 
     async def settings(self, key: DomainKey) -> DomainSettings:
-        """Everything that vscaf may change of the domain, as it is now. Asks no QEMU, so a stopped one answers too."""
+        """The present values of all settings that vscaf may change. Does not ask QEMU, so it works if QEMU hangs."""
 
         return await self._on_domain(key, "read its settings", lambda domain, _call: read_settings(domain))
 
     async def pin_vcpus(self, key: DomainKey, pins: Mapping[int, frozenset[int]]) -> None:
-        """Lets each vCPU run on its pCPUs alone. ValueError for an empty set, which libvirt's drivers may accept.
+        """Lets each vCPU run only on its pCPUs. ValueError for an empty set, which libvirt's drivers may accept.
 
-        QEMU's driver takes pins of vCPUs that are not plugged too: they are in force from the moment of the plug.
+        QEMU's driver also accepts pins of vCPUs that are not plugged. They take effect at the moment of the plug.
         """
         await self._pin(key, "pin vCPUs", pins, lambda domain, vcpu, mask: domain.pinVcpu(vcpu, mask))
 
     async def pin_emulator(self, key: DomainKey, cpus: frozenset[int]) -> None:
-        """Lets the emulator's own threads run on *cpus* alone. ValueError for an empty set."""
+        """Lets the emulator's own threads run only on *cpus*. ValueError for an empty set."""
         await self._pin(key, "pin the emulator", {0: cpus}, lambda domain, _all, mask: domain.pinEmulator(mask, LIVE))
 
     async def pin_iothreads(self, key: DomainKey, pins: Mapping[int, frozenset[int]]) -> None:
-        """Lets each I/O thread, by its id, run on its pCPUs alone. ValueError for an empty set."""
+        """Lets each I/O thread, by its id, run only on its pCPUs. ValueError for an empty set."""
         await self._pin(key, "pin I/O threads", pins, lambda domain, one, mask: domain.pinIOThread(one, mask, LIVE))
 
     async def set_cpu_shares(self, key: DomainKey, shares: int) -> None:
-        """Sets the domain's cgroup CPU weight. NotSupported where there is no cgroup CPU controller."""
+        """Sets the domain's cgroup CPU weight. NotSupported if there is no cgroup CPU controller."""
 
         def set_shares(domain: Any, _call: Call) -> None:
             domain.setSchedulerParametersFlags({"cpu_shares": shares}, LIVE)
@@ -158,9 +158,9 @@ class LibvirtHost:
         await self._on_domain(key, "set its weight", set_shares, acts=True, invalid=NotSupported)
 
     async def plug(self, key: DomainKey, vcpus: int, cpus: frozenset[int] | None = None) -> Plugged:
-        """Plugs vCPUs of the running domain until *vcpus* are there; what it has then was read again.
+        """Plugs vCPUs of the running domain until *vcpus* are plugged. The returned number was read afterwards.
 
-        `cpus`: where the new ones may run, from their first moment on. NotSupported above the domain's maximum.
+        `cpus`: where the new ones may run from the start. NotSupported above the domain's maximum.
         """
 
         def plug(domain: Any, call: Call) -> Plugged:
@@ -171,15 +171,15 @@ class LibvirtHost:
         return await self._on_domain(key, "plug vCPUs", plug, acts=True, timeout_s=PLUG_TIMEOUT_S)
 
     async def unplug(self, key: DomainKey, vcpus: int) -> Plugged:
-        """Asks for vCPUs of the running domain to be unplugged until *vcpus* are left; what it has was read again.
+        """Asks the guest to release vCPUs until *vcpus* are left. The returned number was read afterwards.
 
-        Late, partial and refused are normal outcomes. NotSupported under TCG, where an unplug never ends.
+        Late, partial and refused are normal outcomes. NotSupported under TCG, where an unplug never completes.
         """
 
         def unplug(domain: Any, call: Call) -> Plugged:
             if not parse_description(domain.XMLDesc()).accelerated:
                 raise NotSupported(
-                    f"domain {domain.name()}: no vCPU is unplugged without KVM, where that never ends: "
+                    f"domain {domain.name()}: vCPUs cannot be unplugged: without KVM an unplug never completes: "
                     "take them offline in the guest instead"
                 )
             with self._slots:
@@ -192,7 +192,7 @@ class LibvirtHost:
         return await self._on_domain(key, "suspend it", suspend_domain, acts=True)
 
     async def resume(self, key: DomainKey) -> bool:
-        """Lets a suspended domain run, and returns once it is seen to. False: its pause was nobody's request."""
+        """Resumes a suspended domain, and returns once it is seen to run. False: it was not paused by request."""
         return await self._on_domain(key, "resume it", resume_domain, acts=True)
 
     async def _pin(
@@ -208,7 +208,7 @@ class LibvirtHost:
         await self._on_domain(key, what, pin, acts=True)
 
     async def _list(self) -> tuple[Row, ...]:
-        """The listing that asks every QEMU; while that hangs, or once it has taken long, the one that asks none."""
+        """The listing that asks every QEMU. If it hangs or takes long: the one that asks no QEMU."""
         waiting: set[asyncio.Future[tuple[Row, ...]]] = set()
         if not self._under_way(ask_qemu=True):
             waiting.add(self._begin_listing(ask_qemu=True))
@@ -229,7 +229,7 @@ class LibvirtHost:
             raise self._connections.translated(error, "listing the domains") from error
 
     async def _first_answer(self, waiting: set["asyncio.Future[tuple[Row, ...]]"]) -> None:
-        """Until one of them has answered; one that was given up meanwhile has not, whatever it ends with."""
+        """Waits until one listing has answered, or the time-out. A listing that was given up does not count."""
         pending, loop = waiting, asyncio.get_running_loop()
         until_s = loop.time() + self._call_timeout_s
         while pending and (left_s := until_s - loop.time()) > 0.0:
@@ -251,14 +251,14 @@ class LibvirtHost:
         future = start(call, look)
         self._listings[ask_qemu].append(future)
 
-        def give_up() -> None:  # its connection then counts as hung, and makes room for another
+        def give_up() -> None:  # its connection then counts as hung, so another one may be opened
             call.given_up = not future.done()
 
         asyncio.get_running_loop().call_later(self._call_timeout_s, give_up)
         return future
 
     async def _describe(self, rows: Iterable[Row]) -> None:
-        """Reads the descriptions that are not known or may have changed; waits for those never known, a little."""
+        """Starts to read unknown and outdated descriptions. Waits up to DESCRIPTION_PATIENCE_S for the unknown ones."""
         now_s = asyncio.get_running_loop().time()
         for row in rows:
             if row.key not in self._reading and self._descriptions.due(row.key, now_s):
@@ -278,7 +278,7 @@ class LibvirtHost:
             return
         except HypervisorError as error:
             if self._descriptions.failed(key):
-                log.warning("domain %s: its description is not known: %s", self._names.get(key, key.uuid), error)
+                log.warning("domain %s: its description cannot be read: %s", self._names.get(key, key.uuid), error)
             return
         finally:
             self._reading.pop(key, None)
@@ -344,9 +344,10 @@ class LibvirtHost:
         invalid: type[HypervisorError] = HypervisorError,
         timeout_s: float = 0.0,
     ) -> T:
-        """*work* on the domain, in its turn. `acts`: it changes something, so it is refused while the domain hangs.
+        """The result of *work* on the domain, run after earlier calls to it.
 
-        `invalid`: what it means when libvirt calls it invalid for a domain that runs.
+        `acts`: the work changes something, so it is refused while the domain hangs. `invalid`: the error to raise when
+        libvirt reports an invalid operation although the domain runs.
         """
         subject = f"domain {self._names.get(key, key.uuid)}"
 
@@ -354,7 +355,7 @@ class LibvirtHost:
             with self._connections.connection(call) as connection:
                 domain = connection.lookupByUUIDString(key.uuid)
                 if domain.ID() != key.run_id:
-                    raise DomainGone(f"{subject}: that run of it has ended")
+                    raise DomainGone(f"{subject}: this run of the domain has ended")
                 if acts:
                     _refuse_hung(domain, subject)
                 try:
@@ -362,7 +363,7 @@ class LibvirtHost:
                 except libvirt.libvirtError as error:
                     if error.get_error_code() != libvirt.VIR_ERR_OPERATION_INVALID:
                         raise
-                    # The same code says that the domain does not run, and that what runs cannot be changed so.
+                    # libvirt uses one code for two cases: the domain does not run, or it runs but cannot be changed so.
                     runs = connection.lookupByUUIDString(key.uuid).ID() == key.run_id
                     kind = invalid if runs else DomainGone
                     raise kind(f"{subject}: {error.get_error_message()}") from error
@@ -386,23 +387,23 @@ class LibvirtHost:
         self._on_change()
 
     def _domain_changed(self, key: DomainKey) -> None:
-        """Of the events: called on the loop."""
+        """Event callback, called on the loop."""
         self._descriptions.outdate(key.uuid)
         self._on_change()
 
     @property
     def tells_of_tuning(self) -> bool:
-        """Whether this driver has shown that it tells of changed pins; some take the registration and never do."""
+        """Whether this driver has reported a changed pin. Some drivers accept the registration and never report any."""
         return self._told_of_tuning
 
     def _domain_tuned(self, key: DomainKey) -> None:
-        """Of the events: called on the loop."""
+        """Event callback, called on the loop."""
         self._told_of_tuning = True
         self._on_tuned(key)
 
 
 def _refuse_hung(domain: Any, subject: str) -> None:
-    """HypervisorUnreachable while a job holds the domain: any change would wait for it, 30 s long in libvirtd."""
+    """HypervisorUnreachable while a job holds the domain. Any change would wait for it, for 30 s in libvirtd."""
     try:
         state, _details, since_ms = domain.controlInfo()
     except libvirt.libvirtError as error:

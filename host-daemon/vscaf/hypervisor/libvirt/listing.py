@@ -1,8 +1,9 @@
-"""All active domains at one look, and what to do about one whose QEMU hangs.
+"""Lists all active domains, also if the QEMU of one of them hangs.
 
-libvirt's statistics of vCPUs ask QEMU, even with NOWAIT where nobody else is waiting for it yet: the call then hangs
-with a QEMU that was stopped by a signal, and with it every other domain's answer. NOWAIT passes over a domain only
-once some call hangs there. The states, and each domain's own vCPU list, come from libvirt and /proc without QEMU.
+libvirt asks QEMU for the statistics of vCPUs. It does so even with NOWAIT, unless another call already waits for that
+QEMU. So the call hangs if a QEMU was stopped by a signal, and with it the answers for all other domains. NOWAIT skips a
+domain only once some call hangs there. libvirt knows the states, and each domain's vCPU list, without asking QEMU: it
+reads them from its own data and from /proc.
 """
 
 from collections.abc import Callable, Mapping
@@ -22,7 +23,7 @@ LIVE = libvirt.VIR_DOMAIN_AFFECT_LIVE
 
 RUN_STATES = {
     libvirt.VIR_DOMAIN_RUNNING: RunState.RUNNING,
-    libvirt.VIR_DOMAIN_BLOCKED: RunState.RUNNING,  # Xen's word for an idle one
+    libvirt.VIR_DOMAIN_BLOCKED: RunState.RUNNING,  # Xen's state for an idle domain
     libvirt.VIR_DOMAIN_PAUSED: RunState.PAUSED,
     libvirt.VIR_DOMAIN_PMSUSPENDED: RunState.PAUSED,
     libvirt.VIR_DOMAIN_CRASHED: RunState.CRASHED,
@@ -33,7 +34,7 @@ BOOTED = (libvirt.VIR_DOMAIN_RUNNING, libvirt.VIR_DOMAIN_RUNNING_BOOTED)
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """What a listing says of one domain."""
+    """The data of one domain in a listing."""
 
     key: DomainKey
     name: str
@@ -50,11 +51,11 @@ class Row:
 def list_domains(
     connection: Any, call: Call, *, ask_qemu: bool, started_ns: Callable[[str], int] = lambda name: 0
 ) -> tuple[Row, ...]:
-    """A row for each active domain. `ask_qemu`: one call for all, that hangs with a QEMU that hangs.
+    """A row for each active domain. `ask_qemu`: make one call for all domains, which hangs if any QEMU hangs.
 
-    started_ns: when the run of the domain of that name began; 0: unknown.
+    started_ns: returns when the run of the domain with that name began; 0: unknown.
 
-    libvirtError where libvirt fails; HypervisorError where the listing leaves out a domain that is active.
+    libvirtError if libvirt fails; HypervisorError if the listing lacks an active domain.
     """
     for _attempt in range(2):  # a domain may have started or ended between the two calls
         rows = _statistics(connection, ask_qemu=ask_qemu)
@@ -63,7 +64,7 @@ def list_domains(
         if not left_out:
             break
     else:
-        raise HypervisorError(f"libvirt's listing left out {len(left_out)} active domains: what they do is unknown")
+        raise HypervisorError(f"libvirt's listing lacks {len(left_out)} active domains: their state is unknown")
     result = []
     for domain, fields in rows:
         call.proceed()
@@ -111,7 +112,7 @@ def _row(domain: Any, fields: Mapping[str, Any], began_ns: int, *, one_by_one: b
 
 
 def _seconds(fields: Mapping[str, Any], ending: str) -> dict[int, float]:
-    """A statistic of nanoseconds, by vCPU."""
+    """A statistic in nanoseconds, converted to seconds, by vCPU."""
     return {
         int(name.split(".")[1]): value / 1e9
         for name, value in fields.items()
@@ -120,7 +121,7 @@ def _seconds(fields: Mapping[str, Any], ending: str) -> dict[int, float]:
 
 
 def _times(domain: Any) -> dict[int, float]:
-    """The CPU time of each plugged vCPU, as far as it can be read."""
+    """The CPU time of each plugged vCPU in seconds. Empty if it cannot be read."""
     try:
         return {number: time_ns / 1e9 for number, _state, time_ns, _cpu in domain.vcpus()[0]}
     except libvirt.libvirtError as error:

@@ -1,8 +1,8 @@
 """A domain's rules from its own metadata: `virsh metadata DOMAIN --uri https://vscaf.org/xmlns/partition/1 --key vscaf
 --set '<partition min="1" max="4" weight="2" priority="10" rest="keep"/>' --live --config`.
 
-Whoever may edit a domain may write anything here, so the reading is strict: what is not exactly right is said in one
-sentence, and nothing of it is used.
+A user who may edit a domain may write anything here, so parsing is strict. If any part is wrong, none of it is used,
+and the error is one sentence.
 """
 
 import re
@@ -20,11 +20,11 @@ SHOWN_CHARACTERS = 40
 
 
 class BadRules(ValueError):
-    """The metadata of a domain say something that is no rule. The words are one sentence for the operator."""
+    """The metadata of a domain are not valid rules. The message is one sentence for the operator."""
 
 
 def parse_rules(metadata: ElementTree.Element | None) -> MetadataRules | None:
-    """The rules in a domain's <metadata>; None where it has none of vscaf's. BadRules for what is wrong."""
+    """The rules in a domain's <metadata>. None: it has no element of vscaf's. BadRules if they are wrong."""
     if metadata is None:
         return None
     ours = [child for child in metadata if isinstance(child.tag, str) and child.tag.startswith(f"{{{NAMESPACE}}}")]
@@ -37,7 +37,7 @@ def parse_rules(metadata: ElementTree.Element | None) -> MetadataRules | None:
     if name != "partition":
         raise BadRules(f"metadata: <vscaf:{_shown(name)}> is unknown: write <vscaf:partition/>")
     if len(element) or (element.text or "").strip():
-        raise BadRules("metadata: <vscaf:partition> has content: it takes attributes alone")
+        raise BadRules("metadata: <vscaf:partition> has content: it takes only attributes")
     unknown = sorted(set(element.attrib) - {"min", "max", "weight", "priority", "rest"})
     if unknown:
         raise BadRules(f"metadata: {_shown(unknown[0])} is unknown: it takes min, max, weight, priority and rest")
@@ -77,5 +77,5 @@ def _one_of(name: str, text: str | None, words: Iterable[str]) -> str | None:
 
 
 def _shown(text: str) -> str:
-    """The text as it can be logged: short, on one line."""
+    """The text in a form for the log: short, on one line."""
     return repr(text if len(text) <= SHOWN_CHARACTERS else text[: SHOWN_CHARACTERS - 3] + "...")

@@ -1,4 +1,4 @@
-"""Plug and unplug of a running domain's vCPUs: the only calls that wait for its QEMU, and for its guest."""
+"""Plugs and unplugs vCPUs of a running domain: the only calls that wait for its QEMU and for its guest."""
 
 import threading
 from types import TracebackType
@@ -13,16 +13,16 @@ from vscaf.hypervisor.libvirt.domain_xml import parse_description
 from vscaf.values import Plugged, PlugOutcome
 
 LIVE = libvirt.VIR_DOMAIN_AFFECT_LIVE
-SLOTS = 4  # libvirtd has 20 threads, and each of these calls may keep one for as long as a QEMU hangs
+SLOTS = 4  # libvirtd has 20 threads, and each of these calls may occupy one for as long as a QEMU hangs
 
-# What says nothing about the vCPUs: it goes to whoever called. Any other refusal is looked at by what has changed.
+# Errors that do not depend on the vCPUs: they are raised. After any other error, the new number of vCPUs decides.
 _ERRORS = {libvirt.VIR_ERR_NO_DOMAIN, *NOT_PERMITTED, *(UNREACHABLE - {libvirt.VIR_ERR_OPERATION_TIMEOUT})}
-# What no later call will change: vCPUs that were present at boot, a machine type without hot-plug.
+# Refusals that later calls will get again: vCPUs that were present at boot, a machine type without hot-plug.
 _NEVER = {*NOT_SUPPORTED, libvirt.VIR_ERR_INVALID_ARG}
 
 
 class MonitorSlots:
-    """Lets few calls at once wait for QEMUs. HypervisorUnreachable where too many of them do already."""
+    """Limits how many calls wait for QEMUs at once. HypervisorUnreachable if SLOTS calls wait already."""
 
     def __init__(self) -> None:
         self._slots = threading.BoundedSemaphore(SLOTS)
@@ -38,7 +38,10 @@ class MonitorSlots:
 
 
 def plug_vcpus(domain: Any, call: Call, vcpus: int, mask: tuple[bool, ...] | None) -> Plugged:
-    """Plugs until *vcpus* are there, the new ones pinned to *mask* before they come. libvirtError as libvirt says."""
+    """Plugs until *vcpus* are plugged. New vCPUs are pinned to *mask*, before the plug if the driver allows it.
+
+    NotSupported above the domain's maximum. libvirtError as raised by libvirt.
+    """
     maximum = domain.vcpusFlags(LIVE | libvirt.VIR_DOMAIN_VCPU_MAXIMUM)
     if vcpus > maximum:
         raise NotSupported(f"domain {domain.name()}: {vcpus} vCPUs are more than its maximum of {maximum}")
@@ -64,9 +67,9 @@ def plug_vcpus(domain: Any, call: Call, vcpus: int, mask: tuple[bool, ...] | Non
 
 
 def unplug_vcpus(domain: Any, call: Call, vcpus: int) -> Plugged:
-    """Unplugs until *vcpus* are left, or says how far it came. ValueError for none."""
+    """Unplugs until *vcpus* are left, or returns how far it came. ValueError if *vcpus* is below 1."""
     if vcpus < 1:
-        raise ValueError(f"domain {domain.name()}: a domain keeps a vCPU at least, not {vcpus}")
+        raise ValueError(f"domain {domain.name()}: a domain keeps at least one vCPU, not {vcpus}")
     before = domain.vcpusFlags(LIVE)
     if vcpus >= before:
         return Plugged(PlugOutcome.DONE, before)
@@ -78,7 +81,7 @@ def unplug_vcpus(domain: Any, call: Call, vcpus: int) -> Plugged:
         if code in _ERRORS:
             raise
         now = domain.vcpusFlags(LIVE)
-        if now <= vcpus:  # it was the answer that got lost
+        if now <= vcpus:  # the unplug succeeded, only its answer was lost
             return Plugged(PlugOutcome.DONE, now, words)
         if code == libvirt.VIR_ERR_OPERATION_TIMEOUT:
             return Plugged(PlugOutcome.LATE, now, words)
@@ -96,7 +99,7 @@ def _present(domain: Any, vcpus: int) -> frozenset[int]:
 
 
 def _pin_absent(domain: Any, call: Call, number: int, mask: tuple[bool, ...]) -> bool:
-    """Whether the driver takes a pin of a vCPU that is not plugged."""
+    """Pins a vCPU that is not plugged. False: the driver does not accept this."""
     call.proceed()
     try:
         domain.pinVcpu(number, mask)

@@ -1,4 +1,4 @@
-"""What a connection cannot do, found out at the start by calls that change nothing."""
+"""Finds out at the start what a connection cannot do, with calls that change nothing."""
 
 from typing import Any
 
@@ -11,9 +11,10 @@ NO_VCPU = 1_000_000  # the number of a vCPU that no domain has
 
 
 def refuse_unusable(connection: Any, uri: str) -> None:
-    """UsageError, one line, where *connection* may only read, or its driver has not what vscaf needs.
+    """UsageError, one line, if *connection* may only read, or its driver lacks what vscaf needs.
 
-    A format that no driver knows, and a vCPU that no domain has, are refused for that reason where writing is allowed.
+    The probes use a format that no driver knows and a vCPU that no domain has. A connection that may write refuses them
+    for these reasons. A connection that may only read refuses them because they write.
     """
     try:
         connection.domainXMLToNative("vscaf-asks-whether-it-may-write", "<domain/>", 0)
@@ -27,7 +28,7 @@ def refuse_unusable(connection: Any, uri: str) -> None:
         _refuse(error, uri, "show the host's CPUs and what its domains do", NOT_PERMITTED | NOT_SUPPORTED)
         raise
     for domain in connection.listAllDomains(libvirt.VIR_CONNECT_LIST_DOMAINS_ACTIVE):
-        if not _idle(domain):  # a domain that hangs would keep the daemon from starting
+        if not _idle(domain):  # a domain that hangs would prevent the daemon from starting
             continue
         try:
             domain.pinVcpu(NO_VCPU, (True,))
@@ -37,7 +38,7 @@ def refuse_unusable(connection: Any, uri: str) -> None:
 
 
 def _idle(domain: Any) -> bool:
-    """Whether no job holds the domain; False also where that cannot be told."""
+    """Whether no job holds the domain. False also if the domain cannot be asked."""
     try:
         return bool(domain.controlInfo()[0] == libvirt.VIR_DOMAIN_CONTROL_OK)
     except libvirt.libvirtError as error:
@@ -48,5 +49,5 @@ def _refuse(error: libvirt.libvirtError, uri: str, what: str, codes: set[int]) -
     if error.get_error_code() in codes:
         raise UsageError(
             f"libvirt at {uri} does not let vscaf {what} ({error.get_error_message()}): "
-            "give the uri of a connection that may, to a driver that can, such as qemu:///system as root"
+            "set uri to a connection and driver that allow it, such as qemu:///system as root"
         ) from error

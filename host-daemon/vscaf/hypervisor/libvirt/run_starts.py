@@ -1,8 +1,8 @@
-"""When a domain's run began, which libvirt itself does not tell.
+"""When a domain's run began, which libvirt itself does not report.
 
-libvirt numbers runs from the largest number that is in use when its daemon starts, so a domain that was stopped and
-started again while that daemon was down may have the same number. Its QEMU driver writes a file with QEMU's pid at the
-start of each run and removes it at the end, so the file's time is another one for each run.
+libvirt numbers runs from the largest number that is in use when its daemon starts. So a domain that was stopped and
+started again while libvirtd was down may have the same number. libvirt's QEMU driver writes a file with QEMU's pid at
+the start of each run and removes it at the end. So the file's time differs for each run.
 """
 
 from pathlib import Path
@@ -12,7 +12,7 @@ SYSTEM = Path("/run/libvirt")
 
 
 class RunStarts:
-    """The starts of runs of libvirt at *uri*; none are known but those of this host's own system QEMU driver."""
+    """The starts of runs of libvirt at *uri*. They are known only for this host's own system QEMU driver."""
 
     def __init__(self, uri: str) -> None:
         self._directory: Path | None = None
@@ -22,7 +22,7 @@ class RunStarts:
             self._directory = Path(socket).parent / "qemu"
 
     def started_ns(self, name: str) -> int:
-        """When the present run of the domain *name* began, as nanoseconds of the clock; 0: that cannot be known."""
+        """When the present run of the domain *name* began, in nanoseconds of the wall clock. 0: not known."""
         if self._directory is None:
             return 0
         try:

@@ -1,4 +1,4 @@
-"""What vscaf may change of a domain, read without asking its QEMU."""
+"""Reads the settings of a domain that vscaf may change, without asking its QEMU."""
 
 from typing import Any
 
@@ -12,14 +12,14 @@ from vscaf.values import DomainSettings
 
 
 def read_settings(domain: Any) -> DomainSettings:
-    """The settings of a running domain. libvirtError as libvirt says, HypervisorError for XML that cannot be read."""
+    """The settings of a running domain. libvirtError as raised by libvirt; HypervisorError for unreadable XML."""
     vcpus = domain.vcpusFlags(LIVE)
     described = parse_description(domain.XMLDesc())
     listed = [mask_cpus(mask) for mask in domain.vcpuPinInfo(LIVE)]
     plugged = described.enabled or frozenset(range(vcpus))
     if plugged == frozenset(range(vcpus)):
         pins = dict(enumerate(listed[:vcpus]))
-    else:  # the list above goes by position and leaves out the last ones
+    else:  # the list above is ordered by position and lacks the last ones
         each, masks = domain.vcpus()
         pins = {one[0]: mask_cpus(mask) for one, mask in zip(each, masks, strict=True)}
     everywhere = described.cpuset or frozenset(range(domain.connect().getCPUMap()[0]))

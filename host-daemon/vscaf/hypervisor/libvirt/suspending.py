@@ -1,4 +1,4 @@
-"""Stopping all vCPUs of a domain, and letting it run again."""
+"""Suspends and resumes a domain."""
 
 from typing import Any
 
@@ -11,20 +11,23 @@ RUNS = {libvirt.VIR_DOMAIN_RUNNING, libvirt.VIR_DOMAIN_BLOCKED}
 
 
 def suspend_domain(domain: Any, call: Call) -> bool:
-    """Suspends, and sees that the domain is paused. False: it did not run. libvirtError as libvirt says."""
+    """Suspends the domain and checks that it is paused. False: it did not run. libvirtError as raised by libvirt.
+
+    HypervisorError if the domain still runs.
+    """
     if domain.state()[0] not in RUNS:
         return False
     call.proceed()
     domain.suspend()
     if domain.state()[0] in RUNS:
-        raise HypervisorError(f"domain {domain.name()}: runs although it was suspended: somebody else resumed it")
+        raise HypervisorError(f"domain {domain.name()}: runs although it was suspended: somebody else has resumed it")
     return True
 
 
 def resume_domain(domain: Any, call: Call) -> bool:
-    """Resumes what was paused by request, and sees that the domain runs. False: it is paused for another reason.
+    """Resumes a domain that was paused by request, and checks that it runs. False: it is paused for another reason.
 
-    libvirtError as libvirt says.
+    libvirtError as raised by libvirt. HypervisorError if the domain does not run.
     """
     state, reason = domain.state()
     if state in RUNS:
@@ -39,4 +42,4 @@ def resume_domain(domain: Any, call: Call) -> bool:
 
 
 _UNTOLD = {libvirt.VIR_DOMAIN_PAUSED_UNKNOWN, libvirt.VIR_DOMAIN_PAUSED_FROM_SNAPSHOT}
-"""What a driver says that keeps no reasons, and what it says of a domain that was restored as it was saved: paused."""
+"""Reasons of a pause that may be a request: the driver keeps no reasons, or the domain was restored as paused."""

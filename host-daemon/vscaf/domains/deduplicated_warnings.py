@@ -1,0 +1,31 @@
+"""Records a warning once, not again each time that the same thing goes wrong."""
+
+import re
+
+from vscaf.events import EventLog, Kind
+
+FIGURES = re.compile(r"[0-9.]+")
+
+
+class DeduplicatedWarnings:
+    """Records warnings in *events*, without repetitions."""
+
+    def __init__(self, events: EventLog) -> None:
+        self._events = events
+        self._said: dict[str, str] = {}
+
+    def warn_once(self, about: str, words: str, domain: str | None = None, kind: Kind = Kind.REFUSED) -> bool:
+        """Records a warning, unless the last one about the same subject was the same. Returns whether it was recorded.
+
+        Warnings that differ only in numbers count as the same.
+        """
+        said = FIGURES.sub("#", words)
+        if self._said.get(about) == said:
+            return False
+        self._said[about] = said
+        self._events.record(kind, domain, why=words)
+        return True
+
+    def clear(self, about: str) -> None:
+        """Forgets the last warning about this subject, so that the same one is recorded again."""
+        self._said.pop(about, None)
