@@ -142,13 +142,13 @@ def _check(config: Config) -> None:
 
 
 def _cpus(key: str, text: str) -> frozenset[int]:
-    mend = 'write it like "2-7,10"'
+    hint = 'write it like "2-7,10"'
     try:
         cpus = parse_cpu_list(text)
     except ValueError as error:
-        raise ValueError(f"{key}: {error}: {mend}") from error
+        raise ValueError(f"{key}: {error}: {hint}") from error
     if not cpus:
-        raise ValueError(f"{key} names no CPU: {mend}")
+        raise ValueError(f"{key} names no CPU: {hint}")
     return cpus
 
 

@@ -147,8 +147,8 @@ class _Trial:
     def _all_checks(self) -> None:
         said = self._ask(NO_DOMAIN)
         if said.kind not in ("answer", "nothing"):
-            mend = "give it options that it takes" if said.kind == "refused" else "return an empty answer"
-            words = f"for a pool without domains, with which vscaf tries it first, it gives: {said}; {mend}"
+            hint = "give it options that it takes" if said.kind == "refused" else "return an empty answer"
+            words = f"for a pool without domains, with which vscaf tries it first, it gives: {said}; {hint}"
             self._note("options", Verdict.FAILED, words)
             return  # there is nothing else to try
         self._note("options", Verdict.PASSED, "taken")
@@ -189,15 +189,15 @@ class _Trial:
         for state, said in zip(self._states, self._first, strict=True):
             words = fault(state, said)
             if words:
-                smallest = self._smallest(state, fault, _mend(words))
+                smallest = self._smallest(state, fault, _hint(words))
                 words = fault(smallest, self._ask(smallest)) or words
                 self._note(check, bad, words, as_python(smallest, self._options))
                 return False
         self._note(check, Verdict.PASSED, good if self._states else "not tried: there is no usable answer")
         return True
 
-    def _smallest(self, state: PoolState, fault: Fault, mend: str) -> PoolState:
-        return shrink(state, lambda one: _mend(fault(one, self._ask(deepcopy(one)))) == mend)
+    def _smallest(self, state: PoolState, fault: Fault, hint: str) -> PoolState:
+        return shrink(state, lambda one: _hint(fault(one, self._ask(deepcopy(one)))) == hint)
 
     def _leave_out(self, *kinds: str) -> None:
         """No longer use the states whose result is of one of these kinds."""
@@ -206,14 +206,14 @@ class _Trial:
 
     def _unknown_option(self) -> None:
         said = self._ask(NO_DOMAIN, {**self._options, UNKNOWN_OPTION: 1})
-        mend = "raise PolicyError (refuse_unknown_options does), so that a misspelt option is noticed"
+        hint = "raise PolicyError (refuse_unknown_options does), so that a misspelt option is noticed"
         if said.kind == "refused" and UNKNOWN_OPTION in said.words:
             self._note("unknown-option", Verdict.PASSED, "refused by name")
         elif said.kind == "refused":
             self._note("unknown-option", Verdict.NOTED, f"refused, but not by name ({said.words}): name it")
         else:
             did = "is accepted without a word" if said.kind in ("answer", "nothing") else f"gives {said}"
-            self._note("unknown-option", Verdict.FAILED, f"an unknown option {did}: {mend}")
+            self._note("unknown-option", Verdict.FAILED, f"an unknown option {did}: {hint}")
 
     def _explores(self) -> None:
         explores = getattr(self._policy, "explores", False)
@@ -247,8 +247,8 @@ class _Trial:
             other = self._ask(replace(state, domains=order))
             if other != first:
                 names = ", ".join(domain.name for domain in order[:4]) + (", ..." if len(order) > 4 else "")
-                mend = "let names decide ties" if _alike(state.domains) else "sort the domains by name first"
-                return f"it says {first}, but {other} if the order in the pool is {names}: {mend}"
+                hint = "let names decide ties" if _alike(state.domains) else "sort the domains by name first"
+                return f"it says {first}, but {other} if the order in the pool is {names}: {hint}"
         return ""
 
     def _time_and_order_of_calls(self) -> None:
@@ -256,16 +256,16 @@ class _Trial:
         before = [self._ask(state) for state in self._states]
         time.sleep(self._delay_s)
         later = [self._ask(state) for state in self._states]
-        mend = "it reads a clock, or keeps something from call to call; the time is pool.time_s"
-        if self._same("later", before, later, f"the same {self._delay_s:g} s later", mend):
+        hint = "it reads a clock, or keeps something from call to call; the time is pool.time_s"
+        if self._same("later", before, later, f"the same {self._delay_s:g} s later", hint):
             backwards = [self._ask(state) for state in reversed(self._states)][::-1]
-            mend = "it depends on what it was asked before; keep nothing from call to call"
-            self._same("order-of-calls", before, backwards, "does not matter", mend)
+            hint = "it depends on what it was asked before; keep nothing from call to call"
+            self._same("order-of-calls", before, backwards, "does not matter", hint)
 
-    def _same(self, check: str, before: list[Said], after: list[Said], good: str, mend: str) -> bool:
+    def _same(self, check: str, before: list[Said], after: list[Said], good: str, hint: str) -> bool:
         for state, one, other in zip(self._states, before, after, strict=True):
             if one != other:
-                words = f"it says {one}, and at another time {other}: {mend}"
+                words = f"it says {one}, and at another time {other}: {hint}"
                 self._note(check, Verdict.FAILED, words, as_python(state, self._options))
                 return False
         self._note(check, Verdict.PASSED, good)
@@ -299,7 +299,7 @@ def _one_line(error: BaseException) -> str:
     return " ".join(str(error).split())[:300]
 
 
-def _mend(words: str) -> str:
+def _hint(words: str) -> str:
     """The text after the last colon, which is the same for the same fault in another state."""
     return words.rpartition(": ")[2]
 

@@ -358,10 +358,10 @@ class AgentLink:
             message = messages.decode_from_guest(line)
         except messages.BadLine as error:
             if error.version is not None and self._words.allows(now_s):
-                mend = (
+                hint = (
                     f"this daemon speaks version {messages.WIRE_VERSION}, not {error.version}: update the host's vscaf"
                 )
-                self.send(messages.WireError(message=mend))
+                self.send(messages.WireError(message=hint))
             if not forgiven:
                 self._count_bad(str(error))
             return

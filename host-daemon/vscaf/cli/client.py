@@ -210,16 +210,16 @@ def policy_set(name: str, params: tuple[str, ...], socket: Path | None, config: 
 def parse_params(params: tuple[str, ...]) -> dict[str, Any]:
     """Options from KEY=VALUE texts, with VALUE in TOML. UsageError with the text that is wrong."""
     for param in params:
-        mend = f"--param {param}: write KEY=VALUE with a TOML value, text in quotes: --param 'favourite=\"cfd\"'"
+        hint = f"--param {param}: write KEY=VALUE with a TOML value, text in quotes: --param 'favourite=\"cfd\"'"
         if "\n" in param or "\r" in param:
-            raise UsageError(" ".join(mend.split()))
+            raise UsageError(" ".join(hint.split()))
         try:
             one = tomllib.loads(param)
             json.dumps(one, allow_nan=False)
         except (tomllib.TOMLDecodeError, TypeError, ValueError, RecursionError) as error:
-            raise UsageError(f"{mend} ({error})") from error
+            raise UsageError(f"{hint} ({error})") from error
         if not one or param.lstrip().startswith("["):
-            raise UsageError(mend)
+            raise UsageError(hint)
     try:
         return tomllib.loads("\n".join(params))
     except tomllib.TOMLDecodeError as error:

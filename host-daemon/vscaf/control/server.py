@@ -182,8 +182,8 @@ class ControlServer:
     def _refusal(self, peer: Peer, needed: Access) -> str:
         group = self._groups[needed]
         key = "control_read_group" if needed is Access.READ else "control_write_group"
-        mend = f"be root or in group {group}" if group else f"be root, or set {key} in the configuration"
-        return f"uid {peer.uid} may not {needed.name.lower()} here: {mend}"
+        hint = f"be root or in group {group}" if group else f"be root, or set {key} in the configuration"
+        return f"uid {peer.uid} may not {needed.name.lower()} here: {hint}"
 
     async def _status(self, request: web.Request) -> web.Response:
         _query(request)

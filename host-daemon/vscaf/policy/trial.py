@@ -63,8 +63,8 @@ def load_target(target: str) -> Policy:
         if where.endswith(".py") or error.name is None or not f"{where}.".startswith(f"{error.name}."):
             raise PolicyError(f"policy {where}: {_words(error)}: install it, or remove the import") from error
         there_is = ", ".join(policy_names())
-        mend = f"give MODULE:FUNCTION, FILE.py or the name of an installed policy ({there_is})"
-        raise PolicyError(f"policy {target}: not found: {mend}") from error
+        hint = f"give MODULE:FUNCTION, FILE.py or the name of an installed policy ({there_is})"
+        raise PolicyError(f"policy {target}: not found: {hint}") from error
     except (Exception, SystemExit) as error:  # modules are other people's code: they may raise anything
         raise PolicyError(f"policy {where}: {_words(error)}: correct it") from error
     policy = getattr(module, function, None) if function else _only_function(module, where)
