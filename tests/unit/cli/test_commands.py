@@ -63,7 +63,7 @@ def test_the_policies_can_be_listed_without_a_daemon(config: Path) -> None:
     assert done.exit_code == 0
     names = [line.split()[0] for line in done.stdout.splitlines()]
     assert {"equipartition", "max-speedup", "static", "unmanaged"} <= set(names)
-    assert "equipartition  Equal shares" not in done.stdout and "As many CPUs" in done.stdout
+    assert "equipartition  Equal shares" not in done.stdout and "The same number of CPUs" in done.stdout
 
 
 @pytest.mark.parametrize(
