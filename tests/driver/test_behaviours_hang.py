@@ -197,7 +197,7 @@ def test_a_failed_or_partial_listing_is_an_error_never_a_shorter_list(
         with pytest.raises(HypervisorError):
             await rig.host.observe()
         partial = rig.faults.inject("getAllDomainStats", times=None, result=lambda rows: rows[:1])
-        with pytest.raises(HypervisorError, match="left out 1 active"):
+        with pytest.raises(HypervisorError, match="lacks 1 active"):
             await rig.host.observe()
         assert partial.hits == 2  # it looked again, because a domain might have started in between
         rig.faults.clear()
