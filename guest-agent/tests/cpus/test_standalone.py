@@ -305,7 +305,7 @@ def test_background_load_is_not_taken_from_the_bound(rig: Rig) -> None:
         (["--max-threads", "none"], ["--max-threads none"]),
         (["--max-threads", "99999"], ["--max-threads 99999"]),
         (["--status", "0.01"], ["--status 0.01", "0.5"]),
-        (["--status", "1", "2"], ["2: no arguments"]),
+        (["--status", "1", "2"], ["2: the agent takes no arguments"]),
         (["--json"], ["--json", "--status"]),
         (["--standalone", "--port", "/dev/x"], ["--port /dev/x", "--standalone"]),
     ],

@@ -147,8 +147,9 @@ def test_one_hello_for_each_hello(rig: Rig) -> None:
     rig.start()
     rig.message("report")
     rig.send(type="hello", daemon="vscaf 0.1.0")
-    kinds = [json.loads(rig.line())["type"] for _ in range(6)]
-    assert kinds.count("hello") == 1 and "report" in kinds[kinds.index("hello") :]
+    rig.message("hello")  # after the reports that were sent before the agent read the host's hello
+    kinds = [json.loads(rig.line())["type"] for _ in range(5)]
+    assert kinds.count("hello") == 0 and "report" in kinds
 
 
 def test_garbage_and_oversize_lines_are_ignored(rig: Rig) -> None:
