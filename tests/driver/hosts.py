@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from vscaf.hypervisor.libvirt.host import LibvirtHost
+from vscaf.hypervisor.libvirt.host import NOT_DESCRIBED, LibvirtHost
 from vscaf.values import DomainKey, DomainSeen
 from vscaf_lab.polling import HANG_S
 
@@ -27,8 +27,12 @@ class Rig:
     tuned: list[DomainKey] = field(default_factory=list)
 
     async def seen(self, name: str) -> DomainSeen:
-        """The domain of this name, as it is observed now."""
-        return {one.name: one for one in await self.host.observe()}[name]
+        """The domain of this name, as it is observed now, its description included."""
+        async with asyncio.timeout(HANG_S):
+            while True:
+                seen = {one.name: one for one in await self.host.observe()}[name]
+                if seen.rules_error != NOT_DESCRIBED:
+                    return seen
 
     async def until(self, truth: Callable[[], Awaitable[bool]]) -> None:
         """Waits until *truth*. Raises TimeoutError after HANG_S."""

@@ -13,7 +13,7 @@ from typing import Any
 import libvirt
 import pytest
 from vscaf.errors import HypervisorError, HypervisorUnreachable, NotSupported, UsageError
-from vscaf.hypervisor.libvirt.host import LibvirtHost
+from vscaf.hypervisor.libvirt.host import NOT_DESCRIBED, LibvirtHost
 from vscaf.hypervisor.libvirt.metadata import NAMESPACE
 from vscaf.values import DomainKey, DomainSeen, MetadataRules, RunState
 from vscaf_lab import Guest, PrivateLibvirt
@@ -75,7 +75,12 @@ class Rig:
     tuned: list[DomainKey] = field(default_factory=list)
 
     async def seen(self, name: str) -> DomainSeen:
-        return {one.name: one for one in await self.host.observe()}[name]
+        """The domain of this name, as it is observed now, its description included."""
+        async with asyncio.timeout(HANG_S):
+            while True:
+                seen = {one.name: one for one in await self.host.observe()}[name]
+                if seen.rules_error != NOT_DESCRIBED:
+                    return seen
 
     async def until(self, truth: Callable[[], Awaitable[bool]]) -> None:
         async with asyncio.timeout(HANG_S):

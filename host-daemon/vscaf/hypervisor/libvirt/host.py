@@ -30,6 +30,7 @@ T = TypeVar("T")
 
 LISTING_PATIENCE_S = 0.5  # after this the domains are listed without asking any QEMU
 DESCRIPTION_PATIENCE_S = 0.5  # after this a domain is returned without the data of its description
+NOT_DESCRIBED = "the domain's description could not be read yet"
 LISTINGS = 2  # listings of each kind under way at once
 HUNG_MS = 1000  # a job of a domain that lasts longer blocks every change of the domain
 PLUG_TIMEOUT_S = 30.0  # libvirt waits 5 s for each vCPU that the guest should release
@@ -301,7 +302,7 @@ class LibvirtHost:
                 plugged=row.plugged,
                 booted=row.booted,
                 started_ns=row.started_ns,
-                rules_error="the domain's description could not be read yet",
+                rules_error=NOT_DESCRIBED,
             )
         return DomainSeen(
             row.key,
