@@ -35,7 +35,7 @@ struct agent {
     struct standalone standalone; /* used only with --standalone */
     enum split_policy policy;     /* now; SIGUSR1 and SIGUSR2 change it */
     uint32_t chunk;
-    char own_socket[VSCAF_PLACE_MOST];
+    char own_socket[VSCAF_SOCKET_PATH_BYTES];
 
     uint64_t period_ns, period_next_ns, period_last_ns;
     struct measure measure;

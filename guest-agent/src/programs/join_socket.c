@@ -100,7 +100,7 @@ static bool somebody_serves(const struct sockaddr_un *address)
 }
 
 /* Whether the socket can be made at its path. Removes a socket that no process serves. */
-static bool place_free(const struct sockaddr_un *address)
+static bool prepare_socket_path(const struct sockaddr_un *address)
 {
     const char *path = address->sun_path;
     char directory[PATH_MAX];
@@ -135,7 +135,7 @@ int join_socket_open(const char *path)
         return -1;
     }
     strcpy(address.sun_path, path);
-    if (!place_free(&address))
+    if (!prepare_socket_path(&address))
         return -1;
     int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     if (fd < 0 || bind(fd, (struct sockaddr *)&address, sizeof(address)) != 0 || chmod(path, 0666) != 0 ||

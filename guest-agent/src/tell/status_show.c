@@ -44,12 +44,12 @@ static int connect_to(const char *path)
 static int find_agent(const char *given)
 {
     const char *named = secure_getenv("VSCAF_SOCKET");
-    char own[VSCAF_PLACE_MOST];
+    char own[VSCAF_SOCKET_PATH_BYTES];
     if (given == NULL && named != NULL && named[0] != '\0')
         given = named;
     const char *path = given != NULL ? given : VSCAF_SOCKET_DEFAULT;
     int fd = connect_to(path);
-    if (fd < 0 && given == NULL && vscaf_place_of_user(own)) {
+    if (fd < 0 && given == NULL && vscaf_socket_path_of_user(own)) {
         path = own;
         fd = connect_to(own);
     }

@@ -180,14 +180,14 @@ static bool peer_is_trusted(void)
 /* Connects to one of the places in vscaf/socket_path.h. */
 static bool connect_somewhere(void)
 {
-    char own[VSCAF_PLACE_MOST];
+    char own[VSCAF_SOCKET_PATH_BYTES];
     const char *named = secure_getenv("VSCAF_SOCKET");
     if (named && named[0])
         return connect_to(named);
     if (connect_to(VSCAF_SOCKET_DEFAULT))
         return true;
     /* EAGAIN: too many wait for the system's agent. Try that one again later, and no other. */
-    return errno != EAGAIN && vscaf_place_of_user(own) && connect_to(own) && peer_is_trusted();
+    return errno != EAGAIN && vscaf_socket_path_of_user(own) && connect_to(own) && peer_is_trusted();
 }
 
 static bool ask(void)
