@@ -39,11 +39,11 @@ struct contain {
     bool off;      /* nothing is contained: the record cannot be written, or --contain cpuset finds no hierarchy */
     struct contained *list[PLACEMENT_MOST];
     uint32_t count;
-    uint32_t turn;         /* the process that is checked next ... */
-    uint32_t pause;        /* ... after this many periods, because the last one had many threads */
-    int32_t credit;        /* threads that may still be read for the first time (CREDIT_PER_PERIOD) */
-    uint32_t calm_periods; /* periods in a row in which fewer than two processes ran */
-    uint32_t said;         /* messages that were logged once (SAID_...) */
+    uint32_t turn;                /* the process that is checked next ... */
+    uint32_t pause;               /* ... after this many periods, because the last one had many threads */
+    int32_t credit;               /* threads that may still be read for the first time (CREDIT_PER_PERIOD) */
+    uint32_t uncontended_periods; /* periods in a row in which fewer than two processes ran */
+    uint32_t logged;              /* messages that were logged once (LOGGED_...) */
 };
 
 /* Finds a process; NULL: it is not in the list. */
