@@ -113,7 +113,7 @@ struct agent *agent_anew(uint32_t clients)
     snprintf(agent->boot_id, sizeof(agent->boot_id), "fuzz");
     port_init(&agent->port, "none", "sys");
     agent->clients.listener = agent->clients.epoll = agent->allocation.uevents = agent->allocation.switcher.event = -1;
-    agent->contain.way = CONTAIN_NONE; /* nothing on this machine is changed */
+    agent->contain.method = CONTAIN_NONE; /* nothing on this machine is changed */
     agent->chunk = 1;
     for (uint32_t i = 0; i < clients && i < FUZZ_CLIENTS_MOST; i++) {
         struct client *client = &agent->clients.slots[i];

@@ -37,7 +37,7 @@ static bool write_record(struct contain *contain)
         log_line("%s: %s: nothing is contained, because the next agent could not put it back: give another place "
                  "with --socket",
                  contain->record, strerror(-status));
-    contain->off = contain->off || status != 0;
+    contain->disabled = contain->disabled || status != 0;
     return status == 0;
 }
 
@@ -99,7 +99,7 @@ static struct contained *prepare(struct contain *contain, const struct client *c
         contained_forget(contain, contained);
         return NULL;
     }
-    if (contain->way == CONTAIN_AFFINITY || !contain->cpuset)
+    if (contain->method == CONTAIN_AFFINITY || !contain->cpuset)
         return contained;
     status = contain_group_plan(&contain->tree, contain->proc, client->pid, &contained->group);
     if (status != 0) {
@@ -107,8 +107,8 @@ static struct contained *prepare(struct contain *contain, const struct client *c
             log_line("process %d (%s): no control group can be made for it: %s: %s (logged once)", (int)client->pid,
                      client->name,
                      status == -EXDEV ? "its threads are in several groups, or outside" : strerror(-status),
-                     contain->way == CONTAIN_AUTO ? "contained by affinity" : "not contained");
-        if (contain->way != CONTAIN_AUTO) {
+                     contain->method == CONTAIN_AUTO ? "contained by affinity" : "not contained");
+        if (contain->method != CONTAIN_AUTO) {
             contained_forget(contain, contained);
             return NULL;
         }
@@ -141,8 +141,8 @@ static bool enter(struct contain *contain, struct contained *contained, const st
         if (status != -ESRCH && should_log(contain, LOGGED_CPUSET))
             log_line("process %d: %s/%s: %s: %s: %s (logged once)", (int)contained->pid, contain->tree.root,
                      contained->group.path, step, strerror(-status),
-                     contain->way == CONTAIN_AUTO ? "contained by affinity" : "not contained");
-        if (contain->way != CONTAIN_AUTO || status == -ESRCH ||
+                     contain->method == CONTAIN_AUTO ? "contained by affinity" : "not contained");
+        if (contain->method != CONTAIN_AUTO || status == -ESRCH ||
             contain_group_leave(&contain->tree, &contained->group, last_of_home(contain, contained)) != 0)
             return false;
         contain_group_free(&contained->group);
@@ -221,7 +221,7 @@ static bool should_contain(const struct client *client, const struct contained *
         return true;
     /* A contained process uses no more than its share, because it is contained. So that is no reason to release it. A
      * smaller number of threads on its page is a reason. */
-    return contained != NULL && (!rigid || contained->by_use);
+    return contained != NULL && (!rigid || contained->by_load);
 }
 
 static uint32_t count_running(const struct clients *clients)
@@ -244,7 +244,7 @@ static bool has_competition(const struct contain *contain, const struct clients 
 /* Marks which processes to contain, and on how many CPUs. Adds new ones to the list. */
 static void choose_processes(struct contain *contain, struct clients *clients, uint64_t period_ns, uint32_t usable)
 {
-    bool competition = !contain->off && has_competition(contain, clients);
+    bool competition = !contain->disabled && has_competition(contain, clients);
     for (uint32_t i = 0; i < contain->count; i++) {
         contain->list[i]->wanted = false;
         contain->list[i]->cpus = 0;
@@ -273,7 +273,7 @@ static void choose_processes(struct contain *contain, struct clients *clients, u
                 continue;
         }
         if (added)
-            contained->by_use = client_rigid(client) && client_most(client, VSCAF_MAX_TEAM) <= client->share;
+            contained->by_load = client_rigid(client) && client_most(client, VSCAF_MAX_TEAM) <= client->share;
         contained->wanted = true;
         contained->cpus += client->running ? client->share : cpu_set_count(&contained->set);
     }
@@ -357,7 +357,7 @@ static bool any_rigid(const struct clients *clients, uint64_t period_ns)
 
 void contain_update(struct contain *contain, struct clients *clients, const struct contain_facts *facts)
 {
-    if (contain->way == CONTAIN_NONE || (contain->count == 0 && !any_rigid(clients, facts->period_ns)))
+    if (contain->method == CONTAIN_NONE || (contain->count == 0 && !any_rigid(clients, facts->period_ns)))
         return;
     struct cpu_set usable = usable_cpus(facts);
     choose_processes(contain, clients, facts->period_ns, cpu_set_count(&usable));
@@ -382,7 +382,7 @@ static void update_thread_masks(struct contain *contain, struct contained *conta
         return;
     int status =
         thread_masks_remember(&contained->masks, contain->proc, contained->pid, &contained->set, &where, &changed);
-    contain->pause = contained->masks.listed / THREADS_PER_PERIOD;
+    contain->pause_periods = contained->masks.listed / THREADS_PER_PERIOD;
     if (status == 0 && changed && write_record(contain))
         thread_masks_narrow(&contained->masks, contain->proc, contained->pid, &contained->set, false);
 }
@@ -395,11 +395,11 @@ void contain_period(struct contain *contain, const struct clients *clients)
     if (contain->count == 0)
         return;
     contain->uncontended_periods = count_running(clients) >= 2 ? 0 : contain->uncontended_periods + 1;
-    if (contain->pause > 0) {
-        contain->pause--;
+    if (contain->pause_periods > 0) {
+        contain->pause_periods--;
         return;
     }
-    struct contained *contained = contain->list[contain->turn++ % contain->count];
+    struct contained *contained = contain->list[contain->next_checked++ % contain->count];
     if (contained->leaving) {
         release(contain, contained);
         if (contain->count == 0)
@@ -428,19 +428,19 @@ void contain_stop(struct contain *contain)
 
 void contain_start(struct contain *contain, const struct options *options, const char *socket)
 {
-    *contain = (struct contain){.way = options->contain, .proc = options->proc};
+    *contain = (struct contain){.method = options->contain, .proc = options->proc};
     size_t size = strlen(socket) + sizeof(".contained");
     contain->record = malloc(size);
     if (contain->record == NULL) {
-        contain->off = true;
+        contain->disabled = true;
         return;
     }
     snprintf(contain->record, size, "%s.contained", socket);
     contain->cpuset = cgroup_find(&contain->tree, options->proc) == 0;
-    if (contain->way == CONTAIN_CPUSET && !contain->cpuset)
+    if (contain->method == CONTAIN_CPUSET && !contain->cpuset)
         log_line("--contain cpuset: no cpuset hierarchy is mounted here: nothing is contained: mount cgroup2, or give "
                  "--contain affinity");
-    contain->off = contain->way == CONTAIN_CPUSET && !contain->cpuset;
+    contain->disabled = contain->method == CONTAIN_CPUSET && !contain->cpuset;
     int status = contain_record_read(contain);
     if (status != 0)
         log_line("%s: %s: what an earlier agent contained is left as it is", contain->record, strerror(-status));

@@ -213,11 +213,11 @@ unsigned allocation_advance(struct allocation *allocation, struct clients *clien
     }
     bool by_cpuset = !allocation->parking_failed && parking_usable(&allocation->parking, now_ns);
     struct cpu_step step =
-        cpu_plan_next(allocation->cpus, &(struct cpu_way){.target = target_of(allocation),
-                                                          .refused = &allocation->refused,
-                                                          .by_cpuset = by_cpuset,
-                                                          .first = allocation->first_step,
-                                                          .through_parked = allocation->parking.used});
+        cpu_plan_next(allocation->cpus, &(struct cpu_plan_request){.target = target_of(allocation),
+                                                                   .refused = &allocation->refused,
+                                                                   .by_cpuset = by_cpuset,
+                                                                   .first = allocation->first_step,
+                                                                   .through_parked = allocation->parking.used});
     allocation->first_step = false;
     if (step.kind != CPU_STEP_NONE) {
         *next_ns = give(allocation, &step);

@@ -80,12 +80,12 @@ static bool read_percent(const struct row *row, const char *text, void *place)
 
 static const char *const policies[] = {
     [SPLIT_MAX_SPEEDUP] = "max-speedup", [SPLIT_EQUIPARTITION] = "equipartition", NULL};
-static const char *const contain_ways[] = {[CONTAIN_AUTO] = "auto",
-                                           [CONTAIN_CPUSET] = "cpuset",
-                                           [CONTAIN_AFFINITY] = "affinity",
-                                           [CONTAIN_NONE] = "none",
-                                           NULL};
-static const char *const park_ways[] = {
+static const char *const contain_methods[] = {[CONTAIN_AUTO] = "auto",
+                                              [CONTAIN_CPUSET] = "cpuset",
+                                              [CONTAIN_AFFINITY] = "affinity",
+                                              [CONTAIN_NONE] = "none",
+                                              NULL};
+static const char *const park_methods[] = {
     [PARK_AUTO] = "auto", [PARK_OFFLINE] = "offline", [PARK_CPUSET] = "cpuset", NULL};
 
 /* In the order of the help. */
@@ -188,7 +188,7 @@ static const struct row rows[] = {
      .help = "keep rigid programs to their share: cpuset, affinity, auto (cpuset if it works), none",
      .read = read_word,
      .place = offsetof(struct options, contain),
-     .words = contain_ways,
+     .words = contain_methods,
      .wanted = "auto, cpuset, affinity or none"},
     {.name = "park",
      .value = "WAY",
@@ -196,7 +196,7 @@ static const struct row rows[] = {
      .help = "keep work off surplus CPUs: offline, cpuset, or auto (cpuset at once, offline after 10 s)",
      .read = read_word,
      .place = offsetof(struct options, park),
-     .words = park_ways,
+     .words = park_methods,
      .wanted = "one of auto, offline, cpuset"},
     {.name = "help", .help = "print this and exit", .place = offsetof(struct options, help)},
     {.name = "version", .help = "print the version and exit", .place = offsetof(struct options, version)},

@@ -67,8 +67,9 @@ static void play(struct world *world, uint32_t target)
     struct cpus *cpus = &world->cpus;
     world->parks = 0;
     for (world->steps = 0;; world->steps++) {
-        struct cpu_way way = {target, &refused, world->by_cpuset, world->steps == 0, world->through_parked};
-        struct cpu_step step = cpu_plan_next(cpus, &way);
+        struct cpu_plan_request request = {target, &refused, world->by_cpuset, world->steps == 0,
+                                           world->through_parked};
+        struct cpu_step step = cpu_plan_next(cpus, &request);
         assert_in_range(world->steps, 0, 300);
         if (step.kind == CPU_STEP_NONE)
             return;
@@ -145,8 +146,8 @@ static void test_parked_cpus_come_before_offline_ones(void **state)
     struct world world = world_of("0-7", "0-3", "2-7");
     world.by_cpuset = world.through_parked = true;
     struct cpu_set refused = {0};
-    struct cpu_way way = {8, &refused, true, true, true};
-    struct cpu_step step = cpu_plan_next(&world.cpus, &way);
+    struct cpu_plan_request request = {8, &refused, true, true, true};
+    struct cpu_step step = cpu_plan_next(&world.cpus, &request);
     assert_int_equal(step.kind, CPU_STEP_PARK);
     assert_set(&step.parked, "4-7");
     play(&world, 8);
