@@ -41,12 +41,13 @@ static bool write_record(struct contain *contain)
     return status == 0;
 }
 
-/* Whether no other contained process has the same home group. */
-static bool last_of_home(const struct contain *contain, const struct contained *contained)
+/* Whether no other contained process has the same group of origin. */
+static bool last_of_origin(const struct contain *contain, const struct contained *contained)
 {
     for (uint32_t i = 0; i < contain->count; i++) {
         const struct contained *other = contain->list[i];
-        if (other != contained && other->group.path != NULL && strcmp(other->group.home, contained->group.home) == 0)
+        if (other != contained && other->group.path != NULL &&
+            strcmp(other->group.origin, contained->group.origin) == 0)
             return false;
     }
     return true;
@@ -64,7 +65,7 @@ static void release(struct contain *contain, struct contained *contained)
     bool grouped = contained->group.path != NULL;
     int status = 0;
     if (grouped)
-        status = contain_group_leave(&contain->tree, &contained->group, last_of_home(contain, contained));
+        status = contain_group_leave(&contain->tree, &contained->group, last_of_origin(contain, contained));
     if (!contained->leaving && process_exists(contain, contained))
         thread_masks_restore(&contained->masks, contain->proc, contained->pid, grouped);
     if (status == 0) {
@@ -114,13 +115,13 @@ static struct contained *prepare(struct contain *contain, const struct client *c
         }
         return contained;
     }
-    struct cpu_set home, common;
-    contained->masks.common_free = contain_group_home_cpus(&contain->tree, &contained->group, &home) &&
-                                   cpu_set_parse(contained->masks.common, &common) && cpu_set_within(&home, &common);
+    struct cpu_set origin, common;
+    contained->masks.common_free = contain_group_origin_cpus(&contain->tree, &contained->group, &origin) &&
+                                   cpu_set_parse(contained->masks.common, &common) && cpu_set_within(&origin, &common);
     for (uint32_t i = 0; i < contain->count; i++) {
         const struct contain_group *other = &contain->list[i]->group;
-        if (other->path != NULL && strcmp(other->home, contained->group.home) == 0)
-            contained->group.enabled_home |= other->enabled_home;
+        if (other->path != NULL && strcmp(other->origin, contained->group.origin) == 0)
+            contained->group.enabled_in_origin |= other->enabled_in_origin;
     }
     return contained;
 }
@@ -143,7 +144,7 @@ static bool enter(struct contain *contain, struct contained *contained, const st
                      contained->group.path, step, strerror(-status),
                      contain->method == CONTAIN_AUTO ? "contained by affinity" : "not contained");
         if (contain->method != CONTAIN_AUTO || status == -ESRCH ||
-            contain_group_leave(&contain->tree, &contained->group, last_of_home(contain, contained)) != 0)
+            contain_group_leave(&contain->tree, &contained->group, last_of_origin(contain, contained)) != 0)
             return false;
         contain_group_free(&contained->group);
         if (!write_record(contain))
@@ -406,7 +407,7 @@ void contain_period(struct contain *contain, const struct clients *clients)
             write_record(contain);
     } else if (contained->group.path == NULL) {
         update_thread_masks(contain, contained);
-    } else if (!contain_group_holds(&contain->tree, contain->proc, contained->pid, &contained->group)) {
+    } else if (!contain_group_has_process(&contain->tree, contain->proc, contained->pid, &contained->group)) {
         /* Another program has moved it. It will be contained again from its new group. */
         release(contain, contained);
         if (contain->count == 0)

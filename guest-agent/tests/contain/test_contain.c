@@ -29,13 +29,13 @@ static void test_exceeds(void **state)
 static void test_paths(void **state)
 {
     (void)state;
-    assert_true(contain_group_path_ours("vscaf.contained/vscaf.12"));
-    assert_true(contain_group_path_ours("system.slice/a..b/vscaf.1"));
-    assert_true(contain_group_path_ours("vscaf.7"));
+    assert_true(contain_group_is_own_path("vscaf.contained/vscaf.12"));
+    assert_true(contain_group_is_own_path("system.slice/a..b/vscaf.1"));
+    assert_true(contain_group_is_own_path("vscaf.7"));
     const char *others[] = {"",           "vscaf.",      "vscaf.1x",         "a/vscaf.contained", "/vscaf.1",
                             "../vscaf.1", "a/../vscaf.1", "a/..", "xvscaf.1"};
     for (size_t i = 0; i < sizeof(others) / sizeof(*others); i++)
-        assert_false(contain_group_path_ours(others[i]));
+        assert_false(contain_group_is_own_path(others[i]));
 }
 
 /* A fake /proc of one process with threads, and one fake group of cgroup version 2. */
@@ -111,15 +111,15 @@ static void test_plan(void **state)
     put(fake->proc, "70/task/71/cgroup", "0::/user.slice/a\n");
     put(fake->root, "user.slice/a/cgroup.subtree_control", "\n");
     assert_int_equal(contain_group_plan(&tree, fake->proc, 70, &group), 0);
-    assert_string_equal(group.home, "user.slice/a");
+    assert_string_equal(group.origin, "user.slice/a");
     assert_string_equal(group.path, "user.slice/a/vscaf.70");
-    assert_true(group.enabled_home); /* containing enables the controller, release disables it */
+    assert_true(group.enabled_in_origin); /* containing enables the controller, release disables it */
     contain_group_free(&group);
 
     /* A cpuset controller that was already enabled stays enabled. */
     put(fake->root, "user.slice/a/cgroup.subtree_control", "cpuset memory\n");
     assert_int_equal(contain_group_plan(&tree, fake->proc, 70, &group), 0);
-    assert_false(group.enabled_home);
+    assert_false(group.enabled_in_origin);
     contain_group_free(&group);
 
     /* Threads in several groups were arranged so by somebody: the agent does not move them. */
@@ -131,15 +131,15 @@ static void test_plan(void **state)
     put(fake->proc, "70/task/70/cgroup", "0::/user.slice/a/vscaf.70\n");
     put(fake->proc, "70/task/71/cgroup", "0::/user.slice/a/vscaf.70\n");
     assert_int_equal(contain_group_plan(&tree, fake->proc, 70, &group), 0);
-    assert_string_equal(group.home, "user.slice/a");
+    assert_string_equal(group.origin, "user.slice/a");
     contain_group_free(&group);
     put(fake->proc, "70/cgroup", "0::/vscaf.contained/vscaf.9\n");
     put(fake->proc, "70/task/70/cgroup", "0::/vscaf.contained/vscaf.9\n");
     put(fake->proc, "70/task/71/cgroup", "0::/vscaf.contained/vscaf.9\n");
     assert_int_equal(contain_group_plan(&tree, fake->proc, 70, &group), 0);
-    assert_string_equal(group.home, "");
+    assert_string_equal(group.origin, "");
     assert_string_equal(group.path, "vscaf.contained/vscaf.70");
-    assert_false(group.enabled_home);
+    assert_false(group.enabled_in_origin);
     contain_group_free(&group);
 
     /* A group that cannot be reached, and a process that is gone. */
@@ -153,7 +153,7 @@ static void test_enter_fails(void **state)
 {
     const struct fake *fake = *state;
     struct cgroup_tree tree = tree_of(fake);
-    struct contain_group group = {.home = "a", .path = "a/vscaf.70", .enabled_home = true};
+    struct contain_group group = {.origin = "a", .path = "a/vscaf.70", .enabled_in_origin = true};
     struct cpu_set set = {.words = {1}};
     const char *step = "";
     put(fake->root, "a/cgroup.procs", "");
