@@ -147,7 +147,7 @@ static void turn(struct service *service)
         return;
     now_ns = monotonic_ns();
     if (polls[POLL_SWITCHER].revents != 0)
-        switcher_wake(&agent->allocation.switcher);
+        switcher_clear_event(&agent->allocation.switcher);
     if (polls[POLL_UEVENTS].revents != 0 && uevents_take(agent->allocation.uevents))
         agent_cpus_event(agent);
     if (polls[POLL_SIGNAL].revents & POLLIN)

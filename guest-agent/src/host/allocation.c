@@ -59,7 +59,7 @@ void allocation_start(struct allocation *allocation, struct cpus *cpus, const st
 void allocation_stop(struct allocation *allocation)
 {
     switcher_close(&allocation->switcher);
-    parking_give_up(&allocation->parking);
+    parking_release(&allocation->parking);
     if (allocation->uevents >= 0)
         close(allocation->uevents);
 }
@@ -129,7 +129,7 @@ static void take_answer(struct allocation *allocation, const struct switch_order
             park(allocation, &done->parked.parked);
             return;
         }
-        parking_failed(&allocation->parking, done->parked.words, now_ns);
+        parking_failed(&allocation->parking, done->parked.reason, now_ns);
         allocation->parking_failed = true;
         park(allocation, &done->parked.left);
         for (uint32_t cpu = 0; cpu < CPUS_MOST; cpu++)
@@ -158,7 +158,7 @@ static uint64_t give(struct allocation *allocation, const struct cpu_step *step)
         order.parked.prepare = !allocation->parking.used;
         order.parked.powered = allocation->cpus->powered;
     }
-    return switcher_give(&allocation->switcher, &order) ? 0 : UINT64_MAX;
+    return switcher_submit(&allocation->switcher, &order) ? 0 : UINT64_MAX;
 }
 
 /* Offlines CPUs that have been parked for PARKING_LONG_NS, one after the other. Returns when to look again. */
@@ -188,7 +188,7 @@ static uint64_t offline_later(struct allocation *allocation, uint64_t now_ns)
 unsigned allocation_advance(struct allocation *allocation, struct clients *clients, uint64_t now_ns, uint64_t *next_ns)
 {
     struct switch_order done;
-    if (switcher_take(&allocation->switcher, &done))
+    if (switcher_take_result(&allocation->switcher, &done))
         take_answer(allocation, &done, now_ns);
     if (allocation->phase == ALLOCATION_WAITING) {
         *next_ns = allocation->wait_next_ns;
@@ -256,13 +256,13 @@ unsigned allocation_cpus_event(struct allocation *allocation)
 /* Checks that parked CPUs are still parked: another program may have changed cpusets. If not, they must be offlined. */
 static unsigned check_parked(struct allocation *allocation)
 {
-    char words[200];
+    char reason[200];
     if (switcher_busy(&allocation->switcher) || cpu_set_count(&allocation->cpus->parked) == 0 ||
-        parking_holds(&allocation->parking, words, sizeof(words)))
+        parking_in_effect(&allocation->parking, reason, sizeof(reason)))
         return 0;
     struct cpu_set online_before = allocation->cpus->online, none = {0};
-    parking_failed(&allocation->parking, words, monotonic_ns());
-    parking_give_up(&allocation->parking); /* else it might become valid again unnoticed */
+    parking_failed(&allocation->parking, reason, monotonic_ns());
+    parking_release(&allocation->parking); /* else it might become valid again unnoticed */
     park(allocation, &none);
     return compare(allocation, &online_before);
 }
