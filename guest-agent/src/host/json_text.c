@@ -18,7 +18,7 @@ static char *digits_before(char *end, uint64_t number, int least)
     return end;
 }
 
-void json_put_whole(struct json_text *text, int64_t number)
+void json_put_integer(struct json_text *text, int64_t number)
 {
     char digits[24], *end = digits + sizeof(digits);
     uint64_t size = number < 0 ? -(uint64_t)number : (uint64_t)number;

@@ -11,7 +11,7 @@
 
 #define WIRE_VERSION 1
 #define WIRE_LINE_BYTES 65536u /* most bytes of a line, including its end */
-#define WIRE_WORDS_MOST 1024u  /* most characters of a string */
+#define WIRE_STRING_MOST 1024u /* most characters of a string */
 #define WIRE_VERSIONS_MOST 16u /* most versions that a hello may list */
 
 /* What an agent can do, for its hello: bits here, words on the wire. */

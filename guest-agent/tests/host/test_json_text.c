@@ -72,7 +72,7 @@ static void test_wholes_and_strings(void **state)
     const int64_t numbers[] = {0, 7, -7, 10, 4294967295, INT64_MAX, INT64_MIN};
     char expected[200] = "";
     for (size_t i = 0; i < sizeof(numbers) / sizeof(*numbers); i++) {
-        json_put_whole(&text, numbers[i]);
+        json_put_integer(&text, numbers[i]);
         JSON_PUT(&text, " ");
         sprintf(expected + strlen(expected), "%lld ", (long long)numbers[i]);
     }
