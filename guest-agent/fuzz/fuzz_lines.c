@@ -73,12 +73,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     memset(&lines, 0, sizeof(lines));
     expected_at = 0;
     for (size_t done = 0; done < stream_length;) {
-        size_t room;
-        char *place = line_buffer_room(&lines, &room);
-        MUST(room > 0 && place + room == lines.bytes + sizeof(lines.bytes));
-        size_t piece = sizes.left > 0 ? take_number(&sizes, 2) : room;
+        size_t space;
+        char *place = line_buffer_space(&lines, &space);
+        MUST(space > 0 && place + space == lines.bytes + sizeof(lines.bytes));
+        size_t piece = sizes.left > 0 ? take_number(&sizes, 2) : space;
         piece = piece == 0 ? 1 : piece;
-        piece = piece < room ? piece : room;
+        piece = piece < space ? piece : space;
         piece = piece < stream_length - done ? piece : stream_length - done;
         memcpy(place, stream + done, piece);
         line_buffer_take(&lines, piece, take, NULL);

@@ -76,7 +76,7 @@ static int list_threads(const char *proc, pid_t pid, pid_t **tids, uint32_t *cou
     DIR *directory = opendir(path);
     if (directory == NULL)
         return errno == ENOENT ? -ESRCH : -errno;
-    uint32_t room = 0;
+    uint32_t capacity = 0;
     int status = 0;
     const struct dirent *entry;
     while (status == 0 && (entry = readdir(directory)) != NULL) {
@@ -88,9 +88,9 @@ static int list_threads(const char *proc, pid_t pid, pid_t **tids, uint32_t *cou
             status = -E2BIG;
             break;
         }
-        if (*count == room) {
-            room = room > 0 ? 2 * room : 16;
-            pid_t *more = realloc(*tids, room * sizeof(**tids));
+        if (*count == capacity) {
+            capacity = capacity > 0 ? 2 * capacity : 16;
+            pid_t *more = realloc(*tids, capacity * sizeof(**tids));
             if (more == NULL) {
                 status = -ENOMEM;
                 break;

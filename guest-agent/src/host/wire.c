@@ -29,8 +29,8 @@ static void read_allocate(const json_t *object, struct wire_message *message)
     int64_t sequence, cpus, limit, deadline_ms;
     const json_t *competition = json_object_get(object, "competition");
     if (!read_integer(object, "sequence", INT64_MAX, &sequence) || !read_integer(object, "cpus", CPUS_MOST, &cpus) ||
-        !read_integer(object, "limit", CPUS_MOST, &limit) || !read_integer(object, "deadline_ms", 3600000, &deadline_ms) ||
-        !json_is_boolean(competition)) {
+        !read_integer(object, "limit", CPUS_MOST, &limit) ||
+        !read_integer(object, "deadline_ms", 3600000, &deadline_ms) || !json_is_boolean(competition)) {
         reject(message, "allocate needs whole numbers sequence, cpus, limit, deadline_ms, none negative, and a boolean "
                         "competition");
         return;

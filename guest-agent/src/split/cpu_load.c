@@ -75,9 +75,9 @@ static int read_lines(int fd, const struct cpu_set *own, struct cpu_load_totals 
         for (const char *at = data, *stop = data + got; at < stop;) {
             const char *end = memchr(at, '\n', (size_t)(stop - at));
             size_t part = (size_t)((end != NULL ? end : stop) - at);
-            size_t room = sizeof(line) - 1 - length;
-            memcpy(line + length, at, part < room ? part : room);
-            length += part < room ? part : room;
+            size_t space = sizeof(line) - 1 - length;
+            memcpy(line + length, at, part < space ? part : space);
+            length += part < space ? part : space;
             if (end == NULL)
                 break;
             line[length] = '\0';
