@@ -98,7 +98,7 @@ static void serve_clients(struct service *service, const struct client_ready rea
     }
     /* Only now, because the answer must have the shares after all joins and leaves of this turn. */
     for (uint32_t i = 0; asked && i < agent->clients.end; i++)
-        if (agent->clients.slots[i].fd >= 0 && agent->clients.slots[i].asked != 0)
+        if (agent->clients.slots[i].fd >= 0 && agent->clients.slots[i].status_version != 0)
             status_answer(&service->status, agent, &agent->clients.slots[i], now_ns);
 }
 

@@ -100,7 +100,7 @@ void clients_close(struct clients *clients)
     clients->epoll = -1;
 }
 
-static void answer(int fd, enum vscaf_join_status status, int page_fd)
+static void send_welcome(int fd, enum vscaf_join_status status, int page_fd)
 {
     struct vscaf_welcome welcome = {.magic = VSCAF_PAGE_MAGIC,
                                     .version = VSCAF_PAGE_VERSION,
@@ -151,10 +151,10 @@ static struct client *joining_slot(struct clients *clients, account_t account)
     joining[count] = NULL; /* the new connection counts, too; of its account's connections it goes last */
     accounts[count] = account;
     since_ns[count++] = UINT64_MAX;
-    struct client *goes = joining[admission_evict(accounts, since_ns, count)];
-    if (goes != NULL)
-        clients_drop(clients, goes);
-    return goes;
+    struct client *evicted = joining[admission_evict(accounts, since_ns, count)];
+    if (evicted != NULL)
+        clients_drop(clients, evicted);
+    return evicted;
 }
 
 static void refuse(struct clients *clients, int fd, const struct peer *peer, account_t account, bool flood,
@@ -162,22 +162,22 @@ static void refuse(struct clients *clients, int fd, const struct peer *peer, acc
 {
     char name[64];
     account_name(account, name, sizeof(name));
-    if (admission_say(&clients->admission, account, false))
+    if (admission_should_log(&clients->admission, account, false))
         log_line("%s connects more than %.0f times a second (process %d): refused, its programs run on unmanaged "
                  "(logged once)",
                  name, ADMISSION_RATE, (int)peer->pid);
     if (flood) /* if this fails, each connection is still refused here */
         socket_acl_bar(&clients->acl, clients->path, peer->user, now_ns + admission_flood_ns());
-    answer(fd, VSCAF_JOIN_FULL, -1);
+    send_welcome(fd, VSCAF_JOIN_FULL, -1);
     attached_fds_close(&clients->unclosed, fd);
 }
 
 /* No connection can be accepted now. They wait at the listener, which is not polled for a while. */
 static void pause_accepting(struct clients *clients, int error, uint64_t now_ns)
 {
-    if (!clients->complained)
+    if (!clients->shortage_logged)
         log_line("socket %s: a program cannot join: %s (logged once)", clients->path, strerror(error));
-    clients->complained = true;
+    clients->shortage_logged = true;
     clients->listen_ns = now_ns + NO_DESCRIPTOR_NS;
 }
 
@@ -188,7 +188,7 @@ static account_t account_of_peer(const struct clients *clients, struct peer *pee
     return peer_lives(peer->process) ? account : (account_t)peer->user;
 }
 
-static void take(struct clients *clients, int fd, uint64_t now_ns)
+static void admit(struct clients *clients, int fd, uint64_t now_ns)
 {
     struct peer peer;
     int status = peer_of(fd, clients->proc, &peer);
@@ -198,26 +198,26 @@ static void take(struct clients *clients, int fd, uint64_t now_ns)
         return;
     }
     account_t account = status == 0 ? account_of_peer(clients, &peer) : (account_t)peer.user;
-    struct client *place = NULL;
+    struct client *client = NULL;
     enum admission_pace pace = admission_connect(&clients->admission, account, now_ns);
     if (pace != ADMISSION_STEADY)
         refuse(clients, fd, &peer, account, pace == ADMISSION_FLOOD, now_ns);
-    else if (status != 0 || (place = joining_slot(clients, account)) == NULL)
+    else if (status != 0 || (client = joining_slot(clients, account)) == NULL)
         attached_fds_close(&clients->unclosed,
                            fd); /* the program, if it still runs, runs as if there were no agent */
-    if (place == NULL) {
+    if (client == NULL) {
         if (peer.process >= 0)
             close(peer.process);
         return;
     }
-    uint32_t slot = (uint32_t)(place - clients->slots);
+    uint32_t slot = (uint32_t)(client - clients->slots);
     clients->end = clients->end > slot ? clients->end : slot + 1;
-    *place = (struct client){.fd = fd,
-                             .pid = peer.pid,
-                             .user = peer.user,
-                             .process = peer.process,
-                             .account = account,
-                             .connected_ns = now_ns};
+    *client = (struct client){.fd = fd,
+                              .pid = peer.pid,
+                              .user = peer.user,
+                              .process = peer.process,
+                              .account = account,
+                              .connected_ns = now_ns};
 }
 
 int clients_listener(const struct clients *clients, uint64_t now_ns)
@@ -230,7 +230,7 @@ void clients_accept(struct clients *clients, uint64_t now_ns)
     for (uint32_t i = 0; i < CLIENTS_ACCEPTED_MOST; i++) {
         int fd = accept4(clients->listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
         if (fd >= 0) {
-            take(clients, fd, now_ns);
+            admit(clients, fd, now_ns);
             continue;
         }
         if (errno == EINTR || errno == ECONNABORTED)
@@ -308,7 +308,7 @@ static bool may_join(struct clients *clients, const struct client *client)
         return true;
     char name[64];
     account_name(client->account, name, sizeof(name));
-    if (admission_say(&clients->admission, client->account, true))
+    if (admission_should_log(&clients->admission, client->account, true))
         log_line("process %d (%s) runs on unmanaged: %u programs have joined, %u of them of %s (logged once; see "
                  "--per-user)",
                  (int)client->pid, client->name, clients->joined, own, name);
@@ -337,15 +337,15 @@ enum clients_event clients_serve(struct clients *clients, struct client *client,
         clients_drop(clients, client);
         return joined ? CLIENTS_LEFT : CLIENTS_NOTHING;
     }
-    client->asked = status_request_version(&join, (size_t)got);
-    if (client->asked != 0)
+    client->status_version = status_request_version(&join, (size_t)got);
+    if (client->status_version != 0)
         return CLIENTS_ASKED;
     if (got < (ssize_t)offsetof(struct vscaf_join, name) || join.magic != VSCAF_PAGE_MAGIC) {
         clients_drop(clients, client);
         return CLIENTS_NOTHING;
     }
     if (join.version != VSCAF_PAGE_VERSION) {
-        answer(client->fd, VSCAF_JOIN_VERSION, -1);
+        send_welcome(client->fd, VSCAF_JOIN_VERSION, -1);
         clients_drop(clients, client);
         return CLIENTS_NOTHING;
     }
@@ -363,17 +363,17 @@ enum clients_event clients_serve(struct clients *clients, struct client *client,
     bool may = may_join(clients, client);
     int page_fd = may ? make_page(client, team_limit) : -1;
     if (page_fd < 0) {
-        if (may && !clients->complained)
+        if (may && !clients->shortage_logged)
             log_line("process %d (%s) runs on unmanaged: no memory for its page (logged once)", (int)client->pid,
                      client->name);
-        clients->complained = clients->complained || may;
-        answer(client->fd, VSCAF_JOIN_FULL, -1);
+        clients->shortage_logged = clients->shortage_logged || may;
+        send_welcome(client->fd, VSCAF_JOIN_FULL, -1);
         clients_drop(clients, client);
         return CLIENTS_NOTHING;
     }
     client->newcomer = client->running = true;
     clients->joined++;
-    answer(client->fd, VSCAF_JOINED, page_fd);
+    send_welcome(client->fd, VSCAF_JOINED, page_fd);
     close(page_fd);
     return CLIENTS_JOINED;
 }

@@ -43,7 +43,7 @@ struct client {
     uint64_t connected_ns;
     char name[32];
 
-    uint32_t asked; /* the version of its status request; 0: it sent none (status_request.h) */
+    uint32_t status_version; /* the version of its status request; 0: it sent none (status_request.h) */
     struct client_poll poll;
 
     struct vscaf_page *page;
@@ -82,7 +82,7 @@ struct clients {
     int listener;     /* -1: none */
     int epoll;        /* for the connections (client_poll.h); -1: none */
     uint32_t joined;
-    bool complained; /* a lack of resources was logged */
+    bool shortage_logged; /* a lack of resources was logged */
 
     /* Limits. */
     const char *proc;

@@ -177,9 +177,9 @@ void status_answer(struct status *status, struct agent *agent, struct client *cl
     char text[100];
     if (!allowed(status, client->user, now_ns)) {
         send_packet(client, error("this user has asked too often: ask again in a second"));
-    } else if (client->asked != STATUS_VERSION) {
+    } else if (client->status_version != STATUS_VERSION) {
         snprintf(text, sizeof(text), "this agent answers in version %u, not %u: use its own --status", STATUS_VERSION,
-                 client->asked);
+                 client->status_version);
         send_packet(client, error(text));
     } else {
         answer(agent, client);
