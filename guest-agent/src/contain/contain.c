@@ -217,7 +217,7 @@ static bool should_contain(const struct client *client, const struct contained *
     if (client->share >= usable)
         return false;
     bool rigid = client_rigid(client);
-    uint32_t most = rigid ? client_most(client, VSCAF_MAX_TEAM) : client->wanting;
+    uint32_t most = rigid ? client_max_team(client, VSCAF_MAX_TEAM) : client->runnable_threads;
     if (contain_exceeds(client->share, most, client->load_cpus))
         return true;
     /* A contained process uses no more than its share, because it is contained. So that is no reason to release it. A
@@ -274,7 +274,7 @@ static void choose_processes(struct contain *contain, struct clients *clients, u
                 continue;
         }
         if (added)
-            contained->by_load = client_rigid(client) && client_most(client, VSCAF_MAX_TEAM) <= client->share;
+            contained->by_load = client_rigid(client) && client_max_team(client, VSCAF_MAX_TEAM) <= client->share;
         contained->wanted = true;
         contained->cpus += client->running ? client->share : cpu_set_count(&contained->set);
     }

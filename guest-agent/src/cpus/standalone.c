@@ -77,7 +77,7 @@ static bool affinity_of(pid_t pid, struct cpu_set *set)
     return true;
 }
 
-uint32_t standalone_confines(pid_t pid)
+uint32_t standalone_affinity_cpus(pid_t pid)
 {
     struct cpu_set mine, its;
     if (pid <= 0 || !affinity_of(0, &mine) || !affinity_of(pid, &its))

@@ -31,6 +31,6 @@ uint32_t standalone_chunk(const struct standalone *standalone, const struct cpu_
 
 /* How many of the agent's CPUs the process may run on, if it may not run on all of them (taskset). 0: on all, or it is
  * not known. */
-uint32_t standalone_confines(pid_t pid);
+uint32_t standalone_affinity_cpus(pid_t pid);
 
 #endif

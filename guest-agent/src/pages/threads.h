@@ -23,7 +23,7 @@ struct threads {
     uint32_t readings;      /* since then */
     uint64_t read_ns;       /* time of the last reading */
 
-    uint32_t wanting;  /* threads that ran or were runnable for more than half of the time between the last two
+    uint32_t runnable; /* threads that ran or were runnable for more than half of the time between the last two
                           readings; extrapolated from the sample */
     double wait_share; /* the part of the time running or runnable that was without a CPU. Above 0: oversubscribed */
     uint32_t answers;  /* readings behind these two; 0: not known yet */

@@ -167,7 +167,7 @@ static void refuse(struct clients *clients, int fd, const struct peer *peer, acc
                  "(logged once)",
                  name, ADMISSION_RATE, (int)peer->pid);
     if (flood) /* if this fails, each connection is still refused here */
-        socket_acl_bar(&clients->acl, clients->path, peer->user, now_ns + admission_flood_ns());
+        socket_acl_deny(&clients->acl, clients->path, peer->user, now_ns + admission_flood_ns());
     send_welcome(fd, VSCAF_JOIN_FULL, -1);
     attached_fds_close(&clients->unclosed, fd);
 }
@@ -178,7 +178,7 @@ static void pause_accepting(struct clients *clients, int error, uint64_t now_ns)
     if (!clients->shortage_logged)
         log_line("socket %s: a program cannot join: %s (logged once)", clients->path, strerror(error));
     clients->shortage_logged = true;
-    clients->listen_ns = now_ns + NO_DESCRIPTOR_NS;
+    clients->accept_ns = now_ns + NO_DESCRIPTOR_NS;
 }
 
 /* The account of the process. If the process has ended: the user that it had. */
@@ -222,7 +222,7 @@ static void admit(struct clients *clients, int fd, uint64_t now_ns)
 
 int clients_listener(const struct clients *clients, uint64_t now_ns)
 {
-    return now_ns >= clients->listen_ns && clients->unclosed.count < CLIENTS_UNCLOSED_MOST ? clients->listener : -1;
+    return now_ns >= clients->accept_ns && clients->unclosed.count < CLIENTS_UNCLOSED_MOST ? clients->listener : -1;
 }
 
 void clients_accept(struct clients *clients, uint64_t now_ns)
@@ -253,7 +253,7 @@ void clients_worked(struct clients *clients, uint64_t cpu_ns, uint64_t now_ns)
     clients->work_then_ns = now_ns;
     clients->work_ns -= (int64_t)cpu_ns;
     if (clients->work_ns < 0)
-        clients->listen_ns = now_ns + (uint64_t)(-clients->work_ns * 100 / CLIENTS_WORK_PERCENT);
+        clients->accept_ns = now_ns + (uint64_t)(-clients->work_ns * 100 / CLIENTS_WORK_PERCENT);
 }
 
 /* Makes the page and its sealed file. Returns the descriptor of the file. On failure frees everything, and
@@ -387,15 +387,15 @@ static bool is_silent(const struct client *client)
 
 uint64_t clients_drop_silent(struct clients *clients, uint64_t now_ns)
 {
-    uint64_t next_ns = socket_acl_lift(&clients->acl, clients->path, now_ns);
+    uint64_t next_ns = socket_acl_expire(&clients->acl, clients->path, now_ns);
     if (clients->unclosed.count > 0 && clients->unclosed_next_ns <= now_ns) {
         attached_fds_retry(&clients->unclosed);
         clients->unclosed_next_ns = now_ns + NO_TASK_NS;
     }
     if (clients->unclosed.count > 0 && clients->unclosed_next_ns < next_ns)
         next_ns = clients->unclosed_next_ns;
-    if (clients->listen_ns > now_ns && clients->listen_ns < next_ns)
-        next_ns = clients->listen_ns;
+    if (clients->accept_ns > now_ns && clients->accept_ns < next_ns)
+        next_ns = clients->accept_ns;
     for (uint32_t i = 0; i < clients->end; i++) {
         struct client *client = &clients->slots[i];
         if (client->fd < 0 || client->page != NULL)
@@ -417,11 +417,11 @@ enum vscaf_malleable client_malleable(const struct client *client)
     return malleable < VSCAF_MALLEABLE_RIGID ? (enum vscaf_malleable)malleable : VSCAF_MALLEABLE_RIGID;
 }
 
-const char *client_malleable_word(const struct client *client)
+const char *client_malleable_name(const struct client *client)
 {
-    static const char *const words[] = {
+    static const char *const names[] = {
         [VSCAF_MALLEABLE_FULL] = "full", [VSCAF_MALLEABLE_SHRINK] = "shrink", [VSCAF_MALLEABLE_RIGID] = "rigid"};
-    return words[client_malleable(client)];
+    return names[client_malleable(client)];
 }
 
 bool client_rigid(const struct client *client)
@@ -429,22 +429,22 @@ bool client_rigid(const struct client *client)
     return client_malleable(client) == VSCAF_MALLEABLE_RIGID;
 }
 
-static void bound(uint32_t *most, uint32_t by)
+static void limit_to(uint32_t *most, uint32_t by)
 {
     if (by > 0 && by < *most)
         *most = by;
 }
 
-uint32_t client_most(const struct client *client, uint32_t limit)
+uint32_t client_max_team(const struct client *client, uint32_t limit)
 {
     uint32_t most = limit > 0 ? limit : 1;
     uint32_t last = atomic_load_explicit(&client->page->team_last, memory_order_relaxed);
     if (client_rigid(client) && last > 0) {
-        bound(&most, last);
+        limit_to(&most, last);
         return most;
     }
-    bound(&most, client->confines);
-    bound(&most, atomic_load_explicit(&client->page->told, memory_order_relaxed));
-    bound(&most, atomic_load_explicit(&client->page->team_most, memory_order_relaxed));
+    limit_to(&most, client->affinity_cpus);
+    limit_to(&most, atomic_load_explicit(&client->page->told, memory_order_relaxed));
+    limit_to(&most, atomic_load_explicit(&client->page->team_most, memory_order_relaxed));
     return most;
 }

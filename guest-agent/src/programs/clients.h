@@ -56,21 +56,21 @@ struct client {
     uint64_t seen_cpu_ns; /* its CPU time at the last look */
     struct in_flight_counts seen;
 
-    bool long_section;       /* the same sections have been in flight for a whole period: it is rigid meanwhile */
-    struct threads *threads; /* long_section: its threads; NULL: no memory */
-    uint32_t wanting;        /* long_section: threads that run or are runnable, at least 1 */
+    bool long_section;         /* the same sections have been in flight for a whole period: it is rigid meanwhile */
+    struct threads *threads;   /* long_section: its threads; NULL: no memory */
+    uint32_t runnable_threads; /* long_section: threads that run or are runnable, at least 1 */
 
     uint32_t share; /* CPUs that it should use; 0: not decided yet */
 
-    uint32_t confines; /* stand-alone: how many CPUs it may run on (taskset); 0: on all */
+    uint32_t affinity_cpus; /* stand-alone: how many CPUs it may run on (taskset); 0: on all */
 
     /* Lending (lend.h, shares.c). */
     struct lend lend;
     uint64_t joined_ns;
     uint64_t seen_ns;     /* when its CPU time was read last */
-    uint32_t prospect;       /* idle: its share if it ran, too */
-    uint64_t prospect_of;    /* a hash of the inputs of `prospect` */
-    uint32_t split_share[2]; /* results of split_cpus in the last split, without and with competition */
+    uint32_t prospective_share;        /* idle: its share if it ran, too */
+    uint64_t prospective_share_inputs; /* a hash of the inputs of `prospective_share` */
+    uint32_t split_share[2];           /* results of split_cpus in the last split, without and with competition */
 
     /* contain.c */
     bool contained;     /* it runs only on its share of the CPUs */
@@ -93,7 +93,7 @@ struct clients {
     uint64_t unclosed_next_ns; /* when to try again to close them */
     int64_t work_ns;           /* CPU time that was left for serving clients at work_then_ns */
     uint64_t work_then_ns;
-    uint64_t listen_ns; /* no connection is accepted before this time */
+    uint64_t accept_ns; /* no connection is accepted before this time */
 
     uint32_t end; /* the slots from here on are free */
     struct client slots[CLIENTS_SLOTS];
@@ -138,13 +138,13 @@ void clients_drop(struct clients *clients, struct client *client);
 enum vscaf_malleable client_malleable(const struct client *client);
 
 /* The same as a word, for the host and for --status: "full", "shrink" or "rigid". */
-const char *client_malleable_word(const struct client *client);
+const char *client_malleable_name(const struct client *client);
 
 /* Whether it keeps its own number of threads, whatever the team size on the page. */
 bool client_rigid(const struct client *client);
 
 /* The most threads that one of its sections could use, from 1 to `limit`. For a rigid process: the threads of its last
  * section. For any other: what its rules allow and what the program asked for. */
-uint32_t client_most(const struct client *client, uint32_t limit);
+uint32_t client_max_team(const struct client *client, uint32_t limit);
 
 #endif

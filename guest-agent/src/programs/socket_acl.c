@@ -31,7 +31,7 @@ static bool write_list(const struct socket_acl *acl, const char *path)
     return setxattr(path, LIST, &list, sizeof(list.header) + count * sizeof(*list.entries), 0) == 0;
 }
 
-bool socket_acl_bar(struct socket_acl *acl, const char *socket_path, uid_t user, uint64_t until_ns)
+bool socket_acl_deny(struct socket_acl *acl, const char *socket_path, uid_t user, uint64_t until_ns)
 {
     size_t at = 0;
     while (at < acl->count && acl->users[at].user != user)
@@ -49,7 +49,7 @@ bool socket_acl_bar(struct socket_acl *acl, const char *socket_path, uid_t user,
     return false;
 }
 
-uint64_t socket_acl_lift(struct socket_acl *acl, const char *socket_path, uint64_t now_ns)
+uint64_t socket_acl_expire(struct socket_acl *acl, const char *socket_path, uint64_t now_ns)
 {
     uint64_t next_ns = UINT64_MAX;
     size_t kept = 0, before = acl->count;

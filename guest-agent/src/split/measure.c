@@ -21,7 +21,7 @@ static void look_at_affinity(struct client *client, bool standalone)
     /* Relaxed: the value is used alone. */
     bool bound = (atomic_load_explicit(&client->page->program, memory_order_relaxed) & VSCAF_PROGRAM_BOUND) != 0;
     if (standalone && !client->long_section)
-        client->confines = bound || client_rigid(client) ? 0 : standalone_confines(client->pid);
+        client->affinity_cpus = bound || client_rigid(client) ? 0 : standalone_affinity_cpus(client->pid);
 }
 
 /* Measures how much CPU time a process used since the last look, and whether it runs. False: the process is gone. */
@@ -141,8 +141,8 @@ static uint32_t runnable_threads(const struct client *client)
     if (client->page == NULL || !client->running)
         return 0;
     if (client->long_section)
-        return client->wanting;
-    return client_rigid(client) ? client_most(client, VSCAF_MAX_TEAM) : client->share;
+        return client->runnable_threads;
+    return client_rigid(client) ? client_max_team(client, VSCAF_MAX_TEAM) : client->share;
 }
 
 int measure_start(struct measure *measure, const char *proc)

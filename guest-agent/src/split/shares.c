@@ -28,10 +28,10 @@ bool shares_competition(const struct clients *clients, const struct shares_facts
  * size can take effect before the section ends. Without competition it is what its next section could use. */
 static uint32_t most_now(const struct client *client, uint32_t limit, bool competition)
 {
-    uint32_t most = client_most(client, limit);
+    uint32_t most = client_max_team(client, limit);
     if (!client->long_section || !competition)
         return most;
-    return client->wanting < limit ? client->wanting : limit;
+    return client->runnable_threads < limit ? client->runnable_threads : limit;
 }
 
 /* 0: unknown. A newcomer's weight counts as unknown, so it has an equal share, whatever its first estimates are. In
@@ -112,7 +112,7 @@ static uint64_t mix_part(uint64_t hash, const struct split_part *part)
 
 /* Computes what each idle process would get if it ran, and no other idle one did. Its next section begins with that
  * team, while the others use all CPUs. Computes it again only if one of its inputs has changed. */
-static void compute_prospects(struct clients *clients, const struct shares_facts *facts, uint64_t now_ns)
+static void compute_prospective_shares(struct clients *clients, const struct shares_facts *facts, uint64_t now_ns)
 {
     struct split_part parts[CLIENTS_MOST], with[CLIENTS_MOST];
     struct client *members[CLIENTS_MOST];
@@ -130,16 +130,16 @@ static void compute_prospects(struct clients *clients, const struct shares_facts
         }
         if (client->page == NULL || count >= CLIENTS_MOST)
             continue;
-        struct split_part own = {.weight = weight_of(client, facts, now_ns), .most = client_most(client, limit)};
+        struct split_part own = {.weight = weight_of(client, facts, now_ns), .most = client_max_team(client, limit)};
         uint64_t follows_from = mix(mix_part(running, &own), before);
-        if (client->prospect > 0 && client->prospect_of == follows_from)
+        if (client->prospective_share > 0 && client->prospective_share_inputs == follows_from)
             continue;
         memcpy(with, parts, before * sizeof(*parts));
         with[before] = own;
         memcpy(&with[before + 1], &parts[before], (count - before) * sizeof(*parts));
         split_cpus(with, count + 1, cpus, facts->chunk);
-        client->prospect = usable(&with[before]);
-        client->prospect_of = follows_from;
+        client->prospective_share = usable(&with[before]);
+        client->prospective_share_inputs = follows_from;
     }
 }
 
@@ -181,7 +181,7 @@ void shares_split(struct shares *shares, struct clients *clients, const struct s
     uint64_t now_ns = monotonic_ns();
     shares_control(clients, facts);
     split(shares, clients, facts, false, now_ns);
-    compute_prospects(clients, facts, now_ns);
+    compute_prospective_shares(clients, facts, now_ns);
     for (uint32_t i = 0; i < clients->end; i++) {
         next[i] = clients->slots[i].share;
         any_long = any_long || (runs(&clients->slots[i]) && clients->slots[i].long_section);
@@ -197,7 +197,7 @@ void shares_split(struct shares *shares, struct clients *clients, const struct s
         uint32_t team_size = client->long_section ? next[i] : client->share;
         /* An idle process that is not asked to call begins with 1. That takes no CPU from the others. */
         if (!client->running)
-            team_size = client->lend.asked ? client->prospect : 1;
+            team_size = client->lend.asked ? client->prospective_share : 1;
         shrunk |= in_flight_set_team(&client->in_flight, client->page, client_rigid(client) ? 0 : team_size);
     }
     if (shrunk)

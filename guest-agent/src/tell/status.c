@@ -100,7 +100,7 @@ static json_t *process(const struct client *client, bool learning)
     json_t *object = json_pack("{s:i, s:s, s:I, s:i, s:i, s:f, s:b, s:s, s:s}", "pid", (int)client->pid, "name",
                                client->name, "user", (json_int_t)client->user, "threads", (int)client->share, "team",
                                (int)(last < VSCAF_MAX_TEAM ? last : VSCAF_MAX_TEAM), "cpus", rounded(client->load_cpus),
-                               "running", (int)client->running, "malleable", client_malleable_word(client), "state",
+                               "running", (int)client->running, "malleable", client_malleable_name(client), "state",
                                state_of(client, learning));
     if (object != NULL)
         describe_speedup(object, client);

@@ -106,10 +106,10 @@ static void test_who_runs_and_who_waits(void **state)
     write_times(fixture, 2, PERIOD_NS / 4, 0);
     assert_int_equal(period(fixture, THREADS_WORK_MOST), 0);
     assert_int_equal(fixture->threads.answers, 1);
-    assert_int_equal(fixture->threads.wanting, 2);
+    assert_int_equal(fixture->threads.runnable, 2);
     assert_float_equal(fixture->threads.wait_share, 2.0 / 9.0, 1e-9);
     assert_int_equal(period(fixture, THREADS_WORK_MOST), 0); /* no thread ran since */
-    assert_int_equal(fixture->threads.wanting, 0);
+    assert_int_equal(fixture->threads.runnable, 0);
     assert_float_equal(fixture->threads.wait_share, 0.0, 0);
 }
 
@@ -132,7 +132,7 @@ static void test_work_is_bounded(void **state)
     for (uint32_t i = 0; i < 200; i++)
         write_times(fixture, i, 0, PERIOD_NS);
     assert_int_equal(period(fixture, 1), 0);
-    assert_int_equal(fixture->threads.wanting, 200); /* estimated from a sample */
+    assert_int_equal(fixture->threads.runnable, 200); /* estimated from a sample */
     assert_float_equal(fixture->threads.wait_share, 1.0, 0);
 }
 
@@ -144,10 +144,10 @@ static void test_threads_that_come_and_go(void **state)
     period(fixture, THREADS_WORK_MOST);
     write_times(fixture, 0, PERIOD_NS, 0);
     period(fixture, THREADS_WORK_MOST);
-    assert_int_equal(fixture->threads.wanting, 1);
+    assert_int_equal(fixture->threads.runnable, 1);
     remove_thread(fixture);
     assert_int_equal(period(fixture, THREADS_WORK_MOST), 0);
-    assert_int_equal(fixture->threads.wanting, 1); /* the last known value counts */
+    assert_int_equal(fixture->threads.runnable, 1); /* the last known value counts */
     assert_int_equal(period(fixture, THREADS_WORK_MOST), 0);
     assert_int_equal(fixture->threads.sampled_count, 2);
     add_thread(fixture);
@@ -172,7 +172,7 @@ static void test_garbage_and_nobody(void **state)
     assert_int_equal(period(fixture, THREADS_WORK_MOST), 0);
     write_times(fixture, 0, 0, 0); /* the counters go backwards */
     assert_int_equal(period(fixture, THREADS_WORK_MOST), 0);
-    assert_int_equal(fixture->threads.wanting, 0);
+    assert_int_equal(fixture->threads.runnable, 0);
     uint32_t work = THREADS_WORK_MOST;
     assert_int_equal(threads_read(&fixture->threads, fixture->proc, PID + 1, 1, &work), -ENOENT);
 }
