@@ -121,7 +121,7 @@ struct agent *agent_anew(uint32_t clients)
         void *page = mmap(NULL, VSCAF_PAGE_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
         MUST(client->fd >= 0 && page != MAP_FAILED);
         client->page = page;
-        client->process = PEER_NONE;
+        client->pidfd = PEER_NO_PIDFD;
         client->running = client->newcomer = true;
         snprintf(client->name, sizeof(client->name), "program %u", i);
         agent->clients.joined++;

@@ -82,7 +82,7 @@ static void release(struct contain *contain, struct contained *contained)
 static struct contained *prepare(struct contain *contain, const struct client *client)
 {
     uint64_t start_ticks = process_start_ticks(contain->proc, client->pid);
-    if (start_ticks == 0 || client->process == PEER_NONE || !peer_lives(client->process))
+    if (start_ticks == 0 || client->pidfd == PEER_NO_PIDFD || !peer_is_alive(client->pidfd))
         return NULL; /* start_ticks may be those of another process, which has that number now */
     contain->credit -= CREDIT_OF_PROCESS;
     struct contained *contained = contained_add(contain, client->pid);

@@ -72,9 +72,9 @@ void clients_drop(struct clients *clients, struct client *client)
     free(client->threads);
     client_poll_forget(clients->epoll, &client->poll, client->fd);
     attached_fds_close(&clients->unclosed, client->fd);
-    if (client->process >= 0)
-        close(client->process);
-    *client = (struct client){.fd = -1, .process = PEER_NONE};
+    if (client->pidfd >= 0)
+        close(client->pidfd);
+    *client = (struct client){.fd = -1, .pidfd = PEER_NO_PIDFD};
     while (clients->end > 0 && clients->slots[clients->end - 1].fd < 0)
         clients->end--;
 }
@@ -184,8 +184,8 @@ static void pause_accepting(struct clients *clients, int error, uint64_t now_ns)
 /* The account of the process. If the process has ended: the user that it had. */
 static account_t account_of_peer(const struct clients *clients, struct peer *peer)
 {
-    account_t account = account_of(clients->proc, peer->process != PEER_NONE ? peer->pid : 0, peer->user);
-    return peer_lives(peer->process) ? account : (account_t)peer->user;
+    account_t account = account_of(clients->proc, peer->pidfd != PEER_NO_PIDFD ? peer->pid : 0, peer->user);
+    return peer_is_alive(peer->pidfd) ? account : (account_t)peer->user;
 }
 
 static void admit(struct clients *clients, int fd, uint64_t now_ns)
@@ -206,8 +206,8 @@ static void admit(struct clients *clients, int fd, uint64_t now_ns)
         attached_fds_close(&clients->unclosed,
                            fd); /* the program, if it still runs, runs as if there were no agent */
     if (client == NULL) {
-        if (peer.process >= 0)
-            close(peer.process);
+        if (peer.pidfd >= 0)
+            close(peer.pidfd);
         return;
     }
     uint32_t slot = (uint32_t)(client - clients->slots);
@@ -215,7 +215,7 @@ static void admit(struct clients *clients, int fd, uint64_t now_ns)
     *client = (struct client){.fd = fd,
                               .pid = peer.pid,
                               .user = peer.user,
-                              .process = peer.process,
+                              .pidfd = peer.pidfd,
                               .account = account,
                               .connected_ns = now_ns};
 }
@@ -353,7 +353,7 @@ enum clients_event clients_serve(struct clients *clients, struct client *client,
         clients_drop(clients, client);
         return CLIENTS_NOTHING;
     }
-    if (!peer_lives(client->process)) { /* another process has its connection */
+    if (!peer_is_alive(client->pidfd)) { /* another process has its connection */
         clients_drop(clients, client);
         return CLIENTS_NOTHING;
     }

@@ -38,7 +38,7 @@ struct client {
     int fd; /* -1: free slot */
     pid_t pid;
     uid_t user;
-    int process;       /* a pidfd, or PEER_NONE (peer.h) */
+    int pidfd;         /* or PEER_NO_PIDFD (peer.h) */
     account_t account; /* for the limits */
     uint64_t connected_ns;
     char name[32];

@@ -29,7 +29,7 @@ static bool measure_client(struct client *client, double running_cpus, uint64_t 
 {
     uint64_t cpu_ns = client->seen_cpu_ns;
     int status = cpu_load_process_ns(client->pid, &cpu_ns);
-    if ((status == -ESRCH && client->pid > 0) || !peer_lives(client->process))
+    if ((status == -ESRCH && client->pid > 0) || !peer_is_alive(client->pidfd))
         return false; /* its socket may still be open in another process, like a forked child */
     client->load_cpus = 0.0;
     if (cpu_ns > client->seen_cpu_ns && now_ns > client->seen_ns)

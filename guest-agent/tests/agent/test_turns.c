@@ -130,7 +130,7 @@ static struct client *join(uint32_t number)
     assert_ptr_not_equal(page, MAP_FAILED);
     *client = (struct client){.fd = open("/dev/null", O_RDONLY | O_CLOEXEC),
                               .pid = FIRST_PID + (pid_t)number,
-                              .process = PEER_NONE,
+                              .pidfd = PEER_NO_PIDFD,
                               .page = page,
                               .newcomer = true,
                               .running = true};
