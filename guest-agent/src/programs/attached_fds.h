@@ -13,7 +13,7 @@
 
 /* Sockets that wait for a child, because none could be made yet. The caller fills the struct with zero bytes first. */
 struct attached_fds {
-    int kept[ATTACHED_FDS_MOST];
+    int fds[ATTACHED_FDS_MOST];
     uint32_t count;
 };
 

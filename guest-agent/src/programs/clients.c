@@ -360,13 +360,13 @@ enum clients_event clients_serve(struct clients *clients, struct client *client,
     join.name[sizeof(join.name) - 1] = '\0';
     utf8_printable(client->name, sizeof(client->name), join.name);
     replace_older(clients, client);
-    bool may = may_join(clients, client);
-    int page_fd = may ? make_page(client, team_limit) : -1;
+    bool permitted = may_join(clients, client);
+    int page_fd = permitted ? make_page(client, team_limit) : -1;
     if (page_fd < 0) {
-        if (may && !clients->shortage_logged)
+        if (permitted && !clients->shortage_logged)
             log_line("process %d (%s) runs on unmanaged: no memory for its page (logged once)", (int)client->pid,
                      client->name);
-        clients->shortage_logged = clients->shortage_logged || may;
+        clients->shortage_logged = clients->shortage_logged || permitted;
         send_welcome(client->fd, VSCAF_JOIN_FULL, -1);
         clients_drop(clients, client);
         return CLIENTS_NOTHING;
@@ -379,10 +379,10 @@ enum clients_event clients_serve(struct clients *clients, struct client *client,
 }
 
 /* Whether it has sent nothing. If the agent was delayed, a packet may wait to be read. */
-static bool is_silent(const struct client *client)
+static bool has_sent_nothing(const struct client *client)
 {
-    struct pollfd said = {.fd = client->fd, .events = POLLIN};
-    return poll(&said, 1, 0) == 0;
+    struct pollfd input = {.fd = client->fd, .events = POLLIN};
+    return poll(&input, 1, 0) == 0;
 }
 
 uint64_t clients_drop_silent(struct clients *clients, uint64_t now_ns)
@@ -403,7 +403,7 @@ uint64_t clients_drop_silent(struct clients *clients, uint64_t now_ns)
         uint64_t due_ns = client->connected_ns + CLIENTS_SILENCE_NS;
         if (due_ns > now_ns)
             next_ns = due_ns < next_ns ? due_ns : next_ns;
-        else if (is_silent(client))
+        else if (has_sent_nothing(client))
             clients_drop(clients, client);
     }
     return next_ns;

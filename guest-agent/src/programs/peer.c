@@ -17,12 +17,12 @@
 
 #define STATUS_BYTES 1024 /* of PROC/PID/status: the user ids are among the first lines */
 
-bool peer_is_alive(int process)
+bool peer_is_alive(int pidfd)
 {
-    struct pollfd end = {.fd = process, .events = POLLIN};
+    struct pollfd end = {.fd = pidfd, .events = POLLIN};
     int ended;
     do
-        ended = process < 0 ? 0 : poll(&end, 1, 0);
+        ended = pidfd < 0 ? 0 : poll(&end, 1, 0);
     while (ended < 0 && errno == EINTR);
     return ended == 0;
 }
@@ -62,11 +62,11 @@ int peer_of(int connection, const char *proc, struct peer *peer)
     if (getsockopt(connection, SOL_SOCKET, SO_PEERCRED, &credentials, &size) != 0)
         return -errno;
     *peer = (struct peer){.pid = credentials.pid, .user = credentials.uid, .pidfd = PEER_NO_PIDFD};
-    int process;
-    size = sizeof(process);
+    int pidfd;
+    size = sizeof(pidfd);
     int status = 0;
-    if (getsockopt(connection, SOL_SOCKET, SO_PEERPIDFD, &process, &size) == 0)
-        peer->pidfd = process;
+    if (getsockopt(connection, SOL_SOCKET, SO_PEERPIDFD, &pidfd, &size) == 0)
+        peer->pidfd = pidfd;
     else if (errno == ENOPROTOOPT)
         status = open_by_pid(proc, peer);
     else
