@@ -16,7 +16,7 @@
  * no more threads than CPUs. In three cases the mask does not show that: with a host or in a long section, the
  * agent itself may have set the mask; and the first thread of a bound program may run on one CPU only, whatever
  * the other threads have. */
-static void look_at_affinity(struct client *client, bool standalone)
+static void update_affinity(struct client *client, bool standalone)
 {
     /* Relaxed: the value is used alone. */
     bool bound = (atomic_load_explicit(&client->page->program, memory_order_relaxed) & VSCAF_PROGRAM_BOUND) != 0;
@@ -36,10 +36,10 @@ static bool measure_client(struct client *client, double running_cpus, uint64_t 
         client->load_cpus = (double)(cpu_ns - client->seen_cpu_ns) / (double)(now_ns - client->seen_ns);
     /* A process of another PID namespace has no number here, so only its sections can be seen. */
     bool sections = long_section_count(client) || client->seen.in_flight;
-    bool runs = status == 0 ? client->load_cpus > running_cpus : sections;
+    bool is_running = status == 0 ? client->load_cpus > running_cpus : sections;
     if (!client->newcomer)
-        lend_measured(&client->lend, runs, now_ns);
-    client->running = client->newcomer || runs;
+        lend_measured(&client->lend, is_running, now_ns);
+    client->running = client->newcomer || is_running;
     client->newcomer = false;
     client->seen_cpu_ns = cpu_ns;
     client->seen_ns = now_ns;
@@ -48,7 +48,7 @@ static bool measure_client(struct client *client, double running_cpus, uint64_t 
 
 /* An idle process that is asked to call needs no look at each period. But a process that computes without sections does
  * not call, so it is looked at every IDLE_LOOK_NS. */
-static bool look_due(const struct client *client, uint64_t period_ns, uint64_t now_ns)
+static bool measurement_due(const struct client *client, uint64_t period_ns, uint64_t now_ns)
 {
     return client->running || client->newcomer || !client->lend.asked ||
            now_ns - client->seen_ns + period_ns > IDLE_LOOK_NS ||
@@ -56,8 +56,8 @@ static bool look_due(const struct client *client, uint64_t period_ns, uint64_t n
 }
 
 /* Returns its CPU seconds of this period. */
-static double look_at_client(struct measure *measure, struct clients *clients, struct client *client,
-                             const struct measure_facts *facts, double period_s, uint64_t now_ns)
+static double update_client(struct measure *measure, struct clients *clients, struct client *client,
+                            const struct measure_facts *facts, double period_s, uint64_t now_ns)
 {
     bool was_running = client->running;
     uint64_t seen_ns = client->seen_ns;
@@ -66,7 +66,7 @@ static double look_at_client(struct measure *measure, struct clients *clients, s
         clients_drop(clients, client);
         return 0.0;
     }
-    look_at_affinity(client, facts->options->standalone);
+    update_affinity(client, facts->options->standalone);
     double looked_s = (double)(now_ns - seen_ns) / 1e9;
     learned_period(&client->learned, client->page, looked_s, client->running);
     /* It computed for some periods without a look. That time was counted as background. */
@@ -82,7 +82,7 @@ static double look_at_client(struct measure *measure, struct clients *clients, s
 void measure_joined(struct measure *measure, struct client *client, bool standalone, uint64_t now_ns)
 {
     client->joined_ns = client->seen_ns = now_ns;
-    look_at_affinity(client, standalone);
+    update_affinity(client, standalone);
     client->seen_cpu_ns = 0;
     if (cpu_load_process_ns(client->pid, &client->seen_cpu_ns) == 0)
         background_forget(&measure->background, (double)client->seen_cpu_ns / 1e9);
@@ -162,8 +162,8 @@ void measure_period(struct measure *measure, struct clients *clients, const stru
         if (client->page == NULL)
             continue;
         lend_period(&client->lend);
-        if (look_due(client, facts->period_ns, now_ns))
-            joined_cpus += look_at_client(measure, clients, client, facts, period_s, now_ns) / period_s;
+        if (measurement_due(client, facts->period_ns, now_ns))
+            joined_cpus += update_client(measure, clients, client, facts, period_s, now_ns) / period_s;
         else
             joined_cpus += client->load_cpus;
         if (client->page == NULL)

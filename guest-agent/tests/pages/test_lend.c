@@ -63,7 +63,7 @@ static void test_calls_in_vain(void **state)
 {
     (void)state;
     struct lend lend = {0};
-    uint64_t now_ns = 0, expected_ns = LEND_QUIET_NS;
+    uint64_t now_ns = 0, expected_ns = LEND_BACKOFF_NS;
     lend_measured(&lend, false, now_ns);
     for (int i = 0; i < 8; i++) {
         assert_int_equal(call(&lend, lend.number), LEND_CALLED);
@@ -76,7 +76,7 @@ static void test_calls_in_vain(void **state)
         }
         lend_measured(&lend, false, now_ns);
         assert_true(lend.asked);
-        expected_ns = expected_ns * 2 < LEND_QUIET_MOST_NS ? expected_ns * 2 : LEND_QUIET_MOST_NS;
+        expected_ns = expected_ns * 2 < LEND_BACKOFF_MOST_NS ? expected_ns * 2 : LEND_BACKOFF_MOST_NS;
     }
     assert_int_equal(call(&lend, lend.number), LEND_CALLED);
     lend_measured(&lend, true, now_ns += PERIOD_NS);
