@@ -154,40 +154,40 @@ void agent_update_demand(struct agent *agent)
 }
 
 /* Does what must follow a step of the allocation (ALLOCATION_DEMAND and so on). */
-static void follow(struct agent *agent, unsigned follows)
+static void execute_actions(struct agent *agent, unsigned actions)
 {
-    if (follows & ALLOCATION_DEMAND)
+    if (actions & ALLOCATION_DEMAND)
         agent_update_demand(agent);
-    if (follows & ALLOCATION_SPLIT)
+    if (actions & ALLOCATION_SPLIT)
         agent_split(agent);
-    if (follows & ALLOCATION_CONTROL) {
+    if (actions & ALLOCATION_CONTROL) {
         struct shares_facts facts = agent_shares_facts(agent);
         shares_control(&agent->clients, &facts);
     }
-    if (follows & ALLOCATION_ACKNOWLEDGE) {
+    if (actions & ALLOCATION_ACKNOWLEDGE) {
         agent->send_ack = true;
         agent->ack_sequence = agent->allocation.order.sequence;
         agent->ack_sections_ended = agent->allocation.sections_ended;
     }
-    if (follows & ALLOCATION_REPORT)
+    if (actions & ALLOCATION_REPORT)
         agent->send_report = agent->report_urgent = true;
 }
 
 void agent_order(struct agent *agent, const struct wire_allocate *order, uint64_t now_ns)
 {
-    follow(agent, allocation_order(&agent->allocation, order, agent_budget(agent).guest, now_ns));
+    execute_actions(agent, allocation_order(&agent->allocation, order, agent_budget(agent).guest, now_ns));
 }
 
 uint64_t agent_advance(struct agent *agent, uint64_t now_ns)
 {
     uint64_t next_ns;
-    follow(agent, allocation_advance(&agent->allocation, &agent->clients, now_ns, &next_ns));
+    execute_actions(agent, allocation_advance(&agent->allocation, &agent->clients, now_ns, &next_ns));
     return next_ns;
 }
 
 void agent_cpus_event(struct agent *agent)
 {
-    follow(agent, allocation_cpus_event(&agent->allocation));
+    execute_actions(agent, allocation_cpus_event(&agent->allocation));
 }
 
 void agent_set_policy(struct agent *agent, enum split_policy policy)
@@ -208,7 +208,7 @@ void agent_period(struct agent *agent, uint64_t now_ns)
     if (agent->period_next_ns <= now_ns) /* delayed: missed periods are not made up for */
         agent->period_next_ns = now_ns + agent->period_ns;
 
-    follow(agent, allocation_period(&agent->allocation));
+    execute_actions(agent, allocation_period(&agent->allocation));
     read_machine(agent, now_ns);
     measure_period(&agent->measure, &agent->clients,
                    &(struct measure_facts){.options = agent->options,

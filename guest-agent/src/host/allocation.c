@@ -64,7 +64,7 @@ void allocation_stop(struct allocation *allocation)
         close(allocation->uevents);
 }
 
-static bool anybody_waiting(struct clients *clients, uint64_t now_ns)
+static bool any_section_waiting(struct clients *clients, uint64_t now_ns)
 {
     bool waiting = false;
     for (uint32_t i = 0; i < clients->end; i++) {
@@ -78,15 +78,15 @@ static bool anybody_waiting(struct clients *clients, uint64_t now_ns)
 
 static unsigned settle(struct allocation *allocation)
 {
-    unsigned follows = ALLOCATION_SPLIT | ALLOCATION_REPORT;
+    unsigned actions = ALLOCATION_SPLIT | ALLOCATION_REPORT;
     allocation->phase = ALLOCATION_SETTLED;
     allocation->applied_sequence = allocation->order.sequence;
-    allocation->left_present = allocation->cpus->present;
-    allocation->left_online = allocation->cpus->online;
+    allocation->settled_present = allocation->cpus->present;
+    allocation->settled_online = allocation->cpus->online;
     if (allocation->acknowledge)
-        follows |= ALLOCATION_ACKNOWLEDGE;
+        actions |= ALLOCATION_ACKNOWLEDGE;
     allocation->acknowledge = false;
-    return follows;
+    return actions;
 }
 
 unsigned allocation_order(struct allocation *allocation, const struct wire_allocate *order, uint32_t budget,
@@ -119,7 +119,7 @@ unsigned allocation_order(struct allocation *allocation, const struct wire_alloc
 }
 
 /* Takes the result of the last step. */
-static void take_answer(struct allocation *allocation, const struct switch_order *done, uint64_t now_ns)
+static void take_result(struct allocation *allocation, const struct switch_order *done, uint64_t now_ns)
 {
     refresh_cpus(allocation);
     if (done->kind == SWITCH_PARK) {
@@ -146,7 +146,7 @@ static void take_answer(struct allocation *allocation, const struct switch_order
 }
 
 /* Gives a step to the switcher. Returns when to come back. */
-static uint64_t give(struct allocation *allocation, const struct cpu_step *step)
+static uint64_t submit_step(struct allocation *allocation, const struct cpu_step *step)
 {
     static const enum switch_kind kinds[] = {[CPU_STEP_ONLINE] = SWITCH_ONLINE,
                                              [CPU_STEP_OFFLINE] = SWITCH_OFFLINE,
@@ -180,7 +180,7 @@ static uint64_t offline_later(struct allocation *allocation, uint64_t now_ns)
     }
     struct cpu_step step = {.kind = CPU_STEP_OFFLINE};
     if (cpu_plan_offline_later(allocation->cpus, &due, &step.cpu))
-        return give(allocation, &step);
+        return submit_step(allocation, &step);
     allocation->later_ns = next_ns;
     return next_ns;
 }
@@ -189,12 +189,12 @@ unsigned allocation_advance(struct allocation *allocation, struct clients *clien
 {
     struct switch_order done;
     if (switcher_take_result(&allocation->switcher, &done))
-        take_answer(allocation, &done, now_ns);
+        take_result(allocation, &done, now_ns);
     if (allocation->phase == ALLOCATION_WAITING) {
         *next_ns = allocation->wait_next_ns;
         if (now_ns < allocation->wait_next_ns)
             return 0;
-        bool waiting = anybody_waiting(clients, now_ns);
+        bool waiting = any_section_waiting(clients, now_ns);
         if (waiting && now_ns < allocation->deadline_ns) {
             uint64_t look_ns = now_ns + WAIT_LOOK_NS;
             allocation->wait_next_ns = look_ns < allocation->deadline_ns ? look_ns : allocation->deadline_ns;
@@ -220,7 +220,7 @@ unsigned allocation_advance(struct allocation *allocation, struct clients *clien
                                                                    .through_parked = allocation->parking.used});
     allocation->first_step = false;
     if (step.kind != CPU_STEP_NONE) {
-        *next_ns = give(allocation, &step);
+        *next_ns = submit_step(allocation, &step);
         return 0;
     }
     *next_ns = 0; /* so that offline_later() is called */
@@ -231,19 +231,19 @@ unsigned allocation_advance(struct allocation *allocation, struct clients *clien
  * follow. */
 static unsigned compare(struct allocation *allocation, const struct cpu_set *online_before)
 {
-    unsigned follows = cpu_set_equal(online_before, &allocation->cpus->online) ? 0 : ALLOCATION_REPORT;
+    unsigned actions = cpu_set_equal(online_before, &allocation->cpus->online) ? 0 : ALLOCATION_REPORT;
     allocation->later_ns = 0; /* another program may have put a parked CPU online */
     if (!allocation->given || allocation->phase != ALLOCATION_SETTLED || allocation->order.cpus == 0)
-        return follows;
-    if (cpu_set_equal(&allocation->left_present, &allocation->cpus->present) &&
-        cpu_set_equal(&allocation->left_online, &allocation->cpus->online))
-        return follows;
+        return actions;
+    if (cpu_set_equal(&allocation->settled_present, &allocation->cpus->present) &&
+        cpu_set_equal(&allocation->settled_online, &allocation->cpus->online))
+        return actions;
     /* A CPU that the allocation needs was plugged, or another program put a CPU online or offline against the order. */
     allocation->refused = (struct cpu_set){0};
     allocation->first_step = true;
     allocation->parking_failed = false;
     allocation->phase = ALLOCATION_SWITCHING;
-    return follows;
+    return actions;
 }
 
 unsigned allocation_cpus_event(struct allocation *allocation)
@@ -269,12 +269,12 @@ static unsigned check_parked(struct allocation *allocation)
 
 unsigned allocation_period(struct allocation *allocation)
 {
-    unsigned follows = check_parked(allocation);
+    unsigned actions = check_parked(allocation);
     uint64_t now_ns = monotonic_ns();
     bool look = now_ns >= allocation->lists_next_ns;
     if (look)
         allocation->lists_next_ns = now_ns + (allocation->uevents >= 0 ? LISTS_LOOK_NS : 0);
     if (now_ns >= allocation->cpus_next_ns || (look && cpus_changed(allocation->cpus, allocation->options->sysfs)))
-        follows |= allocation_cpus_event(allocation);
-    return follows;
+        actions |= allocation_cpus_event(allocation);
+    return actions;
 }
