@@ -25,7 +25,7 @@ void log_begin(enum log_level most);
 /* Returns false if there is no such level. */
 bool log_level_read(const char *word, enum log_level *level);
 
-bool log_wants(enum log_level level);
+bool log_enabled(enum log_level level);
 
 /* Writes a line, in one write and without blocking. A line that stderr does not take at once is left out, and counted
  * for log_period(). Control characters become question marks. */

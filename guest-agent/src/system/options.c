@@ -23,10 +23,10 @@ struct row {
     size_t place; /* in struct options */
     /* Reads a value into its place. NULL: the option takes no value, and sets a bool. */
     bool (*read)(const struct row *row, const char *text, void *place);
-    uint32_t least, most;     /* read_count */
-    const char *zero;         /* read_count: the word that means 0; NULL: there is none */
-    const char *const *words; /* read_word: the words of an enum, in its order, with NULL at the end */
-    const char *wanted;       /* for messages: the valid values; NULL: whole numbers from `least` to `most` */
+    uint32_t least, most;          /* read_count */
+    const char *zero;              /* read_count: the word that means 0; NULL: there is none */
+    const char *const *enum_names; /* read_enum: the words of an enum, in its order, with NULL at the end */
+    const char *valid_values;      /* for messages: the valid values; NULL: whole numbers from `least` to `most` */
 };
 
 static bool read_text(const struct row *row, const char *text, void *place)
@@ -48,10 +48,10 @@ static bool read_count(const struct row *row, const char *text, void *place)
     return true;
 }
 
-static bool read_word(const struct row *row, const char *text, void *place)
+static bool read_enum(const struct row *row, const char *text, void *place)
 {
-    for (unsigned i = 0; row->words[i] != NULL; i++)
-        if (strcmp(text, row->words[i]) == 0) {
+    for (unsigned i = 0; row->enum_names[i] != NULL; i++)
+        if (strcmp(text, row->enum_names[i]) == 0) {
             *(unsigned *)place = i; /* an enum is an unsigned here */
             return true;
         }
@@ -108,7 +108,7 @@ static const struct row rows[] = {
      .help = "what is logged: error, warning, notice, info or debug",
      .read = read_level,
      .place = offsetof(struct options, log_level),
-     .wanted = "error, warning, notice, info or debug"},
+     .valid_values = "error, warning, notice, info or debug"},
     {.name = "check",
      .help = "print what this guest has and lacks, and exit with 1 if something needed is missing",
      .place = offsetof(struct options, check)},
@@ -131,10 +131,10 @@ static const struct row rows[] = {
      .value = "NAME",
      .initial = "max-speedup",
      .help = "max-speedup or equipartition; SIGUSR1 changes to equipartition, SIGUSR2 to max-speedup",
-     .read = read_word,
+     .read = read_enum,
      .place = offsetof(struct options, policy),
-     .words = policies,
-     .wanted = "max-speedup or equipartition"},
+     .enum_names = policies,
+     .valid_values = "max-speedup or equipartition"},
     {.name = "chunk",
      .value = "N",
      .initial = "auto",
@@ -173,7 +173,7 @@ static const struct row rows[] = {
      .help = "part of a program's CPU time that learning its speedup may cost; 0: learn nothing",
      .read = read_percent,
      .place = offsetof(struct options, learn_budget_ppm),
-     .wanted = "a percentage from 0 to 100"},
+     .valid_values = "a percentage from 0 to 100"},
     {.name = "per-user",
      .value = "N",
      .initial = "64",
@@ -186,18 +186,18 @@ static const struct row rows[] = {
      .value = "HOW",
      .initial = "auto",
      .help = "keep rigid programs to their share: cpuset, affinity, auto (cpuset if it works), none",
-     .read = read_word,
+     .read = read_enum,
      .place = offsetof(struct options, contain),
-     .words = contain_methods,
-     .wanted = "auto, cpuset, affinity or none"},
+     .enum_names = contain_methods,
+     .valid_values = "auto, cpuset, affinity or none"},
     {.name = "park",
      .value = "WAY",
      .initial = "auto",
      .help = "keep work off surplus CPUs: offline, cpuset, or auto (cpuset at once, offline after 10 s)",
-     .read = read_word,
+     .read = read_enum,
      .place = offsetof(struct options, park),
-     .words = park_methods,
-     .wanted = "one of auto, offline, cpuset"},
+     .enum_names = park_methods,
+     .valid_values = "one of auto, offline, cpuset"},
     {.name = "help", .help = "print this and exit", .place = offsetof(struct options, help)},
     {.name = "version", .help = "print the version and exit", .place = offsetof(struct options, version)},
 };
@@ -243,8 +243,8 @@ static bool take(struct options *options, const struct row *row, const char *tex
     }
     if (row->read(row, text, place))
         return true;
-    if (row->wanted != NULL)
-        log_line("--%s %s: give %s", row->name, text, row->wanted);
+    if (row->valid_values != NULL)
+        log_line("--%s %s: give %s", row->name, text, row->valid_values);
     else
         log_line("--%s %s: give a whole number from %u to %u%s%s", row->name, text, row->least, row->most,
                  row->zero != NULL ? ", or " : "", row->zero != NULL ? row->zero : "");

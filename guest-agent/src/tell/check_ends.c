@@ -202,22 +202,22 @@ void check_socket(struct check *check)
 /* Loads the shim in a child process, as preloading would. Writes why that fails, else an empty string. */
 static void load_shim(const char *path, char *why, size_t size)
 {
-    int ends[2];
+    int pipe_fds[2];
     why[0] = '\0';
-    if (pipe(ends) != 0) {
+    if (pipe(pipe_fds) != 0) {
         snprintf(why, size, "%s", strerror(errno));
         return;
     }
     pid_t child = fork();
     if (child == 0) {
-        const char *said = dlopen(path, RTLD_NOW | RTLD_LOCAL) != NULL ? NULL : dlerror();
-        ssize_t put = said != NULL ? write(ends[1], said, strlen(said)) : 0;
+        const char *error = dlopen(path, RTLD_NOW | RTLD_LOCAL) != NULL ? NULL : dlerror();
+        ssize_t put = error != NULL ? write(pipe_fds[1], error, strlen(error)) : 0;
         _exit(put < 0);
     }
-    close(ends[1]);
-    ssize_t got = child > 0 ? read(ends[0], why, size - 1) : -1;
+    close(pipe_fds[1]);
+    ssize_t got = child > 0 ? read(pipe_fds[0], why, size - 1) : -1;
     why[got > 0 ? got : 0] = '\0';
-    close(ends[0]);
+    close(pipe_fds[0]);
     int status = 0;
     if (child < 0 || waitpid(child, &status, 0) < 0)
         snprintf(why, size, "%s", strerror(errno));

@@ -166,7 +166,7 @@ static void test_levels_have_names(void **context)
     assert_true(log_level_read("debug", &level) && level == LOG_LEVEL_DEBUG);
     assert_false(log_level_read("", &level) || log_level_read("Debug", &level) || log_level_read("7", &level));
     log_begin(LOG_LEVEL_WARNING);
-    assert_true(log_wants(LOG_LEVEL_WARNING) && !log_wants(LOG_LEVEL_NOTICE));
+    assert_true(log_enabled(LOG_LEVEL_WARNING) && !log_enabled(LOG_LEVEL_NOTICE));
 }
 
 int main(void)
