@@ -4,14 +4,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define NOBODY (-1)
+#define NO_OWNER (-1)
 #define WORDS (CPUS_MOST / 64)
 
 /* The state of placement_make(). */
 struct table {
     struct placement_part *parts;
     size_t count;
-    uint32_t due[PLACEMENT_MOST];
+    uint32_t target[PLACEMENT_MOST];
     const uint16_t *core;     /* NULL: not known */
     uint16_t on[CPUS_MOST];   /* parts on each CPU */
     int16_t owner[CPUS_MOST]; /* the part that has the CPU for itself so far, or NOBODY */
@@ -20,7 +20,7 @@ struct table {
 };
 
 /* The next CPU of the set at or after `cpu`; CPUS_MOST: none. */
-static uint32_t next_member(const struct cpu_set *set, uint32_t cpu)
+static uint32_t next_cpu(const struct cpu_set *set, uint32_t cpu)
 {
     while (cpu < CPUS_MOST) {
         uint64_t rest = set->words[cpu / 64] >> (cpu % 64);
@@ -31,7 +31,7 @@ static uint32_t next_member(const struct cpu_set *set, uint32_t cpu)
     return CPUS_MOST;
 }
 
-#define EACH_MEMBER(cpu, set) (uint32_t cpu = next_member((set), 0); cpu < CPUS_MOST; cpu = next_member((set), cpu + 1))
+#define EACH_CPU(cpu, set) (uint32_t cpu = next_cpu((set), 0); cpu < CPUS_MOST; cpu = next_cpu((set), cpu + 1))
 
 static void intersect(struct cpu_set *set, const struct cpu_set *with)
 {
@@ -43,7 +43,7 @@ static void intersect(struct cpu_set *set, const struct cpu_set *with)
 static void count_cores(const struct table *table, const struct cpu_set *set, uint16_t counts[CPUS_MOST])
 {
     memset(counts, 0, CPUS_MOST * sizeof(counts[0]));
-    for EACH_MEMBER (cpu, set)
+    for EACH_CPU (cpu, set)
         counts[table->core[cpu]]++;
 }
 
@@ -52,15 +52,15 @@ static void count_cores(const struct table *table, const struct cpu_set *set, ui
 static void trim(struct table *table, size_t i)
 {
     struct cpu_set *set = &table->parts[i].set;
-    uint16_t mine[CPUS_MOST];
-    for (uint32_t has = cpu_set_count(set); has > table->due[i]; has--) {
+    uint16_t own_counts[CPUS_MOST];
+    for (uint32_t size = cpu_set_count(set); size > table->target[i]; size--) {
         if (table->core != NULL)
-            count_cores(table, set, mine);
+            count_cores(table, set, own_counts);
         uint32_t worst = CPUS_MOST, worst_score = 0;
-        for EACH_MEMBER (cpu, set) {
+        for EACH_CPU (cpu, set) {
             bool shared = table->on[cpu] > 1;
-            bool parted = table->core != NULL && mine[table->core[cpu]] < table->core_usable[table->core[cpu]];
-            uint32_t score = 2u * shared + parted;
+            bool partial = table->core != NULL && own_counts[table->core[cpu]] < table->core_usable[table->core[cpu]];
+            uint32_t score = 2u * shared + partial;
             if (worst == CPUS_MOST || score >= worst_score) {
                 worst = cpu;
                 worst_score = score;
@@ -74,21 +74,21 @@ static void trim(struct table *table, size_t i)
 /* The best free CPU for a part: one on a core that it has in part, else on a free core, else any. */
 static uint32_t best_free(const struct table *table, size_t i)
 {
-    uint16_t mine[CPUS_MOST], taken[CPUS_MOST];
-    const struct cpu_set *room = &table->parts[i].permitted;
+    uint16_t own_counts[CPUS_MOST], taken_counts[CPUS_MOST];
+    const struct cpu_set *permitted = &table->parts[i].permitted;
     if (table->core != NULL) {
-        count_cores(table, &table->parts[i].set, mine);
-        memset(taken, 0, sizeof(taken));
+        count_cores(table, &table->parts[i].set, own_counts);
+        memset(taken_counts, 0, sizeof(taken_counts));
         for (uint32_t cpu = 0; cpu < CPUS_MOST; cpu++)
-            taken[table->core[cpu]] += table->owner[cpu] != NOBODY;
+            taken_counts[table->core[cpu]] += table->owner[cpu] != NO_OWNER;
     }
     uint32_t best = CPUS_MOST, best_score = 0;
-    for EACH_MEMBER (cpu, room) {
-        if (table->owner[cpu] != NOBODY)
+    for EACH_CPU (cpu, permitted) {
+        if (table->owner[cpu] != NO_OWNER)
             continue;
         uint32_t score = 0;
-        if (table->core != NULL && mine[table->core[cpu]] == 0)
-            score = taken[table->core[cpu]] == 0 ? 1 : 2;
+        if (table->core != NULL && own_counts[table->core[cpu]] == 0)
+            score = taken_counts[table->core[cpu]] == 0 ? 1 : 2;
         if (!cpu_set_has(&table->before[i], cpu))
             score += 3;
         if (best == CPUS_MOST || score < best_score) {
@@ -99,7 +99,7 @@ static uint32_t best_free(const struct table *table, size_t i)
     return best;
 }
 
-static void give(struct table *table, size_t i, uint32_t cpu)
+static void assign(struct table *table, size_t i, uint32_t cpu)
 {
     table->owner[cpu] = (int16_t)i;
     cpu_set_add(&table->parts[i].set, cpu);
@@ -107,12 +107,12 @@ static void give(struct table *table, size_t i, uint32_t cpu)
 
 /* Gives a part one more CPU: a free one, or one whose owner gets another one instead, and so on. Takes the shortest
  * such chain. False: there is none. */
-static bool take_one(struct table *table, size_t first)
+static bool add_own_cpu(struct table *table, size_t first)
 {
     size_t queue[PLACEMENT_MOST], head = 0, tail = 0;
     bool seen[PLACEMENT_MOST] = {false};
-    uint32_t wanted[PLACEMENT_MOST] = {0}; /* the CPU that each part on the chain would give up ... */
-    size_t wanting[PLACEMENT_MOST] = {0};  /* ... for this part */
+    uint32_t given_cpu[PLACEMENT_MOST] = {0}; /* the CPU that each part on the chain would give up ... */
+    size_t receiver[PLACEMENT_MOST] = {0};    /* ... for this part */
     queue[tail++] = first;
     seen[first] = true;
     while (head < tail) {
@@ -120,21 +120,21 @@ static bool take_one(struct table *table, size_t first)
         uint32_t free_cpu = best_free(table, i);
         if (free_cpu != CPUS_MOST) {
             for (;;) {
-                give(table, i, free_cpu);
+                assign(table, i, free_cpu);
                 if (i == first)
                     return true;
-                free_cpu = wanted[i];
+                free_cpu = given_cpu[i];
                 cpu_set_remove(&table->parts[i].set, free_cpu);
-                i = wanting[i];
+                i = receiver[i];
             }
         }
-        for EACH_MEMBER (cpu, &table->parts[i].permitted) {
+        for EACH_CPU (cpu, &table->parts[i].permitted) {
             int owner = table->owner[cpu];
-            if (owner == NOBODY || seen[owner])
+            if (owner == NO_OWNER || seen[owner])
                 continue;
             seen[owner] = true;
-            wanted[owner] = cpu;
-            wanting[owner] = i;
+            given_cpu[owner] = cpu;
+            receiver[owner] = i;
             queue[tail++] = (size_t)owner;
         }
     }
@@ -142,11 +142,11 @@ static bool take_one(struct table *table, size_t first)
 }
 
 /* Gives a part one more CPU that it must share with others. */
-static void share_one(struct table *table, size_t i)
+static void add_shared_cpu(struct table *table, size_t i)
 {
     struct placement_part *part = &table->parts[i];
     uint32_t best = CPUS_MOST;
-    for EACH_MEMBER (cpu, &part->permitted) {
+    for EACH_CPU (cpu, &part->permitted) {
         if (cpu_set_has(&part->set, cpu))
             continue;
         if (best == CPUS_MOST || table->on[cpu] < table->on[best] ||
@@ -160,7 +160,7 @@ static void share_one(struct table *table, size_t i)
     table->on[best]++;
 }
 
-static void make(struct table *table, const struct cpu_set *usable)
+static void compute(struct table *table, const struct cpu_set *usable)
 {
     if (table->core != NULL)
         count_cores(table, usable, table->core_usable);
@@ -169,60 +169,60 @@ static void make(struct table *table, const struct cpu_set *usable)
         intersect(&part->permitted, usable);
         intersect(&part->set, &part->permitted);
         table->before[i] = part->set;
-        uint32_t room = cpu_set_count(&part->permitted), cpus = part->cpus > 0 ? part->cpus : 1;
-        table->due[i] = cpus < room ? cpus : room;
-        for EACH_MEMBER (cpu, &part->set)
+        uint32_t permitted_count = cpu_set_count(&part->permitted), cpus = part->cpus > 0 ? part->cpus : 1;
+        table->target[i] = cpus < permitted_count ? cpus : permitted_count;
+        for EACH_CPU (cpu, &part->set)
             table->on[cpu]++;
     }
     for (size_t i = 0; i < table->count; i++)
         trim(table, i);
     for (uint32_t cpu = 0; cpu < CPUS_MOST; cpu++)
-        table->owner[cpu] = NOBODY;
+        table->owner[cpu] = NO_OWNER;
     for (size_t i = 0; i < table->count; i++)
-        for EACH_MEMBER (cpu, &table->parts[i].set) {
-            if (table->owner[cpu] == NOBODY)
+        for EACH_CPU (cpu, &table->parts[i].set) {
+            if (table->owner[cpu] == NO_OWNER)
                 table->owner[cpu] = (int16_t)i;
             else
                 cpu_set_remove(&table->parts[i].set, cpu);
         }
-    bool short_of[PLACEMENT_MOST] = {false};
+    bool exhausted[PLACEMENT_MOST] = {false};
     for (uint32_t least = 1; least <= CPUS_MOST; least = least == 1 ? CPUS_MOST : CPUS_MOST + 1)
         for (size_t i = 0; i < table->count; i++) { /* first one CPU for each part */
-            uint32_t due = table->due[i] < least ? table->due[i] : least;
-            while (!short_of[i] && cpu_set_count(&table->parts[i].set) < due)
-                short_of[i] = !take_one(table, i);
+            uint32_t target = table->target[i] < least ? table->target[i] : least;
+            while (!exhausted[i] && cpu_set_count(&table->parts[i].set) < target)
+                exhausted[i] = !add_own_cpu(table, i);
         }
     memset(table->on, 0, sizeof(table->on));
     for (size_t i = 0; i < table->count; i++)
-        for EACH_MEMBER (cpu, &table->parts[i].set)
+        for EACH_CPU (cpu, &table->parts[i].set)
             table->on[cpu]++;
     for (size_t i = 0; i < table->count; i++)
-        for (uint32_t has = cpu_set_count(&table->parts[i].set); has < table->due[i]; has++)
-            share_one(table, i);
+        for (uint32_t size = cpu_set_count(&table->parts[i].set); size < table->target[i]; size++)
+            add_shared_cpu(table, i);
 }
 
 /* How good a placement is: how many CPUs are used, and the most parts on one CPU. */
-static void judge(const struct table *table, bool before, uint32_t *covered, uint16_t *most)
+static void evaluate(const struct table *table, bool before, uint32_t *covered, uint16_t *most)
 {
     uint16_t on[CPUS_MOST] = {0};
     *covered = *most = 0;
     for (size_t i = 0; i < table->count; i++)
-        for EACH_MEMBER (cpu, before ? &table->before[i] : &table->parts[i].set) {
+        for EACH_CPU (cpu, before ? &table->before[i] : &table->parts[i].set) {
             *covered += on[cpu]++ == 0;
             *most = on[cpu] > *most ? on[cpu] : *most;
         }
 }
 
 /* If CPUs must be shared, many placements are equally good. If the old one is, keeps it, so that no part moves. */
-static void stay_if_as_good(struct table *table)
+static void keep_if_equally_good(struct table *table)
 {
     uint32_t covered_before, covered;
     uint16_t most_before, most;
     for (size_t i = 0; i < table->count; i++)
-        if (cpu_set_count(&table->before[i]) != table->due[i])
+        if (cpu_set_count(&table->before[i]) != table->target[i])
             return;
-    judge(table, true, &covered_before, &most_before);
-    judge(table, false, &covered, &most);
+    evaluate(table, true, &covered_before, &most_before);
+    evaluate(table, false, &covered, &most);
     if (covered_before < covered || most_before > most)
         return;
     for (size_t i = 0; i < table->count; i++)
@@ -237,7 +237,7 @@ void placement_make(struct placement_part parts[], size_t count, const struct cp
     table->parts = parts;
     table->count = count < PLACEMENT_MOST ? count : PLACEMENT_MOST;
     table->core = core;
-    make(table, usable);
-    stay_if_as_good(table);
+    compute(table, usable);
+    keep_if_equally_good(table);
     free(table);
 }
