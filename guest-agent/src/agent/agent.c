@@ -44,8 +44,8 @@ static void read_machine(struct agent *agent, uint64_t now_ns)
         agent->chunk = agent->options->chunk > 0 ? agent->options->chunk : 1;
         return;
     }
-    bool due = now_ns >= agent->standalone.look_next_ns;
-    if (standalone_look(&agent->standalone, agent->options->proc, &agent->cpus.online, now_ns))
+    bool due = now_ns >= agent->standalone.refresh_next_ns;
+    if (standalone_refresh(&agent->standalone, agent->options->proc, &agent->cpus.online, now_ns))
         agent->measure.totals_known = false; /* the old sums are those of other CPUs */
     if (due)
         agent->chunk = agent->options->chunk > 0 ? agent->options->chunk

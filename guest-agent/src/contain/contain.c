@@ -91,7 +91,7 @@ static struct contained *prepare(struct contain *contain, const struct client *c
     contained->start_ticks = start_ticks;
     bool changed;
     int status =
-        thread_masks_remember(&contained->masks, contain->proc, client->pid, NULL, &contained->permitted, &changed);
+        thread_masks_save(&contained->masks, contain->proc, client->pid, NULL, &contained->permitted, &changed);
     contain->credit -= (int32_t)contained->masks.listed;
     if (status != 0) {
         if (status != -ESRCH && should_log(contain, LOGGED_AFFINITY))
@@ -382,7 +382,7 @@ static void update_thread_masks(struct contain *contain, struct contained *conta
     if (!process_exists(contain, contained))
         return;
     int status =
-        thread_masks_remember(&contained->masks, contain->proc, contained->pid, &contained->set, &where, &changed);
+        thread_masks_save(&contained->masks, contain->proc, contained->pid, &contained->set, &where, &changed);
     contain->pause_periods = contained->masks.listed / THREADS_PER_PERIOD;
     if (status == 0 && changed && write_record(contain))
         thread_masks_narrow(&contained->masks, contain->proc, contained->pid, &contained->set, false);

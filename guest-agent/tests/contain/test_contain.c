@@ -187,7 +187,7 @@ static void test_masks_remembered(void **state)
     put(fake->proc, "70/task/70/status", "Name:\tx\nCpus_allowed:\t3\nCpus_allowed_list:\t0-1\n");
     put(fake->proc, "70/task/71/status", "Cpus_allowed_list:\t3\n");
     put(fake->proc, "70/task/72/status", "Cpus_allowed_list:\t0-1\n");
-    assert_int_equal(thread_masks_remember(&masks, fake->proc, 70, NULL, &where, &changed), 0);
+    assert_int_equal(thread_masks_save(&masks, fake->proc, 70, NULL, &where, &changed), 0);
     assert_string_equal(masks.common, "0-1");
     assert_int_equal(masks.others_count, 1);
     assert_int_equal(masks.others[0].tid, 71);
@@ -200,21 +200,21 @@ static void test_masks_remembered(void **state)
         snprintf(name, sizeof(name), "70/task/%d/status", tid);
         put(fake->proc, name, "Cpus_allowed_list:\t1\n");
     }
-    assert_int_equal(thread_masks_remember(&masks, fake->proc, 70, &one, &where, &changed), 0);
+    assert_int_equal(thread_masks_save(&masks, fake->proc, 70, &one, &where, &changed), 0);
     assert_false(changed);
     /* One thread gave itself another mask, which counts. The kernel reset another one's mask, which nobody chose. */
     put(fake->proc, "70/task/72/status", "Cpus_allowed_list:\t0\n");
     put(fake->proc, "70/task/70/status", "Cpus_allowed_list:\t0-7\n");
-    assert_int_equal(thread_masks_remember(&masks, fake->proc, 70, &one, &where, &changed), 0);
+    assert_int_equal(thread_masks_save(&masks, fake->proc, 70, &one, &where, &changed), 0);
     assert_true(changed);
     assert_string_equal(masks.common, "0-1");
     assert_int_equal(masks.others_count, 2);
     assert_string_equal(masks.others[1].list, "0");
     thread_masks_free(&masks);
 
-    assert_int_equal(thread_masks_remember(&masks, fake->proc, 73, NULL, &where, &changed), -ESRCH);
+    assert_int_equal(thread_masks_save(&masks, fake->proc, 73, NULL, &where, &changed), -ESRCH);
     put(fake->proc, "74/task/74/status", "Name: no such line\n");
-    assert_int_equal(thread_masks_remember(&masks, fake->proc, 74, NULL, &where, &changed), -EINVAL);
+    assert_int_equal(thread_masks_save(&masks, fake->proc, 74, NULL, &where, &changed), -EINVAL);
     thread_masks_free(&masks);
     for (uint32_t i = 0; i < THREAD_MASKS_OTHERS_MOST; i++)
         assert_int_equal(thread_masks_add(&masks, (pid_t)i + 1, "0"), 0);
