@@ -68,7 +68,7 @@ static void settle(struct agent *agent)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    struct agent *agent = agent_anew(2);
+    struct agent *agent = agent_reset(2);
     const char *text = (const char *)data, *end = text + size;
     passed_ns = 0;
     while (text < end) {

@@ -171,7 +171,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         write_file("proc/stat", stat, sizeof(stat) - 1);
     stat_written = false;
     struct bytes bytes = {data, size};
-    struct agent *agent = agent_anew(1 + (uint32_t)take_number(&bytes, 1) % FUZZ_CLIENTS_MOST);
+    struct agent *agent = agent_reset(1 + (uint32_t)take_number(&bytes, 1) % FUZZ_CLIENTS_MOST);
     uint64_t now_ns = agent->period_last_ns;
     for (int steps = 0; bytes.left > 0 && steps < 60; steps++)
         step(agent, &bytes, &now_ns, &stat_written);

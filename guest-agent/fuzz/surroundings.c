@@ -10,7 +10,7 @@
 
 int LLVMFuzzerInitialize(int *argc, char ***argv);
 
-int fuzz_words = STDERR_FILENO;
+int fuzz_stderr = STDERR_FILENO;
 
 static struct agent *agent;
 static const struct options options = {
@@ -79,7 +79,7 @@ void fix_cpu(uint32_t cpu)
 int LLVMFuzzerInitialize(int *argc, char ***argv)
 {
     (void)argc, (void)argv;
-    fuzz_words = dup(STDERR_FILENO);
+    fuzz_stderr = dup(STDERR_FILENO);
     write_new("sys/devices/system/cpu/possible", "0-3\n");
     write_new("sys/devices/system/cpu/present", "0-3\n");
     write_new("sys/devices/system/cpu/online", "0-3\n");
@@ -93,7 +93,7 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
     return 0;
 }
 
-static void let_go(void)
+static void stop_agent(void)
 {
     static bool begun;
     if (begun)
@@ -102,9 +102,9 @@ static void let_go(void)
     memset(agent, 0, sizeof(*agent));
 }
 
-struct agent *agent_anew(uint32_t clients)
+struct agent *agent_reset(uint32_t clients)
 {
-    let_go();
+    stop_agent();
     agent->options = agent->allocation.options = &options;
     agent->allocation.cpus = &agent->cpus;
     agent->period_ns = (uint64_t)options.period_ms * UINT64_C(1000000);
