@@ -23,7 +23,7 @@
 
 #define FEW_INSTANCES 8u
 #define AIM_WAITS_MOST 512u  /* sections */
-#define WRITER_AWAY_MOST 64u  /* sections */
+#define WRITER_REUSE_MOST 64u /* sections */
 
 #define SECTIONS_LEARNED 256u /* entry 0 is for all sections without a number of their own */
 #define SETS 4u               /* team sizes that are remembered */
@@ -177,11 +177,11 @@ static bool comparable(const struct section *section, unsigned asked)
 {
     const struct call_site *site = section->site;
     uint32_t rules = atomic_load_explicit(&site->rules, memory_order_relaxed);
-    if (asked || !section->team.decided || (rules & (SITE_READS_KEPT | SITE_NUMBERED)))
+    if (asked || !section->team.decided || (rules & (SITE_READS_DATA | SITE_NUMBERED)))
         return false;
-    return !(rules & SITE_WRITES_KEPT)
+    return !(rules & SITE_WRITES_DATA)
            || !(atomic_load_explicit(&program_bits, memory_order_relaxed) & VSCAF_PROGRAM_KEEPS)
-           || (site->away != 0 && site->away <= WRITER_AWAY_MOST);
+           || (site->reuse_distance != 0 && site->reuse_distance <= WRITER_REUSE_MOST);
 }
 
 static void next_phase(struct vscaf_page *page, uint64_t now);

@@ -38,10 +38,10 @@ void team_inspect(struct call_site *site, const void *outlined, bool stays);
 
 /* The largest number of threads that hold data which a section left there; 0: no section left any. Others only read
  * it. */
-extern _Atomic uint32_t team_most_kept;
+extern _Atomic uint32_t team_max_data_threads;
 
 /* See team_ran. `own`: the size was the program's own number. */
-void team_note(struct call_site *site, unsigned ran, bool own);
+void team_record(struct call_site *site, unsigned ran, bool own);
 
 /* Records that a top-level section runs with this team: the threads that hold the data it leaves there, and the threads
  * that are lost, because a runtime ends the threads that a smaller team does not have. */
@@ -49,10 +49,10 @@ static inline void team_ran(struct call_site *site, const struct team *team)
 {
     /* Relaxed: the same thread wrote the values that matter to it. With several masters, the worst value of all is
      * kept. */
-    if (__builtin_expect((atomic_load_explicit(&site->rules, memory_order_relaxed) & SITE_WRITES_KEPT)
+    if (__builtin_expect((atomic_load_explicit(&site->rules, memory_order_relaxed) & SITE_WRITES_DATA)
                              || (team->ran > 1
-                                 && team->ran < atomic_load_explicit(&team_most_kept, memory_order_relaxed)), 0))
-        team_note(site, team->ran, !team->decided && !team->bounded);
+                                 && team->ran < atomic_load_explicit(&team_max_data_threads, memory_order_relaxed)), 0))
+        team_record(site, team->ran, !team->decided && !team->bounded);
 }
 
 /* Threads of the top-level team in flight, if the shim chose the number; 0: the number is the program's own.
