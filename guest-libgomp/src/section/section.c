@@ -34,7 +34,7 @@ static _Thread_local struct thread_state {
 static _Atomic(struct thread_state *) owner;
 /* True once a second thread has started a top-level section. Then the owner also uses locked instructions for its
  * statistics. */
-static _Atomic bool several;
+static _Atomic bool multiple_masters;
 
 static uint64_t random_state = 88172645463325252u;
 
@@ -178,7 +178,7 @@ static void begin_nested(struct section *section, unsigned asked, int level)
     struct vscaf_page *page = atomic_load_explicit(&attachment_current, memory_order_acquire)->page;
     /* Enclosing sections that this runtime does not know belong to another runtime. */
     bool others = level >= 0 && self.depth > (uint32_t)level + 1;
-    unsigned sharers = atomic_load_explicit(&several, memory_order_relaxed) ? masters_count() : 1;
+    unsigned sharers = atomic_load_explicit(&multiple_masters, memory_order_relaxed) ? masters_count() : 1;
     section->team.argument = team_nested(section->runtime, page, asked, level, others ? self.width : 0, sharers);
     if (self.width && section->team.argument)
         self.width *= section->team.argument;
@@ -197,18 +197,18 @@ static __attribute__((noinline)) bool begin_shared(struct section *section, unsi
         begin_nested(section, asked, level);
         return false;
     }
-    struct thread_state *nobody = NULL;
+    struct thread_state *expected = NULL;
     /* Relaxed: a thread only compares the owner with itself. */
     section->owned = atomic_load_explicit(&owner, memory_order_relaxed) == &self
-                     || atomic_compare_exchange_strong_explicit(&owner, &nobody, &self, memory_order_relaxed,
+                     || atomic_compare_exchange_strong_explicit(&owner, &expected, &self, memory_order_relaxed,
                                                                 memory_order_relaxed);
     section->start = clock_ticks();
-    if (!section->owned && !atomic_load_explicit(&several, memory_order_relaxed)) {
+    if (!section->owned && !atomic_load_explicit(&multiple_masters, memory_order_relaxed)) {
         masters_begin(section->start);
-        atomic_store_explicit(&several, true, memory_order_relaxed);
+        atomic_store_explicit(&multiple_masters, true, memory_order_relaxed);
         program_note(VSCAF_PROGRAM_MASTERS);
     }
-    if (join_look_after_if_due(section->start))
+    if (join_maintain_if_due(section->start))
         section->start = clock_ticks();
     struct attachment *attachment = atomic_load_explicit(&attachment_current, memory_order_acquire);
     struct vscaf_page *page = attachment->page;
@@ -220,8 +220,8 @@ static __attribute__((noinline)) bool begin_shared(struct section *section, unsi
         atomic_fetch_add_explicit(&page->started_others, 1, memory_order_relaxed);
     order_start(attachment);
     section->team = team_of_section(runtime, section->site, page, asked);
-    if (atomic_load_explicit(&several, memory_order_relaxed))
-        masters_take(section);
+    if (atomic_load_explicit(&multiple_masters, memory_order_relaxed))
+        masters_acquire(section);
     uint32_t control = atomic_load_explicit(&page->control, memory_order_relaxed);
     if (__builtin_expect(control & VSCAF_CONTROL_CALL, 0))
         join_call(attachment, control >> VSCAF_CONTROL_CALL_SHIFT);
@@ -258,7 +258,7 @@ void section_begin(struct section *section, outlined_function *fn, void *data, u
         team_inspect(site, address, site != &section->spare.site);
     bool learn = false;
     if (__builtin_expect(atomic_load_explicit(&owner, memory_order_relaxed) != &self
-                             || atomic_load_explicit(&several, memory_order_relaxed), 0)) {
+                             || atomic_load_explicit(&multiple_masters, memory_order_relaxed), 0)) {
         learn = begin_shared(section, asked);
     } else {
         section->owned = true;
@@ -268,7 +268,7 @@ void section_begin(struct section *section, outlined_function *fn, void *data, u
             site->skipped++;
         } else {
             section->start = clock_ticks();
-            if (join_look_after_if_due(section->start))
+            if (join_maintain_if_due(section->start))
                 section->start = clock_ticks();
         }
         /* Acquire: pairs with the release in a join, which comes after the page was mapped. */
@@ -320,10 +320,10 @@ void section_end(struct section *section)
         section->runtime->set_dynamic(1);
     if (__builtin_expect(section_outlived_page(section), 0)) {
         if (section->leased)
-            masters_return(section);
+            masters_release(section);
         return;
     }
-    bool locked = atomic_load_explicit(&several, memory_order_relaxed);
+    bool locked = atomic_load_explicit(&multiple_masters, memory_order_relaxed);
     uint64_t ns = 0;
     if (section->start) {
         if (__builtin_expect(!atomic_load_explicit(&clock_scale, memory_order_relaxed), 0))
@@ -336,7 +336,7 @@ void section_end(struct section *section)
     if (__builtin_expect(atomic_load_explicit(&attachment->joined, memory_order_relaxed) && !section->disturbed, 1))
         book(section, ns, locked);
     if (__builtin_expect(section->leased != 0, 0))
-        masters_return(section);
+        masters_release(section);
     /* Release: a reader that sees the section finished also sees the figures booked for it. */
     if (__builtin_expect(section->owned, 1))
         atomic_store_explicit(&page->finished, atomic_load_explicit(&page->finished, memory_order_relaxed) + 1,
@@ -360,5 +360,5 @@ void section_after_fork(void)
 {
     /* Relaxed: the child has one thread. */
     atomic_store_explicit(&owner, NULL, memory_order_relaxed);
-    atomic_store_explicit(&several, false, memory_order_relaxed);
+    atomic_store_explicit(&multiple_masters, false, memory_order_relaxed);
 }

@@ -206,9 +206,9 @@ static inline unsigned max_team_size(const struct runtime *runtime, const struct
     /* Relaxed, both: any earlier value is safe too, and the number told only grows. */
     if (number_set() && !(atomic_load_explicit(&program_bits, memory_order_relaxed) & VSCAF_PROGRAM_OVERRIDE))
         return at_least_one(runtime->get_max_threads());
-    uint32_t told = atomic_load_explicit(&program_limit, memory_order_relaxed);
-    if (told)
-        return smaller(told, user_bound());
+    uint32_t reported = atomic_load_explicit(&program_limit, memory_order_relaxed);
+    if (reported)
+        return smaller(reported, user_bound());
     uint32_t limit = atomic_load_explicit(&page->team_limit, memory_order_relaxed);
     if (!valid_team_size(limit))
         limit = at_least_one(runtime->get_max_threads());
@@ -216,7 +216,7 @@ static inline unsigned max_team_size(const struct runtime *runtime, const struct
 }
 
 /* Tells the agent what it cannot know: CPUs above this number would be of no use to the program. */
-static void tell_bound(const struct runtime *runtime, bool overridden, enum vscaf_malleable malleable)
+static void report_bound(const struct runtime *runtime, bool overridden, enum vscaf_malleable malleable)
 {
     unsigned most = number_set() && !overridden ? at_least_one(runtime->get_max_threads()) : user_bound();
     if (malleable == VSCAF_MALLEABLE_SHRINK)
@@ -230,15 +230,15 @@ struct team team_of_section(const struct runtime *runtime, const struct call_sit
     /* Relaxed: it comes after the store of `started` in program order, which is all that page.h requires. */
     uint32_t size = atomic_load_explicit(&page->team_size, memory_order_relaxed);
     uint32_t rules = atomic_load_explicit(&site->rules, memory_order_relaxed);
-    uint32_t told = atomic_load_explicit(&program_limit, memory_order_relaxed);
+    uint32_t reported = atomic_load_explicit(&program_limit, memory_order_relaxed);
     enum vscaf_malleable malleable = program_malleable();
     bool overridden = atomic_load_explicit(&program_bits, memory_order_relaxed) & VSCAF_PROGRAM_OVERRIDE;
     bool reads = (rules & SITE_READS_DATA) && !(overridden && malleable == VSCAF_MALLEABLE_FULL);
     struct team team = {.argument = asked, .ran = asked};
     if (!asked && malleable != VSCAF_MALLEABLE_RIGID) {
-        if ((rules & SITE_NUMBERED) && told && !overridden) {
+        if ((rules & SITE_NUMBERED) && reported && !overridden) {
             program_note(VSCAF_PROGRAM_NUMBERED);
-            team.argument = team.ran = told;
+            team.argument = team.ran = reported;
         } else if (valid_team_size(size)) {
             size = smaller(size, max_team_size(runtime, page));
             if (reads) {
@@ -256,21 +256,21 @@ struct team team_of_section(const struct runtime *runtime, const struct call_sit
             }
             team.argument = team.ran = size;
             team.decided = true;
-        } else if (told && !number_set() && told < at_least_one(runtime->get_max_threads())) {
+        } else if (reported && !number_set() && reported < at_least_one(runtime->get_max_threads())) {
             /* The page decides nothing. But the program was told less than the runtime would take, so that is its
              * bound. */
-            team.argument = team.ran = told;
+            team.argument = team.ran = reported;
         }
-    } else if (!asked && told && program_unread()) {
+    } else if (!asked && reported && program_unread()) {
         /* The program's own number is the one that it was told. */
-        team.argument = team.ran = smaller(told, user_bound());
+        team.argument = team.ran = smaller(reported, user_bound());
     }
     if (!asked)
-        tell_bound(runtime, overridden, malleable);
+        report_bound(runtime, overridden, malleable);
     if (!team.ran)
         team.ran = at_least_one(runtime->get_max_threads());
     /* Work that is divided by the number told comes first: there the team must have that number. */
-    if (reads && !team.decided && !((rules & SITE_NUMBERED) && told && team.ran == told)) {
+    if (reads && !team.decided && !((rules & SITE_NUMBERED) && reported && team.ran == reported)) {
         unsigned most = threads_with_data(true);
         if (most < team.ran) {
             team.argument = team.ran = most;
@@ -341,23 +341,23 @@ unsigned team_nested(const struct runtime *runtime, const struct vscaf_page *pag
     return share;
 }
 
-int team_tell(const struct runtime *runtime, int real)
+int team_reported_threads(const struct runtime *runtime, int real)
 {
     /* Acquire: pairs with the release in a join, which comes after the page was mapped. */
     const struct attachment *current = atomic_load_explicit(&attachment_current, memory_order_acquire);
     uint32_t limit = atomic_load_explicit(&current->page->team_limit, memory_order_relaxed);
     uint32_t before = atomic_load_explicit(&program_limit, memory_order_relaxed);
-    int told = real;
+    int reported = real;
     if (!number_set() && (!rigid() || (before && program_unread()))) {
         /* The same number each time: the program may have sized an array by each answer. */
         if (before)
             limit = before;
         if (valid_team_size(limit) && limit <= user_bound() && limit <= at_least_one(runtime->get_thread_limit()))
-            told = (int)limit;
-        else if (before && told > (int)before)
-            told = (int)before;
+            reported = (int)limit;
+        else if (before && reported > (int)before)
+            reported = (int)before;
     }
-    if (told > 0)
-        program_told((uint32_t)told);
-    return told;
+    if (reported > 0)
+        program_threads_reported((uint32_t)reported);
+    return reported;
 }

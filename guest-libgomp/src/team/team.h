@@ -70,6 +70,6 @@ static inline void team_starts(unsigned team)
 
 /* The number that a program is told when it asks for a number of threads and the runtime would answer `real`. It is the
  * page's team_limit, unless the user's settings are smaller or the program has set the number itself. Recorded. */
-int team_tell(const struct runtime *runtime, int real);
+int team_reported_threads(const struct runtime *runtime, int real);
 
 #endif

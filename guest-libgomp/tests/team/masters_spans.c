@@ -19,9 +19,9 @@ static uint32_t take(uint64_t now, bool owned)
     section.start = now;
     section.owned = owned;
     section.team = (struct team){.argument = ALLOWANCE, .ran = ALLOWANCE, .decided = true};
-    masters_take(&section);
+    masters_acquire(&section);
     uint32_t size = section.team.ran;
-    masters_return(&section);
+    masters_release(&section);
     return size;
 }
 
