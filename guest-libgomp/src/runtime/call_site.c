@@ -27,37 +27,37 @@ static __attribute__((noinline)) struct call_site *resolve(const void *address, 
     uint32_t generation = atomic_load_explicit(&object_unloads, memory_order_acquire);
     struct object *object = object_of(address, generation, &spare->object);
     struct call_site *site = bucket ? atomic_load_explicit(&bucket->site, memory_order_acquire) : NULL;
-    struct call_site *registered = NULL;
+    struct call_site *resolved = NULL;
     if (object != &spare->object && site
         && atomic_load_explicit(&site->object, memory_order_relaxed) == object) {
         atomic_store_explicit(&site->generation, generation, memory_order_release);
-        registered = site;
+        resolved = site;
     } else if (object != &spare->object && bucket) {
         uint32_t index = atomic_load_explicit(&call_site_pool_used, memory_order_relaxed);
         if (index < CALL_SITE_POOL)
             index = atomic_fetch_add_explicit(&call_site_pool_used, 1, memory_order_relaxed);
         if (index < CALL_SITE_POOL) {
-            registered = &call_site_pool[index];
-            registered->offset = (uintptr_t)address - object->base;
-            atomic_store_explicit(&registered->object, object, memory_order_relaxed);
-            atomic_store_explicit(&registered->generation, generation, memory_order_relaxed);
+            resolved = &call_site_pool[index];
+            resolved->offset = (uintptr_t)address - object->base;
+            atomic_store_explicit(&resolved->object, object, memory_order_relaxed);
+            atomic_store_explicit(&resolved->generation, generation, memory_order_relaxed);
             /* Release: a thread that reads the pointer sees a filled site. If two threads resolve at once, both are
              * right, and one site is dropped. */
-            if (!atomic_compare_exchange_strong_explicit(&bucket->site, &site, registered, memory_order_acq_rel,
+            if (!atomic_compare_exchange_strong_explicit(&bucket->site, &site, resolved, memory_order_acq_rel,
                                                          memory_order_acquire)
                 && site && atomic_load_explicit(&site->generation, memory_order_acquire) == generation)
-                registered = site;
+                resolved = site;
         }
     }
-    if (!registered) {
-        registered = &spare->site;
-        memset(registered, 0, sizeof *registered);
-        registered->offset = (uintptr_t)address - object->base;
-        atomic_store_explicit(&registered->object, object, memory_order_relaxed);
+    if (!resolved) {
+        resolved = &spare->site;
+        memset(resolved, 0, sizeof *resolved);
+        resolved->offset = (uintptr_t)address - object->base;
+        atomic_store_explicit(&resolved->object, object, memory_order_relaxed);
     }
     dlerror(); /* the program must not see this failed look-up */
     errno = saved_errno;
-    return registered;
+    return resolved;
 }
 
 struct call_site *call_site_of(const void *address, struct call_site_spare *spare)
