@@ -60,7 +60,7 @@ struct counted {
     _Atomic uint64_t most_cycles;
     _Atomic uint64_t cost_ns;
     _Atomic uint32_t threads; /* number of threads that were counted */
-    _Atomic bool spoilt;      /* the counts do not belong to this section alone */
+    _Atomic bool invalid;     /* the counts do not belong to this section alone */
 };
 
 struct record {
@@ -75,8 +75,8 @@ struct record {
  * cycles could not be assigned to the two threads. */
 static _Atomic(const char *) owner;
 static _Thread_local char self __attribute__((tls_model("initial-exec")));
-static bool ready;
-static bool asked_for_counters; /* from then on PAPI may have state */
+static bool initialized;
+static bool counters_used; /* from then on PAPI may have state */
 static bool forked; /* this is a child of the program, so PAPI's state is its parent's */
 
 static struct ipc_program program;
@@ -89,7 +89,7 @@ static bool experimenting;
 static int child_set = COUNTERS_NONE;
 static uint64_t begin_ns, last_end_ns, last_started;
 static const struct vscaf_page *last_page;
-static uint64_t begin_cost_ns, set_ns = SET_NS;
+static uint64_t begin_cost_ns, event_set_ns = SET_NS;
 static uint64_t refused_due_ns, refused_pause_ns = REFUSED_PAUSE_NS;
 static uint64_t published_ns;
 static long faults_before;
@@ -102,20 +102,20 @@ __attribute__((constructor)) static void read_metric(void)
         atomic_store_explicit(&meter_current, &counters_meter, memory_order_relaxed);
 }
 
-static void give_up(void)
+static void fall_back_to_rate(void)
 {
     atomic_store_explicit(&meter_current, &rate_meter, memory_order_relaxed);
 }
 
 static void experiment_after_fork(void)
 {
-    if (!asked_for_counters)
+    if (!counters_used)
         return;
     seal_after_fork();
     forked = true;
     counting = experimenting = false;
     child_set = COUNTERS_NONE;
-    give_up();
+    fall_back_to_rate();
 }
 
 static void add(_Atomic uint64_t *sum, uint64_t value)
@@ -125,37 +125,37 @@ static void add(_Atomic uint64_t *sum, uint64_t value)
 
 static void run_counted(void *argument)
 {
-    struct counted *here = argument;
+    struct counted *sample = argument;
     uint64_t start_ns = monotonic_ns();
     int saved_errno = errno;
     int set = counters_start(0);
     errno = saved_errno;
     uint64_t started_ns = monotonic_ns();
-    here->fn(here->data);
+    sample->fn(sample->data);
     if (forked)
-        return; /* in a child, the event set and `here` are the parent's */
+        return; /* in a child, the event set and `sample` are the parent's */
     saved_errno = errno;
     uint64_t done_ns = monotonic_ns();
     struct counts counts;
     if (set == COUNTERS_NONE || !counters_stop(set, &counts)) {
-        atomic_store_explicit(&here->spoilt, true, memory_order_relaxed);
+        atomic_store_explicit(&sample->invalid, true, memory_order_relaxed);
     } else {
         /* Relaxed, all: the barrier at the section's end comes before the master reads them. */
-        add(&here->instructions, counts.instructions);
-        uint64_t most = atomic_load_explicit(&here->most_cycles, memory_order_relaxed);
+        add(&sample->instructions, counts.instructions);
+        uint64_t most = atomic_load_explicit(&sample->most_cycles, memory_order_relaxed);
         while (most < counts.cycles
-               && !atomic_compare_exchange_weak_explicit(&here->most_cycles, &most, counts.cycles, memory_order_relaxed,
+               && !atomic_compare_exchange_weak_explicit(&sample->most_cycles, &most, counts.cycles, memory_order_relaxed,
                                                          memory_order_relaxed))
             ;
-        atomic_fetch_add_explicit(&here->threads, 1, memory_order_relaxed);
+        atomic_fetch_add_explicit(&sample->threads, 1, memory_order_relaxed);
     }
     if (atomic_load_explicit(&owner, memory_order_relaxed) != &self)
         counters_forget_thread(); /* the runtime may end this thread between sections */
     errno = saved_errno;
-    add(&here->cost_ns, monotonic_ns() - done_ns + started_ns - start_ns);
+    add(&sample->cost_ns, monotonic_ns() - done_ns + started_ns - start_ns);
 }
 
-static bool mine(void)
+static bool claim_owner(void)
 {
     /* Relaxed, both: the pointer is only compared. */
     const char *seen = atomic_load_explicit(&owner, memory_order_relaxed);
@@ -164,7 +164,7 @@ static bool mine(void)
     if (!seen
         && atomic_compare_exchange_strong_explicit(&owner, &seen, &self, memory_order_relaxed, memory_order_relaxed))
         return true;
-    give_up();
+    fall_back_to_rate();
     return false;
 }
 
@@ -174,21 +174,21 @@ static bool sanitized_program(void)
            || dlsym(RTLD_DEFAULT, "__msan_init");
 }
 
-static __attribute__((noinline)) bool get_ready(void)
+static __attribute__((noinline)) bool initialize(void)
 {
     int saved_errno = errno;
     int cancel_state;
     pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state);
-    asked_for_counters = true;
-    ready = seal_supported() && !sanitized_program() && join_fork_is_handled() && counters_found();
-    if (!ready) {
+    counters_used = true;
+    initialized = seal_supported() && !sanitized_program() && join_fork_is_handled() && counters_found();
+    if (!initialized) {
         dlerror();
-        give_up();
+        fall_back_to_rate();
         program_note(VSCAF_PROGRAM_NO_COUNTERS);
     }
     pthread_setcancelstate(cancel_state, NULL);
     errno = saved_errno;
-    return ready;
+    return initialized;
 }
 
 static struct record *record_of(const struct section *section)
@@ -211,12 +211,12 @@ static struct record *record_of(const struct section *section)
     }
 }
 
-static struct ipc_section *numbers_of(const struct record *record)
+static struct ipc_section *model_of(const struct record *record)
 {
     return &program.sections[record - records];
 }
 
-static void refuse(struct vscaf_page *page, uint64_t now_ns)
+static void record_refusal(struct vscaf_page *page, uint64_t now_ns)
 {
     atomic_fetch_add_explicit(&page->experiments_refused, 1, memory_order_relaxed);
     refused_due_ns = now_ns + refused_pause_ns;
@@ -224,7 +224,7 @@ static void refuse(struct vscaf_page *page, uint64_t now_ns)
         refused_pause_ns *= 2;
 }
 
-static void put_counters(struct section *section)
+static void install_counters(struct section *section)
 {
     counted = (struct counted){.fn = section->fn, .data = section->data};
     section->fn = run_counted;
@@ -253,19 +253,19 @@ static bool experiment_due(const struct section *section, const struct record *r
     return budget_allows(page, record->ns);
 }
 
-static bool cpus_for(unsigned p)
+static bool enough_cpus(unsigned p)
 {
     cpu_set_t set;
     /* It fails if there are more CPUs than bits in the set. Then there are enough. */
     return sched_getaffinity(0, sizeof set, &set) != 0 || (unsigned)CPU_COUNT(&set) >= p;
 }
 
-static double most(double one, double other)
+static double larger(double one, double other)
 {
     return one > other ? one : other;
 }
 
-static double least(double one, double other)
+static double smaller(double one, double other)
 {
     return one < other ? one : other;
 }
@@ -276,19 +276,19 @@ static bool begin_experiment(struct section *section, const struct record *recor
     struct vscaf_page *page = section->attachment->page;
     unsigned p = section->team.ran;
     uint64_t resident = 0;
-    if (!cpus_for(p) || safety_of_process(RESIDENT_MOST, &resident) != SAFETY_GOOD) {
-        refuse(page, now_ns);
+    if (!enough_cpus(p) || safety_of_process(RESIDENT_MOST, &resident) != SAFETY_GOOD) {
+        record_refusal(page, now_ns);
         return false;
     }
     double pages = (double)(resident / PAGE_BYTES);
-    if (!budget_allows(page, record->ns + pages * PAGE_CLONE_NS + least(pages * PAGE_COPY_NS, p * record->ns))) {
-        refuse(page, now_ns);
+    if (!budget_allows(page, record->ns + pages * PAGE_CLONE_NS + smaller(pages * PAGE_COPY_NS, p * record->ns))) {
+        record_refusal(page, now_ns);
         return false;
     }
     double ms = record->ns / 1e6;
     struct seal_limits limits = {
-        .cpu_ms = (uint32_t)least(most(2. * ms, 20.), CHILD_CPU_MOST_MS),
-        .wall_ms = (uint32_t)least(most(10. * ms, 500.), CHILD_WALL_MOST_MS),
+        .cpu_ms = (uint32_t)smaller(larger(2. * ms, 20.), CHILD_CPU_MOST_MS),
+        .wall_ms = (uint32_t)smaller(larger(10. * ms, 500.), CHILD_WALL_MOST_MS),
         .niceness = CHILD_NICENESS,
     };
     faults_before = minor_faults();
@@ -307,7 +307,7 @@ static bool begin_experiment(struct section *section, const struct record *recor
     uint32_t detail;
     if (child < 0 || (child_set = counters_start(child)) == COUNTERS_NONE) {
         seal_end(&detail);
-        refuse(page, now_ns);
+        record_refusal(page, now_ns);
         return false;
     }
     seal_go();
@@ -317,7 +317,7 @@ static bool begin_experiment(struct section *section, const struct record *recor
 }
 
 /* If it is time and the budget allows it, starts counters for this instance, or an experiment at the same time. */
-static __attribute__((noinline)) void look_closer(struct section *section, unsigned asked, uint64_t now_ns)
+static __attribute__((noinline)) void measure_instance(struct section *section, unsigned asked, uint64_t now_ns)
 {
     int saved_errno = errno;
     int cancel_state;
@@ -329,8 +329,8 @@ static __attribute__((noinline)) void look_closer(struct section *section, unsig
     if (!seal_inside) { /* the child's section is not cancelled */
         if (begun
             || (now_ns >= current->count_due_ns
-                && budget_allows(section->attachment->page, (double)set_ns * section->team.ran)))
-            put_counters(section);
+                && budget_allows(section->attachment->page, (double)event_set_ns * section->team.ran)))
+            install_counters(section);
         pthread_setcancelstate(cancel_state, NULL);
     }
     errno = saved_errno;
@@ -341,7 +341,7 @@ static __attribute__((noinline)) void look_closer(struct section *section, unsig
 /* Also returns in the copy that it makes. */
 static bool experiment_begin(struct section *section, unsigned asked)
 {
-    if (!mine() || (!ready && !get_ready()))
+    if (!claim_owner() || (!initialized && !initialize()))
         return true;
     const struct vscaf_page *page = section->attachment->page;
     section->meter = &counters_meter;
@@ -357,7 +357,7 @@ static bool experiment_begin(struct section *section, unsigned asked)
     last_started = started;
     if (current && section->team.ran && current->ns >= SECTION_LEAST_NS
         && (begin_ns >= current->count_due_ns || begin_ns >= current->experiment_due_ns))
-        look_closer(section, asked, begin_ns);
+        measure_instance(section, asked, begin_ns);
     return !seal_inside;
 }
 
@@ -378,9 +378,9 @@ static void end_experiment(struct vscaf_page *page, uint64_t now_ns)
     enum seal_state state = seal_end(&detail);
     current->experiments++;
     if (state == SEAL_NEW || state == SEAL_REFUSED) {
-        refuse(page, now_ns);
+        record_refusal(page, now_ns);
     } else if (counted && representative(state, detail, cpu_ns, now_ns - begin_ns) && counts.cycles >= CYCLES_LEAST
-               && ipc_serial(numbers_of(current), (double)counts.instructions, (double)counts.cycles)) {
+               && ipc_serial(model_of(current), (double)counts.instructions, (double)counts.cycles)) {
         refused_pause_ns = REFUSED_PAUSE_NS;
         atomic_fetch_add_explicit(&page->experiments_ended, 1, memory_order_relaxed);
     } else {
@@ -398,17 +398,17 @@ static void end_counting(const struct section *section, uint64_t now_ns)
     uint32_t threads = atomic_load_explicit(&counted.threads, memory_order_relaxed);
     uint64_t cost_ns = atomic_load_explicit(&counted.cost_ns, memory_order_relaxed);
     if (threads)
-        set_ns = (3 * set_ns + cost_ns / threads) / 4;
+        event_set_ns = (3 * event_set_ns + cost_ns / threads) / 4;
     budget_spend(section->attachment->page, (double)cost_ns);
     current->count_due_ns = now_ns + COUNT_PAUSE_NS;
-    if (threads != p || atomic_load_explicit(&counted.spoilt, memory_order_relaxed)) {
+    if (threads != p || atomic_load_explicit(&counted.invalid, memory_order_relaxed)) {
         current->countable = false; /* the old pairs run the function themselves, or there were nested teams */
         return;
     }
     current->countable = true;
     /* A team of one during an experiment is also serial, but more disturbed than the experiment. So it adds nothing. */
     if (!experimenting || p > 1)
-        ipc_parallel(numbers_of(current), p,
+        ipc_parallel(model_of(current), p,
                      (double)atomic_load_explicit(&counted.instructions, memory_order_relaxed),
                      (double)atomic_load_explicit(&counted.most_cycles, memory_order_relaxed));
 }
@@ -419,7 +419,7 @@ static void publish(struct vscaf_page *page)
     publish_speedups(page, estimates, ipc_estimates(&program, estimates), VSCAF_METRIC_IPC);
 }
 
-static __attribute__((noinline)) void book_and_publish(const struct section *section, uint64_t now_ns)
+static __attribute__((noinline)) void record_and_publish(const struct section *section, uint64_t now_ns)
 {
     int saved_errno = errno;
     int cancel_state;
@@ -450,18 +450,18 @@ static void experiment_end(struct section *section, uint64_t ticks, uint64_t sta
     (void)ticks, (void)stands_for; /* it measures by itself, with a clock that its experiments share */
     if (seal_inside)
         seal_leave();
-    if (forked || !mine())
+    if (forked || !claim_owner())
         return;
     uint64_t now_ns = last_end_ns = monotonic_ns();
     double ns = (double)(now_ns - begin_ns);
     if (!current) {
-        program.strange_ns += ns;
+        program.untracked_ns += ns;
     } else if (!experimenting) {
         current->ns = current->ns > 0. ? current->ns + (ns - current->ns) / 8. : ns;
-        ipc_ran(numbers_of(current), section->team.ran, ns);
+        ipc_ran(model_of(current), section->team.ran, ns);
     }
     if (counting || experimenting || now_ns - published_ns >= PUBLISH_PAUSE_NS)
-        book_and_publish(section, now_ns);
+        record_and_publish(section, now_ns);
     counting = experimenting = false;
 }
 
@@ -471,7 +471,7 @@ static void experiment_nested(struct section *section)
         section->team.argument = 1;
     else if (section->team.argument != 1)
         /* Threads of inner teams are not counted. Relaxed: read after the outer section's end. */
-        atomic_store_explicit(&counted.spoilt, true, memory_order_relaxed);
+        atomic_store_explicit(&counted.invalid, true, memory_order_relaxed);
 }
 
 const struct meter counters_meter = {

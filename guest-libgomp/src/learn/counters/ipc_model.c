@@ -81,7 +81,7 @@ void ipc_fade(struct ipc_program *program, double elapsed_ns, double memory_ns)
         return;
     double factor = memory_ns / (memory_ns + elapsed_ns);
     program->serial_ns *= factor;
-    program->strange_ns *= factor;
+    program->untracked_ns *= factor;
     for (unsigned i = 0; i < program->used; i++) {
         struct ipc_section *section = &program->sections[i];
         fade(&section->serial, factor);
@@ -229,8 +229,8 @@ static bool estimate(const struct ipc_program *program, unsigned p, struct speed
     struct sum sum = {.total = {.one = program->serial_ns, .p = program->serial_ns}};
     for (unsigned i = 0; i < program->used; i++)
         add_section(&sum, &program->sections[i], p);
-    if (program->strange_ns > 0.)
-        add_unknown(&sum, p, p, program->strange_ns);
+    if (program->untracked_ns > 0.)
+        add_unknown(&sum, p, p, program->untracked_ns);
     if (!(sum.covered > 0.) || sum.covered < COVERED_LEAST * (sum.covered + sum.uncovered))
         return false;
     double one = sum.total.one + sum.unknown.one, whole = sum.total.p + sum.unknown.p;
