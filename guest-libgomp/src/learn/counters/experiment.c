@@ -144,8 +144,8 @@ static void run_counted(void *argument)
         add(&sample->instructions, counts.instructions);
         uint64_t most = atomic_load_explicit(&sample->most_cycles, memory_order_relaxed);
         while (most < counts.cycles
-               && !atomic_compare_exchange_weak_explicit(&sample->most_cycles, &most, counts.cycles, memory_order_relaxed,
-                                                         memory_order_relaxed))
+               && !atomic_compare_exchange_weak_explicit(&sample->most_cycles, &most, counts.cycles,
+                                                         memory_order_relaxed, memory_order_relaxed))
             ;
         atomic_fetch_add_explicit(&sample->threads, 1, memory_order_relaxed);
     }
