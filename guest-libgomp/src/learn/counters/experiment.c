@@ -16,7 +16,7 @@
 #include "learn/counters/counters.h"
 #include "learn/counters/ipc_model.h"
 #include "learn/counters/safety.h"
-#include "learn/counters/seal.h"
+#include "learn/counters/sandbox.h"
 #include "learn/publish.h"
 #include "learn/rate.h"
 #include "measure/clock.h"
@@ -111,7 +111,7 @@ static void experiment_after_fork(void)
 {
     if (!counters_used)
         return;
-    seal_after_fork();
+    sandbox_after_fork();
     forked = true;
     counting = experimenting = false;
     child_set = COUNTERS_NONE;
@@ -180,7 +180,7 @@ static __attribute__((noinline)) bool initialize(void)
     int cancel_state;
     pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state);
     counters_used = true;
-    initialized = seal_supported() && !sanitized_program() && join_fork_is_handled() && counters_found();
+    initialized = sandbox_supported() && !sanitized_program() && join_fork_is_handled() && counters_found();
     if (!initialized) {
         dlerror();
         fall_back_to_rate();
@@ -244,7 +244,7 @@ static bool experiment_due(const struct section *section, const struct record *r
     struct vscaf_page *page = section->attachment->page;
     unsigned p = section->team.ran;
     if (!record->countable || p < 2 || record->ns < SECTION_LEAST_NS || now_ns < record->experiment_due_ns
-        || now_ns < refused_due_ns || record->abandoned >= ABANDONED_MOST || seal_remains())
+        || now_ns < refused_due_ns || record->abandoned >= ABANDONED_MOST || sandbox_child_remains())
         return false;
     /* An experiment takes a thread from the team. Not allowed if the program has a say in its team size. */
     if (asked || atomic_load_explicit(&page->malleable, memory_order_relaxed) != VSCAF_MALLEABLE_FULL
@@ -270,7 +270,7 @@ static double smaller(double one, double other)
     return one < other ? one : other;
 }
 
-/* Starts an experiment. True: now there are two processes, and one of them is the sealed child. */
+/* Starts an experiment. True: now there are two processes, and one of them is the sandboxed child. */
 static bool begin_experiment(struct section *section, const struct record *record, uint64_t now_ns)
 {
     struct vscaf_page *page = section->attachment->page;
@@ -286,13 +286,13 @@ static bool begin_experiment(struct section *section, const struct record *recor
         return false;
     }
     double ms = record->ns / 1e6;
-    struct seal_limits limits = {
+    struct sandbox_limits limits = {
         .cpu_ms = (uint32_t)smaller(larger(2. * ms, 20.), CHILD_CPU_MOST_MS),
         .wall_ms = (uint32_t)smaller(larger(10. * ms, 500.), CHILD_WALL_MOST_MS),
         .niceness = CHILD_NICENESS,
     };
     faults_before = minor_faults();
-    pid_t child = seal_clone(&limits);
+    pid_t child = sandbox_clone(&limits);
     if (child == 0) {
         section->team.argument = section->team.ran = 1;
         section->decompose_due = false;
@@ -306,11 +306,11 @@ static bool begin_experiment(struct section *section, const struct record *recor
     }
     uint32_t detail;
     if (child < 0 || (child_set = counters_start(child)) == COUNTERS_NONE) {
-        seal_end(&detail);
+        sandbox_end(&detail);
         record_refusal(page, now_ns);
         return false;
     }
-    seal_go();
+    sandbox_start();
     experimenting = section->disturbed = true;
     section->team.argument = section->team.ran = p - 1;
     return true;
@@ -323,10 +323,10 @@ static __attribute__((noinline)) void measure_instance(struct section *section, 
     int cancel_state;
     uint32_t detail;
     pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state);
-    if (seal_remains())
-        seal_end(&detail);
+    if (sandbox_child_remains())
+        sandbox_end(&detail);
     bool begun = experiment_due(section, current, asked, now_ns) && begin_experiment(section, current, now_ns);
-    if (!seal_inside) { /* the child's section is not cancelled */
+    if (!sandbox_inside) { /* the child's section is not cancelled */
         if (begun
             || (now_ns >= current->count_due_ns
                 && budget_allows(section->attachment->page, (double)event_set_ns * section->team.ran)))
@@ -358,14 +358,14 @@ static bool experiment_begin(struct section *section, unsigned asked)
     if (current && section->team.ran && current->ns >= SECTION_LEAST_NS
         && (begin_ns >= current->count_due_ns || begin_ns >= current->experiment_due_ns))
         measure_instance(section, asked, begin_ns);
-    return !seal_inside;
+    return !sandbox_inside;
 }
 
 /* True if a child that ended like this has run the section or enough of it. A blocked child has not. */
-static bool representative(enum seal_state state, uint32_t detail, uint64_t cpu_ns, uint64_t wall_ns)
+static bool representative(enum sandbox_state state, uint32_t detail, uint64_t cpu_ns, uint64_t wall_ns)
 {
-    return state == SEAL_FINISHED || (state == SEAL_TIME && detail == SIGPROF)
-           || (state == SEAL_RUNS && cpu_ns >= wall_ns / 4);
+    return state == SANDBOX_FINISHED || (state == SANDBOX_TIME && detail == SIGPROF)
+           || (state == SANDBOX_RUNS && cpu_ns >= wall_ns / 4);
 }
 
 static void end_experiment(struct vscaf_page *page, uint64_t now_ns)
@@ -374,10 +374,10 @@ static void end_experiment(struct vscaf_page *page, uint64_t now_ns)
     bool counted = counters_stop(child_set, &counts);
     child_set = COUNTERS_NONE;
     uint32_t detail;
-    uint64_t cpu_ns = seal_cpu_ns();
-    enum seal_state state = seal_end(&detail);
+    uint64_t cpu_ns = sandbox_cpu_ns();
+    enum sandbox_state state = sandbox_end(&detail);
     current->experiments++;
-    if (state == SEAL_NEW || state == SEAL_REFUSED) {
+    if (state == SANDBOX_NEW || state == SANDBOX_REFUSED) {
         record_refusal(page, now_ns);
     } else if (counted && representative(state, detail, cpu_ns, now_ns - begin_ns) && counts.cycles >= CYCLES_LEAST
                && ipc_serial(model_of(current), (double)counts.instructions, (double)counts.cycles)) {
@@ -385,7 +385,7 @@ static void end_experiment(struct vscaf_page *page, uint64_t now_ns)
         atomic_fetch_add_explicit(&page->experiments_ended, 1, memory_order_relaxed);
     } else {
         /* A forbidden call or a fault would happen again. A lack of CPU time is chance. */
-        current->abandoned += state == SEAL_CALL || state == SEAL_FAULT;
+        current->abandoned += state == SANDBOX_CALL || state == SANDBOX_FAULT;
         atomic_fetch_add_explicit(&page->experiments_abandoned, 1, memory_order_relaxed);
     }
     current->experiment_due_ns =
@@ -448,8 +448,8 @@ static __attribute__((noinline)) void record_and_publish(const struct section *s
 static void experiment_end(struct section *section, uint64_t ticks, uint64_t stands_for)
 {
     (void)ticks, (void)stands_for; /* it measures by itself, with a clock that its experiments share */
-    if (seal_inside)
-        seal_leave();
+    if (sandbox_inside)
+        sandbox_exit();
     if (forked || !claim_owner())
         return;
     uint64_t now_ns = last_end_ns = monotonic_ns();
@@ -467,7 +467,7 @@ static void experiment_end(struct section *section, uint64_t ticks, uint64_t sta
 
 static void experiment_nested(struct section *section)
 {
-    if (seal_inside)
+    if (sandbox_inside)
         section->team.argument = 1;
     else if (section->team.argument != 1)
         /* Threads of inner teams are not counted. Relaxed: read after the outer section's end. */

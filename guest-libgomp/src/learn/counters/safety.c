@@ -76,7 +76,7 @@ static bool harmless_device(const char *path)
     return starts(path, "/dev/tty"); /* consoles and serial lines */
 }
 
-static enum safety judge_mapping(char *line, void *argument)
+static enum safety check_mapping(char *line, void *argument)
 {
     struct ranges *shared = argument;
     char *at;
@@ -121,7 +121,7 @@ enum safety safety_of_mappings(struct ranges *shared)
 {
     enum safety verdict;
     shared->count = 0;
-    return read_lines("/proc/self/maps", judge_mapping, shared, &verdict) ? verdict : SAFETY_UNKNOWN;
+    return read_lines("/proc/self/maps", check_mapping, shared, &verdict) ? verdict : SAFETY_UNKNOWN;
 }
 
 struct status {
@@ -129,7 +129,7 @@ struct status {
     unsigned seen;
 };
 
-static enum safety judge_status(char *line, void *argument)
+static enum safety check_status(char *line, void *argument)
 {
     struct status *status = argument;
     char *value = strchr(line, ':');
@@ -157,7 +157,7 @@ static enum safety judge_status(char *line, void *argument)
     return SAFETY_GOOD;
 }
 
-static enum safety judge_descriptor(const char *target)
+static enum safety check_descriptor(const char *target)
 {
     if (starts(target, "anon_inode:"))
         return strstr(target, "[userfaultfd]") || strstr(target, "[io_uring]") || strstr(target, "[perf_event]")
@@ -196,7 +196,7 @@ static enum safety safety_of_descriptors(void)
             ssize_t bytes = name[0] == '.' ? 0 : readlinkat(directory, name, target, sizeof target - 1);
             if (bytes > 0) {
                 target[bytes] = '\0';
-                verdict = judge_descriptor(target);
+                verdict = check_descriptor(target);
             }
             if (++count > DESCRIPTORS_MOST)
                 verdict = SAFETY_DESCRIPTORS;
@@ -213,7 +213,7 @@ enum safety safety_of_process(uint64_t resident_most, uint64_t *resident_bytes)
         return SAFETY_PRIVILEGED;
     struct status status = {.resident_most = resident_most};
     enum safety verdict;
-    if (!read_lines("/proc/thread-self/status", judge_status, &status, &verdict))
+    if (!read_lines("/proc/thread-self/status", check_status, &status, &verdict))
         return SAFETY_UNKNOWN;
     if (verdict != SAFETY_GOOD)
         return verdict;

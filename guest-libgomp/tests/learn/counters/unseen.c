@@ -180,7 +180,7 @@ void sections(const struct course *course)
         if (course->after)
             course->after();
         check_nothing_left((int)instances * course->signals);
-        /* If the seal stops one experiment of an act, it stops all. */
+        /* If the sandbox stops one experiment of an act, it stops all. */
         CHECK(course->outcome != ABANDONED || page->experiments_ended == 0, "an experiment ended normally");
         scripted_advance(BETWEEN_NS);
     }
@@ -214,8 +214,8 @@ static void run_program(const char *name)
     CHECK(false, "no act %s", name);
 }
 
-/* Whether the child has taken the last step of its seal, which is the seccomp filter. */
-static bool is_sealed(pid_t pid)
+/* Whether the child has taken the last step of its sandbox, which is the seccomp filter. */
+static bool is_sandboxed(pid_t pid)
 {
     char name[64], text[4096];
     snprintf(name, sizeof name, "/proc/%d/status", pid);
@@ -235,13 +235,13 @@ static void kill_parent(pid_t child, int output)
 {
     char text[32] = "";
     CHECK(read(output, text, sizeof text - 1) > 0);
-    pid_t sealed = (pid_t)strtol(text, NULL, 10);
-    CHECK(sealed > 1);
-    WAIT_UNTIL(is_sealed(sealed), (void)0);
+    pid_t sandboxed = (pid_t)strtol(text, NULL, 10);
+    CHECK(sandboxed > 1);
+    WAIT_UNTIL(is_sandboxed(sandboxed), (void)0);
     int status;
     CHECK(prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) == 0);
     CHECK(kill(child, SIGKILL) == 0 && waitpid(child, NULL, 0) == child);
-    CHECK(kill(sealed, SIGALRM) == 0 && waitpid(sealed, &status, __WALL) == sealed);
+    CHECK(kill(sandboxed, SIGALRM) == 0 && waitpid(sandboxed, &status, __WALL) == sandboxed);
     CHECK(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL, "the child ran on: status %#x", (unsigned)status);
 }
 
