@@ -17,12 +17,12 @@ _Atomic uint64_t clock_scale;
 /* Both readings of the same moment. Written before clock_source is set. */
 static uint64_t base_ticks, base_ns;
 #endif
-static atomic_flag deciding = ATOMIC_FLAG_INIT;
+static atomic_flag choosing = ATOMIC_FLAG_INIT;
 static _Atomic bool exact;
 
 /* True if the kernel uses the TSC. Its watchdog has then checked that the TSC is synchronous over the CPUs and of
  * constant rate. */
-static bool kernel_trusts_processor(void)
+static bool kernel_uses_tsc(void)
 {
 #if defined(__x86_64__)
     int access = PR_TSC_SIGSEGV;
@@ -48,11 +48,11 @@ static void read_both(uint64_t *ns, uint64_t *ticks)
     for (unsigned i = 0; i < CLOCK_READINGS; i++) {
         uint64_t before = __rdtsc();
         uint64_t now_ns = monotonic_ns();
-        uint64_t apart = __rdtsc() - before;
-        if (apart < closest) {
-            closest = apart;
+        uint64_t distance = __rdtsc() - before;
+        if (distance < closest) {
+            closest = distance;
             *ns = now_ns;
-            *ticks = before + apart / 2;
+            *ticks = before + distance / 2;
         }
     }
 }
@@ -61,8 +61,8 @@ static void read_both(uint64_t *ns, uint64_t *ticks)
 uint64_t clock_first(void)
 {
     int saved_errno = errno;
-    if (!atomic_flag_test_and_set_explicit(&deciding, memory_order_acquire)) {
-        bool processor = kernel_trusts_processor();
+    if (!atomic_flag_test_and_set_explicit(&choosing, memory_order_acquire)) {
+        bool processor = kernel_uses_tsc();
 #if defined(__x86_64__)
         if (processor)
             read_both(&base_ns, &base_ticks);

@@ -284,7 +284,7 @@ struct team team_of_section(const struct runtime *runtime, const struct call_sit
             team.ran = 0; /* the runtime looks at the load and does not tell its choice */
     }
     team.ran = smaller(team.ran, at_least_one(runtime->get_thread_limit()));
-    if (!runtime->parallel_ever)
+    if (!runtime->parallel_allowed)
         team.ran = 1;
     return team;
 }
