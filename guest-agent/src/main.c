@@ -103,7 +103,7 @@ static void serve_clients(struct service *service, const struct client_ready rea
 }
 
 /* SIGUSR1 and SIGUSR2 choose the policy, as in scafd. All other signals end the agent. */
-static void take_signals(struct service *service)
+static void handle_signals(struct service *service)
 {
     struct signalfd_siginfo signal;
     while (read(service->signals, &signal, sizeof(signal)) == (ssize_t)sizeof(signal)) {
@@ -151,7 +151,7 @@ static void run_once(struct service *service)
     if (polls[POLL_UEVENTS].revents != 0 && uevents_take(agent->allocation.uevents))
         agent_cpus_event(agent);
     if (polls[POLL_SIGNAL].revents & POLLIN)
-        take_signals(service);
+        handle_signals(service);
     bool clients_ready = polls[POLL_CLIENTS].revents != 0;
     bool connections_waiting = (polls[POLL_LISTENER].revents & POLLIN) != 0;
     uint64_t before_ns = clients_ready || connections_waiting ? clock_ns(CLOCK_THREAD_CPUTIME_ID) : 0;

@@ -117,7 +117,8 @@ static struct contained *prepare(struct contain *contain, const struct client *c
     }
     struct cpu_set origin, common;
     contained->masks.common_free = contain_group_origin_cpus(&contain->tree, &contained->group, &origin) &&
-                                   cpu_set_parse(contained->masks.common, &common) && cpu_set_within(&origin, &common);
+                                   cpu_set_parse(contained->masks.common, &common) &&
+                                   cpu_set_is_subset(&origin, &common);
     for (uint32_t i = 0; i < contain->count; i++) {
         const struct contain_group *other = &contain->list[i]->group;
         if (other->path != NULL && strcmp(other->origin, contained->group.origin) == 0)
@@ -302,7 +303,8 @@ static void choose_cpus(struct contain *contain, const struct cpus *cpus, const 
         if (!contained->wanted)
             continue;
         contained->next = parts[at].set;
-        contained->wanted = cpu_set_count(&parts[at].set) > 0 && !cpu_set_within(&parts[at].permitted, &parts[at].set);
+        contained->wanted =
+            cpu_set_count(&parts[at].set) > 0 && !cpu_set_is_subset(&parts[at].permitted, &parts[at].set);
         at++;
     }
     free(parts);

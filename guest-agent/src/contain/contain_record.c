@@ -87,7 +87,7 @@ static bool mask_list(const char *list)
 }
 
 /* Takes one process of the record. Ignores one that is invalid. */
-static void take(struct contain *contain, json_t *object, bool same_tree)
+static void read_process(struct contain *contain, json_t *object, bool same_tree)
 {
     int pid = 0, free_common = 0, enabled = 0;
     json_int_t start = 0;
@@ -144,7 +144,7 @@ int contain_record_read(struct contain *contain)
     size_t at;
     if (result == 0)
         json_array_foreach(processes, at, object)
-            take(contain, object, contain->cpuset && strcmp(root, contain->tree.root) == 0);
+            read_process(contain, object, contain->cpuset && strcmp(root, contain->tree.root) == 0);
     json_decref(record);
     close(fd);
     return result;

@@ -152,7 +152,7 @@ static struct cpu_set narrowed_mask(const char *own, const struct cpu_set *set)
     struct cpu_set mask = *set;
     if (own == NULL || !cpu_set_parse(own, &mask))
         return *set;
-    mask = cpu_set_both(&mask, set);
+    mask = cpu_set_intersection(&mask, set);
     return cpu_set_count(&mask) > 0 ? mask : *set;
 }
 
@@ -170,7 +170,7 @@ static int save_mask(struct thread_masks *masks, pid_t pid, pid_t tid, const cha
         *changed = true;
         /* All CPUs of the process: the kernel widened the mask because all its CPUs were gone. The program did
          * not ask. */
-        if (masks->common != NULL && cpu_set_parse(masks->common, &common) && cpu_set_within(&common, &now))
+        if (masks->common != NULL && cpu_set_parse(masks->common, &common) && cpu_set_is_subset(&common, &now))
             return 0;
     }
     if (tid != pid || narrowed != NULL)

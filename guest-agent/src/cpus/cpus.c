@@ -58,7 +58,7 @@ bool cpu_set_equal(const struct cpu_set *a, const struct cpu_set *b)
     return memcmp(a, b, sizeof(*a)) == 0;
 }
 
-struct cpu_set cpu_set_both(const struct cpu_set *a, const struct cpu_set *b)
+struct cpu_set cpu_set_intersection(const struct cpu_set *a, const struct cpu_set *b)
 {
     struct cpu_set both;
     for (size_t i = 0; i < CPUS_MOST / 64; i++)
@@ -66,7 +66,7 @@ struct cpu_set cpu_set_both(const struct cpu_set *a, const struct cpu_set *b)
     return both;
 }
 
-bool cpu_set_within(const struct cpu_set *small, const struct cpu_set *large)
+bool cpu_set_is_subset(const struct cpu_set *small, const struct cpu_set *large)
 {
     for (size_t i = 0; i < CPUS_MOST / 64; i++)
         if ((small->words[i] & ~large->words[i]) != 0)

@@ -19,9 +19,9 @@ void cpu_set_remove(struct cpu_set *set, uint32_t cpu);
 uint32_t cpu_set_count(const struct cpu_set *set);
 bool cpu_set_equal(const struct cpu_set *a, const struct cpu_set *b);
 /* The CPUs that are in both sets. */
-struct cpu_set cpu_set_both(const struct cpu_set *a, const struct cpu_set *b);
+struct cpu_set cpu_set_intersection(const struct cpu_set *a, const struct cpu_set *b);
 /* Whether all CPUs of `small` are in `large`. */
-bool cpu_set_within(const struct cpu_set *small, const struct cpu_set *large);
+bool cpu_set_is_subset(const struct cpu_set *small, const struct cpu_set *large);
 
 /* Reads the kernel's list form ("0-2,5\n"). False if the text has another form. Ignores numbers from CPUS_MOST on. */
 bool cpu_set_parse(const char *text, struct cpu_set *set);

@@ -60,8 +60,8 @@ static int check_effective(struct parking_order *order)
         return fail(order, status, "cpuset.cpus.effective of the root", strerror(-status));
     if (!cpu_set_parse(text, &left))
         return fail(order, -EINVAL, "cpuset.cpus.effective of the root is no list", text);
-    struct cpu_set taken = cpu_set_both(&order->parked, &order->powered);
-    struct cpu_set still = cpu_set_both(&left, &taken);
+    struct cpu_set taken = cpu_set_intersection(&order->parked, &order->powered);
+    struct cpu_set still = cpu_set_intersection(&left, &taken);
     if (cpu_set_count(&still) > 0)
         return fail(order, -EBUSY, "the kernel reports a partition, but left to others", text);
     return 0;

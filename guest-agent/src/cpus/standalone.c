@@ -37,7 +37,7 @@ bool standalone_refresh(struct standalone *standalone, const char *proc, const s
     standalone->refresh_next_ns = now_ns + REFRESH_NS;
     standalone->confined = false;
     if (read_affinity(proc, &standalone->own)) {
-        struct cpu_set common = cpu_set_both(&standalone->own, online);
+        struct cpu_set common = cpu_set_intersection(&standalone->own, online);
         uint32_t count = cpu_set_count(&common);
         standalone->confined = count > 0 && count < cpu_set_count(online);
     }
@@ -50,7 +50,7 @@ uint32_t standalone_cpus(const struct standalone *standalone, const struct cpu_s
 {
     uint32_t count = cpu_set_count(online);
     if (standalone->confined) {
-        struct cpu_set common = cpu_set_both(&standalone->own, online);
+        struct cpu_set common = cpu_set_intersection(&standalone->own, online);
         count = cpu_set_count(&common);
     }
     return count > 0 ? count : 1;
@@ -82,14 +82,14 @@ uint32_t standalone_affinity_cpus(pid_t pid)
     struct cpu_set own, process_cpus;
     if (pid <= 0 || !affinity_of(0, &own) || !affinity_of(pid, &process_cpus))
         return 0;
-    process_cpus = cpu_set_both(&process_cpus, &own);
+    process_cpus = cpu_set_intersection(&process_cpus, &own);
     uint32_t count = cpu_set_count(&process_cpus);
     return count < cpu_set_count(&own) ? count : 0;
 }
 
 uint32_t standalone_chunk(const struct standalone *standalone, const struct cpu_set *online, const char *sysfs)
 {
-    struct cpu_set own = standalone->confined ? cpu_set_both(&standalone->own, online) : *online;
+    struct cpu_set own = standalone->confined ? cpu_set_intersection(&standalone->own, online) : *online;
     uint32_t chunk = 0;
     for (uint32_t cpu = 0; cpu < CPUS_MOST; cpu++) {
         if (!cpu_set_has(&own, cpu))
@@ -105,7 +105,7 @@ uint32_t standalone_chunk(const struct standalone *standalone, const struct cpu_
             fclose(file);
         if (!read)
             return 1;
-        siblings = cpu_set_both(&siblings, &own);
+        siblings = cpu_set_intersection(&siblings, &own);
         uint32_t threads = cpu_set_count(&siblings);
         if (chunk != 0 && threads != chunk)
             return 1;

@@ -41,7 +41,7 @@ static size_t read_estimates(const struct vscaf_page *page, struct speedup_point
     return count;
 }
 
-static void take_estimates(struct learned *learned, const struct vscaf_page *page)
+static void update_estimates(struct learned *learned, const struct vscaf_page *page)
 {
     for (int i = 0; i < SEQUENCE_TRIES; i++) {
         /* Acquire: all writes before an even sequence are visible. */
@@ -73,7 +73,7 @@ static void take_estimates(struct learned *learned, const struct vscaf_page *pag
     }
 }
 
-static void take_cost(struct learned *learned, const struct vscaf_page *page)
+static void read_cost(struct learned *learned, const struct vscaf_page *page)
 {
     /* Relaxed: each value is used alone. */
     double cost_ns = (double)atomic_load_explicit(&page->learn_cost_ns, memory_order_relaxed);
@@ -87,24 +87,24 @@ static void take_cost(struct learned *learned, const struct vscaf_page *page)
 }
 
 /* How much a sum has grown since the last look; negative if the value is impossible. */
-static double grown(uint64_t *seen, uint64_t now)
+static double counter_increase(uint64_t *seen, uint64_t now)
 {
     double by = now >= *seen ? (double)(now - *seen) : -1.0;
     *seen = now;
     return by < ABSURD ? by : -1.0;
 }
 
-static void take_decomposition(struct learned *learned, const struct vscaf_page *page)
+static void read_decomposition(struct learned *learned, const struct vscaf_page *page)
 {
     const struct vscaf_decomposition *where = &page->decomposition;
     const _Atomic uint64_t *parts[LEARNED_PARTS] = {&where->useful,   &where->inflation, &where->fork,
                                                     &where->dispatch, &where->barrier,   &where->steal};
     double part[LEARNED_PARTS];
     /* Relaxed: statistics. If a set is torn (a part without its total), the next period corrects it. */
-    double total = grown(&learned->seen_total, atomic_load_explicit(&where->total, memory_order_relaxed));
+    double total = counter_increase(&learned->seen_total, atomic_load_explicit(&where->total, memory_order_relaxed));
     bool plausible = total >= 0.0;
     for (int i = 0; i < LEARNED_PARTS; i++) {
-        part[i] = grown(&learned->seen_part[i], atomic_load_explicit(parts[i], memory_order_relaxed));
+        part[i] = counter_increase(&learned->seen_part[i], atomic_load_explicit(parts[i], memory_order_relaxed));
         plausible = plausible && part[i] >= 0.0;
     }
     if (!plausible)
@@ -114,12 +114,13 @@ static void take_decomposition(struct learned *learned, const struct vscaf_page 
         learned->part_ns[i] += part[i];
 }
 
-static void take_sections(struct learned *learned, const struct vscaf_page *page)
+static void read_sections(struct learned *learned, const struct vscaf_page *page)
 {
     uint64_t finished = atomic_load_explicit(&page->finished, memory_order_relaxed) +
                         atomic_load_explicit(&page->finished_others, memory_order_relaxed);
-    double ended = grown(&learned->seen_finished, finished);
-    double ns = grown(&learned->seen_section_ns, atomic_load_explicit(&page->section_ns, memory_order_relaxed));
+    double ended = counter_increase(&learned->seen_finished, finished);
+    uint64_t section_ns = atomic_load_explicit(&page->section_ns, memory_order_relaxed);
+    double ns = counter_increase(&learned->seen_section_ns, section_ns);
     if (ended < 0.0 || ns < 0.0)
         return;
     learned->finished += ended;
@@ -134,10 +135,10 @@ void learned_period(struct learned *learned, const struct vscaf_page *page, doub
     learned->total_ns *= factor;
     learned->section_ns *= factor;
     learned->finished *= factor;
-    take_estimates(learned, page);
-    take_cost(learned, page);
-    take_decomposition(learned, page);
-    take_sections(learned, page);
+    update_estimates(learned, page);
+    read_cost(learned, page);
+    read_decomposition(learned, page);
+    read_sections(learned, page);
 }
 
 bool learned_decompose(const struct learned *learned, struct learned_decomposition *decomposition)

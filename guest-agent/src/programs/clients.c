@@ -244,13 +244,13 @@ void clients_accept(struct clients *clients, uint64_t now_ns)
 
 void clients_worked(struct clients *clients, uint64_t cpu_ns, uint64_t now_ns)
 {
-    uint64_t passed_ns = now_ns > clients->work_then_ns ? now_ns - clients->work_then_ns : 0;
+    uint64_t passed_ns = now_ns > clients->work_updated_ns ? now_ns - clients->work_updated_ns : 0;
     if (passed_ns > UINT64_C(1000000000))
         passed_ns = UINT64_C(1000000000);
     clients->work_ns += (int64_t)passed_ns * CLIENTS_WORK_PERCENT / 100;
     if (clients->work_ns > CLIENTS_WORK_BURST_NS)
         clients->work_ns = CLIENTS_WORK_BURST_NS;
-    clients->work_then_ns = now_ns;
+    clients->work_updated_ns = now_ns;
     clients->work_ns -= (int64_t)cpu_ns;
     if (clients->work_ns < 0)
         clients->accept_ns = now_ns + (uint64_t)(-clients->work_ns * 100 / CLIENTS_WORK_PERCENT);

@@ -91,8 +91,8 @@ struct clients {
     bool rights_refused; /* the kernel refuses attached descriptors */
     struct attached_fds unclosed;
     uint64_t unclosed_next_ns; /* when to try again to close them */
-    int64_t work_ns;           /* CPU time that was left for serving clients at work_then_ns */
-    uint64_t work_then_ns;
+    int64_t work_ns;           /* CPU time that was left for serving clients at work_updated_ns */
+    uint64_t work_updated_ns;
     uint64_t accept_ns; /* no connection is accepted before this time */
 
     uint32_t end; /* the slots from here on are free */

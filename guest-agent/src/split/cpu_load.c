@@ -31,7 +31,7 @@ int cpu_load_process_ns(pid_t pid, uint64_t *cpu_ns)
 }
 
 /* The figures of the line of one CPU of `own` or, if `own` is NULL, of the line of all CPUs; NULL for other lines. */
-static const char *figures_of_cpu(const char *line, const struct cpu_set *own)
+static const char *fields_of_cpu(const char *line, const struct cpu_set *own)
 {
     if (strncmp(line, "cpu", 3) != 0)
         return NULL;
@@ -47,7 +47,7 @@ static const char *figures_of_cpu(const char *line, const struct cpu_set *own)
 static bool read_line(const char *line, const struct cpu_set *own, struct cpu_load_totals *totals, bool *have_cpu)
 {
     uint64_t user, nice, system, idle, iowait, irq, softirq;
-    const char *figures = figures_of_cpu(line, own);
+    const char *figures = fields_of_cpu(line, own);
     if (figures != NULL &&
         sscanf(figures, "%" SCNu64 " %" SCNu64 " %" SCNu64 " %" SCNu64 " %" SCNu64 " %" SCNu64 " %" SCNu64, &user,
                &nice, &system, &idle, &iowait, &irq, &softirq) == 7) {

@@ -171,7 +171,7 @@ void measure_period(struct measure *measure, struct clients *clients, const stru
         /* Relaxed: a heartbeat, which is ordered with nothing. */
         atomic_fetch_add_explicit(&client->page->agent_beat, 1, memory_order_relaxed);
     }
-    long_section_period(clients, facts->options->proc, &measure->threads_turn, now_ns);
+    long_section_period(clients, facts->options->proc, &measure->first_measured_slot, now_ns);
     for (uint32_t i = 0; i < clients->end; i++)
         joined_threads += runnable_threads(&clients->slots[i]);
     measure_totals(measure, facts, period_s, joined_cpus, joined_threads);

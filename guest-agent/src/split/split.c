@@ -52,7 +52,7 @@ static double mean_of_known(const struct split_part parts[], size_t count)
 
 /* Fills `portion`: the weight divided by the largest, as integer_partition does. This avoids overflow. It is never 0,
  * so a part with a tiny weight can still get CPUs that no other part can use. */
-static void weigh(struct split_part parts[], size_t count)
+static void normalize_weights(struct split_part parts[], size_t count)
 {
     double unknown = mean_of_known(parts, count), top = 0.0;
     for (size_t i = 0; i < count; i++)
@@ -63,7 +63,7 @@ static void weigh(struct split_part parts[], size_t count)
 
 /* Sums are long double, so that they differ from Python's fsum in no result. */
 
-static double portions_of_free(const struct split_part parts[], size_t count)
+static double sum_of_free_portions(const struct split_part parts[], size_t count)
 {
     long double sum = 0.0L;
     for (size_t i = 0; i < count; i++)
@@ -102,13 +102,13 @@ static bool fix_bounded(struct split_part parts[], size_t count, double scale, d
 
 /* exact = clamp(t portion, least, high), with t such that the sum is `wanted`. Each round fixes at least one more part
  * at its bound, so there are at most `count` rounds. */
-static void share_out(struct split_part parts[], size_t count, double wanted, double least)
+static void distribute(struct split_part parts[], size_t count, double wanted, double least)
 {
     double rest = wanted;
     for (size_t i = 0; i < count; i++)
         parts[i].exact = FREE;
     for (;;) {
-        double sum = portions_of_free(parts, count);
+        double sum = sum_of_free_portions(parts, count);
         if (sum <= 0.0)
             return; /* all are fixed */
         double scale = rest / sum;
@@ -124,12 +124,12 @@ static void share_out(struct split_part parts[], size_t count, double wanted, do
 void split_exactly(struct split_part parts[], size_t count, double cpus, double least)
 {
     double sum = 0.0;
-    weigh(parts, count);
+    normalize_weights(parts, count);
     for (size_t i = 0; i < count; i++) {
         parts[i].high = fmax(parts[i].most > 0 ? (double)parts[i].most : 1.0, least);
         sum += parts[i].high;
     }
-    share_out(parts, count, fmax(fmin(cpus, sum), least * (double)count), least);
+    distribute(parts, count, fmax(fmin(cpus, sum), least * (double)count), least);
 }
 
 /* Makes whole shares that sum to `wanted`, in chunks: rounds down, then adds 1 where most was cut off. */
@@ -143,18 +143,18 @@ static void make_whole(struct split_part parts[], size_t count, uint32_t wanted)
         remaining -= parts[i].share;
     }
     for (; remaining > 0; remaining--) {
-        struct split_part *needy = NULL;
+        struct split_part *receiver = NULL;
         for (size_t i = 0; i < count; i++) {
             if ((double)parts[i].share >= parts[i].high)
                 continue;
-            if (needy == NULL || parts[i].error > needy->error ||
-                (parts[i].error == needy->error && parts[i].portion > needy->portion))
-                needy = &parts[i];
+            if (receiver == NULL || parts[i].error > receiver->error ||
+                (parts[i].error == receiver->error && parts[i].portion > receiver->portion))
+                receiver = &parts[i];
         }
-        if (needy == NULL)
+        if (receiver == NULL)
             return;
-        needy->share++;
-        needy->error -= 1e9;
+        receiver->share++;
+        receiver->error -= 1e9;
     }
 }
 
@@ -172,14 +172,14 @@ void split_cpus(struct split_part parts[], size_t count, uint32_t cpus, uint32_t
     if (count > chunks || count == 0)
         return;
     double sum = 0.0;
-    weigh(parts, count);
+    normalize_weights(parts, count);
     for (size_t i = 0; i < count; i++) {
         uint32_t most = parts[i].most > 0 ? parts[i].most : 1;
         parts[i].high = fmin((double)chunks, ceil((double)most / (double)chunk));
         sum += parts[i].high;
     }
     double wanted = fmin((double)chunks, sum);
-    share_out(parts, count, wanted, 1.0);
+    distribute(parts, count, wanted, 1.0);
     make_whole(parts, count, (uint32_t)wanted);
     for (size_t i = 0; i < count; i++) {
         parts[i].share *= chunk;

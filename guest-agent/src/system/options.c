@@ -234,7 +234,7 @@ const char *policy_name(enum split_policy policy)
 }
 
 /* Takes one option. Returns false after printing what is wrong with its value. */
-static bool take(struct options *options, const struct row *row, const char *text)
+static bool apply_option(struct options *options, const struct row *row, const char *text)
 {
     void *place = (char *)options + row->place;
     if (row->read == NULL) {
@@ -311,7 +311,7 @@ int options_read(struct options *options, int argc, char *argv[])
     *options = (struct options){0};
     for (int i = 0; i < ROWS; i++) {
         known[i] = (struct option){rows[i].name, rows[i].read != NULL ? required_argument : no_argument, NULL, i + 256};
-        if (rows[i].initial != NULL && !take(options, &rows[i], rows[i].initial))
+        if (rows[i].initial != NULL && !apply_option(options, &rows[i], rows[i].initial))
             return 2;
     }
     opterr = 0;
@@ -324,7 +324,7 @@ int options_read(struct options *options, int argc, char *argv[])
                 log_line("%s: no such option: see --help", argv[optind - 1]);
             return 2;
         }
-        if (!take(options, &rows[got - 256], optarg))
+        if (!apply_option(options, &rows[got - 256], optarg))
             return 2;
         if (options->help) {
             print_help();

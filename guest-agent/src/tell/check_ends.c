@@ -38,7 +38,7 @@ static void read_name(const char *proc, const char *pid, char *name, size_t size
     utf8_printable(name, size, text);
 }
 
-static bool has_open(const char *proc, const char *pid, dev_t device)
+static bool has_file_open(const char *proc, const char *pid, dev_t device)
 {
     char path[PATH_MAX];
     struct stat status;
@@ -56,7 +56,7 @@ static bool has_open(const char *proc, const char *pid, dev_t device)
 }
 
 /* Finds a process that has the device open. False if none can be seen. */
-static bool find_holder(const char *proc, dev_t device, char *pid, char *name, size_t size)
+static bool find_port_holder(const char *proc, dev_t device, char *pid, char *name, size_t size)
 {
     struct dirent *entry;
     bool found = false;
@@ -64,7 +64,7 @@ static bool find_holder(const char *proc, dev_t device, char *pid, char *name, s
     while (processes != NULL && !found && (entry = readdir(processes)) != NULL) {
         if (entry->d_name[0] < '0' || entry->d_name[0] > '9' || strlen(entry->d_name) >= size)
             continue;
-        found = has_open(proc, entry->d_name, device);
+        found = has_file_open(proc, entry->d_name, device);
         if (found) {
             strcpy(pid, entry->d_name);
             read_name(proc, pid, name, size);
@@ -78,7 +78,7 @@ static bool find_holder(const char *proc, dev_t device, char *pid, char *name, s
 static void port_is_busy(struct check *check, const char *path, dev_t device)
 {
     char pid[64], name[64];
-    if (!find_holder(check->options->proc, device, pid, name, sizeof(name)))
+    if (!find_port_holder(check->options->proc, device, pid, name, sizeof(name)))
         check_missing(check, "port", "%s is held by another process: end it (root sees it by `fuser %s`)", path, path);
     else if (strcmp(name, "vscaf-agent") == 0)
         check_ok("port", "%s, held by the running agent (process %s)", path, pid);

@@ -157,7 +157,7 @@ void check_cpuset(struct check *check)
 }
 
 /* Whether the line is a rule that puts CPUs online. */
-static bool onlines_cpus(const char *line)
+static bool puts_cpus_online(const char *line)
 {
     while (*line == ' ' || *line == '\t')
         line++;
@@ -173,7 +173,7 @@ static bool rules_online_cpus(const char *directory, const char *name)
         return false;
     FILE *file = fopen(path, "re");
     while (file != NULL && !found && getline(&line, &size, file) > 0)
-        found = onlines_cpus(line);
+        found = puts_cpus_online(line);
     free(line);
     if (file != NULL)
         fclose(file);

@@ -29,11 +29,11 @@ static bool allowed(struct status *status, uid_t user, uint64_t now_ns)
 {
     struct status_user *mine = NULL;
     for (uint32_t i = 0; i < STATUS_USERS; i++)
-        if (status->users[i].requests.then_ns != 0 && status->users[i].user == user)
+        if (status->users[i].requests.updated_ns != 0 && status->users[i].user == user)
             mine = &status->users[i];
     for (uint32_t i = 0; i < STATUS_USERS && mine == NULL; i++) {
         struct status_user *one = &status->users[i];
-        if (one->requests.then_ns == 0 || level_of(one, now_ns) >= STATUS_TOKENS) {
+        if (one->requests.updated_ns == 0 || level_of(one, now_ns) >= STATUS_TOKENS) {
             *one = (struct status_user){.user = user, .requests = {STATUS_TOKENS, now_ns}};
             mine = one;
         }
@@ -144,7 +144,7 @@ static json_t *totals(const struct agent *agent)
                      "joined", (int)joined, "running", (int)running, "host", host(agent));
 }
 
-static bool may_see(const struct client *asker, const struct client *client)
+static bool is_visible_to(const struct client *asker, const struct client *client)
 {
     return trusted(asker->user) || (asker->user == client->user && asker->user != USER_NOBODY);
 }
@@ -156,7 +156,7 @@ static void answer(const struct agent *agent, const struct client *asker)
     json_t *packet = totals(agent), *list = json_array();
     for (uint32_t i = 0; i < agent->clients.end; i++) {
         const struct client *client = &agent->clients.slots[i];
-        if (client->page == NULL || !may_see(asker, client))
+        if (client->page == NULL || !is_visible_to(asker, client))
             continue;
         if (json_array_size(list) == STATUS_PACKET_PROCESSES) {
             json_object_set_new(packet, "processes", list);

@@ -29,7 +29,7 @@
 struct status {
     struct status_user {
         uid_t user;
-        struct token_bucket requests; /* then_ns 0: a free place */
+        struct token_bucket requests; /* updated_ns 0: a free place */
     } users[STATUS_USERS];
 };
 

@@ -70,7 +70,7 @@ static bool is_refusal(const char *packet, size_t length)
 }
 
 /* Adds the processes of one packet to `answer`. */
-static bool take_packet(json_t **answer, const char *text, size_t length, bool *more)
+static bool add_packet(json_t **answer, const char *text, size_t length, bool *more)
 {
     if (is_refusal(text, length)) {
         log_line("the agent refuses this user, who has connected too often: try again in some seconds");
@@ -123,7 +123,7 @@ static json_t *request_status(const char *given)
             continue;
         }
         if (got > 0) {
-            good = take_packet(&answer, packet, (size_t)got, &more);
+            good = add_packet(&answer, packet, (size_t)got, &more);
             continue;
         }
         if (got < 0)
