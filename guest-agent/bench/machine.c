@@ -21,7 +21,7 @@
 
 #include "joining.h"
 
-#define SOAKERS_MOST 256
+#define SOAKERS_MAX 256
 #define ROUND_TURNS 10000u
 
 static int be_host(const char *path)
@@ -73,7 +73,7 @@ static int be_host(const char *path)
     }
 }
 
-static _Atomic uint64_t rounds[SOAKERS_MOST];
+static _Atomic uint64_t rounds[SOAKERS_MAX];
 
 static void *soak(void *argument)
 {
@@ -95,9 +95,9 @@ static int be_soakers(void)
     cpu_set_t allowed;
     if (sched_getaffinity(0, sizeof(allowed), &allowed) != 0)
         joining_fail("affinity");
-    clockid_t clocks[SOAKERS_MOST];
+    clockid_t clocks[SOAKERS_MAX];
     size_t count = 0;
-    for (int cpu = 0; cpu < CPU_SETSIZE && count < SOAKERS_MOST; cpu++) {
+    for (int cpu = 0; cpu < CPU_SETSIZE && count < SOAKERS_MAX; cpu++) {
         if (!CPU_ISSET(cpu, &allowed))
             continue;
         cpu_set_t one;

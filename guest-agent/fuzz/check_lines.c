@@ -31,7 +31,7 @@ static void must_be_cpus(const json_t *object)
     json_int_t last = -1;
     for (size_t i = 0; i < json_array_size(list); i++) {
         const json_t *cpu = json_array_get(list, i);
-        MUST(json_is_integer(cpu) && json_integer_value(cpu) > last && json_integer_value(cpu) < CPUS_MOST);
+        MUST(json_is_integer(cpu) && json_integer_value(cpu) > last && json_integer_value(cpu) < CPUS_MAX);
         last = json_integer_value(cpu);
     }
     MUST(json_integer_value(json_array_get(list, 0)) == 0);
@@ -89,7 +89,7 @@ static void check_message(const json_t *message)
         must_be_integer(message, "demand", 0, 4096);
         must_be_number(message, "busy", 4096.0);
         const json_t *processes = json_object_get(message, "processes");
-        MUST(json_is_array(processes) && json_array_size(processes) <= CLIENTS_MOST);
+        MUST(json_is_array(processes) && json_array_size(processes) <= CLIENTS_MAX);
         for (size_t i = 0; i < json_array_size(processes); i++)
             check_process(json_array_get(processes, i));
     } else if (strcmp(type, "ack") == 0) {

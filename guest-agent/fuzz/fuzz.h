@@ -38,7 +38,7 @@ const char *take_bytes(struct bytes *bytes, size_t most, size_t *length);
 struct agent *agent_reset(uint32_t clients);
 
 #define FUZZ_CPUS 4
-#define FUZZ_CLIENTS_MOST 3u
+#define FUZZ_CLIENTS_MAX 3u
 
 /* Removes the file that switches a CPU on and off. For CPU 0, which has none: brings all such files back. */
 void fix_cpu(uint32_t cpu);

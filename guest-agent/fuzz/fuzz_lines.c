@@ -6,11 +6,11 @@
 #include "fuzz.h"
 #include "host/line_buffer.h"
 
-#define STREAM_MOST 200000u
+#define STREAM_BYTES_MAX 200000u
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-static char stream[STREAM_MOST];
+static char stream[STREAM_BYTES_MAX];
 static size_t stream_length, expected_at;
 
 static void unfold(struct bytes *bytes)
@@ -19,7 +19,7 @@ static void unfold(struct bytes *bytes)
     while (bytes->left > 0) {
         char byte = (char)take_number(bytes, 1);
         size_t count = byte == 1 ? 400 * (size_t)take_number(bytes, 1) : 1;
-        if (stream_length + count > STREAM_MOST)
+        if (stream_length + count > STREAM_BYTES_MAX)
             return;
         memset(stream + stream_length, byte == 1 ? 'x' : byte, count);
         stream_length += count;

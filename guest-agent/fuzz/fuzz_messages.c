@@ -19,7 +19,7 @@ static uint64_t now_ns(void)
 
 static void happen(struct agent *agent, int what, uint8_t number)
 {
-    struct client *client = &agent->clients.slots[number % FUZZ_CLIENTS_MOST];
+    struct client *client = &agent->clients.slots[number % FUZZ_CLIENTS_MAX];
     switch (what) {
     case 1:
         passed_ns += number * UINT64_C(10000000);
@@ -55,8 +55,8 @@ static void take_line(struct agent *agent, const char *line, size_t length)
     MUST(message.type == WIRE_BAD || strlen(message.text) == 0 || message.type == WIRE_HELLO ||
          message.type == WIRE_ERROR);
     if (message.type == WIRE_ALLOCATE)
-        MUST(message.allocate.sequence >= 0 && message.allocate.cpus <= CPUS_MOST && message.allocate.limit >= 1 &&
-             message.allocate.limit <= CPUS_MOST && message.allocate.deadline_ms <= 3600000);
+        MUST(message.allocate.sequence >= 0 && message.allocate.cpus <= CPUS_MAX && message.allocate.limit >= 1 &&
+             message.allocate.limit <= CPUS_MAX && message.allocate.deadline_ms <= 3600000);
     messages_take(agent, line, length);
 }
 

@@ -115,7 +115,7 @@ struct agent *agent_reset(uint32_t clients)
     agent->clients.listener = agent->clients.epoll = agent->allocation.uevents = agent->allocation.switcher.event = -1;
     agent->contain.method = CONTAIN_NONE; /* nothing on this machine is changed */
     agent->chunk = 1;
-    for (uint32_t i = 0; i < clients && i < FUZZ_CLIENTS_MOST; i++) {
+    for (uint32_t i = 0; i < clients && i < FUZZ_CLIENTS_MAX; i++) {
         struct client *client = &agent->clients.slots[i];
         client->fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
         void *page = mmap(NULL, VSCAF_PAGE_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);

@@ -31,7 +31,7 @@ struct service {
 
 enum { POLL_SIGNAL, POLL_LISTENER, POLL_PORT, POLL_SWITCHER, POLL_UEVENTS, POLL_CLIENTS, POLL_COUNT };
 
-#define SERVED_MOST 64 /* connections in one turn */
+#define SERVED_MAX 64 /* connections in one turn */
 
 static uint64_t earlier_ns(uint64_t a, uint64_t b)
 {
@@ -120,7 +120,7 @@ static void run_once(struct service *service)
 {
     struct agent *agent = &service->agent;
     struct pollfd polls[POLL_COUNT];
-    struct client_ready ready_clients[SERVED_MOST];
+    struct client_ready ready_clients[SERVED_MAX];
     uint64_t next_ns = do_due_work(agent), now_ns = monotonic_ns();
     next_ns = earlier_ns(next_ns, change_log_turn(&service->changes, agent, now_ns));
     uint64_t wait_ns = next_ns > now_ns ? next_ns - now_ns : 0;
@@ -156,7 +156,7 @@ static void run_once(struct service *service)
     bool connections_waiting = (polls[POLL_LISTENER].revents & POLLIN) != 0;
     uint64_t before_ns = clients_ready || connections_waiting ? clock_ns(CLOCK_THREAD_CPUTIME_ID) : 0;
     if (clients_ready)
-        serve_clients(service, ready_clients, client_poll_ready(agent->clients.epoll, ready_clients, SERVED_MOST));
+        serve_clients(service, ready_clients, client_poll_ready(agent->clients.epoll, ready_clients, SERVED_MAX));
     if (connections_waiting)
         clients_accept(&agent->clients, now_ns);
     if (clients_ready || connections_waiting)

@@ -26,7 +26,7 @@ static void read_boot_id(struct agent *agent)
 
 static bool some_cpu_switchable(const struct agent *agent)
 {
-    for (uint32_t cpu = 1; cpu < CPUS_MOST; cpu++) {
+    for (uint32_t cpu = 1; cpu < CPUS_MAX; cpu++) {
         char path[PATH_MAX];
         if (cpu_set_has(&agent->cpus.present, cpu) &&
             snprintf(path, sizeof(path), "%s/devices/system/cpu/cpu%u/online", agent->options->sysfs, cpu) <

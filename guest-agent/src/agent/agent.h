@@ -48,7 +48,7 @@ struct agent {
     int64_t ack_sequence;
     bool ack_sections_ended;
     uint64_t lines_bad;
-    struct wire_process report_processes[CLIENTS_MOST];
+    struct wire_process report_processes[CLIENTS_MAX];
 };
 
 /* The caller fills the struct with zero bytes first. Returns 0, or -1 after logging the reason. */

@@ -72,7 +72,7 @@ static void describe(struct wire_process *process, const struct client *client, 
 static char *write_report(struct agent *agent)
 {
     size_t count = 0;
-    for (uint32_t i = 0; i < agent->clients.end && count < CLIENTS_MOST; i++) {
+    for (uint32_t i = 0; i < agent->clients.end && count < CLIENTS_MAX; i++) {
         const struct client *client = &agent->clients.slots[i];
         if (client->page == NULL)
             continue;

@@ -182,7 +182,7 @@ static void resize(struct contain *contain, struct contained *contained, const s
 static struct cpu_set usable_cpus(const struct contain_facts *facts)
 {
     struct cpu_set usable = {0};
-    uint16_t order[CPUS_MOST];
+    uint16_t order[CPUS_MAX];
     uint32_t count = cpus_order(facts->cpus, order), taken = 0;
     if (facts->budget == 0)
         return facts->cpus->online; /* the guest rests: no CPU is taken away */
@@ -285,8 +285,8 @@ static void choose_processes(struct contain *contain, struct clients *clients, u
  * contained. */
 static void choose_cpus(struct contain *contain, const struct cpus *cpus, const struct cpu_set *usable)
 {
-    uint16_t core[CPUS_MOST];
-    for (uint32_t cpu = 0; cpu < CPUS_MOST; cpu++) /* if the core is not known, each CPU is a core */
+    uint16_t core[CPUS_MAX];
+    for (uint32_t cpu = 0; cpu < CPUS_MAX; cpu++) /* if the core is not known, each CPU is a core */
         core[cpu] = cpus->core[cpu] > 0 ? (uint16_t)(cpus->core[cpu] - 1) : (uint16_t)cpu;
     struct placement_part *parts = calloc(contain->count, sizeof(*parts));
     uint32_t count = 0;

@@ -11,7 +11,7 @@
 #define NAME "vscaf."
 /* Directly below the root there is one group for all contained processes. cgroup.h has the reason. */
 #define BELOW_ROOT "vscaf.contained"
-#define ROUNDS_MOST 8
+#define ROUNDS_MAX 8
 #define LISTED_BYTES 16384
 
 static const char *base_name(const char *path)
@@ -205,7 +205,7 @@ int contain_group_leave(const struct cgroup_tree *tree, const struct contain_gro
 {
     bool any_process = true;
     int status = 0;
-    for (int round = 0; round < ROUNDS_MOST && any_process && status == 0; round++)
+    for (int round = 0; round < ROUNDS_MAX && any_process && status == 0; round++)
         status = move_processes_once(tree, group, &any_process);
     int removed = cgroup_remove(tree, group->path);
     if (removed != 0)

@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #define RECORD_VERSION 1
-#define RECORD_BYTES_MOST (8u << 20)
+#define RECORD_BYTES_MAX (8u << 20)
 
 static json_t *describe(const struct contained *contained)
 {
@@ -135,7 +135,7 @@ int contain_record_read(struct contain *contain)
     const char *root = NULL;
     /* A user who can write the file could make the agent move threads of others. */
     if (fstat(fd, &status) != 0 || !S_ISREG(status.st_mode) || status.st_uid != geteuid() ||
-        (status.st_mode & 022) != 0 || status.st_size > RECORD_BYTES_MOST)
+        (status.st_mode & 022) != 0 || status.st_size > RECORD_BYTES_MAX)
         result = -EPERM;
     else if ((record = json_loadfd(fd, 0, &error)) == NULL ||
              json_unpack(record, "{s:i, s:s, s:o}", "v", &version, "root", &root, "processes", &processes) != 0 ||

@@ -37,7 +37,7 @@ struct contain {
     char *record;  /* path of the file with what must be put back, if this agent dies */
     bool recorded; /* the file exists */
     bool disabled; /* nothing is contained: the record cannot be written, or --contain cpuset finds no hierarchy */
-    struct contained *list[PLACEMENT_MOST];
+    struct contained *list[PLACEMENT_MAX];
     uint32_t count;
     uint32_t next_checked;        /* the process that is checked next ... */
     uint32_t pause_periods;       /* ... after this many periods, because the last one had many threads */

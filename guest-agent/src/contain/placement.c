@@ -5,33 +5,33 @@
 #include <string.h>
 
 #define NO_OWNER (-1)
-#define WORDS (CPUS_MOST / 64)
+#define WORDS (CPUS_MAX / 64)
 
 /* The state of placement_make(). */
 struct table {
     struct placement_part *parts;
     size_t count;
-    uint32_t target[PLACEMENT_MOST];
-    const uint16_t *core;     /* NULL: not known */
-    uint16_t on[CPUS_MOST];   /* parts on each CPU */
-    int16_t owner[CPUS_MOST]; /* the part that has the CPU for itself so far, or NOBODY */
-    uint16_t core_usable[CPUS_MOST];
-    struct cpu_set before[PLACEMENT_MOST];
+    uint32_t target[PLACEMENT_MAX];
+    const uint16_t *core;    /* NULL: not known */
+    uint16_t on[CPUS_MAX];   /* parts on each CPU */
+    int16_t owner[CPUS_MAX]; /* the part that has the CPU for itself so far, or NOBODY */
+    uint16_t core_usable[CPUS_MAX];
+    struct cpu_set before[PLACEMENT_MAX];
 };
 
-/* The next CPU of the set at or after `cpu`; CPUS_MOST: none. */
+/* The next CPU of the set at or after `cpu`; CPUS_MAX: none. */
 static uint32_t next_cpu(const struct cpu_set *set, uint32_t cpu)
 {
-    while (cpu < CPUS_MOST) {
+    while (cpu < CPUS_MAX) {
         uint64_t rest = set->words[cpu / 64] >> (cpu % 64);
         if (rest != 0)
             return cpu + (uint32_t)__builtin_ctzll(rest);
         cpu = (cpu / 64 + 1) * 64;
     }
-    return CPUS_MOST;
+    return CPUS_MAX;
 }
 
-#define EACH_CPU(cpu, set) (uint32_t cpu = next_cpu((set), 0); cpu < CPUS_MOST; cpu = next_cpu((set), cpu + 1))
+#define EACH_CPU(cpu, set) (uint32_t cpu = next_cpu((set), 0); cpu < CPUS_MAX; cpu = next_cpu((set), cpu + 1))
 
 static void intersect(struct cpu_set *set, const struct cpu_set *with)
 {
@@ -40,9 +40,9 @@ static void intersect(struct cpu_set *set, const struct cpu_set *with)
 }
 
 /* Counts the CPUs of the set on each core. */
-static void count_cores(const struct table *table, const struct cpu_set *set, uint16_t counts[CPUS_MOST])
+static void count_cores(const struct table *table, const struct cpu_set *set, uint16_t counts[CPUS_MAX])
 {
-    memset(counts, 0, CPUS_MOST * sizeof(counts[0]));
+    memset(counts, 0, CPUS_MAX * sizeof(counts[0]));
     for EACH_CPU (cpu, set)
         counts[table->core[cpu]]++;
 }
@@ -52,16 +52,16 @@ static void count_cores(const struct table *table, const struct cpu_set *set, ui
 static void trim(struct table *table, size_t i)
 {
     struct cpu_set *set = &table->parts[i].set;
-    uint16_t own_counts[CPUS_MOST];
+    uint16_t own_counts[CPUS_MAX];
     for (uint32_t size = cpu_set_count(set); size > table->target[i]; size--) {
         if (table->core != NULL)
             count_cores(table, set, own_counts);
-        uint32_t worst = CPUS_MOST, worst_score = 0;
+        uint32_t worst = CPUS_MAX, worst_score = 0;
         for EACH_CPU (cpu, set) {
             bool shared = table->on[cpu] > 1;
             bool partial = table->core != NULL && own_counts[table->core[cpu]] < table->core_usable[table->core[cpu]];
             uint32_t score = 2u * shared + partial;
-            if (worst == CPUS_MOST || score >= worst_score) {
+            if (worst == CPUS_MAX || score >= worst_score) {
                 worst = cpu;
                 worst_score = score;
             }
@@ -74,15 +74,15 @@ static void trim(struct table *table, size_t i)
 /* The best free CPU for a part: one on a core that it has in part, else on a free core, else any. */
 static uint32_t best_free(const struct table *table, size_t i)
 {
-    uint16_t own_counts[CPUS_MOST], taken_counts[CPUS_MOST];
+    uint16_t own_counts[CPUS_MAX], taken_counts[CPUS_MAX];
     const struct cpu_set *permitted = &table->parts[i].permitted;
     if (table->core != NULL) {
         count_cores(table, &table->parts[i].set, own_counts);
         memset(taken_counts, 0, sizeof(taken_counts));
-        for (uint32_t cpu = 0; cpu < CPUS_MOST; cpu++)
+        for (uint32_t cpu = 0; cpu < CPUS_MAX; cpu++)
             taken_counts[table->core[cpu]] += table->owner[cpu] != NO_OWNER;
     }
-    uint32_t best = CPUS_MOST, best_score = 0;
+    uint32_t best = CPUS_MAX, best_score = 0;
     for EACH_CPU (cpu, permitted) {
         if (table->owner[cpu] != NO_OWNER)
             continue;
@@ -91,7 +91,7 @@ static uint32_t best_free(const struct table *table, size_t i)
             score = taken_counts[table->core[cpu]] == 0 ? 1 : 2;
         if (!cpu_set_has(&table->before[i], cpu))
             score += 3;
-        if (best == CPUS_MOST || score < best_score) {
+        if (best == CPUS_MAX || score < best_score) {
             best = cpu;
             best_score = score;
         }
@@ -109,16 +109,16 @@ static void assign(struct table *table, size_t i, uint32_t cpu)
  * such chain. False: there is none. */
 static bool add_own_cpu(struct table *table, size_t first)
 {
-    size_t queue[PLACEMENT_MOST], head = 0, tail = 0;
-    bool seen[PLACEMENT_MOST] = {false};
-    uint32_t given_cpu[PLACEMENT_MOST] = {0}; /* the CPU that each part on the chain would give up ... */
-    size_t receiver[PLACEMENT_MOST] = {0};    /* ... for this part */
+    size_t queue[PLACEMENT_MAX], head = 0, tail = 0;
+    bool seen[PLACEMENT_MAX] = {false};
+    uint32_t given_cpu[PLACEMENT_MAX] = {0}; /* the CPU that each part on the chain would give up ... */
+    size_t receiver[PLACEMENT_MAX] = {0};    /* ... for this part */
     queue[tail++] = first;
     seen[first] = true;
     while (head < tail) {
         size_t i = queue[head++];
         uint32_t free_cpu = best_free(table, i);
-        if (free_cpu != CPUS_MOST) {
+        if (free_cpu != CPUS_MAX) {
             for (;;) {
                 assign(table, i, free_cpu);
                 if (i == first)
@@ -145,16 +145,16 @@ static bool add_own_cpu(struct table *table, size_t first)
 static void add_shared_cpu(struct table *table, size_t i)
 {
     struct placement_part *part = &table->parts[i];
-    uint32_t best = CPUS_MOST;
+    uint32_t best = CPUS_MAX;
     for EACH_CPU (cpu, &part->permitted) {
         if (cpu_set_has(&part->set, cpu))
             continue;
-        if (best == CPUS_MOST || table->on[cpu] < table->on[best] ||
+        if (best == CPUS_MAX || table->on[cpu] < table->on[best] ||
             (table->on[cpu] == table->on[best] && cpu_set_has(&table->before[i], cpu) &&
              !cpu_set_has(&table->before[i], best)))
             best = cpu;
     }
-    if (best == CPUS_MOST)
+    if (best == CPUS_MAX)
         return;
     cpu_set_add(&part->set, best);
     table->on[best]++;
@@ -176,7 +176,7 @@ static void compute(struct table *table, const struct cpu_set *usable)
     }
     for (size_t i = 0; i < table->count; i++)
         trim(table, i);
-    for (uint32_t cpu = 0; cpu < CPUS_MOST; cpu++)
+    for (uint32_t cpu = 0; cpu < CPUS_MAX; cpu++)
         table->owner[cpu] = NO_OWNER;
     for (size_t i = 0; i < table->count; i++)
         for EACH_CPU (cpu, &table->parts[i].set) {
@@ -185,8 +185,8 @@ static void compute(struct table *table, const struct cpu_set *usable)
             else
                 cpu_set_remove(&table->parts[i].set, cpu);
         }
-    bool exhausted[PLACEMENT_MOST] = {false};
-    for (uint32_t least = 1; least <= CPUS_MOST; least = least == 1 ? CPUS_MOST : CPUS_MOST + 1)
+    bool exhausted[PLACEMENT_MAX] = {false};
+    for (uint32_t least = 1; least <= CPUS_MAX; least = least == 1 ? CPUS_MAX : CPUS_MAX + 1)
         for (size_t i = 0; i < table->count; i++) { /* first one CPU for each part */
             uint32_t target = table->target[i] < least ? table->target[i] : least;
             while (!exhausted[i] && cpu_set_count(&table->parts[i].set) < target)
@@ -204,7 +204,7 @@ static void compute(struct table *table, const struct cpu_set *usable)
 /* How good a placement is: how many CPUs are used, and the most parts on one CPU. */
 static void evaluate(const struct table *table, bool before, uint32_t *covered, uint16_t *most)
 {
-    uint16_t on[CPUS_MOST] = {0};
+    uint16_t on[CPUS_MAX] = {0};
     *covered = *most = 0;
     for (size_t i = 0; i < table->count; i++)
         for EACH_CPU (cpu, before ? &table->before[i] : &table->parts[i].set) {
@@ -235,7 +235,7 @@ void placement_make(struct placement_part parts[], size_t count, const struct cp
     if (table == NULL)
         return; /* all parts stay where they are */
     table->parts = parts;
-    table->count = count < PLACEMENT_MOST ? count : PLACEMENT_MOST;
+    table->count = count < PLACEMENT_MAX ? count : PLACEMENT_MAX;
     table->core = core;
     compute(table, usable);
     keep_if_equally_good(table);

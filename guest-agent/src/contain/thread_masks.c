@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#define ROUNDS_MOST 8 /* for a process that makes new threads as fast as they are narrowed */
+#define ROUNDS_MAX 8 /* for a process that makes new threads as fast as they are narrowed */
 
 static int read_list(const char *proc, pid_t pid, pid_t tid, char list[CPU_SET_TEXT])
 {
@@ -84,7 +84,7 @@ static int list_threads(const char *proc, pid_t pid, pid_t **tids, uint32_t *cou
         long tid = strtol(entry->d_name, &end, 10);
         if (tid <= 0 || tid > INT_MAX || *end != '\0')
             continue;
-        if (*count == THREAD_MASKS_THREADS_MOST) {
+        if (*count == THREAD_MASKS_THREADS_MAX) {
             status = -E2BIG;
             break;
         }
@@ -135,11 +135,11 @@ int thread_masks_add(struct thread_masks *masks, pid_t tid, const char *list)
         return 0;
     }
     struct thread_mask *more = NULL;
-    if (masks->others_count < THREAD_MASKS_OTHERS_MOST)
+    if (masks->others_count < THREAD_MASKS_OTHERS_MAX)
         more = realloc(masks->others, (masks->others_count + 1) * sizeof(*more));
     if (more == NULL) {
         free(copy);
-        return masks->others_count < THREAD_MASKS_OTHERS_MOST ? -ENOMEM : -E2BIG;
+        return masks->others_count < THREAD_MASKS_OTHERS_MAX ? -ENOMEM : -E2BIG;
     }
     masks->others = more;
     masks->others[masks->others_count++] = (struct thread_mask){.tid = tid, .list = copy};
@@ -201,7 +201,7 @@ int thread_masks_save(struct thread_masks *masks, const char *proc, pid_t pid, c
         if (status == 0)
             status = save_mask(masks, pid, tids[i], list, narrowed, changed);
         if (status == 0 && cpu_set_parse(list, &mask))
-            for (size_t word = 0; word < CPUS_MOST / 64; word++)
+            for (size_t word = 0; word < CPUS_MAX / 64; word++)
                 where->words[word] |= mask.words[word];
         if (status == -ESRCH && tids[i] != pid)
             status = 0; /* it ended meanwhile */
@@ -242,7 +242,7 @@ static int change_all(const struct thread_masks *masks, const char *proc, pid_t 
     pid_t *done = NULL;
     uint32_t done_count = 0;
     int failed = 0;
-    for (int round = 0; round < ROUNDS_MOST; round++) {
+    for (int round = 0; round < ROUNDS_MAX; round++) {
         pid_t *tids;
         uint32_t count;
         bool any = false;

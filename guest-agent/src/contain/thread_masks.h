@@ -8,8 +8,8 @@
 
 #include "cpus/cpus.h"
 
-#define THREAD_MASKS_OTHERS_MOST 512u   /* threads of a process with other masks; with more it is not contained */
-#define THREAD_MASKS_THREADS_MOST 1024u /* threads of a process; with more it is not contained */
+#define THREAD_MASKS_OTHERS_MAX 512u   /* threads of a process with other masks; with more it is not contained */
+#define THREAD_MASKS_THREADS_MAX 1024u /* threads of a process; with more it is not contained */
 
 /* A thread whose mask differs from that of the first thread of its process. */
 struct thread_mask {

@@ -16,7 +16,7 @@ static void choose(const struct cpus *cpus, const struct cpu_plan_request *reque
 
 struct cpu_step cpu_plan_next(const struct cpus *cpus, const struct cpu_plan_request *request)
 {
-    uint16_t order[CPUS_MOST];
+    uint16_t order[CPUS_MAX];
     uint32_t count = cpus_order(cpus, order);
     struct cpu_set keep = {0}, unparked = cpus->parked, entering = cpus->parked, leaving = cpus->parked;
     bool unpark = false, enter = false, leave = false;
@@ -58,7 +58,7 @@ struct cpu_step cpu_plan_next(const struct cpus *cpus, const struct cpu_plan_req
 
 bool cpu_plan_offline_later(const struct cpus *cpus, const struct cpu_set *of, uint32_t *cpu)
 {
-    uint16_t order[CPUS_MOST];
+    uint16_t order[CPUS_MAX];
     for (uint32_t i = cpus_order(cpus, order); i-- > 1;)
         if (cpu_set_has(&cpus->parked, order[i]) && cpu_set_has(&cpus->powered, order[i]) &&
             cpu_set_has(of, order[i])) {

@@ -58,7 +58,7 @@ uint32_t standalone_cpus(const struct standalone *standalone, const struct cpu_s
 
 uint32_t standalone_bound(const struct standalone *standalone)
 {
-    if (!(standalone->quota > 0.0 && standalone->quota < (double)CPUS_MOST))
+    if (!(standalone->quota > 0.0 && standalone->quota < (double)CPUS_MAX))
         return UINT32_MAX;
     return standalone->quota >= 1.0 ? (uint32_t)standalone->quota : 1;
 }
@@ -69,7 +69,7 @@ static bool affinity_of(pid_t pid, struct cpu_set *set)
     if (sched_getaffinity(pid, sizeof(mask), (cpu_set_t *)mask) != 0)
         return false;
     const uint32_t bits = 8 * sizeof(*mask);
-    for (uint32_t i = 0; i < CPUS_MOST / 64; i++) {
+    for (uint32_t i = 0; i < CPUS_MAX / 64; i++) {
         set->words[i] = 0;
         for (uint32_t j = 0; j < 64 / bits; j++)
             set->words[i] |= (uint64_t)mask[i * (64 / bits) + j] << (j * bits);
@@ -91,7 +91,7 @@ uint32_t standalone_chunk(const struct standalone *standalone, const struct cpu_
 {
     struct cpu_set own = standalone->confined ? cpu_set_intersection(&standalone->own, online) : *online;
     uint32_t chunk = 0;
-    for (uint32_t cpu = 0; cpu < CPUS_MOST; cpu++) {
+    for (uint32_t cpu = 0; cpu < CPUS_MAX; cpu++) {
         if (!cpu_set_has(&own, cpu))
             continue;
         char path[PATH_MAX], text[256] = "";

@@ -37,7 +37,7 @@ static void refresh_cpus(struct allocation *allocation)
 static void park(struct allocation *allocation, const struct cpu_set *parked)
 {
     uint64_t now_ns = monotonic_ns();
-    for (uint32_t cpu = 0; cpu < CPUS_MOST; cpu++)
+    for (uint32_t cpu = 0; cpu < CPUS_MAX; cpu++)
         if (cpu_set_has(parked, cpu) && !cpu_set_has(&allocation->cpus->parked, cpu))
             allocation->parked_since_ns[cpu] = now_ns;
     cpus_park(allocation->cpus, parked);
@@ -132,7 +132,7 @@ static void take_result(struct allocation *allocation, const struct switch_order
         parking_failed(&allocation->parking, done->parked.reason, now_ns);
         allocation->parking_failed = true;
         park(allocation, &done->parked.left);
-        for (uint32_t cpu = 0; cpu < CPUS_MOST; cpu++)
+        for (uint32_t cpu = 0; cpu < CPUS_MAX; cpu++)
             if (cpu_set_has(&allocation->cpus->parked, cpu))
                 cpu_set_add(&allocation->refused, cpu);
         return;
@@ -168,7 +168,7 @@ static uint64_t offline_later(struct allocation *allocation, uint64_t now_ns)
     uint64_t next_ns = UINT64_MAX;
     if (!allocation->parking.offline_later || now_ns < allocation->later_ns)
         return allocation->parking.offline_later ? allocation->later_ns : UINT64_MAX;
-    for (uint32_t cpu = 0; cpu < CPUS_MOST; cpu++) {
+    for (uint32_t cpu = 0; cpu < CPUS_MAX; cpu++) {
         if (!cpu_set_has(&allocation->cpus->parked, cpu) || !cpu_set_has(&allocation->cpus->powered, cpu) ||
             cpu_set_has(&allocation->refused, cpu))
             continue;

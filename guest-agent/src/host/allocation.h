@@ -40,12 +40,12 @@ struct allocation {
     /* CPUs that come, go, and are kept free. */
     struct parking parking;
     struct switcher switcher;
-    int uevents;                         /* -1: none */
-    bool cpus_failed;                    /* the last reading failed, and that was logged */
-    uint64_t lists_next_ns;              /* when the short lists of CPUs are compared next */
-    uint64_t cpus_next_ns;               /* when all files of the CPUs are read again at the latest */
-    uint64_t later_ns;                   /* when to look for CPUs that have been parked for PARKING_LONG_NS */
-    uint64_t parked_since_ns[CPUS_MOST]; /* for parked CPUs */
+    int uevents;                        /* -1: none */
+    bool cpus_failed;                   /* the last reading failed, and that was logged */
+    uint64_t lists_next_ns;             /* when the short lists of CPUs are compared next */
+    uint64_t cpus_next_ns;              /* when all files of the CPUs are read again at the latest */
+    uint64_t later_ns;                  /* when to look for CPUs that have been parked for PARKING_LONG_NS */
+    uint64_t parked_since_ns[CPUS_MAX]; /* for parked CPUs */
 };
 
 /* What the caller must do after a step, in this order. */

@@ -28,8 +28,8 @@ static void read_allocate(const json_t *object, struct wire_message *message)
 {
     int64_t sequence, cpus, limit, deadline_ms;
     const json_t *competition = json_object_get(object, "competition");
-    if (!read_integer(object, "sequence", INT64_MAX, &sequence) || !read_integer(object, "cpus", CPUS_MOST, &cpus) ||
-        !read_integer(object, "limit", CPUS_MOST, &limit) ||
+    if (!read_integer(object, "sequence", INT64_MAX, &sequence) || !read_integer(object, "cpus", CPUS_MAX, &cpus) ||
+        !read_integer(object, "limit", CPUS_MAX, &limit) ||
         !read_integer(object, "deadline_ms", 3600000, &deadline_ms) || !json_is_boolean(competition)) {
         reject(message, "allocate needs whole numbers sequence, cpus, limit, deadline_ms, none negative, and a boolean "
                         "competition");
@@ -45,7 +45,7 @@ static void read_allocate(const json_t *object, struct wire_message *message)
     };
 }
 
-/* Reads a string of at most WIRE_STRING_MOST characters; NULL: it is none. */
+/* Reads a string of at most WIRE_STRING_MAX characters; NULL: it is none. */
 static const char *read_string(const json_t *object, const char *key)
 {
     const json_t *value = json_object_get(object, key);
@@ -55,7 +55,7 @@ static const char *read_string(const json_t *object, const char *key)
     size_t characters = 0;
     for (size_t i = 0; text[i] != '\0'; i++)
         characters += ((unsigned char)text[i] & 0xc0) != 0x80; /* in UTF-8, count the bytes that begin a character */
-    return characters <= WIRE_STRING_MOST ? text : NULL;
+    return characters <= WIRE_STRING_MAX ? text : NULL;
 }
 
 /* Whether `versions` of a hello is valid. It is not used yet, but its meaning is fixed. */
@@ -63,7 +63,7 @@ static bool versions_are_valid(const json_t *versions)
 {
     if (versions == NULL)
         return true;
-    if (!json_is_array(versions) || json_array_size(versions) > WIRE_VERSIONS_MOST)
+    if (!json_is_array(versions) || json_array_size(versions) > WIRE_VERSIONS_MAX)
         return false;
     for (size_t i = 0; i < json_array_size(versions); i++) {
         const json_t *version = json_array_get(versions, i);
@@ -173,7 +173,7 @@ static char *write_line(json_t *object)
 static json_t *cpu_list(const struct cpu_set *set)
 {
     json_t *list = json_array();
-    for (uint32_t cpu = 0; cpu < CPUS_MOST; cpu++)
+    for (uint32_t cpu = 0; cpu < CPUS_MAX; cpu++)
         if (cpu_set_has(set, cpu))
             json_array_append_new(list, json_integer(cpu));
     return list;

@@ -14,7 +14,7 @@ enum detail {
     DETAIL_OPTIONAL_OF_RUNNING, /* learning and decomposition only of processes that run */
     DETAIL_POINTS,              /* no learning and decomposition; points of all */
     DETAIL_POINTS_OF_RUNNING,
-    DETAIL_LEAST, /* no points */
+    DETAIL_MIN, /* no points */
 };
 
 /* Four decimals are enough for a fraction. */
@@ -27,7 +27,7 @@ static void put_online(struct json_text *text, const struct cpu_set *online)
 {
     bool first = true;
     JSON_PUT(text, ",\"online\":[");
-    for (uint32_t word = 0; word < CPUS_MOST / 64; word++)
+    for (uint32_t word = 0; word < CPUS_MAX / 64; word++)
         for (uint64_t left = online->words[word]; left != 0; left &= left - 1) {
             if (!first)
                 JSON_PUT(text, ",");
@@ -149,7 +149,7 @@ char *wire_write_report(const struct wire_report *report)
     enum detail detail = DETAIL_ALL;
     put_report(&text, report, count, detail);
     while (text.full && count > 0) {
-        if (detail < DETAIL_LEAST)
+        if (detail < DETAIL_MIN)
             detail++;
         else
             count -= (count + 3) / 4;

@@ -16,11 +16,11 @@ static bool read_estimate(const struct vscaf_estimate *estimate, struct speedup_
     *point = (struct speedup_point){p, speedup, error, samples};
     /* An error above the speedup itself means that nothing is known. */
     return p >= 2 && p <= VSCAF_MAX_TEAM && samples > 0 && speedup > 0.0 &&
-           speedup <= LEARNED_EFFICIENCY_MOST * (double)p && error <= speedup;
+           speedup <= LEARNED_EFFICIENCY_MAX * (double)p && error <= speedup;
 }
 
 /* Reads the credible estimates, by ascending p, each p once, into `points[1]` and following. Returns how many. */
-static size_t read_estimates(const struct vscaf_page *page, struct speedup_point points[LEARNED_POINTS_MOST])
+static size_t read_estimates(const struct vscaf_page *page, struct speedup_point points[LEARNED_POINTS_MAX])
 {
     uint32_t used = atomic_load_explicit(&page->estimates_used, memory_order_acquire); /* as above */
     size_t count = 0;
@@ -48,7 +48,7 @@ static void update_estimates(struct learned *learned, const struct vscaf_page *p
         uint32_t before = atomic_load_explicit(&page->estimates_sequence, memory_order_acquire);
         if (before & 1)
             continue;
-        struct speedup_point points[LEARNED_POINTS_MOST];
+        struct speedup_point points[LEARNED_POINTS_MAX];
         size_t count = read_estimates(page, points);
         if (atomic_load_explicit(&page->estimates_sequence, memory_order_relaxed) != before)
             continue;
@@ -67,8 +67,8 @@ static void update_estimates(struct learned *learned, const struct vscaf_page *p
         return;
     }
     /* A writer may have lost its CPU in the middle. If it never comes back, the estimates cannot be read any more. */
-    if (++learned->busy_periods >= LEARNED_BUSY_PERIODS_MOST) {
-        learned->busy_periods = LEARNED_BUSY_PERIODS_MOST;
+    if (++learned->busy_periods >= LEARNED_BUSY_PERIODS_MAX) {
+        learned->busy_periods = LEARNED_BUSY_PERIODS_MAX;
         learned->points_count = 0;
     }
 }
@@ -78,7 +78,7 @@ static void read_cost(struct learned *learned, const struct vscaf_page *page)
     /* Relaxed: each value is used alone. */
     double cost_ns = (double)atomic_load_explicit(&page->learn_cost_ns, memory_order_relaxed);
     double base_ns = (double)atomic_load_explicit(&page->learn_base_ns, memory_order_relaxed);
-    learned->cost_s = fmin(cost_ns / 1e9, LEARNED_COST_MOST_S);
+    learned->cost_s = fmin(cost_ns / 1e9, LEARNED_COST_MAX_S);
     learned->used = base_ns > 0.0 ? fmin(cost_ns / base_ns, 1.0) : 0.0;
     learned->metric = atomic_load_explicit(&page->metric, memory_order_relaxed) == VSCAF_METRIC_IPC ? VSCAF_METRIC_IPC
                                                                                                     : VSCAF_METRIC_RATE;
@@ -155,7 +155,7 @@ bool learned_decompose(const struct learned *learned, struct learned_decompositi
     decomposition->idle_rate = decomposition->part[LEARNED_FORK] + decomposition->part[LEARNED_DISPATCH] +
                                decomposition->part[LEARNED_BARRIER];
     if (learned->finished > 0.0)
-        decomposition->section_ms = fmin(learned->section_ns / learned->finished / 1e6, LEARNED_SECTION_MOST_MS);
+        decomposition->section_ms = fmin(learned->section_ns / learned->finished / 1e6, LEARNED_SECTION_MAX_MS);
     return true;
 }
 

@@ -23,7 +23,7 @@ enum lend_packet lend_take_packet(struct lend *lend, const void *packet, size_t 
 
 bool lend_muted(const struct lend *lend)
 {
-    return lend->unrequested_calls > LEND_UNREQUESTED_MOST;
+    return lend->unrequested_calls > LEND_UNREQUESTED_MAX;
 }
 
 void lend_period(struct lend *lend)
@@ -37,9 +37,9 @@ void lend_measured(struct lend *lend, bool running, uint64_t now_ns)
         lend->fruitless_calls = 0;
     } else if (lend->called) {
         uint64_t backoff_ns = LEND_BACKOFF_NS;
-        for (uint32_t i = 0; i < lend->fruitless_calls && backoff_ns < LEND_BACKOFF_MOST_NS; i++)
+        for (uint32_t i = 0; i < lend->fruitless_calls && backoff_ns < LEND_BACKOFF_MAX_NS; i++)
             backoff_ns *= 2;
-        lend->ask_ns = now_ns + (backoff_ns < LEND_BACKOFF_MOST_NS ? backoff_ns : LEND_BACKOFF_MOST_NS);
+        lend->ask_ns = now_ns + (backoff_ns < LEND_BACKOFF_MAX_NS ? backoff_ns : LEND_BACKOFF_MAX_NS);
         lend->fruitless_calls++;
     }
     lend->called = false;

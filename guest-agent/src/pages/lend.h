@@ -12,11 +12,11 @@
 /* If no computing follows a call, the process is not asked to call for this time. Each further such call in a row
  * doubles the time. Otherwise a process that wakes for a moment now and then would resize all teams each time. */
 #define LEND_BACKOFF_NS UINT64_C(500000000)
-#define LEND_BACKOFF_MOST_NS UINT64_C(8000000000)
+#define LEND_BACKOFF_MAX_NS UINT64_C(8000000000)
 
 /* Calls in one period that were not asked for. An honest process sends at most one. A process that sends more than this
  * is ignored until the next period. */
-#define LEND_UNREQUESTED_MOST 2u
+#define LEND_UNREQUESTED_MAX 2u
 
 /* One process. The caller fills the struct with zero bytes first. */
 struct lend {

@@ -32,19 +32,19 @@ static void list(struct threads *threads, DIR *directory)
     uint32_t stride = 1;
     threads->sampled_count = threads->listed = threads->readings = 0;
     const struct dirent *entry;
-    while (threads->listed < THREADS_LISTED_MOST && (entry = readdir(directory)) != NULL) {
+    while (threads->listed < THREADS_LISTED_MAX && (entry = readdir(directory)) != NULL) {
         char *end;
         long tid = strtol(entry->d_name, &end, 10);
         if (tid <= 0 || tid > INT_MAX || *end != '\0')
             continue;
         if (threads->listed++ % stride != 0)
             continue;
-        if (threads->sampled_count == THREADS_SAMPLED_MOST) {
-            for (uint32_t i = 0; i < THREADS_SAMPLED_MOST / 2; i++)
+        if (threads->sampled_count == THREADS_SAMPLED_MAX) {
+            for (uint32_t i = 0; i < THREADS_SAMPLED_MAX / 2; i++)
                 threads->sampled[i] = threads->sampled[2 * i];
-            threads->sampled_count = THREADS_SAMPLED_MOST / 2;
+            threads->sampled_count = THREADS_SAMPLED_MAX / 2;
             stride *= 2;
-            /* The current thread is the next of the new stride: it came after THREADS_SAMPLED_MOST old strides. */
+            /* The current thread is the next of the new stride: it came after THREADS_SAMPLED_MAX old strides. */
         }
         threads->sampled[threads->sampled_count++] = (struct thread_time){.tid = (pid_t)tid};
     }

@@ -10,7 +10,7 @@
 #define SO_PASSRIGHTS 83
 #endif
 
-#define QUEUE_MOST 4096 /* packets; a sender's buffer has room for some hundreds */
+#define QUEUE_MAX 4096 /* packets; a sender's buffer has room for some hundreds */
 
 enum queue_front { FRONT_NONE, FRONT_CLEAN, FRONT_ATTACHED };
 
@@ -86,13 +86,13 @@ void attached_fds_close(struct attached_fds *unclosed, int fd)
     setsockopt(fd, SOL_SOCKET, SO_PASSCRED, &on, sizeof(on));
     shutdown(fd, SHUT_RDWR); /* nothing more gets into the queue */
     enum queue_front front = FRONT_ATTACHED;
-    for (int i = 0; i < QUEUE_MOST; i++) {
+    for (int i = 0; i < QUEUE_MAX; i++) {
         front = peek(fd, &control, sizeof(control));
         char byte;
         if (front != FRONT_CLEAN || recv(fd, &byte, sizeof(byte), MSG_DONTWAIT) < 0)
             break;
     }
-    if (front != FRONT_ATTACHED || unclosed->count == ATTACHED_FDS_MOST)
+    if (front != FRONT_ATTACHED || unclosed->count == ATTACHED_FDS_MAX)
         close(fd);
     else if (!close_in_child(fd))
         unclosed->fds[unclosed->count++] = fd;

@@ -21,9 +21,9 @@
 #define NO_DESCRIPTOR_NS UINT64_C(100000000) /* without a free descriptor, accept no connection for this time */
 #define NO_TASK_NS UINT64_C(100000000)       /* if no child could be made, try again after this time */
 
-/* Every connection is in a slot, waits in attached_fds.c, or was accepted in this turn. With CLIENTS_UNCLOSED_MOST
+/* Every connection is in a slot, waits in attached_fds.c, or was accepted in this turn. With CLIENTS_UNCLOSED_MAX
  * waiting, none is accepted. */
-static_assert(CLIENTS_SLOTS + CLIENTS_UNCLOSED_MOST + CLIENTS_ACCEPTED_MOST <= ATTACHED_FDS_MOST,
+static_assert(CLIENTS_SLOTS + CLIENTS_UNCLOSED_MAX + CLIENTS_ACCEPTED_MAX <= ATTACHED_FDS_MAX,
               "all of them can be kept");
 
 /* Makes sure that there are descriptors for all slots. Root may raise the hard limit, others only up to it. */
@@ -39,7 +39,7 @@ static void reserve_descriptors(void)
     limit.rlim_cur = limit.rlim_max;
     setrlimit(RLIMIT_NOFILE, &limit);
     log_line("only %ju descriptors may be open, and %u programs need %ju: raise the limit (ulimit -n, LimitNOFILE=)",
-             (uintmax_t)limit.rlim_max, CLIENTS_MOST, (uintmax_t)needed);
+             (uintmax_t)limit.rlim_max, CLIENTS_MAX, (uintmax_t)needed);
 }
 
 int clients_listen(struct clients *clients, const char *path, const char *proc, uint32_t per_user)
@@ -130,23 +130,23 @@ static void send_welcome(int fd, enum vscaf_join_status status, int page_fd)
  * loses one. */
 static struct client *joining_slot(struct clients *clients, account_t account)
 {
-    struct client *free_slot = NULL, *joining[CLIENTS_JOINING_MOST + 1];
-    account_t accounts[CLIENTS_JOINING_MOST + 1];
-    uint64_t since_ns[CLIENTS_JOINING_MOST + 1];
+    struct client *free_slot = NULL, *joining[CLIENTS_JOINING_MAX + 1];
+    account_t accounts[CLIENTS_JOINING_MAX + 1];
+    uint64_t since_ns[CLIENTS_JOINING_MAX + 1];
     size_t count = 0;
     for (uint32_t i = 0; i < clients->end; i++) {
         struct client *client = &clients->slots[i];
         if (client->fd < 0) {
             free_slot = free_slot == NULL ? client : free_slot;
-        } else if (client->page == NULL && count < CLIENTS_JOINING_MOST) {
+        } else if (client->page == NULL && count < CLIENTS_JOINING_MAX) {
             joining[count] = client;
             accounts[count] = client->account;
             since_ns[count++] = client->connected_ns;
         }
     }
-    if (count < CLIENTS_JOINING_MOST && (free_slot != NULL || clients->end == CLIENTS_SLOTS))
+    if (count < CLIENTS_JOINING_MAX && (free_slot != NULL || clients->end == CLIENTS_SLOTS))
         return free_slot;
-    if (count < CLIENTS_JOINING_MOST)
+    if (count < CLIENTS_JOINING_MAX)
         return &clients->slots[clients->end];
     joining[count] = NULL; /* the new connection counts, too; of its account's connections it goes last */
     accounts[count] = account;
@@ -222,12 +222,12 @@ static void admit(struct clients *clients, int fd, uint64_t now_ns)
 
 int clients_listener(const struct clients *clients, uint64_t now_ns)
 {
-    return now_ns >= clients->accept_ns && clients->unclosed.count < CLIENTS_UNCLOSED_MOST ? clients->listener : -1;
+    return now_ns >= clients->accept_ns && clients->unclosed.count < CLIENTS_UNCLOSED_MAX ? clients->listener : -1;
 }
 
 void clients_accept(struct clients *clients, uint64_t now_ns)
 {
-    for (uint32_t i = 0; i < CLIENTS_ACCEPTED_MOST; i++) {
+    for (uint32_t i = 0; i < CLIENTS_ACCEPTED_MAX; i++) {
         int fd = accept4(clients->listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
         if (fd >= 0) {
             admit(clients, fd, now_ns);
@@ -304,7 +304,7 @@ static bool may_join(struct clients *clients, const struct client *client)
     uint32_t own = 0;
     for (uint32_t i = 0; i < clients->end; i++)
         own += clients->slots[i].page != NULL && clients->slots[i].account == client->account;
-    if (admission_join(&clients->admission, client->account, own, clients->joined, CLIENTS_MOST))
+    if (admission_join(&clients->admission, client->account, own, clients->joined, CLIENTS_MAX))
         return true;
     char name[64];
     account_name(client->account, name, sizeof(name));

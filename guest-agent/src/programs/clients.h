@@ -17,17 +17,17 @@
 #include "system/options.h"
 #include "vscaf/page.h"
 
-#define CLIENTS_JOINING_MOST 32u /* connections that have sent nothing yet */
-#define CLIENTS_SLOTS (CLIENTS_MOST + CLIENTS_JOINING_MOST)
+#define CLIENTS_JOINING_MAX 32u /* connections that have sent nothing yet */
+#define CLIENTS_SLOTS (CLIENTS_MAX + CLIENTS_JOINING_MAX)
 /* A connection that sends nothing for this long is dropped. A busy guest may leave a program without a CPU for
  * seconds. */
 #define CLIENTS_SILENCE_NS UINT64_C(5000000000)
-#define CLIENTS_ACCEPTED_MOST (CLIENTS_JOINING_MOST / 2u) /* in one turn of the loop */
-#define CLIENTS_UNCLOSED_MOST                                                                                          \
+#define CLIENTS_ACCEPTED_MAX (CLIENTS_JOINING_MAX / 2u) /* in one turn of the loop */
+#define CLIENTS_UNCLOSED_MAX                                                                                           \
     64u /* with so many connections that cannot be closed yet (attached_fds.h), none is accepted */
 /* For each client its connection and its process; connections that cannot be closed yet; other descriptors of the
  * agent. */
-#define CLIENTS_DESCRIPTORS (2u * CLIENTS_SLOTS + CLIENTS_UNCLOSED_MOST + CLIENTS_ACCEPTED_MOST + 64u)
+#define CLIENTS_DESCRIPTORS (2u * CLIENTS_SLOTS + CLIENTS_UNCLOSED_MAX + CLIENTS_ACCEPTED_MAX + 64u)
 /* Serving clients may take this part of one CPU over time, and this much at once. Above that no connection is
  * accepted. */
 #define CLIENTS_WORK_PERCENT 20

@@ -35,7 +35,7 @@ static void read_threads(struct client *client, const char *proc, uint64_t now_n
 
 void long_section_period(struct clients *clients, const char *proc, uint32_t *turn, uint64_t now_ns)
 {
-    uint32_t work = THREADS_WORK_MOST, end = clients->end;
+    uint32_t work = THREADS_WORK_MAX, end = clients->end;
     if (end == 0)
         return;
     uint32_t first = *turn % end;

@@ -8,13 +8,13 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#define SOCKET_ACL_MOST 16u
+#define SOCKET_ACL_MAX 16u
 
 struct socket_acl {
     struct {
         uid_t user;
         uint64_t until_ns;
-    } users[SOCKET_ACL_MOST];
+    } users[SOCKET_ACL_MAX];
     size_t count;
 };
 

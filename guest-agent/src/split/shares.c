@@ -51,7 +51,7 @@ static size_t collect(struct clients *clients, const struct shares_facts *facts,
 {
     size_t count = 0;
     uint32_t limit = facts->cpus.team_limit;
-    for (uint32_t i = 0; i < clients->end && count < CLIENTS_MOST; i++) {
+    for (uint32_t i = 0; i < clients->end && count < CLIENTS_MAX; i++) {
         struct client *client = &clients->slots[i];
         if (!is_running(client))
             continue;
@@ -78,8 +78,8 @@ static uint64_t hash_mix(uint64_t hash, uint64_t word)
 static void split(struct shares *shares, struct clients *clients, const struct shares_facts *facts, bool competition,
                   uint64_t now_ns)
 {
-    struct split_part parts[CLIENTS_MOST];
-    struct client *members[CLIENTS_MOST];
+    struct split_part parts[CLIENTS_MAX];
+    struct client *members[CLIENTS_MAX];
     for (uint32_t i = 0; i < clients->end; i++)
         clients->slots[i].share = 1;
     size_t count = collect(clients, facts, competition, now_ns, parts, members);
@@ -114,8 +114,8 @@ static uint64_t hash_part(uint64_t hash, const struct split_part *part)
  * team, while the others use all CPUs. Computes it again only if one of its inputs has changed. */
 static void compute_prospective_shares(struct clients *clients, const struct shares_facts *facts, uint64_t now_ns)
 {
-    struct split_part parts[CLIENTS_MOST], with[CLIENTS_MOST];
-    struct client *members[CLIENTS_MOST];
+    struct split_part parts[CLIENTS_MAX], with[CLIENTS_MAX];
+    struct client *members[CLIENTS_MAX];
     size_t count = collect(clients, facts, false, now_ns, parts, members);
     uint32_t limit = facts->cpus.team_limit, cpus = facts->cpus.joined;
     uint64_t running = hash_mix(count, cpus);
@@ -128,7 +128,7 @@ static void compute_prospective_shares(struct clients *clients, const struct sha
             before++;
             continue;
         }
-        if (client->page == NULL || count >= CLIENTS_MOST)
+        if (client->page == NULL || count >= CLIENTS_MAX)
             continue;
         struct split_part own = {.weight = weight_of(client, facts, now_ns), .most = client_max_team(client, limit)};
         uint64_t inputs_hash = hash_mix(hash_part(running, &own), before);

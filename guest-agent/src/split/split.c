@@ -3,9 +3,9 @@
 #include <math.h>
 #include <stdbool.h>
 
-#define RELATIVE_ERROR_LEAST 0.01
-#define PORTION_LEAST 1e-9 /* of the largest weight */
-#define FREE (-1.0)        /* exact: not yet at a bound */
+#define RELATIVE_ERROR_MIN 0.01
+#define PORTION_MIN 1e-9 /* of the largest weight */
+#define FREE (-1.0)      /* exact: not yet at a bound */
 
 double split_weight_of(const struct speedup_point points[], size_t count)
 {
@@ -14,12 +14,12 @@ double split_weight_of(const struct speedup_point points[], size_t count)
         const struct speedup_point *point = &points[i];
         if (point->p < 2 || point->samples == 0 || !isfinite(point->speedup) || !isfinite(point->standard_error))
             continue;
-        double error = fmax(point->standard_error, RELATIVE_ERROR_LEAST * fmax(point->speedup, 1.0));
+        double error = fmax(point->standard_error, RELATIVE_ERROR_MIN * fmax(point->speedup, 1.0));
         double log_p = log((double)point->p);
         products += log_p * (point->speedup - 1.0) / (error * error);
         squares += log_p * log_p / (error * error);
     }
-    return squares > 0.0 ? fmax(products / squares, SPLIT_WEIGHT_LEAST) : 0.0;
+    return squares > 0.0 ? fmax(products / squares, SPLIT_WEIGHT_MIN) : 0.0;
 }
 
 double split_weight_most(uint32_t cpus)
@@ -35,7 +35,7 @@ static bool weight_known(const struct split_part *part)
 
 static double weight_of(const struct split_part *part, double unknown)
 {
-    return weight_known(part) ? fmax(part->weight, SPLIT_WEIGHT_LEAST) : unknown;
+    return weight_known(part) ? fmax(part->weight, SPLIT_WEIGHT_MIN) : unknown;
 }
 
 static double mean_of_known(const struct split_part parts[], size_t count)
@@ -44,7 +44,7 @@ static double mean_of_known(const struct split_part parts[], size_t count)
     size_t known = 0;
     for (size_t i = 0; i < count; i++)
         if (weight_known(&parts[i])) {
-            sum += fmax(parts[i].weight, SPLIT_WEIGHT_LEAST);
+            sum += fmax(parts[i].weight, SPLIT_WEIGHT_MIN);
             known++;
         }
     return known > 0 ? (double)(sum / (long double)known) : 1.0;
@@ -58,7 +58,7 @@ static void normalize_weights(struct split_part parts[], size_t count)
     for (size_t i = 0; i < count; i++)
         top = fmax(top, weight_of(&parts[i], unknown));
     for (size_t i = 0; i < count; i++)
-        parts[i].portion = fmax(weight_of(&parts[i], unknown) / top, PORTION_LEAST);
+        parts[i].portion = fmax(weight_of(&parts[i], unknown) / top, PORTION_MIN);
 }
 
 /* Sums are long double, so that they differ from Python's fsum in no result. */

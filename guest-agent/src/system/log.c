@@ -122,7 +122,7 @@ void log_period(void)
     state.lines = 0;
     if (state.left_out > 0 &&
         write_message(LOG_LEVEL_WARNING, "%" PRIu64 " lines left out: more than %u in a minute, or standard error "
-                      "did not take them", state.left_out, LOG_LINES_MOST))
+                      "did not take them", state.left_out, LOG_LINES_MAX))
         state.left_out = 0;
 }
 
@@ -132,7 +132,7 @@ void log_at(enum log_level level, const char *format, ...)
         return;
     log_period();
     bool counted = state.begun && level > LOG_LEVEL_ERROR;
-    if (counted && state.lines >= LOG_LINES_MOST) {
+    if (counted && state.lines >= LOG_LINES_MAX) {
         state.left_out++;
         return;
     }

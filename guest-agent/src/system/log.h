@@ -15,7 +15,7 @@ enum log_level {
 };
 
 /* Most lines in one minute, for all causes together. Errors are not counted, because the agent ends after one. */
-#define LOG_LINES_MOST 60u
+#define LOG_LINES_MAX 60u
 #define LOG_WINDOW_NS UINT64_C(60000000000)
 
 /* Begins the log of a running agent. Lines above the level are left out. The others begin with the time or, if stderr

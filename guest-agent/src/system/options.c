@@ -11,8 +11,8 @@
 #include "system/log.h"
 #include "vscaf/page.h"
 
-#define STATUS_SECONDS_LEAST 0.5 /* an agent answers each user only a few times a second */
-#define STATUS_SECONDS_MOST 86400.0
+#define STATUS_SECONDS_MIN 0.5 /* an agent answers each user only a few times a second */
+#define STATUS_SECONDS_MAX 86400.0
 
 /* One option of the command line. */
 struct row {
@@ -181,7 +181,7 @@ static const struct row rows[] = {
      .read = read_count,
      .place = offsetof(struct options, per_user),
      .least = 1,
-     .most = CLIENTS_MOST},
+     .most = CLIENTS_MAX},
     {.name = "contain",
      .value = "HOW",
      .initial = "auto",
@@ -273,7 +273,7 @@ static bool read_seconds(const char *text, double *seconds)
     char *end;
     errno = 0;
     double number = strtod(text, &end);
-    if (errno != 0 || end == text || *end != '\0' || !(number >= STATUS_SECONDS_LEAST && number <= STATUS_SECONDS_MOST))
+    if (errno != 0 || end == text || *end != '\0' || !(number >= STATUS_SECONDS_MIN && number <= STATUS_SECONDS_MAX))
         return false;
     *seconds = number;
     return true;
@@ -284,8 +284,8 @@ static bool check_together(struct options *options, int argc, char *argv[])
 {
     if (options->status && optind < argc) {
         if (!read_seconds(argv[optind], &options->status_seconds)) {
-            log_line("--status %s: give seconds from %g to %g", argv[optind], STATUS_SECONDS_LEAST,
-                     STATUS_SECONDS_MOST);
+            log_line("--status %s: give seconds from %g to %g", argv[optind], STATUS_SECONDS_MIN,
+                     STATUS_SECONDS_MAX);
             return false;
         }
         optind++;

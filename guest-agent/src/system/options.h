@@ -8,7 +8,7 @@
 #include "system/log.h"
 
 /* Values that the help shows. */
-#define CLIENTS_MOST 256u /* processes joined at once */
+#define CLIENTS_MAX 256u /* processes joined at once */
 #define PORT_NAME "org.vscaf.agent.0"
 #define PORT_DEFAULT_PATH "/dev/virtio-ports/" PORT_NAME
 

@@ -30,7 +30,7 @@ void check_privileges(struct check *check)
     if (getrlimit(RLIMIT_NOFILE, &files) == 0 && files.rlim_cur != RLIM_INFINITY &&
         files.rlim_cur < CLIENTS_DESCRIPTORS)
         check_missing(check, "open files", "%llu are allowed, %u programs may join: raise LimitNOFILE= or ulimit -n to "
-                      "%u", (unsigned long long)files.rlim_cur, CLIENTS_MOST, CLIENTS_DESCRIPTORS);
+                      "%u", (unsigned long long)files.rlim_cur, CLIENTS_MAX, CLIENTS_DESCRIPTORS);
 }
 
 void check_kernel(struct check *check)
@@ -87,7 +87,7 @@ void check_cpus(struct check *check)
         return;
     }
     uint32_t switchable = 0, there = 0, others = 0;
-    for (uint32_t cpu = 1; cpu < CPUS_MOST; cpu++) {
+    for (uint32_t cpu = 1; cpu < CPUS_MAX; cpu++) {
         char path[PATH_MAX];
         if (!cpu_set_has(&cpus.present, cpu) ||
             snprintf(path, sizeof(path), "%s/devices/system/cpu/cpu%u/online", sysfs, cpu) >= (int)sizeof(path))

@@ -101,7 +101,7 @@ static int begin(void **state)
                                .port = "none",
                                .park = PARK_OFFLINE,
                                .period_ms = PERIOD_MS,
-                               .per_user = CLIENTS_MOST,
+                               .per_user = CLIENTS_MAX,
                                .contain = CONTAIN_NONE,
                                .learn_budget_ppm = 10000};
     agent = calloc(1, sizeof(*agent));

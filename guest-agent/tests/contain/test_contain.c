@@ -216,9 +216,9 @@ static void test_masks_remembered(void **state)
     put(fake->proc, "74/task/74/status", "Name: no such line\n");
     assert_int_equal(thread_masks_save(&masks, fake->proc, 74, NULL, &where, &changed), -EINVAL);
     thread_masks_free(&masks);
-    for (uint32_t i = 0; i < THREAD_MASKS_OTHERS_MOST; i++)
+    for (uint32_t i = 0; i < THREAD_MASKS_OTHERS_MAX; i++)
         assert_int_equal(thread_masks_add(&masks, (pid_t)i + 1, "0"), 0);
-    assert_int_equal(thread_masks_add(&masks, THREAD_MASKS_OTHERS_MOST + 1, "0"), -E2BIG);
+    assert_int_equal(thread_masks_add(&masks, THREAD_MASKS_OTHERS_MAX + 1, "0"), -E2BIG);
     assert_int_equal(thread_masks_add(&masks, 1, "1"), 0);
     thread_masks_free(&masks);
 }

@@ -20,7 +20,7 @@ static struct cpu_set set_of(uint32_t bits)
 
 static uint32_t bits_of(const struct cpu_set *set)
 {
-    for (size_t i = 1; i < CPUS_MOST / 64; i++)
+    for (size_t i = 1; i < CPUS_MAX / 64; i++)
         assert_int_equal(set->words[i], 0);
     return (uint32_t)set->words[0];
 }
@@ -92,8 +92,8 @@ static void test_examples(void **state)
 static void test_cores(void **state)
 {
     (void)state;
-    uint16_t pairs[CPUS_MOST], apart[CPUS_MOST];
-    for (uint16_t cpu = 0; cpu < CPUS_MOST; cpu++) {
+    uint16_t pairs[CPUS_MAX], apart[CPUS_MAX];
+    for (uint16_t cpu = 0; cpu < CPUS_MAX; cpu++) {
         pairs[cpu] = cpu / 2;
         apart[cpu] = cpu % 3;
     }
@@ -145,8 +145,8 @@ static void test_properties(void **state)
 {
     (void)state;
     uint64_t seed = 20261121;
-    uint16_t pairs[CPUS_MOST];
-    for (uint16_t cpu = 0; cpu < CPUS_MOST; cpu++)
+    uint16_t pairs[CPUS_MAX];
+    for (uint16_t cpu = 0; cpu < CPUS_MAX; cpu++)
         pairs[cpu] = cpu / 2;
     for (int round = 0; round < 6000; round++) {
         struct placement_part parts[4];
@@ -201,15 +201,15 @@ static void test_properties(void **state)
 static void test_large(void **state)
 {
     (void)state;
-    static struct placement_part parts[PLACEMENT_MOST];
+    static struct placement_part parts[PLACEMENT_MAX];
     struct cpu_set all;
     memset(&all, 0xff, sizeof(all));
-    for (uint32_t i = 0; i < PLACEMENT_MOST; i++)
-        parts[i] = (struct placement_part){.cpus = CPUS_MOST / PLACEMENT_MOST, .permitted = all};
-    placement_make(parts, PLACEMENT_MOST, &all, NULL);
+    for (uint32_t i = 0; i < PLACEMENT_MAX; i++)
+        parts[i] = (struct placement_part){.cpus = CPUS_MAX / PLACEMENT_MAX, .permitted = all};
+    placement_make(parts, PLACEMENT_MAX, &all, NULL);
     struct cpu_set cover = {0};
-    for (uint32_t i = 0; i < PLACEMENT_MOST; i++)
-        for (size_t word = 0; word < CPUS_MOST / 64; word++) {
+    for (uint32_t i = 0; i < PLACEMENT_MAX; i++)
+        for (size_t word = 0; word < CPUS_MAX / 64; word++) {
             assert_int_equal(cover.words[word] & parts[i].set.words[word], 0);
             cover.words[word] |= parts[i].set.words[word];
         }

@@ -80,7 +80,7 @@ static void test_numbers_are_clamped(void **state)
           &message);
     assert_int_equal(message.type, WIRE_ALLOCATE);
     assert_true(message.allocate.sequence == INT64_MAX);
-    assert_int_equal(message.allocate.cpus, CPUS_MOST);
+    assert_int_equal(message.allocate.cpus, CPUS_MAX);
     assert_int_equal(message.allocate.limit, 1);
     assert_int_equal(message.allocate.deadline_ms, 3600000);
     parse("{\"v\":1,\"type\":\"hello\",\"daemon\":\"a\\u0007b\"}", &message);
@@ -93,7 +93,7 @@ enum { PROCESSES = 256 };
 
 /* Processes for reports. All have every field, and the first `running` of them run. */
 struct many {
-    struct speedup_point points[LEARNED_POINTS_MOST];
+    struct speedup_point points[LEARNED_POINTS_MAX];
     struct learned learned;
     struct wire_process processes[PROCESSES];
     struct cpu_set online;
@@ -104,7 +104,7 @@ static void fill(struct many *many, const char *name, size_t points, size_t runn
     *many = (struct many){0};
     cpu_set_add(&many->online, 0);
     many->learned = (struct learned){.cost_s = 1234567.89, .used = 0.123456, .metric = VSCAF_METRIC_RATE};
-    for (size_t i = 0; i < LEARNED_POINTS_MOST; i++)
+    for (size_t i = 0; i < LEARNED_POINTS_MAX; i++)
         many->points[i] = (struct speedup_point){(uint32_t)i + 1, 1.84321, 0.03211, 520};
     for (size_t i = 0; i < PROCESSES; i++)
         many->processes[i] = (struct wire_process){
@@ -179,9 +179,9 @@ static void test_longest_report_fits(void **state)
 {
     (void)state;
     static struct many many;
-    fill(&many, "\"\"\"\"\"\"\"\"\"\"\"\"\"\"\"\"\"\"\"\"\"\"\"\"\"\"\"\"\"\"\"", LEARNED_POINTS_MOST, PROCESSES);
+    fill(&many, "\"\"\"\"\"\"\"\"\"\"\"\"\"\"\"\"\"\"\"\"\"\"\"\"\"\"\"\"\"\"\"", LEARNED_POINTS_MAX, PROCESSES);
     memset(&many.online, 0xff, sizeof(many.online));
-    for (size_t i = 0; i < LEARNED_POINTS_MOST; i++)
+    for (size_t i = 0; i < LEARNED_POINTS_MAX; i++)
         many.points[i] = (struct speedup_point){4096, 8123.456, 8123.456, UINT32_MAX};
     struct report_counts counts = count_fields(written(&many, PROCESSES));
     assert_in_range(counts.processes, PROCESSES / 2, PROCESSES);
@@ -198,9 +198,9 @@ static void test_long_reports_leave_out_the_optional_first(void **state)
     assert_counts(count_fields(written(&many, PROCESSES)), 256, 256, 10);
     fill(&many, "cg", 1, 200);
     assert_counts(count_fields(written(&many, PROCESSES)), 256, 256, 0);
-    fill(&many, "cg", LEARNED_POINTS_MOST, 40);
+    fill(&many, "cg", LEARNED_POINTS_MAX, 40);
     assert_counts(count_fields(written(&many, PROCESSES)), 256, 40, 0);
-    fill(&many, "cg", LEARNED_POINTS_MOST, 250);
+    fill(&many, "cg", LEARNED_POINTS_MAX, 250);
     assert_counts(count_fields(written(&many, PROCESSES)), 256, 0, 0);
 }
 

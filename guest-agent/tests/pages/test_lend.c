@@ -76,7 +76,7 @@ static void test_calls_in_vain(void **state)
         }
         lend_measured(&lend, false, now_ns);
         assert_true(lend.asked);
-        expected_ns = expected_ns * 2 < LEND_BACKOFF_MOST_NS ? expected_ns * 2 : LEND_BACKOFF_MOST_NS;
+        expected_ns = expected_ns * 2 < LEND_BACKOFF_MAX_NS ? expected_ns * 2 : LEND_BACKOFF_MAX_NS;
     }
     assert_int_equal(call(&lend, lend.number), LEND_CALLED);
     lend_measured(&lend, true, now_ns += PERIOD_NS);

@@ -3,7 +3,7 @@
 #include <stdbool.h>
 
 #define TABLE_BITS 13u
-#define CYCLE_MOST 8192u /* sections; after more, a return to the same section is no cycle */
+#define CYCLE_MAX 8192u /* sections; after more, a return to the same section is no cycle */
 
 struct expectation {
     uint64_t key;
@@ -32,12 +32,12 @@ uint64_t context_step(struct call_site *site)
         step = 1;
     site->last_step = step;
     since_start++;
-    if (known && reuse_distance < CYCLE_MOST && reuse_distance >= longest_reuse_distance - longest_reuse_distance / 8) {
+    if (known && reuse_distance < CYCLE_MAX && reuse_distance >= longest_reuse_distance - longest_reuse_distance / 8) {
         if (reuse_distance > longest_reuse_distance)
             longest_reuse_distance = reuse_distance;
         chain = 1;
         since_start = 0;
-    } else if (since_start > CYCLE_MOST || (since_start > 64 && since_start / 4 > longest_reuse_distance)) {
+    } else if (since_start > CYCLE_MAX || (since_start > 64 && since_start / 4 > longest_reuse_distance)) {
         /* The program does something else now, so it has another cycle. */
         longest_reuse_distance /= 2;
         chain = 1;

@@ -12,9 +12,9 @@
 #include "team/section_data.h"
 
 #define BLOCK_ONE_NS 16e6 /* length of a block at one thread, if S = p */
-#define BLOCK_LEAST_NS 1e6
+#define BLOCK_MIN_NS 1e6
 #define SETTLE_PART 8u    /* part of a block at its start that does not count: caches and threads settle */
-#define PAUSE_LEAST_NS 30e6
+#define PAUSE_MIN_NS 30e6
 #define PAUSE_GOOD_NS 1000e6 /* once the standard error is small */
 #define PAUSE_POOR_NS 100e6  /* while the budget is used up */
 #define GOOD_RELATIVE_ERROR 0.03
@@ -22,8 +22,8 @@
 #define OLD_GROUP_WEIGHT 0.6 /* of its sums, when the next comparison goes into the group */
 
 #define FEW_INSTANCES 8u
-#define TARGET_WAIT_MOST 512u /* sections */
-#define WRITER_REUSE_MOST 64u /* sections */
+#define TARGET_WAIT_MAX 512u /* sections */
+#define WRITER_REUSE_MAX 64u /* sections */
 
 #define SECTIONS_LEARNED 256u /* entry 0 is for all sections without a number of their own */
 #define SETS 4u               /* team sizes that are remembered */
@@ -123,10 +123,10 @@ static void begin_set(uint32_t p, uint64_t now)
     set->used = ++set_uses;
     learning.set = set;
     learning.block_ticks = clock_ticks_of(
-        (uint64_t)(BLOCK_ONE_NS / p > BLOCK_LEAST_NS ? BLOCK_ONE_NS / p : BLOCK_LEAST_NS));
+        (uint64_t)(BLOCK_ONE_NS / p > BLOCK_MIN_NS ? BLOCK_ONE_NS / p : BLOCK_MIN_NS));
     learning.counted_from = now;
     meter_under_way = true;
-    begin_training(now, PAUSE_LEAST_NS);
+    begin_training(now, PAUSE_MIN_NS);
 }
 
 static void rate_pause(void)
@@ -181,7 +181,7 @@ static bool comparable(const struct section *section, unsigned asked)
         return false;
     return !(rules & SITE_WRITES_DATA)
            || !(atomic_load_explicit(&program_bits, memory_order_relaxed) & VSCAF_PROGRAM_KEEPS)
-           || (site->reuse_distance != 0 && site->reuse_distance <= WRITER_REUSE_MOST);
+           || (site->reuse_distance != 0 && site->reuse_distance <= WRITER_REUSE_MAX);
 }
 
 static void next_phase(struct vscaf_page *page, uint64_t now);
@@ -348,7 +348,7 @@ static __attribute__((noinline)) void next_phase(struct vscaf_page *page, uint64
             }
             learning.delaying = true;
             learning.left =
-                learning.target_section ? TARGET_WAIT_MOST : 1 + random_below(&random_state, learning.instances + 1);
+                learning.target_section ? TARGET_WAIT_MAX : 1 + random_below(&random_state, learning.instances + 1);
             return;
         }
         add_wall_time(set, now);
@@ -363,7 +363,7 @@ static __attribute__((noinline)) void next_phase(struct vscaf_page *page, uint64
     case PHASE_AFTER:
         add_wall_time(set, now);
         add_comparison(set, page);
-        begin_training(now, good_enough(set) ? PAUSE_GOOD_NS : PAUSE_LEAST_NS);
+        begin_training(now, good_enough(set) ? PAUSE_GOOD_NS : PAUSE_MIN_NS);
         return;
     }
 }

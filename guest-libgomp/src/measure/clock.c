@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #define SCALE_OF_NS (UINT64_C(1) << 32)
-#define BASE_LEAST_NS UINT64_C(100000)     /* two readings that are off by 50 ns each: 0.1% */
+#define BASE_MIN_NS UINT64_C(100000)       /* two readings that are off by 50 ns each: 0.1% */
 #define BASE_ENOUGH_NS UINT64_C(2000000000)
 
 _Atomic uint32_t clock_source;
@@ -91,7 +91,7 @@ void clock_refine(void)
     read_both(&ns, &ticks);
     ns -= base_ns;
     ticks -= base_ticks;
-    if (ns < BASE_LEAST_NS || ticks == 0)
+    if (ns < BASE_MIN_NS || ticks == 0)
         return;
     atomic_store_explicit(&clock_scale, (uint64_t)(((unsigned __int128)ns << 32) / ticks), memory_order_relaxed);
     if (ns >= BASE_ENOUGH_NS)

@@ -13,9 +13,9 @@
 /* At most one instance in so many ticks (5 to 10 ms) is sampled. It is not the first one after that time, because the
  * first one would often follow a long section. */
 #define GAP_TICKS (UINT64_C(1) << 24)
-#define SKIP_MOST 32u
+#define SKIP_MAX 32u
 /* To ask the kernel how long a thread waited for a CPU costs some us in each thread. */
-#define STEAL_LEAST_TICKS (UINT64_C(1) << 21)
+#define STEAL_MIN_TICKS (UINT64_C(1) << 21)
 
 _Thread_local struct decompose_thread *decompose_here __attribute__((tls_model("initial-exec")));
 
@@ -31,7 +31,7 @@ bool decompose_is_due(uint64_t now)
         instances_to_skip--;
         return false;
     }
-    instances_to_skip = random_below(&random_state, SKIP_MOST);
+    instances_to_skip = random_below(&random_state, SKIP_MAX);
     next_sample_ticks = now + GAP_TICKS;
     return true;
 }
@@ -92,7 +92,7 @@ void decompose_begin(struct decompose *sample, struct section *section)
         .fn = section->fn,
         .data = section->data,
         .began = section->start,
-        .with_steal = section->site->mean_ticks >= STEAL_LEAST_TICKS,
+        .with_steal = section->site->mean_ticks >= STEAL_MIN_TICKS,
     };
     section->fn = run_sampled;
     section->data = sample;

@@ -11,7 +11,7 @@
 static _Atomic uint64_t thread_counts;
 #define COUNTS_SPAN 32
 #define COUNTS_COUNTED 16
-#define COUNTS_MOST 0xffffu
+#define COUNTS_MAX 0xffffu
 #define COUNTING 1u /* not a span: masters_begin is about to count the first thread */
 
 static _Atomic uint32_t owner_span; /* span in which masters_begin counted the first thread; 0: none yet */
@@ -26,23 +26,23 @@ static uint32_t span_of(uint64_t word)
 
 static uint32_t counted(uint64_t word)
 {
-    return (uint32_t)(word >> COUNTS_COUNTED) & COUNTS_MOST;
+    return (uint32_t)(word >> COUNTS_COUNTED) & COUNTS_MAX;
 }
 
 static uint32_t before(uint64_t word)
 {
-    return (uint32_t)word & COUNTS_MOST;
+    return (uint32_t)word & COUNTS_MAX;
 }
 
 /* A thread may read the clock before others do and count after them. If it is at most this late, it counts in their
  * span. If it is later, its clock was set back, which can happen in a restored guest. */
-#define SPANS_LATE_MOST 1024u
+#define SPANS_LATE_MAX 1024u
 
 /* The word as it should be in span `span`. */
 static uint64_t advanced(uint64_t word, uint32_t span)
 {
     uint32_t ahead = (span - span_of(word)) & (UINT32_MAX >> 1); /* the highest bit is always set */
-    if (span_of(word) && (ahead == 0 || ahead >= (1u << 31) - SPANS_LATE_MOST))
+    if (span_of(word) && (ahead == 0 || ahead >= (1u << 31) - SPANS_LATE_MAX))
         return word;
     return (uint64_t)span << COUNTS_SPAN | (span_of(word) && ahead == 1 ? counted(word) : 0);
 }
@@ -55,7 +55,7 @@ static uint64_t count(uint64_t now, uint32_t last, uint32_t or_last)
     uint64_t seen = atomic_load_explicit(&thread_counts, memory_order_relaxed), next;
     do {
         next = advanced(seen, span);
-        if (last != span_of(next) && or_last != span_of(next) && counted(next) < COUNTS_MOST)
+        if (last != span_of(next) && or_last != span_of(next) && counted(next) < COUNTS_MAX)
             next += UINT64_C(1) << COUNTS_COUNTED;
     } while (next != seen
              && !atomic_compare_exchange_weak_explicit(&thread_counts, &seen, next, memory_order_relaxed,

@@ -16,7 +16,7 @@
 #include "code/x86/decode/decode.h"
 
 #define RANDOM_BYTES (UINT32_C(1) << 23)
-#define SHOWN_MOST 5 /* differences printed for each mnemonic and kind */
+#define SHOWN_MAX 5 /* differences printed for each mnemonic and kind */
 
 enum difference { LENGTH, FLOW, TARGET, MEMORY, SEGMENT, BASE, INDEX, DISPLACEMENT, ACCESS, BYTES, CHANGED, KINDS };
 static const char *const kinds[KINDS] = {"length", "flow",         "target", "memory operand", "segment",          "base",
@@ -42,7 +42,7 @@ static void differ(enum difference kind, const uint8_t *code, const ZydisDecoded
                    const ZydisDecodedOperand *operands, unsigned long ours, unsigned long theirs)
 {
     wrong[kind]++;
-    if (shown[kind][truth->mnemonic]++ >= SHOWN_MOST)
+    if (shown[kind][truth->mnemonic]++ >= SHOWN_MAX)
         return;
     char text[128] = "";
     ZydisFormatterFormatInstruction(&formatter, truth, operands, truth->operand_count_visible, text, sizeof text, 0, NULL);
@@ -168,7 +168,7 @@ static void compare(const uint8_t *code, const ZydisDecodedInstruction *truth, c
     SAME(ACCESS, ours->access, access);
     unsigned bytes = (memory->size + 7) / 8;
     if (access && memory->mem.type != ZYDIS_MEMOP_TYPE_VSIB)
-        SAME(BYTES, ours->bytes, bytes < DECODE_BYTES_MOST ? bytes : DECODE_BYTES_MOST);
+        SAME(BYTES, ours->bytes, bytes < DECODE_BYTES_MAX ? bytes : DECODE_BYTES_MAX);
 #undef SAME
 }
 

@@ -26,9 +26,9 @@
 #define SECOND 1000000000ull
 
 /* Which sections and processes are worth an experiment. */
-#define SECTION_LEAST_NS (2 * MILLISECOND)      /* shorter ones end before a child runs */
-#define RESIDENT_MOST (256ull << 20)            /* each page that the program then writes is copied */
-#define CYCLES_LEAST 1000000u                   /* least cycles of a child for a result */
+#define SECTION_MIN_NS (2 * MILLISECOND)        /* shorter ones end before a child runs */
+#define RESIDENT_MAX (256ull << 20)             /* each page that the program then writes is copied */
+#define CYCLES_MIN 1000000u                     /* least cycles of a child for a result */
 #define PAGE_COPY_NS 5000u                      /* a write to a page that a child shares; an upper bound */
 #define PAGE_CLONE_NS 100u                      /* per page, for the clone itself */
 #define PAGE_BYTES 4096u
@@ -38,16 +38,16 @@
 #define EXPERIMENTS_FIRST 3u              /* of a section, at short intervals, because one instance is not the mean */
 #define EXPERIMENT_PAUSE_NS (SECOND / 4)
 #define EXPERIMENT_OLD_NS (30 * SECOND)   /* then again after this time */
-#define ABANDONED_MOST 2u                 /* after so many, never again for this section */
+#define ABANDONED_MAX 2u                  /* after so many, never again for this section */
 #define REFUSED_PAUSE_NS SECOND           /* doubled after each further refusal ... */
-#define REFUSED_PAUSE_MOST_NS (64 * SECOND)
+#define REFUSED_PAUSE_MAX_NS (64 * SECOND)
 #define COUNT_PAUSE_NS (SECOND / 20)
 #define PUBLISH_PAUSE_NS (SECOND / 4)
 #define MEMORY_NS (30. * 1e9) /* measurements as old as this count about half */
 
 /* How long an experiment may run. */
-#define CHILD_CPU_MOST_MS 500u
-#define CHILD_WALL_MOST_MS 1000u
+#define CHILD_CPU_MAX_MS 500u
+#define CHILD_WALL_MAX_MS 1000u
 #define CHILD_NICENESS 5
 
 #define BUCKETS 128u
@@ -220,7 +220,7 @@ static void record_refusal(struct vscaf_page *page, uint64_t now_ns)
 {
     atomic_fetch_add_explicit(&page->experiments_refused, 1, memory_order_relaxed);
     refused_due_ns = now_ns + refused_pause_ns;
-    if (refused_pause_ns < REFUSED_PAUSE_MOST_NS)
+    if (refused_pause_ns < REFUSED_PAUSE_MAX_NS)
         refused_pause_ns *= 2;
 }
 
@@ -243,8 +243,8 @@ static bool experiment_due(const struct section *section, const struct record *r
 {
     struct vscaf_page *page = section->attachment->page;
     unsigned p = section->team.ran;
-    if (!record->countable || p < 2 || record->ns < SECTION_LEAST_NS || now_ns < record->experiment_due_ns
-        || now_ns < refused_due_ns || record->abandoned >= ABANDONED_MOST || sandbox_child_remains())
+    if (!record->countable || p < 2 || record->ns < SECTION_MIN_NS || now_ns < record->experiment_due_ns
+        || now_ns < refused_due_ns || record->abandoned >= ABANDONED_MAX || sandbox_child_remains())
         return false;
     /* An experiment takes a thread from the team. Not allowed if the program has a say in its team size. */
     if (asked || atomic_load_explicit(&page->malleable, memory_order_relaxed) != VSCAF_MALLEABLE_FULL
@@ -276,7 +276,7 @@ static bool begin_experiment(struct section *section, const struct record *recor
     struct vscaf_page *page = section->attachment->page;
     unsigned p = section->team.ran;
     uint64_t resident = 0;
-    if (!enough_cpus(p) || safety_of_process(RESIDENT_MOST, &resident) != SAFETY_GOOD) {
+    if (!enough_cpus(p) || safety_of_process(RESIDENT_MAX, &resident) != SAFETY_GOOD) {
         record_refusal(page, now_ns);
         return false;
     }
@@ -287,8 +287,8 @@ static bool begin_experiment(struct section *section, const struct record *recor
     }
     double ms = record->ns / 1e6;
     struct sandbox_limits limits = {
-        .cpu_ms = (uint32_t)smaller(larger(2. * ms, 20.), CHILD_CPU_MOST_MS),
-        .wall_ms = (uint32_t)smaller(larger(10. * ms, 500.), CHILD_WALL_MOST_MS),
+        .cpu_ms = (uint32_t)smaller(larger(2. * ms, 20.), CHILD_CPU_MAX_MS),
+        .wall_ms = (uint32_t)smaller(larger(10. * ms, 500.), CHILD_WALL_MAX_MS),
         .niceness = CHILD_NICENESS,
     };
     faults_before = minor_faults();
@@ -355,7 +355,7 @@ static bool experiment_begin(struct section *section, unsigned asked)
         program.serial_ns += (double)(begin_ns - last_end_ns);
     last_page = page;
     last_started = started;
-    if (current && section->team.ran && current->ns >= SECTION_LEAST_NS
+    if (current && section->team.ran && current->ns >= SECTION_MIN_NS
         && (begin_ns >= current->count_due_ns || begin_ns >= current->experiment_due_ns))
         measure_instance(section, asked, begin_ns);
     return !sandbox_inside;
@@ -379,7 +379,7 @@ static void end_experiment(struct vscaf_page *page, uint64_t now_ns)
     current->experiments++;
     if (state == SANDBOX_NEW || state == SANDBOX_REFUSED) {
         record_refusal(page, now_ns);
-    } else if (counted && representative(state, detail, cpu_ns, now_ns - begin_ns) && counts.cycles >= CYCLES_LEAST
+    } else if (counted && representative(state, detail, cpu_ns, now_ns - begin_ns) && counts.cycles >= CYCLES_MIN
                && ipc_serial(model_of(current), (double)counts.instructions, (double)counts.cycles)) {
         refused_pause_ns = REFUSED_PAUSE_NS;
         atomic_fetch_add_explicit(&page->experiments_ended, 1, memory_order_relaxed);

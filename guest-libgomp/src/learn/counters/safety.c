@@ -9,8 +9,8 @@
 #include <unistd.h>
 
 #define BUFFER_BYTES 16384u /* longer than any line: a path has at most 4096 bytes, and some more when escaped */
-#define LINES_MOST 8192u
-#define DESCRIPTORS_MOST 512u
+#define LINES_MAX 8192u
+#define DESCRIPTORS_MAX 512u
 
 /* Only one thread at a time calls. */
 static char buffer[BUFFER_BYTES];
@@ -31,7 +31,7 @@ static bool read_lines(const char *path, enum safety (*each)(char *line, void *a
     unsigned lines = 0;
     bool complete = false;
     *verdict = SAFETY_GOOD;
-    while (lines <= LINES_MOST) {
+    while (lines <= LINES_MAX) {
         ssize_t got = read(file, buffer + held, BUFFER_BYTES - 1 - held);
         if (got < 0)
             break;
@@ -198,7 +198,7 @@ static enum safety safety_of_descriptors(void)
                 target[bytes] = '\0';
                 verdict = check_descriptor(target);
             }
-            if (++count > DESCRIPTORS_MOST)
+            if (++count > DESCRIPTORS_MAX)
                 verdict = SAFETY_DESCRIPTORS;
             at += length;
         }

@@ -40,7 +40,7 @@ bool sandbox_inside;
 #define RESULT_BYTES 4096u
 #define START_WAIT_MS 200 /* the parent may be stopped, or end, before it lets the child run */
 #define REAP_NAP_FIRST_NS 20000
-#define REAP_MOST_NS 100000000
+#define REAP_MAX_NS 100000000
 #define STACK_BYTES 32768u
 #define COUNT(array) (sizeof(array) / sizeof(array)[0])
 
@@ -54,7 +54,7 @@ struct result {
 
 static struct result *result;
 static pid_t child; /* 0: none */
-static struct sock_filter filter[SANDBOX_FILTER_MOST];
+static struct sock_filter filter[SANDBOX_FILTER_MAX];
 static unsigned short filter_used;
 
 /* Only the child uses these. */
@@ -316,7 +316,7 @@ enum sandbox_state sandbox_end(uint32_t *detail)
     /* While waitid still finds the child, its number is not reused. */
     if (child && waitid(P_PID, (id_t)child, &information, WEXITED | WNOHANG | WNOWAIT | __WCLONE) == 0)
         kill(child, SIGKILL);
-    for (long nap_ns = REAP_NAP_FIRST_NS, waited_ns = 0; child && waited_ns < REAP_MOST_NS; nap_ns += nap_ns / 2) {
+    for (long nap_ns = REAP_NAP_FIRST_NS, waited_ns = 0; child && waited_ns < REAP_MAX_NS; nap_ns += nap_ns / 2) {
         pid_t reaped = waitpid(child, NULL, WNOHANG | __WCLONE);
         if (reaped == child || (reaped < 0 && errno == ECHILD)) {
             child = 0;

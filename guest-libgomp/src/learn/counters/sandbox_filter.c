@@ -86,7 +86,7 @@ static void allow_gate(uint32_t number)
     emit_return(SECCOMP_RET_TRAP);
 }
 
-unsigned short sandbox_filter(struct sock_filter filter[SANDBOX_FILTER_MOST])
+unsigned short sandbox_filter(struct sock_filter filter[SANDBOX_FILTER_MAX])
 {
     /* Sleeping, the time, identity and place have no effect outside. Deliberately missing: rt_sigprocmask (it would let
      * the program's signals and handlers in), membarrier, and everything with a descriptor. */

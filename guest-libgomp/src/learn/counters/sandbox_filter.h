@@ -4,11 +4,11 @@
 
 #include <linux/filter.h>
 
-#define SANDBOX_FILTER_MOST 192u
+#define SANDBOX_FILTER_MAX 192u
 
 /* Fills in the seccomp filter and returns its length. Each call that has an effect outside traps (SIGSYS). So do
  * mprotect and mremap, unless they come from the gate. */
-unsigned short sandbox_filter(struct sock_filter filter[SANDBOX_FILTER_MOST]);
+unsigned short sandbox_filter(struct sock_filter filter[SANDBOX_FILTER_MAX]);
 
 /* Makes a system call from an address that the filter knows. For the handler of SIGSYS, after it has checked the
  * arguments. */

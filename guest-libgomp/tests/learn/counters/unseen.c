@@ -157,7 +157,7 @@ void settle(void)
 void sections(const struct course *course)
 {
     master = gettid();
-    for (bool more = course->more; more || (!enough(course->outcome) && instances < INSTANCES_MOST); more = false) {
+    for (bool more = course->more; more || (!enough(course->outcome) && instances < INSTANCES_MAX); more = false) {
         double sum = 0.;
         int threads = 0;
         instances++;

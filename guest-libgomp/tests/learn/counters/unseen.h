@@ -11,7 +11,7 @@
 #include "../../support/scripted_clock.h"
 #include "papi/standin_papi.h"
 
-#define INSTANCES_MOST 2000
+#define INSTANCES_MAX 2000
 
 enum outcome {
     ENDS,      /* experiments give a result */

@@ -72,7 +72,7 @@ static void pipe_act(void)
 static void reads_pipe(void)
 {
     CHECK(pipe(pipe_ends) == 0);
-    for (unsigned short i = 1; i <= INSTANCES_MOST; i++)
+    for (unsigned short i = 1; i <= INSTANCES_MAX; i++)
         CHECK(write(pipe_ends[1], &i, sizeof i) == sizeof i);
     sections(&(struct course){.act = pipe_act, .outcome = ABANDONED});
 }

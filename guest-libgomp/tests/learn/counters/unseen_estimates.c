@@ -127,7 +127,7 @@ static void keeps_to_budget(void)
         compute_once(SECTION_MS);
     }
     CHECK(page->learn_cost_ns == 0 && standin_script.made == to_try, "%u sets", standin_script.made - to_try);
-    for (int i = 0; page->experiments_ended < 2 && i < INSTANCES_MOST; i++) {
+    for (int i = 0; page->experiments_ended < 2 && i < INSTANCES_MAX; i++) {
         unsigned before = page->experiments_ended + page->experiments_abandoned, counted = standin_script.made;
         uint64_t spent_ns = page->learn_cost_ns, began_ns = scripted_now_ns();
         compute_once(SECTION_MS);
@@ -266,7 +266,7 @@ static void takes_forms(void)
         check_nothing_left(0);
         rounds++;
     } while ((page->experiments_ended + page->experiments_abandoned < 8 || rounds < 10)
-             && rounds < INSTANCES_MOST);
+             && rounds < INSTANCES_MAX);
     CHECK(page->experiments_ended >= 4, "%u ended, %u abandoned", page->experiments_ended, page->experiments_abandoned);
 }
 
