@@ -53,7 +53,7 @@ VSCAF_EXPORT unsigned GOMP_parallel_reductions(outlined_function *fn, void *data
     struct section section;
     section_begin(&section, fn, data, num_threads);
     unsigned threads = section.runtime->reductions(fn, data, section.team.argument, flags);
-    section.team.ran = threads;
+    section.team.size = threads;
     section_end(&section);
     return threads;
 }

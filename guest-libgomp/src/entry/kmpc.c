@@ -70,8 +70,8 @@ static void announce(const struct section *section, void *loc)
 {
     /* A number above the limit has the same effect, but the runtime would print a warning. */
     unsigned threads = section->team.argument;
-    if (section->team.ran && section->team.ran < threads)
-        threads = section->team.ran;
+    if (section->team.size && section->team.size < threads)
+        threads = section->team.size;
     bool listed = !section->attachment && atomic_load_explicit(&list_announced, memory_order_relaxed);
     if (threads && !listed)
         section->runtime->push_threads(loc, section->runtime->thread_number(loc), (int32_t)threads);

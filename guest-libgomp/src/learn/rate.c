@@ -139,10 +139,10 @@ static void rate_pause(void)
 double rate_ratio(const struct section *section)
 {
     uint32_t number = section->site->number;
-    if (section->team.ran < 2 || number == 0)
-        return section->team.ran == 1 ? 1.0 : 0.0;
+    if (section->team.size < 2 || number == 0)
+        return section->team.size == 1 ? 1.0 : 0.0;
     for (uint32_t i = 0; i < SETS; i++) {
-        if (sets[i].p != section->team.ran || !sets[i].speedup.p)
+        if (sets[i].p != section->team.size || !sets[i].speedup.p)
             continue;
         double one = 0.0, many = 0.0;
         for (uint32_t g = 0; g < ESTIMATE_GROUPS; g++) {
@@ -190,7 +190,7 @@ static void observe_begin(struct section *section, unsigned asked)
 {
     struct call_site *site = section->site;
     uint64_t context = context_step(site);
-    uint32_t p = section->team.ran;
+    uint32_t p = section->team.size;
     if (asked == 1 || program_malleable() != VSCAF_MALLEABLE_FULL)
         return; /* the program made it serial, or the program must not be learned */
     bool compared = comparable(section, asked);
@@ -214,7 +214,7 @@ static void observe_begin(struct section *section, unsigned asked)
         && learning.target_section == site->number && section->start)
         next_phase(section->attachment->page, section->start);
     if (compared && learning.phase == PHASE_ONE)
-        section->team.argument = section->team.ran = 1;
+        section->team.argument = section->team.size = 1;
 }
 
 static bool rate_begin(struct section *section, unsigned asked)
@@ -375,7 +375,7 @@ static void rate_end(struct section *section, uint64_t ticks, uint64_t stands_fo
         return;
     uint64_t now = section->start + ticks;
     uint32_t number = section->site->number;
-    bool one = section->team.ran == 1;
+    bool one = section->team.size == 1;
     double expected = 0.0;
     if (ticks) {
         expected = expected_ticks(set, section);

@@ -105,7 +105,7 @@ static __attribute__((noinline)) struct vscaf_point *find_point(struct section *
             return NULL;
     }
     struct vscaf_section *entry = &page->sections[index];
-    uint32_t size = section->team.ran;
+    uint32_t size = section->team.size;
     for (uint32_t i = 0; size && i < VSCAF_POINTS; i++) {
         struct vscaf_point *point = &entry->points[i];
         uint32_t found = atomic_load_explicit(&point->team_size, memory_order_relaxed);
@@ -132,7 +132,7 @@ static inline void book(struct section *section, uint64_t ns, bool locked)
     struct call_site *site = section->site;
     struct vscaf_point *point;
     if (__builtin_expect(section->owned && site->point_epoch == section->epoch
-                             && site->point_team == section->team.ran, 1))
+                             && site->point_team == section->team.size, 1))
         point = site->point;
     else
         point = find_point(section, ns);
@@ -297,10 +297,10 @@ void section_begin(struct section *section, outlined_function *fn, void *data, u
     if (__builtin_expect(learn, 0)
         && !atomic_load_explicit(&meter_current, memory_order_relaxed)->begin(section, asked))
         return;
-    self.width = section->team.ran;
-    atomic_store_explicit(&section->attachment->page->team_last, section->team.ran, memory_order_relaxed);
+    self.width = section->team.size;
+    atomic_store_explicit(&section->attachment->page->team_last, section->team.size, memory_order_relaxed);
     team_ran(site, &section->team);
-    team_starts(section->team.decided ? section->team.ran : 0);
+    team_starts(section->team.decided ? section->team.size : 0);
 }
 
 void section_end(struct section *section)

@@ -97,7 +97,7 @@ void masters_acquire(struct section *section)
 {
     struct team *team = &section->team;
     uint32_t count = sharers(section->start, section->owned);
-    uint32_t allowance = team->ran ? team->ran : 1;
+    uint32_t allowance = team->size ? team->size : 1;
     uint32_t size = allowance;
     uint32_t in_use = atomic_load_explicit(&threads_in_use, memory_order_relaxed);
     do {
@@ -109,7 +109,7 @@ void masters_acquire(struct section *section)
     } while (!atomic_compare_exchange_weak_explicit(&threads_in_use, &in_use, in_use + size, memory_order_relaxed,
                                                     memory_order_relaxed));
     if (team->decided)
-        team->argument = team->ran = size;
+        team->argument = team->size = size;
     else
         atomic_fetch_add_explicit(&threads_in_use, size, memory_order_relaxed);
     atomic_fetch_add_explicit(&sections_in_flight, 1, memory_order_relaxed);

@@ -162,9 +162,9 @@ static void record_data_threads(_Atomic uint32_t *cell, uint32_t value, choose_f
     combine(cell, value, choose);
 }
 
-void team_record(struct call_site *site, unsigned ran, bool own)
+void team_record(struct call_site *site, unsigned size, bool own)
 {
-    uint32_t data_threads = ran ? ran | (own ? SITE_DATA_OWN : 0) : 0, most = 0;
+    uint32_t data_threads = size ? size | (own ? SITE_DATA_OWN : 0) : 0, most = 0;
     if (atomic_load_explicit(&site->rules, memory_order_relaxed) & SITE_WRITES_DATA) {
         struct call_site *writer = next_of(site) ? site : &anonymous_writer;
         /* Several sections share anonymous_writer: keep the worst value of all. */
@@ -176,7 +176,7 @@ void team_record(struct call_site *site, unsigned ran, bool own)
     for (struct call_site *writer = first_writer(); writer; writer = next_of(writer)) {
         uint32_t seen = atomic_load_explicit(&writer->data_threads, memory_order_relaxed);
         /* A team of one leaves the runtime's other threads alone. */
-        if (ran > 1 && (seen & ~SITE_DATA_OWN) > ran) {
+        if (size > 1 && (seen & ~SITE_DATA_OWN) > size) {
             combine(&writer->data_threads, data_threads, fewer_data_threads);
             seen = atomic_load_explicit(&writer->data_threads, memory_order_relaxed);
         }
@@ -234,11 +234,11 @@ struct team team_of_section(const struct runtime *runtime, const struct call_sit
     enum vscaf_malleable malleable = program_malleable();
     bool overridden = atomic_load_explicit(&program_bits, memory_order_relaxed) & VSCAF_PROGRAM_OVERRIDE;
     bool reads = (rules & SITE_READS_DATA) && !(overridden && malleable == VSCAF_MALLEABLE_FULL);
-    struct team team = {.argument = asked, .ran = asked};
+    struct team team = {.argument = asked, .size = asked};
     if (!asked && malleable != VSCAF_MALLEABLE_RIGID) {
         if ((rules & SITE_NUMBERED) && reported && !overridden) {
             program_note(VSCAF_PROGRAM_NUMBERED);
-            team.argument = team.ran = reported;
+            team.argument = team.size = reported;
         } else if (valid_team_size(size)) {
             size = smaller(size, max_team_size(runtime, page));
             if (reads) {
@@ -254,38 +254,38 @@ struct team team_of_section(const struct runtime *runtime, const struct call_sit
                     ;
                 size = smaller(size, least);
             }
-            team.argument = team.ran = size;
+            team.argument = team.size = size;
             team.decided = true;
         } else if (reported && !number_set() && reported < at_least_one(runtime->get_max_threads())) {
             /* The page decides nothing. But the program was told less than the runtime would take, so that is its
              * bound. */
-            team.argument = team.ran = reported;
+            team.argument = team.size = reported;
         }
     } else if (!asked && reported && program_unread()) {
         /* The program's own number is the one that it was told. */
-        team.argument = team.ran = smaller(reported, user_bound());
+        team.argument = team.size = smaller(reported, user_bound());
     }
     if (!asked)
         report_bound(runtime, overridden, malleable);
-    if (!team.ran)
-        team.ran = at_least_one(runtime->get_max_threads());
+    if (!team.size)
+        team.size = at_least_one(runtime->get_max_threads());
     /* Work that is divided by the number told comes first: there the team must have that number. */
-    if (reads && !team.decided && !((rules & SITE_NUMBERED) && reported && team.ran == reported)) {
+    if (reads && !team.decided && !((rules & SITE_NUMBERED) && reported && team.size == reported)) {
         unsigned most = threads_with_data(true);
-        if (most < team.ran) {
-            team.argument = team.ran = most;
+        if (most < team.size) {
+            team.argument = team.size = most;
             team.bounded = true;
         }
     }
-    if (team.ran > 1 && runtime->get_dynamic()) {
+    if (team.size > 1 && runtime->get_dynamic()) {
         if (team.decided)
             team.own_dynamic = true;
         else
-            team.ran = 0; /* the runtime looks at the load and does not tell its choice */
+            team.size = 0; /* the runtime looks at the load and does not tell its choice */
     }
-    team.ran = smaller(team.ran, at_least_one(runtime->get_thread_limit()));
+    team.size = smaller(team.size, at_least_one(runtime->get_thread_limit()));
     if (!runtime->parallel_allowed)
-        team.ran = 1;
+        team.size = 1;
     return team;
 }
 

@@ -11,7 +11,7 @@
 /* The size of a team. */
 struct team {
     unsigned argument; /* argument of the runtime's call; 0: the runtime decides */
-    unsigned ran;      /* number of threads that this makes; 0: cannot be known */
+    unsigned size;     /* number of threads that this makes; 0: cannot be known */
     bool decided;      /* by the page, not by the program */
     bool bounded;      /* smaller than the program's number, because fewer threads have the data that it reads */
     bool own_dynamic;  /* the runtime's dynamic adjustment makes teams smaller, so it must be off during the call */
@@ -41,7 +41,7 @@ void team_inspect(struct call_site *site, const void *outlined, bool stays);
 extern _Atomic uint32_t team_max_data_threads;
 
 /* See team_ran. `own`: the size was the program's own number. */
-void team_record(struct call_site *site, unsigned ran, bool own);
+void team_record(struct call_site *site, unsigned size, bool own);
 
 /* Records that a top-level section runs with this team: the threads that hold the data it leaves there, and the threads
  * that are lost, because a runtime ends the threads that a smaller team does not have. */
@@ -50,9 +50,10 @@ static inline void team_ran(struct call_site *site, const struct team *team)
     /* Relaxed: the same thread wrote the values that matter to it. With several masters, the worst value of all is
      * kept. */
     if (__builtin_expect((atomic_load_explicit(&site->rules, memory_order_relaxed) & SITE_WRITES_DATA)
-                             || (team->ran > 1
-                                 && team->ran < atomic_load_explicit(&team_max_data_threads, memory_order_relaxed)), 0))
-        team_record(site, team->ran, !team->decided && !team->bounded);
+                             || (team->size > 1
+                                 && team->size
+                                        < atomic_load_explicit(&team_max_data_threads, memory_order_relaxed)), 0))
+        team_record(site, team->size, !team->decided && !team->bounded);
 }
 
 /* Threads of the top-level team in flight, if the shim chose the number; 0: the number is the program's own.

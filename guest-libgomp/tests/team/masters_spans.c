@@ -18,9 +18,9 @@ static uint32_t take(uint64_t now, bool owned)
     memset(&section, 0, sizeof section);
     section.start = now;
     section.owned = owned;
-    section.team = (struct team){.argument = ALLOWANCE, .ran = ALLOWANCE, .decided = true};
+    section.team = (struct team){.argument = ALLOWANCE, .size = ALLOWANCE, .decided = true};
     masters_acquire(&section);
-    uint32_t size = section.team.ran;
+    uint32_t size = section.team.size;
     masters_release(&section);
     return size;
 }

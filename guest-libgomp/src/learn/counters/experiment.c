@@ -242,7 +242,7 @@ static long minor_faults(void)
 static bool experiment_due(const struct section *section, const struct record *record, unsigned asked, uint64_t now_ns)
 {
     struct vscaf_page *page = section->attachment->page;
-    unsigned p = section->team.ran;
+    unsigned p = section->team.size;
     if (!record->countable || p < 2 || record->ns < SECTION_MIN_NS || now_ns < record->experiment_due_ns
         || now_ns < refused_due_ns || record->abandoned >= ABANDONED_MAX || sandbox_child_remains())
         return false;
@@ -274,7 +274,7 @@ static double smaller(double one, double other)
 static bool begin_experiment(struct section *section, const struct record *record, uint64_t now_ns)
 {
     struct vscaf_page *page = section->attachment->page;
-    unsigned p = section->team.ran;
+    unsigned p = section->team.size;
     uint64_t resident = 0;
     if (!enough_cpus(p) || safety_of_process(RESIDENT_MAX, &resident) != SAFETY_GOOD) {
         record_refusal(page, now_ns);
@@ -294,7 +294,7 @@ static bool begin_experiment(struct section *section, const struct record *recor
     faults_before = minor_faults();
     pid_t child = sandbox_clone(&limits);
     if (child == 0) {
-        section->team.argument = section->team.ran = 1;
+        section->team.argument = section->team.size = 1;
         section->decompose_due = false;
         /* Another thread may just have given up ipc. */
         atomic_store_explicit(&meter_current, &counters_meter, memory_order_relaxed);
@@ -312,7 +312,7 @@ static bool begin_experiment(struct section *section, const struct record *recor
     }
     sandbox_start();
     experimenting = section->disturbed = true;
-    section->team.argument = section->team.ran = p - 1;
+    section->team.argument = section->team.size = p - 1;
     return true;
 }
 
@@ -329,7 +329,7 @@ static __attribute__((noinline)) void measure_instance(struct section *section, 
     if (!sandbox_inside) { /* the child's section is not cancelled */
         if (begun
             || (now_ns >= current->count_due_ns
-                && budget_allows(section->attachment->page, (double)event_set_ns * section->team.ran)))
+                && budget_allows(section->attachment->page, (double)event_set_ns * section->team.size)))
             install_counters(section);
         pthread_setcancelstate(cancel_state, NULL);
     }
@@ -355,7 +355,7 @@ static bool experiment_begin(struct section *section, unsigned asked)
         program.serial_ns += (double)(begin_ns - last_end_ns);
     last_page = page;
     last_started = started;
-    if (current && section->team.ran && current->ns >= SECTION_MIN_NS
+    if (current && section->team.size && current->ns >= SECTION_MIN_NS
         && (begin_ns >= current->count_due_ns || begin_ns >= current->experiment_due_ns))
         measure_instance(section, asked, begin_ns);
     return !sandbox_inside;
@@ -394,7 +394,7 @@ static void end_experiment(struct vscaf_page *page, uint64_t now_ns)
 
 static void end_counting(const struct section *section, uint64_t now_ns)
 {
-    unsigned p = section->team.ran;
+    unsigned p = section->team.size;
     uint32_t threads = atomic_load_explicit(&counted.threads, memory_order_relaxed);
     uint64_t cost_ns = atomic_load_explicit(&counted.cost_ns, memory_order_relaxed);
     if (threads)
@@ -458,7 +458,7 @@ static void experiment_end(struct section *section, uint64_t ticks, uint64_t sta
         program.untracked_ns += ns;
     } else if (!experimenting) {
         current->ns = current->ns > 0. ? current->ns + (ns - current->ns) / 8. : ns;
-        ipc_ran(model_of(current), section->team.ran, ns);
+        ipc_ran(model_of(current), section->team.size, ns);
     }
     if (counting || experimenting || now_ns - published_ns >= PUBLISH_PAUSE_NS)
         record_and_publish(section, now_ns);
