@@ -173,11 +173,11 @@ static double expected_ticks(const struct set *set, const struct section *sectio
 
 /* True if a block at one thread may contain the section. If its threads keep data for later sections, they keep it at
  * that size, so the readers also have one thread until it runs again. Therefore it must run again soon. */
-static bool comparable(const struct section *section, unsigned asked)
+static bool comparable(const struct section *section, unsigned requested)
 {
     const struct call_site *site = section->site;
     uint32_t rules = atomic_load_explicit(&site->rules, memory_order_relaxed);
-    if (asked || !section->team.decided || (rules & (SITE_READS_DATA | SITE_NUMBERED)))
+    if (requested || !section->team.decided || (rules & (SITE_READS_DATA | SITE_NUMBERED)))
         return false;
     return !(rules & SITE_WRITES_DATA)
            || !(atomic_load_explicit(&program_bits, memory_order_relaxed) & VSCAF_PROGRAM_KEEPS)
@@ -186,14 +186,14 @@ static bool comparable(const struct section *section, unsigned asked)
 
 static void next_phase(struct vscaf_page *page, uint64_t now);
 
-static void observe_begin(struct section *section, unsigned asked)
+static void observe_begin(struct section *section, unsigned requested)
 {
     struct call_site *site = section->site;
     uint64_t context = context_step(site);
     uint32_t p = section->team.size;
-    if (asked == 1 || program_malleable() != VSCAF_MALLEABLE_FULL)
+    if (requested == 1 || program_malleable() != VSCAF_MALLEABLE_FULL)
         return; /* the program made it serial, or the program must not be learned */
-    bool compared = comparable(section, asked);
+    bool compared = comparable(section, requested);
     if (compared && p < 2) {
         if (meter_under_way)
             rate_pause();
@@ -217,9 +217,9 @@ static void observe_begin(struct section *section, unsigned asked)
         section->team.argument = section->team.size = 1;
 }
 
-static bool rate_begin(struct section *section, unsigned asked)
+static bool rate_begin(struct section *section, unsigned requested)
 {
-    observe_begin(section, asked);
+    observe_begin(section, requested);
     return true;
 }
 
@@ -368,7 +368,7 @@ static __attribute__((noinline)) void next_phase(struct vscaf_page *page, uint64
     }
 }
 
-static void rate_end(struct section *section, uint64_t ticks, uint64_t stands_for)
+static void rate_end(struct section *section, uint64_t ticks, uint64_t represented_instances)
 {
     struct set *set = learning.set;
     if (!set || section_outlived_page(section))
@@ -380,8 +380,8 @@ static void rate_end(struct section *section, uint64_t ticks, uint64_t stands_fo
     if (ticks) {
         expected = expected_ticks(set, section);
         if (!one && learning.phase != PHASE_ONE) {
-            set->sections[number].time += (double)ticks * (double)stands_for;
-            set->count[number] += (double)stands_for;
+            set->sections[number].time += (double)ticks * (double)represented_instances;
+            set->count[number] += (double)represented_instances;
         }
     }
     bool settled = ticks && section->start - learning.began >= learning.block_ticks / SETTLE_PART;
@@ -413,7 +413,7 @@ static void rate_end(struct section *section, uint64_t ticks, uint64_t stands_fo
     case PHASE_ONE:
         if (ticks) {
             budget_spend(section->attachment->page,
-                         (double)ticks * (double)stands_for * scale_ns() * (set->p - 1));
+                         (double)ticks * (double)represented_instances * scale_ns() * (set->p - 1));
             if (one && expected > 0.0 && (settled || learning.instances < SETTLE_PART))
                 add_to_block(number, (double)ticks, expected);
         }

@@ -225,7 +225,7 @@ static void report_bound(const struct runtime *runtime, bool overridden, enum vs
 }
 
 struct team team_of_section(const struct runtime *runtime, const struct call_site *site, const struct vscaf_page *page,
-                            unsigned asked)
+                            unsigned requested)
 {
     /* Relaxed: it comes after the store of `started` in program order, which is all that page.h requires. */
     uint32_t size = atomic_load_explicit(&page->team_size, memory_order_relaxed);
@@ -234,8 +234,8 @@ struct team team_of_section(const struct runtime *runtime, const struct call_sit
     enum vscaf_malleable malleable = program_malleable();
     bool overridden = atomic_load_explicit(&program_bits, memory_order_relaxed) & VSCAF_PROGRAM_OVERRIDE;
     bool reads = (rules & SITE_READS_DATA) && !(overridden && malleable == VSCAF_MALLEABLE_FULL);
-    struct team team = {.argument = asked, .size = asked};
-    if (!asked && malleable != VSCAF_MALLEABLE_RIGID) {
+    struct team team = {.argument = requested, .size = requested};
+    if (!requested && malleable != VSCAF_MALLEABLE_RIGID) {
         if ((rules & SITE_NUMBERED) && reported && !overridden) {
             program_note(VSCAF_PROGRAM_NUMBERED);
             team.argument = team.size = reported;
@@ -261,11 +261,11 @@ struct team team_of_section(const struct runtime *runtime, const struct call_sit
              * bound. */
             team.argument = team.size = reported;
         }
-    } else if (!asked && reported && program_unread()) {
+    } else if (!requested && reported && program_unread()) {
         /* The program's own number is the one that it was told. */
         team.argument = team.size = smaller(reported, user_bound());
     }
-    if (!asked)
+    if (!requested)
         report_bound(runtime, overridden, malleable);
     if (!team.size)
         team.size = at_least_one(runtime->get_max_threads());
@@ -290,7 +290,7 @@ struct team team_of_section(const struct runtime *runtime, const struct call_sit
 }
 
 struct team team_of_owner(const struct runtime *runtime, const struct call_site *site, const struct vscaf_page *page,
-                          unsigned asked)
+                          unsigned requested)
 {
     /* The inputs of the last answer, and the answer. Only answers that depend on nothing else are kept. */
     static struct {
@@ -303,13 +303,13 @@ struct team team_of_owner(const struct runtime *runtime, const struct call_site 
     uint32_t size = atomic_load_explicit(&page->team_size, memory_order_relaxed);
     uint32_t limit = atomic_load_explicit(&page->team_limit, memory_order_relaxed);
     uint32_t rules = atomic_load_explicit(&site->rules, memory_order_relaxed);
-    if (__builtin_expect(!asked && !(rules & (SITE_NUMBERED | SITE_READS_DATA)) && last.runtime == runtime
+    if (__builtin_expect(!requested && !(rules & (SITE_NUMBERED | SITE_READS_DATA)) && last.runtime == runtime
                              && last.size == size && last.limit == limit && last.generation == generation, 1))
         return last.team;
-    struct team team = team_of_section(runtime, site, page, asked);
+    struct team team = team_of_section(runtime, site, page, requested);
     /* A program may change its number of threads, or make it dynamic, by calls that the shim does not see. So an answer
      * that came from the runtime is not kept. */
-    if (!asked && !(rules & (SITE_NUMBERED | SITE_READS_DATA)) && team.decided && !team.own_dynamic) {
+    if (!requested && !(rules & (SITE_NUMBERED | SITE_READS_DATA)) && team.decided && !team.own_dynamic) {
         last.runtime = runtime;
         last.size = size;
         last.limit = limit;
@@ -319,11 +319,11 @@ struct team team_of_owner(const struct runtime *runtime, const struct call_site 
     return team;
 }
 
-unsigned team_nested(const struct runtime *runtime, const struct vscaf_page *page, unsigned asked, int level,
+unsigned team_nested(const struct runtime *runtime, const struct vscaf_page *page, unsigned requested, int level,
                      unsigned width, unsigned sharers)
 {
-    if (asked || rigid())
-        return asked;
+    if (requested || rigid())
+        return requested;
     /* Relaxed: only top-level sections are counted, and this one runs inside one of them. */
     uint32_t size = atomic_load_explicit(&page->team_size, memory_order_relaxed);
     if (!valid_team_size(size))

@@ -17,18 +17,18 @@ struct team {
     bool own_dynamic;  /* the runtime's dynamic adjustment makes teams smaller, so it must be off during the call */
 };
 
-/* The team of a top-level section. `asked` is the number in the program's clause (0: no clause); it is obeyed. */
+/* The team of a top-level section. `requested` is the number in the program's clause (0: no clause); it is obeyed. */
 struct team team_of_section(const struct runtime *runtime, const struct call_site *site, const struct vscaf_page *page,
-                            unsigned asked);
+                            unsigned requested);
 
 /* The same for the thread that owns the hot path. Remembers the last answer. */
 struct team team_of_owner(const struct runtime *runtime, const struct call_site *site, const struct vscaf_page *page,
-                          unsigned asked);
+                          unsigned requested);
 
 /* The argument for a section inside others: a share of the enclosing teams' allowance. That allowance is one of
  * `sharers` equal parts of the page's team size. `level`: enclosing sections of the same runtime; `width`: product of
  * the team sizes that this thread has begun, or 0. */
-unsigned team_nested(const struct runtime *runtime, const struct vscaf_page *page, unsigned asked, int level,
+unsigned team_nested(const struct runtime *runtime, const struct vscaf_page *page, unsigned requested, int level,
                      unsigned width, unsigned sharers);
 
 /* Reads the code of a section that runs for the first time, and stores in its site which team it needs. Cold: tens of

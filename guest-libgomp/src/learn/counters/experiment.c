@@ -239,7 +239,8 @@ static long minor_faults(void)
 }
 
 /* True if an experiment may run during this instance. The cheap checks come first. */
-static bool experiment_due(const struct section *section, const struct record *record, unsigned asked, uint64_t now_ns)
+static bool experiment_due(const struct section *section, const struct record *record, unsigned requested,
+                           uint64_t now_ns)
 {
     struct vscaf_page *page = section->attachment->page;
     unsigned p = section->team.size;
@@ -247,7 +248,7 @@ static bool experiment_due(const struct section *section, const struct record *r
         || now_ns < refused_due_ns || record->abandoned >= ABANDONED_MAX || sandbox_child_remains())
         return false;
     /* An experiment takes a thread from the team. Not allowed if the program has a say in its team size. */
-    if (asked || atomic_load_explicit(&page->malleable, memory_order_relaxed) != VSCAF_MALLEABLE_FULL
+    if (requested || atomic_load_explicit(&page->malleable, memory_order_relaxed) != VSCAF_MALLEABLE_FULL
         || (atomic_load_explicit(&program_bits, memory_order_relaxed) & VSCAF_PROGRAM_SET))
         return false;
     return budget_allows(page, record->ns);
@@ -317,7 +318,7 @@ static bool begin_experiment(struct section *section, const struct record *recor
 }
 
 /* If it is time and the budget allows it, starts counters for this instance, or an experiment at the same time. */
-static __attribute__((noinline)) void measure_instance(struct section *section, unsigned asked, uint64_t now_ns)
+static __attribute__((noinline)) void measure_instance(struct section *section, unsigned requested, uint64_t now_ns)
 {
     int saved_errno = errno;
     int cancel_state;
@@ -325,7 +326,7 @@ static __attribute__((noinline)) void measure_instance(struct section *section, 
     pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state);
     if (sandbox_child_remains())
         sandbox_end(&detail);
-    bool begun = experiment_due(section, current, asked, now_ns) && begin_experiment(section, current, now_ns);
+    bool begun = experiment_due(section, current, requested, now_ns) && begin_experiment(section, current, now_ns);
     if (!sandbox_inside) { /* the child's section is not cancelled */
         if (begun
             || (now_ns >= current->count_due_ns
@@ -339,7 +340,7 @@ static __attribute__((noinline)) void measure_instance(struct section *section, 
 }
 
 /* Also returns in the copy that it makes. */
-static bool experiment_begin(struct section *section, unsigned asked)
+static bool experiment_begin(struct section *section, unsigned requested)
 {
     if (!claim_owner() || (!initialized && !initialize()))
         return true;
@@ -357,7 +358,7 @@ static bool experiment_begin(struct section *section, unsigned asked)
     last_started = started;
     if (current && section->team.size && current->ns >= SECTION_MIN_NS
         && (begin_ns >= current->count_due_ns || begin_ns >= current->experiment_due_ns))
-        measure_instance(section, asked, begin_ns);
+        measure_instance(section, requested, begin_ns);
     return !sandbox_inside;
 }
 
@@ -445,9 +446,9 @@ static __attribute__((noinline)) void record_and_publish(const struct section *s
     errno = saved_errno;
 }
 
-static void experiment_end(struct section *section, uint64_t ticks, uint64_t stands_for)
+static void experiment_end(struct section *section, uint64_t ticks, uint64_t represented_instances)
 {
-    (void)ticks, (void)stands_for; /* it measures by itself, with a clock that its experiments share */
+    (void)ticks, (void)represented_instances; /* it measures by itself, with a clock that its experiments share */
     if (sandbox_inside)
         sandbox_exit();
     if (forked || !claim_owner())

@@ -15,9 +15,9 @@ __attribute__((constructor)) static void read_metric(void)
         atomic_store_explicit(&meter_current, &counters_meter, memory_order_relaxed);
 }
 
-static bool fall_back_to_rate(struct section *section, unsigned asked)
+static bool fall_back_to_rate(struct section *section, unsigned requested)
 {
-    (void)section, (void)asked;
+    (void)section, (void)requested;
     if (atomic_exchange_explicit(&meter_current, &rate_meter, memory_order_relaxed) == &rate_meter)
         return true;
     static const char warning[] =
