@@ -70,7 +70,7 @@ static uint64_t do_due_work(struct agent *agent)
 static void serve_clients(struct service *service, const struct client_ready ready[], size_t count)
 {
     struct agent *agent = &service->agent;
-    bool changed = false, asked = false;
+    bool changed = false, status_requested = false;
     uint64_t now_ns = monotonic_ns();
     for (size_t i = 0; i < count; i++) {
         struct client *client = &agent->clients.slots[ready[i].slot];
@@ -84,7 +84,7 @@ static void serve_clients(struct service *service, const struct client_ready rea
             event = clients_serve(&agent->clients, client, agent_budget(agent).team_limit);
         switch (event) {
         case CLIENTS_NOTHING: continue;
-        case CLIENTS_ASKED: asked = true; continue;
+        case CLIENTS_STATUS_REQUESTED: status_requested = true; continue;
         case CLIENTS_JOINED: measure_joined(&agent->measure, client, agent->options->standalone, now_ns); break;
         case CLIENTS_CALLED: measure_called(client, now_ns); break;
         case CLIENTS_LEFT: background_left(&agent->measure.background, unmeasured_s); break;
@@ -97,7 +97,7 @@ static void serve_clients(struct service *service, const struct client_ready rea
         agent->report_urgent = true;
     }
     /* Only now, because the answer must have the shares after all joins and leaves of this turn. */
-    for (uint32_t i = 0; asked && i < agent->clients.end; i++)
+    for (uint32_t i = 0; status_requested && i < agent->clients.end; i++)
         if (agent->clients.slots[i].fd >= 0 && agent->clients.slots[i].status_version != 0)
             status_answer(&service->status, agent, &agent->clients.slots[i], now_ns);
 }

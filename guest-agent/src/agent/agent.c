@@ -117,12 +117,12 @@ struct shares_facts agent_shares_facts(const struct agent *agent)
     const struct options *options = agent->options;
     const struct allocation *allocation = &agent->allocation;
     /* Only the host could use the speedups under equipartition. Without a host, learning is of no use. */
-    bool of_use = !(options->standalone && agent->policy == SPLIT_EQUIPARTITION);
+    bool useful = !(options->standalone && agent->policy == SPLIT_EQUIPARTITION);
     return (struct shares_facts){.cpus = agent_budget(agent),
                                  .policy = agent->policy,
                                  .chunk = agent->chunk,
                                  .host_competes = allocation->given && allocation->order.competition,
-                                 .learning = options->learn_budget_ppm > 0 && of_use,
+                                 .learning = options->learn_budget_ppm > 0 && useful,
                                  .settled = allocation->phase == ALLOCATION_SETTLED,
                                  .exclusive = allocation_exclusive(allocation),
                                  .learn_budget_ppm = options->learn_budget_ppm,

@@ -12,11 +12,11 @@ enum lend_packet lend_take_packet(struct lend *lend, const void *packet, size_t 
     memcpy(&call, packet, sizeof(call));
     if (call.magic != VSCAF_CALL_MAGIC)
         return LEND_NO_CALL;
-    if (!lend->asked || call.number != lend->number) {
+    if (!lend->call_requested || call.number != lend->number) {
         lend->unrequested_calls += lend->unrequested_calls < UINT32_MAX;
-        return LEND_NOT_ASKED;
+        return LEND_UNREQUESTED;
     }
-    lend->asked = false;
+    lend->call_requested = false;
     lend->called = true;
     return LEND_CALLED;
 }
@@ -44,12 +44,12 @@ void lend_measured(struct lend *lend, bool running, uint64_t now_ns)
     }
     lend->called = false;
     bool ask = !running && now_ns >= lend->ask_ns;
-    if (ask && !lend->asked)
+    if (ask && !lend->call_requested)
         lend->number = (lend->number + 1) & NUMBER_MASK;
-    lend->asked = ask;
+    lend->call_requested = ask;
 }
 
 uint32_t lend_control(const struct lend *lend)
 {
-    return lend->asked ? VSCAF_CONTROL_CALL | lend->number << VSCAF_CONTROL_CALL_SHIFT : 0;
+    return lend->call_requested ? VSCAF_CONTROL_CALL | lend->number << VSCAF_CONTROL_CALL_SHIFT : 0;
 }

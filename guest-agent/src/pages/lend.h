@@ -20,7 +20,7 @@
 
 /* One process. The caller fills the struct with zero bytes first. */
 struct lend {
-    bool asked;                 /* it should call when it starts a section: the bit is set on its page */
+    bool call_requested;        /* it should call when it starts a section: the bit is set on its page */
     bool called;                /* it called, and has not been measured over a whole period since */
     uint32_t number;            /* counts how often the bit was set; a call repeats it */
     uint32_t fruitless_calls;   /* calls in a row that were not followed by computing */
@@ -29,9 +29,9 @@ struct lend {
 };
 
 enum lend_packet {
-    LEND_NO_CALL,   /* another packet, not a call */
-    LEND_NOT_ASKED, /* a call that was not asked for */
-    LEND_CALLED,    /* the process runs: give its CPUs back */
+    LEND_NO_CALL,     /* another packet, not a call */
+    LEND_UNREQUESTED, /* a call that was not asked for */
+    LEND_CALLED,      /* the process runs: give its CPUs back */
 };
 
 /* Takes a packet from a joined process. */

@@ -339,7 +339,7 @@ enum clients_event clients_serve(struct clients *clients, struct client *client,
     }
     client->status_version = status_request_version(&join, (size_t)got);
     if (client->status_version != 0)
-        return CLIENTS_ASKED;
+        return CLIENTS_STATUS_REQUESTED;
     if (got < (ssize_t)offsetof(struct vscaf_join, name) || join.magic != VSCAF_PAGE_MAGIC) {
         clients_drop(clients, client);
         return CLIENTS_NOTHING;

@@ -121,7 +121,7 @@ enum clients_event {
     CLIENTS_JOINED,
     CLIENTS_CALLED,
     CLIENTS_LEFT,
-    CLIENTS_ASKED, /* it asked for the status: the caller must answer and drop the connection */
+    CLIENTS_STATUS_REQUESTED, /* it asked for the status: the caller must answer and drop the connection */
 };
 
 /* Serves a connection that is ready. The page of a program that joins has `team_limit` and team size 1. */

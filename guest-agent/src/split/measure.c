@@ -50,7 +50,7 @@ static bool measure_client(struct client *client, double running_cpus, uint64_t 
  * not call, so it is looked at every IDLE_LOOK_NS. */
 static bool measurement_due(const struct client *client, uint64_t period_ns, uint64_t now_ns)
 {
-    return client->running || client->newcomer || !client->lend.asked ||
+    return client->running || client->newcomer || !client->lend.call_requested ||
            now_ns - client->seen_ns + period_ns > IDLE_LOOK_NS ||
            in_flight_count(client->page).started != client->seen.started;
 }

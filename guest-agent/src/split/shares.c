@@ -197,7 +197,7 @@ void shares_split(struct shares *shares, struct clients *clients, const struct s
         uint32_t team_size = client->long_section ? next[i] : client->share;
         /* An idle process that is not asked to call begins with 1. That takes no CPU from the others. */
         if (!client->running)
-            team_size = client->lend.asked ? client->prospective_share : 1;
+            team_size = client->lend.call_requested ? client->prospective_share : 1;
         shrunk |= in_flight_set_team(&client->in_flight, client->page, client_rigid(client) ? 0 : team_size);
     }
     if (shrunk)

@@ -66,10 +66,10 @@ void check_kernel(struct check *check)
 }
 
 /* Why `online` files cannot be written, as far as that can be seen. */
-static const char *why_not_switchable(const char *sysfs, bool there)
+static const char *why_not_switchable(const char *sysfs, bool has_online_files)
 {
     struct statvfs status;
-    if (!there)
+    if (!has_online_files)
         return "the kernel offers no `online` files: use one with CONFIG_HOTPLUG_CPU";
     if (statvfs(sysfs, &status) == 0 && (status.f_flag & ST_RDONLY))
         return "sysfs is mounted read-only, as in containers: run the agent in the guest itself, or use --standalone";
@@ -86,14 +86,14 @@ void check_cpus(struct check *check)
                       strerror(-status));
         return;
     }
-    uint32_t switchable = 0, there = 0, others = 0;
+    uint32_t switchable = 0, online_files = 0, others = 0;
     for (uint32_t cpu = 1; cpu < CPUS_MAX; cpu++) {
         char path[PATH_MAX];
         if (!cpu_set_has(&cpus.present, cpu) ||
             snprintf(path, sizeof(path), "%s/devices/system/cpu/cpu%u/online", sysfs, cpu) >= (int)sizeof(path))
             continue;
         others++;
-        there += access(path, F_OK) == 0;
+        online_files += access(path, F_OK) == 0;
         switchable += access(path, W_OK) == 0;
     }
     uint32_t online = cpu_set_count(&cpus.online), present = cpu_set_count(&cpus.present);
@@ -105,7 +105,7 @@ void check_cpus(struct check *check)
                    online, present);
     else
         check_missing(check, "CPUs", "%u of %u cannot be switched: %s", others - switchable, others,
-                      why_not_switchable(sysfs, there > 0));
+                      why_not_switchable(sysfs, online_files > 0));
 }
 
 static bool word_in_file(const char *directory, const char *file, const char *word)
