@@ -27,7 +27,7 @@
 
 #define TIMEOUT_NS UINT64_C(10000000000)
 
-static void fail_late(uint64_t began_ns, const char *what)
+static void fail_if_late(uint64_t began_ns, const char *what)
 {
     if (joining_now_ns() - began_ns < TIMEOUT_NS)
         return;
@@ -107,7 +107,7 @@ static void time_joins(const char *path, const char *bare, long count, uint32_t 
             joining_fail("cannot join");
         uint32_t got;
         while ((got = atomic_load_explicit(&joined.page->team_size, memory_order_relaxed)) <= 1)
-            fail_late(began_ns, got == 1 ? "the team size stayed 1" : "the team size became 0");
+            fail_if_late(began_ns, got == 1 ? "the team size stayed 1" : "the team size became 0");
         uint64_t joined_ns = joining_now_ns() - began_ns;
         if (team != 0 && got != team) {
             fprintf(stderr, "bench-agent: the team size is %u, and should be %u\n", got, team);
@@ -125,7 +125,7 @@ static void wait_for_team(const struct joined *joined, uint32_t least, uint32_t 
         uint32_t team = atomic_load_explicit(&joined->page->team_size, memory_order_relaxed);
         if (team >= least && team <= most)
             return;
-        fail_late(began_ns, what);
+        fail_if_late(began_ns, what);
     }
 }
 
@@ -156,7 +156,7 @@ static void time_exits(const char *path, const char *bare, struct server_report 
         wait_for_team(&joined, whole, whole, "the share never came back");
         uint64_t back_ns = joining_now_ns() - killed_ns, ended_ns;
         while ((ended_ns = atomic_load(&report->ended_ns)) == 0)
-            fail_late(killed_ns, "the bare server saw no end");
+            fail_if_late(killed_ns, "the bare server saw no end");
         printf("%" PRIu64 " %" PRIu64 "\n", ended_ns - killed_ns, back_ns);
         waitpid(child, NULL, 0);
     }

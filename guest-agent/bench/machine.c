@@ -24,7 +24,7 @@
 #define SOAKERS_MAX 256
 #define ROUND_TURNS 10000u
 
-static int be_host(const char *path)
+static int run_host(const char *path)
 {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
     if (strlen(path) >= sizeof(address.sun_path)) {
@@ -90,7 +90,7 @@ static void *soak(void *argument)
 }
 
 /* One thread on each CPU, of the class that runs only when nothing else wants to; this one answers. */
-static int be_soakers(void)
+static int run_soakers(void)
 {
     cpu_set_t allowed;
     if (sched_getaffinity(0, sizeof(allowed), &allowed) != 0)
@@ -132,9 +132,9 @@ int main(int argc, char *argv[])
 {
     setvbuf(stdout, NULL, _IOLBF, 0);
     if (argc == 3 && strcmp(argv[1], "host") == 0)
-        return be_host(argv[2]);
+        return run_host(argv[2]);
     if (argc == 2 && strcmp(argv[1], "soak") == 0)
-        return be_soakers();
+        return run_soakers();
     fputs("Usage: bench-agent-machine host SOCKET | soak\n", stderr);
     return 2;
 }

@@ -17,7 +17,7 @@ static uint64_t now_ns(void)
     return monotonic_ns() + passed_ns;
 }
 
-static void happen(struct agent *agent, int what, uint8_t number)
+static void apply_event(struct agent *agent, int what, uint8_t number)
 {
     struct client *client = &agent->clients.slots[number % FUZZ_CLIENTS_MAX];
     switch (what) {
@@ -46,7 +46,7 @@ static void take_line(struct agent *agent, const char *line, size_t length)
 {
     if (length > 0 && line[0] >= 1 && line[0] <= 6) {
         for (size_t i = 1; i < length && i < 40; i++)
-            happen(agent, line[0], (uint8_t)line[i]);
+            apply_event(agent, line[0], (uint8_t)line[i]);
         return;
     }
     struct wire_message message;
@@ -63,7 +63,7 @@ static void take_line(struct agent *agent, const char *line, size_t length)
 static void settle(struct agent *agent)
 {
     for (int i = 0; i < 3 * FUZZ_CPUS + 10 && agent->allocation.phase != ALLOCATION_SETTLED; i++)
-        happen(agent, 1, 1);
+        apply_event(agent, 1, 1);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -80,14 +80,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     }
     /* Once the sections have ended, every order settles. That takes one step for each CPU and a few more. */
     for (uint8_t i = 0; i < 2; i++)
-        happen(agent, 4, i);
+        apply_event(agent, 4, i);
     settle(agent);
     MUST(agent->allocation.phase == ALLOCATION_SETTLED);
     MUST(!agent->allocation.given || agent->allocation.applied_sequence == agent->allocation.order.sequence);
     check_lines(agent);
-    happen(agent, 2, 0);
+    apply_event(agent, 2, 0);
     settle(agent);
-    happen(agent, 2, 0);
+    apply_event(agent, 2, 0);
     check_agent(agent);
     MUST(check_lines(agent) > 0);
     return 0;

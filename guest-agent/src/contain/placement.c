@@ -14,7 +14,7 @@ struct table {
     uint32_t target[PLACEMENT_MAX];
     const uint16_t *core;    /* NULL: not known */
     uint16_t on[CPUS_MAX];   /* parts on each CPU */
-    int16_t owner[CPUS_MAX]; /* the part that has the CPU for itself so far, or NOBODY */
+    int16_t owner[CPUS_MAX]; /* the part that has the CPU for itself so far, or NO_OWNER */
     uint16_t core_usable[CPUS_MAX];
     struct cpu_set before[PLACEMENT_MAX];
 };

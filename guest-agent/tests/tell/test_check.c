@@ -35,7 +35,7 @@ static void make(const char *path, const char *content)
     fclose(file);
 }
 
-static void drop(const char *path)
+static void remove_file(const char *path)
 {
     char whole[512];
     snprintf(whole, sizeof(whole), "%s%s", root, path);
@@ -82,10 +82,10 @@ static void test_udev_rules_that_fight(void **context)
     make("/etc/udev/rules.d/40-hotadd.rules", "");
     run(check_udev_rules, "/proc");
     assert_string_equal(output, "ok       udev rules: no rule puts CPUs online\n");
-    drop("/etc/udev/rules.d/40-hotadd.rules");
-    drop("/usr/lib/udev/rules.d/40-hotadd.rules");
-    drop("/usr/lib/udev/rules.d/50-look.rules");
-    drop("/usr/lib/udev/rules.d/50-backup.txt");
+    remove_file("/etc/udev/rules.d/40-hotadd.rules");
+    remove_file("/usr/lib/udev/rules.d/40-hotadd.rules");
+    remove_file("/usr/lib/udev/rules.d/50-look.rules");
+    remove_file("/usr/lib/udev/rules.d/50-backup.txt");
     rmdir(root);
 }
 
@@ -110,9 +110,9 @@ static void test_cpusets(void **context)
     make("/two/cgroup.controllers", "cpu io memory\n");
     run(check_cpuset, proc);
     assert_non_null(strstr(output, "ok       cpuset: version 1 at "));
-    drop("/proc/self/mountinfo");
-    drop("/two/cgroup.controllers");
-    drop("/one/tasks");
+    remove_file("/proc/self/mountinfo");
+    remove_file("/two/cgroup.controllers");
+    remove_file("/one/tasks");
     rmdir(root);
 }
 
