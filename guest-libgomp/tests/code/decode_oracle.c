@@ -45,7 +45,8 @@ static void differ(enum difference kind, const uint8_t *code, const ZydisDecoded
     if (shown[kind][zydis->mnemonic]++ >= SHOWN_MAX)
         return;
     char text[128] = "";
-    ZydisFormatterFormatInstruction(&formatter, zydis, operands, zydis->operand_count_visible, text, sizeof text, 0, NULL);
+    ZydisFormatterFormatInstruction(&formatter, zydis, operands, zydis->operand_count_visible, text, sizeof text, 0,
+                                    NULL);
     printf("%s: %lx instead of %lx: %s:", kinds[kind], ours, theirs, text);
     for (unsigned i = 0; i < zydis->length; i++)
         printf(" %02x", code[i]);

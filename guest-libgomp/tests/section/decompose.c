@@ -287,14 +287,14 @@ int main(int argc, char **argv)
     scripted_hook = count_reading;
     bool alone = !strcmp(argv[1], "useful");
     if (!strcmp(argv[1], "cancelled")) {
-        agent_here(&agent, 1, 2);
+        agent_run(&agent, 1, 2);
         pthread_t thread;
         void *result;
         CHECK(pthread_create(&thread, NULL, cancelled, NULL) == 0 && pthread_join(thread, &result) == 0);
         CHECK(through && result == PTHREAD_CANCELED);
         return 0;
     }
-    agent_here(&agent, alone ? 1 : 2, 2);
+    agent_run(&agent, alone ? 1 : 2, 2);
     if (alone) {
         expect(useful, &(struct vscaf_decomposition){.total = 300 * US, .useful = 300 * US});
     } else if (!strcmp(argv[1], "imbalanced")) {

@@ -78,7 +78,7 @@ static void check(int index, uint64_t section(uint64_t), uint64_t ns, unsigned i
 int main(void)
 {
     scripted_hook = count_reading;
-    agent_here(&agent, 1, 2);
+    agent_run(&agent, 1, 2);
     struct vscaf_page *page = agent.pages[0];
     check(0, tiny, 1000, 20000, TINY_GAP_MAX, 0.0);
     check(1, small, 5000, 20000, SMALL_GAP_MAX, 0.0);

@@ -37,7 +37,7 @@ static void *resize(void *unused)
 
 void resize_begin(const char *pace)
 {
-    agent_here(&agent, RESIZE_TEAM_MAX, RESIZE_TEAM_MAX);
+    agent_run(&agent, RESIZE_TEAM_MAX, RESIZE_TEAM_MAX);
     agent.pages[0]->control = VSCAF_CONTROL_LEARN;
     agent.pages[0]->learn_budget_ppm = 500000; /* so that blocks on one thread occur */
     if (strcmp(pace, "ticks") != 0) {

@@ -320,7 +320,7 @@ static void child(void)
 int main(int argc, char **argv)
 {
     CHECK(argc >= 2);
-    agent_here(&agent, ALLOWANCE, ALLOWANCE);
+    agent_run(&agent, ALLOWANCE, ALLOWANCE);
     /* Joins first, so that no section begins during the join. */
     CHECK(omp_get_max_threads() == ALLOWANCE && agent.state->joins == 1);
     if (!strcmp(argv[1], "steady") && argc == 3)

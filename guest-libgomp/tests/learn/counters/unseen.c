@@ -154,41 +154,41 @@ void settle(void)
         busy(1.);
 }
 
-void sections(const struct course *course)
+void run_scenario(const struct scenario *scenario)
 {
     master = gettid();
-    for (bool more = course->more; more || (!enough(course->outcome) && instances < INSTANCES_MAX); more = false) {
+    for (bool more = scenario->more; more || (!enough(scenario->outcome) && instances < INSTANCES_MAX); more = false) {
         double sum = 0.;
         int threads = 0;
         instances++;
-        if (course->before)
-            course->before();
+        if (scenario->before)
+            scenario->before();
 #pragma omp parallel reduction(+ : sum, threads)
         {
             threads = 1;
             sum = busy(2.) > 0.;
             if (omp_get_thread_num() == 0) {
                 standin_script.team = (unsigned)omp_get_num_threads();
-                if (course->act)
-                    course->act();
-                if (!course->for_ever)
+                if (scenario->act)
+                    scenario->act();
+                if (!scenario->for_ever)
                     settle();
             }
             busy(2.);
         }
         CHECK(sum == threads, "%f of %d", sum, threads);
-        if (course->after)
-            course->after();
-        check_nothing_left((int)instances * course->signals);
+        if (scenario->after)
+            scenario->after();
+        check_nothing_left((int)instances * scenario->signals);
         /* If the sandbox stops one experiment of an act, it stops all. */
-        CHECK(course->outcome != ABANDONED || page->experiments_ended == 0, "an experiment ended normally");
+        CHECK(scenario->outcome != ABANDONED || page->experiments_ended == 0, "an experiment ended normally");
         scripted_advance(BETWEEN_NS);
     }
     unsigned ended = page->experiments_ended, abandoned = page->experiments_abandoned;
-    CHECK(enough(course->outcome), "after %u instances: %u ended, %u abandoned, %u refused", instances, ended,
+    CHECK(enough(scenario->outcome), "after %u instances: %u ended, %u abandoned, %u refused", instances, ended,
           abandoned, page->experiments_refused);
-    CHECK(course->outcome != ENDS || abandoned == 0, "%u abandoned", abandoned);
-    CHECK(course->outcome != REFUSED || ended + abandoned == 0, "%u ended, %u abandoned", ended, abandoned);
+    CHECK(scenario->outcome != ENDS || abandoned == 0, "%u abandoned", abandoned);
+    CHECK(scenario->outcome != REFUSED || ended + abandoned == 0, "%u ended, %u abandoned", ended, abandoned);
     CHECK(page->started == page->finished && page->started == instances);
 }
 
@@ -267,7 +267,7 @@ int main(int count, char **arguments)
     if (sched_getaffinity(0, sizeof cpus, &cpus) == 0 && CPU_COUNT(&cpus) < 2)
         return 77; /* no CPU to spare for an experiment */
     struct agent agent;
-    agent_here(&agent, 2, 2);
+    agent_run(&agent, 2, 2);
     for (int i = 0; i < AGENT_PAGES; i++) {
         agent.pages[i]->control = VSCAF_CONTROL_LEARN;
         agent.pages[i]->learn_budget_ppm = 1000000;

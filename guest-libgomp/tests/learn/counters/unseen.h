@@ -20,7 +20,7 @@ enum outcome {
     EITHER,
 };
 
-struct course {
+struct scenario {
     void (*act)(void); /* in each section, on the master thread; NULL: only computing */
     void (*before)(void), (*after)(void);
     enum outcome outcome; /* of at least two experiments */
@@ -65,6 +65,6 @@ void settle(void);
 
 /* Runs sections until the experiments have had the expected outcome, and checks that there was no other. A section with
  * an experiment lasts until its child has finished. */
-void sections(const struct course *course);
+void run_scenario(const struct scenario *scenario);
 
 #endif
