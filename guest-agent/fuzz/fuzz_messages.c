@@ -57,7 +57,7 @@ static void take_line(struct agent *agent, const char *line, size_t length)
     if (message.type == WIRE_ALLOCATE)
         MUST(message.allocate.sequence >= 0 && message.allocate.cpus <= CPUS_MAX && message.allocate.limit >= 1 &&
              message.allocate.limit <= CPUS_MAX && message.allocate.deadline_ms <= 3600000);
-    messages_take(agent, line, length);
+    messages_handle(agent, line, length);
 }
 
 static void settle(struct agent *agent)

@@ -162,7 +162,7 @@ static void run_once(struct service *service)
     if (clients_ready || connections_waiting)
         clients_worked(&agent->clients, clock_ns(CLOCK_THREAD_CPUTIME_ID) - before_ns, now_ns);
     if (polls[POLL_PORT].revents != 0)
-        port_serve(&agent->port, polls[POLL_PORT].revents, now_ns, messages_take, agent);
+        port_serve(&agent->port, polls[POLL_PORT].revents, now_ns, messages_handle, agent);
     if (polls[POLL_PORT].revents & POLLOUT)
         port_send(&agent->port, now_ns, messages_next, agent);
 }

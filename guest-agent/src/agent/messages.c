@@ -17,7 +17,7 @@ static void start_over(struct agent *agent)
     agent->report_last_ns = 0;
 }
 
-void messages_take(void *context, const char *line, size_t length)
+void messages_handle(void *context, const char *line, size_t length)
 {
     struct agent *agent = context;
     struct wire_message message;

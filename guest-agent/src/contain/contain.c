@@ -198,8 +198,8 @@ static bool rigid_now(const struct client *client, uint64_t period_ns)
 {
     if (client_rigid(client))
         return true;
-    double looked_s = client->threads != NULL ? (double)client->threads->answers * (double)period_ns / 1e9 : 0.0;
-    return client->long_section && looked_s >= LONG_SECTION_S;
+    double elapsed_s = client->threads != NULL ? (double)client->threads->answers * (double)period_ns / 1e9 : 0.0;
+    return client->long_section && elapsed_s >= LONG_SECTION_S;
 }
 
 bool contain_exceeds(uint32_t share, uint32_t most, double load_cpus)

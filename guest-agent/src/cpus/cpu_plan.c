@@ -20,7 +20,7 @@ struct cpu_step cpu_plan_next(const struct cpus *cpus, const struct cpu_plan_req
     uint32_t count = cpus_order(cpus, order);
     struct cpu_set keep = {0}, unparked = cpus->parked, entering = cpus->parked, leaving = cpus->parked;
     bool unpark = false, enter = false, leave = false;
-    int64_t bring = -1, drop = -1;
+    int64_t online_cpu = -1, offline_cpu = -1;
     choose(cpus, request, order, count, &keep);
     for (uint32_t i = 0; i < count; i++) {
         uint32_t cpu = order[i];
@@ -30,29 +30,29 @@ struct cpu_step cpu_plan_next(const struct cpus *cpus, const struct cpu_plan_req
                 unpark = true;
                 cpu_set_remove(&unparked, cpu);
             } else if (!powered) {
-                if (bring < 0)
-                    bring = cpu;
+                if (online_cpu < 0)
+                    online_cpu = cpu;
                 if (!parked) {
                     enter = true;
                     cpu_set_add(&entering, cpu);
                 }
             }
         } else if (powered && !parked && cpu > 0 && !cpu_set_has(request->refused, cpu)) {
-            drop = cpu;
+            offline_cpu = cpu;
             leave = true;
             cpu_set_add(&leaving, cpu);
         }
     }
-    if (unpark && (request->first || bring < 0))
+    if (unpark && (request->first || online_cpu < 0))
         return (struct cpu_step){.kind = CPU_STEP_PARK, .parked = unparked};
-    if (bring >= 0 && enter && request->by_cpuset && request->through_parked)
+    if (online_cpu >= 0 && enter && request->by_cpuset && request->through_parked)
         return (struct cpu_step){.kind = CPU_STEP_PARK, .parked = entering};
-    if (bring >= 0)
-        return (struct cpu_step){.kind = CPU_STEP_ONLINE, .cpu = (uint32_t)bring};
+    if (online_cpu >= 0)
+        return (struct cpu_step){.kind = CPU_STEP_ONLINE, .cpu = (uint32_t)online_cpu};
     if (leave && request->by_cpuset)
         return (struct cpu_step){.kind = CPU_STEP_PARK, .parked = leaving};
     if (leave)
-        return (struct cpu_step){.kind = CPU_STEP_OFFLINE, .cpu = (uint32_t)drop};
+        return (struct cpu_step){.kind = CPU_STEP_OFFLINE, .cpu = (uint32_t)offline_cpu};
     return (struct cpu_step){.kind = CPU_STEP_NONE};
 }
 

@@ -8,9 +8,9 @@
 #include "system/clock.h"
 #include "system/log.h"
 
-#define CPUS_LOOK_NS UINT64_C(5000000000) /* all files of the CPUs are read at least this often */
-#define LISTS_LOOK_NS UINT64_C(1000000000) /* the short lists, if the kernel reports changes; else in each period */
-#define WAIT_LOOK_NS UINT64_C(2000000) /* how often the pages are read for sections in flight */
+#define CPUS_READ_NS UINT64_C(5000000000) /* all files of the CPUs are read at least this often */
+#define LISTS_READ_NS UINT64_C(1000000000) /* the short lists, if the kernel reports changes; else in each period */
+#define WAIT_POLL_NS UINT64_C(2000000) /* how often the pages are read for sections in flight */
 
 static uint32_t target_of(const struct allocation *allocation)
 {
@@ -31,7 +31,7 @@ static void refresh_cpus(struct allocation *allocation)
         log_line("%s/devices/system/cpu cannot be read: %s: continuing with the last reading",
                  allocation->options->sysfs, strerror(-status));
     allocation->cpus_failed = status != 0;
-    allocation->cpus_next_ns = monotonic_ns() + CPUS_LOOK_NS;
+    allocation->cpus_next_ns = monotonic_ns() + CPUS_READ_NS;
 }
 
 static void park(struct allocation *allocation, const struct cpu_set *parked)
@@ -53,7 +53,7 @@ void allocation_start(struct allocation *allocation, struct cpus *cpus, const st
     parking_start(&allocation->parking, allocation->options, &parked);
     park(allocation, &parked);
     allocation->uevents = allocation->options->standalone ? -1 : uevents_open();
-    allocation->cpus_next_ns = monotonic_ns() + CPUS_LOOK_NS;
+    allocation->cpus_next_ns = monotonic_ns() + CPUS_READ_NS;
 }
 
 void allocation_stop(struct allocation *allocation)
@@ -196,8 +196,8 @@ unsigned allocation_advance(struct allocation *allocation, struct clients *clien
             return 0;
         bool waiting = any_section_waiting(clients, now_ns);
         if (waiting && now_ns < allocation->deadline_ns) {
-            uint64_t look_ns = now_ns + WAIT_LOOK_NS;
-            allocation->wait_next_ns = look_ns < allocation->deadline_ns ? look_ns : allocation->deadline_ns;
+            uint64_t check_ns = now_ns + WAIT_POLL_NS;
+            allocation->wait_next_ns = check_ns < allocation->deadline_ns ? check_ns : allocation->deadline_ns;
             *next_ns = allocation->wait_next_ns;
             return 0;
         }
@@ -273,7 +273,7 @@ unsigned allocation_period(struct allocation *allocation)
     uint64_t now_ns = monotonic_ns();
     bool look = now_ns >= allocation->lists_next_ns;
     if (look)
-        allocation->lists_next_ns = now_ns + (allocation->uevents >= 0 ? LISTS_LOOK_NS : 0);
+        allocation->lists_next_ns = now_ns + (allocation->uevents >= 0 ? LISTS_READ_NS : 0);
     if (now_ns >= allocation->cpus_next_ns || (look && cpus_changed(allocation->cpus, allocation->options->sysfs)))
         actions |= allocation_cpus_event(allocation);
     return actions;

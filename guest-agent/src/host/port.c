@@ -177,9 +177,9 @@ static void handle_hang_up(struct port *port, uint64_t now_ns)
         port->retry_ns = now_ns + PORT_HUNG_RETRY_NS; /* it may be back already */
         return;
     }
-    bool cut = port->out != NULL && port->out_done > 0;
+    bool partly_sent = port->out != NULL && port->out_done > 0;
     discard_output(port);
-    if (cut) {
+    if (partly_sent) {
         port->out = strdup("\n");
         port->out_length = port->out != NULL ? 1 : 0;
     }

@@ -32,7 +32,7 @@ bool in_flight_set_team(struct in_flight *in_flight, struct vscaf_page *page, ui
     if (team_size == 0 || (old != 0 && team_size > old))
         return false;
     in_flight->shrunk = true;
-    in_flight->look_ns = 0;
+    in_flight->check_ns = 0;
     return true;
 }
 
@@ -65,13 +65,13 @@ void in_flight_after_barrier(struct in_flight *in_flight, const struct vscaf_pag
     /* With the barrier, a section whose start is not seen below loads the new team size. */
     if (barrier_ran)
         take_snapshot(in_flight, page);
-    else if (in_flight->look_ns == 0)
-        in_flight->look_ns = now_ns + IN_FLIGHT_GRACE_NS;
+    else if (in_flight->check_ns == 0)
+        in_flight->check_ns = now_ns + IN_FLIGHT_GRACE_NS;
 }
 
 bool in_flight_waiting(struct in_flight *in_flight, const struct vscaf_page *page, uint64_t now_ns)
 {
-    if (in_flight->shrunk && now_ns >= in_flight->look_ns)
+    if (in_flight->shrunk && now_ns >= in_flight->check_ns)
         take_snapshot(in_flight, page);
     if (in_flight->owner && atomic_load_explicit(&page->finished, memory_order_acquire) >= in_flight->owner_started)
         in_flight->owner = false;

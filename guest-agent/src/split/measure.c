@@ -10,7 +10,7 @@
 #include "programs/peer.h"
 #include "system/log.h"
 
-#define IDLE_LOOK_NS UINT64_C(1000000000) /* an idle process's CPU time is read this often */
+#define IDLE_MEASURE_NS UINT64_C(1000000000) /* an idle process's CPU time is read this often */
 
 /* A team that spins on fewer CPUs than it has threads collapses. So a program that was started by taskset gets
  * no more threads than CPUs. In three cases the mask does not show that: with a host or in a long section, the
@@ -47,11 +47,11 @@ static bool measure_client(struct client *client, double running_cpus, uint64_t 
 }
 
 /* An idle process that is asked to call needs no look at each period. But a process that computes without sections does
- * not call, so it is looked at every IDLE_LOOK_NS. */
+ * not call, so it is looked at every IDLE_MEASURE_NS. */
 static bool measurement_due(const struct client *client, uint64_t period_ns, uint64_t now_ns)
 {
     return client->running || client->newcomer || !client->lend.call_requested ||
-           now_ns - client->seen_ns + period_ns > IDLE_LOOK_NS ||
+           now_ns - client->seen_ns + period_ns > IDLE_MEASURE_NS ||
            in_flight_count(client->page).started != client->seen.started;
 }
 
@@ -67,16 +67,16 @@ static double update_client(struct measure *measure, struct clients *clients, st
         return 0.0;
     }
     update_affinity(client, facts->options->standalone);
-    double looked_s = (double)(now_ns - seen_ns) / 1e9;
-    learned_period(&client->learned, client->page, looked_s, client->running);
+    double elapsed_s = (double)(now_ns - seen_ns) / 1e9;
+    learned_period(&client->learned, client->page, elapsed_s, client->running);
     /* It computed for some periods without a look. That time was counted as background. */
-    if (client->running && !was_running && looked_s > period_s)
-        background_forget(&measure->background, client->load_cpus * (looked_s - period_s));
-    double used_s = client->load_cpus * fmin(looked_s, period_s);
+    if (client->running && !was_running && elapsed_s > period_s)
+        background_forget(&measure->background, client->load_cpus * (elapsed_s - period_s));
+    double used_s = client->load_cpus * fmin(elapsed_s, period_s);
     /* If its CPU time is not known, it counts as using its share. */
     if (!client->running || client->pid > 0)
         return used_s;
-    return fmax(used_s, (double)client->share * fmin(looked_s, period_s));
+    return fmax(used_s, (double)client->share * fmin(elapsed_s, period_s));
 }
 
 void measure_joined(struct measure *measure, struct client *client, bool standalone, uint64_t now_ns)

@@ -219,8 +219,8 @@ bool shares_update_demand(struct shares *shares, const struct clients *clients, 
         if (is_running(&clients->slots[i]))
             demand += current_max_team(&clients->slots[i], limit, competition);
     /* Ask the host for the CPUs that the background load takes from the joined programs, if any of these runs. */
-    bool asked_for = demand > 0 && facts->background > facts->others_demand;
-    demand += asked_for ? facts->background : facts->others_demand;
+    bool background_wanted = demand > 0 && facts->background > facts->others_demand;
+    demand += background_wanted ? facts->background : facts->others_demand;
     if (demand > limit)
         demand = limit;
     if (demand > 0)

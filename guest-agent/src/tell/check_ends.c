@@ -127,7 +127,7 @@ void check_port(struct check *check)
 }
 
 /* Joins the agent that serves the socket, for a moment. Prints whether its version fits this program's version. */
-static void ask_agent(struct check *check, int fd, const char *path)
+static void query_agent(struct check *check, int fd, const char *path)
 {
     struct ucred peer = {0};
     socklen_t size = sizeof(peer);
@@ -181,7 +181,7 @@ void check_socket(struct check *check)
     strcpy(address.sun_path, path);
     int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
     if (fd >= 0 && connect(fd, (struct sockaddr *)&address, sizeof(address)) == 0) {
-        ask_agent(check, fd, path);
+        query_agent(check, fd, path);
         close(fd);
         return;
     }

@@ -36,9 +36,9 @@ void program_start(void)
             return;
         }
     }
-    static const char complaint[] =
+    static const char warning[] =
         "libvscaf-gomp: VSCAF_MALLEABLE is not full, shrink or rigid: ignored\n";
-    ssize_t written = write(STDERR_FILENO, complaint, sizeof complaint - 1);
+    ssize_t written = write(STDERR_FILENO, warning, sizeof warning - 1);
     (void)written; /* there is no other place to report it */
 }
 

@@ -19,7 +19,7 @@ void code_start(struct code *code, const struct code_view *view)
 
 /* The table entry for the instruction at `address` of the function that is being read. If its round is not the present
  * one, the entry is free and the instruction is not yet in the table. */
-static struct decoded *decoded_place(struct code *code, uintptr_t address)
+static struct decoded *decoded_entry(struct code *code, uintptr_t address)
 {
     uint16_t function = (uint16_t)code->function_count;
     size_t at = (address * 0x9e3779b97f4a7c15u >> 40) ^ function * 0x9e5u;
@@ -33,7 +33,7 @@ static struct decoded *decoded_place(struct code *code, uintptr_t address)
 /* The index of the instruction at `address` of the function that is being read; CODE_NONE: not decoded. */
 static uint16_t decoded(struct code *code, uintptr_t address)
 {
-    const struct decoded *place = decoded_place(code, address);
+    const struct decoded *place = decoded_entry(code, address);
     return place->round == code->round ? place->instruction : CODE_NONE;
 }
 
@@ -147,7 +147,7 @@ static void decode_run(struct code *code, struct code_function *function, uintpt
     bool first = true;
     for (;;) {
         uint32_t at = code->instruction_count;
-        struct decoded *place = decoded_place(code, address);
+        struct decoded *place = decoded_entry(code, address);
         if (place->round == code->round) {
             code->leaders[place->instruction] = true;
             return;
