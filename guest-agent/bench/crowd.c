@@ -22,12 +22,12 @@
 #define PUBLISH_NS UINT64_C(10000000) /* of its own time: the shim does so several times a second */
 
 /* What the children show of themselves. */
-struct shown {
+struct progress {
     _Atomic uint64_t sections;
     _Atomic bool joined;
 };
 
-static void start_sections(struct vscaf_page *page, struct shown *shown, uint32_t number, useconds_t pause_us)
+static void start_sections(struct vscaf_page *page, struct progress *progress, uint32_t number, useconds_t pause_us)
 {
     uint64_t publish_ns = 0;
     atomic_store_explicit(&page->told, VSCAF_MAX_TEAM, memory_order_relaxed);
@@ -38,20 +38,20 @@ static void start_sections(struct vscaf_page *page, struct shown *shown, uint32_
             publish_ns = now_ns + PUBLISH_NS;
             joining_publish(page, count);
         }
-        atomic_fetch_add_explicit(&shown->sections, 1, memory_order_relaxed);
+        atomic_fetch_add_explicit(&progress->sections, 1, memory_order_relaxed);
         if (pause_us > 0)
             usleep(pause_us);
     }
 }
 
-static _Noreturn void be_one(const char *socket, const char *what, struct shown *shown, uint32_t number)
+static _Noreturn void run_process(const char *socket, const char *what, struct progress *progress, uint32_t number)
 {
     struct joined joined = joining_join(socket);
     if (joined.page == NULL)
         joining_fail("cannot join");
-    atomic_store(&shown->joined, true);
+    atomic_store(&progress->joined, true);
     if (strcmp(what, "sections") == 0 || strcmp(what, "paced") == 0)
-        start_sections(joined.page, shown, number, what[0] == 'p' ? 10000 : 0);
+        start_sections(joined.page, progress, number, what[0] == 'p' ? 10000 : 0);
     if (strcmp(what, "published") == 0)
         joining_publish(joined.page, number);
     for (;;)
@@ -65,9 +65,9 @@ int main(int argc, char *argv[])
         return 2;
     }
     uint32_t count = (uint32_t)atoi(argv[2]);
-    struct shown *shown =
-        mmap(NULL, count * sizeof(*shown), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    if (shown == MAP_FAILED)
+    struct progress *progress =
+        mmap(NULL, count * sizeof(*progress), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (progress == MAP_FAILED)
         joining_fail("no memory");
     signal(SIGCHLD, SIG_IGN);
     for (uint32_t i = 0; i < count; i++) {
@@ -75,8 +75,8 @@ int main(int argc, char *argv[])
         if (child < 0)
             joining_fail("cannot fork");
         if (child == 0)
-            be_one(argv[1], argv[3], &shown[i], i);
-        while (!atomic_load(&shown[i].joined)) /* in turn: an agent takes few unknown connections at once */
+            run_process(argv[1], argv[3], &progress[i], i);
+        while (!atomic_load(&progress[i].joined)) /* in turn: an agent takes few unknown connections at once */
             if (usleep(200) == 0 && kill(child, 0) != 0)
                 return 1; /* it has said why */
     }
@@ -86,7 +86,7 @@ int main(int argc, char *argv[])
     while (fgets(line, sizeof(line), stdin) != NULL) {
         uint64_t sum = 0;
         for (uint32_t i = 0; i < count; i++)
-            sum += atomic_load_explicit(&shown[i].sections, memory_order_relaxed);
+            sum += atomic_load_explicit(&progress[i].sections, memory_order_relaxed);
         printf("%" PRIu64 "\n", sum);
     }
     return 0;

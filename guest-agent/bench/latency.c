@@ -25,23 +25,23 @@
 
 #include "joining.h"
 
-#define PATIENCE_NS UINT64_C(10000000000)
+#define TIMEOUT_NS UINT64_C(10000000000)
 
-static void fail_late(uint64_t began_ns, const char *what)
+static void fail_if_late(uint64_t began_ns, const char *what)
 {
-    if (joining_now_ns() - began_ns < PATIENCE_NS)
+    if (joining_now_ns() - began_ns < TIMEOUT_NS)
         return;
     errno = ETIMEDOUT;
     joining_fail(what);
 }
 
 /* What the bare server tells its parent. */
-struct told {
+struct server_report {
     _Atomic uint64_t ended_ns; /* when it saw the newest connection end */
 };
 
 /* Takes one connection after the other: one packet in, one packet out, then waits for the end. */
-static pid_t serve_bare(const char *path, struct told *told)
+static pid_t serve_bare(const char *path, struct server_report *report)
 {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
     if (strlen(path) >= sizeof(address.sun_path)) {
@@ -70,7 +70,7 @@ static pid_t serve_bare(const char *path, struct told *told)
             send(fd, &welcome, sizeof(welcome), MSG_NOSIGNAL);
         while (recv(fd, &join, sizeof(join), 0) > 0)
             ;
-        atomic_store(&told->ended_ns, joining_now_ns());
+        atomic_store(&report->ended_ns, joining_now_ns());
         close(fd);
     }
 }
@@ -107,7 +107,7 @@ static void time_joins(const char *path, const char *bare, long count, uint32_t 
             joining_fail("cannot join");
         uint32_t got;
         while ((got = atomic_load_explicit(&joined.page->team_size, memory_order_relaxed)) <= 1)
-            fail_late(began_ns, got == 1 ? "the team size stayed 1" : "the team size became 0");
+            fail_if_late(began_ns, got == 1 ? "the team size stayed 1" : "the team size became 0");
         uint64_t joined_ns = joining_now_ns() - began_ns;
         if (team != 0 && got != team) {
             fprintf(stderr, "bench-agent: the team size is %u, and should be %u\n", got, team);
@@ -125,11 +125,11 @@ static void wait_for_team(const struct joined *joined, uint32_t least, uint32_t 
         uint32_t team = atomic_load_explicit(&joined->page->team_size, memory_order_relaxed);
         if (team >= least && team <= most)
             return;
-        fail_late(began_ns, what);
+        fail_if_late(began_ns, what);
     }
 }
 
-static void time_exits(const char *path, const char *bare, struct told *told, long count)
+static void time_exits(const char *path, const char *bare, struct server_report *report, long count)
 {
     struct joined joined = joining_join(path);
     if (joined.page == NULL)
@@ -150,13 +150,13 @@ static void time_exits(const char *path, const char *bare, struct told *told, lo
         }
         wait_for_team(&joined, 1, whole - 1, "the other one got nothing");
         rest();
-        atomic_store(&told->ended_ns, 0);
+        atomic_store(&report->ended_ns, 0);
         uint64_t killed_ns = joining_now_ns();
         kill(child, SIGKILL);
         wait_for_team(&joined, whole, whole, "the share never came back");
         uint64_t back_ns = joining_now_ns() - killed_ns, ended_ns;
-        while ((ended_ns = atomic_load(&told->ended_ns)) == 0)
-            fail_late(killed_ns, "the bare server saw no end");
+        while ((ended_ns = atomic_load(&report->ended_ns)) == 0)
+            fail_if_late(killed_ns, "the bare server saw no end");
         printf("%" PRIu64 " %" PRIu64 "\n", ended_ns - killed_ns, back_ns);
         waitpid(child, NULL, 0);
     }
@@ -176,14 +176,15 @@ int main(int argc, char *argv[])
         fprintf(stderr, "bench-agent: %s: too long for a socket\n", argv[2]);
         return 2;
     }
-    struct told *told = mmap(NULL, sizeof(*told), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    if (told == MAP_FAILED)
+    struct server_report *report =
+        mmap(NULL, sizeof(*report), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (report == MAP_FAILED)
         joining_fail("no memory");
-    pid_t server = serve_bare(bare, told);
+    pid_t server = serve_bare(bare, report);
     if (join)
         time_joins(argv[2], bare, atol(argv[3]), (uint32_t)strtoul(argv[4], NULL, 10));
     else
-        time_exits(argv[2], bare, told, atol(argv[3]));
+        time_exits(argv[2], bare, report, atol(argv[3]));
     kill(server, SIGKILL);
     unlink(bare);
     return 0;

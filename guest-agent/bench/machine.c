@@ -21,10 +21,10 @@
 
 #include "joining.h"
 
-#define SOAKERS_MOST 256
+#define SOAKERS_MAX 256
 #define ROUND_TURNS 10000u
 
-static int be_host(const char *path)
+static int run_host(const char *path)
 {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
     if (strlen(path) >= sizeof(address.sun_path)) {
@@ -73,7 +73,7 @@ static int be_host(const char *path)
     }
 }
 
-static _Atomic uint64_t rounds[SOAKERS_MOST];
+static _Atomic uint64_t rounds[SOAKERS_MAX];
 
 static void *soak(void *argument)
 {
@@ -90,14 +90,14 @@ static void *soak(void *argument)
 }
 
 /* One thread on each CPU, of the class that runs only when nothing else wants to; this one answers. */
-static int be_soakers(void)
+static int run_soakers(void)
 {
     cpu_set_t allowed;
     if (sched_getaffinity(0, sizeof(allowed), &allowed) != 0)
         joining_fail("affinity");
-    clockid_t clocks[SOAKERS_MOST];
+    clockid_t clocks[SOAKERS_MAX];
     size_t count = 0;
-    for (int cpu = 0; cpu < CPU_SETSIZE && count < SOAKERS_MOST; cpu++) {
+    for (int cpu = 0; cpu < CPU_SETSIZE && count < SOAKERS_MAX; cpu++) {
         if (!CPU_ISSET(cpu, &allowed))
             continue;
         cpu_set_t one;
@@ -132,9 +132,9 @@ int main(int argc, char *argv[])
 {
     setvbuf(stdout, NULL, _IOLBF, 0);
     if (argc == 3 && strcmp(argv[1], "host") == 0)
-        return be_host(argv[2]);
+        return run_host(argv[2]);
     if (argc == 2 && strcmp(argv[1], "soak") == 0)
-        return be_soakers();
+        return run_soakers();
     fputs("Usage: bench-agent-machine host SOCKET | soak\n", stderr);
     return 2;
 }

@@ -10,15 +10,15 @@
 #include "agent/messages.h"
 #include "programs/peer.h"
 
-extern int fuzz_words; /* the original stderr; -close_fd_mask=2 discards the agent's own log */
+extern int fuzz_stderr; /* the original stderr; -close_fd_mask=2 discards the agent's own log */
 
-/* Aborts if `truth` is false. It must hold for every input. */
-#define MUST(truth)                                                                            \
-    do {                                                                                       \
-        if (!(truth)) {                                                                        \
-            dprintf(fuzz_words, "%s:%d: does not hold: %s\n", __FILE__, __LINE__, #truth);     \
-            abort();                                                                           \
-        }                                                                                      \
+/* Aborts if `condition` is false. It must hold for every input. */
+#define MUST(condition)                                                                         \
+    do {                                                                                        \
+        if (!(condition)) {                                                                     \
+            dprintf(fuzz_stderr, "%s:%d: does not hold: %s\n", __FILE__, __LINE__, #condition); \
+            abort();                                                                            \
+        }                                                                                       \
     } while (0)
 
 /* The bytes of an input, read from the front. Past the end, reads return zeros. */
@@ -35,10 +35,10 @@ const char *take_bytes(struct bytes *bytes, size_t most, size_t *length);
 /* A new agent with four CPUs under ./sys that can be switched, and its /proc under ./proc: plain files. `clients`
  * processes have joined it. Each has an empty page and runs in another PID namespace. There is only one agent: each
  * call resets it. */
-struct agent *agent_anew(uint32_t clients);
+struct agent *agent_reset(uint32_t clients);
 
 #define FUZZ_CPUS 4
-#define FUZZ_CLIENTS_MOST 3u
+#define FUZZ_CLIENTS_MAX 3u
 
 /* Removes the file that switches a CPU on and off. For CPU 0, which has none: brings all such files back. */
 void fix_cpu(uint32_t cpu);

@@ -123,7 +123,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     static bool listening;
     if (!listening)
-        MUST(clients_listen(&clients, SOCKET, "proc", CLIENTS_MOST) == 0);
+        MUST(clients_listen(&clients, SOCKET, "proc", CLIENTS_MAX) == 0);
     listening = true;
     struct bytes bytes = {data, size};
     for (int steps = 0; bytes.left > 0 && steps < 40; steps++)

@@ -6,11 +6,11 @@
 #include "fuzz.h"
 #include "host/line_buffer.h"
 
-#define STREAM_MOST 200000u
+#define STREAM_BYTES_MAX 200000u
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-static char stream[STREAM_MOST];
+static char stream[STREAM_BYTES_MAX];
 static size_t stream_length, expected_at;
 
 static void unfold(struct bytes *bytes)
@@ -19,7 +19,7 @@ static void unfold(struct bytes *bytes)
     while (bytes->left > 0) {
         char byte = (char)take_number(bytes, 1);
         size_t count = byte == 1 ? 400 * (size_t)take_number(bytes, 1) : 1;
-        if (stream_length + count > STREAM_MOST)
+        if (stream_length + count > STREAM_BYTES_MAX)
             return;
         memset(stream + stream_length, byte == 1 ? 'x' : byte, count);
         stream_length += count;
@@ -73,12 +73,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     memset(&lines, 0, sizeof(lines));
     expected_at = 0;
     for (size_t done = 0; done < stream_length;) {
-        size_t room;
-        char *place = line_buffer_room(&lines, &room);
-        MUST(room > 0 && place + room == lines.bytes + sizeof(lines.bytes));
-        size_t piece = sizes.left > 0 ? take_number(&sizes, 2) : room;
+        size_t space;
+        char *place = line_buffer_space(&lines, &space);
+        MUST(space > 0 && place + space == lines.bytes + sizeof(lines.bytes));
+        size_t piece = sizes.left > 0 ? take_number(&sizes, 2) : space;
         piece = piece == 0 ? 1 : piece;
-        piece = piece < room ? piece : room;
+        piece = piece < space ? piece : space;
         piece = piece < stream_length - done ? piece : stream_length - done;
         memcpy(place, stream + done, piece);
         line_buffer_take(&lines, piece, take, NULL);

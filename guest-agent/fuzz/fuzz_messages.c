@@ -17,9 +17,9 @@ static uint64_t now_ns(void)
     return monotonic_ns() + passed_ns;
 }
 
-static void happen(struct agent *agent, int what, uint8_t number)
+static void apply_event(struct agent *agent, int what, uint8_t number)
 {
-    struct client *client = &agent->clients.slots[number % FUZZ_CLIENTS_MOST];
+    struct client *client = &agent->clients.slots[number % FUZZ_CLIENTS_MAX];
     switch (what) {
     case 1:
         passed_ns += number * UINT64_C(10000000);
@@ -46,7 +46,7 @@ static void take_line(struct agent *agent, const char *line, size_t length)
 {
     if (length > 0 && line[0] >= 1 && line[0] <= 6) {
         for (size_t i = 1; i < length && i < 40; i++)
-            happen(agent, line[0], (uint8_t)line[i]);
+            apply_event(agent, line[0], (uint8_t)line[i]);
         return;
     }
     struct wire_message message;
@@ -55,20 +55,20 @@ static void take_line(struct agent *agent, const char *line, size_t length)
     MUST(message.type == WIRE_BAD || strlen(message.text) == 0 || message.type == WIRE_HELLO ||
          message.type == WIRE_ERROR);
     if (message.type == WIRE_ALLOCATE)
-        MUST(message.allocate.sequence >= 0 && message.allocate.cpus <= CPUS_MOST && message.allocate.limit >= 1 &&
-             message.allocate.limit <= CPUS_MOST && message.allocate.deadline_ms <= 3600000);
-    messages_take(agent, line, length);
+        MUST(message.allocate.sequence >= 0 && message.allocate.cpus <= CPUS_MAX && message.allocate.limit >= 1 &&
+             message.allocate.limit <= CPUS_MAX && message.allocate.deadline_ms <= 3600000);
+    messages_handle(agent, line, length);
 }
 
 static void settle(struct agent *agent)
 {
     for (int i = 0; i < 3 * FUZZ_CPUS + 10 && agent->allocation.phase != ALLOCATION_SETTLED; i++)
-        happen(agent, 1, 1);
+        apply_event(agent, 1, 1);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    struct agent *agent = agent_anew(2);
+    struct agent *agent = agent_reset(2);
     const char *text = (const char *)data, *end = text + size;
     passed_ns = 0;
     while (text < end) {
@@ -80,14 +80,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     }
     /* Once the sections have ended, every order settles. That takes one step for each CPU and a few more. */
     for (uint8_t i = 0; i < 2; i++)
-        happen(agent, 4, i);
+        apply_event(agent, 4, i);
     settle(agent);
     MUST(agent->allocation.phase == ALLOCATION_SETTLED);
     MUST(!agent->allocation.given || agent->allocation.applied_sequence == agent->allocation.order.sequence);
     check_lines(agent);
-    happen(agent, 2, 0);
+    apply_event(agent, 2, 0);
     settle(agent);
-    happen(agent, 2, 0);
+    apply_event(agent, 2, 0);
     check_agent(agent);
     MUST(check_lines(agent) > 0);
     return 0;

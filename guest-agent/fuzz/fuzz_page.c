@@ -33,7 +33,7 @@ static const struct {
 
 static void write_page(struct agent *agent, uint32_t number, size_t offset, const void *bytes, size_t length)
 {
-    struct client *client = &agent->clients.slots[number % FUZZ_CLIENTS_MOST];
+    struct client *client = &agent->clients.slots[number % FUZZ_CLIENTS_MAX];
     if (client->page == NULL || offset >= VSCAF_PAGE_BYTES)
         return;
     memcpy((char *)client->page + offset, bytes,
@@ -43,7 +43,7 @@ static void write_page(struct agent *agent, uint32_t number, size_t offset, cons
 static struct vscaf_page *page_of(struct agent *agent, struct bytes *bytes)
 {
     static struct vscaf_page nobodys;
-    struct vscaf_page *page = agent->clients.slots[take_number(bytes, 1) % FUZZ_CLIENTS_MOST].page;
+    struct vscaf_page *page = agent->clients.slots[take_number(bytes, 1) % FUZZ_CLIENTS_MAX].page;
     return page != NULL ? page : &nobodys;
 }
 
@@ -86,11 +86,11 @@ static void write_schedstat(struct bytes *bytes)
 /* Checks what learned.h promises. */
 static void check_learned(const struct learned *learned)
 {
-    MUST(learned->points_count <= LEARNED_POINTS_MOST);
+    MUST(learned->points_count <= LEARNED_POINTS_MAX);
     for (size_t i = 0; i < learned->points_count; i++) {
         const struct speedup_point *point = &learned->points[i];
         MUST(i == 0 ? point->p == 1 : point->p > learned->points[i - 1].p);
-        MUST(point->speedup > 0.0 && point->speedup <= LEARNED_EFFICIENCY_MOST * (double)point->p);
+        MUST(point->speedup > 0.0 && point->speedup <= LEARNED_EFFICIENCY_MAX * (double)point->p);
         MUST(point->standard_error >= 0.0 && point->standard_error <= point->speedup && point->samples > 0);
     }
     struct learned_decomposition where;
@@ -107,7 +107,7 @@ static void period(struct agent *agent, uint64_t *now_ns, uint64_t tens_of_ms)
     *now_ns += tens_of_ms * UINT64_C(10000000);
     agent_period(agent, *now_ns);
     check_lines(agent);
-    for (uint32_t i = 0; i < FUZZ_CLIENTS_MOST; i++)
+    for (uint32_t i = 0; i < FUZZ_CLIENTS_MAX; i++)
         if (agent->clients.slots[i].page != NULL)
             check_learned(&agent->clients.slots[i].learned);
 }
@@ -171,7 +171,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         write_file("proc/stat", stat, sizeof(stat) - 1);
     stat_written = false;
     struct bytes bytes = {data, size};
-    struct agent *agent = agent_anew(1 + (uint32_t)take_number(&bytes, 1) % FUZZ_CLIENTS_MOST);
+    struct agent *agent = agent_reset(1 + (uint32_t)take_number(&bytes, 1) % FUZZ_CLIENTS_MAX);
     uint64_t now_ns = agent->period_last_ns;
     for (int steps = 0; bytes.left > 0 && steps < 60; steps++)
         step(agent, &bytes, &now_ns, &stat_written);

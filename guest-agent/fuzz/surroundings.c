@@ -10,7 +10,7 @@
 
 int LLVMFuzzerInitialize(int *argc, char ***argv);
 
-int fuzz_words = STDERR_FILENO;
+int fuzz_stderr = STDERR_FILENO;
 
 static struct agent *agent;
 static const struct options options = {
@@ -79,7 +79,7 @@ void fix_cpu(uint32_t cpu)
 int LLVMFuzzerInitialize(int *argc, char ***argv)
 {
     (void)argc, (void)argv;
-    fuzz_words = dup(STDERR_FILENO);
+    fuzz_stderr = dup(STDERR_FILENO);
     write_new("sys/devices/system/cpu/possible", "0-3\n");
     write_new("sys/devices/system/cpu/present", "0-3\n");
     write_new("sys/devices/system/cpu/online", "0-3\n");
@@ -93,7 +93,7 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
     return 0;
 }
 
-static void let_go(void)
+static void stop_agent(void)
 {
     static bool begun;
     if (begun)
@@ -102,9 +102,9 @@ static void let_go(void)
     memset(agent, 0, sizeof(*agent));
 }
 
-struct agent *agent_anew(uint32_t clients)
+struct agent *agent_reset(uint32_t clients)
 {
-    let_go();
+    stop_agent();
     agent->options = agent->allocation.options = &options;
     agent->allocation.cpus = &agent->cpus;
     agent->period_ns = (uint64_t)options.period_ms * UINT64_C(1000000);
@@ -113,15 +113,15 @@ struct agent *agent_anew(uint32_t clients)
     snprintf(agent->boot_id, sizeof(agent->boot_id), "fuzz");
     port_init(&agent->port, "none", "sys");
     agent->clients.listener = agent->clients.epoll = agent->allocation.uevents = agent->allocation.switcher.event = -1;
-    agent->contain.way = CONTAIN_NONE; /* nothing on this machine is changed */
+    agent->contain.method = CONTAIN_NONE; /* nothing on this machine is changed */
     agent->chunk = 1;
-    for (uint32_t i = 0; i < clients && i < FUZZ_CLIENTS_MOST; i++) {
+    for (uint32_t i = 0; i < clients && i < FUZZ_CLIENTS_MAX; i++) {
         struct client *client = &agent->clients.slots[i];
         client->fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
         void *page = mmap(NULL, VSCAF_PAGE_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
         MUST(client->fd >= 0 && page != MAP_FAILED);
         client->page = page;
-        client->process = PEER_NONE;
+        client->pidfd = PEER_NO_PIDFD;
         client->running = client->newcomer = true;
         snprintf(client->name, sizeof(client->name), "program %u", i);
         agent->clients.joined++;

@@ -31,21 +31,21 @@ struct service {
 
 enum { POLL_SIGNAL, POLL_LISTENER, POLL_PORT, POLL_SWITCHER, POLL_UEVENTS, POLL_CLIENTS, POLL_COUNT };
 
-#define SERVED_MOST 64 /* connections in one turn */
+#define SERVED_MAX 64 /* connections in one turn */
 
-static uint64_t earlier(uint64_t a, uint64_t b)
+static uint64_t earlier_ns(uint64_t a, uint64_t b)
 {
     return a < b ? a : b;
 }
 
 /* Does the work that is due. Returns when to call it again at the latest (0: at once). */
-static uint64_t do_due(struct agent *agent)
+static uint64_t do_due_work(struct agent *agent)
 {
     uint64_t now_ns = monotonic_ns(), next_ns;
     if (now_ns >= agent->period_next_ns)
         agent_period(agent, now_ns);
-    next_ns = earlier(agent->period_next_ns, clients_drop_silent(&agent->clients, now_ns));
-    next_ns = earlier(next_ns, agent_advance(agent, now_ns));
+    next_ns = earlier_ns(agent->period_next_ns, clients_drop_silent(&agent->clients, now_ns));
+    next_ns = earlier_ns(next_ns, agent_advance(agent, now_ns));
     if (agent->options->standalone)
         return next_ns;
     now_ns = monotonic_ns();
@@ -55,7 +55,7 @@ static uint64_t do_due(struct agent *agent)
         agent->send_hello = agent->send_report = true;
     }
     if (!port_connected(&agent->port))
-        return earlier(next_ns, agent->port.retry_ns);
+        return earlier_ns(next_ns, agent->port.retry_ns);
     /* An urgent report waits at most for the gap since the last one (messages.c). */
     if (agent->report_urgent)
         agent->send_report = true;
@@ -63,14 +63,14 @@ static uint64_t do_due(struct agent *agent)
     if (agent->port.out == NULL && messages_due(agent))
         port_send(&agent->port, now_ns, messages_next, agent);
     if (agent->send_report && agent->port.out == NULL && !messages_due(agent))
-        next_ns = earlier(next_ns, now_ns + UINT64_C(5000000));
+        next_ns = earlier_ns(next_ns, now_ns + UINT64_C(5000000));
     return next_ns;
 }
 
 static void serve_clients(struct service *service, const struct client_ready ready[], size_t count)
 {
     struct agent *agent = &service->agent;
-    bool changed = false, asked = false;
+    bool changed = false, status_requested = false;
     uint64_t now_ns = monotonic_ns();
     for (size_t i = 0; i < count; i++) {
         struct client *client = &agent->clients.slots[ready[i].slot];
@@ -84,7 +84,7 @@ static void serve_clients(struct service *service, const struct client_ready rea
             event = clients_serve(&agent->clients, client, agent_budget(agent).team_limit);
         switch (event) {
         case CLIENTS_NOTHING: continue;
-        case CLIENTS_ASKED: asked = true; continue;
+        case CLIENTS_STATUS_REQUESTED: status_requested = true; continue;
         case CLIENTS_JOINED: measure_joined(&agent->measure, client, agent->options->standalone, now_ns); break;
         case CLIENTS_CALLED: measure_called(client, now_ns); break;
         case CLIENTS_LEFT: background_left(&agent->measure.background, unmeasured_s); break;
@@ -97,13 +97,13 @@ static void serve_clients(struct service *service, const struct client_ready rea
         agent->report_urgent = true;
     }
     /* Only now, because the answer must have the shares after all joins and leaves of this turn. */
-    for (uint32_t i = 0; asked && i < agent->clients.end; i++)
-        if (agent->clients.slots[i].fd >= 0 && agent->clients.slots[i].asked != 0)
+    for (uint32_t i = 0; status_requested && i < agent->clients.end; i++)
+        if (agent->clients.slots[i].fd >= 0 && agent->clients.slots[i].status_version != 0)
             status_answer(&service->status, agent, &agent->clients.slots[i], now_ns);
 }
 
 /* SIGUSR1 and SIGUSR2 choose the policy, as in scafd. All other signals end the agent. */
-static void take_signals(struct service *service)
+static void handle_signals(struct service *service)
 {
     struct signalfd_siginfo signal;
     while (read(service->signals, &signal, sizeof(signal)) == (ssize_t)sizeof(signal)) {
@@ -116,19 +116,19 @@ static void take_signals(struct service *service)
     }
 }
 
-static void turn(struct service *service)
+static void run_once(struct service *service)
 {
     struct agent *agent = &service->agent;
     struct pollfd polls[POLL_COUNT];
-    struct client_ready ready_clients[SERVED_MOST];
-    uint64_t next_ns = do_due(agent), now_ns = monotonic_ns();
-    next_ns = earlier(next_ns, change_log_turn(&service->changes, agent, now_ns));
+    struct client_ready ready_clients[SERVED_MAX];
+    uint64_t next_ns = do_due_work(agent), now_ns = monotonic_ns();
+    next_ns = earlier_ns(next_ns, change_log_turn(&service->changes, agent, now_ns));
     uint64_t wait_ns = next_ns > now_ns ? next_ns - now_ns : 0;
 
     polls[POLL_SIGNAL] = (struct pollfd){.fd = service->signals, .events = POLLIN};
     polls[POLL_LISTENER] = (struct pollfd){.fd = clients_listener(&agent->clients, now_ns), .events = POLLIN};
-    short port_wants = agent->options->standalone ? 0 : port_events(&agent->port, messages_due(agent));
-    polls[POLL_PORT] = (struct pollfd){.fd = port_wants != 0 ? agent->port.fd : -1, .events = port_wants};
+    short port_poll_events = agent->options->standalone ? 0 : port_events(&agent->port, messages_due(agent));
+    polls[POLL_PORT] = (struct pollfd){.fd = port_poll_events != 0 ? agent->port.fd : -1, .events = port_poll_events};
     polls[POLL_SWITCHER] = (struct pollfd){.fd = agent->allocation.switcher.event, .events = POLLIN};
     polls[POLL_UEVENTS] = (struct pollfd){.fd = agent->allocation.uevents, .events = POLLIN};
     polls[POLL_CLIENTS] = (struct pollfd){.fd = agent->clients.epoll, .events = POLLIN};
@@ -147,21 +147,22 @@ static void turn(struct service *service)
         return;
     now_ns = monotonic_ns();
     if (polls[POLL_SWITCHER].revents != 0)
-        switcher_wake(&agent->allocation.switcher);
+        switcher_clear_event(&agent->allocation.switcher);
     if (polls[POLL_UEVENTS].revents != 0 && uevents_take(agent->allocation.uevents))
         agent_cpus_event(agent);
     if (polls[POLL_SIGNAL].revents & POLLIN)
-        take_signals(service);
-    bool some_ready = polls[POLL_CLIENTS].revents != 0, some_wait = (polls[POLL_LISTENER].revents & POLLIN) != 0;
-    uint64_t before_ns = some_ready || some_wait ? clock_ns(CLOCK_THREAD_CPUTIME_ID) : 0;
-    if (some_ready)
-        serve_clients(service, ready_clients, client_poll_ready(agent->clients.epoll, ready_clients, SERVED_MOST));
-    if (some_wait)
+        handle_signals(service);
+    bool clients_ready = polls[POLL_CLIENTS].revents != 0;
+    bool connections_waiting = (polls[POLL_LISTENER].revents & POLLIN) != 0;
+    uint64_t before_ns = clients_ready || connections_waiting ? clock_ns(CLOCK_THREAD_CPUTIME_ID) : 0;
+    if (clients_ready)
+        serve_clients(service, ready_clients, client_poll_ready(agent->clients.epoll, ready_clients, SERVED_MAX));
+    if (connections_waiting)
         clients_accept(&agent->clients, now_ns);
-    if (some_ready || some_wait)
+    if (clients_ready || connections_waiting)
         clients_worked(&agent->clients, clock_ns(CLOCK_THREAD_CPUTIME_ID) - before_ns, now_ns);
     if (polls[POLL_PORT].revents != 0)
-        port_serve(&agent->port, polls[POLL_PORT].revents, now_ns, messages_take, agent);
+        port_serve(&agent->port, polls[POLL_PORT].revents, now_ns, messages_handle, agent);
     if (polls[POLL_PORT].revents & POLLOUT)
         port_send(&agent->port, now_ns, messages_next, agent);
 }
@@ -198,7 +199,7 @@ int main(int argc, char *argv[])
     if (status == 0) {
         change_log_begin(&service->changes, &service->agent);
         while (!service->stop)
-            turn(service);
+            run_once(service);
         change_log_end(&service->changes);
     }
     agent_stop(&service->agent);

@@ -7,7 +7,7 @@
 #include "../tests/support/check.h"
 
 #define IN_A_ROW 3u
-#define SAMPLES_LEAST 12u
+#define SAMPLES_MIN 12u
 
 static int count_entries(const char *path)
 {
@@ -71,7 +71,7 @@ static long most(const struct leaks *leaks, size_t from, size_t to, int which)
 struct leaks_sample leaks_grown(const struct leaks *leaks, int largest)
 {
     size_t count = leaks->count, third = count / 3;
-    if (count < SAMPLES_LEAST)
+    if (count < SAMPLES_MIN)
         return (struct leaks_sample){-1, -1, -1};
     long threads = most(leaks, 0, count, 0) - largest;
     long descriptors = most(leaks, count - third, count, 1) - most(leaks, third, count - third, 1);

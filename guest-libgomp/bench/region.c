@@ -5,7 +5,7 @@
 #include <time.h>
 
 #define BATCH 2000
-#define BATCHES_MOST 100000
+#define BATCHES_MAX 100000
 
 static double seconds(void)
 {
@@ -30,7 +30,7 @@ static void batch(void)
 
 int main(int argc, char **argv)
 {
-    static double ns[BATCHES_MOST];
+    static double ns[BATCHES_MAX];
     if (argc != 2) {
         fprintf(stderr, "usage: region SECONDS (threads: OMP_NUM_THREADS, or the page)\n");
         return 2;
@@ -39,7 +39,7 @@ int main(int argc, char **argv)
     int count = 0;
     for (int i = 0; i < 20; i++)
         batch();
-    while (now - began < length && count < BATCHES_MOST) {
+    while (now - began < length && count < BATCHES_MAX) {
         double start = seconds();
         batch();
         now = seconds();

@@ -15,22 +15,22 @@
 #include <sys/auxv.h>
 #include <unistd.h>
 
-#define VSCAF_PLACE_MOST 108 /* bytes of a UNIX socket's path, with its final NUL */
+#define VSCAF_SOCKET_PATH_BYTES 108 /* bytes of a UNIX socket's path, with its final NUL */
 
 /* Writes the path of this user's own agent. False: root and set-user-ID programs have none, or the path is too long. */
-static inline bool vscaf_place_of_user(char path[VSCAF_PLACE_MOST])
+static inline bool vscaf_socket_path_of_user(char path[VSCAF_SOCKET_PATH_BYTES])
 {
     unsigned user = (unsigned)geteuid();
     if (user == 0 || getauxval(AT_SECURE) != 0)
         return false;
     const char *directory = secure_getenv("XDG_RUNTIME_DIR");
     if (directory != NULL && directory[0] == '/')
-        return snprintf(path, VSCAF_PLACE_MOST, "%s/vscaf/agent.sock", directory) < VSCAF_PLACE_MOST;
-    int length = snprintf(path, VSCAF_PLACE_MOST, "/run/user/%u", user);
+        return snprintf(path, VSCAF_SOCKET_PATH_BYTES, "%s/vscaf/agent.sock", directory) < VSCAF_SOCKET_PATH_BYTES;
+    int length = snprintf(path, VSCAF_SOCKET_PATH_BYTES, "/run/user/%u", user);
     if (access(path, W_OK | X_OK) == 0)
-        snprintf(path + length, VSCAF_PLACE_MOST - (size_t)length, "/vscaf/agent.sock");
+        snprintf(path + length, VSCAF_SOCKET_PATH_BYTES - (size_t)length, "/vscaf/agent.sock");
     else
-        snprintf(path, VSCAF_PLACE_MOST, "/tmp/vscaf-%u/agent.sock", user);
+        snprintf(path, VSCAF_SOCKET_PATH_BYTES, "/tmp/vscaf-%u/agent.sock", user);
     return true;
 }
 

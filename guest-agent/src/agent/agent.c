@@ -26,7 +26,7 @@ static void read_boot_id(struct agent *agent)
 
 static bool some_cpu_switchable(const struct agent *agent)
 {
-    for (uint32_t cpu = 1; cpu < CPUS_MOST; cpu++) {
+    for (uint32_t cpu = 1; cpu < CPUS_MAX; cpu++) {
         char path[PATH_MAX];
         if (cpu_set_has(&agent->cpus.present, cpu) &&
             snprintf(path, sizeof(path), "%s/devices/system/cpu/cpu%u/online", agent->options->sysfs, cpu) <
@@ -44,8 +44,8 @@ static void read_machine(struct agent *agent, uint64_t now_ns)
         agent->chunk = agent->options->chunk > 0 ? agent->options->chunk : 1;
         return;
     }
-    bool due = now_ns >= agent->standalone.look_next_ns;
-    if (standalone_look(&agent->standalone, agent->options->proc, &agent->cpus.online, now_ns))
+    bool due = now_ns >= agent->standalone.refresh_next_ns;
+    if (standalone_refresh(&agent->standalone, agent->options->proc, &agent->cpus.online, now_ns))
         agent->measure.totals_known = false; /* the old sums are those of other CPUs */
     if (due)
         agent->chunk = agent->options->chunk > 0 ? agent->options->chunk
@@ -117,12 +117,12 @@ struct shares_facts agent_shares_facts(const struct agent *agent)
     const struct options *options = agent->options;
     const struct allocation *allocation = &agent->allocation;
     /* Only the host could use the speedups under equipartition. Without a host, learning is of no use. */
-    bool of_use = !(options->standalone && agent->policy == SPLIT_EQUIPARTITION);
+    bool useful = !(options->standalone && agent->policy == SPLIT_EQUIPARTITION);
     return (struct shares_facts){.cpus = agent_budget(agent),
                                  .policy = agent->policy,
                                  .chunk = agent->chunk,
                                  .host_competes = allocation->given && allocation->order.competition,
-                                 .learning = options->learn_budget_ppm > 0 && of_use,
+                                 .learning = options->learn_budget_ppm > 0 && useful,
                                  .settled = allocation->phase == ALLOCATION_SETTLED,
                                  .exclusive = allocation_exclusive(allocation),
                                  .learn_budget_ppm = options->learn_budget_ppm,
@@ -154,40 +154,40 @@ void agent_update_demand(struct agent *agent)
 }
 
 /* Does what must follow a step of the allocation (ALLOCATION_DEMAND and so on). */
-static void follow(struct agent *agent, unsigned follows)
+static void execute_actions(struct agent *agent, unsigned actions)
 {
-    if (follows & ALLOCATION_DEMAND)
+    if (actions & ALLOCATION_DEMAND)
         agent_update_demand(agent);
-    if (follows & ALLOCATION_SPLIT)
+    if (actions & ALLOCATION_SPLIT)
         agent_split(agent);
-    if (follows & ALLOCATION_CONTROL) {
+    if (actions & ALLOCATION_CONTROL) {
         struct shares_facts facts = agent_shares_facts(agent);
         shares_control(&agent->clients, &facts);
     }
-    if (follows & ALLOCATION_ACKNOWLEDGE) {
+    if (actions & ALLOCATION_ACKNOWLEDGE) {
         agent->send_ack = true;
         agent->ack_sequence = agent->allocation.order.sequence;
         agent->ack_sections_ended = agent->allocation.sections_ended;
     }
-    if (follows & ALLOCATION_REPORT)
+    if (actions & ALLOCATION_REPORT)
         agent->send_report = agent->report_urgent = true;
 }
 
 void agent_order(struct agent *agent, const struct wire_allocate *order, uint64_t now_ns)
 {
-    follow(agent, allocation_order(&agent->allocation, order, agent_budget(agent).guest, now_ns));
+    execute_actions(agent, allocation_order(&agent->allocation, order, agent_budget(agent).guest, now_ns));
 }
 
 uint64_t agent_advance(struct agent *agent, uint64_t now_ns)
 {
     uint64_t next_ns;
-    follow(agent, allocation_advance(&agent->allocation, &agent->clients, now_ns, &next_ns));
+    execute_actions(agent, allocation_advance(&agent->allocation, &agent->clients, now_ns, &next_ns));
     return next_ns;
 }
 
 void agent_cpus_event(struct agent *agent)
 {
-    follow(agent, allocation_cpus_event(&agent->allocation));
+    execute_actions(agent, allocation_cpus_event(&agent->allocation));
 }
 
 void agent_set_policy(struct agent *agent, enum split_policy policy)
@@ -208,7 +208,7 @@ void agent_period(struct agent *agent, uint64_t now_ns)
     if (agent->period_next_ns <= now_ns) /* delayed: missed periods are not made up for */
         agent->period_next_ns = now_ns + agent->period_ns;
 
-    follow(agent, allocation_period(&agent->allocation));
+    execute_actions(agent, allocation_period(&agent->allocation));
     read_machine(agent, now_ns);
     measure_period(&agent->measure, &agent->clients,
                    &(struct measure_facts){.options = agent->options,

@@ -35,7 +35,7 @@ struct agent {
     struct standalone standalone; /* used only with --standalone */
     enum split_policy policy;     /* now; SIGUSR1 and SIGUSR2 change it */
     uint32_t chunk;
-    char own_socket[VSCAF_PLACE_MOST];
+    char own_socket[VSCAF_SOCKET_PATH_BYTES];
 
     uint64_t period_ns, period_next_ns, period_last_ns;
     struct measure measure;
@@ -48,7 +48,7 @@ struct agent {
     int64_t ack_sequence;
     bool ack_sections_ended;
     uint64_t lines_bad;
-    struct wire_process report_processes[CLIENTS_MOST];
+    struct wire_process report_processes[CLIENTS_MAX];
 };
 
 /* The caller fills the struct with zero bytes first. Returns 0, or -1 after logging the reason. */

@@ -17,7 +17,7 @@ static void start_over(struct agent *agent)
     agent->report_last_ns = 0;
 }
 
-void messages_take(void *context, const char *line, size_t length)
+void messages_handle(void *context, const char *line, size_t length)
 {
     struct agent *agent = context;
     struct wire_message message;
@@ -57,7 +57,7 @@ static void describe(struct wire_process *process, const struct client *client, 
     *process = (struct wire_process){.pid = client->pid,
                                      .name = client->name,
                                      .team = client->share,
-                                     .malleable = client_malleable_word(client),
+                                     .malleable = client_malleable_name(client),
                                      .running = client->running,
                                      .points = learned->points,
                                      .points_count = learned->points_count,
@@ -72,7 +72,7 @@ static void describe(struct wire_process *process, const struct client *client, 
 static char *write_report(struct agent *agent)
 {
     size_t count = 0;
-    for (uint32_t i = 0; i < agent->clients.end && count < CLIENTS_MOST; i++) {
+    for (uint32_t i = 0; i < agent->clients.end && count < CLIENTS_MAX; i++) {
         const struct client *client = &agent->clients.slots[i];
         if (client->page == NULL)
             continue;

@@ -9,7 +9,7 @@
 #include "host/line_buffer.h"
 #include "host/port.h"
 
-line_handler messages_take;
+line_handler messages_handle;
 port_line_source messages_next;
 
 /* Whether a line should be sent now. */

@@ -16,43 +16,45 @@
 #define CREDIT_PER_PERIOD 128
 #define CREDIT_OF_PROCESS 8 /* a process costs as much as this many threads */
 #define LONG_SECTION_S 1.0     /* a process is contained in a section that lasts longer than this */
-#define CALM_PERIODS 2u        /* after so many periods in a row with at most one running process, none competes */
-#define NOISE_CPUS 0.25        /* CPUs above its share that are no reason to contain a process */
+#define UNCONTENDED_PERIODS 2u /* after so many periods in a row with at most one running process, none competes */
+#define EXCESS_TOLERATED_CPUS 0.25 /* CPUs above its share that are no reason to contain a process */
 #define THREADS_PER_PERIOD 64u /* threads that are checked in a period, on average */
 
-enum { SAID_UNSEEN = 1, SAID_CPUSET = 2, SAID_AFFINITY = 4, SAID_RECORD = 8, SAID_LEFT = 16 };
+enum { LOGGED_UNSEEN = 1, LOGGED_CPUSET = 2, LOGGED_AFFINITY = 4, LOGGED_RECORD = 8, LOGGED_LEFT = 16 };
 
-static bool first_time(struct contain *contain, uint32_t what)
+/* Whether the message was not logged before. Marks it as logged. */
+static bool should_log(struct contain *contain, uint32_t message)
 {
-    bool first = (contain->said & what) == 0;
-    contain->said |= what;
+    bool first = (contain->logged & message) == 0;
+    contain->logged |= message;
     return first;
 }
 
 static bool write_record(struct contain *contain)
 {
     int status = contain_record_write(contain);
-    if (status != 0 && first_time(contain, SAID_RECORD))
+    if (status != 0 && should_log(contain, LOGGED_RECORD))
         log_line("%s: %s: nothing is contained, because the next agent could not put it back: give another place "
                  "with --socket",
                  contain->record, strerror(-status));
-    contain->off = contain->off || status != 0;
+    contain->disabled = contain->disabled || status != 0;
     return status == 0;
 }
 
-/* Whether no other contained process has the same home group. */
-static bool last_of_home(const struct contain *contain, const struct contained *contained)
+/* Whether no other contained process has the same group of origin. */
+static bool last_of_origin(const struct contain *contain, const struct contained *contained)
 {
     for (uint32_t i = 0; i < contain->count; i++) {
         const struct contained *other = contain->list[i];
-        if (other != contained && other->group.path != NULL && strcmp(other->group.home, contained->group.home) == 0)
+        if (other != contained && other->group.path != NULL &&
+            strcmp(other->group.origin, contained->group.origin) == 0)
             return false;
     }
     return true;
 }
 
 /* Whether the process still exists: its number may be reused. */
-static bool is_there(const struct contain *contain, const struct contained *contained)
+static bool process_exists(const struct contain *contain, const struct contained *contained)
 {
     return process_start_ticks(contain->proc, contained->pid) == contained->start_ticks;
 }
@@ -63,14 +65,14 @@ static void release(struct contain *contain, struct contained *contained)
     bool grouped = contained->group.path != NULL;
     int status = 0;
     if (grouped)
-        status = contain_group_leave(&contain->tree, &contained->group, last_of_home(contain, contained));
-    if (!contained->leaving && is_there(contain, contained))
+        status = contain_group_leave(&contain->tree, &contained->group, last_of_origin(contain, contained));
+    if (!contained->leaving && process_exists(contain, contained))
         thread_masks_restore(&contained->masks, contain->proc, contained->pid, grouped);
     if (status == 0) {
         contained_forget(contain, contained);
         return;
     }
-    if (contained->leaving && first_time(contain, SAID_LEFT))
+    if (contained->leaving && should_log(contain, LOGGED_LEFT))
         log_line("%s/%s cannot be removed: %s: tried again as long as this agent runs (logged once)",
                  contain->tree.root, contained->group.path, strerror(-status));
     contained->leaving = true;
@@ -80,7 +82,7 @@ static void release(struct contain *contain, struct contained *contained)
 static struct contained *prepare(struct contain *contain, const struct client *client)
 {
     uint64_t start_ticks = process_start_ticks(contain->proc, client->pid);
-    if (start_ticks == 0 || client->process == PEER_NONE || !peer_lives(client->process))
+    if (start_ticks == 0 || client->pidfd == PEER_NO_PIDFD || !peer_is_alive(client->pidfd))
         return NULL; /* start_ticks may be those of another process, which has that number now */
     contain->credit -= CREDIT_OF_PROCESS;
     struct contained *contained = contained_add(contain, client->pid);
@@ -89,37 +91,38 @@ static struct contained *prepare(struct contain *contain, const struct client *c
     contained->start_ticks = start_ticks;
     bool changed;
     int status =
-        thread_masks_remember(&contained->masks, contain->proc, client->pid, NULL, &contained->permitted, &changed);
+        thread_masks_save(&contained->masks, contain->proc, client->pid, NULL, &contained->permitted, &changed);
     contain->credit -= (int32_t)contained->masks.listed;
     if (status != 0) {
-        if (status != -ESRCH && first_time(contain, SAID_AFFINITY))
+        if (status != -ESRCH && should_log(contain, LOGGED_AFFINITY))
             log_line("process %d (%s): the CPUs of its threads cannot be read: %s: not contained (logged once)",
                      (int)client->pid, client->name, strerror(-status));
         contained_forget(contain, contained);
         return NULL;
     }
-    if (contain->way == CONTAIN_AFFINITY || !contain->cpuset)
+    if (contain->method == CONTAIN_AFFINITY || !contain->cpuset)
         return contained;
     status = contain_group_plan(&contain->tree, contain->proc, client->pid, &contained->group);
     if (status != 0) {
-        if (first_time(contain, SAID_CPUSET))
+        if (should_log(contain, LOGGED_CPUSET))
             log_line("process %d (%s): no control group can be made for it: %s: %s (logged once)", (int)client->pid,
                      client->name,
                      status == -EXDEV ? "its threads are in several groups, or outside" : strerror(-status),
-                     contain->way == CONTAIN_AUTO ? "contained by affinity" : "not contained");
-        if (contain->way != CONTAIN_AUTO) {
+                     contain->method == CONTAIN_AUTO ? "contained by affinity" : "not contained");
+        if (contain->method != CONTAIN_AUTO) {
             contained_forget(contain, contained);
             return NULL;
         }
         return contained;
     }
-    struct cpu_set home, common;
-    contained->masks.common_free = contain_group_home_cpus(&contain->tree, &contained->group, &home) &&
-                                   cpu_set_parse(contained->masks.common, &common) && cpu_set_within(&home, &common);
+    struct cpu_set origin, common;
+    contained->masks.common_free = contain_group_origin_cpus(&contain->tree, &contained->group, &origin) &&
+                                   cpu_set_parse(contained->masks.common, &common) &&
+                                   cpu_set_is_subset(&origin, &common);
     for (uint32_t i = 0; i < contain->count; i++) {
         const struct contain_group *other = &contain->list[i]->group;
-        if (other->path != NULL && strcmp(other->home, contained->group.home) == 0)
-            contained->group.enabled_home |= other->enabled_home;
+        if (other->path != NULL && strcmp(other->origin, contained->group.origin) == 0)
+            contained->group.enabled_in_origin |= other->enabled_in_origin;
     }
     return contained;
 }
@@ -127,7 +130,7 @@ static struct contained *prepare(struct contain *contain, const struct client *c
 /* Contains a process that was not contained. What must be put back is already in the record file. */
 static bool enter(struct contain *contain, struct contained *contained, const struct cpu_set *set)
 {
-    if (!is_there(contain, contained))
+    if (!process_exists(contain, contained))
         return false;
     if (contained->group.path != NULL) {
         const char *step = "";
@@ -137,12 +140,12 @@ static bool enter(struct contain *contain, struct contained *contained, const st
             thread_masks_narrow(&contained->masks, contain->proc, contained->pid, set, true);
             return true;
         }
-        if (status != -ESRCH && first_time(contain, SAID_CPUSET))
+        if (status != -ESRCH && should_log(contain, LOGGED_CPUSET))
             log_line("process %d: %s/%s: %s: %s: %s (logged once)", (int)contained->pid, contain->tree.root,
                      contained->group.path, step, strerror(-status),
-                     contain->way == CONTAIN_AUTO ? "contained by affinity" : "not contained");
-        if (contain->way != CONTAIN_AUTO || status == -ESRCH ||
-            contain_group_leave(&contain->tree, &contained->group, last_of_home(contain, contained)) != 0)
+                     contain->method == CONTAIN_AUTO ? "contained by affinity" : "not contained");
+        if (contain->method != CONTAIN_AUTO || status == -ESRCH ||
+            contain_group_leave(&contain->tree, &contained->group, last_of_origin(contain, contained)) != 0)
             return false;
         contain_group_free(&contained->group);
         if (!write_record(contain))
@@ -154,7 +157,7 @@ static bool enter(struct contain *contain, struct contained *contained, const st
         contained->set = *set;
         return write_record(contain); /* again, with the result of the probe */
     }
-    if (status != -ESRCH && first_time(contain, SAID_AFFINITY))
+    if (status != -ESRCH && should_log(contain, LOGGED_AFFINITY))
         log_line("process %d: its threads cannot be kept on their CPUs: %s: not contained (logged once)",
                  (int)contained->pid, strerror(-status));
     return false;
@@ -165,13 +168,13 @@ static void resize(struct contain *contain, struct contained *contained, const s
     int status = 0;
     bool grouped = contained->group.path != NULL;
     contained->set = *set; /* also if this fails, so that it is not tried again before something changes */
-    if (!is_there(contain, contained))
+    if (!process_exists(contain, contained))
         return;
     if (grouped)
         status = contain_group_resize(&contain->tree, &contained->group, contained->pid, set);
     if (status == 0)
         status = thread_masks_narrow(&contained->masks, contain->proc, contained->pid, set, grouped);
-    if (status != 0 && status != -ESRCH && first_time(contain, SAID_AFFINITY))
+    if (status != 0 && status != -ESRCH && should_log(contain, LOGGED_AFFINITY))
         log_line("process %d: cannot be kept on other CPUs: %s (logged once)", (int)contained->pid, strerror(-status));
 }
 
@@ -179,7 +182,7 @@ static void resize(struct contain *contain, struct contained *contained, const s
 static struct cpu_set usable_cpus(const struct contain_facts *facts)
 {
     struct cpu_set usable = {0};
-    uint16_t order[CPUS_MOST];
+    uint16_t order[CPUS_MAX];
     uint32_t count = cpus_order(facts->cpus, order), taken = 0;
     if (facts->budget == 0)
         return facts->cpus->online; /* the guest rests: no CPU is taken away */
@@ -195,17 +198,18 @@ static bool rigid_now(const struct client *client, uint64_t period_ns)
 {
     if (client_rigid(client))
         return true;
-    double looked_s = client->threads != NULL ? (double)client->threads->answers * (double)period_ns / 1e9 : 0.0;
-    return client->long_section && looked_s >= LONG_SECTION_S;
+    double elapsed_s = client->threads != NULL ? (double)client->threads->answers * (double)period_ns / 1e9 : 0.0;
+    return client->long_section && elapsed_s >= LONG_SECTION_S;
 }
 
 bool contain_exceeds(uint32_t share, uint32_t most, double load_cpus)
 {
-    return most > share || load_cpus > (double)share + NOISE_CPUS;
+    return most > share || load_cpus > (double)share + EXCESS_TOLERATED_CPUS;
 }
 
 /* Whether the process should be contained, apart from competition. */
-static bool wants(const struct client *client, const struct contained *contained, uint64_t period_ns, uint32_t usable)
+static bool should_contain(const struct client *client, const struct contained *contained, uint64_t period_ns,
+                           uint32_t usable)
 {
     if (client->newcomer || !rigid_now(client, period_ns))
         return false;
@@ -214,12 +218,12 @@ static bool wants(const struct client *client, const struct contained *contained
     if (client->share >= usable)
         return false;
     bool rigid = client_rigid(client);
-    uint32_t most = rigid ? client_most(client, VSCAF_MAX_TEAM) : client->wanting;
+    uint32_t most = rigid ? client_max_team(client, VSCAF_MAX_TEAM) : client->runnable_threads;
     if (contain_exceeds(client->share, most, client->load_cpus))
         return true;
     /* A contained process uses no more than its share, because it is contained. So that is no reason to release it. A
      * smaller number of threads on its page is a reason. */
-    return contained != NULL && (!rigid || contained->by_use);
+    return contained != NULL && (!rigid || contained->by_load);
 }
 
 static uint32_t count_running(const struct clients *clients)
@@ -232,17 +236,17 @@ static uint32_t count_running(const struct clients *clients)
 
 /* Whether several processes want CPUs. A pause of one for a moment does not count: to release all and contain them
  * again would cost more. */
-static bool compete(const struct contain *contain, const struct clients *clients)
+static bool has_competition(const struct contain *contain, const struct clients *clients)
 {
     if (count_running(clients) >= 2)
         return true;
-    return contain->count > 0 && contain->calm_periods < CALM_PERIODS && clients->joined >= 2;
+    return contain->count > 0 && contain->uncontended_periods < UNCONTENDED_PERIODS && clients->joined >= 2;
 }
 
 /* Marks which processes to contain, and on how many CPUs. Adds new ones to the list. */
 static void choose_processes(struct contain *contain, struct clients *clients, uint64_t period_ns, uint32_t usable)
 {
-    bool competition = !contain->off && compete(contain, clients);
+    bool competition = !contain->disabled && has_competition(contain, clients);
     for (uint32_t i = 0; i < contain->count; i++) {
         contain->list[i]->wanted = false;
         contain->list[i]->cpus = 0;
@@ -252,17 +256,17 @@ static void choose_processes(struct contain *contain, struct clients *clients, u
         if (client->page == NULL || client->uncontainable)
             continue;
         struct contained *contained = client->pid > 0 ? contained_find(contain, client->pid) : NULL;
-        if (!wants(client, contained, period_ns, usable) || (contained != NULL && contained->leaving))
+        if (!should_contain(client, contained, period_ns, usable) || (contained != NULL && contained->leaving))
             continue;
         if (client->pid <= 0) {
-            if (first_time(contain, SAID_UNSEEN))
+            if (should_log(contain, LOGGED_UNSEEN))
                 log_line("%s: a rigid process of another PID namespace cannot be contained from here (logged once)",
                          client->name);
             client->uncontainable = true;
             continue;
         }
-        bool taken_up = contained == NULL;
-        if (taken_up) {
+        bool added = contained == NULL;
+        if (added) {
             if (contain->credit <= 0)
                 continue;
             contained = prepare(contain, client);
@@ -270,8 +274,8 @@ static void choose_processes(struct contain *contain, struct clients *clients, u
             if (contained == NULL)
                 continue;
         }
-        if (taken_up)
-            contained->by_use = client_rigid(client) && client_most(client, VSCAF_MAX_TEAM) <= client->share;
+        if (added)
+            contained->by_load = client_rigid(client) && client_max_team(client, VSCAF_MAX_TEAM) <= client->share;
         contained->wanted = true;
         contained->cpus += client->running ? client->share : cpu_set_count(&contained->set);
     }
@@ -281,8 +285,8 @@ static void choose_processes(struct contain *contain, struct clients *clients, u
  * contained. */
 static void choose_cpus(struct contain *contain, const struct cpus *cpus, const struct cpu_set *usable)
 {
-    uint16_t core[CPUS_MOST];
-    for (uint32_t cpu = 0; cpu < CPUS_MOST; cpu++) /* if the core is not known, each CPU is a core */
+    uint16_t core[CPUS_MAX];
+    for (uint32_t cpu = 0; cpu < CPUS_MAX; cpu++) /* if the core is not known, each CPU is a core */
         core[cpu] = cpus->core[cpu] > 0 ? (uint16_t)(cpus->core[cpu] - 1) : (uint16_t)cpu;
     struct placement_part *parts = calloc(contain->count, sizeof(*parts));
     uint32_t count = 0;
@@ -299,19 +303,20 @@ static void choose_cpus(struct contain *contain, const struct cpus *cpus, const 
         if (!contained->wanted)
             continue;
         contained->next = parts[at].set;
-        contained->wanted = cpu_set_count(&parts[at].set) > 0 && !cpu_set_within(&parts[at].permitted, &parts[at].set);
+        contained->wanted =
+            cpu_set_count(&parts[at].set) > 0 && !cpu_set_is_subset(&parts[at].permitted, &parts[at].set);
         at++;
     }
     free(parts);
 }
 
-static bool is_in(const struct contained *contained)
+static bool is_contained(const struct contained *contained)
 {
     return cpu_set_count(&contained->set) > 0;
 }
 
 /* Releases processes first, then contains and resizes others. */
-static void act(struct contain *contain, struct clients *clients)
+static void apply(struct contain *contain, struct clients *clients)
 {
     bool changed = false;
     for (uint32_t i = contain->count; i-- > 0;) {
@@ -319,8 +324,8 @@ static void act(struct contain *contain, struct clients *clients)
         if (contained->leaving)
             continue;
         if (contained->wanted)
-            changed = changed || !is_in(contained);
-        else if (!is_in(contained))
+            changed = changed || !is_contained(contained);
+        else if (!is_contained(contained))
             contained_forget(contain, contained); /* it was never contained */
         else {
             changed = true;
@@ -332,7 +337,7 @@ static void act(struct contain *contain, struct clients *clients)
         struct contained *contained = contain->list[i];
         if (contained->leaving)
             continue;
-        if (is_in(contained)) {
+        if (is_contained(contained)) {
             if (!cpu_set_equal(&contained->set, &contained->next))
                 resize(contain, contained, &contained->next);
             continue;
@@ -355,32 +360,32 @@ static bool any_rigid(const struct clients *clients, uint64_t period_ns)
 
 void contain_update(struct contain *contain, struct clients *clients, const struct contain_facts *facts)
 {
-    if (contain->way == CONTAIN_NONE || (contain->count == 0 && !any_rigid(clients, facts->period_ns)))
+    if (contain->method == CONTAIN_NONE || (contain->count == 0 && !any_rigid(clients, facts->period_ns)))
         return;
     struct cpu_set usable = usable_cpus(facts);
     choose_processes(contain, clients, facts->period_ns, cpu_set_count(&usable));
     if (contain->count > 0) {
         choose_cpus(contain, facts->cpus, &usable);
-        act(contain, clients);
+        apply(contain, clients);
     }
     for (uint32_t i = 0; i < clients->end; i++) {
         struct client *client = &clients->slots[i];
         const struct contained *contained =
             client->page != NULL && contain->count > 0 ? contained_find(contain, client->pid) : NULL;
-        client->contained = contained != NULL && is_in(contained) && !contained->leaving;
+        client->contained = contained != NULL && is_contained(contained) && !contained->leaving;
     }
 }
 
 /* Narrows threads that have set another mask since. For a process in a group the kernel does that. */
-static void look_after_threads(struct contain *contain, struct contained *contained)
+static void update_thread_masks(struct contain *contain, struct contained *contained)
 {
     struct cpu_set where;
     bool changed;
-    if (!is_there(contain, contained))
+    if (!process_exists(contain, contained))
         return;
     int status =
-        thread_masks_remember(&contained->masks, contain->proc, contained->pid, &contained->set, &where, &changed);
-    contain->pause = contained->masks.listed / THREADS_PER_PERIOD;
+        thread_masks_save(&contained->masks, contain->proc, contained->pid, &contained->set, &where, &changed);
+    contain->pause_periods = contained->masks.listed / THREADS_PER_PERIOD;
     if (status == 0 && changed && write_record(contain))
         thread_masks_narrow(&contained->masks, contain->proc, contained->pid, &contained->set, false);
 }
@@ -392,19 +397,19 @@ void contain_period(struct contain *contain, const struct clients *clients)
         contain->credit = 2 * CREDIT_PER_PERIOD;
     if (contain->count == 0)
         return;
-    contain->calm_periods = count_running(clients) >= 2 ? 0 : contain->calm_periods + 1;
-    if (contain->pause > 0) {
-        contain->pause--;
+    contain->uncontended_periods = count_running(clients) >= 2 ? 0 : contain->uncontended_periods + 1;
+    if (contain->pause_periods > 0) {
+        contain->pause_periods--;
         return;
     }
-    struct contained *contained = contain->list[contain->turn++ % contain->count];
+    struct contained *contained = contain->list[contain->next_checked++ % contain->count];
     if (contained->leaving) {
         release(contain, contained);
         if (contain->count == 0)
             write_record(contain);
     } else if (contained->group.path == NULL) {
-        look_after_threads(contain, contained);
-    } else if (!contain_group_holds(&contain->tree, contain->proc, contained->pid, &contained->group)) {
+        update_thread_masks(contain, contained);
+    } else if (!contain_group_has_process(&contain->tree, contain->proc, contained->pid, &contained->group)) {
         /* Another program has moved it. It will be contained again from its new group. */
         release(contain, contained);
         if (contain->count == 0)
@@ -426,19 +431,19 @@ void contain_stop(struct contain *contain)
 
 void contain_start(struct contain *contain, const struct options *options, const char *socket)
 {
-    *contain = (struct contain){.way = options->contain, .proc = options->proc};
+    *contain = (struct contain){.method = options->contain, .proc = options->proc};
     size_t size = strlen(socket) + sizeof(".contained");
     contain->record = malloc(size);
     if (contain->record == NULL) {
-        contain->off = true;
+        contain->disabled = true;
         return;
     }
     snprintf(contain->record, size, "%s.contained", socket);
     contain->cpuset = cgroup_find(&contain->tree, options->proc) == 0;
-    if (contain->way == CONTAIN_CPUSET && !contain->cpuset)
+    if (contain->method == CONTAIN_CPUSET && !contain->cpuset)
         log_line("--contain cpuset: no cpuset hierarchy is mounted here: nothing is contained: mount cgroup2, or give "
                  "--contain affinity");
-    contain->off = contain->way == CONTAIN_CPUSET && !contain->cpuset;
+    contain->disabled = contain->method == CONTAIN_CPUSET && !contain->cpuset;
     int status = contain_record_read(contain);
     if (status != 0)
         log_line("%s: %s: what an earlier agent contained is left as it is", contain->record, strerror(-status));

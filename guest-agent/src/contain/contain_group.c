@@ -11,7 +11,7 @@
 #define NAME "vscaf."
 /* Directly below the root there is one group for all contained processes. cgroup.h has the reason. */
 #define BELOW_ROOT "vscaf.contained"
-#define ROUNDS_MOST 8
+#define ROUNDS_MAX 8
 #define LISTED_BYTES 16384
 
 static const char *base_name(const char *path)
@@ -20,7 +20,7 @@ static const char *base_name(const char *path)
     return slash != NULL ? slash + 1 : path;
 }
 
-bool contain_group_path_ours(const char *path)
+bool contain_group_is_own_path(const char *path)
 {
     const char *name = base_name(path);
     size_t digits = 0;
@@ -35,14 +35,14 @@ bool contain_group_path_ours(const char *path)
 }
 
 /* Changes a path to that of the group above; "" for the root. */
-static void go_up(char *path)
+static void go_to_parent(char *path)
 {
     char *slash = strrchr(path, '/');
     *(slash != NULL ? slash : path) = '\0';
 }
 
 /* Whether all threads are in that group. */
-static bool together(const struct cgroup_tree *tree, const char *proc, pid_t pid, const char *group)
+static bool all_threads_in_group(const struct cgroup_tree *tree, const char *proc, pid_t pid, const char *group)
 {
     char tasks[PATH_MAX], other[PATH_MAX];
     if (snprintf(tasks, sizeof(tasks), "%s/%d/task", proc, (int)pid) >= (int)sizeof(tasks))
@@ -66,37 +66,37 @@ static bool together(const struct cgroup_tree *tree, const char *proc, pid_t pid
 
 int contain_group_plan(const struct cgroup_tree *tree, const char *proc, pid_t pid, struct contain_group *group)
 {
-    char home[PATH_MAX], path[PATH_MAX], enabled[512];
+    char origin[PATH_MAX], path[PATH_MAX], enabled[512];
     *group = (struct contain_group){0};
-    int status = cgroup_of(tree, proc, pid, home, sizeof(home));
+    int status = cgroup_of(tree, proc, pid, origin, sizeof(origin));
     if (status != 0)
         return status;
-    if (!together(tree, proc, pid, home))
+    if (!all_threads_in_group(tree, proc, pid, origin))
         return -EXDEV;
-    if (contain_group_path_ours(home)) {
-        go_up(home);
-        if (strcmp(home, BELOW_ROOT) == 0)
-            home[0] = '\0';
+    if (contain_group_is_own_path(origin)) {
+        go_to_parent(origin);
+        if (strcmp(origin, BELOW_ROOT) == 0)
+            origin[0] = '\0';
     }
-    const char *above = home[0] == '\0' && tree->version == CGROUP_V2 ? BELOW_ROOT : home;
-    if (snprintf(path, sizeof(path), "%s%s" NAME "%d", above, above[0] != '\0' ? "/" : "", (int)pid) >=
+    const char *parent = origin[0] == '\0' && tree->version == CGROUP_V2 ? BELOW_ROOT : origin;
+    if (snprintf(path, sizeof(path), "%s%s" NAME "%d", parent, parent[0] != '\0' ? "/" : "", (int)pid) >=
         (int)sizeof(path))
         return -ENAMETOOLONG;
-    group->home = strdup(home);
+    group->origin = strdup(origin);
     group->path = strdup(path);
-    if (group->home == NULL || group->path == NULL) {
+    if (group->origin == NULL || group->path == NULL) {
         contain_group_free(group);
         return -ENOMEM;
     }
-    group->enabled_home =
-        tree->version == CGROUP_V2 && home[0] != '\0' &&
-        cgroup_read(tree, home, "cgroup.subtree_control", enabled, sizeof(enabled)) == 0 &&
+    group->enabled_in_origin =
+        tree->version == CGROUP_V2 && origin[0] != '\0' &&
+        cgroup_read(tree, origin, "cgroup.subtree_control", enabled, sizeof(enabled)) == 0 &&
         !cgroup_has_word(enabled, " ", "cpuset");
     return 0;
 }
 
 /* Enables cpusets in the children of every group above `group`. Does not change `group` itself. */
-static int enable_above(const struct cgroup_tree *tree, const char *group)
+static int enable_in_ancestors(const struct cgroup_tree *tree, const char *group)
 {
     char path[PATH_MAX];
     if (group[0] == '\0')
@@ -109,8 +109,8 @@ static int enable_above(const struct cgroup_tree *tree, const char *group)
     return status;
 }
 
-/* Makes a group below `above` that bounds only CPUs. */
-static int make_threaded(const struct cgroup_tree *tree, const char *above, const char *path, const char **step)
+/* Makes a group below `parent` that bounds only CPUs. */
+static int make_threaded(const struct cgroup_tree *tree, const char *parent, const char *path, const char **step)
 {
     char type[64];
     *step = "mkdir";
@@ -123,7 +123,7 @@ static int make_threaded(const struct cgroup_tree *tree, const char *above, cons
         status = cgroup_write(tree, path, "cgroup.type", "threaded");
     if (status == 0) {
         *step = "cgroup.subtree_control";
-        status = cgroup_enable_cpuset(tree, above);
+        status = cgroup_enable_cpuset(tree, parent);
     }
     return status;
 }
@@ -143,15 +143,15 @@ int contain_group_enter(const struct cgroup_tree *tree, const struct contain_gro
         *step = "mkdir";
         status = cgroup_make(tree, group->path);
     } else {
-        char above[PATH_MAX];
+        char parent[PATH_MAX];
         *step = "cgroup.subtree_control";
-        snprintf(above, sizeof(above), "%s", group->path);
-        go_up(above);
-        status = enable_above(tree, group->home);
-        if (status == 0 && strcmp(above, BELOW_ROOT) == 0)
-            status = make_threaded(tree, "", above, step);
+        snprintf(parent, sizeof(parent), "%s", group->path);
+        go_to_parent(parent);
+        status = enable_in_ancestors(tree, group->origin);
+        if (status == 0 && strcmp(parent, BELOW_ROOT) == 0)
+            status = make_threaded(tree, "", parent, step);
         if (status == 0)
-            status = make_threaded(tree, above, group->path, step);
+            status = make_threaded(tree, parent, group->path, step);
     }
     if (status == 0) {
         *step = "cpuset.cpus";
@@ -173,12 +173,12 @@ int contain_group_resize(const struct cgroup_tree *tree, const struct contain_gr
     return status;
 }
 
-/* Moves all processes that the group lists at this moment to the home group. Returns 0, also if there was none; or
- * -errno. */
-static int empty_once(const struct cgroup_tree *tree, const struct contain_group *group, bool *anybody)
+/* Moves all processes that the group lists at this moment to the group of origin. Returns 0, also if there was none;
+ * or -errno. */
+static int move_processes_once(const struct cgroup_tree *tree, const struct contain_group *group, bool *any_process)
 {
     char listed[LISTED_BYTES];
-    *anybody = false;
+    *any_process = false;
     /* A threaded group does not list processes. If any thread is written, its process moves with all threads. */
     int status = cgroup_read(tree, group->path, tree->version == CGROUP_V2 ? "cgroup.threads" : "cgroup.procs", listed,
                              sizeof(listed));
@@ -193,8 +193,8 @@ static int empty_once(const struct cgroup_tree *tree, const struct contain_group
         long id = strtol(word, &end, 10);
         if (id <= 0 || *end != '\0')
             continue;
-        *anybody = true;
-        int moved = cgroup_move(tree, group->home, (pid_t)id);
+        *any_process = true;
+        int moved = cgroup_move(tree, group->origin, (pid_t)id);
         if (moved != 0 && moved != -ESRCH)
             status = moved;
     }
@@ -203,34 +203,35 @@ static int empty_once(const struct cgroup_tree *tree, const struct contain_group
 
 int contain_group_leave(const struct cgroup_tree *tree, const struct contain_group *group, bool last)
 {
-    bool anybody = true;
+    bool any_process = true;
     int status = 0;
-    for (int round = 0; round < ROUNDS_MOST && anybody && status == 0; round++)
-        status = empty_once(tree, group, &anybody);
+    for (int round = 0; round < ROUNDS_MAX && any_process && status == 0; round++)
+        status = move_processes_once(tree, group, &any_process);
     int removed = cgroup_remove(tree, group->path);
     if (removed != 0)
         return status != 0 && status != -ENOENT ? status : removed;
     if (tree->version == CGROUP_V2 && last) {
-        if (group->home[0] == '\0')
+        if (group->origin[0] == '\0')
             cgroup_remove(tree, BELOW_ROOT);
-        else if (group->enabled_home) /* as it was before: else no ordinary groups can be made in it */
-            cgroup_write(tree, group->home, "cgroup.subtree_control", "-cpuset");
+        else if (group->enabled_in_origin) /* as it was before: else no ordinary groups can be made in it */
+            cgroup_write(tree, group->origin, "cgroup.subtree_control", "-cpuset");
     }
     return 0;
 }
 
-bool contain_group_holds(const struct cgroup_tree *tree, const char *proc, pid_t pid, const struct contain_group *group)
+bool contain_group_has_process(const struct cgroup_tree *tree, const char *proc, pid_t pid,
+                               const struct contain_group *group)
 {
     char now[PATH_MAX];
     return cgroup_of(tree, proc, pid, now, sizeof(now)) != 0 || strcmp(now, group->path) == 0;
 }
 
-bool contain_group_home_cpus(const struct cgroup_tree *tree, const struct contain_group *group, struct cpu_set *cpus)
+bool contain_group_origin_cpus(const struct cgroup_tree *tree, const struct contain_group *group, struct cpu_set *cpus)
 {
     char text[CPU_SET_TEXT], at[PATH_MAX];
     static const char *const names[] = {"cpuset.cpus.effective", "cpuset.effective_cpus", "cpuset.cpus"};
-    snprintf(at, sizeof(at), "%s", group->home);
-    for (;; go_up(at)) { /* if it has no cpuset of its own, the group above counts */
+    snprintf(at, sizeof(at), "%s", group->origin);
+    for (;; go_to_parent(at)) { /* if it has no cpuset of its own, the group above counts */
         for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++)
             if (cgroup_read(tree, at, names[i], text, sizeof(text)) == 0 && cpu_set_parse(text, cpus) &&
                 cpu_set_count(cpus) > 0)
@@ -242,7 +243,7 @@ bool contain_group_home_cpus(const struct cgroup_tree *tree, const struct contai
 
 void contain_group_free(struct contain_group *group)
 {
-    free(group->home);
+    free(group->origin);
     free(group->path);
     *group = (struct contain_group){0};
 }

@@ -12,13 +12,13 @@
 #include "system/cgroup.h"
 
 struct contain_group {
-    char *home;        /* the process's own group; NULL: not known */
-    char *path;        /* the new group; NULL: there is none */
-    bool enabled_home; /* the agent enables cpusets for the children of home, and must disable them later */
+    char *origin;           /* the process's own group; NULL: not known */
+    char *path;             /* the new group; NULL: there is none */
+    bool enabled_in_origin; /* the agent enables cpusets for the children of origin, and must disable them later */
 };
 
-/* Finds the place of a group for the process. Changes nothing. Its home is the group that it is in; if that was left by
- * an agent that died, the group above. Returns 0; -EXDEV if the threads of the process are in several groups, or
+/* Finds the place of a group for the process. Changes nothing. Its origin is the group that it is in; if that was left
+ * by an agent that died, the group above. Returns 0; -EXDEV if the threads of the process are in several groups, or
  * outside of the tree; or -errno. */
 int contain_group_plan(const struct cgroup_tree *tree, const char *proc, pid_t pid, struct contain_group *group);
 
@@ -32,19 +32,19 @@ int contain_group_enter(const struct cgroup_tree *tree, const struct contain_gro
 int contain_group_resize(const struct cgroup_tree *tree, const struct contain_group *group, pid_t pid,
                          const struct cpu_set *set);
 
-/* Moves all processes of the group back to their home group, and removes the group. Returns 0, or -errno: -EBUSY while
- * it is not empty. `last`: no other process of that home group is contained. */
+/* Moves all processes of the group back to their group of origin, and removes the group. Returns 0, or -errno: -EBUSY
+ * while it is not empty. `last`: no other process of that group of origin is contained. */
 int contain_group_leave(const struct cgroup_tree *tree, const struct contain_group *group, bool last);
 
 /* Whether the process is in the group. Also true if that cannot be read. */
-bool contain_group_holds(const struct cgroup_tree *tree, const char *proc, pid_t pid,
-                         const struct contain_group *group);
+bool contain_group_has_process(const struct cgroup_tree *tree, const char *proc, pid_t pid,
+                               const struct contain_group *group);
 
-/* Reads the CPUs that the processes of the home group may use. False if the kernel does not show them. */
-bool contain_group_home_cpus(const struct cgroup_tree *tree, const struct contain_group *group, struct cpu_set *cpus);
+/* Reads the CPUs that the processes of the group of origin may use. False if the kernel does not show them. */
+bool contain_group_origin_cpus(const struct cgroup_tree *tree, const struct contain_group *group, struct cpu_set *cpus);
 
 /* Whether contain_group_plan() may have made a path. */
-bool contain_group_path_ours(const char *path);
+bool contain_group_is_own_path(const char *path);
 
 void contain_group_free(struct contain_group *group);
 

@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #define RECORD_VERSION 1
-#define RECORD_BYTES_MOST (8u << 20)
+#define RECORD_BYTES_MAX (8u << 20)
 
 static json_t *describe(const struct contained *contained)
 {
@@ -25,8 +25,8 @@ static json_t *describe(const struct contained *contained)
     json_object_set_new(object, "threads", threads);
     if (contained->group.path != NULL) {
         json_object_set_new(object, "group", json_string(contained->group.path));
-        json_object_set_new(object, "home", json_string(contained->group.home));
-        json_object_set_new(object, "enabled", json_boolean(contained->group.enabled_home));
+        json_object_set_new(object, "home", json_string(contained->group.origin));
+        json_object_set_new(object, "enabled", json_boolean(contained->group.enabled_in_origin));
     }
     return object;
 }
@@ -87,17 +87,17 @@ static bool mask_list(const char *list)
 }
 
 /* Takes one process of the record. Ignores one that is invalid. */
-static void take(struct contain *contain, json_t *object, bool same_tree)
+static void read_process(struct contain *contain, json_t *object, bool same_tree)
 {
     int pid = 0, free_common = 0, enabled = 0;
     json_int_t start = 0;
-    const char *common = NULL, *path = NULL, *home = NULL;
+    const char *common = NULL, *path = NULL, *origin = NULL;
     json_t *threads = NULL;
     if (json_unpack(object, "{s:i, s:I, s:s, s:b, s:o, s?s, s?s, s?b}", "pid", &pid, "start", &start, "common", &common,
-                    "free", &free_common, "threads", &threads, "group", &path, "home", &home, "enabled",
+                    "free", &free_common, "threads", &threads, "group", &path, "home", &origin, "enabled",
                     &enabled) != 0 ||
         pid <= 0 || start < 0 || !mask_list(common) || !json_is_array(threads) ||
-        (path != NULL && (home == NULL || !same_tree || !contain_group_path_ours(path))))
+        (path != NULL && (origin == NULL || !same_tree || !contain_group_is_own_path(path))))
         return;
     struct contained *contained = contained_add(contain, (pid_t)pid);
     if (contained == NULL)
@@ -116,8 +116,9 @@ static void take(struct contain *contain, json_t *object, bool same_tree)
     }
     if (path == NULL)
         return;
-    contained->group = (struct contain_group){.home = strdup(home), .path = strdup(path), .enabled_home = enabled != 0};
-    if (contained->group.home == NULL || contained->group.path == NULL)
+    contained->group =
+        (struct contain_group){.origin = strdup(origin), .path = strdup(path), .enabled_in_origin = enabled != 0};
+    if (contained->group.origin == NULL || contained->group.path == NULL)
         contain_group_free(&contained->group);
 }
 
@@ -134,7 +135,7 @@ int contain_record_read(struct contain *contain)
     const char *root = NULL;
     /* A user who can write the file could make the agent move threads of others. */
     if (fstat(fd, &status) != 0 || !S_ISREG(status.st_mode) || status.st_uid != geteuid() ||
-        (status.st_mode & 022) != 0 || status.st_size > RECORD_BYTES_MOST)
+        (status.st_mode & 022) != 0 || status.st_size > RECORD_BYTES_MAX)
         result = -EPERM;
     else if ((record = json_loadfd(fd, 0, &error)) == NULL ||
              json_unpack(record, "{s:i, s:s, s:o}", "v", &version, "root", &root, "processes", &processes) != 0 ||
@@ -143,7 +144,7 @@ int contain_record_read(struct contain *contain)
     size_t at;
     if (result == 0)
         json_array_foreach(processes, at, object)
-            take(contain, object, contain->cpuset && strcmp(root, contain->tree.root) == 0);
+            read_process(contain, object, contain->cpuset && strcmp(root, contain->tree.root) == 0);
     json_decref(record);
     close(fd);
     return result;

@@ -12,7 +12,7 @@ struct contained *contained_find(const struct contain *contain, pid_t pid)
 
 struct contained *contained_add(struct contain *contain, pid_t pid)
 {
-    if (contain->count == PLACEMENT_MOST)
+    if (contain->count == PLACEMENT_MAX)
         return NULL;
     struct contained *contained = calloc(1, sizeof(*contained));
     if (contained == NULL)

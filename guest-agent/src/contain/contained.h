@@ -21,7 +21,7 @@ struct contained {
     struct thread_masks masks;
     struct cpu_set permitted; /* where it may run without containment */
     struct cpu_set set;       /* where it is kept now; empty: it is not contained yet */
-    bool by_use;              /* it uses more than its share, although it claims no more threads than that */
+    bool by_load;             /* it uses more than its share, although it claims no more threads than that */
     bool leaving;             /* released, but its group could not be removed yet */
     /* Used only during contain_update(). */
     bool wanted;
@@ -30,20 +30,20 @@ struct contained {
 };
 
 struct contain {
-    enum contain_way way;
+    enum contain_method method;
     bool cpuset;             /* there is a cpuset hierarchy: `tree` */
     struct cgroup_tree tree;
     const char *proc;
     char *record;  /* path of the file with what must be put back, if this agent dies */
     bool recorded; /* the file exists */
-    bool off;      /* nothing is contained: the record cannot be written, or --contain cpuset finds no hierarchy */
-    struct contained *list[PLACEMENT_MOST];
+    bool disabled; /* nothing is contained: the record cannot be written, or --contain cpuset finds no hierarchy */
+    struct contained *list[PLACEMENT_MAX];
     uint32_t count;
-    uint32_t turn;         /* the process that is checked next ... */
-    uint32_t pause;        /* ... after this many periods, because the last one had many threads */
-    int32_t credit;        /* threads that may still be read for the first time (CREDIT_PER_PERIOD) */
-    uint32_t calm_periods; /* periods in a row in which fewer than two processes ran */
-    uint32_t said;         /* messages that were logged once (SAID_...) */
+    uint32_t next_checked;        /* the process that is checked next ... */
+    uint32_t pause_periods;       /* ... after this many periods, because the last one had many threads */
+    int32_t credit;               /* threads that may still be read for the first time (CREDIT_PER_PERIOD) */
+    uint32_t uncontended_periods; /* periods in a row in which fewer than two processes ran */
+    uint32_t logged;              /* messages that were logged once (LOGGED_...) */
 };
 
 /* Finds a process; NULL: it is not in the list. */

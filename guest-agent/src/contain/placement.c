@@ -4,34 +4,34 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define NOBODY (-1)
-#define WORDS (CPUS_MOST / 64)
+#define NO_OWNER (-1)
+#define WORDS (CPUS_MAX / 64)
 
 /* The state of placement_make(). */
 struct table {
     struct placement_part *parts;
     size_t count;
-    uint32_t due[PLACEMENT_MOST];
-    const uint16_t *core;     /* NULL: not known */
-    uint16_t on[CPUS_MOST];   /* parts on each CPU */
-    int16_t owner[CPUS_MOST]; /* the part that has the CPU for itself so far, or NOBODY */
-    uint16_t core_usable[CPUS_MOST];
-    struct cpu_set before[PLACEMENT_MOST];
+    uint32_t target[PLACEMENT_MAX];
+    const uint16_t *core;    /* NULL: not known */
+    uint16_t on[CPUS_MAX];   /* parts on each CPU */
+    int16_t owner[CPUS_MAX]; /* the part that has the CPU for itself so far, or NO_OWNER */
+    uint16_t core_usable[CPUS_MAX];
+    struct cpu_set before[PLACEMENT_MAX];
 };
 
-/* The next CPU of the set at or after `cpu`; CPUS_MOST: none. */
-static uint32_t next_member(const struct cpu_set *set, uint32_t cpu)
+/* The next CPU of the set at or after `cpu`; CPUS_MAX: none. */
+static uint32_t next_cpu(const struct cpu_set *set, uint32_t cpu)
 {
-    while (cpu < CPUS_MOST) {
+    while (cpu < CPUS_MAX) {
         uint64_t rest = set->words[cpu / 64] >> (cpu % 64);
         if (rest != 0)
             return cpu + (uint32_t)__builtin_ctzll(rest);
         cpu = (cpu / 64 + 1) * 64;
     }
-    return CPUS_MOST;
+    return CPUS_MAX;
 }
 
-#define EACH_MEMBER(cpu, set) (uint32_t cpu = next_member((set), 0); cpu < CPUS_MOST; cpu = next_member((set), cpu + 1))
+#define EACH_CPU(cpu, set) (uint32_t cpu = next_cpu((set), 0); cpu < CPUS_MAX; cpu = next_cpu((set), cpu + 1))
 
 static void intersect(struct cpu_set *set, const struct cpu_set *with)
 {
@@ -40,10 +40,10 @@ static void intersect(struct cpu_set *set, const struct cpu_set *with)
 }
 
 /* Counts the CPUs of the set on each core. */
-static void count_cores(const struct table *table, const struct cpu_set *set, uint16_t counts[CPUS_MOST])
+static void count_cores(const struct table *table, const struct cpu_set *set, uint16_t counts[CPUS_MAX])
 {
-    memset(counts, 0, CPUS_MOST * sizeof(counts[0]));
-    for EACH_MEMBER (cpu, set)
+    memset(counts, 0, CPUS_MAX * sizeof(counts[0]));
+    for EACH_CPU (cpu, set)
         counts[table->core[cpu]]++;
 }
 
@@ -52,16 +52,16 @@ static void count_cores(const struct table *table, const struct cpu_set *set, ui
 static void trim(struct table *table, size_t i)
 {
     struct cpu_set *set = &table->parts[i].set;
-    uint16_t mine[CPUS_MOST];
-    for (uint32_t has = cpu_set_count(set); has > table->due[i]; has--) {
+    uint16_t own_counts[CPUS_MAX];
+    for (uint32_t size = cpu_set_count(set); size > table->target[i]; size--) {
         if (table->core != NULL)
-            count_cores(table, set, mine);
-        uint32_t worst = CPUS_MOST, worst_score = 0;
-        for EACH_MEMBER (cpu, set) {
+            count_cores(table, set, own_counts);
+        uint32_t worst = CPUS_MAX, worst_score = 0;
+        for EACH_CPU (cpu, set) {
             bool shared = table->on[cpu] > 1;
-            bool parted = table->core != NULL && mine[table->core[cpu]] < table->core_usable[table->core[cpu]];
-            uint32_t score = 2u * shared + parted;
-            if (worst == CPUS_MOST || score >= worst_score) {
+            bool partial = table->core != NULL && own_counts[table->core[cpu]] < table->core_usable[table->core[cpu]];
+            uint32_t score = 2u * shared + partial;
+            if (worst == CPUS_MAX || score >= worst_score) {
                 worst = cpu;
                 worst_score = score;
             }
@@ -74,24 +74,24 @@ static void trim(struct table *table, size_t i)
 /* The best free CPU for a part: one on a core that it has in part, else on a free core, else any. */
 static uint32_t best_free(const struct table *table, size_t i)
 {
-    uint16_t mine[CPUS_MOST], taken[CPUS_MOST];
-    const struct cpu_set *room = &table->parts[i].permitted;
+    uint16_t own_counts[CPUS_MAX], taken_counts[CPUS_MAX];
+    const struct cpu_set *permitted = &table->parts[i].permitted;
     if (table->core != NULL) {
-        count_cores(table, &table->parts[i].set, mine);
-        memset(taken, 0, sizeof(taken));
-        for (uint32_t cpu = 0; cpu < CPUS_MOST; cpu++)
-            taken[table->core[cpu]] += table->owner[cpu] != NOBODY;
+        count_cores(table, &table->parts[i].set, own_counts);
+        memset(taken_counts, 0, sizeof(taken_counts));
+        for (uint32_t cpu = 0; cpu < CPUS_MAX; cpu++)
+            taken_counts[table->core[cpu]] += table->owner[cpu] != NO_OWNER;
     }
-    uint32_t best = CPUS_MOST, best_score = 0;
-    for EACH_MEMBER (cpu, room) {
-        if (table->owner[cpu] != NOBODY)
+    uint32_t best = CPUS_MAX, best_score = 0;
+    for EACH_CPU (cpu, permitted) {
+        if (table->owner[cpu] != NO_OWNER)
             continue;
         uint32_t score = 0;
-        if (table->core != NULL && mine[table->core[cpu]] == 0)
-            score = taken[table->core[cpu]] == 0 ? 1 : 2;
+        if (table->core != NULL && own_counts[table->core[cpu]] == 0)
+            score = taken_counts[table->core[cpu]] == 0 ? 1 : 2;
         if (!cpu_set_has(&table->before[i], cpu))
             score += 3;
-        if (best == CPUS_MOST || score < best_score) {
+        if (best == CPUS_MAX || score < best_score) {
             best = cpu;
             best_score = score;
         }
@@ -99,7 +99,7 @@ static uint32_t best_free(const struct table *table, size_t i)
     return best;
 }
 
-static void give(struct table *table, size_t i, uint32_t cpu)
+static void assign(struct table *table, size_t i, uint32_t cpu)
 {
     table->owner[cpu] = (int16_t)i;
     cpu_set_add(&table->parts[i].set, cpu);
@@ -107,34 +107,34 @@ static void give(struct table *table, size_t i, uint32_t cpu)
 
 /* Gives a part one more CPU: a free one, or one whose owner gets another one instead, and so on. Takes the shortest
  * such chain. False: there is none. */
-static bool take_one(struct table *table, size_t first)
+static bool add_own_cpu(struct table *table, size_t first)
 {
-    size_t queue[PLACEMENT_MOST], head = 0, tail = 0;
-    bool seen[PLACEMENT_MOST] = {false};
-    uint32_t wanted[PLACEMENT_MOST] = {0}; /* the CPU that each part on the chain would give up ... */
-    size_t wanting[PLACEMENT_MOST] = {0};  /* ... for this part */
+    size_t queue[PLACEMENT_MAX], head = 0, tail = 0;
+    bool seen[PLACEMENT_MAX] = {false};
+    uint32_t given_cpu[PLACEMENT_MAX] = {0}; /* the CPU that each part on the chain would give up ... */
+    size_t receiver[PLACEMENT_MAX] = {0};    /* ... for this part */
     queue[tail++] = first;
     seen[first] = true;
     while (head < tail) {
         size_t i = queue[head++];
         uint32_t free_cpu = best_free(table, i);
-        if (free_cpu != CPUS_MOST) {
+        if (free_cpu != CPUS_MAX) {
             for (;;) {
-                give(table, i, free_cpu);
+                assign(table, i, free_cpu);
                 if (i == first)
                     return true;
-                free_cpu = wanted[i];
+                free_cpu = given_cpu[i];
                 cpu_set_remove(&table->parts[i].set, free_cpu);
-                i = wanting[i];
+                i = receiver[i];
             }
         }
-        for EACH_MEMBER (cpu, &table->parts[i].permitted) {
+        for EACH_CPU (cpu, &table->parts[i].permitted) {
             int owner = table->owner[cpu];
-            if (owner == NOBODY || seen[owner])
+            if (owner == NO_OWNER || seen[owner])
                 continue;
             seen[owner] = true;
-            wanted[owner] = cpu;
-            wanting[owner] = i;
+            given_cpu[owner] = cpu;
+            receiver[owner] = i;
             queue[tail++] = (size_t)owner;
         }
     }
@@ -142,25 +142,25 @@ static bool take_one(struct table *table, size_t first)
 }
 
 /* Gives a part one more CPU that it must share with others. */
-static void share_one(struct table *table, size_t i)
+static void add_shared_cpu(struct table *table, size_t i)
 {
     struct placement_part *part = &table->parts[i];
-    uint32_t best = CPUS_MOST;
-    for EACH_MEMBER (cpu, &part->permitted) {
+    uint32_t best = CPUS_MAX;
+    for EACH_CPU (cpu, &part->permitted) {
         if (cpu_set_has(&part->set, cpu))
             continue;
-        if (best == CPUS_MOST || table->on[cpu] < table->on[best] ||
+        if (best == CPUS_MAX || table->on[cpu] < table->on[best] ||
             (table->on[cpu] == table->on[best] && cpu_set_has(&table->before[i], cpu) &&
              !cpu_set_has(&table->before[i], best)))
             best = cpu;
     }
-    if (best == CPUS_MOST)
+    if (best == CPUS_MAX)
         return;
     cpu_set_add(&part->set, best);
     table->on[best]++;
 }
 
-static void make(struct table *table, const struct cpu_set *usable)
+static void compute(struct table *table, const struct cpu_set *usable)
 {
     if (table->core != NULL)
         count_cores(table, usable, table->core_usable);
@@ -169,60 +169,60 @@ static void make(struct table *table, const struct cpu_set *usable)
         intersect(&part->permitted, usable);
         intersect(&part->set, &part->permitted);
         table->before[i] = part->set;
-        uint32_t room = cpu_set_count(&part->permitted), cpus = part->cpus > 0 ? part->cpus : 1;
-        table->due[i] = cpus < room ? cpus : room;
-        for EACH_MEMBER (cpu, &part->set)
+        uint32_t permitted_count = cpu_set_count(&part->permitted), cpus = part->cpus > 0 ? part->cpus : 1;
+        table->target[i] = cpus < permitted_count ? cpus : permitted_count;
+        for EACH_CPU (cpu, &part->set)
             table->on[cpu]++;
     }
     for (size_t i = 0; i < table->count; i++)
         trim(table, i);
-    for (uint32_t cpu = 0; cpu < CPUS_MOST; cpu++)
-        table->owner[cpu] = NOBODY;
+    for (uint32_t cpu = 0; cpu < CPUS_MAX; cpu++)
+        table->owner[cpu] = NO_OWNER;
     for (size_t i = 0; i < table->count; i++)
-        for EACH_MEMBER (cpu, &table->parts[i].set) {
-            if (table->owner[cpu] == NOBODY)
+        for EACH_CPU (cpu, &table->parts[i].set) {
+            if (table->owner[cpu] == NO_OWNER)
                 table->owner[cpu] = (int16_t)i;
             else
                 cpu_set_remove(&table->parts[i].set, cpu);
         }
-    bool short_of[PLACEMENT_MOST] = {false};
-    for (uint32_t least = 1; least <= CPUS_MOST; least = least == 1 ? CPUS_MOST : CPUS_MOST + 1)
+    bool exhausted[PLACEMENT_MAX] = {false};
+    for (uint32_t least = 1; least <= CPUS_MAX; least = least == 1 ? CPUS_MAX : CPUS_MAX + 1)
         for (size_t i = 0; i < table->count; i++) { /* first one CPU for each part */
-            uint32_t due = table->due[i] < least ? table->due[i] : least;
-            while (!short_of[i] && cpu_set_count(&table->parts[i].set) < due)
-                short_of[i] = !take_one(table, i);
+            uint32_t target = table->target[i] < least ? table->target[i] : least;
+            while (!exhausted[i] && cpu_set_count(&table->parts[i].set) < target)
+                exhausted[i] = !add_own_cpu(table, i);
         }
     memset(table->on, 0, sizeof(table->on));
     for (size_t i = 0; i < table->count; i++)
-        for EACH_MEMBER (cpu, &table->parts[i].set)
+        for EACH_CPU (cpu, &table->parts[i].set)
             table->on[cpu]++;
     for (size_t i = 0; i < table->count; i++)
-        for (uint32_t has = cpu_set_count(&table->parts[i].set); has < table->due[i]; has++)
-            share_one(table, i);
+        for (uint32_t size = cpu_set_count(&table->parts[i].set); size < table->target[i]; size++)
+            add_shared_cpu(table, i);
 }
 
 /* How good a placement is: how many CPUs are used, and the most parts on one CPU. */
-static void judge(const struct table *table, bool before, uint32_t *covered, uint16_t *most)
+static void evaluate(const struct table *table, bool before, uint32_t *covered, uint16_t *most)
 {
-    uint16_t on[CPUS_MOST] = {0};
+    uint16_t on[CPUS_MAX] = {0};
     *covered = *most = 0;
     for (size_t i = 0; i < table->count; i++)
-        for EACH_MEMBER (cpu, before ? &table->before[i] : &table->parts[i].set) {
+        for EACH_CPU (cpu, before ? &table->before[i] : &table->parts[i].set) {
             *covered += on[cpu]++ == 0;
             *most = on[cpu] > *most ? on[cpu] : *most;
         }
 }
 
 /* If CPUs must be shared, many placements are equally good. If the old one is, keeps it, so that no part moves. */
-static void stay_if_as_good(struct table *table)
+static void keep_if_equally_good(struct table *table)
 {
     uint32_t covered_before, covered;
     uint16_t most_before, most;
     for (size_t i = 0; i < table->count; i++)
-        if (cpu_set_count(&table->before[i]) != table->due[i])
+        if (cpu_set_count(&table->before[i]) != table->target[i])
             return;
-    judge(table, true, &covered_before, &most_before);
-    judge(table, false, &covered, &most);
+    evaluate(table, true, &covered_before, &most_before);
+    evaluate(table, false, &covered, &most);
     if (covered_before < covered || most_before > most)
         return;
     for (size_t i = 0; i < table->count; i++)
@@ -235,9 +235,9 @@ void placement_make(struct placement_part parts[], size_t count, const struct cp
     if (table == NULL)
         return; /* all parts stay where they are */
     table->parts = parts;
-    table->count = count < PLACEMENT_MOST ? count : PLACEMENT_MOST;
+    table->count = count < PLACEMENT_MAX ? count : PLACEMENT_MAX;
     table->core = core;
-    make(table, usable);
-    stay_if_as_good(table);
+    compute(table, usable);
+    keep_if_equally_good(table);
     free(table);
 }

@@ -7,7 +7,7 @@
 
 #include "cpus/cpus.h"
 
-#define PLACEMENT_MOST 256u
+#define PLACEMENT_MAX 256u
 
 /* One contained process. */
 struct placement_part {
@@ -21,8 +21,8 @@ struct placement_part {
  * part keeps the CPUs that it has, unless that violates these rules. New CPUs are taken by the lowest numbers. Other
  * parts are moved only if no CPU is free otherwise.
  *
- * `core` has the core of each CPU number, both below CPUS_MOST. CPUs are then taken and given up so that cores stay
- * whole, if possible. NULL: not known. At most PLACEMENT_MOST parts. */
+ * `core` has the core of each CPU number, both below CPUS_MAX. CPUs are then taken and given up so that cores stay
+ * whole, if possible. NULL: not known. At most PLACEMENT_MAX parts. */
 void placement_make(struct placement_part parts[], size_t count, const struct cpu_set *usable, const uint16_t *core);
 
 #endif

@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#define ROUNDS_MOST 8 /* for a process that makes new threads as fast as they are narrowed */
+#define ROUNDS_MAX 8 /* for a process that makes new threads as fast as they are narrowed */
 
 static int read_list(const char *proc, pid_t pid, pid_t tid, char list[CPU_SET_TEXT])
 {
@@ -58,7 +58,7 @@ static int set_mask(pid_t tid, const struct cpu_set *mask)
 }
 
 /* All CPUs that the kernel may ever have. Threads that no program confined get this mask back. */
-static struct cpu_set everything(void)
+static struct cpu_set all_cpus(void)
 {
     struct cpu_set all;
     memset(&all, 0xff, sizeof(all));
@@ -76,7 +76,7 @@ static int list_threads(const char *proc, pid_t pid, pid_t **tids, uint32_t *cou
     DIR *directory = opendir(path);
     if (directory == NULL)
         return errno == ENOENT ? -ESRCH : -errno;
-    uint32_t room = 0;
+    uint32_t capacity = 0;
     int status = 0;
     const struct dirent *entry;
     while (status == 0 && (entry = readdir(directory)) != NULL) {
@@ -84,13 +84,13 @@ static int list_threads(const char *proc, pid_t pid, pid_t **tids, uint32_t *cou
         long tid = strtol(entry->d_name, &end, 10);
         if (tid <= 0 || tid > INT_MAX || *end != '\0')
             continue;
-        if (*count == THREAD_MASKS_THREADS_MOST) {
+        if (*count == THREAD_MASKS_THREADS_MAX) {
             status = -E2BIG;
             break;
         }
-        if (*count == room) {
-            room = room > 0 ? 2 * room : 16;
-            pid_t *more = realloc(*tids, room * sizeof(**tids));
+        if (*count == capacity) {
+            capacity = capacity > 0 ? 2 * capacity : 16;
+            pid_t *more = realloc(*tids, capacity * sizeof(**tids));
             if (more == NULL) {
                 status = -ENOMEM;
                 break;
@@ -109,7 +109,7 @@ static int list_threads(const char *proc, pid_t pid, pid_t **tids, uint32_t *cou
     return status;
 }
 
-static struct thread_mask *find_other(const struct thread_masks *masks, pid_t tid)
+static struct thread_mask *find_mask(const struct thread_masks *masks, pid_t tid)
 {
     for (uint32_t i = 0; i < masks->others_count; i++)
         if (masks->others[i].tid == tid)
@@ -117,15 +117,15 @@ static struct thread_mask *find_other(const struct thread_masks *masks, pid_t ti
     return NULL;
 }
 
-static const char *own_list(const struct thread_masks *masks, pid_t tid)
+static const char *mask_of_thread(const struct thread_masks *masks, pid_t tid)
 {
-    const struct thread_mask *other = find_other(masks, tid);
+    const struct thread_mask *other = find_mask(masks, tid);
     return other != NULL ? other->list : masks->common;
 }
 
 int thread_masks_add(struct thread_masks *masks, pid_t tid, const char *list)
 {
-    struct thread_mask *other = find_other(masks, tid);
+    struct thread_mask *other = find_mask(masks, tid);
     char *copy = strdup(list);
     if (copy == NULL)
         return -ENOMEM;
@@ -135,11 +135,11 @@ int thread_masks_add(struct thread_masks *masks, pid_t tid, const char *list)
         return 0;
     }
     struct thread_mask *more = NULL;
-    if (masks->others_count < THREAD_MASKS_OTHERS_MOST)
+    if (masks->others_count < THREAD_MASKS_OTHERS_MAX)
         more = realloc(masks->others, (masks->others_count + 1) * sizeof(*more));
     if (more == NULL) {
         free(copy);
-        return masks->others_count < THREAD_MASKS_OTHERS_MOST ? -ENOMEM : -E2BIG;
+        return masks->others_count < THREAD_MASKS_OTHERS_MAX ? -ENOMEM : -E2BIG;
     }
     masks->others = more;
     masks->others[masks->others_count++] = (struct thread_mask){.tid = tid, .list = copy};
@@ -147,30 +147,30 @@ int thread_masks_add(struct thread_masks *masks, pid_t tid, const char *list)
 }
 
 /* The narrowed mask of a thread whose own mask is `own`. */
-static struct cpu_set narrowed_to(const char *own, const struct cpu_set *set)
+static struct cpu_set narrowed_mask(const char *own, const struct cpu_set *set)
 {
     struct cpu_set mask = *set;
     if (own == NULL || !cpu_set_parse(own, &mask))
         return *set;
-    mask = cpu_set_both(&mask, set);
+    mask = cpu_set_intersection(&mask, set);
     return cpu_set_count(&mask) > 0 ? mask : *set;
 }
 
 /* Notes the mask of one thread. */
-static int remember(struct thread_masks *masks, pid_t pid, pid_t tid, const char *list, const struct cpu_set *narrowed,
-                    bool *changed)
+static int save_mask(struct thread_masks *masks, pid_t pid, pid_t tid, const char *list, const struct cpu_set *narrowed,
+                     bool *changed)
 {
     struct cpu_set now, common;
     if (narrowed != NULL) {
         if (!cpu_set_parse(list, &now))
             return -EINVAL;
-        struct cpu_set wanted = narrowed_to(own_list(masks, tid), narrowed);
+        struct cpu_set wanted = narrowed_mask(mask_of_thread(masks, tid), narrowed);
         if (cpu_set_equal(&now, &wanted))
             return 0;
         *changed = true;
         /* All CPUs of the process: the kernel widened the mask because all its CPUs were gone. The program did
          * not ask. */
-        if (masks->common != NULL && cpu_set_parse(masks->common, &common) && cpu_set_within(&common, &now))
+        if (masks->common != NULL && cpu_set_parse(masks->common, &common) && cpu_set_is_subset(&common, &now))
             return 0;
     }
     if (tid != pid || narrowed != NULL)
@@ -180,8 +180,8 @@ static int remember(struct thread_masks *masks, pid_t pid, pid_t tid, const char
     return masks->common != NULL ? 0 : -ENOMEM;
 }
 
-int thread_masks_remember(struct thread_masks *masks, const char *proc, pid_t pid, const struct cpu_set *narrowed,
-                          struct cpu_set *where, bool *changed)
+int thread_masks_save(struct thread_masks *masks, const char *proc, pid_t pid, const struct cpu_set *narrowed,
+                      struct cpu_set *where, bool *changed)
 {
     pid_t *tids;
     uint32_t count;
@@ -193,15 +193,15 @@ int thread_masks_remember(struct thread_masks *masks, const char *proc, pid_t pi
     if (status == 0 && narrowed == NULL) {
         status = read_list(proc, pid, pid, list); /* the first thread stays listed even when it has ended */
         if (status == 0)
-            status = remember(masks, pid, pid, list, NULL, changed);
+            status = save_mask(masks, pid, pid, list, NULL, changed);
     }
     for (uint32_t i = 0; status == 0 && i < count; i++) {
         struct cpu_set mask;
         status = read_list(proc, pid, tids[i], list);
         if (status == 0)
-            status = remember(masks, pid, tids[i], list, narrowed, changed);
+            status = save_mask(masks, pid, tids[i], list, narrowed, changed);
         if (status == 0 && cpu_set_parse(list, &mask))
-            for (size_t word = 0; word < CPUS_MOST / 64; word++)
+            for (size_t word = 0; word < CPUS_MAX / 64; word++)
                 where->words[word] |= mask.words[word];
         if (status == -ESRCH && tids[i] != pid)
             status = 0; /* it ended meanwhile */
@@ -210,7 +210,7 @@ int thread_masks_remember(struct thread_masks *masks, const char *proc, pid_t pi
     return status;
 }
 
-static bool known(const pid_t *tids, uint32_t count, pid_t tid)
+static bool contains_thread(const pid_t *tids, uint32_t count, pid_t tid)
 {
     for (uint32_t i = 0; i < count; i++)
         if (tids[i] == tid)
@@ -218,13 +218,13 @@ static bool known(const pid_t *tids, uint32_t count, pid_t tid)
     return false;
 }
 
-static bool own(const struct thread_masks *masks, pid_t tid)
+static bool has_own_mask(const struct thread_masks *masks, pid_t tid)
 {
-    return find_other(masks, tid) != NULL || !masks->common_free;
+    return find_mask(masks, tid) != NULL || !masks->common_free;
 }
 
 typedef int change_thread(const struct thread_masks *masks, const char *proc, pid_t pid, pid_t tid,
-                          const struct cpu_set *set, bool own_alone);
+                          const struct cpu_set *set, bool own_masks_only);
 
 /* Whether the process still has that thread. Checked directly before a change: the kernel gives the number of an ended
  * thread to another one, once all other numbers have been used, and to list many threads takes a while. */
@@ -237,12 +237,12 @@ static bool has_thread(const char *proc, pid_t pid, pid_t tid)
 
 /* Changes every thread, and new threads that appear meanwhile. */
 static int change_all(const struct thread_masks *masks, const char *proc, pid_t pid, const struct cpu_set *set,
-                      bool own_alone, change_thread *change)
+                      bool own_masks_only, change_thread *change)
 {
     pid_t *done = NULL;
     uint32_t done_count = 0;
     int failed = 0;
-    for (int round = 0; round < ROUNDS_MOST; round++) {
+    for (int round = 0; round < ROUNDS_MAX; round++) {
         pid_t *tids;
         uint32_t count;
         bool any = false;
@@ -253,12 +253,12 @@ static int change_all(const struct thread_masks *masks, const char *proc, pid_t 
         }
         for (uint32_t i = 0; i < count; i++) {
             /* Mostly the list is unchanged, so compare the same place first. */
-            if ((i < done_count && done[i] == tids[i]) || known(done, done_count, tids[i]))
+            if ((i < done_count && done[i] == tids[i]) || contains_thread(done, done_count, tids[i]))
                 continue;
             any = true;
-            if ((own_alone && !own(masks, tids[i])) || !has_thread(proc, pid, tids[i]))
+            if ((own_masks_only && !has_own_mask(masks, tids[i])) || !has_thread(proc, pid, tids[i]))
                 continue;
-            status = change(masks, proc, pid, tids[i], set, own_alone);
+            status = change(masks, proc, pid, tids[i], set, own_masks_only);
             if (status != 0 && status != -ESRCH && failed == 0)
                 failed = status;
         }
@@ -273,10 +273,10 @@ static int change_all(const struct thread_masks *masks, const char *proc, pid_t 
 }
 
 static int narrow_thread(const struct thread_masks *masks, const char *proc, pid_t pid, pid_t tid,
-                         const struct cpu_set *set, bool own_alone)
+                         const struct cpu_set *set, bool own_masks_only)
 {
-    struct cpu_set wanted = narrowed_to(own_list(masks, tid), set), now;
-    if (own_alone) {
+    struct cpu_set wanted = narrowed_mask(mask_of_thread(masks, tid), set), now;
+    if (own_masks_only) {
         int status = read_mask(proc, pid, tid, &now);
         if (status != 0 || cpu_set_equal(&now, &wanted))
             return status;
@@ -285,37 +285,37 @@ static int narrow_thread(const struct thread_masks *masks, const char *proc, pid
 }
 
 int thread_masks_narrow(const struct thread_masks *masks, const char *proc, pid_t pid, const struct cpu_set *set,
-                        bool own_alone)
+                        bool own_masks_only)
 {
-    return change_all(masks, proc, pid, set, own_alone, narrow_thread);
+    return change_all(masks, proc, pid, set, own_masks_only, narrow_thread);
 }
 
 static int restore_thread(const struct thread_masks *masks, const char *proc, pid_t pid, pid_t tid,
-                          const struct cpu_set *set, bool own_alone)
+                          const struct cpu_set *set, bool own_masks_only)
 {
     (void)set;
     struct cpu_set wanted, now;
-    if (!own(masks, tid)) {
-        wanted = everything();
+    if (!has_own_mask(masks, tid)) {
+        wanted = all_cpus();
         return set_mask(tid, &wanted);
     }
-    const char *list = own_list(masks, tid);
+    const char *list = mask_of_thread(masks, tid);
     if (list == NULL || !cpu_set_parse(list, &wanted))
         return -EINVAL;
-    int status = own_alone ? read_mask(proc, pid, tid, &now) : 0;
-    if (status != 0 || (own_alone && cpu_set_equal(&now, &wanted)))
+    int status = own_masks_only ? read_mask(proc, pid, tid, &now) : 0;
+    if (status != 0 || (own_masks_only && cpu_set_equal(&now, &wanted)))
         return status;
     return set_mask(tid, &wanted);
 }
 
-int thread_masks_restore(const struct thread_masks *masks, const char *proc, pid_t pid, bool own_alone)
+int thread_masks_restore(const struct thread_masks *masks, const char *proc, pid_t pid, bool own_masks_only)
 {
-    return change_all(masks, proc, pid, NULL, own_alone, restore_thread);
+    return change_all(masks, proc, pid, NULL, own_masks_only, restore_thread);
 }
 
 void thread_masks_probe_common(struct thread_masks *masks, const char *proc, pid_t pid)
 {
-    struct cpu_set all = everything(), common, now;
+    struct cpu_set all = all_cpus(), common, now;
     masks->common_free = masks->common != NULL && cpu_set_parse(masks->common, &common) && set_mask(pid, &all) == 0 &&
                          read_mask(proc, pid, pid, &now) == 0 && cpu_set_equal(&now, &common);
 }

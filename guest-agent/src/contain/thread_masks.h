@@ -8,8 +8,8 @@
 
 #include "cpus/cpus.h"
 
-#define THREAD_MASKS_OTHERS_MOST 512u   /* threads of a process with other masks; with more it is not contained */
-#define THREAD_MASKS_THREADS_MOST 1024u /* threads of a process; with more it is not contained */
+#define THREAD_MASKS_OTHERS_MAX 512u   /* threads of a process with other masks; with more it is not contained */
+#define THREAD_MASKS_THREADS_MAX 1024u /* threads of a process; with more it is not contained */
 
 /* A thread whose mask differs from that of the first thread of its process. */
 struct thread_mask {
@@ -29,17 +29,17 @@ struct thread_masks {
 /* Notes the masks of all threads, and in *where all CPUs that any of them may use. `narrowed` is the set to which the
  * threads were narrowed before; NULL: they were not. If it is given, notes only masks that others have changed since,
  * and *changed says whether there was one. Returns 0; -E2BIG for too many threads; or -errno. */
-int thread_masks_remember(struct thread_masks *masks, const char *proc, pid_t pid, const struct cpu_set *narrowed,
-                          struct cpu_set *where, bool *changed);
+int thread_masks_save(struct thread_masks *masks, const char *proc, pid_t pid, const struct cpu_set *narrowed,
+                      struct cpu_set *where, bool *changed);
 
 /* Restricts every thread to the CPUs of its own mask that are in the set or, if there is none, to the set. Repeats
- * until no new thread appears. With `own_alone`, looks only at threads with a mask of their own, and changes only wrong
- * masks, because the kernel has done the rest. Returns 0 or the first -errno. */
+ * until no new thread appears. With `own_masks_only`, looks only at threads with a mask of their own, and changes only
+ * wrong masks, because the kernel has done the rest. Returns 0 or the first -errno. */
 int thread_masks_narrow(const struct thread_masks *masks, const char *proc, pid_t pid, const struct cpu_set *set,
-                        bool own_alone);
+                        bool own_masks_only);
 
 /* Gives every thread its old mask back. New threads get that of the first thread. */
-int thread_masks_restore(const struct thread_masks *masks, const char *proc, pid_t pid, bool own_alone);
+int thread_masks_restore(const struct thread_masks *masks, const char *proc, pid_t pid, bool own_masks_only);
 
 /* Finds out whether the common mask is the kernel's default, for `common_free`. Changes the first thread's mask. */
 void thread_masks_probe_common(struct thread_masks *masks, const char *proc, pid_t pid);

@@ -13,7 +13,7 @@ struct cpu_step {
 };
 
 /* Inputs, in addition to the CPUs. */
-struct cpu_way {
+struct cpu_plan_request {
     uint32_t target;               /* how many CPUs should be online and not parked */
     const struct cpu_set *refused; /* CPUs that the kernel did not switch: leave them as they are */
     bool by_cpuset;                /* park surplus CPUs; else offline them */
@@ -25,7 +25,7 @@ struct cpu_way {
 
 /* Returns the next step. First, missing CPUs are added, parked ones before offline ones. Then surplus CPUs are removed,
  * the last one of cpus_order() first. CPU 0 always stays. */
-struct cpu_step cpu_plan_next(const struct cpus *cpus, const struct cpu_way *way);
+struct cpu_step cpu_plan_next(const struct cpus *cpus, const struct cpu_plan_request *request);
 
 /* Finds the last CPU, in that order, that is parked, not yet offline, and in `of`. False if there is none. */
 bool cpu_plan_offline_later(const struct cpus *cpus, const struct cpu_set *of, uint32_t *cpu);

@@ -11,25 +11,25 @@
 
 bool cpu_set_has(const struct cpu_set *set, uint32_t cpu)
 {
-    return cpu < CPUS_MOST && (set->words[cpu / 64] >> (cpu % 64) & 1u);
+    return cpu < CPUS_MAX && (set->words[cpu / 64] >> (cpu % 64) & 1u);
 }
 
 void cpu_set_add(struct cpu_set *set, uint32_t cpu)
 {
-    if (cpu < CPUS_MOST)
+    if (cpu < CPUS_MAX)
         set->words[cpu / 64] |= UINT64_C(1) << (cpu % 64);
 }
 
 void cpu_set_remove(struct cpu_set *set, uint32_t cpu)
 {
-    if (cpu < CPUS_MOST)
+    if (cpu < CPUS_MAX)
         set->words[cpu / 64] &= ~(UINT64_C(1) << (cpu % 64));
 }
 
 uint32_t cpu_set_count(const struct cpu_set *set)
 {
     uint32_t count = 0;
-    for (size_t i = 0; i < CPUS_MOST / 64; i++)
+    for (size_t i = 0; i < CPUS_MAX / 64; i++)
         count += (uint32_t)__builtin_popcountll(set->words[i]);
     return count;
 }
@@ -38,7 +38,7 @@ bool cpu_set_format(const struct cpu_set *set, char *text, size_t size)
 {
     size_t used = 0;
     text[0] = '\0';
-    for (uint32_t cpu = 0; cpu < CPUS_MOST; cpu++) {
+    for (uint32_t cpu = 0; cpu < CPUS_MAX; cpu++) {
         if (!cpu_set_has(set, cpu))
             continue;
         uint32_t last = cpu;
@@ -58,17 +58,17 @@ bool cpu_set_equal(const struct cpu_set *a, const struct cpu_set *b)
     return memcmp(a, b, sizeof(*a)) == 0;
 }
 
-struct cpu_set cpu_set_both(const struct cpu_set *a, const struct cpu_set *b)
+struct cpu_set cpu_set_intersection(const struct cpu_set *a, const struct cpu_set *b)
 {
     struct cpu_set both;
-    for (size_t i = 0; i < CPUS_MOST / 64; i++)
+    for (size_t i = 0; i < CPUS_MAX / 64; i++)
         both.words[i] = a->words[i] & b->words[i];
     return both;
 }
 
-bool cpu_set_within(const struct cpu_set *small, const struct cpu_set *large)
+bool cpu_set_is_subset(const struct cpu_set *small, const struct cpu_set *large)
 {
-    for (size_t i = 0; i < CPUS_MOST / 64; i++)
+    for (size_t i = 0; i < CPUS_MAX / 64; i++)
         if ((small->words[i] & ~large->words[i]) != 0)
             return false;
     return true;
@@ -102,7 +102,7 @@ bool cpu_set_parse(const char *text, struct cpu_set *set)
             if (!parse_number(&text, &last) || last < first)
                 return false;
         }
-        for (unsigned long cpu = first; cpu <= last && cpu < CPUS_MOST; cpu++)
+        for (unsigned long cpu = first; cpu <= last && cpu < CPUS_MAX; cpu++)
             cpu_set_add(set, (uint32_t)cpu);
         if (*text == ',') {
             text++;
@@ -156,7 +156,7 @@ static bool read_siblings(const char *sysfs, uint32_t cpu, struct cpu_set *sibli
  * known core larger, but never smaller. */
 static void learn_cores(struct cpus *cpus, const struct cpu_set *known_online, const char *sysfs)
 {
-    for (uint32_t cpu = 0; cpu < CPUS_MOST; cpu++) {
+    for (uint32_t cpu = 0; cpu < CPUS_MAX; cpu++) {
         struct cpu_set siblings;
         if (!cpu_set_has(&cpus->present, cpu)) {
             cpus->core[cpu] = 0;
@@ -173,7 +173,7 @@ static void learn_cores(struct cpus *cpus, const struct cpu_set *known_online, c
             }
         if (lowest < cpu || cpus->core[cpu] == 0)
             cpus->core[cpu] = (uint16_t)(lowest + 1);
-        for (uint32_t other = cpu + 1; other < CPUS_MOST; other++)
+        for (uint32_t other = cpu + 1; other < CPUS_MAX; other++)
             if (cpu_set_has(&siblings, other))
                 cpus->core[other] = cpus->core[cpu];
     }
@@ -181,7 +181,7 @@ static void learn_cores(struct cpus *cpus, const struct cpu_set *known_online, c
 
 void cpus_park(struct cpus *cpus, const struct cpu_set *parked)
 {
-    for (size_t i = 0; i < CPUS_MOST / 64; i++) {
+    for (size_t i = 0; i < CPUS_MAX / 64; i++) {
         cpus->parked.words[i] = parked->words[i] & cpus->present.words[i];
         cpus->online.words[i] = cpus->powered.words[i] & ~cpus->parked.words[i];
     }
@@ -200,7 +200,7 @@ int cpus_read(struct cpus *cpus, const char *sysfs)
         status = read_list(sysfs, "online", &listed, &now.lists);
     if (status != 0)
         return status;
-    for (uint32_t cpu = 0; cpu < CPUS_MOST; cpu++) {
+    for (uint32_t cpu = 0; cpu < CPUS_MAX; cpu++) {
         char path[PATH_MAX], text[16];
         if (!cpu_set_has(&now.present, cpu))
             continue;
@@ -230,10 +230,10 @@ bool cpus_changed(const struct cpus *cpus, const char *sysfs)
     return status != 0 || lists != cpus->lists;
 }
 
-uint32_t cpus_order(const struct cpus *cpus, uint16_t order[CPUS_MOST])
+uint32_t cpus_order(const struct cpus *cpus, uint16_t order[CPUS_MAX])
 {
     uint32_t count = 0;
-    for (uint32_t cpu = 0; cpu < CPUS_MOST; cpu++) {
+    for (uint32_t cpu = 0; cpu < CPUS_MAX; cpu++) {
         uint32_t first = cpus->core[cpu] != 0 ? cpus->core[cpu] - 1u : cpu;
         /* A core comes at the place of its lowest CPU or, if that is gone, of its first present CPU. */
         if (!cpu_set_has(&cpus->present, cpu) || (first < cpu && cpu_set_has(&cpus->present, first)))
@@ -246,7 +246,7 @@ uint32_t cpus_order(const struct cpus *cpus, uint16_t order[CPUS_MOST])
                 continue;
         }
         order[count++] = (uint16_t)cpu;
-        for (uint32_t other = cpu + 1; cpus->core[cpu] != 0 && other < CPUS_MOST; other++)
+        for (uint32_t other = cpu + 1; cpus->core[cpu] != 0 && other < CPUS_MAX; other++)
             if (cpu_set_has(&cpus->present, other) && cpus->core[other] == cpus->core[cpu])
                 order[count++] = (uint16_t)other;
     }

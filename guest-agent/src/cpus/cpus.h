@@ -6,11 +6,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define CPUS_MOST 4096u
+#define CPUS_MAX 4096u
 
-/* A set of CPU numbers below CPUS_MOST. */
+/* A set of CPU numbers below CPUS_MAX. */
 struct cpu_set {
-    uint64_t words[CPUS_MOST / 64];
+    uint64_t words[CPUS_MAX / 64];
 };
 
 bool cpu_set_has(const struct cpu_set *set, uint32_t cpu);
@@ -19,11 +19,11 @@ void cpu_set_remove(struct cpu_set *set, uint32_t cpu);
 uint32_t cpu_set_count(const struct cpu_set *set);
 bool cpu_set_equal(const struct cpu_set *a, const struct cpu_set *b);
 /* The CPUs that are in both sets. */
-struct cpu_set cpu_set_both(const struct cpu_set *a, const struct cpu_set *b);
+struct cpu_set cpu_set_intersection(const struct cpu_set *a, const struct cpu_set *b);
 /* Whether all CPUs of `small` are in `large`. */
-bool cpu_set_within(const struct cpu_set *small, const struct cpu_set *large);
+bool cpu_set_is_subset(const struct cpu_set *small, const struct cpu_set *large);
 
-/* Reads the kernel's list form ("0-2,5\n"). False if the text has another form. Ignores numbers from CPUS_MOST on. */
+/* Reads the kernel's list form ("0-2,5\n"). False if the text has another form. Ignores numbers from CPUS_MAX on. */
 bool cpu_set_parse(const char *text, struct cpu_set *set);
 
 /* Writes the kernel's list form without an end of line. False if it does not fit. CPU_SET_TEXT bytes are always
@@ -40,7 +40,7 @@ struct cpus {
     uint64_t lists;         /* a hash of the kernel's lists, to see changes */
     /* The lowest CPU of the same core, plus 1; 0: not known. The kernel shows no topology of an offline CPU, so this is
      * what was seen last. */
-    uint16_t core[CPUS_MOST];
+    uint16_t core[CPUS_MAX];
 };
 
 /* Reads SYSFS/devices/system/cpu. A CPU without its own `online` file cannot be switched; the kernel's list tells
@@ -56,7 +56,7 @@ void cpus_park(struct cpus *cpus, const struct cpu_set *parked);
 
 /* Writes the present CPUs in the order in which they should be used: CPU 0 first, then core by core, so that the unused
  * CPUs are whole cores. Returns how many. */
-uint32_t cpus_order(const struct cpus *cpus, uint16_t order[CPUS_MOST]);
+uint32_t cpus_order(const struct cpus *cpus, uint16_t order[CPUS_MAX]);
 
 /* Puts one CPU online or offline. Blocks for as long as the kernel takes, 50 to 330 ms. Returns 0 or -errno. */
 int cpus_switch(const char *sysfs, uint32_t cpu, bool online);

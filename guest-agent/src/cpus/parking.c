@@ -9,8 +9,8 @@
 
 #define PARTITION "cpuset.cpus.partition"
 /* In older kernels a change of a cpuset overwrites what threads asked for with sched_setaffinity(). */
-#define AFFINITY_KEPT_MAJOR 6
-#define AFFINITY_KEPT_MINOR 2
+#define AFFINITY_PRESERVED_MAJOR 6
+#define AFFINITY_PRESERVED_MINOR 2
 
 /* "isolated" or "root"; a partition that lost its CPUs says "isolated invalid (why)". */
 static bool is_partition(const char *state)
@@ -33,7 +33,7 @@ static int unpark(const struct cgroup_tree *tree)
     return status == -ENOENT ? 0 : status;
 }
 
-static int dissolve(const struct cgroup_tree *tree)
+static int remove_partition(const struct cgroup_tree *tree)
 {
     int status = unpark(tree);
     /* The group cannot be removed if another program moved a process into it. That does no harm. */
@@ -43,8 +43,8 @@ static int dissolve(const struct cgroup_tree *tree)
 
 static int fail(struct parking_order *order, int status, const char *what, const char *why)
 {
-    snprintf(order->words, sizeof(order->words), "%s: %s", what, why);
-    dissolve(&order->tree);
+    snprintf(order->reason, sizeof(order->reason), "%s: %s", what, why);
+    remove_partition(&order->tree);
     if (!read_parked(&order->tree, &order->left))
         order->left = (struct cpu_set){0};
     return status;
@@ -60,8 +60,8 @@ static int check_effective(struct parking_order *order)
         return fail(order, status, "cpuset.cpus.effective of the root", strerror(-status));
     if (!cpu_set_parse(text, &left))
         return fail(order, -EINVAL, "cpuset.cpus.effective of the root is no list", text);
-    struct cpu_set taken = cpu_set_both(&order->parked, &order->powered);
-    struct cpu_set still = cpu_set_both(&left, &taken);
+    struct cpu_set taken = cpu_set_intersection(&order->parked, &order->powered);
+    struct cpu_set still = cpu_set_intersection(&left, &taken);
     if (cpu_set_count(&still) > 0)
         return fail(order, -EBUSY, "the kernel reports a partition, but left to others", text);
     return 0;
@@ -80,11 +80,11 @@ static int prepare(struct parking_order *order)
     return 0;
 }
 
-int parking_carry_out(struct parking_order *order)
+int parking_execute(struct parking_order *order)
 {
     char list[CPU_SET_TEXT], state[200];
     const struct cgroup_tree *tree = &order->tree;
-    order->words[0] = '\0';
+    order->reason[0] = '\0';
     if (cpu_set_count(&order->parked) == 0) {
         int status = unpark(tree);
         return status != 0 ? fail(order, status, PARKING_GROUP "/" PARTITION, strerror(-status)) : 0;
@@ -116,14 +116,14 @@ int parking_carry_out(struct parking_order *order)
 }
 
 /* False if the version is not known. */
-static bool keeps_affinity(const char *proc)
+static bool kernel_preserves_affinity(const char *proc)
 {
     char path[PATH_MAX], text[100];
     int major = 0, minor = 0;
     if (snprintf(path, sizeof(path), "%s/sys/kernel/osrelease", proc) >= (int)sizeof(path) ||
         file_read(path, text, sizeof(text)) != 0 || sscanf(text, "%d.%d", &major, &minor) != 2)
         return false;
-    return major > AFFINITY_KEPT_MAJOR || (major == AFFINITY_KEPT_MAJOR && minor >= AFFINITY_KEPT_MINOR);
+    return major > AFFINITY_PRESERVED_MAJOR || (major == AFFINITY_PRESERVED_MAJOR && minor >= AFFINITY_PRESERVED_MINOR);
 }
 
 void parking_start(struct parking *parking, const struct options *options, struct cpu_set *parked)
@@ -138,29 +138,30 @@ void parking_start(struct parking *parking, const struct options *options, struc
                      "offlined: mount cgroup2, or boot with systemd.unified_cgroup_hierarchy=1");
         return;
     }
-    parking->by_cpuset = !options->standalone && (options->park == PARK_CPUSET ||
-                                               (options->park == PARK_AUTO && keeps_affinity(options->proc)));
+    parking->by_cpuset =
+        !options->standalone && (options->park == PARK_CPUSET ||
+                                 (options->park == PARK_AUTO && kernel_preserves_affinity(options->proc)));
     parking->offline_later = options->park == PARK_AUTO;
     parking->used = parking->by_cpuset && read_parked(&parking->tree, parked);
     if (!parking->used) {
         *parked = (struct cpu_set){0};
-        dissolve(&parking->tree);
+        remove_partition(&parking->tree);
     }
 }
 
-void parking_give_up(struct parking *parking)
+void parking_release(struct parking *parking)
 {
     if (parking->used)
-        dissolve(&parking->tree);
+        remove_partition(&parking->tree);
 }
 
-bool parking_holds(const struct parking *parking, char *words, size_t size)
+bool parking_in_effect(const struct parking *parking, char *reason, size_t size)
 {
     char state[160];
     int status = cgroup_read(&parking->tree, PARKING_GROUP, PARTITION, state, sizeof(state));
     if (status == 0 && is_partition(state))
         return true;
-    snprintf(words, size, PARKING_GROUP "/" PARTITION " says %s", status == 0 ? state : strerror(-status));
+    snprintf(reason, size, PARKING_GROUP "/" PARTITION " says %s", status == 0 ? state : strerror(-status));
     return false;
 }
 
@@ -169,11 +170,11 @@ bool parking_usable(const struct parking *parking, uint64_t now_ns)
     return parking->by_cpuset && (parking->failed_ns == 0 || now_ns - parking->failed_ns >= PARKING_RETRY_NS);
 }
 
-void parking_failed(struct parking *parking, const char *words, uint64_t now_ns)
+void parking_failed(struct parking *parking, const char *reason, uint64_t now_ns)
 {
     parking->failed_ns = now_ns;
-    if (strcmp(parking->words, words) == 0)
+    if (strcmp(parking->logged_reason, reason) == 0)
         return;
-    snprintf(parking->words, sizeof(parking->words), "%s", words);
-    log_line("CPUs cannot be parked by cpuset: %s: surplus CPUs are offlined", words);
+    snprintf(parking->logged_reason, sizeof(parking->logged_reason), "%s", reason);
+    log_line("CPUs cannot be parked by cpuset: %s: surplus CPUs are offlined", reason);
 }

@@ -22,7 +22,7 @@ struct parking {
     bool offline_later;      /* by_cpuset: a CPU that is parked for PARKING_LONG_NS is offlined, too */
     bool used;               /* CPUs have been parked, by this agent or an earlier one */
     uint64_t failed_ns;      /* when the kernel refused, to try again PARKING_RETRY_NS later; 0: it did not refuse */
-    char words[200];         /* the reason that was logged last */
+    char logged_reason[200]; /* the reason that was logged last */
     struct cgroup_tree tree; /* version CGROUP_V2; else parking cannot be used */
 };
 
@@ -32,7 +32,7 @@ struct parking_order {
     struct cpu_set parked;  /* empty: give up the partition */
     bool prepare;           /* nothing was parked before, so make the group first */
     struct cpu_set powered; /* CPUs that are online. Those that are in `parked`, too, must not be usable afterwards */
-    char words[200];        /* result, on failure: what is wrong */
+    char reason[200];       /* result, on failure: what is wrong */
     struct cpu_set left;    /* result, on failure: CPUs that are parked nevertheless */
 };
 
@@ -41,20 +41,20 @@ struct parking_order {
 void parking_start(struct parking *parking, const struct options *options, struct cpu_set *parked);
 
 /* Gives up the partition, because no process would give its CPUs back later. Blocks for as long as the kernel takes. */
-void parking_give_up(struct parking *parking);
+void parking_release(struct parking *parking);
 
 /* Changes the partition and checks the result. Blocks for as long as the kernel takes. On failure gives up the
- * partition, fills `words` and `left`, and returns -errno; else 0. */
-int parking_carry_out(struct parking_order *order);
+ * partition, fills `reason` and `left`, and returns -errno; else 0. */
+int parking_execute(struct parking_order *order);
 
 /* Whether the partition still has its CPUs. It can lose them when another program writes a cpuset.cpus elsewhere. Then
- * `words` has the kernel's reason. */
-bool parking_holds(const struct parking *parking, char *words, size_t size);
+ * `reason` has the kernel's reason. */
+bool parking_in_effect(const struct parking *parking, char *reason, size_t size);
 
 /* Whether surplus CPUs should be parked by cpuset now. */
 bool parking_usable(const struct parking *parking, uint64_t now_ns);
 
 /* Notes that parking failed. Logs the reason, unless it is the same as before. */
-void parking_failed(struct parking *parking, const char *words, uint64_t now_ns);
+void parking_failed(struct parking *parking, const char *reason, uint64_t now_ns);
 
 #endif

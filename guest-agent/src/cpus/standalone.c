@@ -8,7 +8,7 @@
 
 #include "system/quota.h"
 
-#define LOOK_NS UINT64_C(1000000000)
+#define REFRESH_NS UINT64_C(1000000000)
 
 /* Reads the line of PROC/self/status that lists the CPUs on which this process may run. */
 static bool read_affinity(const char *proc, struct cpu_set *set)
@@ -28,16 +28,16 @@ static bool read_affinity(const char *proc, struct cpu_set *set)
     return found;
 }
 
-bool standalone_look(struct standalone *standalone, const char *proc, const struct cpu_set *online, uint64_t now_ns)
+bool standalone_refresh(struct standalone *standalone, const char *proc, const struct cpu_set *online, uint64_t now_ns)
 {
-    if (standalone->look_next_ns != 0 && now_ns < standalone->look_next_ns)
+    if (standalone->refresh_next_ns != 0 && now_ns < standalone->refresh_next_ns)
         return false;
     bool was_confined = standalone->confined;
     struct cpu_set before = standalone->own;
-    standalone->look_next_ns = now_ns + LOOK_NS;
+    standalone->refresh_next_ns = now_ns + REFRESH_NS;
     standalone->confined = false;
     if (read_affinity(proc, &standalone->own)) {
-        struct cpu_set common = cpu_set_both(&standalone->own, online);
+        struct cpu_set common = cpu_set_intersection(&standalone->own, online);
         uint32_t count = cpu_set_count(&common);
         standalone->confined = count > 0 && count < cpu_set_count(online);
     }
@@ -50,7 +50,7 @@ uint32_t standalone_cpus(const struct standalone *standalone, const struct cpu_s
 {
     uint32_t count = cpu_set_count(online);
     if (standalone->confined) {
-        struct cpu_set common = cpu_set_both(&standalone->own, online);
+        struct cpu_set common = cpu_set_intersection(&standalone->own, online);
         count = cpu_set_count(&common);
     }
     return count > 0 ? count : 1;
@@ -58,7 +58,7 @@ uint32_t standalone_cpus(const struct standalone *standalone, const struct cpu_s
 
 uint32_t standalone_bound(const struct standalone *standalone)
 {
-    if (!(standalone->quota > 0.0 && standalone->quota < (double)CPUS_MOST))
+    if (!(standalone->quota > 0.0 && standalone->quota < (double)CPUS_MAX))
         return UINT32_MAX;
     return standalone->quota >= 1.0 ? (uint32_t)standalone->quota : 1;
 }
@@ -69,7 +69,7 @@ static bool affinity_of(pid_t pid, struct cpu_set *set)
     if (sched_getaffinity(pid, sizeof(mask), (cpu_set_t *)mask) != 0)
         return false;
     const uint32_t bits = 8 * sizeof(*mask);
-    for (uint32_t i = 0; i < CPUS_MOST / 64; i++) {
+    for (uint32_t i = 0; i < CPUS_MAX / 64; i++) {
         set->words[i] = 0;
         for (uint32_t j = 0; j < 64 / bits; j++)
             set->words[i] |= (uint64_t)mask[i * (64 / bits) + j] << (j * bits);
@@ -77,22 +77,22 @@ static bool affinity_of(pid_t pid, struct cpu_set *set)
     return true;
 }
 
-uint32_t standalone_confines(pid_t pid)
+uint32_t standalone_affinity_cpus(pid_t pid)
 {
-    struct cpu_set mine, its;
-    if (pid <= 0 || !affinity_of(0, &mine) || !affinity_of(pid, &its))
+    struct cpu_set own, process_cpus;
+    if (pid <= 0 || !affinity_of(0, &own) || !affinity_of(pid, &process_cpus))
         return 0;
-    its = cpu_set_both(&its, &mine);
-    uint32_t count = cpu_set_count(&its);
-    return count < cpu_set_count(&mine) ? count : 0;
+    process_cpus = cpu_set_intersection(&process_cpus, &own);
+    uint32_t count = cpu_set_count(&process_cpus);
+    return count < cpu_set_count(&own) ? count : 0;
 }
 
 uint32_t standalone_chunk(const struct standalone *standalone, const struct cpu_set *online, const char *sysfs)
 {
-    struct cpu_set mine = standalone->confined ? cpu_set_both(&standalone->own, online) : *online;
+    struct cpu_set own = standalone->confined ? cpu_set_intersection(&standalone->own, online) : *online;
     uint32_t chunk = 0;
-    for (uint32_t cpu = 0; cpu < CPUS_MOST; cpu++) {
-        if (!cpu_set_has(&mine, cpu))
+    for (uint32_t cpu = 0; cpu < CPUS_MAX; cpu++) {
+        if (!cpu_set_has(&own, cpu))
             continue;
         char path[PATH_MAX], text[256] = "";
         struct cpu_set siblings;
@@ -105,7 +105,7 @@ uint32_t standalone_chunk(const struct standalone *standalone, const struct cpu_
             fclose(file);
         if (!read)
             return 1;
-        siblings = cpu_set_both(&siblings, &mine);
+        siblings = cpu_set_intersection(&siblings, &own);
         uint32_t threads = cpu_set_count(&siblings);
         if (chunk != 0 && threads != chunk)
             return 1;

@@ -10,15 +10,15 @@
 
 /* The caller fills the struct with zero bytes first. */
 struct standalone {
-    bool confined;         /* the agent may not run on all online CPUs, only on `own` */
-    struct cpu_set own;    /* the CPUs of its affinity and its cpuset */
-    double quota;          /* CPUs by the quota of its control groups; 0: no limit */
-    uint64_t look_next_ns; /* when to look again; 0: it never looked */
+    bool confined;            /* the agent may not run on all online CPUs, only on `own` */
+    struct cpu_set own;       /* the CPUs of its affinity and its cpuset */
+    double quota;             /* CPUs by the quota of its control groups; 0: no limit */
+    uint64_t refresh_next_ns; /* when to look again; 0: it never looked */
 };
 
 /* Reads, at most once a second, on which CPUs the agent may run, and its quota. A file that cannot be read sets no
  * limit. True: its CPUs have changed. */
-bool standalone_look(struct standalone *standalone, const char *proc, const struct cpu_set *online, uint64_t now_ns);
+bool standalone_refresh(struct standalone *standalone, const char *proc, const struct cpu_set *online, uint64_t now_ns);
 
 /* How many CPUs are online and its own; at least 1. */
 uint32_t standalone_cpus(const struct standalone *standalone, const struct cpu_set *online);
@@ -31,6 +31,6 @@ uint32_t standalone_chunk(const struct standalone *standalone, const struct cpu_
 
 /* How many of the agent's CPUs the process may run on, if it may not run on all of them (taskset). 0: on all, or it is
  * not known. */
-uint32_t standalone_confines(pid_t pid);
+uint32_t standalone_affinity_cpus(pid_t pid);
 
 #endif

@@ -18,19 +18,19 @@ struct switcher_job {
     atomic_bool done;
 };
 
-static void carry_out(struct switch_order *order)
+static void execute(struct switch_order *order)
 {
     switch (order->kind) {
     case SWITCH_ONLINE: order->status = cpus_switch(order->sysfs, order->cpu, true); break;
     case SWITCH_OFFLINE: order->status = cpus_switch(order->sysfs, order->cpu, false); break;
-    case SWITCH_PARK: order->status = parking_carry_out(&order->parked); break;
+    case SWITCH_PARK: order->status = parking_execute(&order->parked); break;
     }
 }
 
-static void *work(void *context)
+static void *run_job(void *context)
 {
     struct switcher_job *job = context;
-    carry_out(&job->order);
+    execute(&job->order);
     /* Release: a thread that sees this sees the result. */
     atomic_store_explicit(&job->done, true, memory_order_release);
     uint64_t one = 1;
@@ -47,7 +47,7 @@ void switcher_open(struct switcher *switcher)
 
 static bool is_done(const struct switcher *switcher)
 {
-    /* Acquire: pairs with the release in work(). */
+    /* Acquire: pairs with the release in run_job(). */
     return atomic_load_explicit(&switcher->job->done, memory_order_acquire);
 }
 
@@ -81,7 +81,7 @@ bool switcher_busy(const struct switcher *switcher)
     return switcher->job != NULL;
 }
 
-bool switcher_give(struct switcher *switcher, const struct switch_order *order)
+bool switcher_submit(struct switcher *switcher, const struct switch_order *order)
 {
     struct switcher_job *job = calloc(1, sizeof(*job));
     if (job == NULL)
@@ -89,22 +89,22 @@ bool switcher_give(struct switcher *switcher, const struct switch_order *order)
     job->order = *order;
     job->event = switcher->event;
     switcher->job = job;
-    job->threaded = job->event >= 0 && pthread_create(&job->thread, NULL, work, job) == 0;
+    job->threaded = job->event >= 0 && pthread_create(&job->thread, NULL, run_job, job) == 0;
     if (!job->threaded) {
-        carry_out(&job->order);
+        execute(&job->order);
         atomic_store_explicit(&job->done, true, memory_order_relaxed);
     }
     return !job->threaded;
 }
 
-void switcher_wake(const struct switcher *switcher)
+void switcher_clear_event(const struct switcher *switcher)
 {
     uint64_t count;
     ssize_t got = read(switcher->event, &count, sizeof(count));
     (void)got;
 }
 
-bool switcher_take(struct switcher *switcher, struct switch_order *order)
+bool switcher_take_result(struct switcher *switcher, struct switch_order *order)
 {
     if (switcher->job == NULL || !is_done(switcher))
         return false;

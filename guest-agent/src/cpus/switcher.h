@@ -38,12 +38,12 @@ bool switcher_close(struct switcher *switcher);
 bool switcher_busy(const struct switcher *switcher);
 
 /* Takes one order, when not busy. True if there was no thread for it and it is done already. Then no event comes. */
-bool switcher_give(struct switcher *switcher, const struct switch_order *order);
+bool switcher_submit(struct switcher *switcher, const struct switch_order *order);
 
 /* Call it when the event is readable. */
-void switcher_wake(const struct switcher *switcher);
+void switcher_clear_event(const struct switcher *switcher);
 
 /* True once for each order, when it is done. *order is then the order as it was given, with the result. */
-bool switcher_take(struct switcher *switcher, struct switch_order *order);
+bool switcher_take_result(struct switcher *switcher, struct switch_order *order);
 
 #endif

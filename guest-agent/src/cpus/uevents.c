@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #define KERNEL_GROUP 1u /* the kernel's events; group 2 has those that udev sends on */
-#define DATAGRAMS_MOST 256
+#define DATAGRAMS_MAX 256
 
 int uevents_open(void)
 {
@@ -36,7 +36,7 @@ bool uevents_take(int fd)
     bool found = false;
     char text[4096];
     /* Bounded, so that a flood of events cannot block the loop. The rest is read in the next turn. */
-    for (int i = 0; i < DATAGRAMS_MOST; i++) {
+    for (int i = 0; i < DATAGRAMS_MAX; i++) {
         struct sockaddr_nl from = {0};
         socklen_t size = sizeof(from);
         ssize_t got = recvfrom(fd, text, sizeof(text) - 1, 0, (struct sockaddr *)&from, &size);

@@ -8,9 +8,9 @@
 #include "system/clock.h"
 #include "system/log.h"
 
-#define CPUS_LOOK_NS UINT64_C(5000000000) /* all files of the CPUs are read at least this often */
-#define LISTS_LOOK_NS UINT64_C(1000000000) /* the short lists, if the kernel reports changes; else in each period */
-#define WAIT_LOOK_NS UINT64_C(2000000) /* how often the pages are read for sections in flight */
+#define CPUS_READ_NS UINT64_C(5000000000) /* all files of the CPUs are read at least this often */
+#define LISTS_READ_NS UINT64_C(1000000000) /* the short lists, if the kernel reports changes; else in each period */
+#define WAIT_POLL_NS UINT64_C(2000000) /* how often the pages are read for sections in flight */
 
 static uint32_t target_of(const struct allocation *allocation)
 {
@@ -31,13 +31,13 @@ static void refresh_cpus(struct allocation *allocation)
         log_line("%s/devices/system/cpu cannot be read: %s: continuing with the last reading",
                  allocation->options->sysfs, strerror(-status));
     allocation->cpus_failed = status != 0;
-    allocation->cpus_next_ns = monotonic_ns() + CPUS_LOOK_NS;
+    allocation->cpus_next_ns = monotonic_ns() + CPUS_READ_NS;
 }
 
 static void park(struct allocation *allocation, const struct cpu_set *parked)
 {
     uint64_t now_ns = monotonic_ns();
-    for (uint32_t cpu = 0; cpu < CPUS_MOST; cpu++)
+    for (uint32_t cpu = 0; cpu < CPUS_MAX; cpu++)
         if (cpu_set_has(parked, cpu) && !cpu_set_has(&allocation->cpus->parked, cpu))
             allocation->parked_since_ns[cpu] = now_ns;
     cpus_park(allocation->cpus, parked);
@@ -53,18 +53,18 @@ void allocation_start(struct allocation *allocation, struct cpus *cpus, const st
     parking_start(&allocation->parking, allocation->options, &parked);
     park(allocation, &parked);
     allocation->uevents = allocation->options->standalone ? -1 : uevents_open();
-    allocation->cpus_next_ns = monotonic_ns() + CPUS_LOOK_NS;
+    allocation->cpus_next_ns = monotonic_ns() + CPUS_READ_NS;
 }
 
 void allocation_stop(struct allocation *allocation)
 {
     switcher_close(&allocation->switcher);
-    parking_give_up(&allocation->parking);
+    parking_release(&allocation->parking);
     if (allocation->uevents >= 0)
         close(allocation->uevents);
 }
 
-static bool anybody_waiting(struct clients *clients, uint64_t now_ns)
+static bool any_section_waiting(struct clients *clients, uint64_t now_ns)
 {
     bool waiting = false;
     for (uint32_t i = 0; i < clients->end; i++) {
@@ -78,15 +78,15 @@ static bool anybody_waiting(struct clients *clients, uint64_t now_ns)
 
 static unsigned settle(struct allocation *allocation)
 {
-    unsigned follows = ALLOCATION_SPLIT | ALLOCATION_REPORT;
+    unsigned actions = ALLOCATION_SPLIT | ALLOCATION_REPORT;
     allocation->phase = ALLOCATION_SETTLED;
     allocation->applied_sequence = allocation->order.sequence;
-    allocation->left_present = allocation->cpus->present;
-    allocation->left_online = allocation->cpus->online;
+    allocation->settled_present = allocation->cpus->present;
+    allocation->settled_online = allocation->cpus->online;
     if (allocation->acknowledge)
-        follows |= ALLOCATION_ACKNOWLEDGE;
+        actions |= ALLOCATION_ACKNOWLEDGE;
     allocation->acknowledge = false;
-    return follows;
+    return actions;
 }
 
 unsigned allocation_order(struct allocation *allocation, const struct wire_allocate *order, uint32_t budget,
@@ -119,7 +119,7 @@ unsigned allocation_order(struct allocation *allocation, const struct wire_alloc
 }
 
 /* Takes the result of the last step. */
-static void take_answer(struct allocation *allocation, const struct switch_order *done, uint64_t now_ns)
+static void take_result(struct allocation *allocation, const struct switch_order *done, uint64_t now_ns)
 {
     refresh_cpus(allocation);
     if (done->kind == SWITCH_PARK) {
@@ -129,10 +129,10 @@ static void take_answer(struct allocation *allocation, const struct switch_order
             park(allocation, &done->parked.parked);
             return;
         }
-        parking_failed(&allocation->parking, done->parked.words, now_ns);
+        parking_failed(&allocation->parking, done->parked.reason, now_ns);
         allocation->parking_failed = true;
         park(allocation, &done->parked.left);
-        for (uint32_t cpu = 0; cpu < CPUS_MOST; cpu++)
+        for (uint32_t cpu = 0; cpu < CPUS_MAX; cpu++)
             if (cpu_set_has(&allocation->cpus->parked, cpu))
                 cpu_set_add(&allocation->refused, cpu);
         return;
@@ -146,7 +146,7 @@ static void take_answer(struct allocation *allocation, const struct switch_order
 }
 
 /* Gives a step to the switcher. Returns when to come back. */
-static uint64_t give(struct allocation *allocation, const struct cpu_step *step)
+static uint64_t submit_step(struct allocation *allocation, const struct cpu_step *step)
 {
     static const enum switch_kind kinds[] = {[CPU_STEP_ONLINE] = SWITCH_ONLINE,
                                              [CPU_STEP_OFFLINE] = SWITCH_OFFLINE,
@@ -158,7 +158,7 @@ static uint64_t give(struct allocation *allocation, const struct cpu_step *step)
         order.parked.prepare = !allocation->parking.used;
         order.parked.powered = allocation->cpus->powered;
     }
-    return switcher_give(&allocation->switcher, &order) ? 0 : UINT64_MAX;
+    return switcher_submit(&allocation->switcher, &order) ? 0 : UINT64_MAX;
 }
 
 /* Offlines CPUs that have been parked for PARKING_LONG_NS, one after the other. Returns when to look again. */
@@ -168,7 +168,7 @@ static uint64_t offline_later(struct allocation *allocation, uint64_t now_ns)
     uint64_t next_ns = UINT64_MAX;
     if (!allocation->parking.offline_later || now_ns < allocation->later_ns)
         return allocation->parking.offline_later ? allocation->later_ns : UINT64_MAX;
-    for (uint32_t cpu = 0; cpu < CPUS_MOST; cpu++) {
+    for (uint32_t cpu = 0; cpu < CPUS_MAX; cpu++) {
         if (!cpu_set_has(&allocation->cpus->parked, cpu) || !cpu_set_has(&allocation->cpus->powered, cpu) ||
             cpu_set_has(&allocation->refused, cpu))
             continue;
@@ -180,7 +180,7 @@ static uint64_t offline_later(struct allocation *allocation, uint64_t now_ns)
     }
     struct cpu_step step = {.kind = CPU_STEP_OFFLINE};
     if (cpu_plan_offline_later(allocation->cpus, &due, &step.cpu))
-        return give(allocation, &step);
+        return submit_step(allocation, &step);
     allocation->later_ns = next_ns;
     return next_ns;
 }
@@ -188,16 +188,16 @@ static uint64_t offline_later(struct allocation *allocation, uint64_t now_ns)
 unsigned allocation_advance(struct allocation *allocation, struct clients *clients, uint64_t now_ns, uint64_t *next_ns)
 {
     struct switch_order done;
-    if (switcher_take(&allocation->switcher, &done))
-        take_answer(allocation, &done, now_ns);
+    if (switcher_take_result(&allocation->switcher, &done))
+        take_result(allocation, &done, now_ns);
     if (allocation->phase == ALLOCATION_WAITING) {
         *next_ns = allocation->wait_next_ns;
         if (now_ns < allocation->wait_next_ns)
             return 0;
-        bool waiting = anybody_waiting(clients, now_ns);
+        bool waiting = any_section_waiting(clients, now_ns);
         if (waiting && now_ns < allocation->deadline_ns) {
-            uint64_t look_ns = now_ns + WAIT_LOOK_NS;
-            allocation->wait_next_ns = look_ns < allocation->deadline_ns ? look_ns : allocation->deadline_ns;
+            uint64_t check_ns = now_ns + WAIT_POLL_NS;
+            allocation->wait_next_ns = check_ns < allocation->deadline_ns ? check_ns : allocation->deadline_ns;
             *next_ns = allocation->wait_next_ns;
             return 0;
         }
@@ -213,14 +213,14 @@ unsigned allocation_advance(struct allocation *allocation, struct clients *clien
     }
     bool by_cpuset = !allocation->parking_failed && parking_usable(&allocation->parking, now_ns);
     struct cpu_step step =
-        cpu_plan_next(allocation->cpus, &(struct cpu_way){.target = target_of(allocation),
-                                                          .refused = &allocation->refused,
-                                                          .by_cpuset = by_cpuset,
-                                                          .first = allocation->first_step,
-                                                          .through_parked = allocation->parking.used});
+        cpu_plan_next(allocation->cpus, &(struct cpu_plan_request){.target = target_of(allocation),
+                                                                   .refused = &allocation->refused,
+                                                                   .by_cpuset = by_cpuset,
+                                                                   .first = allocation->first_step,
+                                                                   .through_parked = allocation->parking.used});
     allocation->first_step = false;
     if (step.kind != CPU_STEP_NONE) {
-        *next_ns = give(allocation, &step);
+        *next_ns = submit_step(allocation, &step);
         return 0;
     }
     *next_ns = 0; /* so that offline_later() is called */
@@ -231,19 +231,19 @@ unsigned allocation_advance(struct allocation *allocation, struct clients *clien
  * follow. */
 static unsigned compare(struct allocation *allocation, const struct cpu_set *online_before)
 {
-    unsigned follows = cpu_set_equal(online_before, &allocation->cpus->online) ? 0 : ALLOCATION_REPORT;
+    unsigned actions = cpu_set_equal(online_before, &allocation->cpus->online) ? 0 : ALLOCATION_REPORT;
     allocation->later_ns = 0; /* another program may have put a parked CPU online */
     if (!allocation->given || allocation->phase != ALLOCATION_SETTLED || allocation->order.cpus == 0)
-        return follows;
-    if (cpu_set_equal(&allocation->left_present, &allocation->cpus->present) &&
-        cpu_set_equal(&allocation->left_online, &allocation->cpus->online))
-        return follows;
+        return actions;
+    if (cpu_set_equal(&allocation->settled_present, &allocation->cpus->present) &&
+        cpu_set_equal(&allocation->settled_online, &allocation->cpus->online))
+        return actions;
     /* A CPU that the allocation needs was plugged, or another program put a CPU online or offline against the order. */
     allocation->refused = (struct cpu_set){0};
     allocation->first_step = true;
     allocation->parking_failed = false;
     allocation->phase = ALLOCATION_SWITCHING;
-    return follows;
+    return actions;
 }
 
 unsigned allocation_cpus_event(struct allocation *allocation)
@@ -256,25 +256,25 @@ unsigned allocation_cpus_event(struct allocation *allocation)
 /* Checks that parked CPUs are still parked: another program may have changed cpusets. If not, they must be offlined. */
 static unsigned check_parked(struct allocation *allocation)
 {
-    char words[200];
+    char reason[200];
     if (switcher_busy(&allocation->switcher) || cpu_set_count(&allocation->cpus->parked) == 0 ||
-        parking_holds(&allocation->parking, words, sizeof(words)))
+        parking_in_effect(&allocation->parking, reason, sizeof(reason)))
         return 0;
     struct cpu_set online_before = allocation->cpus->online, none = {0};
-    parking_failed(&allocation->parking, words, monotonic_ns());
-    parking_give_up(&allocation->parking); /* else it might become valid again unnoticed */
+    parking_failed(&allocation->parking, reason, monotonic_ns());
+    parking_release(&allocation->parking); /* else it might become valid again unnoticed */
     park(allocation, &none);
     return compare(allocation, &online_before);
 }
 
 unsigned allocation_period(struct allocation *allocation)
 {
-    unsigned follows = check_parked(allocation);
+    unsigned actions = check_parked(allocation);
     uint64_t now_ns = monotonic_ns();
     bool look = now_ns >= allocation->lists_next_ns;
     if (look)
-        allocation->lists_next_ns = now_ns + (allocation->uevents >= 0 ? LISTS_LOOK_NS : 0);
+        allocation->lists_next_ns = now_ns + (allocation->uevents >= 0 ? LISTS_READ_NS : 0);
     if (now_ns >= allocation->cpus_next_ns || (look && cpus_changed(allocation->cpus, allocation->options->sysfs)))
-        follows |= allocation_cpus_event(allocation);
-    return follows;
+        actions |= allocation_cpus_event(allocation);
+    return actions;
 }

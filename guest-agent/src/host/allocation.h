@@ -31,21 +31,21 @@ struct allocation {
     bool acknowledge;    /* tell the host when the order is settled */
     bool sections_ended; /* newest order: no section with a larger team was in flight when CPUs left */
     uint64_t deadline_ns;
-    uint64_t wait_next_ns;                    /* when to look at the pages again */
-    bool first_step;                          /* SWITCHING: no step was taken yet */
-    bool parking_failed;                      /* for this order, so its CPUs are offlined */
-    struct cpu_set refused;                   /* CPUs that the kernel did not switch for this order */
-    struct cpu_set left_present, left_online; /* the CPUs when an order was settled last */
+    uint64_t wait_next_ns;                          /* when to look at the pages again */
+    bool first_step;                                /* SWITCHING: no step was taken yet */
+    bool parking_failed;                            /* for this order, so its CPUs are offlined */
+    struct cpu_set refused;                         /* CPUs that the kernel did not switch for this order */
+    struct cpu_set settled_present, settled_online; /* the CPUs when an order was settled last */
 
     /* CPUs that come, go, and are kept free. */
     struct parking parking;
     struct switcher switcher;
-    int uevents;                         /* -1: none */
-    bool cpus_failed;                    /* the last reading failed, and that was logged */
-    uint64_t lists_next_ns;              /* when the short lists of CPUs are compared next */
-    uint64_t cpus_next_ns;               /* when all files of the CPUs are read again at the latest */
-    uint64_t later_ns;                   /* when to look for CPUs that have been parked for PARKING_LONG_NS */
-    uint64_t parked_since_ns[CPUS_MOST]; /* for parked CPUs */
+    int uevents;                        /* -1: none */
+    bool cpus_failed;                   /* the last reading failed, and that was logged */
+    uint64_t lists_next_ns;             /* when the short lists of CPUs are compared next */
+    uint64_t cpus_next_ns;              /* when all files of the CPUs are read again at the latest */
+    uint64_t later_ns;                  /* when to look for CPUs that have been parked for PARKING_LONG_NS */
+    uint64_t parked_since_ns[CPUS_MAX]; /* for parked CPUs */
 };
 
 /* What the caller must do after a step, in this order. */

@@ -4,9 +4,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#define DIGITS 6         /* significant digits */
-#define FIXED_LEAST 1e-7 /* from here to FIXED_MOST a number is written without an exponent */
-#define FIXED_MOST 1e6
+#define DIGITS 6       /* significant digits */
+#define FIXED_MIN 1e-7 /* from here to FIXED_MAX a number is written without an exponent */
+#define FIXED_MAX 1e6
 
 /* Writes a number's digits in front of `end`, at least `least` of them. Returns where they begin. */
 static char *digits_before(char *end, uint64_t number, int least)
@@ -18,7 +18,7 @@ static char *digits_before(char *end, uint64_t number, int least)
     return end;
 }
 
-void json_put_whole(struct json_text *text, int64_t number)
+void json_put_integer(struct json_text *text, int64_t number)
 {
     char digits[24], *end = digits + sizeof(digits);
     uint64_t size = number < 0 ? -(uint64_t)number : (uint64_t)number;
@@ -57,13 +57,13 @@ void json_put_real(struct json_text *text, double number)
         JSON_PUT(text, "0.0");
         return;
     }
-    if (!(number >= FIXED_LEAST && number < FIXED_MOST)) {
+    if (!(number >= FIXED_MIN && number < FIXED_MAX)) {
         put_real_slowly(text, number);
         return;
     }
     int decimals = 0;
     double scaled = number;
-    while (scaled < 1e5) /* at most twelve times: FIXED_LEAST */
+    while (scaled < 1e5) /* at most twelve times: FIXED_MIN */
         scaled = number * (double)powers[++decimals];
     uint64_t whole = (uint64_t)(scaled + 0.5), fraction = whole % powers[decimals];
     whole /= powers[decimals];

@@ -27,7 +27,7 @@ static inline void json_put(struct json_text *text, const char *bytes, size_t le
 
 #define JSON_PUT(text, literal) json_put(text, "" literal, sizeof(literal) - 1)
 
-void json_put_whole(struct json_text *text, int64_t number);
+void json_put_integer(struct json_text *text, int64_t number);
 
 /* Six significant digits, always with a point or an exponent. Writes 0.0 if it is not finite. */
 void json_put_real(struct json_text *text, double number);

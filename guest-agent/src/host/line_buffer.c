@@ -2,9 +2,9 @@
 
 #include <string.h>
 
-char *line_buffer_room(struct line_buffer *lines, size_t *room)
+char *line_buffer_space(struct line_buffer *lines, size_t *space)
 {
-    *room = sizeof(lines->bytes) - lines->length;
+    *space = sizeof(lines->bytes) - lines->length;
     return lines->bytes + lines->length;
 }
 

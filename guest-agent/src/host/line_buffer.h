@@ -20,7 +20,7 @@ struct line_buffer {
 typedef void line_handler(void *context, const char *line, size_t length);
 
 /* Returns where to put the next bytes. *room: for how many there is room, at least one. */
-char *line_buffer_room(struct line_buffer *lines, size_t *room);
+char *line_buffer_space(struct line_buffer *lines, size_t *space);
 
 /* Takes `got` bytes that were put there, and calls the handler for each line that they complete. Drops a line longer
  * than WIRE_LINE_BYTES, including its end. */

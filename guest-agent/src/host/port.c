@@ -24,7 +24,7 @@ void port_init(struct port *port, const char *path, const char *sysfs)
     port->fd = -1;
 }
 
-static void drop_out(struct port *port)
+static void discard_output(struct port *port)
 {
     free(port->out);
     port->out = NULL;
@@ -36,14 +36,14 @@ void port_close(struct port *port)
     if (port->fd >= 0)
         close(port->fd);
     port->fd = -1;
-    port->hung = false;
+    port->hung_up = false;
     line_buffer_forget(&port->in);
-    drop_out(port);
+    discard_output(port);
 }
 
 bool port_connected(const struct port *port)
 {
-    return port->fd >= 0 && !port->hung;
+    return port->fd >= 0 && !port->hung_up;
 }
 
 /* Without udev there is no /dev/virtio-ports. The device is then /dev/vportNpM, and the port's name is in sysfs. */
@@ -112,7 +112,7 @@ static int open_path(struct port *port, const char *path)
     port->device = status.st_dev;
     port->inode = status.st_ino;
     if (S_ISSOCK(status.st_mode)) {
-        port->keeps = false;
+        port->persistent = false;
         return connect_socket(path);
     }
     if (!S_ISCHR(status.st_mode)) {
@@ -122,9 +122,9 @@ static int open_path(struct port *port, const char *path)
     int fd = open(path, O_RDWR | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
     if (fd < 0)
         return -1;
-    port->keeps = !isatty(fd);
+    port->persistent = !isatty(fd);
     struct termios settings;
-    if (!port->keeps && tcgetattr(fd, &settings) == 0) { /* a terminal must not echo or translate */
+    if (!port->persistent && tcgetattr(fd, &settings) == 0) { /* a terminal must not echo or translate */
         cfmakeraw(&settings);
         if (tcsetattr(fd, TCSANOW, &settings) != 0)
             log_line("port %s: cannot be made raw: %s", path, strerror(errno));
@@ -140,22 +140,22 @@ static bool reopen(struct port *port)
         path = port_find(port->sysfs, found);
     port->fd = open_path(port, path);
     if (port->fd < 0) {
-        if (!port->complained)
+        if (!port->absence_logged)
             log_line("port %s: %s: give the domain a channel named " PORT_NAME
                      ", or name another with --port; trying every second",
                      path, strerror(errno));
-        port->complained = true;
+        port->absence_logged = true;
         return false;
     }
-    if (port->complained)
+    if (port->absence_logged)
         log_notice("port %s: opened", path);
-    port->complained = false;
+    port->absence_logged = false;
     return true;
 }
 
 /* Whether the opened device is still at its path. An unplugged port has no node any more, or, if it was plugged again,
  * a new one. */
-static bool still_there(const struct port *port)
+static bool device_is_present(const struct port *port)
 {
     struct stat now;
     return stat(port->opened, &now) == 0 && now.st_dev == port->device && now.st_ino == port->inode;
@@ -163,28 +163,28 @@ static bool still_there(const struct port *port)
 
 /* Handles a host that has disconnected. If a line was partly sent, only its line end is sent later, so that the next
  * host sees at most one bad line. */
-static void hang_up(struct port *port, uint64_t now_ns)
+static void handle_hang_up(struct port *port, uint64_t now_ns)
 {
-    if (!port->keeps) {
+    if (!port->persistent) {
         port_close(port);
         port->retry_ns = now_ns + PORT_RETRY_NS;
         return;
     }
-    if (!still_there(port)) {
+    if (!device_is_present(port)) {
         log_line("port %s: the device is gone; trying every second", port->opened);
-        port->complained = true;
+        port->absence_logged = true;
         port_close(port);
         port->retry_ns = now_ns + PORT_HUNG_RETRY_NS; /* it may be back already */
         return;
     }
-    bool cut = port->out != NULL && port->out_done > 0;
-    drop_out(port);
-    if (cut) {
+    bool partly_sent = port->out != NULL && port->out_done > 0;
+    discard_output(port);
+    if (partly_sent) {
         port->out = strdup("\n");
         port->out_length = port->out != NULL ? 1 : 0;
     }
     line_buffer_forget(&port->in);
-    port->hung = true;
+    port->hung_up = true;
     port->retry_ns = now_ns + PORT_HUNG_RETRY_NS;
 }
 
@@ -199,10 +199,10 @@ bool port_try(struct port *port, uint64_t now_ns)
     }
     struct pollfd state = {.fd = port->fd, .events = POLLIN | POLLOUT};
     if (poll(&state, 1, 0) < 0 || (state.revents & (POLLHUP | POLLERR | POLLNVAL)) != 0) {
-        hang_up(port, now_ns);
+        handle_hang_up(port, now_ns);
         return false;
     }
-    port->hung = false;
+    port->hung_up = false;
     return true;
 }
 
@@ -218,9 +218,9 @@ void port_serve(struct port *port, short events, uint64_t now_ns, line_handler *
     if (!port_connected(port))
         return;
     if (events & POLLIN) {
-        size_t room;
-        char *bytes = line_buffer_room(&port->in, &room);
-        ssize_t got = read(port->fd, bytes, room);
+        size_t space;
+        char *bytes = line_buffer_space(&port->in, &space);
+        ssize_t got = read(port->fd, bytes, space);
         if (got > 0) {
             uint64_t too_long = port->in.too_long;
             line_buffer_take(&port->in, (size_t)got, handler, context);
@@ -230,11 +230,11 @@ void port_serve(struct port *port, short events, uint64_t now_ns, line_handler *
         }
         if (got < 0 && (errno == EAGAIN || errno == EINTR))
             return;
-        hang_up(port, now_ns);
+        handle_hang_up(port, now_ns);
         return;
     }
     if (events & (POLLHUP | POLLERR | POLLNVAL))
-        hang_up(port, now_ns);
+        handle_hang_up(port, now_ns);
 }
 
 void port_send(struct port *port, uint64_t now_ns, port_line_source *source, void *context)
@@ -253,11 +253,11 @@ void port_send(struct port *port, uint64_t now_ns, port_line_source *source, voi
         if (put < 0 && errno == EAGAIN)
             return;
         if (put < 0) {
-            hang_up(port, now_ns);
+            handle_hang_up(port, now_ns);
             return;
         }
         port->out_done += (size_t)put;
         if (port->out_done == port->out_length)
-            drop_out(port);
+            discard_output(port);
     }
 }

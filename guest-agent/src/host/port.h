@@ -16,12 +16,12 @@
 #define PORT_HUNG_RETRY_NS UINT64_C(100000000) /* how often an open port is checked for the return of the host */
 
 struct port {
-    const char *path;  /* from --port; NULL: look for it */
-    const char *sysfs; /* where to look for its number */
-    int fd;            /* -1: not open */
-    bool hung;         /* open, but not connected on the host: do not poll() it, because that would return at once */
-    bool keeps;        /* a character device that stays when the host disconnects: keep it open while hung */
-    bool complained;   /* its absence was logged */
+    const char *path;    /* from --port; NULL: look for it */
+    const char *sysfs;   /* where to look for its number */
+    int fd;              /* -1: not open */
+    bool hung_up;        /* open, but not connected on the host: do not poll() it, because that would return at once */
+    bool persistent;     /* a character device that stays when the host disconnects: keep it open while hung up */
+    bool absence_logged; /* its absence was logged */
     char opened[PATH_MAX]; /* the path that was opened, and the file that was there */
     dev_t device;
     ino_t inode;

@@ -8,14 +8,14 @@
 #include "system/utf8.h"
 #include "vscaf/page.h"
 
-static void refuse(struct wire_message *message, const char *why)
+static void reject(struct wire_message *message, const char *why)
 {
     message->type = WIRE_BAD;
     utf8_printable(message->text, sizeof(message->text), why);
 }
 
 /* Reads a whole number from 0 on, clamped to `most`. */
-static bool read_whole(const json_t *object, const char *key, int64_t most, int64_t *number)
+static bool read_integer(const json_t *object, const char *key, int64_t most, int64_t *number)
 {
     const json_t *value = json_object_get(object, key);
     if (!json_is_integer(value) || json_integer_value(value) < 0)
@@ -28,10 +28,10 @@ static void read_allocate(const json_t *object, struct wire_message *message)
 {
     int64_t sequence, cpus, limit, deadline_ms;
     const json_t *competition = json_object_get(object, "competition");
-    if (!read_whole(object, "sequence", INT64_MAX, &sequence) || !read_whole(object, "cpus", CPUS_MOST, &cpus) ||
-        !read_whole(object, "limit", CPUS_MOST, &limit) || !read_whole(object, "deadline_ms", 3600000, &deadline_ms) ||
-        !json_is_boolean(competition)) {
-        refuse(message, "allocate needs whole numbers sequence, cpus, limit, deadline_ms, none negative, and a boolean "
+    if (!read_integer(object, "sequence", INT64_MAX, &sequence) || !read_integer(object, "cpus", CPUS_MAX, &cpus) ||
+        !read_integer(object, "limit", CPUS_MAX, &limit) ||
+        !read_integer(object, "deadline_ms", 3600000, &deadline_ms) || !json_is_boolean(competition)) {
+        reject(message, "allocate needs whole numbers sequence, cpus, limit, deadline_ms, none negative, and a boolean "
                         "competition");
         return;
     }
@@ -45,8 +45,8 @@ static void read_allocate(const json_t *object, struct wire_message *message)
     };
 }
 
-/* Reads a string of at most WIRE_WORDS_MOST characters; NULL: it is none. */
-static const char *read_words(const json_t *object, const char *key)
+/* Reads a string of at most WIRE_STRING_MAX characters; NULL: it is none. */
+static const char *read_string(const json_t *object, const char *key)
 {
     const json_t *value = json_object_get(object, key);
     if (!json_is_string(value))
@@ -55,15 +55,15 @@ static const char *read_words(const json_t *object, const char *key)
     size_t characters = 0;
     for (size_t i = 0; text[i] != '\0'; i++)
         characters += ((unsigned char)text[i] & 0xc0) != 0x80; /* in UTF-8, count the bytes that begin a character */
-    return characters <= WIRE_WORDS_MOST ? text : NULL;
+    return characters <= WIRE_STRING_MAX ? text : NULL;
 }
 
 /* Whether `versions` of a hello is valid. It is not used yet, but its meaning is fixed. */
-static bool versions_are_sound(const json_t *versions)
+static bool versions_are_valid(const json_t *versions)
 {
     if (versions == NULL)
         return true;
-    if (!json_is_array(versions) || json_array_size(versions) > WIRE_VERSIONS_MOST)
+    if (!json_is_array(versions) || json_array_size(versions) > WIRE_VERSIONS_MAX)
         return false;
     for (size_t i = 0; i < json_array_size(versions); i++) {
         const json_t *version = json_array_get(versions, i);
@@ -75,9 +75,9 @@ static bool versions_are_sound(const json_t *versions)
 
 static void read_hello(const json_t *object, struct wire_message *message)
 {
-    const char *daemon = read_words(object, "daemon");
-    if (daemon == NULL || !versions_are_sound(json_object_get(object, "versions"))) {
-        refuse(message, "hello needs a string daemon; versions, if given, are a list of whole numbers above 0");
+    const char *daemon = read_string(object, "daemon");
+    if (daemon == NULL || !versions_are_valid(json_object_get(object, "versions"))) {
+        reject(message, "hello needs a string daemon; versions, if given, are a list of whole numbers above 0");
         return;
     }
     message->type = WIRE_HELLO;
@@ -86,20 +86,20 @@ static void read_hello(const json_t *object, struct wire_message *message)
 
 static void read_error(const json_t *object, struct wire_message *message)
 {
-    const char *words = read_words(object, "message");
-    if (words == NULL) {
-        refuse(message, "error needs a string message");
+    const char *reason = read_string(object, "message");
+    if (reason == NULL) {
+        reject(message, "error needs a string message");
         return;
     }
     message->type = WIRE_ERROR;
-    utf8_printable(message->text, sizeof(message->text), words);
+    utf8_printable(message->text, sizeof(message->text), reason);
 }
 
 static void read_object(const json_t *object, struct wire_message *message)
 {
     const json_t *version = json_object_get(object, "v"), *type = json_object_get(object, "type");
     if (!json_is_object(object) || !json_is_integer(version)) {
-        refuse(message, "not an object with a whole number v");
+        reject(message, "not an object with a whole number v");
         return;
     }
     const char *word = json_is_string(type) ? json_string_value(type) : "";
@@ -114,7 +114,7 @@ static void read_object(const json_t *object, struct wire_message *message)
     } else if (strcmp(word, "error") == 0) {
         read_error(object, message);
     } else {
-        refuse(message, "not a type that a host sends");
+        reject(message, "not a type that a host sends");
     }
 }
 
@@ -124,12 +124,12 @@ void wire_parse(const char *line, size_t length, struct wire_message *message)
     json_error_t error;
     /* jansson takes a NUL after a number for the end of the number. No JSON text has a NUL. */
     if (memchr(line, '\0', length) != NULL) {
-        refuse(message, "a NUL byte");
+        reject(message, "a NUL byte");
         return;
     }
     json_t *object = json_loadb(line, length, JSON_REJECT_DUPLICATES, &error);
     if (object == NULL) {
-        refuse(message, error.text);
+        reject(message, error.text);
         return;
     }
     read_object(object, message);
@@ -173,7 +173,7 @@ static char *write_line(json_t *object)
 static json_t *cpu_list(const struct cpu_set *set)
 {
     json_t *list = json_array();
-    for (uint32_t cpu = 0; cpu < CPUS_MOST; cpu++)
+    for (uint32_t cpu = 0; cpu < CPUS_MAX; cpu++)
         if (cpu_set_has(set, cpu))
             json_array_append_new(list, json_integer(cpu));
     return list;
@@ -181,15 +181,15 @@ static json_t *cpu_list(const struct cpu_set *set)
 
 char *wire_write_hello(const char *agent, const char *boot_id, const struct cpus *cpus, unsigned capabilities)
 {
-    json_t *words = json_array();
+    json_t *names = json_array();
     if (capabilities & WIRE_CAN_OFFLINE)
-        json_array_append_new(words, json_string("offline"));
+        json_array_append_new(names, json_string("offline"));
     if (capabilities & WIRE_CAN_PARK)
-        json_array_append_new(words, json_string("park"));
+        json_array_append_new(names, json_string("park"));
     return write_line(json_pack("{s:i, s:s, s:s, s:s, s:{s:i, s:i, s:o}, s:o, s:[i], s:i}", "v", WIRE_VERSION, "type",
                                 "hello", "agent", agent, "boot_id", boot_id, "cpus", "possible", (int)cpus->possible,
                                 "present", (int)cpu_set_count(&cpus->present), "online", cpu_list(&cpus->online),
-                                "capabilities", words, "versions", WIRE_VERSION, "page", (int)VSCAF_PAGE_VERSION));
+                                "capabilities", names, "versions", WIRE_VERSION, "page", (int)VSCAF_PAGE_VERSION));
 }
 
 char *wire_write_ack(int64_t sequence, const struct cpu_set *online, bool sections_ended)

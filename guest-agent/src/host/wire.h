@@ -11,8 +11,8 @@
 
 #define WIRE_VERSION 1
 #define WIRE_LINE_BYTES 65536u /* most bytes of a line, including its end */
-#define WIRE_WORDS_MOST 1024u  /* most characters of a string */
-#define WIRE_VERSIONS_MOST 16u /* most versions that a hello may list */
+#define WIRE_STRING_MAX 1024u  /* most characters of a string */
+#define WIRE_VERSIONS_MAX 16u  /* most versions that a hello may list */
 
 /* What an agent can do, for its hello: bits here, words on the wire. */
 enum wire_capability {
@@ -30,8 +30,8 @@ enum wire_type {
 
 struct wire_allocate {
     int64_t sequence;
-    uint32_t cpus;  /* 0: rest; never above CPUS_MOST */
-    uint32_t limit; /* 1 to CPUS_MOST */
+    uint32_t cpus;  /* 0: rest; never above CPUS_MAX */
+    uint32_t limit; /* 1 to CPUS_MAX */
     uint32_t deadline_ms;
     bool competition;
 };

@@ -14,7 +14,7 @@ enum detail {
     DETAIL_OPTIONAL_OF_RUNNING, /* learning and decomposition only of processes that run */
     DETAIL_POINTS,              /* no learning and decomposition; points of all */
     DETAIL_POINTS_OF_RUNNING,
-    DETAIL_LEAST, /* no points */
+    DETAIL_MIN, /* no points */
 };
 
 /* Four decimals are enough for a fraction. */
@@ -27,12 +27,12 @@ static void put_online(struct json_text *text, const struct cpu_set *online)
 {
     bool first = true;
     JSON_PUT(text, ",\"online\":[");
-    for (uint32_t word = 0; word < CPUS_MOST / 64; word++)
+    for (uint32_t word = 0; word < CPUS_MAX / 64; word++)
         for (uint64_t left = online->words[word]; left != 0; left &= left - 1) {
             if (!first)
                 JSON_PUT(text, ",");
             first = false;
-            json_put_whole(text, (int64_t)word * 64 + __builtin_ctzll(left));
+            json_put_integer(text, (int64_t)word * 64 + __builtin_ctzll(left));
         }
     JSON_PUT(text, "]");
 }
@@ -44,13 +44,13 @@ static void put_points(struct json_text *text, const struct speedup_point points
         if (i > 0)
             JSON_PUT(text, ",");
         JSON_PUT(text, "{\"p\":");
-        json_put_whole(text, points[i].p);
+        json_put_integer(text, points[i].p);
         JSON_PUT(text, ",\"speedup\":");
         json_put_real(text, points[i].speedup);
         JSON_PUT(text, ",\"standard_error\":");
         json_put_real(text, points[i].standard_error);
         JSON_PUT(text, ",\"samples\":");
-        json_put_whole(text, points[i].samples);
+        json_put_integer(text, points[i].samples);
         JSON_PUT(text, "}");
     }
     JSON_PUT(text, "]");
@@ -97,11 +97,11 @@ static void put_process(struct json_text *text, const struct wire_process *proce
     enum detail points_until = process->running ? DETAIL_POINTS_OF_RUNNING : DETAIL_POINTS;
     enum detail optional_until = process->running ? DETAIL_OPTIONAL_OF_RUNNING : DETAIL_ALL;
     JSON_PUT(text, "{\"pid\":");
-    json_put_whole(text, process->pid);
+    json_put_integer(text, process->pid);
     JSON_PUT(text, ",\"name\":");
     json_put_string(text, name);
     JSON_PUT(text, ",\"team\":");
-    json_put_whole(text, process->team);
+    json_put_integer(text, process->team);
     JSON_PUT(text, ",\"malleable\":");
     json_put_string(text, process->malleable);
     JSON_PUT(text, ",\"running\":");
@@ -123,12 +123,12 @@ static void put_process(struct json_text *text, const struct wire_process *proce
 static void put_report(struct json_text *text, const struct wire_report *report, size_t count, enum detail detail)
 {
     JSON_PUT(text, "{\"v\":");
-    json_put_whole(text, WIRE_VERSION);
+    json_put_integer(text, WIRE_VERSION);
     JSON_PUT(text, ",\"type\":\"report\",\"sequence\":");
-    json_put_whole(text, report->sequence);
+    json_put_integer(text, report->sequence);
     put_online(text, report->online);
     JSON_PUT(text, ",\"demand\":");
-    json_put_whole(text, report->demand);
+    json_put_integer(text, report->demand);
     JSON_PUT(text, ",\"busy\":");
     json_put_real(text, report->busy);
     JSON_PUT(text, ",\"processes\":[");
@@ -149,7 +149,7 @@ char *wire_write_report(const struct wire_report *report)
     enum detail detail = DETAIL_ALL;
     put_report(&text, report, count, detail);
     while (text.full && count > 0) {
-        if (detail < DETAIL_LEAST)
+        if (detail < DETAIL_MIN)
             detail++;
         else
             count -= (count + 3) / 4;

@@ -16,11 +16,11 @@ static bool read_estimate(const struct vscaf_estimate *estimate, struct speedup_
     *point = (struct speedup_point){p, speedup, error, samples};
     /* An error above the speedup itself means that nothing is known. */
     return p >= 2 && p <= VSCAF_MAX_TEAM && samples > 0 && speedup > 0.0 &&
-           speedup <= LEARNED_EFFICIENCY_MOST * (double)p && error <= speedup;
+           speedup <= LEARNED_EFFICIENCY_MAX * (double)p && error <= speedup;
 }
 
 /* Reads the credible estimates, by ascending p, each p once, into `points[1]` and following. Returns how many. */
-static size_t read_estimates(const struct vscaf_page *page, struct speedup_point points[LEARNED_POINTS_MOST])
+static size_t read_estimates(const struct vscaf_page *page, struct speedup_point points[LEARNED_POINTS_MAX])
 {
     uint32_t used = atomic_load_explicit(&page->estimates_used, memory_order_acquire); /* as above */
     size_t count = 0;
@@ -41,14 +41,14 @@ static size_t read_estimates(const struct vscaf_page *page, struct speedup_point
     return count;
 }
 
-static void take_estimates(struct learned *learned, const struct vscaf_page *page)
+static void update_estimates(struct learned *learned, const struct vscaf_page *page)
 {
     for (int i = 0; i < SEQUENCE_TRIES; i++) {
         /* Acquire: all writes before an even sequence are visible. */
         uint32_t before = atomic_load_explicit(&page->estimates_sequence, memory_order_acquire);
         if (before & 1)
             continue;
-        struct speedup_point points[LEARNED_POINTS_MOST];
+        struct speedup_point points[LEARNED_POINTS_MAX];
         size_t count = read_estimates(page, points);
         if (atomic_load_explicit(&page->estimates_sequence, memory_order_relaxed) != before)
             continue;
@@ -67,18 +67,18 @@ static void take_estimates(struct learned *learned, const struct vscaf_page *pag
         return;
     }
     /* A writer may have lost its CPU in the middle. If it never comes back, the estimates cannot be read any more. */
-    if (++learned->busy_periods >= LEARNED_BUSY_PERIODS_MOST) {
-        learned->busy_periods = LEARNED_BUSY_PERIODS_MOST;
+    if (++learned->busy_periods >= LEARNED_BUSY_PERIODS_MAX) {
+        learned->busy_periods = LEARNED_BUSY_PERIODS_MAX;
         learned->points_count = 0;
     }
 }
 
-static void take_cost(struct learned *learned, const struct vscaf_page *page)
+static void read_cost(struct learned *learned, const struct vscaf_page *page)
 {
     /* Relaxed: each value is used alone. */
     double cost_ns = (double)atomic_load_explicit(&page->learn_cost_ns, memory_order_relaxed);
     double base_ns = (double)atomic_load_explicit(&page->learn_base_ns, memory_order_relaxed);
-    learned->cost_s = fmin(cost_ns / 1e9, LEARNED_COST_MOST_S);
+    learned->cost_s = fmin(cost_ns / 1e9, LEARNED_COST_MAX_S);
     learned->used = base_ns > 0.0 ? fmin(cost_ns / base_ns, 1.0) : 0.0;
     learned->metric = atomic_load_explicit(&page->metric, memory_order_relaxed) == VSCAF_METRIC_IPC ? VSCAF_METRIC_IPC
                                                                                                     : VSCAF_METRIC_RATE;
@@ -87,24 +87,24 @@ static void take_cost(struct learned *learned, const struct vscaf_page *page)
 }
 
 /* How much a sum has grown since the last look; negative if the value is impossible. */
-static double grown(uint64_t *seen, uint64_t now)
+static double counter_increase(uint64_t *seen, uint64_t now)
 {
     double by = now >= *seen ? (double)(now - *seen) : -1.0;
     *seen = now;
     return by < ABSURD ? by : -1.0;
 }
 
-static void take_decomposition(struct learned *learned, const struct vscaf_page *page)
+static void read_decomposition(struct learned *learned, const struct vscaf_page *page)
 {
     const struct vscaf_decomposition *where = &page->decomposition;
     const _Atomic uint64_t *parts[LEARNED_PARTS] = {&where->useful,   &where->inflation, &where->fork,
                                                     &where->dispatch, &where->barrier,   &where->steal};
     double part[LEARNED_PARTS];
     /* Relaxed: statistics. If a set is torn (a part without its total), the next period corrects it. */
-    double total = grown(&learned->seen_total, atomic_load_explicit(&where->total, memory_order_relaxed));
+    double total = counter_increase(&learned->seen_total, atomic_load_explicit(&where->total, memory_order_relaxed));
     bool plausible = total >= 0.0;
     for (int i = 0; i < LEARNED_PARTS; i++) {
-        part[i] = grown(&learned->seen_part[i], atomic_load_explicit(parts[i], memory_order_relaxed));
+        part[i] = counter_increase(&learned->seen_part[i], atomic_load_explicit(parts[i], memory_order_relaxed));
         plausible = plausible && part[i] >= 0.0;
     }
     if (!plausible)
@@ -114,12 +114,13 @@ static void take_decomposition(struct learned *learned, const struct vscaf_page 
         learned->part_ns[i] += part[i];
 }
 
-static void take_sections(struct learned *learned, const struct vscaf_page *page)
+static void read_sections(struct learned *learned, const struct vscaf_page *page)
 {
     uint64_t finished = atomic_load_explicit(&page->finished, memory_order_relaxed) +
                         atomic_load_explicit(&page->finished_others, memory_order_relaxed);
-    double ended = grown(&learned->seen_finished, finished);
-    double ns = grown(&learned->seen_section_ns, atomic_load_explicit(&page->section_ns, memory_order_relaxed));
+    double ended = counter_increase(&learned->seen_finished, finished);
+    uint64_t section_ns = atomic_load_explicit(&page->section_ns, memory_order_relaxed);
+    double ns = counter_increase(&learned->seen_section_ns, section_ns);
     if (ended < 0.0 || ns < 0.0)
         return;
     learned->finished += ended;
@@ -134,10 +135,10 @@ void learned_period(struct learned *learned, const struct vscaf_page *page, doub
     learned->total_ns *= factor;
     learned->section_ns *= factor;
     learned->finished *= factor;
-    take_estimates(learned, page);
-    take_cost(learned, page);
-    take_decomposition(learned, page);
-    take_sections(learned, page);
+    update_estimates(learned, page);
+    read_cost(learned, page);
+    read_decomposition(learned, page);
+    read_sections(learned, page);
 }
 
 bool learned_decompose(const struct learned *learned, struct learned_decomposition *decomposition)
@@ -154,7 +155,7 @@ bool learned_decompose(const struct learned *learned, struct learned_decompositi
     decomposition->idle_rate = decomposition->part[LEARNED_FORK] + decomposition->part[LEARNED_DISPATCH] +
                                decomposition->part[LEARNED_BARRIER];
     if (learned->finished > 0.0)
-        decomposition->section_ms = fmin(learned->section_ns / learned->finished / 1e6, LEARNED_SECTION_MOST_MS);
+        decomposition->section_ms = fmin(learned->section_ns / learned->finished / 1e6, LEARNED_SECTION_MAX_MS);
     return true;
 }
 

@@ -9,18 +9,18 @@
 
 #include "vscaf/page.h"
 
-#define LEARNED_POINTS_MOST (VSCAF_ESTIMATES + 1u) /* the estimates, and p = 1 */
-#define LEARNED_EFFICIENCY_MOST 2.0                /* S/p is never believed above this (thesis section 5.2.2) */
-#define LEARNED_BUSY_PERIODS_MOST 8u /* while estimates are being written, the last ones stay valid this many periods */
-#define LEARNED_HALF_LIFE_S 20.0     /* running time of the process after which old sums count half */
-#define LEARNED_SUM_TOLERANCE 0.1    /* parts whose sum differs from the total by more than this are ignored */
-#define LEARNED_COST_MOST_S 1e9
-#define LEARNED_SECTION_MOST_MS 1e9
+#define LEARNED_POINTS_MAX (VSCAF_ESTIMATES + 1u) /* the estimates, and p = 1 */
+#define LEARNED_EFFICIENCY_MAX 2.0                /* S/p is never believed above this (thesis section 5.2.2) */
+#define LEARNED_BUSY_PERIODS_MAX 8u /* while estimates are being written, the last ones stay valid this many periods */
+#define LEARNED_HALF_LIFE_S 20.0    /* running time of the process after which old sums count half */
+#define LEARNED_SUM_TOLERANCE 0.1   /* parts whose sum differs from the total by more than this are ignored */
+#define LEARNED_COST_MAX_S 1e9
+#define LEARNED_SECTION_MAX_MS 1e9
 
 /* One point of S(p). */
 struct speedup_point {
     uint32_t p;            /* team size */
-    double speedup;        /* T(1) / T(p), above 0, at most LEARNED_EFFICIENCY_MOST p */
+    double speedup;        /* T(1) / T(p), above 0, at most LEARNED_EFFICIENCY_MAX p */
     double standard_error; /* of `speedup`, and at most `speedup`; 0 at p = 1, by definition */
     uint32_t samples;      /* independent comparisons behind it, at least 1 */
 };
@@ -44,7 +44,7 @@ struct learned_decomposition {
 
 /* One process. The caller fills the struct with zero bytes first; all sums on its page are zero then. */
 struct learned {
-    struct speedup_point points[LEARNED_POINTS_MOST]; /* ascending p, p = 1 first; none: unknown */
+    struct speedup_point points[LEARNED_POINTS_MAX]; /* ascending p, p = 1 first; none: unknown */
     size_t points_count;
     uint32_t busy_periods; /* periods in a row in which the estimates were being written */
 

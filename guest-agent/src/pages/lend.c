@@ -12,44 +12,44 @@ enum lend_packet lend_take_packet(struct lend *lend, const void *packet, size_t 
     memcpy(&call, packet, sizeof(call));
     if (call.magic != VSCAF_CALL_MAGIC)
         return LEND_NO_CALL;
-    if (!lend->asked || call.number != lend->number) {
-        lend->noise += lend->noise < UINT32_MAX;
-        return LEND_NOT_ASKED;
+    if (!lend->call_requested || call.number != lend->number) {
+        lend->unrequested_calls += lend->unrequested_calls < UINT32_MAX;
+        return LEND_UNREQUESTED;
     }
-    lend->asked = false;
+    lend->call_requested = false;
     lend->called = true;
     return LEND_CALLED;
 }
 
 bool lend_muted(const struct lend *lend)
 {
-    return lend->noise > LEND_NOISE_MOST;
+    return lend->unrequested_calls > LEND_UNREQUESTED_MAX;
 }
 
 void lend_period(struct lend *lend)
 {
-    lend->noise = 0;
+    lend->unrequested_calls = 0;
 }
 
 void lend_measured(struct lend *lend, bool running, uint64_t now_ns)
 {
     if (running) {
-        lend->in_vain = 0;
+        lend->fruitless_calls = 0;
     } else if (lend->called) {
-        uint64_t quiet_ns = LEND_QUIET_NS;
-        for (uint32_t i = 0; i < lend->in_vain && quiet_ns < LEND_QUIET_MOST_NS; i++)
-            quiet_ns *= 2;
-        lend->quiet_ns = now_ns + (quiet_ns < LEND_QUIET_MOST_NS ? quiet_ns : LEND_QUIET_MOST_NS);
-        lend->in_vain++;
+        uint64_t backoff_ns = LEND_BACKOFF_NS;
+        for (uint32_t i = 0; i < lend->fruitless_calls && backoff_ns < LEND_BACKOFF_MAX_NS; i++)
+            backoff_ns *= 2;
+        lend->ask_ns = now_ns + (backoff_ns < LEND_BACKOFF_MAX_NS ? backoff_ns : LEND_BACKOFF_MAX_NS);
+        lend->fruitless_calls++;
     }
     lend->called = false;
-    bool ask = !running && now_ns >= lend->quiet_ns;
-    if (ask && !lend->asked)
+    bool ask = !running && now_ns >= lend->ask_ns;
+    if (ask && !lend->call_requested)
         lend->number = (lend->number + 1) & NUMBER_MASK;
-    lend->asked = ask;
+    lend->call_requested = ask;
 }
 
 uint32_t lend_control(const struct lend *lend)
 {
-    return lend->asked ? VSCAF_CONTROL_CALL | lend->number << VSCAF_CONTROL_CALL_SHIFT : 0;
+    return lend->call_requested ? VSCAF_CONTROL_CALL | lend->number << VSCAF_CONTROL_CALL_SHIFT : 0;
 }

@@ -11,27 +11,27 @@
 
 /* If no computing follows a call, the process is not asked to call for this time. Each further such call in a row
  * doubles the time. Otherwise a process that wakes for a moment now and then would resize all teams each time. */
-#define LEND_QUIET_NS UINT64_C(500000000)
-#define LEND_QUIET_MOST_NS UINT64_C(8000000000)
+#define LEND_BACKOFF_NS UINT64_C(500000000)
+#define LEND_BACKOFF_MAX_NS UINT64_C(8000000000)
 
 /* Calls in one period that were not asked for. An honest process sends at most one. A process that sends more than this
  * is ignored until the next period. */
-#define LEND_NOISE_MOST 2u
+#define LEND_UNREQUESTED_MAX 2u
 
 /* One process. The caller fills the struct with zero bytes first. */
 struct lend {
-    bool asked;        /* it should call when it starts a section: the bit is set on its page */
-    bool called;       /* it called, and has not been measured over a whole period since */
-    uint32_t number;   /* counts how often the bit was set; a call repeats it */
-    uint32_t in_vain;  /* calls in a row that were not followed by computing */
-    uint64_t quiet_ns; /* it is not asked before this time */
-    uint32_t noise;    /* calls in this period that were not asked for */
+    bool call_requested;        /* it should call when it starts a section: the bit is set on its page */
+    bool called;                /* it called, and has not been measured over a whole period since */
+    uint32_t number;            /* counts how often the bit was set; a call repeats it */
+    uint32_t fruitless_calls;   /* calls in a row that were not followed by computing */
+    uint64_t ask_ns;            /* it is not asked before this time */
+    uint32_t unrequested_calls; /* calls in this period that were not asked for */
 };
 
 enum lend_packet {
-    LEND_NO_CALL,   /* another packet, not a call */
-    LEND_NOT_ASKED, /* a call that was not asked for */
-    LEND_CALLED,    /* the process runs: give its CPUs back */
+    LEND_NO_CALL,     /* another packet, not a call */
+    LEND_UNREQUESTED, /* a call that was not asked for */
+    LEND_CALLED,      /* the process runs: give its CPUs back */
 };
 
 /* Takes a packet from a joined process. */

@@ -32,7 +32,7 @@ bool in_flight_set_team(struct in_flight *in_flight, struct vscaf_page *page, ui
     if (team_size == 0 || (old != 0 && team_size > old))
         return false;
     in_flight->shrunk = true;
-    in_flight->look_ns = 0;
+    in_flight->check_ns = 0;
     return true;
 }
 
@@ -46,7 +46,7 @@ static bool others_in_flight(const struct vscaf_page *page)
     return atomic_load_explicit(&page->started_others, memory_order_relaxed) > finished;
 }
 
-static void look(struct in_flight *in_flight, const struct vscaf_page *page)
+static void take_snapshot(struct in_flight *in_flight, const struct vscaf_page *page)
 {
     in_flight->shrunk = false;
     /* Acquire and order as above. The owner is one thread, so its sections end in the order in which they start. */
@@ -64,15 +64,15 @@ void in_flight_after_barrier(struct in_flight *in_flight, const struct vscaf_pag
         return;
     /* With the barrier, a section whose start is not seen below loads the new team size. */
     if (barrier_ran)
-        look(in_flight, page);
-    else if (in_flight->look_ns == 0)
-        in_flight->look_ns = now_ns + IN_FLIGHT_GRACE_NS;
+        take_snapshot(in_flight, page);
+    else if (in_flight->check_ns == 0)
+        in_flight->check_ns = now_ns + IN_FLIGHT_GRACE_NS;
 }
 
 bool in_flight_waiting(struct in_flight *in_flight, const struct vscaf_page *page, uint64_t now_ns)
 {
-    if (in_flight->shrunk && now_ns >= in_flight->look_ns)
-        look(in_flight, page);
+    if (in_flight->shrunk && now_ns >= in_flight->check_ns)
+        take_snapshot(in_flight, page);
     if (in_flight->owner && atomic_load_explicit(&page->finished, memory_order_acquire) >= in_flight->owner_started)
         in_flight->owner = false;
     if (in_flight->others && !others_in_flight(page))

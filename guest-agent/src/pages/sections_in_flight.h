@@ -21,7 +21,7 @@ enum in_flight_barrier {
 /* The sections of one process. The caller fills the struct with zero bytes first. */
 struct in_flight {
     bool shrunk;            /* a smaller team size was stored, and the counters have not been looked at since */
-    uint64_t look_ns;       /* shrunk: read the counters not before this time; 0: at once */
+    uint64_t check_ns;      /* shrunk: read the counters not before this time; 0: at once */
     bool owner, others;     /* sections of the owner, of other threads, that may have the larger team are in flight */
     uint64_t owner_started; /* owner: they have ended when `finished` reaches this */
 };

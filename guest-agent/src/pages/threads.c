@@ -32,19 +32,19 @@ static void list(struct threads *threads, DIR *directory)
     uint32_t stride = 1;
     threads->sampled_count = threads->listed = threads->readings = 0;
     const struct dirent *entry;
-    while (threads->listed < THREADS_LISTED_MOST && (entry = readdir(directory)) != NULL) {
+    while (threads->listed < THREADS_LISTED_MAX && (entry = readdir(directory)) != NULL) {
         char *end;
         long tid = strtol(entry->d_name, &end, 10);
         if (tid <= 0 || tid > INT_MAX || *end != '\0')
             continue;
         if (threads->listed++ % stride != 0)
             continue;
-        if (threads->sampled_count == THREADS_SAMPLED_MOST) {
-            for (uint32_t i = 0; i < THREADS_SAMPLED_MOST / 2; i++)
+        if (threads->sampled_count == THREADS_SAMPLED_MAX) {
+            for (uint32_t i = 0; i < THREADS_SAMPLED_MAX / 2; i++)
                 threads->sampled[i] = threads->sampled[2 * i];
-            threads->sampled_count = THREADS_SAMPLED_MOST / 2;
+            threads->sampled_count = THREADS_SAMPLED_MAX / 2;
             stride *= 2;
-            /* The current thread is the next of the new stride: it came after THREADS_SAMPLED_MOST old strides. */
+            /* The current thread is the next of the new stride: it came after THREADS_SAMPLED_MAX old strides. */
         }
         threads->sampled[threads->sampled_count++] = (struct thread_time){.tid = (pid_t)tid};
     }
@@ -53,7 +53,7 @@ static void list(struct threads *threads, DIR *directory)
 static int read_all(struct threads *threads, int task, uint64_t now_ns)
 {
     uint64_t run_ns = 0, wait_ns = 0;
-    uint32_t wanting = 0;
+    uint32_t runnable = 0;
     double half_ns = (double)(now_ns - threads->read_ns) / 2.0;
     for (uint32_t i = 0; i < threads->sampled_count; i++) {
         struct thread_time now = {.tid = threads->sampled[i].tid};
@@ -67,13 +67,13 @@ static int read_all(struct threads *threads, int task, uint64_t now_ns)
         uint64_t waited_ns = now.wait_ns > old->wait_ns ? now.wait_ns - old->wait_ns : 0;
         run_ns += ran_ns;
         wait_ns += waited_ns;
-        wanting += (double)(ran_ns + waited_ns) > half_ns;
+        runnable += (double)(ran_ns + waited_ns) > half_ns;
         *old = now;
     }
     threads->read_ns = now_ns;
     if (threads->readings++ == 0)
         return 0;
-    threads->wanting = (uint32_t)((uint64_t)wanting * threads->listed / threads->sampled_count);
+    threads->runnable = (uint32_t)((uint64_t)runnable * threads->listed / threads->sampled_count);
     threads->wait_share = run_ns + wait_ns > 0 ? (double)wait_ns / (double)(run_ns + wait_ns) : 0.0;
     threads->answers++;
     return 0;

@@ -10,7 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define DEPTH_MOST 33 /* the kernel's limit for nested user namespaces */
+#define DEPTH_MAX 33 /* the kernel's limit for nested user namespaces */
 
 static bool inode_of(int fd, ino_t *inode)
 {
@@ -30,7 +30,7 @@ static int outermost_below(int fd)
     bool known = self >= 0 && inode_of(self, &own) && inode_of(fd, &at) && at != own;
     if (self >= 0)
         close(self);
-    for (int depth = 0; known && depth < DEPTH_MOST; depth++) {
+    for (int depth = 0; known && depth < DEPTH_MAX; depth++) {
         int parent = ioctl(fd, NS_GET_PARENT);
         if (parent < 0 || !inode_of(parent, &at)) {
             if (parent >= 0)

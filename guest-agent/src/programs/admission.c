@@ -24,20 +24,20 @@ static double tokens_at(const struct admission_account *known, uint64_t now_ns)
  * needs no record. */
 static struct admission_account *find(struct admission *admission, account_t account, uint64_t now_ns)
 {
-    struct admission_account *place = NULL;
+    struct admission_account *replaced = NULL;
     double most = 0.0;
     for (size_t i = 0; i < ADMISSION_ACCOUNTS; i++) {
-        struct admission_account *one = &admission->accounts[i];
-        if (one->used && one->account == account)
-            return one;
-        double tokens = one->used ? tokens_at(one, now_ns) : 2.0 * ADMISSION_BURST;
-        if (place == NULL || tokens > most) {
-            place = one;
+        struct admission_account *record = &admission->accounts[i];
+        if (record->used && record->account == account)
+            return record;
+        double tokens = record->used ? tokens_at(record, now_ns) : 2.0 * ADMISSION_BURST;
+        if (replaced == NULL || tokens > most) {
+            replaced = record;
             most = tokens;
         }
     }
-    *place = (struct admission_account){.used = true, .account = account, .connections = {ADMISSION_BURST, now_ns}};
-    return place;
+    *replaced = (struct admission_account){.used = true, .account = account, .connections = {ADMISSION_BURST, now_ns}};
+    return replaced;
 }
 
 enum admission_pace admission_connect(struct admission *admission, account_t account, uint64_t now_ns)
@@ -64,15 +64,15 @@ bool admission_join(const struct admission *admission, account_t account, uint32
     return own < ADMISSION_FEW || joined + ADMISSION_RESERVED < most;
 }
 
-bool admission_say(struct admission *admission, account_t account, bool full)
+bool admission_should_log(struct admission *admission, account_t account, bool full)
 {
     for (size_t i = 0; i < ADMISSION_ACCOUNTS; i++) {
-        struct admission_account *one = &admission->accounts[i];
-        bool *said = full ? &one->full_said : &one->refusal_said;
-        if (!one->used || one->account != account)
+        struct admission_account *record = &admission->accounts[i];
+        bool *logged = full ? &record->full_logged : &record->refusal_logged;
+        if (!record->used || record->account != account)
             continue;
-        bool first = !*said;
-        *said = true;
+        bool first = !*logged;
+        *logged = true;
         return first;
     }
     return false;
@@ -80,15 +80,15 @@ bool admission_say(struct admission *admission, account_t account, bool full)
 
 size_t admission_evict(const account_t accounts[], const uint64_t since_ns[], size_t count)
 {
-    size_t goes = 0, held = 0;
+    size_t evicted = 0, evicted_count = 0;
     for (size_t i = 0; i < count; i++) {
         size_t own = 0;
         for (size_t j = 0; j < count; j++)
             own += accounts[j] == accounts[i];
-        if (own > held || (own == held && since_ns[i] < since_ns[goes])) {
-            goes = i;
-            held = own;
+        if (own > evicted_count || (own == evicted_count && since_ns[i] < since_ns[evicted])) {
+            evicted = i;
+            evicted_count = own;
         }
     }
-    return goes;
+    return evicted;
 }

@@ -21,7 +21,7 @@ struct admission_account {
     bool used;
     account_t account;
     struct token_bucket connections; /* how many it may still make; below 0: how many were refused */
-    bool refusal_said, full_said;
+    bool refusal_logged, full_logged;
 };
 
 struct admission {
@@ -49,7 +49,7 @@ bool admission_join(const struct admission *admission, account_t account, uint32
 
 /* Whether to log a refusal: true once for each account and reason, while the account is remembered. `full`: refused for
  * its number of processes, else for its pace. */
-bool admission_say(struct admission *admission, account_t account, bool full);
+bool admission_should_log(struct admission *admission, account_t account, bool full);
 
 /* Connections that have sent nothing yet have their own places. If all are taken, this returns which of `count` must
  * go: the oldest one of the account that has the most. `since_ns`: when each connected. */

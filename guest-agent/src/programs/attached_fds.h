@@ -9,11 +9,11 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define ATTACHED_FDS_MOST 512u
+#define ATTACHED_FDS_MAX 512u
 
 /* Sockets that wait for a child, because none could be made yet. The caller fills the struct with zero bytes first. */
 struct attached_fds {
-    int kept[ATTACHED_FDS_MOST];
+    int fds[ATTACHED_FDS_MAX];
     uint32_t count;
 };
 
@@ -27,7 +27,7 @@ bool attached_fds_present(int fd);
 
 /* Closes a socket without blocking, whatever is in its queue. The peer can still read the answers that were
  * sent, and sees the end of the connection at once. The caller must keep the number of unclosed sockets below
- * ATTACHED_FDS_MOST. */
+ * ATTACHED_FDS_MAX. */
 void attached_fds_close(struct attached_fds *unclosed, int fd);
 
 /* Tries again to close the sockets that wait. */

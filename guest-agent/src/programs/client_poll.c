@@ -4,7 +4,7 @@
 #include <poll.h>
 #include <sys/epoll.h>
 
-#define READY_MOST 64
+#define READY_MAX 64
 
 static_assert(EPOLLIN == POLLIN && EPOLLHUP == POLLHUP && EPOLLERR == POLLERR, "the same bits");
 
@@ -35,8 +35,8 @@ void client_poll_forget(int epoll, struct client_poll *known, int fd)
 
 size_t client_poll_ready(int epoll, struct client_ready ready[], size_t most)
 {
-    struct epoll_event events[READY_MOST];
-    int got = epoll_wait(epoll, events, most < READY_MOST ? (int)most : READY_MOST, 0);
+    struct epoll_event events[READY_MAX];
+    int got = epoll_wait(epoll, events, most < READY_MAX ? (int)most : READY_MAX, 0);
     size_t count = 0;
     for (int i = 0; i < got; i++)
         ready[count++] = (struct client_ready){.slot = events[i].data.u32, .events = (short)events[i].events};

@@ -21,9 +21,9 @@
 #define NO_DESCRIPTOR_NS UINT64_C(100000000) /* without a free descriptor, accept no connection for this time */
 #define NO_TASK_NS UINT64_C(100000000)       /* if no child could be made, try again after this time */
 
-/* Every connection is in a slot, waits in attached_fds.c, or was accepted in this turn. With CLIENTS_UNCLOSED_MOST
+/* Every connection is in a slot, waits in attached_fds.c, or was accepted in this turn. With CLIENTS_UNCLOSED_MAX
  * waiting, none is accepted. */
-static_assert(CLIENTS_SLOTS + CLIENTS_UNCLOSED_MOST + CLIENTS_ACCEPTED_MOST <= ATTACHED_FDS_MOST,
+static_assert(CLIENTS_SLOTS + CLIENTS_UNCLOSED_MAX + CLIENTS_ACCEPTED_MAX <= ATTACHED_FDS_MAX,
               "all of them can be kept");
 
 /* Makes sure that there are descriptors for all slots. Root may raise the hard limit, others only up to it. */
@@ -39,7 +39,7 @@ static void reserve_descriptors(void)
     limit.rlim_cur = limit.rlim_max;
     setrlimit(RLIMIT_NOFILE, &limit);
     log_line("only %ju descriptors may be open, and %u programs need %ju: raise the limit (ulimit -n, LimitNOFILE=)",
-             (uintmax_t)limit.rlim_max, CLIENTS_MOST, (uintmax_t)needed);
+             (uintmax_t)limit.rlim_max, CLIENTS_MAX, (uintmax_t)needed);
 }
 
 int clients_listen(struct clients *clients, const char *path, const char *proc, uint32_t per_user)
@@ -72,9 +72,9 @@ void clients_drop(struct clients *clients, struct client *client)
     free(client->threads);
     client_poll_forget(clients->epoll, &client->poll, client->fd);
     attached_fds_close(&clients->unclosed, client->fd);
-    if (client->process >= 0)
-        close(client->process);
-    *client = (struct client){.fd = -1, .process = PEER_NONE};
+    if (client->pidfd >= 0)
+        close(client->pidfd);
+    *client = (struct client){.fd = -1, .pidfd = PEER_NO_PIDFD};
     while (clients->end > 0 && clients->slots[clients->end - 1].fd < 0)
         clients->end--;
 }
@@ -100,7 +100,7 @@ void clients_close(struct clients *clients)
     clients->epoll = -1;
 }
 
-static void answer(int fd, enum vscaf_join_status status, int page_fd)
+static void send_welcome(int fd, enum vscaf_join_status status, int page_fd)
 {
     struct vscaf_welcome welcome = {.magic = VSCAF_PAGE_MAGIC,
                                     .version = VSCAF_PAGE_VERSION,
@@ -130,31 +130,31 @@ static void answer(int fd, enum vscaf_join_status status, int page_fd)
  * loses one. */
 static struct client *joining_slot(struct clients *clients, account_t account)
 {
-    struct client *free_slot = NULL, *joining[CLIENTS_JOINING_MOST + 1];
-    account_t accounts[CLIENTS_JOINING_MOST + 1];
-    uint64_t since_ns[CLIENTS_JOINING_MOST + 1];
+    struct client *free_slot = NULL, *joining[CLIENTS_JOINING_MAX + 1];
+    account_t accounts[CLIENTS_JOINING_MAX + 1];
+    uint64_t since_ns[CLIENTS_JOINING_MAX + 1];
     size_t count = 0;
     for (uint32_t i = 0; i < clients->end; i++) {
         struct client *client = &clients->slots[i];
         if (client->fd < 0) {
             free_slot = free_slot == NULL ? client : free_slot;
-        } else if (client->page == NULL && count < CLIENTS_JOINING_MOST) {
+        } else if (client->page == NULL && count < CLIENTS_JOINING_MAX) {
             joining[count] = client;
             accounts[count] = client->account;
             since_ns[count++] = client->connected_ns;
         }
     }
-    if (count < CLIENTS_JOINING_MOST && (free_slot != NULL || clients->end == CLIENTS_SLOTS))
+    if (count < CLIENTS_JOINING_MAX && (free_slot != NULL || clients->end == CLIENTS_SLOTS))
         return free_slot;
-    if (count < CLIENTS_JOINING_MOST)
+    if (count < CLIENTS_JOINING_MAX)
         return &clients->slots[clients->end];
     joining[count] = NULL; /* the new connection counts, too; of its account's connections it goes last */
     accounts[count] = account;
     since_ns[count++] = UINT64_MAX;
-    struct client *goes = joining[admission_evict(accounts, since_ns, count)];
-    if (goes != NULL)
-        clients_drop(clients, goes);
-    return goes;
+    struct client *evicted = joining[admission_evict(accounts, since_ns, count)];
+    if (evicted != NULL)
+        clients_drop(clients, evicted);
+    return evicted;
 }
 
 static void refuse(struct clients *clients, int fd, const struct peer *peer, account_t account, bool flood,
@@ -162,33 +162,33 @@ static void refuse(struct clients *clients, int fd, const struct peer *peer, acc
 {
     char name[64];
     account_name(account, name, sizeof(name));
-    if (admission_say(&clients->admission, account, false))
+    if (admission_should_log(&clients->admission, account, false))
         log_line("%s connects more than %.0f times a second (process %d): refused, its programs run on unmanaged "
                  "(logged once)",
                  name, ADMISSION_RATE, (int)peer->pid);
     if (flood) /* if this fails, each connection is still refused here */
-        socket_acl_bar(&clients->acl, clients->path, peer->user, now_ns + admission_flood_ns());
-    answer(fd, VSCAF_JOIN_FULL, -1);
+        socket_acl_deny(&clients->acl, clients->path, peer->user, now_ns + admission_flood_ns());
+    send_welcome(fd, VSCAF_JOIN_FULL, -1);
     attached_fds_close(&clients->unclosed, fd);
 }
 
 /* No connection can be accepted now. They wait at the listener, which is not polled for a while. */
 static void pause_accepting(struct clients *clients, int error, uint64_t now_ns)
 {
-    if (!clients->complained)
+    if (!clients->shortage_logged)
         log_line("socket %s: a program cannot join: %s (logged once)", clients->path, strerror(error));
-    clients->complained = true;
-    clients->listen_ns = now_ns + NO_DESCRIPTOR_NS;
+    clients->shortage_logged = true;
+    clients->accept_ns = now_ns + NO_DESCRIPTOR_NS;
 }
 
 /* The account of the process. If the process has ended: the user that it had. */
 static account_t account_of_peer(const struct clients *clients, struct peer *peer)
 {
-    account_t account = account_of(clients->proc, peer->process != PEER_NONE ? peer->pid : 0, peer->user);
-    return peer_lives(peer->process) ? account : (account_t)peer->user;
+    account_t account = account_of(clients->proc, peer->pidfd != PEER_NO_PIDFD ? peer->pid : 0, peer->user);
+    return peer_is_alive(peer->pidfd) ? account : (account_t)peer->user;
 }
 
-static void take(struct clients *clients, int fd, uint64_t now_ns)
+static void admit(struct clients *clients, int fd, uint64_t now_ns)
 {
     struct peer peer;
     int status = peer_of(fd, clients->proc, &peer);
@@ -198,39 +198,39 @@ static void take(struct clients *clients, int fd, uint64_t now_ns)
         return;
     }
     account_t account = status == 0 ? account_of_peer(clients, &peer) : (account_t)peer.user;
-    struct client *place = NULL;
+    struct client *client = NULL;
     enum admission_pace pace = admission_connect(&clients->admission, account, now_ns);
     if (pace != ADMISSION_STEADY)
         refuse(clients, fd, &peer, account, pace == ADMISSION_FLOOD, now_ns);
-    else if (status != 0 || (place = joining_slot(clients, account)) == NULL)
+    else if (status != 0 || (client = joining_slot(clients, account)) == NULL)
         attached_fds_close(&clients->unclosed,
                            fd); /* the program, if it still runs, runs as if there were no agent */
-    if (place == NULL) {
-        if (peer.process >= 0)
-            close(peer.process);
+    if (client == NULL) {
+        if (peer.pidfd >= 0)
+            close(peer.pidfd);
         return;
     }
-    uint32_t slot = (uint32_t)(place - clients->slots);
+    uint32_t slot = (uint32_t)(client - clients->slots);
     clients->end = clients->end > slot ? clients->end : slot + 1;
-    *place = (struct client){.fd = fd,
-                             .pid = peer.pid,
-                             .user = peer.user,
-                             .process = peer.process,
-                             .account = account,
-                             .connected_ns = now_ns};
+    *client = (struct client){.fd = fd,
+                              .pid = peer.pid,
+                              .user = peer.user,
+                              .pidfd = peer.pidfd,
+                              .account = account,
+                              .connected_ns = now_ns};
 }
 
 int clients_listener(const struct clients *clients, uint64_t now_ns)
 {
-    return now_ns >= clients->listen_ns && clients->unclosed.count < CLIENTS_UNCLOSED_MOST ? clients->listener : -1;
+    return now_ns >= clients->accept_ns && clients->unclosed.count < CLIENTS_UNCLOSED_MAX ? clients->listener : -1;
 }
 
 void clients_accept(struct clients *clients, uint64_t now_ns)
 {
-    for (uint32_t i = 0; i < CLIENTS_ACCEPTED_MOST; i++) {
+    for (uint32_t i = 0; i < CLIENTS_ACCEPTED_MAX; i++) {
         int fd = accept4(clients->listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
         if (fd >= 0) {
-            take(clients, fd, now_ns);
+            admit(clients, fd, now_ns);
             continue;
         }
         if (errno == EINTR || errno == ECONNABORTED)
@@ -244,16 +244,16 @@ void clients_accept(struct clients *clients, uint64_t now_ns)
 
 void clients_worked(struct clients *clients, uint64_t cpu_ns, uint64_t now_ns)
 {
-    uint64_t passed_ns = now_ns > clients->work_then_ns ? now_ns - clients->work_then_ns : 0;
+    uint64_t passed_ns = now_ns > clients->work_updated_ns ? now_ns - clients->work_updated_ns : 0;
     if (passed_ns > UINT64_C(1000000000))
         passed_ns = UINT64_C(1000000000);
     clients->work_ns += (int64_t)passed_ns * CLIENTS_WORK_PERCENT / 100;
     if (clients->work_ns > CLIENTS_WORK_BURST_NS)
         clients->work_ns = CLIENTS_WORK_BURST_NS;
-    clients->work_then_ns = now_ns;
+    clients->work_updated_ns = now_ns;
     clients->work_ns -= (int64_t)cpu_ns;
     if (clients->work_ns < 0)
-        clients->listen_ns = now_ns + (uint64_t)(-clients->work_ns * 100 / CLIENTS_WORK_PERCENT);
+        clients->accept_ns = now_ns + (uint64_t)(-clients->work_ns * 100 / CLIENTS_WORK_PERCENT);
 }
 
 /* Makes the page and its sealed file. Returns the descriptor of the file. On failure frees everything, and
@@ -304,11 +304,11 @@ static bool may_join(struct clients *clients, const struct client *client)
     uint32_t own = 0;
     for (uint32_t i = 0; i < clients->end; i++)
         own += clients->slots[i].page != NULL && clients->slots[i].account == client->account;
-    if (admission_join(&clients->admission, client->account, own, clients->joined, CLIENTS_MOST))
+    if (admission_join(&clients->admission, client->account, own, clients->joined, CLIENTS_MAX))
         return true;
     char name[64];
     account_name(client->account, name, sizeof(name));
-    if (admission_say(&clients->admission, client->account, true))
+    if (admission_should_log(&clients->admission, client->account, true))
         log_line("process %d (%s) runs on unmanaged: %u programs have joined, %u of them of %s (logged once; see "
                  "--per-user)",
                  (int)client->pid, client->name, clients->joined, own, name);
@@ -337,15 +337,15 @@ enum clients_event clients_serve(struct clients *clients, struct client *client,
         clients_drop(clients, client);
         return joined ? CLIENTS_LEFT : CLIENTS_NOTHING;
     }
-    client->asked = status_request_version(&join, (size_t)got);
-    if (client->asked != 0)
-        return CLIENTS_ASKED;
+    client->status_version = status_request_version(&join, (size_t)got);
+    if (client->status_version != 0)
+        return CLIENTS_STATUS_REQUESTED;
     if (got < (ssize_t)offsetof(struct vscaf_join, name) || join.magic != VSCAF_PAGE_MAGIC) {
         clients_drop(clients, client);
         return CLIENTS_NOTHING;
     }
     if (join.version != VSCAF_PAGE_VERSION) {
-        answer(client->fd, VSCAF_JOIN_VERSION, -1);
+        send_welcome(client->fd, VSCAF_JOIN_VERSION, -1);
         clients_drop(clients, client);
         return CLIENTS_NOTHING;
     }
@@ -353,49 +353,49 @@ enum clients_event clients_serve(struct clients *clients, struct client *client,
         clients_drop(clients, client);
         return CLIENTS_NOTHING;
     }
-    if (!peer_lives(client->process)) { /* another process has its connection */
+    if (!peer_is_alive(client->pidfd)) { /* another process has its connection */
         clients_drop(clients, client);
         return CLIENTS_NOTHING;
     }
     join.name[sizeof(join.name) - 1] = '\0';
     utf8_printable(client->name, sizeof(client->name), join.name);
     replace_older(clients, client);
-    bool may = may_join(clients, client);
-    int page_fd = may ? make_page(client, team_limit) : -1;
+    bool permitted = may_join(clients, client);
+    int page_fd = permitted ? make_page(client, team_limit) : -1;
     if (page_fd < 0) {
-        if (may && !clients->complained)
+        if (permitted && !clients->shortage_logged)
             log_line("process %d (%s) runs on unmanaged: no memory for its page (logged once)", (int)client->pid,
                      client->name);
-        clients->complained = clients->complained || may;
-        answer(client->fd, VSCAF_JOIN_FULL, -1);
+        clients->shortage_logged = clients->shortage_logged || permitted;
+        send_welcome(client->fd, VSCAF_JOIN_FULL, -1);
         clients_drop(clients, client);
         return CLIENTS_NOTHING;
     }
     client->newcomer = client->running = true;
     clients->joined++;
-    answer(client->fd, VSCAF_JOINED, page_fd);
+    send_welcome(client->fd, VSCAF_JOINED, page_fd);
     close(page_fd);
     return CLIENTS_JOINED;
 }
 
 /* Whether it has sent nothing. If the agent was delayed, a packet may wait to be read. */
-static bool is_silent(const struct client *client)
+static bool has_sent_nothing(const struct client *client)
 {
-    struct pollfd said = {.fd = client->fd, .events = POLLIN};
-    return poll(&said, 1, 0) == 0;
+    struct pollfd input = {.fd = client->fd, .events = POLLIN};
+    return poll(&input, 1, 0) == 0;
 }
 
 uint64_t clients_drop_silent(struct clients *clients, uint64_t now_ns)
 {
-    uint64_t next_ns = socket_acl_lift(&clients->acl, clients->path, now_ns);
+    uint64_t next_ns = socket_acl_expire(&clients->acl, clients->path, now_ns);
     if (clients->unclosed.count > 0 && clients->unclosed_next_ns <= now_ns) {
         attached_fds_retry(&clients->unclosed);
         clients->unclosed_next_ns = now_ns + NO_TASK_NS;
     }
     if (clients->unclosed.count > 0 && clients->unclosed_next_ns < next_ns)
         next_ns = clients->unclosed_next_ns;
-    if (clients->listen_ns > now_ns && clients->listen_ns < next_ns)
-        next_ns = clients->listen_ns;
+    if (clients->accept_ns > now_ns && clients->accept_ns < next_ns)
+        next_ns = clients->accept_ns;
     for (uint32_t i = 0; i < clients->end; i++) {
         struct client *client = &clients->slots[i];
         if (client->fd < 0 || client->page != NULL)
@@ -403,7 +403,7 @@ uint64_t clients_drop_silent(struct clients *clients, uint64_t now_ns)
         uint64_t due_ns = client->connected_ns + CLIENTS_SILENCE_NS;
         if (due_ns > now_ns)
             next_ns = due_ns < next_ns ? due_ns : next_ns;
-        else if (is_silent(client))
+        else if (has_sent_nothing(client))
             clients_drop(clients, client);
     }
     return next_ns;
@@ -417,11 +417,11 @@ enum vscaf_malleable client_malleable(const struct client *client)
     return malleable < VSCAF_MALLEABLE_RIGID ? (enum vscaf_malleable)malleable : VSCAF_MALLEABLE_RIGID;
 }
 
-const char *client_malleable_word(const struct client *client)
+const char *client_malleable_name(const struct client *client)
 {
-    static const char *const words[] = {
+    static const char *const names[] = {
         [VSCAF_MALLEABLE_FULL] = "full", [VSCAF_MALLEABLE_SHRINK] = "shrink", [VSCAF_MALLEABLE_RIGID] = "rigid"};
-    return words[client_malleable(client)];
+    return names[client_malleable(client)];
 }
 
 bool client_rigid(const struct client *client)
@@ -429,22 +429,22 @@ bool client_rigid(const struct client *client)
     return client_malleable(client) == VSCAF_MALLEABLE_RIGID;
 }
 
-static void bound(uint32_t *most, uint32_t by)
+static void limit_to(uint32_t *most, uint32_t by)
 {
     if (by > 0 && by < *most)
         *most = by;
 }
 
-uint32_t client_most(const struct client *client, uint32_t limit)
+uint32_t client_max_team(const struct client *client, uint32_t limit)
 {
     uint32_t most = limit > 0 ? limit : 1;
     uint32_t last = atomic_load_explicit(&client->page->team_last, memory_order_relaxed);
     if (client_rigid(client) && last > 0) {
-        bound(&most, last);
+        limit_to(&most, last);
         return most;
     }
-    bound(&most, client->confines);
-    bound(&most, atomic_load_explicit(&client->page->told, memory_order_relaxed));
-    bound(&most, atomic_load_explicit(&client->page->team_most, memory_order_relaxed));
+    limit_to(&most, client->affinity_cpus);
+    limit_to(&most, atomic_load_explicit(&client->page->told, memory_order_relaxed));
+    limit_to(&most, atomic_load_explicit(&client->page->team_most, memory_order_relaxed));
     return most;
 }

@@ -17,17 +17,17 @@
 #include "system/options.h"
 #include "vscaf/page.h"
 
-#define CLIENTS_JOINING_MOST 32u /* connections that have sent nothing yet */
-#define CLIENTS_SLOTS (CLIENTS_MOST + CLIENTS_JOINING_MOST)
+#define CLIENTS_JOINING_MAX 32u /* connections that have sent nothing yet */
+#define CLIENTS_SLOTS (CLIENTS_MAX + CLIENTS_JOINING_MAX)
 /* A connection that sends nothing for this long is dropped. A busy guest may leave a program without a CPU for
  * seconds. */
 #define CLIENTS_SILENCE_NS UINT64_C(5000000000)
-#define CLIENTS_ACCEPTED_MOST (CLIENTS_JOINING_MOST / 2u) /* in one turn of the loop */
-#define CLIENTS_UNCLOSED_MOST                                                                                          \
+#define CLIENTS_ACCEPTED_MAX (CLIENTS_JOINING_MAX / 2u) /* in one turn of the loop */
+#define CLIENTS_UNCLOSED_MAX                                                                                           \
     64u /* with so many connections that cannot be closed yet (attached_fds.h), none is accepted */
 /* For each client its connection and its process; connections that cannot be closed yet; other descriptors of the
  * agent. */
-#define CLIENTS_DESCRIPTORS (2u * CLIENTS_SLOTS + CLIENTS_UNCLOSED_MOST + CLIENTS_ACCEPTED_MOST + 64u)
+#define CLIENTS_DESCRIPTORS (2u * CLIENTS_SLOTS + CLIENTS_UNCLOSED_MAX + CLIENTS_ACCEPTED_MAX + 64u)
 /* Serving clients may take this part of one CPU over time, and this much at once. Above that no connection is
  * accepted. */
 #define CLIENTS_WORK_PERCENT 20
@@ -38,12 +38,12 @@ struct client {
     int fd; /* -1: free slot */
     pid_t pid;
     uid_t user;
-    int process;       /* a pidfd, or PEER_NONE (peer.h) */
+    int pidfd;         /* or PEER_NO_PIDFD (peer.h) */
     account_t account; /* for the limits */
     uint64_t connected_ns;
     char name[32];
 
-    uint32_t asked; /* the version of its status request; 0: it sent none (status_request.h) */
+    uint32_t status_version; /* the version of its status request; 0: it sent none (status_request.h) */
     struct client_poll poll;
 
     struct vscaf_page *page;
@@ -56,21 +56,21 @@ struct client {
     uint64_t seen_cpu_ns; /* its CPU time at the last look */
     struct in_flight_counts seen;
 
-    bool long_section;       /* the same sections have been in flight for a whole period: it is rigid meanwhile */
-    struct threads *threads; /* long_section: its threads; NULL: no memory */
-    uint32_t wanting;        /* long_section: threads that run or are runnable, at least 1 */
+    bool long_section;         /* the same sections have been in flight for a whole period: it is rigid meanwhile */
+    struct threads *threads;   /* long_section: its threads; NULL: no memory */
+    uint32_t runnable_threads; /* long_section: threads that run or are runnable, at least 1 */
 
     uint32_t share; /* CPUs that it should use; 0: not decided yet */
 
-    uint32_t confines; /* stand-alone: how many CPUs it may run on (taskset); 0: on all */
+    uint32_t affinity_cpus; /* stand-alone: how many CPUs it may run on (taskset); 0: on all */
 
     /* Lending (lend.h, shares.c). */
     struct lend lend;
     uint64_t joined_ns;
     uint64_t seen_ns;     /* when its CPU time was read last */
-    uint32_t prospect;       /* idle: its share if it ran, too */
-    uint64_t prospect_of;    /* a hash of the inputs of `prospect` */
-    uint32_t split_share[2]; /* results of split_cpus in the last split, without and with competition */
+    uint32_t prospective_share;        /* idle: its share if it ran, too */
+    uint64_t prospective_share_inputs; /* a hash of the inputs of `prospective_share` */
+    uint32_t split_share[2];           /* results of split_cpus in the last split, without and with competition */
 
     /* contain.c */
     bool contained;     /* it runs only on its share of the CPUs */
@@ -82,7 +82,7 @@ struct clients {
     int listener;     /* -1: none */
     int epoll;        /* for the connections (client_poll.h); -1: none */
     uint32_t joined;
-    bool complained; /* a lack of resources was logged */
+    bool shortage_logged; /* a lack of resources was logged */
 
     /* Limits. */
     const char *proc;
@@ -91,9 +91,9 @@ struct clients {
     bool rights_refused; /* the kernel refuses attached descriptors */
     struct attached_fds unclosed;
     uint64_t unclosed_next_ns; /* when to try again to close them */
-    int64_t work_ns;           /* CPU time that was left for serving clients at work_then_ns */
-    uint64_t work_then_ns;
-    uint64_t listen_ns; /* no connection is accepted before this time */
+    int64_t work_ns;           /* CPU time that was left for serving clients at work_updated_ns */
+    uint64_t work_updated_ns;
+    uint64_t accept_ns; /* no connection is accepted before this time */
 
     uint32_t end; /* the slots from here on are free */
     struct client slots[CLIENTS_SLOTS];
@@ -121,7 +121,7 @@ enum clients_event {
     CLIENTS_JOINED,
     CLIENTS_CALLED,
     CLIENTS_LEFT,
-    CLIENTS_ASKED, /* it asked for the status: the caller must answer and drop the connection */
+    CLIENTS_STATUS_REQUESTED, /* it asked for the status: the caller must answer and drop the connection */
 };
 
 /* Serves a connection that is ready. The page of a program that joins has `team_limit` and team size 1. */
@@ -138,13 +138,13 @@ void clients_drop(struct clients *clients, struct client *client);
 enum vscaf_malleable client_malleable(const struct client *client);
 
 /* The same as a word, for the host and for --status: "full", "shrink" or "rigid". */
-const char *client_malleable_word(const struct client *client);
+const char *client_malleable_name(const struct client *client);
 
 /* Whether it keeps its own number of threads, whatever the team size on the page. */
 bool client_rigid(const struct client *client);
 
 /* The most threads that one of its sections could use, from 1 to `limit`. For a rigid process: the threads of its last
  * section. For any other: what its rules allow and what the program asked for. */
-uint32_t client_most(const struct client *client, uint32_t limit);
+uint32_t client_max_team(const struct client *client, uint32_t limit);
 
 #endif

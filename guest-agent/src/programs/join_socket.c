@@ -49,7 +49,7 @@ static bool make_directory(const char *directory)
 
 /* Whether other users can replace files in a directory: it belongs to one of them, or they may write to it and it has
  * no sticky bit, which would protect files that are not theirs. */
-static bool others_replace(const struct stat *status, mode_t others)
+static bool others_can_replace(const struct stat *status, mode_t others)
 {
     return (status->st_uid != 0 && status->st_uid != geteuid()) ||
            ((status->st_mode & others) != 0 && (status->st_mode & S_ISVTX) == 0);
@@ -57,7 +57,7 @@ static bool others_replace(const struct stat *status, mode_t others)
 
 /* Whether no other user can put another socket there. This is required of the directory itself. For a directory above
  * it that belongs to another user (for example a home directory), it only logs a warning. */
-static bool safe(const char *directory)
+static bool directory_is_safe(const char *directory)
 {
     char path[PATH_MAX];
     struct stat status;
@@ -71,13 +71,14 @@ static bool safe(const char *directory)
             log_error("socket directory %s: %s: give another place with --socket", path, strerror(errno));
             return false;
         }
-        if (others_replace(&status, own ? S_IWGRP | S_IWOTH : S_IWOTH) && (own || (status.st_mode & S_IWOTH) != 0)) {
+        if (others_can_replace(&status, own ? S_IWGRP | S_IWOTH : S_IWOTH) &&
+            (own || (status.st_mode & S_IWOTH) != 0)) {
             log_error("directory %s: other users can replace the agent's socket there by their own: chown it to "
                      "this user and chmod it to 755, or give another place with --socket",
                      path);
             return false;
         }
-        if (!warned && others_replace(&status, S_IWGRP)) {
+        if (!warned && others_can_replace(&status, S_IWGRP)) {
             log_line("directory %s: its owner or group can replace the agent's socket by their own", path);
             warned = true;
         }
@@ -88,7 +89,7 @@ static bool safe(const char *directory)
     }
 }
 
-static bool somebody_serves(const struct sockaddr_un *address)
+static bool is_served(const struct sockaddr_un *address)
 {
     int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd < 0)
@@ -100,7 +101,7 @@ static bool somebody_serves(const struct sockaddr_un *address)
 }
 
 /* Whether the socket can be made at its path. Removes a socket that no process serves. */
-static bool place_free(const struct sockaddr_un *address)
+static bool prepare_socket_path(const struct sockaddr_un *address)
 {
     const char *path = address->sun_path;
     char directory[PATH_MAX];
@@ -109,7 +110,7 @@ static bool place_free(const struct sockaddr_un *address)
                  strerror(errno));
         return false;
     }
-    if (!safe(directory))
+    if (!directory_is_safe(directory))
         return false;
     struct stat status;
     if (lstat(path, &status) != 0)
@@ -118,7 +119,7 @@ static bool place_free(const struct sockaddr_un *address)
         log_error("socket %s: something else is there: remove it, or give another place with --socket", path);
         return false;
     }
-    if (somebody_serves(address)) {
+    if (is_served(address)) {
         log_error("socket %s: another agent serves it: stop that one, or give another place with --socket", path);
         return false;
     }
@@ -135,7 +136,7 @@ int join_socket_open(const char *path)
         return -1;
     }
     strcpy(address.sun_path, path);
-    if (!place_free(&address))
+    if (!prepare_socket_path(&address))
         return -1;
     int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     if (fd < 0 || bind(fd, (struct sockaddr *)&address, sizeof(address)) != 0 || chmod(path, 0666) != 0 ||

@@ -20,22 +20,22 @@ static void read_threads(struct client *client, const char *proc, uint64_t now_n
 {
     if (client->threads == NULL) {
         client->threads = calloc(1, sizeof(*client->threads));
-        client->wanting = 0;
+        client->runnable_threads = 0;
     }
     if (client->threads != NULL)
         threads_read(client->threads, proc, client->pid, now_ns, work);
     if (client->threads != NULL && client->threads->answers > 0)
-        client->wanting = client->threads->wanting;
+        client->runnable_threads = client->threads->runnable;
     /* If the threads are not known (yet): the CPU time of the process, less a quarter of a CPU, which is noise. */
     else
-        client->wanting = (uint32_t)fmin(ceil(fmax(client->load_cpus - 0.25, 0.0)), (double)VSCAF_MAX_TEAM);
-    if (client->wanting == 0)
-        client->wanting = 1;
+        client->runnable_threads = (uint32_t)fmin(ceil(fmax(client->load_cpus - 0.25, 0.0)), (double)VSCAF_MAX_TEAM);
+    if (client->runnable_threads == 0)
+        client->runnable_threads = 1;
 }
 
 void long_section_period(struct clients *clients, const char *proc, uint32_t *turn, uint64_t now_ns)
 {
-    uint32_t work = THREADS_WORK_MOST, end = clients->end;
+    uint32_t work = THREADS_WORK_MAX, end = clients->end;
     if (end == 0)
         return;
     uint32_t first = *turn % end;

@@ -17,18 +17,18 @@
 
 #define STATUS_BYTES 1024 /* of PROC/PID/status: the user ids are among the first lines */
 
-bool peer_lives(int process)
+bool peer_is_alive(int pidfd)
 {
-    struct pollfd end = {.fd = process, .events = POLLIN};
+    struct pollfd end = {.fd = pidfd, .events = POLLIN};
     int ended;
     do
-        ended = process < 0 ? 0 : poll(&end, 1, 0);
+        ended = pidfd < 0 ? 0 : poll(&end, 1, 0);
     while (ended < 0 && errno == EINTR);
     return ended == 0;
 }
 
 /* Whether the process with that number belongs to another user. False if that cannot be read. */
-static bool of_another(const char *proc, const struct peer *peer)
+static bool has_other_user(const char *proc, const struct peer *peer)
 {
     char path[PATH_MAX], text[STATUS_BYTES];
     unsigned user;
@@ -40,18 +40,18 @@ static bool of_another(const char *proc, const struct peer *peer)
 }
 
 /* For kernels without SO_PEERPIDFD: makes the descriptor from the number. */
-static int by_number(const char *proc, struct peer *peer)
+static int open_by_pid(const char *proc, struct peer *peer)
 {
     if (peer->pid <= 0)
         return 0;
-    peer->process = (int)syscall(SYS_pidfd_open, peer->pid, 0);
-    if (peer->process < 0 && errno != ENOSYS && errno != EPERM)
+    peer->pidfd = (int)syscall(SYS_pidfd_open, peer->pid, 0);
+    if (peer->pidfd < 0 && errno != ENOSYS && errno != EPERM)
         return -errno;
     /* A program of root may have changed its user since, and root has no reason to deceive. */
-    if (peer->user == 0 || !of_another(proc, peer))
+    if (peer->user == 0 || !has_other_user(proc, peer))
         return 0;
-    if (peer->process >= 0)
-        close(peer->process);
+    if (peer->pidfd >= 0)
+        close(peer->pidfd);
     return -ESRCH;
 }
 
@@ -61,21 +61,21 @@ int peer_of(int connection, const char *proc, struct peer *peer)
     socklen_t size = sizeof(credentials);
     if (getsockopt(connection, SOL_SOCKET, SO_PEERCRED, &credentials, &size) != 0)
         return -errno;
-    *peer = (struct peer){.pid = credentials.pid, .user = credentials.uid, .process = PEER_NONE};
-    int process;
-    size = sizeof(process);
+    *peer = (struct peer){.pid = credentials.pid, .user = credentials.uid, .pidfd = PEER_NO_PIDFD};
+    int pidfd;
+    size = sizeof(pidfd);
     int status = 0;
-    if (getsockopt(connection, SOL_SOCKET, SO_PEERPIDFD, &process, &size) == 0)
-        peer->process = process;
+    if (getsockopt(connection, SOL_SOCKET, SO_PEERPIDFD, &pidfd, &size) == 0)
+        peer->pidfd = pidfd;
     else if (errno == ENOPROTOOPT)
-        status = by_number(proc, peer);
+        status = open_by_pid(proc, peer);
     else
         status = errno == EINVAL ? -ESRCH : -errno; /* EINVAL: what the first kernels with it say of a dead process */
-    if (status == 0 && !peer_lives(peer->process)) {
-        close(peer->process);
+    if (status == 0 && !peer_is_alive(peer->pidfd)) {
+        close(peer->pidfd);
         status = -ESRCH;
     }
     if (status != 0)
-        peer->process = PEER_NONE;
+        peer->pidfd = PEER_NO_PIDFD;
     return status;
 }

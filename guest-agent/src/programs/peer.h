@@ -8,12 +8,12 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
-#define PEER_NONE (-1) /* instead of a descriptor */
+#define PEER_NO_PIDFD (-1) /* instead of a descriptor */
 
 struct peer {
     pid_t pid; /* 0: in a PID namespace that cannot be seen from here */
     uid_t user;
-    int process; /* a pidfd, for the caller to close */
+    int pidfd; /* for the caller to close */
 };
 
 /* Fills `peer` for an accepted connection. `proc`: the place of procfs. Returns 0; -ESRCH if the process that connected
@@ -21,11 +21,11 @@ struct peer {
  * error there is nothing to close.
  *
  * From Linux 6.5 on the kernel gives the descriptor. On older kernels it is made from the number, and the process must
- * be of the same user; processes of one user are not told apart. If neither works (PEER_NONE), only the number is
+ * be of the same user; processes of one user are not told apart. If neither works (PEER_NO_PIDFD), only the number is
  * known. */
 int peer_of(int connection, const char *proc, struct peer *peer);
 
-/* Whether the process has not ended. PEER_NONE: true, because it is not known. */
-bool peer_lives(int process);
+/* Whether the process has not ended. PEER_NO_PIDFD: true, because it is not known. */
+bool peer_is_alive(int pidfd);
 
 #endif

@@ -19,7 +19,7 @@ static bool write_list(const struct socket_acl *acl, const char *path)
         return removexattr(path, LIST) == 0;
     struct {
         struct posix_acl_xattr_header header;
-        struct posix_acl_xattr_entry entries[SOCKET_ACL_MOST + 4];
+        struct posix_acl_xattr_entry entries[SOCKET_ACL_MAX + 4];
     } list = {.header = {POSIX_ACL_XATTR_VERSION}};
     size_t count = 0;
     list.entries[count++] = entry(ACL_USER_OBJ, OPEN, (uint32_t)ACL_UNDEFINED_ID);
@@ -31,12 +31,12 @@ static bool write_list(const struct socket_acl *acl, const char *path)
     return setxattr(path, LIST, &list, sizeof(list.header) + count * sizeof(*list.entries), 0) == 0;
 }
 
-bool socket_acl_bar(struct socket_acl *acl, const char *socket_path, uid_t user, uint64_t until_ns)
+bool socket_acl_deny(struct socket_acl *acl, const char *socket_path, uid_t user, uint64_t until_ns)
 {
     size_t at = 0;
     while (at < acl->count && acl->users[at].user != user)
         at++;
-    if (at == SOCKET_ACL_MOST)
+    if (at == SOCKET_ACL_MAX)
         return false;
     acl->users[at].until_ns = until_ns;
     if (at < acl->count)
@@ -49,7 +49,7 @@ bool socket_acl_bar(struct socket_acl *acl, const char *socket_path, uid_t user,
     return false;
 }
 
-uint64_t socket_acl_lift(struct socket_acl *acl, const char *socket_path, uint64_t now_ns)
+uint64_t socket_acl_expire(struct socket_acl *acl, const char *socket_path, uint64_t now_ns)
 {
     uint64_t next_ns = UINT64_MAX;
     size_t kept = 0, before = acl->count;

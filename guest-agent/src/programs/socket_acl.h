@@ -8,21 +8,21 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#define SOCKET_ACL_MOST 16u
+#define SOCKET_ACL_MAX 16u
 
 struct socket_acl {
     struct {
         uid_t user;
         uint64_t until_ns;
-    } users[SOCKET_ACL_MOST];
+    } users[SOCKET_ACL_MAX];
     size_t count;
 };
 
 /* Keeps a user out until that time. False if it cannot: the file system has no access control lists, or too many users
  * are kept out. */
-bool socket_acl_bar(struct socket_acl *acl, const char *socket_path, uid_t user, uint64_t until_ns);
+bool socket_acl_deny(struct socket_acl *acl, const char *socket_path, uid_t user, uint64_t until_ns);
 
 /* Lets users in again whose time is over. Returns when the next one's time is over, or UINT64_MAX. */
-uint64_t socket_acl_lift(struct socket_acl *acl, const char *socket_path, uint64_t now_ns);
+uint64_t socket_acl_expire(struct socket_acl *acl, const char *socket_path, uint64_t now_ns);
 
 #endif

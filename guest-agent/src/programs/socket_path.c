@@ -25,22 +25,22 @@ static bool make_private(const char *directory)
     return true;
 }
 
-const char *socket_path_of_agent(const char *given, char own[VSCAF_PLACE_MOST])
+const char *socket_path_of_agent(const char *given, char own[VSCAF_SOCKET_PATH_BYTES])
 {
     if (given != NULL)
         return given;
     const char *named = secure_getenv("VSCAF_SOCKET");
     if (named != NULL && named[0] != '\0')
         return named;
-    return vscaf_place_of_user(own) ? own : VSCAF_SOCKET_DEFAULT;
+    return vscaf_socket_path_of_user(own) ? own : VSCAF_SOCKET_DEFAULT;
 }
 
-const char *socket_path_to_listen(const char *given, char own[VSCAF_PLACE_MOST])
+const char *socket_path_to_listen(const char *given, char own[VSCAF_SOCKET_PATH_BYTES])
 {
     const char *path = socket_path_of_agent(given, own);
     if (path != own)
         return path;
-    char directory[VSCAF_PLACE_MOST];
+    char directory[VSCAF_SOCKET_PATH_BYTES];
     strcpy(directory, own);
     *strrchr(directory, '/') = '\0';
     if (!make_private(directory))

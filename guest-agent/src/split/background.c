@@ -13,12 +13,12 @@ void background_period(struct background *background, double period_s, double bu
     double cpus = fmin(fmax(used_s / period_s, 0.0), CPUS_BELIEVED);
     double weight = period_s / (BACKGROUND_RC_S + period_s);
     background->cpus += weight * (cpus - background->cpus);
-    uint32_t up = (uint32_t)ceil(fmax(background->cpus - BACKGROUND_ON_CPUS, 0.0));
-    uint32_t down = (uint32_t)ceil(fmax(background->cpus - BACKGROUND_OFF_CPUS, 0.0));
-    if (up > background->taken)
-        background->taken = up;
-    else if (down < background->taken)
-        background->taken = down;
+    uint32_t raised = (uint32_t)ceil(fmax(background->cpus - BACKGROUND_ON_CPUS, 0.0));
+    uint32_t lowered = (uint32_t)ceil(fmax(background->cpus - BACKGROUND_OFF_CPUS, 0.0));
+    if (raised > background->taken)
+        background->taken = raised;
+    else if (lowered < background->taken)
+        background->taken = lowered;
 }
 
 void background_forget(struct background *background, double cpu_s)

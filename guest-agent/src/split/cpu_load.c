@@ -14,7 +14,7 @@
 #define LOAD_QUARTER_CPU 0.25
 #define LOAD_RUNNING_CPUS 0.05
 #define CLOCK_OF_SCHEDULER 2u /* the kind of process clock that counts time on a CPU, in ns */
-#define LINE_MOST 192u        /* bytes of a line of PROC/stat that are kept: the lines that are needed are shorter */
+#define LINE_BYTES_MAX 192u   /* bytes of a line of PROC/stat that are kept: the lines that are needed are shorter */
 
 int cpu_load_process_ns(pid_t pid, uint64_t *cpu_ns)
 {
@@ -31,7 +31,7 @@ int cpu_load_process_ns(pid_t pid, uint64_t *cpu_ns)
 }
 
 /* The figures of the line of one CPU of `own` or, if `own` is NULL, of the line of all CPUs; NULL for other lines. */
-static const char *figures_of_cpu(const char *line, const struct cpu_set *own)
+static const char *fields_of_cpu(const char *line, const struct cpu_set *own)
 {
     if (strncmp(line, "cpu", 3) != 0)
         return NULL;
@@ -39,7 +39,7 @@ static const char *figures_of_cpu(const char *line, const struct cpu_set *own)
         return line[3] == ' ' ? line + 4 : NULL;
     char *end;
     unsigned long cpu = strtoul(line + 3, &end, 10);
-    return line[3] >= '0' && line[3] <= '9' && *end == ' ' && cpu < CPUS_MOST && cpu_set_has(own, (uint32_t)cpu) ? end
+    return line[3] >= '0' && line[3] <= '9' && *end == ' ' && cpu < CPUS_MAX && cpu_set_has(own, (uint32_t)cpu) ? end
                                                                                                                : NULL;
 }
 
@@ -47,7 +47,7 @@ static const char *figures_of_cpu(const char *line, const struct cpu_set *own)
 static bool read_line(const char *line, const struct cpu_set *own, struct cpu_load_totals *totals, bool *have_cpu)
 {
     uint64_t user, nice, system, idle, iowait, irq, softirq;
-    const char *figures = figures_of_cpu(line, own);
+    const char *figures = fields_of_cpu(line, own);
     if (figures != NULL &&
         sscanf(figures, "%" SCNu64 " %" SCNu64 " %" SCNu64 " %" SCNu64 " %" SCNu64 " %" SCNu64 " %" SCNu64, &user,
                &nice, &system, &idle, &iowait, &irq, &softirq) == 7) {
@@ -64,7 +64,7 @@ static bool read_line(const char *line, const struct cpu_set *own, struct cpu_lo
  * kept. */
 static int read_lines(int fd, const struct cpu_set *own, struct cpu_load_totals *totals, bool *have_cpu)
 {
-    char data[4096], line[LINE_MOST];
+    char data[4096], line[LINE_BYTES_MAX];
     size_t length = 0;
     for (;;) {
         ssize_t got = read(fd, data, sizeof(data));
@@ -75,9 +75,9 @@ static int read_lines(int fd, const struct cpu_set *own, struct cpu_load_totals 
         for (const char *at = data, *stop = data + got; at < stop;) {
             const char *end = memchr(at, '\n', (size_t)(stop - at));
             size_t part = (size_t)((end != NULL ? end : stop) - at);
-            size_t room = sizeof(line) - 1 - length;
-            memcpy(line + length, at, part < room ? part : room);
-            length += part < room ? part : room;
+            size_t space = sizeof(line) - 1 - length;
+            memcpy(line + length, at, part < space ? part : space);
+            length += part < space ? part : space;
             if (end == NULL)
                 break;
             line[length] = '\0';

@@ -10,18 +10,18 @@
 #include "programs/peer.h"
 #include "system/log.h"
 
-#define IDLE_LOOK_NS UINT64_C(1000000000) /* an idle process's CPU time is read this often */
+#define IDLE_MEASURE_NS UINT64_C(1000000000) /* an idle process's CPU time is read this often */
 
 /* A team that spins on fewer CPUs than it has threads collapses. So a program that was started by taskset gets
  * no more threads than CPUs. In three cases the mask does not show that: with a host or in a long section, the
  * agent itself may have set the mask; and the first thread of a bound program may run on one CPU only, whatever
  * the other threads have. */
-static void look_at_affinity(struct client *client, bool standalone)
+static void update_affinity(struct client *client, bool standalone)
 {
     /* Relaxed: the value is used alone. */
     bool bound = (atomic_load_explicit(&client->page->program, memory_order_relaxed) & VSCAF_PROGRAM_BOUND) != 0;
     if (standalone && !client->long_section)
-        client->confines = bound || client_rigid(client) ? 0 : standalone_confines(client->pid);
+        client->affinity_cpus = bound || client_rigid(client) ? 0 : standalone_affinity_cpus(client->pid);
 }
 
 /* Measures how much CPU time a process used since the last look, and whether it runs. False: the process is gone. */
@@ -29,17 +29,17 @@ static bool measure_client(struct client *client, double running_cpus, uint64_t 
 {
     uint64_t cpu_ns = client->seen_cpu_ns;
     int status = cpu_load_process_ns(client->pid, &cpu_ns);
-    if ((status == -ESRCH && client->pid > 0) || !peer_lives(client->process))
+    if ((status == -ESRCH && client->pid > 0) || !peer_is_alive(client->pidfd))
         return false; /* its socket may still be open in another process, like a forked child */
     client->load_cpus = 0.0;
     if (cpu_ns > client->seen_cpu_ns && now_ns > client->seen_ns)
         client->load_cpus = (double)(cpu_ns - client->seen_cpu_ns) / (double)(now_ns - client->seen_ns);
     /* A process of another PID namespace has no number here, so only its sections can be seen. */
     bool sections = long_section_count(client) || client->seen.in_flight;
-    bool runs = status == 0 ? client->load_cpus > running_cpus : sections;
+    bool is_running = status == 0 ? client->load_cpus > running_cpus : sections;
     if (!client->newcomer)
-        lend_measured(&client->lend, runs, now_ns);
-    client->running = client->newcomer || runs;
+        lend_measured(&client->lend, is_running, now_ns);
+    client->running = client->newcomer || is_running;
     client->newcomer = false;
     client->seen_cpu_ns = cpu_ns;
     client->seen_ns = now_ns;
@@ -47,17 +47,17 @@ static bool measure_client(struct client *client, double running_cpus, uint64_t 
 }
 
 /* An idle process that is asked to call needs no look at each period. But a process that computes without sections does
- * not call, so it is looked at every IDLE_LOOK_NS. */
-static bool look_due(const struct client *client, uint64_t period_ns, uint64_t now_ns)
+ * not call, so it is looked at every IDLE_MEASURE_NS. */
+static bool measurement_due(const struct client *client, uint64_t period_ns, uint64_t now_ns)
 {
-    return client->running || client->newcomer || !client->lend.asked ||
-           now_ns - client->seen_ns + period_ns > IDLE_LOOK_NS ||
+    return client->running || client->newcomer || !client->lend.call_requested ||
+           now_ns - client->seen_ns + period_ns > IDLE_MEASURE_NS ||
            in_flight_count(client->page).started != client->seen.started;
 }
 
 /* Returns its CPU seconds of this period. */
-static double look_at_client(struct measure *measure, struct clients *clients, struct client *client,
-                             const struct measure_facts *facts, double period_s, uint64_t now_ns)
+static double update_client(struct measure *measure, struct clients *clients, struct client *client,
+                            const struct measure_facts *facts, double period_s, uint64_t now_ns)
 {
     bool was_running = client->running;
     uint64_t seen_ns = client->seen_ns;
@@ -66,23 +66,23 @@ static double look_at_client(struct measure *measure, struct clients *clients, s
         clients_drop(clients, client);
         return 0.0;
     }
-    look_at_affinity(client, facts->options->standalone);
-    double looked_s = (double)(now_ns - seen_ns) / 1e9;
-    learned_period(&client->learned, client->page, looked_s, client->running);
+    update_affinity(client, facts->options->standalone);
+    double elapsed_s = (double)(now_ns - seen_ns) / 1e9;
+    learned_period(&client->learned, client->page, elapsed_s, client->running);
     /* It computed for some periods without a look. That time was counted as background. */
-    if (client->running && !was_running && looked_s > period_s)
-        background_forget(&measure->background, client->load_cpus * (looked_s - period_s));
-    double used_s = client->load_cpus * fmin(looked_s, period_s);
+    if (client->running && !was_running && elapsed_s > period_s)
+        background_forget(&measure->background, client->load_cpus * (elapsed_s - period_s));
+    double used_s = client->load_cpus * fmin(elapsed_s, period_s);
     /* If its CPU time is not known, it counts as using its share. */
     if (!client->running || client->pid > 0)
         return used_s;
-    return fmax(used_s, (double)client->share * fmin(looked_s, period_s));
+    return fmax(used_s, (double)client->share * fmin(elapsed_s, period_s));
 }
 
 void measure_joined(struct measure *measure, struct client *client, bool standalone, uint64_t now_ns)
 {
     client->joined_ns = client->seen_ns = now_ns;
-    look_at_affinity(client, standalone);
+    update_affinity(client, standalone);
     client->seen_cpu_ns = 0;
     if (cpu_load_process_ns(client->pid, &client->seen_cpu_ns) == 0)
         background_forget(&measure->background, (double)client->seen_cpu_ns / 1e9);
@@ -141,8 +141,8 @@ static uint32_t runnable_threads(const struct client *client)
     if (client->page == NULL || !client->running)
         return 0;
     if (client->long_section)
-        return client->wanting;
-    return client_rigid(client) ? client_most(client, VSCAF_MAX_TEAM) : client->share;
+        return client->runnable_threads;
+    return client_rigid(client) ? client_max_team(client, VSCAF_MAX_TEAM) : client->share;
 }
 
 int measure_start(struct measure *measure, const char *proc)
@@ -162,8 +162,8 @@ void measure_period(struct measure *measure, struct clients *clients, const stru
         if (client->page == NULL)
             continue;
         lend_period(&client->lend);
-        if (look_due(client, facts->period_ns, now_ns))
-            joined_cpus += look_at_client(measure, clients, client, facts, period_s, now_ns) / period_s;
+        if (measurement_due(client, facts->period_ns, now_ns))
+            joined_cpus += update_client(measure, clients, client, facts, period_s, now_ns) / period_s;
         else
             joined_cpus += client->load_cpus;
         if (client->page == NULL)
@@ -171,7 +171,7 @@ void measure_period(struct measure *measure, struct clients *clients, const stru
         /* Relaxed: a heartbeat, which is ordered with nothing. */
         atomic_fetch_add_explicit(&client->page->agent_beat, 1, memory_order_relaxed);
     }
-    long_section_period(clients, facts->options->proc, &measure->threads_turn, now_ns);
+    long_section_period(clients, facts->options->proc, &measure->first_measured_slot, now_ns);
     for (uint32_t i = 0; i < clients->end; i++)
         joined_threads += runnable_threads(&clients->slots[i]);
     measure_totals(measure, facts, period_s, joined_cpus, joined_threads);

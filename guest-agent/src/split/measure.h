@@ -18,9 +18,9 @@ struct measure {
     bool totals_failed;            /* the last reading failed, and that was logged */
     struct cpu_load_others others;
     struct background background;
-    double busy_cpus;       /* CPUs that all processes together used in the last period */
-    uint32_t others_demand; /* CPUs that processes which never joined could use */
-    uint32_t threads_turn;  /* the slot whose threads are read first in the next period */
+    double busy_cpus;             /* CPUs that all processes together used in the last period */
+    uint32_t others_demand;       /* CPUs that processes which never joined could use */
+    uint32_t first_measured_slot; /* the slot whose threads are read first in the next period */
 };
 
 /* Inputs of a measurement, in addition to the programs. */

@@ -11,7 +11,7 @@
 #define IDLE_PERIODS 2u
 #define NEWCOMER_NS UINT64_C(2000000000) /* after it joins, a process has an equal share for this long, as in SCAF */
 
-static bool runs(const struct client *client)
+static bool is_running(const struct client *client)
 {
     return client->page != NULL && client->running;
 }
@@ -20,18 +20,18 @@ bool shares_competition(const struct clients *clients, const struct shares_facts
 {
     uint32_t running = 0;
     for (uint32_t i = 0; i < clients->end; i++)
-        running += runs(&clients->slots[i]);
+        running += is_running(&clients->slots[i]);
     return running >= 2 || facts->host_competes;
 }
 
 /* The most CPUs that a process could use now. In a long section that is what its threads use, because no other team
  * size can take effect before the section ends. Without competition it is what its next section could use. */
-static uint32_t most_now(const struct client *client, uint32_t limit, bool competition)
+static uint32_t current_max_team(const struct client *client, uint32_t limit, bool competition)
 {
-    uint32_t most = client_most(client, limit);
+    uint32_t most = client_max_team(client, limit);
     if (!client->long_section || !competition)
         return most;
-    return client->wanting < limit ? client->wanting : limit;
+    return client->runnable_threads < limit ? client->runnable_threads : limit;
 }
 
 /* 0: unknown. A newcomer's weight counts as unknown, so it has an equal share, whatever its first estimates are. In
@@ -51,13 +51,13 @@ static size_t collect(struct clients *clients, const struct shares_facts *facts,
 {
     size_t count = 0;
     uint32_t limit = facts->cpus.team_limit;
-    for (uint32_t i = 0; i < clients->end && count < CLIENTS_MOST; i++) {
+    for (uint32_t i = 0; i < clients->end && count < CLIENTS_MAX; i++) {
         struct client *client = &clients->slots[i];
-        if (!runs(client))
+        if (!is_running(client))
             continue;
         members[count] = client;
         parts[count++] = (struct split_part){.weight = weight_of(client, facts, now_ns),
-                                             .most = most_now(client, limit, competition)};
+                                             .most = current_max_team(client, limit, competition)};
     }
     return count;
 }
@@ -68,7 +68,7 @@ static uint32_t usable(const struct split_part *part)
     return part->share < part->most ? part->share : part->most;
 }
 
-static uint64_t mix(uint64_t hash, uint64_t word)
+static uint64_t hash_mix(uint64_t hash, uint64_t word)
 {
     hash = (hash ^ word) * UINT64_C(0x9e3779b97f4a7c15);
     return hash ^ hash >> 32;
@@ -78,68 +78,68 @@ static uint64_t mix(uint64_t hash, uint64_t word)
 static void split(struct shares *shares, struct clients *clients, const struct shares_facts *facts, bool competition,
                   uint64_t now_ns)
 {
-    struct split_part parts[CLIENTS_MOST];
-    struct client *members[CLIENTS_MOST];
+    struct split_part parts[CLIENTS_MAX];
+    struct client *members[CLIENTS_MAX];
     for (uint32_t i = 0; i < clients->end; i++)
         clients->slots[i].share = 1;
     size_t count = collect(clients, facts, competition, now_ns, parts, members);
     uint32_t cpus = facts->cpus.joined;
     split_cpus(parts, count, cpus, facts->chunk);
-    uint64_t whose = mix(mix(count, cpus), (uint64_t)facts->chunk << 32 | facts->policy);
+    uint64_t inputs_hash = hash_mix(hash_mix(count, cpus), (uint64_t)facts->chunk << 32 | facts->policy);
     for (size_t i = 0; i < count; i++)
-        whose = mix(mix(whose, members[i]->joined_ns ^ (uint64_t)members[i]->fd), parts[i].most);
+        inputs_hash = hash_mix(hash_mix(inputs_hash, members[i]->joined_ns ^ (uint64_t)members[i]->fd), parts[i].most);
     for (size_t i = 0; i < count; i++)
-        parts[i].before = shares->whose[competition] == whose ? members[i]->split_share[competition] : 0;
+        parts[i].before = shares->inputs_hash[competition] == inputs_hash ? members[i]->split_share[competition] : 0;
     split_settle(parts, count, facts->chunk);
-    shares->whose[competition] = whose;
+    shares->inputs_hash[competition] = inputs_hash;
     for (size_t i = 0; i < count; i++) {
         members[i]->split_share[competition] = parts[i].share;
         members[i]->share = usable(&parts[i]);
     }
-    if (count > cpus && cpus > 0 && !shares->crowded_said) {
-        shares->crowded_said = true;
+    if (count > cpus && cpus > 0 && !shares->oversubscription_logged) {
+        shares->oversubscription_logged = true;
         log_line("%zu programs compute on %u CPUs: each has a team of 1, and they share the CPUs by time (logged once)",
                  count, cpus);
     }
 }
 
-static uint64_t mix_part(uint64_t hash, const struct split_part *part)
+static uint64_t hash_part(uint64_t hash, const struct split_part *part)
 {
     uint64_t weight;
     memcpy(&weight, &part->weight, sizeof(weight));
-    return mix(mix(hash, weight), part->most);
+    return hash_mix(hash_mix(hash, weight), part->most);
 }
 
 /* Computes what each idle process would get if it ran, and no other idle one did. Its next section begins with that
  * team, while the others use all CPUs. Computes it again only if one of its inputs has changed. */
-static void compute_prospects(struct clients *clients, const struct shares_facts *facts, uint64_t now_ns)
+static void compute_prospective_shares(struct clients *clients, const struct shares_facts *facts, uint64_t now_ns)
 {
-    struct split_part parts[CLIENTS_MOST], with[CLIENTS_MOST];
-    struct client *members[CLIENTS_MOST];
+    struct split_part parts[CLIENTS_MAX], with[CLIENTS_MAX];
+    struct client *members[CLIENTS_MAX];
     size_t count = collect(clients, facts, false, now_ns, parts, members);
     uint32_t limit = facts->cpus.team_limit, cpus = facts->cpus.joined;
-    uint64_t running = mix(count, cpus);
+    uint64_t running = hash_mix(count, cpus);
     for (size_t i = 0; i < count; i++)
-        running = mix_part(running, &parts[i]);
+        running = hash_part(running, &parts[i]);
     size_t before = 0; /* running processes in earlier slots */
     for (uint32_t i = 0; i < clients->end; i++) {
         struct client *client = &clients->slots[i];
-        if (runs(client)) {
+        if (is_running(client)) {
             before++;
             continue;
         }
-        if (client->page == NULL || count >= CLIENTS_MOST)
+        if (client->page == NULL || count >= CLIENTS_MAX)
             continue;
-        struct split_part own = {.weight = weight_of(client, facts, now_ns), .most = client_most(client, limit)};
-        uint64_t follows_from = mix(mix_part(running, &own), before);
-        if (client->prospect > 0 && client->prospect_of == follows_from)
+        struct split_part own = {.weight = weight_of(client, facts, now_ns), .most = client_max_team(client, limit)};
+        uint64_t inputs_hash = hash_mix(hash_part(running, &own), before);
+        if (client->prospective_share > 0 && client->prospective_share_inputs == inputs_hash)
             continue;
         memcpy(with, parts, before * sizeof(*parts));
         with[before] = own;
         memcpy(&with[before + 1], &parts[before], (count - before) * sizeof(*parts));
         split_cpus(with, count + 1, cpus, facts->chunk);
-        client->prospect = usable(&with[before]);
-        client->prospect_of = follows_from;
+        client->prospective_share = usable(&with[before]);
+        client->prospective_share_inputs = inputs_hash;
     }
 }
 
@@ -181,10 +181,10 @@ void shares_split(struct shares *shares, struct clients *clients, const struct s
     uint64_t now_ns = monotonic_ns();
     shares_control(clients, facts);
     split(shares, clients, facts, false, now_ns);
-    compute_prospects(clients, facts, now_ns);
+    compute_prospective_shares(clients, facts, now_ns);
     for (uint32_t i = 0; i < clients->end; i++) {
         next[i] = clients->slots[i].share;
-        any_long = any_long || (runs(&clients->slots[i]) && clients->slots[i].long_section);
+        any_long = any_long || (is_running(&clients->slots[i]) && clients->slots[i].long_section);
     }
     /* The others get the CPUs that long sections do not use. The page of a process in a long section keeps the team
      * size for its next section. Otherwise one badly balanced section would make every later one small. */
@@ -197,7 +197,7 @@ void shares_split(struct shares *shares, struct clients *clients, const struct s
         uint32_t team_size = client->long_section ? next[i] : client->share;
         /* An idle process that is not asked to call begins with 1. That takes no CPU from the others. */
         if (!client->running)
-            team_size = client->lend.asked ? client->prospect : 1;
+            team_size = client->lend.call_requested ? client->prospective_share : 1;
         shrunk |= in_flight_set_team(&client->in_flight, client->page, client_rigid(client) ? 0 : team_size);
     }
     if (shrunk)
@@ -216,11 +216,11 @@ bool shares_update_demand(struct shares *shares, const struct clients *clients, 
     bool competition = shares_competition(clients, facts);
     uint64_t demand = 0;
     for (uint32_t i = 0; i < clients->end; i++)
-        if (runs(&clients->slots[i]))
-            demand += most_now(&clients->slots[i], limit, competition);
+        if (is_running(&clients->slots[i]))
+            demand += current_max_team(&clients->slots[i], limit, competition);
     /* Ask the host for the CPUs that the background load takes from the joined programs, if any of these runs. */
-    bool asked_for = demand > 0 && facts->background > facts->others_demand;
-    demand += asked_for ? facts->background : facts->others_demand;
+    bool background_wanted = demand > 0 && facts->background > facts->others_demand;
+    demand += background_wanted ? facts->background : facts->others_demand;
     if (demand > limit)
         demand = limit;
     if (demand > 0)

@@ -27,8 +27,8 @@ struct shares_facts {
 /* The caller fills the struct with zero bytes first, and sets `barrier`. */
 struct shares {
     enum in_flight_barrier barrier;
-    uint64_t whose[2]; /* hash of processes and bounds of the last split, without and with competition */
-    bool crowded_said; /* it was logged that more processes run than there are CPUs */
+    uint64_t inputs_hash[2];      /* hash of processes and bounds of the last split, without and with competition */
+    bool oversubscription_logged; /* it was logged that more processes run than there are CPUs */
     uint32_t demand;
     uint32_t idle_periods; /* in a row */
 };

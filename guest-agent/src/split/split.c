@@ -3,9 +3,9 @@
 #include <math.h>
 #include <stdbool.h>
 
-#define RELATIVE_ERROR_LEAST 0.01
-#define PORTION_LEAST 1e-9 /* of the largest weight */
-#define FREE (-1.0)        /* exact: not yet at a bound */
+#define RELATIVE_ERROR_MIN 0.01
+#define PORTION_MIN 1e-9 /* of the largest weight */
+#define FREE (-1.0)      /* exact: not yet at a bound */
 
 double split_weight_of(const struct speedup_point points[], size_t count)
 {
@@ -14,12 +14,12 @@ double split_weight_of(const struct speedup_point points[], size_t count)
         const struct speedup_point *point = &points[i];
         if (point->p < 2 || point->samples == 0 || !isfinite(point->speedup) || !isfinite(point->standard_error))
             continue;
-        double error = fmax(point->standard_error, RELATIVE_ERROR_LEAST * fmax(point->speedup, 1.0));
+        double error = fmax(point->standard_error, RELATIVE_ERROR_MIN * fmax(point->speedup, 1.0));
         double log_p = log((double)point->p);
         products += log_p * (point->speedup - 1.0) / (error * error);
         squares += log_p * log_p / (error * error);
     }
-    return squares > 0.0 ? fmax(products / squares, SPLIT_WEIGHT_LEAST) : 0.0;
+    return squares > 0.0 ? fmax(products / squares, SPLIT_WEIGHT_MIN) : 0.0;
 }
 
 double split_weight_most(uint32_t cpus)
@@ -35,7 +35,7 @@ static bool weight_known(const struct split_part *part)
 
 static double weight_of(const struct split_part *part, double unknown)
 {
-    return weight_known(part) ? fmax(part->weight, SPLIT_WEIGHT_LEAST) : unknown;
+    return weight_known(part) ? fmax(part->weight, SPLIT_WEIGHT_MIN) : unknown;
 }
 
 static double mean_of_known(const struct split_part parts[], size_t count)
@@ -44,7 +44,7 @@ static double mean_of_known(const struct split_part parts[], size_t count)
     size_t known = 0;
     for (size_t i = 0; i < count; i++)
         if (weight_known(&parts[i])) {
-            sum += fmax(parts[i].weight, SPLIT_WEIGHT_LEAST);
+            sum += fmax(parts[i].weight, SPLIT_WEIGHT_MIN);
             known++;
         }
     return known > 0 ? (double)(sum / (long double)known) : 1.0;
@@ -52,18 +52,18 @@ static double mean_of_known(const struct split_part parts[], size_t count)
 
 /* Fills `portion`: the weight divided by the largest, as integer_partition does. This avoids overflow. It is never 0,
  * so a part with a tiny weight can still get CPUs that no other part can use. */
-static void weigh(struct split_part parts[], size_t count)
+static void normalize_weights(struct split_part parts[], size_t count)
 {
     double unknown = mean_of_known(parts, count), top = 0.0;
     for (size_t i = 0; i < count; i++)
         top = fmax(top, weight_of(&parts[i], unknown));
     for (size_t i = 0; i < count; i++)
-        parts[i].portion = fmax(weight_of(&parts[i], unknown) / top, PORTION_LEAST);
+        parts[i].portion = fmax(weight_of(&parts[i], unknown) / top, PORTION_MIN);
 }
 
 /* Sums are long double, so that they differ from Python's fsum in no result. */
 
-static double portions_of_free(const struct split_part parts[], size_t count)
+static double sum_of_free_portions(const struct split_part parts[], size_t count)
 {
     long double sum = 0.0L;
     for (size_t i = 0; i < count; i++)
@@ -102,13 +102,13 @@ static bool fix_bounded(struct split_part parts[], size_t count, double scale, d
 
 /* exact = clamp(t portion, least, high), with t such that the sum is `wanted`. Each round fixes at least one more part
  * at its bound, so there are at most `count` rounds. */
-static void share_out(struct split_part parts[], size_t count, double wanted, double least)
+static void distribute(struct split_part parts[], size_t count, double wanted, double least)
 {
     double rest = wanted;
     for (size_t i = 0; i < count; i++)
         parts[i].exact = FREE;
     for (;;) {
-        double sum = portions_of_free(parts, count);
+        double sum = sum_of_free_portions(parts, count);
         if (sum <= 0.0)
             return; /* all are fixed */
         double scale = rest / sum;
@@ -124,12 +124,12 @@ static void share_out(struct split_part parts[], size_t count, double wanted, do
 void split_exactly(struct split_part parts[], size_t count, double cpus, double least)
 {
     double sum = 0.0;
-    weigh(parts, count);
+    normalize_weights(parts, count);
     for (size_t i = 0; i < count; i++) {
         parts[i].high = fmax(parts[i].most > 0 ? (double)parts[i].most : 1.0, least);
         sum += parts[i].high;
     }
-    share_out(parts, count, fmax(fmin(cpus, sum), least * (double)count), least);
+    distribute(parts, count, fmax(fmin(cpus, sum), least * (double)count), least);
 }
 
 /* Makes whole shares that sum to `wanted`, in chunks: rounds down, then adds 1 where most was cut off. */
@@ -143,18 +143,18 @@ static void make_whole(struct split_part parts[], size_t count, uint32_t wanted)
         remaining -= parts[i].share;
     }
     for (; remaining > 0; remaining--) {
-        struct split_part *needy = NULL;
+        struct split_part *receiver = NULL;
         for (size_t i = 0; i < count; i++) {
             if ((double)parts[i].share >= parts[i].high)
                 continue;
-            if (needy == NULL || parts[i].error > needy->error ||
-                (parts[i].error == needy->error && parts[i].portion > needy->portion))
-                needy = &parts[i];
+            if (receiver == NULL || parts[i].error > receiver->error ||
+                (parts[i].error == receiver->error && parts[i].portion > receiver->portion))
+                receiver = &parts[i];
         }
-        if (needy == NULL)
+        if (receiver == NULL)
             return;
-        needy->share++;
-        needy->error -= 1e9;
+        receiver->share++;
+        receiver->error -= 1e9;
     }
 }
 
@@ -172,14 +172,14 @@ void split_cpus(struct split_part parts[], size_t count, uint32_t cpus, uint32_t
     if (count > chunks || count == 0)
         return;
     double sum = 0.0;
-    weigh(parts, count);
+    normalize_weights(parts, count);
     for (size_t i = 0; i < count; i++) {
         uint32_t most = parts[i].most > 0 ? parts[i].most : 1;
         parts[i].high = fmin((double)chunks, ceil((double)most / (double)chunk));
         sum += parts[i].high;
     }
     double wanted = fmin((double)chunks, sum);
-    share_out(parts, count, wanted, 1.0);
+    distribute(parts, count, wanted, 1.0);
     make_whole(parts, count, (uint32_t)wanted);
     for (size_t i = 0; i < count; i++) {
         parts[i].share *= chunk;

@@ -9,11 +9,11 @@
 
 /* The smallest weight, so that a program that does not speed up at all still takes part (C = 0 would remove it from the
  * sum). */
-#define SPLIT_WEIGHT_LEAST 0.05
+#define SPLIT_WEIGHT_MIN 0.05
 
 /* One running process in a split. */
 struct split_part {
-    double weight;  /* C of S(p) = 1 + C ln p, at least SPLIT_WEIGHT_LEAST. 0 or less, or not finite: unknown */
+    double weight;  /* C of S(p) = 1 + C ln p, at least SPLIT_WEIGHT_MIN. 0 or less, or not finite: unknown */
     uint32_t most;  /* CPUs that it can use; 0 is taken as 1 */
     uint32_t share; /* the result: CPUs, at least 1 */
     double exact;   /* the result before it was made whole */
@@ -24,7 +24,7 @@ struct split_part {
 
 /* C of SCAF's model S(p) = 1 + C ln p (thesis section 4.3), by least squares through (1, 1), each point weighted by
  * 1 / standard_error^2. The host fits the same points in the same way, so both levels split by the same weights. An
- * error counts as at least 1% of the speedup. The result is at least SPLIT_WEIGHT_LEAST, or 0 (unknown) if there is no
+ * error counts as at least 1% of the speedup. The result is at least SPLIT_WEIGHT_MIN, or 0 (unknown) if there is no
  * point above p = 1. */
 double split_weight_of(const struct speedup_point points[], size_t count);
 

@@ -13,11 +13,11 @@
 
 #define NAME "vscaf-agent: "
 
-static const char *const words[] = {[LOG_LEVEL_ERROR] = "error",
-                                    [LOG_LEVEL_WARNING] = "warning",
-                                    [LOG_LEVEL_NOTICE] = "notice",
-                                    [LOG_LEVEL_INFO] = "info",
-                                    [LOG_LEVEL_DEBUG] = "debug"};
+static const char *const level_names[] = {[LOG_LEVEL_ERROR] = "error",
+                                          [LOG_LEVEL_WARNING] = "warning",
+                                          [LOG_LEVEL_NOTICE] = "notice",
+                                          [LOG_LEVEL_INFO] = "info",
+                                          [LOG_LEVEL_DEBUG] = "debug"};
 
 /* One log for the process, because it has one stderr. */
 static struct {
@@ -52,14 +52,14 @@ void log_begin(enum log_level most)
 bool log_level_read(const char *word, enum log_level *level)
 {
     for (int i = LOG_LEVEL_ERROR; i <= LOG_LEVEL_DEBUG; i++)
-        if (strcmp(word, words[i]) == 0) {
+        if (strcmp(word, level_names[i]) == 0) {
             *level = (enum log_level)i;
             return true;
         }
     return false;
 }
 
-bool log_wants(enum log_level level)
+bool log_enabled(enum log_level level)
 {
     return level <= state.most;
 }
@@ -75,11 +75,11 @@ static size_t write_start(char *line, size_t size, enum log_level level)
     char stamp[32] = "";
     if (gmtime_r(&seconds, &utc) != NULL)
         strftime(stamp, sizeof(stamp), "%Y-%m-%dT%H:%M:%SZ ", &utc);
-    return (size_t)snprintf(line, size, "%s" NAME "%s: ", stamp, words[level]);
+    return (size_t)snprintf(line, size, "%s" NAME "%s: ", stamp, level_names[level]);
 }
 
 /* Writes one line. False: stderr did not take it. */
-static bool put(enum log_level level, const char *format, va_list arguments)
+static bool write_line(enum log_level level, const char *format, va_list arguments)
 {
     char line[1024];
     size_t start = write_start(line, sizeof(line), level);
@@ -103,12 +103,12 @@ static bool put(enum log_level level, const char *format, va_list arguments)
     return true;
 }
 
-static bool put_words(enum log_level level, const char *format, ...) __attribute__((format(printf, 2, 3)));
-static bool put_words(enum log_level level, const char *format, ...)
+static bool write_message(enum log_level level, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static bool write_message(enum log_level level, const char *format, ...)
 {
     va_list arguments;
     va_start(arguments, format);
-    bool taken = put(level, format, arguments);
+    bool taken = write_line(level, format, arguments);
     va_end(arguments);
     return taken;
 }
@@ -120,8 +120,9 @@ void log_period(void)
         return;
     state.window_ns = now;
     state.lines = 0;
-    if (state.left_out > 0 && put_words(LOG_LEVEL_WARNING, "%" PRIu64 " lines left out: more than %u in a minute, or "
-                                        "standard error did not take them", state.left_out, LOG_LINES_MOST))
+    if (state.left_out > 0 &&
+        write_message(LOG_LEVEL_WARNING, "%" PRIu64 " lines left out: more than %u in a minute, or standard error "
+                      "did not take them", state.left_out, LOG_LINES_MAX))
         state.left_out = 0;
 }
 
@@ -131,13 +132,13 @@ void log_at(enum log_level level, const char *format, ...)
         return;
     log_period();
     bool counted = state.begun && level > LOG_LEVEL_ERROR;
-    if (counted && state.lines >= LOG_LINES_MOST) {
+    if (counted && state.lines >= LOG_LINES_MAX) {
         state.left_out++;
         return;
     }
     va_list arguments;
     va_start(arguments, format);
-    bool taken = put(level, format, arguments);
+    bool taken = write_line(level, format, arguments);
     va_end(arguments);
     if (!taken)
         state.left_out++;

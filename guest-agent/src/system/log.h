@@ -15,7 +15,7 @@ enum log_level {
 };
 
 /* Most lines in one minute, for all causes together. Errors are not counted, because the agent ends after one. */
-#define LOG_LINES_MOST 60u
+#define LOG_LINES_MAX 60u
 #define LOG_WINDOW_NS UINT64_C(60000000000)
 
 /* Begins the log of a running agent. Lines above the level are left out. The others begin with the time or, if stderr
@@ -25,7 +25,7 @@ void log_begin(enum log_level most);
 /* Returns false if there is no such level. */
 bool log_level_read(const char *word, enum log_level *level);
 
-bool log_wants(enum log_level level);
+bool log_enabled(enum log_level level);
 
 /* Writes a line, in one write and without blocking. A line that stderr does not take at once is left out, and counted
  * for log_period(). Control characters become question marks. */

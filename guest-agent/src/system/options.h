@@ -8,7 +8,7 @@
 #include "system/log.h"
 
 /* Values that the help shows. */
-#define CLIENTS_MOST 256u /* processes joined at once */
+#define CLIENTS_MAX 256u /* processes joined at once */
 #define PORT_NAME "org.vscaf.agent.0"
 #define PORT_DEFAULT_PATH "/dev/virtio-ports/" PORT_NAME
 
@@ -19,10 +19,10 @@ enum split_policy {
 };
 
 /* How rigid processes are kept to their share (contain/contain.h). */
-enum contain_way { CONTAIN_AUTO, CONTAIN_CPUSET, CONTAIN_AFFINITY, CONTAIN_NONE };
+enum contain_method { CONTAIN_AUTO, CONTAIN_CPUSET, CONTAIN_AFFINITY, CONTAIN_NONE };
 
 /* How work is kept off surplus CPUs (cpus/parking.h). */
-enum park_way { PARK_AUTO, PARK_OFFLINE, PARK_CPUSET };
+enum park_method { PARK_AUTO, PARK_OFFLINE, PARK_CPUSET };
 
 struct options {
     const char *port; /* NULL: the virtio-serial port by its name */
@@ -39,10 +39,10 @@ struct options {
     bool status;           /* print the state of the running agent, and end */
     double status_seconds; /* print it again after this time; 0: print it once */
     bool json;
-    enum park_way park;
+    enum park_method park;
     uint32_t period_ms;
     uint32_t per_user; /* most joined processes of one user, except root and the agent's own user */
-    enum contain_way contain;
+    enum contain_method contain;
     uint32_t learn_budget_ppm; /* parts of a million of a process's CPU time; 0: learn nothing */
     bool help, version;        /* print it, and end */
 };

@@ -18,7 +18,7 @@ static void write_list(const struct cpu_set *set, char list[LIST_BYTES])
         strcpy(list + LIST_BYTES - sizeof("..."), "...");
 }
 
-static void look_at_port(struct change_log *changes, const struct agent *agent)
+static void log_port_change(struct change_log *changes, const struct agent *agent)
 {
     bool connected = port_connected(&agent->port);
     if (connected != changes->connected)
@@ -26,37 +26,37 @@ static void look_at_port(struct change_log *changes, const struct agent *agent)
     changes->connected = connected;
 }
 
-static void look_at_cpus(struct change_log *changes, const struct agent *agent)
+static void log_cpu_changes(struct change_log *changes, const struct agent *agent)
 {
     const struct allocation *allocation = &agent->allocation;
     if (allocation->phase != ALLOCATION_SETTLED)
         return; /* a change is under way: log it when it has ended */
     uint32_t cpus = agent_budget(agent).guest;
-    bool rests = allocation->given && allocation->order.cpus == 0;
+    bool resting = allocation->given && allocation->order.cpus == 0;
     bool changed =
-        cpus != changes->cpus || rests != changes->rests || !cpu_set_equal(&changes->online, &agent->cpus.online);
+        cpus != changes->cpus || resting != changes->resting || !cpu_set_equal(&changes->online, &agent->cpus.online);
     if (changed) {
         char before[LIST_BYTES], after[LIST_BYTES];
         write_list(&changes->online, before);
         write_list(&agent->cpus.online, after);
-        if (!changes->looked)
+        if (!changes->initialized)
             log_info("CPUs online %s, %u of %u possible", after, cpu_set_count(&agent->cpus.online),
                      agent->cpus.possible);
         else if (allocation->given && allocation->applied_sequence != changes->sequence)
             log_info("allocation %lld: %u -> %u CPUs%s, online %s -> %s%s", (long long)allocation->applied_sequence,
-                     changes->cpus, cpus, rests ? " (the guest rests)" : "", before, after,
+                     changes->cpus, cpus, resting ? " (the guest rests)" : "", before, after,
                      allocation->sections_ended ? "" : ", sections were still in flight at the deadline");
         else
             log_info("without an order of the host: %u -> %u CPUs, online %s -> %s", changes->cpus, cpus, before,
                      after);
         changes->cpus = cpus;
-        changes->rests = rests;
+        changes->resting = resting;
         changes->online = agent->cpus.online;
     }
     changes->sequence = allocation->applied_sequence;
 }
 
-static void look_at_clients(struct change_log *changes, const struct agent *agent)
+static void log_client_changes(struct change_log *changes, const struct agent *agent)
 {
     uint32_t end = agent->clients.end > changes->end ? agent->clients.end : changes->end;
     changes->end = agent->clients.end;
@@ -82,7 +82,7 @@ static void look_at_clients(struct change_log *changes, const struct agent *agen
     }
 }
 
-static void tell_status(struct change_log *changes, const struct agent *agent)
+static void send_status(struct change_log *changes, const struct agent *agent)
 {
     char text[sizeof(changes->notify.status)];
     uint32_t joined = agent->clients.joined;
@@ -100,7 +100,7 @@ void change_log_begin(struct change_log *changes, const struct agent *agent)
 {
     memset(changes, 0, sizeof(*changes));
     notify_start(&changes->notify);
-    if (log_wants(LOG_LEVEL_DEBUG))
+    if (log_enabled(LOG_LEVEL_DEBUG))
         changes->clients = calloc(CLIENTS_SLOTS, sizeof(*changes->clients)); /* NULL: these lines are not logged */
     log_notice("%s serves programs at %s", AGENT_NAME, agent->clients.path);
     notify_send(&changes->notify, "READY=1");
@@ -118,14 +118,14 @@ void change_log_end(struct change_log *changes)
 uint64_t change_log_turn(struct change_log *changes, const struct agent *agent, uint64_t now_ns)
 {
     if (!agent->options->standalone)
-        look_at_port(changes, agent);
-    look_at_cpus(changes, agent);
+        log_port_change(changes, agent);
+    log_cpu_changes(changes, agent);
     if (changes->clients != NULL)
-        look_at_clients(changes, agent);
-    changes->looked = true;
+        log_client_changes(changes, agent);
+    changes->initialized = true;
     if (changes->notify.fd >= 0 && now_ns >= changes->status_next_ns) {
         changes->status_next_ns = now_ns + STATUS_GAP_NS;
-        tell_status(changes, agent);
+        send_status(changes, agent);
     }
     log_period();
     return notify_alive(&changes->notify, now_ns);

@@ -21,8 +21,8 @@ struct change_log_client {
 
 struct change_log {
     struct notify notify;
-    bool looked; /* the state was looked at before */
-    bool connected, rests;
+    bool initialized; /* the state was looked at before */
+    bool connected, resting;
     uint32_t cpus; /* CPUs that the programs may use */
     uint32_t joined;
     struct cpu_set online;

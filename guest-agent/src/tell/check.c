@@ -11,7 +11,7 @@
 
 int check_run(const struct options *options)
 {
-    char own[VSCAF_PLACE_MOST];
+    char own[VSCAF_SOCKET_PATH_BYTES];
     struct check check = {.options = options,
                           .without_host = options->standalone,
                           .socket = socket_path_of_agent(options->socket, own),

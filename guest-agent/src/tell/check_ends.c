@@ -38,7 +38,7 @@ static void read_name(const char *proc, const char *pid, char *name, size_t size
     utf8_printable(name, size, text);
 }
 
-static bool has_open(const char *proc, const char *pid, dev_t device)
+static bool has_file_open(const char *proc, const char *pid, dev_t device)
 {
     char path[PATH_MAX];
     struct stat status;
@@ -56,7 +56,7 @@ static bool has_open(const char *proc, const char *pid, dev_t device)
 }
 
 /* Finds a process that has the device open. False if none can be seen. */
-static bool find_holder(const char *proc, dev_t device, char *pid, char *name, size_t size)
+static bool find_port_holder(const char *proc, dev_t device, char *pid, char *name, size_t size)
 {
     struct dirent *entry;
     bool found = false;
@@ -64,7 +64,7 @@ static bool find_holder(const char *proc, dev_t device, char *pid, char *name, s
     while (processes != NULL && !found && (entry = readdir(processes)) != NULL) {
         if (entry->d_name[0] < '0' || entry->d_name[0] > '9' || strlen(entry->d_name) >= size)
             continue;
-        found = has_open(proc, entry->d_name, device);
+        found = has_file_open(proc, entry->d_name, device);
         if (found) {
             strcpy(pid, entry->d_name);
             read_name(proc, pid, name, size);
@@ -78,7 +78,7 @@ static bool find_holder(const char *proc, dev_t device, char *pid, char *name, s
 static void port_is_busy(struct check *check, const char *path, dev_t device)
 {
     char pid[64], name[64];
-    if (!find_holder(check->options->proc, device, pid, name, sizeof(name)))
+    if (!find_port_holder(check->options->proc, device, pid, name, sizeof(name)))
         check_missing(check, "port", "%s is held by another process: end it (root sees it by `fuser %s`)", path, path);
     else if (strcmp(name, "vscaf-agent") == 0)
         check_ok("port", "%s, held by the running agent (process %s)", path, pid);
@@ -127,7 +127,7 @@ void check_port(struct check *check)
 }
 
 /* Joins the agent that serves the socket, for a moment. Prints whether its version fits this program's version. */
-static void ask_agent(struct check *check, int fd, const char *path)
+static void query_agent(struct check *check, int fd, const char *path)
 {
     struct ucred peer = {0};
     socklen_t size = sizeof(peer);
@@ -181,7 +181,7 @@ void check_socket(struct check *check)
     strcpy(address.sun_path, path);
     int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
     if (fd >= 0 && connect(fd, (struct sockaddr *)&address, sizeof(address)) == 0) {
-        ask_agent(check, fd, path);
+        query_agent(check, fd, path);
         close(fd);
         return;
     }
@@ -202,22 +202,22 @@ void check_socket(struct check *check)
 /* Loads the shim in a child process, as preloading would. Writes why that fails, else an empty string. */
 static void load_shim(const char *path, char *why, size_t size)
 {
-    int ends[2];
+    int pipe_fds[2];
     why[0] = '\0';
-    if (pipe(ends) != 0) {
+    if (pipe(pipe_fds) != 0) {
         snprintf(why, size, "%s", strerror(errno));
         return;
     }
     pid_t child = fork();
     if (child == 0) {
-        const char *said = dlopen(path, RTLD_NOW | RTLD_LOCAL) != NULL ? NULL : dlerror();
-        ssize_t put = said != NULL ? write(ends[1], said, strlen(said)) : 0;
+        const char *error = dlopen(path, RTLD_NOW | RTLD_LOCAL) != NULL ? NULL : dlerror();
+        ssize_t put = error != NULL ? write(pipe_fds[1], error, strlen(error)) : 0;
         _exit(put < 0);
     }
-    close(ends[1]);
-    ssize_t got = child > 0 ? read(ends[0], why, size - 1) : -1;
+    close(pipe_fds[1]);
+    ssize_t got = child > 0 ? read(pipe_fds[0], why, size - 1) : -1;
     why[got > 0 ? got : 0] = '\0';
-    close(ends[0]);
+    close(pipe_fds[0]);
     int status = 0;
     if (child < 0 || waitpid(child, &status, 0) < 0)
         snprintf(why, size, "%s", strerror(errno));

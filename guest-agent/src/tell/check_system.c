@@ -30,7 +30,7 @@ void check_privileges(struct check *check)
     if (getrlimit(RLIMIT_NOFILE, &files) == 0 && files.rlim_cur != RLIM_INFINITY &&
         files.rlim_cur < CLIENTS_DESCRIPTORS)
         check_missing(check, "open files", "%llu are allowed, %u programs may join: raise LimitNOFILE= or ulimit -n to "
-                      "%u", (unsigned long long)files.rlim_cur, CLIENTS_MOST, CLIENTS_DESCRIPTORS);
+                      "%u", (unsigned long long)files.rlim_cur, CLIENTS_MAX, CLIENTS_DESCRIPTORS);
 }
 
 void check_kernel(struct check *check)
@@ -66,10 +66,10 @@ void check_kernel(struct check *check)
 }
 
 /* Why `online` files cannot be written, as far as that can be seen. */
-static const char *why_not_switchable(const char *sysfs, bool there)
+static const char *why_not_switchable(const char *sysfs, bool has_online_files)
 {
     struct statvfs status;
-    if (!there)
+    if (!has_online_files)
         return "the kernel offers no `online` files: use one with CONFIG_HOTPLUG_CPU";
     if (statvfs(sysfs, &status) == 0 && (status.f_flag & ST_RDONLY))
         return "sysfs is mounted read-only, as in containers: run the agent in the guest itself, or use --standalone";
@@ -86,14 +86,14 @@ void check_cpus(struct check *check)
                       strerror(-status));
         return;
     }
-    uint32_t switchable = 0, there = 0, others = 0;
-    for (uint32_t cpu = 1; cpu < CPUS_MOST; cpu++) {
+    uint32_t switchable = 0, online_files = 0, others = 0;
+    for (uint32_t cpu = 1; cpu < CPUS_MAX; cpu++) {
         char path[PATH_MAX];
         if (!cpu_set_has(&cpus.present, cpu) ||
             snprintf(path, sizeof(path), "%s/devices/system/cpu/cpu%u/online", sysfs, cpu) >= (int)sizeof(path))
             continue;
         others++;
-        there += access(path, F_OK) == 0;
+        online_files += access(path, F_OK) == 0;
         switchable += access(path, W_OK) == 0;
     }
     uint32_t online = cpu_set_count(&cpus.online), present = cpu_set_count(&cpus.present);
@@ -105,7 +105,7 @@ void check_cpus(struct check *check)
                    online, present);
     else
         check_missing(check, "CPUs", "%u of %u cannot be switched: %s", others - switchable, others,
-                      why_not_switchable(sysfs, there > 0));
+                      why_not_switchable(sysfs, online_files > 0));
 }
 
 static bool word_in_file(const char *directory, const char *file, const char *word)
@@ -157,7 +157,7 @@ void check_cpuset(struct check *check)
 }
 
 /* Whether the line is a rule that puts CPUs online. */
-static bool onlines_cpus(const char *line)
+static bool puts_cpus_online(const char *line)
 {
     while (*line == ' ' || *line == '\t')
         line++;
@@ -173,7 +173,7 @@ static bool rules_online_cpus(const char *directory, const char *name)
         return false;
     FILE *file = fopen(path, "re");
     while (file != NULL && !found && getline(&line, &size, file) > 0)
-        found = onlines_cpus(line);
+        found = puts_cpus_online(line);
     free(line);
     if (file != NULL)
         fclose(file);

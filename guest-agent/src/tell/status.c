@@ -18,30 +18,30 @@ static bool trusted(uid_t user)
     return user == 0 || user == geteuid();
 }
 
-static double level_of(const struct status_user *one, uint64_t now_ns)
+static double level_of(const struct status_user *entry, uint64_t now_ns)
 {
-    double times = trusted(one->user) ? STATUS_TRUSTED_TIMES : 1.0;
-    return token_bucket_level(&one->requests, STATUS_TOKENS * times, STATUS_TOKENS_PER_S * times, now_ns);
+    double times = trusted(entry->user) ? STATUS_TRUSTED_TIMES : 1.0;
+    return token_bucket_level(&entry->requests, STATUS_TOKENS * times, STATUS_TOKENS_PER_S * times, now_ns);
 }
 
 /* A token bucket for each user. A user whose bucket is full again needs no place. */
 static bool allowed(struct status *status, uid_t user, uint64_t now_ns)
 {
-    struct status_user *mine = NULL;
+    struct status_user *own = NULL;
     for (uint32_t i = 0; i < STATUS_USERS; i++)
-        if (status->users[i].requests.then_ns != 0 && status->users[i].user == user)
-            mine = &status->users[i];
-    for (uint32_t i = 0; i < STATUS_USERS && mine == NULL; i++) {
-        struct status_user *one = &status->users[i];
-        if (one->requests.then_ns == 0 || level_of(one, now_ns) >= STATUS_TOKENS) {
-            *one = (struct status_user){.user = user, .requests = {STATUS_TOKENS, now_ns}};
-            mine = one;
+        if (status->users[i].requests.updated_ns != 0 && status->users[i].user == user)
+            own = &status->users[i];
+    for (uint32_t i = 0; i < STATUS_USERS && own == NULL; i++) {
+        struct status_user *candidate = &status->users[i];
+        if (candidate->requests.updated_ns == 0 || level_of(candidate, now_ns) >= STATUS_TOKENS) {
+            *candidate = (struct status_user){.user = user, .requests = {STATUS_TOKENS, now_ns}};
+            own = candidate;
         }
     }
-    double level = mine != NULL ? level_of(mine, now_ns) : 0.0;
+    double level = own != NULL ? level_of(own, now_ns) : 0.0;
     if (level < 1.0)
         return false;
-    mine->requests = (struct token_bucket){level - 1.0, now_ns};
+    own->requests = (struct token_bucket){level - 1.0, now_ns};
     return true;
 }
 
@@ -100,7 +100,7 @@ static json_t *process(const struct client *client, bool learning)
     json_t *object = json_pack("{s:i, s:s, s:I, s:i, s:i, s:f, s:b, s:s, s:s}", "pid", (int)client->pid, "name",
                                client->name, "user", (json_int_t)client->user, "threads", (int)client->share, "team",
                                (int)(last < VSCAF_MAX_TEAM ? last : VSCAF_MAX_TEAM), "cpus", rounded(client->load_cpus),
-                               "running", (int)client->running, "malleable", client_malleable_word(client), "state",
+                               "running", (int)client->running, "malleable", client_malleable_name(client), "state",
                                state_of(client, learning));
     if (object != NULL)
         describe_speedup(object, client);
@@ -144,24 +144,24 @@ static json_t *totals(const struct agent *agent)
                      "joined", (int)joined, "running", (int)running, "host", host(agent));
 }
 
-static bool may_see(const struct client *asker, const struct client *client)
+static bool is_visible_to(const struct client *requester, const struct client *client)
 {
-    return trusted(asker->user) || (asker->user == client->user && asker->user != USER_NOBODY);
+    return trusted(requester->user) || (requester->user == client->user && requester->user != USER_NOBODY);
 }
 
-static void answer(const struct agent *agent, const struct client *asker)
+static void send_status(const struct agent *agent, const struct client *requester)
 {
     struct shares_facts facts = agent_shares_facts(agent);
     bool learning = facts.learning && shares_competition(&agent->clients, &facts);
     json_t *packet = totals(agent), *list = json_array();
     for (uint32_t i = 0; i < agent->clients.end; i++) {
         const struct client *client = &agent->clients.slots[i];
-        if (client->page == NULL || !may_see(asker, client))
+        if (client->page == NULL || !is_visible_to(requester, client))
             continue;
         if (json_array_size(list) == STATUS_PACKET_PROCESSES) {
             json_object_set_new(packet, "processes", list);
             json_object_set_new(packet, "more", json_true());
-            send_packet(asker, packet);
+            send_packet(requester, packet);
             packet = json_pack("{s:i, s:s}", "v", STATUS_VERSION, "type", "status");
             list = json_array();
         }
@@ -169,7 +169,7 @@ static void answer(const struct agent *agent, const struct client *asker)
     }
     json_object_set_new(packet, "processes", list);
     json_object_set_new(packet, "more", json_false());
-    send_packet(asker, packet);
+    send_packet(requester, packet);
 }
 
 void status_answer(struct status *status, struct agent *agent, struct client *client, uint64_t now_ns)
@@ -177,12 +177,12 @@ void status_answer(struct status *status, struct agent *agent, struct client *cl
     char text[100];
     if (!allowed(status, client->user, now_ns)) {
         send_packet(client, error("this user has asked too often: ask again in a second"));
-    } else if (client->asked != STATUS_VERSION) {
+    } else if (client->status_version != STATUS_VERSION) {
         snprintf(text, sizeof(text), "this agent answers in version %u, not %u: use its own --status", STATUS_VERSION,
-                 client->asked);
+                 client->status_version);
         send_packet(client, error(text));
     } else {
-        answer(agent, client);
+        send_status(agent, client);
     }
     clients_drop(&agent->clients, client);
 }

@@ -29,12 +29,12 @@
 struct status {
     struct status_user {
         uid_t user;
-        struct token_bucket requests; /* then_ns 0: a free place */
+        struct token_bucket requests; /* updated_ns 0: a free place */
     } users[STATUS_USERS];
 };
 
-/* Answers the request (client->asked) and drops the connection. Never blocks: a packet that the socket does not take is
- * not sent. */
+/* Answers the request (client->status_version) and drops the connection. Never blocks: a packet that the socket does
+ * not take is not sent. */
 void status_answer(struct status *status, struct agent *agent, struct client *client, uint64_t now_ns);
 
 #endif

@@ -101,7 +101,7 @@ static int begin(void **state)
                                .port = "none",
                                .park = PARK_OFFLINE,
                                .period_ms = PERIOD_MS,
-                               .per_user = CLIENTS_MOST,
+                               .per_user = CLIENTS_MAX,
                                .contain = CONTAIN_NONE,
                                .learn_budget_ppm = 10000};
     agent = calloc(1, sizeof(*agent));
@@ -130,7 +130,7 @@ static struct client *join(uint32_t number)
     assert_ptr_not_equal(page, MAP_FAILED);
     *client = (struct client){.fd = open("/dev/null", O_RDONLY | O_CLOEXEC),
                               .pid = FIRST_PID + (pid_t)number,
-                              .process = PEER_NONE,
+                              .pidfd = PEER_NO_PIDFD,
                               .page = page,
                               .newcomer = true,
                               .running = true};
@@ -178,7 +178,7 @@ static void learn(struct client *client, uint32_t team_size, uint64_t speedup_mi
     client->page->estimates_sequence++;
 }
 
-static const double NOBODY[PROGRAMS] = {0}, FIRST[PROGRAMS] = {1.0}, TWO[PROGRAMS] = {1.0, 1.0};
+static const double NONE_RUNNING[PROGRAMS] = {0}, FIRST[PROGRAMS] = {1.0}, TWO[PROGRAMS] = {1.0, 1.0};
 
 static void test_silent_connection_is_dropped_after_its_time(void **state)
 {
@@ -330,17 +330,17 @@ static void test_held_up_makes_up_for_nothing(void **state)
 static void test_others_are_demand_and_then_none(void **state)
 {
     (void)state;
-    periods(4, NOBODY, 0.0);
+    periods(4, NONE_RUNNING, 0.0);
     assert_int_equal(agent->shares.demand, 0);
-    periods(1, NOBODY, 1.6);
+    periods(1, NONE_RUNNING, 1.6);
     assert_int_equal(agent->shares.demand, 0); /* one period is noise */
-    periods(1, NOBODY, 1.6);
+    periods(1, NONE_RUNNING, 1.6);
     assert_int_equal(agent->shares.demand, 2);
-    periods(10, NOBODY, 1.2);
+    periods(10, NONE_RUNNING, 1.2);
     assert_int_equal(agent->shares.demand, 1);
-    periods(1, NOBODY, 0.0);
+    periods(1, NONE_RUNNING, 0.0);
     assert_int_equal(agent->shares.demand, 1);
-    periods(2, NOBODY, 0.0);
+    periods(2, NONE_RUNNING, 0.0);
     assert_int_equal(agent->shares.demand, 0);
 }
 

@@ -29,13 +29,13 @@ static void test_exceeds(void **state)
 static void test_paths(void **state)
 {
     (void)state;
-    assert_true(contain_group_path_ours("vscaf.contained/vscaf.12"));
-    assert_true(contain_group_path_ours("system.slice/a..b/vscaf.1"));
-    assert_true(contain_group_path_ours("vscaf.7"));
+    assert_true(contain_group_is_own_path("vscaf.contained/vscaf.12"));
+    assert_true(contain_group_is_own_path("system.slice/a..b/vscaf.1"));
+    assert_true(contain_group_is_own_path("vscaf.7"));
     const char *others[] = {"",           "vscaf.",      "vscaf.1x",         "a/vscaf.contained", "/vscaf.1",
                             "../vscaf.1", "a/../vscaf.1", "a/..", "xvscaf.1"};
     for (size_t i = 0; i < sizeof(others) / sizeof(*others); i++)
-        assert_false(contain_group_path_ours(others[i]));
+        assert_false(contain_group_is_own_path(others[i]));
 }
 
 /* A fake /proc of one process with threads, and one fake group of cgroup version 2. */
@@ -111,15 +111,15 @@ static void test_plan(void **state)
     put(fake->proc, "70/task/71/cgroup", "0::/user.slice/a\n");
     put(fake->root, "user.slice/a/cgroup.subtree_control", "\n");
     assert_int_equal(contain_group_plan(&tree, fake->proc, 70, &group), 0);
-    assert_string_equal(group.home, "user.slice/a");
+    assert_string_equal(group.origin, "user.slice/a");
     assert_string_equal(group.path, "user.slice/a/vscaf.70");
-    assert_true(group.enabled_home); /* containing enables the controller, release disables it */
+    assert_true(group.enabled_in_origin); /* containing enables the controller, release disables it */
     contain_group_free(&group);
 
     /* A cpuset controller that was already enabled stays enabled. */
     put(fake->root, "user.slice/a/cgroup.subtree_control", "cpuset memory\n");
     assert_int_equal(contain_group_plan(&tree, fake->proc, 70, &group), 0);
-    assert_false(group.enabled_home);
+    assert_false(group.enabled_in_origin);
     contain_group_free(&group);
 
     /* Threads in several groups were arranged so by somebody: the agent does not move them. */
@@ -131,15 +131,15 @@ static void test_plan(void **state)
     put(fake->proc, "70/task/70/cgroup", "0::/user.slice/a/vscaf.70\n");
     put(fake->proc, "70/task/71/cgroup", "0::/user.slice/a/vscaf.70\n");
     assert_int_equal(contain_group_plan(&tree, fake->proc, 70, &group), 0);
-    assert_string_equal(group.home, "user.slice/a");
+    assert_string_equal(group.origin, "user.slice/a");
     contain_group_free(&group);
     put(fake->proc, "70/cgroup", "0::/vscaf.contained/vscaf.9\n");
     put(fake->proc, "70/task/70/cgroup", "0::/vscaf.contained/vscaf.9\n");
     put(fake->proc, "70/task/71/cgroup", "0::/vscaf.contained/vscaf.9\n");
     assert_int_equal(contain_group_plan(&tree, fake->proc, 70, &group), 0);
-    assert_string_equal(group.home, "");
+    assert_string_equal(group.origin, "");
     assert_string_equal(group.path, "vscaf.contained/vscaf.70");
-    assert_false(group.enabled_home);
+    assert_false(group.enabled_in_origin);
     contain_group_free(&group);
 
     /* A group that cannot be reached, and a process that is gone. */
@@ -153,7 +153,7 @@ static void test_enter_fails(void **state)
 {
     const struct fake *fake = *state;
     struct cgroup_tree tree = tree_of(fake);
-    struct contain_group group = {.home = "a", .path = "a/vscaf.70", .enabled_home = true};
+    struct contain_group group = {.origin = "a", .path = "a/vscaf.70", .enabled_in_origin = true};
     struct cpu_set set = {.words = {1}};
     const char *step = "";
     put(fake->root, "a/cgroup.procs", "");
@@ -187,7 +187,7 @@ static void test_masks_remembered(void **state)
     put(fake->proc, "70/task/70/status", "Name:\tx\nCpus_allowed:\t3\nCpus_allowed_list:\t0-1\n");
     put(fake->proc, "70/task/71/status", "Cpus_allowed_list:\t3\n");
     put(fake->proc, "70/task/72/status", "Cpus_allowed_list:\t0-1\n");
-    assert_int_equal(thread_masks_remember(&masks, fake->proc, 70, NULL, &where, &changed), 0);
+    assert_int_equal(thread_masks_save(&masks, fake->proc, 70, NULL, &where, &changed), 0);
     assert_string_equal(masks.common, "0-1");
     assert_int_equal(masks.others_count, 1);
     assert_int_equal(masks.others[0].tid, 71);
@@ -200,25 +200,25 @@ static void test_masks_remembered(void **state)
         snprintf(name, sizeof(name), "70/task/%d/status", tid);
         put(fake->proc, name, "Cpus_allowed_list:\t1\n");
     }
-    assert_int_equal(thread_masks_remember(&masks, fake->proc, 70, &one, &where, &changed), 0);
+    assert_int_equal(thread_masks_save(&masks, fake->proc, 70, &one, &where, &changed), 0);
     assert_false(changed);
     /* One thread gave itself another mask, which counts. The kernel reset another one's mask, which nobody chose. */
     put(fake->proc, "70/task/72/status", "Cpus_allowed_list:\t0\n");
     put(fake->proc, "70/task/70/status", "Cpus_allowed_list:\t0-7\n");
-    assert_int_equal(thread_masks_remember(&masks, fake->proc, 70, &one, &where, &changed), 0);
+    assert_int_equal(thread_masks_save(&masks, fake->proc, 70, &one, &where, &changed), 0);
     assert_true(changed);
     assert_string_equal(masks.common, "0-1");
     assert_int_equal(masks.others_count, 2);
     assert_string_equal(masks.others[1].list, "0");
     thread_masks_free(&masks);
 
-    assert_int_equal(thread_masks_remember(&masks, fake->proc, 73, NULL, &where, &changed), -ESRCH);
+    assert_int_equal(thread_masks_save(&masks, fake->proc, 73, NULL, &where, &changed), -ESRCH);
     put(fake->proc, "74/task/74/status", "Name: no such line\n");
-    assert_int_equal(thread_masks_remember(&masks, fake->proc, 74, NULL, &where, &changed), -EINVAL);
+    assert_int_equal(thread_masks_save(&masks, fake->proc, 74, NULL, &where, &changed), -EINVAL);
     thread_masks_free(&masks);
-    for (uint32_t i = 0; i < THREAD_MASKS_OTHERS_MOST; i++)
+    for (uint32_t i = 0; i < THREAD_MASKS_OTHERS_MAX; i++)
         assert_int_equal(thread_masks_add(&masks, (pid_t)i + 1, "0"), 0);
-    assert_int_equal(thread_masks_add(&masks, THREAD_MASKS_OTHERS_MOST + 1, "0"), -E2BIG);
+    assert_int_equal(thread_masks_add(&masks, THREAD_MASKS_OTHERS_MAX + 1, "0"), -E2BIG);
     assert_int_equal(thread_masks_add(&masks, 1, "1"), 0);
     thread_masks_free(&masks);
 }

@@ -20,7 +20,7 @@ static struct cpu_set set_of(uint32_t bits)
 
 static uint32_t bits_of(const struct cpu_set *set)
 {
-    for (size_t i = 1; i < CPUS_MOST / 64; i++)
+    for (size_t i = 1; i < CPUS_MAX / 64; i++)
         assert_int_equal(set->words[i], 0);
     return (uint32_t)set->words[0];
 }
@@ -92,8 +92,8 @@ static void test_examples(void **state)
 static void test_cores(void **state)
 {
     (void)state;
-    uint16_t pairs[CPUS_MOST], apart[CPUS_MOST];
-    for (uint16_t cpu = 0; cpu < CPUS_MOST; cpu++) {
+    uint16_t pairs[CPUS_MAX], apart[CPUS_MAX];
+    for (uint16_t cpu = 0; cpu < CPUS_MAX; cpu++) {
         pairs[cpu] = cpu / 2;
         apart[cpu] = cpu % 3;
     }
@@ -113,17 +113,17 @@ static void test_cores(void **state)
 }
 
 /* The most CPUs that can each be given to one part alone, found by trying all ways. */
-static uint32_t best_cover(const uint32_t room[], uint32_t due[], size_t count, uint32_t cpu)
+static uint32_t best_cover(const uint32_t allowed[], uint32_t target[], size_t count, uint32_t cpu)
 {
     if (cpu == MOST)
         return 0;
-    uint32_t best = best_cover(room, due, count, cpu + 1);
+    uint32_t best = best_cover(allowed, target, count, cpu + 1);
     for (size_t i = 0; i < count; i++) {
-        if (due[i] == 0 || !(room[i] >> cpu & 1))
+        if (target[i] == 0 || !(allowed[i] >> cpu & 1))
             continue;
-        due[i]--;
-        uint32_t cover = 1 + best_cover(room, due, count, cpu + 1);
-        due[i]++;
+        target[i]--;
+        uint32_t cover = 1 + best_cover(allowed, target, count, cpu + 1);
+        target[i]++;
         best = cover > best ? cover : best;
     }
     return best;
@@ -145,12 +145,12 @@ static void test_properties(void **state)
 {
     (void)state;
     uint64_t seed = 20261121;
-    uint16_t pairs[CPUS_MOST];
-    for (uint16_t cpu = 0; cpu < CPUS_MOST; cpu++)
+    uint16_t pairs[CPUS_MAX];
+    for (uint16_t cpu = 0; cpu < CPUS_MAX; cpu++)
         pairs[cpu] = cpu / 2;
     for (int round = 0; round < 6000; round++) {
         struct placement_part parts[4];
-        uint32_t room[4], due[4], before[4], usable = random_below(&seed, 1u << MOST);
+        uint32_t allowed[4], target[4], before[4], usable = random_below(&seed, 1u << MOST);
         size_t count = random_below(&seed, 5);
         const uint16_t *core = round % 2 ? pairs : NULL;
         bool settled = true;
@@ -159,31 +159,33 @@ static void test_properties(void **state)
             uint32_t permitted = random_below(&seed, 3) ? ~0u : random_below(&seed, 1u << MOST);
             before[i] = random_below(&seed, 2) ? random_below(&seed, 1u << MOST) : 0;
             parts[i] = part(random_below(&seed, MOST + 1), permitted, before[i]);
-            room[i] = permitted & usable;
-            due[i] = parts[i].cpus > 0 ? parts[i].cpus : 1;
-            due[i] = due[i] < ones(room[i]) ? due[i] : ones(room[i]);
-            settled = settled && (before[i] & ~room[i]) == 0 && ones(before[i]) == due[i] && !(held & before[i]);
+            allowed[i] = permitted & usable;
+            target[i] = parts[i].cpus > 0 ? parts[i].cpus : 1;
+            target[i] = target[i] < ones(allowed[i]) ? target[i] : ones(allowed[i]);
+            settled = settled && (before[i] & ~allowed[i]) == 0 && ones(before[i]) == target[i] && !(held & before[i]);
             held |= before[i];
         }
         make(parts, count, usable, core);
         uint32_t cover = 0, gained = 0;
         for (size_t i = 0; i < count; i++) {
             uint32_t now = bits_of(&parts[i].set);
-            assert_int_equal(now & ~room[i], 0);
-            assert_int_equal(ones(now), due[i]);
+            assert_int_equal(now & ~allowed[i], 0);
+            assert_int_equal(ones(now), target[i]);
             cover |= now;
             gained += ones(now & ~before[i]);
             if (settled) /* nothing is wrong, so no part moves */
                 assert_int_equal(now, before[i]);
         }
-        assert_int_equal(ones(cover), best_cover(room, due, count, 0));
-        if (count == 1) /* a single part only gains the CPUs that it lacks */
-            assert_int_equal(gained, due[0] > ones(before[0] & room[0]) ? due[0] - ones(before[0] & room[0]) : 0);
+        assert_int_equal(ones(cover), best_cover(allowed, target, count, 0));
+        if (count == 1) { /* a single part only gains the CPUs that it lacks */
+            uint32_t kept = ones(before[0] & allowed[0]);
+            assert_int_equal(gained, target[0] > kept ? target[0] - kept : 0);
+        }
         uint32_t again[4];
         for (size_t i = 0; i < count; i++)
             again[i] = bits_of(&parts[i].set);
         for (size_t i = 0; i < count; i++)
-            parts[i].permitted = set_of(room[i]);
+            parts[i].permitted = set_of(allowed[i]);
         make(parts, count, usable, core);
         bool moved = false;
         for (size_t i = 0; i < count; i++)
@@ -199,15 +201,15 @@ static void test_properties(void **state)
 static void test_large(void **state)
 {
     (void)state;
-    static struct placement_part parts[PLACEMENT_MOST];
+    static struct placement_part parts[PLACEMENT_MAX];
     struct cpu_set all;
     memset(&all, 0xff, sizeof(all));
-    for (uint32_t i = 0; i < PLACEMENT_MOST; i++)
-        parts[i] = (struct placement_part){.cpus = CPUS_MOST / PLACEMENT_MOST, .permitted = all};
-    placement_make(parts, PLACEMENT_MOST, &all, NULL);
+    for (uint32_t i = 0; i < PLACEMENT_MAX; i++)
+        parts[i] = (struct placement_part){.cpus = CPUS_MAX / PLACEMENT_MAX, .permitted = all};
+    placement_make(parts, PLACEMENT_MAX, &all, NULL);
     struct cpu_set cover = {0};
-    for (uint32_t i = 0; i < PLACEMENT_MOST; i++)
-        for (size_t word = 0; word < CPUS_MOST / 64; word++) {
+    for (uint32_t i = 0; i < PLACEMENT_MAX; i++)
+        for (size_t word = 0; word < CPUS_MAX / 64; word++) {
             assert_int_equal(cover.words[word] & parts[i].set.words[word], 0);
             cover.words[word] |= parts[i].set.words[word];
         }

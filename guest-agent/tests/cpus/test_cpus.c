@@ -22,7 +22,7 @@ static void test_cpu_lists(void **state)
     assert_int_equal(cpu_set_count(&set), 4);
     assert_true(cpu_set_has(&set, 5) && !cpu_set_has(&set, 3) && !cpu_set_has(&set, 70000));
     assert_true(cpu_set_parse("\n", &set) && cpu_set_count(&set) == 0);
-    assert_true(cpu_set_parse("0-99999999\n", &set) && cpu_set_count(&set) == CPUS_MOST);
+    assert_true(cpu_set_parse("0-99999999\n", &set) && cpu_set_count(&set) == CPUS_MAX);
     const char *bad[] = {"x", "1-", "3-1", "1,", "-1", "1 2", "99999999999999999999999"};
     for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++)
         assert_false(cpu_set_parse(bad[i], &set));
@@ -45,7 +45,7 @@ static struct cpu_set set_of(const char *list)
 
 static struct world world_of(const char *present, const char *powered, const char *parked)
 {
-    struct world world = {.cpus = {.possible = CPUS_MOST}};
+    struct world world = {.cpus = {.possible = CPUS_MAX}};
     world.cpus.present = set_of(present);
     world.cpus.powered = set_of(powered);
     struct cpu_set set = set_of(parked);
@@ -67,8 +67,9 @@ static void play(struct world *world, uint32_t target)
     struct cpus *cpus = &world->cpus;
     world->parks = 0;
     for (world->steps = 0;; world->steps++) {
-        struct cpu_way way = {target, &refused, world->by_cpuset, world->steps == 0, world->through_parked};
-        struct cpu_step step = cpu_plan_next(cpus, &way);
+        struct cpu_plan_request request = {target, &refused, world->by_cpuset, world->steps == 0,
+                                           world->through_parked};
+        struct cpu_step step = cpu_plan_next(cpus, &request);
         assert_in_range(world->steps, 0, 300);
         if (step.kind == CPU_STEP_NONE)
             return;
@@ -145,8 +146,8 @@ static void test_parked_cpus_come_before_offline_ones(void **state)
     struct world world = world_of("0-7", "0-3", "2-7");
     world.by_cpuset = world.through_parked = true;
     struct cpu_set refused = {0};
-    struct cpu_way way = {8, &refused, true, true, true};
-    struct cpu_step step = cpu_plan_next(&world.cpus, &way);
+    struct cpu_plan_request request = {8, &refused, true, true, true};
+    struct cpu_step step = cpu_plan_next(&world.cpus, &request);
     assert_int_equal(step.kind, CPU_STEP_PARK);
     assert_set(&step.parked, "4-7");
     play(&world, 8);
@@ -208,7 +209,7 @@ static void test_whole_cores(void **state)
 static void test_core_whose_first_cpu_is_gone(void **state)
 {
     (void)state;
-    uint16_t order[CPUS_MOST];
+    uint16_t order[CPUS_MAX];
     struct world world = world_of("0,2-5", "0", "");
     give_cores(&world.cpus, 2, 3); /* 0,2,4 and 1,3,5 */
     assert_int_equal(cpus_order(&world.cpus, order), 5);

@@ -72,7 +72,7 @@ static void test_wholes_and_strings(void **state)
     const int64_t numbers[] = {0, 7, -7, 10, 4294967295, INT64_MAX, INT64_MIN};
     char expected[200] = "";
     for (size_t i = 0; i < sizeof(numbers) / sizeof(*numbers); i++) {
-        json_put_whole(&text, numbers[i]);
+        json_put_integer(&text, numbers[i]);
         JSON_PUT(&text, " ");
         sprintf(expected + strlen(expected), "%lld ", (long long)numbers[i]);
     }
@@ -126,7 +126,7 @@ static void test_report(void **state)
     cpu_set_add(&online, 0);
     cpu_set_add(&online, 63);
     cpu_set_add(&online, 64);
-    cpu_set_add(&online, CPUS_MOST - 1);
+    cpu_set_add(&online, CPUS_MAX - 1);
     char *line = wire_write_report(&(struct wire_report){8, &online, 3, 1.997, processes, 2});
     assert_string_equal(
         line, "{\"v\":1,\"type\":\"report\",\"sequence\":8,\"online\":[0,63,64,4095],\"demand\":3,\"busy\":1.997,"

@@ -80,7 +80,7 @@ static void test_numbers_are_clamped(void **state)
           &message);
     assert_int_equal(message.type, WIRE_ALLOCATE);
     assert_true(message.allocate.sequence == INT64_MAX);
-    assert_int_equal(message.allocate.cpus, CPUS_MOST);
+    assert_int_equal(message.allocate.cpus, CPUS_MAX);
     assert_int_equal(message.allocate.limit, 1);
     assert_int_equal(message.allocate.deadline_ms, 3600000);
     parse("{\"v\":1,\"type\":\"hello\",\"daemon\":\"a\\u0007b\"}", &message);
@@ -93,7 +93,7 @@ enum { PROCESSES = 256 };
 
 /* Processes for reports. All have every field, and the first `running` of them run. */
 struct many {
-    struct speedup_point points[LEARNED_POINTS_MOST];
+    struct speedup_point points[LEARNED_POINTS_MAX];
     struct learned learned;
     struct wire_process processes[PROCESSES];
     struct cpu_set online;
@@ -104,7 +104,7 @@ static void fill(struct many *many, const char *name, size_t points, size_t runn
     *many = (struct many){0};
     cpu_set_add(&many->online, 0);
     many->learned = (struct learned){.cost_s = 1234567.89, .used = 0.123456, .metric = VSCAF_METRIC_RATE};
-    for (size_t i = 0; i < LEARNED_POINTS_MOST; i++)
+    for (size_t i = 0; i < LEARNED_POINTS_MAX; i++)
         many->points[i] = (struct speedup_point){(uint32_t)i + 1, 1.84321, 0.03211, 520};
     for (size_t i = 0; i < PROCESSES; i++)
         many->processes[i] = (struct wire_process){
@@ -142,36 +142,36 @@ static json_t *written(const struct many *many, size_t count)
 }
 
 /* The number of processes in a report that have each kind of field. */
-struct said {
+struct report_counts {
     size_t processes, points, optional, short_fields;
 };
 
-static struct said count_said(json_t *report)
+static struct report_counts count_fields(json_t *report)
 {
-    struct said said = {0};
+    struct report_counts counts = {0};
     json_t *process;
     size_t i;
     json_array_foreach(json_object_get(report, "processes"), i, process)
     {
-        said.processes++;
-        said.points += json_array_size(json_object_get(process, "points")) > 0;
+        counts.processes++;
+        counts.points += json_array_size(json_object_get(process, "points")) > 0;
         json_t *learning = json_object_get(process, "learning"), *where = json_object_get(process, "decomposition");
         assert_true((learning != NULL) == (where != NULL));
-        said.optional += learning != NULL;
-        said.short_fields += json_is_true(json_object_get(process, "override")) &&
-                             json_is_true(json_object_get(process, "long_section")) &&
-                             json_is_true(json_object_get(process, "contained"));
+        counts.optional += learning != NULL;
+        counts.short_fields += json_is_true(json_object_get(process, "override")) &&
+                               json_is_true(json_object_get(process, "long_section")) &&
+                               json_is_true(json_object_get(process, "contained"));
     }
     json_decref(report);
-    return said;
+    return counts;
 }
 
-static void assert_said(struct said said, size_t processes, size_t points, size_t optional)
+static void assert_counts(struct report_counts counts, size_t processes, size_t points, size_t optional)
 {
-    assert_int_equal(said.processes, processes);
-    assert_int_equal(said.points, points);
-    assert_int_equal(said.optional, optional);
-    assert_int_equal(said.short_fields, processes);
+    assert_int_equal(counts.processes, processes);
+    assert_int_equal(counts.points, points);
+    assert_int_equal(counts.optional, optional);
+    assert_int_equal(counts.short_fields, processes);
 }
 
 /* The longest possible report still fits. */
@@ -179,13 +179,13 @@ static void test_longest_report_fits(void **state)
 {
     (void)state;
     static struct many many;
-    fill(&many, "\"\"\"\"\"\"\"\"\"\"\"\"\"\"\"\"\"\"\"\"\"\"\"\"\"\"\"\"\"\"\"", LEARNED_POINTS_MOST, PROCESSES);
+    fill(&many, "\"\"\"\"\"\"\"\"\"\"\"\"\"\"\"\"\"\"\"\"\"\"\"\"\"\"\"\"\"\"\"", LEARNED_POINTS_MAX, PROCESSES);
     memset(&many.online, 0xff, sizeof(many.online));
-    for (size_t i = 0; i < LEARNED_POINTS_MOST; i++)
+    for (size_t i = 0; i < LEARNED_POINTS_MAX; i++)
         many.points[i] = (struct speedup_point){4096, 8123.456, 8123.456, UINT32_MAX};
-    struct said said = count_said(written(&many, PROCESSES));
-    assert_in_range(said.processes, PROCESSES / 2, PROCESSES);
-    assert_true(said.points == 0 && said.optional == 0);
+    struct report_counts counts = count_fields(written(&many, PROCESSES));
+    assert_in_range(counts.processes, PROCESSES / 2, PROCESSES);
+    assert_true(counts.points == 0 && counts.optional == 0);
 }
 
 /* If a report is too long, optional fields are left out first, and only as many as necessary. */
@@ -194,14 +194,14 @@ static void test_long_reports_leave_out_the_optional_first(void **state)
     (void)state;
     static struct many many;
     fill(&many, "cg", 1, 10);
-    assert_said(count_said(written(&many, 100)), 100, 100, 100);
-    assert_said(count_said(written(&many, PROCESSES)), 256, 256, 10);
+    assert_counts(count_fields(written(&many, 100)), 100, 100, 100);
+    assert_counts(count_fields(written(&many, PROCESSES)), 256, 256, 10);
     fill(&many, "cg", 1, 200);
-    assert_said(count_said(written(&many, PROCESSES)), 256, 256, 0);
-    fill(&many, "cg", LEARNED_POINTS_MOST, 40);
-    assert_said(count_said(written(&many, PROCESSES)), 256, 40, 0);
-    fill(&many, "cg", LEARNED_POINTS_MOST, 250);
-    assert_said(count_said(written(&many, PROCESSES)), 256, 0, 0);
+    assert_counts(count_fields(written(&many, PROCESSES)), 256, 256, 0);
+    fill(&many, "cg", LEARNED_POINTS_MAX, 40);
+    assert_counts(count_fields(written(&many, PROCESSES)), 256, 40, 0);
+    fill(&many, "cg", LEARNED_POINTS_MAX, 250);
+    assert_counts(count_fields(written(&many, PROCESSES)), 256, 0, 0);
 }
 
 static void test_optional_fields(void **state)

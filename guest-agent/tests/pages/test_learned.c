@@ -81,8 +81,8 @@ static void test_all_places_are_read(void **state)
         publish(fixture, i, 9 - i, 1.5, 0.1, 5);
     fixture->page.estimates_used = UINT32_MAX;
     period(fixture);
-    assert_int_equal(fixture->learned.points_count, LEARNED_POINTS_MOST);
-    for (uint32_t i = 0; i < LEARNED_POINTS_MOST; i++)
+    assert_int_equal(fixture->learned.points_count, LEARNED_POINTS_MAX);
+    for (uint32_t i = 0; i < LEARNED_POINTS_MAX; i++)
         assert_int_equal(fixture->learned.points[i].p, i + 1);
 }
 
@@ -117,7 +117,7 @@ static void test_sequence_that_stays_odd(void **state)
     period(fixture);
     fixture->page.estimates_sequence++;
     fixture->page.estimates[0].speedup_millionths = 1100000;
-    for (uint32_t i = 1; i < LEARNED_BUSY_PERIODS_MOST; i++) {
+    for (uint32_t i = 1; i < LEARNED_BUSY_PERIODS_MAX; i++) {
         period(fixture);
         assert_int_equal(fixture->learned.points_count, 2);
         assert_float_equal(fixture->learned.points[1].speedup, 1.8, 1e-9);
@@ -173,7 +173,7 @@ static void test_estimates_are_never_taken_half_written(void **state)
             continue;
         read++;
         uint32_t p = learned->points[1].p;
-        torn += learned->points_count != LEARNED_POINTS_MOST;
+        torn += learned->points_count != LEARNED_POINTS_MAX;
         for (size_t k = 1; k < learned->points_count; k++) {
             const struct speedup_point *point = &learned->points[k];
             torn += point->p != p + k - 1 || point->samples != p || point->speedup != (double)point->p ||
@@ -201,7 +201,7 @@ static void test_cost(void **state)
     fixture->page.metric = 77;
     fixture->page.program = VSCAF_PROGRAM_NO_COUNTERS;
     period(fixture);
-    assert_true(fixture->learned.cost_s <= LEARNED_COST_MOST_S && fixture->learned.used == 1.0);
+    assert_true(fixture->learned.cost_s <= LEARNED_COST_MAX_S && fixture->learned.used == 1.0);
     assert_true(fixture->learned.metric == VSCAF_METRIC_RATE && fixture->learned.no_counters);
 }
 
@@ -289,7 +289,7 @@ static void test_hostile_page(void **state)
         period(fixture);
         const struct learned *learned = &fixture->learned;
         found_points += learned->points_count > 0;
-        assert_in_range(learned->points_count, 0, LEARNED_POINTS_MOST);
+        assert_in_range(learned->points_count, 0, LEARNED_POINTS_MAX);
         for (size_t i = 0; i < learned->points_count; i++) {
             const struct speedup_point *point = &learned->points[i];
             assert_in_range(point->p, i + 1, VSCAF_MAX_TEAM);
@@ -297,7 +297,7 @@ static void test_hostile_page(void **state)
             assert_true(point->speedup > 0.0 && point->speedup <= 2.0 * point->p && point->samples > 0);
             assert_true(point->standard_error >= 0.0 && point->standard_error <= point->speedup);
         }
-        assert_true(learned->cost_s >= 0.0 && learned->cost_s <= LEARNED_COST_MOST_S);
+        assert_true(learned->cost_s >= 0.0 && learned->cost_s <= LEARNED_COST_MAX_S);
         assert_true(learned->used >= 0.0 && learned->used <= 1.0);
         struct learned_decomposition found;
         if (!learned_decompose(learned, &found))
@@ -308,7 +308,7 @@ static void test_hostile_page(void **state)
             sum += found.part[i];
         }
         assert_float_equal(sum, 1.0, 1e-9);
-        assert_true(found.section_ms >= 0.0 && found.section_ms <= LEARNED_SECTION_MOST_MS);
+        assert_true(found.section_ms >= 0.0 && found.section_ms <= LEARNED_SECTION_MAX_MS);
     }
     assert_true(found_points > 100); /* else the test has tried nothing */
 }

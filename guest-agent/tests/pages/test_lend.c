@@ -34,12 +34,12 @@ static void test_takes_one_call_for_each_setting(void **state)
 {
     (void)state;
     struct lend lend = {0};
-    assert_int_equal(call(&lend, 0), LEND_NOT_ASKED);
+    assert_int_equal(call(&lend, 0), LEND_UNREQUESTED);
     lend_measured(&lend, false, 0);
-    assert_int_equal(call(&lend, 2), LEND_NOT_ASKED);
+    assert_int_equal(call(&lend, 2), LEND_UNREQUESTED);
     assert_int_equal(call(&lend, 1), LEND_CALLED);
     assert_int_equal(lend_control(&lend), 0);
-    assert_int_equal(call(&lend, 1), LEND_NOT_ASKED);
+    assert_int_equal(call(&lend, 1), LEND_UNREQUESTED);
     assert_true(lend_muted(&lend));
     lend_period(&lend);
     assert_false(lend_muted(&lend));
@@ -55,7 +55,7 @@ static void test_anything_else_is_gibberish(void **state)
     assert_int_equal(lend_take_packet(&lend, &packet, sizeof(packet) + 1), LEND_NO_CALL);
     packet.magic++;
     assert_int_equal(lend_take_packet(&lend, &packet, sizeof(packet)), LEND_NO_CALL);
-    assert_true(lend.asked);
+    assert_true(lend.call_requested);
 }
 
 /* After each call without computing, the agent waits longer before it asks again. Computing resets that. */
@@ -63,7 +63,7 @@ static void test_calls_in_vain(void **state)
 {
     (void)state;
     struct lend lend = {0};
-    uint64_t now_ns = 0, expected_ns = LEND_QUIET_NS;
+    uint64_t now_ns = 0, expected_ns = LEND_BACKOFF_NS;
     lend_measured(&lend, false, now_ns);
     for (int i = 0; i < 8; i++) {
         assert_int_equal(call(&lend, lend.number), LEND_CALLED);
@@ -72,16 +72,16 @@ static void test_calls_in_vain(void **state)
         uint64_t end_ns = now_ns + expected_ns;
         for (; now_ns < end_ns; now_ns += PERIOD_NS) {
             lend_measured(&lend, false, now_ns);
-            assert_false(lend.asked);
+            assert_false(lend.call_requested);
         }
         lend_measured(&lend, false, now_ns);
-        assert_true(lend.asked);
-        expected_ns = expected_ns * 2 < LEND_QUIET_MOST_NS ? expected_ns * 2 : LEND_QUIET_MOST_NS;
+        assert_true(lend.call_requested);
+        expected_ns = expected_ns * 2 < LEND_BACKOFF_MAX_NS ? expected_ns * 2 : LEND_BACKOFF_MAX_NS;
     }
     assert_int_equal(call(&lend, lend.number), LEND_CALLED);
     lend_measured(&lend, true, now_ns += PERIOD_NS);
     lend_measured(&lend, false, now_ns += PERIOD_NS);
-    assert_true(lend.asked);
+    assert_true(lend.call_requested);
 }
 
 static void test_number_wraps(void **state)

@@ -99,17 +99,17 @@ static void test_who_runs_and_who_waits(void **state)
     struct fixture *fixture = *state;
     for (int i = 0; i < 4; i++)
         add_thread(fixture);
-    assert_int_equal(period(fixture, THREADS_WORK_MOST), 0);
+    assert_int_equal(period(fixture, THREADS_WORK_MAX), 0);
     assert_int_equal(fixture->threads.answers, 0);
     write_times(fixture, 0, PERIOD_NS, 0);
     write_times(fixture, 1, PERIOD_NS / 2, PERIOD_NS / 2); /* shares its CPU with others */
     write_times(fixture, 2, PERIOD_NS / 4, 0);
-    assert_int_equal(period(fixture, THREADS_WORK_MOST), 0);
+    assert_int_equal(period(fixture, THREADS_WORK_MAX), 0);
     assert_int_equal(fixture->threads.answers, 1);
-    assert_int_equal(fixture->threads.wanting, 2);
+    assert_int_equal(fixture->threads.runnable, 2);
     assert_float_equal(fixture->threads.wait_share, 2.0 / 9.0, 1e-9);
-    assert_int_equal(period(fixture, THREADS_WORK_MOST), 0); /* no thread ran since */
-    assert_int_equal(fixture->threads.wanting, 0);
+    assert_int_equal(period(fixture, THREADS_WORK_MAX), 0); /* no thread ran since */
+    assert_int_equal(fixture->threads.runnable, 0);
     assert_float_equal(fixture->threads.wait_share, 0.0, 0);
 }
 
@@ -118,11 +118,11 @@ static void test_work_is_bounded(void **state)
     struct fixture *fixture = *state;
     for (int i = 0; i < 200; i++)
         add_thread(fixture);
-    uint32_t work = THREADS_WORK_MOST;
+    uint32_t work = THREADS_WORK_MAX;
     assert_int_equal(threads_read(&fixture->threads, fixture->proc, PID, 1, &work), 0);
-    assert_in_range(fixture->threads.sampled_count, THREADS_SAMPLED_MOST / 2, THREADS_SAMPLED_MOST);
+    assert_in_range(fixture->threads.sampled_count, THREADS_SAMPLED_MAX / 2, THREADS_SAMPLED_MAX);
     assert_int_equal(fixture->threads.listed, 200);
-    assert_int_equal(work, THREADS_WORK_MOST - fixture->threads.sampled_count - 1 - 200 / 16);
+    assert_int_equal(work, THREADS_WORK_MAX - fixture->threads.sampled_count - 1 - 200 / 16);
     work = 0;
     assert_int_equal(threads_read(&fixture->threads, fixture->proc, PID, 2, &work), -EAGAIN);
     work = 1; /* the remaining work never goes below zero */
@@ -132,7 +132,7 @@ static void test_work_is_bounded(void **state)
     for (uint32_t i = 0; i < 200; i++)
         write_times(fixture, i, 0, PERIOD_NS);
     assert_int_equal(period(fixture, 1), 0);
-    assert_int_equal(fixture->threads.wanting, 200); /* estimated from a sample */
+    assert_int_equal(fixture->threads.runnable, 200); /* estimated from a sample */
     assert_float_equal(fixture->threads.wait_share, 1.0, 0);
 }
 
@@ -141,25 +141,25 @@ static void test_threads_that_come_and_go(void **state)
     struct fixture *fixture = *state;
     for (int i = 0; i < 3; i++)
         add_thread(fixture);
-    period(fixture, THREADS_WORK_MOST);
+    period(fixture, THREADS_WORK_MAX);
     write_times(fixture, 0, PERIOD_NS, 0);
-    period(fixture, THREADS_WORK_MOST);
-    assert_int_equal(fixture->threads.wanting, 1);
+    period(fixture, THREADS_WORK_MAX);
+    assert_int_equal(fixture->threads.runnable, 1);
     remove_thread(fixture);
-    assert_int_equal(period(fixture, THREADS_WORK_MOST), 0);
-    assert_int_equal(fixture->threads.wanting, 1); /* the last known value counts */
-    assert_int_equal(period(fixture, THREADS_WORK_MOST), 0);
+    assert_int_equal(period(fixture, THREADS_WORK_MAX), 0);
+    assert_int_equal(fixture->threads.runnable, 1); /* the last known value counts */
+    assert_int_equal(period(fixture, THREADS_WORK_MAX), 0);
     assert_int_equal(fixture->threads.sampled_count, 2);
     add_thread(fixture);
     for (uint32_t i = 0; i <= THREADS_LIST_AGAIN; i++)
-        assert_int_equal(period(fixture, THREADS_WORK_MOST), 0);
+        assert_int_equal(period(fixture, THREADS_WORK_MAX), 0);
     assert_int_equal(fixture->threads.sampled_count, 3);
 }
 
 static void test_garbage_and_nobody(void **state)
 {
     struct fixture *fixture = *state;
-    assert_int_equal(period(fixture, THREADS_WORK_MOST), -ESRCH);
+    assert_int_equal(period(fixture, THREADS_WORK_MAX), -ESRCH);
     add_thread(fixture);
     char path[256];
     path_of(fixture, path, 0, "/schedstat");
@@ -167,13 +167,13 @@ static void test_garbage_and_nobody(void **state)
     assert_non_null(file);
     fputs("none\n", file);
     fclose(file);
-    assert_int_equal(period(fixture, THREADS_WORK_MOST), -EINVAL);
+    assert_int_equal(period(fixture, THREADS_WORK_MAX), -EINVAL);
     write_times(fixture, 0, UINT64_MAX, UINT64_MAX);
-    assert_int_equal(period(fixture, THREADS_WORK_MOST), 0);
+    assert_int_equal(period(fixture, THREADS_WORK_MAX), 0);
     write_times(fixture, 0, 0, 0); /* the counters go backwards */
-    assert_int_equal(period(fixture, THREADS_WORK_MOST), 0);
-    assert_int_equal(fixture->threads.wanting, 0);
-    uint32_t work = THREADS_WORK_MOST;
+    assert_int_equal(period(fixture, THREADS_WORK_MAX), 0);
+    assert_int_equal(fixture->threads.runnable, 0);
+    uint32_t work = THREADS_WORK_MAX;
     assert_int_equal(threads_read(&fixture->threads, fixture->proc, PID + 1, 1, &work), -ENOENT);
 }
 
@@ -182,7 +182,7 @@ static void test_this_process(void **state)
 {
     (void)state;
     struct threads threads = {0};
-    uint32_t work = THREADS_WORK_MOST;
+    uint32_t work = THREADS_WORK_MAX;
     int status = threads_read(&threads, "/proc", getpid(), 1, &work);
     if (status == -ENOENT)
         skip(); /* a kernel without schedstat */

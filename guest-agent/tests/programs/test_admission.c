@@ -94,12 +94,12 @@ static void test_said_once_for_each(void **state)
     (void)state;
     steady_of(1000, 1, SECOND_NS);
     steady_of(ACCOUNT_NAMESPACE | 1000, 1, SECOND_NS);
-    assert_true(admission_say(&admission, 1000, false));
-    assert_true(admission_say(&admission, 1000, true));
-    assert_false(admission_say(&admission, 1000, false));
-    assert_false(admission_say(&admission, 1000, true));
-    assert_true(admission_say(&admission, ACCOUNT_NAMESPACE | 1000, true));
-    assert_false(admission_say(&admission, 4711, true)); /* this account is unknown */
+    assert_true(admission_should_log(&admission, 1000, false));
+    assert_true(admission_should_log(&admission, 1000, true));
+    assert_false(admission_should_log(&admission, 1000, false));
+    assert_false(admission_should_log(&admission, 1000, true));
+    assert_true(admission_should_log(&admission, ACCOUNT_NAMESPACE | 1000, true));
+    assert_false(admission_should_log(&admission, 4711, true)); /* this account is unknown */
     char name[64];
     account_name(ACCOUNT_NAMESPACE | 4026532448, name, sizeof(name));
     assert_string_equal(name, "user namespace 4026532448");

@@ -29,7 +29,7 @@ CLONE3 = 435
 ATTACKER, VICTIM = 61234, 61235  # no account has these numbers
 SCRIPT = (Path(__file__).parent / "attacker.py").read_text()
 PYTHON = os.path.realpath(sys.executable)
-JOINING_PLACES = 32  # CLIENTS_JOINING_MOST
+JOINING_PLACES = 32  # CLIENTS_JOINING_MAX
 EACH = 2  # descriptors for each connection: its socket and a pidfd of its process
 
 

@@ -10,14 +10,14 @@
 
 #include "split/split.h"
 
-#define NUMBERS_MOST 4096u
+#define NUMBERS_MAX 4096u
 
-static double numbers[NUMBERS_MOST];
+static double numbers[NUMBERS_MAX];
 
 static size_t read_numbers(char *text)
 {
     size_t count = 0;
-    for (char *end; count < NUMBERS_MOST; text = end) {
+    for (char *end; count < NUMBERS_MAX; text = end) {
         double number = strtod(text, &end);
         if (end == text)
             break;
@@ -28,7 +28,7 @@ static size_t read_numbers(char *text)
 
 static void split(bool whole, size_t count)
 {
-    static struct split_part parts[NUMBERS_MOST / 2];
+    static struct split_part parts[NUMBERS_MAX / 2];
     size_t used = (count - 2) / 2;
     for (size_t i = 0; i < used; i++)
         parts[i] = (struct split_part){.weight = numbers[2 + 2 * i], .most = (uint32_t)numbers[3 + 2 * i]};
@@ -47,7 +47,7 @@ static void split(bool whole, size_t count)
 
 static void weigh(size_t count)
 {
-    static struct speedup_point points[NUMBERS_MOST / 4];
+    static struct speedup_point points[NUMBERS_MAX / 4];
     size_t used = count / 4;
     for (size_t i = 0; i < used; i++)
         points[i] = (struct speedup_point){.p = (uint32_t)numbers[4 * i],

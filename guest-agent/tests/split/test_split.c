@@ -35,7 +35,7 @@ static void test_weights(void **state)
 {
     (void)state;
     assert_float_equal(weight_at(2, 1.0 + log(2.0)), 1.0, 1e-9);
-    assert_float_equal(weight_at(8, 0.5), SPLIT_WEIGHT_LEAST, 0);
+    assert_float_equal(weight_at(8, 0.5), SPLIT_WEIGHT_MIN, 0);
     /* The weight is unknown (0), not small. */
     assert_float_equal(weight_at(1, 5.0), 0.0, 0);
     assert_float_equal(weight_at(2, INFINITY), 0.0, 0);

@@ -113,9 +113,9 @@ static void test_a_minute_holds_no_more_than_its_lines(void **context)
 {
     (void)context;
     log_begin(LOG_LEVEL_INFO);
-    for (unsigned i = 0; i < LOG_LINES_MOST + 40; i++)
+    for (unsigned i = 0; i < LOG_LINES_MAX + 40; i++)
         log_info("line %u", i);
-    assert_int_equal(lines_of(taken()), LOG_LINES_MOST);
+    assert_int_equal(lines_of(taken()), LOG_LINES_MAX);
     for (unsigned i = 0; i < 10; i++)
         log_debug("below the level: not counted");
     log_error("this is why it ends");
@@ -166,7 +166,7 @@ static void test_levels_have_names(void **context)
     assert_true(log_level_read("debug", &level) && level == LOG_LEVEL_DEBUG);
     assert_false(log_level_read("", &level) || log_level_read("Debug", &level) || log_level_read("7", &level));
     log_begin(LOG_LEVEL_WARNING);
-    assert_true(log_wants(LOG_LEVEL_WARNING) && !log_wants(LOG_LEVEL_NOTICE));
+    assert_true(log_enabled(LOG_LEVEL_WARNING) && !log_enabled(LOG_LEVEL_NOTICE));
 }
 
 int main(void)

@@ -181,7 +181,7 @@ def test_a_joined_process_cannot_ask(rig: Rig) -> None:
 def test_whoever_asks_and_does_not_read_holds_nobody_up(rig: Rig) -> None:
     rig.start("--standalone")
     program = rig.join()
-    askers = [connect(rig) for _ in range(10)]  # up to 32 silent connections may wait (CLIENTS_JOINING_MOST)
+    askers = [connect(rig) for _ in range(10)]  # up to 32 silent connections may wait (CLIENTS_JOINING_MAX)
     for asker in askers:
         asker.send(REQUEST)
     beat = program.beat()

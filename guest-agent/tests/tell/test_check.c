@@ -17,7 +17,7 @@
 #define RULE "SUBSYSTEM==\"cpu\", ACTION==\"add\", TEST==\"online\", ATTR{online}==\"0\", ATTR{online}=\"1\"\n"
 
 static char root[] = "/tmp/vscaf-check-XXXXXX";
-static char said[8192];
+static char output[8192];
 static unsigned missing;
 
 static void make(const char *path, const char *content)
@@ -35,7 +35,7 @@ static void make(const char *path, const char *content)
     fclose(file);
 }
 
-static void drop(const char *path)
+static void remove_file(const char *path)
 {
     char whole[512];
     snprintf(whole, sizeof(whole), "%s%s", root, path);
@@ -43,7 +43,7 @@ static void drop(const char *path)
         *slash = '\0';
 }
 
-/* Runs one check. Its output goes to `said`. */
+/* Runs one check. Its output goes to `output`. */
 static void run(void (*what)(struct check *), const char *proc)
 {
     struct options options = {.sysfs = "/sys", .proc = proc};
@@ -58,7 +58,7 @@ static void run(void (*what)(struct check *), const char *proc)
     dup2(saved, STDOUT_FILENO);
     close(saved);
     rewind(file);
-    said[fread(said, 1, sizeof(said) - 1, file)] = '\0';
+    output[fread(output, 1, sizeof(output) - 1, file)] = '\0';
     fclose(file);
     missing = check.missing;
 }
@@ -68,24 +68,24 @@ static void test_udev_rules_that_fight(void **context)
     (void)context;
     assert_non_null(mkdtemp(root));
     run(check_udev_rules, "/proc");
-    assert_string_equal(said, "ok       udev rules: no rule puts CPUs online\n");
+    assert_string_equal(output, "ok       udev rules: no rule puts CPUs online\n");
 
     make("/usr/lib/udev/rules.d/40-hotadd.rules", "# comment\n" RULE);
     make("/usr/lib/udev/rules.d/50-look.rules", "SUBSYSTEM==\"cpu\", ATTR{online}==\"0\", RUN+=\"x\"\n# " RULE);
     make("/usr/lib/udev/rules.d/50-backup.txt", RULE);
     run(check_udev_rules, "/proc");
-    assert_non_null(strstr(said, "/usr/lib/udev/rules.d/40-hotadd.rules puts plugged CPUs online"));
-    assert_non_null(strstr(said, "`ln -s /dev/null /etc/udev/rules.d/40-hotadd.rules`"));
-    assert_true(strchr(said, '\n') == said + strlen(said) - 1);
+    assert_non_null(strstr(output, "/usr/lib/udev/rules.d/40-hotadd.rules puts plugged CPUs online"));
+    assert_non_null(strstr(output, "`ln -s /dev/null /etc/udev/rules.d/40-hotadd.rules`"));
+    assert_true(strchr(output, '\n') == output + strlen(output) - 1);
     assert_int_equal(missing, 0);
 
     make("/etc/udev/rules.d/40-hotadd.rules", "");
     run(check_udev_rules, "/proc");
-    assert_string_equal(said, "ok       udev rules: no rule puts CPUs online\n");
-    drop("/etc/udev/rules.d/40-hotadd.rules");
-    drop("/usr/lib/udev/rules.d/40-hotadd.rules");
-    drop("/usr/lib/udev/rules.d/50-look.rules");
-    drop("/usr/lib/udev/rules.d/50-backup.txt");
+    assert_string_equal(output, "ok       udev rules: no rule puts CPUs online\n");
+    remove_file("/etc/udev/rules.d/40-hotadd.rules");
+    remove_file("/usr/lib/udev/rules.d/40-hotadd.rules");
+    remove_file("/usr/lib/udev/rules.d/50-look.rules");
+    remove_file("/usr/lib/udev/rules.d/50-backup.txt");
     rmdir(root);
 }
 
@@ -97,7 +97,7 @@ static void test_cpusets(void **context)
     assert_non_null(mkdtemp(root));
     snprintf(proc, sizeof(proc), "%s/proc", root);
     run(check_cpuset, proc);
-    assert_non_null(strstr(said, "note     cpuset: no control group hierarchy has it"));
+    assert_non_null(strstr(output, "note     cpuset: no control group hierarchy has it"));
 
     const char *format = "30 20 0:26 / %s/two rw,nosuid shared:4 - cgroup2 cgroup2 rw\n"
                          "31 20 0:27 / %s/one rw - cgroup cgroup rw,cpuset\n";
@@ -106,13 +106,13 @@ static void test_cpusets(void **context)
     make("/two/cgroup.controllers", "cpuset cpu io memory\n");
     make("/one/tasks", "");
     run(check_cpuset, proc);
-    assert_non_null(strstr(said, "ok       cpuset: version 2 at "));
+    assert_non_null(strstr(output, "ok       cpuset: version 2 at "));
     make("/two/cgroup.controllers", "cpu io memory\n");
     run(check_cpuset, proc);
-    assert_non_null(strstr(said, "ok       cpuset: version 1 at "));
-    drop("/proc/self/mountinfo");
-    drop("/two/cgroup.controllers");
-    drop("/one/tasks");
+    assert_non_null(strstr(output, "ok       cpuset: version 1 at "));
+    remove_file("/proc/self/mountinfo");
+    remove_file("/two/cgroup.controllers");
+    remove_file("/one/tasks");
     rmdir(root);
 }
 

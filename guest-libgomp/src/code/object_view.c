@@ -13,7 +13,7 @@ static bool within(const struct code_range *ranges, size_t count, uintptr_t addr
     return false;
 }
 
-size_t object_code_left(const struct code_view *view, uintptr_t address)
+size_t object_code_bytes(const struct code_view *view, uintptr_t address)
 {
     for (size_t i = 0; i < view->code_count; i++)
         if (address >= view->code[i].start && address < view->code[i].end)
@@ -36,7 +36,7 @@ static struct object_reference reference_of(const struct code_view *view, const 
     struct object_reference found = {.type = (unsigned)ELF64_R_TYPE(relocation->r_info), .name = ""};
     size_t index = ELF64_R_SYM(relocation->r_info);
     if (!index) {
-        found.here = true;
+        found.defined_here = true;
         found.value = (uint64_t)relocation->r_addend;
         return found;
     }
@@ -46,7 +46,7 @@ static struct object_reference reference_of(const struct code_view *view, const 
         return found;
     if (symbol.st_name < view->strings_bytes)
         found.name = view->strings + symbol.st_name;
-    found.here = symbol.st_shndx != SHN_UNDEF;
+    found.defined_here = symbol.st_shndx != SHN_UNDEF;
     found.value = symbol.st_value + (uint64_t)relocation->r_addend;
     return found;
 }

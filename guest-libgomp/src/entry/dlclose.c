@@ -10,7 +10,7 @@ VSCAF_EXPORT int dlclose(void *handle)
 {
     int result = object_close(handle);
     int saved_errno = errno;
-    object_look_for_unloads();
+    object_check_unloads();
     errno = saved_errno;
     return result;
 }

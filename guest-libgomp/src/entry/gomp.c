@@ -36,7 +36,7 @@ __attribute__((constructor)) static void join_at_start(void)
     dlerror(); /* the program must not see this failed look-up */
     if (!linked)
         return;
-    join_look_after_if_due(now);
+    join_maintain_if_due(now);
     const struct attachment *current = atomic_load_explicit(&attachment_current, memory_order_relaxed);
     if (!atomic_load_explicit(&current->joined, memory_order_relaxed))
         atomic_store_explicit(&join_due, 0, memory_order_relaxed); /* relaxed: no other thread runs yet */
@@ -53,7 +53,7 @@ VSCAF_EXPORT unsigned GOMP_parallel_reductions(outlined_function *fn, void *data
     struct section section;
     section_begin(&section, fn, data, num_threads);
     unsigned threads = section.runtime->reductions(fn, data, section.team.argument, flags);
-    section.team.ran = threads;
+    section.team.size = threads;
     section_end(&section);
     return threads;
 }
@@ -167,27 +167,27 @@ VSCAF_EXPORT void GOMP_parallel_end(void)
     }
 }
 
-static int tell_max_threads(const void *caller)
+static int report_max_threads(const void *caller)
 {
     struct call_site_spare spare;
     const struct runtime *runtime = call_site_runtime(call_site_of(caller, &spare));
-    join_look_after_if_due(clock_ticks());
-    return team_tell(runtime, runtime->get_max_threads());
+    join_maintain_if_due(clock_ticks());
+    return team_reported_threads(runtime, runtime->get_max_threads());
 }
 
-static int tell_num_procs(const void *caller)
+static int report_num_procs(const void *caller)
 {
     struct call_site_spare spare;
     const struct runtime *runtime = call_site_runtime(call_site_of(caller, &spare));
-    join_look_after_if_due(clock_ticks());
-    return team_tell(runtime, runtime->get_num_procs());
+    join_maintain_if_due(clock_ticks());
+    return team_reported_threads(runtime, runtime->get_num_procs());
 }
 
 static void set_num_threads(const void *caller, int threads)
 {
     struct call_site_spare spare;
     const struct runtime *runtime = call_site_runtime(call_site_of(caller, &spare));
-    join_look_after_if_due(clock_ticks());
+    join_maintain_if_due(clock_ticks());
     runtime->set_num_threads(threads);
     program_note(VSCAF_PROGRAM_SET);
     program_changed();
@@ -204,22 +204,22 @@ static void set_dynamic(const void *caller, bool dynamic)
 
 VSCAF_EXPORT int omp_get_max_threads(void)
 {
-    return tell_max_threads(__builtin_return_address(0));
+    return report_max_threads(__builtin_return_address(0));
 }
 
 VSCAF_EXPORT int32_t omp_get_max_threads_(void)
 {
-    return tell_max_threads(__builtin_return_address(0));
+    return report_max_threads(__builtin_return_address(0));
 }
 
 VSCAF_EXPORT int omp_get_num_procs(void)
 {
-    return tell_num_procs(__builtin_return_address(0));
+    return report_num_procs(__builtin_return_address(0));
 }
 
 VSCAF_EXPORT int32_t omp_get_num_procs_(void)
 {
-    return tell_num_procs(__builtin_return_address(0));
+    return report_num_procs(__builtin_return_address(0));
 }
 
 VSCAF_EXPORT void omp_set_num_threads(int threads)

@@ -15,20 +15,20 @@
 /* libomp has no header for the symbols that compilers call. */
 #pragma GCC diagnostic ignored "-Wmissing-prototypes"
 
-#define WORDS_BEFORE 3 /* loc, count and microtask come before the pointers */
+#define ARGUMENTS_BEFORE 3 /* loc, count and microtask come before the pointers */
 
 /* The number that the thread's code announced for its next fork; 0: none. Initial-exec: see gomp.c. */
 static _Thread_local int32_t announced __attribute__((tls_model("initial-exec")));
 
 /* The microtask of the construct that this thread has just handed to the runtime. The runtime may fork it by its own
  * entry point, which is interposed as well. */
-static _Thread_local microtask_function *passed_on __attribute__((tls_model("initial-exec")));
+static _Thread_local microtask_function *forwarded __attribute__((tls_model("initial-exec")));
 
 /* `teams` constructs in progress. Several threads make their inner forks. */
 static _Atomic uint32_t teams_running;
 
 /* A list of numbers was announced. It also holds for inner constructs, whichever thread starts them. */
-static _Atomic bool lists;
+static _Atomic bool list_announced;
 
 static const struct runtime *runtime_of(const void *address, struct call_site_spare *spare)
 {
@@ -44,10 +44,10 @@ static const struct runtime *runtime_of_microtask(microtask_function *fn, struct
 
 /* True if the runtime itself calls its entry point, for a construct that the shim saw when the program's code
  * called. */
-static bool is_its_own(const struct runtime *runtime, microtask_function *fn)
+static bool called_by_runtime(const struct runtime *runtime, microtask_function *fn)
 {
-    bool again = passed_on == fn;
-    passed_on = NULL;
+    bool again = forwarded == fn;
+    forwarded = NULL;
     return again || (uintptr_t)fn - runtime->code < runtime->code_bytes;
 }
 
@@ -59,7 +59,7 @@ static int32_t take_announced(void)
 }
 
 /* True if the runtime must get the call unchanged. */
-static bool left_alone(const struct runtime *runtime)
+static bool passes_unchanged(const struct runtime *runtime)
 {
     /* Relaxed: the runtime starts the threads of the teams after the construct was counted. */
     return !runtime->kmpc || atomic_load_explicit(&teams_running, memory_order_relaxed);
@@ -70,15 +70,15 @@ static void announce(const struct section *section, void *loc)
 {
     /* A number above the limit has the same effect, but the runtime would print a warning. */
     unsigned threads = section->team.argument;
-    if (section->team.ran && section->team.ran < threads)
-        threads = section->team.ran;
-    bool listed = !section->attachment && atomic_load_explicit(&lists, memory_order_relaxed);
+    if (section->team.size && section->team.size < threads)
+        threads = section->team.size;
+    bool listed = !section->attachment && atomic_load_explicit(&list_announced, memory_order_relaxed);
     if (threads && !listed)
         section->runtime->push_threads(loc, section->runtime->thread_number(loc), (int32_t)threads);
 }
 
-/* Calls the fork with its `count` arguments, which are in `words`. */
-static void fork_words(const struct runtime *runtime, fork_function *function, uint64_t count, uint64_t *words)
+/* Calls the fork with its `count` arguments, which are in `arguments`. */
+static void call_fork(const struct runtime *runtime, fork_function *function, uint64_t count, uint64_t *arguments)
 {
     any_function *any;
     if (runtime->kmpc) {
@@ -87,12 +87,12 @@ static void fork_words(const struct runtime *runtime, fork_function *function, u
         /* No runtime in reach knows the construct, so it runs serially. Before its own pointers the microtask expects
          * two more, to the thread's numbers. */
         static const int32_t zero;
-        memcpy(&any, &words[WORDS_BEFORE - 1], sizeof any);
-        words[1] = words[2] = (uintptr_t)&zero;
-        words++;
+        memcpy(&any, &arguments[ARGUMENTS_BEFORE - 1], sizeof any);
+        arguments[1] = arguments[2] = (uintptr_t)&zero;
+        arguments++;
         count--;
     }
-    variadic_call(any, count, words);
+    variadic_call(any, count, arguments);
 }
 
 /* Begins a section and announces its team size, unless a clause gives the size. */
@@ -105,38 +105,38 @@ static void begin(struct section *section, microtask_function *fn, int32_t claus
         announce(section, loc);
 }
 
-static void section_fork(void *loc, microtask_function *fn, uint64_t count, uint64_t *words)
+static void section_fork(void *loc, microtask_function *fn, uint64_t count, uint64_t *arguments)
 {
     struct call_site_spare spare;
     const struct runtime *runtime = runtime_of_microtask(fn, &spare);
     int32_t clause = take_announced();
-    if (is_its_own(runtime, fn) || left_alone(runtime)) {
-        fork_words(runtime, runtime->fork_call, count, words);
+    if (called_by_runtime(runtime, fn) || passes_unchanged(runtime)) {
+        call_fork(runtime, runtime->fork_call, count, arguments);
         return;
     }
     struct section section;
     begin(&section, fn, clause, loc);
-    fork_words(section.runtime, section.runtime->fork_call, count, words);
+    call_fork(section.runtime, section.runtime->fork_call, count, arguments);
     section_end(&section);
 }
 
-#define TAKE_WORDS(loc, count, fn)                                                                                     \
+#define COLLECT_ARGUMENTS(loc, count, fn)                                                                              \
     uint64_t pointers = count > 0 ? (uint64_t)count : 0;                                                               \
-    uint64_t words[WORDS_BEFORE + VSCAF_WORDS_MIN + pointers];                                                         \
-    memset(words, 0, (WORDS_BEFORE + VSCAF_WORDS_MIN) * sizeof *words);                                                \
-    words[0] = (uintptr_t)loc;                                                                                         \
-    words[1] = (uint32_t)count;                                                                                        \
-    words[2] = (uintptr_t)fn;                                                                                          \
+    uint64_t arguments[ARGUMENTS_BEFORE + VSCAF_ARGUMENTS_MIN + pointers];                                             \
+    memset(arguments, 0, (ARGUMENTS_BEFORE + VSCAF_ARGUMENTS_MIN) * sizeof *arguments);                                \
+    arguments[0] = (uintptr_t)loc;                                                                                     \
+    arguments[1] = (uint32_t)count;                                                                                    \
+    arguments[2] = (uintptr_t)fn;                                                                                      \
     va_list rest;                                                                                                      \
     va_start(rest, fn);                                                                                                \
     for (uint64_t i = 0; i < pointers; i++)                                                                            \
-        words[WORDS_BEFORE + i] = (uintptr_t)va_arg(rest, void *);                                                     \
+        arguments[ARGUMENTS_BEFORE + i] = (uintptr_t)va_arg(rest, void *);                                             \
     va_end(rest)
 
 VSCAF_EXPORT void __kmpc_fork_call(void *loc, int32_t count, microtask_function *fn, ...)
 {
-    TAKE_WORDS(loc, count, fn);
-    section_fork(loc, fn, WORDS_BEFORE + pointers, words);
+    COLLECT_ARGUMENTS(loc, count, fn);
+    section_fork(loc, fn, ARGUMENTS_BEFORE + pointers, arguments);
 }
 
 /* Newer compilers emit this for an `if` clause. If the condition is false, the construct is serialized and left
@@ -146,15 +146,15 @@ VSCAF_EXPORT void __kmpc_fork_call_if(void *loc, int32_t count, microtask_functi
     struct call_site_spare spare;
     const struct runtime *runtime = runtime_of_microtask(fn, &spare);
     int32_t clause = take_announced();
-    if (!condition || left_alone(runtime)) {
+    if (!condition || passes_unchanged(runtime)) {
         runtime->fork_call_if(loc, count, fn, condition, data);
         return;
     }
     struct section section;
     begin(&section, fn, clause, loc);
-    passed_on = fn;
+    forwarded = fn;
     section.runtime->fork_call_if(loc, count, fn, condition, data);
-    passed_on = NULL;
+    forwarded = NULL;
     section_end(&section);
 }
 
@@ -163,10 +163,10 @@ VSCAF_EXPORT void __kmpc_fork_teams(void *loc, int32_t count, microtask_function
 {
     struct call_site_spare spare;
     const struct runtime *runtime = runtime_of_microtask(fn, &spare);
-    TAKE_WORDS(loc, count, fn);
+    COLLECT_ARGUMENTS(loc, count, fn);
     announced = 0;
     atomic_fetch_add_explicit(&teams_running, 1, memory_order_relaxed);
-    fork_words(runtime, runtime->fork_teams, WORDS_BEFORE + pointers, words);
+    call_fork(runtime, runtime->fork_teams, ARGUMENTS_BEFORE + pointers, arguments);
     atomic_fetch_sub_explicit(&teams_running, 1, memory_order_relaxed);
 }
 
@@ -198,7 +198,7 @@ static void note_list(uint32_t length, const int32_t *threads)
     announced = length ? threads[0] : 0;
     if (length > 1)
         /* Relaxed: the forks for which this matters come later in this thread, or in threads that it starts. */
-        atomic_store_explicit(&lists, true, memory_order_relaxed);
+        atomic_store_explicit(&list_announced, true, memory_order_relaxed);
 }
 
 VSCAF_EXPORT void __kmpc_push_num_threads_list(void *loc, int32_t number, uint32_t length, int32_t *threads)

@@ -24,7 +24,7 @@ static _Atomic bool schedule_unknown;
 
 /* For a schedule(runtime) loop. With a static schedule each thread has chunks of its own, which no other thread would
  * do. */
-static bool any_thread_takes_any_chunk(const struct runtime *runtime)
+static bool schedule_is_dynamic(const struct runtime *runtime)
 {
     if (atomic_load_explicit(&schedule_unknown, memory_order_relaxed))
         return false;
@@ -35,33 +35,33 @@ static bool any_thread_takes_any_chunk(const struct runtime *runtime)
 }
 
 /* True if a team of `team` threads does not need this one. Thread 0 is always needed: one thread must do the rest. */
-static __attribute__((noinline)) bool surplus(const struct runtime *runtime, unsigned team, unsigned wanted,
-                                              bool by_runtime)
+static __attribute__((noinline)) bool is_surplus(const struct runtime *runtime, unsigned team, unsigned requested,
+                                                 bool by_runtime)
 {
     /* Relaxed: the bit is set before the section of a second master starts its threads. */
     if (atomic_load_explicit(&program_bits, memory_order_relaxed) & VSCAF_PROGRAM_MASTERS)
         return false;
     int number = runtime->get_thread_num();
-    if (number < 1 || (unsigned)number < wanted)
+    if (number < 1 || (unsigned)number < requested)
         return false;
     /* Inside another section these numbers are those of the inner team, which has no surplus threads. */
     if (runtime->get_level() != 1 || runtime->get_num_threads() != (int)team)
         return false;
-    return !by_runtime || any_thread_takes_any_chunk(runtime);
+    return !by_runtime || schedule_is_dynamic(runtime);
 }
 
 /* Up to here a call costs the look-up of its runtime and four loads. No thread is refused while the page asks for as
  * many threads as the team has, or has no team size (0). */
-static inline bool refused(const struct runtime *runtime, bool by_runtime)
+static inline bool chunk_refused(const struct runtime *runtime, bool by_runtime)
 {
     unsigned team = atomic_load_explicit(&team_in_flight, memory_order_relaxed);
     /* Acquire: pairs with the release in a join, which comes after the page was mapped. */
     const struct attachment *current = atomic_load_explicit(&attachment_current, memory_order_acquire);
     /* Relaxed: one chunk more or less does not matter. */
-    uint32_t wanted = atomic_load_explicit(&current->page->team_size, memory_order_relaxed);
-    if (__builtin_expect(wanted >= team || wanted == 0, 1))
+    uint32_t requested = atomic_load_explicit(&current->page->team_size, memory_order_relaxed);
+    if (__builtin_expect(requested >= team || requested == 0, 1))
         return false;
-    return surplus(runtime, team, wanted, by_runtime);
+    return is_surplus(runtime, team, requested, by_runtime);
 }
 
 /* The calls that get the next chunk. A thread that is told "no more" goes to the end of the loop, as if no chunk were
@@ -77,7 +77,7 @@ static inline bool refused(const struct runtime *runtime, bool by_runtime)
     {                                                                                                                  \
         struct call_site_spare spare;                                                                                  \
         const struct runtime *runtime = call_site_runtime(call_site_of(__builtin_return_address(0), &spare));          \
-        if (refused(runtime, by_runtime))                                                                              \
+        if (chunk_refused(runtime, by_runtime))                                                                        \
             return false;                                                                                              \
         struct decompose_thread *here = decompose_here;                                                                \
         if (__builtin_expect(!here, 1))                                                                                \

@@ -6,12 +6,12 @@
 
 #if defined(__x86_64__) || defined(__aarch64__)
 #define VSCAF_VARIADIC_CALL 1
-#define VSCAF_WORDS_MIN 8 /* least length of the array: so many registers are filled, whatever the count */
+#define VSCAF_ARGUMENTS_MIN 8 /* least length of the array: so many registers are filled, whatever the count */
 
 typedef void any_function(void);
 
-/* Calls function(words[0], ..., words[count - 1]). The function may be variadic. */
-void variadic_call(any_function *function, uint64_t count, const uint64_t *words);
+/* Calls function(arguments[0], ..., arguments[count - 1]). The function may be variadic. */
+void variadic_call(any_function *function, uint64_t count, const uint64_t *arguments);
 #endif
 
 #endif

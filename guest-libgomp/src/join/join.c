@@ -19,7 +19,7 @@
 #include "measure/clock.h"
 
 #define ANSWER_WAIT_MS 200
-#define LOOK_PERIOD_NS 1000000000u
+#define CHECK_PERIOD_NS 1000000000u
 #define DESCRIPTOR_FLOOR 100 /* use descriptors above this, because programs and shells use the low ones by number */
 #define DESCRIPTORS_MAX 8    /* at most this many are taken from one packet */
 
@@ -35,9 +35,9 @@ static pid_t socket_process; /* the process that opened it: a child may have bee
 static dev_t socket_device;
 static ino_t socket_inode;
 static bool answer_outstanding;
-static bool unreached; /* the agent's barrier does not reach this process */
+static bool barrier_unavailable; /* the agent's barrier does not reach this process */
 
-static bool socket_is_ours(void)
+static bool socket_is_own(void)
 {
     struct stat status;
     return socket_fd >= 0 && fstat(socket_fd, &status) == 0 && status.st_dev == socket_device
@@ -47,13 +47,13 @@ static bool socket_is_ours(void)
 /* If the program closed the descriptor and its number now means something else, that is left alone. */
 static void drop_socket(void)
 {
-    if (socket_is_ours())
+    if (socket_is_own())
         close(socket_fd);
     socket_fd = -1;
     answer_outstanding = false;
 }
 
-static void map_nothing(struct attachment *attachment)
+static void map_anonymous(struct attachment *attachment)
 {
     mmap(attachment->page, VSCAF_PAGE_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
 }
@@ -63,7 +63,7 @@ void join_after_fork(void)
     drop_socket();
     for (unsigned i = 0; i < ATTACHMENTS; i++) {
         if (atomic_load_explicit(&attachments[i].joined, memory_order_relaxed))
-            map_nothing(&attachments[i]);
+            map_anonymous(&attachments[i]);
         /* Relaxed, all three: the child has one thread. */
         atomic_store_explicit(&attachments[i].joined, false, memory_order_relaxed);
         atomic_store_explicit(&attachments[i].sections_used, 0, memory_order_relaxed);
@@ -75,7 +75,7 @@ void join_after_fork(void)
 
 /* True if the memfd is as agreed: of the right size and version, and sealed against shrinking, because a page that
  * vanishes would raise SIGBUS in the program. */
-static bool page_is_sound(int memfd)
+static bool page_is_valid(int memfd)
 {
     struct {
         uint32_t magic, version, bytes, sections_max;
@@ -92,18 +92,18 @@ static bool attach(int memfd)
 {
     const struct attachment *current = atomic_load_explicit(&attachment_current, memory_order_relaxed);
     struct attachment *next = &attachments[current == attachments];
-    if (!page_is_sound(memfd))
+    if (!page_is_valid(memfd))
         return false;
     atomic_store_explicit(&next->joined, false, memory_order_relaxed);
     if (mmap(next->page, VSCAF_PAGE_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, memfd, 0) == MAP_FAILED) {
         /* The kernel may have unmapped the old page before the call failed. */
-        map_nothing(next);
+        map_anonymous(next);
         return false;
     }
     atomic_store_explicit(&next->sections_used, 0, memory_order_relaxed);
     atomic_store_explicit(&next->epoch, ++last_epoch, memory_order_relaxed);
     atomic_store_explicit(&next->joined, true, memory_order_relaxed);
-    atomic_store_explicit(&next->fence, unreached, memory_order_relaxed);
+    atomic_store_explicit(&next->fence, barrier_unavailable, memory_order_relaxed);
     /* Sequentially consistent: releases the stores above; see also program_note. */
     atomic_store(&attachment_current, next);
     program_copy(next->page);
@@ -140,9 +140,9 @@ static bool take_answer(int wait_ms)
         return errno == EAGAIN || errno == EINTR;
     answer_outstanding = false;
 
-    bool spoken = received == (ssize_t)sizeof welcome && welcome.magic == VSCAF_PAGE_MAGIC
-                  && welcome.version == VSCAF_PAGE_VERSION && welcome.status == VSCAF_JOINED
-                  && welcome.bytes == VSCAF_PAGE_BYTES;
+    bool accepted = received == (ssize_t)sizeof welcome && welcome.magic == VSCAF_PAGE_MAGIC
+                    && welcome.version == VSCAF_PAGE_VERSION && welcome.status == VSCAF_JOINED
+                    && welcome.bytes == VSCAF_PAGE_BYTES;
     bool attached = false;
     for (struct cmsghdr *part = CMSG_FIRSTHDR(&message); part; part = CMSG_NXTHDR(&message, part)) {
         if (part->cmsg_level != SOL_SOCKET || part->cmsg_type != SCM_RIGHTS)
@@ -151,7 +151,7 @@ static bool take_answer(int wait_ms)
         for (size_t i = 0; i < count; i++) {
             int received_fd;
             memcpy(&received_fd, CMSG_DATA(part) + i * sizeof(int), sizeof received_fd);
-            if (spoken && !attached)
+            if (accepted && !attached)
                 attached = attach(received_fd);
             close(received_fd);
         }
@@ -178,19 +178,19 @@ static bool peer_is_trusted(void)
 }
 
 /* Connects to one of the places in vscaf/socket_path.h. */
-static bool connect_somewhere(void)
+static bool connect_to_agent(void)
 {
-    char own[VSCAF_PLACE_MOST];
+    char own[VSCAF_SOCKET_PATH_BYTES];
     const char *named = secure_getenv("VSCAF_SOCKET");
     if (named && named[0])
         return connect_to(named);
     if (connect_to(VSCAF_SOCKET_DEFAULT))
         return true;
     /* EAGAIN: too many wait for the system's agent. Try that one again later, and no other. */
-    return errno != EAGAIN && vscaf_place_of_user(own) && connect_to(own) && peer_is_trusted();
+    return errno != EAGAIN && vscaf_socket_path_of_user(own) && connect_to(own) && peer_is_trusted();
 }
 
-static bool ask(void)
+static bool request_join(void)
 {
     int low = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (low < 0)
@@ -212,11 +212,11 @@ static bool ask(void)
 
     /* The agent uses this barrier between storing a team size and reading the sections in flight (page.h). A kernel or
      * a seccomp filter may refuse it to this process alone. */
-    unreached = syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED, 0, 0) != 0;
+    barrier_unavailable = syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED, 0, 0) != 0;
 
     struct vscaf_join packet = {.magic = VSCAF_PAGE_MAGIC, .version = VSCAF_PAGE_VERSION};
     strncpy(packet.name, program_invocation_short_name, sizeof packet.name - 1);
-    if (!connect_somewhere()
+    if (!connect_to_agent()
         || send(socket_fd, &packet, sizeof packet, MSG_NOSIGNAL | MSG_DONTWAIT) != (ssize_t)sizeof packet) {
         drop_socket();
         return false;
@@ -225,11 +225,11 @@ static bool ask(void)
     return true;
 }
 
-static void look(void)
+static void check_connection(void)
 {
     if (!join_fork_is_handled())
         return;
-    if (socket_fd >= 0 && !socket_is_ours())
+    if (socket_fd >= 0 && !socket_is_own())
         drop_socket();
     if (socket_fd >= 0 && answer_outstanding) {
         if (!take_answer(0))
@@ -244,14 +244,14 @@ static void look(void)
             return;
         drop_socket();
     }
-    if (ask() && !take_answer(ANSWER_WAIT_MS))
+    if (request_join() && !take_answer(ANSWER_WAIT_MS))
         drop_socket();
 }
 
 static void call(uint32_t number)
 {
     struct vscaf_call packet = {.magic = VSCAF_CALL_MAGIC, .number = number};
-    if (answer_outstanding || getpid() != socket_process || !socket_is_ours())
+    if (answer_outstanding || getpid() != socket_process || !socket_is_own())
         return;
     /* A call that gets lost does no harm: the agent sees the section in its next period. */
     ssize_t sent = send(socket_fd, &packet, sizeof packet, MSG_NOSIGNAL | MSG_DONTWAIT);
@@ -266,7 +266,7 @@ void join_call(struct attachment *attachment, uint32_t number)
         return;
     int saved_errno = errno;
     int cancel_state;
-    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state); /* see join_look_after */
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state); /* see join_maintain */
     /* If another thread holds it, that one is quick, and the next section tries again. */
     if (!atomic_flag_test_and_set_explicit(&busy, memory_order_acquire)) {
         if (attachment == atomic_load_explicit(&attachment_current, memory_order_relaxed)
@@ -280,7 +280,7 @@ void join_call(struct attachment *attachment, uint32_t number)
     errno = saved_errno;
 }
 
-void join_look_after(uint64_t now)
+void join_maintain(uint64_t now)
 {
     /* Acquire and release: each holder sees the state that the last one left. */
     if (atomic_flag_test_and_set_explicit(&busy, memory_order_acquire))
@@ -291,9 +291,9 @@ void join_look_after(uint64_t now)
         /* If the thread were cancelled here, `busy` would stay set and no thread would look again. */
         pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state);
         clock_refine();
-        look();
+        check_connection();
         pthread_setcancelstate(cancel_state, NULL);
-        atomic_store_explicit(&join_due, clock_ticks() + clock_ticks_of(LOOK_PERIOD_NS), memory_order_relaxed);
+        atomic_store_explicit(&join_due, clock_ticks() + clock_ticks_of(CHECK_PERIOD_NS), memory_order_relaxed);
         errno = saved_errno;
     }
     atomic_flag_clear_explicit(&busy, memory_order_release);

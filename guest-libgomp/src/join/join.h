@@ -8,12 +8,12 @@
 
 #include "join/attachment.h"
 
-/* clock_ticks() at which join_look_after is due. */
+/* clock_ticks() at which join_maintain is due. */
 extern _Atomic uint64_t join_due;
 
 /* Joins, notices when the agent is gone, and joins again. At most once a second, in one thread. A new request waits at
  * most 0.2 s for its answer; if none came, later calls look for it without waiting. Leaves errno alone. */
-void join_look_after(uint64_t now);
+void join_maintain(uint64_t now);
 
 /* Makes sure, from its first call on, that each part learns when the process is a child made by fork. False: that
  * failed. Then nothing is joined, because a child would write to its parent's page. Defined in section/fork.c, which
@@ -29,12 +29,12 @@ void join_after_fork(void);
 void join_call(struct attachment *attachment, uint32_t number);
 
 /* `now`: clock_ticks(). True: it was due, so time has passed. */
-static inline bool join_look_after_if_due(uint64_t now)
+static inline bool join_maintain_if_due(uint64_t now)
 {
     /* Relaxed: an instant late is early enough. */
     if (__builtin_expect(now < atomic_load_explicit(&join_due, memory_order_relaxed), 1))
         return false;
-    join_look_after(now);
+    join_maintain(now);
     return true;
 }
 

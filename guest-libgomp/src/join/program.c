@@ -36,9 +36,9 @@ void program_start(void)
             return;
         }
     }
-    static const char complaint[] =
+    static const char warning[] =
         "libvscaf-gomp: VSCAF_MALLEABLE is not full, shrink or rigid: ignored\n";
-    ssize_t written = write(STDERR_FILENO, complaint, sizeof complaint - 1);
+    ssize_t written = write(STDERR_FILENO, warning, sizeof warning - 1);
     (void)written; /* there is no other place to report it */
 }
 
@@ -127,7 +127,7 @@ void program_bounded(uint32_t most)
     program_copy(atomic_load(&attachment_current)->page);
 }
 
-void program_told(uint32_t threads)
+void program_threads_reported(uint32_t threads)
 {
     uint32_t seen = atomic_load_explicit(&program_limit, memory_order_relaxed);
     while (seen < threads && !atomic_compare_exchange_weak(&program_limit, &seen, threads))

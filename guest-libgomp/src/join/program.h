@@ -28,7 +28,7 @@ void program_note(uint32_t bits);
 void program_forget(uint32_t bits);
 
 /* Records that the program was told this number, and VSCAF_PROGRAM_ASKED. The largest number told is kept. */
-void program_told(uint32_t threads);
+void program_threads_reported(uint32_t threads);
 
 /* Records the largest team that user and program still allow. Above VSCAF_MAX_TEAM: no bound. */
 void program_bounded(uint32_t most);

@@ -4,6 +4,6 @@
 
 /* The reason why not, as text to follow the program's name. NULL: it can, or nothing is known (a script, no OpenMP, an
  * unreadable file). */
-const char *unreachable(const char *path);
+const char *preload_obstacle(const char *path);
 
 #endif

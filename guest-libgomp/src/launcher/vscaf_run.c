@@ -37,8 +37,8 @@ static const char usage[] =
     "\n"
     "The exit status is the command's; 125: vscaf-run failed, 126: the command cannot be executed, 127: not found.\n";
 
-static void say(const char *format, ...) __attribute__((format(printf, 1, 2)));
-static void say(const char *format, ...)
+static void print_error(const char *format, ...) __attribute__((format(printf, 1, 2)));
+static void print_error(const char *format, ...)
 {
     va_list arguments;
     va_start(arguments, format);
@@ -60,7 +60,8 @@ static bool find_library(char path[PATH_MAX])
     const char *chosen = getenv("VSCAF_GOMP_LIBRARY");
     if (chosen && chosen[0]) {
         if (!realpath(chosen, path) || !is_file(path)) {
-            say("VSCAF_GOMP_LIBRARY names %s, which is not there: unset it, or name the built %s", chosen, LIBRARY);
+            print_error("VSCAF_GOMP_LIBRARY names %s, which is not there: unset it, or name the built %s", chosen,
+                        LIBRARY);
             return false;
         }
         return true;
@@ -78,8 +79,8 @@ static bool find_library(char path[PATH_MAX])
     }
     if ((size_t)snprintf(path, PATH_MAX, "%s/%s", VSCAF_LIBRARY_DIRECTORY, LIBRARY) < PATH_MAX && is_file(path))
         return true;
-    say("%s is neither in %s nor in %s: install vscaf, or set VSCAF_GOMP_LIBRARY to the library", LIBRARY, own,
-        VSCAF_LIBRARY_DIRECTORY);
+    print_error("%s is neither in %s nor in %s: install vscaf, or set VSCAF_GOMP_LIBRARY to the library", LIBRARY, own,
+                VSCAF_LIBRARY_DIRECTORY);
     return false;
 }
 
@@ -105,9 +106,9 @@ static bool find_command(const char *name, char path[PATH_MAX])
 static bool preload(const char *library)
 {
     if (strpbrk(library, " :")) {
-        say("the library's path \"%s\" has a space or a colon, which LD_PRELOAD cannot hold: put it elsewhere and set "
-            "VSCAF_GOMP_LIBRARY",
-            library);
+        print_error("the library's path \"%s\" has a space or a colon, which LD_PRELOAD cannot hold: put it elsewhere "
+                    "and set VSCAF_GOMP_LIBRARY",
+                    library);
         return false;
     }
     const char *before = getenv("LD_PRELOAD");
@@ -117,7 +118,7 @@ static bool preload(const char *library)
     char *all = NULL;
     if (asprintf(&all, "%s%s%s", library, before && before[0] ? ":" : "", before ? before : "") < 0
         || setenv("LD_PRELOAD", all, 1) != 0) {
-        say("no memory for LD_PRELOAD: free some");
+        print_error("no memory for LD_PRELOAD: free some");
         free(all);
         return false;
     }
@@ -135,32 +136,32 @@ int main(int argc, char **argv)
     }
     int first = argc >= 2 && !strcmp(argv[1], "--") ? 2 : 1;
     if (argc <= first) {
-        say("no command: usage is vscaf-run COMMAND [ARGUMENT...]");
+        print_error("no command: usage is vscaf-run COMMAND [ARGUMENT...]");
         return EXIT_OWN_FAILURE;
     }
     if (first == 1 && argv[1][0] == '-') {
-        say("unknown option %s: vscaf-run takes a command, or --help", argv[1]);
+        print_error("unknown option %s: vscaf-run takes a command, or --help", argv[1]);
         return EXIT_OWN_FAILURE;
     }
     if (!find_library(library))
         return EXIT_OWN_FAILURE;
     if (!find_command(argv[first], command)) {
-        say("%s: command not found: check the name and PATH", argv[first]);
+        print_error("%s: command not found: check the name and PATH", argv[first]);
         return EXIT_NOT_FOUND;
     }
-    const char *why = unreachable(command);
+    const char *why = preload_obstacle(command);
     if (why)
-        say("warning: %s %s: its teams cannot be managed, so it runs as without vscaf", command, why);
+        print_error("warning: %s %s: its teams cannot be managed, so it runs as without vscaf", command, why);
     if (!preload(library))
         return EXIT_OWN_FAILURE;
     if (!getenv("OMP_WAIT_POLICY")
         && (setenv("GOMP_SPINCOUNT", SPINCOUNT, 0) != 0
             || (!getenv("KMP_LIBRARY") && setenv("KMP_BLOCKTIME", BLOCKTIME_MS, 0) != 0))) {
-        say("no memory for the environment: free some");
+        print_error("no memory for the environment: free some");
         return EXIT_OWN_FAILURE;
     }
     execvp(argv[first], argv + first);
     int why_not = errno; /* say may change errno */
-    say("%s: %s: check that it is executable and built for this machine", command, strerror(why_not));
+    print_error("%s: %s: check that it is executable and built for this machine", command, strerror(why_not));
     return why_not == ENOENT ? EXIT_NOT_FOUND : EXIT_NOT_EXECUTABLE;
 }

@@ -3,7 +3,7 @@
 #include <stdbool.h>
 
 #define TABLE_BITS 13u
-#define CYCLE_MOST 8192u /* sections; after more, a return to the same section is no cycle */
+#define CYCLE_MAX 8192u /* sections; after more, a return to the same section is no cycle */
 
 struct expectation {
     uint64_t key;
@@ -13,9 +13,9 @@ struct expectation {
 /* Direct-mapped: a new entry replaces the old one. */
 static struct expectation table[1u << TABLE_BITS];
 static uint64_t chain = 1;
-static uint32_t step;         /* sections so far; wraps */
-static uint32_t longest_away; /* the most sections between two runs of one section, recently */
-static uint32_t since_start;  /* sections since the cycle began */
+static uint32_t step;                   /* sections so far; wraps */
+static uint32_t longest_reuse_distance; /* the most sections between two runs of one section, recently */
+static uint32_t since_start;            /* sections since the cycle began */
 
 static inline uint64_t mixed(uint64_t hash, uint64_t value)
 {
@@ -25,21 +25,21 @@ static inline uint64_t mixed(uint64_t hash, uint64_t value)
 
 uint64_t context_step(struct call_site *site)
 {
-    uint32_t away = step - site->last_step;
+    uint32_t reuse_distance = step - site->last_step;
     bool known = site->last_step != 0;
-    site->away = known ? away : 0;
+    site->reuse_distance = known ? reuse_distance : 0;
     if (++step == 0)
         step = 1;
     site->last_step = step;
     since_start++;
-    if (known && away < CYCLE_MOST && away >= longest_away - longest_away / 8) {
-        if (away > longest_away)
-            longest_away = away;
+    if (known && reuse_distance < CYCLE_MAX && reuse_distance >= longest_reuse_distance - longest_reuse_distance / 8) {
+        if (reuse_distance > longest_reuse_distance)
+            longest_reuse_distance = reuse_distance;
         chain = 1;
         since_start = 0;
-    } else if (since_start > CYCLE_MOST || (since_start > 64 && since_start / 4 > longest_away)) {
+    } else if (since_start > CYCLE_MAX || (since_start > 64 && since_start / 4 > longest_reuse_distance)) {
         /* The program does something else now, so it has another cycle. */
-        longest_away /= 2;
+        longest_reuse_distance /= 2;
         chain = 1;
         since_start = 0;
     }

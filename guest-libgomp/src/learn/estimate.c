@@ -39,10 +39,10 @@ bool estimate_speedup(const struct estimate_section *sections, unsigned count, d
                       uint32_t groups, unsigned samples, struct speedup *speedup)
 {
     unsigned used = (unsigned)__builtin_popcount(groups);
-    if (used < ESTIMATE_GROUPS_LEAST)
+    if (used < ESTIMATE_GROUPS_MIN)
         return false;
     struct whole whole = whole_of(sections, count, serial, groups);
-    if (!(whole.covered >= ESTIMATE_COVERAGE_LEAST) || !(whole.speedup > 0.0) || !isfinite(whole.speedup))
+    if (!(whole.covered >= ESTIMATE_COVERAGE_MIN) || !(whole.speedup > 0.0) || !isfinite(whole.speedup))
         return false;
 
     double left_out[ESTIMATE_GROUPS], mean = 0.0, squares = 0.0;

@@ -9,8 +9,8 @@
 
 /* Comparisons are dealt out to so many groups. The differences between the groups give the standard error. */
 #define ESTIMATE_GROUPS 10u
-#define ESTIMATE_GROUPS_LEAST 4u   /* with fewer groups the error is unknown, and so is the speedup */
-#define ESTIMATE_COVERAGE_LEAST 0.5 /* part of the time in sections that must have been compared */
+#define ESTIMATE_GROUPS_MIN 4u     /* with fewer groups the error is unknown, and so is the speedup */
+#define ESTIMATE_COVERAGE_MIN 0.5 /* part of the time in sections that must have been compared */
 
 /* The error that more samples do not reduce, for example from caches that are cold after a change. Relative to S. */
 #define ESTIMATE_FLOOR 0.02

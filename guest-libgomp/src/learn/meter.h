@@ -12,10 +12,10 @@ struct meter {
     /* Called when a top-level section begins, its team is decided, and learning is allowed. May make the team smaller,
      * replace the program's function by one that calls it, and set section->meter, so that `end` is called. False: this
      * process is a copy that a serial experiment made, and it writes only to its own memory. */
-    bool (*begin)(struct section *section, unsigned asked);
-    /* Called at the section's end, before anything is written. The section took `ticks`, which stand for `stands_for`
+    bool (*begin)(struct section *section, unsigned requested);
+    /* Called at the section's end, before anything is written. The section took `ticks`, which stand for so many
      * instances; 0: it was not timed. */
-    void (*end)(struct section *section, uint64_t ticks, uint64_t stands_for);
+    void (*end)(struct section *section, uint64_t ticks, uint64_t represented_instances);
     /* Called for a section inside another one. May change its team. NULL: not needed. */
     void (*nested)(struct section *section);
     /* Called when learning is no longer allowed. The published results stay. NULL: it never sets meter_under_way. */

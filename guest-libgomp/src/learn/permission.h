@@ -11,9 +11,9 @@
 
 #include <vscaf/page.h>
 
-/* Constant after the start. permission_given: control bits that count as set; permission_counts: the bits that
+/* Constant after the start. permission_forced: control bits that count as set; permission_mask: the bits that
  * count. */
-extern uint32_t permission_given, permission_counts;
+extern uint32_t permission_forced, permission_mask;
 
 void permission_start(void);
 
@@ -21,7 +21,7 @@ void permission_start(void);
 static inline uint32_t permission_control(const struct vscaf_page *page)
 {
     /* Relaxed: it does not matter if a section earlier or later sees a change. */
-    return (atomic_load_explicit(&page->control, memory_order_relaxed) | permission_given) & permission_counts;
+    return (atomic_load_explicit(&page->control, memory_order_relaxed) | permission_forced) & permission_mask;
 }
 
 static inline bool permission_to_learn(const struct vscaf_page *page)

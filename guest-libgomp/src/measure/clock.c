@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #define SCALE_OF_NS (UINT64_C(1) << 32)
-#define BASE_LEAST_NS UINT64_C(100000)     /* two readings that are off by 50 ns each: 0.1% */
+#define BASE_MIN_NS UINT64_C(100000)       /* two readings that are off by 50 ns each: 0.1% */
 #define BASE_ENOUGH_NS UINT64_C(2000000000)
 
 _Atomic uint32_t clock_source;
@@ -17,12 +17,12 @@ _Atomic uint64_t clock_scale;
 /* Both readings of the same moment. Written before clock_source is set. */
 static uint64_t base_ticks, base_ns;
 #endif
-static atomic_flag deciding = ATOMIC_FLAG_INIT;
+static atomic_flag choosing = ATOMIC_FLAG_INIT;
 static _Atomic bool exact;
 
 /* True if the kernel uses the TSC. Its watchdog has then checked that the TSC is synchronous over the CPUs and of
  * constant rate. */
-static bool kernel_trusts_processor(void)
+static bool kernel_uses_tsc(void)
 {
 #if defined(__x86_64__)
     int access = PR_TSC_SIGSEGV;
@@ -48,11 +48,11 @@ static void read_both(uint64_t *ns, uint64_t *ticks)
     for (unsigned i = 0; i < CLOCK_READINGS; i++) {
         uint64_t before = __rdtsc();
         uint64_t now_ns = monotonic_ns();
-        uint64_t apart = __rdtsc() - before;
-        if (apart < closest) {
-            closest = apart;
+        uint64_t distance = __rdtsc() - before;
+        if (distance < closest) {
+            closest = distance;
             *ns = now_ns;
-            *ticks = before + apart / 2;
+            *ticks = before + distance / 2;
         }
     }
 }
@@ -61,8 +61,8 @@ static void read_both(uint64_t *ns, uint64_t *ticks)
 uint64_t clock_first(void)
 {
     int saved_errno = errno;
-    if (!atomic_flag_test_and_set_explicit(&deciding, memory_order_acquire)) {
-        bool processor = kernel_trusts_processor();
+    if (!atomic_flag_test_and_set_explicit(&choosing, memory_order_acquire)) {
+        bool processor = kernel_uses_tsc();
 #if defined(__x86_64__)
         if (processor)
             read_both(&base_ns, &base_ticks);
@@ -91,7 +91,7 @@ void clock_refine(void)
     read_both(&ns, &ticks);
     ns -= base_ns;
     ticks -= base_ticks;
-    if (ns < BASE_LEAST_NS || ticks == 0)
+    if (ns < BASE_MIN_NS || ticks == 0)
         return;
     atomic_store_explicit(&clock_scale, (uint64_t)(((unsigned __int128)ns << 32) / ticks), memory_order_relaxed);
     if (ns >= BASE_ENOUGH_NS)

@@ -27,37 +27,37 @@ static __attribute__((noinline)) struct call_site *resolve(const void *address, 
     uint32_t generation = atomic_load_explicit(&object_unloads, memory_order_acquire);
     struct object *object = object_of(address, generation, &spare->object);
     struct call_site *site = bucket ? atomic_load_explicit(&bucket->site, memory_order_acquire) : NULL;
-    struct call_site *kept = NULL;
+    struct call_site *resolved = NULL;
     if (object != &spare->object && site
         && atomic_load_explicit(&site->object, memory_order_relaxed) == object) {
         atomic_store_explicit(&site->generation, generation, memory_order_release);
-        kept = site;
+        resolved = site;
     } else if (object != &spare->object && bucket) {
         uint32_t index = atomic_load_explicit(&call_site_pool_used, memory_order_relaxed);
         if (index < CALL_SITE_POOL)
             index = atomic_fetch_add_explicit(&call_site_pool_used, 1, memory_order_relaxed);
         if (index < CALL_SITE_POOL) {
-            kept = &call_site_pool[index];
-            kept->offset = (uintptr_t)address - object->base;
-            atomic_store_explicit(&kept->object, object, memory_order_relaxed);
-            atomic_store_explicit(&kept->generation, generation, memory_order_relaxed);
+            resolved = &call_site_pool[index];
+            resolved->offset = (uintptr_t)address - object->base;
+            atomic_store_explicit(&resolved->object, object, memory_order_relaxed);
+            atomic_store_explicit(&resolved->generation, generation, memory_order_relaxed);
             /* Release: a thread that reads the pointer sees a filled site. If two threads resolve at once, both are
              * right, and one site is dropped. */
-            if (!atomic_compare_exchange_strong_explicit(&bucket->site, &site, kept, memory_order_acq_rel,
+            if (!atomic_compare_exchange_strong_explicit(&bucket->site, &site, resolved, memory_order_acq_rel,
                                                          memory_order_acquire)
                 && site && atomic_load_explicit(&site->generation, memory_order_acquire) == generation)
-                kept = site;
+                resolved = site;
         }
     }
-    if (!kept) {
-        kept = &spare->site;
-        memset(kept, 0, sizeof *kept);
-        kept->offset = (uintptr_t)address - object->base;
-        atomic_store_explicit(&kept->object, object, memory_order_relaxed);
+    if (!resolved) {
+        resolved = &spare->site;
+        memset(resolved, 0, sizeof *resolved);
+        resolved->offset = (uintptr_t)address - object->base;
+        atomic_store_explicit(&resolved->object, object, memory_order_relaxed);
     }
     dlerror(); /* the program must not see this failed look-up */
     errno = saved_errno;
-    return kept;
+    return resolved;
 }
 
 struct call_site *call_site_of(const void *address, struct call_site_spare *spare)

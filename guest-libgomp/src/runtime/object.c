@@ -257,13 +257,13 @@ static void fill_runtime(struct runtime *runtime, const struct providers *provid
 {
     void *handles[FAMILIES] = {NULL};
     const void *main_provider = NULL;
-    bool one = true;
+    bool single_provider = true;
     for (int i = 0; i < FAMILIES; i++) {
         if (providers->of[i]) {
             handles[i] = handle_of(providers->of[i]);
             if (!main_provider)
                 main_provider = providers->of[i];
-            one = one && base_of(providers->of[i]) == base_of(main_provider);
+            single_provider = single_provider && base_of(providers->of[i]) == base_of(main_provider);
         }
     }
     void *main_handle = NULL;
@@ -292,10 +292,10 @@ static void fill_runtime(struct runtime *runtime, const struct providers *provid
     bool resizable = runtime->parallel != serial_parallel
                      || (runtime->push_threads != absent_push_threads
                          && runtime->thread_number != absent_thread_number);
-    runtime->manageable = main_handle && one && resizable && runtime->get_level != absent_level
+    runtime->manageable = main_handle && single_provider && resizable && runtime->get_level != absent_level
                           && runtime->get_team_size != absent_team_size && runtime->get_max_threads != absent_threads
                           && runtime->get_thread_limit != absent_thread_limit;
-    runtime->parallel_ever = runtime->get_max_active_levels() > 0;
+    runtime->parallel_allowed = runtime->get_max_active_levels() > 0;
     /* With another team size, places would have no thread, or two threads would share one. */
     if (runtime->get_proc_bind() > 0)
         program_note(VSCAF_PROGRAM_BOUND);
@@ -318,7 +318,7 @@ static const void *map_of(const void *address)
 static bool same_runtime(const struct runtime *one, const struct runtime *other)
 {
 #define X(member, symbol, type, stand_in) && one->member == other->member
-    return one->manageable == other->manageable && one->parallel_ever == other->parallel_ever
+    return one->manageable == other->manageable && one->parallel_allowed == other->parallel_allowed
            && one->kmpc == other->kmpc && one->code == other->code
            && one->code_bytes == other->code_bytes VSCAF_RUNTIME_FUNCTIONS(X);
 #undef X
@@ -382,7 +382,7 @@ static int count_unloads(struct dl_phdr_info *info, size_t size, void *argument)
     return 1;
 }
 
-void object_look_for_unloads(void)
+void object_check_unloads(void)
 {
     uint64_t unloads = 0;
     dl_iterate_phdr(count_unloads, &unloads);

@@ -29,6 +29,6 @@ struct object *object_of(const void *address, uint32_t unloads, struct object *s
 int object_close(void *handle);
 
 /* Call it after something may have been unloaded. */
-void object_look_for_unloads(void);
+void object_check_unloads(void);
 
 #endif

@@ -121,10 +121,10 @@ struct runtime {
 #define X(member, symbol, type, stand_in) type *member;
     VSCAF_RUNTIME_FUNCTIONS(X)
 #undef X
-    bool manageable;    /* it has every function that resizing needs (omp_get_level and so on) */
-    bool parallel_ever; /* false: OMP_MAX_ACTIVE_LEVELS=0, so each team has one thread */
-    bool kmpc;          /* it has libomp's entry points */
-    uintptr_t code;     /* its code segment; microtasks in it are the runtime's own */
+    bool manageable;       /* it has every function that resizing needs (omp_get_level and so on) */
+    bool parallel_allowed; /* false: OMP_MAX_ACTIVE_LEVELS=0, so each team has one thread */
+    bool kmpc;             /* it has libomp's entry points */
+    uintptr_t code;        /* its code segment; microtasks in it are the runtime's own */
     uintptr_t code_bytes;
 };
 

@@ -13,31 +13,31 @@
 /* At most one instance in so many ticks (5 to 10 ms) is sampled. It is not the first one after that time, because the
  * first one would often follow a long section. */
 #define GAP_TICKS (UINT64_C(1) << 24)
-#define PASS_MOST 32u
+#define SKIP_MAX 32u
 /* To ask the kernel how long a thread waited for a CPU costs some us in each thread. */
-#define STEAL_LEAST_TICKS (UINT64_C(1) << 21)
+#define STEAL_MIN_TICKS (UINT64_C(1) << 21)
 
 _Thread_local struct decompose_thread *decompose_here __attribute__((tls_model("initial-exec")));
 
-static uint64_t due;
-static uint32_t to_pass;
+static uint64_t next_sample_ticks;
+static uint32_t instances_to_skip;
 static uint64_t random_state = 0x9e3779b97f4a7c15;
 
 bool decompose_is_due(uint64_t now)
 {
-    if (now < due)
+    if (now < next_sample_ticks)
         return false;
-    if (to_pass) {
-        to_pass--;
+    if (instances_to_skip) {
+        instances_to_skip--;
         return false;
     }
-    to_pass = random_below(&random_state, PASS_MOST);
-    due = now + GAP_TICKS;
+    instances_to_skip = random_below(&random_state, SKIP_MAX);
+    next_sample_ticks = now + GAP_TICKS;
     return true;
 }
 
 /* How long the calling thread has been runnable without a CPU, in ns; 0: not known. */
-static uint64_t waited_ns(void)
+static uint64_t wait_time_ns(void)
 {
     char text[96];
     int cancel_state;
@@ -65,7 +65,7 @@ static void run_sampled(void *argument)
     struct decompose *sample = argument;
     struct decompose_thread here = {.sample = sample}, *outer = decompose_here;
     int saved_errno = errno;
-    uint64_t waited = sample->with_steal ? waited_ns() : 0;
+    uint64_t waited = sample->with_steal ? wait_time_ns() : 0;
     errno = saved_errno;
     decompose_here = &here;
     uint64_t arrived = clock_ticks() - sample->began;
@@ -74,7 +74,7 @@ static void run_sampled(void *argument)
     decompose_here = outer;
     saved_errno = errno;
     if (sample->with_steal) {
-        uint64_t now_waited = waited_ns();
+        uint64_t now_waited = wait_time_ns();
         if (now_waited > waited)
             atomic_fetch_add_explicit(&sample->steal_ns, now_waited - waited, memory_order_relaxed);
     }
@@ -92,13 +92,13 @@ void decompose_begin(struct decompose *sample, struct section *section)
         .fn = section->fn,
         .data = section->data,
         .began = section->start,
-        .with_steal = section->site->mean_ticks >= STEAL_LEAST_TICKS,
+        .with_steal = section->site->mean_ticks >= STEAL_MIN_TICKS,
     };
     section->fn = run_sampled;
     section->data = sample;
 }
 
-static void grow(_Atomic uint64_t *sum, double ticks, double ns_per_tick)
+static void add_ns(_Atomic uint64_t *sum, double ticks, double ns_per_tick)
 {
     if (ticks > 0.0)
         atomic_fetch_add_explicit(sum, (uint64_t)(ticks * ns_per_tick), memory_order_relaxed);
@@ -138,12 +138,12 @@ void decompose_end(struct decompose *sample, const struct section *section)
     if (inflation > useful)
         inflation = useful;
     struct vscaf_decomposition *parts = &attachment->page->decomposition;
-    grow(&parts->useful, useful - inflation, ns_per_tick);
-    grow(&parts->inflation, inflation, ns_per_tick);
-    grow(&parts->fork, fork, ns_per_tick);
-    grow(&parts->dispatch, dispatch, ns_per_tick);
-    grow(&parts->barrier, barrier + (total - left), ns_per_tick);
-    grow(&parts->steal, steal, ns_per_tick);
-    grow(&parts->total, total, ns_per_tick);
+    add_ns(&parts->useful, useful - inflation, ns_per_tick);
+    add_ns(&parts->inflation, inflation, ns_per_tick);
+    add_ns(&parts->fork, fork, ns_per_tick);
+    add_ns(&parts->dispatch, dispatch, ns_per_tick);
+    add_ns(&parts->barrier, barrier + (total - left), ns_per_tick);
+    add_ns(&parts->steal, steal, ns_per_tick);
+    add_ns(&parts->total, total, ns_per_tick);
     atomic_fetch_add_explicit(&parts->sections, 1, memory_order_relaxed);
 }

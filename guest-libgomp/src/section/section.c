@@ -34,7 +34,7 @@ static _Thread_local struct thread_state {
 static _Atomic(struct thread_state *) owner;
 /* True once a second thread has started a top-level section. Then the owner also uses locked instructions for its
  * statistics. */
-static _Atomic bool several;
+static _Atomic bool multiple_masters;
 
 static uint64_t random_state = 88172645463325252u;
 
@@ -105,7 +105,7 @@ static __attribute__((noinline)) struct vscaf_point *find_point(struct section *
             return NULL;
     }
     struct vscaf_section *entry = &page->sections[index];
-    uint32_t size = section->team.ran;
+    uint32_t size = section->team.size;
     for (uint32_t i = 0; size && i < VSCAF_POINTS; i++) {
         struct vscaf_point *point = &entry->points[i];
         uint32_t found = atomic_load_explicit(&point->team_size, memory_order_relaxed);
@@ -132,7 +132,7 @@ static inline void book(struct section *section, uint64_t ns, bool locked)
     struct call_site *site = section->site;
     struct vscaf_point *point;
     if (__builtin_expect(section->owned && site->point_epoch == section->epoch
-                             && site->point_team == section->team.ran, 1))
+                             && site->point_team == section->team.size, 1))
         point = site->point;
     else
         point = find_point(section, ns);
@@ -172,14 +172,14 @@ static inline void order_start(const struct attachment *attachment)
         atomic_signal_fence(memory_order_seq_cst);
 }
 
-static void begin_nested(struct section *section, unsigned asked, int level)
+static void begin_nested(struct section *section, unsigned requested, int level)
 {
     /* Acquire: pairs with the release in a join, which comes after the page was mapped. */
     struct vscaf_page *page = atomic_load_explicit(&attachment_current, memory_order_acquire)->page;
     /* Enclosing sections that this runtime does not know belong to another runtime. */
     bool others = level >= 0 && self.depth > (uint32_t)level + 1;
-    unsigned sharers = atomic_load_explicit(&several, memory_order_relaxed) ? masters_count() : 1;
-    section->team.argument = team_nested(section->runtime, page, asked, level, others ? self.width : 0, sharers);
+    unsigned sharers = atomic_load_explicit(&multiple_masters, memory_order_relaxed) ? masters_count() : 1;
+    section->team.argument = team_nested(section->runtime, page, requested, level, others ? self.width : 0, sharers);
     if (self.width && section->team.argument)
         self.width *= section->team.argument;
     const struct meter *meter = atomic_load_explicit(&meter_current, memory_order_relaxed);
@@ -189,26 +189,26 @@ static void begin_nested(struct section *section, unsigned asked, int level)
 
 /* For each thread except the owner, and for the owner when several threads start sections. True: the meter sees the
  * section. */
-static __attribute__((noinline)) bool begin_shared(struct section *section, unsigned asked)
+static __attribute__((noinline)) bool begin_shared(struct section *section, unsigned requested)
 {
     const struct runtime *runtime = section->runtime;
     int level = runtime->get_level();
     if (level > 0) {
-        begin_nested(section, asked, level);
+        begin_nested(section, requested, level);
         return false;
     }
-    struct thread_state *nobody = NULL;
+    struct thread_state *expected = NULL;
     /* Relaxed: a thread only compares the owner with itself. */
     section->owned = atomic_load_explicit(&owner, memory_order_relaxed) == &self
-                     || atomic_compare_exchange_strong_explicit(&owner, &nobody, &self, memory_order_relaxed,
+                     || atomic_compare_exchange_strong_explicit(&owner, &expected, &self, memory_order_relaxed,
                                                                 memory_order_relaxed);
     section->start = clock_ticks();
-    if (!section->owned && !atomic_load_explicit(&several, memory_order_relaxed)) {
+    if (!section->owned && !atomic_load_explicit(&multiple_masters, memory_order_relaxed)) {
         masters_begin(section->start);
-        atomic_store_explicit(&several, true, memory_order_relaxed);
+        atomic_store_explicit(&multiple_masters, true, memory_order_relaxed);
         program_note(VSCAF_PROGRAM_MASTERS);
     }
-    if (join_look_after_if_due(section->start))
+    if (join_maintain_if_due(section->start))
         section->start = clock_ticks();
     struct attachment *attachment = atomic_load_explicit(&attachment_current, memory_order_acquire);
     struct vscaf_page *page = attachment->page;
@@ -219,16 +219,16 @@ static __attribute__((noinline)) bool begin_shared(struct section *section, unsi
     else
         atomic_fetch_add_explicit(&page->started_others, 1, memory_order_relaxed);
     order_start(attachment);
-    section->team = team_of_section(runtime, section->site, page, asked);
-    if (atomic_load_explicit(&several, memory_order_relaxed))
-        masters_take(section);
+    section->team = team_of_section(runtime, section->site, page, requested);
+    if (atomic_load_explicit(&multiple_masters, memory_order_relaxed))
+        masters_acquire(section);
     uint32_t control = atomic_load_explicit(&page->control, memory_order_relaxed);
     if (__builtin_expect(control & VSCAF_CONTROL_CALL, 0))
         join_call(attachment, control >> VSCAF_CONTROL_CALL_SHIFT);
     return atomic_load_explicit(&meter_current, memory_order_relaxed)->every_thread && permission_to_learn(page);
 }
 
-void section_begin(struct section *section, outlined_function *fn, void *data, unsigned asked)
+void section_begin(struct section *section, outlined_function *fn, void *data, unsigned requested)
 {
     const void *address;
     memcpy(&address, &fn, sizeof address);
@@ -241,7 +241,7 @@ void section_begin(struct section *section, outlined_function *fn, void *data, u
     section->attachment = NULL;
     section->meter = NULL;
     section->disturbed = false;
-    section->team = (struct team){.argument = asked};
+    section->team = (struct team){.argument = requested};
     section->owned = false;
     section->decompose_due = false;
     section->leased = 0;
@@ -250,7 +250,7 @@ void section_begin(struct section *section, outlined_function *fn, void *data, u
     if (__builtin_expect(!runtime->manageable, 0))
         return;
     if (depth) {
-        begin_nested(section, asked, runtime->get_level());
+        begin_nested(section, requested, runtime->get_level());
         return;
     }
     /* Relaxed: a thread that does not see another's result reads the code itself. */
@@ -258,8 +258,8 @@ void section_begin(struct section *section, outlined_function *fn, void *data, u
         team_inspect(site, address, site != &section->spare.site);
     bool learn = false;
     if (__builtin_expect(atomic_load_explicit(&owner, memory_order_relaxed) != &self
-                             || atomic_load_explicit(&several, memory_order_relaxed), 0)) {
-        learn = begin_shared(section, asked);
+                             || atomic_load_explicit(&multiple_masters, memory_order_relaxed), 0)) {
+        learn = begin_shared(section, requested);
     } else {
         section->owned = true;
         section->start = 0;
@@ -268,7 +268,7 @@ void section_begin(struct section *section, outlined_function *fn, void *data, u
             site->skipped++;
         } else {
             section->start = clock_ticks();
-            if (join_look_after_if_due(section->start))
+            if (join_maintain_if_due(section->start))
                 section->start = clock_ticks();
         }
         /* Acquire: pairs with the release in a join, which comes after the page was mapped. */
@@ -278,7 +278,7 @@ void section_begin(struct section *section, outlined_function *fn, void *data, u
         section->epoch = atomic_load_explicit(&attachment->epoch, memory_order_relaxed);
         add(&page->started, 1, false);
         order_start(attachment);
-        section->team = team_of_owner(runtime, site, page, asked);
+        section->team = team_of_owner(runtime, site, page, requested);
         section->decompose_due = section->start && decompose_is_due(section->start);
         uint32_t control = permission_control(page);
         if (__builtin_expect(control & (VSCAF_CONTROL_LEARN | VSCAF_CONTROL_CALL), 0)) {
@@ -295,12 +295,12 @@ void section_begin(struct section *section, outlined_function *fn, void *data, u
         runtime->set_dynamic(0);
     /* Relaxed: a meter's data belongs to one thread. */
     if (__builtin_expect(learn, 0)
-        && !atomic_load_explicit(&meter_current, memory_order_relaxed)->begin(section, asked))
+        && !atomic_load_explicit(&meter_current, memory_order_relaxed)->begin(section, requested))
         return;
-    self.width = section->team.ran;
-    atomic_store_explicit(&section->attachment->page->team_last, section->team.ran, memory_order_relaxed);
+    self.width = section->team.size;
+    atomic_store_explicit(&section->attachment->page->team_last, section->team.size, memory_order_relaxed);
     team_ran(site, &section->team);
-    team_starts(section->team.decided ? section->team.ran : 0);
+    team_starts(section->team.decided ? section->team.size : 0);
 }
 
 void section_end(struct section *section)
@@ -313,22 +313,22 @@ void section_end(struct section *section)
     uint64_t ticks = section->start ? clock_ticks() - section->start : 0;
     struct call_site *site = section->site;
     struct vscaf_page *page = attachment->page;
-    uint64_t stands_for = section->start && section->owned ? 1 + site->skipped : 1;
+    uint64_t represented_instances = section->start && section->owned ? 1 + site->skipped : 1;
     if (__builtin_expect(section->meter != NULL, 0))
-        section->meter->end(section, ticks, stands_for);
+        section->meter->end(section, ticks, represented_instances);
     if (__builtin_expect(section->team.own_dynamic, 0))
         section->runtime->set_dynamic(1);
     if (__builtin_expect(section_outlived_page(section), 0)) {
         if (section->leased)
-            masters_return(section);
+            masters_release(section);
         return;
     }
-    bool locked = atomic_load_explicit(&several, memory_order_relaxed);
+    bool locked = atomic_load_explicit(&multiple_masters, memory_order_relaxed);
     uint64_t ns = 0;
     if (section->start) {
         if (__builtin_expect(!atomic_load_explicit(&clock_scale, memory_order_relaxed), 0))
             clock_refine();
-        ns = clock_ns(ticks) * stands_for;
+        ns = clock_ns(ticks) * represented_instances;
         add(&page->section_ns, ns, locked);
         if (section->owned)
             plan_gap(site, ticks);
@@ -336,7 +336,7 @@ void section_end(struct section *section)
     if (__builtin_expect(atomic_load_explicit(&attachment->joined, memory_order_relaxed) && !section->disturbed, 1))
         book(section, ns, locked);
     if (__builtin_expect(section->leased != 0, 0))
-        masters_return(section);
+        masters_release(section);
     /* Release: a reader that sees the section finished also sees the figures booked for it. */
     if (__builtin_expect(section->owned, 1))
         atomic_store_explicit(&page->finished, atomic_load_explicit(&page->finished, memory_order_relaxed) + 1,
@@ -360,5 +360,5 @@ void section_after_fork(void)
 {
     /* Relaxed: the child has one thread. */
     atomic_store_explicit(&owner, NULL, memory_order_relaxed);
-    atomic_store_explicit(&several, false, memory_order_relaxed);
+    atomic_store_explicit(&multiple_masters, false, memory_order_relaxed);
 }

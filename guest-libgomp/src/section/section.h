@@ -4,10 +4,10 @@
 
 #include "team/section_data.h"
 
-/* Fills `section` for a parallel construct that runs fn(data) in each thread. `asked` is the construct's argument for
- * the number of threads. The caller must then call section->runtime with section->fn, section->data and
+/* Fills `section` for a parallel construct that runs fn(data) in each thread. `requested` is the construct's argument
+ * for the number of threads. The caller must then call section->runtime with section->fn, section->data and
  * section->team.argument. */
-void section_begin(struct section *section, outlined_function *fn, void *data, unsigned asked);
+void section_begin(struct section *section, outlined_function *fn, void *data, unsigned requested);
 
 /* Ends and books what section_begin began. Call it in the same thread, inner sections first. */
 void section_end(struct section *section);

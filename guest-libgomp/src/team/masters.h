@@ -11,9 +11,9 @@ void masters_begin(uint64_t now);
 
 /* Reduces section->team, which was computed for a single thread, to this thread's share. The share is the allowance
  * divided by the threads that recently started sections. It is at most what the sections in flight leave over, and at
- * least 1. Clauses and rigid programs are obeyed, but count. Call masters_return at the section's end. */
-void masters_take(struct section *section);
-void masters_return(const struct section *section);
+ * least 1. Clauses and rigid programs are obeyed, but count. Call masters_release at the section's end. */
+void masters_acquire(struct section *section);
+void masters_release(const struct section *section);
 
 /* How many threads share the allowance now, at least 1. Used for inner sections: their teams come from this thread's
  * share too. */

@@ -46,12 +46,12 @@ static inline unsigned smaller(unsigned one, unsigned other)
     return one < other ? one : other;
 }
 
-static inline bool believed(uint32_t threads)
+static inline bool valid_team_size(uint32_t threads)
 {
     return threads >= 1 && threads <= VSCAF_MAX_TEAM;
 }
 
-static inline unsigned positive(int threads)
+static inline unsigned at_least_one(int threads)
 {
     return threads > 0 ? (unsigned)threads : 1;
 }
@@ -69,12 +69,12 @@ static inline bool rigid(void)
 
 /* List of the sections that write thread-private data; it only grows. Its last entry stands for all sections for which
  * the shim has no site. */
-static struct call_site nameless_writer;
-static _Atomic(struct call_site *) writers = &nameless_writer;
-_Atomic uint32_t team_most_kept;
+static struct call_site anonymous_writer;
+static _Atomic(struct call_site *) writers = &anonymous_writer;
+_Atomic uint32_t team_max_data_threads;
 _Atomic unsigned team_in_flight;
 /* The smallest team that the page decided; for VSCAF_MALLEABLE=shrink. */
-static _Atomic uint32_t least_decided = UINT32_MAX;
+static _Atomic uint32_t smallest_decided = UINT32_MAX;
 
 static struct call_site *first_writer(void)
 {
@@ -106,19 +106,19 @@ void team_inspect(struct call_site *site, const void *outlined, bool stays)
         if (stays)
             findings = code_inspect(&view, (uintptr_t)outlined);
         if (findings.keeps_thread_data)
-            rules |= SITE_READS_KEPT;
+            rules |= SITE_READS_DATA;
         if (findings.writes_thread_data)
-            rules |= SITE_WRITES_KEPT;
+            rules |= SITE_WRITES_DATA;
         if (findings.takes_number_alone)
             rules |= SITE_NUMBERED;
         if (findings.unsure && view.tls_bytes)
-            rules |= SITE_UNREAD | SITE_READS_KEPT | SITE_WRITES_KEPT;
+            rules |= SITE_UNREAD | SITE_READS_DATA | SITE_WRITES_DATA;
     }
     uint32_t before = 0;
     /* Relaxed: the list publishes the rest. If two threads inspect at once, the first result counts. */
     if (atomic_compare_exchange_strong_explicit(&site->rules, &before, rules, memory_order_relaxed,
                                                 memory_order_relaxed)) {
-        if (stays && (rules & SITE_WRITES_KEPT))
+        if (stays && (rules & SITE_WRITES_DATA))
             list_writer(site);
         /* Before the first team, so the section has the program's own number from the start. */
         if (rules & SITE_UNREAD)
@@ -127,14 +127,14 @@ void team_inspect(struct call_site *site, const void *outlined, bool stays)
     errno = saved_errno;
 }
 
-static uint32_t fewer_kept(uint32_t one, uint32_t other)
+static uint32_t fewer_data_threads(uint32_t one, uint32_t other)
 {
     if (!one || !other)
         return one | other;
-    return smaller(one & ~SITE_KEPT_OWN, other & ~SITE_KEPT_OWN) | (one & other & SITE_KEPT_OWN);
+    return smaller(one & ~SITE_DATA_OWN, other & ~SITE_DATA_OWN) | (one & other & SITE_DATA_OWN);
 }
 
-static uint32_t more(uint32_t one, uint32_t other)
+static uint32_t larger(uint32_t one, uint32_t other)
 {
     return one > other ? one : other;
 }
@@ -151,7 +151,7 @@ static void combine(_Atomic uint32_t *cell, uint32_t value, choose_function *cho
 /* If one thread starts sections, stores the present value. If several do, each has threads of its own, so the worst
  * value of all is kept. Sequentially consistent, like program_note: if the second thread appears meanwhile, either it
  * finds the value here or this thread sees the bit. */
-static void note_kept(_Atomic uint32_t *cell, uint32_t value, choose_function *choose)
+static void record_data_threads(_Atomic uint32_t *cell, uint32_t value, choose_function *choose)
 {
     if (!(atomic_load(&program_bits) & VSCAF_PROGRAM_MASTERS)) {
         uint32_t before = atomic_exchange(cell, value);
@@ -162,135 +162,135 @@ static void note_kept(_Atomic uint32_t *cell, uint32_t value, choose_function *c
     combine(cell, value, choose);
 }
 
-void team_note(struct call_site *site, unsigned ran, bool own)
+void team_record(struct call_site *site, unsigned size, bool own)
 {
-    uint32_t kept = ran ? ran | (own ? SITE_KEPT_OWN : 0) : 0, most = 0;
-    if (atomic_load_explicit(&site->rules, memory_order_relaxed) & SITE_WRITES_KEPT) {
-        struct call_site *writer = next_of(site) ? site : &nameless_writer;
-        /* Several sections share nameless_writer: keep the worst value of all. */
+    uint32_t data_threads = size ? size | (own ? SITE_DATA_OWN : 0) : 0, most = 0;
+    if (atomic_load_explicit(&site->rules, memory_order_relaxed) & SITE_WRITES_DATA) {
+        struct call_site *writer = next_of(site) ? site : &anonymous_writer;
+        /* Several sections share anonymous_writer: keep the worst value of all. */
         if (writer == site)
-            note_kept(&writer->kept, kept, fewer_kept);
+            record_data_threads(&writer->data_threads, data_threads, fewer_data_threads);
         else
-            combine(&writer->kept, kept, fewer_kept);
+            combine(&writer->data_threads, data_threads, fewer_data_threads);
     }
     for (struct call_site *writer = first_writer(); writer; writer = next_of(writer)) {
-        uint32_t seen = atomic_load_explicit(&writer->kept, memory_order_relaxed);
+        uint32_t seen = atomic_load_explicit(&writer->data_threads, memory_order_relaxed);
         /* A team of one leaves the runtime's other threads alone. */
-        if (ran > 1 && (seen & ~SITE_KEPT_OWN) > ran) {
-            combine(&writer->kept, kept, fewer_kept);
-            seen = atomic_load_explicit(&writer->kept, memory_order_relaxed);
+        if (size > 1 && (seen & ~SITE_DATA_OWN) > size) {
+            combine(&writer->data_threads, data_threads, fewer_data_threads);
+            seen = atomic_load_explicit(&writer->data_threads, memory_order_relaxed);
         }
-        most = more(most, seen & ~SITE_KEPT_OWN);
+        most = larger(most, seen & ~SITE_DATA_OWN);
     }
-    note_kept(&team_most_kept, most, more);
+    record_data_threads(&team_max_data_threads, most, larger);
 }
 
 /* How many threads have all the data that sections left in them. A section that reads this data may have no other
  * threads. Sections that have not run yet left nothing. If `own`, the team would have the program's own number; then
  * writers that had the program's own number are no bound, because the program would have had these teams without
  * vscaf. */
-static unsigned threads_with_all(bool own)
+static unsigned threads_with_data(bool own)
 {
     unsigned least = UINT_MAX;
     for (struct call_site *writer = first_writer(); writer; writer = next_of(writer)) {
-        uint32_t kept = atomic_load_explicit(&writer->kept, memory_order_relaxed);
-        if (kept && !(own && (kept & SITE_KEPT_OWN)))
-            least = smaller(least, kept & ~SITE_KEPT_OWN);
+        uint32_t data_threads = atomic_load_explicit(&writer->data_threads, memory_order_relaxed);
+        if (data_threads && !(own && (data_threads & SITE_DATA_OWN)))
+            least = smaller(least, data_threads & ~SITE_DATA_OWN);
     }
     return least;
 }
 
 /* The largest size that a team may have. */
-static inline unsigned ceiling(const struct runtime *runtime, const struct vscaf_page *page)
+static inline unsigned max_team_size(const struct runtime *runtime, const struct vscaf_page *page)
 {
     /* Relaxed, both: any earlier value is safe too, and the number told only grows. */
     if (number_set() && !(atomic_load_explicit(&program_bits, memory_order_relaxed) & VSCAF_PROGRAM_OVERRIDE))
-        return positive(runtime->get_max_threads());
-    uint32_t told = atomic_load_explicit(&program_limit, memory_order_relaxed);
-    if (told)
-        return smaller(told, user_bound());
+        return at_least_one(runtime->get_max_threads());
+    uint32_t reported = atomic_load_explicit(&program_limit, memory_order_relaxed);
+    if (reported)
+        return smaller(reported, user_bound());
     uint32_t limit = atomic_load_explicit(&page->team_limit, memory_order_relaxed);
-    if (!believed(limit))
-        limit = positive(runtime->get_max_threads());
+    if (!valid_team_size(limit))
+        limit = at_least_one(runtime->get_max_threads());
     return smaller(limit, user_bound());
 }
 
 /* Tells the agent what it cannot know: CPUs above this number would be of no use to the program. */
-static void tell_bound(const struct runtime *runtime, bool overridden, enum vscaf_malleable malleable)
+static void report_bound(const struct runtime *runtime, bool overridden, enum vscaf_malleable malleable)
 {
-    unsigned most = number_set() && !overridden ? positive(runtime->get_max_threads()) : user_bound();
+    unsigned most = number_set() && !overridden ? at_least_one(runtime->get_max_threads()) : user_bound();
     if (malleable == VSCAF_MALLEABLE_SHRINK)
-        most = smaller(most, atomic_load_explicit(&least_decided, memory_order_relaxed));
-    program_bounded(smaller(most, positive(runtime->get_thread_limit())));
+        most = smaller(most, atomic_load_explicit(&smallest_decided, memory_order_relaxed));
+    program_bounded(smaller(most, at_least_one(runtime->get_thread_limit())));
 }
 
 struct team team_of_section(const struct runtime *runtime, const struct call_site *site, const struct vscaf_page *page,
-                            unsigned asked)
+                            unsigned requested)
 {
     /* Relaxed: it comes after the store of `started` in program order, which is all that page.h requires. */
     uint32_t size = atomic_load_explicit(&page->team_size, memory_order_relaxed);
     uint32_t rules = atomic_load_explicit(&site->rules, memory_order_relaxed);
-    uint32_t told = atomic_load_explicit(&program_limit, memory_order_relaxed);
+    uint32_t reported = atomic_load_explicit(&program_limit, memory_order_relaxed);
     enum vscaf_malleable malleable = program_malleable();
     bool overridden = atomic_load_explicit(&program_bits, memory_order_relaxed) & VSCAF_PROGRAM_OVERRIDE;
-    bool reads = (rules & SITE_READS_KEPT) && !(overridden && malleable == VSCAF_MALLEABLE_FULL);
-    struct team team = {.argument = asked, .ran = asked};
-    if (!asked && malleable != VSCAF_MALLEABLE_RIGID) {
-        if ((rules & SITE_NUMBERED) && told && !overridden) {
+    bool reads = (rules & SITE_READS_DATA) && !(overridden && malleable == VSCAF_MALLEABLE_FULL);
+    struct team team = {.argument = requested, .size = requested};
+    if (!requested && malleable != VSCAF_MALLEABLE_RIGID) {
+        if ((rules & SITE_NUMBERED) && reported && !overridden) {
             program_note(VSCAF_PROGRAM_NUMBERED);
-            team.argument = team.ran = told;
-        } else if (believed(size)) {
-            size = smaller(size, ceiling(runtime, page));
+            team.argument = team.size = reported;
+        } else if (valid_team_size(size)) {
+            size = smaller(size, max_team_size(runtime, page));
             if (reads) {
                 if (!(rules & SITE_UNREAD))
                     program_note(VSCAF_PROGRAM_KEEPS);
-                size = smaller(size, threads_with_all(false));
+                size = smaller(size, threads_with_data(false));
             }
             if (malleable == VSCAF_MALLEABLE_SHRINK) {
-                uint32_t least = atomic_load_explicit(&least_decided, memory_order_relaxed);
+                uint32_t least = atomic_load_explicit(&smallest_decided, memory_order_relaxed);
                 while (size < least
-                       && !atomic_compare_exchange_weak_explicit(&least_decided, &least, size, memory_order_relaxed,
+                       && !atomic_compare_exchange_weak_explicit(&smallest_decided, &least, size, memory_order_relaxed,
                                                                  memory_order_relaxed))
                     ;
                 size = smaller(size, least);
             }
-            team.argument = team.ran = size;
+            team.argument = team.size = size;
             team.decided = true;
-        } else if (told && !number_set() && told < positive(runtime->get_max_threads())) {
+        } else if (reported && !number_set() && reported < at_least_one(runtime->get_max_threads())) {
             /* The page decides nothing. But the program was told less than the runtime would take, so that is its
              * bound. */
-            team.argument = team.ran = told;
+            team.argument = team.size = reported;
         }
-    } else if (!asked && told && program_unread()) {
+    } else if (!requested && reported && program_unread()) {
         /* The program's own number is the one that it was told. */
-        team.argument = team.ran = smaller(told, user_bound());
+        team.argument = team.size = smaller(reported, user_bound());
     }
-    if (!asked)
-        tell_bound(runtime, overridden, malleable);
-    if (!team.ran)
-        team.ran = positive(runtime->get_max_threads());
+    if (!requested)
+        report_bound(runtime, overridden, malleable);
+    if (!team.size)
+        team.size = at_least_one(runtime->get_max_threads());
     /* Work that is divided by the number told comes first: there the team must have that number. */
-    if (reads && !team.decided && !((rules & SITE_NUMBERED) && told && team.ran == told)) {
-        unsigned most = threads_with_all(true);
-        if (most < team.ran) {
-            team.argument = team.ran = most;
+    if (reads && !team.decided && !((rules & SITE_NUMBERED) && reported && team.size == reported)) {
+        unsigned most = threads_with_data(true);
+        if (most < team.size) {
+            team.argument = team.size = most;
             team.bounded = true;
         }
     }
-    if (team.ran > 1 && runtime->get_dynamic()) {
+    if (team.size > 1 && runtime->get_dynamic()) {
         if (team.decided)
             team.own_dynamic = true;
         else
-            team.ran = 0; /* the runtime looks at the load and does not tell its choice */
+            team.size = 0; /* the runtime looks at the load and does not tell its choice */
     }
-    team.ran = smaller(team.ran, positive(runtime->get_thread_limit()));
-    if (!runtime->parallel_ever)
-        team.ran = 1;
+    team.size = smaller(team.size, at_least_one(runtime->get_thread_limit()));
+    if (!runtime->parallel_allowed)
+        team.size = 1;
     return team;
 }
 
 struct team team_of_owner(const struct runtime *runtime, const struct call_site *site, const struct vscaf_page *page,
-                          unsigned asked)
+                          unsigned requested)
 {
     /* The inputs of the last answer, and the answer. Only answers that depend on nothing else are kept. */
     static struct {
@@ -303,13 +303,13 @@ struct team team_of_owner(const struct runtime *runtime, const struct call_site 
     uint32_t size = atomic_load_explicit(&page->team_size, memory_order_relaxed);
     uint32_t limit = atomic_load_explicit(&page->team_limit, memory_order_relaxed);
     uint32_t rules = atomic_load_explicit(&site->rules, memory_order_relaxed);
-    if (__builtin_expect(!asked && !(rules & (SITE_NUMBERED | SITE_READS_KEPT)) && last.runtime == runtime
+    if (__builtin_expect(!requested && !(rules & (SITE_NUMBERED | SITE_READS_DATA)) && last.runtime == runtime
                              && last.size == size && last.limit == limit && last.generation == generation, 1))
         return last.team;
-    struct team team = team_of_section(runtime, site, page, asked);
+    struct team team = team_of_section(runtime, site, page, requested);
     /* A program may change its number of threads, or make it dynamic, by calls that the shim does not see. So an answer
      * that came from the runtime is not kept. */
-    if (!asked && !(rules & (SITE_NUMBERED | SITE_READS_KEPT)) && team.decided && !team.own_dynamic) {
+    if (!requested && !(rules & (SITE_NUMBERED | SITE_READS_DATA)) && team.decided && !team.own_dynamic) {
         last.runtime = runtime;
         last.size = size;
         last.limit = limit;
@@ -319,45 +319,45 @@ struct team team_of_owner(const struct runtime *runtime, const struct call_site 
     return team;
 }
 
-unsigned team_nested(const struct runtime *runtime, const struct vscaf_page *page, unsigned asked, int level,
+unsigned team_nested(const struct runtime *runtime, const struct vscaf_page *page, unsigned requested, int level,
                      unsigned width, unsigned sharers)
 {
-    if (asked || rigid())
-        return asked;
+    if (requested || rigid())
+        return requested;
     /* Relaxed: only top-level sections are counted, and this one runs inside one of them. */
     uint32_t size = atomic_load_explicit(&page->team_size, memory_order_relaxed);
-    if (!believed(size))
+    if (!valid_team_size(size))
         return 0;
-    unsigned allowance = smaller(size, ceiling(runtime, page)) / sharers;
+    unsigned allowance = smaller(size, max_team_size(runtime, page)) / sharers;
     unsigned enclosing = 1;
     for (int i = 1; i <= level && enclosing < allowance; i++)
-        enclosing *= positive(runtime->get_team_size(i));
+        enclosing *= at_least_one(runtime->get_team_size(i));
     /* A section of another runtime is not a level of this one. */
     if (enclosing < width)
         enclosing = width;
     unsigned share = enclosing < allowance ? allowance / enclosing : 1;
     if (user_bound() != UINT_MAX)
-        share = smaller(share, positive(runtime->get_max_threads())); /* OMP_NUM_THREADS may be a list */
+        share = smaller(share, at_least_one(runtime->get_max_threads())); /* OMP_NUM_THREADS may be a list */
     return share;
 }
 
-int team_tell(const struct runtime *runtime, int real)
+int team_reported_threads(const struct runtime *runtime, int real)
 {
     /* Acquire: pairs with the release in a join, which comes after the page was mapped. */
     const struct attachment *current = atomic_load_explicit(&attachment_current, memory_order_acquire);
     uint32_t limit = atomic_load_explicit(&current->page->team_limit, memory_order_relaxed);
     uint32_t before = atomic_load_explicit(&program_limit, memory_order_relaxed);
-    int told = real;
+    int reported = real;
     if (!number_set() && (!rigid() || (before && program_unread()))) {
         /* The same number each time: the program may have sized an array by each answer. */
         if (before)
             limit = before;
-        if (believed(limit) && limit <= user_bound() && limit <= positive(runtime->get_thread_limit()))
-            told = (int)limit;
-        else if (before && told > (int)before)
-            told = (int)before;
+        if (valid_team_size(limit) && limit <= user_bound() && limit <= at_least_one(runtime->get_thread_limit()))
+            reported = (int)limit;
+        else if (before && reported > (int)before)
+            reported = (int)before;
     }
-    if (told > 0)
-        program_told((uint32_t)told);
-    return told;
+    if (reported > 0)
+        program_threads_reported((uint32_t)reported);
+    return reported;
 }

@@ -11,24 +11,24 @@
 /* The size of a team. */
 struct team {
     unsigned argument; /* argument of the runtime's call; 0: the runtime decides */
-    unsigned ran;      /* number of threads that this makes; 0: cannot be known */
+    unsigned size;     /* number of threads that this makes; 0: cannot be known */
     bool decided;      /* by the page, not by the program */
     bool bounded;      /* smaller than the program's number, because fewer threads have the data that it reads */
     bool own_dynamic;  /* the runtime's dynamic adjustment makes teams smaller, so it must be off during the call */
 };
 
-/* The team of a top-level section. `asked` is the number in the program's clause (0: no clause); it is obeyed. */
+/* The team of a top-level section. `requested` is the number in the program's clause (0: no clause); it is obeyed. */
 struct team team_of_section(const struct runtime *runtime, const struct call_site *site, const struct vscaf_page *page,
-                            unsigned asked);
+                            unsigned requested);
 
 /* The same for the thread that owns the hot path. Remembers the last answer. */
 struct team team_of_owner(const struct runtime *runtime, const struct call_site *site, const struct vscaf_page *page,
-                          unsigned asked);
+                          unsigned requested);
 
 /* The argument for a section inside others: a share of the enclosing teams' allowance. That allowance is one of
  * `sharers` equal parts of the page's team size. `level`: enclosing sections of the same runtime; `width`: product of
  * the team sizes that this thread has begun, or 0. */
-unsigned team_nested(const struct runtime *runtime, const struct vscaf_page *page, unsigned asked, int level,
+unsigned team_nested(const struct runtime *runtime, const struct vscaf_page *page, unsigned requested, int level,
                      unsigned width, unsigned sharers);
 
 /* Reads the code of a section that runs for the first time, and stores in its site which team it needs. Cold: tens of
@@ -38,10 +38,10 @@ void team_inspect(struct call_site *site, const void *outlined, bool stays);
 
 /* The largest number of threads that hold data which a section left there; 0: no section left any. Others only read
  * it. */
-extern _Atomic uint32_t team_most_kept;
+extern _Atomic uint32_t team_max_data_threads;
 
 /* See team_ran. `own`: the size was the program's own number. */
-void team_note(struct call_site *site, unsigned ran, bool own);
+void team_record(struct call_site *site, unsigned size, bool own);
 
 /* Records that a top-level section runs with this team: the threads that hold the data it leaves there, and the threads
  * that are lost, because a runtime ends the threads that a smaller team does not have. */
@@ -49,10 +49,11 @@ static inline void team_ran(struct call_site *site, const struct team *team)
 {
     /* Relaxed: the same thread wrote the values that matter to it. With several masters, the worst value of all is
      * kept. */
-    if (__builtin_expect((atomic_load_explicit(&site->rules, memory_order_relaxed) & SITE_WRITES_KEPT)
-                             || (team->ran > 1
-                                 && team->ran < atomic_load_explicit(&team_most_kept, memory_order_relaxed)), 0))
-        team_note(site, team->ran, !team->decided && !team->bounded);
+    if (__builtin_expect((atomic_load_explicit(&site->rules, memory_order_relaxed) & SITE_WRITES_DATA)
+                             || (team->size > 1
+                                 && team->size
+                                        < atomic_load_explicit(&team_max_data_threads, memory_order_relaxed)), 0))
+        team_record(site, team->size, !team->decided && !team->bounded);
 }
 
 /* Threads of the top-level team in flight, if the shim chose the number; 0: the number is the program's own.
@@ -70,6 +71,6 @@ static inline void team_starts(unsigned team)
 
 /* The number that a program is told when it asks for a number of threads and the runtime would answer `real`. It is the
  * page's team_limit, unless the user's settings are smaller or the program has set the number itself. Recorded. */
-int team_tell(const struct runtime *runtime, int real);
+int team_reported_threads(const struct runtime *runtime, int real);
 
 #endif

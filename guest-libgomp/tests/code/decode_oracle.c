@@ -16,7 +16,7 @@
 #include "code/x86/decode/decode.h"
 
 #define RANDOM_BYTES (UINT32_C(1) << 23)
-#define SHOWN_MOST 5 /* differences printed for each mnemonic and kind */
+#define SHOWN_MAX 5 /* differences printed for each mnemonic and kind */
 
 enum difference { LENGTH, FLOW, TARGET, MEMORY, SEGMENT, BASE, INDEX, DISPLACEMENT, ACCESS, BYTES, CHANGED, KINDS };
 static const char *const kinds[KINDS] = {"length", "flow",         "target", "memory operand", "segment",          "base",
@@ -38,34 +38,35 @@ static uint8_t general(ZydisRegister reg)
     return (uint8_t)(whole - ZYDIS_REGISTER_RAX);
 }
 
-static void differ(enum difference kind, const uint8_t *code, const ZydisDecodedInstruction *truth,
+static void differ(enum difference kind, const uint8_t *code, const ZydisDecodedInstruction *zydis,
                    const ZydisDecodedOperand *operands, unsigned long ours, unsigned long theirs)
 {
     wrong[kind]++;
-    if (shown[kind][truth->mnemonic]++ >= SHOWN_MOST)
+    if (shown[kind][zydis->mnemonic]++ >= SHOWN_MAX)
         return;
     char text[128] = "";
-    ZydisFormatterFormatInstruction(&formatter, truth, operands, truth->operand_count_visible, text, sizeof text, 0, NULL);
+    ZydisFormatterFormatInstruction(&formatter, zydis, operands, zydis->operand_count_visible, text, sizeof text, 0,
+                                    NULL);
     printf("%s: %lx instead of %lx: %s:", kinds[kind], ours, theirs, text);
-    for (unsigned i = 0; i < truth->length; i++)
+    for (unsigned i = 0; i < zydis->length; i++)
         printf(" %02x", code[i]);
     putchar('\n');
 }
 
-static enum decode_flow flow_of(const ZydisDecodedInstruction *truth, const ZydisDecodedOperand *operands)
+static enum decode_flow flow_of(const ZydisDecodedInstruction *zydis, const ZydisDecodedOperand *operands)
 {
     /* They may go to the handler that xbegin names. That branch counts for xbegin. */
-    if (truth->mnemonic == ZYDIS_MNEMONIC_XABORT || truth->mnemonic == ZYDIS_MNEMONIC_XEND)
+    if (zydis->mnemonic == ZYDIS_MNEMONIC_XABORT || zydis->mnemonic == ZYDIS_MNEMONIC_XEND)
         return FLOW_NEXT;
     bool indirect = operands[0].type != ZYDIS_OPERAND_TYPE_IMMEDIATE;
-    switch (truth->meta.category) {
+    switch (zydis->meta.category) {
     case ZYDIS_CATEGORY_CALL: return indirect ? FLOW_CALL_INDIRECT : FLOW_CALL;
     case ZYDIS_CATEGORY_COND_BR: return FLOW_BRANCH;
     case ZYDIS_CATEGORY_UNCOND_BR: return indirect ? FLOW_JUMP_INDIRECT : FLOW_JUMP;
     case ZYDIS_CATEGORY_RET: return FLOW_END;
     default: break;
     }
-    switch (truth->mnemonic) {
+    switch (zydis->mnemonic) {
     case ZYDIS_MNEMONIC_UD0:
     case ZYDIS_MNEMONIC_UD1:
     case ZYDIS_MNEMONIC_UD2:
@@ -80,26 +81,26 @@ static enum decode_flow flow_of(const ZydisDecodedInstruction *truth, const Zydi
 
 /* Instructions for which the decoder may report more written registers. Zydis reports fewer than the processor's manual
  * for string instructions and system calls. The others are instructions that only operating systems use. */
-static bool may_change_more(const ZydisDecodedInstruction *truth)
+static bool may_change_more(const ZydisDecodedInstruction *zydis)
 {
-    return truth->meta.category == ZYDIS_CATEGORY_STRINGOP || truth->meta.category == ZYDIS_CATEGORY_SYSCALL
-           || truth->meta.category == ZYDIS_CATEGORY_SYSTEM || truth->meta.category == ZYDIS_CATEGORY_VTX
-           || truth->meta.category == ZYDIS_CATEGORY_CET
-           || truth->mnemonic == ZYDIS_MNEMONIC_SENDUIPI || truth->meta.isa_ext == ZYDIS_ISA_EXT_RTM
-           || (truth->opcode_map == ZYDIS_OPCODE_MAP_0F && truth->opcode == 0x01);
+    return zydis->meta.category == ZYDIS_CATEGORY_STRINGOP || zydis->meta.category == ZYDIS_CATEGORY_SYSCALL
+           || zydis->meta.category == ZYDIS_CATEGORY_SYSTEM || zydis->meta.category == ZYDIS_CATEGORY_VTX
+           || zydis->meta.category == ZYDIS_CATEGORY_CET
+           || zydis->mnemonic == ZYDIS_MNEMONIC_SENDUIPI || zydis->meta.isa_ext == ZYDIS_ISA_EXT_RTM
+           || (zydis->opcode_map == ZYDIS_OPCODE_MAP_0F && zydis->opcode == 0x01);
 }
 
-static bool may_access_more(const ZydisDecodedInstruction *truth)
+static bool may_access_more(const ZydisDecodedInstruction *zydis)
 {
-    return truth->meta.category == ZYDIS_CATEGORY_XSAVE || truth->meta.category == ZYDIS_CATEGORY_XSAVEOPT
-           || truth->meta.category == ZYDIS_CATEGORY_VTX || truth->meta.category == ZYDIS_CATEGORY_SYSTEM
-           || truth->mnemonic == ZYDIS_MNEMONIC_MOVDIR64B;
+    return zydis->meta.category == ZYDIS_CATEGORY_XSAVE || zydis->meta.category == ZYDIS_CATEGORY_XSAVEOPT
+           || zydis->meta.category == ZYDIS_CATEGORY_VTX || zydis->meta.category == ZYDIS_CATEGORY_SYSTEM
+           || zydis->mnemonic == ZYDIS_MNEMONIC_MOVDIR64B;
 }
 
 /* Instructions whose operand is a memory address that they neither read nor write. */
-static bool only_a_hint(const ZydisDecodedInstruction *truth)
+static bool is_hint(const ZydisDecodedInstruction *zydis)
 {
-    switch (truth->mnemonic) {
+    switch (zydis->mnemonic) {
     case ZYDIS_MNEMONIC_CLFLUSH:
     case ZYDIS_MNEMONIC_CLFLUSHOPT:
     case ZYDIS_MNEMONIC_CLWB:
@@ -108,24 +109,24 @@ static bool only_a_hint(const ZydisDecodedInstruction *truth)
     case ZYDIS_MNEMONIC_UD0:
     case ZYDIS_MNEMONIC_UD1: return true;
     default:
-        return truth->meta.category == ZYDIS_CATEGORY_WIDENOP || truth->meta.category == ZYDIS_CATEGORY_PREFETCH;
+        return zydis->meta.category == ZYDIS_CATEGORY_WIDENOP || zydis->meta.category == ZYDIS_CATEGORY_PREFETCH;
     }
 }
 
-static void compare(const uint8_t *code, const ZydisDecodedInstruction *truth, const ZydisDecodedOperand *operands,
+static void compare(const uint8_t *code, const ZydisDecodedInstruction *zydis, const ZydisDecodedOperand *operands,
                     const struct instruction *ours)
 {
 #define SAME(kind, is, should)                                                                                         \
     if ((is) != (should))                                                                                              \
-    differ(kind, code, truth, operands, (unsigned long)(is), (unsigned long)(should))
-    SAME(LENGTH, ours->length, truth->length);
-    enum decode_flow flow = flow_of(truth, operands);
+    differ(kind, code, zydis, operands, (unsigned long)(is), (unsigned long)(should))
+    SAME(LENGTH, ours->length, zydis->length);
+    enum decode_flow flow = flow_of(zydis, operands);
     SAME(FLOW, ours->flow, flow);
     if (flow == FLOW_CALL || flow == FLOW_BRANCH || flow == FLOW_JUMP)
         SAME(TARGET, ours->immediate, operands[0].imm.value.s);
     uint16_t changed = 0;
     const ZydisDecodedOperand *memory = NULL;
-    for (unsigned i = 0; i < truth->operand_count; i++) {
+    for (unsigned i = 0; i < zydis->operand_count; i++) {
         const ZydisDecodedOperand *operand = &operands[i];
         if (operand->type == ZYDIS_OPERAND_TYPE_REGISTER && (operand->actions & ZYDIS_OPERAND_ACTION_MASK_WRITE)) {
             uint8_t reg = general(operand->reg.value);
@@ -137,9 +138,9 @@ static void compare(const uint8_t *code, const ZydisDecodedInstruction *truth, c
             memory = operand;
     }
     /* A call returns, and a return restores the stack pointer, so RSP does not count as changed. */
-    if (flow == FLOW_CALL || flow == FLOW_CALL_INDIRECT || truth->meta.category == ZYDIS_CATEGORY_RET)
+    if (flow == FLOW_CALL || flow == FLOW_CALL_INDIRECT || zydis->meta.category == ZYDIS_CATEGORY_RET)
         changed &= (uint16_t)~(1u << RSP);
-    if (may_change_more(truth))
+    if (may_change_more(zydis))
         changed |= ours->changed;
     SAME(CHANGED, ours->changed, changed);
     SAME(MEMORY, ours->memory, memory != NULL);
@@ -161,42 +162,42 @@ static void compare(const uint8_t *code, const ZydisDecodedInstruction *truth, c
     unsigned access = memory->mem.type == ZYDIS_MEMOP_TYPE_AGEN ? 0
                       : (memory->actions & ZYDIS_OPERAND_ACTION_MASK_READ ? ACCESS_READ : 0)
                             | (memory->actions & ZYDIS_OPERAND_ACTION_MASK_WRITE ? ACCESS_WRITE : 0);
-    if (only_a_hint(truth))
+    if (is_hint(zydis))
         return;
-    if (may_access_more(truth))
+    if (may_access_more(zydis))
         access |= ours->access;
     SAME(ACCESS, ours->access, access);
     unsigned bytes = (memory->size + 7) / 8;
     if (access && memory->mem.type != ZYDIS_MEMOP_TYPE_VSIB)
-        SAME(BYTES, ours->bytes, bytes < DECODE_BYTES_MOST ? bytes : DECODE_BYTES_MOST);
+        SAME(BYTES, ours->bytes, bytes < DECODE_BYTES_MAX ? bytes : DECODE_BYTES_MAX);
 #undef SAME
 }
 
 static void sweep(const uint8_t *code, size_t bytes)
 {
     for (size_t at = 0; at < bytes;) {
-        ZydisDecodedInstruction truth;
+        ZydisDecodedInstruction zydis;
         ZydisDecodedOperand operands[ZYDIS_MAX_OPERAND_COUNT];
-        if (!ZYAN_SUCCESS(ZydisDecoderDecodeFull(&decoder, code + at, bytes - at, &truth, operands))) {
+        if (!ZYAN_SUCCESS(ZydisDecoderDecodeFull(&decoder, code + at, bytes - at, &zydis, operands))) {
             not_code++;
             at++;
             continue;
         }
         struct instruction ours;
         /* Zydis 4.0 takes %r13d for the base where there is none. */
-        if (truth.address_width == 32 && (truth.attributes & ZYDIS_ATTRIB_HAS_SIB) && truth.raw.modrm.mod == 0
-            && (truth.raw.sib.base & 7) == 5) {
-            at += truth.length;
+        if (zydis.address_width == 32 && (zydis.attributes & ZYDIS_ATTRIB_HAS_SIB) && zydis.raw.modrm.mod == 0
+            && (zydis.raw.sib.base & 7) == 5) {
+            at += zydis.length;
             continue;
         }
         if (decode(code + at, bytes - at, &ours)) {
             compared++;
-            compare(code + at, &truth, operands, &ours);
+            compare(code + at, &zydis, operands, &ours);
         } else {
             unknown++;
-            unknown_of[truth.mnemonic]++;
+            unknown_of[zydis.mnemonic]++;
         }
-        at += truth.length;
+        at += zydis.length;
     }
 }
 

@@ -14,11 +14,11 @@
 /* Not static: otherwise the compiler would see that nothing sets it. */
 extern int volatile shared_n;
 extern double shared_sum[POINTS];
-extern int told, counts[8][BUCKETS], keys[4096], sorted[4096], flag[POINTS];
+extern int reported_threads, counts[8][BUCKETS], keys[4096], sorted[4096], flag[POINTS];
 extern double u[POINTS + 2][POINTS + 2][5], rhs[POINTS + 2][POINTS + 2][5];
 int volatile shared_n = 4;
 double shared_sum[POINTS], u[POINTS + 2][POINTS + 2][5], rhs[POINTS + 2][POINTS + 2][5];
-int told, counts[8][BUCKETS], keys[4096], sorted[4096], flag[POINTS];
+int reported_threads, counts[8][BUCKETS], keys[4096], sorted[4096], flag[POINTS];
 
 /* As in IS: one region computes, a later one reads the result. */
 static int bucket_ends[BUCKETS];
@@ -434,7 +434,7 @@ static void numbers(int n)
     expect("divided by a number told before", ALONE);
 #pragma omp parallel
     {
-        int piece = n / told, first = piece * omp_get_thread_num();
+        int piece = n / reported_threads, first = piece * omp_get_thread_num();
         for (int i = first; i < first + piece; i++)
             shared_sum[i & 63] += i;
     }
@@ -492,7 +492,7 @@ static void unreadable(void)
 void sections(void)
 {
     int n = shared_n;
-    told = omp_get_max_threads();
+    reported_threads = omp_get_max_threads();
     is_like(BUCKETS - 24 * n, 2 + n);
     bt_like(POINTS - n);
     cg_like(n);

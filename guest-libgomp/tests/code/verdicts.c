@@ -13,7 +13,7 @@
 #include "expect.h"
 
 static const char *name_now = "?";
-static unsigned expected, wrong, looked_at;
+static unsigned expected, wrong, section_count;
 static double longest_us, first_us;
 static bool may_be_worse;
 
@@ -57,7 +57,7 @@ static void look(uintptr_t function)
         right = found.unsure;
     else if (may_be_worse)
         right = ((verdict | (found.unsure ? KEEPS | WRITES : 0)) & expected & matters) == (expected & matters);
-    looked_at++;
+    section_count++;
     wrong += !right;
     printf("%-50s %-5s %-6s %-7s %-6s %-6s %5u instructions %6.1f us%s", name_now, verdict & KEEPS ? "keeps" : "-",
            verdict & WRITES ? "writes" : "-", verdict & TOUCHES ? "touches" : "-", verdict & ALONE ? "number" : "-",
@@ -123,7 +123,7 @@ int main(int argc, char **argv)
         memcpy(&run, &symbol, sizeof run);
         run();
     }
-    printf("%u sections, %u wrong, at most %.1f us the first time, %.1f us again\n", looked_at, wrong, first_us,
+    printf("%u sections, %u wrong, at most %.1f us the first time, %.1f us again\n", section_count, wrong, first_us,
            longest_us);
-    return wrong || !looked_at;
+    return wrong || !section_count;
 }

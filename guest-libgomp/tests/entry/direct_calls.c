@@ -83,7 +83,7 @@ static void expect(const char *name, long wanted)
 int main(void)
 {
     struct agent agent;
-    agent_here(&agent, 3, 5);
+    agent_run(&agent, 3, 5);
     struct vscaf_page *page = agent.pages[0];
     unsigned long calls = 0;
 

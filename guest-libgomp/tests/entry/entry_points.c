@@ -26,7 +26,7 @@ static long sum, teams;
 int main(void)
 {
     struct agent agent;
-    agent_here(&agent, 3, 8);
+    agent_run(&agent, 3, 8);
     struct vscaf_page *page = agent.pages[0];
     unsigned constructs = 0;
 

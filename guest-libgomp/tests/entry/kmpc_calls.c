@@ -55,7 +55,7 @@ static void forks_inside(int32_t *thread, int32_t *bound_thread, ...)
 int main(void)
 {
     struct agent agent;
-    agent_here(&agent, 3, 64);
+    agent_run(&agent, 3, 64);
     struct vscaf_page *page = agent.pages[0];
     unsigned sections = 0;
 

@@ -155,10 +155,10 @@ static void loops(int team)
 }
 
 /* The call for the clause comes before the condition is tested. */
-static int with_clause_and_if(int asked, int condition)
+static int with_clause_and_if(int requested, int condition)
 {
     int threads = 0;
-#pragma omp parallel num_threads(asked) if (condition) reduction(+ : threads)
+#pragma omp parallel num_threads(requested) if (condition) reduction(+ : threads)
     threads++;
     return threads;
 }
@@ -203,7 +203,7 @@ int main(int argc, char **argv)
         everything(omp_get_max_threads());
         return 0;
     }
-    agent_here(&agent, 4, 8);
+    agent_run(&agent, 4, 8);
     struct vscaf_page *page = agent.pages[0];
 
     CHECK(captured_one() == 4);

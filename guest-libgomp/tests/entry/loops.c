@@ -193,7 +193,7 @@ static void schedule_set_inside(void)
 
 int main(void)
 {
-    agent_here(&agent, TEAM, TEAM);
+    agent_run(&agent, TEAM, TEAM);
     omp_set_schedule(omp_sched_static, 0); /* affects schedule(runtime) only */
     LOOP(watch_shrinking, schedule(dynamic));
     LOOP(watch_shrinking, schedule(monotonic : dynamic));

@@ -12,15 +12,15 @@
 #include "../support/check.h"
 #include "matrix.h"
 
-#define CASES_MOST 1000
+#define CASES_MAX 1000
 
-static struct matrix_case cases[CASES_MOST];
+static struct matrix_case cases[CASES_MAX];
 static int count;
 
 static void add(const struct matrix_case *table)
 {
     for (; table->name; table++) {
-        CHECK(count < CASES_MOST);
+        CHECK(count < CASES_MAX);
         cases[count++] = *table;
     }
 }
@@ -52,7 +52,7 @@ static void without_shim(const char *self, uint64_t results[])
 
 int main(int argc, char **argv)
 {
-    static uint64_t expected[CASES_MOST];
+    static uint64_t expected[CASES_MAX];
     add(matrix_loops);
     add(matrix_constructs);
     if (argc == 2 && !strcmp(argv[1], "--results")) {

@@ -15,7 +15,7 @@ static uint64_t parallel(void)
         for (int i = number; i < N; i += all)
             sum += work((uint64_t)i);
     }
-    return threads >= 1 && threads <= RESIZE_TEAM_MOST ? sum : 0;
+    return threads >= 1 && threads <= RESIZE_TEAM_MAX ? sum : 0;
 }
 
 static uint64_t sections(void)

@@ -13,7 +13,7 @@ extern void omp_set_dynamic_8_(const int64_t *);
 int main(void)
 {
     struct agent agent;
-    agent_here(&agent, 2, 6);
+    agent_run(&agent, 2, 6);
     struct vscaf_page *page = agent.pages[0];
     CHECK(!omp_get_dynamic());
     omp_set_num_threads(4);

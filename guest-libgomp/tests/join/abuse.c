@@ -155,7 +155,7 @@ int main(int argc, char **argv)
     enum { ANSWERS = sizeof answers / sizeof answers[0] };
     CHECK(argc == 2 && (!strcmp(argv[1], "alone") || !strcmp(argv[1], "several")));
     bool several = !strcmp(argv[1], "several");
-    agent_here(&agent, 2, TOLD);
+    agent_run(&agent, 2, TOLD);
     progress = mmap(NULL, sizeof *progress, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     CHECK(progress != MAP_FAILED);
     pid_t child = fork_bound();

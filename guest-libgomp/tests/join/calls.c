@@ -68,7 +68,7 @@ static int find_socket(void)
 
 int main(void)
 {
-    agent_here(&agent, 2, 4);
+    agent_run(&agent, 2, 4);
     CHECK(plain() == 2);
     agent.state->calls_awaited = true;
 

@@ -17,7 +17,7 @@ int main(void)
 {
     struct agent agent;
     scripted_hook = scripted_long_sections;
-    agent_here(&agent, 2, 4);
+    agent_run(&agent, 2, 4);
     agent.pages[1]->team_size = 3;
     int low = dup(0);
     close(low);
@@ -45,7 +45,7 @@ int main(void)
     CHECK(plain() == 2);
     WAIT_UNTIL(agent.state->joins == 2, (scripted_advance(LOOK_NS), plain()));
     CHECK(plain() == 3);
-    CHECK(agent.state->gone[0] && !agent.state->gone[1]);
+    CHECK(agent.state->closed[0] && !agent.state->closed[1]);
     CHECK(fstat(ours, &status) == 0 && status.st_ino == inode, "the program's own socket is unchanged");
     return 0;
 }

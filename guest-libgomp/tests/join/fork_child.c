@@ -11,7 +11,7 @@
 int main(void)
 {
     struct agent agent;
-    agent_here(&agent, 1, 4); /* one thread, because libgomp's own threads do not survive a fork */
+    agent_run(&agent, 1, 4); /* one thread, because libgomp's own threads do not survive a fork */
     struct vscaf_page *mine = agent.pages[0], *childs = agent.pages[1];
     mine->team_size = 1;
     childs->team_size = 2;
@@ -33,8 +33,8 @@ int main(void)
     }
     int status;
     CHECK(waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 0);
-    WAIT_UNTIL(agent.state->gone[1], (void)0);
-    CHECK(!agent.state->gone[0], "the parent is still joined");
+    WAIT_UNTIL(agent.state->closed[1], (void)0);
+    CHECK(!agent.state->closed[0], "the parent is still joined");
     CHECK(mine->started == 1 && mine->finished == 1);
     CHECK(plain() == 1 && mine->started == 2);
 
@@ -53,6 +53,6 @@ int main(void)
     if (child == 0)
         _exit(0);
     waitpid(child, &status, 0);
-    CHECK(agent.state->joins == 2 && !agent.state->gone[0]);
+    CHECK(agent.state->joins == 2 && !agent.state->closed[0]);
     return 0;
 }

@@ -32,7 +32,7 @@ static void *scribble(void *unused)
 int main(void)
 {
     pthread_t thread;
-    agent_here(&agent, 4000000000u, 0);
+    agent_run(&agent, 4000000000u, 0);
     struct vscaf_page *page = agent.pages[0];
     int real = plain();
     page->team_limit = 4000000000u; /* the program was not told any number yet */

@@ -12,7 +12,7 @@ int main(void)
 {
     struct agent agent;
     scripted_hook = scripted_long_sections;
-    agent_here(&agent, 2, 4);
+    agent_run(&agent, 2, 4);
     int seen = 0;
 #pragma omp parallel reduction(+ : seen)
     {

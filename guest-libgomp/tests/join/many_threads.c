@@ -57,7 +57,7 @@ static unsigned long booked(struct agent *agent)
 int main(void)
 {
     struct agent agent;
-    agent_here(&agent, 2, 2);
+    agent_run(&agent, 2, 2);
     struct vscaf_page *page = agent.pages[0];
 
     /* Some sections begin on the library's own page, before the join has ended. Some end while their slot is being

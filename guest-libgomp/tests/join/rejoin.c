@@ -27,7 +27,7 @@ int main(void)
 {
     struct agent agent;
     scripted_hook = scripted_long_sections;
-    agent_here(&agent, 2, 6);
+    agent_run(&agent, 2, 6);
     int pages = mappings();
     CHECK(omp_get_max_threads() == 6 && plain() == 2);
     CHECK(mappings() == pages + 1);

@@ -75,13 +75,13 @@ static void section(int number, double two, double s)
         atomic_store(&instance.spare.site.object, &object);
     }
     instance.attachment = &attachment;
-    instance.team = (struct team){.argument = 2, .ran = 2, .decided = true};
+    instance.team = (struct team){.argument = 2, .size = 2, .decided = true};
     instance.owned = true;
     instance.start = (uint64_t)(now_s * 1e9 / TICK_NS);
     one_total += two * s;
     two_total += two;
     CHECK(rate_meter.begin(&instance, 0));
-    double took = run_for(instance.team.ran == 1 ? two * s : two);
+    double took = run_for(instance.team.size == 1 ? two * s : two);
     if (instance.meter)
         instance.meter->end(&instance, (uint64_t)(took * 1e9 / TICK_NS), 1);
 }

@@ -12,7 +12,7 @@
 #include "measure/clock.h"
 
 #define THREADS 4
-#define READINGS_MOST 8
+#define READINGS_MAX 8
 
 static bool kernel_only;
 static pthread_barrier_t barrier;
@@ -39,7 +39,7 @@ struct reading {
 
 /* The readings within one call of the shim. All except one are interrupted. */
 struct call {
-    struct reading readings[READINGS_MOST];
+    struct reading readings[READINGS_MAX];
     unsigned count, undisturbed;
     uint64_t before, after, first_ticks;
 };
@@ -65,7 +65,7 @@ int __wrap_clock_gettime(clockid_t clock, struct timespec *time)
     int result = __real_clock_gettime(clock, time);
     if (!recorded)
         return result;
-    CHECK(recorded->count < READINGS_MOST);
+    CHECK(recorded->count < READINGS_MAX);
     if (recorded->count != recorded->undisturbed)
         while (counter() - entered < interruption_ticks)
             ;

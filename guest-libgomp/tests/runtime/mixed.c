@@ -14,7 +14,7 @@ int own_max(void);
 int main(void)
 {
     struct agent agent;
-    agent_here(&agent, 3, 4);
+    agent_run(&agent, 3, 4);
     struct vscaf_page *page = agent.pages[0];
     for (uint32_t round = 0; round < 20; round++) {
         page->team_size = round % 4 + 1;

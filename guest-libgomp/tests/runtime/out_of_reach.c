@@ -21,7 +21,7 @@ int main(int argc, char **argv)
     struct agent agent;
     CHECK(argc == 3);
     CHECK(setenv("OMP_NUM_THREADS", "5", 1) == 0);
-    agent_here(&agent, 3, 8);
+    agent_run(&agent, 3, 8);
     struct vscaf_page *page = agent.pages[0];
     int (*deep)(void) = runner(dlopen(argv[1], RTLD_NOW | RTLD_LOCAL | RTLD_DEEPBIND));
     CHECK(deep() == 5, "%d", deep());

@@ -24,7 +24,7 @@ static void microtask_body(int32_t *thread, int32_t *bound_thread, ...)
 int main(void)
 {
     struct agent agent;
-    agent_here(&agent, 3, 8);
+    agent_run(&agent, 3, 8);
     GOMP_parallel(body, &threads, 5, 0);
     CHECK(threads == 5, "%d", threads);
     __kmpc_fork_call(&agent, 1, microtask_body, &threads);

@@ -28,7 +28,7 @@ int main(int argc, char **argv)
 {
     struct agent agent;
     CHECK(argc == 5);
-    agent_here(&agent, 3, 4);
+    agent_run(&agent, 3, 4);
     struct vscaf_page *page = agent.pages[0];
     struct plugin one = load(argv[1]), other = load(argv[2]);
     /* A runtime's idle threads run its code, so the runtimes must outlive the libraries. */

@@ -18,7 +18,7 @@
 #define US UINT64_C(1000)
 #define SECOND UINT64_C(1000000000)
 #define BETWEEN (20000 * US) /* longer than the least time between two sampled sections */
-#define SECTIONS_MOST 20000  /* the most that are run to get enough sampled ones: one of 17 on average */
+#define SECTIONS_MAX 20000   /* the most that are run to get enough sampled ones: one of 17 on average */
 #define SAMPLED 50
 
 static struct agent agent;
@@ -208,7 +208,7 @@ static void expect(void section(void), const struct vscaf_decomposition *expecte
 {
     unsigned seen = 0;
     struct vscaf_decomposition took;
-    for (int i = 0; i < SECTIONS_MOST && seen < SAMPLED; i++) {
+    for (int i = 0; i < SECTIONS_MAX && seen < SAMPLED; i++) {
         if (!run(section, &took))
             continue;
         seen++;
@@ -239,7 +239,7 @@ static void *cancelled(void *unused)
     struct vscaf_decomposition took;
     CHECK(pthread_cancel(pthread_self()) == 0);
     unsigned seen = 0;
-    for (int i = 0; i < SECTIONS_MOST && seen < 8; i++)
+    for (int i = 0; i < SECTIONS_MAX && seen < 8; i++)
         seen += run(useful_for_long, &took);
     CHECK(seen == 8, "%u sampled", seen);
     through = true;
@@ -259,7 +259,7 @@ static void expect_stolen(void)
     bool was_sampled = run(stolen, &took);
     uint64_t last[2] = {waited_at_last[0], waited_at_last[1]}, first[2], before[2];
     memcpy(before, last, sizeof before);
-    for (int i = 0; i < SECTIONS_MOST && (seen < 8 || booked_ns < 1000000); i++) {
+    for (int i = 0; i < SECTIONS_MAX && (seen < 8 || booked_ns < 1000000); i++) {
         was_sampled = run(stolen, &took);
         memcpy(first, waited_at_first, sizeof first);
         memcpy(last, waited_at_last, sizeof last);
@@ -287,14 +287,14 @@ int main(int argc, char **argv)
     scripted_hook = count_reading;
     bool alone = !strcmp(argv[1], "useful");
     if (!strcmp(argv[1], "cancelled")) {
-        agent_here(&agent, 1, 2);
+        agent_run(&agent, 1, 2);
         pthread_t thread;
         void *result;
         CHECK(pthread_create(&thread, NULL, cancelled, NULL) == 0 && pthread_join(thread, &result) == 0);
         CHECK(through && result == PTHREAD_CANCELED);
         return 0;
     }
-    agent_here(&agent, alone ? 1 : 2, 2);
+    agent_run(&agent, alone ? 1 : 2, 2);
     if (alone) {
         expect(useful, &(struct vscaf_decomposition){.total = 300 * US, .useful = 300 * US});
     } else if (!strcmp(argv[1], "imbalanced")) {

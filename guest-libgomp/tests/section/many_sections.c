@@ -21,7 +21,7 @@ int main(void)
     return 77; /* this test has no code for a return on this processor */
 #endif
     struct agent agent;
-    agent_here(&agent, 1, 1);
+    agent_run(&agent, 1, 1);
     struct vscaf_page *page = agent.pages[0];
     unsigned char *memory =
         mmap(NULL, FUNCTIONS * STRIDE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);

@@ -7,8 +7,8 @@
 #include "../support/scripted_clock.h"
 
 /* The most instances in a row of a tiny section, and of a small one, that are not timed. */
-#define TINY_GAP_MOST 31u
-#define SMALL_GAP_MOST 7u
+#define TINY_GAP_MAX 31u
+#define SMALL_GAP_MAX 7u
 
 static struct agent agent;
 static unsigned readings;
@@ -78,13 +78,13 @@ static void check(int index, uint64_t section(uint64_t), uint64_t ns, unsigned i
 int main(void)
 {
     scripted_hook = count_reading;
-    agent_here(&agent, 1, 2);
+    agent_run(&agent, 1, 2);
     struct vscaf_page *page = agent.pages[0];
-    check(0, tiny, 1000, 20000, TINY_GAP_MOST, 0.0);
-    check(1, small, 5000, 20000, SMALL_GAP_MOST, 0.0);
+    check(0, tiny, 1000, 20000, TINY_GAP_MAX, 0.0);
+    check(1, small, 5000, 20000, SMALL_GAP_MAX, 0.0);
     check(2, long_enough, 50000, 2000, 0, 0.0);
     /* Random samples: some 4000 of 60000 instances. Their standard deviation is twice their mean. */
-    check(3, by_turns, 500, 60000, TINY_GAP_MOST * 20, 0.1);
+    check(3, by_turns, 500, 60000, TINY_GAP_MAX * 20, 0.1);
     CHECK(page->started == page->finished && page->started_others == 0);
     uint64_t points = 0;
     for (int i = 0; i < 4; i++)

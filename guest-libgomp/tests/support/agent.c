@@ -187,7 +187,7 @@ static void serve(struct agent *agent, int listener, enum agent_answer answer)
                 close(watched[i].fd);
                 watched[i].fd = -1;
                 if (page_of[i] >= 0)
-                    agent->state->gone[page_of[i]] = 1;
+                    agent->state->closed[page_of[i]] = 1;
             }
         }
     }
@@ -225,7 +225,7 @@ void agent_kill(struct agent *agent)
     agent->pid = cleaned.pid = 0;
 }
 
-void agent_here(struct agent *agent, uint32_t team_size, uint32_t team_limit)
+void agent_run(struct agent *agent, uint32_t team_size, uint32_t team_limit)
 {
     agent_prepare(agent, team_size, team_limit);
     agent_start(agent, AGENT_JOINS);

@@ -30,14 +30,14 @@ enum agent_answer {
 
 /* Shared between test and agent process. */
 struct agent_state {
-    _Atomic bool listening;         /* the process runs */
-    _Atomic bool answers;           /* it answers at once, or as soon as the machine runs it */
+    _Atomic bool listening;          /* the process runs */
+    _Atomic bool answers;            /* it answers at once, or as soon as the machine runs it */
     _Atomic int connections;
-    _Atomic int joins;              /* pages handed out */
-    _Atomic int gone[AGENT_PAGES];  /* the process of this page closed its socket */
+    _Atomic int joins;               /* pages handed out */
+    _Atomic int closed[AGENT_PAGES]; /* the process of this page closed its socket */
     _Atomic int process[AGENT_PAGES];
-    _Atomic bool calls_awaited;     /* a process may send more than its join */
-    _Atomic int calls[AGENT_PAGES]; /* of the process of this page */
+    _Atomic bool calls_awaited;      /* a process may send more than its join */
+    _Atomic int calls[AGENT_PAGES];  /* of the process of this page */
     _Atomic uint32_t call_number[AGENT_PAGES]; /* of the last one */
     char name[AGENT_PAGES][32];
 };
@@ -61,7 +61,7 @@ void agent_start(struct agent *agent, enum agent_answer answer);
 /* Kills the agent with SIGKILL and waits for its end. */
 void agent_kill(struct agent *agent);
 /* Prepares and starts an agent that lets programs join. Most tests need only this. */
-void agent_here(struct agent *agent, uint32_t team_size, uint32_t team_limit);
+void agent_run(struct agent *agent, uint32_t team_size, uint32_t team_limit);
 
 /* The index-th section of this page that has a point, in the order of their first ends. NULL: there is none. */
 struct vscaf_section *agent_section(struct agent *agent, int page, int index);

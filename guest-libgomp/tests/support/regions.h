@@ -10,10 +10,10 @@ __attribute__((unused)) static int plain(void)
     return threads;
 }
 
-__attribute__((unused)) static int with_clause(int asked)
+__attribute__((unused)) static int with_clause(int requested)
 {
     int threads = 0;
-#pragma omp parallel num_threads(asked) reduction(+ : threads)
+#pragma omp parallel num_threads(requested) reduction(+ : threads)
     threads++;
     return threads;
 }

@@ -19,7 +19,7 @@ static void change(unsigned seed)
     uint64_t mixed = (seed + 1) * 0x9E3779B97F4A7C15u;
     mixed ^= mixed >> 29;
     mixed *= 0xBF58476D1CE4E5B9u;
-    uint32_t size = 1 + (uint32_t)(mixed >> 40) % RESIZE_TEAM_MOST;
+    uint32_t size = 1 + (uint32_t)(mixed >> 40) % RESIZE_TEAM_MAX;
     if (atomic_exchange(&agent.pages[0]->team_size, size) != size)
         changes++;
 }
@@ -37,7 +37,7 @@ static void *resize(void *unused)
 
 void resize_begin(const char *pace)
 {
-    agent_here(&agent, RESIZE_TEAM_MOST, RESIZE_TEAM_MOST);
+    agent_run(&agent, RESIZE_TEAM_MAX, RESIZE_TEAM_MAX);
     agent.pages[0]->control = VSCAF_CONTROL_LEARN;
     agent.pages[0]->learn_budget_ppm = 500000; /* so that blocks on one thread occur */
     if (strcmp(pace, "ticks") != 0) {

@@ -4,9 +4,9 @@
 
 #include <stdint.h>
 
-#define RESIZE_TEAM_MOST 4
+#define RESIZE_TEAM_MAX 4
 
-/* Starts an agent whose page is resized at random between 1 and RESIZE_TEAM_MOST threads. `pace` is "ticks" (by calls
+/* Starts an agent whose page is resized at random between 1 and RESIZE_TEAM_MAX threads. `pace` is "ticks" (by calls
  * of resize_tick, in the middle of constructs), or the period in ms. */
 void resize_begin(const char *pace);
 

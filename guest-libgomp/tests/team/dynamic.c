@@ -8,7 +8,7 @@
 int main(void)
 {
     struct agent agent;
-    agent_here(&agent, 6, 8);
+    agent_run(&agent, 6, 8);
     CHECK(omp_get_dynamic());
     int threads = 0;
 #pragma omp parallel reduction(+ : threads)

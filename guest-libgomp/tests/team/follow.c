@@ -9,7 +9,7 @@
 int main(void)
 {
     struct agent agent;
-    agent_here(&agent, 4, 8);
+    agent_run(&agent, 4, 8);
     struct vscaf_page *page = agent.pages[0];
 
     CHECK(plain() == 4);

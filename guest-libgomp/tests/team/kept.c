@@ -58,10 +58,10 @@ static __attribute__((noinline)) void look(int value)
     threads_of_look = threads;
 }
 
-static __attribute__((noinline)) void look_by_clause(int value, int asked)
+static __attribute__((noinline)) void look_by_clause(int value, int requested)
 {
     int cells = 0;
-#pragma omp parallel num_threads(asked) reduction(+ : cells)
+#pragma omp parallel num_threads(requested) reduction(+ : cells)
     cells += differ(value);
     wrong += cells;
 }
@@ -337,7 +337,7 @@ static const struct {
 int main(int argc, char **argv)
 {
     struct agent agent;
-    agent_here(&agent, 2, 4);
+    agent_run(&agent, 2, 4);
     page = agent.pages[0];
     bool shim = getenv("LD_PRELOAD") != NULL;
     if (argc > 1)

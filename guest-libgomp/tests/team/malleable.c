@@ -17,7 +17,7 @@ static int processors(void)
 int main(void)
 {
     struct agent agent;
-    agent_here(&agent, 4, 6);
+    agent_run(&agent, 4, 6);
     struct vscaf_page *page = agent.pages[0];
     const char *word = getenv("VSCAF_MALLEABLE"), *bound = getenv("OMP_PROC_BIND");
 

@@ -22,7 +22,7 @@
 
 #define ALLOWANCE 4
 #define SPAN_NS (UINT64_C(1) << 28) /* a tick of the scripted clock is 1 ns */
-#define THREADS_MOST 8
+#define THREADS_MAX 8
 
 static struct agent agent;
 static _Atomic bool over, settled;
@@ -30,9 +30,9 @@ static _Atomic int out;       /* threads of the teams in flight */
 static _Atomic int most_ever; /* the most at once */
 /* Teams since `settled`; those with too many threads in flight; sections whose team was not a fair share. */
 static _Atomic unsigned begun, beyond, unfair;
-static _Atomic unsigned sections[THREADS_MOST];
-static _Atomic int last_team[THREADS_MOST], last_inner[THREADS_MOST];
-static _Atomic bool resting[THREADS_MOST];
+static _Atomic unsigned sections[THREADS_MAX];
+static _Atomic int last_team[THREADS_MAX], last_inner[THREADS_MAX];
+static _Atomic bool resting[THREADS_MAX];
 static int bound, fair;
 
 static void enter(int threads)
@@ -68,7 +68,7 @@ static void body(int number, int threads)
 /* Goes to the next span, and waits until each of the threads has begun and ended a section in it. */
 static void turn(int from, int to)
 {
-    unsigned before[THREADS_MOST];
+    unsigned before[THREADS_MAX];
     for (int i = from; i < to; i++)
         before[i] = sections[i];
     scripted_advance(SPAN_NS);
@@ -120,7 +120,7 @@ static void *nested(void *index)
 /* Runs that many threads for a while. Then no count may be missing and no share may be lost. */
 static void run(void *(*work)(void *), int count, void *const *arguments)
 {
-    pthread_t threads[THREADS_MOST];
+    pthread_t threads[THREADS_MAX];
     bound = count > ALLOWANCE ? count : ALLOWANCE;
     fair = count < ALLOWANCE ? ALLOWANCE / count : 1;
     for (int i = 0; i < count; i++)
@@ -320,7 +320,7 @@ static void child(void)
 int main(int argc, char **argv)
 {
     CHECK(argc >= 2);
-    agent_here(&agent, ALLOWANCE, ALLOWANCE);
+    agent_run(&agent, ALLOWANCE, ALLOWANCE);
     /* Joins first, so that no section begins during the join. */
     CHECK(omp_get_max_threads() == ALLOWANCE && agent.state->joins == 1);
     if (!strcmp(argv[1], "steady") && argc == 3)

@@ -18,10 +18,10 @@ static uint32_t take(uint64_t now, bool owned)
     memset(&section, 0, sizeof section);
     section.start = now;
     section.owned = owned;
-    section.team = (struct team){.argument = ALLOWANCE, .ran = ALLOWANCE, .decided = true};
-    masters_take(&section);
-    uint32_t size = section.team.ran;
-    masters_return(&section);
+    section.team = (struct team){.argument = ALLOWANCE, .size = ALLOWANCE, .decided = true};
+    masters_acquire(&section);
+    uint32_t size = section.team.size;
+    masters_release(&section);
     return size;
 }
 

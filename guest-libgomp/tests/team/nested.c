@@ -42,7 +42,7 @@ static int free_both(void)
 int main(void)
 {
     struct agent agent;
-    agent_here(&agent, 4, 8);
+    agent_run(&agent, 4, 8);
     struct vscaf_page *page = agent.pages[0];
     CHECK(free_both() == 4, "never N x N");
     CHECK(leaves(2, 0) == 4, "two teams of two");

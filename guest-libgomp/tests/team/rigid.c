@@ -8,7 +8,7 @@
 int main(void)
 {
     struct agent agent;
-    agent_here(&agent, 2, 4);
+    agent_run(&agent, 2, 4);
     struct vscaf_page *page = agent.pages[0];
     CHECK(plain() == 2);
     omp_set_num_threads(5);

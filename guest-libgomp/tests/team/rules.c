@@ -86,7 +86,7 @@ static int __attribute__((noinline)) divided_fairly(void)
 int main(void)
 {
     struct agent agent;
-    agent_here(&agent, 2, 4);
+    agent_run(&agent, 2, 4);
     struct vscaf_page *page = agent.pages[0];
 
     CHECK(leave(5) == 2 && within() == 2);
@@ -121,7 +121,7 @@ int main(void)
 int main(void)
 {
     struct agent agent;
-    agent_here(&agent, 2, 4);
+    agent_run(&agent, 2, 4);
     struct vscaf_page *page = agent.pages[0];
 
     CHECK(leave(5) == 4 && page->malleable == VSCAF_MALLEABLE_RIGID && page->program == VSCAF_PROGRAM_UNREAD);

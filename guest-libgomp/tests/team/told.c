@@ -9,7 +9,7 @@ int main(int argc, char **argv)
 {
     struct agent agent;
     int user = argc > 1 ? atoi(argv[1]) : 0; /* the bound in the environment; 0: none */
-    agent_here(&agent, 6, 6);
+    agent_run(&agent, 6, 6);
     struct vscaf_page *page = agent.pages[0];
 
     CHECK(plain() == (user ? user : 6), "before a number is told: the page's limit or the user's: %d", plain());

@@ -7,7 +7,7 @@
 int main(void)
 {
     struct agent agent;
-    agent_here(&agent, 0, 1);
+    agent_run(&agent, 0, 1);
     CHECK(omp_get_max_threads() == 1);
     int threads = 0;
 #pragma omp parallel reduction(+ : threads)

@@ -11,7 +11,7 @@
 
 #pragma GCC diagnostic ignored "-Wmissing-prototypes"
 
-#define TEAM_MOST 64u
+#define TEAM_MAX 64u
 
 typedef void outlined_function(void *);
 
@@ -33,8 +33,8 @@ struct member {
 struct pair {
     struct team team;
     struct member starter;
-    pthread_t threads[TEAM_MOST];
-    struct member members[TEAM_MOST];
+    pthread_t threads[TEAM_MAX];
+    struct member members[TEAM_MAX];
 };
 
 static _Thread_local struct member *here;
@@ -63,7 +63,7 @@ static void start(struct pair *pair, outlined_function *fn, void *data, unsigned
 {
     if (!size)
         size = (unsigned)atomic_load(&threads_set);
-    need(size <= TEAM_MOST, "a team of more than 64 threads");
+    need(size <= TEAM_MAX, "a team of more than 64 threads");
     pair->team = (struct team){.fn = fn, .data = data, .size = size};
     need(pthread_barrier_init(&pair->team.barrier, NULL, size) == 0, "no barrier");
     pair->starter = (struct member){.team = &pair->team, .outer = here};
@@ -155,7 +155,7 @@ int omp_get_num_procs(void)
 
 int omp_get_thread_limit(void)
 {
-    return TEAM_MOST;
+    return TEAM_MAX;
 }
 
 int omp_get_max_active_levels(void)

@@ -16,7 +16,7 @@ int main(int argc, char **argv)
 {
     struct agent agent;
     CHECK(argc > 2);
-    agent_here(&agent, 1, 4);
+    agent_run(&agent, 1, 4);
     pid_t child = fork();
     CHECK(child >= 0);
     if (child == 0) {

@@ -31,7 +31,7 @@ uint16_t code_call_changes(struct code *code, uint32_t at, unsigned depth)
             return 0;
         break;
     case FLOW_JUMP_INDIRECT:
-        if (number == CODE_NONE && code_goes_on(code, at))
+        if (number == CODE_NONE && code_reaches_next(code, at))
             return 0;
         break;
     case FLOW_CALL:

@@ -200,7 +200,7 @@ bool compute_stack(struct inspection *in, const struct instruction *i, struct st
             value = value_load(in, value_of_address(in->view, state, i, in->at + i->length), i);
         sp->offset -= 8;
         if (!slot_store(in, sp->offset, 8, value))
-            data_lost(in);
+            data_record_untracked(in);
         return true;
     }
     if (i->opcode >= 0x58 && i->opcode <= 0x5f) {

@@ -19,7 +19,7 @@ void code_start(struct code *code, const struct code_view *view)
 
 /* The table entry for the instruction at `address` of the function that is being read. If its round is not the present
  * one, the entry is free and the instruction is not yet in the table. */
-static struct decoded *decoded_place(struct code *code, uintptr_t address)
+static struct decoded *decoded_entry(struct code *code, uintptr_t address)
 {
     uint16_t function = (uint16_t)code->function_count;
     size_t at = (address * 0x9e3779b97f4a7c15u >> 40) ^ function * 0x9e5u;
@@ -33,7 +33,7 @@ static struct decoded *decoded_place(struct code *code, uintptr_t address)
 /* The index of the instruction at `address` of the function that is being read; CODE_NONE: not decoded. */
 static uint16_t decoded(struct code *code, uintptr_t address)
 {
-    const struct decoded *place = decoded_place(code, address);
+    const struct decoded *place = decoded_entry(code, address);
     return place->round == code->round ? place->instruction : CODE_NONE;
 }
 
@@ -61,8 +61,8 @@ static uint16_t callee_of_slot(struct code *code, uintptr_t slot, uintptr_t key)
     if (!reference.type)
         return CODE_NONE;
     /* A function that the object exports is called through the table even by the object itself. */
-    uintptr_t inside = reference.here ? code->view->base + reference.value : 0;
-    if (inside && object_code_left(code->view, inside))
+    uintptr_t inside = reference.defined_here ? code->view->base + reference.value : 0;
+    if (inside && object_code_bytes(code->view, inside))
         return callee_add(code, key, NULL, inside);
     return *reference.name ? callee_add(code, key, reference.name, 0) : CODE_NONE;
 }
@@ -81,7 +81,7 @@ static uintptr_t stub_slot(const struct code_view *view, uintptr_t address)
     static const uint8_t branch_mark[] = {0xf3, 0x0f, 0x1e, 0xfa};
     uint8_t code[12];
     size_t at = 0;
-    if (!object_code_left(view, address) || !object_read(view, address, code, sizeof code))
+    if (!object_code_bytes(view, address) || !object_read(view, address, code, sizeof code))
         return 0;
     if (!memcmp(code, branch_mark, sizeof branch_mark))
         at = sizeof branch_mark;
@@ -103,7 +103,7 @@ static uint16_t callee_at(struct code *code, uintptr_t target, bool jump)
         return callee_of_slot(code, slot, target);
     if (jump) /* inside the function, or a tail call; both are followed as a jump */
         return CODE_NONE;
-    return object_code_left(code->view, target) ? callee_add(code, target, NULL, target) : CODE_NONE;
+    return object_code_bytes(code->view, target) ? callee_add(code, target, NULL, target) : CODE_NONE;
 }
 
 static uintptr_t target_of(const struct code *code, uint32_t at)
@@ -112,7 +112,7 @@ static uintptr_t target_of(const struct code *code, uint32_t at)
     return code->addresses[at] + i->length + (uintptr_t)(intptr_t)i->immediate;
 }
 
-bool code_goes_on(const struct code *code, uint32_t at)
+bool code_reaches_next(const struct code *code, uint32_t at)
 {
     const struct instruction *i = code->instructions + at;
     const struct callee *callee = code->callees_of[at] == CODE_NONE ? NULL : code->callees + code->callees_of[at];
@@ -147,12 +147,12 @@ static void decode_run(struct code *code, struct code_function *function, uintpt
     bool first = true;
     for (;;) {
         uint32_t at = code->instruction_count;
-        struct decoded *place = decoded_place(code, address);
+        struct decoded *place = decoded_entry(code, address);
         if (place->round == code->round) {
             code->leaders[place->instruction] = true;
             return;
         }
-        size_t left = object_code_left(code->view, address);
+        size_t left = object_code_bytes(code->view, address);
         if (at == CODE_INSTRUCTIONS || !left || !decode((const uint8_t *)address, left, code->instructions + at)) {
             code->incomplete = true;
             code->exhausted |= at == CODE_INSTRUCTIONS;
@@ -200,7 +200,7 @@ static void decode_run(struct code *code, struct code_function *function, uintpt
             else
                 code->incomplete = true;
         }
-        if (!code_goes_on(code, at))
+        if (!code_reaches_next(code, at))
             return;
         if (i->flow == FLOW_BRANCH || i->flow == FLOW_JUMP_INDIRECT)
             first = true;
@@ -235,11 +235,11 @@ static void cut_blocks(struct code *code, struct code_function *function, uint32
         uint32_t last = block->first + block->count - 1u;
         const struct instruction *i = code->instructions + last;
         size_t used = 0;
-        if (code_goes_on(code, last))
+        if (code_reaches_next(code, last))
             block->next[used++] = block_at(code, code->addresses[last] + i->length);
         if (i->flow == FLOW_BRANCH || (i->flow == FLOW_JUMP && code->callees_of[last] == CODE_NONE))
             block->next[used] = block_at(code, target_of(code, last));
-        if (block->count >= 3 && master_tested(code, last - 2))
+        if (block->count >= 3 && call_tests_master(code, last - 2))
             block->master = i->opcode & 1 ? block->next[0] : block->next[1]; /* jne, je */
     }
 }
@@ -286,7 +286,7 @@ struct code_function *code_function_at(struct code *code, uintptr_t entry)
     for (uint32_t i = 0; i < code->function_count; i++)
         if (code->functions[i].entry == entry)
             return code->functions + i;
-    if (code->exhausted || code->function_count == CODE_FUNCTIONS || !object_code_left(code->view, entry)) {
+    if (code->exhausted || code->function_count == CODE_FUNCTIONS || !object_code_bytes(code->view, entry)) {
         code->incomplete = true;
         return NULL;
     }
@@ -303,7 +303,7 @@ struct code_function *code_function_at(struct code *code, uintptr_t entry)
     }
     cut_blocks(code, function, from);
     order_blocks(code, function);
-    master_find_only(code, function);
+    master_mark_blocks(code, function);
     function->incomplete = code->incomplete;
     code->incomplete |= incomplete_before;
     code->function_count++;

@@ -14,6 +14,6 @@ struct code_function *code_function_at(struct code *code, uintptr_t entry);
 const struct callee *code_callee_of_slot(struct code *code, uintptr_t slot);
 
 /* True if control can reach the next instruction. The cases of a computed jump (a switch) are assumed to follow it. */
-bool code_goes_on(const struct code *code, uint32_t at);
+bool code_reaches_next(const struct code *code, uint32_t at);
 
 #endif

@@ -8,7 +8,7 @@
 
 #define INSPECT_STATES 3072u /* blocks of all functions that are being followed, one inside another */
 #define INSPECT_SLOTS 96u
-#define INSPECT_DONE 256u
+#define INSPECT_FOLLOWED 256u
 
 #define ARGUMENTS 6u
 
@@ -18,7 +18,7 @@ struct slot {
 };
 
 /* A function that was followed, with its arguments that point to thread data. */
-struct done {
+struct followed {
     const struct code_function *function;
     struct value arguments[ARGUMENTS];
     struct value result;
@@ -34,8 +34,8 @@ struct inspection {
     size_t slot_count;
     struct state states[INSPECT_STATES];
     size_t states_used;
-    struct done done[INSPECT_DONE];
-    size_t done_count;
+    struct followed followed[INSPECT_FOLLOWED];
+    size_t followed_count;
     uint32_t steps;
     bool thread_number;
     bool team_size;

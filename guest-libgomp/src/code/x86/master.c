@@ -8,7 +8,7 @@ static bool is_thread_number(const struct callee *callee)
            && (!strcmp(callee->name, "omp_get_thread_num") || !strcmp(callee->name, "omp_get_thread_num_"));
 }
 
-bool master_tested(const struct code *code, uint32_t call)
+bool call_tests_master(const struct code *code, uint32_t call)
 {
     if (call + 2 >= code->instruction_count
         || (code->instructions[call].flow != FLOW_CALL && code->instructions[call].flow != FLOW_CALL_INDIRECT)
@@ -21,7 +21,7 @@ bool master_tested(const struct code *code, uint32_t call)
            && branch->flow == FLOW_BRANCH && (branch->opcode & 0x0f) >> 1 == 2;
 }
 
-void master_find_only(struct code *code, const struct code_function *function)
+void master_mark_blocks(struct code *code, const struct code_function *function)
 {
     bool some = false, changed = true;
     struct block *blocks = code->blocks + function->first_block;

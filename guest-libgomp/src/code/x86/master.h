@@ -6,9 +6,9 @@
 
 /* True if the instruction after the call of omp_get_thread_num at `call` compares the number with 0, and the next one
  * branches. */
-bool master_tested(const struct code *code, uint32_t call);
+bool call_tests_master(const struct code *code, uint32_t call);
 
 /* Marks the blocks of the function that can only be reached through the master's side of such a comparison. */
-void master_find_only(struct code *code, const struct code_function *function);
+void master_mark_blocks(struct code *code, const struct code_function *function);
 
 #endif

@@ -8,14 +8,14 @@
 #include "code/x86/walk.h"
 
 /* Only one exists: it is too large for a program's stack, and a section needs it only once. */
-static struct inspection the_inspection;
+static struct inspection inspection_state;
 static atomic_flag busy = ATOMIC_FLAG_INIT;
 
 static struct code_findings inspect(struct inspection *in, const struct code_view *view, uintptr_t outlined_function)
 {
     in->view = view;
     in->findings = (struct code_findings){.unsure = false};
-    in->written.count = in->slot_count = in->states_used = in->done_count = 0;
+    in->written.count = in->slot_count = in->states_used = in->followed_count = 0;
     in->steps = 0;
     in->thread_number = in->team_size = in->master = false;
     in->recording = true;
@@ -24,12 +24,12 @@ static struct code_findings inspect(struct inspection *in, const struct code_vie
     struct state state = {.reached = true};
     state.registers[RSP].kind = VALUE_STACK;
     follow_address(in, outlined_function, &state, 0);
-    if (in->code.incomplete && !follow_settled(in)) {
+    if (in->code.incomplete && !follow_finished(in)) {
         in->findings.unsure = true;
         /* The part that was not read may read any thread data that the other part uses. */
         in->master = false;
         if (in->findings.touches_thread_data)
-            data_keeps(in);
+            data_record_kept_read(in);
     }
     in->findings.takes_number_alone = in->thread_number && !in->team_size;
     in->findings.instructions = in->code.instruction_count;
@@ -38,7 +38,7 @@ static struct code_findings inspect(struct inspection *in, const struct code_vie
 
 struct code_findings code_inspect(const struct code_view *view, uintptr_t outlined_function)
 {
-    if (!object_code_left(view, outlined_function))
+    if (!object_code_bytes(view, outlined_function))
         return code_not_read(view);
     /* Acquire and release: each reader sees the state that the last one left, and overwrites it. In a child made by
      * fork it may be taken for ever, so the wait is bounded. */
@@ -47,7 +47,7 @@ struct code_findings code_inspect(const struct code_view *view, uintptr_t outlin
             return code_not_read(view);
         sched_yield();
     }
-    struct code_findings findings = inspect(&the_inspection, view, outlined_function);
+    struct code_findings findings = inspect(&inspection_state, view, outlined_function);
     atomic_flag_clear_explicit(&busy, memory_order_release);
     return findings;
 }

@@ -2,7 +2,7 @@
 
 #include "code/x86/slots.h"
 
-void data_keeps(struct inspection *in)
+void data_record_kept_read(struct inspection *in)
 {
     if (in->master)
         return;
@@ -11,12 +11,12 @@ void data_keeps(struct inspection *in)
     in->findings.keeps_thread_data = true;
 }
 
-void data_lost(struct inspection *in)
+void data_record_untracked(struct inspection *in)
 {
     if (!in->recording || !in->view->tls_bytes)
         return;
     in->findings.unsure = in->findings.touches_thread_data = true;
-    data_keeps(in);
+    data_record_kept_read(in);
 }
 
 static bool is_thread_pointer(struct value value)
@@ -25,7 +25,7 @@ static bool is_thread_pointer(struct value value)
 }
 
 /* True if the block that is being read is a loop, and each turn moves the pointer on by `bytes`. */
-static bool moves_each_turn(const struct inspection *in, uint8_t pointer, int32_t bytes)
+static bool moves_each_iteration(const struct inspection *in, uint8_t pointer, int32_t bytes)
 {
     const struct block *block = in->code.blocks + in->block;
     if (block->next[0] != in->block && block->next[1] != in->block)
@@ -49,7 +49,7 @@ void data_access_own(struct inspection *in, struct value place, unsigned access,
     if (access & ACCESS_READ
         && !(written_covers(&in->written, place.offset, place.open, place.step)
              && (place.open || written_covers(&in->written, place.offset + (int64_t)bytes - 1, false, 0))))
-        data_keeps(in);
+        data_record_kept_read(in);
     if (!(access & ACCESS_WRITE))
         return;
     in->findings.writes_thread_data = true;
@@ -72,7 +72,7 @@ void data_access_own(struct inspection *in, struct value place, unsigned access,
             written.scale = i->index != DECODE_NO_REGISTER ? i->scale : 1;
             written.first = state->registers[index].kind == VALUE_NUMBER ? state->registers[index].offset : 0;
         } else if (!two && index < GPRS) {
-            written.each_turn = moves_each_turn(in, index, written.unit);
+            written.each_iteration = moves_each_iteration(in, index, written.unit);
         }
     }
     written_add(&in->written, &written);
@@ -84,7 +84,7 @@ void data_access(struct inspection *in, struct value place, unsigned access, int
     if (value_own(in->view, &place)) {
         data_access_own(in, place, access, bytes, i, state);
     } else if (place.kind == VALUE_THREAD && place.open && !place.offset) {
-        data_lost(in); /* somewhere in the thread data of any object */
+        data_record_untracked(in); /* somewhere in the thread data of any object */
     } else if (place.kind == VALUE_STACK && !place.open && access & ACCESS_WRITE) {
         slot_forget(in, place.offset, (int64_t)place.offset + bytes);
     }
@@ -93,7 +93,7 @@ void data_access(struct inspection *in, struct value place, unsigned access, int
 void data_escapes(struct inspection *in, struct value value)
 {
     if (value_own(in->view, &value))
-        data_lost(in);
+        data_record_untracked(in);
 }
 
 static void index_limit(struct inspection *in, const struct state *state, uint8_t index, int64_t limit)
@@ -103,7 +103,7 @@ static void index_limit(struct inspection *in, const struct state *state, uint8_
     written_index_limit(&in->written, in->block, index, limit, counts ? (limit - counter.offset) / counter.step : 0);
 }
 
-void data_compared(struct inspection *in, const struct state *state, const struct instruction *i)
+void data_record_comparison(struct inspection *in, const struct state *state, const struct instruction *i)
 {
     if (!in->recording || i->memory || i->map != MAP_ONE || i->vector)
         return;
@@ -114,9 +114,9 @@ void data_compared(struct inspection *in, const struct state *state, const struc
         bool one_runs = one.open && other.open ? one.offset < other.offset : one.open;
         struct value running = one_runs ? one : other, end = one_runs ? other : one;
         /* If both pointers move, the end in an outer loop, their distance must be a whole number of turns. */
-        bool turns = !end.open
+        bool whole = !end.open
                      || (running.step > end.step && ((int64_t)end.offset - running.offset) % running.step == 0);
-        if (running.open && turns && end.offset > running.offset) /* it may be one turn ahead of the writes */
+        if (running.open && whole && end.offset > running.offset) /* it may be one turn ahead of the writes */
             written_ends(&in->written, (int64_t)running.offset - running.step, end.offset);
     } else if ((i->opcode == 0x83 || i->opcode == 0x81) && (i->reg & 7) == 7 && i->rm < GPRS) {
         index_limit(in, state, i->rm, i->immediate);

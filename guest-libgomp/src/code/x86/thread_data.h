@@ -5,10 +5,10 @@
 #include "code/x86/inspection.h"
 
 /* Records that the present instruction reads what an earlier section may have left. */
-void data_keeps(struct inspection *in);
+void data_record_kept_read(struct inspection *in);
 
 /* Records that thread data was used in a way that cannot be followed. */
-void data_lost(struct inspection *in);
+void data_record_untracked(struct inspection *in);
 
 /* `value` goes to a place where it cannot be followed. */
 void data_escapes(struct inspection *in, struct value value);
@@ -23,6 +23,6 @@ void data_access(struct inspection *in, struct value place, unsigned access, int
                  const struct instruction *i, const struct state *state);
 
 /* Evaluates a comparison, which may tell where an array in a loop ends. */
-void data_compared(struct inspection *in, const struct state *state, const struct instruction *i);
+void data_record_comparison(struct inspection *in, const struct state *state, const struct instruction *i);
 
 #endif

@@ -58,9 +58,9 @@ static bool uses_number(struct code *code, uint16_t number, unsigned depth, unsi
            || uses_number(code, block->next[1], depth, blocks_left - 1);
 }
 
-bool master_asked(struct code *code, uint32_t at, unsigned depth)
+bool call_only_tests_master(struct code *code, uint32_t at, unsigned depth)
 {
-    if (!master_tested(code, at))
+    if (!call_tests_master(code, at))
         return false;
     const struct block *block = code->blocks + code->block_of[at];
     return !uses_number(code, block->next[0], depth, 5) && !uses_number(code, block->next[1], depth, 5);

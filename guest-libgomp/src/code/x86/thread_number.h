@@ -6,6 +6,6 @@
 
 /* True if the call at instruction `at`, `depth` calls inside the section, asks for the thread's number only to compare
  * it with 0. That is right with any team: it begins a master's part, or the copying of copyin. */
-bool master_asked(struct code *code, uint32_t at, unsigned depth);
+bool call_only_tests_master(struct code *code, uint32_t at, unsigned depth);
 
 #endif

@@ -37,7 +37,7 @@ static struct value add_loaded(const struct code_view *view, struct value thread
     struct object_reference reference = object_reference_at(view, view->base + (uintptr_t)(intptr_t)loaded.offset);
 #ifdef R_X86_64_TPOFF64
     if (reference.type == R_X86_64_TPOFF64) {
-        if (!reference.here)
+        if (!reference.defined_here)
             return unknown(); /* it refers to another object */
         struct value own = {.kind = VALUE_OWN, .open = thread.open, .step = thread.step};
         return moved(own, (int64_t)reference.value + thread.offset);

@@ -41,7 +41,7 @@ struct value value_multiply(struct value value, int64_t times);
  * data is not changed. */
 bool value_own(const struct code_view *view, struct value *value);
 
-static inline bool value_same(struct value one, struct value other)
+static inline bool value_equal(struct value one, struct value other)
 {
     static_assert(sizeof one == 8, "struct value has no bytes between its members");
     return !memcmp(&one, &other, sizeof one);

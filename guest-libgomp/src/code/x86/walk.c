@@ -26,7 +26,7 @@ static struct value thread_address(const struct inspection *in, struct value arg
     uintptr_t words[2], address = value_address(in, argument);
     if (address && object_read(in->view, address, words, sizeof words)) {
         struct object_reference reference = object_reference_at(in->view, address);
-        bool own = reference.type ? reference.here : words[0] == in->view->tls_module;
+        bool own = reference.type ? reference.defined_here : words[0] == in->view->tls_module;
         if (own && words[1] < in->view->tls_bytes)
             return (struct value){.kind = VALUE_OWN, .offset = (int32_t)words[1]};
     }
@@ -56,7 +56,7 @@ void follow_address(struct inspection *in, uintptr_t entry, struct state *state,
 
 /* The function of a task, or of a region inside the section, also runs within the section. It is passed as an
  * argument. */
-static void follow_handed_over(struct inspection *in, const char *name, const struct state *state, unsigned depth)
+static void follow_passed_function(struct inspection *in, const char *name, const struct state *state, unsigned depth)
 {
     struct value function = {.kind = VALUE_UNKNOWN};
     bool region = true;
@@ -71,7 +71,7 @@ static void follow_handed_over(struct inspection *in, const char *name, const st
     else if (!strcmp(name, "__kmpc_omp_task_alloc"))
         function = state->registers[R9];
     uintptr_t entry = value_address(in, function);
-    if (!entry || !object_code_left(in->view, entry))
+    if (!entry || !object_code_bytes(in->view, entry))
         return;
     struct state fresh = {.reached = true};
     fresh.registers[RSP] = state->registers[RSP];
@@ -94,12 +94,12 @@ static void call_named(struct inspection *in, uint32_t at, const char *name, str
     }
     if (in->recording) {
         if (!strcmp(name, "omp_get_thread_num") || !strcmp(name, "omp_get_thread_num_"))
-            in->thread_number |= !master_asked(&in->code, at, depth);
+            in->thread_number |= !call_only_tests_master(&in->code, at, depth);
         if (!strcmp(name, "omp_get_num_threads") || !strcmp(name, "omp_get_num_threads_"))
             in->team_size = true;
         if (!strncmp(name, "__kmpc_threadprivate_cached", 27))
-            data_lost(in);
-        follow_handed_over(in, name, state, depth);
+            data_record_untracked(in);
+        follow_passed_function(in, name, state, depth);
         const char *effects = known_effects(name);
         size_t count = effects ? strlen(effects) : ARGUMENTS;
         /* The function reads its arguments before it writes any. */
@@ -168,11 +168,11 @@ static void follow_call(struct inspection *in, uint32_t at, struct state *state,
             if (slot && descriptor)
                 reference = object_reference_at(in->view, slot);
             else if (descriptor && in->view->tls_bytes && object_has_relocation(in->view, R_X86_64_TLSDESC))
-                data_lost(in);
+                data_record_untracked(in);
             if (reference.type == R_X86_64_TLSDESC) {
-                state->registers[RAX] = reference.here ? (struct value){.kind = VALUE_OFFSET,
-                                                                        .offset = (int32_t)reference.value}
-                                                       : (struct value){.kind = VALUE_UNKNOWN};
+                state->registers[RAX] = reference.defined_here ? (struct value){.kind = VALUE_OFFSET,
+                                                                                .offset = (int32_t)reference.value}
+                                                               : (struct value){.kind = VALUE_UNKNOWN};
                 return;
             }
             if (target.kind == VALUE_ADDRESS && !target.open)
@@ -182,7 +182,7 @@ static void follow_call(struct inspection *in, uint32_t at, struct state *state,
         }
         if (target.kind == VALUE_LOADED && !target.open)
             callee = code_callee_of_slot(&in->code, in->view->base + (uintptr_t)(intptr_t)target.offset);
-        else if (!i->memory && value_address(in, target) && object_code_left(in->view, value_address(in, target))) {
+        else if (!i->memory && value_address(in, target) && object_code_bytes(in->view, value_address(in, target))) {
             call_inside(in, value_address(in, target), state, depth);
             return;
         }
@@ -237,7 +237,7 @@ static void follow_instruction(struct inspection *in, uint32_t at, struct state 
     }
     if (i->flow != FLOW_NEXT || string_operation(in, i, state))
         return;
-    data_compared(in, state, i);
+    data_record_comparison(in, state, i);
 
     if (i->memory && place.kind == VALUE_STACK && !place.open && i->map == MAP_ONE && !i->vector
         && (i->opcode == 0x83 || i->opcode == 0x81) && (i->reg & 7) == 0) {
@@ -246,7 +246,7 @@ static void follow_instruction(struct inspection *in, uint32_t at, struct state 
             counter = value_stepped((struct value){.kind = VALUE_UNKNOWN}, i->immediate);
             counter.offset = counter.kind == VALUE_NUMBER ? slot_load(in, place.offset).offset : 0;
             if (!slot_store(in, place.offset, i->bytes, counter))
-                data_lost(in);
+                data_record_untracked(in);
             return;
         }
     }
@@ -260,7 +260,7 @@ static void follow_instruction(struct inspection *in, uint32_t at, struct state 
             struct value value = i->opcode == 0xc7 ? value_number(i->immediate) : state->registers[i->reg];
             if (place.kind == VALUE_STACK && !place.open) {
                 if (!slot_store(in, place.offset, i->bytes, value))
-                    data_lost(in);
+                    data_record_untracked(in);
             } else if (i->bytes == 8 && i->opcode == 0x89) {
                 data_escapes(in, value);
             }
@@ -274,7 +274,7 @@ static void follow_instruction(struct inspection *in, uint32_t at, struct state 
     forget_registers(state, i->changed);
 }
 
-bool follow_settled(const struct inspection *in)
+bool follow_finished(const struct inspection *in)
 {
     return in->team_size
            && (!in->view->tls_bytes || (in->findings.keeps_thread_data && in->findings.writes_thread_data));
@@ -289,7 +289,7 @@ static void follow_block(struct inspection *in, const struct code_function *func
     bool master_before = in->master;
     in->master |= block.master_only;
     struct state state = states[number - function->first_block];
-    for (uint32_t n = 0; n < block.count && !follow_settled(in); n++) {
+    for (uint32_t n = 0; n < block.count && !follow_finished(in); n++) {
         if (++in->steps > STEPS_MAX) {
             in->code.incomplete = in->code.exhausted = true;
             break;
@@ -324,7 +324,7 @@ static void follow_block(struct inspection *in, const struct code_function *func
             continue;
         }
         for (unsigned r = 0; r < GPRS; r++)
-            if (!value_same(next->registers[r], state.registers[r]))
+            if (!value_equal(next->registers[r], state.registers[r]))
                 *changed |= value_merge(&next->registers[r], state.registers[r]);
     }
 }
@@ -349,27 +349,27 @@ static bool own_arguments(const struct inspection *in, const struct state *state
 
 static void follow_function(struct inspection *in, struct code_function *function, struct state *state, unsigned depth)
 {
-    struct done done = {.function = function, .master = in->master};
-    bool handed = own_arguments(in, state, done.arguments);
-    for (size_t d = 0; d < in->done_count; d++) {
-        const struct done *before = in->done + d;
+    struct followed entry = {.function = function, .master = in->master};
+    bool has_own_arguments = own_arguments(in, state, entry.arguments);
+    for (size_t d = 0; d < in->followed_count; d++) {
+        const struct followed *before = in->followed + d;
         bool same = before->function == function && before->master == in->master;
         for (size_t a = 0; same && a < ARGUMENTS; a++)
-            same = value_same(before->arguments[a], done.arguments[a]);
+            same = value_equal(before->arguments[a], entry.arguments[a]);
         if (same) {
             forget_call(state);
             state->registers[RAX] = before->result;
             return;
         }
     }
-    if (in->states_used + function->block_count > INSPECT_STATES || in->done_count == INSPECT_DONE
+    if (in->states_used + function->block_count > INSPECT_STATES || in->followed_count == INSPECT_FOLLOWED
         || !function->order_count) {
         in->code.incomplete = true;
         forget_call(state);
         return;
     }
-    size_t mine = in->done_count++;
-    in->done[mine] = done; /* stored now, so that a recursive call is not followed again */
+    size_t index = in->followed_count++;
+    in->followed[index] = entry; /* stored now, so that a recursive call is not followed again */
     struct state *states = in->states + in->states_used;
     in->states_used += function->block_count;
     for (uint32_t b = 0; b < function->block_count; b++)
@@ -379,7 +379,7 @@ static void follow_function(struct inspection *in, struct code_function *functio
 
     struct state result = {.reached = false};
     /* Values only matter while something about data is still unknown. */
-    bool changed = (handed || function->has_thread_data)
+    bool changed = (has_own_arguments || function->has_thread_data)
                    && !(in->findings.keeps_thread_data && in->findings.writes_thread_data);
     for (unsigned round = 0; in->recording && changed && round < ROUNDS_MAX && !in->code.exhausted; round++) {
         changed = false;
@@ -391,7 +391,7 @@ static void follow_function(struct inspection *in, struct code_function *functio
         }
         in->recording = true;
     }
-    for (uint32_t n = 0; n < function->order_count && !in->code.exhausted && !follow_settled(in); n++) {
+    for (uint32_t n = 0; n < function->order_count && !in->code.exhausted && !follow_finished(in); n++) {
         uint16_t number = in->code.order[function->order + n];
         if (states[number - function->first_block].reached)
             follow_block(in, function, states, number, &result, &changed, depth);
@@ -400,5 +400,5 @@ static void follow_function(struct inspection *in, struct code_function *functio
     *state = result;
     if (!result.reached)
         forget_call(state);
-    in->done[mine].result = state->registers[RAX];
+    in->followed[index].result = state->registers[RAX];
 }

@@ -8,6 +8,6 @@
 void follow_address(struct inspection *in, uintptr_t entry, struct state *state, unsigned depth);
 
 /* True if the rest of the code cannot change the result. */
-bool follow_settled(const struct inspection *in);
+bool follow_finished(const struct inspection *in);
 
 #endif

@@ -12,7 +12,7 @@ static bool is_unrolled(const struct written *place)
     return place->bytes >= 16 && place->unit % place->bytes == 0 && (place->unit & (place->unit - 1)) == 0;
 }
 
-static bool same_turn(const struct written *one, const struct written *other)
+static bool same_iteration(const struct written *one, const struct written *other)
 {
     int64_t distance = one->start - other->start;
     return one->open && one->loop == other->loop && one->unit == other->unit && distance > -one->unit
@@ -38,11 +38,11 @@ void written_add(struct written_set *set, const struct written *place)
     if (place->open) {
         int64_t bytes = place->bytes;
         for (size_t i = 0; i < set->count; i++)
-            if (same_turn(set->places + i, place))
+            if (same_iteration(set->places + i, place))
                 bytes += set->places[i].bytes;
         if (bytes >= place->unit)
             for (size_t i = 0; i < set->count; i++)
-                if (same_turn(set->places + i, place))
+                if (same_iteration(set->places + i, place))
                     set->places[i].dense = set->places[i].unit > set->places[i].bytes;
         dense = place->unit > place->bytes && bytes >= place->unit;
     }
@@ -86,7 +86,7 @@ void written_ends(struct written_set *set, int64_t start, int64_t end)
             set->places[i].end = end;
 }
 
-void written_index_limit(struct written_set *set, uint32_t loop, uint8_t index, int64_t limit, int64_t turns)
+void written_index_limit(struct written_set *set, uint32_t loop, uint8_t index, int64_t limit, int64_t iterations)
 {
     for (size_t i = 0; i < set->count; i++) {
         struct written *place = set->places + i;
@@ -95,8 +95,8 @@ void written_index_limit(struct written_set *set, uint32_t loop, uint8_t index, 
             continue;
         if (place->index == index && limit > place->first)
             end = place->start + (limit - place->first) * place->scale;
-        else if (place->each_turn && turns > 0)
-            end = place->start + turns * place->unit;
+        else if (place->each_iteration && iterations > 0)
+            end = place->start + iterations * place->unit;
         if (end > place->end)
             place->end = end;
     }

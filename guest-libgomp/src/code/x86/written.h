@@ -11,13 +11,13 @@
 /* One place, or an array from its first element. Offsets are from the start of the object's thread data. */
 struct written {
     int64_t start;
-    int64_t end;      /* end of the place; for an array, of its last element if known, else `start` */
-    int32_t bytes;    /* written by one instruction */
-    int32_t unit;     /* bytes of an element, or from one element to the next */
-    bool open;        /* an array */
-    bool dense;       /* a turn of the loop writes a whole step, so the step tells nothing about rows */
-    bool each_turn;   /* a turn of the loop moves the pointer by `unit` */
-    uint8_t index;    /* the index register, with `scale` its factor */
+    int64_t end;         /* end of the place; for an array, of its last element if known, else `start` */
+    int32_t bytes;       /* written by one instruction */
+    int32_t unit;        /* bytes of an element, or from one element to the next */
+    bool open;           /* an array */
+    bool dense;          /* a turn of the loop writes a whole step, so the step tells nothing about rows */
+    bool each_iteration; /* a turn of the loop moves the pointer by `unit` */
+    uint8_t index;       /* the index register, with `scale` its factor */
     uint8_t scale;
     int32_t first;    /* the register's first value */
     uint32_t loop;    /* the block in which it was written */
@@ -39,6 +39,6 @@ void written_ends(struct written_set *set, int64_t start, int64_t end);
 
 /* In the arrays written in `loop`, register `index` stays below `limit`, and the loop has so many turns (0: not
  * known). */
-void written_index_limit(struct written_set *set, uint32_t loop, uint8_t index, int64_t limit, int64_t turns);
+void written_index_limit(struct written_set *set, uint32_t loop, uint8_t index, int64_t limit, int64_t iterations);
 
 #endif

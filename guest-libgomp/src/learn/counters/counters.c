@@ -9,7 +9,7 @@
 #define PAPI_OK 0
 #define PAPI_NULL (-1)
 #define PAPI_LIB_VERSION 21
-#define PAPI_VERSION_KEPT 0xffff0000u /* major and minor version, which PAPI_library_init compares */
+#define PAPI_VERSION_MASK 0xffff0000u /* major and minor version, which PAPI_library_init compares */
 #define CPU_COMPONENT 0
 
 #define FUNCTIONS(X)                                                                                                   \
@@ -40,7 +40,7 @@ static const char *const names[] = {
     "libpapi.so.5",   "libpapi.so.5.7", "libpapi.so.5.6", "libpapi.so.5.5", "libpapi.so",
 };
 
-static unsigned long thread_name(void)
+static unsigned long current_thread_id(void)
 {
     return (unsigned long)pthread_self();
 }
@@ -65,8 +65,8 @@ static bool usable(void)
     int major = version >> 24;
     if (major < 5 || major > 15)
         return false;
-    int asked = (int)((unsigned)version & PAPI_VERSION_KEPT);
-    if (papi_library_init(asked) != asked || papi_thread_init(thread_name) != PAPI_OK)
+    int requested = (int)((unsigned)version & PAPI_VERSION_MASK);
+    if (papi_library_init(requested) != requested || papi_thread_init(current_thread_id) != PAPI_OK)
         return false;
     if (papi_event_name_to_code("PAPI_TOT_INS", &instructions_event) != PAPI_OK
         || papi_event_name_to_code("PAPI_TOT_CYC", &cycles_event) != PAPI_OK
@@ -78,7 +78,7 @@ static bool usable(void)
     return set != COUNTERS_NONE && counters_stop(set, &counts);
 }
 
-static bool look_for(void)
+static bool load_papi(void)
 {
     /* A program that contains PAPI may use it. Both would then share one initialization, and one registration of each
      * thread. */
@@ -102,10 +102,10 @@ static bool look_for(void)
 
 bool counters_found(void)
 {
-    static bool looked, found;
-    if (!looked) {
-        looked = true;
-        found = look_for();
+    static bool tried, found;
+    if (!tried) {
+        tried = true;
+        found = load_papi();
         dlerror(); /* the program must not see this failed look-up */
     }
     return found;

@@ -16,7 +16,7 @@
 #include "learn/counters/counters.h"
 #include "learn/counters/ipc_model.h"
 #include "learn/counters/safety.h"
-#include "learn/counters/seal.h"
+#include "learn/counters/sandbox.h"
 #include "learn/publish.h"
 #include "learn/rate.h"
 #include "measure/clock.h"
@@ -26,9 +26,9 @@
 #define SECOND 1000000000ull
 
 /* Which sections and processes are worth an experiment. */
-#define SECTION_LEAST_NS (2 * MILLISECOND)      /* shorter ones end before a child runs */
-#define RESIDENT_MOST (256ull << 20)            /* each page that the program then writes is copied */
-#define CYCLES_LEAST 1000000u                   /* least cycles of a child for a result */
+#define SECTION_MIN_NS (2 * MILLISECOND)        /* shorter ones end before a child runs */
+#define RESIDENT_MAX (256ull << 20)             /* each page that the program then writes is copied */
+#define CYCLES_MIN 1000000u                     /* least cycles of a child for a result */
 #define PAGE_COPY_NS 5000u                      /* a write to a page that a child shares; an upper bound */
 #define PAGE_CLONE_NS 100u                      /* per page, for the clone itself */
 #define PAGE_BYTES 4096u
@@ -38,16 +38,16 @@
 #define EXPERIMENTS_FIRST 3u              /* of a section, at short intervals, because one instance is not the mean */
 #define EXPERIMENT_PAUSE_NS (SECOND / 4)
 #define EXPERIMENT_OLD_NS (30 * SECOND)   /* then again after this time */
-#define ABANDONED_MOST 2u                 /* after so many, never again for this section */
+#define ABANDONED_MAX 2u                  /* after so many, never again for this section */
 #define REFUSED_PAUSE_NS SECOND           /* doubled after each further refusal ... */
-#define REFUSED_PAUSE_MOST_NS (64 * SECOND)
+#define REFUSED_PAUSE_MAX_NS (64 * SECOND)
 #define COUNT_PAUSE_NS (SECOND / 20)
 #define PUBLISH_PAUSE_NS (SECOND / 4)
 #define MEMORY_NS (30. * 1e9) /* measurements as old as this count about half */
 
 /* How long an experiment may run. */
-#define CHILD_CPU_MOST_MS 500u
-#define CHILD_WALL_MOST_MS 1000u
+#define CHILD_CPU_MAX_MS 500u
+#define CHILD_WALL_MAX_MS 1000u
 #define CHILD_NICENESS 5
 
 #define BUCKETS 128u
@@ -60,7 +60,7 @@ struct counted {
     _Atomic uint64_t most_cycles;
     _Atomic uint64_t cost_ns;
     _Atomic uint32_t threads; /* number of threads that were counted */
-    _Atomic bool spoilt;      /* the counts do not belong to this section alone */
+    _Atomic bool invalid;     /* the counts do not belong to this section alone */
 };
 
 struct record {
@@ -75,8 +75,8 @@ struct record {
  * cycles could not be assigned to the two threads. */
 static _Atomic(const char *) owner;
 static _Thread_local char self __attribute__((tls_model("initial-exec")));
-static bool ready;
-static bool asked_for_counters; /* from then on PAPI may have state */
+static bool initialized;
+static bool counters_used; /* from then on PAPI may have state */
 static bool forked; /* this is a child of the program, so PAPI's state is its parent's */
 
 static struct ipc_program program;
@@ -89,7 +89,7 @@ static bool experimenting;
 static int child_set = COUNTERS_NONE;
 static uint64_t begin_ns, last_end_ns, last_started;
 static const struct vscaf_page *last_page;
-static uint64_t begin_cost_ns, set_ns = SET_NS;
+static uint64_t begin_cost_ns, event_set_ns = SET_NS;
 static uint64_t refused_due_ns, refused_pause_ns = REFUSED_PAUSE_NS;
 static uint64_t published_ns;
 static long faults_before;
@@ -102,20 +102,20 @@ __attribute__((constructor)) static void read_metric(void)
         atomic_store_explicit(&meter_current, &counters_meter, memory_order_relaxed);
 }
 
-static void give_up(void)
+static void fall_back_to_rate(void)
 {
     atomic_store_explicit(&meter_current, &rate_meter, memory_order_relaxed);
 }
 
 static void experiment_after_fork(void)
 {
-    if (!asked_for_counters)
+    if (!counters_used)
         return;
-    seal_after_fork();
+    sandbox_after_fork();
     forked = true;
     counting = experimenting = false;
     child_set = COUNTERS_NONE;
-    give_up();
+    fall_back_to_rate();
 }
 
 static void add(_Atomic uint64_t *sum, uint64_t value)
@@ -125,37 +125,37 @@ static void add(_Atomic uint64_t *sum, uint64_t value)
 
 static void run_counted(void *argument)
 {
-    struct counted *here = argument;
+    struct counted *sample = argument;
     uint64_t start_ns = monotonic_ns();
     int saved_errno = errno;
     int set = counters_start(0);
     errno = saved_errno;
     uint64_t started_ns = monotonic_ns();
-    here->fn(here->data);
+    sample->fn(sample->data);
     if (forked)
-        return; /* in a child, the event set and `here` are the parent's */
+        return; /* in a child, the event set and `sample` are the parent's */
     saved_errno = errno;
     uint64_t done_ns = monotonic_ns();
     struct counts counts;
     if (set == COUNTERS_NONE || !counters_stop(set, &counts)) {
-        atomic_store_explicit(&here->spoilt, true, memory_order_relaxed);
+        atomic_store_explicit(&sample->invalid, true, memory_order_relaxed);
     } else {
         /* Relaxed, all: the barrier at the section's end comes before the master reads them. */
-        add(&here->instructions, counts.instructions);
-        uint64_t most = atomic_load_explicit(&here->most_cycles, memory_order_relaxed);
+        add(&sample->instructions, counts.instructions);
+        uint64_t most = atomic_load_explicit(&sample->most_cycles, memory_order_relaxed);
         while (most < counts.cycles
-               && !atomic_compare_exchange_weak_explicit(&here->most_cycles, &most, counts.cycles, memory_order_relaxed,
-                                                         memory_order_relaxed))
+               && !atomic_compare_exchange_weak_explicit(&sample->most_cycles, &most, counts.cycles,
+                                                         memory_order_relaxed, memory_order_relaxed))
             ;
-        atomic_fetch_add_explicit(&here->threads, 1, memory_order_relaxed);
+        atomic_fetch_add_explicit(&sample->threads, 1, memory_order_relaxed);
     }
     if (atomic_load_explicit(&owner, memory_order_relaxed) != &self)
         counters_forget_thread(); /* the runtime may end this thread between sections */
     errno = saved_errno;
-    add(&here->cost_ns, monotonic_ns() - done_ns + started_ns - start_ns);
+    add(&sample->cost_ns, monotonic_ns() - done_ns + started_ns - start_ns);
 }
 
-static bool mine(void)
+static bool claim_owner(void)
 {
     /* Relaxed, both: the pointer is only compared. */
     const char *seen = atomic_load_explicit(&owner, memory_order_relaxed);
@@ -164,7 +164,7 @@ static bool mine(void)
     if (!seen
         && atomic_compare_exchange_strong_explicit(&owner, &seen, &self, memory_order_relaxed, memory_order_relaxed))
         return true;
-    give_up();
+    fall_back_to_rate();
     return false;
 }
 
@@ -174,21 +174,21 @@ static bool sanitized_program(void)
            || dlsym(RTLD_DEFAULT, "__msan_init");
 }
 
-static __attribute__((noinline)) bool get_ready(void)
+static __attribute__((noinline)) bool initialize(void)
 {
     int saved_errno = errno;
     int cancel_state;
     pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state);
-    asked_for_counters = true;
-    ready = seal_supported() && !sanitized_program() && join_fork_is_handled() && counters_found();
-    if (!ready) {
+    counters_used = true;
+    initialized = sandbox_supported() && !sanitized_program() && join_fork_is_handled() && counters_found();
+    if (!initialized) {
         dlerror();
-        give_up();
+        fall_back_to_rate();
         program_note(VSCAF_PROGRAM_NO_COUNTERS);
     }
     pthread_setcancelstate(cancel_state, NULL);
     errno = saved_errno;
-    return ready;
+    return initialized;
 }
 
 static struct record *record_of(const struct section *section)
@@ -211,20 +211,20 @@ static struct record *record_of(const struct section *section)
     }
 }
 
-static struct ipc_section *numbers_of(const struct record *record)
+static struct ipc_section *model_of(const struct record *record)
 {
     return &program.sections[record - records];
 }
 
-static void refuse(struct vscaf_page *page, uint64_t now_ns)
+static void record_refusal(struct vscaf_page *page, uint64_t now_ns)
 {
     atomic_fetch_add_explicit(&page->experiments_refused, 1, memory_order_relaxed);
     refused_due_ns = now_ns + refused_pause_ns;
-    if (refused_pause_ns < REFUSED_PAUSE_MOST_NS)
+    if (refused_pause_ns < REFUSED_PAUSE_MAX_NS)
         refused_pause_ns *= 2;
 }
 
-static void put_counters(struct section *section)
+static void install_counters(struct section *section)
 {
     counted = (struct counted){.fn = section->fn, .data = section->data};
     section->fn = run_counted;
@@ -239,62 +239,63 @@ static long minor_faults(void)
 }
 
 /* True if an experiment may run during this instance. The cheap checks come first. */
-static bool experiment_due(const struct section *section, const struct record *record, unsigned asked, uint64_t now_ns)
+static bool experiment_due(const struct section *section, const struct record *record, unsigned requested,
+                           uint64_t now_ns)
 {
     struct vscaf_page *page = section->attachment->page;
-    unsigned p = section->team.ran;
-    if (!record->countable || p < 2 || record->ns < SECTION_LEAST_NS || now_ns < record->experiment_due_ns
-        || now_ns < refused_due_ns || record->abandoned >= ABANDONED_MOST || seal_remains())
+    unsigned p = section->team.size;
+    if (!record->countable || p < 2 || record->ns < SECTION_MIN_NS || now_ns < record->experiment_due_ns
+        || now_ns < refused_due_ns || record->abandoned >= ABANDONED_MAX || sandbox_child_remains())
         return false;
     /* An experiment takes a thread from the team. Not allowed if the program has a say in its team size. */
-    if (asked || atomic_load_explicit(&page->malleable, memory_order_relaxed) != VSCAF_MALLEABLE_FULL
+    if (requested || atomic_load_explicit(&page->malleable, memory_order_relaxed) != VSCAF_MALLEABLE_FULL
         || (atomic_load_explicit(&program_bits, memory_order_relaxed) & VSCAF_PROGRAM_SET))
         return false;
     return budget_allows(page, record->ns);
 }
 
-static bool cpus_for(unsigned p)
+static bool enough_cpus(unsigned p)
 {
     cpu_set_t set;
     /* It fails if there are more CPUs than bits in the set. Then there are enough. */
     return sched_getaffinity(0, sizeof set, &set) != 0 || (unsigned)CPU_COUNT(&set) >= p;
 }
 
-static double most(double one, double other)
+static double larger(double one, double other)
 {
     return one > other ? one : other;
 }
 
-static double least(double one, double other)
+static double smaller(double one, double other)
 {
     return one < other ? one : other;
 }
 
-/* Starts an experiment. True: now there are two processes, and one of them is the sealed child. */
+/* Starts an experiment. True: now there are two processes, and one of them is the sandboxed child. */
 static bool begin_experiment(struct section *section, const struct record *record, uint64_t now_ns)
 {
     struct vscaf_page *page = section->attachment->page;
-    unsigned p = section->team.ran;
+    unsigned p = section->team.size;
     uint64_t resident = 0;
-    if (!cpus_for(p) || safety_of_process(RESIDENT_MOST, &resident) != SAFETY_GOOD) {
-        refuse(page, now_ns);
+    if (!enough_cpus(p) || safety_of_process(RESIDENT_MAX, &resident) != SAFETY_GOOD) {
+        record_refusal(page, now_ns);
         return false;
     }
     double pages = (double)(resident / PAGE_BYTES);
-    if (!budget_allows(page, record->ns + pages * PAGE_CLONE_NS + least(pages * PAGE_COPY_NS, p * record->ns))) {
-        refuse(page, now_ns);
+    if (!budget_allows(page, record->ns + pages * PAGE_CLONE_NS + smaller(pages * PAGE_COPY_NS, p * record->ns))) {
+        record_refusal(page, now_ns);
         return false;
     }
     double ms = record->ns / 1e6;
-    struct seal_limits limits = {
-        .cpu_ms = (uint32_t)least(most(2. * ms, 20.), CHILD_CPU_MOST_MS),
-        .wall_ms = (uint32_t)least(most(10. * ms, 500.), CHILD_WALL_MOST_MS),
+    struct sandbox_limits limits = {
+        .cpu_ms = (uint32_t)smaller(larger(2. * ms, 20.), CHILD_CPU_MAX_MS),
+        .wall_ms = (uint32_t)smaller(larger(10. * ms, 500.), CHILD_WALL_MAX_MS),
         .niceness = CHILD_NICENESS,
     };
     faults_before = minor_faults();
-    pid_t child = seal_clone(&limits);
+    pid_t child = sandbox_clone(&limits);
     if (child == 0) {
-        section->team.argument = section->team.ran = 1;
+        section->team.argument = section->team.size = 1;
         section->decompose_due = false;
         /* Another thread may just have given up ipc. */
         atomic_store_explicit(&meter_current, &counters_meter, memory_order_relaxed);
@@ -306,31 +307,31 @@ static bool begin_experiment(struct section *section, const struct record *recor
     }
     uint32_t detail;
     if (child < 0 || (child_set = counters_start(child)) == COUNTERS_NONE) {
-        seal_end(&detail);
-        refuse(page, now_ns);
+        sandbox_end(&detail);
+        record_refusal(page, now_ns);
         return false;
     }
-    seal_go();
+    sandbox_start();
     experimenting = section->disturbed = true;
-    section->team.argument = section->team.ran = p - 1;
+    section->team.argument = section->team.size = p - 1;
     return true;
 }
 
 /* If it is time and the budget allows it, starts counters for this instance, or an experiment at the same time. */
-static __attribute__((noinline)) void look_closer(struct section *section, unsigned asked, uint64_t now_ns)
+static __attribute__((noinline)) void measure_instance(struct section *section, unsigned requested, uint64_t now_ns)
 {
     int saved_errno = errno;
     int cancel_state;
     uint32_t detail;
     pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state);
-    if (seal_remains())
-        seal_end(&detail);
-    bool begun = experiment_due(section, current, asked, now_ns) && begin_experiment(section, current, now_ns);
-    if (!seal_inside) { /* the child's section is not cancelled */
+    if (sandbox_child_remains())
+        sandbox_end(&detail);
+    bool begun = experiment_due(section, current, requested, now_ns) && begin_experiment(section, current, now_ns);
+    if (!sandbox_inside) { /* the child's section is not cancelled */
         if (begun
             || (now_ns >= current->count_due_ns
-                && budget_allows(section->attachment->page, (double)set_ns * section->team.ran)))
-            put_counters(section);
+                && budget_allows(section->attachment->page, (double)event_set_ns * section->team.size)))
+            install_counters(section);
         pthread_setcancelstate(cancel_state, NULL);
     }
     errno = saved_errno;
@@ -339,9 +340,9 @@ static __attribute__((noinline)) void look_closer(struct section *section, unsig
 }
 
 /* Also returns in the copy that it makes. */
-static bool experiment_begin(struct section *section, unsigned asked)
+static bool experiment_begin(struct section *section, unsigned requested)
 {
-    if (!mine() || (!ready && !get_ready()))
+    if (!claim_owner() || (!initialized && !initialize()))
         return true;
     const struct vscaf_page *page = section->attachment->page;
     section->meter = &counters_meter;
@@ -355,17 +356,17 @@ static bool experiment_begin(struct section *section, unsigned asked)
         program.serial_ns += (double)(begin_ns - last_end_ns);
     last_page = page;
     last_started = started;
-    if (current && section->team.ran && current->ns >= SECTION_LEAST_NS
+    if (current && section->team.size && current->ns >= SECTION_MIN_NS
         && (begin_ns >= current->count_due_ns || begin_ns >= current->experiment_due_ns))
-        look_closer(section, asked, begin_ns);
-    return !seal_inside;
+        measure_instance(section, requested, begin_ns);
+    return !sandbox_inside;
 }
 
 /* True if a child that ended like this has run the section or enough of it. A blocked child has not. */
-static bool representative(enum seal_state state, uint32_t detail, uint64_t cpu_ns, uint64_t wall_ns)
+static bool representative(enum sandbox_state state, uint32_t detail, uint64_t cpu_ns, uint64_t wall_ns)
 {
-    return state == SEAL_FINISHED || (state == SEAL_TIME && detail == SIGPROF)
-           || (state == SEAL_RUNS && cpu_ns >= wall_ns / 4);
+    return state == SANDBOX_FINISHED || (state == SANDBOX_TIME && detail == SIGPROF)
+           || (state == SANDBOX_RUNS && cpu_ns >= wall_ns / 4);
 }
 
 static void end_experiment(struct vscaf_page *page, uint64_t now_ns)
@@ -374,18 +375,18 @@ static void end_experiment(struct vscaf_page *page, uint64_t now_ns)
     bool counted = counters_stop(child_set, &counts);
     child_set = COUNTERS_NONE;
     uint32_t detail;
-    uint64_t cpu_ns = seal_cpu_ns();
-    enum seal_state state = seal_end(&detail);
+    uint64_t cpu_ns = sandbox_cpu_ns();
+    enum sandbox_state state = sandbox_end(&detail);
     current->experiments++;
-    if (state == SEAL_NEW || state == SEAL_REFUSED) {
-        refuse(page, now_ns);
-    } else if (counted && representative(state, detail, cpu_ns, now_ns - begin_ns) && counts.cycles >= CYCLES_LEAST
-               && ipc_serial(numbers_of(current), (double)counts.instructions, (double)counts.cycles)) {
+    if (state == SANDBOX_NEW || state == SANDBOX_REFUSED) {
+        record_refusal(page, now_ns);
+    } else if (counted && representative(state, detail, cpu_ns, now_ns - begin_ns) && counts.cycles >= CYCLES_MIN
+               && ipc_serial(model_of(current), (double)counts.instructions, (double)counts.cycles)) {
         refused_pause_ns = REFUSED_PAUSE_NS;
         atomic_fetch_add_explicit(&page->experiments_ended, 1, memory_order_relaxed);
     } else {
         /* A forbidden call or a fault would happen again. A lack of CPU time is chance. */
-        current->abandoned += state == SEAL_CALL || state == SEAL_FAULT;
+        current->abandoned += state == SANDBOX_CALL || state == SANDBOX_FAULT;
         atomic_fetch_add_explicit(&page->experiments_abandoned, 1, memory_order_relaxed);
     }
     current->experiment_due_ns =
@@ -394,21 +395,21 @@ static void end_experiment(struct vscaf_page *page, uint64_t now_ns)
 
 static void end_counting(const struct section *section, uint64_t now_ns)
 {
-    unsigned p = section->team.ran;
+    unsigned p = section->team.size;
     uint32_t threads = atomic_load_explicit(&counted.threads, memory_order_relaxed);
     uint64_t cost_ns = atomic_load_explicit(&counted.cost_ns, memory_order_relaxed);
     if (threads)
-        set_ns = (3 * set_ns + cost_ns / threads) / 4;
+        event_set_ns = (3 * event_set_ns + cost_ns / threads) / 4;
     budget_spend(section->attachment->page, (double)cost_ns);
     current->count_due_ns = now_ns + COUNT_PAUSE_NS;
-    if (threads != p || atomic_load_explicit(&counted.spoilt, memory_order_relaxed)) {
+    if (threads != p || atomic_load_explicit(&counted.invalid, memory_order_relaxed)) {
         current->countable = false; /* the old pairs run the function themselves, or there were nested teams */
         return;
     }
     current->countable = true;
     /* A team of one during an experiment is also serial, but more disturbed than the experiment. So it adds nothing. */
     if (!experimenting || p > 1)
-        ipc_parallel(numbers_of(current), p,
+        ipc_parallel(model_of(current), p,
                      (double)atomic_load_explicit(&counted.instructions, memory_order_relaxed),
                      (double)atomic_load_explicit(&counted.most_cycles, memory_order_relaxed));
 }
@@ -419,7 +420,7 @@ static void publish(struct vscaf_page *page)
     publish_speedups(page, estimates, ipc_estimates(&program, estimates), VSCAF_METRIC_IPC);
 }
 
-static __attribute__((noinline)) void book_and_publish(const struct section *section, uint64_t now_ns)
+static __attribute__((noinline)) void record_and_publish(const struct section *section, uint64_t now_ns)
 {
     int saved_errno = errno;
     int cancel_state;
@@ -445,33 +446,33 @@ static __attribute__((noinline)) void book_and_publish(const struct section *sec
     errno = saved_errno;
 }
 
-static void experiment_end(struct section *section, uint64_t ticks, uint64_t stands_for)
+static void experiment_end(struct section *section, uint64_t ticks, uint64_t represented_instances)
 {
-    (void)ticks, (void)stands_for; /* it measures by itself, with a clock that its experiments share */
-    if (seal_inside)
-        seal_leave();
-    if (forked || !mine())
+    (void)ticks, (void)represented_instances; /* it measures by itself, with a clock that its experiments share */
+    if (sandbox_inside)
+        sandbox_exit();
+    if (forked || !claim_owner())
         return;
     uint64_t now_ns = last_end_ns = monotonic_ns();
     double ns = (double)(now_ns - begin_ns);
     if (!current) {
-        program.strange_ns += ns;
+        program.untracked_ns += ns;
     } else if (!experimenting) {
         current->ns = current->ns > 0. ? current->ns + (ns - current->ns) / 8. : ns;
-        ipc_ran(numbers_of(current), section->team.ran, ns);
+        ipc_ran(model_of(current), section->team.size, ns);
     }
     if (counting || experimenting || now_ns - published_ns >= PUBLISH_PAUSE_NS)
-        book_and_publish(section, now_ns);
+        record_and_publish(section, now_ns);
     counting = experimenting = false;
 }
 
 static void experiment_nested(struct section *section)
 {
-    if (seal_inside)
+    if (sandbox_inside)
         section->team.argument = 1;
     else if (section->team.argument != 1)
         /* Threads of inner teams are not counted. Relaxed: read after the outer section's end. */
-        atomic_store_explicit(&counted.spoilt, true, memory_order_relaxed);
+        atomic_store_explicit(&counted.invalid, true, memory_order_relaxed);
 }
 
 const struct meter counters_meter = {

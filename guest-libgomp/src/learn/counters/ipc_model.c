@@ -5,9 +5,9 @@
 
 #include "learn/student.h"
 
-#define COVERED_LEAST 0.5  /* part of the time in sections that must have been measured */
-#define EFFICIENCY_MOST 2. /* SCAF uses the same bound */
-#define IPC_MOST 64.       /* no processor retires more instructions per cycle */
+#define COVERED_MIN 0.5   /* part of the time in sections that must have been measured */
+#define EFFICIENCY_MAX 2. /* SCAF uses the same bound */
+#define IPC_MAX 64.       /* no processor retires more instructions per cycle */
 
 /* One instance tells little about the next. Until there are several, their relative deviation is assumed to be this,
  * with the weight of so many measurements. */
@@ -46,7 +46,7 @@ static double relative_error(const struct ipc_mean *mean)
 
 static bool plausible(double instructions, double cycles)
 {
-    return instructions > 0. && cycles > 0. && instructions <= cycles * IPC_MOST;
+    return instructions > 0. && cycles > 0. && instructions <= cycles * IPC_MAX;
 }
 
 static struct ipc_size *size_of(struct ipc_section *section, unsigned p)
@@ -81,7 +81,7 @@ void ipc_fade(struct ipc_program *program, double elapsed_ns, double memory_ns)
         return;
     double factor = memory_ns / (memory_ns + elapsed_ns);
     program->serial_ns *= factor;
-    program->strange_ns *= factor;
+    program->untracked_ns *= factor;
     for (unsigned i = 0; i < program->used; i++) {
         struct ipc_section *section = &program->sections[i];
         fade(&section->serial, factor);
@@ -140,7 +140,7 @@ static double section_speedup(const struct ipc_section *section, const struct ip
     if (!(section->serial.weight > 0.) || !(size->ipc.weight > 0.) || !(section->serial.mean > 0.))
         return 0.;
     double efficiency = size->ipc.mean / section->serial.mean;
-    return size->p * (efficiency > EFFICIENCY_MOST ? EFFICIENCY_MOST : efficiency);
+    return size->p * (efficiency > EFFICIENCY_MAX ? EFFICIENCY_MAX : efficiency);
 }
 
 /* T(1) and T(p), or how an error in one measured quantity changes each. */
@@ -229,9 +229,9 @@ static bool estimate(const struct ipc_program *program, unsigned p, struct speed
     struct sum sum = {.total = {.one = program->serial_ns, .p = program->serial_ns}};
     for (unsigned i = 0; i < program->used; i++)
         add_section(&sum, &program->sections[i], p);
-    if (program->strange_ns > 0.)
-        add_unknown(&sum, p, p, program->strange_ns);
-    if (!(sum.covered > 0.) || sum.covered < COVERED_LEAST * (sum.covered + sum.uncovered))
+    if (program->untracked_ns > 0.)
+        add_unknown(&sum, p, p, program->untracked_ns);
+    if (!(sum.covered > 0.) || sum.covered < COVERED_MIN * (sum.covered + sum.uncovered))
         return false;
     double one = sum.total.one + sum.unknown.one, whole = sum.total.p + sum.unknown.p;
     double speedup = one / whole;

@@ -35,8 +35,8 @@ struct ipc_section {
 };
 
 struct ipc_program {
-    double serial_ns;  /* between sections, fading */
-    double strange_ns; /* in sections for which there was no room here, at any size */
+    double serial_ns;    /* between sections, fading */
+    double untracked_ns; /* in sections for which there was no room here, at any size */
     unsigned used;
     struct ipc_section sections[IPC_SECTIONS];
 };

@@ -15,9 +15,9 @@ __attribute__((constructor)) static void read_metric(void)
         atomic_store_explicit(&meter_current, &counters_meter, memory_order_relaxed);
 }
 
-static bool give_up(struct section *section, unsigned asked)
+static bool fall_back_to_rate(struct section *section, unsigned requested)
 {
-    (void)section, (void)asked;
+    (void)section, (void)requested;
     if (atomic_exchange_explicit(&meter_current, &rate_meter, memory_order_relaxed) == &rate_meter)
         return true;
     static const char warning[] =
@@ -29,4 +29,4 @@ static bool give_up(struct section *section, unsigned asked)
     return true;
 }
 
-const struct meter counters_meter = {.begin = give_up, .every_thread = true};
+const struct meter counters_meter = {.begin = fall_back_to_rate, .every_thread = true};

@@ -9,8 +9,8 @@
 #include <unistd.h>
 
 #define BUFFER_BYTES 16384u /* longer than any line: a path has at most 4096 bytes, and some more when escaped */
-#define LINES_MOST 8192u
-#define DESCRIPTORS_MOST 512u
+#define LINES_MAX 8192u
+#define DESCRIPTORS_MAX 512u
 
 /* Only one thread at a time calls. */
 static char buffer[BUFFER_BYTES];
@@ -31,7 +31,7 @@ static bool read_lines(const char *path, enum safety (*each)(char *line, void *a
     unsigned lines = 0;
     bool complete = false;
     *verdict = SAFETY_GOOD;
-    while (lines <= LINES_MOST) {
+    while (lines <= LINES_MAX) {
         ssize_t got = read(file, buffer + held, BUFFER_BYTES - 1 - held);
         if (got < 0)
             break;
@@ -76,7 +76,7 @@ static bool harmless_device(const char *path)
     return starts(path, "/dev/tty"); /* consoles and serial lines */
 }
 
-static enum safety judge_mapping(char *line, void *argument)
+static enum safety check_mapping(char *line, void *argument)
 {
     struct ranges *shared = argument;
     char *at;
@@ -121,7 +121,7 @@ enum safety safety_of_mappings(struct ranges *shared)
 {
     enum safety verdict;
     shared->count = 0;
-    return read_lines("/proc/self/maps", judge_mapping, shared, &verdict) ? verdict : SAFETY_UNKNOWN;
+    return read_lines("/proc/self/maps", check_mapping, shared, &verdict) ? verdict : SAFETY_UNKNOWN;
 }
 
 struct status {
@@ -129,7 +129,7 @@ struct status {
     unsigned seen;
 };
 
-static enum safety judge_status(char *line, void *argument)
+static enum safety check_status(char *line, void *argument)
 {
     struct status *status = argument;
     char *value = strchr(line, ':');
@@ -157,7 +157,7 @@ static enum safety judge_status(char *line, void *argument)
     return SAFETY_GOOD;
 }
 
-static enum safety judge_descriptor(const char *target)
+static enum safety check_descriptor(const char *target)
 {
     if (starts(target, "anon_inode:"))
         return strstr(target, "[userfaultfd]") || strstr(target, "[io_uring]") || strstr(target, "[perf_event]")
@@ -196,9 +196,9 @@ static enum safety safety_of_descriptors(void)
             ssize_t bytes = name[0] == '.' ? 0 : readlinkat(directory, name, target, sizeof target - 1);
             if (bytes > 0) {
                 target[bytes] = '\0';
-                verdict = judge_descriptor(target);
+                verdict = check_descriptor(target);
             }
-            if (++count > DESCRIPTORS_MOST)
+            if (++count > DESCRIPTORS_MAX)
                 verdict = SAFETY_DESCRIPTORS;
             at += length;
         }
@@ -213,7 +213,7 @@ enum safety safety_of_process(uint64_t resident_most, uint64_t *resident_bytes)
         return SAFETY_PRIVILEGED;
     struct status status = {.resident_most = resident_most};
     enum safety verdict;
-    if (!read_lines("/proc/thread-self/status", judge_status, &status, &verdict))
+    if (!read_lines("/proc/thread-self/status", check_status, &status, &verdict))
         return SAFETY_UNKNOWN;
     if (verdict != SAFETY_GOOD)
         return verdict;

@@ -103,7 +103,7 @@ static void unknown(void)
     CHECK(ipc_estimates(&program, estimates) == 0, "half unknown");
     program.sections[1] = program.sections[0];
     CHECK(ipc_estimates(&program, estimates) == 1);
-    program.strange_ns = 3e9;
+    program.untracked_ns = 3e9;
     CHECK(ipc_estimates(&program, estimates) == 0, "sections without a place in the table");
 }
 

@@ -154,41 +154,41 @@ void settle(void)
         busy(1.);
 }
 
-void sections(const struct course *course)
+void run_scenario(const struct scenario *scenario)
 {
     master = gettid();
-    for (bool more = course->more; more || (!enough(course->outcome) && instances < INSTANCES_MOST); more = false) {
+    for (bool more = scenario->more; more || (!enough(scenario->outcome) && instances < INSTANCES_MAX); more = false) {
         double sum = 0.;
         int threads = 0;
         instances++;
-        if (course->before)
-            course->before();
+        if (scenario->before)
+            scenario->before();
 #pragma omp parallel reduction(+ : sum, threads)
         {
             threads = 1;
             sum = busy(2.) > 0.;
             if (omp_get_thread_num() == 0) {
                 standin_script.team = (unsigned)omp_get_num_threads();
-                if (course->act)
-                    course->act();
-                if (!course->for_ever)
+                if (scenario->act)
+                    scenario->act();
+                if (!scenario->for_ever)
                     settle();
             }
             busy(2.);
         }
         CHECK(sum == threads, "%f of %d", sum, threads);
-        if (course->after)
-            course->after();
-        check_nothing_left((int)instances * course->signals);
-        /* If the seal stops one experiment of an act, it stops all. */
-        CHECK(course->outcome != ABANDONED || page->experiments_ended == 0, "an experiment ended normally");
+        if (scenario->after)
+            scenario->after();
+        check_nothing_left((int)instances * scenario->signals);
+        /* If the sandbox stops one experiment of an act, it stops all. */
+        CHECK(scenario->outcome != ABANDONED || page->experiments_ended == 0, "an experiment ended normally");
         scripted_advance(BETWEEN_NS);
     }
     unsigned ended = page->experiments_ended, abandoned = page->experiments_abandoned;
-    CHECK(enough(course->outcome), "after %u instances: %u ended, %u abandoned, %u refused", instances, ended,
+    CHECK(enough(scenario->outcome), "after %u instances: %u ended, %u abandoned, %u refused", instances, ended,
           abandoned, page->experiments_refused);
-    CHECK(course->outcome != ENDS || abandoned == 0, "%u abandoned", abandoned);
-    CHECK(course->outcome != REFUSED || ended + abandoned == 0, "%u ended, %u abandoned", ended, abandoned);
+    CHECK(scenario->outcome != ENDS || abandoned == 0, "%u abandoned", abandoned);
+    CHECK(scenario->outcome != REFUSED || ended + abandoned == 0, "%u ended, %u abandoned", ended, abandoned);
     CHECK(page->started == page->finished && page->started == instances);
 }
 
@@ -214,8 +214,8 @@ static void run_program(const char *name)
     CHECK(false, "no act %s", name);
 }
 
-/* Whether the child has taken the last step of its seal, which is the seccomp filter. */
-static bool is_sealed(pid_t pid)
+/* Whether the child has taken the last step of its sandbox, which is the seccomp filter. */
+static bool is_sandboxed(pid_t pid)
 {
     char name[64], text[4096];
     snprintf(name, sizeof name, "/proc/%d/status", pid);
@@ -235,13 +235,13 @@ static void kill_parent(pid_t child, int output)
 {
     char text[32] = "";
     CHECK(read(output, text, sizeof text - 1) > 0);
-    pid_t sealed = (pid_t)strtol(text, NULL, 10);
-    CHECK(sealed > 1);
-    WAIT_UNTIL(is_sealed(sealed), (void)0);
+    pid_t sandboxed = (pid_t)strtol(text, NULL, 10);
+    CHECK(sandboxed > 1);
+    WAIT_UNTIL(is_sandboxed(sandboxed), (void)0);
     int status;
     CHECK(prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) == 0);
     CHECK(kill(child, SIGKILL) == 0 && waitpid(child, NULL, 0) == child);
-    CHECK(kill(sealed, SIGALRM) == 0 && waitpid(sealed, &status, __WALL) == sealed);
+    CHECK(kill(sandboxed, SIGALRM) == 0 && waitpid(sandboxed, &status, __WALL) == sandboxed);
     CHECK(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL, "the child ran on: status %#x", (unsigned)status);
 }
 
@@ -267,7 +267,7 @@ int main(int count, char **arguments)
     if (sched_getaffinity(0, sizeof cpus, &cpus) == 0 && CPU_COUNT(&cpus) < 2)
         return 77; /* no CPU to spare for an experiment */
     struct agent agent;
-    agent_here(&agent, 2, 2);
+    agent_run(&agent, 2, 2);
     for (int i = 0; i < AGENT_PAGES; i++) {
         agent.pages[i]->control = VSCAF_CONTROL_LEARN;
         agent.pages[i]->learn_budget_ppm = 1000000;

@@ -11,16 +11,16 @@
 #include "../../support/scripted_clock.h"
 #include "papi/standin_papi.h"
 
-#define INSTANCES_MOST 2000
+#define INSTANCES_MAX 2000
 
 enum outcome {
     ENDS,      /* experiments give a result */
-    ABANDONED, /* the seal ends all experiments */
+    ABANDONED, /* the sandbox ends all experiments */
     REFUSED,   /* there are no experiments */
     EITHER,
 };
 
-struct course {
+struct scenario {
     void (*act)(void); /* in each section, on the master thread; NULL: only computing */
     void (*before)(void), (*after)(void);
     enum outcome outcome; /* of at least two experiments */
@@ -37,16 +37,16 @@ struct act {
 extern const struct act unseen_calls[], unseen_memory[], unseen_refusals[], unseen_estimates[];
 extern struct standin_script standin_script;
 extern struct vscaf_page *page;
-extern pid_t program;      /* a sealed child has another PID */
+extern pid_t program;      /* a sandboxed child has another PID */
 extern pid_t master;       /* the thread that runs the sections */
 extern unsigned instances; /* instances of sections so far */
 extern bool real_limits;    /* children have the real-time limit that the shim sets */
 extern bool without_limits; /* children have no limit of time at all */
 
-/* In a sealed child: whether it asked for a real-time limit of half a second to one second. */
+/* In a sandboxed child: whether it asked for a real-time limit of half a second to one second. */
 bool wall_limited(void);
 
-/* False in a sealed child. */
+/* False in a sandboxed child. */
 bool real(void);
 
 uint64_t now_ns(clockid_t clock);
@@ -65,6 +65,6 @@ void settle(void);
 
 /* Runs sections until the experiments have had the expected outcome, and checks that there was no other. A section with
  * an experiment lasts until its child has finished. */
-void sections(const struct course *course);
+void run_scenario(const struct scenario *scenario);
 
 #endif

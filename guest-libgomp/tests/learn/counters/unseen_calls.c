@@ -43,7 +43,7 @@ static void write_act(void)
 static void writes(void)
 {
     open_file();
-    sections(&(struct course){.act = write_act, .outcome = ABANDONED});
+    run_scenario(&(struct scenario){.act = write_act, .outcome = ABANDONED});
     CHECK(lseek(file, 0, SEEK_CUR) == 10 * (off_t)instances && lseek(file, 0, SEEK_END) == 10 * (off_t)instances);
     remove_file();
 }
@@ -56,7 +56,7 @@ static void seek_act(void)
 static void seeks(void)
 {
     open_file();
-    sections(&(struct course){.act = seek_act, .outcome = ABANDONED});
+    run_scenario(&(struct scenario){.act = seek_act, .outcome = ABANDONED});
     CHECK(lseek(file, 0, SEEK_CUR) == (off_t)instances);
     remove_file();
 }
@@ -72,9 +72,9 @@ static void pipe_act(void)
 static void reads_pipe(void)
 {
     CHECK(pipe(pipe_ends) == 0);
-    for (unsigned short i = 1; i <= INSTANCES_MOST; i++)
+    for (unsigned short i = 1; i <= INSTANCES_MAX; i++)
         CHECK(write(pipe_ends[1], &i, sizeof i) == sizeof i);
-    sections(&(struct course){.act = pipe_act, .outcome = ABANDONED});
+    run_scenario(&(struct scenario){.act = pipe_act, .outcome = ABANDONED});
 }
 
 static void send_act(void)
@@ -94,7 +94,7 @@ static void count_received(void)
 static void sends(void)
 {
     CHECK(socketpair(AF_UNIX, SOCK_DGRAM, 0, sockets) == 0);
-    sections(&(struct course){.act = send_act, .after = count_received, .outcome = ABANDONED});
+    run_scenario(&(struct scenario){.act = send_act, .after = count_received, .outcome = ABANDONED});
 }
 
 static void write_at_exit(void)
@@ -115,7 +115,7 @@ static void exits(void)
 {
     open_file();
     atexit(write_at_exit);
-    sections(&(struct course){.act = exit_act, .outcome = ABANDONED});
+    run_scenario(&(struct scenario){.act = exit_act, .outcome = ABANDONED});
     CHECK(lseek(file, 0, SEEK_END) == 0);
     remove_file();
 }
@@ -129,12 +129,12 @@ static void quiet_exit_act(void)
 /* The child exits silently, so nothing is learned. */
 static void exits_quietly(void)
 {
-    sections(&(struct course){.act = quiet_exit_act, .outcome = ABANDONED});
+    run_scenario(&(struct scenario){.act = quiet_exit_act, .outcome = ABANDONED});
     /* After two such experiments no more is tried, however long the program runs. */
     uint64_t until_ns = scripted_now_ns() + UINT64_C(100000000000);
     while (scripted_now_ns() < until_ns) {
         scripted_advance(2000000000);
-        sections(&(struct course){.act = quiet_exit_act, .outcome = ABANDONED, .more = true});
+        run_scenario(&(struct scenario){.act = quiet_exit_act, .outcome = ABANDONED, .more = true});
     }
     CHECK(page->experiments_abandoned == 2, "%u", page->experiments_abandoned);
 }
@@ -152,7 +152,7 @@ static void fork_act(void)
 
 static void forks(void)
 {
-    sections(&(struct course){.act = fork_act, .outcome = ABANDONED, .signals = 1});
+    run_scenario(&(struct scenario){.act = fork_act, .outcome = ABANDONED, .signals = 1});
 }
 
 static void on_user(int number)
@@ -169,7 +169,7 @@ static void raise_act(void)
 static void raises(void)
 {
     signal(SIGUSR1, on_user);
-    sections(&(struct course){.act = raise_act, .outcome = ABANDONED});
+    run_scenario(&(struct scenario){.act = raise_act, .outcome = ABANDONED});
     CHECK(user_signals <= (int)instances, "%d signals in %u sections", (int)user_signals, instances);
     int before = user_signals;
     CHECK(raise(SIGUSR1) == 0 && user_signals == before + 1);
@@ -183,7 +183,7 @@ static void sleep_act(void)
 
 static void sleeps(void)
 {
-    sections(&(struct course){.act = sleep_act, .outcome = ENDS});
+    run_scenario(&(struct scenario){.act = sleep_act, .outcome = ENDS});
 }
 
 static void create_act(void)
@@ -200,7 +200,7 @@ static void create_act(void)
 static void creates(void)
 {
     open_file();
-    sections(&(struct course){.act = create_act, .outcome = ABANDONED});
+    run_scenario(&(struct scenario){.act = create_act, .outcome = ABANDONED});
     for (unsigned i = 1; i <= instances; i++) {
         char name[96];
         snprintf(name, sizeof name, "%s/%u-1", directory, i);
@@ -237,7 +237,7 @@ static void prints(void)
     stream = fdopen(file, "w");
     static char buffer[1 << 20];
     setvbuf(stream, buffer, _IOFBF, sizeof buffer);
-    sections(&(struct course){.act = print_act, .outcome = ENDS});
+    run_scenario(&(struct scenario){.act = print_act, .outcome = ENDS});
     check_lines();
 }
 
@@ -245,7 +245,7 @@ static void flushes(void)
 {
     open_file();
     stream = fdopen(file, "w");
-    sections(&(struct course){.act = flush_act, .outcome = ABANDONED});
+    run_scenario(&(struct scenario){.act = flush_act, .outcome = ABANDONED});
     check_lines();
 }
 
@@ -267,7 +267,7 @@ static void thread_act(void)
 
 static void starts_threads(void)
 {
-    sections(&(struct course){.act = thread_act, .outcome = ABANDONED});
+    run_scenario(&(struct scenario){.act = thread_act, .outcome = ABANDONED});
 }
 
 static void futex_act(void)
@@ -287,7 +287,7 @@ static void futex_act(void)
 
 static void waits_on_futex(void)
 {
-    sections(&(struct course){.act = futex_act, .outcome = ENDS});
+    run_scenario(&(struct scenario){.act = futex_act, .outcome = ENDS});
 }
 
 /* Holds the lock when a section begins, and releases it in the middle of the section. */
@@ -330,7 +330,7 @@ static void holds_locks(void)
     real_limits = true;
     pthread_t thread;
     CHECK(pthread_create(&thread, NULL, holder, NULL) == 0);
-    sections(&(struct course){
+    run_scenario(&(struct scenario){
         .act = lock_act, .before = await_holder, .after = release_holder, .outcome = ABANDONED});
     await_holder();
     holder_phase = 2;
@@ -378,7 +378,7 @@ static void closes(void)
 {
     pthread_t thread;
     CHECK(pthread_create(&thread, NULL, closer, NULL) == 0);
-    sections(&(struct course){.act = close_act, .before = make_pipe, .after = close_reader, .outcome = ENDS});
+    run_scenario(&(struct scenario){.act = close_act, .before = make_pipe, .after = close_reader, .outcome = ENDS});
     closing = -1;
     pthread_join(thread, NULL);
     CHECK(closed_in_time == (int)instances, "%d of %u", closed_in_time, instances);
@@ -398,7 +398,7 @@ static void locks_file(void)
 {
     open_file();
     CHECK(flock(file, LOCK_EX) == 0);
-    sections(&(struct course){.act = flock_act, .outcome = ENDS});
+    run_scenario(&(struct scenario){.act = flock_act, .outcome = ENDS});
     remove_file();
 }
 

@@ -8,7 +8,7 @@
 
 static void compute(void)
 {
-    sections(&(struct course){.outcome = ENDS});
+    run_scenario(&(struct scenario){.outcome = ENDS});
 }
 
 static void spin_act(void)
@@ -20,7 +20,7 @@ static void spin_act(void)
 /* The child spins forever. It ends with the section. */
 static void spins(void)
 {
-    sections(&(struct course){.act = spin_act, .outcome = EITHER, .for_ever = true});
+    run_scenario(&(struct scenario){.act = spin_act, .outcome = EITHER, .for_ever = true});
 }
 
 /* The same in a long section: the child's own limit ends it. The master sees that while it is in the section. */
@@ -41,7 +41,7 @@ static void spin_long_act(void)
 static void spins_long(void)
 {
     real_limits = true;
-    sections(&(struct course){.act = spin_long_act, .outcome = EITHER, .for_ever = true});
+    run_scenario(&(struct scenario){.act = spin_long_act, .outcome = EITHER, .for_ever = true});
 }
 
 /* The same with a sleeping child: it uses no CPU time, so the real-time limit ends it. A child that has not set one
@@ -58,7 +58,7 @@ static void sleep_for_ever_act(void)
 static void sleeps_for_ever(void)
 {
     real_limits = true;
-    sections(&(struct course){.act = sleep_for_ever_act, .outcome = ABANDONED, .for_ever = true});
+    run_scenario(&(struct scenario){.act = sleep_for_ever_act, .outcome = ABANDONED, .for_ever = true});
 }
 
 /* The child still sleeps when the section ends. It has no limit, so the end of the section must end it. */
@@ -72,7 +72,7 @@ static void sleep_on_act(void)
 static void sleeps_on(void)
 {
     without_limits = true;
-    sections(&(struct course){.act = sleep_on_act, .outcome = EITHER, .for_ever = true});
+    run_scenario(&(struct scenario){.act = sleep_on_act, .outcome = EITHER, .for_ever = true});
 }
 
 /* Prints its child's PID and never ends. The test kills it. */
@@ -95,7 +95,7 @@ static void orphan_act(void)
 static void orphans(void)
 {
     without_limits = true;
-    sections(&(struct course){.act = orphan_act, .outcome = REFUSED, .for_ever = true});
+    run_scenario(&(struct scenario){.act = orphan_act, .outcome = REFUSED, .for_ever = true});
 }
 
 /* One section from which estimates are made. */
@@ -127,7 +127,7 @@ static void keeps_to_budget(void)
         compute_once(SECTION_MS);
     }
     CHECK(page->learn_cost_ns == 0 && standin_script.made == to_try, "%u sets", standin_script.made - to_try);
-    for (int i = 0; page->experiments_ended < 2 && i < INSTANCES_MOST; i++) {
+    for (int i = 0; page->experiments_ended < 2 && i < INSTANCES_MAX; i++) {
         unsigned before = page->experiments_ended + page->experiments_abandoned, counted = standin_script.made;
         uint64_t spent_ns = page->learn_cost_ns, began_ns = scripted_now_ns();
         compute_once(SECTION_MS);
@@ -266,7 +266,7 @@ static void takes_forms(void)
         check_nothing_left(0);
         rounds++;
     } while ((page->experiments_ended + page->experiments_abandoned < 8 || rounds < 10)
-             && rounds < INSTANCES_MOST);
+             && rounds < INSTANCES_MAX);
     CHECK(page->experiments_ended >= 4, "%u ended, %u abandoned", page->experiments_ended, page->experiments_abandoned);
 }
 

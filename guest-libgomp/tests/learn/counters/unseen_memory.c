@@ -28,7 +28,7 @@ static void share_act(void)
 static void shares_anonymous(void)
 {
     share();
-    sections(&(struct course){.act = share_act, .outcome = ABANDONED});
+    run_scenario(&(struct scenario){.act = share_act, .outcome = ABANDONED});
     CHECK(*counter == (long)instances, "%ld of %u", *counter, instances);
 }
 
@@ -39,7 +39,7 @@ static void shares_file(void)
     CHECK(file >= 0 && unlink(path) == 0 && ftruncate(file, 4096) == 0);
     counter = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
     CHECK(counter != MAP_FAILED);
-    sections(&(struct course){.act = share_act, .outcome = ABANDONED});
+    run_scenario(&(struct scenario){.act = share_act, .outcome = ABANDONED});
     long in_file;
     CHECK(pread(file, &in_file, sizeof in_file, 0) == sizeof in_file && in_file == (long)instances);
 }
@@ -53,7 +53,7 @@ static void reprotect_act(void)
 static void reprotects(void)
 {
     share();
-    sections(&(struct course){.act = reprotect_act, .outcome = ABANDONED});
+    run_scenario(&(struct scenario){.act = reprotect_act, .outcome = ABANDONED});
     CHECK(*counter == (long)instances);
 }
 
@@ -70,7 +70,7 @@ static void duplicate_act(void)
 static void duplicates(void)
 {
     share();
-    sections(&(struct course){.act = duplicate_act, .outcome = ABANDONED});
+    run_scenario(&(struct scenario){.act = duplicate_act, .outcome = ABANDONED});
     CHECK(*counter == (long)instances);
 }
 
@@ -84,7 +84,7 @@ static void makes_holes(void)
 {
     share();
     *counter = 77;
-    sections(&(struct course){.act = hole_act, .outcome = ABANDONED});
+    run_scenario(&(struct scenario){.act = hole_act, .outcome = ABANDONED});
     CHECK(*counter == 77);
 }
 
@@ -113,7 +113,7 @@ static void wakes(void)
     shared_word = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     pthread_t thread;
     CHECK(pthread_create(&thread, NULL, sleeper, NULL) == 0);
-    sections(&(struct course){.act = wake_act, .outcome = ABANDONED});
+    run_scenario(&(struct scenario){.act = wake_act, .outcome = ABANDONED});
     CHECK(woken == 0, "woken %d times", woken);
     *shared_word = 1;
     syscall(SYS_futex, shared_word, 1, 1, NULL, NULL, 0);
@@ -139,7 +139,7 @@ static void group_signals(void)
     CHECK(setpgid(0, 0) == 0);
     share();
     signal(SIGUSR1, on_user_writes);
-    sections(&(struct course){.act = group_act, .outcome = ENDS});
+    run_scenario(&(struct scenario){.act = group_act, .outcome = ENDS});
     CHECK(*counter == user_signals);
 }
 
@@ -162,14 +162,14 @@ static void allocate_act(void)
 
 static void allocates(void)
 {
-    sections(&(struct course){.act = allocate_act, .outcome = ENDS});
+    run_scenario(&(struct scenario){.act = allocate_act, .outcome = ENDS});
 }
 
 static void *allocate_in_thread(void *argument)
 {
     (void)argument;
     free(malloc(100)); /* makes this thread's arena, which grows by mprotect */
-    sections(&(struct course){.act = allocate_act, .outcome = ENDS});
+    run_scenario(&(struct scenario){.act = allocate_act, .outcome = ENDS});
     return NULL;
 }
 
@@ -197,7 +197,7 @@ static void crash(void (*act)(void))
     struct rlimit unlimited = {RLIM_INFINITY, RLIM_INFINITY};
     CHECK(mkdtemp(directory) && chdir(directory) == 0);
     setrlimit(RLIMIT_CORE, &unlimited);
-    sections(&(struct course){.act = act, .outcome = ABANDONED});
+    run_scenario(&(struct scenario){.act = act, .outcome = ABANDONED});
     CHECK(chdir("/") == 0 && rmdir(directory) == 0, "the directory is not empty: a core dump?");
 }
 
@@ -244,7 +244,7 @@ static void nest_act(void)
 static void nests(void)
 {
     omp_set_max_active_levels(3);
-    sections(&(struct course){.act = nest_act, .outcome = ENDS});
+    run_scenario(&(struct scenario){.act = nest_act, .outcome = ENDS});
     CHECK(page->experiments_abandoned == 0);
 }
 
@@ -257,7 +257,7 @@ static void ask_act(void)
 
 static void asks(void)
 {
-    sections(&(struct course){.act = ask_act, .outcome = EITHER});
+    run_scenario(&(struct scenario){.act = ask_act, .outcome = EITHER});
     CHECK(page->told == 0 && !(page->program & VSCAF_PROGRAM_ASKED));
 }
 

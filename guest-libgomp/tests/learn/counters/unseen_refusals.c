@@ -21,14 +21,14 @@ static void is_filtered(void)
     struct sock_filter all[] = {BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)};
     struct sock_fprog filter = {1, all};
     CHECK(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 && prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter) == 0);
-    sections(&(struct course){.outcome = REFUSED});
+    run_scenario(&(struct scenario){.outcome = REFUSED});
 }
 
 static void is_locked(void)
 {
     void *memory = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     CHECK(mlock(memory, 4096) == 0);
-    sections(&(struct course){.outcome = REFUSED});
+    run_scenario(&(struct scenario){.outcome = REFUSED});
 }
 
 static void is_large(void)
@@ -36,7 +36,7 @@ static void is_large(void)
     size_t bytes = 300u << 20;
     void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     memset(memory, 1, bytes);
-    sections(&(struct course){.outcome = REFUSED});
+    run_scenario(&(struct scenario){.outcome = REFUSED});
     munmap(memory, bytes);
 }
 
@@ -44,14 +44,14 @@ static void has_system_v(void)
 {
     int segment = shmget(IPC_PRIVATE, 4096, IPC_CREAT | 0600);
     CHECK(segment >= 0 && shmat(segment, NULL, 0) != (void *)-1 && shmctl(segment, IPC_RMID, NULL) == 0);
-    sections(&(struct course){.outcome = REFUSED});
+    run_scenario(&(struct scenario){.outcome = REFUSED});
 }
 
 static void has_userfaultfd(void)
 {
     if (syscall(SYS_userfaultfd, O_CLOEXEC) < 0)
         exit(77);
-    sections(&(struct course){.outcome = REFUSED});
+    run_scenario(&(struct scenario){.outcome = REFUSED});
 }
 
 static void has_io_uring(void)
@@ -59,7 +59,7 @@ static void has_io_uring(void)
     char parameters[120] = {0};
     if (syscall(SYS_io_uring_setup, 4, parameters) < 0)
         exit(77);
-    sections(&(struct course){.outcome = REFUSED});
+    run_scenario(&(struct scenario){.outcome = REFUSED});
 }
 
 static void has_device(void)
@@ -70,12 +70,12 @@ static void has_device(void)
         file = open(devices[i], O_RDWR | O_CLOEXEC);
     if (file < 0)
         exit(77);
-    sections(&(struct course){.outcome = REFUSED});
+    run_scenario(&(struct scenario){.outcome = REFUSED});
 }
 
 static void is_traced(void)
 {
-    sections(&(struct course){.outcome = REFUSED});
+    run_scenario(&(struct scenario){.outcome = REFUSED});
 }
 
 static void is_bound(void)
@@ -84,7 +84,7 @@ static void is_bound(void)
     CPU_ZERO(&one);
     CPU_SET(0, &one);
     CHECK(sched_setaffinity(0, sizeof one, &one) == 0);
-    sections(&(struct course){.outcome = REFUSED});
+    run_scenario(&(struct scenario){.outcome = REFUSED});
 }
 
 /* Clauses are obeyed, so no thread can be taken for an experiment. The same holds for a program that set its number. */
@@ -115,7 +115,7 @@ static void has_clause(void)
 /* Two threads start sections, so it is unknown whose counts are whose. */
 static void *other_master(void *argument)
 {
-    sections(&(struct course){.outcome = EITHER});
+    run_scenario(&(struct scenario){.outcome = EITHER});
     return argument;
 }
 
@@ -174,7 +174,7 @@ static void metric_rate(void)
 /* A child that the program forks goes on without counters, because they are its parent's. */
 static void forked_program(void)
 {
-    sections(&(struct course){.outcome = EITHER});
+    run_scenario(&(struct scenario){.outcome = EITHER});
     pid_t child = fork();
     CHECK(child >= 0);
     if (child == 0) {

@@ -226,9 +226,9 @@ static uint8_t odd_bytes(uint8_t opcode, unsigned choice, const struct prefixes 
     case 0xb5:
         return usual + 2;
     case 0xae:
-        return choice == 2 || choice == 3 ? 4 : choice == 7 || (choice == 6 && p->operand16) ? 64 : DECODE_BYTES_MOST;
+        return choice == 2 || choice == 3 ? 4 : choice == 7 || (choice == 6 && p->operand16) ? 64 : DECODE_BYTES_MAX;
     case 0xc7:
-        return choice == 1 ? p->w ? 16 : 8 : choice <= 5 ? DECODE_BYTES_MOST : 8;
+        return choice == 1 ? p->w ? 16 : 8 : choice <= 5 ? DECODE_BYTES_MAX : 8;
     default:
         return 0;
     }

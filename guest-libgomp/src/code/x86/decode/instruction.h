@@ -27,7 +27,7 @@ enum decode_flow {
 };
 
 /* For an instruction that saves a state, whose memory operand may be larger than `bytes` can be. */
-#define DECODE_BYTES_MOST 255u
+#define DECODE_BYTES_MAX 255u
 
 #define ACCESS_READ 1u
 #define ACCESS_WRITE 2u

@@ -5,7 +5,7 @@
 
 #include "fuzz.h"
 
-static void must_be_whole(const json_t *object, const char *key, json_int_t least, json_int_t most)
+static void must_be_integer(const json_t *object, const char *key, json_int_t least, json_int_t most)
 {
     const json_t *value = json_object_get(object, key);
     MUST(json_is_integer(value));
@@ -19,7 +19,7 @@ static void must_be_number(const json_t *object, const char *key, double most)
     MUST(json_number_value(value) >= 0.0 && json_number_value(value) <= most);
 }
 
-static void must_be_text(const json_t *object, const char *key)
+static void must_be_string(const json_t *object, const char *key)
 {
     MUST(json_is_string(json_object_get(object, key)));
 }
@@ -31,7 +31,7 @@ static void must_be_cpus(const json_t *object)
     json_int_t last = -1;
     for (size_t i = 0; i < json_array_size(list); i++) {
         const json_t *cpu = json_array_get(list, i);
-        MUST(json_is_integer(cpu) && json_integer_value(cpu) > last && json_integer_value(cpu) < CPUS_MOST);
+        MUST(json_is_integer(cpu) && json_integer_value(cpu) > last && json_integer_value(cpu) < CPUS_MAX);
         last = json_integer_value(cpu);
     }
     MUST(json_integer_value(json_array_get(list, 0)) == 0);
@@ -40,10 +40,10 @@ static void must_be_cpus(const json_t *object)
 static void check_process(const json_t *process)
 {
     static const char *const parts[] = {"useful", "inflation", "fork", "dispatch", "barrier", "steal", "idle_rate"};
-    must_be_whole(process, "pid", 0, INT32_MAX);
-    must_be_text(process, "name");
-    must_be_whole(process, "team", 1, 4096);
-    must_be_text(process, "malleable");
+    must_be_integer(process, "pid", 0, INT32_MAX);
+    must_be_string(process, "name");
+    must_be_integer(process, "team", 1, 4096);
+    must_be_string(process, "malleable");
     MUST(json_is_boolean(json_object_get(process, "running")));
     const json_t *points = json_object_get(process, "points"), *learning = json_object_get(process, "learning"),
                  *where = json_object_get(process, "decomposition");
@@ -51,18 +51,18 @@ static void check_process(const json_t *process)
     json_int_t last = 0;
     for (size_t i = 0; i < json_array_size(points); i++) {
         const json_t *point = json_array_get(points, i);
-        must_be_whole(point, "p", last + 1, 4096);
+        must_be_integer(point, "p", last + 1, 4096);
         last = json_integer_value(json_object_get(point, "p"));
         must_be_number(point, "speedup", 1e6);
         MUST(json_number_value(json_object_get(point, "speedup")) > 0.0);
         must_be_number(point, "standard_error", 1e6);
-        must_be_whole(point, "samples", 1, UINT32_MAX);
+        must_be_integer(point, "samples", 1, UINT32_MAX);
     }
     if (learning != NULL) {
         must_be_number(learning, "cost", 1e9);
         must_be_number(learning, "budget", 1.0);
         must_be_number(learning, "used", 1.0);
-        must_be_text(learning, "metric");
+        must_be_string(learning, "metric");
         MUST(json_is_boolean(json_object_get(learning, "counters")));
     }
     for (size_t i = 0; where != NULL && i < sizeof(parts) / sizeof(*parts); i++)
@@ -74,31 +74,31 @@ static void check_process(const json_t *process)
 static void check_message(const json_t *message)
 {
     const char *type = json_string_value(json_object_get(message, "type"));
-    must_be_whole(message, "v", WIRE_VERSION, WIRE_VERSION);
+    must_be_integer(message, "v", WIRE_VERSION, WIRE_VERSION);
     MUST(type != NULL);
     if (strcmp(type, "hello") == 0) {
-        must_be_text(message, "agent");
-        must_be_text(message, "boot_id");
-        must_be_whole(json_object_get(message, "cpus"), "possible", 1, 4096);
-        must_be_whole(json_object_get(message, "cpus"), "present", 1, 4096);
+        must_be_string(message, "agent");
+        must_be_string(message, "boot_id");
+        must_be_integer(json_object_get(message, "cpus"), "possible", 1, 4096);
+        must_be_integer(json_object_get(message, "cpus"), "present", 1, 4096);
         must_be_cpus(json_object_get(message, "cpus"));
         MUST(json_is_array(json_object_get(message, "capabilities")));
     } else if (strcmp(type, "report") == 0) {
-        must_be_whole(message, "sequence", 0, INT64_MAX);
+        must_be_integer(message, "sequence", 0, INT64_MAX);
         must_be_cpus(message);
-        must_be_whole(message, "demand", 0, 4096);
+        must_be_integer(message, "demand", 0, 4096);
         must_be_number(message, "busy", 4096.0);
         const json_t *processes = json_object_get(message, "processes");
-        MUST(json_is_array(processes) && json_array_size(processes) <= CLIENTS_MOST);
+        MUST(json_is_array(processes) && json_array_size(processes) <= CLIENTS_MAX);
         for (size_t i = 0; i < json_array_size(processes); i++)
             check_process(json_array_get(processes, i));
     } else if (strcmp(type, "ack") == 0) {
-        must_be_whole(message, "sequence", 0, INT64_MAX);
+        must_be_integer(message, "sequence", 0, INT64_MAX);
         must_be_cpus(message);
         MUST(json_is_boolean(json_object_get(message, "sections_ended")));
     } else {
         MUST(strcmp(type, "error") == 0);
-        must_be_text(message, "message");
+        must_be_string(message, "message");
     }
 }
 

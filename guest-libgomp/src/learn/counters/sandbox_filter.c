@@ -1,4 +1,4 @@
-#include "learn/counters/seal_filter.h"
+#include "learn/counters/sandbox_filter.h"
 
 #if defined(__x86_64__) && !defined(__ILP32__)
 
@@ -12,12 +12,12 @@
 
 #define COUNT(array) (sizeof(array) / sizeof(array)[0])
 
-extern const char seal_gate_end[]; /* the address from which the kernel sees the gate's call come */
+extern const char sandbox_gate_end[]; /* the address from which the kernel sees the gate's call come */
 __asm__(".text\n"
-        ".globl seal_gate\n"
-        ".hidden seal_gate\n"
-        ".type seal_gate, @function\n"
-        "seal_gate:\n"
+        ".globl sandbox_gate\n"
+        ".hidden sandbox_gate\n"
+        ".type sandbox_gate, @function\n"
+        "sandbox_gate:\n"
         "    mov %rdi, %rax\n"
         "    mov %rsi, %rdi\n"
         "    mov %rdx, %rsi\n"
@@ -25,34 +25,34 @@ __asm__(".text\n"
         "    mov %r8, %r10\n"
         "    mov %r9, %r8\n"
         "    syscall\n"
-        ".globl seal_gate_end\n"
-        ".hidden seal_gate_end\n"
-        "seal_gate_end:\n"
+        ".globl sandbox_gate_end\n"
+        ".hidden sandbox_gate_end\n"
+        "sandbox_gate_end:\n"
         "    ret\n"
-        ".size seal_gate, . - seal_gate\n");
+        ".size sandbox_gate, . - sandbox_gate\n");
 
 /* The place of the next instruction. Only one thread at a time builds a filter. */
-static struct sock_filter *at;
+static struct sock_filter *next;
 
-static void put(uint16_t code, uint32_t k, uint8_t if_true, uint8_t if_false)
+static void emit(uint16_t code, uint32_t k, uint8_t if_true, uint8_t if_false)
 {
-    *at++ = (struct sock_filter){.code = code, .jt = if_true, .jf = if_false, .k = k};
+    *next++ = (struct sock_filter){.code = code, .jt = if_true, .jf = if_false, .k = k};
 }
 
 static void load(size_t offset)
 {
-    put(BPF_LD | BPF_W | BPF_ABS, (uint32_t)offset, 0, 0);
+    emit(BPF_LD | BPF_W | BPF_ABS, (uint32_t)offset, 0, 0);
 }
 
-static void give(uint32_t verdict)
+static void emit_return(uint32_t verdict)
 {
-    put(BPF_RET | BPF_K, verdict, 0, 0);
+    emit(BPF_RET | BPF_K, verdict, 0, 0);
 }
 
 static void allow(uint32_t number)
 {
-    put(BPF_JMP | BPF_JEQ | BPF_K, number, 0, 1);
-    give(SECCOMP_RET_ALLOW);
+    emit(BPF_JMP | BPF_JEQ | BPF_K, number, 0, 1);
+    emit_return(SECCOMP_RET_ALLOW);
 }
 
 static size_t argument(unsigned index)
@@ -63,30 +63,30 @@ static size_t argument(unsigned index)
 /* Allows `number` if the masked argument has one of the values. */
 static void allow_if(uint32_t number, unsigned index, uint32_t mask, const uint32_t *values, unsigned count)
 {
-    put(BPF_JMP | BPF_JEQ | BPF_K, number, 0, (uint8_t)(3 + 2 * count));
+    emit(BPF_JMP | BPF_JEQ | BPF_K, number, 0, (uint8_t)(3 + 2 * count));
     load(argument(index));
-    put(BPF_ALU | BPF_AND | BPF_K, mask, 0, 0);
+    emit(BPF_ALU | BPF_AND | BPF_K, mask, 0, 0);
     for (unsigned i = 0; i < count; i++) {
-        put(BPF_JMP | BPF_JEQ | BPF_K, values[i], 0, 1);
-        give(SECCOMP_RET_ALLOW);
+        emit(BPF_JMP | BPF_JEQ | BPF_K, values[i], 0, 1);
+        emit_return(SECCOMP_RET_ALLOW);
     }
-    give(SECCOMP_RET_TRAP);
+    emit_return(SECCOMP_RET_TRAP);
 }
 
 /* Allows `number` only from the gate. */
 static void allow_gate(uint32_t number)
 {
-    uint64_t gate = (uint64_t)(uintptr_t)seal_gate_end;
-    put(BPF_JMP | BPF_JEQ | BPF_K, number, 0, 6);
+    uint64_t gate = (uint64_t)(uintptr_t)sandbox_gate_end;
+    emit(BPF_JMP | BPF_JEQ | BPF_K, number, 0, 6);
     load(offsetof(struct seccomp_data, instruction_pointer));
-    put(BPF_JMP | BPF_JEQ | BPF_K, (uint32_t)gate, 0, 3);
+    emit(BPF_JMP | BPF_JEQ | BPF_K, (uint32_t)gate, 0, 3);
     load(offsetof(struct seccomp_data, instruction_pointer) + 4);
-    put(BPF_JMP | BPF_JEQ | BPF_K, (uint32_t)(gate >> 32), 0, 1);
-    give(SECCOMP_RET_ALLOW);
-    give(SECCOMP_RET_TRAP);
+    emit(BPF_JMP | BPF_JEQ | BPF_K, (uint32_t)(gate >> 32), 0, 1);
+    emit_return(SECCOMP_RET_ALLOW);
+    emit_return(SECCOMP_RET_TRAP);
 }
 
-unsigned short seal_filter(struct sock_filter filter[SEAL_FILTER_MOST])
+unsigned short sandbox_filter(struct sock_filter filter[SANDBOX_FILTER_MAX])
 {
     /* Sleeping, the time, identity and place have no effect outside. Deliberately missing: rt_sigprocmask (it would let
      * the program's signals and handlers in), membarrier, and everything with a descriptor. */
@@ -109,10 +109,10 @@ unsigned short seal_filter(struct sock_filter filter[SEAL_FILTER_MOST])
     /* Without MADV_REMOVE, which makes holes in files. */
     static const uint32_t advice[] = {MADV_DONTNEED, MADV_FREE, MADV_HUGEPAGE, MADV_NOHUGEPAGE};
 
-    at = filter;
+    next = filter;
     load(offsetof(struct seccomp_data, arch));
-    put(BPF_JMP | BPF_JEQ | BPF_K, AUDIT_ARCH_X86_64, 1, 0);
-    give(SECCOMP_RET_TRAP);
+    emit(BPF_JMP | BPF_JEQ | BPF_K, AUDIT_ARCH_X86_64, 1, 0);
+    emit_return(SECCOMP_RET_TRAP);
     load(offsetof(struct seccomp_data, nr)); /* numbers of the x32 interface have bit 30 set and match nothing below */
     for (size_t i = 0; i < COUNT(plain); i++)
         allow(plain[i]);
@@ -124,8 +124,8 @@ unsigned short seal_filter(struct sock_filter filter[SEAL_FILTER_MOST])
     /* These could make shared memory writable again. They trap; the handler checks the addresses and calls the gate. */
     allow_gate(SYS_mprotect);
     allow_gate(SYS_mremap);
-    give(SECCOMP_RET_TRAP);
-    return (unsigned short)(at - filter);
+    emit_return(SECCOMP_RET_TRAP);
+    return (unsigned short)(next - filter);
 }
 
 #endif

@@ -1,4 +1,4 @@
-#include "learn/counters/seal.h"
+#include "learn/counters/sandbox.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -23,7 +23,7 @@
 #include <unistd.h>
 
 #include "learn/counters/safety.h"
-#include "learn/counters/seal_filter.h"
+#include "learn/counters/sandbox_filter.h"
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define SANITIZED 1
@@ -33,35 +33,35 @@
 #endif
 #endif
 
-bool seal_inside;
+bool sandbox_inside;
 
 #if defined(__x86_64__) && !defined(__ILP32__) && !defined(SANITIZED)
 
 #define RESULT_BYTES 4096u
-#define GO_WAIT_MS 200 /* the parent may be stopped, or end, before it lets the child run */
+#define START_WAIT_MS 200 /* the parent may be stopped, or end, before it lets the child run */
 #define REAP_NAP_FIRST_NS 20000
-#define REAP_MOST_NS 100000000
+#define REAP_MAX_NS 100000000
 #define STACK_BYTES 32768u
 #define COUNT(array) (sizeof(array) / sizeof(array)[0])
 
 /* The only page that the child may write and the parent reads. It may contain garbage, because a program can write
  * anywhere. */
 struct result {
-    _Atomic uint32_t go;
+    _Atomic uint32_t started;
     _Atomic uint32_t state;
     _Atomic uint32_t detail;
 };
 
 static struct result *result;
 static pid_t child; /* 0: none */
-static struct sock_filter filter[SEAL_FILTER_MOST];
+static struct sock_filter filter[SANDBOX_FILTER_MAX];
 static unsigned short filter_used;
 
 /* Only the child uses these. */
 static struct ranges shared;
 static _Alignas(16) unsigned char handler_stack[STACK_BYTES];
 
-_Noreturn static void end(enum seal_state state, uint32_t detail)
+_Noreturn static void end(enum sandbox_state state, uint32_t detail)
 {
     atomic_store_explicit(&result->detail, detail, memory_order_relaxed);
     /* Release: `detail` belongs to the state, so it comes before. */
@@ -82,7 +82,7 @@ static bool touches_shared(uintptr_t start, uintptr_t length)
 }
 
 /* The filter did not let this call through. It is made after all if it only concerns private memory. */
-static void judge_call(siginfo_t *information, ucontext_t *context)
+static void check_call(siginfo_t *information, ucontext_t *context)
 {
     greg_t *registers = context->uc_mcontext.gregs;
     uintptr_t start = (uintptr_t)registers[REG_RDI], length = (uintptr_t)registers[REG_RSI];
@@ -93,20 +93,21 @@ static void judge_call(siginfo_t *information, ucontext_t *context)
         && (information->si_syscall == SYS_mprotect || information->si_syscall == SYS_mremap))
         harmless = !touches_shared(start, length ? length : 1);
     if (!harmless)
-        end(SEAL_CALL, (uint32_t)information->si_syscall);
-    registers[REG_RAX] = seal_gate(information->si_syscall, registers[REG_RDI], registers[REG_RSI], registers[REG_RDX],
-                                   registers[REG_R10], registers[REG_R8]);
+        end(SANDBOX_CALL, (uint32_t)information->si_syscall);
+    registers[REG_RAX] = sandbox_gate(information->si_syscall, registers[REG_RDI], registers[REG_RSI],
+                                      registers[REG_RDX], registers[REG_R10], registers[REG_R8]);
 }
 
 static void on_signal(int number, siginfo_t *information, void *context)
 {
     if (number == SIGSYS)
-        judge_call(information, context);
+        check_call(information, context);
     else
-        end(number == SIGALRM || number == SIGPROF || number == SIGXCPU ? SEAL_TIME : SEAL_FAULT, (uint32_t)number);
+        end(number == SIGALRM || number == SIGPROF || number == SIGXCPU ? SANDBOX_TIME : SANDBOX_FAULT,
+            (uint32_t)number);
 }
 
-static const int caught[] = {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGTRAP, SIGSYS, SIGALRM, SIGPROF, SIGXCPU};
+static const int caught_signals[] = {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGTRAP, SIGSYS, SIGALRM, SIGPROF, SIGXCPU};
 
 static bool catch_signals(void)
 {
@@ -117,16 +118,16 @@ static bool catch_signals(void)
     sigfillset(&action.sa_mask);
     sigset_t open;
     sigfillset(&open);
-    for (size_t i = 0; i < COUNT(caught); i++) {
-        if (sigaction(caught[i], &action, NULL) != 0)
+    for (size_t i = 0; i < COUNT(caught_signals); i++) {
+        if (sigaction(caught_signals[i], &action, NULL) != 0)
             return false;
-        sigdelset(&open, caught[i]);
+        sigdelset(&open, caught_signals[i]);
     }
     /* All others stay blocked, because no handler of the program may run here. */
     return sigprocmask(SIG_SETMASK, &open, NULL) == 0;
 }
 
-static bool shield_memory(void)
+static bool protect_shared_memory(void)
 {
     if (safety_of_mappings(&shared) != SAFETY_GOOD)
         return false;
@@ -143,7 +144,7 @@ static bool shield_memory(void)
     return true;
 }
 
-static bool set_limits(const struct seal_limits *limits)
+static bool set_limits(const struct sandbox_limits *limits)
 {
     struct itimerval cpu = {.it_value = {limits->cpu_ms / 1000, limits->cpu_ms % 1000 * 1000}};
     struct itimerval wall = {.it_value = {limits->wall_ms / 1000, limits->wall_ms % 1000 * 1000}};
@@ -155,7 +156,7 @@ static bool set_limits(const struct seal_limits *limits)
 
 /* A core dump may go to a collecting program even if its size is limited to 0. If memory gets short, the child should
  * be killed first. If one of these settings fails, that does not matter. */
-static void be_modest(const struct seal_limits *limits)
+static void lower_priority(const struct sandbox_limits *limits)
 {
     prctl(PR_SET_NAME, "vscaf-serial");
     struct sched_param parameters = {0};
@@ -170,7 +171,7 @@ static void be_modest(const struct seal_limits *limits)
     }
 }
 
-static bool shut(void)
+static bool install_filter(void)
 {
     struct sock_fprog program = {.len = filter_used, .filter = filter};
     /* Without SPEC_ALLOW some kernels restrict speculation, and then the child would not run like the program. */
@@ -179,40 +180,40 @@ static bool shut(void)
 }
 
 /* The child waits here, and from this moment the parent counts its cycles. The parent may watch the child only while
- * the child is dumpable. That is why this comes before `shut`. */
-static void await_go(void)
+ * the child is dumpable. That is why this comes before `install_filter`. */
+static void wait_for_start(void)
 {
-    struct timespec wait = {.tv_nsec = GO_WAIT_MS * 1000000L};
-    while (!atomic_load_explicit(&result->go, memory_order_acquire))
-        if (syscall(SYS_futex, &result->go, FUTEX_WAIT, 0, &wait, NULL, 0) != 0 && errno == ETIMEDOUT)
-            end(SEAL_REFUSED, 1);
+    struct timespec wait = {.tv_nsec = START_WAIT_MS * 1000000L};
+    while (!atomic_load_explicit(&result->started, memory_order_acquire))
+        if (syscall(SYS_futex, &result->started, FUTEX_WAIT, 0, &wait, NULL, 0) != 0 && errno == ETIMEDOUT)
+            end(SANDBOX_REFUSED, 1);
 }
 
-static void become_sealed(const struct seal_limits *limits, pid_t parent)
+static void enter_sandbox(const struct sandbox_limits *limits, pid_t parent)
 {
-    seal_inside = true;
+    sandbox_inside = true;
     /* The table is still the parent's. Unshare it and close all. A copy would keep files open that the program closes
      * meanwhile (a reader would get no end of file), and it would share their offsets. */
     if (syscall(SYS_close_range, 0u, ~0u, CLOSE_RANGE_UNSHARE) != 0)
-        end(SEAL_REFUSED, 2);
+        end(SANDBOX_REFUSED, 2);
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != parent)
-        end(SEAL_REFUSED, 3);
+        end(SANDBOX_REFUSED, 3);
     if (!catch_signals())
-        end(SEAL_REFUSED, 4);
-    be_modest(limits);
-    if (!shield_memory())
-        end(SEAL_REFUSED, 5);
-    await_go();
+        end(SANDBOX_REFUSED, 4);
+    lower_priority(limits);
+    if (!protect_shared_memory())
+        end(SANDBOX_REFUSED, 5);
+    wait_for_start();
     if (!set_limits(limits))
-        end(SEAL_REFUSED, 6);
-    if (!shut())
-        end(SEAL_REFUSED, 7);
-    atomic_store_explicit(&result->state, SEAL_RUNS, memory_order_relaxed);
+        end(SANDBOX_REFUSED, 6);
+    if (!install_filter())
+        end(SANDBOX_REFUSED, 7);
+    atomic_store_explicit(&result->state, SANDBOX_RUNS, memory_order_relaxed);
 }
 
 /* A child of the program shares the result page with it. */
-void seal_after_fork(void)
+void sandbox_after_fork(void)
 {
     if (result)
         munmap(result, RESULT_BYTES);
@@ -224,31 +225,31 @@ static bool prepare(void)
 {
     if (!result) {
         /* An inaccessible page on either side, so that the kernel merges the result page with no other mapping. */
-        unsigned char *room =
+        unsigned char *reserved =
             mmap(NULL, 3 * RESULT_BYTES, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-        if (room == MAP_FAILED)
+        if (reserved == MAP_FAILED)
             return false;
-        void *page = mmap(room + RESULT_BYTES, RESULT_BYTES, PROT_READ | PROT_WRITE,
+        void *page = mmap(reserved + RESULT_BYTES, RESULT_BYTES, PROT_READ | PROT_WRITE,
                           MAP_SHARED | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
         if (page == MAP_FAILED) {
-            munmap(room, 3 * RESULT_BYTES);
+            munmap(reserved, 3 * RESULT_BYTES);
             return false;
         }
         result = page;
-        filter_used = seal_filter(filter);
+        filter_used = sandbox_filter(filter);
     }
-    atomic_store_explicit(&result->go, 0, memory_order_relaxed);
+    atomic_store_explicit(&result->started, 0, memory_order_relaxed);
     atomic_store_explicit(&result->detail, 0, memory_order_relaxed);
-    atomic_store_explicit(&result->state, SEAL_NEW, memory_order_relaxed);
+    atomic_store_explicit(&result->state, SANDBOX_NEW, memory_order_relaxed);
     return true;
 }
 
-bool seal_supported(void)
+bool sandbox_supported(void)
 {
     return true;
 }
 
-pid_t seal_clone(const struct seal_limits *limits)
+pid_t sandbox_clone(const struct sandbox_limits *limits)
 {
     if (child || !prepare())
         return -1;
@@ -261,7 +262,7 @@ pid_t seal_clone(const struct seal_limits *limits)
      * see the child and there is no SIGCHLD. */
     long made = syscall(SYS_clone, CLONE_FILES, NULL, NULL, NULL, 0);
     if (made == 0) {
-        become_sealed(limits, parent);
+        enter_sandbox(limits, parent);
         return 0;
     }
     pthread_sigmask(SIG_SETMASK, &before, NULL);
@@ -271,27 +272,27 @@ pid_t seal_clone(const struct seal_limits *limits)
     return child;
 }
 
-void seal_go(void)
+void sandbox_start(void)
 {
     /* Release: everything that the parent prepared comes before. */
-    atomic_store_explicit(&result->go, 1, memory_order_release);
-    syscall(SYS_futex, &result->go, FUTEX_WAKE, 1, NULL, NULL, 0);
+    atomic_store_explicit(&result->started, 1, memory_order_release);
+    syscall(SYS_futex, &result->started, FUTEX_WAKE, 1, NULL, NULL, 0);
 }
 
-_Noreturn void seal_leave(void)
+_Noreturn void sandbox_exit(void)
 {
-    end(SEAL_FINISHED, 0);
+    end(SANDBOX_FINISHED, 0);
 }
 
-enum seal_state seal_look(uint32_t *detail)
+enum sandbox_state sandbox_read_state(uint32_t *detail)
 {
     /* Acquire: pairs with the release in `end`. */
-    uint32_t state = result ? atomic_load_explicit(&result->state, memory_order_acquire) : SEAL_NEW;
+    uint32_t state = result ? atomic_load_explicit(&result->state, memory_order_acquire) : SANDBOX_NEW;
     *detail = result ? atomic_load_explicit(&result->detail, memory_order_relaxed) : 0;
-    return state > SEAL_REFUSED ? SEAL_FAULT : (enum seal_state)state;
+    return state > SANDBOX_REFUSED ? SANDBOX_FAULT : (enum sandbox_state)state;
 }
 
-uint64_t seal_cpu_ns(void)
+uint64_t sandbox_cpu_ns(void)
 {
     clockid_t clock;
     struct timespec used;
@@ -300,22 +301,22 @@ uint64_t seal_cpu_ns(void)
     return (uint64_t)used.tv_sec * 1000000000u + (uint64_t)used.tv_nsec;
 }
 
-enum seal_state seal_end(uint32_t *detail)
+enum sandbox_state sandbox_end(uint32_t *detail)
 {
     int saved_errno = errno;
-    enum seal_state state = seal_look(detail);
+    enum sandbox_state state = sandbox_read_state(detail);
     siginfo_t information = {0};
-    if (child && state == SEAL_RUNS
+    if (child && state == SANDBOX_RUNS
         && waitid(P_PID, (id_t)child, &information, WEXITED | WNOHANG | WNOWAIT | __WCLONE) == 0
         && information.si_pid == child) {
-        state = seal_look(detail); /* the child may have stored it in between */
-        if (state == SEAL_RUNS)
-            state = SEAL_FAULT;
+        state = sandbox_read_state(detail); /* the child may have stored it in between */
+        if (state == SANDBOX_RUNS)
+            state = SANDBOX_FAULT;
     }
     /* While waitid still finds the child, its number is not reused. */
     if (child && waitid(P_PID, (id_t)child, &information, WEXITED | WNOHANG | WNOWAIT | __WCLONE) == 0)
         kill(child, SIGKILL);
-    for (long nap_ns = REAP_NAP_FIRST_NS, waited_ns = 0; child && waited_ns < REAP_MOST_NS; nap_ns += nap_ns / 2) {
+    for (long nap_ns = REAP_NAP_FIRST_NS, waited_ns = 0; child && waited_ns < REAP_MAX_NS; nap_ns += nap_ns / 2) {
         pid_t reaped = waitpid(child, NULL, WNOHANG | __WCLONE);
         if (reaped == child || (reaped < 0 && errno == ECHILD)) {
             child = 0;
@@ -329,54 +330,54 @@ enum seal_state seal_end(uint32_t *detail)
     return state;
 }
 
-bool seal_remains(void)
+bool sandbox_child_remains(void)
 {
     return child != 0;
 }
 
 #else
 
-bool seal_supported(void)
+bool sandbox_supported(void)
 {
     return false;
 }
 
-pid_t seal_clone(const struct seal_limits *limits)
+pid_t sandbox_clone(const struct sandbox_limits *limits)
 {
     (void)limits;
     return -1;
 }
 
-void seal_go(void)
+void sandbox_start(void)
 {
 }
 
-_Noreturn void seal_leave(void)
+_Noreturn void sandbox_exit(void)
 {
     _exit(0);
 }
 
-enum seal_state seal_look(uint32_t *detail)
+enum sandbox_state sandbox_read_state(uint32_t *detail)
 {
     *detail = 0;
-    return SEAL_NEW;
+    return SANDBOX_NEW;
 }
 
-uint64_t seal_cpu_ns(void)
+uint64_t sandbox_cpu_ns(void)
 {
     return 0;
 }
 
-enum seal_state seal_end(uint32_t *detail)
+enum sandbox_state sandbox_end(uint32_t *detail)
 {
-    return seal_look(detail);
+    return sandbox_read_state(detail);
 }
 
-void seal_after_fork(void)
+void sandbox_after_fork(void)
 {
 }
 
-bool seal_remains(void)
+bool sandbox_child_remains(void)
 {
     return false;
 }
