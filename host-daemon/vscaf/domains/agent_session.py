@@ -91,11 +91,11 @@ class AgentSession:
             return True
         return await self._wait(lambda: self.acknowledged or not link.connected, deadline_s)
 
-    async def _wait(self, truth: Callable[[], bool], timeout_s: float) -> bool:
-        """Waits until *truth* holds, and checks it after each message of the guest. False: it does not hold in time."""
+    async def _wait(self, condition: Callable[[], bool], timeout_s: float) -> bool:
+        """Waits until *condition* holds; checks it after each message of the guest. False: it does not hold in time."""
         try:
             async with asyncio.timeout(timeout_s):
-                while not truth():
+                while not condition():
                     self._spoke.clear()
                     await self._spoke.wait()
         except TimeoutError:

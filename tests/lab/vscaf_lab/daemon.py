@@ -125,13 +125,13 @@ class DaemonProcess:
         """One domain's part of the status."""
         return next(one for one in self.status()["domains"] if one["name"] == name)
 
-    def wait(self, truth: Callable[[dict[str, dict[str, Any]]], bool], hang_s: float = HANG_S) -> None:
-        """Waits until *truth* is true for the domains' status by name. TimeoutError, with the last one, if it hangs."""
+    def wait(self, condition: Callable[[dict[str, dict[str, Any]]], bool], hang_s: float = HANG_S) -> None:
+        """Waits until *condition* is true for the domains' status, by name. TimeoutError shows the last one."""
 
         def domains() -> dict[str, dict[str, Any]]:
             return {one["name"]: one for one in self.status()["domains"]}
 
-        until(lambda: truth(domains()), lambda: f"the last status: {json.dumps(domains())}", hang_s)
+        until(lambda: condition(domains()), lambda: f"the last status: {json.dumps(domains())}", hang_s)
 
     def stop(self, deadline_s: float = HANG_S) -> int:
         """Sends SIGTERM; returns the exit status."""

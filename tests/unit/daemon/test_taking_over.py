@@ -71,9 +71,9 @@ async def running(
         journal.close()
 
 
-async def until(truth: Callable[[], bool], deadline_s: float = 60.0) -> None:
+async def until(condition: Callable[[], bool], deadline_s: float = 60.0) -> None:
     end_s = time.monotonic() + deadline_s
-    while not truth():
+    while not condition():
         assert time.monotonic() < end_s, "not true in time"
         await asyncio.sleep(0.01)
 

@@ -175,15 +175,15 @@ class World:
         finally:
             await self.daemon.close()
 
-    async def until(self, truth: Callable[[], bool], looks: int = 40) -> int:
-        """Waits until *truth* is true. Returns after how many looks (virtual periods), or -1 after *looks*."""
+    async def until(self, condition: Callable[[], bool], looks: int = 40) -> int:
+        """Waits until *condition* is true. Returns after how many looks (virtual periods), or -1 after *looks*."""
         assert self.task is not None
         for look in range(looks):
-            if truth():
+            if condition():
                 return look
             await asyncio.sleep(self.daemon.config.period_ms / 1000)
             assert not self.task.done(), "the daemon has ended"
-        return looks if truth() else -1
+        return looks if condition() else -1
 
     def computes(self, name: str, cpus: int = VCPUS, points: Sequence[Point] = ()) -> None:
         """Its program wants *cpus* CPUs, and its agent reports it; 0: it rests. Offline vCPUs do not compute."""
