@@ -30,8 +30,8 @@ WORK_PER_SECOND = 100.0
 WORK_AT_ONCE = 200.0
 NEWS_PER_SECOND = 1.0  # as often as a guest's demand may change; other changes are seen at the next look
 NEWS_AT_ONCE = 8.0
-WORDS_PER_SECOND = 0.1
-WORDS_AT_ONCE = 5.0
+NOTICES_PER_SECOND = 0.1
+NOTICES_AT_ONCE = 5.0
 UNREAD_LIMIT_BYTES = 64 * 1024  # if the guest leaves more unread, the channel is closed and opened again
 UNREAD_S = 1.0  # if data is unsent for longer than this, the guest does not read
 STALE_REPORT_S = 1.5
@@ -40,7 +40,7 @@ SEQUENCES_KEPT = 64
 NO_CHANNEL = "no channel"
 NO_ANSWER = "no agent answers"
 CONNECTED = "connected"
-DEAF = "does not read"
+NOT_READING = "does not read"
 STALE = "stale"
 
 
@@ -91,7 +91,7 @@ class AgentLink:
         self._allowance = WORK_AT_ONCE
         self._refilled_s = clock.now_s()
         self._news = TokenBucket(NEWS_PER_SECOND, NEWS_AT_ONCE)
-        self._words = TokenBucket(WORDS_PER_SECOND, WORDS_AT_ONCE)
+        self._notices = TokenBucket(NOTICES_PER_SECOND, NOTICES_AT_ONCE)
         self._first_line = True
         self._last_report_line = b""
         self._sent: deque[int] = deque(maxlen=SEQUENCES_KEPT)
@@ -121,16 +121,16 @@ class AgentLink:
 
     @property
     def condition(self) -> str:
-        """The condition of the agent as text: "not reachable: WHY", NO_ANSWER, CONNECTED, DEAF or STALE.
+        """The condition of the agent as text: "not reachable: WHY", NO_ANSWER, CONNECTED, NOT_READING or STALE.
 
         Not reachable: no process listens at the path. NO_ANSWER: the channel is open, but no agent has sent hello.
-        DEAF: the guest does not read what is sent. STALE: an agent was connected, but sends no reports any more.
+        NOT_READING: the guest does not read what is sent. STALE: an agent was connected, but sends no reports any more.
         """
         if self._socket is None and not self._cut_off:
             return f"not reachable: {self._unreachable}"
         now_s = clock.now_s()
         if self._cut_off or now_s - self._unsent_since_s > UNREAD_S:
-            return DEAF
+            return NOT_READING
         if self.hello is None:
             return NO_ANSWER
         return STALE if now_s - max(self.report_at_s, self._opened_at_s) > STALE_REPORT_S else CONNECTED
@@ -357,7 +357,7 @@ class AgentLink:
         try:
             message = messages.decode_from_guest(line)
         except messages.BadLine as error:
-            if error.version is not None and self._words.allows(now_s):
+            if error.version is not None and self._notices.allows(now_s):
                 hint = (
                     f"this daemon speaks version {messages.WIRE_VERSION}, not {error.version}: update the host's vscaf"
                 )
@@ -371,11 +371,11 @@ class AgentLink:
             self._take_ack(message, now_s)
         elif isinstance(message, messages.GuestHello):
             self._take_hello(message, now_s)
-        elif self._words.allows(now_s):
+        elif self._notices.allows(now_s):
             log.warning("domain %s: its agent reports an error: %.200r", self.name, message.message)
 
     def _take_hello(self, hello: messages.GuestHello, now_s: float) -> None:
-        if self._words.allows(now_s):
+        if self._notices.allows(now_s):
             log.info("domain %s: agent connected (%.200r)", self.name, hello.agent)
         self.hello = hello
         self.report = None

@@ -23,7 +23,7 @@ from vscaf.agentlink import hub as hubs
 from vscaf.agentlink import link as links
 from vscaf.agentlink import messages
 from vscaf.agentlink.hub import AgentHub
-from vscaf.agentlink.link import CONNECTED, DEAF, NO_ANSWER, NO_CHANNEL, STALE, AgentLink, condition_of
+from vscaf.agentlink.link import CONNECTED, NO_ANSWER, NO_CHANNEL, NOT_READING, STALE, AgentLink, condition_of
 from vscaf_lab.polling import HANG_S
 from vscaf_lab.polling import soon as until
 
@@ -374,7 +374,9 @@ def test_what_a_guest_says_does_not_forge_lines_in_the_log(tmp_path: Path, caplo
     asyncio.run(work())
     assert any("its agent reports an error" in record.getMessage() for record in caplog.records)
     assert all("\n" not in record.getMessage() for record in caplog.records)
-    assert sum("its agent reports an error" in record.getMessage() for record in caplog.records) <= links.WORDS_AT_ONCE
+    assert (
+        sum("its agent reports an error" in record.getMessage() for record in caplog.records) <= links.NOTICES_AT_ONCE
+    )
 
 
 def test_conditions_in_words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -441,7 +443,7 @@ def test_a_guest_that_reads_nothing_is_called_deaf(tmp_path: Path, monkeypatch: 
         link, guest, _ = await spoken(tmp_path / "s", line(REPORT))
         while not link._unsent:
             assert link.send(allocate(1, 1))
-        await until(lambda: link.condition == DEAF)
+        await until(lambda: link.condition == NOT_READING)
         assert link.connected
         guest.setblocking(True)
         got = bytearray()
@@ -451,7 +453,7 @@ def test_a_guest_that_reads_nothing_is_called_deaf(tmp_path: Path, monkeypatch: 
         *orders, rest = bytes(got).split(b"\n")[2:]
         assert rest == b"" and len(orders) > 100
         assert all(messages.decode_from_host(one) == allocate(1, 1) for one in orders)
-        assert link.condition != DEAF
+        assert link.condition != NOT_READING
         await link.stop()
         guest.close()
 
