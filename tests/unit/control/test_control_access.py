@@ -21,18 +21,18 @@ from vscaf.events import EventLog
 from vscaf_lab.polling import HANG_S
 from vscaf_lab.polling import soon as until
 
-NOBODY = Peer(pid=1, uid=1000, groups=frozenset({1000}))
+UNPRIVILEGED = Peer(pid=1, uid=1000, groups=frozenset({1000}))
 
 
 def test_access_by_credentials() -> None:
     rules = AccessPolicy(own_uid=500, read_gid=7, write_gid=8)
-    assert rules.of(NOBODY) is Access.NONE
+    assert rules.of(UNPRIVILEGED) is Access.NONE
     assert rules.of(Peer(1, 1000, frozenset({1000, 7}))) is Access.READ
     assert rules.of(Peer(1, 1000, frozenset({8}))) is Access.WRITE
     assert rules.of(Peer(1, 1000, frozenset({7, 8}))) is Access.WRITE
     assert rules.of(Peer(1, 0, frozenset())) is Access.WRITE
     assert rules.of(Peer(1, 500, frozenset())) is Access.WRITE
-    assert AccessPolicy(own_uid=0).of(NOBODY) is Access.NONE
+    assert AccessPolicy(own_uid=0).of(UNPRIVILEGED) is Access.NONE
     assert AccessPolicy(own_uid=0).of(Peer(1, 1000, frozenset({0}))) is Access.NONE, "group root gives no access"
 
 

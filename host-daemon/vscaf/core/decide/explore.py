@@ -23,7 +23,7 @@ Numbers = NDArray[np.float64]
 ALIKE = 1.0
 """Errors of two sizes are correlated, less with their distance: the correlation is 1/e at this distance in ln p."""
 
-NOBODY = ""
+UNUSED = ""
 """Stands for the unused CPUs, as giver or as taker. A taker, because more CPUs make some programs slower."""
 
 
@@ -258,7 +258,7 @@ def _exploration(decision: Decision, memory: ExploreMemory, reasons: Mapping[str
 
 @dataclass(frozen=True, slots=True)
 class _Move:
-    """Moves *chunks* from giver to taker. One of the two may be NOBODY. worth_s: its worth in seconds of the sum."""
+    """Moves *chunks* from giver to taker. One of the two may be UNUSED. worth_s: its worth in seconds of the sum."""
 
     giver: str
     taker: str
@@ -277,7 +277,7 @@ def _begun(  # noqa: PLR0917 (what it depends on)
 ) -> Exploration:
     cpus = move.chunks * pool.chunk
     base = dict(decision.allocations)
-    varied = {name: base[name] + more for name, more in ((move.giver, -cpus), (move.taker, cpus)) if name != NOBODY}
+    varied = {name: base[name] + more for name, more in ((move.giver, -cpus), (move.taker, cpus)) if name != UNUSED}
     why = f"exploring, {move.improvement:.1%} of the sum of speedups may be gained"
     reasons = {name: f"{base[name]} -> {to}: {why}" for name, to in varied.items()}
     on_the_way_s = 2 * settings.transition_s * cpus / pool.cpus
@@ -317,9 +317,9 @@ def _best_move(  # noqa: PLR0917 (what it depends on)
     nothing = (np.zeros(0), np.zeros(0))
     givers = {curve.domain.name: _differences(curve, -1, settings) for curve in listed}
     takers = {curve.domain.name: _differences(curve, +1, settings) for curve in listed}
-    givers[NOBODY] = (np.zeros(spare), np.zeros(spare)) if spare > 0 else nothing
+    givers[UNUSED] = (np.zeros(spare), np.zeros(spare)) if spare > 0 else nothing
     most = max([len(change) for change, _ in givers.values()], default=0)
-    takers[NOBODY] = (np.zeros(most), np.zeros(most))
+    takers[UNUSED] = (np.zeros(most), np.zeros(most))
     best: _Move | None = None
     enough_s = math.inf
     for giver, (loss, loss_variance) in givers.items():
