@@ -110,13 +110,13 @@ class GuestWithProgram:
         loop = f"while [ ! -e {RUNS}/enough ]; do vscaf-run {self.program} || break; done > {RUNS}/output 2>&1"
         command = f"rm -rf {RUNS}; mkdir {RUNS}; setsid sh -c '{loop}; touch {RUNS}/over' > /dev/null 2>&1 &"
         insist(f"programs in {self.guest.name}", lambda: self.guest.run(command, 10.0).status == 0)
-        self.goes_on(WARM_UP_S)
+        self.begin_window(WARM_UP_S)
 
-    def goes_on(self, after_s: float = 0.0) -> None:
+    def begin_window(self, after_s: float = 0.0) -> None:
         """From now on it must compute."""
         self._since_s = time.monotonic() + after_s
 
-    def may_stand_still(self) -> None:
+    def end_window(self) -> None:
         """From now on it need not compute, because a failure of the guest itself begins."""
         if self._since_s is not None:
             self.windows.append((self._since_s, time.monotonic()))
@@ -132,7 +132,7 @@ class GuestWithProgram:
         """Ends the runs. Raises ChaosError if one failed, or if none was verified since the guest last started."""
         if self.program is None:
             return
-        self.may_stand_still()
+        self.end_window()
         guest = self.guest
         if guest.run(f"touch {RUNS}/enough; ls {RUNS}/over").status == 0:
             raise ChaosError(f"{guest.name}: a run of {self.program} failed: {guest.run(f'cat {RUNS}/output').text}")
@@ -284,31 +284,31 @@ class Storm:
         elif failure.kind == "channel":
             self._unplug_channel(guest.name, away_s)
         elif failure.kind == "qemu-stop":
-            one.may_stand_still()
+            one.end_window()
             with stopped(guest.qemu_pid):
                 time.sleep(away_s)
-            one.goes_on(1.0)
+            one.begin_window(1.0)
         elif failure.kind == "pause":
-            one.may_stand_still()
+            one.end_window()
             self._insist_on_state(guest.name, libvirt.VIR_DOMAIN_PAUSED, lambda domain: domain.suspend())
             time.sleep(away_s)
             self._insist_on_state(guest.name, libvirt.VIR_DOMAIN_RUNNING, lambda domain: domain.resume())
-            one.goes_on(1.0)
+            one.begin_window(1.0)
         elif failure.kind == "save":
-            one.may_stand_still()
+            one.end_window()
             self._insist_on_state(guest.name, libvirt.VIR_DOMAIN_SHUTOFF, lambda domain: domain.managedSave())
             time.sleep(away_s)
             self._start_domain(guest)
             guest.reconnect()
-            one.goes_on(1.0)
+            one.begin_window(1.0)
         elif failure.kind == "reboot":
             one.harvest()
-            one.may_stand_still()
+            one.end_window()
             insist(f"a reset of {guest.name}", lambda: self._reset(guest.name))
             return lambda: self._wait_booted(one)
         elif failure.kind == "qemu-kill":
             one.harvest()
-            one.may_stand_still()
+            one.end_window()
             os.kill(guest.qemu_pid, signal.SIGKILL)
             time.sleep(away_s)
             # libvirt may report for seconds that the domain still runs. It would not start the domain before that ends.
